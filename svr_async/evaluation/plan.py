@@ -11,9 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from svr_async.engine.engine import CallEngine
 from svr_async.engine.request import CONTINGENT
 from svr_async.evaluation.opinions import Case, Opinion, Rows, shared_margins, vote_of
 from svr_async.evaluation.orders import OrderPolicy, Orders
@@ -22,6 +21,9 @@ from svr_async.scoring.decision import Decision, average, halved, scaled
 from svr_async.scoring.jury import JuryRule, verdict
 from svr_async.vocabulary.pair import Order, present
 from svr_async.vocabulary.verdict import Outcome
+
+if TYPE_CHECKING:
+    from svr_async.engine.engine import CallEngine
 
 ESCALATED = "escalated"
 ESCALATION_FAILED = "escalation_failed"

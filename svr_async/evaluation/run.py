@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from svr_async.engine.concurrency import ShutdownController
-from svr_async.engine.engine import CallEngine
 from svr_async.evaluation.items import Item, item_from
 from svr_async.evaluation.opinions import Case, Guess, nothing_guessed
 from svr_async.evaluation.plan import Plan, Seat, engines_of
@@ -16,6 +15,9 @@ from svr_async.evaluation.unread import Unread
 from svr_async.scoring.methods.contract import Decider
 from svr_async.vocabulary.pair import PreferencePair
 from svr_async.vocabulary.shelf import Shelf
+
+if TYPE_CHECKING:
+    from svr_async.engine.engine import CallEngine
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

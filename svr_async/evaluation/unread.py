@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from svr_async.engine.engine import CallEngine
 from svr_async.errors import RefusedError
 from svr_async.vocabulary.verdict import Outcome
+
+if TYPE_CHECKING:
+    from svr_async.engine.engine import CallEngine
 
 FIRST = 20
 UNREAD = frozenset({Outcome.PARSE_ERROR, Outcome.AMBIGUOUS, Outcome.TRUNCATED})

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Generic, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast
 
-from svr_async.engine.engine import CallEngine
 from svr_async.engine.request import Question, ReplyRejectedError, Request
 from svr_async.engine.wires import Settings
 from svr_async.errors import UsageError
@@ -20,6 +19,9 @@ from svr_async.judges.protocol import Answer, Judge
 from svr_async.judges.questions import QuestionWriter
 from svr_async.vocabulary.pair import Prompt
 from svr_async.vocabulary.rubric import Rubric
+
+if TYPE_CHECKING:
+    from svr_async.engine.engine import CallEngine
 
 T = TypeVar("T")
 TOKENS_OF_A_SAMPLE = 400

@@ -6,9 +6,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from svr_async.engine.engine import CallEngine
 from svr_async.engine.request import Question, ReplyRejectedError
 from svr_async.judges.fence import clean
 from svr_async.judges.material import Material, local_ids
@@ -18,6 +17,9 @@ from svr_async.judges.questions import TOKENS_OF_FORM, QuestionWriter
 from svr_async.judges.reply_text import one_line, read_object
 from svr_async.vocabulary.pair import PreferencePair, Prompt
 from svr_async.vocabulary.rubric import FACETS, IMPORTANCES, MAX_RUBRIC_CHARS, Rubric
+
+if TYPE_CHECKING:
+    from svr_async.engine.engine import CallEngine
 
 MAX_INDUCED = 6
 TOKENS_PER_RUBRIC = 50

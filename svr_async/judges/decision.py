@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from svr_async.engine.engine import CallEngine, Completion
 from svr_async.errors import UsageError
 from svr_async.judges.material import Material
 from svr_async.judges.model import MAX_REASKS, ask_within, marks_of, without_value
@@ -16,6 +15,9 @@ from svr_async.vocabulary.integrity import Marks
 from svr_async.vocabulary.pair import PreferencePair, Presentation, Prompt
 from svr_async.vocabulary.rubric import Rubric
 from svr_async.vocabulary.verdict import Chances, Outcome, RubricComparison
+
+if TYPE_CHECKING:
+    from svr_async.engine.engine import CallEngine, Completion
 
 STATED = ("a", "b", "better")  # the statements about a rubric, in this order
 LOST = frozenset({Outcome.API_ERROR, Outcome.CONTEXT_TOO_LONG})  # the call failed, not its statement alone

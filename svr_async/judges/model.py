@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from svr_async.engine.engine import CallEngine, Completion
 from svr_async.engine.request import Question
 from svr_async.judges.brackets import direct_reason
 from svr_async.judges.material import local_ids
@@ -18,6 +17,9 @@ from svr_async.vocabulary.integrity import NO_MARKS, Integrity, Marks
 from svr_async.vocabulary.pair import Presentation, Prompt, Side
 from svr_async.vocabulary.rubric import Rubric
 from svr_async.vocabulary.verdict import Outcome, RubricComparison
+
+if TYPE_CHECKING:
+    from svr_async.engine.engine import CallEngine, Completion
 
 T = TypeVar("T")
 SIMULATED_FINGERPRINT = "svr-sim"
@@ -132,6 +134,8 @@ async def ask_within(engine: CallEngine, profile: Profile, question: Question[T]
     if limit and chars > limit * MOST_CHARS_PER_TOKEN:
         detail = f"{chars} characters are too many for a context of {limit} tokens; not sent"
         key = question.request.key.hex()
+        from svr_async.engine.engine import Completion
+
         return Completion(value=None, outcome=Outcome.CONTEXT_TOO_LONG, key=key, detail=detail)
     return await engine.complete(question)
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import orjson
 
-from svr_async.engine.engine import CallEngine
 from svr_async.engine.request import Question, ReplyRejectedError, Request
 from svr_async.errors import UsageError
 from svr_async.judges.fence import clean
@@ -19,6 +18,9 @@ from svr_async.vocabulary.integrity import Marks
 from svr_async.vocabulary.numbers import is_number
 from svr_async.vocabulary.pair import Presentation, Prompt
 from svr_async.vocabulary.rubric import Rubric
+
+if TYPE_CHECKING:
+    from svr_async.engine.engine import CallEngine
 
 LARGEST_SCORE = 1e300  # the difference of two scores is then still a number
 DIRECT = "it gives a response a score and reads no rubrics: ask it with --method vanilla"
