@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import orjson
+
 from svr_async.adapters.columns import renamed
 from svr_async.adapters.fields import Fields, RowError
-from svr_async.adapters.pair_shelf import PairShelf, pairs_digest
 from svr_async.adapters.records import Dataset, Parsed
 from svr_async.adapters.source import Source, open_source
 from svr_async.adapters.tables import DEFAULT_CAPS, REPLACED, Caps, Row, read_rows
@@ -164,6 +166,21 @@ def _rows(count: int) -> str:
     return "1 row" if count == 1 else f"{count} rows"
 
 
+def pairs_digest(pairs: Iterable[PreferencePair]) -> str:
+    """Return the SHA-256 over the pairs' contents, one canonical JSON line a pair."""
+    digest = hashlib.sha256()
+    for pair in pairs:
+        digest.update(orjson.dumps(_canonical(pair), option=orjson.OPT_APPEND_NEWLINE))
+    return digest.hexdigest()
+
+
+def _canonical(p: PreferencePair) -> list[object]:
+    turns = [[turn.role, turn.content] for turn in p.prompt]
+    kind = [p.domain, p.subset, p.chosen_first, p.has_preference, p.strength]
+    named = [p.source] if p.source else []  # pairs without a source keep the digest that they always had
+    return [p.id, turns, p.chosen, p.rejected, *kind, p.rubrics, p.item, p.slot, *named]
+
+
 @dataclass(slots=True)
 class _Part:
     """Pairs with the counts that belong to them.
@@ -171,10 +188,10 @@ class _Part:
     `contradicting` are those that prefer the other response of two than an earlier pair does, for the same prompt.
     """
 
-    pairs: PairShelf = field(default_factory=PairShelf)
+    pairs: list[PreferencePair] = field(default_factory=list)
     skipped: Counter[str] = field(default_factory=Counter)
     notes: Counter[str] = field(default_factory=Counter)
-    tied: PairShelf = field(default_factory=PairShelf)
+    tied: list[PreferencePair] = field(default_factory=list)
     same: int = 0
     empty: int = 0
     contradicting: int = 0

@@ -15,7 +15,7 @@ from svr_async.vocabulary.pair import PreferencePair, Prompt, hashed_fraction
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dataset:
-    """Pairs in the data's order, which may lie on disk (`PairShelf`), with what a report has to say about them.
+    """Pairs in the data's order, with what a report has to say about them.
 
     `digest` is the SHA-256 of the pairs' canonical contents, whatever file format they came in.
     `n_rows` counts the rows read; `skipped` counts rows or pairs left out, by reason; `notes` are for people.

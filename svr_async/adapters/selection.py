@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from svr_async.adapters.pair_shelf import pairs_at
 from svr_async.errors import UsageError
 from svr_async.vocabulary.pair import PreferencePair
 
@@ -19,7 +18,7 @@ def select_pairs(
         unknown = wanted - {name.casefold() for name in known}
         if unknown:
             raise UsageError(f"there is no domain {min(unknown)!r}", hint=f"there are {', '.join(known)}")
-        pairs = pairs_at(pairs, [place for place, pair in enumerate(pairs) if pair.domain.casefold() in wanted])
+        pairs = [pair for pair in pairs if pair.domain.casefold() in wanted]
     if limit:
         start, end = _parse_limit(limit)
         pairs = pairs[start:end]

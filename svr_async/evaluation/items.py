@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, overload
+from typing import Any
 
 import orjson
 
@@ -12,8 +12,7 @@ from svr_async.engine.reply import clean_text
 from svr_async.evaluation.opinions import Opinion, Rows, Vote
 from svr_async.judges.protocol import Reasked
 from svr_async.scoring.decision import Decision, settled
-from svr_async.vocabulary.pair import Order, PreferencePair, Side
-from svr_async.vocabulary.shelf import Part, Shelf, Shelved
+from svr_async.vocabulary.pair import PreferencePair, Side
 from svr_async.vocabulary.verdict import Chances, Contribution, Outcome
 
 MAX_REASON_CHARS = 20_000
@@ -59,35 +58,6 @@ class Reason:
     text: str
 
 
-class Margins(Mapping[str, float]):
-    """The margins of one order or of two, in the order of asking: a dict of them takes three times the room."""
-
-    __slots__ = ("_first", "_margin", "_other")
-
-    def __init__(self, first: str, margin: float, other: float | None = None) -> None:
-        self._first, self._margin, self._other = first, margin, other
-
-    @classmethod
-    def of(cls, margins: Mapping[str, float]) -> Mapping[str, float]:
-        """Return the same margins; those of none as they are."""
-        return cls(next(iter(margins)), *margins.values()) if margins else margins
-
-    def __len__(self) -> int:
-        return 1 if self._other is None else 2
-
-    def __iter__(self) -> Iterator[str]:
-        yield self._first
-        if self._other is not None:
-            yield next(order.value for order in Order if order != self._first)
-
-    def __getitem__(self, order: str) -> float:
-        if order == self._first:
-            return self._margin
-        if self._other is None or order not in tuple(Order):
-            raise KeyError(order)
-        return self._other
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Item:
     """One judged pair. `order` is `ab`, `ba`, `both` or `mixed`; `margin` > 0 favours response A of the data set.
@@ -125,30 +95,9 @@ class Item:
         """
         value = _kept(self, ("reasons", *(() if self.votes else ("judge", "votes"))))
         value["margins"], value["rubrics"] = dict(self.margins), self._row_values()
-        return _json(value, orjson.OPT_APPEND_NEWLINE)
+        return orjson.dumps(value, option=orjson.OPT_APPEND_NEWLINE)
 
-    def put_away(self, shelf: Shelf) -> Item:
-        """Return the item with its rubrics, requests and reasons on a shelf, from where each look reads them again."""
-        margins = Margins.of(self.margins)
-        if not (self.rubrics or self.requests or self.reasons):
-            return replace(self, margins=margins)
-        number = shelf.put(*map(_json, (self._row_values(), self.requests, self.reasons)))
-        return replace(
-            self,
-            margins=margins,
-            rubrics=Shelved(shelf, number, _ROWS, len(self.rubrics)) if self.rubrics else (),
-            requests=Shelved(shelf, number, _REQUESTS, len(self.requests)) if self.requests else (),
-            reasons=Shelved(shelf, number, _REASONS, len(self.reasons)) if self.reasons else (),
-        )
-
-    def whole(self) -> Item:
-        """Return the item with all that was put away in memory again."""
-        rubrics, requests, reasons = tuple(self.rubrics), tuple(self.requests), tuple(self.reasons)
-        return replace(self, margins=dict(self.margins), rubrics=rubrics, requests=requests, reasons=reasons)
-
-    def _row_values(self) -> Sequence[RubricRow | Mapping[str, Any]]:
-        if isinstance(self.rubrics, Shelved):
-            return self.rubrics
+    def _row_values(self) -> list[Mapping[str, Any]]:
         alone = () if self.votes else ("judge",)
         return [_kept(row, alone if row.chances else (*alone, "chances")) for row in self.rubrics]
 
@@ -166,21 +115,6 @@ def _row_from(row: Mapping[str, Any]) -> RubricRow:
     return RubricRow(**{**row, "chances": None if held is None else (held[0], held[1], held[2])})
 
 
-def _reason_from(value: Mapping[str, str]) -> Reason:
-    return Reason(**value)
-
-
-def _json(value: object, option: int = 0) -> bytes:
-    return orjson.dumps(value, default=_there, option=option)
-
-
-def _there(value: Shelved[Any]) -> orjson.Fragment:
-    return orjson.Fragment(value.text)
-
-
-_ROWS, _REQUESTS, _REASONS = Part(0, _row_from), Part(1, str), Part(2, _reason_from)
-
-
 def _kept(record: RubricRow | Item, left_out: tuple[str, ...]) -> dict[str, Any]:
     """Return the fields of a record but for some, in their order; orjson writes the records in it by itself."""
     names = ITEM_NAMES if isinstance(record, Item) else ROW_NAMES
@@ -188,29 +122,6 @@ def _kept(record: RubricRow | Item, left_out: tuple[str, ...]) -> dict[str, Any]
 
 
 ROW_NAMES, ITEM_NAMES = (tuple(field.name for field in fields(kind)) for kind in (RubricRow, Item))
-
-
-class WholeItems(Sequence[Item]):
-    """Items of which parts were put away, each whole when it is looked at: a run's items, for programs."""
-
-    def __init__(self, items: Sequence[Item]) -> None:
-        self._items = items
-
-    def __len__(self) -> int:
-        return len(self._items)
-
-    @overload
-    def __getitem__(self, place: int) -> Item: ...
-    @overload
-    def __getitem__(self, place: slice) -> Sequence[Item]: ...
-    def __getitem__(self, place: int | slice) -> Item | Sequence[Item]:
-        found = self._items[place]
-        return found.whole() if isinstance(found, Item) else WholeItems(found)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Sequence) and list(self) == list(other)
-
-    __hash__ = None  # type: ignore[assignment]
 
 
 def build_item(

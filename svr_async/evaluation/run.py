@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from svr_async.engine.concurrency import ShutdownController
@@ -14,7 +13,6 @@ from svr_async.evaluation.plan import Plan, Seat, engines_of
 from svr_async.evaluation.unread import Unread
 from svr_async.scoring.methods.contract import Decider
 from svr_async.vocabulary.pair import PreferencePair
-from svr_async.vocabulary.shelf import Shelf
 
 if TYPE_CHECKING:
     from svr_async.engine.engine import CallEngine
@@ -26,7 +24,7 @@ class Evaluation:
 
     `guessed` tells which decisions are only made up, as in a dry run. `beside` are the engines of judges that the
     method asks for itself, `tallied` tells what it has asked. With `accepts_unread` a judge none of whose replies can
-    be read is asked to the end. In `folder`, where there is one, lies what a long run does not hold in its memory.
+    be read is asked to the end.
     """
 
     pairs: Sequence[PreferencePair]
@@ -37,7 +35,6 @@ class Evaluation:
     beside: tuple[CallEngine, ...] = ()
     tallied: Callable[[], Mapping[str, Any]] = dict
     accepts_unread: bool = False
-    folder: Path | None = None
 
     @property
     def engines(self) -> tuple[CallEngine, ...]:
@@ -52,15 +49,11 @@ class Evaluation:
 async def run_evaluation(
     evaluation: Evaluation, shutdown: ShutdownController, *, on_item: Callable[[Item], None] = lambda _: None
 ) -> list[Item | None]:
-    """Judge every pair; return items in the order of the pairs, None for those that a stop left unjudged.
-
-    Their rubrics, requests and reasons are put away: `Item.whole` has all of an item in memory again.
-    """
+    """Judge every pair; return items in the order of the pairs, None for those that a stop left unjudged."""
     items: list[Item | None] = [None] * len(evaluation.pairs)
-    shelf = Shelf(evaluation.folder)
 
     def keep(place: int, item: Item) -> None:
-        items[place] = item.put_away(shelf)
+        items[place] = item
         on_item(item)
 
     await judge_pairs(evaluation, shutdown, keep)

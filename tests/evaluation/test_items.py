@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import orjson
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from svr_async.evaluation.items import Item, Reason, WholeItems, build_item
-from svr_async.evaluation.opinions import Vote
+from svr_async.evaluation.items import Item, build_item
 from svr_async.judges.protocol import Reasked
 from svr_async.scoring.decision import Decision
-from svr_async.vocabulary import shelf as shelves
 from svr_async.vocabulary.pair import Order, PreferencePair, Side, user_prompt
 from svr_async.vocabulary.rubric import Rubric
 from svr_async.vocabulary.verdict import Contribution, Outcome, RubricComparison, Verdict
@@ -73,31 +69,6 @@ def test_an_item_survives_its_line() -> None:
         line = made.to_line()
         assert line.count(b"\n") == 1
         assert Item.from_json(orjson.loads(line)) == made
-
-
-@pytest.mark.parametrize("held", [0, 1 << 20])
-def test_an_item_is_the_same_with_its_parts_put_away(held: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It equals the whole one, has its line, and is whole again, by itself or among the items of a run."""
-    monkeypatch.setattr(shelves, "HELD", held)
-    shelf = shelves.Shelf()
-    reason = Reason(rubric="x", shown="ab", judge="", text="Because of “this”.")
-    bare = replace(item(0.0, Outcome.TIE), rubrics=(), requests=())
-    likely = replace(item(1.0).rubrics[0], chances=(0.25, 0.5, 0.75))
-    vote = Vote(judge="j", part="jury", order="ab", outcome="scored", margin=1.0, predicted="A")
-    for made in (
-        item(1 / 3), item(None, Outcome.TRUNCATED), bare, replace(item(1.0), reasons=(reason, reason)),
-        replace(item(1.0), margins={"ab": 1.0, "ba": 0.5}), replace(bare, margins={"ba": 1.0, "ab": 0.5}),
-        replace(item(1.0), rubrics=(likely, *item(1.0).rubrics), judge="j", votes=(vote,)),
-    ):  # fmt: skip
-        away = made.put_away(shelf)
-        assert away == made
-        assert away.to_line() == made.to_line()
-        assert orjson.dumps(away.whole()) == orjson.dumps(made)
-        assert WholeItems([away, away])[1:] == [made]
-        assert away.put_away(shelf).to_line() == made.to_line()
-        assert [away.margins.get(order) for order in ("ab", "ba", "c")] == [
-            made.margins.get(o) for o in ("ab", "ba", "c")
-        ]
 
 
 def test_rows_show_what_the_judge_saw_of_each_rubric() -> None:

@@ -125,7 +125,6 @@ def evaluation_of(run: Prepared, bench: Bench, pairs: Sequence[PreferencePair] |
         beside=tuple(judge.engine for judge in bench.judges[len(bench.settled.deciding) :] if judge.engine is not None),
         tallied=dict if method.facts.own is None else method.facts.own.tallied,
         accepts_unread=run.settings.min_coverage == 0,
-        folder=run.folder,
     )
 
 

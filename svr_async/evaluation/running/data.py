@@ -8,7 +8,6 @@ from typing import Any
 
 from svr_async.adapters import Adapter, Dataset, get_adapter, load_sample
 from svr_async.adapters.hub import CACHE, fetch
-from svr_async.adapters.pair_shelf import pairs_at
 from svr_async.errors import UsageError
 from svr_async.evaluation.labels import SAMPLE_SUFFIX
 from svr_async.evaluation.runfolder import Run, Texts
@@ -34,7 +33,9 @@ def load_dataset(settings: EvalSettings, adapter: Adapter) -> Dataset:
 
 def pairs_of(pairs: Sequence[PreferencePair], share: Share) -> Sequence[PreferencePair]:
     """Return the pairs of a shard, in the order of the data."""
-    return pairs if share == WHOLE else pairs_at(pairs, places_of(map(prompt_digest, pairs), share))
+    if share == WHOLE:
+        return pairs
+    return [pairs[place] for place in places_of(map(prompt_digest, pairs), share)]
 
 
 def texts_of_run(

@@ -11,7 +11,7 @@ from typing import Any
 from svr_async.engine.concurrency import ShutdownController, run_whole
 from svr_async.engine.events import Notice, NoticeKind
 from svr_async.errors import SvrError, UsageError
-from svr_async.evaluation.items import Item, WholeItems
+from svr_async.evaluation.items import Item
 from svr_async.evaluation.run import Evaluation, judge_pairs, run_evaluation
 from svr_async.evaluation.running.bench import Bench, evaluation_of, open_bench
 from svr_async.evaluation.running.dry_run import DryRunCount, guessed_by, total_count
@@ -142,9 +142,7 @@ async def _judge_and_write(run: Prepared, bench: Bench, evaluation: Evaluation, 
     metrics = end_judging(run, judged, [asked])
     if run.settings.limits.share != WHOLE:
         keep_shard(run, asked)
-    result = EvalResult(
-        folder=run.folder, metrics=metrics, items=WholeItems(judged), total=len(items), signal=shutdown.signal
-    )
+    result = EvalResult(folder=run.folder, metrics=metrics, items=judged, total=len(items), signal=shutdown.signal)
     listener.ended(result)
     if shutdown.error is not None:
         raise _with_progress(shutdown.error, result.left)

@@ -13,7 +13,6 @@ from typing import Any
 import orjson
 
 from svr_async.adapters.contract import Adapter
-from svr_async.adapters.pair_shelf import pairs_named
 from svr_async.adapters.records import Dataset
 from svr_async.engine.stats import EngineStats
 from svr_async.errors import UsageError
@@ -203,7 +202,8 @@ def _examples(pairs: Sequence[PreferencePair], items: Sequence[Item]) -> bytes:
                 "response_b": _capped(pair.response_b),
             }
         )
-        for pair in pairs_named(pairs, wanted)
+        for pair in pairs
+        if pair.id in wanted
     ]
     return b"".join(line + b"\n" for line in lines)
 
