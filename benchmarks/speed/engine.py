@@ -1,6 +1,6 @@
 """Our whole engine and raw aiohttp in one session: client CPU a call, their ratio, connections, cache hits.
 
-    python benchmarks/speed/engine.py                     every setting, about five minutes
+    python benchmarks/speed/engine.py                     every setting, about four minutes
     python benchmarks/speed/engine.py --quick             under 40 seconds on two cores
     python benchmarks/speed/engine.py --quick --check     the same; ends with 1 if a bound of CI is exceeded
     python benchmarks/speed/engine.py --peers-env DIR     also the OpenAI SDK: DIR has openai[aiohttp] and orjson
@@ -129,7 +129,7 @@ def measure(cell: Cell, pem: Path | None, peers: Path | None) -> Row:
         *([f"--tls={trusted}"] if trusted else []),
     ]
     pythons = {"raw": sys.executable, "ours": sys.executable}
-    if peers is not None and cell.kind == "short" and not cell.latency_ms:
+    if peers is not None and cell.kind == "short" and cell.in_flight == 64:
         pythons["sdk"] = str(peers / "bin" / "python")
     with server(*flags) as url:
         for repeat in range(cell.repeats):

@@ -26,7 +26,7 @@ VERDICT = "Candidate A does what the prompt asks, step by step. Candidate B leav
 
 
 def rubric_verdicts(words: int = 8) -> str:
-    """Return verdicts on six rubrics as JSON, a reason of so many words with each: by default 580 characters."""
+    """Return verdicts on six rubrics as JSON, each with a reason of `words` words."""
     rows = [
         {
             "id": n + 1,

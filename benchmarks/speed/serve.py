@@ -1,4 +1,4 @@
-"""`svr serve` beside a bare engine, in one run, and how long 500 clients at once wait. SIMULATED judge.
+"""`svr serve` and a bare engine in one run, and how long 500 clients at once wait. SIMULATED judge.
 
     python benchmarks/speed/serve.py             about two minutes on a quiet machine
     python benchmarks/speed/serve.py --quick     half a minute
@@ -51,7 +51,7 @@ class Questions:
         return pair.prompt[0].content, f"{pair.chosen} ({number})", f"{pair.rejected} ({number})"
 
     def group(self, number: int) -> tuple[str, list[str]]:
-        """Return a prompt of its own and eight responses."""
+        """Return a prompt that no other group has, and eight responses."""
         first = number * GROUP
         prompt = f"{self.of(first)[0]} ({number})"
         return prompt, [self.of(first + place)[1 + place % 2] for place in range(GROUP)]
@@ -65,7 +65,7 @@ def write_bank(folder: Path) -> Path:
 
 @contextmanager
 def running(*args: object) -> Iterator[str]:
-    """Run `svr` beside this process; yields the address that its first line tells."""
+    """Run `svr` as a process; yields the address in its first line."""
     command = [sys.executable, "-m", "svr_async", *map(str, args)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -104,7 +104,7 @@ async def ratios(
         Engine(judge, cache=folder / "bare", concurrency=args.in_flight) as engine,
     ):
 
-        async def told(path: str, body: Any) -> Any:
+        async def answer(path: str, body: Any) -> Any:
             async with client.post(url + path, json=body) as reply:
                 assert reply.status == 200, await reply.text()
                 assert reply.headers["X-SVR-Fallback"] == "0"
@@ -115,14 +115,14 @@ async def ratios(
 
         async def served_pair(number: int) -> None:
             prompt, a, b = questions.of(number)
-            await told("/v1/svr/compare", {"prompt": prompt, "a": a, "b": b})
+            await answer("/v1/svr/compare", {"prompt": prompt, "a": a, "b": b})
 
         async def bare_score(number: int) -> None:
             assert (await score(*questions.of(number)[:2], bank=bank, engine=engine)).value is not None
 
         async def served_score(number: int) -> None:
             prompt, text, _ = questions.of(number)
-            await told("/score", {"queries": prompt, "documents": text})
+            await answer("/score", {"queries": prompt, "documents": text})
 
         for name, bare, served in (
             ("/v1/svr/compare", bare_pair, served_pair),
@@ -165,9 +165,9 @@ def bodies(shape: str, prompt: str, texts: list[str], group: str) -> Iterator[tu
             )
 
 
-def reward_of(shape: str, told: Any) -> float:
-    return float({"OpenRLHF": lambda: told["rewards"][0], "verl": lambda: told["score"]}.get(
-        shape, lambda: told["reward"])())  # fmt: skip
+def reward_of(shape: str, reply: Any) -> float:
+    return float({"OpenRLHF": lambda: reply["rewards"][0], "verl": lambda: reply["score"]}.get(
+        shape, lambda: reply["reward"])())  # fmt: skip
 
 
 async def at_once(questions: Questions, url: str, shape: str, first: int) -> tuple[float, float, float]:

@@ -1,4 +1,4 @@
-"""How long commands take to start and to answer from the cache, beside a bare interpreter, in one run: whole processes.
+"""How long commands take to start and to answer from the cache, as a ratio to a bare interpreter: whole processes.
 
     python benchmarks/speed/startup.py --repeats 7
 
