@@ -96,9 +96,14 @@ def _signed(text: str, marks: Sequence[re.Match[str]], wanted: str) -> Side:
     return Side(said.pop())
 
 
+_MENTIONS = {Side.A: re.compile(r"\bA\b|\(a\)|[Ff]irst|FIRST"), Side.B: re.compile(r"\bB\b|\(b\)|[Ss]econd|SECOND")}
+"""Cheap test that a text can name a side at all: most replies name only the winner."""
+
+
 def _agreed(text: str, side: Side) -> Side:
     """Return the side of a mark that carries no nonce; AmbiguousReplyError where words around it name the other."""
-    if (other := side.other()) in named_winners(text):
+    other = side.other()
+    if _MENTIONS[other].search(text) and other in named_winners(text):
         raise AmbiguousReplyError(
             f"Your answer called {other.value} the better one and held [[{side.value}]]. End with your own verdict."
         )
