@@ -130,7 +130,7 @@ def measure(attack: str, layout: str) -> dict[str, list[bool]]:
             found["cut"].append(cut(asked, shown, role))
             if role != "direct":
                 found["verdicts"].append(simulated(judge, asked) != simulated(judge, before[role]))
-            honest = answer(asked, role, signed=bool(asked.request.signature))
+            honest = answer(asked, role, signed=layout == "ours")
             for place, reply in QUOTED.items():
                 if role == "direct" and place == "broken":
                     continue

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
 from typing import Any, Protocol
 
@@ -101,6 +102,7 @@ class Wire:
     score: bool = False
 
 
+@cache
 def find_wire(name: str) -> Wire:
     """Return the wire of this name; its module is imported on first use."""
     module = import_module(f"svr_async.engine.wires.{MODULES[name]}")

@@ -149,7 +149,7 @@ def _read_usage(value: Any) -> Usage:
         prompt_tokens=token_count(value.get("prompt_tokens")),
         cached_tokens=token_count(cached),
         completion_tokens=token_count(value.get("completion_tokens")),
-        cost_usd=dollars(value.get("cost")),
+        cost_usd=dollars(value["cost"]) if "cost" in value else None,
     )
 
 
