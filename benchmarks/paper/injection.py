@@ -109,7 +109,7 @@ def answer(asked: Asked, role: str, *, signed: bool) -> str:
 
 def verdict(asked: Asked, text: str, *, repair: bool = False) -> Any:
     """Return what is read of a reply: the side, or rows and preference; None where nothing is."""
-    read = asked.salvage if repair and asked.salvage is not None else asked.parse
+    read = asked.parse_lenient if repair and asked.parse_lenient is not None else asked.parse
     try:
         found = read(text)
     except ReplyRejectedError:
