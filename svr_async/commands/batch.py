@@ -7,19 +7,22 @@ import time
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
+import msgspec
 
 from svr_async.commands.main import svr
 from svr_async.commands.options import HELP, given_flags, json_option
 from svr_async.commands.screen import tell
+from svr_async.engine import batch_files
+from svr_async.engine.batch_files import Export, Results, State
+from svr_async.engine.money import BATCH_PRICE_SHARE
 from svr_async.errors import ArtefactError, CoverageError, RefusedError, UsageError
+from svr_async.evaluation.wording import dollars, plural
+from svr_async.judges import batch as calls
+from svr_async.judges.batch import BatchRun, Exported, Imported, at_endpoint
 from svr_async.vocabulary.safetext import for_terminal, one_line
-
-if TYPE_CHECKING:
-    from svr_async.engine.batch_files import Export, Results, State
-    from svr_async.judges.batch import BatchRun, Exported, Imported
 
 TRAINING = ("judge", "induce", "train")
 
@@ -40,10 +43,7 @@ def batch() -> None:
     """
 
 
-@batch.command(
-    context_settings={**HELP, "allow_interspersed_args": False},
-    short_help="Write a command's missing calls to request files.",
-)
+@batch.command(context_settings={**HELP, "allow_interspersed_args": False})
 @click.option("--max-requests", type=click.IntRange(min=1), default=50_000, show_default=True, help="Requests a file.")
 @click.option("--max-mb", type=click.IntRange(min=1), default=200, show_default=True, help="Size of a file in MB.")
 @click.option("--only", metavar="J", help="With several judges: the one to export. Each needs its own folder.")
@@ -63,33 +63,23 @@ def export(
       svr batch export batch/ eval rubricbench --judge gpt-5-mini --order both
       svr batch export batch/ judge pairs.jsonl --candidates candidates.jsonl --judge gpt-5-mini --out store/
     """
-    from svr_async.judges import batch as calls
-
     words = command_of(command)
     run = run_of(words)
     profile = calls.choose_endpoint(run, only)
     exported = calls.export(run, profile, folder, words, max_requests=max_requests, max_bytes=max_mb * 1_000_000)
-    tell(_plain(exported), _export_text(folder, profile.model, exported, words), as_json=as_json)
+    tell(msgspec.to_builtins(exported), _export_text(folder, profile.model, exported, words), as_json=as_json)
     return 0
 
 
-@batch.command(context_settings=HELP, short_help="Upload the request files and create their batches.")
+@batch.command(context_settings=HELP)
 @folder_argument
-@click.option("--window", default="24h", show_default=True, help="Time in which the batch must be done.")
-@click.option("--again", is_flag=True, help="Also submit files whose batch failed as a whole.")
 @base_url_option
 @json_option
-def submit(folder: Path, window: str, base_url: str, *, again: bool, as_json: bool) -> int:
-    """Upload the files of an export and create their batches. No file is submitted twice.
-
-    \b
-    Example:  svr batch submit batch/
-    """
+def submit(folder: Path, base_url: str, *, as_json: bool) -> int:
+    """Upload the files of an export and create their batches. A file is submitted again only if its batch failed."""
     from svr_async.engine import batch_api
-    from svr_async.judges.batch import at_endpoint
 
-    work = partial(batch_api.submit, retry_failed=again)
-    _show(folder, at_endpoint(folder, base_url, work, window=window), as_json=as_json)
+    _show(folder, at_endpoint(folder, base_url, batch_api.submit, first=True), as_json=as_json)
     return 0
 
 
@@ -98,36 +88,26 @@ def submit(folder: Path, window: str, base_url: str, *, again: bool, as_json: bo
 @base_url_option
 @json_option
 def status(folder: Path, base_url: str, *, as_json: bool) -> int:
-    """Show the state of an export's batches.
-
-    \b
-    Example:  svr batch status batch/
-    """
+    """Show the state of an export's batches."""
     from svr_async.engine import batch_api
-    from svr_async.judges.batch import at_endpoint
 
     _show(folder, at_endpoint(folder, base_url, batch_api.refresh), as_json=as_json)
     return 0
 
 
-@batch.command(context_settings=HELP, short_help="Cancel the batches that have not ended.")
+@batch.command(context_settings=HELP)
 @folder_argument
 @base_url_option
 @json_option
 def cancel(folder: Path, base_url: str, *, as_json: bool) -> int:
-    """Cancel the batches of an export that have not ended. Replies they already have can be imported.
-
-    \b
-    Example:  svr batch cancel batch/
-    """
+    """Cancel the batches of an export that have not ended. Replies they already have can be imported."""
     from svr_async.engine import batch_api
-    from svr_async.judges.batch import at_endpoint
 
     _show(folder, at_endpoint(folder, base_url, batch_api.cancel), as_json=as_json)
     return 0
 
 
-@batch.command("import", context_settings=HELP, short_help="Put the replies of the batches into the cache.")
+@batch.command("import", context_settings=HELP)
 @folder_argument
 @click.argument("results", nargs=-1, type=click.Path(path_type=Path, dir_okay=False))
 @click.option("--wait", is_flag=True, help="Wait until all batches have ended.")
@@ -144,15 +124,12 @@ def import_(folder: Path, results: tuple[Path, ...], base_url: str, *, wait: boo
       svr batch import batch/
       svr batch import batch/ out.jsonl
     """
-    from svr_async.engine.batch_files import Results, exported_keys, load_export
-    from svr_async.judges.batch import import_results
-
-    exported = load_export(folder)
+    exported = batch_files.load_export(folder)
     paths = results or _download(folder, exported, base_url, wait=wait, quiet=as_json)
-    keys = exported_keys(folder / file.name for file in exported.files)
+    keys = batch_files.exported_keys(folder / file.name for file in exported.files)
     lines = Results(paths, keys)
-    report = import_results(run_of(exported.command), lines, keys, exported.judge)
-    tell({**_plain(report), "lines": dict(lines.counts)}, _import_text(report, lines), as_json=as_json)
+    report = calls.import_results(run_of(exported.command), lines, keys, exported.judge)
+    tell({**msgspec.to_builtins(report), "lines": dict(lines.counts)}, _import_text(report, lines), as_json=as_json)
     next_step = _after_import(folder, exported, report, lines)
     if not as_json:
         click.echo(for_terminal(next_step))
@@ -207,8 +184,7 @@ def _training(name: str, params: Mapping[str, Any]) -> BatchRun:
 
 def _download(folder: Path, exported: Export, base_url: str, *, wait: bool, quiet: bool) -> tuple[Path, ...]:
     """Download the results that are ready, and return all result files in the folder."""
-    from svr_async.engine import batch_api, batch_files
-    from svr_async.judges.batch import at_endpoint
+    from svr_async.engine import batch_api
 
     shown = ""
 
@@ -218,7 +194,7 @@ def _download(folder: Path, exported: Export, base_url: str, *, wait: bool, quie
             click.echo(shown, err=True)
 
     state = batch_files.load_state(folder, exported)
-    if state is not None and state.submitted:
+    if state is not None:
         state = at_endpoint(folder, base_url, partial(batch_api.fetch, wait=wait, on_state=show))
     paths = (*sorted(folder.glob("results-*.jsonl")), *sorted(folder.glob("errors-*.jsonl")))
     if paths:
@@ -236,21 +212,11 @@ def _refuse_failed(folder: Path, state: State) -> None:
         if one.status == "failed":
             raise RefusedError(
                 f"the batch of {one.file} failed: {one.problem or 'the endpoint gives no reason'}",
-                hint=f"fix this, then svr batch submit {folder} --again; a failed batch costs nothing",
+                hint=f"fix this, then svr batch submit {folder}; a failed batch costs nothing",
             )
 
 
-def _plain(value: Any) -> dict[str, Any]:
-    import msgspec
-
-    plain: dict[str, Any] = msgspec.to_builtins(value)
-    return plain
-
-
 def _export_text(folder: Path, model: str, report: Exported, words: Sequence[str]) -> str:
-    from svr_async.engine.money import BATCH_PRICE_SHARE
-    from svr_async.evaluation.wording import dollars, plural
-
     cached = f"{report.cache_hits:,} answers are in the cache."
     if not report.requests:
         return f"0 requests; {cached} Next: svr {shlex.join(words)}"
@@ -260,10 +226,8 @@ def _export_text(folder: Path, model: str, report: Exported, words: Sequence[str
         live, most = dollars(report.usd / BATCH_PRICE_SHARE), dollars(report.max_usd)
         price = f"about {dollars(report.usd)} as a batch, at most {most}; {live} live"
     notes = ""
-    if report.too_long:
-        notes += f"{report.too_long} requests exceed the size of a file; the command itself asks them live.\n"
     if report.staged:
-        notes += "Calls that depend on these replies: export the command again after the import.\n"
+        notes = "Calls that depend on these replies: export the command again after the import.\n"
     return f"""{report.requests:,} requests in {folder}, {files}, {size:.1f} MB; {cached}
 About {report.prompt_tokens:,} tokens in and {report.completion_tokens:,} out; {price}.
 {notes}Next:
@@ -274,33 +238,24 @@ or, without a batch endpoint:
 
 
 def _import_text(report: Imported, lines: Results) -> str:
-    counts = {
-        "no longer asked by the command": report.unused,
-        "unreadable": report.unreadable,
-        "failed": report.failed,
-        "expired or cancelled": report.expired,
-        "missing": report.missing,
-        **{f"{kind} lines": lines.counts[kind] for kind in ("repeated", "foreign", "damaged")},
-    }
     price = "" if report.usd is None else f", ${report.usd:.4f} as a batch"
     text = f"{report.new:,} new replies{price}; {report.known:,} were in the cache; "
     text += f"{report.answered:,} of {report.requests:,} requests are answered."
+    counts = {name: getattr(report, name) for name in ("unused", "unreadable", "failed", "missing")}
+    counts |= {f"{kind} lines": lines.counts[kind] for kind in ("repeated", "foreign", "damaged")}
     text += "".join(f"\n{count:,} {name}" for name, count in counts.items() if count)
     return text + "".join(f"\n  failed: {one_line(message, 200)}" for message in lines.messages)
 
 
 def _after_import(folder: Path, exported: Export, report: Imported, lines: Results) -> str:
     """Return the next step; raise if replies are missing, or if no line belongs to this export."""
-    from svr_async.engine.batch_files import unfinished
-    from svr_async.judges.batch import next_folder
-
     command = f"svr {shlex.join(exported.command)}"
-    again = f"svr batch export {next_folder(folder)} {shlex.join(exported.command)}"
+    again = f"svr batch export {calls.next_folder(folder)} {shlex.join(exported.command)}"
     if lines.counts and set(lines.counts) <= {"foreign", "damaged"}:
         raise ArtefactError(f"no line of these files is a result of {folder}", hint="name its result files")
     if report.answered < report.requests:
         answered, hint = "requests are answered", f"{again} exports the rest; {command} asks it live"
-        if unfinished(folder):
+        if batch_files.unfinished(folder):
             hint = f"the endpoint is still working: svr batch import {folder} --wait"
         elif report.fix:
             answered, hint = f"{answered}; the model refuses a setting", f"{report.fix}; then {again}"
@@ -313,7 +268,7 @@ def _after_import(folder: Path, exported: Export, report: Imported, lines: Resul
 def _show(folder: Path, state: State, *, as_json: bool) -> None:
     step = "import" if all(one.batch_id for one in state.batches) else "submit"
     tell(
-        {**_plain(state), "folder": str(folder)},
+        {**msgspec.to_builtins(state), "folder": str(folder)},
         f"{_state_text(state)}\nNext: svr batch {step} {folder}",
         as_json=as_json,
     )

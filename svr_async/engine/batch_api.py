@@ -29,12 +29,12 @@ ATTEMPTS = 5
 FIRST_WAIT_S, MAX_WAIT_S = 0.5, 60.0
 CONNECT_TIMEOUT_S, READ_TIMEOUT_S = 10.0, 300.0
 PAGE = 100
+WINDOW = "24h"
 LOOKS = 3
 LOOK_EVERY_S = 2.0
 FIRST_POLL_S = 1.0
 AGAIN = "run the same command again: it continues from batch.json"
-NOT_SERVED = "the endpoint may not serve /v1/files and /v1/batches; vllm run-batch reads the same request files"
-GONE = "the endpoint no longer has this file or batch"
+NOT_SERVED = "it does not serve /v1/files and /v1/batches (vllm run-batch needs neither), or deleted the batch"
 NETWORK_ERRORS = (aiohttp.ClientError, TimeoutError, ConnectionError)
 T = TypeVar("T")
 
@@ -86,14 +86,9 @@ class BatchClient:
 
         return await self._retry(send)
 
-    async def create(self, file_id: str, window: str, metadata: Mapping[str, str]) -> dict[str, Any]:
+    async def create(self, file_id: str, metadata: Mapping[str, str]) -> dict[str, Any]:
         """Create a batch, without retries; LostAnswerError if it may exist although no answer came."""
-        body = {
-            "input_file_id": file_id,
-            "endpoint": WIRE.batch_url,
-            "completion_window": window,
-            "metadata": metadata,
-        }
+        body = {"input_file_id": file_id, "endpoint": WIRE.batch_url, "completion_window": WINDOW, "metadata": metadata}
         batch = await self._json("POST", "/batches", json=body)
         _id(batch)
         return batch
@@ -156,7 +151,7 @@ class BatchClient:
         if failure.kind in {Kind.TRANSIENT, Kind.RATE_LIMITED}:
             raise LostAnswerError(failure.detail, failure.wait_s or 0.0)
         if response.status in {404, 405}:
-            raise RefusedError(failure.detail, hint=NOT_SERVED if path in {"/files", "/batches"} else GONE)
+            raise RefusedError(failure.detail, hint=NOT_SERVED)
         raise failure.error(failure.detail, hint=failure.hint or "fix this and run the same command again")
 
     async def _retry(self, send: Callable[[], Awaitable[T]]) -> T:
@@ -179,17 +174,11 @@ def _id(value: Mapping[str, Any]) -> str:
     return str(value["id"])
 
 
-async def submit(
-    folder: Path, state: State, client: BatchClient, *, retry_failed: bool = False, look_every_s: float = LOOK_EVERY_S
-) -> State:
-    """Upload each file that has no batch yet, and create its batch once.
-
-    With `retry_failed`, also the files whose batch failed as a whole.
-    """
-    if retry_failed:
-        state = await refresh(folder, state, client)
+async def submit(folder: Path, state: State, client: BatchClient, *, look_every_s: float = LOOK_EVERY_S) -> State:
+    """Upload each file and create its batch, unless it has one that did not fail as a whole."""
+    state = await refresh(folder, state, client)
     for batch in state.batches:
-        if retry_failed and batch.status == "failed" and not batch.done:
+        if batch.status == "failed" and not batch.done:
             batch = Batch(file=batch.file, attempt=batch.attempt + 1)  # noqa: PLW2901
         if not batch.batch_id:
             state = _save(folder, state, await _create_once(folder, state, batch, client, look_every_s))
@@ -207,7 +196,7 @@ async def _create_once(folder: Path, state: State, batch: Batch, client: BatchCl
         requested_before, batch = batch.requested, replace(batch, requested=True)
         _save(folder, state, batch)
         try:
-            return updated(batch, await client.create(batch.file_id, state.window, mark))
+            return updated(batch, await client.create(batch.file_id, mark))
         except RefusedError:
             # An earlier request whose answer was lost may still have created the batch.
             _save(folder, state, replace(batch, requested=requested_before, file_id=""))

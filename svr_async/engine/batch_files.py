@@ -31,7 +31,6 @@ MAX_REQUESTS = 50_000  # OpenAI's limits for one file
 MAX_BYTES = 200_000_000
 MAX_MESSAGES = 3
 ENDED = frozenset({"completed", "failed", "expired", "cancelled"})
-ENDED_EARLY = frozenset({"batch_expired", "request_expired", "batch_cancelled", "request_cancelled"})
 EXPORT_AGAIN = "export again into another folder"
 T = TypeVar("T")
 FileName = Annotated[str, msgspec.Meta(pattern=r"^requests-[0-9]{4,9}\.jsonl\Z")]
@@ -57,7 +56,6 @@ class Export(msgspec.Struct, frozen=True, kw_only=True):
     judge: str
     base_url: str
     key_env: str
-    version: str
     files: tuple[RequestFile, ...]
 
 
@@ -98,18 +96,12 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
 
     id: str
     base_url: str
-    window: str
     batches: tuple[Batch, ...]
 
     def with_batch(self, changed: Batch) -> State:
         """Return the state with one batch replaced."""
         batches = tuple(changed if batch.file == changed.file else batch for batch in self.batches)
         return msgspec.structs.replace(self, batches=batches)
-
-    @property
-    def submitted(self) -> bool:
-        """Whether any batch was requested."""
-        return any(batch.batch_id or batch.requested for batch in self.batches)
 
 
 def save(path: Path, value: Export | State) -> None:
@@ -175,12 +167,11 @@ def batch_line(request: Request) -> bytes:
 class RequestWriter:
     """Writes each request once and starts a new file at the limits; `finish` completes the last file.
 
-    `keys` are the cache keys in hex. `too_long` counts requests that exceed the size of a file; they are left out.
+    `keys` are the cache keys in hex.
     """
 
     def __init__(self, folder: Path, *, max_requests: int = MAX_REQUESTS, max_bytes: int = MAX_BYTES) -> None:
         self.keys: set[str] = set()
-        self.too_long = 0
         self._folder = folder
         self._max_requests = max_requests
         self._max_bytes = max_bytes
@@ -191,13 +182,10 @@ class RequestWriter:
             path.unlink()
 
     def add(self, request: Request) -> bool:
-        """Write a request; return False if it was written before or is too long."""
+        """Write a request; return False if it was written before."""
         if request.key.hex() in self.keys:
             return False
         line = batch_line(request)
-        if len(line) > self._max_bytes:
-            self.too_long += 1
-            return False
         with storage_errors(f"write requests to {self._folder}"):
             file = self._file
             if file and (self._requests == self._max_requests or file.tell() + len(line) > self._max_bytes):
@@ -242,7 +230,6 @@ class Result:
     custom_id: str
     reply: Reply | None = None
     problem: str = ""
-    expired: bool = False
 
 
 def read_line(data: bytes) -> Result:
@@ -266,7 +253,7 @@ def read_line(data: bytes) -> Result:
         problem = f"{code or 'error'}: {reason.get('message') or 'no message'}"[:300]
         if status:
             problem = classify_status(status, {}, reason, body_preview="no chat completion").detail
-        return Result(custom_id=custom_id, problem=problem, expired=code in ENDED_EARLY)
+        return Result(custom_id=custom_id, problem=problem)
     return Result(custom_id=custom_id, reply=replace(reply, usage=replace(reply.usage, batch=True)))
 
 
@@ -279,7 +266,7 @@ class Results:
 
     def __init__(self, paths: Iterable[Path], exported: Collection[str]) -> None:
         self.counts: Counter[str] = Counter()
-        self.failed: dict[str, str] = {}  # requests without a reply: "failed" or "expired"
+        self.failed: set[str] = set()  # requests with an error and no reply
         self.messages: list[str] = []  # the first different error messages
         self.positions: dict[str, tuple[Path, int]] = {}
         self._exported = exported
@@ -311,11 +298,10 @@ class Results:
         if result.reply is not None:
             kind = "repeated" if key in self.positions else "reply"
             self.positions.setdefault(key, (path, offset))
-            self.failed.pop(key, None)
+            self.failed.discard(key)
             return kind
-        kind = "expired" if result.expired else "failed"
         if key not in self.positions:
-            self.failed[key] = kind
-        if not result.expired and result.problem not in self.messages and len(self.messages) < MAX_MESSAGES:
+            self.failed.add(key)
+        if result.problem not in self.messages and len(self.messages) < MAX_MESSAGES:
             self.messages.append(result.problem)
-        return kind
+        return "failed"

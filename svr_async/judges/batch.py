@@ -11,28 +11,28 @@ import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from svr_async.engine import batch_files
-from svr_async.engine.batch_api import BatchClient
+from svr_async.engine.batch_files import Export, Results, State
 from svr_async.engine.healing import find_cures, permanent
 from svr_async.engine.http.extras import NO_EXTRAS
 from svr_async.engine.loops import run_whole
 from svr_async.engine.reply import Reply, Usage
-from svr_async.engine.request import CONTINGENT, Question, ReplyRejectedError, Request, estimate_tokens
+from svr_async.engine.request import CONTINGENT, Question, ReplyRejectedError, estimate_tokens
 from svr_async.engine.secrets import key_from_environment, refuse_key_in_url
 from svr_async.errors import UsageError
 from svr_async.judges.access import extras_of
 from svr_async.judges.keys import naming_keys
 from svr_async.judges.open_judge import OpenJudge
 from svr_async.judges.profiles import load_profiles
-from svr_async.version import __version__
+from svr_async.judges.trust import refuse_unasked
 from svr_async.vocabulary.address import LOOPBACK, host_of
 from svr_async.vocabulary.folders import open_folder
 
 if TYPE_CHECKING:
+    from svr_async.engine.batch_api import BatchClient
     from svr_async.engine.cache import Cache
     from svr_async.engine.money import Price
     from svr_async.judges.profile import Profile
@@ -114,10 +114,8 @@ def choose_endpoint(run: BatchRun, only: str | None) -> Profile:
     if only is None and len(found) > 1:
         raise UsageError(f"this run has several judges: {names}", hint="--only J exports the calls of one")
     if not found[0].spoken.batch_url:
-        raise UsageError(
-            f"judge {found[0].name} is on the wire {found[0].wire}, which has no batch files",
-            hint="run the command itself, which makes live calls",
-        )
+        problem = f"judge {found[0].name} is on the wire {found[0].wire}, which has no batch files"
+        raise UsageError(problem, hint="run the command itself, which makes live calls")
     return found[0]
 
 
@@ -134,7 +132,6 @@ class Exported:
     usd: float | None = None
     max_usd: float | None = None
     cache_hits: int = 0
-    too_long: int = 0
     files: tuple[batch_files.RequestFile, ...] = ()
 
 
@@ -165,31 +162,22 @@ def export(
             await opened.close()
 
     run_whole(main())
-    report.files, report.requests, report.too_long = writer.finish(), len(writer.keys), writer.too_long
+    report.files, report.requests = writer.finish(), len(writer.keys)
     if profile.price is not None:
         usage = Usage(prompt_tokens=report.prompt_tokens, completion_tokens=report.completion_tokens, batch=True)
         report.usd = profile.price.cost(usage)
         report.max_usd = profile.price.cost(replace(usage, completion_tokens=report.max_completion_tokens))
     _refuse_pending(folder, writer.keys)
     if report.files:
-        made = batch_files.Export(
-            id=secrets.token_hex(16),
-            command=command,
-            judge=profile.name,
-            base_url=profile.base_url,
-            key_env=profile.key_env,
-            version=__version__,
-            files=report.files,
-        )
+        judge, url, key_env, number = profile.name, profile.base_url, profile.key_env, secrets.token_hex(16)
+        made = Export(id=number, command=command, judge=judge, base_url=url, key_env=key_env, files=report.files)
         batch_files.save(folder / batch_files.EXPORT, made)
     return report
 
 
 def _refuse_pending(folder: Path, keys: set[str]) -> None:
     """Refuse requests that are in a submitted batch next to this folder: they would be paid twice."""
-    for other in sorted(
-        {path.parent for path in folder.absolute().parent.glob(f"*/{batch_files.STATE}")} - {folder.absolute()}
-    ):
+    for other in sorted(path.parent for path in folder.absolute().parent.glob(f"*/{batch_files.STATE}")):
         pending = batch_files.exported_keys(batch_files.unfinished(other)) & keys
         if pending:
             raise UsageError(
@@ -220,14 +208,13 @@ class Imported:
     unused: int = 0
     unreadable: int = 0
     failed: int = 0
-    expired: int = 0
     missing: int = 0
     next_stage: int = 0
     usd: float | None = None
     fix: str = ""
 
 
-def import_results(run: BatchRun, results: batch_files.Results, exported: set[str], judge: str) -> Imported:
+def import_results(run: BatchRun, results: Results, exported: set[str], judge: str) -> Imported:
     """Store the replies that answer their questions, then count what is left to ask."""
     price = next((profile.price for profile in run.profiles if profile.name == judge), None)
     report = Imported(requests=len(exported), usd=None if price is None else 0.0)
@@ -238,7 +225,8 @@ def import_results(run: BatchRun, results: batch_files.Results, exported: set[st
         key = question.request.key.hex()
         missing[key] = missing.get(key, True) and _answers(question, results.get(key))
         if key in results.failed and not report.fix:
-            report.fix = _settings_to_change(question.request, results.messages)
+            fallbacks = (find_cures(question.request, 400, {"message": message}) for message in results.messages)
+            report.fix = next((permanent(refused) for refused in fallbacks if refused), "")
 
     async def main() -> None:
         opened = await run.open()
@@ -250,16 +238,16 @@ def import_results(run: BatchRun, results: batch_files.Results, exported: set[st
             kept = {key for key in exported - left if cache.get(bytes.fromhex(key)) is not None}
         finally:
             await opened.close()
-        why = [results.failed.get(key, "missing") for key in exported - kept if key not in results.positions]
-        report.failed, report.expired, report.missing = map(why.count, ("failed", "expired", "missing"))
         report.answered, report.next_stage = len(kept), len(left - exported)
+        lacking = exported - kept - results.positions.keys()
+        report.failed, report.missing = len(lacking & results.failed), len(lacking - results.failed)
 
     run_whole(main())
     return report
 
 
 async def _store(
-    cache: Cache, results: batch_files.Results, missing: Mapping[str, bool], price: Price | None, report: Imported
+    cache: Cache, results: Results, missing: Mapping[str, bool], price: Price | None, report: Imported
 ) -> None:
     """Put the replies into the cache, except unreadable ones and those it already has."""
     puts: list[Awaitable[None]] = []
@@ -291,28 +279,18 @@ def _answers(question: Question[Any], reply: Reply | None) -> bool:
     return True
 
 
-def _settings_to_change(request: Request, messages: Sequence[str]) -> str:
-    for message in messages:
-        fallbacks = find_cures(request, HTTPStatus.BAD_REQUEST, {"message": message})
-        if fallbacks:
-            return permanent(fallbacks)
-    return ""
-
-
 def at_endpoint(
-    folder: Path,
-    base_url: str,
-    work: Callable[[Path, batch_files.State, BatchClient], Awaitable[batch_files.State]],
-    *,
-    window: str = "",
-) -> batch_files.State:
+    folder: Path, base_url: str, work: Callable[[Path, State, BatchClient], Awaitable[State]], *, first: bool = False
+) -> State:
     """Run some work with a client of the batches' endpoint; `base_url` is the address the user gave, if any.
 
-    With `window`, nothing needs to be submitted yet. The folder may come from someone else, so the API key is sent only
+    With `first`, nothing needs to be submitted yet. The folder may come from someone else, so the API key is sent only
     to an address that the user vouches for.
     """
+    from svr_async.engine.batch_api import BatchClient
+
     export = batch_files.load_export(folder)
-    state = _current_state(folder, export, base_url, window)
+    state = _current_state(folder, export, base_url, first=first)
     address, key, profiles = refuse_key_in_url(state.base_url), key_from_environment(export.key_env), load_profiles()
     if key and not base_url and host_of(address) not in LOOPBACK:
         vouching = [one for one in profiles.values() if one.base_url == address and one.key_env == export.key_env]
@@ -321,10 +299,12 @@ def at_endpoint(
                 f"this export sends ${export.key_env} to {address}, and no profile of yours does",
                 hint=f"if that is right: --base-url {address}",
             )
+        for profile in vouching:
+            refuse_unasked(profile)
     judge = profiles.get(export.judge)
     extras = NO_EXTRAS if judge is None or judge.base_url != address else extras_of(judge)
 
-    async def main() -> batch_files.State:
+    async def main() -> State:
         async with BatchClient(address, key, extras=extras) as client:
             return await work(folder, state, client)
 
@@ -332,13 +312,14 @@ def at_endpoint(
         return run_whole(main())
 
 
-def _current_state(folder: Path, export: batch_files.Export, base_url: str, window: str) -> batch_files.State:
+def _current_state(folder: Path, export: Export, base_url: str, *, first: bool) -> State:
     """Return the state to continue from; it can move to another endpoint only before anything was submitted."""
     state = batch_files.load_state(folder, export)
     address = refuse_key_in_url(base_url or (export if state is None else state).base_url)
-    if window and (state is None or not (state.submitted or address == state.base_url)):
+    submitted = state is not None and any(batch.batch_id or batch.requested for batch in state.batches)
+    if first and (state is None or (address != state.base_url and not submitted)):
         batches = tuple(batch_files.Batch(file=file.name) for file in export.files)
-        return batch_files.State(id=export.id, base_url=address, window=window, batches=batches)
+        return State(id=export.id, base_url=address, batches=batches)
     if state is None:
         raise UsageError(f"{folder} was not submitted", hint=f"svr batch submit {folder}")
     if address != state.base_url:  # batch ids mean nothing at another endpoint
