@@ -44,7 +44,7 @@ COMMANDS = {
     "store": ("svr_async.commands.store:store", "Look at a feature store, or make one of your own arrays."),
     "train": ("svr_async.commands.train.command:train", "Train a bank of rubrics on preference pairs."),
     "bank": ("svr_async.commands.bank.command:bank", "Look at a bank of rubrics and care for it."),
-    "batch": ("svr_async.commands.batch.command:batch", "Make a run's calls as a batch, at half the price."),
+    "batch": ("svr_async.commands.batch:batch", "Make a run's calls as a batch, at half the price."),
     "repro": ("svr_async.commands.repro:repro", "Rebuild the paper's tables beside the printed numbers."),
     "sim": ("svr_async.commands.sim:sim", "Serve the simulated judge endpoint."),
     "completion": ("svr_async.commands.completion:completion", "Print what makes your shell complete svr."),

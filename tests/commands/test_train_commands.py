@@ -15,7 +15,7 @@ from made_pairs import PATIENCE_S, TRAIN, N, files_of, last_line, write_candidat
 from rig import RULES, name_judge, read_lines, svr_here, write_bench
 
 from svr_async.adapters import get_adapter
-from svr_async.commands.batch.run import params_of
+from svr_async.commands.batch import params_of
 from svr_async.commands.train_settings import train_settings
 from svr_async.fit.config import DEFAULT
 from svr_async.scoring.bank import UNIFORM, BankRubric, InferenceSettings, RubricBank

@@ -17,7 +17,7 @@ import click
 from pages import ROOT
 from shell import COMMENT, steps
 
-from svr_async.commands.batch.run import command_of as batched
+from svr_async.commands.batch import command_of as batched
 from svr_async.commands.main import svr
 
 PROGRAMS = {"svr", "svr-eval", "svr-fit", "python", "python3", "make", "pip"}
@@ -117,8 +117,7 @@ def of_svr(words: Sequence[str], *, whole: bool) -> None:
     except click.UsageError as error:
         raise WrongCommandError(error.format_message()) from None
     if names == ["batch", "export"] and isinstance(values.get("command"), tuple):
-        name, args = batched(values["command"])
-        of_svr([name, *args], whole=whole)
+        of_svr(list(batched(values["command"])), whole=whole)
 
 
 def of_command(words: Sequence[str], *, whole: bool) -> tuple[click.Command, list[str], list[str]]:

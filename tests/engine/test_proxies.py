@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from rig import ask, engine_at
 
-from svr_async.engine.batch.client import BatchClient
+from svr_async.engine.batch_api import BatchClient
 from svr_async.engine.http import HttpTransport, proxy_for
 from svr_async.engine.secrets import Secret
 from svr_async.errors import RefusedError, UsageError

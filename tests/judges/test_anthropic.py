@@ -18,7 +18,7 @@ from svr_async.engine.request import Request
 from svr_async.engine.wires import Form, Settings
 from svr_async.engine.wires.anthropic import WIRE
 from svr_async.errors import AuthError, ConfigError, ModelError, QuotaError, SvrError, UsageError
-from svr_async.judges.batch_run import choose_endpoint
+from svr_async.judges.batch import choose_endpoint
 from svr_async.judges.doctor.endpoint import choose_questions, examine
 from svr_async.judges.limits import JudgeLimits
 from svr_async.judges.open_judge import open_judge

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from stand_ins import UnaskedAuthor, UnaskedJudge
 
-from svr_async.commands.batch.run import params_of
+from svr_async.commands.batch import params_of
 from svr_async.commands.train_settings import train_settings
 from svr_async.fit.arrays import FitArrays
 from svr_async.fit.forward import Selector

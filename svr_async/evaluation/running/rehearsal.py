@@ -10,7 +10,7 @@ from svr_async.evaluation.run import judge_pairs
 from svr_async.evaluation.running.bench import Bench, evaluation_of, open_bench
 from svr_async.evaluation.running.prepared import Prepared, prepare
 from svr_async.evaluation.running.settings import EvalSettings
-from svr_async.judges.batch_run import Opened, Unanswered, endpoints_of
+from svr_async.judges.batch import Opened, Unanswered, endpoints_of
 
 if TYPE_CHECKING:
     from svr_async.judges.profile import Profile

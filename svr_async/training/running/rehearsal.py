@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from svr_async.adapters import refuse_benchmark_for_training
-from svr_async.judges.batch_run import Opened, Unanswered, endpoints_of
+from svr_async.judges.batch import Opened, Unanswered, endpoints_of
 from svr_async.judges.open_judge import OpenJudge
 from svr_async.training.rounds.judge_calls import ShardEndsError, StageEndsError
 from svr_async.training.rounds.session import Session

@@ -1,1 +1,0 @@
-"""`svr batch`: the calls of a run as files for a batch endpoint, and back."""

@@ -1,1 +1,0 @@
-"""Batch files: requests out, replies into the cache."""
