@@ -114,16 +114,13 @@ async def engine_at(
     budget: Budget | None = None,
     price: Price | None = None,
     failures: FailureLog | None = None,
-    shared: str | None = None,
     **config: Any,
 ) -> AsyncIterator[CallEngine]:
     """Open an engine with short waits on an endpoint."""
     settings = EngineConfig(**{"concurrency": 16, **QUICK, **config})
     transport = HttpTransport(base_url, Secret(key), timeout_s=timeout_s)
     opened = Cache.open(cache, patience_s=0.2)
-    async with CallEngine(
-        transport, opened, config=settings, budget=budget, price=price, failures=failures, shared=shared
-    ) as engine:
+    async with CallEngine(transport, opened, config=settings, budget=budget, price=price, failures=failures) as engine:
         yield engine
 
 
