@@ -7,6 +7,7 @@ pauses an endpoint; a circuit breaker stops calls to one that is down. No I/O ex
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 import time
 from collections import deque
@@ -75,7 +76,8 @@ class ConcurrencyLimit:
             return False
         self._outcomes += 1
         self._refused += 1
-        if self._refused <= TOLERATED * max(ROUND, self.limit, self._outcomes):
+        calls = max(ROUND, self.limit, self._outcomes)
+        if self._refused <= TOLERATED * calls + math.sqrt(calls):  # the root allows for chance
             return False
         self.restart(now)
         return True

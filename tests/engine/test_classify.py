@@ -1,8 +1,8 @@
-"""What a failed call means, table by table."""
+"""The classification of failed calls, table by table."""
 
 from __future__ import annotations
 
-import itertools
+import socket
 import ssl
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
@@ -13,6 +13,7 @@ import pytest
 from aiohttp.client_reqrep import ConnectionKey
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from yarl import URL
 
 from svr_async.engine.classify import (
     FILTER_CODES,
@@ -39,8 +40,8 @@ def date(seconds: float) -> str:
 
 
 @pytest.mark.parametrize("status", [201, 204, 408, 409, 425, 500, 501, 502, 503, 504, 505, 520, 522, 524, 529, 599])
-def test_server_trouble_is_tried_again_and_may_have_been_billed(status: int) -> None:
-    """Timeouts, conflicts and every 5xx are transient; whether they were paid for is not known."""
+def test_server_errors_are_retried_and_may_be_billed(status: int) -> None:
+    """Timeouts, conflicts and every 5xx are transient; whether they are billed is unknown."""
     failure = classify_status(status, {}, {"message": "oops"})
     assert (failure.kind, failure.outcome, failure.billed) == (Kind.TRANSIENT, Outcome.API_ERROR, Billed.UNKNOWN)
     assert failure.wait_s is None
@@ -51,15 +52,15 @@ def test_server_trouble_is_tried_again_and_may_have_been_billed(status: int) -> 
     "message",
     ["1 validation error: Input should be 'x'", "logprobs is not supported as loaded", "System role not supported"],
 )
-def test_a_500_that_blames_the_request_is_not_sent_again(message: str) -> None:
-    """Servers that wrap every error into a 500 say by their words that this very request is at fault."""
+def test_a_500_about_the_request_is_not_retried(message: str) -> None:
+    """Some servers wrap every error into a 500; the message shows that the request is at fault."""
     assert classify_status(500, {}, {"message": message, "type": "internal_server_error"}).kind is Kind.ITEM
     assert classify_status(503, {}, {"message": message}).kind is Kind.TRANSIENT
 
 
 @pytest.mark.parametrize("status", [400, 406, 410, 411, 413, 414, 415, 422, 418, 451])
 def test_other_refusals_fail_the_item_at_once(status: int) -> None:
-    """A request that the endpoint calls wrong is not sent again, and the run goes on."""
+    """A request that the endpoint refuses is not sent again, and the run continues."""
     failure = classify_status(status, {}, {"message": "bad parameter"})
     assert (failure.kind, failure.outcome) == (Kind.ITEM, Outcome.API_ERROR)
     assert failure.detail == f"HTTP {status}: bad parameter"
@@ -83,16 +84,17 @@ def test_other_refusals_fail_the_item_at_once(status: int) -> None:
     ],
 )  # fmt: skip
 def test_key_quota_model_and_redirects_stop_the_run(status: int, error: dict[str, Any], expected: type) -> None:
-    """What no later call can cure ends the run with its own error and a cure, whatever the status around it."""
+    """An error that no retry can cure ends the run, with its own type and a hint, whatever the status."""
     failure = classify_status(status, {"retry-after": "1"}, error)
     assert (failure.kind, failure.error) == (Kind.RUN, expected)
     assert failure.hint
 
 
-def test_the_two_sorts_of_404_have_different_cures() -> None:
-    """A missing model points to the list of models, a missing path to the base URL."""
+def test_the_two_kinds_of_404_have_different_hints() -> None:
+    """A missing model points to the list of models, a missing path to the base URL; the status is not repeated."""
     assert "svr doctor" in classify_status(404, {}, {"message": "model x not found"}).hint
-    assert "/v1" in classify_status(404, {}, {"message": "Not Found"}).hint
+    bare = classify_status(404, {}, {}, body_preview="404: Not Found")
+    assert (bare.detail, "/v1" in bare.hint) == ("HTTP 404: Not Found", True)
 
 
 @pytest.mark.parametrize(
@@ -108,8 +110,8 @@ def test_the_two_sorts_of_404_have_different_cures() -> None:
         (429, {"message": "Request too large for m on tokens per min (TPM): Limit 9, Requested 10"}),
     ],
 )
-def test_requests_that_can_never_fit_are_named_as_such(status: int, error: dict[str, Any]) -> None:
-    """Every wording of "too long" is the item's outcome context_too_long, not a retry."""
+def test_requests_that_never_fit_are_context_too_long(status: int, error: dict[str, Any]) -> None:
+    """Every wording of "too long" is this outcome of the item, never a retry."""
     failure = classify_status(status, {}, error)
     assert (failure.kind, failure.outcome) == (Kind.ITEM, Outcome.CONTEXT_TOO_LONG)
 
@@ -126,14 +128,14 @@ def test_content_filters_are_refusals(status: int, code: str) -> None:
     ("code", "kind"),
     [(429, Kind.RATE_LIMITED), (503, Kind.TRANSIENT), (401, Kind.RUN), (400, Kind.ITEM), (99, Kind.TRANSIENT)],
 )
-def test_an_error_inside_a_200_is_what_its_code_says(code: int, kind: Kind) -> None:
-    """A gateway that wraps the upstream's status in a 200 is understood; without a code the call is tried again."""
+def test_an_error_inside_a_200_is_classified_by_its_code(code: int, kind: Kind) -> None:
+    """Some gateways wrap the upstream status in a 200; without a code the call is retried."""
     assert classify_status(200, {}, {"code": code, "message": "upstream"}).kind is kind
     assert classify_status(200, {}, {}).kind is Kind.TRANSIENT
 
 
-def test_rate_limits_carry_what_the_endpoint_asks_for() -> None:
-    """A 429 waits as long as it says; more than ten minutes ends the run with the time named."""
+def test_rate_limits_carry_the_requested_wait() -> None:
+    """A 429 waits as long as the endpoint asks; more than ten minutes ends the run and names the time."""
     assert classify_status(429, {}, {}).kind is Kind.RATE_LIMITED
     assert classify_status(503, {}, {"code": "rate_limit_exceeded"}).kind is Kind.RATE_LIMITED
     assert classify_status(429, {"retry-after": "17"}, {}).wait_s == 17
@@ -147,49 +149,27 @@ def test_rate_limits_carry_what_the_endpoint_asks_for() -> None:
 @pytest.mark.parametrize(
     ("headers", "expected"),
     [
-        ({}, None),
-        ({"retry-after": "0"}, 0.0),
-        ({"retry-after": "2.5"}, 2.5),
-        ({"retry-after-ms": "250"}, 0.25),
-        ({"retry-after-ms": "250", "retry-after": "9"}, 0.25),
-        ({"retry-after-ms": "soon", "retry-after": "9"}, 9.0),
-        ({"retry-after": "31536000"}, 31_536_000.0),
-        ({"retry-after": "-5"}, None),
-        ({"retry-after": "nan"}, None),
-        ({"retry-after": "inf"}, None),
-        ({"retry-after": "1e999"}, None),
-        ({"retry-after": "in a while"}, None),
-        ({"retry-after": ""}, None),
-        ({"retry-after": date(30), "date": date(0)}, 30.0),
-        ({"retry-after": date(3600 + 30), "date": date(3600)}, 30.0),
-        ({"retry-after": date(-30), "date": date(0)}, 0.0),
-        ({"retry-after": date(30)}, None),
-        ({"retry-after": date(30), "date": "yesterday"}, None),
+        ({}, None), ({"retry-after": "0"}, 0.0), ({"retry-after": "2.5"}, 2.5), ({"retry-after-ms": "250"}, 0.25),
+        ({"retry-after-ms": "250", "retry-after": "9"}, 0.25), ({"retry-after-ms": "soon", "retry-after": "9"}, 9.0),
+        ({"retry-after": "31536000"}, 31_536_000.0), ({"retry-after": "-5"}, None), ({"retry-after": "nan"}, None),
+        ({"retry-after": "1e999"}, None), ({"retry-after": "in a while"}, None), ({"retry-after": ""}, None),
+        ({"retry-after": date(30), "date": date(0)}, 30.0), ({"retry-after": date(-30), "date": date(0)}, 0.0),
+        ({"retry-after": date(30)}, None), ({"retry-after": date(30), "date": "yesterday"}, None),
         ({"retry-after": "Sun, 01 Mar 99999999999 12:00:00 GMT", "date": date(0)}, None),
         ({"retry-after": "Sun, 01 Mar 2026 12:00:30 -0000", "date": date(0)}, None),
-        ({"x-ratelimit-reset-requests": "1s"}, 1.0),
-        ({"x-ratelimit-reset-tokens": "6m0s"}, 360.0),
+        ({"x-ratelimit-reset-requests": "1s"}, 1.0), ({"x-ratelimit-reset-tokens": "6m0s"}, 360.0),
         ({"x-ratelimit-reset-requests": "20ms", "x-ratelimit-reset-tokens": "1.5s"}, 1.5),
-        ({"x-ratelimit-reset-requests": "1h2m3s"}, 3723.0),
-        ({"x-ratelimit-reset-requests": "12"}, 12.0),
+        ({"x-ratelimit-reset-requests": "1h2m3s"}, 3723.0), ({"x-ratelimit-reset-requests": "12"}, 12.0),
         ({"x-ratelimit-reset-requests": "soon", "x-ratelimit-reset-tokens": " 2s "}, 2.0),
         ({"x-ratelimit-reset-requests": "2026-03-01T12:00:30Z"}, None),
-        ({"retry-after": "-1", "x-ratelimit-reset-requests": "3s"}, 3.0),
         ({"retry-after": "1", "x-ratelimit-reset-requests": "300s"}, 1.0),
-        (
-            {
-                "x-ratelimit-remaining-requests": "0",
-                "x-ratelimit-reset-requests": "2s",
-                "x-ratelimit-reset-tokens": "1s",
-                "x-ratelimit-remaining-tokens": "500",
-            },
-            2.0,
-        ),
+        ({"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "2s",
+          "x-ratelimit-remaining-tokens": "500", "x-ratelimit-reset-tokens": "1s"}, 2.0),
         ({"x-ratelimit-remaining-requests": "14370", "x-ratelimit-reset-requests": "23h59m0s"}, None),
     ],
-)
-def test_how_long_to_wait_is_read_from_every_spelling(headers: dict[str, str], expected: float | None) -> None:
-    """Seconds, milliseconds, dates against the server's own clock, reset headers; nonsense counts as nothing."""
+)  # fmt: skip
+def test_every_form_of_retry_after_is_read(headers: dict[str, str], expected: float | None) -> None:
+    """Seconds, milliseconds, dates against the server's clock, and reset headers; nonsense is ignored."""
     assert retry_after(headers) == expected
 
 
@@ -228,67 +208,55 @@ JSON = st.recursive(
 
 @settings(deadline=None, max_examples=200)
 @given(status=st.integers(200, 599), error=st.dictionaries(st.sampled_from(["code", "type", "message"]), JSON))
-def test_every_reply_has_a_meaning(status: int, error: dict[str, Any]) -> None:
-    """Any status with any error object is classified, in one line of at most a few hundred characters."""
+def test_every_reply_is_classified(status: int, error: dict[str, Any]) -> None:
+    """Any status with any error object has a kind, and a detail of at most a few hundred characters."""
     failure = classify_status(status, {}, error, body_preview="preview")
     assert failure.kind in Kind
     assert len(failure.detail) < 400
 
 
-def test_the_code_counts_before_the_status() -> None:
-    """An empty account is never mistaken for a rate limit, whichever of code and type says so."""
-    for status, field in itertools.product((429, 400, 503), ("code", "type")):
-        assert classify_status(status, {"retry-after": "1"}, {field: "insufficient_quota"}).error is QuotaError
+KEY: Any = ConnectionKey("judge.example", 443, False, True, None, None, None)
 
 
 @pytest.mark.parametrize(
-    ("error", "kind", "billed"),
+    ("error", "kind", "billed", "message"),
     [
-        (aiohttp.ServerDisconnectedError(), Kind.TRANSIENT, Billed.UNKNOWN),
-        (aiohttp.ClientOSError(104, "reset"), Kind.TRANSIENT, Billed.UNKNOWN),
-        (aiohttp.ClientPayloadError("cut"), Kind.TRANSIENT, Billed.UNKNOWN),
-        (OSError(24, "Too many open files"), Kind.TRANSIENT, Billed.UNKNOWN),
-        (ValueError("header"), Kind.TRANSIENT, Billed.UNKNOWN),
-        (aiohttp.InvalidURL("http://[", "x"), Kind.RUN, Billed.NO),
-        (ssl.SSLCertVerificationError(1, "expired"), Kind.RUN, Billed.NO),
-    ],
-)
-def test_exceptions_of_the_transport_are_classified(error: Exception, kind: Kind, billed: Billed) -> None:
-    """A lost connection is tried again and counted as perhaps billed; a bad certificate or URL ends the run."""
-    failure = classify_exception(error)
-    assert (failure.kind, failure.billed) == (kind, billed)
-
-
-def test_a_connection_that_never_opened_was_not_billed() -> None:
-    """Connection refused costs nothing."""
-    key: Any = ConnectionKey("127.0.0.1", 1, False, True, None, None, None)
-    failure = classify_exception(aiohttp.ClientConnectorError(key, OSError(111, "refused")))
-    assert (failure.kind, failure.billed) == (Kind.TRANSIENT, Billed.NO)
-    assert "cannot connect" in failure.detail
-
-
-@pytest.mark.parametrize(
-    ("status", "signature", "detail", "crowded", "down", "descriptors"),
-    [
-        (503, "503:x", "HTTP 503", True, True, False), (504, "504:x", "HTTP 504", True, True, False),
-        (529, "529:x", "HTTP 529", True, True, False), (500, "500:x", "HTTP 500", False, True, False),
-        (502, "502:x", "HTTP 502", False, True, False), (200, "200:x", "not JSON", False, False, False),
-        (408, "408:x", "HTTP 408", False, False, False), (0, "timeout", "no complete reply", True, True, False),
-        (0, "ClientConnectorError", "cannot connect: refused", False, True, False),
-        (0, "too large", "the reply is larger", False, False, False),
-        (0, "OSError", "cannot connect: Too many open files", False, False, True),
+        (aiohttp.ServerDisconnectedError(), Kind.TRANSIENT, Billed.UNKNOWN, "judge.example:443 failed"),
+        (aiohttp.ClientOSError(104, "reset"), Kind.TRANSIENT, Billed.UNKNOWN, "judge.example:443 failed"),
+        (aiohttp.ClientPayloadError("cut"), Kind.TRANSIENT, Billed.UNKNOWN, "judge.example:443 failed"),
+        (OSError(24, "Too many open files"), Kind.TRANSIENT, Billed.UNKNOWN, "Too many open files"),
+        (ValueError("header"), Kind.TRANSIENT, Billed.UNKNOWN, "header"),
+        (aiohttp.ClientConnectorError(KEY, OSError(111, "refused")), Kind.TRANSIENT, Billed.NO,
+         "cannot connect to judge.example:443: refused"),
+        (aiohttp.ClientConnectorDNSError(KEY, socket.gaierror(socket.EAI_NONAME, "x")), Kind.RUN, Billed.NO,
+         "no host 'judge.example'"),
+        (aiohttp.InvalidURL("http://[", "x"), Kind.RUN, Billed.NO, "no host"),
+        (ssl.SSLCertVerificationError(1, "expired"), Kind.RUN, Billed.NO, "certificate of judge.example:443"),
     ],
 )  # fmt: skip
-def test_what_a_failure_says_about_the_endpoint(
-    status: int, signature: str, detail: str, crowded: bool, down: bool, descriptors: bool
+def test_exceptions_of_the_http_client_are_classified(
+    error: Exception, kind: Kind, billed: Billed, message: str
 ) -> None:
-    """Too much to do, not there at all, or no file left on our side: each is answered in its own way."""
+    """A lost connection is retried and may be billed; a wrong certificate or address ends the run."""
+    failure = classify_exception(error, URL("https://judge.example/v1"))
+    assert (failure.kind, failure.billed) == (kind, billed)
+    assert message in failure.detail
+
+
+@pytest.mark.parametrize(
+    ("status", "signature", "detail", "crowded", "down"),
+    [
+        (503, "503:x", "HTTP 503", True, True), (504, "504:x", "HTTP 504", True, True),
+        (529, "529:x", "HTTP 529", True, True), (500, "500:x", "HTTP 500", False, True),
+        (502, "502:x", "HTTP 502", False, True), (200, "200:x", "not JSON", False, False),
+        (408, "408:x", "HTTP 408", False, False), (0, "timeout", "no complete reply", True, True),
+        (0, "ClientConnectorError", "cannot connect: refused", False, True),
+        (0, "OSError", "cannot connect: Too many open files", True, True),
+    ],
+)  # fmt: skip
+def test_overload_and_outage_are_distinguished(
+    status: int, signature: str, detail: str, crowded: bool, down: bool
+) -> None:
+    """Fewer calls at a time help against overload; an outage is waited for."""
     failure = Failure(kind=Kind.TRANSIENT, detail=detail, signature=signature, status=status)
-    assert (failure.crowded, failure.down, failure.no_descriptors) == (crowded, down, descriptors)
-
-
-def test_a_body_that_only_repeats_the_status_is_not_told_twice() -> None:
-    """What a bare web server says of a wrong path is `HTTP 404: Not Found`, with the cure."""
-    failure = classify_status(404, {}, {}, body_preview="404: Not Found")
-    assert failure.detail == "HTTP 404: Not Found"
-    assert "/v1" in failure.hint
+    assert (failure.crowded, failure.down) == (crowded, down)

@@ -1,4 +1,4 @@
-"""A simulated endpoint on an event loop whose clock jumps: minutes of traffic through real lanes in milliseconds."""
+"""A simulated endpoint on an event loop whose clock jumps: minutes of traffic in milliseconds."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ ANSWER = orjson.dumps({"choices": [{"message": {"content": "yes"}}], "usage": {"
 
 
 class _Jumping(selectors.SelectSelector):
-    """A selector that waits for nothing: the time that it was to wait has passed when it returns."""
+    """A selector that never waits: its clock jumps instead."""
 
     def __init__(self) -> None:
         super().__init__()
         self.now = 1000.0
 
     def select(self, timeout: float | None = None) -> list[Any]:
-        """Let the time pass; without a timer nothing could ever happen again."""
+        """Jump to the next timer; without one nothing can happen again."""
         if timeout is None:
-            raise AssertionError("everything waits and no timer is set: a deadlock")
+            raise AssertionError("a deadlock: everything waits and no timer is set")
         self.now += max(0.0, timeout)
         return super().select(0)
 
@@ -73,10 +73,10 @@ def now() -> float:
 
 
 class Endpoint:
-    """An endpoint in virtual time. Its limits may be changed while it serves.
+    """An endpoint in virtual time; its limits may be changed while it serves.
 
-    `rate` calls a second with `burst` at once are admitted, others get a 429 with the headers that `told` makes; at
-    most `seats` at a time, others get a `crowded` status; `down` refuses connections.
+    It admits `rate` calls a second, `burst` at once; others get a 429 with the headers of `headers`. It serves at most
+    `seats` calls at a time; others get the status `crowded`. While `down` it refuses connections.
     """
 
     def __init__(
@@ -86,17 +86,16 @@ class Endpoint:
         sigma: float = 0.3,
         rate: float | None = None,
         burst: float = 1.0,
-        told: Callable[[Endpoint, float], dict[str, str]] = lambda _, __: {},
+        headers: Callable[[Endpoint, float], dict[str, str]] = lambda _, __: {},
         seats: int | None = None,
         crowded: int = 503,
         seed: int = 0,
     ) -> None:
-        self.latency_s, self.sigma, self.rate, self.burst, self.told = latency_s, sigma, rate, burst, told
+        self.latency_s, self.sigma, self.rate, self.burst, self.headers = latency_s, sigma, rate, burst, headers
         self.seats, self.crowded, self.down = seats, crowded, False
         self.busy = self.served = self.refused = self.peak = self.calls = 0
         self.level, self._at = burst, 0.0
         self._random = random.Random(seed)
-        self.moments: list[float] = []
         self.fault: Callable[[Request], RawReply | Exception | None] = lambda _: None
 
     async def send(self, request: Request) -> RawReply:
@@ -117,14 +116,13 @@ class Endpoint:
     async def _serve(self) -> RawReply:
         self.busy += 1
         self.peak = max(self.peak, self.busy)
-        headers = self.told(self, 0.0)
+        headers = self.headers(self, 0.0)
         try:
             spread = math.exp(self._random.gauss(0.0, self.sigma) - self.sigma**2 / 2)
             await asyncio.sleep(self.latency_s * spread)
         finally:
             self.busy -= 1
         self.served += 1
-        self.moments.append(now())
         return RawReply(status=200, headers=headers, body=ANSWER)
 
     def _refuse(self) -> RawReply | None:
@@ -135,7 +133,7 @@ class Endpoint:
         self.level = min(self.burst, self.level + (now() - self._at) * self.rate)
         self._at = now()
         if self.level < 1:
-            return error(429, self.told(self, (1 - self.level) / self.rate))
+            return error(429, self.headers(self, (1 - self.level) / self.rate))
         self.level -= 1
         return None
 
@@ -144,7 +142,7 @@ class Endpoint:
 
 
 def openai_headers(endpoint: Endpoint, wait_s: float) -> dict[str, str]:
-    """Return the headers of an endpoint that says everything."""
+    """Return the rate-limit headers of OpenAI."""
     assert endpoint.rate is not None
     found = {
         "x-ratelimit-limit-requests": str(round(60 * endpoint.rate)),
@@ -159,28 +157,28 @@ def retry_after(_: Endpoint, wait_s: float) -> dict[str, str]:
     return {"retry-after": str(math.ceil(wait_s))} if wait_s else {}
 
 
-def error(status: int, headers: dict[str, str] | None = None, *, says: str = "no") -> RawReply:
+def error(status: int, headers: dict[str, str] | None = None, *, message: str = "no") -> RawReply:
     """Return an error reply."""
-    return RawReply(status=status, headers=headers or {}, body=orjson.dumps({"error": {"message": says}}))
+    return RawReply(status=status, headers=headers or {}, body=orjson.dumps({"error": {"message": message}}))
 
 
 def refused_connection() -> CallFailedError:
-    """Return what a call finds where nobody listens."""
+    """Return the failure of a call to a port where nothing listens."""
     return CallFailedError(
         Failure(kind=Kind.TRANSIENT, detail="cannot connect: refused", signature="refused", billed=Billed.NO)
     )
 
 
-def caller_of(transport: Transport, under_way: Callable[[], int] = lambda: 2, **config: Any) -> Caller:
+def caller_of(transport: Transport, asking: Callable[[], int] = lambda: 2, **config: Any) -> Caller:
     """Return a caller on virtual time."""
-    settings = EngineConfig(**{"concurrency": 64, "adaptive": True, **config})
+    settings = EngineConfig(**{"concurrency": 64, **config})
     return Caller(
         transport,
         settings,
         Counters(),
         budget=Budget(),
         price=None,
-        under_way=under_way,
+        asking=asking,
         clock=asyncio.get_running_loop().time,
     )
 
