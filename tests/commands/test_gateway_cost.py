@@ -57,7 +57,10 @@ def litellm(upstream: str, folder: Path) -> Iterator[str]:
     (folder / "litellm.yaml").write_bytes(orjson.dumps(config))  # JSON is YAML
     command = [LITELLM, "--config", str(folder / "litellm.yaml"), "--port", str(port), "--host", "127.0.0.1"]
     with (folder / "litellm.log").open("wb") as log:
-        process = subprocess.Popen(command, stdout=log, stderr=log, cwd=folder)
+        env = os.environ | {
+            "LITELLM_DANGEROUSLY_PERMIT_WEAK_OR_UNSET_MASTER_KEY": "true"
+        }  # it is on loopback, for a minute
+        process = subprocess.Popen(command, stdout=log, stderr=log, cwd=folder, env=env)
     try:
         for _ in range(600):
             with contextlib.suppress(OSError), urllib.request.urlopen(f"http://127.0.0.1:{port}/health/liveliness"):
@@ -104,6 +107,7 @@ def test_without_any_cost_a_budget_ends_the_run_after_one_call(cli: Cli, tmp_pat
     assert orjson.loads((tmp_path / "run" / "metrics.json").read_bytes())["calls"]["sent"] == 1
 
 
+@pytest.mark.timeout(300)
 @pytest.mark.skipif(not LITELLM, reason="needs LiteLLM's proxy (SVR_LITELLM names its program)")
 def test_litellms_own_proxy_reports_the_cost(cli: Cli, tmp_path: Path, sim: SimServer) -> None:
     """The same with the real proxy and its own prices."""
