@@ -9,9 +9,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import importlib.util
+import logging
 import os
 import re
 import secrets
+import sys
 from collections import Counter, deque
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -319,7 +321,7 @@ class RayTransport:
 def connect(address: str) -> None:
     """Connect this process to a cluster, unless it is connected already; `local` starts one here, on loopback only."""
     variables = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_USAGE_STATS_PROMPT_ENABLED": "0"}
-    if address == LOCAL and "RAY_AUTH_MODE" not in os.environ:
+    if address == LOCAL and "RAY_AUTH_MODE" not in os.environ and "ray" not in sys.modules:  # read at import
         variables |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
     if address == LOCAL or _LOOPBACK.fullmatch(address):
         variables |= {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}  # or Ray takes 127.0.0.1 for the machine's address
@@ -329,6 +331,7 @@ def connect(address: str) -> None:
 
     if ray.is_initialized():
         return
+    logging.getLogger("ray").setLevel(logging.ERROR)
     settings: dict[str, Any] = {"log_to_driver": False, "configure_logging": False}
     if address == LOCAL:
         settings |= {"include_dashboard": False, "num_cpus": 1, "_node_ip_address": "127.0.0.1"}

@@ -1,0 +1,219 @@
+"""`--ray` on a stand-in for Ray: the nodes of a cluster send, this process decides."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fake_ray import Actor, FakeRay
+from made_pairs import write_planted
+from rig import ask, completion, name_judge, refusal, run_items, run_metrics, write_bench
+
+from svr_async.engine import ray as transport
+from svr_async.engine.cache import Cache
+from svr_async.engine.classify import Billed, Failure, Kind
+from svr_async.engine.config import EngineConfig
+from svr_async.engine.engine import CallEngine
+from svr_async.engine.http.transport import CallFailedError, RawReply
+from svr_async.engine.ray import RayTransport, check_ray
+from svr_async.engine.secrets import Secret
+from svr_async.errors import RefusedError, UsageError
+from svr_async.simulation.server import SimServer
+
+Cli = Callable[..., tuple[int, str, str]]
+N = 24
+EVAL = ("eval", "rubricbench", "--data", "bench.jsonl", "--judge", "sim", "--method", "self-rubric", "-q")
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> FakeRay:
+    """Return a cluster of two nodes."""
+    return FakeRay(monkeypatch)
+
+
+@pytest.fixture
+def place(tmp_path: Path, sim: SimServer) -> Path:
+    """Put data and a judge into the folder where commands run."""
+    write_bench(tmp_path / "bench.jsonl", N)
+    write_planted(tmp_path / "pairs.jsonl", 40)
+    name_judge(tmp_path, sim.base_url)
+    return tmp_path
+
+
+def paid(sim: SimServer) -> int:
+    """Return how many requests the endpoint has answered."""
+    return sum(row["paid"] for row in sim.counts().values())
+
+
+def test_a_run_on_a_cluster_has_the_bytes_of_one_process(
+    cli: Cli, cluster: FakeRay, place: Path, sim: SimServer
+) -> None:
+    """Both nodes send, each call is paid once, every reply is in the driver's cache, and the items are the same."""
+    assert cli(*EVAL, "--cache", "cache1", "--out", "one")[0] == 0
+    before = paid(sim)
+    code, _, err = cli(*EVAL, "--ray", "10.0.0.5:6379", "--cache", "cache2", "--out", "many")
+    assert code == 0, err
+    assert run_items("many") == run_items("one")
+    assert run_metrics("many")["calls"] == run_metrics("one")["calls"]
+    assert paid(sim) == 2 * before
+    assert cluster.addresses == ["10.0.0.5:6379"]
+    assert all(actor.posts for actor in cluster.actors)
+    assert cli(*EVAL, "--offline", "--cache", "cache2", "--out", "again")[0] == 0
+    assert run_items("again") == run_items("one")
+
+
+def test_a_lost_node_costs_a_retry(cli: Cli, cluster: FakeRay, place: Path, sim: SimServer) -> None:
+    """The run completes with the same bytes, and no reply that had arrived is paid again."""
+    assert cli(*EVAL, "--cache", "cache1", "--out", "one")[0] == 0
+    before = paid(sim)
+
+    def die_later(actor: Actor) -> None:
+        if actor.node == "n2":
+            asyncio.get_running_loop().call_later(0.15, cluster.lose, "n2")
+
+    cluster.on_start = die_later
+    code, _, err = cli(*EVAL, "--ray", "auto", "--cache", "cache2", "--out", "many", "--concurrency", "4")
+    assert code == 0, err
+    assert not cluster.alive["n2"]
+    assert run_items("many") == run_items("one")
+    assert paid(sim) <= 2 * before + 4
+    assert cli(*EVAL, "--offline", "--cache", "cache2", "--out", "again")[0] == 0
+
+
+def test_training_can_use_a_cluster_too(cli: Cli, cluster: FakeRay, place: Path) -> None:
+    """`svr judge --ray` writes the same store."""
+    assert cli("induce", "pairs.jsonl", "--judge", "rules", "--out", "candidates.jsonl", "-q")[0] == 0
+    flags = ("judge", "pairs.jsonl", "--candidates", "candidates.jsonl", "--judge", "sim", "-q")
+    assert cli(*flags, "--cache", "cache1", "--out", "one")[0] == 0
+    assert cli(*flags, "--ray", "auto", "--cache", "cache2", "--out", "many")[0] == 0
+    assert cluster.actors
+    for path in Path("one").iterdir():
+        assert Path("many", path.name).read_bytes() == path.read_bytes(), path.name
+
+
+def test_offline_and_dry_runs_need_no_cluster(cli: Cli, place: Path) -> None:
+    """Nothing is sent, so Ray is not needed."""
+    assert cli(*EVAL, "--ray", "auto", "--dry-run")[0] == 0
+
+
+class Script:
+    """What the actors of each node send through: a function of the node and the number of its request."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, cluster: FakeRay, answer: Callable[[str, int], Any]) -> None:
+        self.sent: dict[str, int] = {}
+        self._answer = answer
+
+        def make(actor: Actor) -> None:
+            actor.made._transport.send = lambda _: self._send(actor.node)
+
+        cluster.on_start = make
+        monkeypatch.setattr(transport, "LOOK_S", 0.01)
+
+    async def _send(self, node: str) -> RawReply:
+        number = self.sent[node] = self.sent.get(node, 0) + 1
+        answer = self._answer(node, number)
+        if isinstance(answer, Failure):
+            raise CallFailedError(answer)
+        if isinstance(answer, Exception):
+            raise answer
+        assert isinstance(answer, RawReply)
+        return answer
+
+
+def engine_on_ray(folder: Path) -> CallEngine:
+    """Return an engine that sends through Ray."""
+    sender = RayTransport("auto", "http://127.0.0.1:1/v1", Secret("sk-sentinel-77"), timeout_s=5)
+    config = EngineConfig(concurrency=8, wait_s=0.001, max_wait_s=0.02)
+    return CallEngine(sender, Cache.open(folder), config=config)
+
+
+async def test_a_node_without_a_model_server_is_avoided(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cluster: FakeRay
+) -> None:
+    """Requests that it could not send go to another node; the engine sees no failure."""
+    refused = Failure(kind=Kind.TRANSIENT, detail="cannot connect", billed=Billed.NO)
+    script = Script(monkeypatch, cluster, lambda node, _: refused if node == "n1" else completion("yes"))
+    async with engine_on_ray(tmp_path) as engine:
+        done = [one async for one in engine.map(ask(str(n)) for n in range(60))]
+        assert {completion.value for _, completion in done} == {"yes"}
+        assert engine.stats().retries == 0
+    assert script.sent["n1"] <= 16
+    assert script.sent["n2"] == 60
+
+
+async def test_failures_and_headers_reach_the_engine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cluster: FakeRay
+) -> None:
+    """A rate limit with its header in any case, and a failure of one request, are those of a local client."""
+    answers = {
+        1: refusal(429, headers={"Retry-After": "0.01"}),
+        2: refusal(400, "too long", code="string_above_max_length"),
+    }
+    cluster.alive["n2"] = False
+    Script(monkeypatch, cluster, lambda _, number: answers.get(number, completion("yes")))
+    async with engine_on_ray(tmp_path) as engine:
+        assert (await engine.complete(ask("one"))).outcome.value == "context_too_long"
+        assert (await engine.complete(ask("two"))).value == "yes"
+        assert engine.stats().rate_limited == 1
+
+
+@pytest.mark.parametrize(
+    ("trouble", "says"),
+    [
+        (lambda c, m: m.setattr(transport, "_living_nodes", dict), "no node of the Ray cluster can send"),
+        (lambda c, m: m.setattr(transport, "connect", _fails), "the Ray cluster auto cannot be used: no such cluster"),
+        (lambda c, m: m.setattr(transport.Sender, "hello", _old), "n2: svr-async is 0.1 there"),
+        (lambda c, m: Script(m, c, lambda *_: KeyError("a bug")), "a Ray node could not send: KeyError: 'a bug'"),
+    ],
+)
+async def test_a_cluster_that_cannot_send_ends_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cluster: FakeRay, trouble: Callable[..., object], says: str
+) -> None:
+    """No nodes, no connection, another version, or a bug on a node: one error that says so, no endless wait."""
+    trouble(cluster, monkeypatch)
+    async with engine_on_ray(tmp_path) as engine:
+        with pytest.raises(RefusedError) as error:
+            await engine.complete(ask("one"))
+        assert says in error.value.message
+
+
+def _fails(_: str) -> None:
+    raise ConnectionError("no such cluster")
+
+
+async def _old(_: object) -> str:
+    return "0.1"
+
+
+async def test_an_actor_that_keeps_dying_is_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cluster: FakeRay
+) -> None:
+    """It is started three times on each node; then the run ends with the reason."""
+    monkeypatch.setattr(transport, "LOOK_S", 0.01)
+    cluster.on_start = Actor.kill
+    async with engine_on_ray(tmp_path) as engine:
+        with pytest.raises(RefusedError, match="the actor died"):
+            await engine.complete(ask("one"))
+    assert len(cluster.actors) == 2 * transport.STARTS_PER_NODE
+
+
+def test_a_wrong_address_is_refused(cluster: FakeRay, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before anything is connected; without Ray the hint says how to install it."""
+    for address in ("", "host", "host:port", "http://host:1"):
+        with pytest.raises(UsageError, match="is not an address"):
+            check_ray(address)
+    for address in ("auto", "local", "10.0.0.5:6379", "[::1]:6379"):
+        check_ray(address)
+    monkeypatch.setattr(transport.importlib.util, "find_spec", lambda _: None)
+    with pytest.raises(UsageError, match="not installed"):
+        check_ray("auto")
+
+
+def test_keys_are_not_shown(cluster: FakeRay) -> None:
+    """What an actor is created with holds the key, and does not print it."""
+    sender = RayTransport("auto", "http://127.0.0.1:1/v1", Secret("sk-sentinel-77"))
+    assert sender._target.key == "sk-sentinel-77"
+    assert "sentinel" not in repr(sender._target)
