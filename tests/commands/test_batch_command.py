@@ -26,6 +26,7 @@ from rig import (
     write_bench,
 )
 
+from svr_async.commands.batch import _state_text
 from svr_async.engine.batch_files import Batch, Export, RequestFile, State, save
 from svr_async.engine.cache import Cache
 from svr_async.simulation.batches import BatchSettings
@@ -314,16 +315,6 @@ def test_wrong_and_damaged_files_cost_only_themselves(
     assert svr_here("batch", "import", "batch", "none.jsonl") == 5
 
 
-def test_replies_are_kept_though_the_command_asks_others(folder: Path, facts: Callable[..., Any]) -> None:
-    """Paid replies to questions that changed since the export, here by a shorter file of pairs, go into the cache."""
-    total = facts("export", "batch", *EVAL)["requests"]
-    (folder / "results.jsonl").write_bytes(b"".join(vllm_lines(folder / "batch" / "requests-0001.jsonl")))
-    write_bench(folder / "bench.jsonl", 10)
-    report = facts("import", "batch", "results.jsonl", code=3)
-    assert report["new"] == total - 1
-    assert report["unused"] >= total - 1 - 12
-
-
 # --- killed and resumed ----------------------------------------------------------------------------------------------
 
 
@@ -548,3 +539,12 @@ def test_a_batch_that_fails_as_a_whole_is_exit_4(folder: Path, last_line: Callab
         strict.batches.settings = BatchSettings()
         assert svr_here("batch", "submit", "batch") == 0
         assert svr_here("batch", "import", "batch", "--wait") == 0
+
+
+def test_texts_of_the_endpoint_cannot_steer_the_terminal() -> None:
+    """Control characters of ids and messages are removed."""
+    batch = Batch(
+        file="requests-0001.jsonl", batch_id="batch_\x1b]0;x\x07\x9b31m1", problem="\x1b[2Jfull", status="failed"
+    )
+    text = _state_text(State(id="", base_url="", batches=(batch,)))
+    assert text == "requests-0001.jsonl failed: 0 of 0 done, 0 failed batch_1 full"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import tracemalloc
 from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,10 +13,8 @@ import msgspec
 import orjson
 import pytest
 from aiohttp import web
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from msgspec.structs import replace
-from rig import Scripted, ask, completion, writer
+from rig import Scripted, ask, completion
 
 from svr_async.engine import batch_api
 from svr_async.engine.batch_api import BatchClient, LostAnswerError, cancel, fetch, submit, updated
@@ -27,7 +24,6 @@ from svr_async.engine.batch_files import (
     Batch,
     Export,
     RequestWriter,
-    Result,
     Results,
     State,
     batch_line,
@@ -36,26 +32,17 @@ from svr_async.engine.batch_files import (
     load_state,
     read_line,
     save,
-    unfinished,
 )
 from svr_async.engine.cache import Cache
 from svr_async.engine.engine import CallEngine
-from svr_async.engine.reply import Reply
 from svr_async.engine.request import Question, Request
 from svr_async.engine.secrets import MASK, Secret
-from svr_async.errors import ArtefactError, AuthError, EndpointDownError, QuotaError, RefusedError, StorageError
-from svr_async.evaluation.opinions import Case
-from svr_async.evaluation.orders import OrderPolicy, Orders
-from svr_async.evaluation.plan import Escalated, Seat
+from svr_async.errors import ArtefactError, EndpointDownError, QuotaError, RefusedError, StorageError
 from svr_async.judges.batch import BatchRun, Imported, Opened, Unanswered, import_results
-from svr_async.judges.model import ModelJudge
 from svr_async.judges.open_judge import OpenJudge
-from svr_async.scoring.methods.fixed import Fixed
 from svr_async.simulation.batches import BatchSettings
 from svr_async.simulation.config import SimConfig
 from svr_async.simulation.server import SimServer
-from svr_async.vocabulary.pair import Order, PreferencePair, present, user_prompt
-from svr_async.vocabulary.rubric import Rubric
 
 SENTINEL = "sk-sentinel-5e4d3c2b1a"
 MODEL = "gpt-oss-120b"
@@ -157,22 +144,6 @@ DAMAGED = [
     b'{"custom_id": "c", "response": [1], "error": null}',
     b'{"custom_id": "c", "response": {"body": ' + b'{"a":' * 5000 + b"1" + b"}" * 5002,
 ]  # fmt: skip
-KEYS = ["custom_id", "response", "error", "body", "status_code", "choices", "message", "content", "code", "usage"]
-json_values = st.recursive(
-    st.none() | st.booleans() | st.integers(-5, 600) | st.text(max_size=8),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(KEYS) | st.text(max_size=3), inner),
-    max_leaves=12,
-)
-
-
-@settings(deadline=None, max_examples=100, suppress_health_check=[HealthCheck.too_slow])
-@given(value=st.fixed_dictionaries({"custom_id": st.text(max_size=5), "response": json_values, "error": json_values}))
-def test_any_json_is_a_reply_a_failure_or_damaged(value: dict[str, Any]) -> None:
-    """Reading a line gives a result or one of the errors that count as damage."""
-    with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError):
-        line = read_line(orjson.dumps(value))
-        assert isinstance(line, Result)
-        assert (line.reply is None) == bool(line.problem)
 
 
 def test_lines_come_in_any_order_and_each_costs_only_itself(tmp_path: Path) -> None:
@@ -201,20 +172,6 @@ def test_lines_come_in_any_order_and_each_costs_only_itself(tmp_path: Path) -> N
     texts = {place: reply.text for place, one in enumerate(made) if (reply := results.get(one.key.hex()))}
     assert texts == {0: "first", 1: "after a failure", 3: "fine"}
     assert (results.failed, results.messages) == ({made[4].key.hex()}, ["HTTP 500: oops", "batch_expired: late"])
-
-
-def test_memory_does_not_grow_with_the_replies(tmp_path: Path) -> None:
-    """Results of 20 MB take less than 4 MB."""
-    made = requests(5000)
-    keys = {request.key.hex() for request in made}
-    path = tmp_path / "results.jsonl"
-    path.write_bytes(b"".join(result(request, body("x" * 4000)) for request in made))
-    tracemalloc.start()
-    results = Results([path], keys)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert len(results.positions) == 5000
-    assert peak < 4_000_000 < 20_000_000 < path.stat().st_size
 
 
 def test_missing_files_and_folders_are_storage_errors(tmp_path: Path) -> None:
@@ -263,9 +220,9 @@ def imported(cache: Path, results: Results, questions: list[Question[str]]) -> t
     exported = {question.request.key.hex() for question in questions}
     report = import_results(cast("BatchRun", FakeRun(cache, questions)), results, exported, "j")
     opened = Cache.open(cache)
-    texts = [reply and reply.text for reply in (opened.get(question.request.key) for question in questions)]
+    replies = [opened.get(question.request.key) for question in questions]
     opened.close()
-    return report, texts
+    return report, [None if reply is None else reply.text for reply in replies]
 
 
 def test_only_answers_are_stored(cache_folder: Path, tmp_path: Path) -> None:
@@ -294,36 +251,6 @@ def test_paid_replies_are_stored_although_the_run_asks_other_questions(cache_fol
     assert (report.answered, report.new, report.unused, report.next_stage) == (1, 1, 1, 2)
 
 
-async def test_calls_that_may_be_unnecessary_are_not_exported(cache_folder: Path) -> None:
-    """A judge that omitted a rubric is asked again; until then, calls to the second judge may turn out unnecessary."""
-    url, rubrics = "http://127.0.0.1:9/v1", [Rubric(text=f"Rubric {number} holds.") for number in range(3)]
-    asked: list[str] = []
-    judges = []
-    for name in ("small", "big"):
-        engine = CallEngine(Scripted(lambda *_: completion("no")), Cache.open(cache_folder))
-        judges.append(ModelJudge(engine, writer(url, name=name, model=name), name))
-    opened = SimpleNamespace(judges=tuple(judge_on(judge.engine) for judge in judges))
-    unanswered = Unanswered(cast("Opened", opened), lambda _, question: asked.append(question.request.model))
-    pair = PreferencePair(id="x", prompt=user_prompt("q"), chosen="a", rejected="b")
-    question = judges[0].writer.compare(present(pair, Order.AB), rubrics, overall=False)
-    nonce = question.request.messages[1][1].split("<<svr:")[1].split(":")[0]
-    verdicts = {"candidate_a_verdict": "pass", "candidate_b_verdict": "pass"}
-    rows = [{"rubric_id": f"R{place}", **verdicts, "better": side} for place, side in ((1, "A"), (2, "B"))]
-    text = orjson.dumps({"nonce": nonce, "rubric_comparisons": rows}).decode()
-    await judges[0].engine.cache.put(question.request.key, Reply(text=text))
-    seats = [Seat(judge=one, orders=Orders(policy=OrderPolicy.AB, audit=0.0), name=one.name) for one in judges]
-    case = Case(
-        pair=pair,
-        method=Fixed(tuple(zip(rubrics, (0.1, 0.1, 5.0), strict=True))),
-        guessed=unanswered.guessed,
-    )
-    await Escalated(first=seats[0], then=seats[1], below=0.5).decide(case)
-    for judge in judges:
-        await judge.engine.close()
-    assert set(asked) == {"small"}
-    assert len(unanswered) > len(set(asked))
-
-
 # --- the folder ------------------------------------------------------------------------------------------------------
 
 
@@ -342,14 +269,6 @@ def export_to(folder: Path, count: int = 6, per_file: int = 2) -> Export:
 def fresh(export: Export, url: str = "http://127.0.0.1:1/v1") -> State:
     """Return the state of an export before its submission."""
     return State(id=export.id, base_url=url, batches=tuple(Batch(file=file.name) for file in export.files))
-
-
-def test_export_and_state_are_read_back(tmp_path: Path) -> None:
-    """What was saved is loaded."""
-    export = export_to(tmp_path)
-    assert (load_export(tmp_path), load_state(tmp_path, export)) == (export, None)
-    save(tmp_path / STATE, fresh(export))
-    assert load_state(tmp_path, export) == fresh(export)
 
 
 @pytest.mark.parametrize(
@@ -377,26 +296,6 @@ def test_damaged_folders_are_refused(tmp_path: Path, name: str, good: bytes, bad
         exported_keys(tmp_path / file.name for file in load_export(tmp_path).files) and load_state(
             tmp_path, load_export(tmp_path)
         )
-
-
-def test_submitted_files_without_results_are_known(tmp_path: Path) -> None:
-    """A file is unfinished from the request of its batch until its results are downloaded."""
-    export = export_to(tmp_path, count=2)
-    state = fresh(export)
-    completed = {"batch_id": "b", "status": "completed", "output": "f"}
-    for changed, waits in (
-        ({}, False),
-        ({"requested": True}, True),
-        ({"batch_id": "b", "status": "in_progress"}, True),
-        ({"batch_id": "b", "status": "failed"}, False),
-        (completed, True),
-    ):
-        save(tmp_path / STATE, state.with_batch(replace(state.batches[0], **changed)))
-        assert len(unfinished(tmp_path)) == waits
-    (tmp_path / "results-0001.jsonl").write_bytes(b"")
-    assert unfinished(tmp_path) == []
-    (tmp_path / STATE).write_bytes(b"{")
-    assert unfinished(tmp_path) == []
 
 
 # --- at the endpoint -------------------------------------------------------------------------------------------------
@@ -535,20 +434,6 @@ async def test_a_lost_answer_is_looked_up_after_a_refusal_too(sim: SimServer, tm
     assert {one.batch_id for one in state.batches} == set(sim.batches.batches)
 
 
-async def test_only_a_batch_that_failed_as_a_whole_is_submitted_again(tmp_path: Path) -> None:
-    """The file gets another batch; the others keep theirs."""
-    async with SimServer(batch=BatchSettings(most_lines=2)) as sim, client_of(sim, key="") as client:
-        export = export_to(tmp_path, count=5, per_file=3)
-        state = await done(tmp_path, await submitted(tmp_path, fresh(export), client), client)
-        assert [one.status for one in state.batches] == ["failed", "completed"]
-        assert "Enqueued request limit" in state.batches[0].problem
-        sim.batches.settings = BatchSettings()
-        state = await done(tmp_path, await submitted(tmp_path, state, client), client)
-    assert [one.status for one in state.batches] == ["completed", "completed"]
-    assert [one.attempt for one in state.batches] == [2, 1]
-    assert len(sim.batches.batches) == 3
-
-
 async def test_batches_can_be_cancelled(tmp_path: Path) -> None:
     """Cancelling ends the batches; the files of the rest can be downloaded, and cancelling again changes nothing."""
     async with SimServer(batch=BatchSettings(held=True)) as sim, client_of(sim, key="") as client:
@@ -558,17 +443,6 @@ async def test_batches_can_be_cancelled(tmp_path: Path) -> None:
         assert await cancel(tmp_path, state, client) == state
         assert (await client.cancel(state.batches[0].batch_id))["status"] == "cancelled"
     assert (tmp_path / "errors-0003.jsonl").exists()
-
-
-async def test_a_refused_key_stops_at_once(sim: SimServer, tmp_path: Path) -> None:
-    """Nothing counts as submitted; with the right key the same command submits."""
-    export = export_to(tmp_path)
-    async with client_of(sim, key="sk-wrong") as client:
-        with pytest.raises(AuthError):
-            await submitted(tmp_path, fresh(export), client)
-    async with client_of(sim) as client:
-        await submitted(tmp_path, fresh(export), client)
-    assert len(sim.batches.batches) == 3
 
 
 async def test_an_endpoint_without_batches_is_named(sim: SimServer, tmp_path: Path) -> None:

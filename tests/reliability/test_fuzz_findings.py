@@ -8,7 +8,6 @@ import json
 import sqlite3
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,24 +19,11 @@ from rig import svr_here, write_bench
 from small_bank import checked_bank
 
 from svr_async.adapters.tables import data_files
-from svr_async.engine.batch.folder import (
-    Export,
-    State,
-    Submission,
-    fresh_state,
-    load_export,
-    load_state,
-    save_export,
-    save_state,
-)
-from svr_async.engine.batch.requests import RequestFile
-from svr_async.engine.batch.results import DamagedLineError, asked_keys, read_line
 from svr_async.engine.cache_disk import refuse_foreign_database
 from svr_async.engine.reply import Reply, json_value
 from svr_async.errors import ArtefactError, ConfigError, DataError, StorageError, UsageError
 from svr_async.evaluation.runcheck import item_problem
 from svr_async.evaluation.runfolder import RunFolder
-from svr_async.evaluation.running.batch_words import table_of
 from svr_async.evaluation.running.settings import EvalSettings, from_plain, to_plain
 from svr_async.fit.choices import Choice, Structure, Trial
 from svr_async.judges.limits import JudgeLimits
@@ -192,50 +178,8 @@ def test_a_stage_without_what_it_should_hold(tmp_path: Path) -> None:
         Stages(tmp_path).load("fit-1", "d", lambda values, _: values["x"])
 
 
-def export_of(file: RequestFile) -> Export:
-    """Return an export of one file."""
-    texts = dict.fromkeys(("judge", "model", "key_env", "version", "created", "digest"), "x")
-    return Export(command=("eval",), base_url="http://h/v1", files=(file,), plan={}, **texts)
-
-
-def test_batch_folders(tmp_path: Path) -> None:
-    """Fields of other kinds, requests that are none of ours, and results that cannot be written again."""
-    file = RequestFile(name="requests-0001.jsonl", requests=1, bytes=3, sha256="")
-    save_export(tmp_path, export_of(file))
-    assert load_export(tmp_path).files == (file,)
-    path, whole = tmp_path / "export.json", (tmp_path / "export.json").read_text()
-    for good, bad in (
-        ('"key_env": "x"', '"key_env": {}'),
-        ('"eval"', '"ev\\u0000al"'),
-        (file.name, "requests-\\u0000.jsonl"),
-        ("//h/", "//[2J]/"),
-    ):
-        path.write_text(whole.replace(good, bad))
-        assert path.read_text() != whole
-        with pytest.raises(ArtefactError, match="is damaged"):
-            load_export(tmp_path)
-    (tmp_path / file.name).write_text("{}\n")
-    with pytest.raises(ArtefactError, match="holds a line that is no request"):
-        asked_keys(tmp_path, [file.name])
-    with pytest.raises(DamagedLineError):
-        read_line(f'{{"custom_id": "a", "response": {{"status_code": 200, "body": {DEEP}}}}}'.encode())
-
-
-@pytest.mark.parametrize("name", ["../results-1.jsonl", "requests-\0.jsonl", "requests-0002.jsonl"])
-def test_a_batch_is_of_the_files_that_were_exported(tmp_path: Path, name: str) -> None:
-    """Results are written beside the file that it names: one elsewhere, or none, would be written there."""
-    file = RequestFile(name="requests-0001.jsonl", requests=1, bytes=3, sha256="")
-    export = export_of(file)
-    state = fresh_state(export, export.base_url, "24h")
-    save_state(tmp_path, state)
-    assert load_state(tmp_path, export) == state
-    save_state(tmp_path, replace(state, batches=(replace(state.batches[0], file=name),)))
-    with pytest.raises(ArtefactError, match="belongs to another export"):
-        load_state(tmp_path, export)
-
-
 def test_a_folder_of_data_that_goes_while_it_is_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As folders below /proc do, which a batch folder may name."""
+    """As folders below /proc do."""
 
     def gone(folder: Path, _: str) -> Iterator[Path]:
         raise FileNotFoundError(2, "No such file or directory", str(folder / "1"))
@@ -250,16 +194,6 @@ def test_a_cache_row_whose_count_of_tries_is_no_number() -> None:
     row = orjson.loads(Reply(text="x").to_bytes())
     with pytest.raises(TypeError, match="number of tries"):
         Reply.from_bytes(orjson.dumps(row | {"tries": [[[]]]}))
-
-
-def test_what_a_batch_says_of_itself_steers_no_terminal() -> None:
-    """Its id is the endpoint's word, and the folder's."""
-    batch = Submission(
-        file="requests-\x1b[2J.jsonl", sha256="", batch_id="batch_\x1b]0;x\x07\x9b31m1", status="completed"
-    )
-    told = "\n".join(table_of(State(digest="", base_url="", window="", batches=(batch,))))
-    assert "requests-.jsonl" in told
-    assert told.endswith("batch_1")
 
 
 def test_numbers_of_any_length_in_what_only_the_lenient_reader_takes() -> None:
