@@ -113,7 +113,7 @@ class HttpTransport:
                 try:
                     return await self._post(request)
                 except CLOSED_ERRORS:
-                    if not _reused.get():
+                    if not _reused.get() or self._session is None:  # a fresh connection, or this transport was closed
                         raise
                 return await self._post(request)
         except TimeoutError:
@@ -134,9 +134,9 @@ class HttpTransport:
 
     async def close(self) -> None:
         """Close all connections."""
-        if self._session is not None:
-            await self._session.close()
-            self._session = None
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
 
     async def _post(self, request: Request) -> RawReply:
         if self._session is None:
