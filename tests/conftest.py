@@ -44,7 +44,7 @@ def _watch_sockets(event: str, args: tuple[Any, ...]) -> None:
 
 
 sys.addaudithook(_watch_sockets)
-pytest.register_assert_rewrite("campaigns", "checker", "fuzzing", "hostile", "trials")  # of tests/reliability
+pytest.register_assert_rewrite("trials")  # of tests/reliability
 for _name in ONE_THREAD:  # read when NumPy and scikit-learn load; more would spin for each other beside other workers
     os.environ.setdefault(_name, "1")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 import ssl
 from collections.abc import Callable
@@ -17,7 +16,7 @@ from rig import name_judge, serving, svr
 from svr_async.simulation.config import SimConfig
 from svr_async.simulation.faults import FaultConfig
 
-AUTHORITY = Path(__file__).parents[1] / "reliability" / "certificates.py"
+CERTIFICATE = Path(__file__).with_name("self_signed.pem")  # of 127.0.0.1 until 2049, with its key
 Cli = Callable[..., tuple[int, str, str]]
 Rows = dict[str, dict[str, Any]]
 
@@ -206,21 +205,15 @@ def test_an_endpoint_that_loses_calls_is_unsteady(cli: Cli) -> None:
 
 def test_encryption_is_told_and_what_is_wrong_with_it(cli: Cli, tmp_path: Path) -> None:
     """Protocol and end of the certificate; one of an unknown authority, or none at all, is a line with a cure."""
-    found = importlib.util.spec_from_file_location("certificates", AUTHORITY)
-    assert found is not None
-    assert found.loader is not None
-    certificates = importlib.util.module_from_spec(found)
-    found.loader.exec_module(certificates)
-    authority = certificates.Authority(tmp_path)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(authority.issue("good"))
+    context.load_cert_chain(CERTIFICATE)
     with odd_endpoint(tls=context) as odd:
         judge = f"{odd.base_url}#odd"
         code, rows = examined(cli, "--judge", judge)
         assert (code, "is not accepted" in rows["reach"]["detail"]) == (4, True)
         assert "$SSL_CERT_FILE" in rows["reach"]["cure"]
         flags = ("doctor", "--judge", judge, "--max-calls", "1")
-        done = svr(*flags, cwd=tmp_path, SSL_CERT_FILE=str(authority.path))  # a process reads this when it starts
+        done = svr(*flags, cwd=tmp_path, SSL_CERT_FILE=str(CERTIFICATE))  # a process reads this when it starts
         assert (done.returncode, "TLSv1.3, certificate until" in done.stdout) == (0, True), done.stdout
     with odd_endpoint() as plain:
         code, rows = examined(cli, "--judge", f"{plain.base_url.replace('http:', 'https:')}#odd")

@@ -1,4 +1,4 @@
-"""Killing, stopping and resuming `svr eval`: real processes against a real `svr sim`, whose log is the witness."""
+"""Stopping and resuming `svr eval` by signals: real processes against a real `svr sim`, whose log is the witness."""
 
 from __future__ import annotations
 
@@ -50,45 +50,6 @@ def check_resumed(folder: Path, whole: Path, log: Path, start: int, in_flight: i
     assert max(counts.values()) <= 2
     assert sum(counts.values()) - len(counts) <= in_flight
     assert orjson.loads(done.stdout)["calls"]["cache_hits"] > 0
-
-
-@pytest.mark.parametrize(
-    "calls", [60, pytest.param(3, marks=pytest.mark.soak), pytest.param(120, marks=pytest.mark.soak)]
-)
-def test_after_kill_nine_a_resumed_run_is_the_run_that_was_never_killed(
-    tmp_path: Path, endpoint: tuple[str, Path], whole: Path, calls: int
-) -> None:
-    """Killed early, half way or late: the same command ends with the same bytes and pays twice for nothing."""
-    url, log = endpoint
-    prepare(tmp_path, url)
-    start = len(read_lines(log))
-    with background(*FLAGS, "--concurrency", str(CONCURRENCY), cwd=tmp_path) as process:
-        wait_until(after_calls(log, start, calls))
-        process.kill()
-        process.wait(20)
-    assert not (tmp_path / "run" / "metrics.json").exists()
-    check_resumed(tmp_path, whole, log, start, CONCURRENCY)
-
-
-@pytest.mark.soak  # tests/reliability kills at random in small as well
-def test_killed_again_and_again_a_run_still_comes_to_its_end(
-    tmp_path: Path, endpoint: tuple[str, Path], whole: Path
-) -> None:
-    """Three kills at three moments: each run goes on where the last was; only what was in flight is paid again."""
-    url, log = endpoint
-    prepare(tmp_path, url)
-    start = len(read_lines(log))
-    for _ in range(3):
-        begun = len(read_lines(log))
-        with background(*FLAGS, "--concurrency", str(CONCURRENCY), cwd=tmp_path) as process:
-            wait_until(after_calls(log, begun, 20))
-            process.kill()
-            process.wait(20)
-    counts = paid(log, start)
-    assert sum(counts.values()) - len(counts) <= 3 * CONCURRENCY
-    done = svr(*FLAGS, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert (tmp_path / "run" / "items.jsonl").read_bytes() == (whole / "items.jsonl").read_bytes()
 
 
 @pytest.mark.parametrize(
@@ -168,21 +129,6 @@ def stats(url: str) -> dict[str, int]:
     with urllib.request.urlopen(f"{url.removesuffix('/v1')}/sim/stats") as reply:
         found: dict[str, int] = orjson.loads(reply.read())
     return found
-
-
-def test_two_runs_at_once_share_one_cache(tmp_path: Path, endpoint: tuple[str, Path], whole: Path) -> None:
-    """Two processes with the same cache both end with the same bytes; a call is paid at most once in each."""
-    url, log = endpoint
-    prepare(tmp_path, url)
-    start = len(read_lines(log))
-    flags = [*FLAGS[:-1], "run-a"], [*FLAGS[:-1], "run-b"]
-    with background(*flags[0], cwd=tmp_path) as one, background(*flags[1], cwd=tmp_path) as other:
-        for process in (one, other):
-            _, errors = process.communicate(timeout=40)
-            assert process.returncode == 0, errors
-    for name in ("run-a", "run-b"):
-        assert (tmp_path / name / "items.jsonl").read_bytes() == (whole / "items.jsonl").read_bytes()
-    assert max(paid(log, start).values()) <= 2
 
 
 def test_progress_is_plain_lines_where_there_is_no_terminal(tmp_path: Path, endpoint: tuple[str, Path]) -> None:

@@ -1,104 +1,167 @@
-"""Kills and failing disks: whatever ends a run of `svr eval`, the same command goes on, and nothing is paid twice."""
+"""Evaluations and trainings killed with SIGKILL: the rerun gives the same bytes and repeats only calls in flight."""
 
 from __future__ import annotations
 
-import errno
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import orjson
 import pytest
-from nursery import Nursery, Operation, Strike
-from rig import serving
-from serve_trials import serve_killed
-from trials import KILLED, STORAGE, Site, killed_at_random, open_site, power_cuts, struck
+from killer import killed_at
+from rig import name_judge, serving, svr
+from trials import EVAL, Reference, evaluate, items, kill_after, paid_again, prepare, rows, run_without_faults
 
-from svr_async.engine.wires.registry import NAMES, find_wire
 from svr_async.simulation.config import SimConfig
-from svr_async.simulation.faults import GROUPS, FaultConfig
+from svr_async.simulation.files import train_row
+from svr_async.simulation.server import SimServer
+from svr_async.simulation.world import World
 
-ANYWHERE = Path("/")  # each trial fills in its own folder
-KINDS = tuple(kind for kind in GROUPS["mixed"] if kind not in {"429-date", "huge", "gzip-bomb"})
+PAIRS = 24
+CONCURRENCY = 4
+IN_FLIGHT = 2 * CONCURRENCY  # calls on the wire, and replies whose commit had not ended
+SLOWLY = ("--concurrency", str(CONCURRENCY))
+
+
+def some(moments: list[Any], short: list[int]) -> list[Any]:
+    """Return all moments as parameters; those that `short` does not name are left to `make soak`."""
+    return [
+        pytest.param(moment, id=str(moment), marks=() if number in short else pytest.mark.soak)
+        for number, moment in enumerate(moments)
+    ]
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory, nursery: Nursery) -> Iterator[Site]:
-    """Serve an endpoint that takes a little time, with a small file of pairs."""
-    with open_site(tmp_path_factory.mktemp("site"), nursery, config=SimConfig(latency_ms=10.0), pairs=12) as opened:
-        yield opened
+def slow() -> Iterator[SimServer]:
+    """Serve an endpoint that is slow enough for its caller to be killed."""
+    with serving(SimConfig(latency_ms=25.0)) as server:
+        yield server
 
 
-def test_row_059_killed_at_random_moments(site: Site) -> None:
-    """Killed twice at random moments, a run ends with the bytes of a run without a kill; nothing kept is paid again."""
-    tally = killed_at_random(site, range(4), longest_s=0.4, kills=2)
-    assert tally.trials == 4
-    assert tally.killed >= 1
+# --- evaluations ------------------------------------------------------------------------------------------------------
 
 
-def test_row_059_a_server_killed_while_clients_ask(tmp_path: Path) -> None:
-    """What `svr serve` had answered when it was killed another one answers alike, and nothing is paid for it."""
-    with serving(SimConfig(latency_ms=10.0)) as sim:
-        tally = serve_killed(sim, tmp_path, [7], longest_s=0.2, count=16)
-    assert tally.codes == [KILLED]
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Reference:
+    """Evaluate once without a kill."""
+    return run_without_faults(tmp_path_factory.mktemp("whole"), PAIRS, "self-rubric")
 
 
-@pytest.fixture(scope="module", params=NAMES)
-def wire(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, nursery: Nursery) -> Iterator[Site]:
-    """Serve every wire that there is in turn, fifteen statements or five rubrics a pair."""
-    folder, pairs = tmp_path_factory.mktemp(request.param), 2 if request.param == "logprobs" else 16
-    method = "vanilla" if find_wire(request.param).score else "oracle"
-    with open_site(
-        folder, nursery, config=SimConfig(latency_ms=5.0), pairs=pairs, method=method, wire=request.param
-    ) as opened:
-        yield opened
+@pytest.mark.parametrize("percent", some([1, 10, 20, 30, 40, 50, 60, 70, 80, 95], [0, 5, 9]))
+def test_a_killed_evaluation_resumes_to_the_same_bytes(
+    tmp_path: Path, slow: SimServer, whole: Reference, percent: int
+) -> None:
+    """Killed after a share of its calls: the rerun asks only for what the cache does not hold."""
+    slow.reset()
+    prepare(tmp_path, slow.base_url, PAIRS)
+    calls = max(1, whole.calls * percent // 100)
+    kill_after(slow, calls, *EVAL, "--method", "self-rubric", *SLOWLY, cwd=tmp_path)
+    assert not (tmp_path / "run" / "metrics.json").exists()
+    kept = rows(tmp_path / "cache") if (tmp_path / "cache" / "cache.db").exists() else 0
+    before = slow.stats()["paid"]
+    assert kept >= before - IN_FLIGHT
+    done = evaluate(tmp_path, method="self-rubric")
+    assert done.returncode == 0, done.stderr
+    assert items(tmp_path) == whole.items
+    assert slow.stats()["paid"] - before == whole.calls - kept
+    assert paid_again(slow) <= IN_FLIGHT
 
 
-def test_kills_on_every_wire(wire: Site) -> None:
-    """Killed twice at random moments, a run ends with the same bytes there too, and nothing kept is paid again."""
-    assert killed_at_random(wire, range(1), longest_s=0.4, kills=2).trials == 1
+@pytest.mark.parametrize("name", ["items.jsonl", pytest.param("metrics.json", marks=pytest.mark.soak)])
+def test_a_kill_while_the_run_folder_is_written_costs_no_call(
+    tmp_path: Path, slow: SimServer, whole: Reference, name: str
+) -> None:
+    """Files of a run folder are whole or missing; the rerun writes the same bytes from the cache alone."""
+    slow.reset()
+    prepare(tmp_path, slow.base_url, PAIRS)
+    killed_at(f"os.rename .*{name}$", *EVAL, "--method", "self-rubric", cwd=tmp_path)
+    assert not (tmp_path / "run" / name).exists()
+    done = evaluate(tmp_path, method="self-rubric")
+    assert done.returncode == 0, done.stderr
+    assert items(tmp_path) == whole.items
+    assert slow.stats()["paid"] == whole.calls
 
 
-def test_faults_on_every_wire(wire: Site) -> None:
-    """Errors in its shape, broken and lost replies: the items are those of the run without any, each call accounted."""
-    with serving(SimConfig(faults=FaultConfig(rate=0.6, kinds=KINDS, retry_after_s=0.01))) as rough:
-        site = replace(wire, server=rough)
-        found = site.finish(site.place("rough"), [], 0)
-    assert found.after_billing > 0
-    assert len(found.kinds) > 8
+@pytest.mark.soak
+def test_an_evaluation_killed_again_and_again_ends_with_the_same_bytes(
+    tmp_path: Path, slow: SimServer, whole: Reference
+) -> None:
+    """Ten kills in one evaluation."""
+    slow.reset()
+    prepare(tmp_path, slow.base_url, PAIRS)
+    for number in range(10):
+        kill_after(slow, whole.calls * number // 10, *EVAL, "--method", "self-rubric", *SLOWLY, cwd=tmp_path)
+    done = evaluate(tmp_path, method="self-rubric")
+    assert done.returncode == 0, done.stderr
+    assert items(tmp_path) == whole.items
+    assert paid_again(slow) <= 10 * IN_FLIGHT
 
 
-def test_power_cuts_lose_no_more_than_kills(site: Site) -> None:
-    """Killed, and with what was written since the last sync thrown away: the same promises hold."""
-    assert power_cuts(site, range(3), longest_s=0.5).trials == 3
+# --- trainings --------------------------------------------------------------------------------------------------------
+
+TRAIN = ("train", "pairs.jsonl", "--judge", "sim", "--out", "out", "--rounds", "2", "--pool-size", "6",
+         "--cache", "cache", "-q")  # fmt: skip
+TRAINING_LIMIT_S = 240  # one training takes about four seconds on a free machine
 
 
-@pytest.mark.parametrize("mode", ["die", "die after"])
-def test_row_059_killed_at_commit_boundaries(site: Site, mode: str) -> None:
-    """Killed right before or right after a sync, which is what a commit ends with: nothing acknowledged is lost."""
-    strikes = [Strike(under=ANYWHERE, operation=Operation.SYNC, nth=nth, mode=mode) for nth in (2, 9, 17, 24)]
-    tally = struck(site, strikes, codes=[KILLED])
-    assert tally.killed >= 3
+def prepare_training(folder: Path, base_url: str) -> Path:
+    """Write planted pairs and a judges.toml into a folder."""
+    data = b"".join(orjson.dumps(train_row(pair)) + b"\n" for pair in World().pairs(40, "train"))
+    (folder / "pairs.jsonl").write_bytes(data)
+    name_judge(folder, base_url)
+    return folder
 
 
-def test_row_061_killed_at_every_rename_of_the_report(site: Site) -> None:
-    """The run folder's files appear whole or not at all: killed at each rename, the next run writes the same bytes."""
-    strikes = [Strike(under=ANYWHERE, operation=Operation.RENAME, nth=nth, mode="die after") for nth in (1, 2, 5)]
-    assert struck(site, strikes, codes=[KILLED]).killed == 3
+def train(folder: Path) -> None:
+    """Train to the end."""
+    done = svr(*TRAIN, "--concurrency", "32", cwd=folder, timeout=TRAINING_LIMIT_S)
+    assert done.returncode == 0, done.stderr
 
 
-def test_row_066_disk_full_at_the_nth_write(site: Site) -> None:
-    """From its Nth write on the disk is full: exit 5 in one line, and with room again the same command completes."""
-    strikes = [Strike(under=ANYWHERE, operation=Operation.WRITE, nth=nth) for nth in (2, 30, 110, 150, 190)]
-    tally = struck(site, strikes, codes=[STORAGE])
-    assert tally.codes[STORAGE] >= 4
+def products(folder: Path) -> dict[str, bytes]:
+    """Return the files of the bank and of the feature stores by name, without temporary files of killed processes."""
+    made = [path for name in ("bank", "stores") for path in (folder / "out" / name).rglob("[!.]*") if path.is_file()]
+    return {str(path.relative_to(folder)): path.read_bytes() for path in made}
 
 
-def test_row_068_io_errors_of_syncs_opens_and_renames(site: Site) -> None:
-    """A sync, an open or a rename that fails with EIO for good is exit 5; the next run has lost nothing."""
-    at = {Operation.SYNC: (3, 14, 20), Operation.OPEN: (2, 9), Operation.RENAME: (1, 3)}
-    strikes = [
-        Strike(under=ANYWHERE, operation=operation, nth=nth, error=errno.EIO)
-        for operation, numbers in at.items()
-        for nth in numbers
-    ]
-    assert struck(site, strikes, codes=[STORAGE]).codes[STORAGE] >= 5
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, bytes], int]:
+    """Train once without a kill; return the products and the number of calls."""
+    folder = tmp_path_factory.mktemp("trained")
+    with serving(SimConfig()) as server:
+        train(prepare_training(folder, server.base_url))
+        calls: int = server.stats()["paid"]
+    made = products(folder)
+    assert {"out/bank/bank.json", "out/bank/selector.safetensors", "out/stores/round-2/meta.json"} <= made.keys()
+    return made, calls
+
+
+MOMENTS = [
+    *("2 % of the calls", "25 % of the calls", "50 % of the calls", "75 % of the calls", "95 % of the calls"),
+    "os.rename out/stages/",  # the first stage is done, its file is not in place
+    "os.rename out/stages/fit-1",
+    "os.rename out/stores/.*round-1.*meta.json",
+    "os.rename out/stages/judge-2",
+    "os.rename out/bank/bank.json",
+]
+
+
+@pytest.mark.timeout(2 * TRAINING_LIMIT_S)
+@pytest.mark.parametrize("moment", some(MOMENTS, [2, 6, 9]))
+def test_a_killed_training_resumes_to_the_same_bank(
+    tmp_path: Path, slow: SimServer, trained: tuple[dict[str, bytes], int], moment: str
+) -> None:
+    """Killed after a share of its calls or before a file appears: same bank and stores, only calls in flight again."""
+    made, calls = trained
+    slow.reset()
+    prepare_training(tmp_path, slow.base_url)
+    share, by_calls, _ = moment.partition(" % of the calls")
+    if by_calls:
+        kill_after(slow, calls * int(share) // 100, *TRAIN, *SLOWLY, cwd=tmp_path)
+    else:
+        killed_at(moment, *TRAIN, *SLOWLY, cwd=tmp_path)
+    assert not (tmp_path / "out" / "bank" / "bank.json").exists()
+    train(tmp_path)
+    assert products(tmp_path) == made
+    assert paid_again(slow) <= IN_FLIGHT
+    assert slow.stats()["paid"] <= calls + IN_FLIGHT
