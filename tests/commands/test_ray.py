@@ -14,12 +14,12 @@ from rig import ask, completion, name_judge, refusal, run_items, run_metrics, wr
 
 from svr_async.engine import ray as transport
 from svr_async.engine.cache import Cache
+from svr_async.engine.caller import EngineConfig
 from svr_async.engine.classify import Billed, Failure, Kind
-from svr_async.engine.config import EngineConfig
 from svr_async.engine.engine import CallEngine
-from svr_async.engine.http.transport import CallFailedError, RawReply
 from svr_async.engine.ray import RayTransport, check_ray
 from svr_async.engine.secrets import Secret
+from svr_async.engine.transport import CallFailedError, RawReply
 from svr_async.errors import RefusedError, UsageError
 from svr_async.simulation.server import SimServer
 

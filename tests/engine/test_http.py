@@ -17,8 +17,9 @@ import pytest
 from aiohttp import web
 from rig import ask, engine_at
 
-from svr_async.engine.http import MAX_BODY_BYTES, CallFailedError, HttpTransport, proxy_for
+from svr_async.engine.http import MAX_BODY_BYTES, HttpTransport, proxy_for
 from svr_async.engine.secrets import Secret
+from svr_async.engine.transport import CallFailedError
 from svr_async.errors import AuthError, EndpointDownError, RefusedError, UsageError
 
 KEY = "sk-sentinel-9f8e7d6c5b"
