@@ -7,7 +7,6 @@ ALONE := $(VENV)/.package
 STAMP := $(VENV)/.installed
 DOCS := $(VENV)/.docs
 DEMO := runs/demo
-SOAK := runs/soak.jsonl
 HELD := pairs --data $(DEMO)/test.jsonl
 
 .PHONY: demo test coverage soak lint bench docs reference release-check format clean
@@ -47,10 +46,8 @@ test: $(STAMP)  ## the tests, in less than five minutes on two cores
 coverage: $(STAMP)  ## the same tests, and which lines and branches they reach; half as long again
 	$(BIN)/python -m pytest -n auto --dist worksteal -m 'not soak' --cov --cov-report=term:skip-covered -q
 
-soak: $(STAMP)  ## the long tests, one at a time (two hours): kills, full disks, outages; the figures of docs/reliability.md
-	@rm -f $(SOAK)
-	SOAK_REPORT=$(SOAK) $(BIN)/python -m pytest -m soak -q
-	@$(BIN)/python tests/reliability/soak_report.py $(SOAK)
+soak: $(STAMP)  ## the long tests: all kills, faults and full disks of tests/reliability, and other slow tests
+	$(BIN)/python -m pytest -m soak -q
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
