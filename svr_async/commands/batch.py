@@ -267,11 +267,8 @@ def _after_import(folder: Path, exported: Export, report: Imported, lines: Resul
 
 def _show(folder: Path, state: State, *, as_json: bool) -> None:
     step = "import" if all(one.batch_id for one in state.batches) else "submit"
-    tell(
-        {**msgspec.to_builtins(state), "folder": str(folder)},
-        f"{_state_text(state)}\nNext: svr batch {step} {folder}",
-        as_json=as_json,
-    )
+    text = f"{_state_text(state)}\nNext: svr batch {step} {folder}"
+    tell({**msgspec.to_builtins(state), "folder": str(folder)}, text, as_json=as_json)
     _refuse_failed(folder, state)
 
 

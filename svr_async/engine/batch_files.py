@@ -51,7 +51,7 @@ class Export(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     id: str
-    command: tuple[str, ...]
+    command: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
     judge: str
     base_url: str
     key_env: str
@@ -216,7 +216,7 @@ def exported_keys(paths: Iterable[Path]) -> set[str]:
     for path in paths:
         try:
             with storage_errors(f"read {path}"), path.open("rb") as lines:
-                keys.update(orjson.loads(line)["custom_id"] for line in lines)
+                keys.update(bytes.fromhex(orjson.loads(line)["custom_id"]).hex() for line in lines)
         except (ValueError, KeyError, TypeError) as error:
             raise ArtefactError(f"{path} is damaged", hint=EXPORT_AGAIN) from error
     return keys

@@ -7,6 +7,7 @@ a reply from a batch is treated exactly like a live one.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -22,7 +23,7 @@ from svr_async.engine.http import NO_EXTRAS
 from svr_async.engine.reply import Reply, Usage
 from svr_async.engine.request import CONTINGENT, Question, ReplyRejectedError, estimate_tokens
 from svr_async.engine.secrets import key_from_environment, refuse_key_in_url
-from svr_async.errors import UsageError
+from svr_async.errors import SvrError, UsageError
 from svr_async.judges.access import extras_of
 from svr_async.judges.keys import naming_keys
 from svr_async.judges.open_judge import OpenJudge
@@ -178,7 +179,9 @@ def export(
 def _refuse_pending(folder: Path, keys: set[str]) -> None:
     """Refuse requests that are in a submitted batch next to this folder: they would be paid twice."""
     for other in sorted(path.parent for path in folder.absolute().parent.glob(f"*/{batch_files.STATE}")):
-        pending = batch_files.exported_keys(batch_files.unfinished(other)) & keys
+        pending: set[str] = set()
+        with contextlib.suppress(SvrError):  # a damaged neighbour does not concern this export
+            pending = batch_files.exported_keys(batch_files.unfinished(other)) & keys
         if pending:
             raise UsageError(
                 f"{len(pending):,} of these requests are also in {other.name}, which is not imported yet",

@@ -42,7 +42,7 @@ EVAL = ("eval", "rubricbench", "--data", "bench.jsonl", "--judge", "sim", "-q")
 
 @contextlib.contextmanager
 def batching(settings: BatchSettings, config: SimConfig | None = None) -> Iterator[SimServer]:
-    """Serve a simulated endpoint that treats batches so."""
+    """Serve a simulated endpoint with these batch settings."""
     with serving(config) as server:
         server.batches.settings = settings
         yield server
@@ -59,7 +59,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sim: SimServer) -> P
 
 @pytest.fixture
 def facts(capsys: pytest.CaptureFixture[str]) -> Callable[..., Any]:
-    """Return a function that runs `svr batch … --json` and gives its JSON; the exit code has to be as told."""
+    """Return a function that runs `svr batch … --json` and returns its JSON, after checking the exit code."""
 
     def call(verb: str, *args: str | Path, code: int = 0) -> Any:
         capsys.readouterr()
@@ -71,7 +71,7 @@ def facts(capsys: pytest.CaptureFixture[str]) -> Callable[..., Any]:
 
 @pytest.fixture
 def last_line(capsys: pytest.CaptureFixture[str]) -> Callable[[], str]:
-    """Return a function that gives the one line of an error."""
+    """Return a function that returns the last line on standard error."""
 
     def line() -> str:
         (text,) = capsys.readouterr().err.splitlines()[-1:]
@@ -100,7 +100,7 @@ METHODS = [
 
 @pytest.mark.parametrize("method", METHODS, ids=lambda method: method[1])
 def test_a_run_by_batch_equals_a_live_run(folder: Path, sim: SimServer, method: tuple[str, ...]) -> None:
-    """After the import the command sends nothing, and its items are byte for byte those of a live run."""
+    """After the import the command sends nothing, and its items have the bytes of a live run."""
     (folder / "rubrics.txt").write_text("\n".join(pairs(1)[0].rubrics))
     write_bank(folder / "bank")
     assert svr_here(*EVAL, *method, "--cache", "live-cache", "--out", "live") == 0
@@ -116,7 +116,7 @@ def test_a_run_by_batch_equals_a_live_run(folder: Path, sim: SimServer, method: 
 def test_two_stages_take_two_batches(
     folder: Path, sim: SimServer, facts: Callable[..., Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Rubrics that the judge writes are exported first; verdicts on them after the import, which says so."""
+    """Rubrics that the judge writes are exported first, verdicts on them after the import."""
     words = (*EVAL, "--method", "self-rubric", "--out", "run")
     assert svr_here(*words, "--cache", "live-cache", "--out", "live") == 0
     before = sim.stats()["paid"]
@@ -125,9 +125,9 @@ def test_two_stages_take_two_batches(
     assert svr_here("batch", "submit", "batch") == 0
     capsys.readouterr()
     assert svr_here("batch", "import", "batch", "--wait") == 0
-    told = capsys.readouterr().out
-    assert "next stage" in told
-    assert "svr batch export batch-2 eval rubricbench" in told
+    shown = capsys.readouterr().out
+    assert "next stage" in shown
+    assert "svr batch export batch-2 eval rubricbench" in shown
     second = facts("export", "batch-2", *words)
     assert second["requests"] > N
     assert svr_here("batch", "submit", "batch-2") == 0
@@ -139,10 +139,8 @@ def test_two_stages_take_two_batches(
     assert run_items("run") == run_items("live")
 
 
-def test_an_expired_batch_and_failed_lines_are_made_up_for_by_a_second_one(
-    folder: Path, facts: Callable[..., Any]
-) -> None:
-    """What was answered is kept, and not paid again; the next export holds exactly the rest; the items are the same."""
+def test_a_second_batch_completes_an_expired_one(folder: Path, facts: Callable[..., Any]) -> None:
+    """Answered requests are stored and not paid again; the next export has exactly the rest."""
     assert svr_here(*EVAL, "--cache", "live-cache", "--out", "live") == 0
     faults = FaultConfig(rate=0.4, kinds=parse_kinds("status,wire,body"), max_faulty_attempts=1)
     with batching(BatchSettings(answered=30), SimConfig(faults=faults)) as rough:
@@ -163,8 +161,8 @@ def test_an_expired_batch_and_failed_lines_are_made_up_for_by_a_second_one(
     assert run_items("run") == run_items("live")
 
 
-def test_what_cannot_be_read_is_left_to_the_live_run(folder: Path, facts: Callable[..., Any]) -> None:
-    """Replies that are no answers are counted, not kept; the command asks only those, and ends as a live run does."""
+def test_unreadable_replies_are_asked_live(folder: Path, facts: Callable[..., Any]) -> None:
+    """Unreadable replies are counted, not stored; the command asks only for those."""
     assert svr_here(*EVAL, "--method", "oracle", "--cache", "live-cache", "--out", "live") == 0
     faults = FaultConfig(rate=0.5, kinds=parse_kinds("content"), max_faulty_attempts=1)
     with serving(SimConfig(faults=faults)) as rough:
@@ -185,7 +183,7 @@ def test_what_cannot_be_read_is_left_to_the_live_run(folder: Path, facts: Callab
 def test_a_second_order_is_exported_once_the_margin_is_known(
     folder: Path, sim: SimServer, facts: Callable[..., Any]
 ) -> None:
-    """With --audit-below no call is made that a live run would not make: the second export has the unsure pairs."""
+    """With --audit-below the batches make exactly the calls of a live run."""
     (folder / "rubrics.txt").write_text("\n".join(pairs(1)[0].rubrics))
     words = (*EVAL, "--rubrics", "rubrics.txt", "--audit-below", "1.5", "--out", "run")
     before = sim.stats()["calls"]
@@ -204,7 +202,7 @@ def test_a_second_order_is_exported_once_the_margin_is_known(
 def test_judges_of_one_run_have_a_batch_each(
     folder: Path, sim: SimServer, facts: Callable[..., Any], last_line: Callable[[], str]
 ) -> None:
-    """Calls of several judges go into several folders; one that is asked where another is unsure comes after it."""
+    """Each judge has its own folder; the judge that decides unsure pairs is exported last."""
     senior = f"{sim.base_url}#sim-strong"
     words = (*EVAL, "--method", "oracle", "--escalate-to", senior, "--escalate-below", "2", "--out", "run")
     before = sim.stats()["calls"]
@@ -225,7 +223,7 @@ def test_judges_of_one_run_have_a_batch_each(
 
 @pytest.mark.parametrize("name", ["induce", "judge"])
 def test_stages_of_training_go_by_batch(folder: Path, sim: SimServer, name: str) -> None:
-    """`svr induce` and `svr judge` send nothing after the import, and write the same bytes; no stage is left behind."""
+    """`svr induce` and `svr judge` send nothing after the import, and write the same bytes."""
     write_planted(folder / "train.jsonl")
     write_candidates(folder / "candidates.jsonl", "Cites a source.", "Is brief.", "Answers the question first.")
     extra = ("--candidates", "candidates.jsonl") if name == "judge" else ()
@@ -240,13 +238,13 @@ def test_stages_of_training_go_by_batch(folder: Path, sim: SimServer, name: str)
 
 
 def contents(path: Path) -> dict[str, bytes]:
-    """Return a file's bytes, or those of a folder's files."""
+    """Return the bytes of a file, or of all files in a folder."""
     files = [path] if path.is_file() else [found for found in path.rglob("*") if found.is_file()]
     return {str(found.relative_to(path)): found.read_bytes() for found in files}
 
 
 def test_training_is_exported_stage_by_stage(folder: Path, facts: Callable[..., Any]) -> None:
-    """The first export of `svr train` has the induction, the second the judged pools; no stage is left behind."""
+    """The first export of `svr train` has the induction, the second the judged pools."""
     write_planted(folder / "train.jsonl")
     words = ("train", "train.jsonl", "--judge", "sim", "--out", "bank", "-q")
     first = facts("export", "batch", *words)
@@ -263,7 +261,7 @@ def test_training_is_exported_stage_by_stage(folder: Path, facts: Callable[..., 
 
 
 def vllm_lines(requests: Path) -> list[bytes]:
-    """Answer a file of requests as `vllm run-batch` does: one output file, errors in it too."""
+    """Answer a request file like `vllm run-batch`: replies and errors in one file."""
     simulator, lines = Simulator(), []
     for number, row in enumerate(read_lines(requests)):
         response: dict[str, Any] = {"status_code": 200, "request_id": f"vllm-batch-{number}"}
@@ -280,7 +278,7 @@ def vllm_lines(requests: Path) -> list[bytes]:
 def test_results_of_vllm_run_batch_are_imported(
     folder: Path, sim: SimServer, facts: Callable[..., Any], last_line: Callable[[], str]
 ) -> None:
-    """A file that vLLM wrote is read, named or by its place; the line that failed is asked live."""
+    """A file of vLLM is read, named or from the folder; a failed line is asked live."""
     assert svr_here(*EVAL, "--cache", "live-cache", "--out", "live") == 0
     words = (*EVAL, "--out", "run")
     total = facts("export", "batch", *words)["requests"]
@@ -319,7 +317,7 @@ def test_wrong_and_damaged_files_cost_only_themselves(
 
 
 def test_a_killed_submit_never_submits_twice(tmp_path: Path) -> None:
-    """Killed again and again before its second write, it ends with one batch a file; every reply comes in once."""
+    """Killed repeatedly before its second write, submit ends with one batch per file, and each reply is paid once."""
     write_bench(tmp_path / "bench.jsonl", 12)
     log = tmp_path / "log.jsonl"
     with sim_process(tmp_path, "--log", log) as url:
@@ -364,7 +362,7 @@ def test_a_folder_from_elsewhere_gets_no_key_of_mine(
 def test_headers_and_parameters_of_the_profile_go_with_every_call(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """They stand beside the key at the profile's own address, a variable's value masked where it is echoed."""
+    """Headers and query are sent to the profile's address; echoed values of variables are masked."""
     seen: list[tuple[str, str, str]] = []
 
     async def answer(http: web.Request) -> web.Response:
@@ -382,13 +380,13 @@ def test_headers_and_parameters_of_the_profile_go_with_every_call(
         monkeypatch.delenv("GATEWAY")
         assert svr_here("batch", "submit", "batch") == 2
     assert set(seen) == {("POST", SENTINEL, "2024-10-21")}
-    told = capsys.readouterr()
-    assert SENTINEL not in told.out + told.err
-    assert "judge sim: headers X-Token is $GATEWAY, which is not set" in told.err
+    shown = capsys.readouterr()
+    assert SENTINEL not in shown.out + shown.err
+    assert "judge sim: headers X-Token is $GATEWAY, which is not set" in shown.err
 
 
-def test_a_refused_setting_is_named_with_what_mends_it(folder: Path, last_line: Callable[[], str]) -> None:
-    """No line of a batch heals itself: the import ends with the settings, and an export with them is answered."""
+def test_a_refused_setting_is_named_with_its_fix(folder: Path, last_line: Callable[[], str]) -> None:
+    """The import names the settings to change, and an export with them is answered."""
     with serving(SimConfig(reasoning=True)) as server:
         name_judge(folder, server.base_url)
         assert svr_here("batch", "export", "batch", *EVAL, "--out", "run") == 0
@@ -398,15 +396,15 @@ def test_a_refused_setting_is_named_with_what_mends_it(folder: Path, last_line: 
         assert "the model refuses a setting" in line
         for setting in ('max_tokens_field = "max_completion_tokens"', 'temperature = "unset"'):
             assert setting in line
-        mended = {"max_tokens_field": "max_completion_tokens", "temperature": "unset", "top_p": "unset"}
-        name_judge(folder, server.base_url, **mended)
+        fixed = {"max_tokens_field": "max_completion_tokens", "temperature": "unset", "top_p": "unset"}
+        name_judge(folder, server.base_url, **fixed)
         by_batch((*EVAL, "--out", "run"), "batch-2")
 
 
 def test_a_key_is_used_and_written_nowhere(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The key comes from its variable; no file and no line of output holds it; a wrong one is exit 4."""
+    """No file and no output contains the key; a wrong key is exit 4."""
     with serving(SimConfig(api_key=SENTINEL)) as guarded:
         name_judge(folder, guarded.base_url, key_env="MY_KEY")
         monkeypatch.setenv("MY_KEY", "sk-wrong")
@@ -418,15 +416,15 @@ def test_a_key_is_used_and_written_nowhere(
         assert svr_here("batch", "import", "batch", "--wait") == 0
         assert svr_here("batch", "cancel", "batch") == 0
         assert svr_here(*EVAL, "--out", "run") == 0
-    told = capsys.readouterr()
-    assert "check the key in $MY_KEY: it is set, and refused" in told.err
-    assert SENTINEL not in told.out + told.err
+    shown = capsys.readouterr()
+    assert "check the key in $MY_KEY: it is set, and refused" in shown.err
+    assert SENTINEL not in shown.out + shown.err
     found = [path for path in folder.rglob("*") if path.is_file() and SENTINEL.encode() in path.read_bytes()]
     assert found == []
 
 
 def test_the_price_is_half(folder: Path, sim: SimServer, facts: Callable[..., Any]) -> None:
-    """Export says what a batch costs, import and the run what it cost: half of what the same run costs live."""
+    """Export, import and the run report half the cost of a live run."""
     name_judge(folder, sim.base_url, price=[1.0, 0.5, 4.0])
     assert svr_here(*EVAL, "--cache", "live-cache", "--out", "live") == 0
     live = orjson.loads((folder / "live" / "metrics.json").read_bytes())["cost_usd"]
@@ -442,8 +440,8 @@ def test_the_price_is_half(folder: Path, sim: SimServer, facts: Callable[..., An
     assert (found["paid_usd"], found["usage"]["completion_tokens"] > 0) == (0.0, True)
 
 
-def test_exporting_again_changes_nothing(folder: Path, facts: Callable[..., Any], last_line: Callable[[], str]) -> None:
-    """A folder holds one export; if the cache has all replies, nothing is exported."""
+def test_a_folder_holds_one_export(folder: Path, facts: Callable[..., Any], last_line: Callable[[], str]) -> None:
+    """A second export is refused; if the cache has all replies, nothing is exported."""
     assert facts("export", "batch", *EVAL)["requests"] > 0
     before = contents(folder / "batch")
     assert svr_here("batch", "export", "batch", "svr", *EVAL) == 2
@@ -457,7 +455,7 @@ def test_exporting_again_changes_nothing(folder: Path, facts: Callable[..., Any]
 def test_flags_come_from_variables_and_files_too(
     folder: Path, facts: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The wrapped command reads its --config and SVR_EVAL_… as it does by itself."""
+    """The wrapped command reads its --config and SVR_EVAL_… variables."""
     (folder / "flags.toml").write_text('data = "bench.jsonl"\nlimit = "7"\naudit = 0.0\n')
     monkeypatch.setenv("SVR_EVAL_JUDGE", "sim")
     assert facts("export", "batch", "eval", "rubricbench", "--config", "flags.toml")["requests"] == 7
@@ -481,14 +479,14 @@ def test_flags_come_from_variables_and_files_too(
 def test_mistakes_are_one_line(
     folder: Path, args: tuple[str, ...], code: int, says: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What is wrong with a command is said in one line, with the exit code of the documentation."""
+    """Each mistake gives one line and the documented exit code."""
     assert folder.exists()
     assert svr_here("batch", *args) == code
     (line,) = capsys.readouterr().err.splitlines()
     assert says in line
 
 
-def test_states_on_the_way_are_told(folder: Path, last_line: Callable[[], str]) -> None:
+def test_unfinished_exports_have_their_own_messages(folder: Path, last_line: Callable[[], str]) -> None:
     """An export that is not submitted, or not done yet, has its own message and exit code."""
     with batching(BatchSettings(held=True)) as held:
         name_judge(folder, held.base_url)
@@ -506,10 +504,10 @@ def test_states_on_the_way_are_told(folder: Path, last_line: Callable[[], str]) 
     assert svr_here("batch", "status", "batch") == 0
 
 
-def test_what_is_at_an_endpoint_is_not_exported_again(
+def test_pending_requests_are_not_exported_again(
     folder: Path, facts: Callable[..., Any], last_line: Callable[[], str]
 ) -> None:
-    """A second export of requests whose batch is not imported would pay twice: it is refused until that is done."""
+    """An export is refused while another folder has a pending batch with the same requests."""
     with batching(BatchSettings(held=True)) as held:
         name_judge(folder, held.base_url)
         assert svr_here("batch", "export", "--max-requests", "20", "batch", *EVAL) == 0
@@ -528,7 +526,7 @@ def test_what_is_at_an_endpoint_is_not_exported_again(
 
 
 def test_a_batch_that_fails_as_a_whole_is_exit_4(folder: Path, last_line: Callable[[], str]) -> None:
-    """The endpoint's reason is told, and how to submit again, which then works."""
+    """The message gives the endpoint's reason; submitting again works."""
     with batching(BatchSettings(most_lines=1)) as strict:
         name_judge(folder, strict.base_url)
         assert svr_here("batch", "export", "batch", *EVAL) == 0

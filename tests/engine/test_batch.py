@@ -278,11 +278,13 @@ def fresh(export: Export, url: str = "http://127.0.0.1:1/v1") -> State:
         (EXPORT, b'"command"', b'"comand"'),
         (EXPORT, b'"key_env": ""', b'"key_env": {}'),
         (EXPORT, b"requests-0001", b"../requests-1"),
+        (EXPORT, b'"eval"', b""),
         (STATE, b'"done": 0', b'"done": "0"'),
         (STATE, b"requests-0001.jsonl", b"requests-0001.jsonl\\u0000"),
         (STATE, b"requests-0001", b"requests-0007"),
         (STATE, b"eeee", b"ffff"),
         ("requests-0001.jsonl", b"custom_id", b"custom"),
+        ("requests-0001.jsonl", b'"custom_id":"', b'"custom_id":"z'),
     ],
 )
 def test_damaged_folders_are_refused(tmp_path: Path, name: str, good: bytes, bad: bytes) -> None:
@@ -484,12 +486,12 @@ async def test_an_echoed_key_is_written_nowhere(tmp_path: Path) -> None:
     """The key is masked in the state, in downloads and in errors."""
 
     def echo(http: web.Request) -> web.Response:
-        said = http.headers["Authorization"]
+        header = http.headers["Authorization"]
         if http.path.endswith("/content"):
-            return web.Response(text=f'{{"custom_id": "x", "error": "{said}"}}\n')
+            return web.Response(text=f'{{"custom_id": "x", "error": "{header}"}}\n')
         if http.path.endswith("/cancel"):
-            return web.json_response({"error": {"message": said}}, status=400)
-        errors = {"data": [{"message": said}]}
+            return web.json_response({"error": {"message": header}}, status=400)
+        errors = {"data": [{"message": header}]}
         return web.json_response({"id": "b-1", "status": "completed", "errors": errors, "error_file_id": "f-1"})
 
     async with endpoint(echo) as url, client_of(url) as client:
