@@ -1,4 +1,4 @@
-"""Watching one run: the observers that its flags name, opened before it and closed after it, come what may."""
+"""Watch one run: open the observers that its flags name before it, and close them after it, whatever happens."""
 
 from __future__ import annotations
 
@@ -7,33 +7,27 @@ import secrets
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
-
-import orjson
 
 from svr_async.engine.events import Observer, RunEnded, RunStarted, observing
 from svr_async.errors import UsageError
-from svr_async.observability.jsonlog import STDERR, JsonLog
+from svr_async.observability.jsonlog import JsonLog
 from svr_async.observability.redaction import Redactor
 from svr_async.observability.totals import Latest
 
 if TYPE_CHECKING:
-    from opentelemetry.trace import SpanContext
+    from svr_async.observability.otel import OtelPipeline
 
-    from svr_async.observability.otel import OtelObserver
-    from svr_async.observability.otel_pipeline import OtelPipeline
-
-SETTINGS_VARIABLE = "SVR_WATCH"  # tells the other processes of a run how it is watched
+Say = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatchSettings:
-    """What watches a run. `log_json` is a file, `-` for standard error or "" for none; `port` None serves no metrics.
+    """How a run is watched. `log_json` is a file, `-` for standard error or "" for no log; `port` None: no metrics.
 
-    `otel_or_not`: where OpenTelemetry cannot be set up, a remark is enough. `key_variables` are names of environment
-    variables with keys. `run` marks all lines of a run; `span` is the run's trace and span in hex, where it has one.
+    With `otel_or_not`, a problem with OpenTelemetry is a remark, not an error. `key_variables` are the names of
+    environment variables with keys.
     """
 
     log_json: str = ""
@@ -43,32 +37,25 @@ class WatchSettings:
     otel: bool = False
     otel_or_not: bool = False
     key_variables: tuple[str, ...] = ()
-    run: str = ""
-    span: tuple[str, str] | None = None
 
 
 @dataclass(slots=True)
 class Ending:
-    """How the run ended, for its last event; set by whoever runs it."""
+    """How the run ended, for its last event; the command sets it."""
 
     exit_code: int = 0
     error: str = ""
 
 
 @contextmanager
-def watching(settings: WatchSettings, started: RunStarted, say: Callable[[str], None]) -> Iterator[Ending]:
-    """Watch the engines that are made in the block; `say` gets a line where something about watching is worth one.
-
-    Other processes that the block starts find in their environment how to do the same.
-    """
+def watching(settings: WatchSettings, started: RunStarted, say: Say) -> Iterator[Ending]:
+    """Watch the engines that are made in the block; `say` gets a line for each remark."""
     latest, ending, begun = Latest(), Ending(), time.monotonic()
-    settings = replace(settings, run=settings.run or secrets.token_hex(4))
     with ExitStack() as stack:
-        spans = _open_otel(settings, stack, say)
-        observers: list[Observer] = [latest, *_open(settings, stack, say), *([] if spans is None else [spans])]
-        _tell(observers, started)
+        observers = [latest, *_open(settings, stack, say)]
+        _emit(observers, started)
         try:
-            with observing(*observers), _told_to_others(settings, spans):
+            with observing(*observers):
                 yield ending
         finally:
             ended = RunEnded(
@@ -78,39 +65,20 @@ def watching(settings: WatchSettings, started: RunStarted, say: Callable[[str], 
                 error=ending.error,
                 totals=latest.totals(),
             )
-            _tell(observers, ended)
+            _emit(observers, ended)
 
 
-@contextmanager
-def watching_as_told(say: Callable[[str], None]) -> Iterator[None]:
-    """Watch in a process that another one started, as that one is watched: the same log, the same traces, no port."""
-    told = os.environ.get(SETTINGS_VARIABLE)
-    if not told:
-        yield
-        return
-    values = orjson.loads(told)
-    span = values["span"] and tuple(values["span"])
-    settings = WatchSettings(**{**values, "key_variables": tuple(values["key_variables"]), "span": span, "port": None})
-    with ExitStack() as stack:
-        spans = _open_otel(settings, stack, say)
-        with observing(*_open(settings, stack, say), *([] if spans is None else [spans])):
-            yield
+def _emit(observers: list[Observer], event: RunStarted | RunEnded) -> None:
+    for observer in observers:
+        observer(event)
 
 
-@contextmanager
-def _told_to_others(settings: WatchSettings, spans: OtelObserver | None) -> Iterator[None]:
-    log = settings.log_json if settings.log_json in {"", STDERR} else str(Path(settings.log_json).absolute())
-    span = None if spans is None or spans.run is None else (f"{spans.run.trace_id:032x}", f"{spans.run.span_id:016x}")
-    os.environ[SETTINGS_VARIABLE] = orjson.dumps(asdict(replace(settings, log_json=log, span=span))).decode()
-    try:
-        yield
-    finally:
-        os.environ.pop(SETTINGS_VARIABLE, None)
-
-
-def _open(settings: WatchSettings, stack: ExitStack, say: Callable[[str], None]) -> Iterator[Observer]:
+def _open(settings: WatchSettings, stack: ExitStack, say: Say) -> Iterator[Observer]:
+    redactor = Redactor(os.environ.get(name, "") for name in settings.key_variables)
+    if settings.otel:
+        yield from _open_otel(settings, redactor, stack, say)
     if settings.log_json:
-        log = JsonLog(settings.log_json, level=settings.log_level, run=settings.run, redactor=_redactor(settings))
+        log = JsonLog(settings.log_json, level=settings.log_level, run=secrets.token_hex(4), redactor=redactor)
         stack.callback(_close_log, log, settings.log_json, say)
         yield log
     if settings.port is not None:
@@ -123,51 +91,26 @@ def _open(settings: WatchSettings, stack: ExitStack, say: Callable[[str], None])
         yield metrics
 
 
-def _open_otel(settings: WatchSettings, stack: ExitStack, say: Callable[[str], None]) -> OtelObserver | None:
-    if not settings.otel:
-        return None
+def _open_otel(settings: WatchSettings, redactor: Redactor, stack: ExitStack, say: Say) -> Iterator[Observer]:
+    from svr_async.observability.otel import OtelObserver, OtelPipeline
+
     try:
-        return _otel_observer(settings, stack, say)
+        pipeline = OtelPipeline()
     except UsageError as error:
         if not settings.otel_or_not:
             raise
         say(f"{error.one_line()}; --no-otel leaves it out")
-        return None
-
-
-def _otel_observer(settings: WatchSettings, stack: ExitStack, say: Callable[[str], None]) -> OtelObserver:
-    from svr_async.observability.otel import OtelObserver
-    from svr_async.observability.otel_pipeline import OtelPipeline
-
-    pipeline = OtelPipeline()
+        return
     stack.callback(_close_otel, pipeline, say)
-    return OtelObserver(pipeline.tracers, pipeline.meters, _redactor(settings), run=_span_of(settings))
+    yield OtelObserver(pipeline.tracers, pipeline.meters, redactor)
 
 
-def _close_otel(pipeline: OtelPipeline, say: Callable[[str], None]) -> None:
+def _close_otel(pipeline: OtelPipeline, say: Say) -> None:
     if not pipeline.close():
         say("OpenTelemetry: not all spans and metrics could be sent in time")
 
 
-def _span_of(settings: WatchSettings) -> SpanContext | None:
-    from opentelemetry.trace import SpanContext, TraceFlags
-
-    if settings.span is None:
-        return None
-    trace, span = (int(part, 16) for part in settings.span)
-    return SpanContext(trace, span, is_remote=True, trace_flags=TraceFlags(TraceFlags.SAMPLED))
-
-
-def _redactor(settings: WatchSettings) -> Redactor:
-    return Redactor(os.environ.get(name, "") for name in settings.key_variables)
-
-
-def _tell(observers: list[Observer], event: RunStarted | RunEnded) -> None:
-    for observer in observers:
-        observer(event)
-
-
-def _close_log(log: JsonLog, target: str, say: Callable[[str], None]) -> None:
+def _close_log(log: JsonLog, target: str, say: Say) -> None:
     log.close()
     if log.dropped:
         say(f"--log-json {target} lacks {log.dropped:,} lines: {log.problem or 'the disk was too slow'}")

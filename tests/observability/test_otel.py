@@ -17,25 +17,24 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.semconv._incubating.attributes import gen_ai_attributes as gen_ai
 from opentelemetry.semconv._incubating.metrics import gen_ai_metrics
 from opentelemetry.semconv.attributes import error_attributes, http_attributes, server_attributes
-from opentelemetry.trace import SpanContext, SpanKind, StatusCode
+from opentelemetry.trace import SpanKind, StatusCode
 
 from svr_async.engine.events import ItemFailed, RunEnded, RunStarted
 from svr_async.errors import UsageError
-from svr_async.observability import otel_pipeline
-from svr_async.observability.otel import OtelObserver, server_of
-from svr_async.observability.otel_pipeline import OtelPipeline
+from svr_async.observability import otel
+from svr_async.observability.otel import OtelObserver, OtelPipeline, server_of
 from svr_async.observability.redaction import Redactor
 
 
 class Exported:
     """An observer with what it exported."""
 
-    def __init__(self, run: SpanContext | None = None) -> None:
+    def __init__(self) -> None:
         self._spans, self._reader = InMemorySpanExporter(), InMemoryMetricReader()
         tracers = TracerProvider(shutdown_on_exit=False)
         tracers.add_span_processor(SimpleSpanProcessor(self._spans))
         self.meters = MeterProvider([self._reader], shutdown_on_exit=False)
-        self.tell = OtelObserver(tracers, self.meters, Redactor(["sk-sentinel-99"], {}), run=run)
+        self.tell = OtelObserver(tracers, self.meters, Redactor(["sk-sentinel-99"], {}))
 
     def spans(self) -> list[ReadableSpan]:
         """Return the spans that ended, in that order."""
@@ -137,15 +136,6 @@ def test_metrics_have_the_conventions_names_units_and_labels() -> None:
     assert points["svr.cost"][0].value == 0.5
 
 
-def test_counters_of_a_run_come_from_one_process() -> None:
-    """A worker exports spans and histograms of its own calls; sums and gauges are those of the whole run, told once."""
-    worker = Exported(run=SpanContext(1, 1, is_remote=True))
-    worker.tell(call())
-    worker.tell(snapshot(sent=7, in_flight=3, limit=64, usd=0.5))
-    assert set(worker.points()) == {"gen_ai.client.operation.duration", "gen_ai.client.token.usage"}
-    assert [link.context.span_id for span in worker.spans() for link in span.links] == [1]
-
-
 def test_no_key_leaves_in_a_span() -> None:
     """A server's text that repeats the key is masked in the status of call and request."""
     exported = Exported()
@@ -176,10 +166,10 @@ def test_a_collector_that_is_down_does_not_hold_up_the_end(monkeypatch: pytest.M
     ended = threading.Event()
     pipeline = OtelPipeline.__new__(OtelPipeline)
     pipeline._closing = [SimpleNamespace(shutdown=ended.wait), SimpleNamespace(shutdown=lambda: None)]  # type: ignore[list-item]
-    monkeypatch.setattr(otel_pipeline, "CLOSE_WAIT_S", 0.01)
+    monkeypatch.setattr(otel, "CLOSE_WAIT_S", 0.01)
     assert not pipeline.close()
     ended.set()
-    monkeypatch.setattr(otel_pipeline, "CLOSE_WAIT_S", 20.0)
+    monkeypatch.setattr(otel, "CLOSE_WAIT_S", 20.0)
     assert pipeline.close()
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import sys
 import time
@@ -13,23 +12,12 @@ from typing import Any
 
 import orjson
 import pytest
-from made_events import facts
 from rig import background, name_judge, read_lines, serving, shown, svr, wait_until, write_bench
 
 from svr_async.commands.log_flags import _otel_asked_for
 from svr_async.commands.main import run
 from svr_async.commands.main import svr as group
-from svr_async.engine.events import (
-    CallEnded,
-    EngineStopped,
-    Event,
-    RunStarted,
-    Snapshot,
-    Watch,
-    observing,
-    tell_whole_run,
-)
-from svr_async.observability.session import WatchSettings, watching, watching_as_told
+from svr_async.engine.events import CallEnded, Event, Snapshot, observing
 from svr_async.serving.engine import Engine
 from svr_async.simulation.config import SimConfig
 from svr_async.simulation.faults import FaultConfig
@@ -119,7 +107,7 @@ def test_a_key_is_in_no_log_no_metric_and_no_output(cli: Cli, place: Path, monke
         assert done[0] == code
         assert SENTINEL not in done[1] + done[2]
     told = {line["event"] for line in read_lines(place / "log")}
-    assert told >= {"call_ended", "retry_planned", "engine_stopped", "lane_paused"}
+    assert told >= {"call_ended", "retry_planned", "engine_stopped", "endpoint_paused"}
     for path in place.rglob("*"):
         assert not path.is_file() or SENTINEL.encode() not in path.read_bytes(), path
 
@@ -188,17 +176,6 @@ def test_a_wrong_flag_is_one_line_and_exit_two(cli: Cli, flags: tuple[str, ...],
     assert (code, says in err, err.count("\n")) == (2, True, 1), err
 
 
-def test_the_calls_of_all_processes_are_in_one_log(cli: Cli, place: Path) -> None:
-    """With --processes each worker appends under the run's mark with its own pid; the totals are those of all."""
-    code, _, _ = cli(*EVAL, "--processes", "2", "--log-json", "log", "--log-level", "call", "-q")
-    assert code == 0
-    lines = read_lines(place / "log")
-    calls = [line for line in lines if line["event"] == "call_ended"]
-    assert (len(calls), len({line["run"] for line in lines})) == (12, 1)
-    assert os.getpid() not in {line["pid"] for line in calls}
-    assert (lines[-1]["pid"], lines[-1]["totals"]["sent"]) == (os.getpid(), 12)
-
-
 async def test_a_program_can_watch_its_engine(tmp_path: Path, sim: SimServer) -> None:
     """An engine of the library tells the observers of the block in which it is opened."""
     seen: list[Event] = []
@@ -208,36 +185,6 @@ async def test_a_program_can_watch_its_engine(tmp_path: Path, sim: SimServer) ->
     assert [event.model for event in seen if isinstance(event, CallEnded)] == ["gpt-oss-20b"]
     assert isinstance(seen[-1], Snapshot)
     assert seen[-1].closing
-
-
-def test_other_processes_of_a_run_are_watched_in_the_same_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They find the log and the run's mark in their environment; outside a watched run they find nothing."""
-    monkeypatch.chdir(tmp_path)
-    told: list[str] = []
-    with watching_as_told(told.append):
-        assert Watch.over() is None
-    started = RunStarted(command="eval", version="1", config="c")
-    with watching(WatchSettings(log_json="log", key_variables=("K",)), started, told.append):
-        monkeypatch.chdir("/")
-        with watching_as_told(told.append):
-            watch = Watch.over()
-            assert watch is not None
-            watch.tell(EngineStopped(error="e", detail="d"))
-    lines = read_lines(tmp_path / "log")
-    assert [line["event"] for line in lines].count("engine_stopped") == 2  # once by each: here both are one process
-    assert (len({line["run"] for line in lines}), told) == (1, [])
-    assert "SVR_WATCH" not in os.environ
-
-
-def test_the_facts_of_a_whole_run_stand_for_those_of_its_engines(tmp_path: Path) -> None:
-    """Where other processes ask, the totals are those told of the run, not those of the engines here."""
-    ending = RunStarted(command="eval", version="1", config="c")
-    with watching(WatchSettings(log_json=str(tmp_path / "log")), ending, print):
-        watch = Watch.over()
-        assert watch is not None
-        watch.facts(facts(sent=3))
-        tell_whole_run(facts(sent=50), "m")
-    assert read_lines(tmp_path / "log")[-1]["totals"]["sent"] == 50
 
 
 @pytest.mark.parametrize(
