@@ -47,7 +47,7 @@ def show(key: str | None, run: Path | None, item: str | None, log: Path | None, 
       svr call show 3f9c02ab41 --run runs/first
       svr call show --run runs/first --item rubric_eval_17 --log calls.jsonl
     """
-    from svr_async.observability.calls_in_log import calls_in_log
+    from svr_async.observability.jsonlog import calls_in_log
     from svr_async.observability.redaction import Redactor
     from svr_async.vocabulary.safetext import json_for_terminal
 

@@ -1,1 +1,1 @@
-"""Watching a run from outside: JSON lines, OpenTelemetry, Prometheus; all built on the events of the engine."""
+"""Watch a run from outside: JSON lines, OpenTelemetry, Prometheus. All read the events of the engine."""

@@ -1,18 +1,26 @@
-"""A log of JSON lines, written by a thread of its own so that the event loop never waits for a disk."""
+"""The log of JSON lines: events as records, written by a thread, so that the event loop never waits for a disk.
+
+The names, fields and levels of the records are the schema of the log; docs/observability.md lists them.
+"""
 
 from __future__ import annotations
 
 import os
 import queue
+import re
 import threading
 import time
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
 from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+from typing import Any
 
 import orjson
 
-from svr_async.engine.events import Event, Snapshot
+from svr_async.engine.events import KEY_CHARS, AttemptEnded, CallEnded, Event, RetryPlanned, Snapshot
 from svr_async.errors import UsageError
-from svr_async.observability.records import record_of, wanted
 from svr_async.observability.redaction import Redactor
 
 SNAPSHOT_EVERY_S = 10.0
@@ -20,14 +28,18 @@ MOST_WAITING = 100_000  # lines; a disk that stalls for longer costs lines, not 
 MOST_IN_A_WRITE = 512
 STDERR = "-"
 CLOSE_WAIT_S = 10.0
+PER_CALL = (CallEnded, RetryPlanned)
+DRY_RUN = "planned_"  # counts of a dry run, which sends nothing
+DIGITS = 6  # decimal places of seconds and dollars
+MOST_CHARS = 500  # longest text: some come from an endpoint
 
 
 class JsonLog:
-    """An observer that appends one line of JSON an event to a file, or to standard error for `-`.
+    """An observer that appends one JSON line per event to a file, or to standard error for `-`.
 
-    Each line has `time` (UTC), `run` and `pid`, so that several runs may share a file. Lines are written whole and in
-    order, several in one `write`; a torn last line of an earlier run is ended first. What cannot be written is counted
-    in `dropped` and never stops the run.
+    Each line has `time` (UTC), `run` and `pid`, so that several runs can share a file. Lines are written whole and in
+    order, several per `write`; a torn last line of an earlier run is ended first. A line that cannot be written is
+    counted in `dropped` and never stops the run.
     """
 
     def __init__(self, target: str, *, level: str = "run", run: str = "", redactor: Redactor | None = None) -> None:
@@ -43,8 +55,10 @@ class JsonLog:
         self._writer.start()
 
     def __call__(self, event: Event) -> None:
-        """Take note of an event; returns at once."""
-        if not wanted(event, self._level) or (isinstance(event, Snapshot) and self._too_soon(event)):
+        """Queue an event; return at once."""
+        if isinstance(event, AttemptEnded) or (self._level != "call" and isinstance(event, PER_CALL)):
+            return  # attempts have no line: the lines of calls and retries say as much
+        if isinstance(event, Snapshot) and self._too_soon(event):
             return
         if self._waiting.qsize() >= MOST_WAITING:
             self.dropped += 1
@@ -52,7 +66,7 @@ class JsonLog:
             self._waiting.put((time.time(), event))
 
     def close(self) -> None:
-        """Write what is waiting and close the file; a disk that hangs is given ten seconds."""
+        """Write the waiting lines and close the file; wait ten seconds at most for a disk that hangs."""
         self._waiting.put(None)
         self._writer.join(CLOSE_WAIT_S)
 
@@ -66,8 +80,10 @@ class JsonLog:
     def _write(self) -> None:
         while (batch := _take(self._waiting)) is not None:
             lines = [self._line(moment, event) for moment, event in batch]
+            data = b"".join(lines)
             try:
-                _write_all(self._file, b"".join(lines))
+                while data:
+                    data = data[os.write(self._file, data) :]
             except OSError as error:
                 self.problem = self.problem or (error.strerror or str(error))
                 self.dropped += len(lines)
@@ -79,22 +95,83 @@ class JsonLog:
         return self._redactor.line(orjson.dumps(record, default=str, option=orjson.OPT_APPEND_NEWLINE))
 
 
+def record_of(event: Event) -> dict[str, Any]:
+    """Return the name and fields of an event; the facts of a snapshot are fields of the record itself."""
+    values = _plain(event)
+    if isinstance(event, Snapshot):
+        facts = values.pop("stats")
+        values |= {name: value for name, value in facts.items() if not name.startswith(DRY_RUN)}
+    return {"event": _snake(type(event).__name__), **values}
+
+
+def calls_in_log(path: Path, key: str) -> tuple[dict[str, Any], ...]:
+    """Return the `call_ended` lines of a call, in order; UsageError for a file that cannot be read.
+
+    Torn lines and lines of other kinds are skipped.
+    """
+    key = key[:KEY_CHARS]
+    found = []
+    try:
+        with path.open("rb") as file:
+            for line in file:
+                value = _loaded(line) if key.encode() in line else None
+                if isinstance(value, dict) and (value.get("event"), value.get("key")) == ("call_ended", key):
+                    found.append(value)
+    except OSError as error:
+        hint = "--log-json FILE --log-level call writes one"
+        raise UsageError(f"cannot read --log {path}: {error.strerror}", hint=hint) from error
+    return tuple(found)
+
+
+def _loaded(line: bytes) -> Any:
+    try:
+        return orjson.loads(line)
+    except orjson.JSONDecodeError:
+        return None
+
+
+@cache
+def _snake(name: str) -> str:
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as JSON has it. Frequent types come first: a log of calls does this for each."""
+    kind = type(value)
+    if kind is int or kind is bool or value is None:
+        return value
+    if kind is str:
+        text = value if value.isascii() else value.encode("utf-8", "replace").decode()
+        return text if len(text) <= MOST_CHARS else text[: MOST_CHARS - 1] + "…"
+    if kind is float:
+        return round(value, DIGITS)
+    if is_dataclass(kind):
+        return {name: _plain(getattr(value, name)) for name in _fields_of(kind)}
+    if isinstance(value, Mapping):
+        return {str(name): _plain(element) for name, element in value.items()}
+    return [_plain(element) for element in value] if isinstance(value, list | tuple) else value
+
+
+@cache
+def _fields_of(kind: type[Any]) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(kind))
+
+
 def _open(target: str) -> int:
     if target == STDERR:
         return os.dup(2)
     try:
         file = os.open(target, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
-        raise UsageError(
-            f"cannot write --log-json {target}: {error.strerror}", hint="name a file in a folder that exists"
-        ) from error
+        hint = "name a file in a folder that exists"
+        raise UsageError(f"cannot write --log-json {target}: {error.strerror}", hint=hint) from error
     if _is_torn(file):
         os.write(file, b"\n")
     return file
 
 
 def _is_torn(file: int) -> bool:
-    """Whether a file ends within a line; a pipe or a device has no end to look at."""
+    """Whether a file ends within a line; False for a pipe or a device."""
     try:
         size = os.lseek(file, 0, os.SEEK_END)
         return size > 0 and os.pread(file, 1, size - 1) != b"\n"
@@ -103,7 +180,7 @@ def _is_torn(file: int) -> bool:
 
 
 def _take(waiting: queue.SimpleQueue[tuple[float, Event] | None]) -> list[tuple[float, Event]] | None:
-    """Wait for one event and take what else is there; None when the log closes and all is written."""
+    """Wait for an event and return it with those behind it; None once the log closes and all is written."""
     first = waiting.get()
     if first is None:
         return None
@@ -118,8 +195,3 @@ def _take(waiting: queue.SimpleQueue[tuple[float, Event] | None]) -> list[tuple[
             break
         batch.append(event)
     return batch
-
-
-def _write_all(file: int, data: bytes) -> None:
-    while data:
-        data = data[os.write(file, data) :]

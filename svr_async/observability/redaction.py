@@ -1,4 +1,4 @@
-"""Keys kept out of what is written about a run, whatever text they came in."""
+"""Masks API keys in everything that is written about a run."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL|AUTH", re.IGNORECA
 
 
 class Redactor:
-    """Masks secrets in texts and JSON lines: the values given, and those of variables whose name says what they are."""
+    """Masks secrets in texts and JSON lines: given values, and values of environment variables named like secrets."""
 
     def __init__(self, secrets: Iterable[str] = (), environment: Mapping[str, str] | None = None) -> None:
         variables = os.environ if environment is None else environment
         named = (value.strip() for name, value in variables.items() if _SECRET_NAME.search(name))
         found = {value for value in (*secrets, *named) if len(value) >= MIN_CHARS}
-        self._texts = sorted(found, key=len, reverse=True)  # the longest first: one may be the beginning of another
+        self._texts = sorted(found, key=len, reverse=True)  # longest first: one may be the start of another
         escaped = {form for value in found for form in (value.encode("utf-8", "replace"), _in_json(value))}
         self._bytes = sorted(escaped, key=len, reverse=True)
 
@@ -31,7 +31,7 @@ class Redactor:
         return text
 
     def line(self, line: bytes) -> bytes:
-        """Return a line of JSON with every secret masked, in the way that JSON writes it too."""
+        """Return a line of JSON with every secret masked, also in JSON's escaped form."""
         for secret in self._bytes:
             if secret in line:
                 line = line.replace(secret, MASK.encode())

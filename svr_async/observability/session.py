@@ -1,4 +1,4 @@
-"""Watching one run: the observers that its flags name, opened before it and closed after it, come what may."""
+"""Watch one run: open the observers that its flags name before it, and close them after it, whatever happens."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import secrets
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from svr_async.engine.events import Observer, RunEnded, RunStarted, observing
@@ -17,16 +17,17 @@ from svr_async.observability.redaction import Redactor
 from svr_async.observability.totals import Latest
 
 if TYPE_CHECKING:
-    from svr_async.observability.otel import OtelObserver
-    from svr_async.observability.otel_pipeline import OtelPipeline
+    from svr_async.observability.otel import OtelPipeline
+
+Say = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatchSettings:
-    """What watches a run. `log_json` is a file, `-` for standard error or "" for none; `port` None serves no metrics.
+    """How a run is watched. `log_json` is a file, `-` for standard error or "" for no log; `port` None: no metrics.
 
-    `otel_or_not`: where OpenTelemetry cannot be set up, a remark is enough. `key_variables` are names of environment
-    variables with keys. `run` marks all lines of a run.
+    With `otel_or_not`, a problem with OpenTelemetry is a remark, not an error. `key_variables` are the names of
+    environment variables with keys.
     """
 
     log_json: str = ""
@@ -36,26 +37,23 @@ class WatchSettings:
     otel: bool = False
     otel_or_not: bool = False
     key_variables: tuple[str, ...] = ()
-    run: str = ""
 
 
 @dataclass(slots=True)
 class Ending:
-    """How the run ended, for its last event; set by whoever runs it."""
+    """How the run ended, for its last event; the command sets it."""
 
     exit_code: int = 0
     error: str = ""
 
 
 @contextmanager
-def watching(settings: WatchSettings, started: RunStarted, say: Callable[[str], None]) -> Iterator[Ending]:
-    """Watch the engines that are made in the block; `say` gets a line where something about watching is worth one."""
+def watching(settings: WatchSettings, started: RunStarted, say: Say) -> Iterator[Ending]:
+    """Watch the engines that are made in the block; `say` gets a line for each remark."""
     latest, ending, begun = Latest(), Ending(), time.monotonic()
-    settings = replace(settings, run=settings.run or secrets.token_hex(4))
     with ExitStack() as stack:
-        spans = _open_otel(settings, stack, say)
-        observers: list[Observer] = [latest, *_open(settings, stack, say), *([] if spans is None else [spans])]
-        _tell(observers, started)
+        observers = [latest, *_open(settings, stack, say)]
+        _emit(observers, started)
         try:
             with observing(*observers):
                 yield ending
@@ -67,12 +65,20 @@ def watching(settings: WatchSettings, started: RunStarted, say: Callable[[str], 
                 error=ending.error,
                 totals=latest.totals(),
             )
-            _tell(observers, ended)
+            _emit(observers, ended)
 
 
-def _open(settings: WatchSettings, stack: ExitStack, say: Callable[[str], None]) -> Iterator[Observer]:
+def _emit(observers: list[Observer], event: RunStarted | RunEnded) -> None:
+    for observer in observers:
+        observer(event)
+
+
+def _open(settings: WatchSettings, stack: ExitStack, say: Say) -> Iterator[Observer]:
+    redactor = Redactor(os.environ.get(name, "") for name in settings.key_variables)
+    if settings.otel:
+        yield from _open_otel(settings, redactor, stack, say)
     if settings.log_json:
-        log = JsonLog(settings.log_json, level=settings.log_level, run=settings.run, redactor=_redactor(settings))
+        log = JsonLog(settings.log_json, level=settings.log_level, run=secrets.token_hex(4), redactor=redactor)
         stack.callback(_close_log, log, settings.log_json, say)
         yield log
     if settings.port is not None:
@@ -85,42 +91,26 @@ def _open(settings: WatchSettings, stack: ExitStack, say: Callable[[str], None])
         yield metrics
 
 
-def _open_otel(settings: WatchSettings, stack: ExitStack, say: Callable[[str], None]) -> OtelObserver | None:
-    if not settings.otel:
-        return None
+def _open_otel(settings: WatchSettings, redactor: Redactor, stack: ExitStack, say: Say) -> Iterator[Observer]:
+    from svr_async.observability.otel import OtelObserver, OtelPipeline
+
     try:
-        return _otel_observer(settings, stack, say)
+        pipeline = OtelPipeline()
     except UsageError as error:
         if not settings.otel_or_not:
             raise
         say(f"{error.one_line()}; --no-otel leaves it out")
-        return None
-
-
-def _otel_observer(settings: WatchSettings, stack: ExitStack, say: Callable[[str], None]) -> OtelObserver:
-    from svr_async.observability.otel import OtelObserver
-    from svr_async.observability.otel_pipeline import OtelPipeline
-
-    pipeline = OtelPipeline()
+        return
     stack.callback(_close_otel, pipeline, say)
-    return OtelObserver(pipeline.tracers, pipeline.meters, _redactor(settings))
+    yield OtelObserver(pipeline.tracers, pipeline.meters, redactor)
 
 
-def _close_otel(pipeline: OtelPipeline, say: Callable[[str], None]) -> None:
+def _close_otel(pipeline: OtelPipeline, say: Say) -> None:
     if not pipeline.close():
         say("OpenTelemetry: not all spans and metrics could be sent in time")
 
 
-def _redactor(settings: WatchSettings) -> Redactor:
-    return Redactor(os.environ.get(name, "") for name in settings.key_variables)
-
-
-def _tell(observers: list[Observer], event: RunStarted | RunEnded) -> None:
-    for observer in observers:
-        observer(event)
-
-
-def _close_log(log: JsonLog, target: str, say: Callable[[str], None]) -> None:
+def _close_log(log: JsonLog, target: str, say: Say) -> None:
     log.close()
     if log.dropped:
         say(f"--log-json {target} lacks {log.dropped:,} lines: {log.problem or 'the disk was too slow'}")

@@ -1,4 +1,4 @@
-"""Events and facts made up for tests of those who watch."""
+"""Events and facts for tests of observers."""
 
 from __future__ import annotations
 
@@ -7,17 +7,14 @@ from typing import Any
 from svr_async.engine.events import AttemptEnded, CallEnded, Snapshot
 from svr_async.engine.stats import EngineStats, Spread
 
-TEXTS = {"last_failure": ""}
-SPREADS = {
-    "latency": Spread(count=3, p50=0.1, p90=0.2, p99=0.3, max=0.4),
-    "lag": Spread(count=9, p50=0.001, p90=0.002, p99=0.003, max=0.004),
-}
+LATENCY = Spread(count=3, p50=0.1, p90=0.2, p99=0.3, max=0.4)
+ENDPOINT = "http://127.0.0.1:8000/v1"
 
 
 def facts(**changes: Any) -> EngineStats:
-    """Return facts: zeros but for what is given."""
-    zeros = dict.fromkeys(EngineStats.__slots__, 0)
-    return EngineStats(**{**zeros, **TEXTS, **SPREADS, "usd": None, "lanes": (), **changes})
+    """Return facts that are zero except for the changes."""
+    zeros: dict[str, Any] = dict.fromkeys(EngineStats.__slots__, 0)
+    return EngineStats(**zeros | {"last_failure": "", "latency": LATENCY, "usd": None, "endpoints": ()} | changes)
 
 
 def snapshot(source: int = 1, model: str = "m", *, closing: bool = False, **changes: Any) -> Snapshot:
@@ -26,26 +23,14 @@ def snapshot(source: int = 1, model: str = "m", *, closing: bool = False, **chan
 
 
 def attempt(**changes: Any) -> AttemptEnded:
-    """Return an HTTP request that went well."""
-    usual: dict[str, Any] = {"key": "k1", "model": "m", "lane": "", "status": 200, "seconds": 0.25}
+    """Return a successful HTTP request."""
+    usual: dict[str, Any] = {"key": "k1", "model": "m", "endpoint": "", "status": 200, "seconds": 0.25}
     return AttemptEnded(**usual | changes)
 
 
 def call(**changes: Any) -> CallEnded:
-    """Return a call that was answered."""
-    usual: dict[str, Any] = {
-        "key": "k1",
-        "model": "m",
-        "endpoint": "http://127.0.0.1:8000/v1",
-        "lane": "",
-        "attempts": 1,
-        "status": 200,
-        "seconds": 0.5,
-        "max_tokens": 100,
-        "prompt_tokens": 30,
-        "cached_tokens": 20,
-        "completion_tokens": 4,
-        "answered_by": "m-2",
-        "finish_reason": "stop",
-    }
+    """Return an answered call."""
+    usual: dict[str, Any] = {"key": "k1", "model": "m", "identity": ENDPOINT, "endpoint": "", "attempts": 1}
+    usual |= {"status": 200, "seconds": 0.5, "max_tokens": 100, "prompt_tokens": 30, "cached_tokens": 20}
+    usual |= {"completion_tokens": 4, "answered_by": "m-2", "finish_reason": "stop"}
     return CallEnded(**usual | changes)

@@ -17,8 +17,7 @@ from made_events import call, facts, snapshot
 from svr_async.engine import events
 from svr_async.engine.events import EndpointPaused, EngineStopped, Event, ItemFailed, RetryPlanned, RunEnded, RunStarted
 from svr_async.errors import UsageError
-from svr_async.observability.jsonlog import JsonLog
-from svr_async.observability.records import MOST_CHARS, name_of, record_of
+from svr_async.observability.jsonlog import MOST_CHARS, JsonLog, record_of
 from svr_async.observability.redaction import Redactor
 
 DOCS = Path(__file__).parents[2] / "docs" / "observability.md"
@@ -41,17 +40,23 @@ def logged(path: Path, *told: Event, **settings_: Any) -> list[dict[str, Any]]:
 
 def test_a_line_has_time_run_process_and_the_events_own_fields(tmp_path: Path) -> None:
     """Times are UTC to the millisecond; fields carry the names of the event's record."""
-    (line,) = logged(tmp_path / "log", EndpointPaused(lane="a", seconds=1.23456789, reason="slow down"), run="r1")
+    (line,) = logged(tmp_path / "log", EndpointPaused(endpoint="a", seconds=1.23456789, reason="slow down"), run="r1")
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", line.pop("time"))
     assert line.pop("pid") == os.getpid()
-    assert line == {"run": "r1", "event": "lane_paused", "lane": "a", "seconds": 1.234568, "reason": "slow down"}
+    assert line == {
+        "run": "r1",
+        "event": "endpoint_paused",
+        "endpoint": "a",
+        "seconds": 1.234568,
+        "reason": "slow down",
+    }
 
 
 def test_a_line_a_call_only_where_it_is_asked_for(tmp_path: Path) -> None:
     """The level `run` leaves out calls and retries, `call` has them; single HTTP requests are in neither."""
     told: list[Event] = [
         RunStarted(command="eval", version="1", config="c"),
-        events.AttemptEnded(key="k", model="m", lane="", status=200, seconds=0.1),
+        events.AttemptEnded(key="k", model="m", endpoint="", status=200, seconds=0.1),
         call(),
         RetryPlanned(key="k", kind="transient", attempt=1, detail="d"),
         ItemFailed(key="k", outcome="api_error", detail="d"),
@@ -157,10 +162,6 @@ def test_every_event_and_field_is_in_the_documentation() -> None:
 def test_a_snapshot_lies_flat_with_its_spreads() -> None:
     """Facts of the engine are fields of the line itself; quantiles are objects, unknown ones null."""
     record = record_of(snapshot(usd=0.5))
-    assert name_of(snapshot()) == "snapshot"
-    assert (record["usd"], record["lag"], record["lanes"]) == (
-        0.5,
-        {"count": 9, "p50": 0.001, "p90": 0.002, "p99": 0.003, "max": 0.004},
-        [],
-    )
+    assert (record["event"], record["usd"], record["endpoints"]) == ("snapshot", 0.5, [])
+    assert record["latency"] == {"count": 3, "p50": 0.1, "p90": 0.2, "p99": 0.3, "max": 0.4}
     assert set(record) >= {name for name in facts().__slots__ if not name.startswith("planned")}

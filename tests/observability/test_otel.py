@@ -21,9 +21,8 @@ from opentelemetry.trace import SpanKind, StatusCode
 
 from svr_async.engine.events import ItemFailed, RunEnded, RunStarted
 from svr_async.errors import UsageError
-from svr_async.observability import otel_pipeline
-from svr_async.observability.otel import OtelObserver, server_of
-from svr_async.observability.otel_pipeline import OtelPipeline
+from svr_async.observability import otel
+from svr_async.observability.otel import OtelObserver, OtelPipeline, server_of
 from svr_async.observability.redaction import Redactor
 
 
@@ -167,10 +166,10 @@ def test_a_collector_that_is_down_does_not_hold_up_the_end(monkeypatch: pytest.M
     ended = threading.Event()
     pipeline = OtelPipeline.__new__(OtelPipeline)
     pipeline._closing = [SimpleNamespace(shutdown=ended.wait), SimpleNamespace(shutdown=lambda: None)]  # type: ignore[list-item]
-    monkeypatch.setattr(otel_pipeline, "CLOSE_WAIT_S", 0.01)
+    monkeypatch.setattr(otel, "CLOSE_WAIT_S", 0.01)
     assert not pipeline.close()
     ended.set()
-    monkeypatch.setattr(otel_pipeline, "CLOSE_WAIT_S", 20.0)
+    monkeypatch.setattr(otel, "CLOSE_WAIT_S", 20.0)
     assert pipeline.close()
 
 
