@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
 from typing import Any, Generic, Self, TypeVar
 
 from svr_async.engine.admission.lane import LaneStoppedError
@@ -33,11 +32,7 @@ from svr_async.errors import SvrError, UsageError
 from svr_async.vocabulary.verdict import Outcome
 
 T = TypeVar("T")
-_LookedUp = tuple[
-    Question[T], bytes | None, int
-]  # its row, and the number of the claims' time alone when it was read (`Claims.alone`)
 TOKEN_LIMIT_GROWTH = 2
-LOOK_AHEAD = 64  # questions whose rows are read at once
 MAX_NAMES_KEPT = 64  # most system fingerprints, and models, that are kept for the manifest
 
 
@@ -184,26 +179,26 @@ class CallEngine:
         """
         if asyncio.get_running_loop() is not self._loop:
             self._settle()
-        found = self._recall(question, self.cache.get(question.request.key))
+        found = self._recall(question, await self.cache.find(question.request.key))
         return await self._complete_missing(question) if found is None else found
 
     async def _complete_missing(self, question: Question[T]) -> Completion[T]:
         """Answer a question that the cache has just missed: as it is, without what the endpoint refuses of it."""
         while True:
             healed = self._healed(question)
-            found = self._recall_elsewhere(question, healed)
+            found = await self._recall_elsewhere(question, healed)
             if found is not None:
                 return found
             with contextlib.suppress(SettingRefusedError):  # the healer knows of it by now
                 return await self._complete_sent(healed)
 
-    def _recall_elsewhere(self, asked: Question[T], healed: Question[T]) -> Completion[T] | None:
+    async def _recall_elsewhere(self, asked: Question[T], healed: Question[T]) -> Completion[T] | None:
         """Look for a reply under what is sent, and under an address as earlier versions spelled it."""
         others = [] if healed is asked else [healed]
         if asked.request.spelled:
             others += [replace(one, request=one.request.as_spelled()) for one in (asked, *others)]
         for other in others:
-            found = self._recall(other, self.cache.get(other.request.key))
+            found = self._recall(other, await self.cache.find(other.request.key))
             known = self._failures.get(other.request.key.hex()) if self._failures and found is None else None
             if found is not None or known is not None:
                 return found or _failed(other.request, *(known or (Outcome.API_ERROR, "")))
@@ -251,7 +246,7 @@ class CallEngine:
     ) -> AsyncGenerator[tuple[int, Completion[T]], None]:
         """Yield (index, completion) in order of completion, with memory flat in the number of questions."""
         workers = workers or self.config.workers
-        return bounded_map(self._complete_looked_up, self._look_ahead(questions), workers=workers)
+        return bounded_map(self.complete, questions, workers=workers)
 
     def stats(self) -> EngineStats:
         """Return a snapshot of the engine's facts."""
@@ -282,40 +277,6 @@ class CallEngine:
 
     def _is_stopping(self) -> bool:
         return self._stopped or self._caller.fatal is not None
-
-    def _look_ahead(self, questions: Iterable[Question[T]]) -> Iterator[_LookedUp[T]]:
-        """Yield questions with their rows in the cache.
-
-        Many are looked up at once while some are found, or while nobody else asks: then what is missing stays so.
-        """
-        if asyncio.get_running_loop() is not self._loop:
-            self._settle()
-        source, at_once = iter(questions), LOOK_AHEAD
-        while some := list(islice(source, at_once)):
-            hits, alone = self._counters.cache_hits, self._alone()
-            rows = self.cache.rows([question.request.key for question in some]) if at_once > 1 else None
-            if rows is None:
-                rows, alone = {}, 0
-            for question in some:
-                yield question, rows.get(question.request.key), alone
-            at_once = LOOK_AHEAD if self._counters.cache_hits > hits or self._alone() else 1
-
-    def _alone(self) -> int:
-        return 0 if self._claims is None else self._claims.alone()
-
-    async def _complete_looked_up(self, looked_up: _LookedUp[T]) -> Completion[T]:
-        """Answer a question whose row, or that it has none, is known from a while ago.
-
-        There is still none where we have been alone all that while and have not had this question ourselves.
-        """
-        question, row, alone = looked_up
-        key = question.request.key
-        if row:
-            found = self._recall(question, self.cache.read(key, row))
-            return await self.complete(question) if found is None else found
-        if alone and alone == self._alone() and key not in self._behind:
-            return await self._complete_missing(question)
-        return await self.complete(question)
 
     def _recall(self, question: Question[T], reply: Reply | None) -> Completion[T] | None:
         """Return what a reply from the cache says, None where there is none or it cannot be read."""
@@ -357,7 +318,7 @@ class CallEngine:
         try:
             if not held:  # another process may be asking this, or may have asked it a moment ago
                 held = await claims.obtain(key, self._is_stopping)
-                found = self._recall(question, self.cache.get(key))
+                found = self._recall(question, await self.cache.find(key))
             completion = found or await self._ask(question)
         except Exception as error:
             landed = error
@@ -454,7 +415,7 @@ class CallEngine:
 
     def _check_cache(self) -> None:
         """End the run before a call is paid for whose reply could not be kept."""
-        error = self.cache.refuse_to_keep()
+        error = self.cache.write_error()
         if error is not None:
             self._caller.stop_run(error)
             raise error.with_traceback(None)

@@ -162,6 +162,10 @@ class _ResultsBehind:
         """Return the reply to a request, or None."""
         return self._cache.get(key) or self._give(key)
 
+    async def find(self, key: bytes) -> Reply | None:
+        """Return the reply to a request, or None."""
+        return await self._cache.find(key) or self._give(key)
+
     def __getattr__(self, name: str) -> Any:
         return getattr(self._cache, name)
 
