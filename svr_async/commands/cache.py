@@ -1,101 +1,86 @@
-"""`svr cache`: what the cache of replies holds, whether all of it can be read, and taking it to another machine."""
+"""`svr cache`: statistics, export, import and clearing of the stored replies."""
 
 from __future__ import annotations
 
+import contextlib
+import re
+import sys
 import time
-from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-from svr_async.commands.options import cache_option, common
+from svr_async.commands.options import PATH, cache_option, common
 from svr_async.commands.screen import tell
-from svr_async.errors import StorageError, UsageError
+from svr_async.errors import UsageError
 
-if TYPE_CHECKING:
-    from svr_async.engine.cache import Cache
+UNITS_S = {"h": 3600, "d": 86_400, "w": 7 * 86_400}
+
+
+def _seconds(_: click.Context, __: click.Parameter, text: str | None) -> float | None:
+    """Return a duration such as 30d in seconds."""
+    if text is None:
+        return None
+    if not re.fullmatch(r"\d{1,6}[hdw]", text):
+        raise UsageError(f"--older-than {text} is not a duration", hint="write 12h, 30d or 8w")
+    return float(text[:-1]) * UNITS_S[text[-1]]
 
 
 @click.group()
 def cache() -> None:
-    """Look after the cache: the replies on disk, by request.
+    """Look after the cache of replies.
 
     \b
-    Example:  svr cache verify
+    Example:  svr cache stats
     """
 
 
 @cache.command()
 @cache_option
 @common
-def stats(cache: Path, as_json: bool) -> None:
-    """Count the replies and their size.
+def stats(cache: Path | str, as_json: bool) -> None:
+    """Count the replies, damaged rows and bytes.
 
     \b
     Example:  svr cache stats --cache cache/replies
     """
-    found = _stats(cache)
-    size = f"{found['bytes'] / 2**20:.1f} MiB"
-    told = f"{cache}: {found['rows']:,} replies, {size}, {found['damaged']} damaged rows"
-    tell(found, told, as_json=as_json, line=True)
+    from svr_async.engine.cache import Cache
+    from svr_async.engine.cache_files import refuse_missing
+
+    with contextlib.closing(Cache.open(refuse_missing(cache))) as opened:
+        found = opened.stats()
+    shown = f"{cache}: {found.rows:,} replies, {found.bytes / 2**20:.1f} MiB, {found.damaged} damaged rows"
+    values = {"rows": found.rows, "damaged": found.damaged, "bytes": found.bytes}
+    tell(values, shown, as_json=as_json, line=True)
 
 
-@cache.command(short_help="Check every reply against its digest.")
+@cache.command("export", short_help="Write all replies to a file.")
+@click.argument("file", type=PATH)
 @cache_option
 @common
-def verify(cache: Path, as_json: bool) -> None:
-    """Read every reply and check it against its digest; exit 5 where any is damaged.
+def export_(file: Path, cache: Path | str, as_json: bool) -> None:
+    """Write all readable replies to FILE: .jsonl, .jsonl.gz or .parquet. A damaged cache exports what can be read.
 
-    \b
-    Example:  svr cache verify
-    """
-    found = _stats(cache)
-    if as_json or not found["damaged"]:
-        tell(found, f"{cache}: all {found['rows']:,} replies are whole", as_json=as_json, line=True)
-    if found["damaged"]:
-        raise StorageError(
-            f"{found['damaged']} of {found['rows'] + found['damaged']} rows in {cache} are damaged",
-            hint="they are misses and are asked again when needed; svr cache gc --yes removes them",
-        )
-
-
-@cache.command("export", short_help="Write all whole replies to a file.")
-@click.argument("file")
-@click.option("--parquet", "table", is_flag=True, help="Write a table (docs/scale.md), as for FILE.parquet and a URI.")
-@cache_option
-@common
-def export_(file: str, table: bool, cache: Path, as_json: bool) -> None:
-    """Write all whole replies to FILE, a line of JSON each; with .gz at its end, packed.
-
-    FILE may be a folder that several machines share, or the URI of one, as s3://bucket/replies: each export is then a
-    file named by its content.
-
-    A run with the same cache identity (see judges.toml) replays from them elsewhere: nothing is paid twice.
+    A run with the same judge identity (see judges.toml) replays from them elsewhere, without a call.
 
     \b
     Example:  svr cache export replies.jsonl.gz
     """
-    from svr_async.engine.cache_export import export_cache
+    from svr_async.engine.cache_files import export_cache, refuse_missing
 
-    opened = _open(cache)
-    try:
-        counts = export_cache(opened, file, table=table)
-    finally:
-        opened.close()
-    left = f"; {counts.damaged} damaged rows were left out" if counts.damaged else ""
-    told = {"rows": counts.rows, "known": counts.known, "damaged": counts.damaged}
-    tell(told, f"{counts.rows:,} replies of {cache} in {counts.path}{left}", as_json=as_json, line=True)
+    rows, damaged = export_cache(refuse_missing(cache), file)
+    shown = f"{rows:,} replies of {cache} in {file}" + (f"; {damaged:,} damaged rows left out" if damaged else "")
+    tell({"rows": rows, "damaged": damaged}, shown, as_json=as_json, line=True)
 
 
 @cache.command("import", short_help="Add the replies of a file.")
-@click.argument("file")
+@click.argument("file", type=PATH)
 @cache_option
 @common
-def import_(file: str, cache: Path, as_json: bool) -> None:
-    """Add the replies of FILE, or of a folder or URI of them, that the cache does not have; what is there stays.
+def import_(file: Path, cache: Path | str, as_json: bool) -> None:
+    """Add the replies of FILE that the cache does not have; replies in the cache stay.
 
-    A reply is taken as the answer of its model from then on: import only what comes from whom you trust.
+    Import only files that you trust: their replies count as the answers of the models they name.
 
     \b
     Example:  svr cache import replies.jsonl.gz --cache cache/replies
@@ -103,88 +88,31 @@ def import_(file: str, cache: Path, as_json: bool) -> None:
     import asyncio
 
     from svr_async.engine.cache import Cache
-    from svr_async.engine.cache_export import import_cache
+    from svr_async.engine.cache_files import import_cache
 
-    opened = Cache.open(cache)
-    try:
-        counts = asyncio.run(import_cache(opened, file))
-    finally:
-        opened.close()
-    text = f"{counts.rows:,} replies added to {cache}, {counts.known:,} were there"
-    tell({"rows": counts.rows, "known": counts.known}, text, as_json=as_json, line=True)
+    with contextlib.closing(Cache.open(cache)) as opened:
+        added, known = asyncio.run(import_cache(opened, file))
+    shown = f"{added:,} replies added to {cache}, {known:,} were there"
+    tell({"rows": added, "known": known}, shown, as_json=as_json, line=True)
 
 
-@cache.command(short_help="Save what can be read of a damaged cache.")
+@cache.command(short_help="Delete all or old replies.")
+@click.option("--older-than", callback=_seconds, metavar="30d", help="Only replies stored longer ago (h, d or w).")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @cache_option
 @common
-def repair(cache: Path, as_json: bool) -> None:
-    """Make a new file of all replies that can still be read; the old one is kept as cache.db.corrupt.
-
-    It reads the file page by page, so that it works where the database does not open any more. No run may use the
-    cache meanwhile. What is lost is asked again when it is needed.
+def clear(older_than: float | None, yes: bool, cache: Path | str, as_json: bool) -> None:
+    """Delete all replies, or the old ones. They are paid for again if needed. A damaged cache is reset.
 
     \b
-    Example:  svr cache repair --cache cache/replies
+    Example:  svr cache clear --older-than 30d --yes
     """
-    from svr_async.engine.cache_repair import repair_cache
+    from svr_async.engine.cache_files import clear_cache, refuse_missing
 
-    done = repair_cache(_existing(cache))
-    values = {"rows": done.rows, "lost": done.lost, "kept_as": done.kept_as and str(done.kept_as)}
-    told = f"{cache}: nothing is damaged, all {done.rows:,} replies are whole"
-    if done.kept_as is not None:
-        lost = f"{done.lost:,} are lost" if done.lost else "none is known to be lost"
-        told = f"{cache}: {done.rows:,} replies are in a new file, {lost}; the old file is {done.kept_as}"
-    tell(values, told, as_json=as_json, line=True)
-
-
-@cache.command(short_help="Count or remove replies that are not needed.")
-@click.option(
-    "--older-than", type=click.FloatRange(min=0), metavar="DAYS", help="Replies kept for more than so many days."
-)
-@click.option("--model", "models", multiple=True, metavar="NAME", help="Replies of this model; may be given again.")
-@click.option("--yes", is_flag=True, help="Remove them; without it they are only counted.")
-@cache_option
-@common
-def gc(older_than: float | None, models: tuple[str, ...], yes: bool, cache: Path, as_json: bool) -> None:
-    """Count, or with --yes remove, replies for which all that is said here holds, damaged rows and leftover files.
-
-    Said nothing, only damaged rows and leftovers go. What is removed has to be paid for again if it is needed. The
-    file then gets smaller. No run may use the cache meanwhile.
-
-    \b
-    Examples:
-      svr cache gc --older-than 90
-      svr cache gc --older-than 90 --model gpt-4o-mini --yes
-    """
-    from svr_async.engine.cache_gc import Rule, collect_garbage
-
-    before = None if older_than is None else time.time() - 86_400 * older_than
-    found = collect_garbage(_existing(cache), Rule(before=before, models=models), remove=yes)
-    what = f"{found.removed:,} replies, {found.damaged:,} damaged rows, {found.files:,} leftover files"
-    size = f"{found.bytes_before / 2**20:.1f} MiB" + (f" → {found.bytes_after / 2**20:.1f} MiB" if yes else "")
-    verb, more = ("removed", "") if yes else ("would be removed", "; --yes removes them")
-    told = f"{cache}: {what} {verb}, {found.rows:,} replies stay ({size}){more}"
-    tell(asdict(found) | {"done": yes}, told, as_json=as_json, line=True)
-
-
-def _open(cache: Path) -> Cache:
-    from svr_async.engine.cache import Cache
-
-    return Cache.open(_existing(cache))
-
-
-def _existing(cache: Path) -> Path:
-    from svr_async.engine.cache_disk import DATABASE
-
-    if not (cache / DATABASE).exists():
-        raise UsageError(f"there is no cache in {cache}", hint="--cache DIR names another")
-    return cache
-
-
-def _stats(cache: Path) -> dict[str, int]:
-    opened = _open(cache)
-    try:
-        found = opened.stats()
-    finally:
-        opened.close()
-    return {"rows": found.rows, "damaged": found.damaged, "bytes": found.bytes}
+    refuse_missing(cache)
+    if not yes and not sys.stdin.isatty():
+        raise UsageError(f"svr cache clear deletes replies of {cache}", hint="confirm with --yes")
+    if not yes:
+        click.confirm(f"Delete {'the old' if older_than else 'all'} replies of {cache}?", abort=True, err=True)
+    rows = clear_cache(cache) if older_than is None else clear_cache(cache, time.time() - older_than)
+    tell({"rows": rows}, f"{rows:,} replies deleted from {cache}", as_json=as_json, line=True)

@@ -35,7 +35,9 @@ def call() -> None:
 @click.option("--log", type=PATH, metavar="FILE", help="A log with its time and attempts.")
 @cache_option
 @common
-def show(key: str | None, run: Path | None, item: str | None, log: Path | None, cache: Path, as_json: bool) -> None:
+def show(
+    key: str | None, run: Path | None, item: str | None, log: Path | None, cache: Path | str, as_json: bool
+) -> None:
     """Show what was asked and replied, why, and at what price. KEY is a cache key, or the beginning of one.
 
     The keys of an item stand in items.jsonl as `requests`. The cache keeps replies; with --run the request is made out
@@ -62,7 +64,7 @@ def show(key: str | None, run: Path | None, item: str | None, log: Path | None, 
         _show(one, lines, found.cache, redactor)
 
 
-def _find(key: str | None, run: Path | None, item: str | None, given: Path | None, cache: Path) -> Found:
+def _find(key: str | None, run: Path | None, item: str | None, given: Path | str | None, cache: Path | str) -> Found:
     from svr_async.evaluation.running.calls import call_in_cache, calls_of_run
 
     if run is None and item is not None:
@@ -85,7 +87,7 @@ def _as_json(one: Call, logged: tuple[dict[str, Any], ...] | None) -> dict[str, 
     return one.to_json() | {"logged": None if logged is None else list(logged)}
 
 
-def _show(one: Call, logged: tuple[dict[str, Any], ...] | None, cache: Path, redactor: Redactor) -> None:
+def _show(one: Call, logged: tuple[dict[str, Any], ...] | None, cache: Path | str, redactor: Redactor) -> None:
     from svr_async.evaluation.running.call_words import call_facts, call_texts
     from svr_async.vocabulary.safetext import one_line
 

@@ -10,7 +10,6 @@ from typing import Any, TypeVar
 
 import click
 
-from svr_async.engine.cache_place import cache_place, told_place
 from svr_async.errors import ConfigError, UsageError
 from svr_async.judges.limits import FLAGS, JudgeLimits
 from svr_async.tracking.registry import NAMES, require_installed
@@ -97,6 +96,13 @@ def _joined(_: click.Context, __: click.Parameter, urls: tuple[str, ...]) -> str
     return ",".join(urls)
 
 
+def _cache_place(_: click.Context, __: click.Parameter, text: str | None) -> Path | str:
+    """Return the folder or Redis URL of the cache."""
+    from svr_async.engine.cache import cache_place, place_of  # slow to import: not for `svr --help`
+
+    return place_of(text) if text else cache_place()
+
+
 def _licence(_: click.Context, __: click.Parameter, text: str) -> str:
     """Refuse, before anything is computed, a text that no bank can hold."""
     if len(text) > MOST_LICENCE_CHARS or not text.isprintable():
@@ -115,7 +121,11 @@ base_url_option = click.option(
     help="Where the endpoint is, over the profile's. Repeat it for several that serve the same model.",
 )
 cache_option = click.option(
-    "--cache", type=PATH, default=cache_place, show_default=told_place(), metavar="DIR", help="Where replies are kept."
+    "--cache",
+    callback=_cache_place,
+    show_default="$SVR_CACHE, ./cache/replies if it exists, or your cache folder",
+    metavar="DIR|redis://…",
+    help="Where replies are stored.",
 )
 limited = together(  # --base-url and how a judge may be asked
     base_url_option,

@@ -1,388 +1,444 @@
-"""The cache: replies on disk by the key of their request. A reply is handed over only after its commit.
+"""The cache: replies by the key of their request, in a folder (diskcache) or on a Redis server.
 
-Reads happen on the event loop (microseconds); writes go through one thread that commits whatever has gathered
-while the last commit was under way, with full synchronisation, so that durability costs a fraction of a call.
+A reply is handed over only after its commit. Reads from disk take microseconds and happen on the event loop. Writes go
+through one thread, which commits all replies that have gathered in one transaction with full synchronisation.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
+import hashlib
 import os
-import queue
 import sqlite3
+import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import diskcache
+import zstandard
+from diskcache.core import MODE_RAW
 
-from svr_async.engine.cache_corrupt import corrupt_error, is_corrupt, was_corrupt
-from svr_async.engine.cache_disk import (
-    DATABASE,
-    SETTINGS,
-    open_for_reading,
-    pack,
-    prepare_folder,
-    read_row,
-    read_rows,
-    refuse_foreign_database,
-    unpack,
-    write_rows,
-)
-from svr_async.engine.cache_files import connection_of, open_cache
 from svr_async.engine.reply import Reply
 from svr_async.errors import StorageError
 
+DATABASE = "cache.db"
+REDIS_SCHEMES = ("redis://", "rediss://", "unix://")
+VARIABLE = "SVR_CACHE"
+PROJECT, PROJECT_MARK = Path("cache/replies"), Path("cache/.svr")
+
+KEY_BYTES = 32
+ROW_VERSION = b"\x02"
+DIGEST_BYTES = 32
+COMPRESS_ABOVE = 512
+MAX_ROW_BYTES = 64 * 2**20
+
 BATCH_ROWS = 1024
 GATHER_S = 0.003  # a commit costs as much as twenty rows, so it waits for more where replies come quickly
-WAKE_AT_ONCE = 128
-FULL_DISK_PATIENCE_S = 30.0
-_LOCK_TIMEOUT_S = 5.0
+WAKE_AT_ONCE = 128  # waking a thousand tasks in one round would hold up the event loop
+PATIENCE_S = 30.0
+LOCK_TIMEOUT_S = 5.0
+
+# Settings stored in a database would otherwise win over diskcache's defaults. The reading connections need no
+# synchronisation; the writer thread sets its own connection to full. So opening takes no fsync.
+SETTINGS: dict[str, Any] = {
+    "eviction_policy": "none",
+    "cull_limit": 0,
+    "statistics": 0,
+    "sqlite_auto_vacuum": 0,
+    "sqlite_journal_mode": "wal",
+    "sqlite_synchronous": 1,
+}
+
+
+def cache_place() -> Path | str:
+    """Return the default place of the cache: $SVR_CACHE, ./cache/replies, or the user's cache folder.
+
+    ./cache/replies is used if it exists, or if the file ./cache/.svr allows to create it.
+    """
+    named = os.environ.get(VARIABLE, "")
+    if named:
+        return place_of(named)
+    return PROJECT if PROJECT.is_dir() or PROJECT_MARK.is_file() else user_cache() / "replies"
+
+
+def place_of(text: Path | str) -> Path | str:
+    """Return a Redis URL as text, anything else as a folder."""
+    return text if isinstance(text, str) and text.startswith(REDIS_SCHEMES) else Path(text).expanduser()
+
+
+def local_folder(place: Path | str) -> Path:
+    """Return the folder of a cache's local files: for a Redis URL, the user's cache folder."""
+    place = place_of(place)
+    return place if isinstance(place, Path) else user_cache()
+
+
+def user_cache() -> Path:
+    """Return this user's cache folder for svr-async on this platform; it may not exist."""
+    home = Path.home()
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA") or home / "AppData" / "Local") / "svr-async" / "Cache"
+    if sys.platform == "darwin":
+        return home / "Library" / "Caches" / "svr-async"
+    named = Path(os.environ.get("XDG_CACHE_HOME") or "")
+    return (named if named.is_absolute() else home / ".cache") / "svr-async"  # XDG ignores relative folders
+
+
+class _Zstd(threading.local):
+    """zstandard's contexts, one per thread: they are not thread-safe, and expensive to create."""
+
+    def __init__(self) -> None:
+        self.compress = zstandard.ZstdCompressor(level=1).compress
+        self.decompress = zstandard.ZstdDecompressor().decompress
+
+
+_zstd = _Zstd()
+
+
+def pack(key: bytes, reply: Reply) -> bytes:
+    """Return a row: version, digest of the key and the rest, flag (raw or zstandard), payload."""
+    payload = reply.to_bytes()
+    kept = b"r" + payload if len(payload) <= COMPRESS_ABOVE else b"s" + _zstd.compress(payload)
+    return ROW_VERSION + _digest(key, kept) + kept
+
+
+def unpack(key: bytes, row: bytes) -> Reply | None:
+    """Return the reply in a row, or None if the row is damaged or belongs to another request."""
+    kept = row[1 + DIGEST_BYTES :]
+    if row[: 1 + DIGEST_BYTES] != ROW_VERSION + _digest(key, kept):
+        return None
+    payload = kept[1:]
+    try:
+        if kept[:1] == b"s":
+            payload = _zstd.decompress(payload) if zstandard.frame_content_size(payload) <= MAX_ROW_BYTES else b""
+        return Reply.from_bytes(payload)
+    except (ValueError, KeyError, TypeError, zstandard.ZstdError):
+        return None
+
+
+def _digest(key: bytes, data: bytes) -> bytes:
+    return hashlib.blake2b(key + data, digest_size=DIGEST_BYTES).digest()
+
+
+class Store(Protocol):
+    """Rows by key, in a folder or on a Redis server. A `slow` store is read in a thread.
+
+    `read` returns a row or None. `rows` yields all in the order of their keys. `write` commits rows together; it raises
+    StorageError if trying again cannot help. `close` closes the calling thread's connection.
+    """
+
+    name: str
+    slow: bool
+
+    def read(self, key: bytes) -> bytes | None: ...  # noqa: D102
+    def write(self, rows: list[tuple[bytes, bytes]]) -> None: ...  # noqa: D102
+    def rows(self) -> Iterator[tuple[bytes, bytes]]: ...  # noqa: D102
+    def close(self) -> None: ...  # noqa: D102
+
+
+class BytesDisk(diskcache.Disk):  # type: ignore[misc]  # diskcache has no annotations
+    """A diskcache disk for bytes only: it never unpickles, and never reads, writes or deletes a file.
+
+    diskcache's own disk unpickles rows by their `mode` column, so a hostile database could run code.
+    """
+
+    def get(self, key: Any, raw: Any) -> bytes:
+        """Return a stored key; b"" for one that is not ours."""
+        return key if raw and isinstance(key, bytes) else b""
+
+    def store(self, value: Any, read: bool, key: Any = None) -> tuple[int, int, None, bytes]:  # noqa: ARG002
+        """Return a value as stored; TypeError if it is not bytes."""
+        if not isinstance(value, bytes) or read:
+            raise TypeError("cache values must be bytes")
+        return 0, MODE_RAW, None, value
+
+    def fetch(self, mode: Any, filename: Any, value: Any, read: Any) -> bytes:  # noqa: ARG002
+        """Return a stored value; b"", a damaged row, for any other kind of value."""
+        return value if mode == MODE_RAW and filename is None and isinstance(value, bytes) else b""
+
+    def remove(self, file_path: Any) -> None:
+        """Delete nothing: rows have no files."""
+
+
+class DiskStore:
+    """Rows in diskcache's database."""
+
+    slow = False
+
+    def __init__(self, folder: Path) -> None:
+        self.name = str(folder)
+        try:
+            self.disk = diskcache.Cache(str(folder), timeout=LOCK_TIMEOUT_S, disk=BytesDisk, **SETTINGS)
+        except (sqlite3.Error, OSError, diskcache.Timeout) as error:
+            raise storage_error(str(folder), error) from error
+        self.read, self.close = self.disk.get, self.disk.close
+
+    def rows(self) -> Iterator[tuple[bytes, bytes]]:
+        """Yield all rows."""
+        return ((key, self.disk.get(key, b"")) for key in self.disk.iterkeys())
+
+    def write(self, rows: list[tuple[bytes, bytes]]) -> None:
+        """Commit rows in one transaction, synchronised with the disk."""
+        self.disk.reset("sqlite_synchronous", 2, update=False)  # of this thread's connection
+        with self.disk.transact():
+            for key, row in rows:
+                self.disk.set(key, row)
+
+
+class ReadOnlyStore:
+    """Rows of a database that this user or file system cannot write; diskcache does not open there."""
+
+    slow = False
+
+    def __init__(self, folder: Path) -> None:
+        self.name, connection = str(folder), open_for_reading(folder / DATABASE)
+        self._sql, self.close = connection.execute, connection.close
+
+    def read(self, key: bytes) -> bytes | None:
+        """Return a row, or None."""
+        found = self._sql("SELECT value FROM Cache WHERE key = ? AND raw = 1 AND mode = 1", (key,)).fetchone()
+        return bytes(found[0]) if found else None
+
+    def rows(self) -> Iterator[tuple[bytes, bytes]]:
+        """Yield all rows."""
+        return self._sql("SELECT key, value FROM Cache WHERE raw = 1 AND mode = 1 ORDER BY key")
+
+    def write(self, rows: list[tuple[bytes, bytes]]) -> None:
+        """Refuse: the cache reports its `write_error` first."""
+        raise NotImplementedError
+
+
+def open_for_reading(database: Path) -> sqlite3.Connection:
+    """Open a database read-only; StorageError if it cannot be read.
+
+    A read-only file system has no place for SQLite's shared memory: there the file is opened as immutable.
+    """
+    for mode in ("ro", "ro&immutable=1"):
+        try:
+            uri = f"{database.resolve().as_uri()}?mode={mode}"
+            connection = sqlite3.connect(uri, uri=True, check_same_thread=False)
+            connection.execute("SELECT 1 FROM Cache LIMIT 1")
+        except sqlite3.Error as error:
+            failure = error
+        else:
+            return connection
+    raise storage_error(str(database.parent), failure) from failure
+
+
+def _read_only(folder: Path) -> StorageError:
+    return StorageError(
+        f"the cache {folder} is read-only: new replies cannot be stored",
+        hint="use --offline for the stored replies only, or --cache DIR for a folder that can be written",
+    )
+
+
+def is_corrupt(error: BaseException | None) -> bool:
+    """Return whether SQLite calls the file corrupt or not a database, now or before a failed rollback."""
+    while error is not None:
+        if getattr(error, "sqlite_errorcode", 0) & 0xFF in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}:
+            return True
+        error = error.__context__
+    return False
+
+
+def storage_error(place: str, error: BaseException) -> StorageError:
+    """Return the StorageError for an error of SQLite or of the file system."""
+    if is_corrupt(error):
+        hint = (
+            f"svr cache export FILE --cache {place} saves what can be read, svr cache clear --cache {place} resets it"
+        )
+        return StorageError(f"the cache {place} is damaged ({error})", hint=hint)
+    while isinstance(error.__context__, sqlite3.Error | OSError):  # a failed ROLLBACK hides the first error
+        error = error.__context__
+    text = getattr(error, "strerror", None) or str(error) or "another process holds its lock"
+    if "full" in text or getattr(error, "errno", None) == errno.ENOSPC:
+        return StorageError(f"the disk of the cache {place} is full", hint="free some space and run the command again")
+    return StorageError(f"the cache {place} cannot be used: {text}", hint="choose another with --cache")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CacheStats:
-    """What a cache holds: rows that can be read, rows that are damaged, bytes on disk."""
+    """Readable rows, damaged rows, and the bytes of all rows."""
 
     rows: int
     damaged: int
     bytes: int
 
 
-class Rows(Protocol):
-    """Where rows are read from and written to."""
-
-    def read(self, key: bytes) -> bytes | None:
-        """Return a row, or None."""
-
-    def read_many(self, keys: Sequence[bytes]) -> dict[bytes, bytes]:
-        """Return the rows that there are, by key."""
-
-    def write(self, rows: list[tuple[bytes, bytes]]) -> None:
-        """Commit rows in one transaction."""
-
-    def keys(self) -> Iterator[bytes]:
-        """Yield all keys."""
-
-    def close(self) -> None:
-        """Close all connections."""
-
-
-class _WritableRows:
-    """diskcache's file on diskcache's own connections, one a thread; rows are read and written in fewer steps."""
-
-    def __init__(self, folder: Path) -> None:
-        try:
-            self._cache = open_cache(folder, _LOCK_TIMEOUT_S)
-        except (sqlite3.Error, OSError, diskcache.Timeout) as error:
-            raise StorageError(
-                f"cannot open the cache in {folder}: {error}", hint="--cache DIR names another"
-            ) from error
-        for name, value in SETTINGS.items():
-            if getattr(self._cache, name) != value:
-                raise StorageError(f"the cache in {folder} insists on {name}={getattr(self._cache, name)!r}")
-
-    def read(self, key: bytes) -> bytes | None:
-        return read_row(connection_of(self._cache), key)  # its get() reads the same row in twice the time
-
-    def read_many(self, keys: Sequence[bytes]) -> dict[bytes, bytes]:
-        return read_rows(connection_of(self._cache), keys)
-
-    def write(self, rows: list[tuple[bytes, bytes]]) -> None:
-        with self._cache.transact(retry=False):
-            write_rows(connection_of(self._cache), rows)  # its set() takes one row, in twice the time
-
-    def keys(self) -> Iterator[bytes]:
-        yield from self._cache.iterkeys()
-
-    def close(self) -> None:
-        self._cache.close()
-
-
-class _ReadOnlyRows:
-    """Reads a cache on a file system that cannot be written, where diskcache does not open."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._connection = open_for_reading(path)
-
-    def read(self, key: bytes) -> bytes | None:
-        return read_row(self._connection, key)
-
-    def read_many(self, keys: Sequence[bytes]) -> dict[bytes, bytes]:
-        return read_rows(self._connection, keys)
-
-    def write(self, rows: list[tuple[bytes, bytes]]) -> None:
-        raise StorageError(
-            f"the cache {self._path} is read-only and {len(rows)} new replies could not be kept",
-            hint="--offline uses only what is there; --cache DIR names a folder that can be written",
-        )
-
-    def keys(self) -> Iterator[bytes]:
-        for (key,) in self._connection.execute("SELECT key FROM Cache WHERE raw = 1"):
-            if isinstance(key, bytes):
-                yield key
-
-    def close(self) -> None:
-        self._connection.close()
+_Waiting = tuple[bytes, bytes, "asyncio.Future[None]"]  # key, row, and the future of its commit
 
 
 class Cache:
-    """Replies by request key. Open it with `Cache.open`; use it from one event loop."""
+    """Replies by request key. Open it with `Cache.open`.
 
-    def __init__(self, folder: Path, rows: Rows, *, writable: bool, patience_s: float = FULL_DISK_PATIENCE_S) -> None:
+    `folder` holds side files, such as the parameters that endpoints refused. `damaged` counts unreadable rows.
+    """
+
+    def __init__(self, folder: Path, store: Store, *, writable: bool = True, patience_s: float = PATIENCE_S) -> None:
         self.folder = folder
         self.writable = writable
         self.damaged = 0
-        self.on_kept: Callable[[bytes], None] = lambda _: None  # told the key of each reply that is committed
-        self._damaged: set[bytes] = set()
-        self._rows = rows
+        self._store = store
         self._patience_s = patience_s
-        self._queue: queue.SimpleQueue[_Pending | None] = queue.SimpleQueue()
-        self._writer: threading.Thread | None = None
-        self._reached_end = False  # whether the last writer has written all that was queued
-        self._changing = threading.Lock()  # held while a row is queued for a writer
-        self._broken: StorageError | None = was_corrupt(folder)
+        self._unreadable: set[bytes] = set()
+        self._broken: StorageError | None = None if writable else _read_only(folder)
         self._pid = os.getpid()
+        self._changed = threading.Condition()  # guards the three below
+        self._waiting: list[_Waiting] = []
+        self._draining = False
+        self._writer: threading.Thread | None = None
 
     @classmethod
-    def open(cls, folder: Path, *, patience_s: float = FULL_DISK_PATIENCE_S) -> Cache:
-        """Open or create the cache in `folder`; StorageError says why it cannot be used.
+    def open(cls, place: Path | str, *, patience_s: float = PATIENCE_S) -> Cache:
+        """Open or create a cache in a folder or on a Redis server (`redis://HOST:PORT/DB`).
 
-        On a file system that cannot be written, an existing cache is opened for reading. One that was found corrupt
-        (`engine.cache_corrupt`) serves what can be read of it and keeps nothing new.
+        A folder that cannot be written is opened for reading. StorageError if the cache cannot be used.
         """
-        database = folder / DATABASE
-        if database.exists() and not _can_write(folder):
-            refuse_foreign_database(database)
-            return cls(folder, _ReadOnlyRows(database), writable=False)
-        prepare_folder(folder)
-        return cls(folder, _WritableRows(folder), writable=True, patience_s=patience_s)
+        place = place_of(place)
+        if isinstance(place, str):
+            from svr_async.engine.cache_redis import RedisStore
+
+            _make_folder(user_cache())
+            return cls(user_cache(), RedisStore(place), patience_s=patience_s)
+        database = place / DATABASE
+        if database.exists() and not (os.access(place, os.W_OK) and os.access(database, os.W_OK)):
+            return cls(place, ReadOnlyStore(place), writable=False)
+        _make_folder(place)
+        return cls(place, DiskStore(place), patience_s=patience_s)
 
     def get(self, key: bytes) -> Reply | None:
-        """Return the reply to a request, or None; a damaged row counts and is a miss."""
+        """Return the reply to a request, or None; a damaged row is a miss."""
         try:
-            row = self._rows.read(key)
+            row = self._store.read(key)
         except (sqlite3.DatabaseError, diskcache.Timeout) as error:
-            self._count_damage(key)
-            self._refuse_if_corrupt(error)
+            if is_corrupt(error) and self._broken is None:
+                self._broken = storage_error(self._store.name, error)
+            row = b""
+        if row is None:
             return None
-        return None if row is None else self.read(key, row)
-
-    async def find(self, key: bytes) -> Reply | None:
-        """Return the reply to a request, or None."""
-        return self.get(key)
-
-    def rows(self, keys: Sequence[bytes]) -> dict[bytes, bytes] | None:
-        """Return the rows of those requests that have one, for `read`; None where only `get` may read some of them."""
-        try:
-            return self._rows.read_many(keys)
-        except (sqlite3.DatabaseError, diskcache.Timeout):
-            return None
-
-    def read(self, key: bytes, row: bytes) -> Reply | None:
-        """Return the reply in a row; None, counted, for one that is damaged."""
-        reply = reply_in(key, row)
-        if reply is None:
-            self._count_damage(key)
+        reply = unpack(key, row)
+        if reply is None and key not in self._unreadable:
+            self._unreadable.add(key)
+            self.damaged += 1
         return reply
 
-    def _refuse_if_corrupt(self, error: Exception) -> bool:
-        """Keep nothing new in a file that is corrupt; return whether it is.
-
-        Where a row cannot be looked up, none can be written.
-        """
-        corrupt = is_corrupt(error)
-        if corrupt and self._broken is None:
-            self._broken = corrupt_error(self.folder, error)
-        return corrupt
-
-    def _count_damage(self, key: bytes) -> None:
-        """Count a damaged row once, however often it is looked up."""
-        if key not in self._damaged:
-            self._damaged.add(key)
-            self.damaged += 1
+    async def find(self, key: bytes) -> Reply | None:
+        """Return the reply to a request, or None, without blocking the event loop for longer than a disk read."""
+        return await asyncio.to_thread(self.get, key) if self._store.slow else self.get(key)
 
     async def put(self, key: bytes, reply: Reply) -> None:
-        """Keep a reply; returns after its commit. StorageError where the disk stays full or the file is broken."""
+        """Store a reply and return after its commit; StorageError if it cannot be stored."""
         if self._broken is not None:
-            raise self._broken.with_traceback(None)  # one error is raised many times: its traceback must not grow
+            raise self._broken.with_traceback(None)  # raised many times: its traceback must not grow
         if os.getpid() != self._pid:
             raise RuntimeError("this cache was opened before the process forked: open it in each process")
-        loop = asyncio.get_running_loop()
-        pending = _Pending(key, pack(key, reply.to_bytes()), loop, loop.create_future())
-        with self._changing:
+        row, committed = pack(key, reply), asyncio.get_running_loop().create_future()
+        with self._changed:
+            self._waiting.append((key, row, committed))
             if self._writer is None:
-                self._writer = self._start_writer()
-            self._queue.put(pending)
-        await pending.done
-        self.on_kept(key)
-
-    def _start_writer(self) -> threading.Thread:
-        writer = threading.Thread(target=self._write_batches, name="svr-cache", daemon=True)
-        writer.start()
-        return writer
+                self._writer = threading.Thread(target=self._write, name="svr-cache", daemon=True)
+                self._writer.start()
+            elif len(self._waiting) == 1:
+                self._changed.notify()
+        await committed
 
     def write_error(self) -> StorageError | None:
-        """Return why a new reply could not be kept, so that none is paid for; None where one can."""
-        if self._broken is None and not self.writable:
-            return StorageError(
-                f"the cache {self.folder} is read-only: replies that it lacks could not be kept, and are not asked for",
-                hint="--offline uses only what is there; --cache DIR names a folder that can be written",
-            )
+        """Return why a new reply cannot be stored, or None: call it before paying for one."""
         return self._broken
 
     def drain(self) -> None:
-        """Commit what is waiting, and what comes meanwhile, however long that takes; call it from any thread."""
+        """Commit all waiting replies; call it from any thread."""
         while (writer := self._writer) is not None:
-            self._queue.put(None)
+            with self._changed:
+                self._draining = True
+                self._changed.notify()
             writer.join()
-            with self._changing:  # what was put behind the end of the line needs another writer, but for one that died
-                more = self._reached_end and not self._queue.empty()
-                self._writer = self._start_writer() if more else None
+        self._draining = False
 
     def close(self) -> None:
-        """Commit what is waiting and close the files; call it from the thread that read from the cache.
-
-        Each thread has its own connection; SQLite folds its log into the file when the last one closes.
-        """
+        """Commit all waiting replies and close the store; call it from the thread that read from the cache."""
         self.drain()
-        self._rows.close()
+        self._store.close()
+
+    def rows(self) -> Iterator[tuple[bytes, bytes]]:
+        """Yield all keys, in order, with their rows; StorageError for a damaged database."""
+        try:
+            yield from (row for row in self._store.rows() if len(row[0]) == KEY_BYTES)
+        except sqlite3.DatabaseError as error:
+            raise storage_error(self._store.name, error) from error
 
     def keys(self) -> Iterator[bytes]:
-        """Yield the keys of all rows, in no particular order; StorageError where a corrupt file ends them early."""
-        try:
-            yield from self._rows.keys()
-        except sqlite3.DatabaseError as error:
-            raise corrupt_error(self.folder, error) from error
+        """Yield all keys in order; StorageError for a damaged database."""
+        return (key for key, _ in self.rows())
 
     def stats(self) -> CacheStats:
-        """Read every row and count what is whole and what is damaged; StorageError for a corrupt file."""
-        whole = damaged = 0
-        for key in self.keys():
-            if self.get(key) is not None:
-                whole += 1
-            else:
-                damaged += 1
-        if self._broken is not None:
-            raise self._broken
-        size = sum(path.stat().st_size for path in self.folder.glob(f"{DATABASE}*"))
-        return CacheStats(rows=whole, damaged=damaged, bytes=size)
+        """Read every row; StorageError for a damaged database."""
+        sizes = [(len(row), unpack(key, row) is None) for key, row in self.rows()]
+        damaged = sum(bad for _, bad in sizes)
+        return CacheStats(rows=len(sizes) - damaged, damaged=damaged, bytes=sum(size for size, _ in sizes))
 
-    def _write_batches(self) -> None:
-        gather_s, self._reached_end = 0.0, False
-        while (batch := _take(self._queue, gather_s)) is not None:
+    def _write(self) -> None:
+        """Commit what gathers until the cache drains: the writer thread."""
+        gather_s = 0.0
+        while batch := self._take(gather_s):
             gather_s = GATHER_S if len(batch) > 1 else 0.0
             error = self._commit(batch)
-            for loop, items in _by_loop(batch).items():
-                with contextlib.suppress(RuntimeError):  # a loop that has been closed: nobody waits there
-                    loop.call_soon_threadsafe(_resolve, loop, items, error)
-        self._reached_end = True
-        if self.writable:
-            self._rows.close()
+            for loop, items in groupby((committed for _, _, committed in batch), asyncio.Future.get_loop):
+                with contextlib.suppress(RuntimeError):  # the loop was closed: no one waits there
+                    loop.call_soon_threadsafe(_wake, loop, list(items), error)
 
-    def _commit(self, batch: list[_Pending]) -> StorageError | None:
-        if self._broken is not None:
-            return self._broken
-        deadline = time.monotonic() + self._patience_s
-        pause_s = 0.05
-        while True:
+    def _take(self, gather_s: float) -> list[_Waiting]:
+        """Wait for replies and return them; none when the cache drains and all are committed."""
+        with self._changed:
+            while not self._waiting and not self._draining:
+                self._changed.wait()
+        if self._waiting and gather_s:
+            time.sleep(gather_s)
+        with self._changed:
+            batch, self._waiting = self._waiting[:BATCH_ROWS], self._waiting[BATCH_ROWS:]
+            if not batch:
+                self._store.close()  # each thread has its own connection
+                self._writer = None
+        return batch
+
+    def _commit(self, batch: list[_Waiting]) -> StorageError | None:
+        deadline, pause_s = time.monotonic() + self._patience_s, 0.05
+        while self._broken is None:
             try:
-                self._rows.write([(item.key, item.row) for item in batch])
+                self._store.write([(key, row) for key, row, _ in batch])
             except StorageError as error:
                 self._broken = error
-                return error
-            except (sqlite3.Error, OSError, diskcache.Timeout) as error:
-                if self._refuse_if_corrupt(error):
-                    return self._broken
-                if time.monotonic() + pause_s > deadline or isinstance(error, sqlite3.IntegrityError):
-                    self._broken = _storage_error(self.folder, error)
-                    return self._broken
-                time.sleep(pause_s)
-                pause_s = min(2 * pause_s, 2.0)
+            except Exception as error:  # noqa: BLE001  (full disk, held lock, lost server, no memory)
+                if is_corrupt(error) or time.monotonic() + pause_s > deadline:
+                    self._broken = storage_error(self._store.name, error)
+                else:
+                    time.sleep(pause_s)
+                    pause_s = min(2 * pause_s, 2.0)
             else:
                 return None
+        return self._broken
 
 
-@dataclass(slots=True)
-class _Pending:
-    key: bytes
-    row: bytes
-    loop: asyncio.AbstractEventLoop
-    done: asyncio.Future[None]
+def _wake(loop: asyncio.AbstractEventLoop, futures: list[asyncio.Future[None]], error: StorageError | None) -> None:
+    """Wake the tasks that wait for these commits, some in each round of the event loop."""
+    if len(futures) > WAKE_AT_ONCE:
+        loop.call_soon(_wake, loop, futures[WAKE_AT_ONCE:], error)
+    for future in futures[:WAKE_AT_ONCE]:
+        if not future.done():
+            future.set_result(None) if error is None else future.set_exception(error)
 
 
-def _take(pending: queue.SimpleQueue[_Pending | None], gather_s: float) -> list[_Pending] | None:
-    """Wait for one row, then a moment for more, and take what is there; None when the cache closes, all written."""
-    first = pending.get()
-    if first is None:
-        return None
-    if gather_s:
-        time.sleep(gather_s)
-    batch = [first]
-    while len(batch) < BATCH_ROWS:
-        try:
-            item = pending.get_nowait()
-        except queue.Empty:
-            break
-        if item is None:
-            pending.put(None)
-            break
-        batch.append(item)
-    return batch
-
-
-def _by_loop(batch: list[_Pending]) -> dict[asyncio.AbstractEventLoop, list[_Pending]]:
-    loops: dict[asyncio.AbstractEventLoop, list[_Pending]] = {}
-    for item in batch:
-        loops.setdefault(item.loop, []).append(item)
-    return loops
-
-
-def _resolve(loop: asyncio.AbstractEventLoop, items: list[_Pending], error: StorageError | None) -> None:
-    """Wake who waits for these rows, some in each round of the loop: a thousand at once would hold up all else."""
-    if len(items) > WAKE_AT_ONCE:
-        loop.call_soon(_resolve, loop, items[WAKE_AT_ONCE:], error)
-    for item in items[:WAKE_AT_ONCE]:
-        if item.done.done():
-            continue
-        if error is None:
-            item.done.set_result(None)
-        else:
-            item.done.set_exception(error)
-
-
-def reply_in(key: bytes, row: bytes) -> Reply | None:
-    """Return the reply in a row; None for one that is damaged, or is another request's."""
-    payload = unpack(key, row)
-    if payload is None:
-        return None
+def _make_folder(folder: Path) -> None:
+    """Create a folder for this user only; StorageError if it cannot be created or other users may write to it."""
     try:
-        return Reply.from_bytes(payload)
-    except (ValueError, KeyError, TypeError):
-        return None
-
-
-def _can_write(folder: Path) -> bool:
-    probe = folder / ".svr-write-probe"
-    try:
-        probe.touch()
-        probe.unlink()
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if os.name == "posix" and folder.stat().st_mode & 0o002:
+            raise StorageError(f"other users may write to the cache folder {folder}", hint=f"chmod o-w {folder}")
     except OSError as error:
-        return error.errno not in {13, 30}  # EACCES, EROFS: a full disk is not a read-only one
-    return True
-
-
-def _storage_error(folder: Path, error: BaseException) -> StorageError:
-    while isinstance(error.__context__, sqlite3.Error | OSError):  # a failed ROLLBACK hides what went wrong first
-        error = error.__context__
-    text = str(error) or "another process holds it"
-    if "full" in text or getattr(error, "errno", None) == 28:
-        return StorageError(
-            f"the disk that holds the cache {folder} is full", hint="free some space and run the same command again"
-        )
-    return StorageError(f"the cache {folder} cannot be written: {text}", hint="svr cache repair saves what is whole")
+        raise storage_error(str(folder), error) from error

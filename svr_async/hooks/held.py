@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Awaitable, Callable
 from functools import lru_cache
-from pathlib import Path
 from typing import TypeVar
 
-from svr_async.engine.cache_place import cache_place
+from svr_async.engine.cache import cache_place
 from svr_async.engine.concurrency import run_on_own_loop
 from svr_async.engine.money import Budget
 from svr_async.errors import ConfigError, EndpointDownError
@@ -53,7 +52,7 @@ async def _engine(settings: HookSettings) -> Engine:
     if key not in _ENGINES:
         budget = _BUDGETS.setdefault(key, Budget(max_calls=settings.max_calls, max_usd=settings.budget))
         limits = JudgeLimits(
-            cache=Path(settings.cache) if settings.cache else cache_place(),
+            cache=settings.cache or cache_place(),
             concurrency=AUTO if settings.concurrency is None else str(settings.concurrency),
             timeout_s=settings.timeout_s,
             give_up_after_s=settings.give_up_after_s,

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from svr_async.engine.cache_place import cache_place
 from svr_async.engine.money import Price, read_price
 from svr_async.errors import UsageError
 from svr_async.judges.shares import WHOLE, Share, part_of, read_share
@@ -26,6 +25,18 @@ FLAGS = {  # those that have another name than their field
 }
 
 
+def _cache_place() -> Path | str:
+    from svr_async.engine.cache import cache_place  # slow to import: not for `svr --help`
+
+    return cache_place()
+
+
+def _place_of(place: Path | str) -> Path | str:
+    from svr_async.engine.cache import place_of
+
+    return place_of(place)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgeLimits:
     """How a judge may be asked; judges without an endpoint have no use for it.
@@ -37,7 +48,7 @@ class JudgeLimits:
     caps are already divided. `ray` is the address of a Ray cluster whose nodes send the requests (docs/scale.md).
     """
 
-    cache: Path = field(default_factory=cache_place)
+    cache: Path | str = field(default_factory=_cache_place)
     concurrency: str = AUTO
     rpm: float | None = None
     tpm: float | None = None
@@ -57,6 +68,7 @@ class JudgeLimits:
 
     def __post_init__(self) -> None:
         settle(self)
+        object.__setattr__(self, "cache", _place_of(self.cache))
         text = self.concurrency
         if text != AUTO and not (text.isdecimal() and 1 <= int(text) <= MOST_CONCURRENCY):
             hint = "auto finds out how many calls pay"

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
-from svr_async.engine.cache_place import cache_place
+from svr_async.engine.cache import cache_place
 from svr_async.engine.concurrency import run_sync
 from svr_async.errors import UsageError
 from svr_async.judges.limits import AUTO, JudgeLimits
@@ -65,7 +65,7 @@ class Engine:
         self._base_url = base_url
         self._budget: Budget | None = None
         self._limits = JudgeLimits(
-            cache=cache_place() if cache is None else Path(cache),
+            cache=cache_place() if cache is None else cache,
             concurrency=AUTO if concurrency is None else str(concurrency),
             rpm=rpm,
             tpm=tpm,

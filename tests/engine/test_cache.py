@@ -29,7 +29,7 @@ from svr_async.engine import cache as cache_module
 from svr_async.engine import cache_disk
 from svr_async.engine.cache import Cache
 from svr_async.engine.cache_disk import BytesDisk, pack, refuse_foreign_database, unpack
-from svr_async.engine.cache_place import PROJECT
+from svr_async.engine.cache import PROJECT
 from svr_async.engine.reply import Reply, Usage
 from svr_async.errors import StorageError
 

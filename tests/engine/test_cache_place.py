@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from rig import completion, pairs, profile, scripted_engine
 
-from svr_async.engine.cache_place import cache_place, user_cache
+from svr_async.engine.cache import cache_place, user_cache
 from svr_async.engine.request import Question
 from svr_async.judges.limits import JudgeLimits
 from svr_async.judges.questions import QuestionWriter

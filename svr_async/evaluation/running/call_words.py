@@ -16,7 +16,7 @@ NOT_KEPT = "not recorded; --log FILE reads them from a log of --log-json FILE --
 _SHOWN_APART = {"messages", "input", "questions", "system"}  # parts of a body that its messages are
 
 
-def call_facts(one: Call, logged: tuple[dict[str, Any], ...] | None, cache: Path) -> list[tuple[str, str]]:
+def call_facts(one: Call, logged: tuple[dict[str, Any], ...] | None, cache: Path | str) -> list[tuple[str, str]]:
     """Return what is known of a call as labelled lines; `logged` are its lines of a log, None where there is none."""
     facts = [("call", one.key)]
     if one.item is not None:
@@ -28,13 +28,14 @@ def call_facts(one: Call, logged: tuple[dict[str, Any], ...] | None, cache: Path
     return [*facts, *_reply_facts(one, cache), *_times(logged)]
 
 
-def _reply_facts(one: Call, cache: Path) -> list[tuple[str, str]]:
+def _reply_facts(one: Call, cache: Path | str) -> list[tuple[str, str]]:
     if one.kept is None:
         return [("reply", f"none in {cache}")]
-    kept = datetime.fromtimestamp(one.kept.kept_at, UTC).isoformat(" ", "seconds").replace("+00:00", " UTC")
+    at = one.kept.kept_at
+    kept = "" if at is None else datetime.fromtimestamp(at, UTC).isoformat(" ", "seconds").replace("+00:00", " UTC ")
     reply = one.reply
     if reply is None:
-        return [("kept", f"{kept} in {cache}, damaged: it is asked again when it is needed")]
+        return [("kept", f"{kept}in {cache}, damaged: it is asked again when it is needed")]
     usage = reply.usage
     tokens = f"in {count(usage.prompt_tokens)} (cached {count(usage.cached_tokens)})"
     cost = "" if one.usd is None else f", ${one.usd:.6f}"
@@ -43,7 +44,7 @@ def _reply_facts(one: Call, cache: Path) -> list[tuple[str, str]]:
     return [
         ("answered", f"by {who}, finish {reply.finish_reason}; {times}"),
         ("tokens", f"{tokens}, out {count(usage.completion_tokens)}{cost}{', bought in a batch' * usage.batch}"),
-        ("kept", f"{kept} in {cache}"),
+        ("kept", f"{kept}in {cache}"),
     ]
 
 

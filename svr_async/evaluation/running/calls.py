@@ -7,13 +7,14 @@ that judging the pair of a run again, offline, writes the same ones.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from svr_async.adapters.source import STDIN
-from svr_async.engine.cache_look import Kept, key_digits, look_up, one_of
+from svr_async.engine.cache_files import Kept, look_up
 from svr_async.engine.concurrency import ShutdownController, run_whole
 from svr_async.engine.failures import FailureLog
 from svr_async.engine.money import Price
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from svr_async.engine.reply import Reply
     from svr_async.judges.profile import Profile
 
+MOST_NAMED = 5
 Asked = Mapping[str, tuple[Request, Price | None]]
 """Requests by their keys, in the order asked, with the price of their judge."""
 
@@ -100,20 +102,39 @@ class Found:
     """Calls, the cache that was read, and the values that must not be shown: keys and headers of their judges."""
 
     calls: tuple[Call, ...]
-    cache: Path
+    cache: Path | str
     secrets: tuple[str, ...] = ()
 
 
-def call_in_cache(cache: Path, begins: str) -> Found:
-    """Return the call of a cache whose key begins so; UsageError where there is none, or where there are several."""
-    kept = look_up(cache, begins)
-    if kept is None:
+def key_digits(text: str) -> str:
+    """Return the hex digits of a key or of its beginning; UsageError for anything else."""
+    digits = text.strip().lower()
+    if not re.fullmatch(r"[0-9a-f]{4,64}", digits):
+        hint = "give 4 to 64 hex digits, as in `requests` of items.jsonl or in the log"
+        raise UsageError(f"{text!r} is not the key of a call", hint=hint)
+    return digits
+
+
+def one_of(keys: Sequence[str], begins: str, where: str) -> str | None:
+    """Return the only key of those that begin alike, None if there are none; UsageError for several."""
+    if len(keys) > 1:
+        some = ", ".join(key[: max(12, len(begins) + 4)] for key in keys[:MOST_NAMED])
+        more = " …" if len(keys) > MOST_NAMED else ""
+        raise UsageError(f"{begins} begins several keys of {where}: {some}{more}", hint="give more digits")
+    return keys[0] if keys else None
+
+
+def call_in_cache(cache: Path | str, begins: str) -> Found:
+    """Return the call in a cache whose key begins with these digits; UsageError if there are none or several."""
+    begins = key_digits(begins)
+    found = look_up(cache, begins, MOST_NAMED + 1)
+    if one_of([kept.key for kept in found], begins, str(cache)) is None:
         hint = "--cache DIR names another; with --run also calls that failed are shown"
         raise UsageError(f"no reply in {cache} has a key that begins with {begins}", hint=hint)
-    return Found(calls=(Call(key=kept.key, kept=kept),), cache=cache)
+    return Found(calls=(Call(key=found[0].key, kept=found[0]),), cache=cache)
 
 
-def calls_of_run(run: Run, *, item_id: str | None, begins: str | None, cache: Path | None = None) -> Found:
+def calls_of_run(run: Run, *, item_id: str | None, begins: str | None, cache: Path | str | None = None) -> Found:
     """Return the calls of an item of a run, or those of them whose key begins so; without an item, of that with one.
 
     Nothing is sent. UsageError for what the run does not have, ArtefactError where its data is not what it judged.
@@ -140,7 +161,7 @@ def _item_with(run: Run, digits: str) -> Item:
     return found[key]
 
 
-def prepared_again(run: Run, cache: Path | None) -> Prepared:
+def prepared_again(run: Run, cache: Path | str | None) -> Prepared:
     """Return what a run was made of, offline; UsageError or ArtefactError where its data is not there any more."""
     settings = settings_of(run)
     if settings.data == STDIN:
@@ -179,9 +200,9 @@ def _noting(asked: dict[str, tuple[Request, Price | None]], price: Price | None)
     return note
 
 
-def _call(key: str, asked: tuple[Request, Price | None], item: Item, cache: Path, failures: FailureLog) -> Call:
+def _call(key: str, asked: tuple[Request, Price | None], item: Item, cache: Path | str, failures: FailureLog) -> Call:
     request, price = asked
-    kept, failed = look_up(cache, key), failures.get(key)
+    kept, failed = next(iter(look_up(cache, key, 1)), None), failures.get(key)
     usd = None if price is None or kept is None or kept.reply is None else price.cost(kept.reply.usage)
     failure = None if failed is None else (failed[0].value, failed[1])
     return Call(key=key, kept=kept, request=request, item=item.id, usd=usd, failure=failure)

@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from svr_async.engine.cache import local_folder
 from svr_async.engine.concurrency import ShutdownController, run_whole
 from svr_async.engine.events import Notice, NoticeKind
 from svr_async.errors import SvrError, UsageError
@@ -59,7 +60,7 @@ def count_calls(run: Prepared, before: set[str] | None = None) -> dict[str, Any]
         plan = run_whole(_count_calls(run, set() if before is None else before))
     if plan is None:
         return None
-    need, free = room_for(plan, len(run.record.pairs)).total, free_bytes(run.settings.limits.cache)
+    need, free = room_for(plan, len(run.record.pairs)).total, free_bytes(local_folder(run.settings.limits.cache))
     return plan | {"disk_bytes": need, "free_bytes": free}
 
 
@@ -88,14 +89,17 @@ async def _look_around(run: Prepared, listener: Listener) -> None:
     sending = _sends(run)
     if not sending:
         return
-    if note := network_note(limits.cache):
+    if note := network_note(local_folder(limits.cache)):
         listener.hear(Notice(NoticeKind.NOTE, note))
     own = run.method.facts.own
     most = MOST_CALLS if own is None else own.most_calls
-    if run.settings.force or shortage(room_at_most(pairs, sending, most), limits.cache, run.folder) is None:
+    if (
+        run.settings.force
+        or shortage(room_at_most(pairs, sending, most), local_folder(limits.cache), run.folder) is None
+    ):
         return
     counted = await _count_calls(run, set())
-    error = None if counted is None else shortage(room_for(counted, pairs), limits.cache, run.folder)
+    error = None if counted is None else shortage(room_for(counted, pairs), local_folder(limits.cache), run.folder)
     if error is not None:
         raise error
 
@@ -180,5 +184,5 @@ def _judge_notes(judge: OpenJudge) -> tuple[str, ...]:
         if others and judge.profile.model:
             notes.append(f"the endpoint answered as {', '.join(others)}, not {judge.profile.model}")
         if judge.engine.cache.damaged:
-            notes.append(f"{judge.engine.cache.damaged} damaged cache rows were asked again; svr cache verify")
+            notes.append(f"{judge.engine.cache.damaged} damaged cache rows were asked again")
     return tuple(notes)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -30,14 +30,15 @@ def no_judge() -> Finding:
     return Finding(name="judge", state="none", text="none is named", cure=cure)
 
 
-def cache_finding(cache: Path) -> Finding:
-    """Open the cache: folder, owner, permissions, database, and whether its pages are in order."""
+def cache_finding(cache: Path | str) -> Finding:
+    """Open the cache and read all of it."""
     from svr_async.engine.cache import Cache
-    from svr_async.engine.cache_corrupt import refuse_corrupt
 
-    opened = Cache.open(cache)
-    opened.close()
-    refuse_corrupt(cache)
+    with closing(Cache.open(cache)) as opened:
+        damaged = opened.stats().damaged
+    if damaged:
+        cure = "damaged rows are asked again when needed"
+        return Finding(name="cache", state="warn", text=f"{cache} has {damaged:,} damaged rows", cure=cure)
     if opened.writable:
         return Finding(name="cache", state="ok", text=f"{cache} opens")
     cure = "only what is there can be used: --offline, or --cache DIR"

@@ -1,0 +1,92 @@
+"""A cache on a Redis server (`--cache redis://HOST:PORT/DB`), for teams and CI.
+
+A row is a string under `svr:` and its key in hex. How long the server keeps it is the server's configuration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from svr_async.errors import StorageError, UsageError
+
+if TYPE_CHECKING:
+    import redis
+
+PREFIX = b"svr:"
+TIMEOUT_S = 10.0
+AT_ONCE = 1024
+
+
+class RedisStore:
+    """Rows on a Redis server; its methods block, and may be called from any thread."""
+
+    slow = True
+
+    def __init__(self, url: str) -> None:
+        self.name = shown(url)
+        try:
+            import redis
+        except ImportError as error:
+            hint = "pip install 'svr-async[redis]'"
+            raise UsageError(f"--cache {self.name} needs redis-py, which is not installed", hint=hint) from error
+        self._error = redis.RedisError
+        try:
+            self._client: redis.Redis = redis.Redis.from_url(
+                url, socket_timeout=TIMEOUT_S, socket_connect_timeout=TIMEOUT_S
+            )
+        except (ValueError, TypeError) as error:
+            hint = "write redis://HOST:PORT/DB"
+            raise UsageError(f"--cache {self.name} is not a valid Redis URL", hint=hint) from error
+        self._ask("PING")
+
+    def read(self, key: bytes) -> bytes | None:
+        """Return a row, or None; StorageError if the server does not answer."""
+        row: bytes | None = self._ask("GET", _name(key))
+        return row
+
+    def write(self, rows: list[tuple[bytes, bytes]]) -> None:
+        """Send rows in one pipeline; redis.RedisError if the server does not take them."""
+        pipeline = self._client.pipeline(transaction=False)
+        for key, row in rows:
+            pipeline.set(_name(key), row)
+        pipeline.execute()
+
+    def rows(self) -> Iterator[tuple[bytes, bytes]]:
+        """Yield all rows in the order of their keys."""
+        names = iter(sorted(self._names()))
+        while some := list(islice(names, AT_ONCE)):
+            for name, row in zip(some, self._ask("MGET", *some), strict=True):
+                yield bytes.fromhex(name[len(PREFIX) :].decode()), row or b""
+
+    def close(self) -> None:
+        """Close the connections that are not in use."""
+        self._client.close()
+
+    def _names(self) -> set[bytes]:
+        names, cursor = set(), 0
+        while True:
+            cursor, found = self._ask("SCAN", cursor, "MATCH", PREFIX + b"[0-9a-f]" * 64, "COUNT", AT_ONCE)
+            names.update(found)
+            if not int(cursor):
+                return names
+
+    def _ask(self, *command: Any) -> Any:
+        try:
+            return self._client.execute_command(*command)  # type: ignore[no-untyped-call]
+        except self._error as error:
+            text = " ".join(str(error).split())[:200]
+            hint = "check that the server runs and takes this user, or choose another cache with --cache"
+            raise StorageError(f"the cache {self.name} does not answer: {text}", hint=hint) from error
+
+
+def shown(url: str) -> str:
+    """Return a URL without its user, password and query."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+
+
+def _name(key: bytes) -> bytes:
+    return PREFIX + key.hex().encode()
