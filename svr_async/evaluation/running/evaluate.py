@@ -101,7 +101,7 @@ async def _look_around(run: Prepared, listener: Listener) -> None:
     if not sending:
         return
     if note := network_note(limits.cache):
-        listener.hear(Notice(NoticeKind.NOTE, note))
+        listener.on_notice(Notice(NoticeKind.NOTE, note))
     own = run.method.facts.own
     most = MOST_CALLS if own is None else own.most_calls
     if run.settings.force or shortage(room_at_most(pairs, sending, most), limits.cache, run.folder) is None:
@@ -172,7 +172,7 @@ async def judge_all(
     """Judge all pairs, in other processes where the bench is shared out."""
     with listener.judging(len(evaluation.pairs), bench.stats if bench.sending else None, shutdown):
         for engine in evaluation.engines:
-            engine.set_on_notice(listener.hear)
+            engine.set_on_notice(listener.on_notice)
         if not isinstance(bench, SharedBench):
             return await run_evaluation(evaluation, shutdown, on_item=listener.done)
         shared = SharedRun(run=run, bench=bench, shutdown=shutdown, listener=listener)
