@@ -52,7 +52,7 @@ def watching(settings: WatchSettings, started: RunStarted, say: Say) -> Iterator
     """Watch the engines that are made in the block; `say` gets a line for each remark."""
     latest, ending, begun = Latest(), Ending(), time.monotonic()
     with ExitStack() as stack:
-        observers = [latest, *_open(settings, stack, say)]
+        observers: list[Observer] = [latest, *_open(settings, stack, say)]
         _emit(observers, started)
         try:
             with observing(*observers):
