@@ -83,8 +83,8 @@ class Tally(Listener):
         del what
         print(".", end="", file=sys.stderr, flush=True)
 
-    def hear(self, word: Notice) -> None:
-        self.notes.append(word.text)
+    def on_notice(self, notice: Notice) -> None:
+        self.notes.append(notice.text)
 
 
 def judges_toml(url: str, model: str, *, max_tokens: int, structured: str) -> str:

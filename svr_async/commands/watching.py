@@ -52,9 +52,9 @@ class Screen(Listener):
         else:
             self.progress.note(text)
 
-    def hear(self, word: Notice) -> None:
-        """Pass on what an engine tells."""
-        pass_on(self.note, word, verbose=self.verbose)
+    def on_notice(self, notice: Notice) -> None:
+        """Show a notice of an engine."""
+        show_notice(self.note, notice, verbose=self.verbose)
 
     def ended(self, result: EvalResult) -> None:
         """Print the metrics, unless the terminal has gone."""
@@ -63,13 +63,13 @@ class Screen(Listener):
         tell(result.metrics, lambda: print_summary(result.metrics, str(result.folder)), as_json=self.as_json)
 
 
-def pass_on(say: Callable[[str], None], word: Notice, *, verbose: bool) -> None:
-    """Say why calls wait for long, and what is said once; with --verbose also why each of them is tried again."""
-    if word.kind is NoticeKind.RETRY:
+def show_notice(say: Callable[[str], None], notice: Notice, *, verbose: bool) -> None:
+    """Show long waits and one-time warnings; with --verbose also each retry."""
+    if notice.kind is NoticeKind.RETRY:
         if verbose:
-            say(f"trying again: {word.text}")
+            say(f"trying again: {notice.text}")
     else:
-        say(f"note: {word.text}" if word.kind is NoticeKind.NOTE else word.text)
+        say(f"note: {notice.text}" if notice.kind is NoticeKind.NOTE else notice.text)
 
 
 def print_count(run: Prepared, *, as_json: bool) -> None:

@@ -55,10 +55,10 @@ class Hearer(Listener, Silent):
         """Drain on signals while questions are asked."""
         return draining(shutdown, self.tell)
 
-    def hear(self, word: Notice) -> None:
+    def on_notice(self, notice: Notice) -> None:
         """Pass on what is said once, and long waits."""
-        if word.kind is not NoticeKind.RETRY:
-            self.tell(word.text)
+        if notice.kind is not NoticeKind.RETRY:
+            self.tell(notice.text)
 
 
 @dataclass(slots=True)

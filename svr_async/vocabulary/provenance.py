@@ -1,4 +1,4 @@
-"""What something was made with: the command as typed, and the versions of what ran."""
+"""Provenance: command line and versions."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ PASSWORD = re.compile(r"(://[^/@\s:]*:)[^/@\s]+@")  # in an address
 
 
 def command_line() -> list[str]:
-    """Return the command as typed, with the program's name only, and without passwords in addresses."""
+    """Return the command as typed, with passwords in addresses masked and the program without its folder."""
     return [Path(sys.argv[0]).name, *(PASSWORD.sub(rf"\1{MASK}@", word) for word in sys.argv[1:])]
 
 
 def versions(packages: Iterable[str]) -> dict[str, str]:
-    """Return the version of Python and of each of these packages that is installed."""
+    """Return the versions of Python and of those of the packages that are installed."""
     found = {"python": platform.python_version()}
     for name in packages:
         try:

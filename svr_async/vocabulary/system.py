@@ -1,4 +1,4 @@
-"""Which kind of file system a path lies on, and which kinds are no place for a cache."""
+"""The operating system: the kind of file system of a path, and the number of files that may be open."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ FLEETING = {"tmpfs", "ramfs"}
 
 
 def file_system_of(path: Path, mounts: Path = MOUNTS) -> str:
-    """Return the kind of the file system that holds a path, as Linux names it; "" where that cannot be told."""
+    """Return the kind of the file system that holds a path, as Linux names it; "" if unknown."""
     try:
         lines = mounts.read_text("utf-8", "replace").splitlines()
     except OSError:
@@ -31,7 +31,7 @@ def file_system_of(path: Path, mounts: Path = MOUNTS) -> str:
 
 
 def descriptors_for(wanted: int) -> int | None:
-    """Return how many descriptors there may be after asking for `wanted`; None where nothing bounds them."""
+    """Ask for `wanted` file descriptors and return how many this process may have; None if there is no limit."""
     try:
         import resource
     except ImportError:

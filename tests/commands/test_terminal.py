@@ -16,14 +16,14 @@ from svr_async.evaluation.reporting.run_words import calls_in_words
 def facts(**changes: Any) -> EngineStats:
     """Return the facts of an engine at work."""
     numbers = dict.fromkeys(EngineStats.__slots__, 0)
-    usual = {"in_flight": 12, "limit": 64, "usd": None, "last_failure": "", "latency": Spread(), "lag": Spread()}
-    return EngineStats(**{**numbers, **usual, "lanes": (lane(),), **changes})
+    usual = {"in_flight": 12, "limit": 64, "usd": None, "last_failure": "", "latency": Spread()}
+    return EngineStats(**{**numbers, **usual, "endpoints": (endpoint(),), **changes})
 
 
-def lane(**changes: Any) -> EndpointStats:
-    """Return a lane that admits calls."""
+def endpoint(**changes: Any) -> EndpointStats:
+    """Return an endpoint that admits calls."""
     numbers = dict.fromkeys(EndpointStats.__slots__, 0)
-    return EndpointStats(**{**numbers, "name": "", "state": "ready", "mode": "", "wait_s": 0.0, **changes})
+    return EndpointStats(**{**numbers, "name": "", "state": "ready", "wait_s": 0.0, **changes})
 
 
 def shown(**changes: Any) -> str:
@@ -47,22 +47,22 @@ def test_the_limit_is_shown_where_calls_wait_for_it() -> None:
 
 def test_what_holds_calls_back_is_said_with_its_time() -> None:
     """A rate limit of seconds, an endpoint that is down; pauses of less than a second are not worth a word."""
-    assert "rate limited 12 s" in shown(lanes=(lane(state="rate limited", wait_s=12.4),))
-    assert "no answer, next try in 3 s" in shown(lanes=(lane(state="down", wait_s=3.0),))
-    assert "no answer, trying" in shown(lanes=(lane(state="trying"),))
-    assert "rate limited" not in shown(lanes=(lane(state="rate limited", wait_s=0.2),))
+    assert "rate limited 12 s" in shown(endpoints=(endpoint(state="rate limited", wait_s=12.4),))
+    assert "no answer, next try in 3 s" in shown(endpoints=(endpoint(state="down", wait_s=3.0),))
+    assert "no answer, trying" in shown(endpoints=(endpoint(state="trying"),))
+    assert "rate limited" not in shown(endpoints=(endpoint(state="rate limited", wait_s=0.2),))
     for waiting, wait_s, told in ((3, 4.5, True), (3, 0.2, False), (0, 4.5, False)):  # paced by headers or settings
-        line = shown(waiting=waiting, lanes=(lane(state="paced", wait_s=wait_s),))
+        line = shown(waiting=waiting, endpoints=(endpoint(state="paced", wait_s=wait_s),))
         assert ("held to a rate, next call in 4 s" in line) is told
 
 
 def test_several_endpoints_are_told_apart() -> None:
     """Calls under way by endpoint, and which one is in trouble; a name cannot steer the terminal."""
-    lanes = (
-        lane(name="http://gpu1:8000/v1", in_flight=8),
-        lane(name="gpu2\x1b[2J", in_flight=4, state="down", wait_s=7.0),
+    endpoints = (
+        endpoint(name="http://gpu1:8000/v1", in_flight=8),
+        endpoint(name="gpu2\x1b[2J", in_flight=4, state="down", wait_s=7.0),
     )
-    line = shown(lanes=lanes)
+    line = shown(endpoints=endpoints)
     assert "gpu2 no answer, next try in 7 s" in line
     assert line.endswith("gpu1:8000 8 gpu2 4")
     assert "\x1b" not in line

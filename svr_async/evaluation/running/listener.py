@@ -1,4 +1,4 @@
-"""What an evaluation tells while it runs, and what it has come to at its end."""
+"""What an evaluation reports while it runs, and its result."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from svr_async.vocabulary.verdict import Outcome
 
 
 class Listener:
-    """Hears how an evaluation goes. Its methods do nothing; one that overrides them should come back soon."""
+    """Receives the progress of an evaluation. Its methods do nothing; overrides have to return soon."""
 
     def judging(
         self,
@@ -26,21 +26,21 @@ class Listener:
         stats: Callable[[], EngineStats] | None,
         shutdown: ShutdownController,
     ) -> AbstractContextManager[object]:
-        """Return what is entered while `total` pairs are judged; `stats` is None where nothing is sent."""
+        """Return the context in which `total` pairs are judged; `stats` is None if the judge sends nothing."""
         del total, stats, shutdown
         return nullcontext()
 
     def done(self, what: Item | int) -> None:
-        """Another pair is judged: its item, or its place where another process judged it."""
+        """Count a judged pair."""
 
     def note(self, text: str) -> None:
-        """Something happened that a person may want to know."""
+        """Show a remark."""
 
-    def hear(self, word: Notice) -> None:
-        """An engine tells of a retry, a long wait, or of what is said once."""
+    def on_notice(self, notice: Notice) -> None:
+        """Receive a notice of an engine: a retry, a long wait, a one-time warning."""
 
     def ended(self, result: EvalResult) -> None:
-        """The run folder is written; an error that ended the run early is raised after this."""
+        """Receive the result, when the run folder is written; an error that ended the run is raised afterwards."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
