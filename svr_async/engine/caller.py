@@ -366,12 +366,11 @@ class Caller:
 
         Such a refusal counts against nothing: the repeated request is another one.
         """
-        if failure.unknown_model:
-            found = await _full_name(slot.endpoint.transport, request)
-        elif failure.outcome is Outcome.API_ERROR:
-            found = find_fallbacks(request, failure.status or raw.status, request.wire.error(raw.body))
-        else:
+        if failure.outcome is not Outcome.API_ERROR:
             return
+        found = find_fallbacks(request, failure.status or raw.status, request.wire.error(raw.body))
+        if not found and failure.unknown_model:
+            found = await _full_name(slot.endpoint.transport, request)
         if not found:
             return
         slot.endpoint.failed(slot, self.clock(), replace(failure, kind=Kind.ITEM))

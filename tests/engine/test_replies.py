@@ -1,9 +1,10 @@
-"""What endpoints reply: any JSON value in any place, how answers end, and what is read leniently."""
+"""Requests and replies: cache keys, any JSON in any place, how answers end, thoughts, lenient reading."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -11,14 +12,20 @@ from typing import Any
 
 import orjson
 import pytest
-from svr_async.engine.wires.registry import NAMES, find_wire
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rig import completion, pairs, scripted_engine, writer
 
 from svr_async.engine.cache import Cache
 from svr_async.engine.caller import EngineConfig
 from svr_async.engine.engine import CallEngine
-from svr_async.engine.reply import BadBodyError, Reply, json_of
-from svr_async.engine.request import Question, ReplyRejectedError, Request
-from svr_async.engine.transport import RawReply
+from svr_async.engine.http import RawReply
+from svr_async.engine.reply import BadBodyError, Reply, Usage, json_of, preview, without_thoughts
+from svr_async.engine.request import Question, Request, estimate_tokens
+from svr_async.engine.wires import MODULES, find_wire
+from svr_async.engine.wires.openai import WIRE, error_in_body, read_completion
+from svr_async.judges.recorded import load_recorded
+from svr_async.vocabulary.pair import Order, Side, present
 from svr_async.vocabulary.verdict import Outcome
 
 CHAT: dict[str, Any] = {
@@ -63,7 +70,7 @@ ODD: tuple[Any, ...] = (None, True, 0, -1, 10**30, 1.5, "", "x" * 50, [], {}, [N
 
 
 def mutants(value: Any) -> Iterator[Any]:
-    """Yield the value with each of its places taken by each of the odd values."""
+    """Yield the value with each place replaced by each odd value."""
     yield from ODD
     if isinstance(value, dict):
         for name, inner in value.items():
@@ -74,9 +81,9 @@ def mutants(value: Any) -> Iterator[Any]:
             yield from ([*value[:at], one, *value[at + 1 :]] for one in mutants(inner))
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_any_value_in_any_place_of_a_reply_is_data(name: str) -> None:
-    """Each wire reads a reply with an odd value, or says that it is none; what it reads can be kept and read again."""
+@pytest.mark.parametrize("name", MODULES)
+def test_any_value_in_any_place_of_a_reply_is_handled(name: str) -> None:
+    """Each wire reads the reply or raises BadBodyError; what it reads can be stored and read again."""
     wire = find_wire(name)
     whole = WHOLE.get(name, ROWS)
     assert wire.read(orjson.dumps(whole), 200).model == "m"
@@ -102,30 +109,30 @@ def test_any_value_in_any_place_of_a_reply_is_data(name: str) -> None:
     ],
     ids=["half a surrogate pair", "NaN", "byte-order mark", "a raw line break", "broken UTF-8"],
 )  # fmt: skip
-def test_what_only_a_strict_reader_refuses_is_read_and_can_be_kept(body: bytes, text: str) -> None:
-    """A paid reply with an oddity that leaves no doubt of what it says is an answer, whatever success it is sent as."""
+def test_sloppy_json_is_read(body: bytes, text: str) -> None:
+    """A paid reply whose meaning is clear is an answer, and can be stored."""
     reply = find_wire("openai").read(body, 201)
     assert reply.text == text
     assert Reply.from_bytes(reply.to_bytes()) == reply
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b'{"choices": [', b"[" * 100_000, b'{"a": "\\ud8', b"1" * 5000 + b"x"])
-def test_what_is_cut_off_is_no_reply_to_either_reader(body: bytes) -> None:
-    """Completeness is the only proof that a reply is whole, so nothing is guessed beyond the end."""
+def test_truncated_json_is_refused(body: bytes) -> None:
+    """The lenient parser guesses nothing beyond the end either."""
     with pytest.raises(BadBodyError, match="is not JSON"):
         json_of(body)
 
 
 @pytest.mark.parametrize("error", [{"message": "upstream died", "code": 502}, "upstream died"])
-def test_an_error_beside_an_answer_is_an_error(error: object) -> None:
-    """A gateway that breaks off tells both: what stands beside the error was not finished."""
+def test_an_error_with_an_answer_is_an_error(error: object) -> None:
+    """A gateway that fails midway sends both: the answer is not finished."""
     for name, whole in WHOLE.items():
         with pytest.raises(BadBodyError, match="is an error"):
             find_wire(name).read(orjson.dumps(whole | {"error": error}), 200)
 
 
 class Ends:
-    """A transport whose replies end as told, the last way for good; `bodies` counts what was asked."""
+    """A transport whose replies have these finish reasons, the last one for ever."""
 
     def __init__(self, *reasons: str) -> None:
         self.reasons = list(reasons)
@@ -143,7 +150,7 @@ class Ends:
 
 
 def ending(folder: Path, *reasons: str) -> tuple[Outcome, str, int, bool]:
-    """Ask one question; return its outcome, the reason, how many calls it took and whether a reply was kept."""
+    """Ask one question; return outcome, detail, number of calls, and whether a reply was stored."""
 
     async def ask() -> tuple[Outcome, str, int, bool]:
         transport, cache = Ends(*reasons), Cache.open(folder)
@@ -156,9 +163,9 @@ def ending(folder: Path, *reasons: str) -> tuple[Outcome, str, int, bool]:
     return asyncio.run(ask())
 
 
-@pytest.mark.parametrize("reason", ["error", "abort", "tool_calls", "cancelled", "never heard of"])
-def test_an_answer_that_was_broken_off_is_asked_again_and_named(reason: str, tmp_path: Path) -> None:
-    """Only known good endings are answers: another is asked again, and where it stays so the item says how it ended."""
+@pytest.mark.parametrize("reason", ["error", "abort", "tool_calls", "cancelled", "unheard-of"])
+def test_an_incomplete_answer_is_asked_again(reason: str, tmp_path: Path) -> None:
+    """Only known good finish reasons are answers; the detail of the item names any other."""
     outcome, detail, calls, kept = ending(tmp_path / "stays", reason)
     assert (outcome, kept) == (Outcome.PARSE_ERROR, False)
     assert reason in detail
@@ -170,17 +177,206 @@ def test_an_answer_that_was_broken_off_is_asked_again_and_named(reason: str, tmp
     ("reason", "outcome"),
     [("MAX_TOKENS", Outcome.TRUNCATED), ("max_tokens", Outcome.TRUNCATED), ("SAFETY", Outcome.REFUSAL)],
 )
-def test_endings_in_the_words_of_other_endpoints_are_known(reason: str, outcome: Outcome, tmp_path: Path) -> None:
-    """A token limit is one and a filter is one, whatever the endpoint calls it."""
+def test_the_finish_reasons_of_other_endpoints_are_known(reason: str, outcome: Outcome, tmp_path: Path) -> None:
+    """Token limits and filters have several names."""
     assert ending(tmp_path, reason)[0] is outcome
 
 
-def test_a_kept_reply_that_was_broken_off_counts_no_longer() -> None:
-    """Earlier versions kept what ended in an error; read from the cache it is none."""
-    from svr_async.engine.engine import _parse
+# --- thoughts ---------------------------------------------------------------------------------------------------------
 
-    question = Question(request=Request(endpoint="e", model="m", messages=()), parse=str, placeholder=str)
-    kept = Reply(text="[[A]] but", finish_reason="error")
-    with pytest.raises(ReplyRejectedError, match="broken off"):
-        _parse(question, kept, 1)
-    assert _parse(question, replace(kept, finish_reason="end_turn"), 1) == "[[A]] but"
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("<think>A or B? [[B]]</think>\n\nShort. [[A]]", "Short. [[A]]"),
+        ("\n<thinking>hm</thinking>[[A]]", "[[A]]"),
+        ("hm, the template opened it\n</think>\n[[A]]", "[[A]]"),
+        ("hm</think>\n\n[[A]]", "[[A]]"),
+        ("<think>it never ends [[A]]", ""),
+        ("no thoughts [[A]]", "no thoughts [[A]]"),
+        ("A writes </think> in its text. [[A]]", "A writes </think> in its text. [[A]]"),
+        ('{"reason": "A says\\n</think>"}', '{"reason": "A says\\n</think>"}'),
+        ("I quote <think>B</think>. [[A]]", "I quote <think>B</think>. [[A]]"),
+    ],
+)
+def test_thoughts_before_the_answer_are_removed(text: str, answer: str) -> None:
+    """Thoughts lead the reply or end with a lone closing tag; a tag within a line is a quotation."""
+    assert without_thoughts(text) == answer
+    assert Reply(text=text).answer == answer
+
+
+def read(message: dict[str, Any]) -> Reply:
+    """Read a completion with this message."""
+    return WIRE.read(orjson.dumps({"choices": [{"message": message, "finish_reason": "stop"}]}), 200)
+
+
+@pytest.mark.parametrize(
+    ("message", "text", "reasoning"),
+    [
+        ({"content": "[[A]]", "reasoning_content": "hm"}, "[[A]]", "hm"),
+        ({"content": "[[A]]", "reasoning": "hm"}, "[[A]]", "hm"),
+        ({"content": None, "reasoning_content": "[[B]]"}, "", "[[B]]"),
+        ({"content": [{"type": "text", "text": "[["}, {"type": "text", "text": "A]]"}]}, "[[A]]", ""),
+        ({"content": [{"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]},
+                      {"type": "text", "text": "[[A]]"}]}, "[[A]]", "hm"),
+        ({"content": ["[[A]]", {"type": "image_url"}, {"text": 5}, 7]}, "[[A]]", ""),
+        ({"content": "[[A]]", "reasoning": {"tokens": 5}}, "[[A]]", ""),
+    ],
+)  # fmt: skip
+def test_every_shape_of_a_message_is_read(message: dict[str, Any], text: str, reasoning: str) -> None:
+    """Text, parts, reasoning in a separate field or in parts: the answer is the text alone."""
+    reply = read(message)
+    assert (reply.text, reply.reasoning) == (text, reasoning)
+    assert Reply.from_bytes(reply.to_bytes()) == reply
+
+
+def test_a_reply_without_reasoning_or_cost_has_its_old_bytes() -> None:
+    """Fields that were added later are stored only if set."""
+    assert not re.search(b"reasoning|cost", Reply(text="x").to_bytes())
+
+
+def test_a_verdict_among_thoughts_does_not_count(tmp_path: Path) -> None:
+    """A live or recorded reply with a verdict in its thoughts only has none; one after the thoughts counts."""
+    shown = present(pairs(1)[0], Order.AB)
+    texts = iter(["<think>[[B]]", "<think>[[B]]</think> [[A]]"])
+
+    async def live() -> None:
+        async with scripted_engine(tmp_path / "cache", lambda *_: completion(next(texts))) as (engine, _):
+            done = await engine.complete(writer().direct(shown))
+            assert (done.value, done.outcome) == (Side.A, Outcome.SCORED)
+
+    asyncio.run(live())
+    line = {"pair_id": shown.pair_id, "order": "ab", "role": "direct", "reply": "<think>[[B]] or [[A]]"}
+    (tmp_path / "r.jsonl").write_bytes(orjson.dumps(line))
+    judge = load_recorded(tmp_path / "r.jsonl", {})
+    assert asyncio.run(judge.prefer(shown)).value is None
+
+
+# --- requests ---------------------------------------------------------------------------------------------------------
+
+REQUEST = Request(endpoint="e", model="m", messages=(("system", "s"), ("user", "u")), params=(("temperature", 0.0),))
+
+
+def test_the_key_covers_what_can_change_the_answer_and_nothing_else() -> None:
+    """Endpoint, model, messages, token limit, parameters and sample change the key; cache control does not."""
+    others = [
+        Request(endpoint="f", model="m", messages=REQUEST.messages, params=REQUEST.params),
+        Request(endpoint="e", model="n", messages=REQUEST.messages, params=REQUEST.params),
+        Request(endpoint="e", model="m", messages=REQUEST.messages[:1], params=REQUEST.params),
+        Request(endpoint="e", model="m", messages=REQUEST.messages, params=(("temperature", 1.0),)),
+        REQUEST.with_max_tokens(1),
+        REQUEST.with_repair("bad", "Correct it."),
+        replace(REQUEST, sample=1),
+    ]
+    assert len({request.key for request in [REQUEST, *others]}) == len(others) + 1
+    assert REQUEST.fresh().key == REQUEST.key
+    assert REQUEST.fresh().body_bytes == REQUEST.body_bytes
+    swapped = Request(endpoint="e", model="m", messages=REQUEST.messages, params=(*REQUEST.params, ("n", 1)))
+    turned = Request(endpoint="e", model="m", messages=REQUEST.messages, params=(("n", 1), *REQUEST.params))
+    assert swapped.key == turned.key
+
+
+def test_a_repair_turn_shows_the_reply_and_what_is_wrong_with_it() -> None:
+    """The model sees its own reply, cut to a size, and the problem; an empty reply still makes a turn."""
+    repaired = REQUEST.with_repair("x" * 9000, "It was cut.")
+    assert repaired.messages[:2] == REQUEST.messages
+    assert repaired.messages[2] == ("assistant", "x" * 4000)
+    assert repaired.messages[3][1].startswith("It was cut.")
+    assert repaired.no_cache
+    assert REQUEST.with_repair("", "p").messages[2] == ("assistant", "(empty)")
+
+
+def test_the_body_is_what_an_openai_endpoint_expects() -> None:
+    """Model, messages, the token limit under its configured name, and the parameters."""
+    body = orjson.loads(Request(endpoint="e", model="m", messages=(("user", "u"),), max_tokens_field="mct").body_bytes)
+    assert body == {"model": "m", "messages": [{"role": "user", "content": "u"}], "mct": 8192}
+    assert REQUEST.prompt_chars == 2
+    assert estimate_tokens(4000) == 1001
+
+
+# --- replies of the openai wire ---------------------------------------------------------------------------------------
+
+
+def body(**extra: Any) -> bytes:
+    """Return a completion's body."""
+    message = {"role": "assistant", "content": "hi"}
+    return orjson.dumps({"choices": [{"message": message, "finish_reason": "stop"}], **extra})
+
+
+def test_a_completion_is_read() -> None:
+    """Text, finish reason, tokens, reported cost, model, fingerprint and id."""
+    usage = {"prompt_tokens": 7, "completion_tokens": 2, "prompt_tokens_details": {"cached_tokens": 3}, "cost": 0.25}
+    reply = read_completion(body(usage=usage, model="m", system_fingerprint="f", id="1"))
+    assert reply.usage == Usage(prompt_tokens=7, cached_tokens=3, completion_tokens=2, cost_usd=0.25)
+    assert (reply.text, reply.model, reply.fingerprint, reply.id) == ("hi", "m", "f", "1")
+    assert not reply.truncated
+    assert not reply.refused
+    assert Reply.from_bytes(reply.to_bytes()) == reply
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"", b"{", b"[]", b"null", b"<html>", b'{"choices": []}', b'{"choices": [null]}', b'{"choices": [{}]}',
+     b'{"choices": {"0": 1}}', b'{"choices": [{"message": "text"}]}', b"\xff\xfe"],
+)  # fmt: skip
+def test_other_bodies_are_refused(data: bytes) -> None:
+    """A truncated, foreign or empty body is an error, never an empty answer."""
+    with pytest.raises(BadBodyError):
+        read_completion(data)
+
+
+def test_a_completion_cut_anywhere_is_refused() -> None:
+    """A body that ends early is not JSON, so it can never look like success."""
+    whole = body(usage={"prompt_tokens": 7}, model="m")
+    for end in range(len(whole)):
+        with pytest.raises(BadBodyError):
+            read_completion(whole[:end])
+
+
+@pytest.mark.parametrize(
+    "usage",
+    [None, [], "many", {"prompt_tokens": -1}, {"prompt_tokens": "7"}, {"prompt_tokens": True}, {"prompt_tokens": 1.5},
+     {"prompt_tokens": 10**12}, {"prompt_tokens_details": 3}, {"cost": -1}, {"cost": "much"}, {"cost": True}],
+)  # fmt: skip
+def test_absurd_usage_counts_as_unknown(usage: Any) -> None:
+    """Missing, negative, enormous or mistyped counts and costs are None."""
+    assert read_completion(body(usage=usage)).usage == Usage()
+
+
+def test_unusual_contents_are_texts() -> None:
+    """Null content is empty, parts are joined, a refusal field is a refusal."""
+
+    def reading(message: dict[str, Any], finish: str | None = "stop") -> Reply:
+        return read_completion(orjson.dumps({"choices": [{"message": message, "finish_reason": finish}]}))
+
+    assert reading({"content": None}).text == ""
+    assert reading({}).text == ""
+    assert reading({"content": [{"type": "text", "text": "a"}, 3, {"text": "b"}]}).text == "ab"
+    assert reading({"content": None, "refusal": "I cannot"}).refused
+    assert reading({"content": "x"}, "content_filter").refused
+    assert reading({"content": "x"}, "length").truncated
+    assert reading({"content": "x"}, None).finish_reason == "stop"
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        (b'{"error": {"code": "x"}}', {"code": "x"}),
+        (b'{"error": "text"}', {"message": "text"}),
+        (b'{"object": "error", "message": "vllm"}', {"object": "error", "message": "vllm"}),
+        (b'{"detail": "Not Found"}', {"message": "Not Found"}),
+        (b'{"detail": ["x"]}', {}), (b"[]", {}), (b"<html>", {}), (b'{"error": 5}', {}),
+    ],
+)  # fmt: skip
+def test_errors_are_found_in_every_servers_shape(data: bytes, expected: dict[str, Any]) -> None:
+    """OpenAI's, vLLM's and FastAPI's errors are read; anything else is not an error object."""
+    assert error_in_body(data) == expected
+
+
+@settings(deadline=None, max_examples=100)
+@given(st.binary(max_size=600))
+def test_a_preview_is_one_short_printable_line(data: bytes) -> None:
+    """No bytes of a server can control a terminal."""
+    line = preview(data)
+    assert len(line) <= 121
+    assert line.isprintable()

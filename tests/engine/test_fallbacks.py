@@ -1,4 +1,4 @@
-"""Healing: a setting that an endpoint refuses is left out from then on, at one unpaid call."""
+"""Fallbacks: a setting that an endpoint refuses is not sent again, at the cost of one unpaid call."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
-from rig import completion, engine_at, pairs, refusal, scripted_engine, serving, writer
+from aiohttp import web
+from rig import completion, engine_at, pairs, refusal, scripted_engine, serving, serving_routes, writer
 
 from svr_async.engine.fallbacks import FILE, Fallbacks, ParameterFallback, apply_all, find_fallbacks
 from svr_async.engine.request import Question, Request
@@ -37,8 +39,8 @@ def asked(*extra: tuple[str, Any], model: str = "m", **changes: Any) -> Request:
     return Request(endpoint="e", model=model, messages=(("user", "hi"),), params=(*FULL, *extra), **changes)
 
 
-# Each line is an endpoint's own words for a setting, shortened, and what is left out for it.
-SAID = [
+# Shortened messages of real endpoints, with the settings that are dropped.
+MESSAGES = [
     ("Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead.",
      ["max_tokens", "temperature", "top_p"]),
     ("Unsupported value: 'temperature' does not support 0.0 with this model. Only the default (1) value is supported.",
@@ -63,11 +65,11 @@ SAID = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("message", "fields"), SAID)
-def test_what_is_refused_is_read_from_the_endpoints_words(message: str, fields: list[str]) -> None:
-    """A refusal that names a setting which we sent, and can leave out, has a cure; any other has none."""
-    cures = find_fallbacks(asked(), 400, {"message": message})
-    assert [cure.field for cure in cures] == fields
+@pytest.mark.parametrize(("message", "fields"), MESSAGES)
+def test_the_refused_setting_is_read_from_the_message(message: str, fields: list[str]) -> None:
+    """A refusal has a fallback if it names a setting that was sent and can be dropped."""
+    found = find_fallbacks(asked(), 400, {"message": message})
+    assert [one.field for one in found] == fields
     assert find_fallbacks(asked(), 503, {"message": message}) == ()
     assert (
         find_fallbacks(Request(endpoint="e", model="m", messages=()), 400, {"message": "'temperature' unsupported"})
@@ -85,21 +87,21 @@ def test_what_is_refused_is_read_from_the_endpoints_words(message: str, fields: 
     ],
 )
 @pytest.mark.parametrize("status", [400, 500])
-def test_a_model_without_a_system_is_told_in_the_users_message(message: str, status: int) -> None:
-    """What the system says opens the user's message; a request that has none has no cure."""
+def test_a_system_message_can_move_into_the_users_message(message: str, status: int) -> None:
+    """It comes first there; a request without one has no fallback."""
     request = Request(endpoint="e", model="m", messages=(("system", "Judge."), ("user", "A or B?")))
-    (cure,) = find_fallbacks(request, status, {"message": message})
-    healed = cure.apply(request)
-    assert healed.messages == (("user", "Judge.\n\nA or B?"),)
-    assert cure.apply(healed) is healed
-    assert find_fallbacks(healed, status, {"message": message}) == ()
+    (fallback,) = find_fallbacks(request, status, {"message": message})
+    changed = fallback.apply(request)
+    assert changed.messages == (("user", "Judge.\n\nA or B?"),)
+    assert fallback.apply(changed) is changed
+    assert find_fallbacks(changed, status, {"message": message}) == ()
 
 
-def test_a_limit_goes_by_its_other_name() -> None:
-    """max_tokens and max_completion_tokens stand for each other, either way; all else is kept."""
+def test_a_token_limit_has_two_names() -> None:
+    """max_tokens and max_completion_tokens replace each other; everything else is kept."""
     words = {"code": "unsupported_parameter", "param": "max_completion_tokens", "message": "no"}
-    (cure,) = find_fallbacks(asked(max_tokens_field="max_completion_tokens"), 400, words)
-    sent = cure.apply(asked(max_tokens_field="max_completion_tokens")).body()
+    (fallback,) = find_fallbacks(asked(max_tokens_field="max_completion_tokens"), 400, words)
+    sent = fallback.apply(asked(max_tokens_field="max_completion_tokens")).body()
     assert sent["max_tokens"] == 8192
     assert "max_completion_tokens" not in sent
     assert sent["temperature"] == 0.0
@@ -116,10 +118,10 @@ def test_a_limit_goes_by_its_other_name() -> None:
         ("gpt-5.4", (("reasoning_effort", "low"),), ["max_tokens", "temperature", "top_p"]),
     ],
 )  # fmt: skip
-def test_a_reasoning_model_is_healed_at_once(model: str, extra: Any, fields: list[str]) -> None:
-    """OpenAI names one setting at a time: a temperature goes with max_tokens, unless a model is known to be at rest."""
+def test_a_reasoning_model_needs_one_refusal(model: str, extra: Any, fields: list[str]) -> None:
+    """OpenAI names one setting at a time: the temperature is dropped with max_tokens if the model reasons."""
     words = {"param": "max_tokens", "code": "unsupported_parameter", "message": "Use 'max_completion_tokens' instead."}
-    assert [cure.field for cure in find_fallbacks(asked(*extra, model=model), 400, words)] == fields
+    assert [one.field for one in find_fallbacks(asked(*extra, model=model), 400, words)] == fields
 
 
 @pytest.mark.parametrize(
@@ -134,9 +136,9 @@ def test_a_reasoning_model_is_healed_at_once(model: str, extra: Any, fields: lis
         ({"message": "top_p is not supported"}, ["top_p"]),
     ],
 )
-def test_a_temperature_takes_the_limit_with_it_in_openais_form_only(words: Any, fields: list[str]) -> None:
-    """Whoever refuses in OpenAI's codes knows max_completion_tokens; of other servers that is not known."""
-    assert [cure.field for cure in find_fallbacks(asked(), 400, words)] == fields
+def test_a_temperature_is_dropped_with_the_limit_for_openais_codes_only(words: Any, fields: list[str]) -> None:
+    """An endpoint with OpenAI's codes knows max_completion_tokens; others may not."""
+    assert [one.field for one in find_fallbacks(asked(), 400, words)] == fields
 
 
 @pytest.mark.parametrize(
@@ -148,7 +150,7 @@ def test_a_temperature_takes_the_limit_with_it_in_openais_form_only(words: Any, 
     ],
 )  # fmt: skip
 def test_refusals_come_in_several_shapes(body: bytes, field: str) -> None:
-    """A list of details, an error in a list, a path into a setting: each is read."""
+    """A list of details, an error in a list, and a path into a setting are read."""
     assert find_fallbacks(asked(), 422, error_in_body(body)) == (ParameterFallback(field),)
 
 
@@ -158,10 +160,9 @@ def test_refusals_come_in_several_shapes(body: bytes, field: str) -> None:
 ORDERS = [("max_tokens", "temperature"), ("temperature", "max_tokens")]
 
 
-@pytest.mark.parametrize("status", [400, 404, 422])
-@pytest.mark.parametrize("order", ORDERS)
-def test_a_model_that_nobody_knows_costs_one_call_more(order: tuple[str, str], status: int, cache_folder: Path) -> None:
-    """It refuses max_tokens and a temperature, one at a time, in either order and status: one refusal, one line."""
+@pytest.mark.parametrize(("order", "status"), [(ORDERS[0], 400), (ORDERS[1], 404), (ORDERS[0], 422)])
+def test_a_new_reasoning_model_costs_one_more_call(order: tuple[str, str], status: int, cache_folder: Path) -> None:
+    """It refuses max_tokens and temperature one at a time: one refusal, one notice."""
     notes: list[str] = []
 
     def answer(request: Request, _: int) -> RawReply:
@@ -172,20 +173,20 @@ def test_a_model_that_nobody_knows_costs_one_call_more(order: tuple[str, str], s
 
     async def ask() -> int:
         async with scripted_engine(cache_folder, answer, concurrency=1) as (engine, transport):
-            engine.tell(lambda word: notes.append(word.text))
+            engine.set_on_notice(lambda notice: notes.append(notice.text))
             done = [one async for _, one in engine.map(questions("http://h/v1", 3, model="new-thinker"))]
             assert {one.outcome for one in done} == {Outcome.SCORED}
             return len(transport.sent)
 
     assert asyncio.run(ask()) == 3 + 1
     assert len(notes) == 1
-    assert f"new-thinker refused {order[0]} as models that reason do" in notes[0]
+    assert f"new-thinker refused {order[0]} as reasoning models do" in notes[0]
     assert 'temperature = "unset"' in notes[0]
     assert 'max_tokens_field = "max_completion_tokens"' in notes[0]
 
 
-def test_a_model_that_is_not_served_still_ends_the_run(cache_folder: Path) -> None:
-    """A 404 that names no setting of ours is what it was: exit 4, not an item's failure."""
+def test_an_unknown_model_ends_the_run(cache_folder: Path) -> None:
+    """A 404 that names no setting ends the run."""
 
     async def ask() -> None:
         async with scripted_engine(cache_folder, lambda *_: refusal(404, "unknown model new-thinker")) as (engine, _):
@@ -197,22 +198,22 @@ def test_a_model_that_is_not_served_still_ends_the_run(cache_folder: Path) -> No
 
 @pytest.fixture(scope="module")
 def thinker() -> Iterator[SimServer]:
-    """Serve a model that refuses max_tokens and a temperature."""
+    """Serve a model that refuses max_tokens and temperature."""
     with serving(SimConfig(reasoning=True)) as server:
         yield server
 
 
 def questions(url: str, count: int = 12, **settings: Any) -> list[Question[Any]]:
-    """Return questions of a judge with the paper's decoding."""
+    """Return questions of a judge."""
     return [writer(url, **settings).direct(present(pair, Order.AB)) for pair in pairs(count)]
 
 
 def answers(url: str, cache: Path, notes: list[str], *, concurrency: int = 8, **settings: Any) -> tuple[Any, Any]:
-    """Ask, and return keys with values, and the engine's facts."""
+    """Ask, and return keys with values, and the engine's stats."""
 
     async def ask() -> tuple[Any, Any]:
         async with engine_at(url, cache, concurrency=concurrency) as engine:
-            engine.tell(lambda word: notes.append(word.text))
+            engine.set_on_notice(lambda notice: notes.append(notice.text))
             found = {place: done async for place, done in engine.map(questions(url, **settings))}
             return [(found[place].key, found[place].value) for place in sorted(found)], engine.stats()
 
@@ -233,8 +234,8 @@ def test_a_reasoning_model_costs_one_call_more(thinker: SimServer, cache_folder:
     assert 'temperature = "unset"' in notes[0]
 
 
-def test_calls_in_flight_that_fail_alike_are_repeated(thinker: SimServer, cache_folder: Path) -> None:
-    """With many calls at a time each is refused at most once; what is paid is paid once, and told once."""
+def test_calls_that_are_refused_together_are_sent_again(thinker: SimServer, cache_folder: Path) -> None:
+    """Each is refused at most once and paid for once; there is one notice."""
     thinker.reset()
     notes: list[str] = []
     found, facts = answers(thinker.base_url, cache_folder, notes)
@@ -245,8 +246,8 @@ def test_calls_in_flight_that_fail_alike_are_repeated(thinker: SimServer, cache_
     assert len(notes) == 1
 
 
-def test_the_next_run_asks_and_pays_nothing(thinker: SimServer, cache_folder: Path) -> None:
-    """Neither a call nor a refusal: with the same profile, with the setting made permanent, and without the file."""
+def test_the_next_run_sends_nothing(thinker: SimServer, cache_folder: Path) -> None:
+    """With the same profile, and with the setting made permanent; without the file there is one unpaid refusal."""
     thinker.reset()
     first, _ = answers(thinker.base_url, cache_folder, [])
     notes: list[str] = []
@@ -254,9 +255,9 @@ def test_the_next_run_asks_and_pays_nothing(thinker: SimServer, cache_folder: Pa
     assert again == first
     assert facts.sent == 0
     assert ["as an earlier run found" in note for note in notes] == [True]
-    lasting: dict[str, Any] = {"max_tokens_field": "max_completion_tokens", "temperature": None}
-    mended, facts = answers(thinker.base_url, cache_folder, [], **lasting)
-    assert (mended, facts.sent) == (first, 0)
+    permanent: dict[str, Any] = {"max_tokens_field": "max_completion_tokens", "temperature": None}
+    changed, facts = answers(thinker.base_url, cache_folder, [], **permanent)
+    assert (changed, facts.sent) == (first, 0)
     (cache_folder / FILE).unlink()
     paid = thinker.stats()["paid"]
     relearnt, facts = answers(thinker.base_url, cache_folder, [], concurrency=1)
@@ -264,8 +265,8 @@ def test_the_next_run_asks_and_pays_nothing(thinker: SimServer, cache_folder: Pa
     assert facts.sent == 1
 
 
-def test_replies_from_before_a_refusal_are_still_found(cache_folder: Path) -> None:
-    """What was answered with a setting that is refused today is not paid for again."""
+def test_replies_from_before_a_refusal_are_found(cache_folder: Path) -> None:
+    """A reply to a request with a setting that is refused today is not paid for again."""
     refusing = False
 
     def answer(request: Request, _: int) -> RawReply:
@@ -287,8 +288,8 @@ def test_replies_from_before_a_refusal_are_still_found(cache_folder: Path) -> No
     assert sent == [3, 2]
 
 
-def test_refusals_of_settings_count_against_nothing(cache_folder: Path) -> None:
-    """However many calls in flight are refused alike, neither the run nor a call is given up for it."""
+def test_refused_settings_count_as_no_failure(cache_folder: Path) -> None:
+    """However many calls are refused together, neither the run nor a call is given up."""
 
     def answer(request: Request, _: int) -> RawReply:
         if "seed" in request.body():
@@ -300,13 +301,13 @@ def test_refusals_of_settings_count_against_nothing(cache_folder: Path) -> None:
             asked = questions("http://h/v1", 64, seed=3)
             done = [one async for _, one in engine.map(asked)]
             assert {one.outcome for one in done} == {Outcome.SCORED}
-            assert engine.stats().lanes[0].state == "ready"
+            assert engine.stats().endpoints[0].state == "ready"
 
     asyncio.run(ask())
 
 
-def test_a_run_at_a_model_without_a_system_goes_on(cache_folder: Path) -> None:
-    """One call is refused, one line says what makes it permanent, and the next run asks the healed way at once."""
+def test_a_model_without_system_messages_is_used(cache_folder: Path) -> None:
+    """One refusal, one notice with the permanent setting; the next run is not refused."""
 
     def answer(request: Request, _: int) -> RawReply:
         if request.messages[0][0] == "system":
@@ -316,7 +317,7 @@ def test_a_run_at_a_model_without_a_system_goes_on(cache_folder: Path) -> None:
     async def ask(count: int) -> list[str]:
         async with scripted_engine(cache_folder, answer) as (engine, transport):
             notes: list[str] = []
-            engine.tell(lambda word: notes.append(word.text))
+            engine.set_on_notice(lambda notice: notes.append(notice.text))
             done = [await engine.complete(question) for question in questions("http://h/v1", count)]
             assert {one.outcome for one in done} == {Outcome.SCORED}
             sent.append(len(transport.sent))
@@ -324,13 +325,13 @@ def test_a_run_at_a_model_without_a_system_goes_on(cache_folder: Path) -> None:
 
     sent: list[int] = []
     note = next(note for note in asyncio.run(ask(3)) if "system_role" in note)
-    assert "the system's message is sent as part of the user's from now on" in note
+    assert "the system message is sent as part of the user's from now on" in note
     asyncio.run(ask(4))
     assert sent == [4, 1]
 
 
-def test_a_setting_that_is_needed_is_no_cure(cache_folder: Path) -> None:
-    """A refusal that names nothing we can leave out fails its item, as ever."""
+def test_a_refusal_without_a_fallback_fails_the_item(cache_folder: Path) -> None:
+    """It names nothing that can be dropped."""
 
     async def ask() -> None:
         async with scripted_engine(cache_folder, lambda *_: refusal(400, "messages is not supported")) as (engine, _):
@@ -347,33 +348,77 @@ def test_a_setting_that_is_needed_is_no_cure(cache_folder: Path) -> None:
         "{",
         "[1]",
         '[{"endpoint": "e"}]',
-        '[{"endpoint": "e", "model": "m", "cures": 5}]',
-        '[{"endpoint": "e", "model": "m", "cures": [{"field": "messages", "instead": ""}]}]',
+        '[{"endpoint": "e", "model": "m", "refused": 5}]',
+        '[{"endpoint": "e", "model": "m", "refused": [{"field": "messages", "instead": ""}]}]',
     ],
 )
-def test_a_damaged_file_is_as_none(tmp_path: Path, text: str) -> None:
-    """What cannot be read, or is no setting, changes no request."""
+def test_a_damaged_file_is_ignored(tmp_path: Path, text: str) -> None:
+    """Unreadable entries and unknown fields change no request."""
     (tmp_path / FILE).write_text(text)
-    assert Fallbacks(tmp_path / FILE).healed(asked()) == asked()
+    assert Fallbacks(tmp_path / FILE).applied(asked()) == asked()
 
 
-def test_two_processes_learn_together(tmp_path: Path) -> None:
-    """What one process has learnt the other one knows after a look, and neither loses the other's."""
+def test_two_processes_share_the_file(tmp_path: Path) -> None:
+    """Neither process loses what the other has stored."""
     one, two = Fallbacks(tmp_path / FILE), Fallbacks(tmp_path / FILE)
     assert one.learn(asked(), (ParameterFallback("seed"),))
     assert two.learn(asked(model="other"), (ParameterFallback("n"),))
     assert one.learn(asked(), (ParameterFallback("seed"),)) == ""
-    one.reload()
-    assert one.cures("e", "other") == (ParameterFallback("n"),)
-    assert Fallbacks(tmp_path / FILE).cures("e", "m") == (ParameterFallback("seed"),)
+    assert Fallbacks(tmp_path / FILE).known("e", "m") == (ParameterFallback("seed"),)
+    assert Fallbacks(tmp_path / FILE).known("e", "other") == (ParameterFallback("n"),)
     assert apply_all((ParameterFallback("seed"), ParameterFallback("n")), asked()).params == tuple(
         p for p in FULL if p[0] not in {"seed", "n"}
     )
 
 
 def test_a_schema_keeps_its_order() -> None:
-    """A grammar writes keys in the order of the schema: it reaches the endpoint as it was written."""
+    """Constrained decoding writes keys in the order of the schema, so its bytes are sent unchanged."""
     profile = Profile(name="j", model="m", base_url="http://h/v1", structured="json_schema")
     form = Form(name="f", schema=b'{"properties":{"reason":{},"better":{}}}')
     request = asked(*profile.params(structured=True, form=form))
     assert form.schema in request.body_bytes
+
+
+# --- the full name of a model -----------------------------------------------------------------------------------------
+
+
+def listing(*names: str) -> tuple[Any, list[str]]:
+    """Return routes of an endpoint that lists and serves these models, and the models that calls asked for."""
+    called: list[str] = []
+
+    async def models(_: web.Request) -> web.Response:
+        return web.json_response({"data": [{"id": name} for name in names]})
+
+    async def chat(request: web.Request) -> web.Response:
+        model = (await request.json())["model"]
+        called.append(model)
+        if model not in names:
+            return web.json_response({"error": {"message": f"The model `{model}` does not exist"}}, status=404)
+        return web.json_response({"model": model, "choices": [{"message": {"content": "[[A]]"}}]})
+
+    return (web.get("/v1/models", models), web.post("/v1/chat/completions", chat)), called
+
+
+def test_the_only_listed_model_with_that_name_is_used(cache_folder: Path) -> None:
+    """A 404 for NAME and one listed model ORG/NAME: that is used, with a notice, and remembered for the next run."""
+    routes, called = listing("org/judge", "org/judge-large", "other")
+    with serving_routes(*routes) as address:
+        notes: list[str] = []
+        found, stats = answers(f"{address}/v1", cache_folder, notes, concurrency=1, model="judge")
+        assert all(value is not None for _, value in found)
+        assert called == ["judge"] + ["org/judge"] * len(found)
+        assert (stats.failed, len(notes)) == (0, 1)
+        assert "org/judge is sent for model" in notes[0]
+        rows = orjson.loads((cache_folder / FILE).read_bytes())
+        assert rows[0]["refused"] == [{"field": "model", "instead": "org/judge"}]
+        again, stats = answers(f"{address}/v1", cache_folder, notes, model="judge")
+        assert (again, stats.sent) == (found, 0)
+
+
+@pytest.mark.parametrize("names", [(), ("judge-large",), ("a/judge", "b/judge")])
+def test_an_ambiguous_or_missing_name_ends_the_run(cache_folder: Path, names: tuple[str, ...]) -> None:
+    """No guess is made between models."""
+    routes, called = listing(*names)
+    with serving_routes(*routes) as address, pytest.raises(ModelError, match="does not exist"):
+        answers(f"{address}/v1", cache_folder, [], concurrency=1, model="judge")
+    assert called == ["judge"]

@@ -1,0 +1,136 @@
+"""Money: prices, caps, and the cost that a gateway reports."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rig import ask, by_turn, completion, refusal, scripted_engine
+
+from svr_async.engine.cache import Cache
+from svr_async.engine.caller import COST_HEADER
+from svr_async.engine.engine import Completion
+from svr_async.engine.http import RawReply
+from svr_async.engine.money import Budget, Price, read_price
+from svr_async.engine.reply import Usage
+from svr_async.engine.request import Request
+from svr_async.errors import BudgetError, UsageError
+
+# --- prices and caps --------------------------------------------------------------------------------------------------
+
+
+def test_prices_are_per_million_tokens() -> None:
+    """Fresh input, cached input and output have their own prices; a batch costs half; unknown tokens cost nothing."""
+    price = Price(input=1.0, cached=0.1, output=10.0)
+    usage = {"prompt_tokens": 1_000_000, "cached_tokens": 400_000, "completion_tokens": 100_000}
+    assert math.isclose(price.cost(Usage(**usage)), 0.6 + 0.04 + 1.0)
+    assert math.isclose(price.cost(Usage(**usage, batch=True)), (0.6 + 0.04 + 1.0) / 2)
+    assert price.cost(Usage()) == 0
+    assert price.cost(Usage(prompt_tokens=5, cached_tokens=9)) >= 0
+
+
+def test_prices_are_read_from_text() -> None:
+    """Two numbers or three; anything else is a UsageError."""
+    assert read_price("1/2") == Price(input=1.0, cached=1.0, output=2.0)
+    assert read_price("$1/0.5/$2") == Price(input=1.0, cached=0.5, output=2.0)
+    for text in ("", "1", "1/2/3/4", "a/b", "-1/2", "nan/1"):
+        with pytest.raises(UsageError, match="--price"):
+            read_price(text)
+
+
+def test_the_call_cap_is_exact() -> None:
+    """`max_calls` calls are admitted; the next is a BudgetError."""
+    budget = Budget(max_calls=2)
+    budget.reserve()
+    budget.reserve()
+    with pytest.raises(BudgetError, match="--max-calls 2 is reached") as caught:
+        budget.reserve()
+    assert "run the same command again" in caught.value.hint
+    with pytest.raises(BudgetError):
+        Budget(max_calls=0).reserve()
+
+
+def test_calls_in_flight_count_towards_the_budget() -> None:
+    """The cap stops new calls as soon as those in flight, at the mean cost so far, would reach it."""
+    budget = Budget(max_usd=1.0)
+    budget.reserve()
+    budget.release()
+    budget.pay(0.3)
+    for _ in range(3):
+        budget.reserve()
+    with pytest.raises(BudgetError, match=r"\$1 is reached"):
+        budget.reserve()
+    with pytest.raises(BudgetError):
+        Budget(max_usd=0.0).reserve()
+
+
+# --- the cost that a gateway reports ----------------------------------------------------------------------------------
+
+
+def in_body(usd: float) -> RawReply:
+    """Return a completion with OpenRouter's cost."""
+    return completion("yes", usage={"prompt_tokens": 100, "completion_tokens": 10, "cost": usd})
+
+
+def in_header(usd: float) -> RawReply:
+    """Return a completion with LiteLLM's cost."""
+    return RawReply(status=200, headers={COST_HEADER: str(usd)}, body=completion("yes").body)
+
+
+@pytest.mark.parametrize("priced", [in_body, in_header])
+async def test_the_reported_cost_is_used_without_a_price(cache_folder: Path, priced: Any) -> None:
+    """A budget in dollars stops the run; the cost is stored with the reply and known in a later run."""
+    async with scripted_engine(cache_folder, by_turn(priced(1.0)), budget=Budget(max_usd=5.0), concurrency=2) as (
+        engine,
+        transport,
+    ):
+        found = await asyncio.gather(*(engine.complete(ask(f"q{n}")) for n in range(20)), return_exceptions=True)
+        paid = sum(isinstance(one, Completion) for one in found)
+        assert isinstance(engine.fatal, BudgetError)
+        assert len(transport.sent) == paid
+        assert 5 <= paid <= 6
+        assert engine.stats().usd == engine.stats().reported_usd == paid
+    async with scripted_engine(cache_folder, by_turn(AssertionError("a call"))) as (engine, _):
+        done = await engine.complete(ask("q0"))
+        assert done.reply is not None
+        assert done.reply.usage.cost_usd == 1.0
+        assert (engine.stats().usd, engine.stats().reported_usd) == (None, 1.0)
+
+
+async def test_a_price_goes_before_the_reported_cost(cache_folder: Path) -> None:
+    """The price of the settings decides what was paid."""
+    price = Price(input=10_000.0, cached=0.0, output=0.0)
+    async with scripted_engine(cache_folder, by_turn(in_body(7.0)), price=price) as (engine, _):
+        await engine.complete(ask())
+        assert engine.stats().usd == 1.0
+
+
+async def test_a_budget_without_any_cost_ends_the_run_after_one_call(cache_folder: Path) -> None:
+    """The other calls wait for the first reply; the hint names both ways out; the reply is kept."""
+
+    async def answer(_: Request, __: int) -> RawReply:
+        await asyncio.sleep(0.01)
+        return completion("yes")
+
+    async with scripted_engine(cache_folder, answer, budget=Budget(max_usd=5.0)) as (engine, transport):
+        await asyncio.gather(*(engine.complete(ask(f"q{n}")) for n in range(20)), return_exceptions=True)
+        assert isinstance(engine.fatal, BudgetError)
+        assert "the endpoint reports no cost" in engine.fatal.message
+        assert "--price" in engine.fatal.hint
+        assert "--max-calls" in engine.fatal.hint
+        assert len(transport.sent) == 1
+    cache = Cache.open(cache_folder)
+    assert cache.get(ask("q0").request.key) is not None
+    cache.close()
+
+
+async def test_failures_before_the_first_cost_hold_nothing_up(cache_folder: Path) -> None:
+    """A failed first call lets the next one try; after the first cost, calls run side by side."""
+    turns = by_turn(refusal(500), refusal(400), in_header(0.01))
+    async with scripted_engine(cache_folder, turns, budget=Budget(max_usd=5.0)) as (engine, transport):
+        found = await asyncio.gather(*(engine.complete(ask(f"q{n}")) for n in range(20)))
+        assert sum(one.value == "yes" for one in found) == 19
+        assert len(transport.sent) == 21
