@@ -36,11 +36,11 @@ PROJECT, PROJECT_MARK = Path("cache/replies"), Path("cache/.svr")
 KEY_BYTES = 32
 ROW_VERSION = b"\x02"
 DIGEST_BYTES = 32
-COMPRESS_ABOVE = 512
+COMPRESS_ABOVE = 1024
 MAX_ROW_BYTES = 64 * 2**20
 
 BATCH_ROWS = 1024
-GATHER_S = 0.003  # a commit costs as much as twenty rows, so it waits for more where replies come quickly
+GATHER_S = 0.01  # a commit costs as much as 20 rows, so it waits for more if replies come quickly
 WAKE_AT_ONCE = 128  # waking a thousand tasks in one round would hold up the event loop
 PATIENCE_S = 30.0
 LOCK_TIMEOUT_S = 5.0

@@ -176,7 +176,9 @@ class Caller:
     async def call(self, request: Request) -> Reply:
         """Send until there is a complete reply. Success is one await; tenacity is used only after a failure."""
         try:
-            return await self._attempt(request, self.clock())
+            if self._first_cost is None:
+                return await self._send(request, self.clock())
+            return await self._attempt(request)
         except RetryableError as error:
             failed = _without_trace(error)
         return await self._retry(request, failed)
@@ -234,7 +236,7 @@ class Caller:
                     first, pending = pending, None
                     raise first
                 try:
-                    return await self._attempt(request, self.clock())
+                    return await self._attempt(request)
                 except RetryableError as error:
                     failed = _without_trace(error)
                 raise failed
@@ -254,12 +256,12 @@ class Caller:
             timer.cancel()
             self._sleepers.discard(sleeper)
 
-    async def _attempt(self, request: Request, now: float) -> Reply:
+    async def _attempt(self, request: Request) -> Reply:
         if self._first_cost is not None:
             async with self._first_cost:
                 if self._first_cost is not None and self.usd is None:
                     return await self._send(request, self.clock())
-        return await self._send(request, now)
+        return await self._send(request, self.clock())
 
     async def _send(self, request: Request, now: float) -> Reply:
         pool = self.pool

@@ -24,12 +24,11 @@ from diskcache import Timeout
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from rig import environment
+from svr_async.engine.cache_disk import BytesDisk, pack, refuse_foreign_database, unpack
 
 from svr_async.engine import cache as cache_module
 from svr_async.engine import cache_disk
-from svr_async.engine.cache import Cache
-from svr_async.engine.cache_disk import BytesDisk, pack, refuse_foreign_database, unpack
-from svr_async.engine.cache import PROJECT
+from svr_async.engine.cache import PROJECT, Cache
 from svr_async.engine.reply import Reply, Usage
 from svr_async.errors import StorageError
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 from rig import Scripted, ask, by_turn, completion, refusal, scripted_engine, until
+from svr_async.engine.cache_disk import DATABASE
 
 from svr_async.engine.cache import Cache, _ReadOnlyRows
-from svr_async.engine.cache_disk import DATABASE
 from svr_async.engine.caller import EngineConfig
 from svr_async.engine.classify import Billed, Failure, Kind
 from svr_async.engine.endpoint import EngineStoppedError

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from rig import judge_at, pairs, shown, until
 
-from svr_async.engine.http import HttpTransport, MAX_BODY_BYTES
+from svr_async.engine.http import MAX_BODY_BYTES, HttpTransport
 from svr_async.engine.money import Budget
 from svr_async.errors import AuthError, QuotaError, RefusedError, SvrError
 from svr_async.judges.model import ModelJudge

@@ -17,7 +17,7 @@ import pytest
 from aiohttp import web
 from rig import ask, engine_at
 
-from svr_async.engine.http import HttpTransport, MAX_BODY_BYTES, proxy_for
+from svr_async.engine.http import MAX_BODY_BYTES, HttpTransport, proxy_for
 from svr_async.engine.secrets import Secret
 from svr_async.engine.transport import CallFailedError
 from svr_async.errors import AuthError, EndpointDownError, RefusedError, UsageError

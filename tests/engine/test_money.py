@@ -13,10 +13,10 @@ from rig import ask, by_turn, completion, refusal, scripted_engine
 from svr_async.engine.cache import Cache
 from svr_async.engine.caller import COST_HEADER
 from svr_async.engine.engine import Completion
-from svr_async.engine.http import RawReply
 from svr_async.engine.money import Budget, Price, read_price
 from svr_async.engine.reply import Usage
 from svr_async.engine.request import Request
+from svr_async.engine.transport import RawReply
 from svr_async.errors import BudgetError, UsageError
 
 # --- prices and caps --------------------------------------------------------------------------------------------------

@@ -19,9 +19,9 @@ from rig import completion, pairs, scripted_engine, writer
 from svr_async.engine.cache import Cache
 from svr_async.engine.caller import EngineConfig
 from svr_async.engine.engine import CallEngine
-from svr_async.engine.http import RawReply
 from svr_async.engine.reply import BadBodyError, Reply, Usage, json_of, preview, without_thoughts
 from svr_async.engine.request import Question, Request, estimate_tokens
+from svr_async.engine.transport import RawReply
 from svr_async.engine.wires import MODULES, find_wire
 from svr_async.engine.wires.openai import WIRE, error_in_body, read_completion
 from svr_async.judges.recorded import load_recorded

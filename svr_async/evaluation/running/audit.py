@@ -13,8 +13,8 @@ from svr_async.engine.concurrency import ShutdownController, run_whole
 from svr_async.errors import CoverageError, UsageError
 from svr_async.evaluation.audit import RUBRIC_HEADS, TABLE_HEADS, AttackFound, attack_found, rubric_rows, table_rows
 from svr_async.evaluation.items import Item
-from svr_async.evaluation.running.bench import evaluation_of, open_bench
 from svr_async.evaluation.running.evaluate import judge_all, keys_named
+from svr_async.evaluation.running.judge_pool import evaluation_of, open_judge_pool
 from svr_async.evaluation.running.listener import Listener
 from svr_async.evaluation.running.prepared import Prepared, prepare
 from svr_async.evaluation.running.settings import EvalSettings
@@ -127,18 +127,18 @@ def run_audit(plan: AuditPlan, listener: Listener | None = None) -> Audit:
 
 
 async def _run(plan: AuditPlan, listener: Listener) -> Audit:
-    bench = await open_bench(plan.run)
+    pool = await open_judge_pool(plan.run)
     shutdown = ShutdownController()
     try:
-        items = await judge_all(bench, evaluation_of(plan.run, bench), listener, shutdown)
+        items = await judge_all(pool, evaluation_of(plan.run, pool), listener, shutdown)
     finally:
-        await bench.close()
+        await pool.close()
     if shutdown.error is not None:
         raise shutdown.error
-    marks = integrity_marks(joined_marks(judge.judge.marks for judge in bench.judges))
+    marks = integrity_marks(joined_marks(judge.judge.marks for judge in pool.judges))
     return Audit(
         bank=plan.bank,
-        judge=bench.label,
+        judge=pool.label,
         marks=tuple(mark.word for mark in marks),
         data=plan.run.record.dataset.digest,
         found=_found(plan, items),

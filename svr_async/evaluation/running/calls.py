@@ -24,8 +24,8 @@ from svr_async.evaluation.items import Item
 from svr_async.evaluation.reporting.explain import item_of_run
 from svr_async.evaluation.run import judge_pairs
 from svr_async.evaluation.runfolder import Run
-from svr_async.evaluation.running.bench import Bench, evaluation_of, open_bench
 from svr_async.evaluation.running.frontier import settings_of
+from svr_async.evaluation.running.judge_pool import JudgePool, evaluation_of, open_judge_pool
 from svr_async.evaluation.running.prepared import Prepared, prepare
 from svr_async.judges.brackets import direct_reason
 from svr_async.judges.model import SIMULATED_FINGERPRINT
@@ -175,20 +175,20 @@ def prepared_again(run: Run, cache: Path | str | None) -> Prepared:
 
 
 async def _asked(prepared: Prepared, item_id: str) -> Asked:
-    bench = await open_bench(prepared)
+    pool = await open_judge_pool(prepared)
     try:
-        return await asked_of(prepared, bench, [pair for pair in prepared.record.pairs if pair.id == item_id])
+        return await asked_of(prepared, pool, [pair for pair in prepared.record.pairs if pair.id == item_id])
     finally:
-        await bench.close()
+        await pool.close()
 
 
-async def asked_of(prepared: Prepared, bench: Bench, pairs: Sequence[PreferencePair]) -> Asked:
+async def asked_of(prepared: Prepared, pool: JudgePool, pairs: Sequence[PreferencePair]) -> Asked:
     """Judge pairs of a run again with what the cache holds, and return the requests that this takes."""
     asked: dict[str, tuple[Request, Price | None]] = {}
-    for engine in (judge.engine for judge in bench.judges if judge.engine is not None):
+    for engine in (judge.engine for judge in pool.judges if judge.engine is not None):
         engine.on_asked = _noting(asked, engine.price)
     shutdown = ShutdownController()
-    await judge_pairs(evaluation_of(prepared, bench, pairs), shutdown)
+    await judge_pairs(evaluation_of(prepared, pool, pairs), shutdown)
     shutdown.reraise()
     return asked
 

@@ -14,9 +14,9 @@ from svr_async.engine.events import Notice, NoticeKind
 from svr_async.errors import SvrError, UsageError
 from svr_async.evaluation.items import Item
 from svr_async.evaluation.run import Evaluation, judge_pairs, run_evaluation
-from svr_async.evaluation.running.bench import Bench, evaluation_of, open_bench
 from svr_async.evaluation.running.dry_run import DryRunCount, guessed_by, total_count
 from svr_async.evaluation.running.ending import Asked, end_judging
+from svr_async.evaluation.running.judge_pool import JudgePool, evaluation_of, open_judge_pool
 from svr_async.evaluation.running.listener import EvalResult, Listener
 from svr_async.evaluation.running.prepared import Prepared, prepare
 from svr_async.evaluation.running.record import begin_run
@@ -71,11 +71,11 @@ def keys_named(run: Prepared) -> AbstractContextManager[None]:
 
 async def _run(run: Prepared, listener: Listener) -> EvalResult:
     await _look_around(run, listener)
-    bench = await open_bench(run)
+    pool = await open_judge_pool(run)
     try:
-        return await _judge_and_write(run, bench, evaluation_of(run, bench), listener)
+        return await _judge_and_write(run, pool, evaluation_of(run, pool), listener)
     finally:
-        await bench.close()
+        await pool.close()
 
 
 def _sends(run: Prepared) -> int:
@@ -90,7 +90,7 @@ async def _look_around(run: Prepared, listener: Listener) -> None:
     if not sending:
         return
     if note := network_note(local_folder(limits.cache)):
-        listener.hear(Notice(NoticeKind.NOTE, note))
+        listener.on_notice(Notice(NoticeKind.NOTE, note))
     own = run.method.facts.own
     most = MOST_CALLS if own is None else own.most_calls
     if (
@@ -107,12 +107,12 @@ async def _look_around(run: Prepared, listener: Listener) -> None:
 async def _count_calls(run: Prepared, before: set[str]) -> dict[str, Any] | None:
     limits = replace(run.settings.limits, dry_run=True)
     run = replace(run, settings=replace(run.settings, limits=limits))
-    bench = await open_bench(run)
+    pool = await open_judge_pool(run)
     try:
-        evaluation = evaluation_of(run, bench)
+        evaluation = evaluation_of(run, pool)
         planned = {
             judge.judge.name: DryRunCount(judge.engine, before=before)
-            for judge in bench.sending
+            for judge in pool.sending
             if judge.engine is not None
         }
         if not planned:
@@ -125,22 +125,22 @@ async def _count_calls(run: Prepared, before: set[str]) -> dict[str, Any] | None
         method = {} if own is None else {"method_calls": own.counted([evaluation.tallied()]), "assumes": own.assumes}
         return total_count({name: one.price() for name, one in planned.items()}) | method
     finally:
-        await bench.close()
+        await pool.close()
 
 
-async def _judge_and_write(run: Prepared, bench: Bench, evaluation: Evaluation, listener: Listener) -> EvalResult:
-    begin_run(run.folder, run.record, _judge_facts(run, bench))
+async def _judge_and_write(run: Prepared, pool: JudgePool, evaluation: Evaluation, listener: Listener) -> EvalResult:
+    begin_run(run.folder, run.record, _judge_facts(run, pool))
     shutdown, begun = ShutdownController(), time.monotonic()
-    items = await judge_all(bench, evaluation, listener, shutdown)
+    items = await judge_all(pool, evaluation, listener, shutdown)
     judged = [item for item in items if item is not None]
     if not judged and shutdown.error is not None:
         raise shutdown.error
     asked = Asked(
-        judge=_judge_facts(run, bench),
-        costs=bench.costs(),
-        usd=bench.stats().usd if bench.sending else None,
+        judge=_judge_facts(run, pool),
+        costs=pool.costs(),
+        usd=pool.stats().usd if pool.sending else None,
         tallied=evaluation.tallied(),
-        notes=_notes(bench),
+        notes=_notes(pool),
         wall_s=time.monotonic() - begun,
     )
     metrics = end_judging(run, judged, [asked])
@@ -154,12 +154,12 @@ async def _judge_and_write(run: Prepared, bench: Bench, evaluation: Evaluation, 
 
 
 async def judge_all(
-    bench: Bench, evaluation: Evaluation, listener: Listener, shutdown: ShutdownController
+    pool: JudgePool, evaluation: Evaluation, listener: Listener, shutdown: ShutdownController
 ) -> list[Item | None]:
     """Judge all pairs, and report progress to the listener."""
-    with listener.judging(len(evaluation.pairs), bench.stats if bench.sending else None, shutdown):
+    with listener.judging(len(evaluation.pairs), pool.stats if pool.sending else None, shutdown):
         for engine in evaluation.engines:
-            engine.set_on_notice(listener.hear)
+            engine.set_on_notice(listener.on_notice)
         return await run_evaluation(evaluation, shutdown, on_item=listener.done)
 
 
@@ -167,14 +167,14 @@ def _with_progress(error: SvrError, left: str) -> SvrError:
     return type(error)(f"{error.message}; {left}", hint=error.hint)
 
 
-def _judge_facts(run: Prepared, bench: Bench) -> dict[str, Any]:
+def _judge_facts(run: Prepared, pool: JudgePool) -> dict[str, Any]:
     if run.method.facts.asks_judge:
-        return bench.facts()
+        return pool.facts()
     return {"name": "none", "label": "no judge (content-blind baseline)", "marks": [Integrity.CONTENT_BLIND]}
 
 
-def _notes(bench: Bench) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(note for judge in bench.judges for note in _judge_notes(judge)))
+def _notes(pool: JudgePool) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(note for judge in pool.judges for note in _judge_notes(judge)))
 
 
 def _judge_notes(judge: OpenJudge) -> tuple[str, ...]:

@@ -8,8 +8,8 @@ from pathlib import Path
 from svr_async.engine.concurrency import run_whole
 from svr_async.evaluation.reporting.item_blocks import Exchange, Exchanges
 from svr_async.evaluation.runfolder import Run
-from svr_async.evaluation.running.bench import Bench, open_bench
 from svr_async.evaluation.running.calls import Asked, asked_of, prepared_again, secrets_of
+from svr_async.evaluation.running.judge_pool import JudgePool, open_judge_pool
 from svr_async.evaluation.running.prepared import Prepared
 from svr_async.observability.redaction import Redactor
 
@@ -26,18 +26,18 @@ def exchanges_of(run: Run, cache: Path | None = None) -> Exchanges:
 
 
 async def _exchanges(prepared: Prepared, run: Run) -> Exchanges:
-    bench = await open_bench(prepared)
+    pool = await open_judge_pool(prepared)
     try:
         wanted = {item.id for item in run.items}
-        asked = await asked_of(prepared, bench, [pair for pair in prepared.record.pairs if pair.id in wanted])
+        asked = await asked_of(prepared, pool, [pair for pair in prepared.record.pairs if pair.id in wanted])
         redactor = Redactor(secrets_of(prepared))
-        return {item.id: _of_keys(item.requests, asked, bench, redactor) for item in run.items}
+        return {item.id: _of_keys(item.requests, asked, pool, redactor) for item in run.items}
     finally:
-        await bench.close()
+        await pool.close()
 
 
-def _of_keys(keys: Sequence[str], asked: Asked, bench: Bench, redactor: Redactor) -> list[Exchange]:
-    caches = [judge.engine.cache for judge in bench.judges if judge.engine is not None]
+def _of_keys(keys: Sequence[str], asked: Asked, pool: JudgePool, redactor: Redactor) -> list[Exchange]:
+    caches = [judge.engine.cache for judge in pool.judges if judge.engine is not None]
     found = []
     for key in keys:
         reply = next(filter(None, (cache.get(bytes.fromhex(key)) for cache in caches)), None)

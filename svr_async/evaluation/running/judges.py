@@ -1,4 +1,4 @@
-"""Which judges settings name and how they work together: settled here, opened by `bench.py`."""
+"""Which judges settings name and how they work together: settled here, opened by `judge_pool.py`."""
 
 from __future__ import annotations
 

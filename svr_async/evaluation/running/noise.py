@@ -17,9 +17,9 @@ from svr_async.evaluation.items import Item
 from svr_async.evaluation.noise import Noise, measured_noise, write_noise
 from svr_async.evaluation.run import run_evaluation
 from svr_async.evaluation.runfolder import RunFolder
-from svr_async.evaluation.running.bench import evaluation_of, open_bench
 from svr_async.evaluation.running.evaluate import count_calls
 from svr_async.evaluation.running.frontier import settings_of
+from svr_async.evaluation.running.judge_pool import evaluation_of, open_judge_pool
 from svr_async.evaluation.running.prepared import Prepared, prepare
 from svr_async.evaluation.running.settings import EvalSettings
 from svr_async.judges.doctor.findings import Finding, failed
@@ -108,12 +108,12 @@ async def _ask(runs: list[Prepared]) -> tuple[list[list[Item]], dict[str, Any]]:
     """Judge each run's pairs, one run after the other; return the items, and what is known of the judges at the end."""
     passes, facts = [], dict[str, Any]()
     for run in runs:
-        shutdown, bench = ShutdownController(), await open_bench(run)
+        shutdown, pool = ShutdownController(), await open_judge_pool(run)
         try:
-            items = await run_evaluation(evaluation_of(run, bench), shutdown)
-            facts = bench.facts()
+            items = await run_evaluation(evaluation_of(run, pool), shutdown)
+            facts = pool.facts()
         finally:
-            await bench.close()
+            await pool.close()
         shutdown.reraise()
         passes.append([item for item in items if item is not None])
     return passes, facts

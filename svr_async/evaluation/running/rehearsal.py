@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from svr_async.engine.concurrency import ShutdownController
 from svr_async.evaluation.run import judge_pairs
-from svr_async.evaluation.running.bench import Bench, evaluation_of, open_bench
+from svr_async.evaluation.running.judge_pool import JudgePool, evaluation_of, open_judge_pool
 from svr_async.evaluation.running.prepared import Prepared, prepare
 from svr_async.evaluation.running.settings import EvalSettings
 from svr_async.judges.batch import Opened, Unanswered, endpoints_of
@@ -30,13 +30,13 @@ class RehearsedEvaluation:
         adaptive = settings.audit_below is not None or settings.escalate_to is not None
         return adaptive or self.run.method.facts.staged
 
-    async def open(self) -> Bench:
+    async def open(self) -> JudgePool:
         """Open the judges."""
-        return await open_bench(self.run)
+        return await open_judge_pool(self.run)
 
     async def ask(self, opened: Opened, unanswered: Unanswered) -> None:
         """Judge every pair as far as the replies go."""
-        assert isinstance(opened, Bench)
+        assert isinstance(opened, JudgePool)
         shutdown = ShutdownController()
         await judge_pairs(replace(evaluation_of(self.run, opened), guessed=unanswered.guessed), shutdown)
         shutdown.reraise()

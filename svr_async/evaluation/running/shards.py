@@ -92,7 +92,7 @@ def _asked(value: Mapping[str, Any]) -> Asked:
     """Read what `keep_shard` wrote of the calls; latencies are not merged."""
     costs = []
     for cost in value["costs"]:
-        stats = cost["stats"] and EngineStats(**{**cost["stats"], "latency": Spread(), "lag": Spread(), "lanes": ()})
+        stats = cost["stats"] and EngineStats(**{**cost["stats"], "latency": Spread(), "endpoints": ()})
         costs.append(JudgeCost(name=cost["name"], stats=stats, price=cost["price"] and Price(**cost["price"])))
     if not isinstance(value["judge"]["label"], str):
         raise TypeError("its judge has no label")

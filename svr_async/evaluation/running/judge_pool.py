@@ -23,7 +23,7 @@ OFFLINE_WORKERS = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bench:
+class JudgePool:
     """All judges of a run, open, with the plan that they work by and the budget that they share."""
 
     settled: SettledJudges
@@ -94,7 +94,7 @@ class Bench:
         )
 
 
-async def open_bench(run: Prepared) -> Bench:
+async def open_judge_pool(run: Prepared) -> JudgePool:
     """Open all judges on one budget; those already open are closed where one cannot be.
 
     The final failures of endpoints are kept in the run folder.
@@ -111,18 +111,18 @@ async def open_bench(run: Prepared) -> Bench:
         for judge in opened:
             await judge.close()
         raise
-    return Bench(settled=run.judges, plan=_plan(run, opened), judges=tuple(opened), budget=budget)
+    return JudgePool(settled=run.judges, plan=_plan(run, opened), judges=tuple(opened), budget=budget)
 
 
-def evaluation_of(run: Prepared, bench: Bench, pairs: Sequence[PreferencePair] | None = None) -> Evaluation:
+def evaluation_of(run: Prepared, pool: JudgePool, pairs: Sequence[PreferencePair] | None = None) -> Evaluation:
     """Return the evaluation of a run's pairs, or of these of them, by its open judges."""
-    method = rephrasing(run.method, bench.first) if run.settings.rephrase else bench.ready(run.method)
+    method = rephrasing(run.method, pool.first) if run.settings.rephrase else pool.ready(run.method)
     return Evaluation(
         pairs=run.record.pairs if pairs is None else pairs,
         method=method,
-        plan=bench.plan,
-        workers=bench.workers or OFFLINE_WORKERS,
-        beside=tuple(judge.engine for judge in bench.judges[len(bench.settled.deciding) :] if judge.engine is not None),
+        plan=pool.plan,
+        workers=pool.workers or OFFLINE_WORKERS,
+        beside=tuple(judge.engine for judge in pool.judges[len(pool.settled.deciding) :] if judge.engine is not None),
         tallied=dict if method.facts.own is None else method.facts.own.tallied,
         accepts_unread=run.settings.min_coverage == 0,
     )
