@@ -1,4 +1,4 @@
-"""Reading replies: a corpus of what judges and attackers write, fuzzing, and time limits."""
+"""Reading replies: a corpus of what judges and attackers write, damaged replies, and time limits."""
 
 from __future__ import annotations
 
@@ -517,7 +517,7 @@ READERS: tuple[tuple[str, Callable[[str, bool], Any]], ...] = (
 )
 
 
-def fuzz(cases: int, seed: int) -> int:
+def count_accepted(cases: int, seed: int) -> int:
     """Read mutated replies with every reader; return how many were accepted. Anything else raised is a failure."""
     rng, accepted = random.Random(seed), 0
     for number in range(cases):
@@ -536,14 +536,7 @@ def fuzz(cases: int, seed: int) -> int:
 
 def test_damaged_replies_are_read_or_rejected_and_nothing_else() -> None:
     """Five thousand mutated replies raise nothing but ReplyRejectedError and give nothing outside the enums."""
-    assert 500 < fuzz(5000, 1) < 4500
-
-
-@pytest.mark.soak
-@pytest.mark.timeout(900)
-def test_very_many_damaged_replies_are_read_or_rejected() -> None:
-    """The same for half a million."""
-    assert fuzz(500_000, 2) > 50_000
+    assert 500 < count_accepted(5000, 1) < 4500
 
 
 @settings(deadline=None, max_examples=150)

@@ -29,11 +29,12 @@ def answer() -> web.Response:
     return web.json_response({**reply, "usage": {"prompt_tokens": 1, "completion_tokens": 1}})
 
 
-def escaped(form: str) -> web.Response:
-    """Return an error whose JSON writes characters of the key as escapes."""
-    return web.Response(
-        status=401, text=f'{{"error": {{"message": "bad key {form}"}}}}', content_type="application/json"
-    )
+def escaped(form: str, status: int = 401) -> web.Response:
+    """Return a reply whose JSON writes characters of the key as escapes."""
+    choice = f'{{"message": {{"content": "[[A]] {form}"}}, "finish_reason": "stop"}}'
+    body = f'{{"id": "c", "model": "m", "error": {{"message": "bad key {form}"}}, "choices": [{choice}]}}'
+    body = body.replace('"error"', '"extra"') if status == 200 else body
+    return web.Response(status=status, text=body, content_type="application/json")
 
 
 MODES: dict[str, Callable[[], web.Response]] = {
@@ -44,6 +45,7 @@ MODES: dict[str, Callable[[], web.Response]] = {
     "a page": lambda: web.Response(text=f"<html><title>{KEY}</title></html>", content_type="text/html"),
     "escaped slashes": lambda: escaped(ESCAPED[0]),
     "an escaped plus": lambda: escaped(ESCAPED[1]),
+    "an answer with an escaped plus": lambda: escaped(ESCAPED[1], 200),
     "a redirect": lambda: web.Response(status=307, headers={"Location": f"/?k={quote(KEY)}"}),
 }
 ASK = ("eval", "rubricbench", "--data", "bench.jsonl", "--judge", "sim", "--give-up-after", "1", "--max-calls", "6",
