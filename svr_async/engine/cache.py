@@ -40,7 +40,7 @@ COMPRESS_ABOVE = 1024
 MAX_ROW_BYTES = 64 * 2**20
 
 BATCH_ROWS = 1024
-GATHER_S = 0.01  # a commit costs as much as 20 rows, so it waits for more if replies come quickly
+GATHER_S, SLICE_S = 0.05, 0.002  # a commit costs as much as 20 rows, so it waits while more replies come
 WAKE_AT_ONCE = 128  # waking a thousand tasks in one round would hold up the event loop
 PATIENCE_S = 30.0
 LOCK_TIMEOUT_S = 5.0
@@ -398,8 +398,10 @@ class Cache:
         with self._changed:
             while not self._waiting and not self._draining:
                 self._changed.wait()
-        if self._waiting and gather_s:
-            time.sleep(gather_s)
+        end, count = time.monotonic() + gather_s, 0
+        while count < len(self._waiting) < BATCH_ROWS and time.monotonic() < end:
+            count = len(self._waiting)
+            time.sleep(SLICE_S)
         with self._changed:
             batch, self._waiting = self._waiting[:BATCH_ROWS], self._waiting[BATCH_ROWS:]
             if not batch:
