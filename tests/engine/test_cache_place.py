@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from rig import completion, pairs, profile, scripted_engine
+from rig import pairs, profile
 
 from svr_async.engine.cache import cache_place, user_cache
 from svr_async.engine.request import Question
@@ -68,28 +67,9 @@ def asked(host: str, **settings: Any) -> Question[Any]:
 def test_this_machine_has_one_name() -> None:
     """localhost, ::1 and 127.0.0.1 are one endpoint in the cache; another port, host or wire is another."""
     one = asked("127.0.0.1").request
-    assert one.spelled == ""
     assert asked("localhost").request.key == asked("[::1]").request.key == one.key
     others = {asked(host).request.key for host in ("localhost.example.org", "127.0.0.2", "h")}
     assert one.key not in others
     assert len(others) == 3
     assert asked("localhost", identity="lab").request.endpoint == "lab"
     assert asked("localhost", wire="anthropic").request.endpoint == "http://127.0.0.1:8000/v1#anthropic"
-
-
-def test_replies_of_localhost_from_before_are_found(cache_folder: Path) -> None:
-    """A reply, or a final failure, under the name as it was spelled is not asked for again."""
-    spelled = asked("localhost")
-
-    async def ask() -> None:
-        async with scripted_engine(cache_folder, lambda *_: completion("[[A]]")) as (engine, transport):
-            before = Question(
-                request=spelled.request.as_spelled(), parse=spelled.parse, placeholder=spelled.placeholder
-            )
-            old = await engine.complete(before)
-            assert old.key == before.request.key.hex() != spelled.request.key.hex()
-            found = await engine.complete(spelled)
-            assert (found.key, found.from_cache) == (old.key, True)
-            assert len(transport.sent) == 1
-
-    asyncio.run(ask())
