@@ -207,7 +207,7 @@ def test_a_wrong_address_is_refused(cluster: FakeRay, monkeypatch: pytest.Monkey
             check_ray(address)
     for address in ("auto", "local", "10.0.0.5:6379", "[::1]:6379"):
         check_ray(address)
-    monkeypatch.setattr(transport.importlib.util, "find_spec", lambda _: None)
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     with pytest.raises(UsageError, match="not installed"):
         check_ray("auto")
 
