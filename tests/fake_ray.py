@@ -24,6 +24,7 @@ class Actor:
     def __init__(self, kind: type, node: str, target: Any) -> None:
         self.node, self.dead = node, False
         self.posts = 0
+        self.on_posts: Callable[[], None] = lambda: None
         self.made = kind(copied(target))
         self._calls: set[asyncio.Task[Any]] = set()
 
@@ -33,6 +34,7 @@ class Actor:
     def _start(self, name: str, args: Any) -> asyncio.Future[Any]:
         if name == "submit":
             self.posts += len(args[0])
+            asyncio.get_running_loop().call_soon(self.on_posts)
         call = asyncio.get_running_loop().create_task(self._call(name, args))
         self._calls.add(call)
         call.add_done_callback(lambda done: done.cancelled() or done.exception())
@@ -66,6 +68,7 @@ class FakeRay:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.alive = dict.fromkeys(NODES, True)
         self.actors: list[Actor] = []
+        self.dies_after: dict[str, int] = {}  # nodes that are lost with this many requests
         self.on_start: Callable[[Actor], None] = lambda _: None
         self.addresses: list[str] = []
         ray, places = ModuleType("ray"), ModuleType("ray.util.scheduling_strategies")
@@ -88,6 +91,7 @@ class FakeRay:
                 raise RayActorError("the node is gone")
             actor = Actor(kind, node, target)
             self.actors.append(actor)
+            actor.on_posts = lambda: self._note_posts(actor)
             self.on_start(actor)
             return actor
 
@@ -97,9 +101,7 @@ class FakeRay:
 
         return SimpleNamespace(options=options)
 
-    def lose(self, node: str) -> None:
-        """Lose a node with its actor."""
-        self.alive[node] = False
-        for actor in self.actors:
-            if actor.node == node:
-                actor.kill()
+    def _note_posts(self, actor: Actor) -> None:
+        if actor.posts >= self.dies_after.get(actor.node, actor.posts + 1):
+            self.alive[actor.node] = False
+            actor.kill()

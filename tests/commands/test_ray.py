@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -70,16 +69,12 @@ def test_a_lost_node_costs_a_retry(cli: Cli, cluster: FakeRay, place: Path, sim:
     assert cli(*EVAL, "--cache", "cache1", "--out", "one")[0] == 0
     before = paid(sim)
 
-    def die_later(actor: Actor) -> None:
-        if actor.node == "n2":
-            asyncio.get_running_loop().call_later(0.15, cluster.lose, "n2")
-
-    cluster.on_start = die_later
-    code, _, err = cli(*EVAL, "--ray", "auto", "--cache", "cache2", "--out", "many", "--concurrency", "4")
+    cluster.dies_after["n2"] = 3
+    code, _, err = cli(*EVAL, "--ray", "auto", "--cache", "cache2", "--out", "many", "--concurrency", "16")
     assert code == 0, err
     assert not cluster.alive["n2"]
     assert run_items("many") == run_items("one")
-    assert paid(sim) <= 2 * before + 4
+    assert paid(sim) <= 2 * before + 16
     assert cli(*EVAL, "--offline", "--cache", "cache2", "--out", "again")[0] == 0
 
 
@@ -207,7 +202,7 @@ def test_a_wrong_address_is_refused(cluster: FakeRay, monkeypatch: pytest.Monkey
             check_ray(address)
     for address in ("auto", "local", "10.0.0.5:6379", "[::1]:6379"):
         check_ray(address)
-    monkeypatch.setattr(transport.importlib.util, "find_spec", lambda _: None)
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     with pytest.raises(UsageError, match="not installed"):
         check_ray("auto")
 
