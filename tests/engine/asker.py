@@ -1,9 +1,9 @@
-"""A process that asks questions of an endpoint through an engine, for tests with several processes on one cache.
+"""Ask questions through an engine in a process, for tests of several processes on one cache.
 
     python asker.py BASE_URL CACHE CONCURRENCY FIRST COUNT SEED
 
-The questions are those about planted pairs FIRST to FIRST + COUNT, in an order of its own. It says `ready`, waits for a
-line on its input, asks, and prints the number of each question when it has its answer.
+The questions are about the planted pairs FIRST to FIRST + COUNT, shuffled by SEED. It prints `ready`, waits for a
+line of input, asks, and prints the number of each question when it is answered.
 """
 
 from __future__ import annotations
