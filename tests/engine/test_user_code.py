@@ -1,4 +1,4 @@
-"""What programs do to an engine: cancel at any moment, end their loop early, fork; nothing hangs or is paid twice."""
+"""Programs that cancel calls, end their loop early or fork: nothing hangs, and nothing stored is paid twice."""
 
 from __future__ import annotations
 
@@ -33,12 +33,8 @@ def _asked(url: str, number: int) -> Question[str]:
     return replace(question, request=replace(question.request, model="gpt-oss-120b", endpoint=url))
 
 
-@pytest.mark.parametrize("client", ["lean", "aiohttp"])
-async def test_cancelled_at_any_moment_and_asked_again_nothing_kept_is_paid_twice(
-    cache_folder: Path, client: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Waiting for a slot, sent, being committed: a cancelled call may cost that call, and all slots come back."""
-    monkeypatch.setenv("SVR_HTTP", client)
+async def test_cancelled_calls_leak_nothing(cache_folder: Path) -> None:
+    """Cancelled at any moment and asked again: all slots come back, and a cancelled call costs at most itself."""
     rng = random.Random(5)
     with serving(SimConfig(latency_ms=15.0)) as sim:
         async with engine_at(sim.base_url, cache_folder, concurrency=8) as engine:
@@ -58,8 +54,8 @@ async def test_cancelled_at_any_moment_and_asked_again_nothing_kept_is_paid_twic
     assert max(counts) <= 4
 
 
-async def test_a_broken_reply_is_let_go_when_it_is_asked_again(cache_folder: Path) -> None:
-    """Its body, which may be of megabytes, does not wait for Python's collector in the frames of an error."""
+async def test_a_broken_reply_is_freed_before_the_next_try(cache_folder: Path) -> None:
+    """Its body may have megabytes: it does not wait for the garbage collector."""
     Body.alive = 0
 
     def answer(_: object, number: int) -> RawReply:
@@ -87,8 +83,8 @@ class Body(bytes):
         Body.alive -= 1
 
 
-def test_a_loop_that_ends_with_an_engine_open(cache_folder: Path) -> None:
-    """What was answered is kept, and the cache opens again: for the same process, without waiting."""
+def test_a_loop_may_end_with_an_engine_open(cache_folder: Path) -> None:
+    """Answered questions are stored, and the same process can open the cache again."""
     answered: list[str] = []
 
     async def forgets_to_close() -> None:
@@ -112,8 +108,8 @@ async def _late(text: str) -> object:
     return completion(text)
 
 
-def test_a_child_of_a_fork_opens_an_engine_of_its_own(cache_folder: Path) -> None:
-    """On the cache of its parent, whose engine is open and goes on: both are answered."""
+def test_a_forked_child_opens_its_own_engine(cache_folder: Path) -> None:
+    """On the cache of its parent, whose engine stays open: both get answers."""
 
     async def child() -> int:
         async with scripted_engine(cache_folder, lambda *_: _late("q1")) as (engine, transport):
@@ -134,12 +130,8 @@ def test_a_child_of_a_fork_opens_an_engine_of_its_own(cache_folder: Path) -> Non
     assert asyncio.run(asyncio.wait_for(parent(), 40)) == 0
 
 
-@pytest.mark.parametrize("client", ["lean", "aiohttp"])
-def test_a_child_of_a_fork_that_closes_the_engine_takes_nothing_from_its_parent(
-    cache_folder: Path, client: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As where a child leaves the block by an error: sockets, locks and the event loop's files are its parent's too."""
-    monkeypatch.setenv("SVR_HTTP", client)
+def test_a_forked_child_may_close_its_parents_engine(cache_folder: Path) -> None:
+    """Nothing happens to the sockets, locks and event loop of the parent."""
 
     async def parent(sim: SimServer) -> int:
         async with engine_at(sim.base_url, cache_folder, concurrency=4, timeout_s=3.0) as engine:
@@ -163,10 +155,8 @@ async def _closed(engine: CallEngine) -> int:
 
 
 @pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit])
-def test_an_interrupt_in_one_call_does_not_hang_those_who_joined_it(
-    cache_folder: Path, kind: type[BaseException]
-) -> None:
-    """As in a notebook, whose event loop goes on: one of them asks in its place."""
+def test_an_interrupt_in_one_call_does_not_hang_joined_calls(cache_folder: Path, kind: type[BaseException]) -> None:
+    """As in a notebook, whose event loop continues: one of them calls instead."""
     read: list[str] = []
 
     def parse(text: str) -> str:
@@ -191,12 +181,8 @@ def test_an_interrupt_in_one_call_does_not_hang_those_who_joined_it(
         runner.run(context.__aexit__(None, None, None))
 
 
-@pytest.mark.parametrize("client", ["lean", "aiohttp"])
-async def test_an_engine_that_is_closed_while_it_is_asked_sends_nothing_more(
-    cache_folder: Path, client: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Who asks is told in a line, what was under way is not sent again, and nothing opens the engine anew."""
-    monkeypatch.setenv("SVR_HTTP", client)
+async def test_an_engine_closed_in_use_sends_nothing_more(cache_folder: Path) -> None:
+    """The caller gets an error; calls in flight are not sent again, and the engine does not open again."""
     with serving(SimConfig(latency_ms=50.0)) as sim:
         engine = await Engine(f"{sim.base_url}#gpt-oss-120b", cache=cache_folder, concurrency=4).open()
         judging = asyncio.create_task(judge_pairs([(f"q{n}", "a", "b") for n in range(40)], engine=engine))
@@ -210,10 +196,10 @@ async def test_an_engine_that_is_closed_while_it_is_asked_sends_nothing_more(
 
 
 def _alone(work: Callable[[], Coroutine[Any, Any, int]]) -> int:
-    """Run a coroutine in a child on a loop of its own; 99 where anything goes wrong."""
+    """Run a coroutine in a forked child on a new loop; 99 if anything fails."""
     signal.alarm(20)
     try:
         asyncio.events._set_running_loop(None)  # the parent's, which does not run here
         return asyncio.run(work())
-    except BaseException:  # noqa: BLE001  (whatever it is, the parent is told)
+    except BaseException:  # noqa: BLE001  (the parent sees the exit code)
         return 99

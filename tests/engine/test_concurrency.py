@@ -1,0 +1,228 @@
+"""Concurrency: the bounded map, early stops, signals, and event loops for code that cannot await."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import threading
+import warnings
+from collections.abc import Iterator
+from contextlib import aclosing
+from contextvars import ContextVar
+
+import pytest
+from rig import until
+
+from svr_async.engine.concurrency import (
+    OwnLoop,
+    ShutdownController,
+    StoppedError,
+    bounded_map,
+    draining,
+    in_sync,
+    own_loop,
+    run_sync,
+    run_whole,
+)
+from svr_async.errors import StorageError, UsageError
+
+WORD: ContextVar[str] = ContextVar("word", default="nothing")
+
+
+# --- the bounded map and early stops ----------------------------------------------------------------------------------
+
+
+async def test_the_map_yields_every_result_with_few_in_flight() -> None:
+    """At most `workers` items are in flight; the source is read only as fast as results are taken."""
+    busy = peak = taken = 0
+
+    async def work(number: int) -> int:
+        nonlocal busy, peak
+        busy += 1
+        peak = max(peak, busy)
+        await asyncio.sleep(0)
+        busy -= 1
+        return -number
+
+    def source() -> Iterator[int]:
+        nonlocal taken
+        for number in range(500):
+            taken += 1
+            yield number
+
+    found: dict[int, int] = {}
+    async with aclosing(bounded_map(work, source(), workers=7)) as results:
+        async for index, result in results:
+            found[index] = result
+            assert taken <= len(found) + 30
+            await asyncio.sleep(0)
+    assert found == {number: -number for number in range(500)}
+    assert peak <= 7
+
+
+@pytest.mark.parametrize("error", [ZeroDivisionError(), asyncio.CancelledError()], ids=["error", "cancelled"])
+async def test_an_error_ends_the_map(error: BaseException) -> None:
+    """It is raised to the reader; all other work is cancelled."""
+
+    async def work(number: int) -> None:
+        if number == 3:
+            raise error
+        await asyncio.sleep(1000)
+
+    with pytest.raises(type(error)):
+        async for _ in bounded_map(work, range(10**6), workers=8):
+            pass
+    await until(lambda: len(asyncio.all_tasks()) == 1)
+
+
+async def test_an_error_stops_a_run_and_keeps_the_results_in_flight() -> None:
+    """The first SvrError stops the run: no new item starts, running items may end, and `reraise` raises it."""
+    shutdown, started, results = ShutdownController(), list[int](), dict[int, int]()
+
+    async def work(number: int) -> int:
+        started.append(number)
+        await asyncio.sleep(0.005 if number == 2 else 0.02)
+        if number == 2:
+            raise StorageError("full", hint="free some space")
+        return number
+
+    await asyncio.wait_for(shutdown.run(work, range(100), workers=4, on_result=results.__setitem__), 10)
+    assert (sorted(started), results) == ([0, 1, 2, 3], {0: 0, 1: 1, 3: 3})
+    with pytest.raises(StorageError):
+        shutdown.reraise()
+
+
+async def test_a_signal_stops_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Running items have a limited time after it; the exit code is the one that shells expect."""
+    monkeypatch.setattr("svr_async.engine.concurrency.DRAIN_AFTER_SIGNAL_S", 0.05)
+    shutdown, results, lines = ShutdownController(), dict[int, int](), list[str]()
+
+    async def work(number: int) -> int:
+        if number == 1:
+            os.kill(os.getpid(), signal.SIGTERM)
+        await asyncio.sleep(1000 * number)
+        return number
+
+    with draining(shutdown, lines.append):
+        await asyncio.wait_for(shutdown.run(work, range(100), workers=4, on_result=results.__setitem__), 10)
+    assert (results, len(lines)) == ({0: 0}, 1)
+    with pytest.raises(StoppedError, match="SIGTERM") as caught:
+        shutdown.reraise()
+    assert caught.value.exit_code == 128 + signal.SIGTERM
+
+
+# --- event loops for code that cannot await ---------------------------------------------------------------------------
+
+
+async def thread_name() -> str:
+    """Return the name of the thread that runs this."""
+    await asyncio.sleep(0)
+    return threading.current_thread().name
+
+
+async def word() -> str:
+    """Return the value of the caller's context."""
+    return WORD.get()
+
+
+async def test_run_sync_works_inside_a_running_loop() -> None:
+    """The library's loop runs on its own thread, the same for every call, with the caller's context."""
+    mark = WORD.set("something")
+    assert {run_sync(thread_name()), run_whole(thread_name()), in_sync(thread_name)()} == {"svr-loop"}
+    assert run_sync(word()) == "something"
+    WORD.reset(mark)
+    assert own_loop() is own_loop()
+
+
+def test_run_whole_runs_on_this_thread() -> None:
+    """Signals reach the loop of a command."""
+    assert run_whole(thread_name()) == threading.current_thread().name
+
+
+def test_errors_reach_the_caller() -> None:
+    """The exception itself is raised; one that would end the loop becomes RuntimeError, and the loop continues."""
+
+    async def fails(error: BaseException) -> None:
+        raise error
+
+    error = UsageError("no", hint="yes")
+    with pytest.raises(UsageError) as caught:
+        run_sync(fails(error))
+    assert caught.value is error
+    for fatal in (SystemExit(3), KeyboardInterrupt()):
+        with pytest.raises(RuntimeError, match=f"{type(fatal).__name__} was raised on the library's own event loop"):
+            run_sync(fails(fatal))
+    assert run_sync(thread_name()) == "svr-loop"
+
+
+def test_a_call_that_would_wait_for_itself_is_refused() -> None:
+    """On the library's loop the blocking function is a UsageError that says to await."""
+
+    async def asks() -> str:
+        return in_sync(thread_name)()
+
+    with pytest.raises(UsageError, match="already runs on the library's own event loop") as caught:
+        run_sync(asks())
+    assert "await" in caught.value.hint
+
+
+def test_an_interrupt_cancels_the_work() -> None:
+    """KeyboardInterrupt is raised once the work has ended, and the next call works."""
+    ended: list[str] = []
+    caller = threading.get_ident()
+
+    async def endless() -> None:
+        asyncio.get_running_loop().call_soon(signal.pthread_kill, caller, signal.SIGINT)
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0)  # cleaning up may take a while
+            ended.append("cleaned up")
+
+    with pytest.raises(KeyboardInterrupt):
+        run_sync(endless())
+    assert ended == ["cleaned up"]
+    assert run_sync(thread_name()) == "svr-loop"
+
+
+def test_a_forked_child_has_its_own_loop() -> None:
+    """The child starts another loop; the parent's continues."""
+    before = own_loop()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of Python 3.12 on: the process has threads
+        child = os.fork()
+    if child == 0:
+        os._exit(0 if run_sync(thread_name()) == "svr-loop" and own_loop() is not before else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert own_loop() is before
+    assert run_sync(thread_name()) == "svr-loop"
+
+
+def test_closing_a_loop_cancels_its_tasks() -> None:
+    """A task that still runs is cancelled and cleans up, then the loop is closed."""
+    ended = threading.Event()
+    begun: asyncio.Event = asyncio.Event()
+
+    async def endless() -> None:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    own = OwnLoop()
+    own.start()
+    asyncio.run_coroutine_threadsafe(endless(), own.loop)
+    own.run(begun.wait())
+    own.close()
+    assert ended.is_set()
+    assert own.loop.is_closed()
+
+
+def test_a_blocking_function_keeps_its_name() -> None:
+    """It is documented like the async one, and is no coroutine function."""
+    plain = in_sync(thread_name)
+    assert plain.__name__ == "thread_name_sync"
+    assert "`thread_name`" in (plain.__doc__ or "")
+    assert not asyncio.iscoroutinefunction(plain)
