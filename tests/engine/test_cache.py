@@ -204,8 +204,8 @@ def test_a_damaged_file_says_how_to_save_and_reset_it(tmp_path: Path) -> None:
     filled(folder, range(400))
     database = folder / DATABASE
     data = bytearray(database.read_bytes())
-    assert len(data) > 40 * 4096
-    data[20 * 4096 : 24 * 4096] = b"\xff" * 4 * 4096
+    assert len(data) > 30 * 4096
+    data[12 * 4096 : 16 * 4096] = b"\xff" * 4 * 4096
     database.write_bytes(data)
     with pytest.raises(StorageError) as caught, contextlib.closing(Cache.open(folder)) as cache:
         cache.stats()
