@@ -9,13 +9,12 @@ import gc
 import os
 import signal
 import threading
-from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable, Iterator
 from concurrent.futures import wait
 from contextlib import aclosing
 from dataclasses import dataclass
 from functools import wraps
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from svr_async.engine.endpoint import EngineStoppedError
 from svr_async.errors import BudgetError, SvrError, UsageError
@@ -23,8 +22,6 @@ from svr_async.errors import BudgetError, SvrError, UsageError
 if TYPE_CHECKING:
     from svr_async.engine.engine import CallEngine
 
-START_AT_ONCE = 64
-WAKE_AT_ONCE = 2
 MOST_UNREAD = 512  # results that wait for the reader before workers pause
 DRAIN_AFTER_SIGNAL_S = 6.0  # supervisors wait ten seconds after a signal; the rest is for writing the run folder
 DRAIN_AFTER_ERROR_S = 1.5
@@ -48,105 +45,39 @@ async def bounded_map(
     exception in `work`, or leaving the loop early, cancels the rest. Use it under `contextlib.aclosing`.
     """
     source = iter(enumerate(items))
-    outcomes: _Outcomes[R] = _Outcomes(room=min(2 * max(1, workers), MOST_UNREAD))
+    results: asyncio.Queue[tuple[int, R] | BaseException | None] = asyncio.Queue(min(2 * max(1, workers), MOST_UNREAD))
+
+    async def worker() -> None:
+        try:
+            for index, item in source:
+                await results.put((index, await work(item)))
+            ended: BaseException | None = None
+        except asyncio.CancelledError as error:
+            if tasks:  # cancelled by the work itself: the reader still waits
+                await results.put(error)
+            raise
+        except BaseException as error:  # noqa: BLE001  (handed to the consumer, which raises it)
+            ended = error
+        await results.put(ended)
+
     tasks: list[asyncio.Task[None]] = []
-    wanted, ended = max(1, workers), 0
     try:
         with tune_gc():
-            while len(tasks) < wanted or ended < len(tasks):
-                if outcomes.ready:
-                    result = outcomes.take()
-                    if isinstance(result, BaseException):
-                        raise result
-                    if result is not None:
-                        yield result
-                    else:  # the items are exhausted
-                        wanted, ended = 0, ended + 1
-                elif len(tasks) >= wanted:
-                    await outcomes.wait()
-                else:  # a few per round of the event loop, which has other work too
-                    some = 0 if outcomes.held_up else min(START_AT_ONCE, wanted - len(tasks))
-                    tasks += [asyncio.create_task(_worker(work, source, outcomes)) for _ in range(some)]
-                    await asyncio.sleep(0)
+            tasks += [asyncio.create_task(worker()) for _ in range(max(1, workers))]
+            running = len(tasks)
+            while running:
+                result = await results.get()
+                if isinstance(result, BaseException):
+                    raise result
+                if result is None:  # the items are exhausted
+                    running -= 1
+                else:
+                    yield result
     finally:
-        for task in tasks:
+        started, tasks = tasks, []
+        for task in started:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-
-
-class _Outcomes(Generic[R]):
-    """A queue with one reader; putting costs no wake-up while the reader is not waiting.
-
-    Workers that find it full wait. When half of it is taken, two of them are woken, and each wakes two more: waking all
-    at once would cost more than the work if the work is short.
-    """
-
-    def __init__(self, room: int) -> None:
-        self._room = room
-        self.ready: deque[tuple[int, R] | BaseException | None] = deque()
-        self._reader: asyncio.Future[None] | None = None
-        self._workers: deque[asyncio.Future[None]] = deque()
-
-    @property
-    def held_up(self) -> bool:
-        """Whether workers wait for room."""
-        return bool(self._workers)
-
-    @property
-    def full(self) -> bool:
-        """Whether too many results are unread to start more work."""
-        return len(self.ready) >= self._room
-
-    def put(self, outcome: tuple[int, R] | BaseException | None) -> None:
-        """Add an outcome."""
-        self.ready.append(outcome)
-        if self._reader is not None:
-            _wake(self._reader)
-            self._reader = None
-
-    async def wait(self) -> None:
-        """Wait for an outcome."""
-        self._reader = asyncio.get_running_loop().create_future()
-        await self._reader
-
-    def take(self) -> tuple[int, R] | BaseException | None:
-        """Return the next outcome; there has to be one."""
-        outcome = self.ready.popleft()
-        if self._workers and len(self.ready) == self._room // 2:
-            self._wake_some()
-        return outcome
-
-    async def space(self) -> None:
-        """Wait until there is room."""
-        while self.full:
-            place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._workers.append(place)
-            await place
-        self._wake_some()
-
-    def _wake_some(self) -> None:
-        for _ in range(min(WAKE_AT_ONCE, len(self._workers))):
-            _wake(self._workers.popleft())
-
-
-def _wake(future: asyncio.Future[None]) -> None:
-    if not future.done():
-        future.set_result(None)
-
-
-async def _worker(work: Callable[[T], Awaitable[R]], source: Iterator[tuple[int, T]], outcomes: _Outcomes[R]) -> None:
-    try:
-        for index, item in source:
-            outcomes.put((index, await work(item)))
-            if outcomes.full:
-                await outcomes.space()
-    except asyncio.CancelledError as error:
-        outcomes.put(error)  # if the work itself was cancelled, the reader still waits
-        raise
-    except BaseException as error:  # noqa: BLE001  (handed to the consumer, which raises it)
-        outcomes.put(error)
-    else:
-        outcomes.put(None)
+        await asyncio.gather(*started, return_exceptions=True)
 
 
 class StoppedError(SvrError):
