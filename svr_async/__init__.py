@@ -87,7 +87,7 @@ _HOMES = {
     "load_run": ("evaluation.runfolder", "load_run"),
     "rank": ("serving.ranking", "rank"),
     "rank_sync": ("serving.ranking", "rank_sync"),
-    "run_sync": ("engine.loops", "run_sync"),
+    "run_sync": ("engine.concurrency", "run_sync"),
     "score": ("serving.scores", "score"),
     "score_pair": ("serving.pairs", "score_pair"),
     "score_pair_sync": ("serving.pairs", "score_pair_sync"),

@@ -58,7 +58,7 @@ def test_limits_reach_the_engine(
     code, out, err = ask(sim, *command, *limits)
     assert (code, "--max-calls 0 is reached" in out + err) == (4, True)
     assert (seen[0].rpm, seen[0].tpm, seen[0].give_up_after_s) == (600, 9_000_000, 77)
-    assert (seen[0].concurrency, seen[0].adaptive) == (3, False)
+    assert (seen[0].concurrency, seen[0].start) == (3, None)
 
 
 @EACH

@@ -22,7 +22,7 @@ def stats() -> EngineStats:
     """Return the facts of an engine at work."""
     numbers = dict.fromkeys(EngineStats.__dataclass_fields__, 0)
     known: dict[str, Any] = {"in_flight": 7, "cache_hits": 30, "retries": 2, "usd": 0.42, "last_failure": ""}
-    return EngineStats(**{**numbers, **known, "latency": Spread(), "lag": Spread(), "lanes": ()})
+    return EngineStats(**{**numbers, **known, "latency": Spread(), "endpoints": ()})
 
 
 class Terminal(io.StringIO):

@@ -25,9 +25,9 @@ from svr_async.engine.classify import (
     Failure,
     Kind,
     classify_status,
-    retry_after,
 )
 from svr_async.engine.http import classify_exception
+from svr_async.engine.rates import retry_after
 from svr_async.errors import AuthError, ModelError, QuotaError, RefusedError
 from svr_async.vocabulary.verdict import Outcome
 

@@ -106,27 +106,6 @@ async def test_if_the_caller_is_cancelled_a_joiner_asks(cache_folder: Path) -> N
         assert engine.stats().in_flight == 0
 
 
-async def test_cancelled_calls_leak_no_slot(cache_folder: Path) -> None:
-    """After cancelling calls in flight and waiting, the engine has all its slots and answers the next question."""
-    block = True
-
-    async def answer() -> RawReply:
-        if block:
-            await asyncio.sleep(1000)
-        return completion("yes")
-
-    async with scripted_engine(cache_folder, lambda *_: answer(), concurrency=2) as (engine, _):
-        tasks = [asyncio.create_task(engine.complete(ask(f"q{n}"))) for n in range(10)]
-        await asyncio.sleep(0.01)
-        assert (engine.stats().in_flight, engine.stats().waiting) == (2, 8)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        assert (engine.stats().in_flight, engine.stats().waiting) == (0, 0)
-        block = False
-        assert (await engine.complete(ask("next"))).value == "yes"
-
-
 async def test_map_answers_every_question(cache_folder: Path) -> None:
     """`map` yields answers as calls end; leaving it early stops the workers."""
     async with scripted_engine(cache_folder, lambda request, _: completion(request.messages[0][1])) as (engine, _):
@@ -171,15 +150,6 @@ async def test_rate_limits_are_not_counted_as_tries(cache_folder: Path, monkeypa
         assert engine.stats().rate_limited == 30
 
 
-@pytest.mark.parametrize("fault", [refusal(503), lost(billed=Billed.NO), lost()], ids=["503", "refused", "reset"])
-async def test_an_outage_fails_no_call(cache_folder: Path, fault: Any) -> None:
-    """Calls fail more than `attempts` times while the endpoint is down, and succeed after it."""
-    turns = [completion("yes")] * 5 + [fault] * 80
-    async with scripted_engine(cache_folder, by_turn(*turns, completion("yes")), attempts=3) as (engine, _):
-        found = await gather_all(engine, [ask(f"q{n}") for n in range(30)])
-        assert [one.value for one in found if isinstance(one, Completion)] == ["yes"] * 30
-
-
 async def test_an_endpoint_that_never_answers_ends_the_run_soon(cache_folder: Path) -> None:
     """Without a success the patience is `first_contact_s`; the hint names a command that starts a server."""
     async with scripted_engine(cache_folder, by_turn(lost()), attempts=2, first_contact_s=0.05) as (engine, _):
@@ -189,23 +159,6 @@ async def test_an_endpoint_that_never_answers_ends_the_run_soon(cache_folder: Pa
         assert engine.fatal.exit_code == 6
         assert "svr sim" in engine.fatal.hint
         assert "replies are kept" in engine.fatal.hint
-
-
-async def test_an_endpoint_that_goes_down_is_waited_for(cache_folder: Path) -> None:
-    """After a first success, an outage shorter than `give_up_after_s` costs time and no item."""
-    down = [lost()] * 40
-    async with scripted_engine(
-        cache_folder, by_turn(completion("a"), *down, completion("b")), attempts=3, first_contact_s=0.01
-    ) as (engine, _):
-        assert (await engine.complete(ask("q1"))).value == "a"
-        assert (await engine.complete(ask("q2"))).value == "b"
-    async with scripted_engine(cache_folder, by_turn(completion("a"), *down), attempts=3, give_up_after_s=0.05) as (
-        engine,
-        _,
-    ):
-        await engine.complete(ask("q3"))
-        with pytest.raises(EndpointDownError):
-            await engine.complete(ask("q4"))
 
 
 # --- unreadable replies -----------------------------------------------------------------------------------------------

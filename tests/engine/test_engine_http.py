@@ -13,14 +13,13 @@ import pytest
 from rig import judge_at, pairs, shown, until
 
 from svr_async.engine.http import MAX_BODY_BYTES, HttpTransport
-from svr_async.engine.money import Budget
 from svr_async.errors import AuthError, QuotaError, RefusedError, SvrError
 from svr_async.judges.model import ModelJudge
 from svr_async.judges.protocol import Reasked
 from svr_async.simulation.config import SimConfig
 from svr_async.simulation.faults import GROUPS, FaultConfig
 from svr_async.simulation.server import SimServer
-from svr_async.vocabulary.pair import Order, Presentation, present
+from svr_async.vocabulary.pair import Order, present
 from svr_async.vocabulary.rubric import Rubric
 from svr_async.vocabulary.verdict import Outcome
 
@@ -106,14 +105,6 @@ async def test_mixed_faults_change_nothing(cache_folder: Path, smooth: list[Any]
         again = await every_role(judge)
         assert sim.counts() == calls
     assert found == again == smooth
-
-
-async def test_ten_callers_of_each_question_pay_once(cache_folder: Path) -> None:
-    """The endpoint's log has one paid call per question, however many callers there are."""
-    async with SimServer() as sim, judge_at(sim.base_url, cache_folder) as judge:
-        await asyncio.gather(*(every_role(judge) for _ in range(10)))
-        assert {row["paid"] for row in sim.counts().values()} == {1}
-        assert sim.stats()["peak_in_flight"] <= 16
 
 
 async def test_rate_limits_lose_no_call(cache_folder: Path) -> None:
@@ -225,17 +216,3 @@ async def test_huge_and_compressed_bodies_stop_at_the_cap(cache_folder: Path) ->
         assert all(answer.value is not None for answer in found)
         assert "larger than" in judge.engine.stats().last_failure
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 300 * 1024
-
-
-async def test_a_budget_stop_keeps_what_was_paid(cache_folder: Path) -> None:
-    """With a cap on calls, exactly as many are paid, and all are in the cache for the next run."""
-    async with SimServer() as sim:
-        budget = Budget(max_calls=7)
-        async with judge_at(sim.base_url, cache_folder, budget=budget, concurrency=3) as judge:
-            seen: list[Presentation] = [present(pair, Order.AB) for pair in pairs(20)]
-            await asyncio.gather(*(judge.prefer(one) for one in seen), return_exceptions=True)
-        assert sim.stats()["paid"] == 7
-        async with judge_at(sim.base_url, cache_folder) as judge:
-            await asyncio.gather(*(judge.prefer(one) for one in seen))
-            assert (judge.engine.stats().cache_hits, judge.engine.stats().sent) == (7, 13)
-        assert {row["paid"] for row in sim.counts().values()} == {1}

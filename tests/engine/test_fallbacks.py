@@ -185,17 +185,6 @@ def test_a_new_reasoning_model_costs_one_more_call(order: tuple[str, str], statu
     assert 'max_tokens_field = "max_completion_tokens"' in notes[0]
 
 
-def test_an_unknown_model_ends_the_run(cache_folder: Path) -> None:
-    """A 404 that names no setting ends the run."""
-
-    async def ask() -> None:
-        async with scripted_engine(cache_folder, lambda *_: refusal(404, "unknown model new-thinker")) as (engine, _):
-            await engine.complete(questions("http://h/v1", 1)[0])
-
-    with pytest.raises(ModelError):
-        asyncio.run(ask())
-
-
 @pytest.fixture(scope="module")
 def thinker() -> Iterator[SimServer]:
     """Serve a model that refuses max_tokens and temperature."""
@@ -218,20 +207,6 @@ def answers(url: str, cache: Path, notes: list[str], *, concurrency: int = 8, **
             return [(found[place].key, found[place].value) for place in sorted(found)], engine.stats()
 
     return asyncio.run(ask())
-
-
-def test_a_reasoning_model_costs_one_call_more(thinker: SimServer, cache_folder: Path) -> None:
-    """One refusal, one line that says what makes it permanent, every pair answered, and nothing paid twice."""
-    thinker.reset()
-    notes: list[str] = []
-    effort = {"reasoning_effort": "medium", "effort_style": "field"}
-    found, facts = answers(thinker.base_url, cache_folder, notes, concurrency=1, **effort)
-    assert all(value is not None for _, value in found)
-    assert (facts.sent, facts.failed) == (len(found) + 1, 0)
-    assert thinker.stats()["paid"] == len(found)
-    assert len(notes) == 1
-    assert "max_completion_tokens is sent for max_tokens, temperature is not sent, top_p is not sent" in notes[0]
-    assert 'temperature = "unset"' in notes[0]
 
 
 def test_calls_that_are_refused_together_are_sent_again(thinker: SimServer, cache_folder: Path) -> None:
@@ -288,24 +263,6 @@ def test_replies_from_before_a_refusal_are_found(cache_folder: Path) -> None:
     assert sent == [3, 2]
 
 
-def test_refused_settings_count_as_no_failure(cache_folder: Path) -> None:
-    """However many calls are refused together, neither the run nor a call is given up."""
-
-    def answer(request: Request, _: int) -> RawReply:
-        if "seed" in request.body():
-            return refusal(400, "Unrecognized request argument supplied: 'seed'")
-        return completion("[[B]]")
-
-    async def ask() -> None:
-        async with scripted_engine(cache_folder, answer, concurrency=64) as (engine, _):
-            asked = questions("http://h/v1", 64, seed=3)
-            done = [one async for _, one in engine.map(asked)]
-            assert {one.outcome for one in done} == {Outcome.SCORED}
-            assert engine.stats().endpoints[0].state == "ready"
-
-    asyncio.run(ask())
-
-
 def test_a_model_without_system_messages_is_used(cache_folder: Path) -> None:
     """One refusal, one notice with the permanent setting; the next run is not refused."""
 
@@ -328,17 +285,6 @@ def test_a_model_without_system_messages_is_used(cache_folder: Path) -> None:
     assert "the system message is sent as part of the user's from now on" in note
     asyncio.run(ask(4))
     assert sent == [4, 1]
-
-
-def test_a_refusal_without_a_fallback_fails_the_item(cache_folder: Path) -> None:
-    """It names nothing that can be dropped."""
-
-    async def ask() -> None:
-        async with scripted_engine(cache_folder, lambda *_: refusal(400, "messages is not supported")) as (engine, _):
-            done = await engine.complete(questions("http://h/v1", 1)[0])
-            assert done.outcome is Outcome.API_ERROR
-
-    asyncio.run(ask())
 
 
 @pytest.mark.parametrize(

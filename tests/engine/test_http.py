@@ -139,20 +139,6 @@ async def test_unread_bytes_never_answer_another_request(cache_folder: Path, ext
     assert connections == (5 if closed else 1)
 
 
-async def test_a_server_that_closes_after_each_reply_loses_no_call(cache_folder: Path) -> None:
-    """Connections that close without notice cost retries, not items."""
-
-    async def serve(reader: asyncio.StreamReader, out: asyncio.StreamWriter) -> None:
-        await read_request(reader)
-        out.write(reply("yes"))
-        await out.drain()
-        out.close()
-
-    async with raw_server(serve) as place, engine_at(f"http://{place}/v1", cache_folder) as engine:
-        found = await asyncio.gather(*(engine.complete(ask(f"q{n}")) for n in range(200)))
-        assert {one.value for one in found} == {"yes"}
-
-
 @pytest.mark.parametrize(
     "raw",
     [

@@ -25,7 +25,7 @@ from svr_async.errors import BudgetError, UsageError
 def test_prices_are_per_million_tokens() -> None:
     """Fresh input, cached input and output have their own prices; a batch costs half; unknown tokens cost nothing."""
     price = Price(input=1.0, cached=0.1, output=10.0)
-    usage = {"prompt_tokens": 1_000_000, "cached_tokens": 400_000, "completion_tokens": 100_000}
+    usage: dict[str, Any] = {"prompt_tokens": 1_000_000, "cached_tokens": 400_000, "completion_tokens": 100_000}
     assert math.isclose(price.cost(Usage(**usage)), 0.6 + 0.04 + 1.0)
     assert math.isclose(price.cost(Usage(**usage, batch=True)), (0.6 + 0.04 + 1.0) / 2)
     assert price.cost(Usage()) == 0

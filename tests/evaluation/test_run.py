@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from rig import ask, by_turn, completion, judge_at, pairs, refusal, scripted_engine
 
-from svr_async.engine import shutdown as stopper_module
+from svr_async.engine import concurrency as concurrency_module
 from svr_async.engine.concurrency import ShutdownController
 from svr_async.engine.engine import CallEngine
 from svr_async.engine.failures import FailureLog
@@ -225,7 +225,7 @@ async def test_calls_that_do_not_end_are_left_after_the_drain(
     cache_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A call that hangs holds a stopping run up for the time of the drain and no longer."""
-    monkeypatch.setattr(stopper_module, "DRAIN_AFTER_SIGNAL_S", 0.05)
+    monkeypatch.setattr(concurrency_module, "DRAIN_AFTER_SIGNAL_S", 0.05)
     async with hanging_run(cache_folder) as (shutdown, task, engine):
         shutdown.interrupt(signal.SIGINT)
         assert await asyncio.wait_for(task, 10) == [None] * N
@@ -245,7 +245,7 @@ async def test_at_the_budget_calls_under_way_are_waited_for(
     cache_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A cap stops new calls; those that were sent are paid, so their answers are not thrown away."""
-    monkeypatch.setattr(stopper_module, "DRAIN_AFTER_ERROR_S", 0.0)
+    monkeypatch.setattr(concurrency_module, "DRAIN_AFTER_ERROR_S", 0.0)
     async with SimServer(SimConfig(latency_ms=50.0)) as sim:
         async with judge_at(sim.base_url, cache_folder, budget=Budget(max_calls=5), concurrency=5) as judge:
             shutdown = ShutdownController()

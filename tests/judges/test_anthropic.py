@@ -270,7 +270,7 @@ def test_its_limits_pace_the_run(tmp_path: Path) -> None:
     with serving(SimConfig(rpm=1200, burst_s=0.2)) as server:
         found, _, stats = verdicts(server.base_url, tmp_path, wire="anthropic", key_env="", count=6)
     assert None not in found
-    assert stats.lanes[0].rpm is not None
+    assert stats.endpoints[0].rpm is not None
 
 
 def test_the_doctor_speaks_it(endpoint: SimServer, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,12 +7,11 @@ from typing import Any
 
 import orjson
 import pytest
-from svr_async.engine.wires.registry import find_wire
 
 from svr_async.engine.classify import Kind, classify_reply
 from svr_async.engine.reply import BadBodyError, Reply, Usage
 from svr_async.engine.request import Request
-from svr_async.engine.wires import QUESTION, Settings
+from svr_async.engine.wires import QUESTION, Settings, find_wire
 from svr_async.errors import AuthError
 
 STATED = ((QUESTION, "A is right."), (QUESTION, "B is right."))

@@ -13,6 +13,7 @@ import pytest
 from rig import QUICK, pairs
 
 from svr_async.engine.caller import EngineConfig
+from svr_async.engine.endpoint import START
 from svr_async.engine.money import Price
 from svr_async.engine.secrets import Secret
 from svr_async.errors import ConfigError, UsageError
@@ -390,10 +391,10 @@ def test_limits_come_before_those_of_the_profile() -> None:
     """What is not said is the profile's; a number of calls is taken at its word, auto finds out how many pay."""
     own = Profile(name="j", model="j", base_url=URL, concurrency=12, rpm=30.0, tpm=900.0)
     said = JudgeLimits(concurrency="3", rpm=6.0, give_up_after_s=5.0, strict_model=True).engine_config(own)
-    assert (said.concurrency, said.adaptive, said.rpm, said.tpm) == (3, False, 6.0, 900.0)
+    assert (said.concurrency, said.start, said.rpm, said.tpm) == (3, None, 6.0, 900.0)
     assert (said.give_up_after_s, said.strict_model) == (5.0, True)
     plain = JudgeLimits().engine_config(own)
-    assert (plain.concurrency, plain.adaptive, plain.rpm, plain.strict_model) == (12, True, 30.0, False)
+    assert (plain.concurrency, plain.start, plain.rpm, plain.strict_model) == (12, START, 30.0, False)
     assert JudgeLimits(concurrency=AUTO) == JudgeLimits.from_flags(
         {"concurrency": "auto", "timeout": 600.0, "quiet": 1}
     )
@@ -404,13 +405,6 @@ def test_a_concurrency_that_is_none_is_refused(text: str) -> None:
     """Wherever limits are made: one line with the value."""
     with pytest.raises(UsageError, match=f"--concurrency {text} is not auto or a number"):
         JudgeLimits(concurrency=text)
-
-
-def test_a_budget_needs_a_price() -> None:
-    """A cap in dollars that could never be reached is refused before anything is opened."""
-    spec = JudgeSpec(text="j", profile=Profile(name="j", model="j", base_url=URL))
-    with pytest.raises(UsageError, match="needs a price, and judge j has none"):
-        open_judge(spec, JudgeLimits(cache=Path("/nonexistent"), budget=1.0))
 
 
 def test_no_more_calls_than_files_that_may_be_open(monkeypatch: pytest.MonkeyPatch) -> None:

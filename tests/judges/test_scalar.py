@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 import pytest
 from rig import pairs, scripted_engine, serving, shown
-from svr_async.engine.wires.registry import find_wire
+from svr_async.engine.wires import find_wire
 
 from svr_async.engine.reply import BadBodyError
 from svr_async.engine.transport import RawReply

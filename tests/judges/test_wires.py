@@ -12,7 +12,7 @@ import pytest
 from aiohttp import web
 from made_wire import KEY, NAME, post_office, register
 from rig import serving_routes
-from svr_async.engine.wires.registry import NAMES, find_wire
+from svr_async.engine.wires import MODULES as NAMES, find_wire
 
 from svr_async.engine.batch_files import batch_line
 from svr_async.engine.http import HttpTransport

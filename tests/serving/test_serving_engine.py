@@ -70,7 +70,6 @@ async def test_an_endpoint_is_opened_with_its_limits(tmp_path: Path, monkeypatch
     [
         ("recorded:replies.jsonl", {}, "recording"),
         ("sim", {"concurrency": 0}, "--concurrency 0 is not auto or a number"),
-        ("sim", {"budget": 1.0}, "needs a price"),
         ("sim", {"prompts": "nowhere"}, "is not a folder"),
     ],
 )

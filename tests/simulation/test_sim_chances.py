@@ -11,7 +11,7 @@ import pytest
 from sim_requests import fence
 
 from svr_async.engine.classify import Kind, classify_reply
-from svr_async.engine.wires.registry import find_wire
+from svr_async.engine.wires import find_wire
 from svr_async.simulation.brain import Simulator
 from svr_async.simulation.chances import Stater
 from svr_async.simulation.config import SimConfig
