@@ -9,10 +9,10 @@ from typing import Any
 import orjson
 import pytest
 from rig import pairs, scripted_engine, serving, shown
-from svr_async.engine.wires import find_wire
 
 from svr_async.engine.reply import BadBodyError
 from svr_async.engine.transport import RawReply
+from svr_async.engine.wires import find_wire
 from svr_async.errors import ConfigError, UsageError
 from svr_async.judges.doctor.questions import questions
 from svr_async.judges.limits import JudgeLimits

@@ -12,12 +12,13 @@ import pytest
 from aiohttp import web
 from made_wire import KEY, NAME, post_office, register
 from rig import serving_routes
-from svr_async.engine.wires import MODULES as NAMES, find_wire
 
 from svr_async.engine.batch_files import batch_line
 from svr_async.engine.http import HttpTransport
 from svr_async.engine.request import Request
 from svr_async.engine.secrets import Secret
+from svr_async.engine.wires import MODULES as NAMES
+from svr_async.engine.wires import find_wire
 from svr_async.errors import AuthError, ConfigError, ModelError, SvrError, UsageError
 from svr_async.judges.batch import choose_endpoint
 from svr_async.judges.doctor.endpoint import choose_questions, examine
