@@ -51,7 +51,7 @@ def litellm(upstream: str, folder: Path) -> Iterator[str]:
     with socket.socket() as held:
         held.bind(("127.0.0.1", 0))
         port = held.getsockname()[1]
-    model = {"model": "openai/gpt-oss-120b", "api_base": upstream, "api_key": "none"}
+    model: dict[str, str | float] = {"model": "openai/gpt-oss-120b", "api_base": upstream, "api_key": "none"}
     model |= {"input_cost_per_token": 0.001, "output_cost_per_token": 0.001}
     config = {"model_list": [{"model_name": "gpt-oss-120b", "litellm_params": model}]}
     (folder / "litellm.yaml").write_bytes(orjson.dumps(config))  # JSON is YAML

@@ -30,7 +30,7 @@ def test_a_cache_in_the_working_folder_goes_on(monkeypatch: pytest.MonkeyPatch, 
     """Where an earlier version made one, or a project says so, replies stay there; SVR_CACHE goes over all."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "cache").mkdir()
-    assert cache_place().is_absolute()  # a folder of that name may be anything
+    assert Path(cache_place()).is_absolute()  # a folder of that name may be anything
     (tmp_path / "cache" / ".svr").touch()
     assert cache_place() == Path("cache/replies")
     (tmp_path / "cache" / ".svr").unlink()
