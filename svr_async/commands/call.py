@@ -35,7 +35,9 @@ def call() -> None:
 @click.option("--log", type=PATH, metavar="FILE", help="A log with its time and attempts.")
 @cache_option
 @common
-def show(key: str | None, run: Path | None, item: str | None, log: Path | None, cache: Path | str, as_json: bool) -> None:
+def show(
+    key: str | None, run: Path | None, item: str | None, log: Path | None, cache: Path | str, as_json: bool
+) -> None:
     """Show what was asked and replied, why, and at what price. KEY is a cache key, or the beginning of one.
 
     The keys of an item stand in items.jsonl as `requests`. The cache keeps replies; with --run the request is made out

@@ -252,7 +252,7 @@ def storage_error(place: str, error: BaseException) -> StorageError:
     if is_corrupt(error):
         return StorageError(
             f"the cache {place} is damaged ({error})",
-            hint=f"svr cache export FILE --cache {place} saves what can be read; svr cache clear --cache {place} resets",
+            hint=f"svr cache export FILE --cache {place} saves what can be read; then svr cache clear --cache {place}",
         )
     while isinstance(error.__context__, sqlite3.Error | OSError):  # a failed ROLLBACK hides the first error
         error = error.__context__

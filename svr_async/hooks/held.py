@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Awaitable, Callable
 from functools import lru_cache
-from pathlib import Path
 from typing import TypeVar
 
 from svr_async.engine.cache import cache_place
