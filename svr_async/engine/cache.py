@@ -255,10 +255,10 @@ def is_corrupt(error: BaseException | None) -> bool:
 def storage_error(place: str, error: BaseException) -> StorageError:
     """Return the StorageError for an error of SQLite or of the file system."""
     if is_corrupt(error):
-        return StorageError(
-            f"the cache {place} is damaged ({error})",
-            hint=f"svr cache export FILE --cache {place} saves what can be read; then svr cache clear --cache {place}",
+        hint = (
+            f"svr cache export FILE --cache {place} saves what can be read, svr cache clear --cache {place} resets it"
         )
+        return StorageError(f"the cache {place} is damaged ({error})", hint=hint)
     while isinstance(error.__context__, sqlite3.Error | OSError):  # a failed ROLLBACK hides the first error
         error = error.__context__
     text = getattr(error, "strerror", None) or str(error) or "another process holds its lock"

@@ -9,8 +9,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from svr_async.engine.cache import local_folder
 from svr_async.engine.loops import run_whole
+from svr_async.engine.cache import local_folder
 from svr_async.engine.shared.lending import lending
 from svr_async.engine.stopper import Stopper
 from svr_async.engine.words import About, Word
@@ -106,10 +106,7 @@ async def _look_around(run: Prepared, listener: Listener) -> None:
         listener.hear(Word(About.NOTE, note))
     own = run.method.facts.own
     most = MOST_CALLS if own is None else own.most_calls
-    if (
-        run.settings.force
-        or shortage(room_at_most(pairs, sending, most), local_folder(limits.cache), run.folder) is None
-    ):
+    if run.settings.force or shortage(room_at_most(pairs, sending, most), local_folder(limits.cache), run.folder) is None:
         return
     counted = await _count_calls(run, set())
     error = None if counted is None else shortage(room_for(counted, pairs), local_folder(limits.cache), run.folder)
