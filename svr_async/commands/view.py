@@ -19,7 +19,13 @@ from svr_async.errors import UsageError
 @cache_option
 @common
 def view(
-    runs: tuple[Path, ...], out: Path | None, data: Path | None, calls: bool, no_open: bool, cache: Path, as_json: bool
+    runs: tuple[Path, ...],
+    out: Path | None,
+    data: Path | None,
+    calls: bool,
+    no_open: bool,
+    cache: Path | str,
+    as_json: bool,
 ) -> None:
     """Open a page with every item of RUN: search, filter, sort, open, label, save what is shown.
 

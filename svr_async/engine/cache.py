@@ -20,17 +20,18 @@ from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from typing import Any, Protocol
+from urllib.parse import urlsplit
 
 import diskcache
 import zstandard
 from diskcache.core import MODE_RAW
 
 from svr_async.engine.reply import Reply
-from svr_async.errors import StorageError
+from svr_async.errors import StorageError, UsageError
 
 DATABASE = "cache.db"
 REDIS_SCHEMES = ("redis://", "rediss://", "unix://")
-VARIABLE = "SVR_CACHE"
+VARIABLE, PASSWORD = "SVR_CACHE", "SVR_REDIS_PASSWORD"
 PROJECT, PROJECT_MARK = Path("cache/replies"), Path("cache/.svr")
 
 KEY_BYTES = 32
@@ -69,8 +70,12 @@ def cache_place() -> Path | str:
 
 
 def place_of(text: Path | str) -> Path | str:
-    """Return a Redis URL as text, anything else as a folder."""
-    return text if isinstance(text, str) and text.startswith(REDIS_SCHEMES) else Path(text).expanduser()
+    """Return a Redis URL as text, anything else as a folder; UsageError for a password: manifests hold the place."""
+    if not isinstance(text, str) or not text.startswith(REDIS_SCHEMES):
+        return Path(text).expanduser()
+    if urlsplit(text).password is not None or "password=" in text:
+        raise UsageError("the address of a Redis cache must not contain a password", hint=f"set it as ${PASSWORD}")
+    return text
 
 
 def local_folder(place: Path | str) -> Path:

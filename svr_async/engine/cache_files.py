@@ -213,7 +213,8 @@ def clear_cache(place: Path | str, before: float = float("inf")) -> int:
         hint = "delete the keys svr:* with the server's own tools"
         raise UsageError("svr cache clear works on a cache in a folder", hint=hint)
     try:
-        with contextlib.closing(DiskStore(place).disk) as disk, open_for_reading(place / DATABASE) as connection:
+        disk, reading = DiskStore(place).disk, open_for_reading(place / DATABASE)
+        with contextlib.closing(disk), contextlib.closing(reading) as connection:
             old = connection.execute("SELECT key FROM Cache WHERE raw = 1 AND store_time < ?", (before,)).fetchall()
             with disk.transact(retry=True):
                 count = sum(disk.delete(key) for (key,) in old)
@@ -221,7 +222,7 @@ def clear_cache(place: Path | str, before: float = float("inf")) -> int:
             connection.execute("VACUUM")  # gives the room back to the disk
     except (StorageError, sqlite3.DatabaseError) as error:
         if before < float("inf") or not is_corrupt(error):
-            raise storage_error(str(place), error) from error
+            raise error if isinstance(error, StorageError) else storage_error(str(place), error) from error
         for ending in ("", "-wal", "-shm"):
             (place / f"{DATABASE}{ending}").unlink(missing_ok=True)
         return 0

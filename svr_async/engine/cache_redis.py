@@ -5,11 +5,12 @@ A row is a string under `svr:` and its key in hex. How long the server keeps it 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
+from svr_async.engine.cache import PASSWORD
 from svr_async.errors import StorageError, UsageError
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ class RedisStore:
     slow = True
 
     def __init__(self, url: str) -> None:
-        self.name = shown(url)
+        self.name = url
         try:
             import redis
         except ImportError as error:
@@ -35,7 +36,10 @@ class RedisStore:
         self._error = redis.RedisError
         try:
             self._client: redis.Redis = redis.Redis.from_url(
-                url, socket_timeout=TIMEOUT_S, socket_connect_timeout=TIMEOUT_S
+                url,
+                password=os.environ.get(PASSWORD) or None,
+                socket_timeout=TIMEOUT_S,
+                socket_connect_timeout=TIMEOUT_S,
             )
         except (ValueError, TypeError) as error:
             hint = "write redis://HOST:PORT/DB"
@@ -80,12 +84,6 @@ class RedisStore:
             text = " ".join(str(error).split())[:200]
             hint = "check that the server runs and takes this user, or choose another cache with --cache"
             raise StorageError(f"the cache {self.name} does not answer: {text}", hint=hint) from error
-
-
-def shown(url: str) -> str:
-    """Return a URL without its user, password and query."""
-    parts = urlsplit(url)
-    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
 
 def _name(key: bytes) -> bytes:

@@ -165,7 +165,7 @@ def test_what_does_not_go_together_is_told_in_a_line(judged: SimServer, capsys: 
     assert "takes a KEY" in refused(capsys)
     assert "--run RUN names it" in refused(capsys, "--item", item.id)
     assert "--run needs a KEY" in refused(capsys, "--run", "direct")
-    assert "is no key" in refused(capsys, "xyz")
+    assert "is not the key" in refused(capsys, "xyz")
     assert "no reply in" in refused(capsys, "0" * 64)
     assert "no cache" in refused(capsys, "0" * 64, "--cache", "nowhere")
     assert "lists a call" in refused(capsys, "0" * 64, "--run", "direct")

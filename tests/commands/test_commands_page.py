@@ -77,7 +77,7 @@ COMMANDS: list[tuple[str, ...]] = [
     ("report", "vanilla"), ("doctor", *CACHE), ("data ls",), ("data check", "made.jsonl"), ("data show", "rubricbench"),
     ("data convert", "made.jsonl", "--out", "same.jsonl"), ("data split", "made.jsonl", "--out", "sides"),
     ("data contamination", "made.jsonl", "--against", "pairs=made.jsonl"), ("cache stats", *CACHE),
-    ("cache verify", *CACHE), ("cache gc", "--older-than", "900", *CACHE), ("cache export", "other.gz", *CACHE),
+    ("cache clear", "--older-than", "900d", "--yes", *CACHE), ("cache export", "other.gz", *CACHE),
     ("cache import", "cache.gz", *CACHE),
     ("induce", "made.jsonl", *RULES, "-q", "--out", "d.jsonl"), ("store show", "store"),
     ("rank", "--prompt", "x", *RULES, "a", "b"), ("pairs build", "ranked.jsonl", "--out", "built.jsonl"),

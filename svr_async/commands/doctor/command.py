@@ -50,7 +50,7 @@ def doctor(
     judge: str | None,
     base_url: str,
     max_calls: int,
-    cache: Path,
+    cache: Path | str,
     data: Path | None,
     benchmark: str,
     repeat: int | None,
@@ -67,10 +67,11 @@ def doctor(
       svr doctor --judge gpt-oss-120b --base-url http://127.0.0.1:8000/v1
       svr doctor --repeat 5 --like runs/main --noise noise.json
     """
+    from svr_async.engine.cache import local_folder
     from svr_async.judges.doctor import local
 
     found = [local.checked("cache", lambda: local.cache_finding(cache))]
-    found.append(local.checked("disk", lambda: local.disk_finding(cache)))
+    found.append(local.checked("disk", lambda: local.disk_finding(local_folder(cache))))
     found.append(local.checked("device", lambda: local.device_finding(_device)))
     if data is not None:
         found.append(local.checked("data", lambda: _data_finding(benchmark, data)))

@@ -16,7 +16,7 @@ from svr_async.observability.redaction import Redactor
 KEY_DIGITS = 12  # of a cache key: enough for `svr call show`
 
 
-def exchanges_of(run: Run, cache: Path | None = None) -> Exchanges:
+def exchanges_of(run: Run, cache: Path | str | None = None) -> Exchanges:
     """Return the calls that the items of a run list, those whose reply is in the cache; keys of judges are masked.
 
     Errors are those of `prepared_again`.

@@ -109,7 +109,8 @@ def _typed(value: Any, kind: Any) -> Any:
     if value is None:
         return None
     if isinstance(kind, types.UnionType):
-        kind = next(one for one in typing.get_args(kind) if one is not type(None))
+        kinds = typing.get_args(kind)
+        kind = str if str in kinds else next(one for one in kinds if one is not type(None))
     if kind is Path:
         return Path(value)
     if kind is Price:

@@ -29,7 +29,7 @@ def write_page(
     *,
     data: Path | None = None,
     calls: bool = False,
-    cache: Path | None = None,
+    cache: Path | str | None = None,
     first: bool = False,
 ) -> tuple[Path, int]:
     """Write the page of a run, or of two, with all items in it; return where it lies, and its bytes.
@@ -52,7 +52,7 @@ def page_of(
     *,
     data: Path | None = None,
     calls: bool = False,
-    cache: Path | None = None,
+    cache: Path | str | None = None,
     first: bool = False,
     figures: Sequence[Drawn] = (),
 ) -> str:

@@ -279,7 +279,7 @@ async def _ask_for_verdict(spec: JudgeSpec, spent: Spent) -> Finding:
     return Finding(name="verdict", state="ok" if right else "warn", text=text, cure=cure)
 
 
-def _open_judge(spec: JudgeSpec, cache: Path) -> OpenJudge:
+def _open_judge(spec: JudgeSpec, cache: Path | str) -> OpenJudge:
     """Open the judge with little patience and few calls."""
     config = EngineConfig(
         concurrency=1,
