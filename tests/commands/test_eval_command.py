@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import pty
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -28,7 +29,7 @@ from rig import (
 
 from svr_async.commands.main import run
 from svr_async.commands.main import svr as group
-from svr_async.engine.cache import Cache
+from svr_async.engine.cache import DATABASE
 from svr_async.evaluation.labels import mark_words
 from svr_async.evaluation.runfolder import RunFolder
 from svr_async.simulation.config import SimConfig
@@ -382,12 +383,8 @@ def test_the_key_is_nowhere(
 def test_damaged_cache_rows_are_asked_again_and_noted(evaluate: Eval, tmp_path: Path) -> None:
     """A flipped bit costs one call and is said."""
     assert evaluate("--limit", "4", "--cache", "cache", "--audit", "0") == 0
-    cache = Cache.open(tmp_path / "cache")
-    key = min(cache.keys())
-    row = cache._rows.read(key)
-    assert row is not None
-    cache._rows.write([(key, row[:-1] + bytes([row[-1] ^ 1]))])
-    cache.close()
+    with contextlib.closing(sqlite3.connect(tmp_path / "cache" / DATABASE)) as connection, connection:
+        connection.execute("UPDATE Cache SET value = X'00' WHERE key = (SELECT MIN(key) FROM Cache)")
     assert evaluate("--limit", "4", "--cache", "cache", "--audit", "0") == 0
     assert run_metrics()["calls"]["sent"] == 1
     assert any("1 damaged cache row" in note for note in run_metrics()["notes"])

@@ -11,9 +11,8 @@ from typing import Any
 
 import pytest
 from rig import Scripted, ask, by_turn, completion, refusal, scripted_engine, until
-from svr_async.engine.cache_disk import DATABASE
 
-from svr_async.engine.cache import Cache, _ReadOnlyRows
+from svr_async.engine.cache import Cache, ReadOnlyStore
 from svr_async.engine.caller import EngineConfig
 from svr_async.engine.classify import Billed, Failure, Kind
 from svr_async.engine.endpoint import EngineStoppedError
@@ -377,7 +376,7 @@ async def test_a_read_only_cache_sends_nothing(cache_folder: Path) -> None:
     async with scripted_engine(cache_folder, by_turn(completion("yes"))) as (engine, _):
         await engine.complete(ask("known"))
     transport = Scripted(by_turn(completion("yes")))
-    cache = Cache(cache_folder, _ReadOnlyRows(cache_folder / DATABASE), writable=False)
+    cache = Cache(cache_folder, ReadOnlyStore(cache_folder), writable=False)
     async with CallEngine(transport, cache, config=EngineConfig(concurrency=8)) as engine:
         assert (await engine.complete(ask("known"))).from_cache
         found = await gather_all(engine, [ask(f"q{n}") for n in range(20)])
