@@ -11,6 +11,7 @@ import orjson
 import pytest
 from aiohttp import web
 
+from svr_async.engine import wires
 from svr_async.engine.reply import BadBodyError, Reply, Usage, clean_text, json_of, token_count
 from svr_async.engine.wires import Params, Settings, Wire, WireRequest
 
@@ -68,10 +69,10 @@ LETTERS = Wire(
 
 def register(patch: pytest.MonkeyPatch) -> None:
     """Add the wire as a developer does: a file, and its name in the registry."""
-    file = ModuleType(f"{registry.__package__}.{NAME}")
+    file = ModuleType(f"{wires.__name__}.{NAME}")
     file.WIRE = LETTERS  # type: ignore[attr-defined]
     patch.setitem(sys.modules, file.__name__, file)
-    patch.setattr(registry, "NAMES", (*registry.NAMES, NAME))
+    patch.setitem(wires.MODULES, NAME, NAME)
 
 
 def post_office(seen: list[web.Request], *, busy: int = 0, says: str = "I choose [[A]]") -> Callable[..., Any]:

@@ -104,7 +104,7 @@ async def test_what_travels_is_what_always_travelled() -> None:
     assert came == [HEAD % host.encode() + BODY]
 
 
-@pytest.mark.parametrize("name", MODULES)
+@pytest.mark.parametrize("name", NAMES)
 def test_every_name_is_a_file_with_a_wire_of_that_name(name: str) -> None:
     """What the registry lists exists and calls itself so; its path can follow a base URL."""
     wire = find_wire(name)
