@@ -18,7 +18,6 @@ from svr_async.evaluation.running.dry_run import describe_count
 from svr_async.evaluation.running.evaluate import count_calls
 from svr_async.evaluation.running.listener import EvalResult, Listener
 from svr_async.evaluation.running.prepared import Prepared
-from svr_async.evaluation.running.space import words
 
 
 @dataclass(slots=True, kw_only=True)
@@ -78,5 +77,4 @@ def print_count(run: Prepared, *, as_json: bool) -> None:
     if count is None:
         click.echo("0 calls: this judge sends nothing")
     else:
-        room = f"at most about {words(count['disk_bytes'])} on the disk, where {words(count['free_bytes'])} are free"
-        tell(count, f"{describe_count(count)}\n  {room}", as_json=as_json)
+        tell(count, describe_count(count), as_json=as_json)

@@ -14,7 +14,6 @@ from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type
 from svr_async.engine.classify import Billed, Failure, Kind, classify_reply
 from svr_async.engine.endpoint import Breaker, ConcurrencyLimit, Endpoint, EndpointPool, EngineStoppedError, Slot
 from svr_async.engine.events import (
-    EndpointChanged,
     EngineStopped,
     Notice,
     NoticeKind,
@@ -397,7 +396,7 @@ class Caller:
             self.stop_run(error)
             return error
         now, endpoint = self.clock(), slot.endpoint
-        limit, opened = endpoint.limit.limit, endpoint.breaker.opened
+        opened = endpoint.breaker.opened
         endpoint.failed(slot, now, failure)
         if failure.kind is Kind.ITEM:
             self.note(f"first failure of this kind: {failure.detail}", key=f"item {failure.status} {failure.outcome}")
@@ -407,7 +406,7 @@ class Caller:
         else:
             self.record.in_a_row += 1
         self.note(f"retried: {failure.detail}", key=f"{failure.kind} {failure.status or failure.signature}")
-        self._report_endpoint(endpoint, now, failure, limit=limit, opened=opened)
+        self._notice_wait(endpoint, now, failure, fell=endpoint.breaker.opened > opened)
         if self._failing_since is None:
             self._failing_since = slot.sent_at
         return RetryableError(failure)
@@ -422,19 +421,8 @@ class Caller:
         self.stop_run(error)
         return error
 
-    def _report_endpoint(self, endpoint: Endpoint, now: float, failure: Failure, *, limit: int, opened: int) -> None:
-        """Emit events for what a failure has changed, and a notice for a long wait."""
-        fell = endpoint.breaker.opened > opened
-        if self._watch is not None:
-            if failure.kind is Kind.RATE_LIMITED:
-                self._watch.pause(endpoint.name, max(0.0, endpoint.paused_until - now), failure.detail)
-            if fell or endpoint.limit.limit < limit:
-                state = "cooling" if endpoint.breaker.opened else "open"
-                self._watch.emit(
-                    EndpointChanged(
-                        endpoint=endpoint.name, state=state, limit=endpoint.limit.limit, reason=failure.detail
-                    )
-                )
+    def _notice_wait(self, endpoint: Endpoint, now: float, failure: Failure, *, fell: bool) -> None:
+        """Send a notice for a long wait."""
         until = endpoint.breaker.retry_at if fell else endpoint.paused_until
         if until - now >= WORTH_A_NOTICE_S and until > self._noticed_until + WORTH_A_NOTICE_S:
             self._noticed_until = until

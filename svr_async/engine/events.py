@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from svr_async.engine.stats import EngineStats
 
 KEY_CHARS = 12  # of a cache key's hex: 48 bits, enough to find its row
-SAME_PAUSE_S = 0.25
 _SOURCES = count(1)
 
 
@@ -126,25 +125,6 @@ class RetryPlanned:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EndpointPaused:
-    """No call leaves to this endpoint for so many seconds, unless a later end comes."""
-
-    endpoint: str
-    seconds: float
-    reason: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EndpointChanged:
-    """The limit of an endpoint fell, or its breaker opened; `limit` is how many calls it admits at once now."""
-
-    endpoint: str
-    state: str
-    limit: int
-    reason: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ItemFailed:
     """A question was given up; others continue."""
 
@@ -175,16 +155,7 @@ class Snapshot:
 
 
 Event: TypeAlias = (
-    RunStarted
-    | RunEnded
-    | AttemptEnded
-    | CallEnded
-    | RetryPlanned
-    | EndpointPaused
-    | EndpointChanged
-    | ItemFailed
-    | EngineStopped
-    | Snapshot
+    RunStarted | RunEnded | AttemptEnded | CallEnded | RetryPlanned | ItemFailed | EngineStopped | Snapshot
 )
 Observer: TypeAlias = Callable[[Event], None]
 """Called on the event loop for each event: it returns at once, does no I/O, and never blocks."""
@@ -221,7 +192,6 @@ class Watch:
         self._source = next(_SOURCES)
         self._model = ""
         self._in_flight: dict[str, _Attempts] = {}
-        self._paused_until: dict[str, float] = {}
 
     @classmethod
     def over(cls, observers: Sequence[Observer] = ()) -> Watch | None:
@@ -307,13 +277,6 @@ class Watch:
                 **facts,
             )
         )
-
-    def pause(self, endpoint: str, seconds: float, reason: str) -> None:
-        """Emit that an endpoint is paused; once for calls that were refused together."""
-        until = time.monotonic() + seconds
-        if until > self._paused_until.get(endpoint, 0.0) + SAME_PAUSE_S:
-            self._paused_until[endpoint] = until
-            self.emit(EndpointPaused(endpoint=endpoint, seconds=seconds, reason=reason))
 
     def retry(self, request: Request, failure: Failure) -> None:
         """Emit that a call will be tried again."""

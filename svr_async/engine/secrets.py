@@ -106,11 +106,3 @@ def refuse_key_in_url(url: str) -> str:
     if parts.query or parts.fragment:
         raise ConfigError(f"the base URL of {parts.hostname} has a query or fragment", hint="keep keys out of URLs")
     return url.rstrip("/")
-
-
-def is_base_url(url: str) -> bool:
-    """Whether `refuse_key_in_url` returns the address unchanged."""
-    try:
-        return refuse_key_in_url(url) == url
-    except ConfigError:
-        return False

@@ -10,28 +10,26 @@ from __future__ import annotations
 import gzip
 import zlib
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import BinaryIO
 
 import orjson
 
 from svr_async.errors import ArtefactError, StorageError
 from svr_async.evaluation.items import Item, Reason
-from svr_async.vocabulary.atomic import reason, write_atomic_with
+from svr_async.vocabulary.atomic import reason, write_atomic
 
 FILE = "reasons.json.gz"
 COLUMNS = ("item", "rubric", "shown", "judge", "text")
-MOST_BYTES = 1 << 30  # read of a file, unpacked
-_GZIP = 16 + zlib.MAX_WBITS  # has zlib write gzip's header, without a time, and its trailer
 
 
 def write_reasons(folder: Path, items: Sequence[Item]) -> None:
     """Write the reasons of these items into a run folder, whole; without any there is no file. StorageError."""
     path = folder / FILE
     if any(item.reasons for item in items):
-        write_atomic_with(path, lambda file: _write(file, items))
+        packed = gzip.compress(orjson.dumps(_columns(items)), 5, mtime=0)
+        write_atomic(path, packed)
         return
     try:
         path.unlink(missing_ok=True)
@@ -46,30 +44,15 @@ def with_reasons(folder: Path, items: Sequence[Item]) -> tuple[Item, ...]:
     return tuple(replace(item, reasons=tuple(found.get(item.id, ()))) for item in items)
 
 
-def _write(file: BinaryIO, items: Sequence[Item]) -> None:
-    """Write the reasons of an item at a time, so that those of a large run are nowhere together."""
-    packer = zlib.compressobj(5, wbits=_GZIP)
-    file.writelines(packer.compress(part) for part in _json_parts(items))
-    file.write(packer.flush())
-
-
-def _json_parts(items: Sequence[Item]) -> Iterator[bytes]:
-    """Yield the JSON of the columns, as orjson writes it."""
-    for number, name in enumerate(COLUMNS):
-        yield b'%s"%s":[' % (b"," if number else b"{", name.encode())
-        comma = b""
-        for item in items:
-            if told := [item.id if name == "item" else getattr(one, name) for one in item.reasons]:
-                yield comma + orjson.dumps(told)[1:-1]
-                comma = b","
-        yield b"]"
-    yield b"}"
+def _columns(items: Sequence[Item]) -> dict[str, list[str]]:
+    rows = [(item.id, one) for item in items for one in item.reasons]
+    return {name: [key if name == "item" else getattr(one, name) for key, one in rows] for name in COLUMNS}
 
 
 def _read(path: Path, ids: Collection[str]) -> Mapping[str, list[Reason]]:
     found: dict[str, list[Reason]] = defaultdict(list)
     try:
-        columns = orjson.loads(_unpacked(path))
+        columns = orjson.loads(gzip.decompress(path.read_bytes()))
         for item, *texts in zip(*(columns[name] for name in COLUMNS), strict=True):
             if item in ids:
                 found[item].append(Reason(**dict(zip(COLUMNS[1:], map(str, texts), strict=True))))
@@ -78,12 +61,3 @@ def _read(path: Path, ids: Collection[str]) -> Mapping[str, list[Reason]]:
         hint = "run svr eval again; what was judged is in the cache"
         raise ArtefactError(f"{path}: not the reasons of a run ({said})", hint=hint) from error
     return found
-
-
-def _unpacked(path: Path) -> bytes:
-    """Return what a file holds; ValueError where it would fill the memory."""
-    with gzip.open(path) as file:
-        data = file.read(MOST_BYTES + 1)
-    if len(data) > MOST_BYTES:
-        raise ValueError(f"it unpacks to more than {MOST_BYTES:,} bytes")
-    return data

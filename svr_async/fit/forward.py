@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import cast
 
 import numpy as np
@@ -145,23 +144,6 @@ def positive_numpy(logits: Floats) -> Floats:
     kept = np.where(top > 0, np.maximum(logits, 0), (logits == top).astype(logits.dtype))
     kept = kept / kept.max(axis=-1, keepdims=True)
     return cast("Floats", kept / kept.sum(axis=-1, keepdims=True))
-
-
-def save_selector(selector: Selector, path: Path) -> None:
-    """Write the selector as safetensors, its kind in the header; the file appears whole or not at all."""
-    from safetensors.numpy import save
-
-    from svr_async.fit.files import write_whole
-
-    write_whole(path, save(selector.tensors(), metadata={"kind": selector.kind}))
-
-
-def load_selector(path: Path) -> Selector:
-    """Read a selector; raise `ArtefactError` where the file is damaged or its arrays do not fit together."""
-    from svr_async.fit.files import read_tensors
-
-    tensors, metadata = read_tensors(path)
-    return selector_of(metadata.get("kind", ""), tensors)
 
 
 def selector_of(kind: str, tensors: Mapping[str, npt.NDArray[np.generic]]) -> Selector:

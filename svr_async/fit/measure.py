@@ -45,11 +45,6 @@ def accuracy(margins: npt.NDArray[np.floating]) -> float:
     return float((0.5 + 0.5 * np.sign(margins)).mean()) if len(margins) else 0.5
 
 
-def judged_accuracy(selector: Selector, arrays: FitArrays, top_k: int) -> float:
-    """Return the accuracy when each pair uses the best `top_k` of its own judged rubrics."""
-    return accuracy(judged_margins(selector, arrays, top_k))
-
-
 def judged_margins(selector: Selector, arrays: FitArrays, top_k: int) -> Floats:
     """Return F of each pair from the best `top_k` of its judged rubrics, ranked by importance over the bank (pair,)."""
     out = np.zeros(arrays.n_pairs, np.float32)

@@ -40,18 +40,6 @@ class Vocabulary:
         return json.dumps(self.terms, sort_keys=True, ensure_ascii=False)
 
 
-def vocabulary_from_json(text: str, idf: npt.NDArray[np.float32]) -> Vocabulary:
-    """Return a stored vocabulary; raise `ArtefactError` where the JSON is not a map of terms to numbers."""
-    try:
-        terms = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise ArtefactError(f"the vocabulary is not JSON: {error}") from error
-    numbers = terms.values() if isinstance(terms, dict) else [None]
-    if not all(isinstance(number, int) and not isinstance(number, bool) for number in numbers):
-        raise ArtefactError("the vocabulary must map terms to whole numbers")
-    return Vocabulary(terms=terms, idf=idf.astype(np.float32))
-
-
 def learn(texts: Sequence[str], *, max_features: int = MAX_FEATURES, pairs_of_words: bool = True) -> Vocabulary:
     """Learn the most frequent words, and pairs of them, accents folded; empty where the texts hold no word.
 

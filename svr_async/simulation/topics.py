@@ -99,7 +99,7 @@ _SHARED = """
     team school shop market street bridge river music film chair table lamp coffee train bicycle jacket birthday
     calendar promise letterbox corner basket button mirror pocket blanket candle ticket journey village museum
     library hospital dentist uncle grandmother nephew puppy painting guitar drawer shelf carpet ceiling hallway
-    balcony elevator parcel receipt coupon discount deadline draft placeholder outline checklist plumber errand
+    balcony elevator parcel receipt coupon discount deadline draft sketch outline checklist plumber errand
     routine habit hobby festival concert picnic barbecue sunset thunder puddle umbrella scarf boots mitten
 """
 SHARED_WORDS: tuple[str, ...] = tuple(_SHARED.split())

@@ -16,7 +16,6 @@ from svr_async.fit.device import devices_in_words
 from svr_async.judges.doctor import findings, local
 from svr_async.judges.doctor.findings import Answer, Finding
 from svr_async.judges.doctor.local import device_finding
-from svr_async.vocabulary.system import file_system_of
 
 
 def answer(text: str | None = "ready", **changes: Any) -> Answer:
@@ -182,24 +181,6 @@ def test_calls_without_an_answer_are_counted() -> None:
 
 
 # --- this machine -----------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("path", "kind"),
-    [("/data/x", "nfs4"), ("/data2/x", "ext4"), ("/tmp", "tmpfs"), ("/my disk/cache", "fuse.sshfs")],
-)
-def test_the_kind_of_file_system_is_that_of_the_nearest_mount(tmp_path: Path, path: str, kind: str) -> None:
-    """Mount points are matched by folder, not by letters; blanks in them are escaped by the kernel."""
-    table = tmp_path / "mountinfo"
-    table.write_text(
-        "22 1 8:1 / / rw - ext4 /dev/sda1 rw\n"
-        "23 22 0:30 / /data rw,relatime shared:1 - nfs4 host:/export rw\n"
-        "24 22 0:31 / /tmp rw - tmpfs tmpfs rw\n"
-        "25 22 0:32 / /my\\040disk rw - fuse.sshfs me@host: rw\n"
-        "nonsense\n"
-    )
-    assert file_system_of(Path(path), table) == kind
-    assert file_system_of(Path(path), tmp_path / "none") == ""
 
 
 def test_the_device_is_said() -> None:

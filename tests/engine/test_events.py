@@ -17,7 +17,6 @@ from rig import ask, by_turn, completion, refusal, scripted_engine
 from svr_async.engine.events import (
     AttemptEnded,
     CallEnded,
-    EndpointPaused,
     EngineStopped,
     Event,
     ItemFailed,
@@ -93,7 +92,6 @@ async def test_retries_and_pauses_are_reported_with_their_reasons(cache_folder: 
     retries = [event for event in seen if isinstance(event, RetryPlanned)]
     assert [(event.kind, event.attempt) for event in retries] == [("transient", 1), ("rate_limited", 2)]
     assert "oops" in retries[0].detail
-    assert "slow down" in only(seen, EndpointPaused).reason
     assert (only(seen, CallEnded).attempts, only(seen, CallEnded).status) == (3, 200)
 
 
@@ -163,16 +161,6 @@ def test_blocks_of_observing_nest_and_end() -> None:
     outside.emit(stopped)
     assert seen == ["outer", "inner", "outer"]
     assert Watch.over() is None
-
-
-def test_calls_refused_together_are_one_pause() -> None:
-    """A later end is reported again, the same end is not; each endpoint has its own."""
-    seen: list[Event] = []
-    watch = Watch([seen.append])
-    for endpoint, seconds in (("a", 1.0), ("a", 1.1), ("a", 0.5), ("b", 1.0), ("a", 5.0)):
-        watch.pause(endpoint, seconds, "slow down")
-    found = [(event.endpoint, event.seconds) for event in seen if isinstance(event, EndpointPaused)]
-    assert found == [("a", 1.0), ("b", 1.0), ("a", 5.0)]
 
 
 # --- stats ------------------------------------------------------------------------------------------------------------

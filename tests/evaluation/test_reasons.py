@@ -10,7 +10,6 @@ from made_run import made_items, write_run
 from rig import pairs
 
 from svr_async.errors import ArtefactError
-from svr_async.evaluation import reasons
 from svr_async.evaluation.items import MAX_REASON_CHARS, Item, Reason, build_item
 from svr_async.evaluation.reasons import FILE, with_reasons, write_reasons
 from svr_async.evaluation.reporting.explain import explain_item, reason_of, why
@@ -84,14 +83,6 @@ def test_a_garbled_file_is_told_in_a_line(tmp_path: Path, content: bytes) -> Non
     """It is an artefact that fails its checks, and names the file."""
     (tmp_path / FILE).write_bytes(content)
     with pytest.raises(ArtefactError, match=r"reasons\.json\.gz: not the reasons of a run"):
-        with_reasons(tmp_path, [item_with("")])
-
-
-def test_a_file_that_unpacks_to_too_much_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No more is unpacked than the limit."""
-    write_reasons(tmp_path, [item_with("because " * 100)])
-    monkeypatch.setattr(reasons, "MOST_BYTES", 100)
-    with pytest.raises(ArtefactError, match="unpacks to more than 100 bytes"):
         with_reasons(tmp_path, [item_with("")])
 
 

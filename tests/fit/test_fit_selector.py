@@ -1,7 +1,6 @@
 """The selector: JAX equals NumPy, pooled equals restricted, pieces equal the dense product, storage round-trips."""
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -22,10 +21,8 @@ from svr_async.fit.forward import (
     alpha_numpy,
     importance,
     importance_matrix,
-    load_selector,
     logits_numpy,
     positive_numpy,
-    save_selector,
 )
 from svr_async.fit.measure import fitted_margins
 from svr_async.fit.selector import Params, random_params, to_params, to_selector
@@ -175,19 +172,6 @@ def test_an_empty_vocabulary_works() -> None:
     np.testing.assert_allclose(alpha_numpy(selector, np.zeros(0, int), np.zeros(0, np.float32)).sum(), 1, atol=1e-6)
 
 
-def test_a_selector_survives_storage(tmp_path: Path) -> None:
-    """Saved and loaded, a selector gives the same bits; equal selectors give equal files."""
-    selector = replace(to_selector(random_params(24, 12, 8, 0)), kind="topics")
-    save_selector(selector, tmp_path / "a.safetensors")
-    save_selector(selector, tmp_path / "b.safetensors")
-    loaded = load_selector(tmp_path / "a.safetensors")
-
-    assert (tmp_path / "a.safetensors").read_bytes() == (tmp_path / "b.safetensors").read_bytes()
-    assert loaded.kind == "topics"
-    for name, value in selector.tensors().items():
-        np.testing.assert_array_equal(value, loaded.tensors()[name])
-
-
 def test_weights_survive_the_way_back_to_parameters() -> None:
     """Softplus and its inverse cancel, from tiny weights to large ones."""
     selector = to_selector(random_params(3, 5, 2, 0))
@@ -219,13 +203,6 @@ def test_a_damaged_selector_is_refused(change: dict[str, Any]) -> None:
     Selector(**good)
     with pytest.raises(ArtefactError):
         Selector(**(good | change))
-
-
-def test_a_damaged_file_is_refused(tmp_path: Path) -> None:
-    """A truncated or foreign file raises one clear error."""
-    (tmp_path / "x.safetensors").write_bytes(b"\x80\x04 not safetensors")
-    with pytest.raises(ArtefactError, match="cannot read"):
-        load_selector(tmp_path / "x.safetensors")
 
 
 def test_restricting_keeps_the_kept_rubrics() -> None:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 from svr_async.errors import ArtefactError
-from svr_async.fit.tfidf import Vocabulary, learn, transform, vocabulary_from_json
+from svr_async.fit.tfidf import Vocabulary, learn, transform
 
 TEXTS = [
     "Write a Python function that sorts a list",
@@ -62,21 +62,6 @@ def test_texts_without_words_give_an_empty_vocabulary() -> None:
     indptr, index, value = transform(vocabulary, ["", "hello"])
     assert vocabulary.terms == {}
     assert (indptr.tolist(), len(index), len(value)) == ([0, 0, 0], 0, 0)
-
-
-def test_a_vocabulary_survives_json() -> None:
-    """Terms as JSON and idf as an array give the same features back."""
-    vocabulary = learn(TEXTS)
-    stored = vocabulary_from_json(vocabulary.to_json(), vocabulary.idf)
-    assert stored.terms == vocabulary.terms
-    np.testing.assert_array_equal(transform(stored, TEXTS)[2], transform(vocabulary, TEXTS)[2])
-
-
-@pytest.mark.parametrize("text", ["{", "[1]", '{"a": "0"}', '{"a": true}', '{"a": 1}', '{"a": 0, "b": 0}'])
-def test_a_damaged_vocabulary_is_refused(text: str) -> None:
-    """Broken JSON and numbers that do not match idf are named."""
-    with pytest.raises(ArtefactError):
-        vocabulary_from_json(text, np.ones(1, np.float32))
 
 
 def test_idf_must_be_finite() -> None:

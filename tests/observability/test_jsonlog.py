@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from made_events import call, facts, snapshot
 
 from svr_async.engine import events
-from svr_async.engine.events import EndpointPaused, EngineStopped, Event, ItemFailed, RetryPlanned, RunEnded, RunStarted
+from svr_async.engine.events import EngineStopped, Event, ItemFailed, RetryPlanned, RunEnded, RunStarted
 from svr_async.errors import UsageError
 from svr_async.observability.jsonlog import MOST_CHARS, JsonLog, record_of
 from svr_async.observability.redaction import Redactor
@@ -40,15 +40,15 @@ def logged(path: Path, *told: Event, **settings_: Any) -> list[dict[str, Any]]:
 
 def test_a_line_has_time_run_process_and_the_events_own_fields(tmp_path: Path) -> None:
     """Times are UTC to the millisecond; fields carry the names of the event's record."""
-    (line,) = logged(tmp_path / "log", EndpointPaused(endpoint="a", seconds=1.23456789, reason="slow down"), run="r1")
+    (line,) = logged(tmp_path / "log", ItemFailed(key="k", outcome="api_error", detail="slow down"), run="r1")
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", line.pop("time"))
     assert line.pop("pid") == os.getpid()
     assert line == {
         "run": "r1",
-        "event": "endpoint_paused",
-        "endpoint": "a",
-        "seconds": 1.234568,
-        "reason": "slow down",
+        "event": "item_failed",
+        "key": "k",
+        "outcome": "api_error",
+        "detail": "slow down",
     }
 
 

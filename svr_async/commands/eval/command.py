@@ -82,7 +82,6 @@ from svr_async.scoring.methods.registry import NAMES
 @limited
 @shard_option
 @ray_option
-@click.option("--force", is_flag=True, help="Begin although the disk has less room than the run may need.")
 @dry_run_option
 @offline_option
 @click.option("--resume/--no-resume", default=True, help="Go on in an existing run folder (the default).")

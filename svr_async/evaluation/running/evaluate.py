@@ -8,9 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from svr_async.engine.cache import local_folder
 from svr_async.engine.concurrency import ShutdownController, run_whole
-from svr_async.engine.events import Notice, NoticeKind
 from svr_async.errors import SvrError, UsageError
 from svr_async.evaluation.items import Item
 from svr_async.evaluation.run import Evaluation, judge_pairs, run_evaluation
@@ -22,7 +20,6 @@ from svr_async.evaluation.running.prepared import Prepared, prepare
 from svr_async.evaluation.running.record import begin_run
 from svr_async.evaluation.running.settings import EvalSettings
 from svr_async.evaluation.running.shards import keep_shard, refuse_empty
-from svr_async.evaluation.running.space import MOST_CALLS, free_bytes, network_note, room_at_most, room_for, shortage
 from svr_async.judges.keys import naming_keys
 from svr_async.judges.open_judge import OpenJudge
 from svr_async.judges.shares import WHOLE
@@ -51,17 +48,13 @@ def run_now(run: Prepared, listener: Listener) -> EvalResult:
 
 
 def count_calls(run: Prepared, before: set[str] | None = None) -> dict[str, Any] | None:
-    """Return calls, tokens, dollars and bytes to come, sending nothing; None where no judge sends anything.
+    """Return the calls, tokens and dollars of a run, sending nothing; None if no judge sends anything.
 
     Replies that the cache holds are used, so that what depends on them is exact. Questions in `before` are not counted,
     and those that are counted are added to it.
     """
     with keys_named(run):
-        plan = run_whole(_count_calls(run, set() if before is None else before))
-    if plan is None:
-        return None
-    need, free = room_for(plan, len(run.record.pairs)).total, free_bytes(local_folder(run.settings.limits.cache))
-    return plan | {"disk_bytes": need, "free_bytes": free}
+        return run_whole(_count_calls(run, set() if before is None else before))
 
 
 def keys_named(run: Prepared) -> AbstractContextManager[None]:
@@ -70,38 +63,11 @@ def keys_named(run: Prepared) -> AbstractContextManager[None]:
 
 
 async def _run(run: Prepared, listener: Listener) -> EvalResult:
-    await _look_around(run, listener)
     pool = await open_judge_pool(run)
     try:
         return await _judge_and_write(run, pool, evaluation_of(run, pool), listener)
     finally:
         await pool.close()
-
-
-def _sends(run: Prepared) -> int:
-    """Return how many judges of a run may send anything."""
-    return 0 if run.settings.limits.offline else sum(judge.profile is not None for judge in run.judges.judges)
-
-
-async def _look_around(run: Prepared, listener: Listener) -> None:
-    """Before the first call: say that the cache's disk is no good place; StorageError where it has too little room."""
-    limits, pairs = run.settings.limits, len(run.record.pairs)
-    sending = _sends(run)
-    if not sending:
-        return
-    if note := network_note(local_folder(limits.cache)):
-        listener.on_notice(Notice(NoticeKind.NOTE, note))
-    own = run.method.facts.own
-    most = MOST_CALLS if own is None else own.most_calls
-    if (
-        run.settings.force
-        or shortage(room_at_most(pairs, sending, most), local_folder(limits.cache), run.folder) is None
-    ):
-        return
-    counted = await _count_calls(run, set())
-    error = None if counted is None else shortage(room_for(counted, pairs), local_folder(limits.cache), run.folder)
-    if error is not None:
-        raise error
 
 
 async def _count_calls(run: Prepared, before: set[str]) -> dict[str, Any] | None:

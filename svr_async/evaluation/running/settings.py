@@ -66,7 +66,6 @@ class EvalSettings:
     tie_credit: str = "0"
     out: Path | None = None
     resume: bool = True
-    force: bool = False
     min_coverage: float = 1.0
 
     def __post_init__(self) -> None:

@@ -10,7 +10,6 @@ from pathlib import Path
 
 from svr_async.errors import StorageError, SvrError
 from svr_async.judges.doctor.findings import Finding, failed
-from svr_async.vocabulary.system import FLEETING, NETWORK, file_system_of
 
 CUDA_PACKAGES = ("jax-cuda13-plugin", "jax-cuda12-plugin")
 MIN_FREE_BYTES = 200 * 2**20
@@ -46,21 +45,14 @@ def cache_finding(cache: Path | str) -> Finding:
 
 
 def disk_finding(cache: Path) -> Finding:
-    """Look at the space and the kind of file system where the cache lies."""
+    """Check the free space on the disk of the cache."""
     import shutil
 
     place = next((one for one in (cache, *cache.absolute().parents) if one.exists()), Path.cwd())
-    free, kind = shutil.disk_usage(place).free, file_system_of(place)
+    free = shutil.disk_usage(place).free
     if free < MIN_FREE_BYTES:
-        raise StorageError(f"only {free / 2**20:.0f} MiB are free where {cache} lies", hint="free some space")
-    text = f"{free / 2**30:.1f} GiB free" + (f" on {kind}" if kind else "")
-    if NETWORK.search(kind):
-        cure = "locks are not safe on a network file system: --cache DIR on a disk of this machine"
-        return Finding(name="disk", state="warn", text=text, cure=cure)
-    if kind in FLEETING:
-        cure = "what is paid is gone after a restart: --cache DIR on a disk"
-        return Finding(name="disk", state="warn", text=f"{text}, which is memory", cure=cure)
-    return Finding(name="disk", state="ok", text=text)
+        raise StorageError(f"only {free / 2**20:.0f} MiB are free for the cache {cache}", hint="free some space")
+    return Finding(name="disk", state="ok", text=f"{free / 2**30:.1f} GiB free")
 
 
 def device_finding(label_of: Callable[[], str], devices: Path = Path("/dev")) -> Finding:
