@@ -93,7 +93,7 @@ def import_(file: Path, cache: Path | str, as_json: bool) -> None:
     with contextlib.closing(Cache.open(cache)) as opened:
         added, known = asyncio.run(import_cache(opened, file))
     shown = f"{added:,} replies added to {cache}, {known:,} were there"
-    tell({"rows": added, "known": known}, shown, as_json=as_json, line=True)
+    tell({"added": added, "known": known}, shown, as_json=as_json, line=True)
 
 
 @cache.command(short_help="Delete all or old replies.")

@@ -11,6 +11,7 @@ import orjson
 import pytest
 from aiohttp import web
 
+from svr_async.engine import wires
 from svr_async.engine.reply import BadBodyError, Reply, Usage, clean_text, json_of, token_count
 from svr_async.engine.wires import Params, Settings, Wire, WireRequest
 
@@ -67,11 +68,12 @@ LETTERS = Wire(
 
 
 def register(patch: pytest.MonkeyPatch) -> None:
-    """Add the wire as a developer does: a file, and its name in the registry."""
-    file = ModuleType(f"{registry.__package__}.{NAME}")
-    file.WIRE = LETTERS  # type: ignore[attr-defined]
-    patch.setitem(sys.modules, file.__name__, file)
-    patch.setattr(registry, "NAMES", (*registry.NAMES, NAME))
+    """Add the wire as a developer does: a module, and its line in `MODULES`."""
+    module = ModuleType(f"{wires.__name__}.{NAME}")
+    module.WIRE = LETTERS  # type: ignore[attr-defined]
+    patch.setitem(sys.modules, module.__name__, module)
+    patch.setattr(wires, "MODULES", {**wires.MODULES, NAME: NAME})
+    wires.find_wire.cache_clear()
 
 
 def post_office(seen: list[web.Request], *, busy: int = 0, says: str = "I choose [[A]]") -> Callable[..., Any]:
