@@ -23,7 +23,7 @@ def test_every_file_that_it_names_exists(name: str) -> None:
 
 @pytest.mark.parametrize("name", [name for name in NAMED if "NAME" in name])
 def test_a_file_to_add_has_others_beside_it(name: str) -> None:
-    """Where something new goes there is something of its kind already, and the list that it is entered in."""
+    """Where something new goes there are modules of its kind already, and the list that names them."""
     folder = ROOT / Path(name).parent
     assert len(list(folder.glob("*.py"))) > 2
-    assert (folder / ("main.py" if folder.name == "commands" else "registry.py")).exists()
+    assert (folder / {"commands": "main.py", "wires": "__init__.py"}.get(folder.name, "registry.py")).exists()

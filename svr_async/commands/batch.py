@@ -7,22 +7,20 @@ import time
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
-import msgspec
 
 from svr_async.commands.main import svr
 from svr_async.commands.options import HELP, given_flags, json_option
 from svr_async.commands.screen import tell
-from svr_async.engine import batch_files
-from svr_async.engine.batch_files import Export, Results, State
-from svr_async.engine.money import BATCH_PRICE_SHARE
 from svr_async.errors import ArtefactError, CoverageError, RefusedError, UsageError
 from svr_async.evaluation.wording import dollars, plural
-from svr_async.judges import batch as calls
-from svr_async.judges.batch import BatchRun, Exported, Imported, at_endpoint
 from svr_async.vocabulary.safetext import for_terminal, one_line
+
+if TYPE_CHECKING:
+    from svr_async.engine.batch_files import Export, Results, State
+    from svr_async.judges.batch import BatchRun, Exported, Imported
 
 TRAINING = ("judge", "induce", "train")
 
@@ -59,10 +57,12 @@ def export(
     are exported after the import, by the same command into another folder.
 
     \b
-    Examples:
-      svr batch export batch/ eval rubricbench --judge gpt-5-mini --order both
-      svr batch export batch/ judge pairs.jsonl --candidates candidates.jsonl --judge gpt-5-mini --out store/
+    Example:  svr batch export batch/ eval rubricbench --judge gpt-5-mini --order both
     """
+    import msgspec
+
+    from svr_async.judges import batch as calls
+
     words = command_of(command)
     run = run_of(words)
     profile = calls.choose_endpoint(run, only)
@@ -71,40 +71,31 @@ def export(
     return 0
 
 
-@batch.command(context_settings=HELP)
+@batch.command(context_settings=HELP, epilog="Example:  svr batch submit asked")
 @folder_argument
 @base_url_option
 @json_option
 def submit(folder: Path, base_url: str, *, as_json: bool) -> int:
     """Upload the files of an export and create their batches. A file is submitted again only if its batch failed."""
-    from svr_async.engine import batch_api
-
-    _show(folder, at_endpoint(folder, base_url, batch_api.submit, first=True), as_json=as_json)
-    return 0
+    return _show(folder, base_url, "submit", as_json=as_json)
 
 
-@batch.command(context_settings=HELP)
+@batch.command(context_settings=HELP, epilog="Example:  svr batch status asked")
 @folder_argument
 @base_url_option
 @json_option
 def status(folder: Path, base_url: str, *, as_json: bool) -> int:
     """Show the state of an export's batches."""
-    from svr_async.engine import batch_api
-
-    _show(folder, at_endpoint(folder, base_url, batch_api.refresh), as_json=as_json)
-    return 0
+    return _show(folder, base_url, "status", as_json=as_json)
 
 
-@batch.command(context_settings=HELP)
+@batch.command(context_settings=HELP, epilog="Example:  svr batch cancel asked")
 @folder_argument
 @base_url_option
 @json_option
 def cancel(folder: Path, base_url: str, *, as_json: bool) -> int:
     """Cancel the batches of an export that have not ended. Replies they already have can be imported."""
-    from svr_async.engine import batch_api
-
-    _show(folder, at_endpoint(folder, base_url, batch_api.cancel), as_json=as_json)
-    return 0
+    return _show(folder, base_url, "cancel", as_json=as_json)
 
 
 @batch.command("import", context_settings=HELP)
@@ -120,14 +111,17 @@ def import_(folder: Path, results: tuple[Path, ...], base_url: str, *, wait: boo
     errors-*.jsonl there is read. Only replies that answer their questions are stored. Exit 3 if some are missing.
 
     \b
-    Examples:
-      svr batch import batch/
-      svr batch import batch/ out.jsonl
+    Example:  svr batch import batch/ out.jsonl
     """
+    import msgspec
+
+    from svr_async.engine import batch_files
+    from svr_async.judges import batch as calls
+
     exported = batch_files.load_export(folder)
     paths = results or _download(folder, exported, base_url, wait=wait, quiet=as_json)
     keys = batch_files.exported_keys(folder / file.name for file in exported.files)
-    lines = Results(paths, keys)
+    lines = batch_files.Results(paths, keys)
     report = calls.import_results(run_of(exported.command), lines, keys, exported.judge)
     tell({**msgspec.to_builtins(report), "lines": dict(lines.counts)}, _import_text(report, lines), as_json=as_json)
     next_step = _after_import(folder, exported, report, lines)
@@ -184,7 +178,8 @@ def _training(name: str, params: Mapping[str, Any]) -> BatchRun:
 
 def _download(folder: Path, exported: Export, base_url: str, *, wait: bool, quiet: bool) -> tuple[Path, ...]:
     """Download the results that are ready, and return all result files in the folder."""
-    from svr_async.engine import batch_api
+    from svr_async.engine import batch_api, batch_files
+    from svr_async.judges.batch import at_endpoint
 
     shown = ""
 
@@ -220,6 +215,8 @@ def _export_text(folder: Path, model: str, report: Exported, words: Sequence[str
     cached = f"{report.cache_hits:,} answers are in the cache."
     if not report.requests:
         return f"0 requests; {cached} Next: svr {shlex.join(words)}"
+    from svr_async.engine.money import BATCH_PRICE_SHARE
+
     files, size = plural(len(report.files), "file"), sum(file.bytes for file in report.files) / 1e6
     price = "price unknown (--price IN/OUT)"
     if report.usd is not None:
@@ -249,6 +246,9 @@ def _import_text(report: Imported, lines: Results) -> str:
 
 def _after_import(folder: Path, exported: Export, report: Imported, lines: Results) -> str:
     """Return the next step; raise if replies are missing, or if no line belongs to this export."""
+    from svr_async.engine import batch_files
+    from svr_async.judges import batch as calls
+
     command = f"svr {shlex.join(exported.command)}"
     again = f"svr batch export {calls.next_folder(folder)} {shlex.join(exported.command)}"
     if lines.counts and set(lines.counts) <= {"foreign", "damaged"}:
@@ -265,11 +265,20 @@ def _after_import(folder: Path, exported: Export, report: Imported, lines: Resul
     return f"All replies are in the cache. Next:\n  {command}"
 
 
-def _show(folder: Path, state: State, *, as_json: bool) -> None:
+def _show(folder: Path, base_url: str, action: str, *, as_json: bool) -> int:
+    """Do something with the batches of an export, and show their state."""
+    import msgspec
+
+    from svr_async.engine import batch_api
+    from svr_async.judges.batch import at_endpoint
+
+    work = {"submit": batch_api.submit, "status": batch_api.refresh, "cancel": batch_api.cancel}[action]
+    state = at_endpoint(folder, base_url, work, first=action == "submit")
     step = "import" if all(one.batch_id for one in state.batches) else "submit"
     text = f"{_state_text(state)}\nNext: svr batch {step} {folder}"
     tell({**msgspec.to_builtins(state), "folder": str(folder)}, text, as_json=as_json)
     _refuse_failed(folder, state)
+    return 0
 
 
 def _state_text(state: State) -> str:

@@ -58,7 +58,7 @@ def engine_block(stats: EngineStats | None, price: Price | None) -> dict[str, An
         "usage": tokens,
         "cache": cache_block(tokens, price, stats.batch_cached_tokens),
         "cost_usd": _rounded(stats.reported_usd if price is None else sum(map(price.cost, usages_of(stats)))),
-        "paid_usd": _rounded(stats.usd),
+        "paid_usd": _rounded(stats.usd if price is None else stats.usd or 0.0),
     }
 
 

@@ -9,9 +9,8 @@ from collections.abc import Iterable
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from svr_async.engine.secrets import MASK
-
 PASSWORD = re.compile(r"(://[^/@\s:]*:)[^/@\s]+@")  # in an address
+MASK = "[key]"  # as in the engine, which this module may not import
 
 
 def command_line() -> list[str]:

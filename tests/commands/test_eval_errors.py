@@ -94,7 +94,6 @@ def test_names_that_no_file_can_have_or_no_record_can_name_are_exit_two(
         ((*BENCH, "--judge", "m", "--base-url", "http://[::1/v1"), "base URL"),
         ((*ASK, "--concurrency", "many"), "--concurrency many"), ((*ASK, "--concurrency", "0"), "--concurrency 0"),
         ((*ASK, "--concurrency", "99999"), "1 to 8192"),
-        ((*ASK, "--budget", "5"), "add price ="),
         ((*ASK, "--prompts", "missing"), "--prompts missing is not a folder"),
         ((*ASK, "--config", "missing.toml"), "cannot read --config missing.toml"),
         ((*ASK, "--tie-credit", "1"), "tie-credit"), ((*ASK, "--min-coverage", "2"), "min-coverage"),
@@ -210,9 +209,9 @@ def test_an_unknown_model_is_exit_four(fail: Eval, sim: SimServer) -> None:
 
 
 def test_nothing_listening_is_exit_six(fail: Eval, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Connection refused for long enough ends the run, and the line says that what is paid is kept."""
+    """Connection refused for long enough ends the run; the line names the address, and how to start a server."""
     code, line = fail(*BENCH, "--judge", "http://127.0.0.1:9/v1#m", "--give-up-after", "1", "--concurrency", "4")
-    assert (code, "cannot connect: Connection refused" in line, "what is paid is kept" in line) == (6, True, True)
+    assert (code, "cannot connect to 127.0.0.1:9" in line, "vllm serve" in line) == (6, True, True), line
 
 
 @pytest.mark.parametrize("cap", [("--max-calls", "7"), ("--budget", "0.0000001"), ("--max-calls", "0")])
@@ -231,21 +230,12 @@ def test_caps_end_the_run_with_exit_four_and_keep_what_is_paid(
 
 
 def test_a_cache_that_cannot_be_used_is_exit_five(fail: Eval, tmp_path: Path) -> None:
-    """No database, one open to others, by a link too, a link in a project: named with its cure before any call."""
+    """No database, and a folder that others may write to: named with its cure before any call."""
     (tmp_path / "broken").mkdir(mode=0o700)
     (tmp_path / "broken" / "cache.db").write_text("no database " * 99)
     (tmp_path / "open").mkdir()
     (tmp_path / "open").chmod(0o777)
-    (tmp_path / "link").symlink_to(tmp_path / "open")
-    (tmp_path / "cache").rename(tmp_path / "kept").joinpath("cache").mkdir(mode=0o700, exist_ok=True)
-    (tmp_path / "cache").symlink_to(tmp_path / "kept")
-    says_of = {
-        "broken": "not a cache",
-        "open": "chmod go-w",
-        "link": "chmod go-w",
-        "cache/replies": "cache is a symbolic link",
-    }
-    for name, says in says_of.items():
+    for name, says in {"broken": "svr cache clear", "open": "chmod o-w"}.items():
         code, line = fail(*ASK, "--cache", name)
         assert (code, says in line) == (5, True), line
 
@@ -253,7 +243,7 @@ def test_a_cache_that_cannot_be_used_is_exit_five(fail: Eval, tmp_path: Path) ->
 def test_a_read_only_cache_serves_what_it_has(fail: Eval, sim: SimServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """Hits are served; a miss is exit 5 with two cures, or with --offline an unscored pair and exit 3."""
     assert run(group, "svr", [*ASK, "--limit", "8", "--audit", "0"]) == 0
-    monkeypatch.setattr(cache_module, "_can_write", lambda _: False)
+    monkeypatch.setattr(cache_module.os, "access", lambda *_: False)  # root may write anywhere
     assert run(group, "svr", [*ASK, "--limit", "8", "--audit", "0"]) == 0
     code, line = fail(*ASK, "--audit", "0", "--out", "more")
     assert (code, "read-only" in line, "--offline" in line) == (5, True, True)

@@ -84,10 +84,3 @@ def test_a_number_of_calls_that_is_none_is_refused(command: tuple[str, ...], ask
     """Whoever is asked."""
     code, _, err = ask(sim, *command, "--concurrency", "many")
     assert (code, "--concurrency many is not auto or a number from 1 to 8192" in err) == (2, True)
-
-
-@EACH
-def test_a_cap_in_dollars_needs_a_price(command: tuple[str, ...], ask: Cli, sim: SimServer) -> None:
-    """It could never be reached, so it is refused before anything is asked."""
-    code, _, err = ask(sim, *command, "--budget", "1")
-    assert (code, "a budget needs a price, and judge sim has none" in err) == (2, True)

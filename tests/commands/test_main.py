@@ -113,7 +113,7 @@ def test_a_bare_group_shows_its_help(args: list[str], capsys: pytest.CaptureFixt
         (["evl"], "did you mean eval?"), (["zzz"], "there is no command 'zzz'"), (["eval"], "BENCHMARK"),
         (["eval", "pairs", "--sampel"], "--sample"), (["--frobnicate"], "--frobnicate"),
         (["eval", "pairs", "--order", "up"], "up"), (["eval", "pairs", "--audit", "2"], "audit"),
-        (["eval", "pairs", "--max-calls", "-1"], "max-calls"), (["cache", "verfy"], "verify"),
+        (["eval", "pairs", "--max-calls", "-1"], "max-calls"), (["cache", "exprt"], "export"),
         (["data", "show"], "NAME"), (["eval", "pairs", "--rpm", "0"], "rpm"),
     ],
 )  # fmt: skip

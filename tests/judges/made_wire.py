@@ -68,11 +68,12 @@ LETTERS = Wire(
 
 
 def register(patch: pytest.MonkeyPatch) -> None:
-    """Add the wire as a developer does: a file, and its name in the registry."""
-    file = ModuleType(f"{wires.__name__}.{NAME}")
-    file.WIRE = LETTERS  # type: ignore[attr-defined]
-    patch.setitem(sys.modules, file.__name__, file)
-    patch.setitem(wires.MODULES, NAME, NAME)
+    """Add the wire as a developer does: a module, and its line in `MODULES`."""
+    module = ModuleType(f"{wires.__name__}.{NAME}")
+    module.WIRE = LETTERS  # type: ignore[attr-defined]
+    patch.setitem(sys.modules, module.__name__, module)
+    patch.setattr(wires, "MODULES", {**wires.MODULES, NAME: NAME})
+    wires.find_wire.cache_clear()
 
 
 def post_office(seen: list[web.Request], *, busy: int = 0, says: str = "I choose [[A]]") -> Callable[..., Any]:
