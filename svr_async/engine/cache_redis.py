@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from svr_async.engine.cache import PASSWORD
 from svr_async.errors import StorageError, UsageError
 
 if TYPE_CHECKING:
     import redis
 
+PASSWORD = "SVR_REDIS_PASSWORD"  # the variable: a password in the address would end up in manifests
 PREFIX = b"svr:"
 TIMEOUT_S = 10.0
 AT_ONCE = 1024

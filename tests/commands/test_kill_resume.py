@@ -107,8 +107,8 @@ def test_a_second_signal_ends_the_process_at_once(tmp_path: Path) -> None:
             assert "again to stop at once" in process.stderr.readline()
             process.send_signal(signal.SIGINT)
             assert process.wait(5) == 130
-    done = svr("cache", "verify", cwd=tmp_path)
-    assert (done.returncode, "are whole" in done.stdout) == (0, True), done.stderr
+    done = svr("cache", "stats", cwd=tmp_path)
+    assert (done.returncode, "0 damaged rows" in done.stdout) == (0, True), done.stderr
 
 
 def test_a_signal_before_the_first_answer_is_a_stop_like_any_other(tmp_path: Path) -> None:
