@@ -9,7 +9,6 @@ import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from runpy import run_path
 from typing import Any
 
 import orjson
@@ -343,11 +342,10 @@ def test_a_variable_without_an_http_proxy_is_refused(value: str, monkeypatch: py
     assert "word" not in caught.value.one_line()
 
 
-async def test_a_certificate_that_is_not_accepted_ends_the_run(cache_folder: Path, tmp_path: Path) -> None:
+async def test_a_certificate_that_is_not_accepted_ends_the_run(cache_folder: Path) -> None:
     """No retry can cure it: one call, and a hint about certificates."""
-    module = run_path(str(Path(__file__).parents[1] / "reliability" / "certificates.py"))
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    tls.load_cert_chain(module["Authority"](tmp_path).issue("good"))
+    tls.load_cert_chain(Path(__file__).parents[1] / "commands" / "self_signed.pem")
 
     async def serve(_: asyncio.StreamReader, out: asyncio.StreamWriter) -> None:
         out.close()
