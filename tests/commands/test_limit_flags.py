@@ -84,3 +84,12 @@ def test_a_number_of_calls_that_is_none_is_refused(command: tuple[str, ...], ask
     """Whoever is asked."""
     code, _, err = ask(sim, *command, "--concurrency", "many")
     assert (code, "--concurrency many is not auto or a number from 1 to 8192" in err) == (2, True)
+
+
+@EACH
+def test_a_cap_in_dollars_needs_a_known_cost(command: tuple[str, ...], ask: Cli, sim: SimServer) -> None:
+    """Neither a price nor a reported cost: the run ends after one call, unless it needs no more."""
+    calls = sim.stats()["calls"]
+    code, out, err = ask(sim, *command, "--budget", "1")
+    assert (code, "the endpoint reports no cost" in out + err) in {(4, True), (0, False)}
+    assert sim.stats()["calls"] <= calls + 1

@@ -128,7 +128,7 @@ def test_time_follows_from_the_limits(ask: Ask) -> None:
 
 
 def test_a_budget_works_with_a_price(ask: Ask) -> None:
-    """`--budget` needs a price or a reported cost; with `--price` the run stops before it spends more."""
+    """Without a price, and without one that the endpoint reports, a budget ends the run after one call."""
     code, out, err = ask(*EVAL, "--budget", "0.001")
     assert (code, "give --price IN/OUT" in err) == (4, True)
     code, out, err = ask(*EVAL, "--budget", "0.001", *PRICE)

@@ -47,7 +47,7 @@ def test_a_signal_lets_calls_under_way_end_and_none_is_paid_for_again(
         assert "calls in flight may finish" in errors
         last = errors.strip().splitlines()[-1]
         assert f"stopped by {signal.Signals(number).name}" in last
-        assert "run the same command to go on" in last
+        assert "run the same command again to continue" in last
         before = sum(paid(log).values())
         assert before < N
         done = svr("induce", "pairs.jsonl", "--judge", "sim", "--out", "rubrics.jsonl", cwd=tmp_path)

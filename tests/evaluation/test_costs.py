@@ -48,7 +48,7 @@ def test_what_came_in_a_batch_costs_half() -> None:
 
 def test_each_judge_is_charged_at_its_own_price() -> None:
     """A run's cost is the sum over its judges; one that sends nothing costs nothing."""
-    mine, other = stats(prompt_tokens=1_000_000, sent=5), stats(completion_tokens=1_000_000, cached_tokens=0, sent=7)
+    mine, other = stats(prompt_tokens=1_000_000, sent=5, usd=1.0), stats(completion_tokens=1_000_000, sent=7, usd=20.0)
     costs = (
         JudgeCost(name="cheap", stats=mine, price=CHEAP),
         JudgeCost(name="dear", stats=other, price=DEAR),
@@ -65,7 +65,7 @@ def test_each_judge_is_charged_at_its_own_price() -> None:
 def test_a_sum_with_an_unknown_price_is_unknown(key: str) -> None:
     """One judge without a price: what it cost is not known, so the sum is not either."""
     costs = (
-        JudgeCost(name="a", stats=stats(sent=1), price=CHEAP),
+        JudgeCost(name="a", stats=stats(sent=1, usd=0.0), price=CHEAP),
         JudgeCost(name="b", stats=stats(sent=1), price=None),
     )
     block = costs_block(costs, joined([stats(sent=1), stats(sent=1)], 0.0))
@@ -75,5 +75,5 @@ def test_a_sum_with_an_unknown_price_is_unknown(key: str) -> None:
 
 def test_one_judge_has_no_table_of_judges() -> None:
     """The metrics of a run with one judge are as they always were."""
-    costs = (JudgeCost(name="a", stats=stats(sent=1), price=CHEAP),)
+    costs = (JudgeCost(name="a", stats=stats(sent=1, usd=0.0), price=CHEAP),)
     assert costs_block(costs, stats(sent=1)) == engine_block(stats(sent=1), CHEAP)

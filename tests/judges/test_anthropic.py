@@ -240,7 +240,7 @@ def test_faults_are_survived_in_its_shape(tmp_path: Path) -> None:
     with serving() as calm, serving(SimConfig(faults=faults)) as rough:
         expected, _, _ = verdicts(calm.base_url, tmp_path / "a", wire="anthropic", key_env="")
         found, _, _ = verdicts(rough.base_url, tmp_path / "b", wire="anthropic", key_env="")
-        assert len(rough.stats()["faults"]) > 3
+        assert len(rough.stats()["faults"]) >= 3
     assert found == expected
 
 
