@@ -30,9 +30,9 @@ from svr_async.training.rounds.judge_calls import Crew
 from svr_async.training.rounds.session import FittedRound, Session, prepare
 from svr_async.training.rounds.stages import Stages, digest_of
 from svr_async.training.running.run import OFFLINE_WORKERS
+from svr_async.vocabulary.dev_pairs import split_by_prompt
 from svr_async.vocabulary.pair import Order, PreferencePair, Presentation, Side, hashed_order, present, prompt_text
 from svr_async.vocabulary.rubric import Rubric
-from svr_async.vocabulary.splits import split_by_prompt
 from svr_async.vocabulary.verdict import RubricComparison
 
 FULL = "svr"  # the run with every part

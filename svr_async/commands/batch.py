@@ -33,11 +33,7 @@ def batch() -> None:
     """Make a run's calls as a batch, at half the price: export, submit, import, then run the command itself.
 
     \b
-    Example:
-      svr batch export batch/ eval rubricbench --judge gpt-5-mini
-      svr batch submit batch/
-      svr batch import batch/ --wait
-      svr eval rubricbench --judge gpt-5-mini
+    Example:  svr batch export batch/ eval rubricbench --judge gpt-5-mini
     """
 
 

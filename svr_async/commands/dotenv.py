@@ -8,8 +8,7 @@ from collections.abc import Iterator, MutableMapping
 from pathlib import Path
 
 from svr_async.errors import ConfigError
-from svr_async.vocabulary.address import LOOPBACK, host_of
-from svr_async.vocabulary.plainfile import read_plain
+from svr_async.vocabulary.plainfile import LOOPBACK, host_of, read_plain
 
 FILE = Path(".env")
 MOST_BYTES = 2**20

@@ -14,7 +14,7 @@ import click
 from svr_async.commands.dotenv import load_dotenv
 from svr_async.errors import SvrError
 from svr_async.version import __version__
-from svr_async.vocabulary.readable import require_utf8
+from svr_async.vocabulary.plainfile import require_utf8
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem

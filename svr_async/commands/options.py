@@ -13,8 +13,7 @@ import click
 from svr_async.errors import ConfigError, UsageError
 from svr_async.judges.limits import FLAGS, JudgeLimits
 from svr_async.tracking.registry import NAMES, require_installed
-from svr_async.vocabulary.plainfile import read_plain
-from svr_async.vocabulary.plaintoml import parse_toml
+from svr_async.vocabulary.plainfile import parse_toml, read_plain
 
 F = TypeVar("F", bound=Callable[..., Any])
 PATH = click.Path(path_type=Path)

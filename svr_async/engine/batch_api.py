@@ -47,10 +47,7 @@ class LostAnswerError(Exception):
 
 
 class BatchClient:
-    """Files and batches of one endpoint. Use it as an async context manager.
-
-    `extras` are headers and query parameters that go with each request.
-    """
+    """Files and batches of one endpoint, as an async context manager; `extras` go with each request."""
 
     def __init__(
         self, base_url: str, key: Secret, *, extras: Extras = NO_EXTRAS, first_wait_s: float = FIRST_WAIT_S

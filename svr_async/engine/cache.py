@@ -31,7 +31,7 @@ from svr_async.errors import StorageError, UsageError
 
 DATABASE = "cache.db"
 REDIS_SCHEMES = ("redis://", "rediss://", "unix://")
-VARIABLE, PASSWORD = "SVR_CACHE", "SVR_REDIS_PASSWORD"
+VARIABLE = "SVR_CACHE"
 PROJECT, PROJECT_MARK = Path("cache/replies"), Path("cache/.svr")
 
 KEY_BYTES = 32
@@ -74,7 +74,7 @@ def place_of(text: Path | str) -> Path | str:
     if not isinstance(text, str) or not text.startswith(REDIS_SCHEMES):
         return Path(text).expanduser()
     if urlsplit(text).password is not None or "password=" in text:
-        raise UsageError("the address of a Redis cache must not contain a password", hint=f"set it as ${PASSWORD}")
+        raise UsageError("the address of a Redis cache must not hold a password", hint="set $SVR_REDIS_PASSWORD")
     return text
 
 

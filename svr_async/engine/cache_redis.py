@@ -15,7 +15,7 @@ from svr_async.errors import StorageError, UsageError
 if TYPE_CHECKING:
     import redis
 
-PASSWORD = "SVR_REDIS_PASSWORD"  # the variable: a password in the address would end up in manifests
+PASSWORD = "SVR_REDIS_PASSWORD"  # noqa: S105  (the variable: addresses end up in manifests)
 PREFIX = b"svr:"
 TIMEOUT_S = 10.0
 AT_ONCE = 1024

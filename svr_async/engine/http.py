@@ -31,7 +31,7 @@ from svr_async.engine.transport import CallFailedError, RawReply
 from svr_async.engine.wires import Wire
 from svr_async.engine.wires.openai import WIRE as OPENAI
 from svr_async.errors import RefusedError, UsageError
-from svr_async.vocabulary.address import is_server
+from svr_async.vocabulary.plainfile import is_server
 
 if TYPE_CHECKING:
     from aiohttp.connector import Connection

@@ -27,7 +27,7 @@ from svr_async.engine.wires import Wire, find_wire
 from svr_async.engine.wires.openai import WIRE as OPENAI
 from svr_async.errors import UsageError
 from svr_async.version import __version__
-from svr_async.vocabulary.system import descriptors_for
+from svr_async.vocabulary.provenance import descriptors_for
 
 AUTO, LOCAL = "auto", "local"
 SMALLEST_BATCH, LARGEST_BATCH = 8, 32

@@ -14,7 +14,7 @@ from svr_async.errors import UsageError
 from svr_async.figures.model import Figure
 from svr_async.figures.style import DARK, DPI, LIGHT, THEMES, Theme, settings
 from svr_async.vocabulary.atomic import write_atomic
-from svr_async.vocabulary.folders import open_folder
+from svr_async.vocabulary.plainfile import open_folder
 
 METADATA: dict[str, dict[str, Any]] = {"svg": {"Date": None, "Creator": None}, "png": {"Software": None}}
 

@@ -29,8 +29,7 @@ from svr_async.judges.keys import naming_keys
 from svr_async.judges.open_judge import OpenJudge
 from svr_async.judges.profiles import load_profiles
 from svr_async.judges.trust import refuse_unasked
-from svr_async.vocabulary.address import LOOPBACK, host_of
-from svr_async.vocabulary.folders import open_folder
+from svr_async.vocabulary.plainfile import LOOPBACK, host_of, open_folder
 
 if TYPE_CHECKING:
     from svr_async.engine.batch_api import BatchClient
@@ -285,10 +284,9 @@ def _answers(question: Question[Any], reply: Reply | None) -> bool:
 def at_endpoint(
     folder: Path, base_url: str, work: Callable[[Path, State, BatchClient], Awaitable[State]], *, first: bool = False
 ) -> State:
-    """Run some work with a client of the batches' endpoint; `base_url` is the address the user gave, if any.
+    """Run some work with a client of the batches' endpoint; with `first`, nothing needs to be submitted yet.
 
-    With `first`, nothing needs to be submitted yet. The folder may come from someone else, so the API key is sent only
-    to an address that the user vouches for.
+    The folder may come from someone else, so the API key is sent only to an address that the user vouches for.
     """
     from svr_async.engine.batch_api import BatchClient
 

@@ -13,7 +13,7 @@ from svr_async.judges.protocol import Author, Judge
 from svr_async.judges.spec import JudgeSpec
 from svr_async.vocabulary.integrity import Integrity
 from svr_async.vocabulary.pair import Prompt
-from svr_async.vocabulary.system import descriptors_for
+from svr_async.vocabulary.provenance import descriptors_for
 
 if TYPE_CHECKING:
     from svr_async.engine.caller import EngineConfig

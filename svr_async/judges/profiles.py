@@ -17,8 +17,7 @@ from svr_async.engine.money import Price
 from svr_async.errors import ConfigError
 from svr_async.judges.endpoints import OPENAI_KEY, key_variable, settings_of, split_name
 from svr_async.judges.profile import SHIPPED, Profile
-from svr_async.vocabulary.plainfile import read_plain
-from svr_async.vocabulary.plaintoml import parse_toml
+from svr_async.vocabulary.plainfile import parse_toml, read_plain
 
 MOST_USD = 1e9  # of a price a million tokens: beyond is a slip, and infinity no price
 UNSET = "unset"

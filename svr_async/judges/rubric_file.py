@@ -10,9 +10,9 @@ from typing import Any
 import orjson
 
 from svr_async.errors import ConfigError
-from svr_async.vocabulary.numbers import is_number
 from svr_async.vocabulary.plainfile import read_plain
 from svr_async.vocabulary.rubric import MAX_RUBRIC_CHARS, Check, Rubric, split_rubrics
+from svr_async.vocabulary.verdict import is_number
 
 
 def load_rubric_file(path: Path) -> tuple[tuple[Rubric, float], ...]:

@@ -16,8 +16,8 @@ from svr_async.errors import ConfigError
 from svr_async.judges.profile import Profile
 from svr_async.judges.templates import Templates
 from svr_async.vocabulary.negation import positive
-from svr_async.vocabulary.numbers import is_number
 from svr_async.vocabulary.rubric import Rubric
+from svr_async.vocabulary.verdict import is_number
 
 FORMS = ("a", "b", "better", "alone", "direct", "ask")
 PLACE = "{rubric}"

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from svr_async.errors import ConfigError
 from svr_async.vocabulary.fitting import misfit
-from svr_async.vocabulary.plaintoml import parse_toml
+from svr_async.vocabulary.plainfile import parse_toml
 
 ROLE = re.compile("@([a-z0-9.-]+)")
 PLAIN = re.compile(r"[\w-][\w.-]{0,99}", re.ASCII)  # no path leads out of a folder

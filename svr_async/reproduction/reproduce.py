@@ -21,7 +21,7 @@ from svr_async.reproduction.table import Table
 from svr_async.reproduction.tables.registry import build
 from svr_async.reproduction.writers import as_csv, as_latex, as_markdown
 from svr_async.vocabulary.atomic import write_atomic
-from svr_async.vocabulary.folders import open_folder
+from svr_async.vocabulary.plainfile import open_folder
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

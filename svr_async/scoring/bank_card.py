@@ -15,9 +15,9 @@ from svr_async.scoring.bank_content import BankContent, BankRubric
 from svr_async.scoring.bank_stats import GENERIC, group_rows
 from svr_async.vocabulary.caveats import integrity_marks
 from svr_async.vocabulary.dev_pairs import enough, metrics_in_words
-from svr_async.vocabulary.numbers import is_number
 from svr_async.vocabulary.rubric import IMPORTANCES
 from svr_async.vocabulary.statistics import wilson_interval
+from svr_async.vocabulary.verdict import is_number
 
 SHOWN_RUBRICS = 20
 _SPECIAL = re.compile(r"([\\`*_\[\]<>#!|~$&])")

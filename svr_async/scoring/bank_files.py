@@ -23,8 +23,8 @@ from svr_async.scoring.bank_history import BankHistory, history_bytes, history_f
 from svr_async.vocabulary.atomic import reason, write_atomic
 from svr_async.vocabulary.fitting import is_deep
 from svr_async.vocabulary.integrity import marks_kept
-from svr_async.vocabulary.numbers import is_number
 from svr_async.vocabulary.rubric import Check, Rubric
+from svr_async.vocabulary.verdict import is_number
 
 SCHEMA_VERSION = 1
 FORMAT = "svr-bank"

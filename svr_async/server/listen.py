@@ -22,7 +22,7 @@ from svr_async.server.referee import Referee, to_standard_error
 from svr_async.server.rewarder import Rewarder
 from svr_async.server.settings import ServerSettings
 from svr_async.server.tally import Tally
-from svr_async.vocabulary.system import descriptors_for
+from svr_async.vocabulary.provenance import descriptors_for
 
 SPARE_CONNECTIONS = 256  # beyond requests under way: for those that look, and for refusals
 KEEPALIVE_S = 75.0

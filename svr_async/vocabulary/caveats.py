@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
+from svr_async.errors import CoverageError
 from svr_async.vocabulary.integrity import Integrity, Marks
 
 STRANGE = "A newer version of svr-async put this mark here; install it to read what it says."
@@ -38,3 +40,11 @@ def integrity_marks(held: Marks) -> tuple[Mark, ...]:
     known = [caveat for mark, caveat in CAVEATS.items() if mark in held]
     strange = [Mark(word=one.replace("_", " ").upper(), text=STRANGE) for one in sorted(held - set(Integrity))]
     return (*known, *strange)
+
+
+def require_coverage(missing: int, total: int, least: float, *, lack: str, hint: str) -> None:
+    """Raise CoverageError where less than the share `least` of `total` has an answer; `lack` says what is missing."""
+    coverage = (total - missing) / total if total else 1.0
+    if coverage < least:
+        shares = f"coverage {math.floor(1e4 * coverage) / 100:g} % is below {100 * least:g} %"
+        raise CoverageError(f"{missing:,} of {total:,} {lack}: {shares}", hint=hint)

@@ -6,8 +6,10 @@ known. Choices may still be made by it, and the raw number may be kept in a reco
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+from svr_async.vocabulary.pair import PreferencePair, hashed_fraction, prompt_text
 
 ENOUGH_DEV = 100
 
@@ -47,3 +49,17 @@ def small_dev_warnings(n_dev: int, n_pairs: int) -> list[str]:
         f"pairs in all, here are {n_pairs:,}: give more, or judge the bank on others (svr data split holds some out)"
     )
     return [text]
+
+
+def in_share(pair: PreferencePair, share: float, *, salt: str) -> bool:
+    """Whether a hash of the pair's prompt falls into the first `share` (a fraction of 1)."""
+    return hashed_fraction("split", salt, prompt_text(pair.prompt)) < share
+
+
+def split_by_prompt(
+    pairs: Sequence[PreferencePair], share: float, *, salt: str
+) -> tuple[list[PreferencePair], list[PreferencePair]]:
+    """Return (the rest, the share): about `share` of the prompts, with all their pairs, in the second list."""
+    inside = [in_share(pair, share, salt=salt) for pair in pairs]
+    rest = [pair for pair, taken in zip(pairs, inside, strict=True) if not taken]
+    return rest, [pair for pair, taken in zip(pairs, inside, strict=True) if taken]

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import stat
+import tomllib
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from svr_async.errors import StorageError, UsageError
+from svr_async.vocabulary.atomic import reason
 
 MOST_BYTES = 64 << 20  # of a file that is written by hand
 
@@ -27,3 +36,54 @@ def read_plain(path: Path, most: int = MOST_BYTES, *, follow: bool = True) -> by
     if facts.st_size > most or len(data) > most:
         raise OSError(errno.EFBIG, f"it has more than {most:,} bytes", str(path))
     return data
+
+
+def parse_toml(text: str) -> dict[str, Any]:
+    """Return the tables of a TOML text; ValueError says what is wrong, also of values and digits without end."""
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError:
+        raise
+    except ValueError:
+        raise ValueError("it holds a number of too many digits") from None
+    except RecursionError:
+        raise ValueError("its values are nested too deep") from None
+
+
+def require_utf8(args: Sequence[str]) -> None:
+    """Refuse an argument, or a working folder, that is not UTF-8 with a `UsageError`: no manifest could name it."""
+    with suppress(FileNotFoundError):  # a working folder that is gone
+        args = [*args, str(Path.cwd())]
+    for one in args:
+        if not one.isascii() and one != one.encode("utf-8", "replace").decode():
+            raise UsageError(f"{one.encode('utf-8', 'backslashreplace').decode()} is not UTF-8; rename it")
+
+
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
+
+
+def host_of(address: str) -> str:
+    """Return the host of an address; empty where it has none, or is none."""
+    with contextlib.suppress(ValueError):
+        return urlsplit(address).hostname or ""
+    return ""
+
+
+def is_server(address: str) -> bool:
+    """Whether an address is that of an http or https server."""
+    try:
+        parts = urlsplit(address)
+        return parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
+
+
+def open_folder(out: Path, flag: str = "--out") -> None:
+    """Make the folder that a run writes to, which a flag names; StorageError where that, or a file in it, cannot be."""
+    elsewhere = f"choose another place with {flag}"
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StorageError(f"cannot write to {out}: {reason(error)}", hint=elsewhere) from error
+    if not os.access(out, os.W_OK | os.X_OK):
+        raise StorageError(f"cannot write to {out}: no permission", hint=elsewhere)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import TypeGuard
 
 from svr_async.vocabulary.pair import Side
 from svr_async.vocabulary.rubric import Rubric
@@ -136,3 +138,18 @@ class Contribution:
     def swapped(self) -> Contribution:
         """Return the same contribution with the two responses exchanged."""
         return self if self.comparison is None else replace(self, comparison=self.comparison.swapped())
+
+
+def is_whole(value: object, least: int = 0) -> TypeGuard[int]:
+    """Tell whether a value is a whole number of at least `least`."""
+    return isinstance(value, int) and not isinstance(value, bool) and value >= least
+
+
+def is_number(value: object) -> TypeGuard[float]:
+    """Tell whether a value is a whole number or a float, infinite and NaN included."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def is_finite(value: object) -> TypeGuard[float]:
+    """Tell whether a value is a number that a float can hold: JSON has whole numbers of any length."""
+    return is_number(value) and abs(value) <= sys.float_info.max

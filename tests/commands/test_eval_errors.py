@@ -14,7 +14,6 @@ from rig import environment, name_judge, serving, write_bench
 
 from svr_async.commands.main import run
 from svr_async.commands.main import svr as group
-from svr_async.engine import cache as cache_module
 from svr_async.engine.cache import Cache
 from svr_async.simulation.config import SimConfig
 from svr_async.simulation.faults import FaultConfig

@@ -11,7 +11,7 @@ from rig import RULES, svr_here
 
 from svr_async.errors import StorageError, UsageError
 from svr_async.training.running.places import keep_bank
-from svr_async.vocabulary.folders import open_folder
+from svr_async.vocabulary.plainfile import open_folder
 
 
 @pytest.fixture

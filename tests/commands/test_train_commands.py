@@ -29,8 +29,8 @@ from svr_async.training.running.settings import train_config
 from svr_async.training.store.reader import load_store
 from svr_async.training.store.records import BOTH_ORDERS, Csr, Judged, PairRows, StoreContent, StoreHeader
 from svr_async.training.store.writer import write_store
+from svr_async.vocabulary.dev_pairs import split_by_prompt
 from svr_async.vocabulary.rubric import Rubric
-from svr_async.vocabulary.splits import split_by_prompt
 
 pytestmark = pytest.mark.timeout(2 * PATIENCE_S)  # the first test may have to train first
 

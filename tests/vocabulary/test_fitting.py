@@ -11,7 +11,7 @@ import pytest
 
 from svr_async.errors import UsageError
 from svr_async.vocabulary.fitting import misfit, settle
-from svr_async.vocabulary.plaintoml import parse_toml
+from svr_async.vocabulary.plainfile import parse_toml
 
 if TYPE_CHECKING:
     from svr_async.vocabulary.sheet import Sheet

@@ -18,7 +18,7 @@ from svr_async.evaluation.running.prepared import Prepared, prepare
 from svr_async.evaluation.running.settings import EvalSettings
 from svr_async.tracking.facts import of_evaluation
 from svr_async.tracking.hand_over import hand_over
-from svr_async.vocabulary.coverage import require_coverage
+from svr_async.vocabulary.caveats import require_coverage
 
 
 def run_command(flags: Mapping[str, Any], given: frozenset[str]) -> int:

@@ -12,7 +12,7 @@ import orjson
 
 from svr_async.evaluation import wording
 from svr_async.evaluation.runfolder import Run
-from svr_async.vocabulary.numbers import is_number
+from svr_async.vocabulary.verdict import is_number
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,7 +21,7 @@ from svr_async.training.bank.distinct import differ, predicate, profile
 from svr_async.training.bank.merge import MERGE_CUTOFF
 from svr_async.training.bank.prune_redundant import same_criterion
 from svr_async.training.bank.similarity_join import similar_pairs
-from svr_async.vocabulary.folders import open_folder
+from svr_async.vocabulary.plainfile import open_folder
 from svr_async.vocabulary.rubric import MAX_RUBRIC_CHARS, Check, Rubric
 
 NEVER = np.float32(-1e6)  # the logit of an added rubric: what the fit shares out is as it was without it

@@ -24,7 +24,7 @@ from svr_async.training.running.refit_runs import FitRuns, Outcome, fit_stored
 from svr_async.training.store.arrays import stored_round
 from svr_async.training.store.reader import load_store
 from svr_async.training.store.records import FeatureStore
-from svr_async.vocabulary.folders import open_folder
+from svr_async.vocabulary.plainfile import open_folder
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

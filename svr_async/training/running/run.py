@@ -26,10 +26,10 @@ from svr_async.training.rounds.stages import Stages, digest_of
 from svr_async.training.running.data import TrainingData
 from svr_async.training.running.listener import Listener
 from svr_async.training.running.settings import TrainSettings, train_config
-from svr_async.vocabulary.folders import open_folder
+from svr_async.vocabulary.dev_pairs import split_by_prompt
 from svr_async.vocabulary.pair import PreferencePair
+from svr_async.vocabulary.plainfile import open_folder
 from svr_async.vocabulary.prefixes import PrefixOrder
-from svr_async.vocabulary.splits import split_by_prompt
 
 OFFLINE_WORKERS = 8
 RUBRICS_PER_FREE_CALL = 65_536  # without an endpoint a call has no length to bound

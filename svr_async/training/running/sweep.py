@@ -29,7 +29,7 @@ from svr_async.training.store.arrays import StoredRound, stored_round
 from svr_async.training.store.records import FeatureStore
 from svr_async.vocabulary.atomic import write_atomic
 from svr_async.vocabulary.dev_pairs import accuracy_in_words, enough
-from svr_async.vocabulary.folders import open_folder
+from svr_async.vocabulary.plainfile import open_folder
 
 TABLE = "sweep.json"
 

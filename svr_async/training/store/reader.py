@@ -29,8 +29,8 @@ from svr_async.training.store.records import (
     rubrics_problem,
 )
 from svr_async.vocabulary.integrity import marks_kept
-from svr_async.vocabulary.numbers import is_whole
 from svr_async.vocabulary.rubric import Check, Rubric
+from svr_async.vocabulary.verdict import is_whole
 
 if TYPE_CHECKING:
     import pyarrow as pa
