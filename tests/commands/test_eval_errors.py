@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
-from rig import environment, name_judge, serving, write_bench
+from rig import name_judge, serving, write_bench
 
 from svr_async.commands.main import run
 from svr_async.commands.main import svr as group
-from svr_async.engine.cache import Cache
 from svr_async.simulation.config import SimConfig
 from svr_async.simulation.faults import FaultConfig
 from svr_async.simulation.server import SimServer
@@ -242,7 +239,7 @@ def test_a_cache_that_cannot_be_used_is_exit_five(fail: Eval, tmp_path: Path) ->
 def test_a_read_only_cache_serves_what_it_has(fail: Eval, sim: SimServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """Hits are served; a miss is exit 5 with two cures, or with --offline an unscored pair and exit 3."""
     assert run(group, "svr", [*ASK, "--limit", "8", "--audit", "0"]) == 0
-    monkeypatch.setattr("os.access", lambda *_: False)  # root may write anywhere
+    monkeypatch.setattr("os.access", lambda path, *_: "cache" not in Path(path).parts[-2:])  # root may write anywhere
     assert run(group, "svr", [*ASK, "--limit", "8", "--audit", "0"]) == 0
     code, line = fail(*ASK, "--audit", "0", "--out", "more")
     assert (code, "read-only" in line, "--offline" in line) == (5, True, True)
@@ -252,38 +249,6 @@ def test_a_read_only_cache_serves_what_it_has(fail: Eval, sim: SimServer, monkey
     assert sim.stats()["calls"] == calls
     items = [orjson.loads(text) for text in Path("offline/items.jsonl").read_bytes().splitlines()]
     assert sum("--offline" in item["detail"] for item in items) == 12
-
-
-FULL = (
-    "import resource, signal; resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000)); "
-    "signal.signal(signal.SIGXFSZ, signal.SIG_IGN); import svr_async.engine.cache as cache; "
-    "cache.Cache.open.__func__.__kwdefaults__['patience_s'] = 0.2; "
-    "from svr_async.commands import main; main()"
-)
-
-
-def test_a_disk_that_fills_up_is_exit_five_and_a_later_run_completes(
-    fail: Eval, tmp_path: Path, sim: SimServer
-) -> None:
-    """When the cache cannot grow the run ends with exit 5; every earlier reply is kept, and with room it completes."""
-    Cache.open(tmp_path / "cache").close()
-    flags = [*ASK, "--cache", "cache", "--audit", "0", "--concurrency", "2", "--method", "self-rubric"]
-    before = sim.stats()["paid"]
-    bare = {name: value for name, value in environment().items() if not name.startswith("COVERAGE")}
-    done = subprocess.run(
-        [sys.executable, "-c", FULL, *flags], cwd=tmp_path, env=bare, capture_output=True, text=True,
-        check=False, timeout=50,
-    )  # fmt: skip
-    assert done.returncode == 5, done.stderr
-    assert done.stderr.count("\n") == 1
-    paid = sim.stats()["paid"] - before
-    cache = Cache.open(tmp_path / "cache")
-    kept = cache.stats()
-    cache.close()
-    assert kept.damaged == 0
-    assert paid - 12 <= kept.rows <= paid
-    assert run(group, "svr", flags) == 0
-    assert sim.stats()["paid"] - before == paid + 40 - kept.rows
 
 
 def test_a_run_folder_that_cannot_be_written_is_exit_five(fail: Eval, tmp_path: Path) -> None:

@@ -74,7 +74,7 @@ def test_a_command_goes_on_beside_its_own_traces(folder: Path, bank: dict[str, b
 
 def test_no_permission_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A folder that may not be written is refused where it stands."""
-    monkeypatch.setattr("svr_async.vocabulary.folders.os.access", lambda *_: False)  # root may write everywhere
+    monkeypatch.setattr("os.access", lambda *_: False)  # root may write everywhere
     with pytest.raises(StorageError, match="no permission"):
         open_folder(tmp_path)
 

@@ -14,7 +14,6 @@ from svr_async.adapters import get_adapter
 from svr_async.adapters.records import Dataset
 from svr_async.engine.money import Price
 from svr_async.errors import StorageError, UsageError
-from svr_async.evaluation import reasons
 from svr_async.evaluation.costs import JudgeCost
 from svr_async.evaluation.items import Item, Reason, RubricRow
 from svr_async.evaluation.reasons import with_reasons
@@ -90,16 +89,6 @@ def test_items_that_were_just_written_need_not_be_read(tmp_path: Path) -> None:
     found = RunFolder.load(tmp_path / "run")
     whole = replace(found, items=with_reasons(found.path, found.items))
     assert RunFolder.load(tmp_path / "run", items) == whole
-
-
-def test_a_run_with_more_reasons_than_are_read_of_a_file_is_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The report of a run that has just ended does not read its reasons back, of which there may be gigabytes."""
-    monkeypatch.setattr(reasons, "MOST_BYTES", 10)
-    reason = Reason(rubric="", shown="ab", judge="", text="because of what a report shows")
-    end_run(tmp_path / "run", record(), [replace(item(n), reasons=(reason,)) for n in range(6)], facts())
-    assert reason.text in (tmp_path / "run" / "report.html").read_text()
 
 
 def test_metrics_have_their_documented_keys(tmp_path: Path) -> None:

@@ -107,7 +107,7 @@ def test_a_key_is_in_no_log_no_metric_and_no_output(cli: Cli, place: Path, monke
         assert done[0] == code
         assert SENTINEL not in done[1] + done[2]
     told = {line["event"] for line in read_lines(place / "log")}
-    assert told >= {"call_ended", "retry_planned", "engine_stopped", "endpoint_paused"}
+    assert told >= {"call_ended", "retry_planned", "engine_stopped"}
     for path in place.rglob("*"):
         assert not path.is_file() or SENTINEL.encode() not in path.read_bytes(), path
 
