@@ -109,13 +109,15 @@ class HttpTransport:
         A request on a connection that the server had closed while it was idle is sent again once.
         """
         try:
-            async with asyncio.timeout(self._timeout_s):
-                try:
-                    return await self._post(request)
-                except CLOSED_ERRORS:
-                    if not _reused.get() or self._session is None:  # a fresh connection, or this transport was closed
-                        raise
+            try:
                 return await self._post(request)
+            except CLOSED_ERRORS:
+                if not _reused.get() or self._session is None:  # a fresh connection, or this transport was closed
+                    raise
+            return await self._post(request)
+        except aiohttp.ConnectionTimeoutError:
+            detail = f"cannot connect to {self._url.host}:{self._url.port} within {CONNECT_TIMEOUT_S:g} s"
+            raise _failed(detail, "no connection", Billed.NO) from None
         except TimeoutError:
             raise _failed(f"no complete reply within {self._timeout_s:g} s", "timeout") from None
         except (aiohttp.ClientError, OSError, ssl.SSLError, ValueError) as error:
@@ -128,7 +130,7 @@ class HttpTransport:
         with suppress(aiohttp.ClientError, OSError, ValueError, KeyError, TypeError):
             async with asyncio.timeout(CONNECT_TIMEOUT_S):
                 async with self._session.get(self._models_url, allow_redirects=False) as response:
-                    listed = orjson.loads(await _read_capped(response.content))["data"]
+                    listed = orjson.loads(await _read_capped(response))["data"]
                     return [str(model["id"]) for model in listed]
         return []
 
@@ -146,7 +148,7 @@ class HttpTransport:
         async with self._session.post(
             self._url, data=request.body_bytes, headers=headers, allow_redirects=False
         ) as response:
-            body = self._hidden.mask_bytes(await _read_capped(response.content))
+            body = self._hidden.mask_bytes(await _read_capped(response))
             named: Mapping[str, str] = response.headers
             if self._limits is not None:
                 named = self._limits(named)
@@ -155,7 +157,7 @@ class HttpTransport:
     def _open(self) -> aiohttp.ClientSession:
         return aiohttp.ClientSession(
             connector=_Connector(limit=0, ttl_dns_cache=60, keepalive_timeout=KEEPALIVE_S),
-            timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT_S),
+            timeout=aiohttp.ClientTimeout(total=self._timeout_s, sock_connect=CONNECT_TIMEOUT_S),
             headers=self._headers,
             proxy=self._proxy,
             trust_env=False,  # True would also send passwords from .netrc
@@ -184,10 +186,12 @@ class _Connector(aiohttp.TCPConnector):
         return connection
 
 
-async def _read_capped(stream: aiohttp.StreamReader) -> bytes:
+async def _read_capped(response: aiohttp.ClientResponse) -> bytes:
+    if (response.content_length or MAX_BODY_BYTES) < MAX_BODY_BYTES and "Content-Encoding" not in response.headers:
+        return await response.read()  # cheaper than reading part by part
     parts: list[bytes] = []
     size = 0
-    async for part in stream.iter_any():
+    async for part in response.content.iter_any():
         size += len(part)
         if size > MAX_BODY_BYTES:
             raise _failed(f"the reply is larger than {MAX_BODY_BYTES // 2**20} MiB", "too large")
