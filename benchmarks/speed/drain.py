@@ -57,7 +57,7 @@ def main() -> None:
     args.calls //= 4 if args.quick else 1
     ways = {
         "limit given": EngineConfig(concurrency=args.in_flight, rpm=args.rpm),
-        "limit found": EngineConfig(concurrency=args.in_flight, adaptive=True),
+        "limit found": EngineConfig(concurrency=args.in_flight, start=64),
     }
     figures = []
     for name, config in ways.items():
