@@ -30,7 +30,7 @@ from svr_async.engine.secrets import Secret, Secrets
 from svr_async.engine.transport import CallFailedError, RawReply
 from svr_async.engine.wires import Wire
 from svr_async.engine.wires.openai import WIRE as OPENAI
-from svr_async.errors import RefusedError, UsageError
+from svr_async.errors import RefusedError, UsageError, system_words
 from svr_async.vocabulary.plainfile import is_server
 
 if TYPE_CHECKING:
@@ -238,11 +238,9 @@ def classify_exception(error: Exception, url: URL) -> Failure:
     unknown = isinstance(error, aiohttp.ClientConnectorDNSError) and error.os_error.errno == socket.EAI_NONAME
     if unknown or isinstance(error, aiohttp.InvalidURL):
         return _final(f"there is no host {url.host!r}", "check the judge's address")
-    connecting = isinstance(error, aiohttp.ClientConnectorError)
-    detail = f"cannot connect to {where}: {getattr(error, 'strerror', None) or error}"
-    if not connecting:
-        detail = f"the connection to {where} failed: {name} {error}".strip()
-    return _failed(detail, name, Billed.NO if connecting else Billed.UNKNOWN).failure
+    if isinstance(error, aiohttp.ClientConnectorError):
+        return _failed(f"cannot connect to {where}: {system_words(error.os_error)}", name, Billed.NO).failure
+    return _failed(f"the connection to {where} failed: {name} {error}".strip(), name).failure
 
 
 def _final(detail: str, hint: str) -> Failure:
