@@ -182,7 +182,8 @@ class _Connector(aiohttp.TCPConnector):
                 break
             connection.close()
         _reused.set(reused)
-        self._used.add(protocol)
+        if not reused:
+            self._used.add(protocol)
         return connection
 
 

@@ -227,7 +227,7 @@ KEY: Any = ConnectionKey("judge.example", 443, False, True, None, None, None)
         (OSError(24, "Too many open files"), Kind.TRANSIENT, Billed.UNKNOWN, "Too many open files"),
         (ValueError("header"), Kind.TRANSIENT, Billed.UNKNOWN, "header"),
         (aiohttp.ClientConnectorError(KEY, OSError(111, "refused")), Kind.TRANSIENT, Billed.NO,
-         "cannot connect to judge.example:443: refused"),
+         "cannot connect to judge.example:443: Connection refused"),
         (aiohttp.ClientConnectorDNSError(KEY, socket.gaierror(socket.EAI_NONAME, "x")), Kind.RUN, Billed.NO,
          "no host 'judge.example'"),
         (aiohttp.InvalidURL("http://[", "x"), Kind.RUN, Billed.NO, "no host"),
