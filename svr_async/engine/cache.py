@@ -214,9 +214,9 @@ class ReadOnlyStore:
         """Yield all rows."""
         return self._sql("SELECT key, value FROM Cache WHERE raw = 1 AND mode = 1 ORDER BY key")
 
-    def write(self, rows: list[tuple[bytes, bytes]]) -> None:
-        """Refuse: the cache reports its `write_error` first."""
-        raise NotImplementedError
+    def write(self, rows: list[tuple[bytes, bytes]]) -> None:  # noqa: ARG002  (the signature of a store)
+        """Raise StorageError; the cache reports the same error before a call is paid for."""
+        raise _read_only(Path(self.name))
 
 
 def open_for_reading(database: Path) -> sqlite3.Connection:
