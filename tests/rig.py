@@ -23,6 +23,8 @@ from forks import Forked
 
 from svr_async.commands.main import run
 from svr_async.commands.main import svr as group
+from svr_async.core.pair import Order, PreferencePair, Presentation, present
+from svr_async.core.rubric import Rubric
 from svr_async.engine.cache import Cache
 from svr_async.engine.caller import EngineConfig
 from svr_async.engine.engine import CallEngine
@@ -43,8 +45,6 @@ from svr_async.simulation.files import test_row
 from svr_async.simulation.planted import PlantedPair
 from svr_async.simulation.server import SimServer
 from svr_async.simulation.world import World
-from svr_async.vocabulary.pair import Order, PreferencePair, Presentation, present
-from svr_async.vocabulary.rubric import Rubric
 
 QUICK: dict[str, Any] = {"wait_s": 0.001, "max_wait_s": 0.02}
 RULES = ("--judge", "rules")  # offline checks; nobody judges by default

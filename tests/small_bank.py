@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from svr_async.core.rubric import Check, Rubric
 from svr_async.judges.rules.registry import rubric_for
 from svr_async.scoring.bank import BankRubric, InferenceSettings, RubricBank
 from svr_async.simulation.catalogue import CRITERIA
-from svr_async.vocabulary.rubric import Check, Rubric
 
 
 def checked_bank() -> RubricBank:

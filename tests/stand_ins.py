@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from svr_async.core.integrity import Marks
+from svr_async.core.pair import PreferencePair, Presentation, Prompt
+from svr_async.core.rubric import Rubric
 from svr_async.judges.protocol import Answer, Comparisons, Preference, WrittenRubrics
-from svr_async.vocabulary.integrity import Marks
-from svr_async.vocabulary.pair import PreferencePair, Presentation, Prompt
-from svr_async.vocabulary.rubric import Rubric
 
 
 class UnaskedJudge:

@@ -12,9 +12,9 @@ import pytest
 from nbclient import NotebookClient
 from rig import serving
 
+from svr_async.core.rubric import Check
 from svr_async.judges.rules.registry import rubric_for
 from svr_async.scoring.bank import BankRubric, RubricBank
-from svr_async.vocabulary.rubric import Check
 
 ROOT = Path(__file__).parents[1]
 NOTEBOOK = ROOT / "examples" / "first_steps.ipynb"

@@ -11,9 +11,9 @@ import pytest
 from rig import environment
 
 import svr_async
+from svr_async.core.rubric import Check
 from svr_async.judges.rules.registry import rubric_for
 from svr_async.scoring.bank import BankRubric, RubricBank
-from svr_async.vocabulary.rubric import Check
 
 ROOT = Path(__file__).parents[1]
 HEAVY = ("aiohttp", "numpy", "jax", "asyncio", "orjson", "diskcache", "pyarrow", "scipy", "huggingface_hub")

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from rig import run_python
 
+from svr_async.core.rubric import Rubric
 from svr_async.scoring.bank import BankRubric, RubricBank
 from svr_async.version import __version__
-from svr_async.vocabulary.rubric import Rubric
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]

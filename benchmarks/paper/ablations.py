@@ -23,12 +23,12 @@ from pathlib import Path
 import orjson
 from ablations_local import FULL, SPLIT_SEED, Local
 
+from svr_async.core.statistics import mcnemar_exact
 from svr_async.simulation.calibration import calibrate_items
 from svr_async.simulation.files import test_domains
 from svr_async.simulation.planted import PlantedPair
 from svr_async.simulation.world import PRESETS, World, preset
 from svr_async.training.rounds.config import ABLATIONS
-from svr_async.vocabulary.statistics import mcnemar_exact
 
 SVR = str(Path(sys.executable).with_name("svr"))
 JUDGE = "gpt-oss-120b"

@@ -13,6 +13,10 @@ from typing import cast
 import orjson
 from sim_judge import SimJudge, comparer
 
+from svr_async.core.dev_pairs import split_by_prompt
+from svr_async.core.pair import Order, PreferencePair, Presentation, Side, hashed_order, present, prompt_text
+from svr_async.core.rubric import Rubric
+from svr_async.core.verdict import RubricComparison
 from svr_async.fit.forward import alpha_numpy
 from svr_async.fit.tfidf import Vocabulary, transform
 from svr_async.judges.author import MAX_INDUCED
@@ -30,10 +34,6 @@ from svr_async.training.rounds.judge_calls import Crew
 from svr_async.training.rounds.session import FittedRound, Session, prepare
 from svr_async.training.rounds.stages import Stages, digest_of
 from svr_async.training.running.run import OFFLINE_WORKERS
-from svr_async.vocabulary.dev_pairs import split_by_prompt
-from svr_async.vocabulary.pair import Order, PreferencePair, Presentation, Side, hashed_order, present, prompt_text
-from svr_async.vocabulary.rubric import Rubric
-from svr_async.vocabulary.verdict import RubricComparison
 
 FULL = "svr"  # the run with every part
 SPLIT_SEED = 0  # of training: the split, and the fit

@@ -24,13 +24,13 @@ from judged import judged_on_all
 from scores import logistic, points
 
 from svr_async.adapters import get_adapter
+from svr_async.core.pair import PreferencePair, prompt_text
+from svr_async.core.statistics import bootstrap_interval, paired_difference_interval
 from svr_async.judges.rules.author import RulesAuthor
 from svr_async.judges.rules.judge import RulesJudge
 from svr_async.training.rounds.judge_calls import Crew
 from svr_async.training.running.data import usable
 from svr_async.training.running.run import OFFLINE_WORKERS, RUBRICS_PER_FREE_CALL
-from svr_async.vocabulary.pair import PreferencePair, prompt_text
-from svr_async.vocabulary.statistics import bootstrap_interval, paired_difference_interval
 
 
 def run_points(folder: Path, pairs: Sequence[PreferencePair]) -> np.ndarray:

@@ -23,9 +23,9 @@ import orjson
 
 from svr_async import Bank, Engine
 from svr_async.adapters.groups import ResponseGroup, read_groups
+from svr_async.core.pair import Prompt, parse_prompt, prompt_text
+from svr_async.core.statistics import paired_difference_interval
 from svr_async.serving.best_of_n import RankedGroup, credit, rank_groups, summary
-from svr_async.vocabulary.pair import Prompt, parse_prompt, prompt_text
-from svr_async.vocabulary.statistics import paired_difference_interval
 
 
 def plain(prompt: Prompt) -> str:

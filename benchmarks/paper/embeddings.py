@@ -34,6 +34,7 @@ from embeddings_views import NONE, Chosen, View, by_vectors, by_words, chosen, e
 from judged import say
 from sources_score import gap
 
+from svr_async.core.statistics import bootstrap_interval
 from svr_async.fit.arrays import FitArrays
 from svr_async.fit.config import DEFAULT, FitConfig
 from svr_async.fit.evidence import Evidence, evidence_of, features_of, mined_of
@@ -46,7 +47,6 @@ from svr_async.fit.topics import DIVERSITY
 from svr_async.training.rounds.fit_terms import FREE_TOP_K
 from svr_async.training.store.arrays import stored_round
 from svr_async.training.store.reader import load_store, read_prompts
-from svr_async.vocabulary.statistics import bootstrap_interval
 
 FOLDS = 5
 INNER = 4  # a quarter of the training prompts chooses the penalties

@@ -19,9 +19,9 @@ import orjson
 from ablations_local import FULL, Local
 from family import draws_of
 
+from svr_async.core.files import write_atomic
 from svr_async.simulation.family import drawn
 from svr_async.simulation.family_world import FamilyWorld
-from svr_async.vocabulary.atomic import write_atomic
 
 JUDGE = "gpt-oss-120b"
 KINDS = ("verdicts", "probabilities")

@@ -24,11 +24,11 @@ import numpy as np
 import orjson
 from ablations_local import FULL, Local
 
+from svr_async.core.files import write_atomic
 from svr_async.simulation.calibration import calibrate_items
 from svr_async.simulation.family import DrawnConfig, drawn
 from svr_async.simulation.family_world import FamilyWorld
 from svr_async.training.rounds.config import ABLATIONS
-from svr_async.vocabulary.atomic import write_atomic
 
 JUDGE = "gpt-oss-120b"
 WAYS = ("direct", "human", "uniform", "svr", "truth", "all")

@@ -23,11 +23,11 @@ from typing import Any
 import numpy as np
 from scipy.optimize import minimize
 
+from svr_async.core.pair import Presentation, Prompt, parse_prompt, user_prompt
+from svr_async.core.rubric import Check
 from svr_async.judges.rules.danger import danger
 from svr_async.judges.rules.judge import RulesJudge, compare_findings, view_of, view_of_prompt
 from svr_async.judges.rules.registry import bound
-from svr_async.vocabulary.pair import Presentation, Prompt, parse_prompt, user_prompt
-from svr_async.vocabulary.rubric import Check
 
 PENALTIES = (0.0005, 0.001, 0.002, 0.004)
 SMALLEST = 0.075

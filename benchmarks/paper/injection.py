@@ -22,6 +22,8 @@ from typing import Any
 
 import orjson
 
+from svr_async.core.pair import Order, Presentation, present
+from svr_async.core.rubric import Rubric
 from svr_async.engine.request import Question, ReplyRejectedError
 from svr_async.judges.attacks import ATTACKS
 from svr_async.judges.fence import clean
@@ -34,8 +36,6 @@ from svr_async.simulation.catalogue import CRITERIA
 from svr_async.simulation.config import SimConfig
 from svr_async.simulation.request import parse_request
 from svr_async.simulation.world import World
-from svr_async.vocabulary.pair import Order, Presentation, present
-from svr_async.vocabulary.rubric import Rubric
 
 PAIRS = 10
 RUBRICS = tuple(Rubric(text=criterion.rubric) for criterion in CRITERIA[:6])

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import numpy as np
 
+from svr_async.core.pair import PreferencePair
+from svr_async.core.rubric import Rubric
 from svr_async.judges.rules.registry import grid_rubrics
 from svr_async.training.rounds import judge_calls
 from svr_async.training.rounds.judge_calls import Crew, PoolTask
 from svr_async.training.rounds.stages import digest_of
-from svr_async.vocabulary.pair import PreferencePair
-from svr_async.vocabulary.rubric import Rubric
 
 FOLD_SALT = "held-out"  # the default of `svr data split`: fold 0 is what `--share 0.2` holds out
 

@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from svr_async.adapters.tables import data_files, read_rows
+from svr_async.core.rubric import split_rubrics
 from svr_async.errors import DataError, SvrError
-from svr_async.vocabulary.rubric import split_rubrics
 
 STRATEGIES = ("Vanilla", "Metrics")
 ORDERS = {"ab": "swap = False", "ba": "swap = True"}

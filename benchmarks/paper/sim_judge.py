@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from svr_async.core.integrity import Integrity, Marks
+from svr_async.core.pair import Presentation, prompt_text
+from svr_async.core.rubric import Rubric
 from svr_async.judges.protocol import Answer, Comparisons
 from svr_async.simulation.chances import Stater
 from svr_async.simulation.judge import PlantedJudge
 from svr_async.simulation.models import JudgeModel
 from svr_async.simulation.planted import PlantedWorld
-from svr_async.vocabulary.integrity import Integrity, Marks
-from svr_async.vocabulary.pair import Presentation, prompt_text
-from svr_async.vocabulary.rubric import Rubric
 
 
 @dataclass(slots=True)

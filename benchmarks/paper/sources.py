@@ -25,11 +25,11 @@ from sources_learners import LEARNERS
 from sources_read import read_all, read_pairs, write_pairs
 from sources_score import APART, GENERAL, LONGEST, by_prompt_table, detail, scored, summary
 
+from svr_async.core.pair import PreferencePair, prompt_text
 from svr_async.judges.rules.author import RulesAuthor
 from svr_async.judges.rules.judge import RulesJudge
 from svr_async.training.rounds.judge_calls import Crew
 from svr_async.training.running.run import OFFLINE_WORKERS, RUBRICS_PER_FREE_CALL
-from svr_async.vocabulary.pair import PreferencePair, prompt_text
 
 TRUSTED = "the same, doubt where sources disagree"
 

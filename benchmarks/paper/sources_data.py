@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from sources_read import Source, read_pairs
 
-from svr_async.vocabulary.pair import prompt_text
+from svr_async.core.pair import prompt_text
 
 LISTED = "sources.json"
 ARRAYS = ("z", "longer", "general", "prompt")

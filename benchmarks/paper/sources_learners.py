@@ -15,7 +15,7 @@ from sources_data import Judged, joined, without_prompts_of
 from sources_fit import default_fit
 from sources_moments import Moments, moments, pooled, random_effects, solve
 
-from svr_async.vocabulary.rubric import Check
+from svr_async.core.rubric import Check
 
 Decide = Callable[[Judged], np.ndarray]
 Learner = Callable[[Sequence[Judged]], Decide]

@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 
 from svr_async.adapters import get_adapter
+from svr_async.core.pair import PreferencePair, Prompt, hashed_fraction, parse_prompt, prompt_text
 from svr_async.training.running.data import usable
-from svr_async.vocabulary.pair import PreferencePair, Prompt, hashed_fraction, parse_prompt, prompt_text
 
 SALT = "sources"
 TIED = 1.5  # AlpacaEval's preference where neither is better

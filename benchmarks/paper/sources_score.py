@@ -15,8 +15,8 @@ from sources_data import Judged, joined, without_prompts_of
 from sources_learners import ENOUGH, Learner
 from sources_moments import variance_of_mean
 
-from svr_async.vocabulary.pair import hashed_fraction
-from svr_async.vocabulary.statistics import bootstrap_interval
+from svr_async.core.pair import hashed_fraction
+from svr_async.core.statistics import bootstrap_interval
 
 HELD_OUT = 0.2
 LONGEST, GENERAL = "longest answer", "general checks"

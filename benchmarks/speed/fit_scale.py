@@ -183,9 +183,9 @@ def _distinct(below: int, shape: tuple[int, int], rng: np.random.Generator) -> n
 
 def _rubrics(world: World, kind: np.ndarray, names: list[str], count: int, rng: np.random.Generator):
     """Return the rubrics, each with the pairs that it was mined from: of its kind, what decides more often."""
+    from svr_async.core.rubric import Rubric
     from svr_async.training.bank.merge import Candidate
     from svr_async.training.store.records import StoreRubric
-    from svr_async.vocabulary.rubric import Rubric
 
     place = rng.integers(0, world.of_kind.shape[1], (len(kind), MINED))
     place = np.where(rng.random(place.shape) < 0.5, rng.integers(0, DECIDE, place.shape), place)

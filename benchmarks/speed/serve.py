@@ -29,10 +29,10 @@ import aiohttp
 from targets import Figure, hand_over
 
 from svr_async import Bank, Engine, score, score_pair
+from svr_async.core.rubric import Rubric
 from svr_async.scoring.bank import BankRubric, InferenceSettings, RubricBank
 from svr_async.simulation.catalogue import CRITERIA
 from svr_async.simulation.world import World
-from svr_async.vocabulary.rubric import Rubric
 
 GROUP = 8
 AT_ONCE = 504

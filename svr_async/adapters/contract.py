@@ -11,8 +11,8 @@ from svr_async.adapters.columns import parse_columns
 from svr_async.adapters.dataset import FileReader, OfficialCounts, RowParser, RowReading, load_dataset
 from svr_async.adapters.records import Dataset, PairResult, Parsed
 from svr_async.adapters.tables import DEFAULT_CAPS, Caps
+from svr_async.core.pair import PreferencePair
 from svr_async.errors import UsageError
-from svr_async.vocabulary.pair import PreferencePair
 
 __all__ = ["Adapter", "Dataset", "OfficialCounts", "PairResult", "Parsed"]
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from svr_async.vocabulary.pair import Message, Prompt, parse_prompt, user_prompt
+from svr_async.core.pair import Message, Prompt, parse_prompt, user_prompt
 
 _SPEAKER = re.compile(r"(?:\A|\n\n)(Human|Assistant):")
 _ROLES = {"Human": "user", "Assistant": "assistant"}

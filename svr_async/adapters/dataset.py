@@ -15,8 +15,8 @@ from svr_async.adapters.fields import Fields, RowError
 from svr_async.adapters.records import Dataset, Parsed
 from svr_async.adapters.source import Source, open_source
 from svr_async.adapters.tables import DEFAULT_CAPS, REPLACED, Caps, Row, read_rows
+from svr_async.core.pair import PreferencePair
 from svr_async.errors import DataError
-from svr_async.vocabulary.pair import PreferencePair
 
 _REPEATED = "repeated rows (same contents), kept with #2, #3 … after their ids"
 _CONTRADICTED = "repeated rows with another label or category, kept with #2, #3 … after their ids"

@@ -6,8 +6,8 @@ from collections import Counter
 from typing import Any
 
 from svr_async.adapters.records import Dataset
+from svr_async.core.pair import prompt_text
 from svr_async.errors import UsageError
-from svr_async.vocabulary.pair import prompt_text
 
 
 def dataset_facts(dataset: Dataset, row: int) -> dict[str, Any]:

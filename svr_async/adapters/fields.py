@@ -12,9 +12,9 @@ from typing import Any
 import orjson
 
 from svr_async.adapters.tables import Row
+from svr_async.core.pair import Prompt, parse_prompt
+from svr_async.core.rubric import split_rubrics
 from svr_async.errors import DataError
-from svr_async.vocabulary.pair import Prompt, parse_prompt
-from svr_async.vocabulary.rubric import split_rubrics
 
 _SHOWN_CHARS = 40
 _DIGITS = re.compile(r"[+-]?\d{1,18}")

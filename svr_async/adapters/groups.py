@@ -17,8 +17,8 @@ from svr_async.adapters.ranked import scored_responses, text_key
 from svr_async.adapters.records import content_id
 from svr_async.adapters.source import open_source
 from svr_async.adapters.tables import Row, read_rows
+from svr_async.core.pair import Prompt, hashed_fraction
 from svr_async.errors import DataError
-from svr_async.vocabulary.pair import Prompt, hashed_fraction
 
 WANTED = "a prompt and a list of " + ", ".join(LIST_COLUMNS)
 

@@ -10,7 +10,7 @@ from typing import Any
 from svr_async.adapters.contract import Adapter, OfficialCounts
 from svr_async.adapters.fields import Fields
 from svr_async.adapters.records import PairResult, Parsed, accuracy, content_id
-from svr_async.vocabulary.pair import Message, PreferencePair
+from svr_async.core.pair import Message, PreferencePair
 
 TIE = "tie (overall_preference is 0)"
 TRAIN_ROWS, VALIDATION_ROWS = 38_459, 2_017

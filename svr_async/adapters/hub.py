@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from svr_async.adapters.tables import SUFFIXES
+from svr_async.core.hub import PUBLIC_HUB, SCHEME, first_line, hub_server, reachable
 from svr_async.errors import DataError, UsageError
-from svr_async.vocabulary.hub import PUBLIC_HUB, SCHEME, first_line, hub_server, reachable
 
 
 class OnHub(Protocol):

@@ -30,7 +30,7 @@ from svr_async.adapters.ranked import best_and_worst
 from svr_async.adapters.records import PairResult, Parsed, accuracy, content_id, drawn_first
 from svr_async.adapters.survey import Readings, survey
 from svr_async.adapters.tables import Row
-from svr_async.vocabulary.pair import PreferencePair
+from svr_async.core.pair import PreferencePair
 
 ANNOTATORS = ("annotator1", "annotator2", "annotator3")
 TIE = "tie (the data prefers neither)"

@@ -7,7 +7,7 @@ from dataclasses import replace
 from svr_async.adapters.columns import PROMPT_COLUMNS, SYSTEM_COLUMNS
 from svr_async.adapters.conversations import past_turns, read_prompt
 from svr_async.adapters.fields import Fields
-from svr_async.vocabulary.pair import Message, Prompt, user_prompt
+from svr_async.core.pair import Message, Prompt, user_prompt
 
 
 def prompt_of(fields: Fields) -> Prompt:

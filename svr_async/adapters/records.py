@@ -10,7 +10,7 @@ from pathlib import Path
 
 import orjson
 
-from svr_async.vocabulary.pair import PreferencePair, Prompt, hashed_fraction
+from svr_async.core.pair import PreferencePair, Prompt, hashed_fraction
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +110,7 @@ def content_id(prompt: Prompt, *responses: str) -> str:
 def drawn_first(pair_id: str) -> bool:
     """Say whether the chosen response is listed first, where the data lists "chosen, rejected" and so tells nothing.
 
-    A bit of a hash of the id: balanced, free of seeds, and independent of `vocabulary.pair.hashed_order`.
+    A bit of a hash of the id: balanced, free of seeds, and independent of `core.pair.hashed_order`.
     Without it the data's order would give the answer away.
     """
     return hashed_fraction("listed first", pair_id) < 0.5

@@ -10,7 +10,7 @@ from typing import Any
 from svr_async.adapters.contract import Adapter, OfficialCounts
 from svr_async.adapters.fields import Fields
 from svr_async.adapters.records import PairResult, Parsed, accuracy, content_id, drawn_first, mean
-from svr_async.vocabulary.pair import PreferencePair
+from svr_async.core.pair import PreferencePair
 
 OTHER = "Other"
 SECTIONS: Mapping[str, Mapping[str, int]] = {

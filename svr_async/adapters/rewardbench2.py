@@ -11,7 +11,7 @@ from svr_async.adapters.contract import Adapter, OfficialCounts
 from svr_async.adapters.fields import Fields, RowError
 from svr_async.adapters.records import PairResult, Parsed, accuracy, content_id, drawn_first, mean
 from svr_async.adapters.ties import TIES, ties_score
-from svr_async.vocabulary.pair import PreferencePair
+from svr_async.core.pair import PreferencePair
 
 SUBSETS = {"Factuality": 475, "Precise IF": 160, "Math": 183, "Safety": 450, "Focus": 495, TIES: 102}
 

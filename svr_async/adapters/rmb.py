@@ -10,7 +10,7 @@ from svr_async.adapters.contract import Adapter
 from svr_async.adapters.fields import Fields, RowError
 from svr_async.adapters.records import PairResult, Parsed, accuracy, content_id, drawn_first
 from svr_async.adapters.rewardbench2 import item_accuracy
-from svr_async.vocabulary.pair import PreferencePair, Prompt
+from svr_async.core.pair import PreferencePair, Prompt
 
 PAIR_COLUMNS = ("conversation_input", "chosen", "reject")
 BEST_OF_N_COLUMNS = ("conversation_input", "bon_best", "loser_list")

@@ -9,7 +9,7 @@ from typing import Any
 from svr_async.adapters.contract import Adapter, OfficialCounts
 from svr_async.adapters.fields import Fields, RowError, as_integer
 from svr_async.adapters.records import PairResult, Parsed, accuracy, content_id, mean
-from svr_async.vocabulary.pair import PreferencePair
+from svr_async.core.pair import PreferencePair
 
 OTHER = "OTHER"
 GROUPS: Mapping[str, tuple[str, ...]] = {

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from svr_async.core.pair import PreferencePair
 from svr_async.errors import UsageError
-from svr_async.vocabulary.pair import PreferencePair
 
 
 def select_pairs(

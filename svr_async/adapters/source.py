@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from svr_async.adapters.hub import fetch_split, parse_hub
+from svr_async.core.hub import SCHEME
 from svr_async.errors import UsageError
-from svr_async.vocabulary.hub import SCHEME
 
 STDIN = Path("-")
 _START_BYTES = 1 << 16

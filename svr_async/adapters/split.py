@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from svr_async.adapters.written import write_pairs
+from svr_async.core.dev_pairs import split_by_prompt
+from svr_async.core.pair import PreferencePair
 from svr_async.errors import UsageError
-from svr_async.vocabulary.dev_pairs import split_by_prompt
-from svr_async.vocabulary.pair import PreferencePair
 
 
 def write_split(pairs: Sequence[PreferencePair], share: float, seed: str, out: Path) -> dict[str, int]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import orjson
 
-from svr_async.vocabulary.pair import PreferencePair
+from svr_async.core.pair import PreferencePair
 
 
 def usable(pair: PreferencePair) -> bool:

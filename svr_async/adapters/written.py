@@ -9,9 +9,9 @@ from typing import Any
 
 import orjson
 
+from svr_async.core.files import write_atomic, write_lines
+from svr_async.core.pair import PreferencePair
 from svr_async.errors import UsageError
-from svr_async.vocabulary.atomic import write_atomic, write_lines
-from svr_async.vocabulary.pair import PreferencePair
 
 
 def refuse_other_names(out: Path) -> None:

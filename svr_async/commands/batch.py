@@ -14,9 +14,9 @@ import click
 from svr_async.commands.main import svr
 from svr_async.commands.options import HELP, given_flags, json_option
 from svr_async.commands.screen import tell
+from svr_async.core.safetext import for_terminal, one_line
 from svr_async.errors import ArtefactError, CoverageError, RefusedError, UsageError
 from svr_async.evaluation.wording import dollars, plural
-from svr_async.vocabulary.safetext import for_terminal, one_line
 
 if TYPE_CHECKING:
     from svr_async.engine.batch_files import Export, Results, State

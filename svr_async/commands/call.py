@@ -49,9 +49,9 @@ def show(
       svr call show 3f9c02ab41 --run runs/first
       svr call show --run runs/first --item rubric_eval_17 --log calls.jsonl
     """
+    from svr_async.core.safetext import json_for_terminal
     from svr_async.observability.jsonlog import calls_in_log
     from svr_async.observability.redaction import Redactor
-    from svr_async.vocabulary.safetext import json_for_terminal
 
     found = _find(key, run, item, cache if "cache" in given_flags(click.get_current_context()) else None, cache)
     redactor = Redactor(found.secrets)
@@ -88,8 +88,8 @@ def _as_json(one: Call, logged: tuple[dict[str, Any], ...] | None) -> dict[str, 
 
 
 def _show(one: Call, logged: tuple[dict[str, Any], ...] | None, cache: Path | str, redactor: Redactor) -> None:
+    from svr_async.core.safetext import one_line
     from svr_async.evaluation.running.call_words import call_facts, call_texts
-    from svr_async.vocabulary.safetext import one_line
 
     for name, value in call_facts(one, logged, cache):
         click.secho(f"{name:<9} ", nl=False, dim=True)
@@ -100,7 +100,7 @@ def _show(one: Call, logged: tuple[dict[str, Any], ...] | None, cache: Path | st
 
 
 def _show_text(name: str, text: str) -> None:
-    from svr_async.vocabulary.safetext import capped, for_terminal
+    from svr_async.core.safetext import capped, for_terminal
 
     shown, more = capped(for_terminal(text), SHOWN_CHARS)
     click.echo()

@@ -135,7 +135,7 @@ def fetch(name: str, out: Path | None, as_json: bool) -> None:
 
     from svr_async.adapters.hub import fetch_split, fetch_whole, parse_hub
     from svr_async.adapters.registry import get_adapter
-    from svr_async.vocabulary.hub import SCHEME
+    from svr_async.core.hub import SCHEME
 
     found = fetch_split(parse_hub(name)) if name.startswith(SCHEME) else fetch_whole(get_adapter(name))
     files = list(found.files)
@@ -218,7 +218,7 @@ def _listed(value: Any) -> str:
 def _print(facts: dict[str, Any]) -> None:
     from rich.markup import escape
 
-    from svr_async.vocabulary.safetext import for_terminal
+    from svr_async.core.safetext import for_terminal
 
     console = styled_console()
     console.print(f"[bold]{facts['title']}[/]")

@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator, MutableMapping
 from pathlib import Path
 
+from svr_async.core.files import LOOPBACK, host_of, read_plain
 from svr_async.errors import ConfigError
-from svr_async.vocabulary.plainfile import LOOPBACK, host_of, read_plain
 
 FILE = Path(".env")
 MOST_BYTES = 2**20

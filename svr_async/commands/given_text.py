@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from svr_async.core.files import read_plain
 from svr_async.errors import UsageError
-from svr_async.vocabulary.plainfile import read_plain
 
 FROM_FILE = "@"
 

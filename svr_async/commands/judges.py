@@ -34,9 +34,9 @@ def judges(as_json: bool, *, allow: bool) -> None:
     from rich.markup import escape
 
     from svr_async.commands.screen import print_json, styled_console
+    from svr_async.core.safetext import for_terminal
     from svr_async.judges.endpoints import known_endpoints
     from svr_async.judges.profiles import load_profiles, profile_paths
-    from svr_async.vocabulary.safetext import for_terminal
 
     profiles = load_profiles()
     if as_json:
@@ -53,10 +53,10 @@ def judges(as_json: bool, *, allow: bool) -> None:
 
 def _allow() -> None:
     """Allow the file of the working folder, and say what that allows."""
+    from svr_async.core.safetext import one_line
     from svr_async.errors import UsageError
     from svr_async.judges.profiles import profile_paths
     from svr_async.judges.trust import allow
-    from svr_async.vocabulary.safetext import one_line
 
     path = profile_paths()[0]
     if not path.is_file():
@@ -108,7 +108,7 @@ def _blocks(profiles: Mapping[str, Profile]) -> str:
 
 
 def _rows(profiles: Mapping[str, Profile]) -> list[tuple[str, ...]]:
-    from svr_async.vocabulary.safetext import for_terminal
+    from svr_async.core.safetext import for_terminal
 
     named = [(name, one.model, one.base_url, _key(one), _price(one)) for name, one in profiles.items()]
     return [

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 import click
 
 from svr_async.commands.dotenv import load_dotenv
+from svr_async.core.files import require_utf8
 from svr_async.errors import SvrError
 from svr_async.version import __version__
-from svr_async.vocabulary.plainfile import require_utf8
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -174,7 +174,7 @@ def _reader_has_gone(error: BaseException) -> bool:
 
 
 def _complain(name: str, text: str, code: int) -> int:
-    from svr_async.vocabulary.safetext import one_line
+    from svr_async.core.safetext import one_line
 
     click.echo(f"{name}: {one_line(text, MOST_CHARS)}", err=True)
     return code

@@ -10,10 +10,10 @@ from typing import Any, TypeVar
 
 import click
 
+from svr_async.core.files import parse_toml, read_plain
 from svr_async.errors import ConfigError, UsageError
 from svr_async.judges.limits import FLAGS, JudgeLimits
 from svr_async.tracking.registry import NAMES, require_installed
-from svr_async.vocabulary.plainfile import parse_toml, read_plain
 
 F = TypeVar("F", bound=Callable[..., Any])
 PATH = click.Path(path_type=Path)

@@ -11,8 +11,8 @@ from svr_async.commands.options import common
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from svr_async.core.sheet import Sheet
     from svr_async.judges.profile import Profile
-    from svr_async.vocabulary.sheet import Sheet
 
 HEADS = ("judge", "in", "cached in", "out", "listed on", "read at")
 
@@ -33,7 +33,7 @@ def prices(as_json: bool) -> None:
 
 
 def _shown(priced: Iterable[Profile]) -> Sheet:
-    from svr_async.vocabulary.sheet import Grid, Line
+    from svr_async.core.sheet import Grid, Line
 
     yield Grid(HEADS, [_row(one) for one in priced], texts=1)
     yield Line("Others: --price IN/OUT on the command, or price = [in, cached, out] in judges.toml.")

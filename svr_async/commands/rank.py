@@ -128,8 +128,8 @@ def _asked(
 
 def _show(found: Ranking, texts: list[str]) -> None:
     from svr_async.commands.screen import plain_table, safe_console
+    from svr_async.core.safetext import one_line
     from svr_async.evaluation.wording import signed
-    from svr_async.vocabulary.safetext import one_line
 
     console = safe_console()
     console.print(one_line(f"{found.method} · {found.judge}", 400), style="dim")

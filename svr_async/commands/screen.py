@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from svr_async.vocabulary.sheet import Line, Sheet
+    from svr_async.core.sheet import Line, Sheet
 
 CELL = 300
 NARROW = 100  # columns of a terminal below which the text of a row needs the room of its numbers
@@ -23,7 +23,7 @@ PLAIN_WIDTH = 160  # where the output is a file or a pipe, which has no width
 
 def print_json(values: Any, *, line: bool = False) -> None:
     """Print one JSON value for machines, indented or in a line; what JSON has no form for becomes a list."""
-    from svr_async.vocabulary.safetext import json_for_terminal
+    from svr_async.core.safetext import json_for_terminal
 
     indent = 0 if line else orjson.OPT_INDENT_2
     click.echo(json_for_terminal(orjson.dumps(values, default=list, option=indent | orjson.OPT_SERIALIZE_NUMPY)))
@@ -66,7 +66,7 @@ def plain_table(heads: Sequence[str], rows: Iterable[Sequence[str]], *, texts: i
     from rich.table import Table
     from rich.text import Text
 
-    from svr_async.vocabulary.safetext import one_line
+    from svr_async.core.safetext import one_line
 
     table = Table(box=None, pad_edge=False, header_style="dim")
     for place, head in enumerate(heads):
@@ -87,8 +87,8 @@ def show(sheet: Sheet) -> None:
     """Print lines, headings and tables, with nothing in them that could steer the terminal."""
     from rich.text import Text
 
-    from svr_async.vocabulary.safetext import one_line
-    from svr_async.vocabulary.sheet import Heading, Line
+    from svr_async.core.safetext import one_line
+    from svr_async.core.sheet import Heading, Line
 
     console = safe_console()
     for part in sheet:
@@ -105,7 +105,7 @@ def _show_line(console: Console, line: Line) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from svr_async.vocabulary.safetext import one_line
+    from svr_async.core.safetext import one_line
 
     text = one_line(line.text, 2_000)
     if not line.wrapped or not line.label:

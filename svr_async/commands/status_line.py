@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from svr_async.core.safetext import one_line
 from svr_async.engine.endpoint import EndpointStats
 from svr_async.engine.stats import EngineStats
-from svr_async.vocabulary.safetext import one_line
 
 WORTH_SHOWING_S = 1.0
 HELD = {

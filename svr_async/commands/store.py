@@ -77,8 +77,8 @@ def import_(as_json: bool, **flags: Any) -> None:
 
 def _print(folder: Path, facts: dict[str, Any], *, as_json: bool) -> None:
     from svr_async.commands.screen import tell
+    from svr_async.core.safetext import one_line
     from svr_async.training.store.facts import facts_in_words
-    from svr_async.vocabulary.safetext import one_line
 
     size = f"{facts['bytes'] / 2**20:.1f} MiB, schema {facts['schema_version']}"
     lines = (f"{label:<11}{one_line(text, 200)}" for label, text in facts_in_words(facts))

@@ -122,6 +122,7 @@ def print_summary(metrics: Mapping[str, Any], folder: str) -> None:
     from rich.markup import escape
     from rich.text import Text
 
+    from svr_async.core.safetext import one_line
     from svr_async.evaluation.chance import against_chance
     from svr_async.evaluation.reporting.run_words import (
         DOMAIN_HEADS,
@@ -130,7 +131,6 @@ def print_summary(metrics: Mapping[str, Any], folder: str) -> None:
         shown_percent,
         summary_lines,
     )
-    from svr_async.vocabulary.safetext import one_line
 
     console = styled_console()
     title = one_line(f"{metrics['benchmark']} · {metrics['method']} · {metrics['judge_label']}", 400)

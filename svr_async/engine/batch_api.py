@@ -16,13 +16,13 @@ import aiohttp
 import orjson
 from msgspec.structs import replace
 
+from svr_async.core.files import write_atomic
 from svr_async.engine.batch_files import STATE, Batch, State, save, storage_errors
 from svr_async.engine.classify import Kind, classify_status
 from svr_async.engine.http import NO_EXTRAS, Extras, proxy_for
 from svr_async.engine.secrets import Secret
 from svr_async.engine.wires.openai import WIRE
 from svr_async.errors import EndpointDownError, RefusedError
-from svr_async.vocabulary.atomic import write_atomic
 
 ATTEMPTS = 5
 FIRST_WAIT_S, MAX_WAIT_S = 0.5, 60.0

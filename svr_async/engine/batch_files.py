@@ -17,12 +17,12 @@ from typing import IO, Annotated, TypeVar
 import msgspec
 import orjson
 
+from svr_async.core.files import reason, write_atomic
 from svr_async.engine.classify import classify_status
 from svr_async.engine.reply import BadBodyError, Reply, json_value
 from svr_async.engine.request import Request
 from svr_async.engine.wires.openai import WIRE
 from svr_async.errors import ArtefactError, StorageError, SvrError, UsageError
-from svr_async.vocabulary.atomic import reason, write_atomic
 
 EXPORT = "export.json"
 STATE = "batch.json"

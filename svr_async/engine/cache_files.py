@@ -16,6 +16,7 @@ from typing import IO, TYPE_CHECKING, BinaryIO, cast
 
 import orjson
 
+from svr_async.core.files import write_atomic_with
 from svr_async.engine.cache import (
     DATABASE,
     KEY_BYTES,
@@ -29,7 +30,6 @@ from svr_async.engine.cache import (
 )
 from svr_async.engine.reply import Reply
 from svr_async.errors import ArtefactError, ConfigError, StorageError, UsageError
-from svr_async.vocabulary.atomic import write_atomic_with
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type
 
+from svr_async.core.verdict import Outcome
 from svr_async.engine.classify import Billed, Failure, Kind, classify_reply
 from svr_async.engine.endpoint import Breaker, ConcurrencyLimit, Endpoint, EndpointPool, EngineStoppedError, Slot
 from svr_async.engine.events import (
@@ -28,7 +29,6 @@ from svr_async.engine.request import Request, estimate_tokens
 from svr_async.engine.stats import Counters
 from svr_async.engine.transport import CallFailedError, Endpoints, FailureError, RawReply, Transport
 from svr_async.errors import BudgetError, EndpointDownError, ModelError, RefusedError, SvrError
-from svr_async.vocabulary.verdict import Outcome
 
 SPARE_WORKERS = 8
 WORTH_A_NOTICE_S = 5.0

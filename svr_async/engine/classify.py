@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
+from svr_async.core.verdict import Outcome
 from svr_async.engine.rates import retry_after
 from svr_async.engine.wires import Wire
 from svr_async.errors import AuthError, ModelError, QuotaError, RefusedError
-from svr_async.vocabulary.verdict import Outcome
 
 
 class Kind(Enum):

@@ -9,6 +9,7 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Generic, Self, TypeVar
 
+from svr_async.core.verdict import Outcome
 from svr_async.engine.cache import Cache
 from svr_async.engine.caller import Caller, EngineConfig, ItemFailedError, ParameterRefusedError, RetryableError
 from svr_async.engine.concurrency import bounded_map
@@ -22,7 +23,6 @@ from svr_async.engine.request import AmbiguousReplyError, Question, ReplyRejecte
 from svr_async.engine.stats import Counters, EngineStats, snapshot
 from svr_async.engine.transport import Transport
 from svr_async.errors import SvrError, UsageError
-from svr_async.vocabulary.verdict import Outcome
 
 T = TypeVar("T")
 TOKEN_LIMIT_GROWTH = 2

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import orjson
 
+from svr_async.core.verdict import Outcome
 from svr_async.errors import StorageError
-from svr_async.vocabulary.verdict import Outcome
 
 
 class FailureLog:

@@ -15,9 +15,9 @@ from typing import Any
 
 import orjson
 
+from svr_async.core.files import write_atomic
 from svr_async.engine.request import SYSTEM, Request, without_system
 from svr_async.errors import StorageError
-from svr_async.vocabulary.atomic import write_atomic
 
 FILE = "refused.json"
 MOST_BYTES = 2**20

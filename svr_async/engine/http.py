@@ -24,6 +24,7 @@ import aiohttp
 import orjson
 from yarl import URL
 
+from svr_async.core.files import is_server
 from svr_async.engine.classify import Billed, Failure, Kind
 from svr_async.engine.request import Request
 from svr_async.engine.secrets import Secret, Secrets
@@ -31,7 +32,6 @@ from svr_async.engine.transport import CallFailedError, RawReply
 from svr_async.engine.wires import Wire
 from svr_async.engine.wires.openai import WIRE as OPENAI
 from svr_async.errors import RefusedError, UsageError, system_words
-from svr_async.vocabulary.plainfile import is_server
 
 if TYPE_CHECKING:
     from aiohttp.connector import Connection

@@ -18,6 +18,7 @@ from collections import Counter, deque
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+from svr_async.core.provenance import descriptors_for
 from svr_async.engine.classify import Billed, Failure, Kind
 from svr_async.engine.http import NO_EXTRAS, Extras, HttpTransport
 from svr_async.engine.request import Request
@@ -27,7 +28,6 @@ from svr_async.engine.wires import Wire, find_wire
 from svr_async.engine.wires.openai import WIRE as OPENAI
 from svr_async.errors import UsageError
 from svr_async.version import __version__
-from svr_async.vocabulary.provenance import descriptors_for
 
 AUTO, LOCAL = "auto", "local"
 SMALLEST_BATCH, LARGEST_BATCH = 8, 32

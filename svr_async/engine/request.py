@@ -11,9 +11,9 @@ from typing import Any, Generic, TypeVar
 
 import orjson
 
+from svr_async.core.verdict import Outcome
 from svr_async.engine.wires import Wire
 from svr_async.engine.wires.openai import WIRE as OPENAI
-from svr_async.vocabulary.verdict import Outcome
 
 KEY_SCHEMA = 1
 SYSTEM = "system"

@@ -8,10 +8,10 @@ from dataclasses import asdict, dataclass
 from math import fsum
 from typing import Any
 
+from svr_async.core.pair import PreferencePair, Side
+from svr_async.core.statistics import Interval, bootstrap_interval, wilson_interval
 from svr_async.evaluation import wording
 from svr_async.evaluation.items import Item, RubricRow
-from svr_async.vocabulary.pair import PreferencePair, Side
-from svr_async.vocabulary.statistics import Interval, bootstrap_interval, wilson_interval
 
 TABLE_HEADS = ("attack", "pairs", "gain", "95 % interval", "of |margin|", "flips", "of those behind", "")
 RUBRIC_HEADS = ("id", "gain", "pairs", "fail to pass", "pass to fail", "rubric")

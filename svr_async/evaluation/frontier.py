@@ -12,14 +12,14 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import cast
 
+from svr_async.core.pair import Order, PreferencePair, Presentation, hashed_fraction
+from svr_async.core.statistics import wilson_interval
 from svr_async.evaluation.opinions import Case
 from svr_async.evaluation.orders import OrderPolicy, Orders
 from svr_async.evaluation.plan import Escalated, Jury, Plan, Seat
 from svr_async.judges.protocol import Judge
 from svr_async.scoring.decision import Decision
 from svr_async.scoring.jury import JuryRule
-from svr_async.vocabulary.pair import Order, PreferencePair, Presentation, hashed_fraction
-from svr_async.vocabulary.statistics import wilson_interval
 
 SHARES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)  # thresholds of the grid: these quantiles of |margin|
 FEW_SHARES = (0.2, 0.4, 0.6)  # the same where two thresholds are combined

@@ -8,12 +8,12 @@ from typing import Any
 
 import orjson
 
+from svr_async.core.pair import PreferencePair, Side
+from svr_async.core.verdict import Chances, Contribution, Outcome
 from svr_async.engine.reply import clean_text
 from svr_async.evaluation.opinions import Opinion, Rows, Vote
 from svr_async.judges.protocol import Reasked
 from svr_async.scoring.decision import Decision, settled
-from svr_async.vocabulary.pair import PreferencePair, Side
-from svr_async.vocabulary.verdict import Chances, Contribution, Outcome
 
 MAX_REASON_CHARS = 20_000
 

@@ -6,11 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from svr_async.adapters import ADAPTERS, Adapter
+from svr_async.core.integrity import Integrity, Mark, integrity_marks
 from svr_async.evaluation.runfolder import Run
 from svr_async.evaluation.wording import count, plural
 from svr_async.scoring.methods.content_blind import PREFERS
-from svr_async.vocabulary.caveats import Mark, integrity_marks
-from svr_async.vocabulary.integrity import Integrity
 
 SAMPLE_SUFFIX = "-sample"  # after a benchmark's name: the shipped sample was judged in its format
 

@@ -10,11 +10,11 @@ from typing import Any
 
 from svr_async.adapters.contract import Adapter
 from svr_async.adapters.records import PairResult
+from svr_async.core.pair import Order, PreferencePair, Side
+from svr_async.core.statistics import share_interval
+from svr_async.core.verdict import Outcome
 from svr_async.evaluation.items import Item
 from svr_async.evaluation.orders import OrderPolicy
-from svr_async.vocabulary.pair import Order, PreferencePair, Side
-from svr_async.vocabulary.statistics import share_interval
-from svr_async.vocabulary.verdict import Outcome
 
 NO_PROMPTS: Mapping[str, Hashable] = MappingProxyType({})
 SCORED = {Outcome.SCORED.value, Outcome.TIE.value}

@@ -12,12 +12,11 @@ from typing import Any
 
 import orjson
 
+from svr_async.core.files import read_plain, reason, write_atomic
+from svr_async.core.statistics import wilson_interval
+from svr_async.core.verdict import is_number, is_whole
 from svr_async.errors import ArtefactError, StorageError, UsageError
 from svr_async.evaluation.items import Item
-from svr_async.vocabulary.atomic import reason, write_atomic
-from svr_async.vocabulary.plainfile import read_plain
-from svr_async.vocabulary.statistics import wilson_interval
-from svr_async.vocabulary.verdict import is_number, is_whole
 
 KIND = "svr judge noise"
 Z95 = NormalDist().inv_cdf(0.975)

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from svr_async.core.pair import PreferencePair
+from svr_async.core.verdict import Outcome
 from svr_async.scoring.decision import Decision
 from svr_async.scoring.methods.contract import Decider
-from svr_async.vocabulary.pair import PreferencePair
-from svr_async.vocabulary.verdict import Outcome
 
 
 def nothing_guessed(_: Decision, /) -> bool:

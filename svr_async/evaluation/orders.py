@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from svr_async.vocabulary.pair import Order, PreferencePair, hashed_fraction, hashed_order
+from svr_async.core.pair import Order, PreferencePair, hashed_fraction, hashed_order
 
 AUDIT_SALT = "svr-audit"
 

@@ -8,9 +8,7 @@ from dataclasses import asdict, dataclass
 from itertools import combinations
 from typing import Any
 
-from svr_async.errors import DataError
-from svr_async.evaluation.items import Item
-from svr_async.vocabulary.agreement import (
+from svr_async.core.agreement import (
     NOTHING,
     Estimate,
     cohen_kappa,
@@ -18,8 +16,10 @@ from svr_async.vocabulary.agreement import (
     prediction_powered,
     rogan_gladen,
 )
-from svr_async.vocabulary.pair import hashed_fraction
-from svr_async.vocabulary.statistics import Interval, wilson_interval
+from svr_async.core.pair import hashed_fraction
+from svr_async.core.statistics import Interval, wilson_interval
+from svr_async.errors import DataError
+from svr_async.evaluation.items import Item
 
 LABELS = ("A", "B", "tie")
 RANDOM = "random"

@@ -13,14 +13,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
+from svr_async.core.pair import Order, present
+from svr_async.core.verdict import Outcome
 from svr_async.engine.request import CONTINGENT
 from svr_async.evaluation.opinions import Case, Opinion, Rows, shared_margins, vote_of
 from svr_async.evaluation.orders import OrderPolicy, Orders
 from svr_async.judges.protocol import Judge
 from svr_async.scoring.decision import Decision, average, halved, scaled
 from svr_async.scoring.jury import JuryRule, verdict
-from svr_async.vocabulary.pair import Order, present
-from svr_async.vocabulary.verdict import Outcome
 
 if TYPE_CHECKING:
     from svr_async.engine.engine import CallEngine

@@ -16,9 +16,9 @@ from pathlib import Path
 
 import orjson
 
+from svr_async.core.files import reason, write_atomic
 from svr_async.errors import ArtefactError, StorageError
 from svr_async.evaluation.items import Item, Reason
-from svr_async.vocabulary.atomic import reason, write_atomic
 
 FILE = "reasons.json.gz"
 COLUMNS = ("item", "rubric", "shown", "judge", "text")

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
+from svr_async.core.statistics import Interval, holm, sign_flip_exact, wilson_interval
 from svr_async.evaluation.items import Item, RubricRow
-from svr_async.vocabulary.statistics import Interval, holm, sign_flip_exact, wilson_interval
 
 ADDS_UP = 1e-6  # contributions are kept to nine digits
 BEYOND_CHANCE = 0.05

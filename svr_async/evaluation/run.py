@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from svr_async.core.pair import PreferencePair
 from svr_async.engine.concurrency import ShutdownController
 from svr_async.evaluation.items import Item, item_from
 from svr_async.evaluation.opinions import Case, Guess, nothing_guessed
 from svr_async.evaluation.plan import Plan, Seat, engines_of
 from svr_async.evaluation.unread import Unread
 from svr_async.scoring.methods.contract import Decider
-from svr_async.vocabulary.pair import PreferencePair
 
 if TYPE_CHECKING:
     from svr_async.engine.engine import CallEngine

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from svr_async.core.sheet import Grid, Line, Sheet
 from svr_async.evaluation.wording import UNKNOWN, count, dollars, interval, percent, plural
-from svr_async.vocabulary.sheet import Grid, Line, Sheet
 
 
 def run_in_short(metrics: Mapping[str, Any]) -> str:

@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from svr_async.vocabulary.fitting import short
-from svr_async.vocabulary.verdict import is_number, is_whole
+from svr_async.core.validation import short
+from svr_async.core.verdict import is_number, is_whole
 
 Test = Callable[[Any], bool]
 Schema = Mapping[str, tuple[Test, str]]

@@ -10,15 +10,15 @@ from typing import Any
 
 import orjson
 
+from svr_async.core.files import reason, write_atomic
+from svr_async.core.integrity import Marks, marks_of_old_label
+from svr_async.core.sheet import sheet_html
+from svr_async.core.validation import is_deep
 from svr_async.errors import ArtefactError, StorageError, UsageError
 from svr_async.evaluation.items import Item
 from svr_async.evaluation.run_tables import Table, arrow_table, pandas_frame
 from svr_async.evaluation.run_view import run_in_short, run_sheet
 from svr_async.evaluation.runcheck import EXAMPLE, MANIFEST, METRICS, Schema, item_problem, problem
-from svr_async.vocabulary.atomic import reason, write_atomic
-from svr_async.vocabulary.fitting import is_deep
-from svr_async.vocabulary.integrity import Marks, marks_of_old_label
-from svr_async.vocabulary.sheet_html import sheet_html
 
 __all__ = ["Run", "RunFolder", "Texts", "load_run", "write_atomic"]
 

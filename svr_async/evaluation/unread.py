@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from svr_async.core.verdict import Outcome
 from svr_async.errors import RefusedError
-from svr_async.vocabulary.verdict import Outcome
 
 if TYPE_CHECKING:
     from svr_async.engine.engine import CallEngine

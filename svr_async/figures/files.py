@@ -10,11 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from svr_async.core.files import open_folder, write_atomic
 from svr_async.errors import UsageError
 from svr_async.figures.model import Figure
 from svr_async.figures.style import DARK, DPI, LIGHT, THEMES, Theme, settings
-from svr_async.vocabulary.atomic import write_atomic
-from svr_async.vocabulary.plainfile import open_folder
 
 METADATA: dict[str, dict[str, Any]] = {"svg": {"Date": None, "Creator": None}, "png": {"Software": None}}
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
 
+from svr_async.core.pair import Prompt
 from svr_async.errors import EndpointDownError, UsageError
 from svr_async.hooks.held import asked
 from svr_async.hooks.settings import PREFIX, HookSettings
@@ -18,7 +19,6 @@ from svr_async.serving.ranking import Ranking, rank
 from svr_async.serving.scores import score
 from svr_async.serving.texts import as_prompt, as_response
 from svr_async.serving.views import number
-from svr_async.vocabulary.pair import Prompt
 
 SHOWN_RUBRICS = 3
 logger = logging.getLogger(__name__)

@@ -7,10 +7,10 @@ from typing import Any
 from inspect_ai.scorer import Score, Scorer, Target, mean, scorer, stderr
 from inspect_ai.solver import TaskState
 
+from svr_async.core.verdict import Outcome
 from svr_async.errors import EndpointDownError
 from svr_async.hooks.judged import Judged, judge_alone, settings_with
 from svr_async.serving.views import number
-from svr_async.vocabulary.verdict import Outcome
 
 REASONS = {
     Outcome.PARSE_ERROR: "grader_failed",

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
+from svr_async.core.verdict import Outcome
 from svr_async.errors import UsageError
 from svr_async.hooks.held import asked
 from svr_async.hooks.settings import PREFIX, HookSettings, current
@@ -13,7 +14,6 @@ from svr_async.scoring.bank import RubricBank
 from svr_async.serving.engine import Engine
 from svr_async.serving.pairs import score_pair
 from svr_async.serving.scores import score
-from svr_async.vocabulary.verdict import Outcome
 
 TIE = 0.5
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast
 
+from svr_async.core.pair import Prompt
+from svr_async.core.rubric import Rubric
 from svr_async.engine.request import Question, ReplyRejectedError, Request
 from svr_async.engine.wires import Settings
 from svr_async.errors import UsageError
@@ -17,8 +19,6 @@ from svr_async.judges.model import ask_within, without_value
 from svr_async.judges.profile import Profile
 from svr_async.judges.protocol import Answer, Judge
 from svr_async.judges.questions import QuestionWriter
-from svr_async.vocabulary.pair import Prompt
-from svr_async.vocabulary.rubric import Rubric
 
 if TYPE_CHECKING:
     from svr_async.engine.engine import CallEngine

@@ -11,7 +11,7 @@ from types import MappingProxyType
 
 import orjson
 
-from svr_async.vocabulary.similarity import content_tokens
+from svr_async.core.similarity import content_tokens
 
 PADDING = (
     "There is a good deal more that one could say about all of this, and every part of it deserves attention.",

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from svr_async.core.pair import PreferencePair, Prompt
+from svr_async.core.rubric import FACETS, IMPORTANCES, MAX_RUBRIC_CHARS, Rubric
 from svr_async.engine.request import Question, ReplyRejectedError
 from svr_async.judges.fence import clean
 from svr_async.judges.material import Material, local_ids
@@ -15,8 +17,6 @@ from svr_async.judges.model import without_value
 from svr_async.judges.protocol import Answer
 from svr_async.judges.questions import TOKENS_OF_FORM, QuestionWriter
 from svr_async.judges.reply_text import one_line, read_object
-from svr_async.vocabulary.pair import PreferencePair, Prompt
-from svr_async.vocabulary.rubric import FACETS, IMPORTANCES, MAX_RUBRIC_CHARS, Rubric
 
 if TYPE_CHECKING:
     from svr_async.engine.engine import CallEngine

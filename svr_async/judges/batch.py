@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from svr_async.core.files import LOOPBACK, host_of, open_folder
 from svr_async.engine import batch_files
 from svr_async.engine.batch_files import Export, Results, State
 from svr_async.engine.concurrency import run_whole
@@ -29,7 +30,6 @@ from svr_async.judges.keys import naming_keys
 from svr_async.judges.open_judge import OpenJudge
 from svr_async.judges.profiles import load_profiles
 from svr_async.judges.trust import refuse_unasked
-from svr_async.vocabulary.plainfile import LOOPBACK, host_of, open_folder
 
 if TYPE_CHECKING:
     from svr_async.engine.batch_api import BatchClient

@@ -13,9 +13,9 @@ import re
 from collections.abc import Callable, Hashable, Sequence
 from typing import TypeVar
 
+from svr_async.core.pair import Side
 from svr_async.engine.request import AmbiguousReplyError, ReplyRejectedError
 from svr_async.judges.prose import named_winners
-from svr_async.vocabulary.pair import Side
 
 T = TypeVar("T", bound=Hashable)
 SIDES = "[[A]] or [[B]]"

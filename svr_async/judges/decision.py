@@ -6,15 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from svr_async.core.integrity import Marks
+from svr_async.core.pair import PreferencePair, Presentation, Prompt
+from svr_async.core.rubric import Rubric
+from svr_async.core.verdict import Chances, Outcome, RubricComparison
 from svr_async.errors import UsageError
 from svr_async.judges.material import Material
 from svr_async.judges.model import MAX_REASKS, ask_within, marks_of, without_value
 from svr_async.judges.protocol import Answer, Comparisons, Preference, Reasked, WrittenRubrics
 from svr_async.judges.statements import Chance, Stated, StatementWriter
-from svr_async.vocabulary.integrity import Marks
-from svr_async.vocabulary.pair import PreferencePair, Presentation, Prompt
-from svr_async.vocabulary.rubric import Rubric
-from svr_async.vocabulary.verdict import Chances, Outcome, RubricComparison
 
 if TYPE_CHECKING:
     from svr_async.engine.engine import CallEngine, Completion

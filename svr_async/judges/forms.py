@@ -12,8 +12,8 @@ from typing import Any
 
 import orjson
 
+from svr_async.core.rubric import FACETS, IMPORTANCES
 from svr_async.engine.wires import Form
-from svr_async.vocabulary.rubric import FACETS, IMPORTANCES
 
 _TEXT: dict[str, Any] = {"type": "string"}
 

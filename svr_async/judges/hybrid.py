@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from svr_async.core.integrity import Marks
+from svr_async.core.pair import Presentation, Prompt
+from svr_async.core.rubric import Rubric
+from svr_async.core.verdict import RubricComparison
 from svr_async.judges.protocol import Answer, Comparisons, Judge, Preference, WrittenRubrics
-from svr_async.vocabulary.integrity import Marks
-from svr_async.vocabulary.pair import Presentation, Prompt
-from svr_async.vocabulary.rubric import Rubric
-from svr_async.vocabulary.verdict import RubricComparison
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from svr_async.core.validation import settle
 from svr_async.engine.money import Price, read_price
 from svr_async.errors import UsageError
 from svr_async.judges.shares import WHOLE, Share, part_of, read_share
-from svr_async.vocabulary.fitting import settle
 
 if TYPE_CHECKING:
     from svr_async.engine.caller import EngineConfig

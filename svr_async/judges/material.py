@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from svr_async.core.pair import PreferencePair, Presentation, Prompt, prompt_text
+from svr_async.core.rubric import Rubric
 from svr_async.judges.fence import clean, fence, nonce_of
 from svr_async.judges.templates import FENCED, NONCE, Template
-from svr_async.vocabulary.pair import PreferencePair, Presentation, Prompt, prompt_text
-from svr_async.vocabulary.rubric import Rubric
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,6 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from svr_async.core.integrity import NO_MARKS, Integrity, Marks
+from svr_async.core.pair import Presentation, Prompt, Side
+from svr_async.core.rubric import Rubric
+from svr_async.core.verdict import Outcome, RubricComparison
 from svr_async.engine.request import Question
 from svr_async.judges.brackets import direct_reason
 from svr_async.judges.material import local_ids
@@ -13,10 +17,6 @@ from svr_async.judges.profile import Profile
 from svr_async.judges.protocol import Answer, Comparisons, Preference, Reasked, WrittenRubrics
 from svr_async.judges.questions import QuestionWriter
 from svr_async.judges.reply_text import NO_NONCE
-from svr_async.vocabulary.integrity import NO_MARKS, Integrity, Marks
-from svr_async.vocabulary.pair import Presentation, Prompt, Side
-from svr_async.vocabulary.rubric import Rubric
-from svr_async.vocabulary.verdict import Outcome, RubricComparison
 
 if TYPE_CHECKING:
     from svr_async.engine.engine import CallEngine, Completion

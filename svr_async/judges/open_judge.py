@@ -8,12 +8,12 @@ from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from svr_async.core.integrity import Integrity
+from svr_async.core.pair import Prompt
+from svr_async.core.provenance import descriptors_for
 from svr_async.judges.limits import JudgeLimits
 from svr_async.judges.protocol import Author, Judge
 from svr_async.judges.spec import JudgeSpec
-from svr_async.vocabulary.integrity import Integrity
-from svr_async.vocabulary.pair import Prompt
-from svr_async.vocabulary.provenance import descriptors_for
 
 if TYPE_CHECKING:
     from svr_async.engine.caller import EngineConfig

@@ -13,11 +13,11 @@ from typing import Any
 
 import orjson
 
+from svr_async.core.files import parse_toml, read_plain
 from svr_async.engine.money import Price
 from svr_async.errors import ConfigError
 from svr_async.judges.endpoints import OPENAI_KEY, key_variable, settings_of, split_name
 from svr_async.judges.profile import SHIPPED, Profile
-from svr_async.vocabulary.plainfile import parse_toml, read_plain
 
 MOST_USD = 1e9  # of a price a million tokens: beyond is a slip, and infinity no price
 UNSET = "unset"

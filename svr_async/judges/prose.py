@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from svr_async.vocabulary.pair import Side
+from svr_async.core.pair import Side
 
 _THING = r"(?:candidates?|responses?|answers?|outputs?|assistants?|options?|models?|texts?|repl(?:y|ies)|ones?)"
 _NAME = (

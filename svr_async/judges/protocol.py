@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
-from svr_async.vocabulary.integrity import Marks
-from svr_async.vocabulary.pair import PreferencePair, Presentation, Prompt, Side
-from svr_async.vocabulary.rubric import Rubric
-from svr_async.vocabulary.verdict import Contribution, Outcome, RubricComparison
+from svr_async.core.integrity import Marks
+from svr_async.core.pair import PreferencePair, Presentation, Prompt, Side
+from svr_async.core.rubric import Rubric
+from svr_async.core.verdict import Contribution, Outcome, RubricComparison
 
 T = TypeVar("T")
 

@@ -6,6 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from svr_async.core.pair import Presentation, Prompt, Side
+from svr_async.core.rubric import MAX_RUBRIC_CHARS, Rubric
+from svr_async.core.verdict import RubricComparison, Verdict
 from svr_async.engine.request import Question, Request
 from svr_async.judges.brackets import read_brackets
 from svr_async.judges.forms import form_of
@@ -18,9 +21,6 @@ from svr_async.judges.reply_text import (
     read_scores,
 )
 from svr_async.judges.templates import Templates
-from svr_async.vocabulary.pair import Presentation, Prompt, Side
-from svr_async.vocabulary.rubric import MAX_RUBRIC_CHARS, Rubric
-from svr_async.vocabulary.verdict import RubricComparison, Verdict
 
 MAX_WRITTEN_RUBRICS = 10
 TOKENS_OF_FORM = 20  # of a JSON answer without its rows: the braces, the nonce, the name of the list

@@ -20,6 +20,11 @@ from typing import Any
 
 import orjson
 
+from svr_async.core.files import read_plain
+from svr_async.core.integrity import Integrity, Marks
+from svr_async.core.pair import Order, Presentation, Prompt, Side, prompt_text
+from svr_async.core.rubric import MAX_RUBRIC_CHARS, Rubric
+from svr_async.core.verdict import Outcome, RubricComparison
 from svr_async.engine.reply import without_thoughts
 from svr_async.engine.request import ReplyRejectedError
 from svr_async.errors import ConfigError
@@ -29,11 +34,6 @@ from svr_async.judges.protocol import Answer, Comparisons, Preference, WrittenRu
 from svr_async.judges.questions import MAX_WRITTEN_RUBRICS
 from svr_async.judges.recorded_scores import RecordedScores, holds_scores, read_scores_file
 from svr_async.judges.reply_text import read_comparisons, read_rubrics
-from svr_async.vocabulary.integrity import Integrity, Marks
-from svr_async.vocabulary.pair import Order, Presentation, Prompt, Side, prompt_text
-from svr_async.vocabulary.plainfile import read_plain
-from svr_async.vocabulary.rubric import MAX_RUBRIC_CHARS, Rubric
-from svr_async.vocabulary.verdict import Outcome, RubricComparison
 
 ROLES = ("direct", "compare", "self_rubrics")
 Key = tuple[str, str, str]

@@ -17,12 +17,12 @@ from typing import Any
 
 import orjson
 
+from svr_async.core.integrity import Integrity, Marks
+from svr_async.core.pair import Order, Presentation, parse_prompt, prompt_text
+from svr_async.core.verdict import Outcome, is_number
 from svr_async.errors import ConfigError
 from svr_async.judges.protocol import Answer, Preference
 from svr_async.judges.scalar import LARGEST_SCORE, OnlyScores, by_scores
-from svr_async.vocabulary.integrity import Integrity, Marks
-from svr_async.vocabulary.pair import Order, Presentation, parse_prompt, prompt_text
-from svr_async.vocabulary.verdict import Outcome, is_number
 
 SUFFIX = ".csv"
 MOST_CELL_CHARS = 2**24

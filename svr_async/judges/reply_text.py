@@ -16,11 +16,11 @@ from typing import Any
 
 import orjson
 
+from svr_async.core.pair import Side
+from svr_async.core.verdict import RubricComparison, Verdict, is_number
 from svr_async.engine.request import AmbiguousReplyError, ReplyRejectedError
 from svr_async.judges.brackets import FENCE, MAX_LEAD
 from svr_async.judges.fence import clean
-from svr_async.vocabulary.pair import Side
-from svr_async.vocabulary.verdict import RubricComparison, Verdict, is_number
 
 _PLACEHOLDER = re.compile(r"<[^<>]*>")
 _KEY = re.compile(r'"\s*:')

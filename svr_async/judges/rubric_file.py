@@ -9,10 +9,10 @@ from typing import Any
 
 import orjson
 
+from svr_async.core.files import read_plain
+from svr_async.core.rubric import MAX_RUBRIC_CHARS, Check, Rubric, split_rubrics
+from svr_async.core.verdict import is_number
 from svr_async.errors import ConfigError
-from svr_async.vocabulary.plainfile import read_plain
-from svr_async.vocabulary.rubric import MAX_RUBRIC_CHARS, Check, Rubric, split_rubrics
-from svr_async.vocabulary.verdict import is_number
 
 
 def load_rubric_file(path: Path) -> tuple[tuple[Rubric, float], ...]:

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import orjson
 
+from svr_async.core.integrity import Marks
+from svr_async.core.pair import Presentation, Prompt
+from svr_async.core.rubric import Rubric
+from svr_async.core.verdict import is_number
 from svr_async.engine.request import Question, ReplyRejectedError, Request
 from svr_async.errors import UsageError
 from svr_async.judges.fence import clean
 from svr_async.judges.model import ask_within, marks_of, without_value
 from svr_async.judges.profile import Profile
 from svr_async.judges.protocol import Answer, Comparisons, Preference, WrittenRubrics
-from svr_async.vocabulary.integrity import Marks
-from svr_async.vocabulary.pair import Presentation, Prompt
-from svr_async.vocabulary.rubric import Rubric
-from svr_async.vocabulary.verdict import is_number
 
 if TYPE_CHECKING:
     from svr_async.engine.engine import CallEngine

@@ -9,15 +9,14 @@ from typing import Any, Self
 
 import orjson
 
+from svr_async.core.rubric import Rubric, positive
+from svr_async.core.verdict import is_number
 from svr_async.engine.request import Question, ReplyRejectedError, Request
 from svr_async.engine.wires import QUESTION
 from svr_async.engine.wires.decisions import name_of
 from svr_async.errors import ConfigError
 from svr_async.judges.profile import Profile
 from svr_async.judges.templates import Templates
-from svr_async.vocabulary.negation import positive
-from svr_async.vocabulary.rubric import Rubric
-from svr_async.vocabulary.verdict import is_number
 
 FORMS = ("a", "b", "better", "alone", "direct", "ask")
 PLACE = "{rubric}"

@@ -15,8 +15,8 @@ from importlib import resources
 from pathlib import Path
 from types import MappingProxyType
 
+from svr_async.core.files import read_plain
 from svr_async.errors import ConfigError
-from svr_async.vocabulary.plainfile import read_plain
 
 JUDGING = ("direct", "compare", "compare_overall", "self_rubrics", "pointwise")
 AUTHORING = ("contrastive", "descriptive", "probe", "rephrase")

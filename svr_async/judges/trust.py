@@ -15,11 +15,11 @@ from urllib.parse import urlsplit
 
 import orjson
 
+from svr_async.core.files import LOOPBACK, read_plain
 from svr_async.errors import ConfigError
 from svr_async.judges.endpoints import known_endpoints
 from svr_async.judges.profile import Profile, variable_in
 from svr_async.judges.profiles import config_folder, load_profiles, own_profiles
-from svr_async.vocabulary.plainfile import LOOPBACK, read_plain
 
 
 def refuse_unasked(profile: Profile) -> None:

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import erfc, fsum, sqrt
 
+from svr_async.core.statistics import mcnemar_exact
 from svr_async.reproduction.printed import Printed, PrintedTable
-from svr_async.vocabulary.statistics import mcnemar_exact
 
 GROUP_SIZES = {"Chat": 422, "IF": 124, "STEM": 250, "Code": 271, "Safety": 80}  # RubricBench's own counts
 PAIRS = sum(GROUP_SIZES.values())

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from svr_async.core.rubric import Rubric
 from svr_async.errors import SvrError
 from svr_async.evaluation.running.evaluate import count_calls
 from svr_async.evaluation.wording import dollars, duration
@@ -24,7 +25,6 @@ from svr_async.reproduction.training_count import count_training
 from svr_async.scoring.bank import BankRubric, InferenceSettings, RubricBank
 from svr_async.training.rounds.planned import ASSUMED, plan_rounds
 from svr_async.training.running.settings import TrainSettings
-from svr_async.vocabulary.rubric import Rubric
 
 NOTHING: Mapping[str, Any] = {"calls": 0, "prompt_tokens": 0, "completion_tokens": 0, "usd": 0.0, "seconds": 0.0}
 STAND_INS = 12  # rubrics of a stand-in for a bank: as many as a table asks for at most

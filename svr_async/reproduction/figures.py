@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from svr_async.core.safetext import one_line
 from svr_async.evaluation.labels import run_titles
 from svr_async.evaluation.reporting.bank_figures import Course, dynamics_figure, map_figure
 from svr_async.evaluation.reporting.run_figures import ACCURACY, abstention_figure, cost_figure, heat_figure
@@ -12,7 +13,6 @@ from svr_async.reproduction.recipe import Recipe
 from svr_async.reproduction.results import Absent, Results, runs_of
 from svr_async.reproduction.table import Cell, Row, Table, ours, printed
 from svr_async.reproduction.tables.bank import bank_and_run
-from svr_async.vocabulary.safetext import one_line
 
 INTERVALS = "Whiskers are 95 % intervals of ours; diamonds are printed values."
 

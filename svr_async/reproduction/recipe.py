@@ -10,9 +10,9 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any, TypeVar
 
+from svr_async.core.files import parse_toml
+from svr_async.core.validation import misfit
 from svr_async.errors import ConfigError
-from svr_async.vocabulary.fitting import misfit
-from svr_async.vocabulary.plainfile import parse_toml
 
 ROLE = re.compile("@([a-z0-9.-]+)")
 PLAIN = re.compile(r"[\w-][\w.-]{0,99}", re.ASCII)  # no path leads out of a folder

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from svr_async.core.files import open_folder, write_atomic
 from svr_async.evaluation.wording import plural
 from svr_async.figures.files import Drawn, open_figures, write_figures
 from svr_async.reproduction.arithmetic import checks, marks
@@ -20,8 +21,6 @@ from svr_async.reproduction.settings import ReproSettings
 from svr_async.reproduction.table import Table
 from svr_async.reproduction.tables.registry import build
 from svr_async.reproduction.writers import as_csv, as_latex, as_markdown
-from svr_async.vocabulary.atomic import write_atomic
-from svr_async.vocabulary.plainfile import open_folder
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,6 +11,7 @@ import orjson
 
 from svr_async.adapters import get_adapter
 from svr_async.adapters.selection import select_pairs
+from svr_async.core.pair import PreferencePair
 from svr_async.errors import SvrError
 from svr_async.evaluation.labels import mark_words
 from svr_async.evaluation.runfolder import Run, RunFolder
@@ -18,7 +19,6 @@ from svr_async.evaluation.running.data import load_dataset
 from svr_async.evaluation.running.settings import from_plain
 from svr_async.reproduction.recipe import Recipe, RunSpec
 from svr_async.scoring.bank import RubricBank
-from svr_async.vocabulary.pair import PreferencePair
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

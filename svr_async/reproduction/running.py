@@ -11,6 +11,7 @@ from typing import Any
 import orjson
 
 from svr_async.adapters import Dataset, get_adapter
+from svr_async.core.safetext import one_line
 from svr_async.engine.concurrency import ShutdownController, StoppedError, draining
 from svr_async.engine.events import Notice, NoticeKind
 from svr_async.errors import BudgetError, StorageError, SvrError
@@ -28,7 +29,6 @@ from svr_async.reproduction.settings import TRAIN, ReproSettings
 from svr_async.scoring.methods.registry import NAMES
 from svr_async.training.running.listener import Silent
 from svr_async.training.running.settings import TrainSettings
-from svr_async.vocabulary.safetext import one_line
 
 Say = Callable[[str], None]
 ENDING = (BudgetError, StorageError, StoppedError)  # what ends a reproduction, and not a row of it alone

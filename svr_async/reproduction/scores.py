@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import fsum
 
-from svr_async.vocabulary.statistics import Interval, newcombe_interval, wilson_interval
+from svr_async.core.statistics import Interval, newcombe_interval, wilson_interval
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from svr_async.core.statistics import Interval
 from svr_async.evaluation import wording
-from svr_async.vocabulary.statistics import Interval
 
 Unit = Literal["percent", "points", "count", "number", "text"]
 DIGITS = {"percent": 1, "points": 1, "count": 0, "number": 3, "text": 0}

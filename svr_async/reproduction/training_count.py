@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import asdict
 from typing import Any
 
+from svr_async.core.prefixes import PrefixOrder
 from svr_async.evaluation.running.dry_run import DryRunCount, total_count
 from svr_async.judges.open_judge import OpenJudge
 from svr_async.training.rounds.planned import Assumed
@@ -13,7 +14,6 @@ from svr_async.training.rounds.session import Session
 from svr_async.training.running.listener import Silent
 from svr_async.training.running.settings import TrainSettings
 from svr_async.training.running.stage import count_calls
-from svr_async.vocabulary.prefixes import PrefixOrder
 
 Work = Callable[[Session], Awaitable[Any]]
 

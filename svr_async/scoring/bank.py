@@ -38,8 +38,8 @@ class RubricBank(BankContent):
         return f"<Bank {self.name or 'without a name'}, {in_short(self)}>"
 
     def _repr_html_(self) -> str:
+        from svr_async.core.sheet import sheet_html
         from svr_async.scoring.bank_view import bank_sheet
-        from svr_async.vocabulary.sheet_html import sheet_html
 
         return sheet_html(bank_sheet(self))
 

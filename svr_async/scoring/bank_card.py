@@ -9,15 +9,15 @@ from typing import Any
 
 import orjson
 
+from svr_async.core.dev_pairs import enough, metrics_in_words
+from svr_async.core.integrity import integrity_marks
+from svr_async.core.rubric import IMPORTANCES
+from svr_async.core.statistics import wilson_interval
+from svr_async.core.verdict import is_number
 from svr_async.fit.choices import Choice
 from svr_async.scoring.bank_choice import Candidate, candidates, divided, how_chosen, structure_parts
 from svr_async.scoring.bank_content import BankContent, BankRubric
 from svr_async.scoring.bank_stats import GENERIC, group_rows
-from svr_async.vocabulary.caveats import integrity_marks
-from svr_async.vocabulary.dev_pairs import enough, metrics_in_words
-from svr_async.vocabulary.rubric import IMPORTANCES
-from svr_async.vocabulary.statistics import wilson_interval
-from svr_async.vocabulary.verdict import is_number
 
 SHOWN_RUBRICS = 20
 _SPECIAL = re.compile(r"([\\`*_\[\]<>#!|~$&])")

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from svr_async.core.integrity import Marks, marks_of_old_label
+from svr_async.core.rubric import MAX_RUBRIC_CHARS, Rubric, rubric_id
+from svr_async.core.verdict import is_number, is_whole
 from svr_async.fit.tfidf import MAX_TERM_CHARS
 from svr_async.scoring.bank_history import BankHistory
-from svr_async.vocabulary.integrity import Marks, marks_of_old_label
-from svr_async.vocabulary.rubric import MAX_RUBRIC_CHARS, Rubric, rubric_id
-from svr_async.vocabulary.verdict import is_number, is_whole
 
 Floats = NDArray[np.float32]
 

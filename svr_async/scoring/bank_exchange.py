@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
+from svr_async.core.files import reason, sync_folder
+from svr_async.core.hub import SCHEME, hub_server, reachable
 from svr_async.errors import ArtefactError, StorageError, SvrError, UsageError
 from svr_async.scoring.bank_card import OnHub, render_card
 from svr_async.scoring.bank_content import BankContent
@@ -24,8 +26,6 @@ from svr_async.scoring.bank_files import (
 )
 from svr_async.scoring.bank_hub import FETCHING, library, name_parts, quietly, why_not
 from svr_async.scoring.bank_made import MadeWith, without_places
-from svr_async.vocabulary.atomic import reason, sync_folder
-from svr_async.vocabulary.hub import SCHEME, hub_server, reachable
 
 README = "README.md"  # what the hub shows as a repository's card
 B = TypeVar("B", bound=BankContent)

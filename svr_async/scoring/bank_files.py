@@ -15,16 +15,16 @@ from typing import Any, TypeVar
 
 import orjson
 
+from svr_async.core.files import reason, write_atomic
+from svr_async.core.integrity import marks_kept
+from svr_async.core.rubric import Check, Rubric
+from svr_async.core.validation import is_deep
+from svr_async.core.verdict import is_number
 from svr_async.errors import ArtefactError, StorageError, UsageError
 from svr_async.fit import tensors
 from svr_async.scoring.bank_card import render_card
 from svr_async.scoring.bank_content import BankContent, BankRubric, Floats, InferenceSettings
 from svr_async.scoring.bank_history import BankHistory, history_bytes, history_from_json
-from svr_async.vocabulary.atomic import reason, write_atomic
-from svr_async.vocabulary.fitting import is_deep
-from svr_async.vocabulary.integrity import marks_kept
-from svr_async.vocabulary.rubric import Check, Rubric
-from svr_async.vocabulary.verdict import is_number
 
 SCHEMA_VERSION = 1
 FORMAT = "svr-bank"

@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from svr_async.core.hub import SCHEME, first_line, hub_server
 from svr_async.errors import UsageError
 from svr_async.scoring.bank_files import BANK, FILES
-from svr_async.vocabulary.hub import SCHEME, first_line, hub_server
 
 DOWNLOADS = Path("cache/banks")
 FETCHING = "check the name and the network, or copy its files into a folder and name that"

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import orjson
 
-from svr_async.vocabulary.atomic import write_atomic
-from svr_async.vocabulary.provenance import command_line, versions
+from svr_async.core.files import write_atomic
+from svr_async.core.provenance import command_line, versions
 
 FILE = "made.json"
 PACKAGES = ("svr-async", "jax", "jaxlib", "numpy", "optax", "scikit-learn", "scipy")

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from svr_async.core.rubric import IMPORTANCES
 from svr_async.scoring.bank_content import BankContent, BankRubric
-from svr_async.vocabulary.rubric import IMPORTANCES
 
 GENERIC = "generic"  # the domain of a rubric whose source pairs come from several
 QUANTILES = (0.0, 0.25, 0.5, 0.75, 1.0)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from svr_async.core.sheet import Grid, Line, Sheet
 from svr_async.scoring.bank_content import BankContent, BankRubric
-from svr_async.vocabulary.sheet import Grid, Line, Sheet
 
 SHOWN = 12
 

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from svr_async.core.pair import Prompt, prompt_text
 from svr_async.fit.forward import Selector, alpha_numpy, selector_of
 from svr_async.fit.tfidf import Vocabulary, transform
 from svr_async.scoring.bank import UNIFORM, InferenceSettings, RubricBank
 from svr_async.scoring.selection import Active, TextSimilarities, select
-from svr_async.vocabulary.pair import Prompt, prompt_text
 
 MAX_KEPT_CHOICES = 4096
 

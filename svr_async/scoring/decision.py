@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from svr_async.vocabulary.pair import Order, Side
-from svr_async.vocabulary.verdict import Contribution, Outcome
+from svr_async.core.pair import Order, Side
+from svr_async.core.verdict import Contribution, Outcome
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

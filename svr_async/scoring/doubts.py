@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from svr_async.core.integrity import Integrity, Marks
+from svr_async.core.pair import Prompt, prompt_text
 from svr_async.fit.tfidf import fold
 from svr_async.judges.rules.intent import stem
 from svr_async.judges.rules.lexicon import STOPWORDS
 from svr_async.judges.rules.text import TextView
 from svr_async.scoring.bank import UNIFORM, RubricBank
 from svr_async.scoring.decision import Decision
-from svr_async.vocabulary.integrity import Integrity, Marks
-from svr_async.vocabulary.pair import Prompt, prompt_text
 
 SHOWN_WORDS = 5
 ALIKE = "nothing tells the two apart: no {what} is met by one response and missed by the other"

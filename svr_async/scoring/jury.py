@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from enum import StrEnum
 
+from svr_async.core.verdict import Outcome
 from svr_async.scoring.decision import Decision, scaled, settled
-from svr_async.vocabulary.verdict import Outcome
 
 INCOMPLETE = "jury_incomplete"
 

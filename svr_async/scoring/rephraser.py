@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol, runtime_checkable
 
+from svr_async.core.pair import Prompt
+from svr_async.core.rubric import Rubric
+from svr_async.core.verdict import Outcome
 from svr_async.errors import UsageError
 from svr_async.judges.protocol import Answer
 from svr_async.judges.rules.judge import check_of
-from svr_async.vocabulary.pair import Prompt
-from svr_async.vocabulary.rubric import Rubric
-from svr_async.vocabulary.verdict import Outcome
 
 KEPT = "rephrase_kept"  # the reply gave no sure wording for some rubric, whose own text was used
 FAILED = "rephrase_failed"  # there was no reply to read: every rubric was used in its own words

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from svr_async.core.similarity import similarity
 from svr_async.scoring.bank import InferenceSettings
-from svr_async.vocabulary.similarity import similarity
 
 Floats = NDArray[np.float32]
 

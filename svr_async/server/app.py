@@ -11,6 +11,7 @@ from typing import Any
 import orjson
 from aiohttp import web
 
+from svr_async.core.safetext import one_line
 from svr_async.errors import SvrError
 from svr_async.server.metrics import ServerMetrics
 from svr_async.server.openapi import document, page
@@ -20,7 +21,6 @@ from svr_async.server.rewarder import Rewarder
 from svr_async.server.shapes.contract import Call, Route
 from svr_async.server.shapes.registry import ROUTES
 from svr_async.version import __version__
-from svr_async.vocabulary.safetext import one_line
 
 OPEN = frozenset({"/healthz", "/readyz"})  # without a token: orchestrators have none
 UNKNOWN = "unknown"  # the route of what there is no route for, in counts

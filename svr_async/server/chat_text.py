@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from svr_async.vocabulary.pair import Message, Prompt, user_prompt
+from svr_async.core.pair import Message, Prompt, user_prompt
 
 _TURN = re.compile(
     r"<\|im_start\|>(?P<chatml>\w+)\n"

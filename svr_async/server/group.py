@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 from hashlib import blake2b
 
+from svr_async.core.pair import Prompt
 from svr_async.server.penalties import above_mean, length_of, style_of
 from svr_async.server.refusal import RefusalError
 from svr_async.server.rewards import ALONE, DEADLINE, UNCONNECTED, Reward, fallback
@@ -22,7 +23,6 @@ from svr_async.server.settings import ServerSettings
 from svr_async.serving.pairs import PairVerdict
 from svr_async.serving.potentials import Margins, potentials
 from svr_async.serving.schedules import Pair, Schedule, pairs_at_once, scheduled
-from svr_async.vocabulary.pair import Prompt
 
 Ask = Callable[[Prompt, str, str], Awaitable[PairVerdict]]
 Member = Hashable

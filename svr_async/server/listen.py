@@ -11,6 +11,7 @@ from typing import Self
 
 from aiohttp import web
 
+from svr_async.core.provenance import descriptors_for
 from svr_async.errors import UsageError, system_words
 from svr_async.judges.limits import JudgeLimits
 from svr_async.observability.prometheus import PrometheusMetrics
@@ -22,7 +23,6 @@ from svr_async.server.referee import Referee, to_standard_error
 from svr_async.server.rewarder import Rewarder
 from svr_async.server.settings import ServerSettings
 from svr_async.server.tally import Tally
-from svr_async.vocabulary.provenance import descriptors_for
 
 SPARE_CONNECTIONS = 256  # beyond requests under way: for those that look, and for refusals
 KEEPALIVE_S = 75.0

@@ -13,12 +13,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from svr_async.core.pair import Prompt, prompt_text
 from svr_async.server.group import Ask, Group, Member, digest
 from svr_async.server.refusal import RefusalError
 from svr_async.server.rewards import LATE, Reward, fallback
 from svr_async.server.settings import ServerSettings
 from svr_async.server.tally import Tally
-from svr_async.vocabulary.pair import Prompt, prompt_text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from svr_async.core.pair import Prompt, prompt_text
+from svr_async.core.validation import is_deep
 from svr_async.engine.reply import json_value
 from svr_async.server.chat_text import turns_of, without_end
 from svr_async.server.group import digest
@@ -12,8 +14,6 @@ from svr_async.server.pool import Seat
 from svr_async.server.refusal import RefusalError
 from svr_async.server.settings import ServerSettings
 from svr_async.serving.texts import as_prompt, as_response
-from svr_async.vocabulary.fitting import is_deep
-from svr_async.vocabulary.pair import Prompt, prompt_text
 
 Body = Mapping[str, Any]
 MOST_DIGITS = 18  # of a number that may come as a text

@@ -16,6 +16,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
+from svr_async.core.pair import Prompt
+from svr_async.core.safetext import one_line
+from svr_async.core.verdict import Outcome
 from svr_async.engine.endpoint import EngineStoppedError
 from svr_async.engine.events import Observer, observing
 from svr_async.engine.money import Budget
@@ -26,9 +29,6 @@ from svr_async.server.tally import Tally
 from svr_async.serving.engine import Engine
 from svr_async.serving.pairs import PairVerdict, Shown, method_of, score_pair
 from svr_async.serving.scores import Score, score
-from svr_async.vocabulary.pair import Prompt
-from svr_async.vocabulary.safetext import one_line
-from svr_async.vocabulary.verdict import Outcome
 
 REST_S = 10.0  # before a judge that was lost is asked again
 MOST_FAILURES = 5_000  # that an engine remembers, so as not to ask again, before it is opened anew

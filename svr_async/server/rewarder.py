@@ -7,6 +7,8 @@ from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from svr_async.core.pair import Prompt
+from svr_async.core.verdict import Outcome
 from svr_async.server.group import Group
 from svr_async.server.penalties import length_of, style_of
 from svr_async.server.pool import Pool, Seat
@@ -17,8 +19,6 @@ from svr_async.server.settings import ServerSettings
 from svr_async.server.tally import Tally
 from svr_async.serving.pairs import PairVerdict
 from svr_async.serving.scores import Score
-from svr_async.vocabulary.pair import Prompt
-from svr_async.vocabulary.verdict import Outcome
 
 T = TypeVar("T")
 NO_BANK = "a response alone is scored by a bank's rubrics, and this server has no bank"

@@ -9,14 +9,14 @@ from typing import Any
 
 from svr_async.adapters.groups import ResponseGroup
 from svr_async.adapters.written import write_rows
+from svr_async.core.sheet import Grid, Line, Sheet
+from svr_async.core.statistics import share_interval
 from svr_async.judges.protocol import Judge
 from svr_async.scoring.bank import RubricBank
 from svr_async.serving.engine import Engine, opened
 from svr_async.serving.many import all_of
 from svr_async.serving.pairs import judge_of
 from svr_async.serving.ranking import Ranking, rank
-from svr_async.vocabulary.sheet import Grid, Line, Sheet
-from svr_async.vocabulary.statistics import share_interval
 
 Places = frozenset[int]
 

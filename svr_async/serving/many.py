@@ -7,6 +7,7 @@ from contextlib import aclosing
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
+from svr_async.core.pair import Prompt
 from svr_async.engine.concurrency import bounded_map, in_sync
 from svr_async.errors import SvrError, UsageError
 from svr_async.judges.protocol import Judge
@@ -14,7 +15,6 @@ from svr_async.scoring.bank import RubricBank
 from svr_async.serving.engine import FREE_WORKERS, Engine, opened
 from svr_async.serving.pairs import PairVerdict, Shown, method_of, score_open_pair
 from svr_async.serving.texts import as_prompt, as_response
-from svr_async.vocabulary.pair import Prompt
 
 PairLike = Mapping[str, Any] | Sequence[Any]
 """(prompt, a, b), or a mapping that has them by these names; `chosen` and `rejected` may stand for `a` and `b`."""

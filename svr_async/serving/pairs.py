@@ -6,6 +6,9 @@ from dataclasses import asdict, dataclass
 from functools import lru_cache
 from typing import Any, Literal
 
+from svr_async.core.pair import Order, Presentation, Prompt, Side, hashed_fraction, prompt_text
+from svr_async.core.sheet import sheet_html
+from svr_async.core.verdict import Contribution, Outcome
 from svr_async.engine.concurrency import in_sync
 from svr_async.errors import UsageError
 from svr_async.judges.fence import clean
@@ -21,9 +24,6 @@ from svr_async.scoring.rephraser import Rephraser, rephraser_of
 from svr_async.serving.engine import Engine, opened
 from svr_async.serving.texts import PromptLike, ResponseLike, as_prompt, as_response
 from svr_async.serving.views import decision, verdict_sheet
-from svr_async.vocabulary.pair import Order, Presentation, Prompt, Side, hashed_fraction, prompt_text
-from svr_async.vocabulary.sheet_html import sheet_html
-from svr_async.vocabulary.verdict import Contribution, Outcome
 
 Shown = Literal["hash", "ab", "ba", "both"]
 ORDER_SALT = "svr-serving"

@@ -10,8 +10,8 @@ from typing import Any
 from svr_async.adapters.fields import Fields, RowError
 from svr_async.adapters.records import content_id
 from svr_async.adapters.tables import Row
+from svr_async.core.verdict import is_finite
 from svr_async.errors import UsageError
-from svr_async.vocabulary.verdict import is_finite
 
 NO_VERDICT = "no verdict on two of its responses"
 ALIKE = "nothing tells its responses apart"

@@ -16,6 +16,9 @@ from functools import partial
 from itertools import combinations
 from typing import Any, Literal
 
+from svr_async.core.pair import Prompt
+from svr_async.core.rubric import Rubric
+from svr_async.core.sheet import sheet_html
 from svr_async.engine.concurrency import in_sync
 from svr_async.errors import UsageError
 from svr_async.judges.protocol import Judge
@@ -28,9 +31,6 @@ from svr_async.serving.schedules import Pair, Schedule, check_schedule, schedule
 from svr_async.serving.scores import weighted_rubrics
 from svr_async.serving.texts import PromptLike, ResponseLike, as_prompt, as_responses
 from svr_async.serving.views import number, ranking_sheet
-from svr_async.vocabulary.pair import Prompt
-from svr_async.vocabulary.rubric import Rubric
-from svr_async.vocabulary.sheet_html import sheet_html
 
 How = Literal["auto", "pairwise", "pointwise"]
 Ask = Callable[..., Awaitable[PairVerdict]]

@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from svr_async.core.pair import Prompt
+from svr_async.core.rubric import Rubric
+from svr_async.core.sheet import sheet_html
+from svr_async.core.verdict import Outcome
 from svr_async.engine.concurrency import in_sync
 from svr_async.errors import UsageError
 from svr_async.judges.protocol import Judge
@@ -13,10 +17,6 @@ from svr_async.serving.engine import Engine, opened
 from svr_async.serving.pairs import chooser_of, judge_of, label_of
 from svr_async.serving.texts import PromptLike, ResponseLike, as_prompt, as_response
 from svr_async.serving.views import score_sheet
-from svr_async.vocabulary.pair import Prompt
-from svr_async.vocabulary.rubric import Rubric
-from svr_async.vocabulary.sheet_html import sheet_html
-from svr_async.vocabulary.verdict import Outcome
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from svr_async.core.pair import Message, Prompt, parse_prompt, prompt_text
 from svr_async.errors import UsageError
-from svr_async.vocabulary.pair import Message, Prompt, parse_prompt, prompt_text
 
 PromptLike = str | Sequence[Mapping[str, Any]] | Prompt
 ResponseLike = str | Mapping[str, Any] | Sequence[Mapping[str, Any]]

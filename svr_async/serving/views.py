@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from svr_async.vocabulary.rubric import Rubric
-from svr_async.vocabulary.sheet import Grid, Line, Sheet
-from svr_async.vocabulary.verdict import Contribution
+from svr_async.core.rubric import Rubric
+from svr_async.core.sheet import Grid, Line, Sheet
+from svr_async.core.verdict import Contribution
 
 UNKNOWN = "–"
 FAVOURS = {True: "A", False: "B"}

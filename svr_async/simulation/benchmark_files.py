@@ -9,11 +9,11 @@ from typing import Any
 
 import orjson
 
+from svr_async.core.pair import prompt_text
 from svr_async.errors import StorageError
 from svr_async.simulation.draft import seeded
 from svr_async.simulation.files import SOURCE, write_whole
 from svr_async.simulation.planted import PlantedPair, PlantedWorld
-from svr_async.vocabulary.pair import prompt_text
 
 Counts = Mapping[str, Mapping[str, int]]
 """Rows of each subset, by benchmark."""

@@ -8,6 +8,7 @@ from typing import Any
 
 import orjson
 
+from svr_async.core.verdict import EVEN, RubricComparison
 from svr_async.simulation import own_words
 from svr_async.simulation.author import Author
 from svr_async.simulation.chances import Stater
@@ -25,7 +26,6 @@ from svr_async.simulation.request import ChatRequest, Role, Shape
 from svr_async.simulation.variety import NONE
 from svr_async.simulation.weakness import NONE as NO_WEAKNESS
 from svr_async.simulation.worlds import plant
-from svr_async.vocabulary.verdict import EVEN, RubricComparison
 
 PASS_SCORE, FAIL_SCORE = 0.6, 0.0
 SCORE_SPREAD = 0.25

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+from svr_async.core.pair import Order, Side, hashed_order, present, prompt_text
 from svr_async.simulation.judge import PlantedJudge
 from svr_async.simulation.language import Language
 from svr_async.simulation.models import MODELS
 from svr_async.simulation.planted import PlantedPair, PlantedWorld
 from svr_async.simulation.readings import PromptReading, ResponseReading
-from svr_async.vocabulary.pair import Order, Side, hashed_order, present, prompt_text
 
 JUDGE = "gpt-oss-120b"
 

@@ -12,12 +12,12 @@ import re
 from collections.abc import Mapping
 from functools import cached_property, lru_cache
 
+from svr_async.core.pair import Side
+from svr_async.core.rubric import positive
+from svr_async.core.verdict import Chances, RubricComparison, Verdict
 from svr_async.simulation.judge import MET_ADVANTAGE, PlantedJudge
 from svr_async.simulation.language import HEADS, Language
 from svr_async.simulation.readings import PromptReading, ResponseReading, RubricReading, squeeze
-from svr_async.vocabulary.negation import positive
-from svr_async.vocabulary.pair import Side
-from svr_async.vocabulary.verdict import Chances, RubricComparison, Verdict
 
 DIRECT = 0.55  # how sure of a direct verdict: dazzled judges are right about as often as not, however wide the gap
 ABOUT = re.compile(

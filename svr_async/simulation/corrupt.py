@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from svr_async.core.verdict import Verdict
 from svr_async.simulation.brain import Composed
 from svr_async.simulation.draws import draw_bytes, uniform
 from svr_async.simulation.faults import Fault
-from svr_async.vocabulary.verdict import Verdict
 
 ROW_KEYS = ("rubric_comparisons", "rubric_scores")
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
+from svr_async.core.pair import PreferencePair, user_prompt
 from svr_async.simulation.draft import Draft, dress, paragraphs, seeded
 from svr_async.simulation.family import DrawnConfig
 from svr_async.simulation.family_types import attributes_of, plant_kinds
@@ -25,7 +26,6 @@ from svr_async.simulation.topics import (
     SHARED_WORDS,
     Topic,
 )
-from svr_async.vocabulary.pair import PreferencePair, user_prompt
 
 WORDS_A_TYPE = 20
 ASIDES = 6  # topics that prompts have besides their type

@@ -12,6 +12,7 @@ from typing import Any
 
 import orjson
 
+from svr_async.core.pair import prompt_text
 from svr_async.errors import StorageError
 from svr_async.simulation.calibration import Calibration, calibrate_items, share_by_weights
 from svr_async.simulation.draft import seeded
@@ -20,7 +21,6 @@ from svr_async.simulation.family_world import TEST, FamilyWorld
 from svr_async.simulation.planted import PlantedPair, PlantedWorld
 from svr_async.simulation.topics import DOMAIN_COUNTS, TOPICS
 from svr_async.simulation.world import World, preset_name
-from svr_async.vocabulary.pair import prompt_text
 
 SOURCE = "svr-sim"
 README = "README.txt"

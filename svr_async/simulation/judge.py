@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from svr_async.core.pair import Side
+from svr_async.core.verdict import RubricComparison, Verdict
 from svr_async.simulation.draws import draw, draw_bytes, uniform
 from svr_async.simulation.models import JudgeModel
 from svr_async.simulation.planted import PlantedWorld
 from svr_async.simulation.readings import PromptReading, ResponseReading, RubricReading
 from svr_async.simulation.weakness import NONE, Weakness
-from svr_async.vocabulary.pair import Side
-from svr_async.vocabulary.verdict import RubricComparison, Verdict
 
 MET_ADVANTAGE = 0.6  # how much meeting a criterion adds to the hidden degree that settles equal verdicts
 IMPRESSION = 0.1  # how far quality and surface move the verdict on a rubric that names no attribute

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from svr_async.core.pair import PreferencePair
 from svr_async.simulation.language import Language
 from svr_async.simulation.models import JudgeModel
 from svr_async.simulation.readings import PromptReading
 from svr_async.simulation.topics import Topic
-from svr_async.vocabulary.pair import PreferencePair
 
 
 @dataclass(frozen=True, slots=True)

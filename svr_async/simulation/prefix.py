@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from svr_async.vocabulary.prefixes import BLOCK_TOKENS, PrefixCache
+from svr_async.core.prefixes import BLOCK_TOKENS, PrefixCache
 
 __all__ = ["BLOCK_TOKENS", "PrefixCache"]

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import lru_cache
 
+from svr_async.core.similarity import content_tokens
 from svr_async.errors import ConfigError
 from svr_async.simulation.readings import LONG_RESPONSE_WORDS, RubricReading, squeeze
-from svr_async.vocabulary.similarity import content_tokens
 
 PADDED_WORDS = 2 * LONG_RESPONSE_WORDS  # from here on a response is long, whatever it says
 TAKEN_BY_LENGTH = ("coverage", "reasoning")  # the facets of rubrics that a long response seems to satisfy

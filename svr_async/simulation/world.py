@@ -7,6 +7,7 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
+from svr_async.core.pair import PreferencePair, user_prompt
 from svr_async.errors import ConfigError
 from svr_async.simulation.catalogue import CRITERIA, GENERIC, JUNK, LATENT
 from svr_async.simulation.commonplaces import COMMONPLACES
@@ -26,7 +27,6 @@ from svr_async.simulation.topics import (
     TOPICS,
 )
 from svr_async.simulation.variety import NONE, REDUNDANT, VARIED, Variety
-from svr_async.vocabulary.pair import PreferencePair, user_prompt
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

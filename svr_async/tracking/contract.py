@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import orjson
 
-from svr_async.vocabulary.verdict import is_number
+from svr_async.core.verdict import is_number
 
 Setting: TypeAlias = str | int | float | bool
 PROJECT = "svr-async"

@@ -6,15 +6,15 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from svr_async.core.dev_pairs import enough
+from svr_async.core.integrity import Mark, integrity_marks
+from svr_async.core.provenance import command_line, versions
+from svr_async.core.statistics import wilson_interval
 from svr_async.evaluation.labels import marks
 from svr_async.evaluation.runfolder import RunFolder
 from svr_async.scoring.bank import RubricBank
 from svr_async.scoring.bank_made import PACKAGES
 from svr_async.tracking.contract import Tracked, flat_numbers, flat_settings
-from svr_async.vocabulary.caveats import Mark, integrity_marks
-from svr_async.vocabulary.dev_pairs import enough
-from svr_async.vocabulary.provenance import command_line, versions
-from svr_async.vocabulary.statistics import wilson_interval
 
 MOST_BYTES = 64 << 20  # of a report that goes with a run
 OF_THE_MACHINE = ("cache", "out", "dry_run", "resume", "force")  # settings that say nothing of the run

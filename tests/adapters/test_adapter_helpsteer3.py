@@ -8,8 +8,8 @@ import pytest
 
 from svr_async.adapters import PairResult, get_adapter
 from svr_async.adapters.helpsteer3 import TIE
+from svr_async.core.pair import Message, Side
 from svr_async.errors import DataError
-from svr_async.vocabulary.pair import Message, Side
 
 ADAPTER = get_adapter("helpsteer3")
 

@@ -11,8 +11,8 @@ import pytest
 
 from svr_async.adapters import get_adapter
 from svr_async.adapters.hub import Wanted, choose_files, fetch, fetch_split, fetch_whole, parse_hub
+from svr_async.core.hub import hub_server, reachable
 from svr_async.errors import ConfigError, DataError, UsageError
-from svr_async.vocabulary.hub import hub_server, reachable
 
 COMMIT = "c" * 40
 FILES = (

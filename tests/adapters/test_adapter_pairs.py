@@ -10,8 +10,8 @@ import pytest
 from svr_async.adapters import PairResult, get_adapter
 from svr_async.adapters.conversations import join_prompt, transcript_turns
 from svr_async.adapters.pairs import NO_MAJORITY, TIE
+from svr_async.core.pair import Message, PreferencePair, Side, user_prompt
 from svr_async.errors import DataError
-from svr_async.vocabulary.pair import Message, PreferencePair, Side, user_prompt
 
 ADAPTER = get_adapter("pairs")
 USER, REPLY, OTHER = Message("user", "hi"), Message("assistant", "hello"), Message("assistant", "go away")

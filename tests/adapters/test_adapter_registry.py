@@ -12,10 +12,10 @@ from svr_async.adapters.contract import Adapter
 from svr_async.adapters.fields import Fields
 from svr_async.adapters.records import Parsed, accuracy
 from svr_async.adapters.registry import NAMES
+from svr_async.core.pair import PreferencePair
 from svr_async.errors import DataError, UsageError
 from svr_async.evaluation.running.evaluate import evaluate
 from svr_async.evaluation.running.settings import EvalSettings
-from svr_async.vocabulary.pair import PreferencePair
 
 
 def test_every_adapter_describes_itself() -> None:

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from svr_async.adapters import PairResult, get_adapter
 from svr_async.adapters.rewardbench import MATH_WEIGHT, SECTIONS
+from svr_async.core.pair import PreferencePair, user_prompt
 from svr_async.errors import DataError
-from svr_async.vocabulary.pair import PreferencePair, user_prompt
 
 ADAPTER = get_adapter("rewardbench")
 SUBSETS = [subset for subsets in SECTIONS.values() for subset in subsets]

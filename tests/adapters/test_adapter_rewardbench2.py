@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from svr_async.adapters import PairResult, get_adapter
 from svr_async.adapters.rewardbench2 import SUBSETS
 from svr_async.adapters.ties import bounded_ratio, completion_scores, raw_difference, ties_score
+from svr_async.core.pair import PreferencePair, user_prompt
 from svr_async.errors import DataError
-from svr_async.vocabulary.pair import PreferencePair, user_prompt
 
 ADAPTER = get_adapter("rewardbench2")
 

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from svr_async.adapters import PairResult, get_adapter
 from svr_async.adapters.rmbench import CELLS, FILES, difficulty, domain_of
+from svr_async.core.pair import PreferencePair, user_prompt
 from svr_async.errors import DataError
-from svr_async.vocabulary.pair import PreferencePair, user_prompt
 
 ADAPTER = get_adapter("rmbench")
 

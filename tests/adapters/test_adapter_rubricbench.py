@@ -11,8 +11,8 @@ import pytest
 from svr_async.adapters import ADAPTERS, PairResult, get_adapter, refuse_benchmark_for_training
 from svr_async.adapters.records import Dataset
 from svr_async.adapters.rubricbench import GROUPS, domain_group
+from svr_async.core.pair import Side
 from svr_async.errors import DataError
-from svr_async.vocabulary.pair import Side
 
 ADAPTER = get_adapter("rubricbench")
 

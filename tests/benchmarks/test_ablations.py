@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from svr_async.core.pair import prompt_text
 from svr_async.judges.author import read_induced
 from svr_async.simulation.author import Author
 from svr_async.simulation.brain import Simulator
@@ -18,7 +19,6 @@ from svr_async.simulation.config import SimConfig
 from svr_async.simulation.models import MODELS
 from svr_async.simulation.world import World, preset
 from svr_async.training.rounds.config import ABLATIONS
-from svr_async.vocabulary.pair import prompt_text
 
 SCRIPTS = Path(__file__).parents[2] / "benchmarks/paper"
 

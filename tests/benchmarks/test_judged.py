@@ -10,6 +10,7 @@ import pytest
 from rig import engine_at, judge_at, writer
 from stand_ins import UnaskedAuthor
 
+from svr_async.core.pair import Order, PreferencePair, present, user_prompt
 from svr_async.judges.author import ModelAuthor
 from svr_async.judges.rules.judge import RulesJudge
 from svr_async.judges.rules.registry import grid_rubrics
@@ -18,7 +19,6 @@ from svr_async.simulation.models import MODELS
 from svr_async.simulation.server import SimServer
 from svr_async.simulation.world import World, WorldConfig
 from svr_async.training.rounds.judge_calls import Crew
-from svr_async.vocabulary.pair import Order, PreferencePair, present, user_prompt
 
 SCRIPTS = Path(__file__).parents[2] / "benchmarks/paper"
 

@@ -18,13 +18,13 @@ from small_runs import item, write_run
 from svr_async.commands import screen
 from svr_async.commands.bank.command import bank
 from svr_async.commands.main import run
+from svr_async.core.rubric import Check, Rubric
 from svr_async.errors import UsageError
 from svr_async.evaluation.reporting.bank_report import write_bank_report
 from svr_async.evaluation.reporting.bank_sheets import bank_sheet, stats_sheet
 from svr_async.evaluation.runfolder import RunFolder
 from svr_async.scoring.bank import BankRubric, InferenceSettings, RubricBank
 from svr_async.scoring.bank_stats import bank_stats
-from svr_async.vocabulary.rubric import Check, Rubric
 
 ESCAPES = "\x1b]8;;https://example.org\x1b\\click\x1b]8;;\x1b\\ \x1b[31mred\u202e [bold]x[/] :smile:"
 TEXTS: dict[str, dict[str, Any]] = {

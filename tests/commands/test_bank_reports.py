@@ -12,12 +12,12 @@ from made_history import made_history
 from made_pairs import write_candidates, write_made
 from rig import RULES, svr_here
 
+from svr_async.core.rubric import Rubric
 from svr_async.fit import learning_curve as curves
 from svr_async.fit.choices import Structure
 from svr_async.scoring.bank import UNIFORM, BankRubric, InferenceSettings, RubricBank
 from svr_async.scoring.bank_history import BankHistory
 from svr_async.training.running import learning_curve
-from svr_async.vocabulary.rubric import Rubric
 
 
 def history_of(bank: Path) -> BankHistory:

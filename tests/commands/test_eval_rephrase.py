@@ -11,13 +11,13 @@ from rig import name_judge, read_lines, run_metrics, serving, write_bench
 
 from svr_async.commands.main import run
 from svr_async.commands.main import svr as group
+from svr_async.core.rubric import Rubric
 from svr_async.evaluation.runfolder import RunFolder
 from svr_async.scoring.bank import BankRubric, RubricBank
 from svr_async.simulation.catalogue import CRITERIA
 from svr_async.simulation.config import SimConfig
 from svr_async.simulation.faults import FaultConfig
 from svr_async.simulation.server import SimServer
-from svr_async.vocabulary.rubric import Rubric
 
 N = 20
 Eval = Callable[..., int]

@@ -12,11 +12,11 @@ from rig import name_judge, pairs, serving
 from svr_async import score_pair_sync
 from svr_async.commands.main import run
 from svr_async.commands.main import svr as group
+from svr_async.core.rubric import Check, Rubric
 from svr_async.judges.rules.registry import rubric_for
 from svr_async.scoring.bank import BankRubric, RubricBank
 from svr_async.simulation.catalogue import CRITERIA
 from svr_async.simulation.server import SimServer
-from svr_async.vocabulary.rubric import Check, Rubric
 
 WORDY = "I would say, if you were to ask me about it, that the colour in question is blue."
 

@@ -9,9 +9,9 @@ from made_pairs import write_made
 from rig import run_metrics, svr_here
 
 from svr_async import EvalSettings, evaluate
+from svr_async.core.rubric import Rubric
 from svr_async.errors import UsageError
 from svr_async.scoring.bank import BankRubric, RubricBank
-from svr_async.vocabulary.rubric import Rubric
 
 EVAL = ("eval", "rubricbench", "--sample", "--limit", "2", "-q", "--out", "run")
 

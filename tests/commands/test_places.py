@@ -9,9 +9,9 @@ import pytest
 from made_pairs import files_of, last_line, write_candidates, write_made, write_planted
 from rig import RULES, svr_here
 
+from svr_async.core.files import open_folder
 from svr_async.errors import StorageError, UsageError
 from svr_async.training.running.places import keep_bank
-from svr_async.vocabulary.plainfile import open_folder
 
 
 @pytest.fixture

@@ -17,6 +17,8 @@ from rig import RULES, name_judge, read_lines, svr_here, write_bench
 from svr_async.adapters import get_adapter
 from svr_async.commands.batch import params_of
 from svr_async.commands.train_settings import train_settings
+from svr_async.core.dev_pairs import split_by_prompt
+from svr_async.core.rubric import Rubric
 from svr_async.fit.config import DEFAULT
 from svr_async.scoring.bank import UNIFORM, BankRubric, InferenceSettings, RubricBank
 from svr_async.simulation.server import SimServer
@@ -29,8 +31,6 @@ from svr_async.training.running.settings import train_config
 from svr_async.training.store.reader import load_store
 from svr_async.training.store.records import BOTH_ORDERS, Csr, Judged, PairRows, StoreContent, StoreHeader
 from svr_async.training.store.writer import write_store
-from svr_async.vocabulary.dev_pairs import split_by_prompt
-from svr_async.vocabulary.rubric import Rubric
 
 pytestmark = pytest.mark.timeout(2 * PATIENCE_S)  # the first test may have to train first
 

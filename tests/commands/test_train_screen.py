@@ -13,9 +13,9 @@ from made_history import made_curve
 from svr_async.commands.train import screen as train_screen
 from svr_async.commands.train.screen import TrainScreen
 from svr_async.commands.train.table import print_rounds
+from svr_async.core.dev_pairs import accuracy_in_words
 from svr_async.engine.stats import EngineStats, Spread
 from svr_async.fit.history import FitCurve
-from svr_async.vocabulary.dev_pairs import accuracy_in_words
 
 
 def stats() -> EngineStats:

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from rig import pairs, profile
 
+from svr_async.core.pair import Order, present
 from svr_async.engine.cache import cache_place, user_cache
 from svr_async.engine.request import Question
 from svr_async.judges.limits import JudgeLimits
 from svr_async.judges.questions import QuestionWriter
 from svr_async.judges.templates import load_templates
-from svr_async.vocabulary.pair import Order, present
 
 
 def test_there_is_one_cache_for_each_user(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from yarl import URL
 
+from svr_async.core.verdict import Outcome
 from svr_async.engine.classify import (
     FILTER_CODES,
     KEY_CODES,
@@ -29,7 +30,6 @@ from svr_async.engine.classify import (
 from svr_async.engine.http import classify_exception
 from svr_async.engine.rates import retry_after
 from svr_async.errors import AuthError, ModelError, QuotaError, RefusedError
-from svr_async.vocabulary.verdict import Outcome
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 

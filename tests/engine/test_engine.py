@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from rig import Scripted, ask, by_turn, completion, refusal, scripted_engine, until
 
+from svr_async.core.verdict import Outcome
 from svr_async.engine.cache import Cache, ReadOnlyStore
 from svr_async.engine.caller import EngineConfig
 from svr_async.engine.classify import Billed, Failure, Kind
@@ -31,7 +32,6 @@ from svr_async.errors import (
     StorageError,
     SvrError,
 )
-from svr_async.vocabulary.verdict import Outcome
 
 Answer = Callable[[Request, int], Any]
 

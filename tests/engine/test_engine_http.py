@@ -12,6 +12,9 @@ from typing import Any
 import pytest
 from rig import judge_at, pairs, shown, until
 
+from svr_async.core.pair import Order, present
+from svr_async.core.rubric import Rubric
+from svr_async.core.verdict import Outcome
 from svr_async.engine.http import MAX_BODY_BYTES, HttpTransport
 from svr_async.errors import AuthError, QuotaError, RefusedError, SvrError
 from svr_async.judges.model import ModelJudge
@@ -19,9 +22,6 @@ from svr_async.judges.protocol import Reasked
 from svr_async.simulation.config import SimConfig
 from svr_async.simulation.faults import GROUPS, FaultConfig
 from svr_async.simulation.server import SimServer
-from svr_async.vocabulary.pair import Order, present
-from svr_async.vocabulary.rubric import Rubric
-from svr_async.vocabulary.verdict import Outcome
 
 N_PAIRS = 2
 SENTINEL = "sk-sentinel-9f8e7d6c5b"

@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rig import ask, by_turn, completion, refusal, scripted_engine
 
+from svr_async.core.verdict import Outcome
 from svr_async.engine.events import (
     AttemptEnded,
     CallEnded,
@@ -29,7 +30,6 @@ from svr_async.engine.money import Price
 from svr_async.engine.request import Request
 from svr_async.engine.stats import FLOOR_S, Histogram, Spread
 from svr_async.errors import AuthError
-from svr_async.vocabulary.verdict import Outcome
 
 Answer = Callable[[Request, int], Any]
 

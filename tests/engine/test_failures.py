@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from svr_async.core.verdict import Outcome
 from svr_async.engine.failures import FailureLog
 from svr_async.errors import StorageError
-from svr_async.vocabulary.verdict import Outcome
 
 
 def test_failures_are_known_in_the_next_run(tmp_path: Path) -> None:

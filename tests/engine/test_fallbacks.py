@@ -12,6 +12,8 @@ import pytest
 from aiohttp import web
 from rig import completion, engine_at, pairs, refusal, scripted_engine, serving, serving_routes, writer
 
+from svr_async.core.pair import Order, present
+from svr_async.core.verdict import Outcome
 from svr_async.engine.fallbacks import FILE, Fallbacks, ParameterFallback, apply_all, find_fallbacks
 from svr_async.engine.request import Question, Request
 from svr_async.engine.transport import RawReply
@@ -21,8 +23,6 @@ from svr_async.errors import ModelError
 from svr_async.judges.profile import Profile
 from svr_async.simulation.config import SimConfig
 from svr_async.simulation.server import SimServer
-from svr_async.vocabulary.pair import Order, present
-from svr_async.vocabulary.verdict import Outcome
 
 FULL = (
     ("temperature", 0.0),

@@ -16,6 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rig import completion, pairs, scripted_engine, writer
 
+from svr_async.core.pair import Order, Side, present
+from svr_async.core.verdict import Outcome
 from svr_async.engine.cache import Cache
 from svr_async.engine.caller import EngineConfig
 from svr_async.engine.engine import CallEngine
@@ -25,8 +27,6 @@ from svr_async.engine.transport import RawReply
 from svr_async.engine.wires import MODULES, find_wire
 from svr_async.engine.wires.openai import WIRE, error_in_body, read_completion
 from svr_async.judges.recorded import load_recorded
-from svr_async.vocabulary.pair import Order, Side, present
-from svr_async.vocabulary.verdict import Outcome
 
 CHAT: dict[str, Any] = {
     "id": "1",

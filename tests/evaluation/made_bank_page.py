@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from made_history import made_curve, made_history
 
+from svr_async.core.rubric import Rubric
 from svr_async.scoring.bank import BankRubric, RubricBank
-from svr_async.vocabulary.rubric import Rubric
 
 __all__ = ["bank", "made_curve", "made_history"]
 

@@ -15,6 +15,8 @@ from rig import name_judge, serving, write_bank, write_bench
 from svr_async.commands import sim
 from svr_async.commands.main import run as command
 from svr_async.commands.main import svr as group
+from svr_async.core.pair import PreferencePair, user_prompt
+from svr_async.core.sheet import Line
 from svr_async.engine.concurrency import ShutdownController
 from svr_async.errors import BudgetError, ConfigError, CoverageError, UsageError
 from svr_async.evaluation.audit import AttackFound, attack_found, table_rows
@@ -28,8 +30,6 @@ from svr_async.scoring.bank import RubricBank
 from svr_async.simulation.catalogue import CRITERIA
 from svr_async.simulation.config import SimConfig
 from svr_async.simulation.weakness import TAKEN_BY_LENGTH, Weakness
-from svr_async.vocabulary.pair import PreferencePair, user_prompt
-from svr_async.vocabulary.sheet import Line
 
 N = 25
 WEAK = Weakness(padding=0.7, restated=0.8, keywords=0.6)

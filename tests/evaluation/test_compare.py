@@ -10,11 +10,11 @@ import orjson
 import pytest
 from made_run import made_items, write_run
 
+from svr_async.core.statistics import holm, mcnemar_exact
 from svr_async.errors import UsageError
 from svr_async.evaluation.items import Item
 from svr_async.evaluation.reporting.compare import compare_runs, item_of
 from svr_async.evaluation.runfolder import Run, RunFolder
-from svr_async.vocabulary.statistics import holm, mcnemar_exact
 
 
 def loaded(folder: Path, items: list[Item], **changes: Any) -> Run:

@@ -19,6 +19,7 @@ from made_run import made_items, made_manifest, write_run
 
 from svr_async.commands.main import run as run_command
 from svr_async.commands.main import svr as group
+from svr_async.core.integrity import Integrity
 from svr_async.evaluation.frontier import Frontier, Point, Setting
 from svr_async.evaluation.items import Item
 from svr_async.evaluation.reporting.bank_figures import bank_figures, layout
@@ -27,7 +28,6 @@ from svr_async.evaluation.reporting.run_figures import abstention, run_figures
 from svr_async.evaluation.runfolder import Run, RunFolder
 from svr_async.figures.files import draw
 from svr_async.figures.model import Axis, Bars, Figure, Grid, Plane, Series, Trace
-from svr_async.vocabulary.integrity import Integrity
 
 pytest.importorskip("matplotlib", reason="figures need matplotlib: pip install 'svr-async[figures]'")
 report = partial(run_command, group, "svr")

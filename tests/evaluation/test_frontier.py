@@ -16,6 +16,8 @@ from hostile_run import ATTACK
 from made_run import write_run
 from rig import pairs
 
+from svr_async.core.pair import Order, PreferencePair, Side
+from svr_async.core.verdict import Outcome
 from svr_async.evaluation.frontier import (
     Charge,
     Column,
@@ -32,8 +34,6 @@ from svr_async.evaluation.reporting.frontier_files import OPTIMISM, as_csv, as_j
 from svr_async.evaluation.reporting.frontier_view import render_frontier, ticks
 from svr_async.evaluation.runfolder import RunFolder
 from svr_async.scoring.decision import Decision
-from svr_async.vocabulary.pair import Order, PreferencePair, Side
-from svr_async.vocabulary.verdict import Outcome
 
 PAIRS = pairs(60)
 ORDERS = Orders(policy=OrderPolicy.HASH)

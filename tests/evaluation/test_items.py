@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from svr_async.core.pair import Order, PreferencePair, Side, user_prompt
+from svr_async.core.rubric import Rubric
+from svr_async.core.verdict import Contribution, Outcome, RubricComparison, Verdict
 from svr_async.evaluation.items import Item, build_item
 from svr_async.judges.protocol import Reasked
 from svr_async.scoring.decision import Decision
-from svr_async.vocabulary.pair import Order, PreferencePair, Side, user_prompt
-from svr_async.vocabulary.rubric import Rubric
-from svr_async.vocabulary.verdict import Contribution, Outcome, RubricComparison, Verdict
 
 
 def pair(*, chosen_first: bool = True, gold: bool = True) -> PreferencePair:

@@ -12,12 +12,12 @@ import pytest
 from made_run import made_items, write_run
 
 from svr_async.adapters import get_adapter, refuse_benchmark_for_training, registry
+from svr_async.core.integrity import Marks, joined_marks
 from svr_async.errors import ArtefactError, DataError
 from svr_async.evaluation.labels import caption, mark_words, marks, run_titles
 from svr_async.evaluation.official import has_official_rule
 from svr_async.evaluation.reporting.compare import compare_runs
 from svr_async.evaluation.runfolder import Run, RunFolder
-from svr_async.vocabulary.integrity import Marks, joined_marks
 
 
 def loaded(folder: Path, **changes: Any) -> Run:

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from svr_async.adapters import get_adapter
+from svr_async.core.pair import PreferencePair, user_prompt
 from svr_async.engine.money import Price
 from svr_async.engine.stats import EngineStats
 from svr_async.evaluation import costs, metrics
 from svr_async.evaluation.items import Item
 from svr_async.evaluation.orders import OrderPolicy
-from svr_async.vocabulary.pair import PreferencePair, user_prompt
 
 BLANK = Item(
     id="0", item="0", domain="d", subset="", order="ab", outcome="scored", predicted="A", gold="A", correct=True,

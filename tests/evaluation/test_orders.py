@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from svr_async.core.pair import Order, PreferencePair, Side, user_prompt
+from svr_async.core.rubric import Rubric
+from svr_async.core.verdict import Contribution, Outcome, RubricComparison, Verdict
 from svr_async.evaluation.orders import OrderPolicy, Orders
 from svr_async.scoring.decision import Decision, average, halved, settled
-from svr_async.vocabulary.pair import Order, PreferencePair, Side, user_prompt
-from svr_async.vocabulary.rubric import Rubric
-from svr_async.vocabulary.verdict import Contribution, Outcome, RubricComparison, Verdict
 
 
 def pair(name: str) -> PreferencePair:

@@ -11,6 +11,8 @@ import pytest
 from rig import pairs
 from stand_ins import UnaskedJudge
 
+from svr_async.core.pair import Order, Presentation
+from svr_async.core.verdict import Outcome
 from svr_async.engine.concurrency import ShutdownController
 from svr_async.engine.request import CONTINGENT
 from svr_async.evaluation.items import Item, item_from
@@ -22,8 +24,6 @@ from svr_async.judges.protocol import Judge
 from svr_async.scoring.decision import Decision
 from svr_async.scoring.jury import JuryRule
 from svr_async.scoring.methods.decisions import decided
-from svr_async.vocabulary.pair import Order, Presentation
-from svr_async.vocabulary.verdict import Outcome
 
 PAIR = pairs(1)[0]
 

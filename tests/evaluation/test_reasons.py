@@ -9,6 +9,9 @@ import pytest
 from made_run import made_items, write_run
 from rig import pairs
 
+from svr_async.core.pair import Order, Side
+from svr_async.core.rubric import Rubric
+from svr_async.core.verdict import Contribution, Outcome, RubricComparison, Verdict
 from svr_async.errors import ArtefactError
 from svr_async.evaluation.items import MAX_REASON_CHARS, Item, Reason, build_item
 from svr_async.evaluation.reasons import FILE, with_reasons, write_reasons
@@ -16,9 +19,6 @@ from svr_async.evaluation.reporting.explain import explain_item, reason_of, why
 from svr_async.evaluation.reporting.report import render_report
 from svr_async.evaluation.runfolder import RunFolder
 from svr_async.scoring.decision import Decision
-from svr_async.vocabulary.pair import Order, Side
-from svr_async.vocabulary.rubric import Rubric
-from svr_async.vocabulary.verdict import Contribution, Outcome, RubricComparison, Verdict
 
 PAIR = pairs(1)[0]
 RUBRIC = Rubric(text="Says why.")

@@ -14,6 +14,9 @@ from typing import Any
 import pytest
 from rig import ask, by_turn, completion, judge_at, pairs, refusal, scripted_engine
 
+from svr_async.core.pair import Presentation, Side
+from svr_async.core.rubric import Rubric
+from svr_async.core.verdict import Contribution, Outcome, RubricComparison, Verdict
 from svr_async.engine import concurrency as concurrency_module
 from svr_async.engine.concurrency import ShutdownController
 from svr_async.engine.engine import CallEngine
@@ -32,9 +35,6 @@ from svr_async.scoring.methods.vanilla import Vanilla
 from svr_async.simulation.config import SimConfig
 from svr_async.simulation.faults import FaultConfig
 from svr_async.simulation.server import SimServer
-from svr_async.vocabulary.pair import Presentation, Side
-from svr_async.vocabulary.rubric import Rubric
-from svr_async.vocabulary.verdict import Contribution, Outcome, RubricComparison, Verdict
 
 N = 12
 NO_AUDIT = Orders(audit=0.0)

@@ -12,6 +12,8 @@ import pytest
 
 from svr_async.adapters import get_adapter
 from svr_async.adapters.records import Dataset
+from svr_async.core.pair import PreferencePair, user_prompt
+from svr_async.core.provenance import command_line
 from svr_async.engine.money import Price
 from svr_async.errors import StorageError, UsageError
 from svr_async.evaluation.costs import JudgeCost
@@ -20,8 +22,6 @@ from svr_async.evaluation.reasons import with_reasons
 from svr_async.evaluation.runfolder import RunFolder
 from svr_async.evaluation.running.record import EXAMPLE_CHARS, RunFacts, RunRecord, begin_run, end_run
 from svr_async.evaluation.running.settings import EvalSettings
-from svr_async.vocabulary.pair import PreferencePair, user_prompt
-from svr_async.vocabulary.provenance import command_line
 
 JUDGE = {"name": "j", "label": "j (test)"}
 PAIRS = tuple(

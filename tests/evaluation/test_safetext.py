@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from svr_async.vocabulary.safetext import capped, for_terminal, json_for_terminal, one_line, unix_newlines, visible
+from svr_async.core.safetext import capped, for_terminal, json_for_terminal, one_line, unix_newlines, visible
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,9 @@ import orjson
 import pytest
 from rig import QUICK, pairs, serving
 
+from svr_async.core.pair import Order, present
+from svr_async.core.rubric import Rubric
+from svr_async.core.verdict import Outcome
 from svr_async.engine.caller import EngineConfig
 from svr_async.engine.classify import Kind, classify_reply
 from svr_async.engine.reply import BadBodyError
@@ -27,9 +30,6 @@ from svr_async.judges.spec import JudgeSpec
 from svr_async.simulation.config import SimConfig
 from svr_async.simulation.faults import FaultConfig, parse_kinds
 from svr_async.simulation.server import SimServer
-from svr_async.vocabulary.pair import Order, present
-from svr_async.vocabulary.rubric import Rubric
-from svr_async.vocabulary.verdict import Outcome
 
 KEY = "sk-ant-sentinel-1"
 

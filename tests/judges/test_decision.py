@@ -12,6 +12,8 @@ import orjson
 import pytest
 from rig import Scripted, pairs, profile, scripted_engine, serving, shown
 
+from svr_async.core.rubric import Rubric
+from svr_async.core.verdict import Outcome
 from svr_async.engine.request import Request
 from svr_async.engine.transport import RawReply
 from svr_async.errors import ConfigError, UsageError
@@ -23,8 +25,6 @@ from svr_async.judges.spec import JudgeSpec
 from svr_async.judges.statements import StatementWriter
 from svr_async.judges.templates import DECIDING, load_templates
 from svr_async.simulation.server import SimServer
-from svr_async.vocabulary.rubric import Rubric
-from svr_async.vocabulary.verdict import Outcome
 
 RUBRICS = [Rubric(text="The response is short."), Rubric(text="The response does not swear.")]
 WIRES = ("decisions", "systemone", "logprobs")

@@ -11,6 +11,8 @@ import orjson
 import pytest
 from rig import pairs, profile
 
+from svr_async.core.pair import Order, Presentation, present, user_prompt
+from svr_async.core.rubric import Rubric
 from svr_async.engine.request import AmbiguousReplyError
 from svr_async.errors import ConfigError
 from svr_async.judges.author import induction, probing
@@ -18,8 +20,6 @@ from svr_async.judges.questions import QuestionWriter
 from svr_async.judges.templates import NAMES, PAPER, load_templates
 from svr_async.simulation.brain import Simulator
 from svr_async.simulation.config import SimConfig
-from svr_async.vocabulary.pair import Order, Presentation, present, user_prompt
-from svr_async.vocabulary.rubric import Rubric
 
 RUBRICS = (Rubric(text="Is it short?"), Rubric(text="Is it right?"))
 SHOWN = Presentation(pair_id="p", prompt=user_prompt("2 + 2?"), response_a="{response_b} is 4", response_b="5")

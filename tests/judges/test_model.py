@@ -13,6 +13,10 @@ import orjson
 import pytest
 from rig import completion, judge_at, pairs, scripted_engine, writer
 
+from svr_async.core.integrity import Marks
+from svr_async.core.pair import Order, PreferencePair, Presentation, Prompt, Side, present
+from svr_async.core.rubric import Rubric
+from svr_async.core.verdict import Outcome, RubricComparison, Verdict
 from svr_async.engine.request import Request
 from svr_async.engine.transport import RawReply
 from svr_async.judges.attacks import ATTACKS
@@ -31,10 +35,6 @@ from svr_async.scoring.methods.vanilla import Vanilla
 from svr_async.simulation.config import SimConfig
 from svr_async.simulation.readings import read_rubric
 from svr_async.simulation.server import SimServer
-from svr_async.vocabulary.integrity import Marks
-from svr_async.vocabulary.pair import Order, PreferencePair, Presentation, Prompt, Side, present
-from svr_async.vocabulary.rubric import Rubric
-from svr_async.vocabulary.verdict import Outcome, RubricComparison, Verdict
 
 RUBRICS = [Rubric(text=f"Is it good in way {number}?") for number in range(1, 5)]
 PAIR = Presentation(pair_id="p", prompt=pairs(1)[0].prompt, response_a="Answer one.", response_b="Answer two.")

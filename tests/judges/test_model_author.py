@@ -7,6 +7,8 @@ import orjson
 import pytest
 from rig import completion, pairs, scripted_engine, writer
 
+from svr_async.core.pair import prompt_text, user_prompt
+from svr_async.core.rubric import MAX_RUBRIC_CHARS, Rubric
 from svr_async.engine.request import ReplyRejectedError, Request
 from svr_async.engine.transport import RawReply
 from svr_async.judges.author import (
@@ -20,8 +22,6 @@ from svr_async.judges.author import (
     rephrasing,
 )
 from svr_async.judges.fence import clean
-from svr_async.vocabulary.pair import prompt_text, user_prompt
-from svr_async.vocabulary.rubric import MAX_RUBRIC_CHARS, Rubric
 
 NONCE = "0123456789abcdef"
 

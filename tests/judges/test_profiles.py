@@ -12,6 +12,8 @@ import orjson
 import pytest
 from rig import QUICK, pairs
 
+from svr_async.core.pair import Order, present, user_prompt
+from svr_async.core.rubric import Check, Rubric
 from svr_async.engine.caller import EngineConfig
 from svr_async.engine.endpoint import START
 from svr_async.engine.money import Price
@@ -31,8 +33,6 @@ from svr_async.judges.spec import JudgeSpec
 from svr_async.judges.statements import StatementWriter
 from svr_async.judges.templates import DECIDING, NAMES, load_templates
 from svr_async.simulation.server import SimServer
-from svr_async.vocabulary.pair import Order, present, user_prompt
-from svr_async.vocabulary.rubric import Check, Rubric
 
 URL = "http://127.0.0.1:8000/v1"
 

@@ -10,13 +10,13 @@ import orjson
 import pytest
 from rig import pairs
 
+from svr_async.core.pair import Order, Side, present
+from svr_async.core.rubric import Rubric
+from svr_async.core.verdict import Outcome
 from svr_async.errors import ConfigError
 from svr_async.judges.material import Material
 from svr_async.judges.protocol import Preference
 from svr_async.judges.recorded import RecordedJudge, load_recorded
-from svr_async.vocabulary.pair import Order, Side, present
-from svr_async.vocabulary.rubric import Rubric
-from svr_async.vocabulary.verdict import Outcome
 
 PAIR = pairs(1)[0]
 RUBRICS = [Rubric(text="Is it short?"), Rubric(text="Is it right?")]

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from svr_async.core.pair import Side
+from svr_async.core.verdict import Outcome, Verdict
 from svr_async.engine.request import AmbiguousReplyError, ReplyRejectedError
 from svr_async.judges.author import read_induced, read_text
 from svr_async.judges.brackets import read_brackets
 from svr_async.judges.reply_text import read_comparisons, read_rubrics, read_scores
-from svr_async.vocabulary.pair import Side
-from svr_async.vocabulary.verdict import Outcome, Verdict
 
 NONCE = "0123456789abcdef"
 OTHER = "fedcba9876543210"

@@ -10,6 +10,8 @@ import orjson
 import pytest
 from rig import pairs, scripted_engine, serving, shown
 
+from svr_async.core.integrity import Integrity
+from svr_async.core.pair import Order, prompt_text
 from svr_async.engine.reply import BadBodyError
 from svr_async.engine.transport import RawReply
 from svr_async.engine.wires import find_wire
@@ -23,8 +25,6 @@ from svr_async.judges.rewarders import SHAPES, find_rewarder
 from svr_async.judges.scalar import ScalarJudge
 from svr_async.judges.spec import JudgeSpec
 from svr_async.simulation.server import SimServer
-from svr_async.vocabulary.integrity import Integrity
-from svr_async.vocabulary.pair import Order, prompt_text
 
 URL = "rm:http://127.0.0.1:1"
 ROWS: dict[str, Any] = {"classify": {"probs": [0.1, 2.5]}, "pooling": {"data": [[0.1], [2.5]]}, "score": {"score": 2.5}}

@@ -12,6 +12,7 @@ from aiohttp import web
 from made_wire import KEY, NAME, post_office, register
 from rig import serving_routes
 
+from svr_async.core.pair import Presentation, user_prompt
 from svr_async.engine.batch_files import batch_line
 from svr_async.engine.http import HttpTransport
 from svr_async.engine.request import Request
@@ -28,7 +29,6 @@ from svr_async.judges.profile import Profile
 from svr_async.judges.profiles import find_profile, load_profiles
 from svr_async.judges.protocol import Answer, Preference
 from svr_async.judges.spec import JudgeSpec
-from svr_async.vocabulary.pair import Presentation, user_prompt
 
 # What svr-async 0.1.0 sent before there were wires: a cache or a batch that was paid for is known by these bytes.
 BODY = (

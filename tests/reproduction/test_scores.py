@@ -12,11 +12,11 @@ from svr_async.adapters.records import PairResult
 from svr_async.adapters.rewardbench import SECTIONS
 from svr_async.adapters.rewardbench2 import SUBSETS
 from svr_async.adapters.rmbench import CELLS, FILES, domain_of
+from svr_async.core.pair import PreferencePair, user_prompt
+from svr_async.core.statistics import newcombe_interval, wilson_interval
 from svr_async.evaluation.items import Item
 from svr_async.reproduction.scores import Score, evenly, mean_of, scored
 from svr_async.reproduction.tables.benches import item_parts, level_parts, pair_parts, section_parts
-from svr_async.vocabulary.pair import PreferencePair, user_prompt
-from svr_async.vocabulary.statistics import newcombe_interval, wilson_interval
 
 
 def pair(name: str, domain: str, subset: str, item: str = "", slot: tuple[int, ...] = ()) -> PreferencePair:

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from svr_async.core.rubric import Check, Rubric
 from svr_async.scoring.bank import BankRubric, InferenceSettings, RubricBank
-from svr_async.vocabulary.rubric import Check, Rubric
 
 WEIGHTS = (0.75, 0.5, 0.25)
 

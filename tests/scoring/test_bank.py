@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from made_bank import made_bank, made_rubrics
 
+from svr_async.core.rubric import Rubric
 from svr_async.scoring.bank import BankRubric, InferenceSettings, RubricBank
-from svr_async.vocabulary.rubric import Rubric
 
 NAN, INF = float("nan"), float("inf")
 ONE = made_rubrics()[1]

@@ -15,12 +15,12 @@ from made_bank import made_bank
 
 from svr_async.commands.main import run
 from svr_async.commands.main import svr as group
+from svr_async.core.integrity import Integrity
 from svr_async.scoring.bank import RubricBank
 from svr_async.scoring.bank_exchange import planned_upload
 from svr_async.scoring.bank_files import MAX_BYTES
 from svr_async.scoring.bank_history import BankHistory, TrainedOn
 from svr_async.scoring.bank_made import FILE, keep_made, made_with, without_places
-from svr_async.vocabulary.integrity import Integrity
 
 Svr = Callable[..., tuple[int, str, str]]
 

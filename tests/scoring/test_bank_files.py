@@ -18,11 +18,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_bank import made_bank
 
+from svr_async.core.rubric import Check, Rubric
 from svr_async.errors import ArtefactError, UsageError
 from svr_async.fit import tensors
 from svr_async.scoring import bank_files
 from svr_async.scoring.bank import BankRubric, InferenceSettings, RubricBank
-from svr_async.vocabulary.rubric import Check, Rubric
 
 FILES = ("bank.json", "selector.safetensors", "vocabulary.json", "card.md")
 

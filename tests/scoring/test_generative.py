@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from rig import name_judge, serving, write_bench
 
+from svr_async.core.pair import Side
 from svr_async.engine.request import AmbiguousReplyError, ReplyRejectedError
 from svr_async.errors import UsageError
 from svr_async.evaluation.running.evaluate import evaluate
@@ -20,7 +21,6 @@ from svr_async.judges.limits import JudgeLimits
 from svr_async.judges.templates import OWN, load_templates
 from svr_async.scoring.methods.generative import read_grade, read_winner
 from svr_async.simulation.server import SimServer
-from svr_async.vocabulary.pair import Side
 
 N = 8
 

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from svr_async.core.pair import Side
+from svr_async.core.rubric import Rubric
+from svr_async.core.verdict import Contribution, Outcome, RubricComparison, Verdict
 from svr_async.scoring.decision import Decision
 from svr_async.scoring.jury import INCOMPLETE, JuryRule, verdict
-from svr_async.vocabulary.pair import Side
-from svr_async.vocabulary.rubric import Rubric
-from svr_async.vocabulary.verdict import Contribution, Outcome, RubricComparison, Verdict
 
 RUBRIC = Rubric(text="Says why")
 

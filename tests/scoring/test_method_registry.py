@@ -10,6 +10,8 @@ from typing import Any
 import orjson
 import pytest
 
+from svr_async.core.pair import user_prompt
+from svr_async.core.rubric import Rubric
 from svr_async.errors import UsageError
 from svr_async.evaluation.running.method import choose_method, rephrasing
 from svr_async.evaluation.running.prepared import prepare
@@ -22,8 +24,6 @@ from svr_async.scoring.methods import registry
 from svr_async.scoring.methods.contract import Facts, Parts, Recipe
 from svr_async.scoring.methods.registry import FILES, NAMES, find_recipe
 from svr_async.scoring.methods.vanilla import Vanilla
-from svr_async.vocabulary.pair import user_prompt
-from svr_async.vocabulary.rubric import Rubric
 
 ONE = Rubric(text="Is it one?")
 BANK = RubricBank(rubrics=(BankRubric(rubric=ONE, weight=0.5),))

@@ -8,6 +8,9 @@ from dataclasses import replace
 import pytest
 from stand_ins import UnaskedJudge
 
+from svr_async.core.pair import Presentation, Prompt, Side, user_prompt
+from svr_async.core.rubric import Check, Rubric
+from svr_async.core.verdict import Outcome, RubricComparison, Verdict
 from svr_async.errors import UsageError
 from svr_async.judges.protocol import Answer, Comparisons
 from svr_async.judges.rules.author import RulesAuthor
@@ -15,9 +18,6 @@ from svr_async.scoring.bank import BankRubric, InferenceSettings, RubricBank
 from svr_async.scoring.chooser import open_chooser
 from svr_async.scoring.methods.svr import Svr
 from svr_async.scoring.rephraser import FAILED, KEPT, rephraser_of, worded
-from svr_async.vocabulary.pair import Presentation, Prompt, Side, user_prompt
-from svr_async.vocabulary.rubric import Check, Rubric
-from svr_async.vocabulary.verdict import Outcome, RubricComparison, Verdict
 
 PROMPT = user_prompt("How long does bread keep?")
 TEXTS = ("Names the year", "Shows code in one block", "The response is at most 50 words long.")

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from svr_async.core.similarity import similarity
 from svr_async.scoring.bank import InferenceSettings
 from svr_async.scoring.selection import Active, TextSimilarities, select
-from svr_async.vocabulary.similarity import similarity
 
 TEXTS = (
     "Names the river",

@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 from stand_ins import UnaskedJudge
 
+from svr_async.core.pair import Presentation, Prompt, Side, user_prompt
+from svr_async.core.rubric import Rubric
+from svr_async.core.verdict import Outcome, RubricComparison, Verdict
 from svr_async.judges.protocol import Answer, Comparisons, Preference
 from svr_async.scoring.bank import UNIFORM, BankRubric, InferenceSettings, RubricBank
 from svr_async.scoring.chooser import open_chooser
 from svr_async.scoring.methods.pointwise import SvrPointwise
 from svr_async.scoring.methods.svr import Svr
-from svr_async.vocabulary.pair import Presentation, Prompt, Side, user_prompt
-from svr_async.vocabulary.rubric import Rubric
-from svr_async.vocabulary.verdict import Outcome, RubricComparison, Verdict
 
 TEXTS = ("Names the year", "Shows code in one block", "Keeps a friendly tone", "Gives two sources", "Weighs the salt")
 

@@ -12,11 +12,11 @@ from small_bank import checked_bank
 
 from svr_async.adapters.groups import read_groups
 from svr_async.adapters.registry import get_adapter
+from svr_async.core.statistics import wilson_interval
 from svr_async.errors import DataError, UsageError
 from svr_async.serving.best_of_n import rank_groups, summary
 from svr_async.serving.preferences import ALIKE, CLOSE, KEPT, NO_VERDICT, preference_rows
 from svr_async.simulation.server import SimServer
-from svr_async.vocabulary.statistics import wilson_interval
 
 SHORT, LONG = "Baked dough.", "Bread is a food that people bake of flour and water, and eat every day of the week."
 

@@ -8,8 +8,8 @@ import pytest
 from rig import name_judge, serving
 
 from svr_async import Engine
+from svr_async.core.pair import Presentation, user_prompt
 from svr_async.errors import BudgetError, ConfigError, UsageError
-from svr_async.vocabulary.pair import Presentation, user_prompt
 
 
 def in_folder(folder: Path) -> list[Path]:

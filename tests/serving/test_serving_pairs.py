@@ -15,12 +15,12 @@ from small_bank import checked_bank, planted_bank
 from stand_ins import UnaskedJudge
 
 from svr_async import Engine, rank, score_pair, score_pair_sync
+from svr_async.core.pair import Presentation, Side, user_prompt
+from svr_async.core.rubric import Rubric
+from svr_async.core.verdict import Outcome, RubricComparison, Verdict
 from svr_async.errors import UsageError
 from svr_async.judges.protocol import Answer, Comparisons
 from svr_async.judges.rules.judge import RulesJudge
-from svr_async.vocabulary.pair import Presentation, Side, user_prompt
-from svr_async.vocabulary.rubric import Rubric
-from svr_async.vocabulary.verdict import Outcome, RubricComparison, Verdict
 
 PROMPT = "Name a colour, in at most ten words."
 SHORT, LONG = "Blue.", "A colour that I like a great deal, more than any other one, would be blue."

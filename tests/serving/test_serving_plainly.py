@@ -21,10 +21,10 @@ from svr_async import (
     score_pair_sync,
     score_sync,
 )
+from svr_async.core.pair import Side
 from svr_async.errors import BudgetError, UsageError
 from svr_async.judges.rules.judge import RulesJudge
 from svr_async.simulation.server import SimServer
-from svr_async.vocabulary.pair import Side
 
 PROMPT = "Name a colour, in at most ten words."
 SHORT, LONG = "Blue.", "A colour that I like a great deal, more than any other one, would be blue."

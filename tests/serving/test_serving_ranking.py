@@ -16,15 +16,15 @@ from small_bank import checked_bank, planted_bank
 from stand_ins import UnaskedJudge
 
 from svr_async import Engine, rank
+from svr_async.core.pair import Presentation, Prompt, Side
+from svr_async.core.rubric import Rubric
+from svr_async.core.verdict import Outcome, RubricComparison, Verdict
 from svr_async.errors import BudgetError, UsageError
 from svr_async.judges.protocol import Answer, Comparisons
 from svr_async.judges.rules.judge import RulesJudge
 from svr_async.serving.potentials import potentials
 from svr_async.serving.ranking import PAIRWISE_UP_TO, How
 from svr_async.simulation.config import SimConfig
-from svr_async.vocabulary.pair import Presentation, Prompt, Side
-from svr_async.vocabulary.rubric import Rubric
-from svr_async.vocabulary.verdict import Outcome, RubricComparison, Verdict
 
 
 class Lengthy(UnaskedJudge):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from svr_async.adapters import ADAPTERS, get_adapter
+from svr_async.core.pair import prompt_text
 from svr_async.simulation.benchmark_files import SHAPES, write_benchmarks
 from svr_async.simulation.world import World
-from svr_async.vocabulary.pair import prompt_text
 
 COUNTS = {
     "rewardbench": {"alpacaeval-easy": 3, "hep-go": 2},

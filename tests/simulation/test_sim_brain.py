@@ -15,6 +15,7 @@ import sim_requests as ask
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from svr_async.core.rubric import FACETS, IMPORTANCES
 from svr_async.simulation.brain import Simulator
 from svr_async.simulation.catalogue import CRITERIA, GENERIC
 from svr_async.simulation.config import SimConfig
@@ -23,7 +24,6 @@ from svr_async.simulation.readings import read_rubric
 from svr_async.simulation.refusals import ApiError
 from svr_async.simulation.request import Role, parse_request
 from svr_async.simulation.world import World
-from svr_async.vocabulary.rubric import FACETS, IMPORTANCES
 
 WORLD = World()
 SIM = Simulator()

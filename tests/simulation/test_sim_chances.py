@@ -10,6 +10,8 @@ import orjson
 import pytest
 from sim_requests import fence
 
+from svr_async.core.pair import Side, prompt_text
+from svr_async.core.verdict import EVEN
 from svr_async.engine.classify import Kind, classify_reply
 from svr_async.engine.wires import find_wire
 from svr_async.simulation.brain import Simulator
@@ -29,8 +31,6 @@ from svr_async.simulation.refusals import ApiError
 from svr_async.simulation.request import Shape
 from svr_async.simulation.variety import Variety
 from svr_async.simulation.world import World, WorldConfig
-from svr_async.vocabulary.pair import Side, prompt_text
-from svr_async.vocabulary.verdict import EVEN
 
 MODEL = MODELS["gpt-oss-120b"]
 WORLDS: dict[str, PlantedWorld] = {"catalogue": World(WorldConfig(seed=3)), "draw 5": FamilyWorld(drawn(5))}

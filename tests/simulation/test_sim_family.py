@@ -10,6 +10,7 @@ from statistics import mean
 
 import pytest
 
+from svr_async.core.pair import prompt_text
 from svr_async.errors import ConfigError
 from svr_async.simulation.author import Author
 from svr_async.simulation.calibration import calibrate
@@ -21,7 +22,6 @@ from svr_async.simulation.judge import PlantedJudge
 from svr_async.simulation.language import HEADS
 from svr_async.simulation.models import MODELS
 from svr_async.simulation.readings import REPHRASED
-from svr_async.vocabulary.pair import prompt_text
 
 MODEL = MODELS["gpt-oss-120b"]
 MANY = [drawn(number) for number in range(100, 400)]  # neither development nor report draws

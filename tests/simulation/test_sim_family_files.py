@@ -16,6 +16,7 @@ import pytest
 import sim_requests as ask
 
 from svr_async.commands.main import run, svr
+from svr_async.core.pair import prompt_text
 from svr_async.simulation.author import Author
 from svr_async.simulation.brain import Simulator
 from svr_async.simulation.calibration import calibrate_items
@@ -30,7 +31,6 @@ from svr_async.simulation.server import SimServer
 from svr_async.simulation.topics import DOMAIN_COUNTS
 from svr_async.simulation.world import World, preset
 from svr_async.simulation.worlds import plant
-from svr_async.vocabulary.pair import prompt_text
 
 DRAW = 104
 WORLD = FamilyWorld(drawn(DRAW))

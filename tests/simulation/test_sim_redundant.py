@@ -8,6 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from svr_async.commands.sim import sim
+from svr_async.core.verdict import RubricComparison
 from svr_async.simulation.author import Author
 from svr_async.simulation.brain import Simulator
 from svr_async.simulation.calibration import calibrate
@@ -20,7 +21,6 @@ from svr_async.simulation.readings import read_prompt, read_response, read_rubri
 from svr_async.simulation.variety import REDUNDANT, VARIED
 from svr_async.simulation.wordings import PREDICATES
 from svr_async.simulation.world import PRESETS, World, preset, preset_name
-from svr_async.vocabulary.verdict import RubricComparison
 
 MODEL = MODELS["gpt-oss-120b"]
 WORLD = World(preset("redundant", 7))

@@ -8,6 +8,9 @@ import numpy as np
 import pytest
 from stand_ins import UnaskedAuthor, UnaskedJudge
 
+from svr_async.core.pair import PreferencePair, Presentation, Side, user_prompt
+from svr_async.core.rubric import Rubric
+from svr_async.core.verdict import Outcome, RubricComparison, Verdict
 from svr_async.fit.forward import Selector
 from svr_async.judges.protocol import Answer, Comparisons
 from svr_async.scoring.bank import InferenceSettings
@@ -17,9 +20,6 @@ from svr_async.training.rounds.config import TrainConfig
 from svr_async.training.rounds.judge_calls import Crew
 from svr_async.training.rounds.session import FittedRound, Session, prepare
 from svr_async.training.rounds.stages import Stages
-from svr_async.vocabulary.pair import PreferencePair, Presentation, Side, user_prompt
-from svr_async.vocabulary.rubric import Rubric
-from svr_async.vocabulary.verdict import Outcome, RubricComparison, Verdict
 
 RUBRICS = [Rubric(text="Names the oven"), Rubric(text="Gives the time")]
 PAIR = PreferencePair(id="p0", prompt=user_prompt("How is bread baked?"), chosen="good", rejected="bad")

@@ -6,12 +6,12 @@ import numpy as np
 import orjson
 import pytest
 
+from svr_async.core.rubric import Check, Rubric
 from svr_async.scoring.bank import BankRubric, InferenceSettings, RubricBank
 from svr_async.scoring.bank_content import MAX_SOURCES
 from svr_async.training.bank.bank_diff import diff_banks
 from svr_async.training.bank.build import bank_rubric, candidate_of, main_domain, merge_banks
 from svr_async.training.bank.merge import Candidate, merge
-from svr_async.vocabulary.rubric import Check, Rubric
 
 DOMAINS = {"p1": "code", "p2": "code", "p3": "chat", "p4": "chat"}
 

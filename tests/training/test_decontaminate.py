@@ -2,8 +2,8 @@
 
 import pytest
 
+from svr_async.core.pair import PreferencePair, user_prompt
 from svr_async.training.bank.decontaminate import find_contaminated, runs_of, words_of
-from svr_async.vocabulary.pair import PreferencePair, user_prompt
 
 WORDS = "seven grey herons stood by the café and watched how Tom's ferry left for its island"
 RUN = " ".join(WORDS.split()[:13])

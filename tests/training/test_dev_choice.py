@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from svr_async.core.rubric import Rubric
 from svr_async.fit.arrays import FitArrays
 from svr_async.fit.choices import Choice, Structure, Trial
 from svr_async.fit.forward import Selector
@@ -13,7 +14,6 @@ from svr_async.training.bank.merge import Candidate
 from svr_async.training.rounds.config import TrainConfig
 from svr_async.training.rounds.dev_choice import choose_settings
 from svr_async.training.rounds.round_bank import DIRECT, assemble, describe
-from svr_async.vocabulary.rubric import Rubric
 
 TEXTS = ("Names the year", "Shows the code")
 ONE = Selector(

@@ -5,8 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rubric_texts import rubric_texts
 
+from svr_async.core.rubric import Check, Rubric
 from svr_async.training.bank.distinct import checks_differ, differ, opposed, profile
-from svr_async.vocabulary.rubric import Check, Rubric
 
 DIFFERENT = [
     ("Uses at most 50 words", "Uses at most 100 words", "numbers"),

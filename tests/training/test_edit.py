@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from svr_async.core.pair import user_prompt
+from svr_async.core.rubric import Check, Rubric
 from svr_async.errors import UsageError
 from svr_async.scoring.bank import BankRubric, InferenceSettings, RubricBank
 from svr_async.scoring.chooser import open_chooser
@@ -21,8 +23,6 @@ from svr_async.training.bank.build import merge_banks
 from svr_async.training.bank.edit import EditPlan, edit_bank, save_anew, save_in_place
 from svr_async.training.bank.lint import Kind, lint
 from svr_async.training.running.candidates import load_rubrics
-from svr_async.vocabulary.pair import user_prompt
-from svr_async.vocabulary.rubric import Check, Rubric
 
 TEXTS = ("Names its sources", "Uses at most 50 words", "Warns of the usual slip", "Ends with a summary")
 PROMPT = user_prompt("how long does bread last")

@@ -8,13 +8,13 @@ from typing import Any, TypeVar
 import pytest
 from stand_ins import UnaskedJudge
 
+from svr_async.core.pair import PreferencePair, Presentation, Side, user_prompt
+from svr_async.core.rubric import Rubric
+from svr_async.core.verdict import Outcome, RubricComparison, Verdict
 from svr_async.engine.concurrency import ShutdownController, StoppedError
 from svr_async.errors import AuthError
 from svr_async.judges.protocol import Answer, Comparisons
 from svr_async.training.rounds.judge_calls import Crew, PoolTask, StageEndsError, induce, judge_pools, probe
-from svr_async.vocabulary.pair import PreferencePair, Presentation, Side, user_prompt
-from svr_async.vocabulary.rubric import Rubric
-from svr_async.vocabulary.verdict import Outcome, RubricComparison, Verdict
 
 RUBRICS = [Rubric(text=f"Point {n}") for n in range(7)]
 PAIRS = [

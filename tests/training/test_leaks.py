@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from svr_async.core.pair import PreferencePair, user_prompt
+from svr_async.core.rubric import MAX_RUBRIC_CHARS, Rubric
 from svr_async.training.bank.leaks import Refusal, Source, refusal, screen, self_contained
-from svr_async.vocabulary.pair import PreferencePair, user_prompt
-from svr_async.vocabulary.rubric import MAX_RUBRIC_CHARS, Rubric
 
 PAIR = PreferencePair(
     id="p1",

@@ -5,10 +5,10 @@ import tracemalloc
 import numpy as np
 import pytest
 
+from svr_async.core.pair import Order, PreferencePair, Side, present, user_prompt
+from svr_async.core.verdict import RubricComparison, Verdict
 from svr_async.judges.protocol import Comparisons
 from svr_async.training.rounds.ledger import Ledger, oriented
-from svr_async.vocabulary.pair import Order, PreferencePair, Side, present, user_prompt
-from svr_async.vocabulary.verdict import RubricComparison, Verdict
 
 
 def pair(*, chosen_first: bool = True) -> PreferencePair:

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
+from svr_async.core.rubric import Check, Rubric
 from svr_async.scoring.bank import BankRubric
 from svr_async.training.bank.lint import ADVICE, Kind, double_barrelled, lint, specifics, vague_words
-from svr_async.vocabulary.rubric import Check, Rubric
 
 
 def entry(text: str, *, check: Check | None = None, **fields: Any) -> BankRubric:

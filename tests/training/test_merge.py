@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rubric_texts import rubric_texts
 
+from svr_async.core.rubric import Check, Rubric, rubric_id
+from svr_async.core.similarity import similarity
 from svr_async.training.bank.distinct import checks_differ, differ, profile
 from svr_async.training.bank.merge import Candidate, merge, without
-from svr_async.vocabulary.rubric import Check, Rubric, rubric_id
-from svr_async.vocabulary.similarity import similarity
 
 FEW, MANY = Check.of("max_words", n=50), Check.of("max_words", n=100)
 

@@ -14,6 +14,10 @@ from stand_ins import UnaskedAuthor, UnaskedJudge
 
 from svr_async.commands.batch import params_of
 from svr_async.commands.train_settings import train_settings
+from svr_async.core.pair import PreferencePair, Presentation, Side, user_prompt
+from svr_async.core.rubric import Check, Rubric
+from svr_async.core.similarity import similarity
+from svr_async.core.verdict import RubricComparison, Verdict
 from svr_async.fit.arrays import FitArrays
 from svr_async.fit.forward import Selector
 from svr_async.judges.protocol import Answer, Comparisons
@@ -29,10 +33,6 @@ from svr_async.training.rounds.prune import prune
 from svr_async.training.rounds.session import FittedRound, Growth, Session, prepare
 from svr_async.training.rounds.stages import Stages
 from svr_async.training.running.settings import train_config
-from svr_async.vocabulary.pair import PreferencePair, Presentation, Side, user_prompt
-from svr_async.vocabulary.rubric import Check, Rubric
-from svr_async.vocabulary.similarity import similarity
-from svr_async.vocabulary.verdict import RubricComparison, Verdict
 
 OVEN, TIME = Rubric(text="Names the oven"), Rubric(text="Gives the time")
 SHORT = [Rubric(text=f"The whole response uses at most {n} words in all of its parts") for n in (50, 60)]

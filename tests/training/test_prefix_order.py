@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from rig import engine_at, pairs, writer
 
+from svr_async.core.prefixes import PrefixOrder
+from svr_async.core.rubric import Rubric
 from svr_async.judges.author import ModelAuthor
 from svr_async.judges.model import ModelJudge
 from svr_async.simulation.catalogue import CRITERIA
@@ -15,8 +17,6 @@ from svr_async.simulation.config import SimConfig
 from svr_async.simulation.prefix import PrefixCache
 from svr_async.simulation.server import SimServer
 from svr_async.training.rounds.judge_calls import Crew, PoolTask, judge_pools
-from svr_async.vocabulary.prefixes import PrefixOrder
-from svr_async.vocabulary.rubric import Rubric
 
 POOL = [Rubric(text=criterion.rubric) for criterion in CRITERIA[:18]]
 BLOCKS = 2048

@@ -6,10 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rubric_texts import rubric_texts
 
+from svr_async.core.rubric import Check, Rubric
+from svr_async.core.similarity import redundancy, similarity
 from svr_async.training.bank.prune_redundant import drop_redundant, redundancy_edges, same_criterion
 from svr_async.training.bank.similarity_join import similar_pairs
-from svr_async.vocabulary.rubric import Check, Rubric
-from svr_async.vocabulary.similarity import redundancy, similarity
 
 
 @given(seed=st.integers(0, 50), cutoff=st.sampled_from([0.7, 0.88, 0.92]))

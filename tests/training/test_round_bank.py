@@ -4,11 +4,11 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from svr_async.core.rubric import Rubric
 from svr_async.fit.forward import Selector
 from svr_async.training.bank.build import EXAMPLES
 from svr_async.training.bank.merge import Candidate
 from svr_async.training.rounds.round_bank import describe
-from svr_async.vocabulary.rubric import Rubric
 
 BANK = [Candidate(rubric=Rubric(text=text)) for text in ("Names the year", "Shows the code")]
 

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from svr_async.core.pair import PreferencePair, user_prompt
+from svr_async.core.rubric import Rubric
 from svr_async.training.bank.merge import Candidate
 from svr_async.training.bank.prune_redundant import redundancy_edges
 from svr_async.training.rounds.fit_terms import FitTerms, config_of, terms_from_json
@@ -20,8 +22,6 @@ from svr_async.training.store.facts import store_facts
 from svr_async.training.store.reader import load_store
 from svr_async.training.store.records import MEASURED
 from svr_async.training.store.round_stores import drop_rounds, keep_round
-from svr_async.vocabulary.pair import PreferencePair, user_prompt
-from svr_async.vocabulary.rubric import Rubric
 
 PAIRS = [PreferencePair(id=f"p{n}", prompt=user_prompt(f"bread {n // 2}"), chosen="a", rejected="b") for n in range(8)]
 TEXTS = ("Names at most 50 words of it", "Names at most 100 words of it", "Is brief")

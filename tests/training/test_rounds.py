@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from svr_async.core.pair import PreferencePair, user_prompt
+from svr_async.core.rubric import Rubric
 from svr_async.fit.arrays import FitArrays
 from svr_async.fit.config import Kind
 from svr_async.fit.forward import Selector
@@ -18,8 +20,6 @@ from svr_async.training.rounds.ledger import Ledger
 from svr_async.training.rounds.problem import HardNegative
 from svr_async.training.rounds.prune import support_counts
 from svr_async.training.rounds.session import Growth, prepare
-from svr_async.vocabulary.pair import PreferencePair, user_prompt
-from svr_async.vocabulary.rubric import Rubric
 
 TEXTS = ("Names the year of the event", "Shows the code in one block", "Keeps a friendly tone", "Gives two sources")
 

@@ -7,6 +7,8 @@ from typing import Any
 import orjson
 import pytest
 
+from svr_async.core.pair import PreferencePair, user_prompt
+from svr_async.core.rubric import Rubric
 from svr_async.errors import ArtefactError, UsageError
 from svr_async.training.bank.merge import Candidate
 from svr_async.training.rounds.config import TrainConfig
@@ -16,8 +18,6 @@ from svr_async.training.rounds.session import prepare
 from svr_async.training.store.arrays import fit_arrays
 from svr_async.training.store.reader import load_store
 from svr_async.training.store.session_store import write_session_store
-from svr_async.vocabulary.pair import PreferencePair, user_prompt
-from svr_async.vocabulary.rubric import Rubric
 
 PAIRS = [PreferencePair(id=f"p{n}", prompt=user_prompt(f"bread {n // 2}"), chosen="a", rejected="b") for n in range(6)]
 BANK = [

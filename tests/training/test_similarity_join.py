@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from rapidfuzz.distance import LCSseq
 from rubric_texts import rubric_texts
 
+from svr_async.core.similarity import similarity
 from svr_async.training.bank.similarity_join import (
     edit_budgets,
     exact_similarity,
@@ -19,7 +20,6 @@ from svr_async.training.bank.similarity_join import (
     similar_pairs,
 )
 from svr_async.training.bank.text_bits import letter_bits, token_bits
-from svr_async.vocabulary.similarity import similarity
 
 CUTOFFS = (0.1, 0.3, 0.5, 2 / 3, 0.75, 0.88, 0.92, 1.0)
 ALPHABETS = ("ab ", "abcdefghij  ", "ab cdé日本語ß 12!", "xyz", "eating the stone on a coast ")

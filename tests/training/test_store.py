@@ -18,6 +18,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
+from svr_async.core.rubric import Check, Rubric
 from svr_async.errors import ArtefactError, StorageError, UsageError
 from svr_async.training.bank.merge import Candidate
 from svr_async.training.bank.prune_redundant import RedundancyEdges
@@ -38,7 +39,6 @@ from svr_async.training.store.records import (
     judged_problem,
 )
 from svr_async.training.store.writer import write_store
-from svr_async.vocabulary.rubric import Check, Rubric
 
 HEADER = StoreHeader(
     vocabulary={"bread": 0, "how long": 1, "rain": 2},

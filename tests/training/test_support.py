@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from svr_async.core.pair import PreferencePair, user_prompt
 from svr_async.training.rounds.problem import HardNegative
 from svr_async.training.rounds.support import (
     alternatives,
@@ -16,7 +17,6 @@ from svr_async.training.rounds.support import (
     support_rows,
     usable_probe,
 )
-from svr_async.vocabulary.pair import PreferencePair, user_prompt
 
 TEXT = "Cut the bread first. Then warm the pan for two minutes. Put the cheese between the slices and fry both sides."
 

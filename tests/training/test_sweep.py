@@ -7,13 +7,13 @@ import numpy as np
 import orjson
 import pytest
 
+from svr_async.core.pair import PreferencePair, user_prompt
 from svr_async.errors import UsageError
 from svr_async.training.rounds.fit_terms import FitTerms
 from svr_async.training.running.refit import FitSettings, fit_store
 from svr_async.training.running.sweep import sweep_lines, sweep_store
 from svr_async.training.running.sweep_space import NAMES_OF, candidates, name_of, read_sweep
 from svr_async.training.store.imported import ImportOptions, import_store
-from svr_async.vocabulary.pair import PreferencePair, user_prompt
 
 N, RUBRICS = 160, 12
 WORDS = (("bread", "oven", "salt"), ("code", "loop", "bug"))

@@ -183,8 +183,8 @@ def card(folder: str, out: Path | None, as_json: bool) -> None:
     \b
     Example:  svr bank card bank/ --out card.md
     """
+    from svr_async.core.files import write_atomic
     from svr_async.scoring.bank_card import render_card
-    from svr_async.vocabulary.atomic import write_atomic
 
     text = render_card(_load(folder))
     if out is not None:

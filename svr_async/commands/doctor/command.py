@@ -125,7 +125,7 @@ def _endpoint(judge: str, base_url: str, max_calls: int, *, quiet: bool) -> list
 
 
 def _show(found: list[Finding], *, as_json: bool) -> None:
-    from svr_async.vocabulary.safetext import one_line
+    from svr_async.core.safetext import one_line
 
     if as_json:
         print_json([one.to_json() for one in found])

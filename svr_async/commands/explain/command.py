@@ -133,7 +133,7 @@ def _explain_run(run: Path, item: str | None, data: Path | None, benchmark: str 
 
 def _show_where(found: Explanation, run: Path) -> None:
     """Say how to see what was asked and replied, and why there may be no reasons; nothing where nothing was asked."""
-    from svr_async.vocabulary.safetext import one_line
+    from svr_async.core.safetext import one_line
 
     if not found.item.requests:
         return
@@ -147,10 +147,10 @@ def show_mistakes(run: Run) -> None:
     """Print the ids of the most confident mistakes, the surest first."""
     from rich.text import Text
 
+    from svr_async.core.safetext import one_line
     from svr_async.evaluation.labels import caption
     from svr_async.evaluation.reporting.explain import confident_mistakes
     from svr_async.evaluation.wording import signed
-    from svr_async.vocabulary.safetext import one_line
 
     console = safe_console()
     console.print(Text(one_line(caption(run), 400), style="bold"))
@@ -169,6 +169,7 @@ def show_explanation(found: Explanation) -> None:
     """Print one decision: its outcome, rubrics with bars towards A (left) or B (right), and the texts, shortened."""
     from rich.text import Text
 
+    from svr_async.core.safetext import one_line
     from svr_async.evaluation.reporting.explain import (
         counts_note,
         decision_in_words,
@@ -177,7 +178,6 @@ def show_explanation(found: Explanation) -> None:
         votes_in_words,
         why,
     )
-    from svr_async.vocabulary.safetext import one_line
 
     console = safe_console()
     console.print(Text(one_line(found.caption, 400), style="dim"))
@@ -205,9 +205,9 @@ def _show_rubrics(console: Console, found: Explanation) -> None:
     from rich.table import Table
     from rich.text import Text
 
+    from svr_async.core.safetext import one_line
     from svr_async.evaluation.reporting.explain import counts_at_all, marks_of, reason_of, verdict_of, why
     from svr_async.evaluation.wording import signed
-    from svr_async.vocabulary.safetext import one_line
 
     table = Table(box=None, pad_edge=False, header_style="dim")
     table.add_column("rubric", ratio=1)
@@ -270,7 +270,7 @@ def _show_texts(console: Console, found: Explanation) -> None:
 def _show_text(console: Console, name: str, text: str) -> None:
     from rich.text import Text
 
-    from svr_async.vocabulary.safetext import capped, for_terminal
+    from svr_async.core.safetext import capped, for_terminal
 
     shown, more = capped(for_terminal(text), SHOWN_CHARS)
     console.print()

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from svr_async.commands.given_text import text_of
+from svr_async.core.pair import PreferencePair
 from svr_async.engine.concurrency import run_whole
 from svr_async.evaluation.items import build_item
 from svr_async.evaluation.reporting.explain import Explanation, explain_decision
@@ -17,7 +18,6 @@ from svr_async.scoring.bank import RubricBank
 from svr_async.serving.engine import Engine
 from svr_async.serving.pairs import decide_pair, method_of, pair_doubts
 from svr_async.serving.texts import as_prompt
-from svr_async.vocabulary.pair import PreferencePair
 
 GENERAL = "no bank is named, so the general checks of the rules judge decide"
 DIRECT = "no bank is named, so the judge is asked directly"

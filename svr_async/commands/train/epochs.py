@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Self
 
 import click
 
+from svr_async.core.dev_pairs import enough
 from svr_async.fit.history import EpochRecord, FitCurve, FitWatch
 from svr_async.training.running.epoch_rows import (
     ADVERSARIAL,
@@ -25,7 +26,6 @@ from svr_async.training.running.epoch_rows import (
     plain_line,
     row_of,
 )
-from svr_async.vocabulary.dev_pairs import enough
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult

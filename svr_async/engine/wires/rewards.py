@@ -11,10 +11,10 @@ from typing import Any
 
 import orjson
 
+from svr_async.core.verdict import is_number
 from svr_async.engine.reply import BadBodyError, Reply, Usage, json_of, token_count
 from svr_async.engine.wires import Params, Settings, Wire, WireRequest
 from svr_async.engine.wires.openai import error_in_body, headers
-from svr_async.vocabulary.verdict import is_number
 
 RAW = ("use_activation", False)  # the score as the model's head gives it, not squeezed into [0, 1]
 

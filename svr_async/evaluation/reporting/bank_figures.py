@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from svr_async.core.integrity import integrity_marks
+from svr_async.core.safetext import one_line
 from svr_async.evaluation.reporting.bank_view import view_bank
 from svr_async.figures.model import Axis, Figure, Plane, Role, Trace
 from svr_async.scoring.bank import BankRubric, RubricBank
 from svr_async.scoring.bank_stats import GENERIC
-from svr_async.vocabulary.caveats import integrity_marks
-from svr_async.vocabulary.safetext import one_line
 
 Course = Mapping[str, Sequence[float | None]]  # by the name of a measure: its value after each round
 PANELS: tuple[tuple[str, tuple[tuple[str, Role], ...]], ...] = (

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from svr_async.core.files import write_atomic
 from svr_async.errors import UsageError
 from svr_async.evaluation.reporting.bank_figures import SHOWN_INLINE, bank_figures
 from svr_async.evaluation.reporting.bank_view import view_bank
@@ -14,7 +15,6 @@ from svr_async.evaluation.reporting.rubric_view import view_effects
 from svr_async.evaluation.runfolder import Run, RunFolder
 from svr_async.figures.files import Drawn, write_figures
 from svr_async.scoring.bank import RubricBank
-from svr_async.vocabulary.atomic import write_atomic
 
 
 def render_bank_report(bank: RubricBank, figures: Sequence[Drawn] = (), runs: Sequence[Run] = ()) -> str:

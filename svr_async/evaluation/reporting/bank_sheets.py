@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from svr_async.core.dev_pairs import metrics_in_words
+from svr_async.core.rubric import IMPORTANCES
+from svr_async.core.sheet import Grid, Heading, Line, Sheet, in_words
 from svr_async.evaluation.wording import percent
 from svr_async.scoring.bank import BankRubric, RubricBank
 from svr_async.scoring.bank_stats import in_one_level
-from svr_async.vocabulary.dev_pairs import metrics_in_words
-from svr_async.vocabulary.rubric import IMPORTANCES
-from svr_async.vocabulary.sheet import Grid, Heading, Line, Sheet, in_words
 
 SHOWN = 20
 COLUMNS = ("id", "weight", "active %", "seen", "supports", "domain", "facet", "rubric")

@@ -6,6 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from svr_async.core.dev_pairs import enough, too_few
+from svr_async.core.integrity import Mark, integrity_marks
+from svr_async.core.statistics import Interval, wilson_interval
 from svr_async.evaluation import wording
 from svr_async.evaluation.chance import against_chance
 from svr_async.evaluation.reporting.bank_curves import Curves, EpochLine, curves_of, descended, epoch_lines
@@ -14,9 +17,6 @@ from svr_async.evaluation.reporting.runfacts import Fact, flat_facts, number
 from svr_async.scoring.bank import BankRubric, RubricBank
 from svr_async.scoring.bank_history import BankHistory, RoundFacts
 from svr_async.scoring.bank_stats import GENERIC, bank_stats
-from svr_async.vocabulary.caveats import Mark, integrity_marks
-from svr_async.vocabulary.dev_pairs import enough, too_few
-from svr_async.vocabulary.statistics import Interval, wilson_interval
 
 SHOWN_RUBRICS = 24
 SHOWN_EXAMPLES = 3

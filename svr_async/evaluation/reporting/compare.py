@@ -11,13 +11,7 @@ from typing import Any
 import orjson
 
 from svr_async.adapters import ADAPTERS
-from svr_async.errors import UsageError
-from svr_async.evaluation.items import Item
-from svr_async.evaluation.labels import benchmark_name, mark_words, run_titles
-from svr_async.evaluation.noise import Noise, NoiseEffect, asked_apart, noise_effect
-from svr_async.evaluation.runfolder import Run
-from svr_async.evaluation.wording import plural, points
-from svr_async.vocabulary.statistics import (
+from svr_async.core.statistics import (
     Interval,
     holm,
     mcnemar_exact,
@@ -27,6 +21,12 @@ from svr_async.vocabulary.statistics import (
     sign_flip_exact,
     wilson_interval,
 )
+from svr_async.errors import UsageError
+from svr_async.evaluation.items import Item
+from svr_async.evaluation.labels import benchmark_name, mark_words, run_titles
+from svr_async.evaluation.noise import Noise, NoiseEffect, asked_apart, noise_effect
+from svr_async.evaluation.runfolder import Run
+from svr_async.evaluation.wording import plural, points
 
 SIGNIFICANT = 0.05
 HOLM = (

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from svr_async.core.pair import Order
+from svr_async.core.sheet import Grid, Line, Sheet, sheet_html
 from svr_async.errors import UsageError
 from svr_async.evaluation.items import Item, Reason, RubricRow
 from svr_async.evaluation.labels import caption
@@ -14,9 +16,6 @@ from svr_async.evaluation.opinions import Vote
 from svr_async.evaluation.reasons import with_reasons
 from svr_async.evaluation.runfolder import Run, Texts
 from svr_async.evaluation.wording import UNKNOWN, percent, plural, signed
-from svr_async.vocabulary.pair import Order
-from svr_async.vocabulary.sheet import Grid, Line, Sheet
-from svr_async.vocabulary.sheet_html import sheet_html
 
 MISTAKES = 20
 LEAST_SHOWN = 0.005  # of a contribution

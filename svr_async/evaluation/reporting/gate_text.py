@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator, Mapping
 
 import orjson
 
+from svr_async.core.safetext import one_line
 from svr_async.evaluation import wording
 from svr_async.evaluation.reporting.compare import PairedTest
 from svr_async.evaluation.reporting.gate import Gate, Verdict
 from svr_async.evaluation.reporting.table import Table
 from svr_async.evaluation.reporting.tables import markdown, to_markdown
-from svr_async.vocabulary.safetext import one_line
 
 LINE_CHARS = 600
 LEVELS = {Verdict.PASSED: "notice", Verdict.UNDECIDED: "warning", Verdict.FAILED: "error", Verdict.REFUSED: "error"}

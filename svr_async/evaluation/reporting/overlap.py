@@ -10,6 +10,7 @@ from typing import Any
 
 import orjson
 
+from svr_async.core.statistics import holm
 from svr_async.errors import UsageError
 from svr_async.evaluation import wording
 from svr_async.evaluation.items import Item
@@ -18,7 +19,6 @@ from svr_async.evaluation.reporting.compare import PairedTest, by_key, paired_te
 from svr_async.evaluation.reporting.table import Table
 from svr_async.evaluation.reporting.tables import csv_text
 from svr_async.evaluation.runfolder import Run
-from svr_async.vocabulary.statistics import holm
 
 FORMS = (".csv", ".jsonl")
 ITEM_COLUMNS = ("domain", "subset", "order", "outcome", "gold", "judge")

@@ -12,6 +12,7 @@ from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
+from svr_async.core.safetext import capped, visible
 from svr_async.errors import UsageError
 from svr_async.evaluation import wording
 from svr_async.evaluation.labels import run_titles
@@ -22,7 +23,6 @@ from svr_async.evaluation.reporting.reportview import MAX_PROMPT_CHARS, MAX_RESP
 from svr_async.evaluation.rubric_effects import RubricEffects
 from svr_async.evaluation.runfolder import Run
 from svr_async.figures.files import Drawn
-from svr_async.vocabulary.safetext import capped, visible
 
 if TYPE_CHECKING:
     from jinja2 import Environment

@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from svr_async.core.integrity import Mark
+from svr_async.core.statistics import Interval, quantile_groups, wilson_interval
 from svr_async.evaluation import wording
 from svr_async.evaluation.chance import against_chance
 from svr_async.evaluation.items import Item
@@ -22,8 +24,6 @@ from svr_async.evaluation.reporting.rubric_view import RubricsView, view_effects
 from svr_async.evaluation.reporting.runfacts import Fact, cost_facts, flat_facts, how_facts, moment, number, panel_facts
 from svr_async.evaluation.rubric_effects import RubricEffects
 from svr_async.evaluation.runfolder import Run
-from svr_async.vocabulary.caveats import Mark
-from svr_async.vocabulary.statistics import Interval, quantile_groups, wilson_interval
 
 MAX_PROMPT_CHARS = 4_000
 MAX_RESPONSE_CHARS = 6_000

@@ -7,6 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate, pairwise
 from pathlib import Path
 
+from svr_async.core.agreement import Agreement
+from svr_async.core.safetext import one_line
+from svr_async.core.statistics import wilson_interval
 from svr_async.errors import UsageError
 from svr_async.evaluation.labels import benchmark_name, mark_words, run_titles
 from svr_async.evaluation.reporting.compare import accuracy_interval
@@ -14,9 +17,6 @@ from svr_async.evaluation.reporting.transfer import WEAK_ALPHA, Transfer, transf
 from svr_async.evaluation.runfolder import Run
 from svr_async.figures.files import Drawn, write_figures
 from svr_async.figures.model import Axis, Bars, Ends, Figure, Grid, Plane, Series, Trace
-from svr_async.vocabulary.agreement import Agreement
-from svr_async.vocabulary.safetext import one_line
-from svr_async.vocabulary.statistics import wilson_interval
 
 ACCURACY = Axis(name="accuracy, %", limits=(0.0, 100.0), ticks=(0.0, 25.0, 50.0, 75.0, 100.0))
 MOST_RUBRICS = 16  # in a heat map, and half of those whose agreement is drawn

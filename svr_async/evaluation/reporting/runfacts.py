@@ -10,9 +10,9 @@ from typing import Any
 
 import orjson
 
+from svr_async.core.verdict import is_number
 from svr_async.evaluation import wording
 from svr_async.evaluation.runfolder import Run
-from svr_async.vocabulary.verdict import is_number
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

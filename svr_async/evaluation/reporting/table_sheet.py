@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from svr_async.core.sheet import Grid, Heading, Line, Sheet
 from svr_async.evaluation.reporting.table import Table
-from svr_async.vocabulary.sheet import Grid, Heading, Line, Sheet
 
 
 def tables_sheet(tables: Iterable[Table], warnings: Sequence[str] = ()) -> Sheet:

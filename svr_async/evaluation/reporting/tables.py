@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from svr_async.core.safetext import visible
 from svr_async.errors import UsageError
 from svr_async.evaluation import wording
 from svr_async.evaluation.chance import against_chance
@@ -25,7 +26,6 @@ from svr_async.evaluation.reporting.rubric_tables import effects_of, rubric_tabl
 from svr_async.evaluation.reporting.table import Table
 from svr_async.evaluation.rubric_effects import RubricEffects
 from svr_async.evaluation.runfolder import Run
-from svr_async.vocabulary.safetext import visible
 
 _LATEX = {
     "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "%": r"\%", "_": r"\_",

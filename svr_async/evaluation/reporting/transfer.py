@@ -10,6 +10,8 @@ from typing import Any
 
 import orjson
 
+from svr_async.core.agreement import Agreement, krippendorff_alpha, nominal, squared
+from svr_async.core.statistics import Interval, bootstrap_interval, wilson_interval
 from svr_async.errors import UsageError
 from svr_async.evaluation import wording
 from svr_async.evaluation.items import Item
@@ -18,8 +20,6 @@ from svr_async.evaluation.reporting.compare import PairedTest, RunSummary, by_ke
 from svr_async.evaluation.reporting.likeness import Difference, differences
 from svr_async.evaluation.reporting.table import Table
 from svr_async.evaluation.runfolder import Run
-from svr_async.vocabulary.agreement import Agreement, krippendorff_alpha, nominal, squared
-from svr_async.vocabulary.statistics import Interval, bootstrap_interval, wilson_interval
 
 SIDES = {"A": 1.0, "B": -1.0}
 RUBRIC_RESAMPLES = 500

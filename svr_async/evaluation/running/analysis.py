@@ -7,15 +7,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from svr_async.core.files import read_plain, reason, write_atomic
+from svr_async.core.pair import PreferencePair
 from svr_async.errors import StorageError, UsageError
 from svr_async.evaluation.items import Item
 from svr_async.evaluation.reporting import overlap, taxonomy
 from svr_async.evaluation.reporting.table import Table
 from svr_async.evaluation.runfolder import Run
 from svr_async.evaluation.running.frontier import judged_pairs, settings_of
-from svr_async.vocabulary.atomic import reason, write_atomic
-from svr_async.vocabulary.pair import PreferencePair
-from svr_async.vocabulary.plainfile import read_plain
 
 PAIR_COLUMNS = ("source", "strength")  # that a run's data has and its items do not
 

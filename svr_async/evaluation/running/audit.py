@@ -9,6 +9,10 @@ from typing import Any
 
 import orjson
 
+from svr_async.core.files import write_atomic
+from svr_async.core.integrity import integrity_marks, joined_marks
+from svr_async.core.pair import PreferencePair
+from svr_async.core.sheet import Grid, Heading, Line, Sheet
 from svr_async.engine.concurrency import ShutdownController, run_whole
 from svr_async.errors import CoverageError, UsageError
 from svr_async.evaluation.audit import RUBRIC_HEADS, TABLE_HEADS, AttackFound, attack_found, rubric_rows, table_rows
@@ -21,11 +25,6 @@ from svr_async.evaluation.running.settings import EvalSettings
 from svr_async.evaluation.wording import plural
 from svr_async.judges.attacks import ATTACKS, MADE, attacked
 from svr_async.scoring.methods.svr import Svr
-from svr_async.vocabulary.atomic import write_atomic
-from svr_async.vocabulary.caveats import integrity_marks
-from svr_async.vocabulary.integrity import joined_marks
-from svr_async.vocabulary.pair import PreferencePair
-from svr_async.vocabulary.sheet import Grid, Heading, Line, Sheet
 
 FILE = "audit.json"
 USUAL = (*MADE, "fake verdict")

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from svr_async.adapters.source import STDIN
+from svr_async.core.pair import PreferencePair
 from svr_async.engine.cache_files import Kept, look_up
 from svr_async.engine.concurrency import ShutdownController, run_whole
 from svr_async.engine.failures import FailureLog
@@ -30,7 +31,6 @@ from svr_async.evaluation.running.prepared import Prepared, prepare
 from svr_async.judges.brackets import direct_reason
 from svr_async.judges.model import SIMULATED_FINGERPRINT
 from svr_async.judges.reply_text import reasons_in
-from svr_async.vocabulary.pair import PreferencePair
 
 if TYPE_CHECKING:
     from svr_async.engine.reply import Reply

@@ -8,12 +8,12 @@ from typing import Any
 
 from svr_async.adapters import Adapter, Dataset, get_adapter, load_sample
 from svr_async.adapters.hub import CACHE, fetch
+from svr_async.core.pair import PreferencePair, prompt_digest, prompt_text
 from svr_async.errors import UsageError
 from svr_async.evaluation.labels import SAMPLE_SUFFIX
 from svr_async.evaluation.runfolder import Run, Texts
 from svr_async.evaluation.running.settings import EvalSettings
 from svr_async.judges.shares import WHOLE, Share, places_of
-from svr_async.vocabulary.pair import PreferencePair, prompt_digest, prompt_text
 
 
 def load_dataset(settings: EvalSettings, adapter: Adapter) -> Dataset:

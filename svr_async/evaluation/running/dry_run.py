@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from svr_async.core.prefixes import BLOCK_TOKENS, PrefixCache, PrefixOrder
 from svr_async.engine.money import Price
 from svr_async.engine.reply import Reply, Usage
 from svr_async.engine.request import CHARS_PER_TOKEN, CONTINGENT, Request, estimate_tokens
@@ -20,7 +21,6 @@ from svr_async.evaluation.wording import dollars, duration
 from svr_async.judges.author import TOKENS_PER_RUBRIC
 from svr_async.judges.questions import TOKENS_OF_REASONING, TOKENS_OF_TEXT, TOKENS_PER_ROW
 from svr_async.scoring.decision import Decision
-from svr_async.vocabulary.prefixes import BLOCK_TOKENS, PrefixCache, PrefixOrder
 
 if TYPE_CHECKING:
     from svr_async.engine.caller import EngineConfig

@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from svr_async.core.integrity import Integrity
 from svr_async.engine.concurrency import ShutdownController, run_whole
 from svr_async.errors import SvrError, UsageError
 from svr_async.evaluation.items import Item
@@ -23,7 +24,6 @@ from svr_async.evaluation.running.shards import keep_shard, refuse_empty
 from svr_async.judges.keys import naming_keys
 from svr_async.judges.open_judge import OpenJudge
 from svr_async.judges.shares import WHOLE
-from svr_async.vocabulary.integrity import Integrity
 
 
 def evaluate(settings: EvalSettings, listener: Listener | None = None) -> EvalResult:

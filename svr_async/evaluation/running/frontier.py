@@ -13,6 +13,8 @@ from typing import Any
 
 from svr_async.adapters import get_adapter
 from svr_async.adapters.selection import select_pairs
+from svr_async.core.files import write_atomic
+from svr_async.core.pair import Order, PreferencePair, present
 from svr_async.engine.concurrency import bounded_map, run_whole
 from svr_async.errors import ArtefactError, UsageError
 from svr_async.evaluation.frontier import Charge, Column, Frontier, draw_frontier, first_order
@@ -29,8 +31,6 @@ from svr_async.figures.files import write_figures
 from svr_async.judges.open_judge import OpenJudge, open_judge
 from svr_async.scoring.decision import Decision
 from svr_async.scoring.methods.contract import Method
-from svr_async.vocabulary.atomic import write_atomic
-from svr_async.vocabulary.pair import Order, PreferencePair, present
 
 TEXTS = ("benchmark", "judge", "order", "concurrency", "salt", "tie_credit", "cache")
 MAYBE_TEXTS = ("method", "bank", "limit", "jury", "escalate_to", "data", "rubrics", "prompts")

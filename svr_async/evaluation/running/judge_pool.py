@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from svr_async.core.integrity import joined_marks
+from svr_async.core.pair import PreferencePair
 from svr_async.engine.money import Budget
 from svr_async.engine.stats import EngineStats
 from svr_async.evaluation.costs import JudgeCost, joined
@@ -16,8 +18,6 @@ from svr_async.evaluation.running.method import rephrasing
 from svr_async.evaluation.running.prepared import Prepared
 from svr_async.judges.open_judge import OpenJudge, open_judge
 from svr_async.scoring.methods.contract import Method
-from svr_async.vocabulary.integrity import joined_marks
-from svr_async.vocabulary.pair import PreferencePair
 
 OFFLINE_WORKERS = 8
 

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from svr_async.core.sheet import sheet_html
+from svr_async.core.verdict import Outcome
 from svr_async.engine.concurrency import ShutdownController
 from svr_async.engine.events import Notice
 from svr_async.engine.stats import EngineStats
 from svr_async.evaluation.items import Item
 from svr_async.evaluation.run_view import run_in_short, run_sheet
-from svr_async.vocabulary.sheet_html import sheet_html
-from svr_async.vocabulary.verdict import Outcome
 
 
 class Listener:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from svr_async.adapters import Dataset, get_adapter
 from svr_async.adapters.selection import select_pairs
+from svr_async.core.provenance import command_line
 from svr_async.errors import UsageError
 from svr_async.evaluation.running.data import load_dataset, pairs_of
 from svr_async.evaluation.running.judges import SettledJudges, settle_judges
@@ -16,7 +17,6 @@ from svr_async.evaluation.running.record import RunRecord
 from svr_async.evaluation.running.settings import EvalSettings
 from svr_async.scoring.methods.contract import Method
 from svr_async.version import __version__
-from svr_async.vocabulary.provenance import command_line
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

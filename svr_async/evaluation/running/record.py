@@ -14,6 +14,9 @@ import orjson
 
 from svr_async.adapters.contract import Adapter
 from svr_async.adapters.records import Dataset
+from svr_async.core.files import write_lines
+from svr_async.core.pair import PreferencePair, prompt_text
+from svr_async.core.provenance import versions
 from svr_async.engine.stats import EngineStats
 from svr_async.errors import UsageError
 from svr_async.evaluation import metrics as counting
@@ -27,9 +30,6 @@ from svr_async.evaluation.runfolder import RunFolder, write_atomic
 from svr_async.evaluation.running.settings import EvalSettings
 from svr_async.judges.shares import WHOLE, Share, share_in_words
 from svr_async.version import __version__
-from svr_async.vocabulary.atomic import write_lines
-from svr_async.vocabulary.pair import PreferencePair, prompt_text
-from svr_async.vocabulary.provenance import versions
 
 EXAMPLE_CHARS = 20_000
 PACKAGES = ("aiohttp", "diskcache", "orjson", "tenacity", "numpy")

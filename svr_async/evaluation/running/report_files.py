@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from svr_async.core.files import write_atomic
 from svr_async.errors import UsageError
 from svr_async.evaluation.reporting.bank_report import write_bank_report
 from svr_async.evaluation.reporting.report import render_report
@@ -14,7 +15,6 @@ from svr_async.evaluation.reporting.run_figures import draw_runs
 from svr_async.evaluation.reporting.tables import render_table
 from svr_async.evaluation.runfolder import RunFolder
 from svr_async.evaluation.running.view import page_of
-from svr_async.vocabulary.atomic import write_atomic
 
 FORMATS = ("html", "md", "tex", "csv")
 

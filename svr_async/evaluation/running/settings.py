@@ -9,13 +9,13 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
+from svr_async.core.validation import misfit_of, settle
 from svr_async.engine.money import Price
 from svr_async.errors import UsageError
 from svr_async.evaluation.orders import OrderPolicy
 from svr_async.judges.limits import JudgeLimits
 from svr_async.judges.shares import WHOLE
 from svr_async.scoring.jury import JuryRule
-from svr_async.vocabulary.fitting import misfit_of, settle
 
 R = TypeVar("R")
 UNTOLD = {

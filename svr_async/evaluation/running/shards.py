@@ -9,6 +9,7 @@ from typing import Any
 
 import orjson
 
+from svr_async.core.validation import misfit
 from svr_async.engine.money import Price
 from svr_async.engine.stats import EngineStats, Spread
 from svr_async.errors import ArtefactError, UsageError
@@ -21,7 +22,6 @@ from svr_async.evaluation.running.prepared import Prepared, prepare
 from svr_async.evaluation.running.record import begin_run
 from svr_async.evaluation.running.settings import from_plain
 from svr_async.judges.shares import WHOLE, Share, share_in_words
-from svr_async.vocabulary.fitting import misfit
 
 FILE, FAILURES = "shard.json", "failures.jsonl"
 AGAIN = "run its svr eval --shard command again; the judged pairs are in the cache"

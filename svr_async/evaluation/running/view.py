@@ -9,6 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from svr_async.adapters.source import STDIN
+from svr_async.core.files import write_atomic
+from svr_async.core.pair import prompt_text
 from svr_async.errors import SvrError, UsageError
 from svr_async.evaluation.reasons import with_reasons
 from svr_async.evaluation.reporting.item_page import MOST_RUNS, item_part
@@ -19,8 +21,6 @@ from svr_async.evaluation.running.exchanges import exchanges_of
 from svr_async.evaluation.running.frontier import judged_pairs, settings_of
 from svr_async.evaluation.wording import count
 from svr_async.figures.files import Drawn
-from svr_async.vocabulary.atomic import write_atomic
-from svr_async.vocabulary.pair import prompt_text
 
 
 def write_page(

@@ -11,6 +11,8 @@ from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from svr_async.core.integrity import Integrity
+from svr_async.core.pair import Presentation, user_prompt
 from svr_async.engine.caller import EngineConfig
 from svr_async.engine.fallbacks import apply_all
 from svr_async.engine.http import HttpTransport
@@ -36,8 +38,6 @@ from svr_async.judges.limits import JudgeLimits
 from svr_async.judges.open_judge import OpenJudge, open_judge
 from svr_async.judges.profile import Profile
 from svr_async.judges.spec import JudgeSpec
-from svr_async.vocabulary.integrity import Integrity
-from svr_async.vocabulary.pair import Presentation, user_prompt
 
 VERDICT_CALLS = 2  # the question, and once more where its answer cannot be read
 VERDICT_TOKENS = 700  # tokens of that question's prompt

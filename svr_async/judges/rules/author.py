@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import final
 
+from svr_async.core.pair import PreferencePair
+from svr_async.core.rubric import Rubric
 from svr_async.judges.protocol import Answer
 from svr_async.judges.rules.damage import damaged
 from svr_async.judges.rules.judge import view_of, view_of_prompt
 from svr_async.judges.rules.registry import bound, grid_rubrics
-from svr_async.vocabulary.pair import PreferencePair
-from svr_async.vocabulary.rubric import Rubric
 
 
 @final

@@ -6,11 +6,11 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from svr_async.core.rubric import Check, CheckValue
 from svr_async.judges.rules.intent import wants_code
 from svr_async.judges.rules.language import LANGUAGES
 from svr_async.judges.rules.spec import MAX_PHRASE_CHARS, NUMBER_WORDS
 from svr_async.judges.rules.text import TextView
-from svr_async.vocabulary.rubric import Check, CheckValue
 
 TOLERANCE = 0.2
 """A text "of 300 words" may have a fifth more or less."""

@@ -11,13 +11,13 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
+from svr_async.core.pair import Prompt
+from svr_async.core.rubric import Check, Rubric
 from svr_async.judges.rules.constraint_rules import RULES, Rule
 from svr_async.judges.rules.intent import asked_code_language, wants_code
 from svr_async.judges.rules.lexicon import CODE_LANGUAGES
 from svr_async.judges.rules.registry import problem_with, rubric_for
 from svr_async.judges.rules.text import TextView, sentences_of
-from svr_async.vocabulary.pair import Prompt
-from svr_async.vocabulary.rubric import Check, Rubric
 
 MAX_CONSTRAINTS = 12
 SHORT_TURN_WORDS = 150

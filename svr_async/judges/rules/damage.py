@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from svr_async.vocabulary.pair import hashed_fraction
+from svr_async.core.pair import hashed_fraction
 
 Damage = Callable[[str], str]
 _ITEM = re.compile(r"(?m)^[ \t]*(?:[-*•]|\d{1,3}[.)])[ \t]+\S[^\n]*\n?")

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from functools import cache
 
+from svr_async.core.rubric import Check, CheckValue, Rubric
 from svr_async.judges.rules.registry import rubric_for
-from svr_async.vocabulary.rubric import Check, CheckValue, Rubric
 
 GENERAL: tuple[tuple[str, dict[str, CheckValue], float], ...] = (
     ("refuses_harm", {}, 1.25),

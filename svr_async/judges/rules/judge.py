@@ -11,6 +11,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import final
 
+from svr_async.core.integrity import Integrity, Marks
+from svr_async.core.pair import Presentation, Prompt, Side, user_prompt
+from svr_async.core.rubric import Check, Rubric
+from svr_async.core.verdict import Contribution, RubricComparison, Verdict
 from svr_async.judges.protocol import Answer, Comparisons, Preference, WrittenRubrics
 from svr_async.judges.rules.constraints import last_user_turn, prompt_constraints
 from svr_async.judges.rules.danger import seems_harmful
@@ -18,10 +22,6 @@ from svr_async.judges.rules.general import general_rubrics
 from svr_async.judges.rules.registry import bound, recognise
 from svr_async.judges.rules.spec import Finding
 from svr_async.judges.rules.text import TextView
-from svr_async.vocabulary.integrity import Integrity, Marks
-from svr_async.vocabulary.pair import Presentation, Prompt, Side, user_prompt
-from svr_async.vocabulary.rubric import Check, Rubric
-from svr_async.vocabulary.verdict import Contribution, RubricComparison, Verdict
 
 SAME_DEGREE = 1e-9
 MAX_KEPT_CHARS = 100_000

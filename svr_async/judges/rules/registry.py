@@ -7,11 +7,11 @@ import re
 from collections.abc import Callable
 from functools import cache, lru_cache, partial
 
+from svr_async.core.rubric import Check, Rubric
 from svr_async.errors import ConfigError
 from svr_async.judges.rules import code, content, figures, formats, language, length, safety, wording
 from svr_async.judges.rules.spec import CheckSpec, Finding
 from svr_async.judges.rules.text import TextView
-from svr_async.vocabulary.rubric import Check, Rubric
 
 Bound = Callable[[TextView, TextView], Finding | None]
 """A check with its arguments filled in: (prompt, response) → a finding, or None where it does not apply."""

@@ -10,8 +10,8 @@ from functools import wraps
 from string import Formatter
 from typing import NamedTuple, Protocol
 
+from svr_async.core.rubric import FACETS, CheckValue
 from svr_async.judges.rules.text import TextView
-from svr_async.vocabulary.rubric import FACETS, CheckValue
 
 Args = Mapping[str, CheckValue]
 MAX_PHRASE_CHARS = 160

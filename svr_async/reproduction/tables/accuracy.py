@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from svr_async.core.statistics import Interval, mcnemar_exact, paired_counts, paired_difference_interval
 from svr_async.evaluation.items import Item
 from svr_async.evaluation.runfolder import Run
 from svr_async.reproduction.printed import Printed, PrintedTable
@@ -11,7 +12,6 @@ from svr_async.reproduction.recipe import Recipe, RecipeRow
 from svr_async.reproduction.results import Absent, Results, judged, marks_of, runs_of
 from svr_async.reproduction.scores import Part, Score, evenly, mean_of, scored
 from svr_async.reproduction.table import EMPTY, Cell, Column, Row, Table
-from svr_async.vocabulary.statistics import Interval, mcnemar_exact, paired_counts, paired_difference_interval
 
 OVERALL = "Overall"
 SIGNIFICANT = 0.05

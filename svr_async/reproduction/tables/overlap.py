@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from svr_async.core.pair import PreferencePair, prompt_text
+from svr_async.core.statistics import Interval, PairedCounts, mcnemar_exact, paired_counts
 from svr_async.evaluation import wording
 from svr_async.evaluation.items import Item
 from svr_async.evaluation.runfolder import Run
@@ -13,8 +15,6 @@ from svr_async.reproduction.results import Absent, Results, judged, pairs_of, ru
 from svr_async.reproduction.scores import Score
 from svr_async.reproduction.table import Cell, Column, Row, Table
 from svr_async.reproduction.tables.accuracy import cell_of, paired_marks, table_of
-from svr_async.vocabulary.pair import PreferencePair, prompt_text
-from svr_async.vocabulary.statistics import Interval, PairedCounts, mcnemar_exact, paired_counts
 
 MOST_CHARS = 600
 SHOWN_RUBRICS = 3

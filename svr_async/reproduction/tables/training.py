@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
+from svr_async.core.integrity import integrity_marks
 from svr_async.evaluation import wording
 from svr_async.evaluation.runfolder import Run
 from svr_async.fit.tfidf import MAX_FEATURES
@@ -16,7 +17,6 @@ from svr_async.reproduction.table import Cell, Column, Row, Table
 from svr_async.reproduction.tables.accuracy import table_of
 from svr_async.scoring.bank_history import RoundFacts
 from svr_async.training.rounds.config import PRESETS, TrainConfig
-from svr_async.vocabulary.caveats import integrity_marks
 
 ROUNDS = 3
 DYNAMICS = (

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from svr_async.core.pair import Presentation
 from svr_async.judges.protocol import Judge
 from svr_async.scoring.decision import Decision
 from svr_async.scoring.methods.contract import Facts, Recipe
 from svr_async.scoring.methods.decisions import decided
-from svr_async.vocabulary.pair import Presentation
 
 PREFERS = {"longest": "the longer response", "shortest": "the shorter response", "first": "the first response"}
 

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+from svr_async.core.pair import Presentation
+from svr_async.core.rubric import Rubric
 from svr_async.judges.protocol import Judge
 from svr_async.scoring.decision import Decision
-from svr_async.vocabulary.pair import Presentation
-from svr_async.vocabulary.rubric import Rubric
 
 if TYPE_CHECKING:
     from svr_async.scoring.bank import RubricBank

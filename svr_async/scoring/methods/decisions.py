@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from svr_async.core.pair import Presentation, Side
+from svr_async.core.rubric import Rubric
+from svr_async.core.verdict import Contribution, Outcome, RubricComparison
 from svr_async.judges.protocol import Answer, Comparisons
 from svr_async.scoring.decision import Decision, settled
 from svr_async.scoring.methods.contract import WeightedRubrics
-from svr_async.vocabulary.pair import Presentation, Side
-from svr_async.vocabulary.rubric import Rubric
-from svr_async.vocabulary.verdict import Contribution, Outcome, RubricComparison
 
 
 def equally_weighted(texts: Sequence[str]) -> WeightedRubrics:

@@ -12,6 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 
+from svr_async.core.pair import Presentation, Prompt, Side, prompt_text
 from svr_async.engine.request import AmbiguousReplyError, ReplyRejectedError
 from svr_async.errors import UsageError
 from svr_async.judges.asking import Ask, asked
@@ -21,7 +22,6 @@ from svr_async.judges.protocol import Answer, Judge
 from svr_async.scoring.decision import Decision
 from svr_async.scoring.methods.contract import Facts, OwnWords, Parts, Recipe
 from svr_async.scoring.methods.decisions import decided, undecided
-from svr_async.vocabulary.pair import Presentation, Prompt, Side, prompt_text
 
 ARM, ARROW, RM_R1 = "rubric-arm", "rubric-arrow", "rm-r1"
 TEMPLATES = {ARM: ("arm_rubrics", "arm_judge"), ARROW: ("arrow_rubrics", "arrow_judge"), RM_R1: ("rm_r1",)}

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from svr_async.core.pair import Presentation
+from svr_async.core.verdict import Outcome
 from svr_async.judges.protocol import Judge
 from svr_async.scoring.decision import Decision
 from svr_async.scoring.methods.contract import Facts, Recipe
 from svr_async.scoring.methods.decisions import by_preference, equally_weighted
-from svr_async.vocabulary.pair import Presentation
-from svr_async.vocabulary.verdict import Outcome
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from svr_async.core.pair import Presentation, Side
+from svr_async.core.rubric import Rubric
+from svr_async.core.verdict import RubricComparison, Verdict
 from svr_async.judges.protocol import Judge
 from svr_async.scoring.decision import Decision
 from svr_async.scoring.methods.contract import Facts, Parts, Recipe, WeightedRubrics
 from svr_async.scoring.methods.decisions import contributions, decided, identity_of, undecided
-from svr_async.vocabulary.pair import Presentation, Side
-from svr_async.vocabulary.rubric import Rubric
-from svr_async.vocabulary.verdict import RubricComparison, Verdict
 
 if TYPE_CHECKING:
     from svr_async.scoring.chooser import Chooser

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 
+from svr_async.core.pair import Presentation, Side
+from svr_async.core.rubric import Rubric
+from svr_async.core.verdict import EVEN, Chances, Contribution, Outcome, RubricComparison
 from svr_async.judges.protocol import Answer, Judge, Reasked
 from svr_async.scoring.decision import Decision
 from svr_async.scoring.methods.contract import Facts, OwnWords, Parts, Recipe
@@ -14,9 +17,6 @@ from svr_async.scoring.rrd.options import RrdOptions
 from svr_async.scoring.rrd.questions import TEMPLATES, Questions
 from svr_async.scoring.rrd.tally import Stage, Tally, counts_of
 from svr_async.scoring.rrd.weights import whitened_uniform
-from svr_async.vocabulary.pair import Presentation, Side
-from svr_async.vocabulary.rubric import Rubric
-from svr_async.vocabulary.verdict import EVEN, Chances, Contribution, Outcome, RubricComparison
 
 FALLBACK = "rrd_fallback"  # no rubric was accepted, or they found no difference: the judge was asked directly
 MISSING = "missing_rubrics"

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from svr_async.core.pair import Presentation
+from svr_async.core.verdict import Contribution, RubricComparison
 from svr_async.judges.protocol import Judge
 from svr_async.scoring.chooser import Chooser, open_chooser
 from svr_async.scoring.decision import Decision
@@ -13,8 +15,6 @@ from svr_async.scoring.methods.decisions import decided, total, undecided
 from svr_async.scoring.methods.vanilla import Vanilla
 from svr_async.scoring.rephraser import UNOPENED, Rephraser, worded
 from svr_async.scoring.selection import Active
-from svr_async.vocabulary.pair import Presentation
-from svr_async.vocabulary.verdict import Contribution, RubricComparison
 
 
 @dataclass(frozen=True, slots=True)

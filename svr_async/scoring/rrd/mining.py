@@ -9,6 +9,9 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeVar
 
+from svr_async.core.pair import Prompt
+from svr_async.core.rubric import Rubric
+from svr_async.core.verdict import Outcome
 from svr_async.engine.concurrency import bounded_map
 from svr_async.errors import UsageError
 from svr_async.judges.asking import Ask, asked, sampled
@@ -16,9 +19,6 @@ from svr_async.judges.protocol import Answer, Judge
 from svr_async.scoring.rrd.options import RrdOptions
 from svr_async.scoring.rrd.questions import Fate, Questions
 from svr_async.scoring.rrd.tally import Stage, Tally
-from svr_async.vocabulary.pair import Prompt
-from svr_async.vocabulary.rubric import Rubric
-from svr_async.vocabulary.verdict import Outcome
 
 T = TypeVar("T")
 PLANNED_DEPTH = 2  # a dry run has rubrics of this depth satisfied by too few samples to be decomposed

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from svr_async.core.pair import Presentation, Prompt, Side, prompt_text
+from svr_async.core.rubric import MAX_RUBRIC_CHARS, Rubric
 from svr_async.engine.request import ReplyRejectedError
 from svr_async.judges.asking import Ask
 from svr_async.judges.author import read_text
@@ -14,8 +16,6 @@ from svr_async.judges.brackets import read_brackets, read_mark, signed_marks
 from svr_async.judges.fence import clean
 from svr_async.judges.reply_text import read_object
 from svr_async.scoring.rrd.options import RrdOptions
-from svr_async.vocabulary.pair import Presentation, Prompt, Side, prompt_text
-from svr_async.vocabulary.rubric import MAX_RUBRIC_CHARS, Rubric
 
 TEMPLATES = ("rrd_rubrics", "rrd_decompose", "rrd_judge", "rrd_filter")
 PLANNED = "Planned rubric"

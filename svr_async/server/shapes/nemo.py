@@ -10,13 +10,13 @@ from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
+from svr_async.core.pair import Prompt
 from svr_async.server.group import Group
 from svr_async.server.reading import Body, a_list, a_seat, an_anchor, an_object, lacking, names
 from svr_async.server.refusal import RefusalError
 from svr_async.server.rewarder import Asked, Rewarder
 from svr_async.server.shapes.contract import Call, Route, Told
 from svr_async.serving.texts import as_prompt
-from svr_async.vocabulary.pair import Prompt
 
 GROUPS = ("group_id", "task_index", "_ng_task_index", "prompt_id")
 MEMBERS = ("rollout_index", "_ng_rollout_index")

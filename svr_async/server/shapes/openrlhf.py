@@ -9,13 +9,13 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
+from svr_async.core.pair import Prompt
 from svr_async.server.chat_text import turns_of, without_end
 from svr_async.server.reading import Body, a_seat, an_anchor, an_object, conversation, texts
 from svr_async.server.refusal import RefusalError
 from svr_async.server.rewarder import Asked, Rewarder
 from svr_async.server.settings import ServerSettings
 from svr_async.server.shapes.contract import Call, Route, Told, check_batch
-from svr_async.vocabulary.pair import Prompt
 
 
 async def get_reward(rewarder: Rewarder, call: Call) -> Told:

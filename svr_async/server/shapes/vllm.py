@@ -12,6 +12,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from svr_async.core.pair import Prompt
 from svr_async.server.chat_text import turns_of
 from svr_async.server.reading import Body, a_list, an_object, conversation, lacking
 from svr_async.server.refusal import RefusalError
@@ -19,7 +20,6 @@ from svr_async.server.rewarder import Asked, Rewarder
 from svr_async.server.rewards import Reward
 from svr_async.server.shapes.contract import Call, Route, Told, check_batch
 from svr_async.serving.texts import as_prompt
-from svr_async.vocabulary.pair import Prompt
 
 SIDES = (("queries", "documents"), ("queries", "items"), ("text_1", "text_2"), ("data_1", "data_2"))
 USAGE = {"prompt_tokens": 0, "total_tokens": 0}

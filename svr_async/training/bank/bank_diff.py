@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from svr_async.core.rubric import rubric_id
+from svr_async.core.similarity import similarity
 from svr_async.scoring.bank import BankRubric, RubricBank
 from svr_async.scoring.bank_history import Edit
 from svr_async.scoring.bank_stats import in_one_level
 from svr_async.training.bank.merge import MERGE_CUTOFF
 from svr_async.training.bank.prune_redundant import same_criterion
 from svr_async.training.bank.similarity_join import similar_pairs
-from svr_async.vocabulary.rubric import rubric_id
-from svr_async.vocabulary.similarity import similarity
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,13 +7,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import fsum
 
+from svr_async.core.integrity import joined_marks
+from svr_async.core.pair import PreferencePair
+from svr_async.core.rubric import rubric_id
 from svr_async.errors import UsageError
 from svr_async.scoring.bank import UNIFORM, BankRubric, InferenceSettings, RubricBank
 from svr_async.scoring.bank_content import MAX_ALIASES, MAX_NOTE_CHARS, MAX_SOURCES
 from svr_async.training.bank.merge import BANK_CAP, MERGE_CUTOFF, Candidate, merge
-from svr_async.vocabulary.integrity import joined_marks
-from svr_async.vocabulary.pair import PreferencePair
-from svr_async.vocabulary.rubric import rubric_id
 
 EXAMPLES = 5
 DOMAIN_SHARE = 0.5  # a rubric belongs to a domain that more than half of its source pairs come from

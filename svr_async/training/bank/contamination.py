@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from svr_async.core.pair import PreferencePair
 from svr_async.training.bank.decontaminate import RUN_WORDS, held_runs, overlapping
-from svr_async.vocabulary.pair import PreferencePair
 
 HEADS = ("benchmark", "its pairs", "removed, with ties", "share", "removed, without ties", "share")
 

@@ -8,8 +8,8 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from svr_async.core.pair import PreferencePair, prompt_text
 from svr_async.training.bank.word_runs import SPACELESS, half_words, word_runs
-from svr_async.vocabulary.pair import PreferencePair, prompt_text
 
 RUN_WORDS = 13
 HeldRuns = dict[int, tuple[str, str]]

@@ -6,9 +6,9 @@ import re
 import unicodedata
 from dataclasses import dataclass
 
+from svr_async.core.rubric import Check, Rubric
+from svr_async.core.similarity import STOPWORDS, normalised
 from svr_async.judges.rules.registry import inverse_of, problem_with
-from svr_async.vocabulary.rubric import Check, Rubric
-from svr_async.vocabulary.similarity import STOPWORDS, normalised
 
 _UNITS = "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen"
 _TENS = "twenty thirty forty fifty sixty seventy eighty ninety"

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import numpy as np
 
+from svr_async.core.files import open_folder
+from svr_async.core.rubric import MAX_RUBRIC_CHARS, Check, Rubric
 from svr_async.errors import StorageError, UsageError
 from svr_async.scoring.bank import UNIFORM, BankRubric, RubricBank
 from svr_async.scoring.bank_content import MAX_ALIASES, MAX_NOTE_CHARS, Floats
@@ -21,8 +23,6 @@ from svr_async.training.bank.distinct import differ, predicate, profile
 from svr_async.training.bank.merge import MERGE_CUTOFF
 from svr_async.training.bank.prune_redundant import same_criterion
 from svr_async.training.bank.similarity_join import similar_pairs
-from svr_async.vocabulary.plainfile import open_folder
-from svr_async.vocabulary.rubric import MAX_RUBRIC_CHARS, Check, Rubric
 
 NEVER = np.float32(-1e6)  # the logit of an added rubric: what the fit shares out is as it was without it
 MOST_WEIGHT = 1e30

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from svr_async.core.pair import PreferencePair, prompt_text
+from svr_async.core.rubric import MAX_RUBRIC_CHARS, Rubric
 from svr_async.training.bank.word_runs import SPACELESS, word_runs
-from svr_async.vocabulary.pair import PreferencePair, prompt_text
-from svr_async.vocabulary.rubric import MAX_RUBRIC_CHARS, Rubric
 
 QUOTE_WORDS = 13  # the n-gram length of the paper's decontamination
 _ONE = "responses?|candidates?|repl(?:y|ies)|completions?|assistants?"

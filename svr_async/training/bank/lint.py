@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from itertools import combinations
 
+from svr_async.core.rubric import Check
 from svr_async.judges.rules.registry import inverse_of, problem_with
 from svr_async.scoring.bank import BankRubric
 from svr_async.training.bank.distinct import opposed, profile, stems
@@ -16,7 +17,6 @@ from svr_async.training.bank.leaks import self_contained
 from svr_async.training.bank.merge import MERGE_CUTOFF
 from svr_async.training.bank.prune_redundant import same_criterion
 from svr_async.training.bank.similarity_join import similar_pairs
-from svr_async.vocabulary.rubric import Check
 
 MAX_WORDS = 40
 SPECIFIC_BELOW = 3  # a rubric seen this often is not one response's peculiarity

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from svr_async.core.rubric import Rubric
+from svr_async.core.similarity import REDUNDANCY_CUTOFF
 from svr_async.training.bank.distinct import checks_differ, differ, profile
 from svr_async.training.bank.similarity_join import SimilarPairs, similar_pairs
-from svr_async.vocabulary.rubric import Rubric
-from svr_async.vocabulary.similarity import REDUNDANCY_CUTOFF
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from svr_async.core.similarity import normalised
 from svr_async.training.bank.distinct import carried
-from svr_async.vocabulary.similarity import normalised
 
 
 def rubric_words(texts: Sequence[str]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from svr_async.core.sheet import Grid, Heading, Line, Sheet, plain_word
 from svr_async.scoring.bank import RubricBank
 from svr_async.training.bank.bank_diff import BankDiff, Change
 from svr_async.training.bank.lint import LintFinding
-from svr_async.vocabulary.sheet import Grid, Heading, Line, Sheet, plain_word
 
 SHOWN = 20
 

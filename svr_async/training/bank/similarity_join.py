@@ -34,8 +34,8 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from svr_async.core.similarity import content_tokens, jaccard, normalised
 from svr_async.training.bank.text_bits import LetterBits, letter_bits, token_bits
-from svr_async.vocabulary.similarity import content_tokens, jaccard, normalised
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+from svr_async.core.dev_pairs import accuracy_in_words
+from svr_async.core.pair import PreferencePair
 from svr_async.errors import DegenerateFitError
 from svr_async.fit.arrays import FitArrays
 from svr_async.fit.choices import Choice
@@ -29,8 +31,6 @@ from svr_async.training.rounds.prune import support_counts
 from svr_async.training.rounds.round_data import RoundData
 from svr_async.training.rounds.round_fit import fit_and_prune
 from svr_async.training.rounds.session import FittedRound, Growth, JudgedRound, Session
-from svr_async.vocabulary.dev_pairs import accuracy_in_words
-from svr_async.vocabulary.pair import PreferencePair
 
 NO_RUBRIC = "ask a stronger judge, or give pairs whose responses differ in what can be said of them"
 

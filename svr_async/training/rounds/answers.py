@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from svr_async.vocabulary.caveats import require_coverage
-from svr_async.vocabulary.verdict import Outcome
+from svr_async.core.integrity import require_coverage
+from svr_async.core.verdict import Outcome
 
 Outcomes = Mapping[str, Mapping[str, int]]  # how many questions of each stage had which outcome
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from svr_async.core.pair import PreferencePair
 from svr_async.fit.arrays import FitArrays
 from svr_async.fit.forward import Selector, alpha_numpy, hidden_matrix
 from svr_async.training.bank.prune_redundant import redundancy_edges
@@ -30,7 +31,6 @@ from svr_async.training.rounds.support import (
     support_rows,
     usable_probe,
 )
-from svr_async.vocabulary.pair import PreferencePair
 
 
 async def grow(session: Session, number: int, fitted: FittedRound, growth: Growth) -> Growth:

@@ -9,12 +9,12 @@ from dataclasses import asdict, dataclass, field
 from types import MappingProxyType
 from typing import Any, Literal
 
+from svr_async.core.similarity import REDUNDANCY_CUTOFF
 from svr_async.errors import UsageError
 from svr_async.fit import config as fits
 from svr_async.fit.config import FitConfig
 from svr_async.training.bank.merge import BANK_CAP, MERGE_CUTOFF
 from svr_async.training.rounds.pools import PoolConfig
-from svr_async.vocabulary.similarity import REDUNDANCY_CUTOFF
 
 ABLATIONS = ("induction", "support", "probe", "diversity")
 Publish = Literal["auto", "last", "best"]

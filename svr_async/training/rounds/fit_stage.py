@@ -15,13 +15,13 @@ from typing import Any, Protocol
 import orjson
 from numpy.typing import NDArray
 
+from svr_async.core.files import write_atomic
+from svr_async.core.validation import misfit
 from svr_async.fit.checkpoints import NAME
 from svr_async.fit.forward import selector_of
 from svr_async.fit.history import EpochRecord, FitResult, record_from_json
 from svr_async.training.rounds.stages import Stages, digest_of
 from svr_async.training.rounds.state import choice_from_values
-from svr_async.vocabulary.atomic import write_atomic
-from svr_async.vocabulary.fitting import misfit
 
 NOTE = "checkpoint.json"
 PLAIN = ("best_epoch", "dev_accuracy", "dev_loss", "halvings", "slices", "device")

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
+from svr_async.core.verdict import is_whole
 from svr_async.training.rounds.config import ABLATIONS, PRESETS, TrainConfig
-from svr_async.vocabulary.verdict import is_whole
 
 FREE_TOP_K = 256  # a free judge may use all that have a weight; that were some 230 of 492 (docs/fit.md)
 

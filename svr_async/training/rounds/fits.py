@@ -8,6 +8,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
+from svr_async.core.dev_pairs import accuracy_in_words
 from svr_async.fit.arrays import FitArrays
 from svr_async.fit.config import FitConfig
 from svr_async.fit.forward import Selector
@@ -18,7 +19,6 @@ from svr_async.training.rounds.fit_log import FitLog, empty_curve, yardsticks_of
 from svr_async.training.rounds.fit_stage import kept_fit
 from svr_async.training.rounds.session import Session
 from svr_async.training.rounds.stages import digest_of
-from svr_async.vocabulary.dev_pairs import accuracy_in_words
 
 
 def fit_round(

@@ -6,12 +6,12 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from svr_async.core.pair import PreferencePair
 from svr_async.training.bank.leaks import screen
 from svr_async.training.bank.merge import Candidate
 from svr_async.training.rounds import judge_calls
 from svr_async.training.rounds.session import Session
 from svr_async.training.rounds.state import candidate_from_json, candidate_to_json, pair_to_json
-from svr_async.vocabulary.pair import PreferencePair
 
 
 async def induced(

@@ -13,14 +13,14 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from svr_async.core.pair import PreferencePair, hashed_order, present
+from svr_async.core.prefixes import PrefixOrder
+from svr_async.core.rubric import Rubric
 from svr_async.engine.concurrency import ShutdownController
 from svr_async.judges.protocol import Answer, Author, Comparisons, Judge
 from svr_async.judges.shares import WHOLE, Share, places_of, share_in_words
 from svr_async.training.rounds.answers import unanswered
 from svr_async.training.rounds.ledger import oriented
-from svr_async.vocabulary.pair import PreferencePair, hashed_order, present
-from svr_async.vocabulary.prefixes import PrefixOrder
-from svr_async.vocabulary.rubric import Rubric
 
 if TYPE_CHECKING:
     from svr_async.engine.engine import CallEngine

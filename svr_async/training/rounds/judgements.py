@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from svr_async.core.rubric import Rubric
 from svr_async.fit.arrays import LARGEST_Z
 from svr_async.fit.forward import alpha_numpy
 from svr_async.training.bank.merge import Candidate
@@ -19,7 +20,6 @@ from svr_async.training.rounds.pools import PoolInputs, PoolPolicy, choose_pools
 from svr_async.training.rounds.problem import Sources
 from svr_async.training.rounds.session import FittedRound, Growth, Session
 from svr_async.training.rounds.state import ledger_rows, pair_to_json, rubric_to_json
-from svr_async.vocabulary.rubric import Rubric
 
 
 def sources_of(session: Session, bank: Sequence[Candidate]) -> Sources:

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from svr_async.core.pair import Order, PreferencePair
 from svr_async.judges.protocol import Comparisons
-from svr_async.vocabulary.pair import Order, PreferencePair
 
 NOTHING = np.zeros(0, dtype=np.int32)
 

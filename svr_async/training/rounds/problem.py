@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
+from svr_async.core.pair import PreferencePair, prompt_text
 from svr_async.fit.arrays import FitArrays
 from svr_async.fit.tfidf import Vocabulary, transform
 from svr_async.training.bank.merge import Candidate
 from svr_async.training.bank.prune_redundant import RedundancyEdges
 from svr_async.training.bank.rubric_words import rubric_words
 from svr_async.training.rounds.ledger import Ledger
-from svr_async.vocabulary.pair import PreferencePair, prompt_text
 
 Ints = NDArray[np.int32]
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from svr_async.core.pair import PreferencePair, prompt_text
 from svr_async.fit.arrays import FitArrays
 from svr_async.fit.forward import Selector
 from svr_async.fit.history import FitResult
@@ -21,7 +22,6 @@ from svr_async.training.rounds.ledger import Ledger
 from svr_async.training.rounds.problem import HardNegative, Prompts
 from svr_async.training.rounds.round_data import RoundData
 from svr_async.training.rounds.stages import Stages, digest_of
-from svr_async.vocabulary.pair import PreferencePair, prompt_text
 
 Say = Callable[[str], None]
 

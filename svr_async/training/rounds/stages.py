@@ -19,11 +19,11 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
+from svr_async.core.files import reason, write_atomic
+from svr_async.core.validation import fits
 from svr_async.errors import ArtefactError
 from svr_async.training.rounds.answers import unanswered
 from svr_async.version import __version__
-from svr_async.vocabulary.atomic import reason, write_atomic
-from svr_async.vocabulary.fitting import fits
 
 Arrays = Mapping[str, NDArray[Any]]
 T = TypeVar("T")

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from svr_async.core.pair import PreferencePair
+from svr_async.core.rubric import Check, Rubric
+from svr_async.core.validation import misfit
 from svr_async.fit.choices import Choice, choice_from_json
 from svr_async.training.bank.merge import Candidate
-from svr_async.vocabulary.fitting import misfit
-from svr_async.vocabulary.pair import PreferencePair
-from svr_async.vocabulary.rubric import Check, Rubric
 
 
 def rubric_to_json(rubric: Rubric) -> dict[str, Any]:

@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 from rapidfuzz.distance import Indel
 
+from svr_async.core.pair import PreferencePair, hashed_fraction
+from svr_async.core.similarity import normalised
 from svr_async.judges.rules.judge import view_of
 from svr_async.judges.rules.safety import is_refusal
 from svr_async.training.rounds.problem import HardNegative
-from svr_async.vocabulary.pair import PreferencePair, hashed_fraction
-from svr_async.vocabulary.similarity import normalised
 
 COMPARED_CHARS = 4000
 FEW = 64  # least support pairs: with fewer, a round of small data finds nothing new and training ends

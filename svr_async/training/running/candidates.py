@@ -8,6 +8,7 @@ from pathlib import Path
 
 import orjson
 
+from svr_async.core.files import read_plain, write_atomic
 from svr_async.errors import ArtefactError, ConfigError, DegenerateFitError, UsageError
 from svr_async.scoring.bank import RubricBank
 from svr_async.training.bank.build import bank_rubric, candidate_of
@@ -20,8 +21,6 @@ from svr_async.training.rounds.state import candidate_from_json, candidate_to_js
 from svr_async.training.running.listener import Listener
 from svr_async.training.running.settings import TrainSettings
 from svr_async.training.running.stage import run_stage
-from svr_async.vocabulary.atomic import write_atomic
-from svr_async.vocabulary.plainfile import read_plain
 
 INDUCED = "svr induce writes such a file"
 

@@ -11,12 +11,12 @@ from svr_async.adapters import Dataset, get_adapter, refuse_benchmark_for_traini
 from svr_async.adapters.selection import select_pairs
 from svr_async.adapters.taught import usable
 from svr_async.adapters.written import refuse_other_names, refuse_to_overwrite, write_pairs
+from svr_async.core.pair import PreferencePair
 from svr_async.errors import UsageError
 from svr_async.training.bank.build import refuse_long_names
 from svr_async.training.bank.contamination import ContaminationReport, contamination
 from svr_async.training.bank.decontaminate import Contamination, find_contaminated
 from svr_async.training.running.settings import TrainSettings
-from svr_async.vocabulary.pair import PreferencePair
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from svr_async.core.files import open_folder
 from svr_async.errors import DegenerateFitError, UsageError
 from svr_async.fit.learning_curve import LearningCurve
 from svr_async.fit.mesh import on_devices
@@ -24,7 +25,6 @@ from svr_async.training.running.refit_runs import FitRuns, Outcome, fit_stored
 from svr_async.training.store.arrays import stored_round
 from svr_async.training.store.reader import load_store
 from svr_async.training.store.records import FeatureStore
-from svr_async.vocabulary.plainfile import open_folder
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from svr_async.core.dev_pairs import small_dev_warnings
 from svr_async.fit.learning_curve import LearningCurve
 from svr_async.fit.tfidf import Vocabulary
 from svr_async.fit.training import spread
@@ -18,7 +19,6 @@ from svr_async.training.rounds.round_bank import Features, assemble, describe
 from svr_async.training.running.refit_runs import FitRuns, Outcome
 from svr_async.training.store.arrays import StoredRound
 from svr_async.training.store.records import FeatureStore
-from svr_async.vocabulary.dev_pairs import small_dev_warnings
 
 FEW_MISSING = 0.01  # a warning is due where more of the dev entries are missing that inference would need
 

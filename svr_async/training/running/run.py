@@ -9,6 +9,10 @@ from functools import partial
 from typing import Any
 
 from svr_async.adapters.taught import taught_digest
+from svr_async.core.dev_pairs import split_by_prompt
+from svr_async.core.files import open_folder
+from svr_async.core.pair import PreferencePair
+from svr_async.core.prefixes import PrefixOrder
 from svr_async.engine.concurrency import ShutdownController
 from svr_async.engine.money import Budget, Price
 from svr_async.engine.stats import EngineStats
@@ -26,10 +30,6 @@ from svr_async.training.rounds.stages import Stages, digest_of
 from svr_async.training.running.data import TrainingData
 from svr_async.training.running.listener import Listener
 from svr_async.training.running.settings import TrainSettings, train_config
-from svr_async.vocabulary.dev_pairs import split_by_prompt
-from svr_async.vocabulary.pair import PreferencePair
-from svr_async.vocabulary.plainfile import open_folder
-from svr_async.vocabulary.prefixes import PrefixOrder
 
 OFFLINE_WORKERS = 8
 RUBRICS_PER_FREE_CALL = 65_536  # without an endpoint a call has no length to bound

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from svr_async.core.prefixes import PrefixOrder
+from svr_async.core.validation import settle
 from svr_async.errors import UsageError
 from svr_async.judges.limits import JudgeLimits
 from svr_async.judges.spec import RULES, JudgeSpec
 from svr_async.training.rounds.config import Publish, TrainConfig
 from svr_async.training.rounds.fit_terms import FitTerms, config_of
 from svr_async.training.rounds.pools import PoolConfig, PoolPolicy
-from svr_async.vocabulary.fitting import settle
-from svr_async.vocabulary.prefixes import PrefixOrder
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,6 +12,8 @@ from typing import Any
 
 import orjson
 
+from svr_async.core.dev_pairs import accuracy_in_words, enough
+from svr_async.core.files import open_folder, write_atomic
 from svr_async.errors import UsageError
 from svr_async.fit.arrays import require_signal
 from svr_async.fit.topics import Solved, solve_each
@@ -27,9 +29,6 @@ from svr_async.training.running.refit_runs import FitRuns, Outcome, fit_stored
 from svr_async.training.running.sweep_space import NAMES_OF, candidates, name_of, read_sweep, with_structure
 from svr_async.training.store.arrays import StoredRound, stored_round
 from svr_async.training.store.records import FeatureStore
-from svr_async.vocabulary.atomic import write_atomic
-from svr_async.vocabulary.dev_pairs import accuracy_in_words, enough
-from svr_async.vocabulary.plainfile import open_folder
 
 TABLE = "sweep.json"
 

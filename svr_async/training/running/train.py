@@ -11,6 +11,9 @@ from typing import Any
 
 import orjson
 
+from svr_async.core.dev_pairs import accuracy_in_words, small_dev_warnings
+from svr_async.core.files import write_atomic
+from svr_async.core.sheet import Line, sheet_html
 from svr_async.engine.concurrency import run_whole
 from svr_async.engine.money import Price
 from svr_async.engine.stats import EngineStats
@@ -33,10 +36,6 @@ from svr_async.training.running.places import keep_bank, keep_training
 from svr_async.training.running.run import TrainingRun, open_run
 from svr_async.training.running.settings import TrainSettings, train_config
 from svr_async.training.store.round_stores import drop_rounds, keep_round
-from svr_async.vocabulary.atomic import write_atomic
-from svr_async.vocabulary.dev_pairs import accuracy_in_words, small_dev_warnings
-from svr_async.vocabulary.sheet import Line
-from svr_async.vocabulary.sheet_html import sheet_html
 
 STORES = "stores"  # in a training's folder: a feature store for each round
 

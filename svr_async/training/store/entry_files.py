@@ -19,10 +19,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from svr_async.core.files import reason
 from svr_async.errors import DataError
 from svr_async.fit import ragged
 from svr_async.training.store.records import weight_problem, z_problem
-from svr_async.vocabulary.atomic import reason
 
 Array = NDArray[Any]
 Ints = NDArray[np.int64]

@@ -16,9 +16,9 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
+from svr_async.core.files import reason, write_atomic, write_atomic_with
+from svr_async.core.validation import is_deep
 from svr_async.errors import ArtefactError, StorageError
-from svr_async.vocabulary.atomic import reason, write_atomic, write_atomic_with
-from svr_async.vocabulary.fitting import is_deep
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -10,6 +10,10 @@ from typing import Any
 import numpy as np
 import orjson
 
+from svr_async.core.dev_pairs import split_by_prompt
+from svr_async.core.files import read_plain
+from svr_async.core.pair import PreferencePair, prompt_text
+from svr_async.core.verdict import is_whole
 from svr_async.errors import DataError, UsageError
 from svr_async.fit import ragged
 from svr_async.fit.tfidf import learn
@@ -23,10 +27,6 @@ from svr_async.training.store.entry_files import Entries, names_of, read_entries
 from svr_async.training.store.reader import load_store
 from svr_async.training.store.records import OWN, FeatureStore, Judged, StoreRubric, rubrics_problem
 from svr_async.training.store.session_store import put_beside, settle, store_content, store_header
-from svr_async.vocabulary.dev_pairs import split_by_prompt
-from svr_async.vocabulary.pair import PreferencePair, prompt_text
-from svr_async.vocabulary.plainfile import read_plain
-from svr_async.vocabulary.verdict import is_whole
 
 RUBRICS_HINT = 'a line is {"text": …} with an optional id, or what svr induce writes'
 

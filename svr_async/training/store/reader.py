@@ -10,6 +10,9 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
+from svr_async.core.integrity import marks_kept
+from svr_async.core.rubric import Check, Rubric
+from svr_async.core.verdict import is_whole
 from svr_async.errors import UsageError
 from svr_async.scoring.bank_content import features_problem, texts_problem
 from svr_async.training.bank.merge import Candidate
@@ -28,9 +31,6 @@ from svr_async.training.store.records import (
     judged_problem,
     rubrics_problem,
 )
-from svr_async.vocabulary.integrity import marks_kept
-from svr_async.vocabulary.rubric import Check, Rubric
-from svr_async.vocabulary.verdict import is_whole
 
 if TYPE_CHECKING:
     import pyarrow as pa

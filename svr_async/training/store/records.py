@@ -20,11 +20,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from svr_async.core.integrity import Marks, marks_of_old_label
 from svr_async.fit.arrays import LARGEST_Z
 from svr_async.training.bank.build import bank_rubric
 from svr_async.training.bank.merge import Candidate
 from svr_async.training.rounds.fit_terms import FitTerms
-from svr_async.vocabulary.integrity import Marks, marks_of_old_label
 
 if TYPE_CHECKING:
     import pyarrow as pa

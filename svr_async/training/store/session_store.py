@@ -12,6 +12,9 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
+from svr_async.core.files import reason
+from svr_async.core.integrity import Marks
+from svr_async.core.pair import PreferencePair, prompt_text
 from svr_async.errors import StorageError, UsageError
 from svr_async.training.bank.merge import Candidate
 from svr_async.training.rounds.fit_terms import FitTerms
@@ -21,9 +24,6 @@ from svr_async.training.rounds.session import Material, Session
 from svr_async.training.store.files import META
 from svr_async.training.store.records import OWN, Csr, Judged, PairRows, StoreContent, StoreHeader, StoreRubric
 from svr_async.training.store.writer import write_store
-from svr_async.vocabulary.atomic import reason
-from svr_async.vocabulary.integrity import Marks
-from svr_async.vocabulary.pair import PreferencePair, prompt_text
 
 
 def write_session_store(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from svr_async.vocabulary.rubric import CheckValue
+from svr_async.core.rubric import CheckValue
 
 Case = tuple[str, dict[str, CheckValue], str, str, bool | None]
 

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from svr_async.core.pair import PreferencePair, user_prompt
 from svr_async.judges.rules.author import RulesAuthor
 from svr_async.judges.rules.damage import (
     DAMAGES,
@@ -19,7 +20,6 @@ from svr_async.judges.rules.damage import (
 )
 from svr_async.judges.rules.judge import view_of, view_of_prompt
 from svr_async.judges.rules.registry import bound
-from svr_async.vocabulary.pair import PreferencePair, user_prompt
 
 RICH = (
     "Bake it for 40 minutes. Let it rest. Then slice it. Serve it warm with butter and a little salt on top.\n\n"

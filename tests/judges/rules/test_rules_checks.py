@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from rules_cases import CASES, Case
 
+from svr_async.core.rubric import Check
 from svr_async.judges.rules.judge import findings
 from svr_async.judges.rules.registry import all_checks, inverse_of
-from svr_async.vocabulary.rubric import Check
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case[0]}-{case[4]}")

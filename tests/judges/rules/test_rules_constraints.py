@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from svr_async.core.pair import Message, user_prompt
+from svr_async.core.rubric import Check
 from svr_async.judges.rules.constraints import constraints_in, instruction_zone, last_user_turn, prompt_constraints
-from svr_async.vocabulary.pair import Message, user_prompt
-from svr_async.vocabulary.rubric import Check
 
 STATED = (
     ("Write a story under 100 words", [Check.of("max_words", n=99)]),

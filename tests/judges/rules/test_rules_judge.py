@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 from rules_cases import HARMFUL, HARMLESS, NUMBERED, REFUSAL, VARIED
 
+from svr_async.core.pair import Message, Presentation, Side, user_prompt
+from svr_async.core.rubric import Check, Rubric
+from svr_async.core.verdict import Outcome, Verdict
 from svr_async.errors import ConfigError
 from svr_async.judges.protocol import Judge
 from svr_async.judges.rules.general import GENERAL, general_rubrics
 from svr_async.judges.rules.judge import RulesJudge, check_of, compare_findings, findings, view_of, view_of_prompt
 from svr_async.judges.rules.spec import Finding
-from svr_async.vocabulary.pair import Message, Presentation, Side, user_prompt
-from svr_async.vocabulary.rubric import Check, Rubric
-from svr_async.vocabulary.verdict import Outcome, Verdict
 
 SHORT = Rubric(text="The response is at most 5 words long.")
 LISTED = Rubric(text="Is it nicely listed?", check=Check.of("numbered_list"))

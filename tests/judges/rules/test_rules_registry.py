@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from svr_async.core.rubric import FACETS, MAX_RUBRIC_CHARS, Check
 from svr_async.errors import ConfigError
 from svr_async.judges.rules.registry import (
     all_checks,
@@ -21,7 +22,6 @@ from svr_async.judges.rules.registry import (
 )
 from svr_async.judges.rules.spec import CheckSpec, yes_if
 from svr_async.judges.rules.text import TextView
-from svr_async.vocabulary.rubric import FACETS, MAX_RUBRIC_CHARS, Check
 
 
 def test_grid_round_trip() -> None:

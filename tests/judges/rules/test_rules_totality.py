@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from svr_async.core.rubric import Check
 from svr_async.judges.rules.constraints import constraints_in
 from svr_async.judges.rules.registry import all_checks, grid_rubrics, run_check
 from svr_async.judges.rules.spec import Finding
 from svr_async.judges.rules.text import TextView
-from svr_async.vocabulary.rubric import Check
 
 ONE_EACH = [Check.of(entry.name, **entry.grid[0]) for entry in all_checks()]
 FRAGMENTS = (

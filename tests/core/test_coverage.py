@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from svr_async.core.integrity import require_coverage
 from svr_async.errors import CoverageError
-from svr_async.vocabulary.caveats import require_coverage
 
 
 @pytest.mark.parametrize(("missing", "total", "share"), [(1, 95_455, "99.99"), (4, 12, "66.66"), (12, 12, "0")])

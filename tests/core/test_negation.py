@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from svr_async.vocabulary.negation import positive
+from svr_async.core.rubric import positive
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ import socket
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
+from svr_async.core.files import is_server
 from svr_async.errors import ConfigError
-from svr_async.vocabulary.plainfile import is_server
 
 PUBLIC_HUB = "https://huggingface.co"
 SCHEME = "hf:"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from rig import svr_here
 
-from svr_async.vocabulary.plainfile import read_plain
+from svr_async.core.files import read_plain
 
 
 def test_a_plain_file_is_read_whole_up_to_the_cap(tmp_path: Path) -> None:

@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from svr_async.vocabulary import statistics
-from svr_async.vocabulary.statistics import (
+from svr_async.core import statistics
+from svr_async.core.statistics import (
     bootstrap_interval,
     holm,
     mcnemar_exact,

@@ -9,8 +9,7 @@ from html.parser import HTMLParser
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from svr_async.vocabulary.sheet import Grid, Heading, Line, Part
-from svr_async.vocabulary.sheet_html import MOST_CHARS, sheet_html
+from svr_async.core.sheet import MOST_CHARS, Grid, Heading, Line, Part, sheet_html
 
 TAGS = {"div", "span", "b", "table", "thead", "tbody", "tr", "td", "th"}
 

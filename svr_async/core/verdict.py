@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TypeGuard
 
-from svr_async.vocabulary.pair import Side
-from svr_async.vocabulary.rubric import Rubric
+from svr_async.core.pair import Side
+from svr_async.core.rubric import Rubric
 
 DIRECTIONAL_STEP = 0.25  # the paper's ± 0.25 for `better` (sec:bank)
 EVEN = 0.5  # a probability from which on a statement counts as true

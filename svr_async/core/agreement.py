@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from svr_async.vocabulary.statistics import Interval, drawn_counts, newcombe_interval, wilson_interval
+from svr_async.core.statistics import Interval, drawn_counts, newcombe_interval, wilson_interval
 
 Floats = NDArray[np.float64]
 Share = tuple[float, float]  # of 1, and of how many

@@ -6,8 +6,8 @@ from itertools import product
 
 import pytest
 
-from svr_async.vocabulary.pair import Side
-from svr_async.vocabulary.verdict import Chances, RubricComparison, Verdict, delta
+from svr_async.core.pair import Side
+from svr_async.core.verdict import Chances, RubricComparison, Verdict, delta
 
 
 @pytest.mark.parametrize(("a", "b", "better"), [*product((0.0, 1.0), repeat=3)])

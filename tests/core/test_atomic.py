@@ -7,8 +7,8 @@ from typing import IO
 
 import pytest
 
+from svr_async.core.files import write_atomic, write_atomic_with, write_lines
 from svr_async.errors import StorageError
-from svr_async.vocabulary.atomic import write_atomic, write_atomic_with, write_lines
 
 
 def test_missing_folders_are_made_and_nothing_is_left_beside(tmp_path: Path) -> None:

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 
+from svr_async.core.files import parse_toml
+from svr_async.core.validation import misfit, settle
 from svr_async.errors import UsageError
-from svr_async.vocabulary.fitting import misfit, settle
-from svr_async.vocabulary.plainfile import parse_toml
 
 if TYPE_CHECKING:
-    from svr_async.vocabulary.sheet import Sheet
+    from svr_async.core.sheet import Sheet
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,12 +1,56 @@
-"""A sheet as HTML for a notebook: escaped, no scripts, no colours of its own, so that it suits dark and light."""
+"""What is shown to a person, as plain data: lines, headings and tables, which a terminal prints without markup."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from html import escape
+from typing import Any
 
-from svr_async.vocabulary.safetext import capped, visible
-from svr_async.vocabulary.sheet import Grid, Heading, Line, Sheet
+from svr_async.core.safetext import capped, visible
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line, behind its short label if it has one; `wrapped` between words, below its label; `loud` is a warning."""
+
+    text: str
+    label: str = ""
+    wrapped: bool = False
+    loud: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Heading:
+    """A line of its own, after an empty one."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """A table: its first column and the last `texts` are text, the others numbers."""
+
+    heads: Sequence[str]
+    rows: Iterable[Sequence[str]]
+    texts: int = 1
+
+
+Part = Line | Heading | Grid
+Sheet = Iterator[Part]
+
+
+def plain_word(value: Any) -> str:
+    """Return a setting or a number as people read it."""
+    if isinstance(value, list | tuple):
+        return " ".join(map(plain_word, value)) or "none"
+    return "–" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def in_words(values: Mapping[str, Any]) -> str:
+    """Return named values in a line."""
+    return ", ".join(f"{name} {plain_word(value)}" for name, value in values.items())
+
 
 MOST_CHARS = 2_000  # of a text in a cell or a line
 NO_MATH = "tex2jax_ignore mathjax_ignore"  # in a notebook two dollar signs would begin a formula

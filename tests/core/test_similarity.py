@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from svr_async.vocabulary.similarity import (
+from svr_async.core.similarity import (
     STOPWORDS,
     content_tokens,
     jaccard,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from svr_async.vocabulary.pair import PreferencePair, hashed_fraction, prompt_text
+from svr_async.core.pair import PreferencePair, hashed_fraction, prompt_text
 
 ENOUGH_DEV = 100
 

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from svr_async.vocabulary.agreement import (
+from svr_async.core.agreement import (
     cohen_kappa,
     krippendorff_alpha,
     nominal,
