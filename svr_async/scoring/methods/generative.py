@@ -121,7 +121,7 @@ class Generative:
         a, b = answers
         if a.value is None or b.value is None:
             return undecided(replace(a if a.value is None else b, requests=()), shown, requests)
-        return decided(a.value - b.value, shown, (), requests, ())
+        return replace(decided(a.value - b.value, shown, (), requests, ()), scores=(a.value, b.value))
 
     def _score(self, prompt: str, response: str, rubric: str) -> Ask[float]:
         return Ask(

@@ -29,7 +29,7 @@ class Vanilla:
         if answer.value is None:
             return undecided(answer, shown)
         found = decided(answer.value.margin, shown, answer.value.evidence, answer.requests, answer.flags)
-        return replace(found, reason=answer.value.reason) if answer.value.reason else found
+        return replace(found, reason=answer.value.reason, scores=answer.value.scores)
 
 
 RECIPE = Recipe(make=lambda *_: Vanilla())
