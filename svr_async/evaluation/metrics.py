@@ -134,7 +134,7 @@ def _nameless(pair: PreferencePair, kinds: dict[Hashable, PreferencePair]) -> Pr
         pair.domain, pair.subset, pair.chosen_first, pair.has_preference, pair.strength, pair.item, pair.slot,
     )  # fmt: skip
     if kind not in kinds:
-        kinds[kind] = replace(pair, id="", prompt=(), chosen="", rejected="", rubrics=(), source="")
+        kinds[kind] = replace(pair, id="", prompt=(), chosen="", rejected="", rubrics=(), points=(), source="")
     return kinds[kind]
 
 

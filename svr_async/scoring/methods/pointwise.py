@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from svr_async.core.pair import Presentation, Side
+from svr_async.core.pair import HumanRubrics, Presentation, Side
 from svr_async.core.rubric import Rubric
 from svr_async.core.verdict import RubricComparison, Verdict
 from svr_async.judges.protocol import Judge
@@ -33,7 +33,7 @@ class Pointwise:
         """What a run has to know of it."""
         return Facts(identity=identity_of(self.rubrics), staged=not self.rubrics)
 
-    async def decide(self, judge: Judge, shown: Presentation, human_rubrics: Sequence[str]) -> Decision:  # noqa: ARG002
+    async def decide(self, judge: Judge, shown: Presentation, human_rubrics: HumanRubrics) -> Decision:  # noqa: ARG002
         """Ask for two sets of scores and add up their differences."""
         weighted, requests = self.rubrics, tuple[str, ...]()
         if not weighted:
@@ -64,7 +64,7 @@ class SvrPointwise:
         """What a run has to know of it."""
         return Facts(identity=self.chooser.identity)
 
-    async def decide(self, judge: Judge, shown: Presentation, human_rubrics: Sequence[str]) -> Decision:
+    async def decide(self, judge: Judge, shown: Presentation, human_rubrics: HumanRubrics) -> Decision:
         """Score both responses and add up the weighted differences."""
         active = self.chooser.choose(shown.prompt)
         weighted = tuple((self.chooser.bank.rubrics[entry.index].rubric, entry.importance) for entry in active)
