@@ -228,7 +228,6 @@ def _finish(fields: Fields, ends: Ends, value: str = "") -> Parsed:
     own_id = fields.identifier(ID_COLUMNS)
     pair_id = own_id or content_id(prompt, a, b)
     chosen, rejected = (b, a) if ends.first_is_chosen is False else (a, b)
-    column = fields.first(RUBRIC_COLUMNS)
     pair = PreferencePair(
         id=pair_id,
         prompt=prompt,
@@ -238,7 +237,7 @@ def _finish(fields: Fields, ends: Ends, value: str = "") -> Parsed:
         subset=fields.optional_text("subset"),
         chosen_first=drawn_first(pair_id) if ends.first_is_chosen is None else ends.first_is_chosen,
         strength=fields.integer("strength", 0, 1_000_000) if fields.has("strength") else None,
-        rubrics=fields.rubrics(column) if column else (),
+        **fields.rubrics(RUBRIC_COLUMNS),
         source=_source(fields),
     )
     return Parsed(pairs=(pair,), id=own_id, value=value)
@@ -283,7 +282,7 @@ ADAPTER = Adapter(
         "id": "optional: text or whole number; one that is repeated gets a number",
         "domain": "optional text",
         "subset": "optional text",
-        "rubrics": "optional: criteria, one a line, or a list",
+        "rubrics": "optional: criteria, one a line, or a list of texts or objects, which may have points",
         "strength": "optional whole number: how strong the preference is",
         "source": "optional text: where the pair is from; the default fit learns what sources have in common",
     },
