@@ -31,7 +31,7 @@ from svr_async.commands.main import run
 from svr_async.commands.main import svr as group
 from svr_async.engine.cache import DATABASE
 from svr_async.evaluation.labels import mark_words
-from svr_async.evaluation.runfolder import RunFolder
+from svr_async.evaluation.run_folder import RunFolder
 from svr_async.simulation.config import SimConfig
 from svr_async.simulation.faults import GROUPS, FaultConfig
 from svr_async.simulation.server import SimServer
