@@ -90,7 +90,7 @@ class Call:
             "model": reply and reply.model,
             "fingerprint": reply and reply.fingerprint,
             "simulated": self.simulated,
-            "tokens": usage and {name: getattr(usage, name) for name in usage.__slots__},
+            "tokens": usage and {name: getattr(usage, name) for name in usage.__struct_fields__},
             "usd": self.usd,
             "tries": reply and reply.tries,
             "failure": self.failure and dict(zip(("outcome", "detail"), self.failure, strict=True)),
