@@ -309,10 +309,11 @@ def test_prompts_of_ones_own_are_another_run(evaluate: Eval, tmp_path: Path) -> 
     assert digests[0]["compare"] == digests[1]["compare"]
 
 
-def test_the_papers_prompts_are_named_in_the_manifest(evaluate: Eval) -> None:
-    """`--prompts paper` judges every pair in the paper's layout; the manifest has the set's name and its digests."""
+@pytest.mark.parametrize("flag", ["--prompts", "--preset"])
+def test_the_papers_prompts_are_named_in_the_manifest(evaluate: Eval, flag: str) -> None:
+    """`--prompts paper`, which `--preset paper` implies, judges every pair in the paper's layout; the manifest has the set's name and its digests."""
     assert evaluate("--limit", "4") == 0
-    assert evaluate("--limit", "4", "--prompts", "paper", out="paper") == 0
+    assert evaluate("--limit", "4", flag, "paper", out="paper") == 0
     told = [orjson.loads((Path(run_) / "manifest.json").read_bytes()) for run_ in ("run", "paper")]
     assert [one["config"]["prompts"] for one in told] == [None, "paper"]
     assert told[0]["prompts"]["direct"] != told[1]["prompts"]["direct"]
