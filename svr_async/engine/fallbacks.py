@@ -35,6 +35,11 @@ PERMANENT = {
     **{name: f'{name} = "unset"' for name in ("temperature", "top_p", "n", "seed", "stop")},
 }
 """Fields of a body that can be dropped or replaced, with the setting of a profile that does so permanently."""
+TOGETHER = {
+    "temperature": ("temperature", "top_p"),
+    "max_tokens": ("max_tokens", "temperature", "top_p"),
+}
+"""A model that refuses the first field refuses all: one that refuses max_tokens is usually a reasoning model."""
 STATUSES = frozenset({400, 404, 422, 500})  # 500 if its message blames the request (`classify.py`)
 CODES = frozenset({"unsupported_parameter", "unsupported_value", "unknown_parameter", "extra_forbidden"})
 REFUSED = re.compile(
@@ -106,8 +111,7 @@ def find_fallbacks(request: Request, status: int, error: Mapping[str, Any]) -> t
     field = _field_named(request, message, str(error.get("param") or ""))
     if field == request.max_tokens_field and TOO_LARGE.search(message) and LIMITS[field] not in message:
         return ()
-    fields = ("temperature", "top_p") if field == "temperature" else (field,)
-    found = [ParameterFallback(name, LIMITS.get(name, "")) for name in fields]
+    found = [ParameterFallback(name, LIMITS.get(name, "")) for name in TOGETHER.get(field, (field,))]
     return tuple(fallback for fallback in found if fallback.apply(request).body_bytes != request.body_bytes)
 
 
