@@ -15,7 +15,7 @@ from svr_async.errors import UsageError
 @click.argument("run", metavar="RUN", type=PATH)
 @click.argument("file", metavar="[FILE]", required=False, type=PATH)
 @click.option("--next", "count", type=click.IntRange(1), metavar="N", help="Write N items worth labelling to --out.")
-@click.option("--random", is_flag=True, help="With --next: drawn by chance, for corrected rates.")
+@click.option("--random", is_flag=True, help="With --next: draw at random, for unbiased rates.")
 @click.option("--out", type=PATH, metavar="FILE", help="Where --next goes: .jsonl or .csv.")
 @click.option("--data", type=PATH, metavar="PATH", help="The run's data, for the texts.")
 @seed_option

@@ -8,14 +8,7 @@ from dataclasses import asdict, dataclass
 from itertools import combinations
 from typing import Any
 
-from svr_async.core.agreement import (
-    NOTHING,
-    Estimate,
-    cohen_kappa,
-    krippendorff_alpha,
-    prediction_powered,
-    rogan_gladen,
-)
+from svr_async.core.agreement import NOTHING, Estimate, cohen_kappa, krippendorff_alpha
 from svr_async.core.pair import hashed_fraction
 from svr_async.core.statistics import Interval, wilson_interval
 from svr_async.errors import DataError
@@ -60,7 +53,7 @@ class Agreement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rate:
-    """The share of items of which `of` is true, by the judge, by the labels alone, and corrected for its errors.
+    """The share of items for which `of` is true, by the judge and by the labels.
 
     A tie, and an item without a verdict, count as not. `n` labels of items that chance chose were used, `left_out` are
     of items that were picked; the judge's rate is over all `of_all` items.
@@ -72,8 +65,6 @@ class Rate:
     of_all: int
     judge: float
     people: Estimate
-    prediction_powered: Estimate
-    rogan_gladen: Estimate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,9 +186,8 @@ def _rate(items: Sequence[Item], said: Mapping[str, str], by_chance: set[str]) -
     told = any(item.gold for item in items)
     asked = [item for item in items if item.gold or not told]
     wins = {item.id: (item.margin is not None and item.predicted == (item.gold or "A")) for item in asked}
-    labelled = [(said[item.id] == (item.gold or "A"), wins[item.id]) for item in asked if item.id in by_chance]
-    others = [wins[item.id] for item in asked if item.id not in by_chance]
-    yes = sum(people for people, _ in labelled)
+    labelled = [said[item.id] == (item.gold or "A") for item in asked if item.id in by_chance]
+    yes = sum(labelled)
     return Rate(
         of="the response that the data prefers wins" if told else "response A wins",
         n=len(labelled),
@@ -205,8 +195,6 @@ def _rate(items: Sequence[Item], said: Mapping[str, str], by_chance: set[str]) -
         of_all=len(asked),
         judge=sum(wins.values()) / len(asked) if asked else 0.0,
         people=Estimate(yes / len(labelled), wilson_interval(yes, len(labelled))) if labelled else NOTHING,
-        prediction_powered=prediction_powered(labelled, others),
-        rogan_gladen=rogan_gladen(labelled, list(wins.values())),
     )
 
 

@@ -39,14 +39,9 @@ def confusion_rows(found: PeopleFound) -> list[tuple[str, ...]]:
 
 
 def rate_rows(rate: Rate) -> list[tuple[str, ...]]:
-    """Return the rate by the judge, by the labels alone, and corrected, as RATE_HEADS says."""
-    parts = {
-        "labels alone": rate.people,
-        "judge corrected by labels (prediction-powered)": rate.prediction_powered,
-        "judge corrected by its errors (Rogan–Gladen)": rate.rogan_gladen,
-    }
+    """Return the rate by the judge and by the labels, as RATE_HEADS says."""
     judge = (f"judge, all {wording.plural(rate.of_all, 'item')}", wording.percent(rate.judge), "")
-    return [judge, *((name, wording.percent(one.value), wording.interval(one.ci95)) for name, one in parts.items())]
+    return [judge, ("labels", wording.percent(rate.people.value), wording.interval(rate.people.ci95))]
 
 
 def lines(found: PeopleFound, blank: int) -> Iterator[str]:
@@ -66,11 +61,9 @@ def rate_notes(rate: Rate) -> Iterator[str]:
     """Yield what the rate is of, and what its numbers do not say."""
     yield f"how often {rate.of}; a tie or no verdict counts as not"
     if not rate.n:
-        yield "no corrected rate: every labelled item was picked, none drawn; --next N --random draws some"
+        yield "no rate by labels: every labelled item was picked, none drawn; --next N --random draws some"
     elif rate.left_out:
         yield f"{wording.plural(rate.left_out, 'item')} that were picked are not in it: they stand for no others"
-    if rate.n and rate.rogan_gladen.value is None:
-        yield "no Rogan–Gladen rate: people said only one of the two, or the judge is no better than chance"
 
 
 def apart(found: PeopleFound) -> Iterator[str]:

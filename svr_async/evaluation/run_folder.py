@@ -15,9 +15,9 @@ from typing import Any
 import orjson
 
 from svr_async.core.files import reason, write_atomic
-from svr_async.core.integrity import Marks, marks_of_old_label
+from svr_async.core.integrity import Marks
 from svr_async.core.sheet import sheet_html
-from svr_async.core.validation import is_deep, short
+from svr_async.core.validation import short
 from svr_async.core.verdict import is_number, is_whole
 from svr_async.errors import ArtefactError, StorageError, UsageError
 from svr_async.evaluation.items import Item, Reason
@@ -273,9 +273,8 @@ class Run:
 
     @property
     def integrity(self) -> Marks:
-        """The marks of what judged; for a run from before they were kept those that its label tells."""
-        kept = (self.manifest.get("judge") or {}).get("marks")
-        return marks_of_old_label(self.judge_label) if kept is None else frozenset(kept)
+        """The marks of the judge."""
+        return frozenset((self.manifest.get("judge") or {}).get("marks") or ())
 
     def __repr__(self) -> str:
         return f"<Run {self.name}, {run_in_short(self.metrics)}>"
@@ -375,10 +374,7 @@ def _read(path: Path) -> bytes:
 
 
 def _read_object(path: Path) -> dict[str, Any]:
-    value = _parse_object(_read(path), f"{path}")
-    if is_deep(value):
-        raise _garbled(f"{path}", "its values are nested too deep")
-    return value
+    return _parse_object(_read(path), f"{path}")
 
 
 def _read_lines(path: Path) -> list[tuple[str, dict[str, Any]]]:

@@ -126,7 +126,7 @@ def test_of_too_few_dev_pairs_the_page_tells_no_accuracy() -> None:
     small = bank(dev_metrics={"accuracy": 0.66, "pairs": 24}, history=made_history(learning_curve=None, choice=None))
     page = render_bank_report(small)
     words = words_of(page)
-    assert "Too few pairs to say: 24 dev pairs of the 100 that it takes." in words
+    assert "Accuracy not reported: 24 held-out pairs, 100 needed." in words
     for gone in ("66.0 %", "64.0 %", "58.0 %", "One weight a rubric", "Unweighted vote", "Dev accuracy by epoch"):
         assert gone not in words, gone
     curves = view_bank(small).curves

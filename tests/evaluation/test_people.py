@@ -1,4 +1,4 @@
-"""A run beside labels of people: agreement, corrected rates, what to label next, and the files in between."""
+"""A run beside labels of people: agreement, rates, what to label next, and the files in between."""
 
 from __future__ import annotations
 
@@ -81,22 +81,22 @@ def test_several_people_are_compared_with_each_other_first() -> None:
     assert consensus(["A", "B", "A"]) == "A"
 
 
-def test_the_rate_is_corrected_for_the_judges_errors() -> None:
-    """People side with the data in 90 %; the judge says 70 %; both corrections come near what people would give."""
+def test_the_rates_of_judge_and_labels_are_reported() -> None:
+    """People side with the data in 90 %, the judge in 70 %; the interval of the labels covers the truth."""
     drawn = [pick.item for pick in worth_labelling(ITEMS, 150, random=True)]
     everyone = {one.id: one for one in said(ITEMS, 0.9)}
     truth = sum(everyone[item.id].label == item.gold for item in ITEMS) / len(ITEMS)
     found = judge_and_people(ITEMS, [everyone[item.id] for item in drawn]).rate
     assert (found.n, found.left_out, found.of_all) == (150, 0, len(ITEMS))
     assert found.judge == sum(item.correct is True for item in ITEMS) / len(ITEMS) < 0.8
-    assert found.prediction_powered.ci95 is not None
-    assert found.prediction_powered.ci95.low <= truth <= found.prediction_powered.ci95.high
+    assert found.people.ci95 is not None
+    assert found.people.ci95.low <= truth <= found.people.ci95.high
     assert found.people.value == pytest.approx(truth, abs=0.06)
     assert rate_rows(found)[0][1].startswith(f"{100 * found.judge:.1f}")
     assert next(rate_notes(found)).startswith("how often the response that the data prefers wins")
 
 
-def test_picked_items_are_in_no_corrected_rate() -> None:
+def test_picked_items_are_in_no_rate() -> None:
     """They do not stand for the others: they are counted and left out, unless chance drew them too."""
     hard = [pick.item for pick in worth_labelling(ITEMS, 40)]
     picked = said(hard, 1.0, picked="margin")
