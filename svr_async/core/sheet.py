@@ -1,4 +1,4 @@
-"""What is shown to a person, as plain data: lines, headings and tables, which a terminal prints without markup."""
+"""Output as plain data: lines, headings and tables, printed by a terminal or as HTML."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from svr_async.core.safetext import capped, visible
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line, behind its short label if it has one; `wrapped` between words, below its label; `loud` is a warning."""
+    """A line after its short label, if any; `wrapped` breaks it between words; `loud` marks a warning."""
 
     text: str
     label: str = ""
@@ -22,7 +22,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Heading:
-    """A line of its own, after an empty one."""
+    """A line after an empty one."""
 
     text: str
 
@@ -41,19 +41,19 @@ Sheet = Iterator[Part]
 
 
 def plain_word(value: Any) -> str:
-    """Return a setting or a number as people read it."""
+    """Return a setting or a number as text."""
     if isinstance(value, list | tuple):
         return " ".join(map(plain_word, value)) or "none"
     return "–" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def in_words(values: Mapping[str, Any]) -> str:
-    """Return named values in a line."""
+    """Return named values as one line."""
     return ", ".join(f"{name} {plain_word(value)}" for name, value in values.items())
 
 
 MOST_CHARS = 2_000  # of a text in a cell or a line
-NO_MATH = "tex2jax_ignore mathjax_ignore"  # in a notebook two dollar signs would begin a formula
+NO_MATH = "tex2jax_ignore mathjax_ignore"  # in a notebook two dollar signs start a formula
 RULE = "border-bottom:1px solid rgba(128,128,128,.35)"
 CELL = "padding:.15em .8em .15em 0;vertical-align:top;text-align:"
 
@@ -82,15 +82,11 @@ def _table(grid: Grid) -> str:
 
 
 def _row(tag: str, cells: Sequence[str], sides: Sequence[str]) -> str:
-    return f"<tr>{''.join(_cells(tag, cells, sides))}</tr>"
-
-
-def _cells(tag: str, cells: Sequence[str], sides: Sequence[str]) -> Iterator[str]:
-    for cell, side in zip(cells, sides, strict=True):
-        yield f'<{tag} style="{CELL}{side};background:none">{_text(cell)}</{tag}>'
+    styled = [f'<{tag} style="{CELL}{side};background:none">' for side in sides]
+    return f"<tr>{''.join(f'{start}{_text(cell)}</{tag}>' for start, cell in zip(styled, cells, strict=True))}</tr>"
 
 
 def _text(text: str) -> str:
-    """Return a text that is only a text, its hidden characters shown."""
+    """Return a text escaped for HTML, with hidden characters shown."""
     shown, more = capped(visible(text), MOST_CHARS)
     return escape(shown) + (f" … {more:,} more characters" if more else "")

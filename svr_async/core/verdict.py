@@ -11,7 +11,7 @@ from svr_async.core.pair import Side
 from svr_async.core.rubric import Rubric
 
 DIRECTIONAL_STEP = 0.25  # the paper's ± 0.25 for `better` (sec:bank)
-EVEN = 0.5  # a probability from which on a statement counts as true
+EVEN = 0.5  # from this probability on, a statement counts as true
 
 
 class Verdict(StrEnum):
@@ -22,7 +22,7 @@ class Verdict(StrEnum):
 
 
 class Outcome(StrEnum):
-    """What became of one judged item. Nothing leaves the denominator without one of these."""
+    """The result of one judged item; every item in the denominator has one."""
 
     SCORED = "scored"
     TIE = "tie"
@@ -57,7 +57,7 @@ class Chances:
 
     @property
     def delta(self) -> float:
-        """The Δ that is expected of them, E[Δ] = (a − b) + 0.25 (2 better − 1), in [−1.25, 1.25]."""
+        """The expected Δ: E[Δ] = (a − b) + 0.25 (2 better − 1), in [−1.25, 1.25]."""
         return (self.a - self.b) + DIRECTIONAL_STEP * (2 * self.better - 1)
 
     def swapped(self) -> Chances:
@@ -69,7 +69,7 @@ class Chances:
 class RubricComparison:
     """One rubric judged on two responses side by side, in the order that the judge saw.
 
-    `chances` are those of a judge that answers with probabilities; its verdicts are then what is likelier than not.
+    `chances` are the probabilities of a judge that gives them; the verdicts are then the likelier ones.
     """
 
     rubric_id: str
@@ -87,19 +87,19 @@ class RubricComparison:
 
     @property
     def delta(self) -> float | None:
-        """Δ, or the one that is expected, positive when it favours response A; None where the judge abstained."""
+        """Δ, or the expected Δ, positive if it favours response A; None if the judge abstained."""
         return delta(self.a, self.b, self.better) if self.chances is None else self.chances.delta
 
     @property
     def satisfied(self) -> float:
-        """Whether A satisfies the rubric less whether B does, or their chances."""
+        """Pass of A minus pass of B, or the difference of their probabilities."""
         if self.chances is not None:
             return self.chances.a - self.chances.b
         return float((self.a is Verdict.PASS) - (self.b is Verdict.PASS))
 
     @property
     def inconsistent(self) -> bool:
-        """Whether `better` names the response that fails while the other passes."""
+        """Whether `better` names the response that fails although the other passes."""
         return self.a is not self.b and self.better is not None and (self.a is Verdict.PASS) != (self.better is Side.A)
 
     def of(self, rubric_id: str) -> RubricComparison:
@@ -115,10 +115,10 @@ class RubricComparison:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contribution:
-    """What one rubric added to a margin: alpha · weight · Δ, positive towards response A.
+    """The part of one rubric in a margin: alpha · weight · Δ, positive towards response A.
 
-    With `by_points` the weight is points, which a response has that satisfies the rubric: Δ = pass_a − pass_b then.
-    `rephrased` is the wording that the judge saw where the rubric was rewritten for the prompt; None elsewhere.
+    With `by_points` the weight is points for a response that satisfies the rubric: Δ = pass_a − pass_b.
+    `rephrased` is the rubric's text rewritten for the prompt, None if it was not rewritten.
     """
 
     rubric: Rubric
@@ -136,14 +136,14 @@ class Contribution:
 
     @property
     def delta(self) -> float | None:
-        """Δ of this rubric; None where it was not judged."""
+        """Δ of this rubric; None if it was not judged."""
         if self.comparison is None:
             return None
         return self.comparison.satisfied if self.by_points else self.comparison.delta
 
     @property
     def value(self) -> float:
-        """The signed contribution; 0 where the rubric was not judged."""
+        """The signed contribution; 0 if the rubric was not judged."""
         return self.importance * (self.delta or 0.0)
 
     def swapped(self) -> Contribution:
@@ -152,15 +152,15 @@ class Contribution:
 
 
 def is_whole(value: object, least: int = 0) -> TypeGuard[int]:
-    """Tell whether a value is a whole number of at least `least`."""
+    """Whether a value is an integer of at least `least`."""
     return isinstance(value, int) and not isinstance(value, bool) and value >= least
 
 
 def is_number(value: object) -> TypeGuard[float]:
-    """Tell whether a value is a whole number or a float, infinite and NaN included."""
+    """Whether a value is an int or float, including infinity and NaN."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def is_finite(value: object) -> TypeGuard[float]:
-    """Tell whether a value is a number that a float can hold: JSON has whole numbers of any length."""
+    """Whether a value is a finite number within the range of a float."""
     return is_number(value) and abs(value) <= sys.float_info.max

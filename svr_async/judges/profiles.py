@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import math
 import os
+import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, replace
 from importlib import resources
@@ -13,7 +14,7 @@ from typing import Any
 
 import orjson
 
-from svr_async.core.files import parse_toml, read_plain
+from svr_async.core.files import read_plain
 from svr_async.engine.money import Price
 from svr_async.errors import ConfigError
 from svr_async.judges.endpoints import OPENAI_KEY, key_variable, settings_of, split_name
@@ -83,7 +84,7 @@ def _read(path: Path) -> str:
 
 def _parse(text: str, source: str) -> dict[str, Any]:
     try:
-        tables = parse_toml(text)
+        tables = tomllib.loads(text)
     except ValueError as error:
         raise ConfigError(f"{source} is not valid TOML: {error}") from error
     for name, table in tables.items():

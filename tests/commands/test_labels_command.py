@@ -41,7 +41,7 @@ def test_a_sheet_is_written_filled_in_and_read(cli: Cli, tmp_path: Path) -> None
     code, out, err = cli("labels", "run", "todo.jsonl", "--json", "--next", 5, "--out", "more.csv")
     found = orjson.loads(out)
     assert (code, found["items"], found["blank"], found["rate"]["n"]) == (0, 20, 0, 20)
-    assert found["rate"]["prediction_powered"]["ci95"][0] < found["rate"]["prediction_powered"]["value"]
+    assert found["rate"]["people"]["ci95"][0] < found["rate"]["people"]["value"]
     assert "5 items to label in more.csv" in err
     assert found["next"] == {"out": "more.csv", "items": 5, "by": found["next"]["by"], "with_texts": True}
     code, out, _ = cli("labels", "run", "--json", "--next", 5, "--out", "again.csv")

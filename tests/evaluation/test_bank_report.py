@@ -58,19 +58,11 @@ def test_it_says_how_the_bank_was_fitted_and_what_is_in_it() -> None:
     assert "SIMULATED" not in page
 
 
-@pytest.mark.parametrize(
-    ("judge", "word"),
-    [
-        ("gpt (SIMULATED endpoint)", "SIMULATED"),
-        ("rules (offline checks, no model)", "OFFLINE RULES"),
-        ("rules", "OFFLINE RULES"),
-        ("a recorded judge", "RECORDED"),
-    ],
-)
-def test_numbers_that_are_not_a_judges_are_labelled(judge: str, word: str) -> None:
+@pytest.mark.parametrize("mark", ["simulated", "offline_rules", "recorded"])
+def test_numbers_that_are_not_a_judges_are_labelled(mark: str) -> None:
     """A bank of the simulated endpoint, of the rules judge or of a recording says so at the top."""
-    page = render_bank_report(bank(judge=judge))
-    assert f"<strong>{word}</strong>" in page.split("<main")[0]
+    page = render_bank_report(bank(marks=frozenset({mark})))
+    assert f"<strong>{mark.replace('_', ' ').upper()}</strong>" in page.split("<main")[0]
 
 
 def test_seeds_are_thin_lines_and_the_chosen_one_is_marked() -> None:

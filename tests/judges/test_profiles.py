@@ -495,9 +495,7 @@ def test_a_judge_with_checks_in_front_asks_the_model_only_for_the_rest(cache_fol
 @pytest.mark.parametrize(
     ("setting", "says"),
     [
-        (f"extra_body.x = {'[' * 100_000}{']' * 100_000}", "nested too deep"),
         (f"extra_body.x = {'[' * 300}{']' * 300}", "extra_body cannot be sent as JSON (Recursion limit reached)"),
-        (f"max_tokens = {'9' * 5000}", "a number of too many digits"),
         (f"rpm = {'9' * 400}", "rpm cannot be sent as JSON (Integer exceeds 64-bit range)"),
         ("temperature = inf", "temperature = inf is no number"),
         ("tpm = nan", "tpm = nan is no number"),
