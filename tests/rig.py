@@ -35,7 +35,7 @@ from svr_async.engine.request import Question, ReplyRejectedError, Request
 from svr_async.engine.secrets import Secret
 from svr_async.engine.transport import RawReply
 from svr_async.judges.model import ModelJudge
-from svr_async.judges.profile import Profile
+from svr_async.judges.profiles import Profile
 from svr_async.judges.questions import QuestionWriter
 from svr_async.judges.templates import load_templates
 from svr_async.scoring.bank import BankRubric, InferenceSettings, RubricBank

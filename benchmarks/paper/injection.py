@@ -28,7 +28,7 @@ from svr_async.engine.request import Question, ReplyRejectedError
 from svr_async.judges.attacks import ATTACKS
 from svr_async.judges.fence import clean
 from svr_async.judges.material import local_ids
-from svr_async.judges.profile import Profile
+from svr_async.judges.profiles import Profile
 from svr_async.judges.questions import QuestionWriter
 from svr_async.judges.templates import PAPER, load_templates
 from svr_async.simulation.brain import Simulator

@@ -11,10 +11,10 @@ from svr_async.core.pair import PreferencePair, Presentation, Prompt
 from svr_async.core.rubric import Rubric
 from svr_async.core.verdict import Chances, Outcome, RubricComparison
 from svr_async.errors import UsageError
+from svr_async.judges.decision import Chance, Stated, StatementWriter
 from svr_async.judges.material import Material
 from svr_async.judges.model import MAX_REASKS, ask_within, marks_of, without_value
 from svr_async.judges.protocol import Answer, Comparisons, Preference, Reasked, WrittenRubrics
-from svr_async.judges.statements import Chance, Stated, StatementWriter
 
 if TYPE_CHECKING:
     from svr_async.engine.engine import CallEngine, Completion

@@ -13,7 +13,7 @@ from svr_async.core.verdict import Outcome, RubricComparison
 from svr_async.engine.request import Question
 from svr_async.judges.brackets import direct_reason
 from svr_async.judges.material import local_ids
-from svr_async.judges.profile import Profile
+from svr_async.judges.profiles import Profile
 from svr_async.judges.protocol import Answer, Comparisons, Preference, Reasked, WrittenRubrics
 from svr_async.judges.questions import QuestionWriter
 from svr_async.judges.reply_text import NO_NONCE

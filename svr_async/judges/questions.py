@@ -13,7 +13,7 @@ from svr_async.engine.request import Question, Request
 from svr_async.judges.brackets import read_brackets
 from svr_async.judges.forms import form_of
 from svr_async.judges.material import Material, local_ids
-from svr_async.judges.profile import Profile
+from svr_async.judges.profiles import Profile
 from svr_async.judges.reply_text import (
     ReadComparisons,
     read_comparisons,

@@ -32,7 +32,7 @@ from svr_async.judges.brackets import direct_reason, read_brackets
 from svr_async.judges.material import Material, local_ids
 from svr_async.judges.protocol import Answer, Comparisons, Preference, WrittenRubrics
 from svr_async.judges.questions import MAX_WRITTEN_RUBRICS
-from svr_async.judges.recorded_scores import RecordedScores, holds_scores, read_scores_file
+from svr_async.judges.recorded import RecordedScores, holds_scores, read_scores_file
 from svr_async.judges.reply_text import read_comparisons, read_rubrics
 
 ROLES = ("direct", "compare", "self_rubrics")

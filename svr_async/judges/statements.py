@@ -15,7 +15,7 @@ from svr_async.engine.request import Question, ReplyRejectedError, Request
 from svr_async.engine.wires import QUESTION
 from svr_async.engine.wires.decisions import name_of
 from svr_async.errors import ConfigError
-from svr_async.judges.profile import Profile
+from svr_async.judges.profiles import Profile
 from svr_async.judges.templates import Templates
 
 FORMS = ("a", "b", "better", "alone", "direct", "ask")

@@ -9,13 +9,13 @@ from typing import Any
 
 import orjson
 import pytest
+from svr_async.judges.doctor.findings import Answer, Finding
+from svr_async.judges.doctor.local import device_finding
 
 from svr_async.engine.wires.openai import read_completion
 from svr_async.errors import EndpointDownError, RefusedError
 from svr_async.fit.device import devices_in_words
 from svr_async.judges.doctor import findings, local
-from svr_async.judges.doctor.findings import Answer, Finding
-from svr_async.judges.doctor.local import device_finding
 
 
 def answer(text: str | None = "ready", **changes: Any) -> Answer:

@@ -10,6 +10,7 @@ from typing import Any
 import orjson
 import pytest
 from rig import QUICK, pairs, serving
+from svr_async.judges.doctor.endpoint import choose_questions, examine
 
 from svr_async.core.pair import Order, present
 from svr_async.core.rubric import Rubric
@@ -22,11 +23,9 @@ from svr_async.engine.wires import Form, Settings
 from svr_async.engine.wires.anthropic import WIRE
 from svr_async.errors import AuthError, ConfigError, ModelError, QuotaError, SvrError, UsageError
 from svr_async.judges.batch import choose_endpoint
-from svr_async.judges.doctor.endpoint import choose_questions, examine
 from svr_async.judges.limits import JudgeLimits
-from svr_async.judges.open_judge import open_judge
-from svr_async.judges.profile import Profile
-from svr_async.judges.spec import JudgeSpec
+from svr_async.judges.open_judge import JudgeSpec, open_judge
+from svr_async.judges.profiles import Profile
 from svr_async.simulation.config import SimConfig
 from svr_async.simulation.faults import FaultConfig, parse_kinds
 from svr_async.simulation.server import SimServer

@@ -19,18 +19,15 @@ from svr_async.engine.endpoint import START
 from svr_async.engine.money import Price
 from svr_async.engine.secrets import Secret
 from svr_async.errors import ConfigError, UsageError
-from svr_async.judges.access import extras_of
+from svr_async.judges.decision import StatementWriter
 from svr_async.judges.hybrid import HybridJudge
 from svr_async.judges.limits import AUTO, JudgeLimits
 from svr_async.judges.material import Material
 from svr_async.judges.model import ModelJudge
-from svr_async.judges.open_judge import OTHER_FILES, OpenJudge, open_judge, within_descriptors
-from svr_async.judges.profile import Profile
-from svr_async.judges.profiles import find_profile, load_profiles, profile_paths
+from svr_async.judges.open_judge import OTHER_FILES, JudgeSpec, OpenJudge, open_judge, within_descriptors
+from svr_async.judges.profiles import Profile, extras_of, find_profile, load_profiles, profile_paths
 from svr_async.judges.questions import QuestionWriter
 from svr_async.judges.rubric_file import load_rubric_file
-from svr_async.judges.spec import JudgeSpec
-from svr_async.judges.statements import StatementWriter
 from svr_async.judges.templates import DECIDING, NAMES, load_templates
 from svr_async.simulation.server import SimServer
 

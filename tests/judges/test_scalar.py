@@ -9,6 +9,7 @@ from typing import Any
 import orjson
 import pytest
 from rig import pairs, scripted_engine, serving, shown
+from svr_async.judges.doctor.questions import questions
 
 from svr_async.core.integrity import Integrity
 from svr_async.core.pair import Order, prompt_text
@@ -16,14 +17,10 @@ from svr_async.engine.reply import BadBodyError
 from svr_async.engine.transport import RawReply
 from svr_async.engine.wires import find_wire
 from svr_async.errors import ConfigError, UsageError
-from svr_async.judges.doctor.questions import questions
 from svr_async.judges.limits import JudgeLimits
-from svr_async.judges.open_judge import open_judge
-from svr_async.judges.recorded import load_recorded
-from svr_async.judges.recorded_scores import MOST_CELL_CHARS, RecordedScores
-from svr_async.judges.rewarders import SHAPES, find_rewarder
+from svr_async.judges.open_judge import SHAPES, JudgeSpec, find_rewarder, open_judge
+from svr_async.judges.recorded import MOST_CELL_CHARS, RecordedScores, load_recorded
 from svr_async.judges.scalar import ScalarJudge
-from svr_async.judges.spec import JudgeSpec
 from svr_async.simulation.server import SimServer
 
 URL = "rm:http://127.0.0.1:1"

@@ -6,12 +6,11 @@ from pathlib import Path
 
 import pytest
 from rig import svr
+from svr_async.judges.trust import allow, unasked
 
 from svr_async.commands.dotenv import load_dotenv
 from svr_async.errors import ConfigError
-from svr_async.judges.access import transport_to
-from svr_async.judges.profiles import find_profile
-from svr_async.judges.trust import allow, unasked
+from svr_async.judges.profiles import find_profile, transport_to
 
 AWAY = "https://collector.example/v1"
 

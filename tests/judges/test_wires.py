@@ -11,6 +11,8 @@ import pytest
 from aiohttp import web
 from made_wire import KEY, NAME, post_office, register
 from rig import serving_routes
+from svr_async.judges.doctor.endpoint import choose_questions, examine
+from svr_async.judges.doctor.questions import questions
 
 from svr_async.core.pair import Presentation, user_prompt
 from svr_async.engine.batch_files import batch_line
@@ -21,14 +23,10 @@ from svr_async.engine.wires import MODULES as NAMES
 from svr_async.engine.wires import find_wire
 from svr_async.errors import AuthError, ConfigError, ModelError, SvrError, UsageError
 from svr_async.judges.batch import choose_endpoint
-from svr_async.judges.doctor.endpoint import choose_questions, examine
-from svr_async.judges.doctor.questions import questions
 from svr_async.judges.limits import JudgeLimits
-from svr_async.judges.open_judge import open_judge
-from svr_async.judges.profile import Profile
-from svr_async.judges.profiles import find_profile, load_profiles
+from svr_async.judges.open_judge import JudgeSpec, open_judge
+from svr_async.judges.profiles import Profile, find_profile, load_profiles
 from svr_async.judges.protocol import Answer, Preference
-from svr_async.judges.spec import JudgeSpec
 
 # What svr-async 0.1.0 sent before there were wires: a cache or a batch that was paid for is known by these bytes.
 BODY = (

@@ -17,8 +17,7 @@ from svr_async.evaluation.running.method import choose_method, rephrasing
 from svr_async.evaluation.running.prepared import prepare
 from svr_async.evaluation.running.settings import EvalSettings
 from svr_async.judges.limits import JudgeLimits
-from svr_async.judges.open_judge import open_judge
-from svr_async.judges.spec import JudgeSpec
+from svr_async.judges.open_judge import JudgeSpec, open_judge
 from svr_async.scoring.bank import BankRubric, RubricBank
 from svr_async.scoring.methods import registry
 from svr_async.scoring.methods.contract import Facts, Parts, Recipe

@@ -34,7 +34,6 @@ from svr_async.judges.reply_text import reasons_in
 
 if TYPE_CHECKING:
     from svr_async.engine.reply import Reply
-    from svr_async.judges.profile import Profile
 
 MOST_NAMED = 5
 Asked = Mapping[str, tuple[Request, Price | None]]
@@ -215,11 +214,4 @@ def secrets_of(prepared: Prepared) -> tuple[str, ...]:
 
 def variables_of(prepared: Prepared) -> tuple[str, ...]:
     """Return the names of the variables that hold keys and headers of the judges."""
-    return tuple(name for judge in prepared.judges.judges if judge.profile for name in _variables(judge.profile))
-
-
-def _variables(profile: Profile) -> list[str]:
-    from svr_async.judges.profile import variable_in
-
-    named = [variable_in(value) for value in (*profile.headers.values(), *profile.query.values())]
-    return [name for name in (profile.key_env, *named) if name]
+    return tuple(name for judge in prepared.judges.judges if judge.profile for name in judge.profile.key_variables)

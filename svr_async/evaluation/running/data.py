@@ -13,7 +13,7 @@ from svr_async.errors import UsageError
 from svr_async.evaluation.labels import SAMPLE_SUFFIX
 from svr_async.evaluation.runfolder import Run, Texts
 from svr_async.evaluation.running.settings import EvalSettings
-from svr_async.judges.shares import WHOLE, Share, places_of
+from svr_async.judges.limits import WHOLE, Share, places_of
 
 
 def load_dataset(settings: EvalSettings, adapter: Adapter) -> Dataset:

@@ -14,8 +14,8 @@ from svr_async.evaluation.metrics import SCORED
 from svr_async.evaluation.running.dry_run import told_stages
 from svr_async.evaluation.running.prepared import Prepared
 from svr_async.evaluation.running.record import RunFacts, end_run
+from svr_async.judges.limits import WHOLE, share_in_words
 from svr_async.judges.reply_text import NO_NONCE
-from svr_async.judges.shares import WHOLE, share_in_words
 
 SEEN = ("models_seen", "fingerprints", "refused")  # of a judge's facts: lists of what was met on the way
 

@@ -21,9 +21,9 @@ from svr_async.evaluation.running.prepared import Prepared, prepare
 from svr_async.evaluation.running.record import begin_run
 from svr_async.evaluation.running.settings import EvalSettings
 from svr_async.evaluation.running.shards import keep_shard, refuse_empty
-from svr_async.judges.keys import naming_keys
+from svr_async.judges.limits import WHOLE
 from svr_async.judges.open_judge import OpenJudge
-from svr_async.judges.shares import WHOLE
+from svr_async.judges.profiles import naming_keys
 
 
 def evaluate(settings: EvalSettings, listener: Listener | None = None) -> EvalResult:

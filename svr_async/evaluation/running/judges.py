@@ -12,12 +12,12 @@ from svr_async.errors import UsageError
 from svr_async.evaluation.orders import OrderPolicy, Orders
 from svr_async.evaluation.running.settings import EvalSettings
 from svr_async.judges.limits import refuse_one_price
-from svr_async.judges.spec import RULES, JudgeSpec
+from svr_async.judges.open_judge import RULES, JudgeSpec
 from svr_async.scoring.jury import JuryRule
 from svr_async.scoring.methods.contract import Method
 
 if TYPE_CHECKING:
-    from svr_async.judges.profile import Profile
+    from svr_async.judges.profiles import Profile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

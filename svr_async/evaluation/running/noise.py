@@ -22,7 +22,7 @@ from svr_async.evaluation.running.frontier import settings_of
 from svr_async.evaluation.running.judge_pool import evaluation_of, open_judge_pool
 from svr_async.evaluation.running.prepared import Prepared, prepare
 from svr_async.evaluation.running.settings import EvalSettings
-from svr_async.judges.doctor.findings import Finding, failed
+from svr_async.judges.doctor import Finding, failed
 
 FEW = "20"  # pairs asked where nothing else is said
 MANY_FLIPS = 0.1

@@ -28,7 +28,7 @@ from svr_async.evaluation.reasons import write_reasons
 from svr_async.evaluation.reporting.explain import MISTAKES, confident_mistakes
 from svr_async.evaluation.runfolder import RunFolder, write_atomic
 from svr_async.evaluation.running.settings import EvalSettings
-from svr_async.judges.shares import WHOLE, Share, share_in_words
+from svr_async.judges.limits import WHOLE, Share, share_in_words
 from svr_async.version import __version__
 
 EXAMPLE_CHARS = 20_000

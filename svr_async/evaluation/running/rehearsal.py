@@ -13,7 +13,7 @@ from svr_async.evaluation.running.settings import EvalSettings
 from svr_async.judges.batch import Opened, Unanswered, endpoints_of
 
 if TYPE_CHECKING:
-    from svr_async.judges.profile import Profile
+    from svr_async.judges.profiles import Profile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,7 +21,7 @@ from svr_async.evaluation.running.listener import EvalResult
 from svr_async.evaluation.running.prepared import Prepared, prepare
 from svr_async.evaluation.running.record import begin_run
 from svr_async.evaluation.running.settings import from_plain
-from svr_async.judges.shares import WHOLE, Share, share_in_words
+from svr_async.judges.limits import WHOLE, Share, share_in_words
 
 FILE, FAILURES = "shard.json", "failures.jsonl"
 AGAIN = "run its svr eval --shard command again; the judged pairs are in the cache"
