@@ -28,9 +28,8 @@ from svr_async.evaluation.runfolder import Run
 from svr_async.evaluation.running.frontier import settings_of
 from svr_async.evaluation.running.judge_pool import JudgePool, evaluation_of, open_judge_pool
 from svr_async.evaluation.running.prepared import Prepared, prepare
-from svr_async.judges.brackets import direct_reason
 from svr_async.judges.model import SIMULATED_FINGERPRINT
-from svr_async.judges.reply_text import reasons_in
+from svr_async.judges.reader import reasons_in
 
 if TYPE_CHECKING:
     from svr_async.engine.reply import Reply
@@ -71,9 +70,7 @@ class Call:
 
         They are what the reply says, whether or not it counted.
         """
-        answer = "" if self.reply is None else self.reply.answer
-        whole = direct_reason(answer)
-        return reasons_in(answer) or ((("", whole),) if whole else ())
+        return () if self.reply is None else reasons_in(self.reply.answer)
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON values; `tries` counts how often it was asked until a reply could be read."""
