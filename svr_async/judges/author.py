@@ -13,8 +13,8 @@ from svr_async.engine.request import Question, ReplyRejectedError
 from svr_async.judges.material import Material, clean
 from svr_async.judges.model import without_value
 from svr_async.judges.protocol import Answer
-from svr_async.judges.questions import TOKENS_OF_FORM, QuestionWriter
-from svr_async.judges.reader import by_rubric, one_line, read_list
+from svr_async.judges.questions import TOKENS_OF_FORM, QuestionWriter, one_line
+from svr_async.judges.reader import by_rubric, read_list
 
 if TYPE_CHECKING:
     from svr_async.engine.engine import CallEngine

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -11,14 +12,14 @@ from typing import Any
 import orjson
 
 from svr_async.core.pair import Presentation, Prompt, Side, prompt_text
-from svr_async.core.rubric import FACETS, IMPORTANCES, Rubric
+from svr_async.core.rubric import FACETS, IMPORTANCES, MAX_RUBRIC_CHARS, Rubric
 from svr_async.core.verdict import RubricComparison, Verdict
-from svr_async.engine.request import Question, Request
+from svr_async.engine.request import Question, ReplyRejectedError, Request
 from svr_async.engine.wires import Form
-from svr_async.judges.material import Material
+from svr_async.judges.material import Material, clean
 from svr_async.judges.profile import Profile
 from svr_async.judges.protocol import Comparisons, Preference
-from svr_async.judges.reader import one_line, read_comparisons, read_direct, read_scores, read_texts
+from svr_async.judges.reader import by_rubric, read_better, read_direct, read_list, read_verdict
 from svr_async.judges.templates import Templates
 
 MAX_WRITTEN_RUBRICS = 10
@@ -149,6 +150,66 @@ def read_written(text: str) -> tuple[tuple[str, ...], str]:
     """Read the rubrics that a judge wrote, and its note on the expected answer."""
     texts, held = read_texts(text, "rubrics", MAX_WRITTEN_RUBRICS)
     return texts, one_line(held.get("rubric_note"))
+
+
+def read_texts(text: str, key: str, most: int) -> tuple[tuple[str, ...], Mapping[str, Any]]:
+    """Read a list of rubric texts, each as one line, at most `most`; also return the object that holds it."""
+    rows, held = read_list(text, key)
+    texts = [one_line(row.get("rubric", row.get("text")) if isinstance(row, dict) else row) for row in rows]
+    kept = tuple(dict.fromkeys(one for one in texts if 0 < len(one) <= MAX_RUBRIC_CHARS))[:most]
+    if not kept:
+        raise ReplyRejectedError(f'Your answer held no rubric: "{key}" is a list of texts.')
+    return kept, held
+
+
+def one_line(value: Any) -> str:
+    """Return a text as one line; "" for anything else, and for a copied placeholder such as `<rubric>`."""
+    text = " ".join(clean(value).split()) if isinstance(value, str) else ""
+    return "" if re.fullmatch(r"<[^<>]*>", text) else text
+
+
+def read_comparisons(text: str, rubrics: Sequence[Rubric], *, overall: bool, quoted: Sequence[str] = ()) -> Comparisons:
+    """Read `rubric_comparisons`; with `overall` also `preferred_candidate`. Rubrics without a clear row are absent."""
+    rows, held = read_list(text, "rubric_comparisons", quoted)
+    found = by_rubric(rows, rubrics, _comparison, lambda row: (row.a, row.b, row.better))
+    if not overall and not found:
+        raise ReplyRejectedError("No entry of your answer had a known rubric_id, verdicts pass/fail and better A/B.")
+    try:
+        preferred = read_better(held["preferred_candidate"]) if overall else None
+    except (KeyError, ValueError):
+        raise ReplyRejectedError('Your answer lacked "preferred_candidate", which is "A" or "B".') from None
+    return Comparisons(rows=tuple(found.values()), preferred=preferred)
+
+
+def _comparison(row: Mapping[str, Any], rubric: Rubric) -> RubricComparison | None:
+    a, b = read_verdict(row.get("candidate_a_verdict")), read_verdict(row.get("candidate_b_verdict"))
+    reason = row.get("reason")
+    if a is None or b is None:
+        return None
+    try:
+        better = read_better(row.get("better", ""))
+    except ValueError:
+        return None
+    return RubricComparison(rubric.id, a, b, better, reason if isinstance(reason, str) else "")
+
+
+def read_scores(text: str, rubrics: Sequence[Rubric], quoted: Sequence[str] = ()) -> dict[str, float]:
+    """Read `rubric_scores` as rubric id → score in [0, 1]; a verdict in words counts as 0 or 1."""
+    rows, _ = read_list(text, "rubric_scores", quoted)
+    found = by_rubric(rows, rubrics, _score, lambda score: score)
+    if not found:
+        raise ReplyRejectedError("No entry of your answer had a known rubric_id with a score from 0 to 1.")
+    return found
+
+
+def _score(row: Mapping[str, Any], _: Rubric) -> float | None:
+    value = row.get("score")
+    verdict = read_verdict(value)
+    try:
+        score = float(value or 0) if verdict is None else float(verdict is Verdict.PASS)
+    except (TypeError, ValueError):
+        return None
+    return score if value is not None and 0 <= score <= 1 else None
 
 
 def _planned_preference() -> Preference:

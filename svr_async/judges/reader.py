@@ -1,8 +1,8 @@
-"""Reads replies: verdicts, marks, scores and lists, in every form that has one clear meaning.
+"""Reads replies: verdicts in every form that has one clear meaning, and lists in JSON.
 
 `docs/prompts.md` has the table of accepted forms. `quoted` are the candidates' texts: a mark or a JSON value that
-stands literally in one of them is a quotation and is skipped. A reply without one clear meaning raises ReplyRejectedError, and
-its question is asked again once.
+stands literally in one of them is a quotation and is skipped. A reply without one clear meaning raises
+ReplyRejectedError, and its question is asked again once.
 """
 
 from __future__ import annotations
@@ -16,22 +16,19 @@ from typing import Any, TypeVar
 import orjson
 
 from svr_async.core.pair import Side
-from svr_async.core.rubric import MAX_RUBRIC_CHARS, Rubric
-from svr_async.core.verdict import RubricComparison, Verdict
-from svr_async.engine.reply import clean_text
+from svr_async.core.rubric import Rubric
+from svr_async.core.verdict import Verdict
 from svr_async.engine.request import ReplyRejectedError
-from svr_async.judges.protocol import Comparisons, Preference
+from svr_async.judges.protocol import Preference
 
 T = TypeVar("T")
 Quoted = Sequence[str]
-Held = tuple[list[Any], Mapping[str, Any]]
-"""A list of a reply, and the JSON object that holds it; {} for a bare list."""
-MAX_CHARS = 2_000_000
+Held = tuple[list[Any], Mapping[str, Any]]  # a list of a reply, and the JSON object that holds it; {} for a bare list
 MAX_STARTS = 2_000  # places at which a JSON value is looked for
 MAX_REPAIR_CHARS = 20_000  # json-repair takes quadratic time on nested brackets
 NEAR = 40  # characters between two marks that contradict each other
 CONTEXT = 16  # characters before a mark that are compared with the candidates
-TRIM = " \t\r\n.,;:!*_`\"'()[]{}<>"
+TRIM = " \t\r\n.,;:!*_$`\"'()[]{}<>"
 
 _PASS = ("pass", "passes", "passed", "true", "yes", "1", "met", "satisfied", "satisfies")
 _FAIL = ("fail", "fails", "failed", "false", "no", "0", "unmet", "not met", "not satisfied", "unsatisfied")
@@ -40,8 +37,8 @@ _SIDES = dict.fromkeys(("a", "1", "first"), Side.A) | dict.fromkeys(("b", "2", "
 _MARGINS = {Side.A: 1.0, Side.B: -1.0, None: 0.0}
 _ENDS = {"[[A]]": 1.0, "[[B]]": -1.0}
 _EVEN = r"tie|equal(?:ly)?|both|neither|draw|none|null|same|no (?:clear )?preference"
-_WINNERS = rf"[abc]|first|second|{_EVEN}"
 _THING = r"(?:candidate|response|output|answer|assistant|option|model|text)"
+_WINNERS = rf"[abc]|first|second|{_EVEN}"
 _TIED = re.compile(rf"(?:it(?:'s| is) )?(?:an? )?(?:{_EVEN}|c)\b.*", re.IGNORECASE | re.DOTALL)
 _NAMED = re.compile(
     rf"(?:the )?(?:{_THING}[ _]*)?\W{{0,4}}(a|b|1|2|first|second)\W{{0,4}}(?:{_THING}|one)?"
@@ -49,39 +46,27 @@ _NAMED = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _LABEL = rf"(?:(?:verdict|winner|decision|choice|preference|preferred|better|best|score|rating)(?:[ _]{_THING}| one)?"
-_LABEL += r"|(?:final )?answer)[\"'*_ )]*(?:\bis\b|[:=]|->)[\s\"'*_(\[{]*"
+_LABEL += r"|(?:final )?answer)[\"'*_ )]*(?:\bis\b:?|[:=]|->)[\s\"'*_(\[{]*"
 _BETTER = re.compile(
     rf"(?:\b(?i:{_THING}) ?[(\"'*\[]*([ABab])\b|(?<![\w'])\(?([AB])|\b[Tt]he (first|second)(?: (?i:{_THING}))?)"
     r"[)\"'*\]]*(?: \w+ly)?,? (?:wins|(?:is|was|seems) (?:\w+ly |much |far |the |a )*"
     r"(?:better|best|winner|superior|preferred|stronger))\b"
 )
-_ID = re.compile(
-    r"\W*(?:rubric|criterion|question|item)?[\s_#:\[(]*r?[\s_#]*0*(\d{1,6})(?:[\])\"'.:].*)?", re.IGNORECASE | re.DOTALL
-)
+_ID = re.compile(r"(?is)\W*(?:rubric|criterion|item)?[\s_#:\[(]*r?[\s_#]*0*(\d{1,6})(?:[\])\"'.:].*)?")
 _START = re.compile(r"\{\s*\"|\[\s*[{\"]")
 _DECODER = json.JSONDecoder(strict=False)
 _ROW_KEYS = {"rubric_comparisons": "better", "rubric_scores": "score"}
 _ROW_KEYS |= dict.fromkeys(("contrastive_rubrics", "rephrased_rubrics"), "rubric")
-_FIELDS = {
-    "a": ("candidate_a_verdict", "response_a_verdict", "verdict_a", "a_verdict", "candidate_a", "a"),
-    "b": ("candidate_b_verdict", "response_b_verdict", "verdict_b", "b_verdict", "candidate_b", "b"),
-    "id": ("rubric_id", "id", "rubric", "criterion"),
-    "text": ("rubric", "text", "criterion", "question"),
-}
-_PLACEHOLDER = re.compile(r"<[^<>]*>")
-
-
-# --- marks: [[A]], "Verdict: A", a last line ------------------------------------------------------------------------
 
 
 @cache
 def _patterns(words: str) -> tuple[re.Pattern[str], ...]:
     """Return the forms of a mark, the clearest first: double brackets, a last line, behind a label, single brackets."""
     named = rf"(?:the )?(?:{_THING}\W{{0,3}})?[*_\"'(\[]*"
-    lead = r"[\s>#*_\"'`{\[(-]*(?:(?:final|my|the|overall) )*"
+    lead = r"[\s>#*_$\"'`{\[(-]*(?:(?:final|my|the|overall|it is|it's|an?) )*"
     forms = (
         rf"\[\[\s*{named}({words})\s*\]\]",
-        rf"(?:^|\n){lead}(?:{_LABEL})?(?:\\boxed\{{)?{named}({words})[\s*_\"')\]}}`.!]*$",
+        rf"(?:^|\n){lead}(?:{_LABEL})?(?:\\boxed\{{)?{named}({words})[\s*_$\"')\]}}`.!]*$",
         rf"\b{_LABEL}{named}({words})\b(?=\W*$|[\"'*_).\],;:\n]|\s+(?:is|wins|because|since|over|due|as|for|[(–-]))",
         rf"(?:\[|\*\*)({words})(?:\]|\*\*)",
     )
@@ -92,13 +77,9 @@ def read_direct(text: str, quoted: Quoted = ()) -> Preference:
     """Read a direct verdict: margin 1 for A, −1 for B, 0 for a tie, with the reason that the judge wrote."""
     end = text[-5:]
     margin = _ENDS.get(end)
-    if margin is not None and text.find("[[") == len(text) - 5:
-        for candidate in quoted:
-            if end in candidate:
-                break
-        else:
-            return Preference(margin=margin, reason=text[:-5].strip())
-    text = text[-MAX_CHARS:].strip()
+    if margin is not None and text.find("[[") == len(text) - 5 and not _stands_in(end, quoted):
+        return Preference(margin=margin, reason=text[:-5].strip())
+    text = text.strip()
     mark = _last_mark(text, _WINNERS, quoted, "[[A]] or [[B]]", _BETTER)
     reason = text[: mark.start()].strip() or text[mark.end() :].strip()
     return Preference(margin=_MARGINS[read_better(_word(mark))], reason=reason)
@@ -106,22 +87,20 @@ def read_direct(text: str, quoted: Quoted = ()) -> Preference:
 
 def read_mark(text: str, words: str, say: Callable[[str], T], wanted: str, quoted: Quoted = ()) -> T:
     """Return what the last mark of a reply says; `words` is the regular expression of its word."""
-    return say(_word(_last_mark(text[-MAX_CHARS:].strip(), words, quoted, wanted)))
+    return say(_word(_last_mark(text.strip(), words, quoted, wanted)))
 
 
 def _last_mark(text: str, words: str, quoted: Quoted, wanted: str, *more: re.Pattern[str]) -> re.Match[str]:
     """Return the last mark of the clearest form; ReplyRejectedError if there is none, or two that contradict."""
     *strong, weak = _patterns(words)
     for pattern in (*strong, *more, weak):
-        own = [mark for mark in pattern.finditer(text) if not _is_skipped(mark, text, quoted)]
-        if not own:
-            continue
-        last = own[-1]
-        others = [one for one in own if _word(one).casefold() != _word(last).casefold()]
-        doubtful = pattern is weak or any(last[0].strip() in candidate for candidate in quoted)
-        if others and (doubtful or last.start() - others[-1].end() < NEAR):
-            break
-        return last
+        if own := [mark for mark in pattern.finditer(text) if not _is_skipped(mark, text, quoted)]:
+            last = own[-1]
+            others = [one for one in own if _word(one).casefold() != _word(last).casefold()]
+            doubtful = pattern is weak or _stands_in(last[0].strip(), quoted)
+            if others and (doubtful or last.start() - others[-1].end() < NEAR):
+                break
+            return last
     raise ReplyRejectedError(f"Your answer did not end with one verdict: {wanted}.")
 
 
@@ -129,40 +108,39 @@ def _word(mark: re.Match[str]) -> str:
     return next(group for group in mark.groups() if group)
 
 
+def _stands_in(text: str, quoted: Quoted) -> bool:
+    for candidate in quoted:  # noqa: SIM110  (any() with a generator costs a microsecond)
+        if text in candidate:
+            return True
+    return False
+
+
 def _is_skipped(mark: re.Match[str], text: str, quoted: Quoted) -> bool:
     """Return whether a mark is a quotation or an ordinary word; alone on the last line it may be the judge's own."""
-    word, alone = _word(mark), not text[mark.end() :].strip(TRIM)
+    word, alone, start = _word(mark), not text[mark.end() :].strip(TRIM), mark.start() + mark[0].startswith("\n")
     if len(word) == 1 and word.islower() and not alone and text[mark.start(mark.lastindex or 0) - 1].isspace():
         return True
-    literal = mark[0].strip()
-    if not any(literal in candidate for candidate in quoted):
+    if not _stands_in(mark[0].strip(), quoted):
         return False
-    if not alone or text[: mark.start() + 1].rpartition("\n")[2].strip(TRIM):
+    if not alone or text[:start].rpartition("\n")[2].strip(TRIM):
         return True
-    context = text[max(0, mark.start() - CONTEXT) : mark.end()]
-    return context != text and any(context in candidate for candidate in quoted)
-
-
-# --- JSON: lists under a key ------------------------------------------------------------------------------------------
+    context = text[max(0, start - CONTEXT) : mark.end()]
+    return context != text and _stands_in(context, quoted)
 
 
 def read_list(text: str, key: str, quoted: Quoted = ()) -> Held:
     """Return the last complete list under a key, with the object that holds it; broken JSON is repaired."""
-    text = text[-MAX_CHARS:].strip()
     forged = [candidate for candidate in quoted if key in candidate]
-    whole = _held(_loads(text), key)
-    if whole is not None and not any(text in candidate for candidate in forged):
+    text = text.strip()
+    if (whole := _held(_loads(text), key)) is not None and not _stands_in(text, forged):
         return whole
     for candidate in forged:
         text = text.replace(candidate.strip(), " ")
     fakes = [value for candidate in forged for value, _, _ in _json_values(candidate)]
-    found = [
-        (held, begin, end)
-        for value, begin, end in _json_values(text)
-        if (held := _held(value, key)) is not None
-        and value not in fakes
-        and not any(text[begin:end] in candidate for candidate in quoted)
+    values = [
+        one for one in _json_values(text) if one[0] not in fakes and not _stands_in(text[one[1] : one[2]], quoted)
     ]
+    found = [(held, begin, end) for value, begin, end in values if (held := _held(value, key)) is not None]
     keyed = [one for one in found if one[0][1]]
     if keyed:
         if len(keyed) > 1 and not text[keyed[-2][2] : keyed[-1][1]].strip(TRIM) and keyed[-2][0] != keyed[-1][0]:
@@ -178,19 +156,17 @@ def read_list(text: str, key: str, quoted: Quoted = ()) -> Held:
 def _held(value: Any, key: str) -> Held | None:
     """Return the list that a JSON value holds: under the key, as rows by id, as a bare list, or as one row alone."""
     row_key = _ROW_KEYS.get(key, "")
-    if isinstance(value, dict):
-        inner = value.get(key, value)
-        if isinstance(inner, list):
-            return inner, value
-        if not row_key or not isinstance(inner, dict) or not inner:
-            return None
-        if all(isinstance(row, dict) and row_key in row for row in inner.values()):
-            return [{"rubric_id": name, **row} for name, row in inner.items()], value
-        return ([value], {}) if row_key in value else None
     if isinstance(value, list) and value:
         fits = all(row_key in row if row_key and isinstance(row, dict) else isinstance(row, str) for row in value)
         return (value, {}) if fits else None
-    return None
+    inner = value.get(key, value) if isinstance(value, dict) else None
+    if isinstance(inner, list):
+        return inner, value
+    if not row_key or not isinstance(inner, dict) or not inner:
+        return None
+    if all(isinstance(row, dict) and row_key in row for row in inner.values()):
+        return [{"rubric_id": name, **row} for name, row in inner.items()], value
+    return ([value], {}) if row_key in value else None
 
 
 def _loads(text: str) -> Any:
@@ -202,17 +178,15 @@ def _loads(text: str) -> Any:
 
 def _json_values(text: str) -> list[tuple[Any, int, int]]:
     """Return the outermost complete JSON values of a text with their places."""
-    found: list[tuple[Any, int, int]] = []
-    place = 0
+    found, place = list[tuple[Any, int, int]](), 0
     for _ in range(MAX_STARTS):
         if (start := _START.search(text, place)) is None:
             break
         try:
             value, place = _DECODER.raw_decode(text, start.start())
+            found.append((value, start.start(), place))
         except (ValueError, RecursionError):
             place = start.start() + 1
-        else:
-            found.append((value, start.start(), place))
     return found
 
 
@@ -222,7 +196,7 @@ def _repaired(text: str, key: str) -> Held | None:
     start = text.rfind("{", 0, named[0].start()) if named else text.find("[")
     source = text[start : max(text.rfind("}"), text.rfind("]")) + 1] if start >= 0 else ""
     is_cut = source.count("[") > source.count("]") and key not in ("rubric_comparisons", "rubric_scores")
-    if len(named) > 1 or not source or len(source) > MAX_REPAIR_CHARS or is_cut:
+    if len(named) > 1 or is_cut or not 0 < len(source) <= MAX_REPAIR_CHARS:
         return None
     from json_repair import repair_json
 
@@ -234,9 +208,6 @@ def _repaired(text: str, key: str) -> Held | None:
         return held
     entries = sum(isinstance(row, dict) and row_key in row for row in held[0])
     return held if len(re.findall(rf"(?<!\\)\b{row_key}[\"']?\s*:", source)) == entries else None
-
-
-# --- what the lists hold ---------------------------------------------------------------------------------------------
 
 
 def read_verdict(value: Any) -> Verdict | None:
@@ -255,44 +226,6 @@ def read_better(value: Any) -> Side | None:
     return _SIDES[found[1]]
 
 
-def read_comparisons(text: str, rubrics: Sequence[Rubric], *, overall: bool, quoted: Quoted = ()) -> Comparisons:
-    """Read `rubric_comparisons`; with `overall` also `preferred_candidate`. Rubrics without a clear row are absent."""
-    rows, held = read_list(text, "rubric_comparisons", quoted)
-    found = by_rubric(rows, rubrics, _comparison, lambda row: (row.a, row.b, row.better))
-    if not overall and not found:
-        raise ReplyRejectedError("No entry of your answer had a known rubric_id, verdicts pass/fail and better A/B.")
-    try:
-        preferred = read_better(held["preferred_candidate"]) if overall else None
-    except (KeyError, ValueError):
-        raise ReplyRejectedError('Your answer lacked "preferred_candidate", which is "A" or "B".') from None
-    return Comparisons(rows=tuple(found.values()), preferred=preferred)
-
-
-def read_scores(text: str, rubrics: Sequence[Rubric], quoted: Quoted = ()) -> dict[str, float]:
-    """Read `rubric_scores` as rubric id → score in [0, 1]."""
-    rows, _ = read_list(text, "rubric_scores", quoted)
-    found = by_rubric(rows, rubrics, lambda row, _: _score(row.get("score")), lambda score: score)
-    if not found:
-        raise ReplyRejectedError("No entry of your answer had a known rubric_id with a score from 0 to 1.")
-    return found
-
-
-def read_texts(text: str, key: str, most: int) -> tuple[tuple[str, ...], Mapping[str, Any]]:
-    """Read a list of rubric texts, each as one line, at most `most`; also return the object that holds it."""
-    rows, held = read_list(text, key)
-    texts = [one_line(_field(row, "text") if isinstance(row, dict) else row) for row in rows]
-    kept = tuple(dict.fromkeys(one for one in texts if 0 < len(one) <= MAX_RUBRIC_CHARS))[:most]
-    if not kept:
-        raise ReplyRejectedError(f'Your answer held no rubric: "{key}" is a list of texts.')
-    return kept, held
-
-
-def one_line(value: Any) -> str:
-    """Return a text as one line; "" for anything else, and for a copied placeholder such as `<rubric>`."""
-    text = " ".join(clean_text(value).replace("\x00", "\ufffd").split()) if isinstance(value, str) else ""
-    return "" if _PLACEHOLDER.fullmatch(text) else text
-
-
 def by_rubric(
     rows: Sequence[Any],
     rubrics: Sequence[Rubric],
@@ -301,67 +234,25 @@ def by_rubric(
 ) -> dict[str, T]:
     """Return what rows say, by rubric id: matched by R1…Rk or by the rubric's text, without ids by position.
 
-    Rows that `read` cannot read are left out, and so are two rows on one rubric that differ.
+    Rows that `read` cannot read are left out, and so are two rows on one rubric that differ in meaning.
     """
     entries = [row for row in rows if isinstance(row, dict)]
-    texts = {" ".join(rubric.text.casefold().split()): place for place, rubric in enumerate(rubrics, 1)}
-    places = [_place(_field(row, "id"), texts) for row in entries]
-    if len(entries) == len(rubrics) and (0 in places or not set(places) & set(range(1, len(rubrics) + 1))):
-        places = list(range(1, len(rubrics) + 1))
-    found: dict[int, T] = {}
-    disputed = set()
+    names = [str(row.get("rubric_id", row.get("id", row.get("rubric", "")))) for row in entries]
+    known = {f"R{place}": place for place in range(1, len(rubrics) + 1)}
+    if not known.keys() >= set(names):
+        known |= {" ".join(rubric.text.casefold().split()): place for place, rubric in enumerate(rubrics, 1)}
+    places = [known.get(name) or _place(name, known) for name in names]
+    if len(entries) == len(rubrics) and (0 in places or not set(places) & set(known.values())):
+        places = [*range(1, len(rubrics) + 1)]
+    found, disputed = dict[int, T](), set[int]()
     for place, row in zip(places, entries, strict=True):
-        value = read(row, rubrics[place - 1]) if place is not None and 0 < place <= len(rubrics) else None
-        if value is not None and place is not None and meaning(found.setdefault(place, value)) != meaning(value):
+        value = read(row, rubrics[place - 1]) if 0 < place <= len(rubrics) else None
+        if value is not None and meaning(found.setdefault(place, value)) != meaning(value):
             disputed.add(place)
     return {rubrics[place - 1].id: found[place] for place in sorted(found.keys() - disputed)}
 
 
-def _place(name: Any, texts: Mapping[str, int]) -> int | None:
-    """Return the number of the rubric that an id names, from 1."""
-    word = str(name)
-    if (own := texts.get(" ".join(word.casefold().split()))) is not None:
-        return own
-    found = _ID.fullmatch(word)
-    return int(found[1]) if found else None
-
-
-def _field(row: Mapping[str, Any], name: str) -> Any:
-    return next((row[key] for key in _FIELDS[name] if key in row), "")
-
-
-def _comparison(row: Mapping[str, Any], rubric: Rubric) -> RubricComparison | None:
-    a, b, reason = read_verdict(_field(row, "a")), read_verdict(_field(row, "b")), row.get("reason")
-    if a is None or b is None:
-        return None
-    try:
-        better = read_better(row.get("better", ""))
-    except ValueError:
-        return None
-    return RubricComparison(rubric.id, a, b, better, reason if isinstance(reason, str) else "")
-
-
-def _score(value: Any) -> float | None:
-    verdict = read_verdict(value)
-    try:
-        score = float(value) if verdict is None else float(verdict is Verdict.PASS)
-    except (TypeError, ValueError):
-        return None
-    return score if 0 <= score <= 1 else None
-
-
-def reasons_in(text: str) -> tuple[tuple[str, str], ...]:
-    """Return the (local rubric id, reason) pairs of a reply as written; ("", reason) of a direct verdict."""
-    try:
-        rows, _ = read_list(text, "rubric_comparisons")
-    except ReplyRejectedError:
-        rows = []
-    found = [(str(_field(row, "id")), row.get("reason")) for row in rows if isinstance(row, dict)]
-    reasons = tuple((local, reason) for local, reason in found if isinstance(reason, str) and reason)
-    if reasons:
-        return reasons
-    try:
-        reason = read_direct(text).reason
-    except ReplyRejectedError:
-        return ()
-    return (("", reason),) if reason else ()
+def _place(name: str, texts: Mapping[str, int]) -> int:
+    """Return the number of the rubric that an id names, from 1; −1 if it names none."""
+    own, found = texts.get(" ".join(name.casefold().split())), _ID.fullmatch(name)
+    return own or (int(found[1]) if found else -1)

@@ -29,8 +29,8 @@ from svr_async.engine.reply import without_thoughts
 from svr_async.engine.request import ReplyRejectedError
 from svr_async.errors import ConfigError
 from svr_async.judges.protocol import Answer, Comparisons, Preference, WrittenRubrics
-from svr_async.judges.questions import read_written
-from svr_async.judges.reader import read_comparisons, read_direct
+from svr_async.judges.questions import read_comparisons, read_written
+from svr_async.judges.reader import read_direct
 from svr_async.judges.recorded_scores import RecordedScores, holds_scores, read_scores_file
 
 ROLES = ("direct", "compare", "self_rubrics")

@@ -55,6 +55,6 @@ async def test_every_manner_is_read_as_the_perfect_one(
         assert found == wanted
     else:
         assert {found["direct", shown.pair_id] for shown in PAIRS} == {0.0}
-        rows = {key: [row[:3] + (None,) for row in value] for key, value in wanted.items() if key[0] == "rows"}
+        rows = {key: [(*row[:3], None) for row in value] for key, value in wanted.items() if key[0] == "rows"}
         assert {key: found[key] for key in rows} == rows
     assert calls <= 1.1

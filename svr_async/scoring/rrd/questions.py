@@ -12,7 +12,8 @@ from svr_async.core.rubric import Rubric
 from svr_async.judges.asking import Ask
 from svr_async.judges.author import read_text
 from svr_async.judges.protocol import Preference
-from svr_async.judges.reader import read_direct, read_mark, read_texts
+from svr_async.judges.questions import read_texts
+from svr_async.judges.reader import read_direct, read_mark
 from svr_async.scoring.rrd.options import RrdOptions
 
 TEMPLATES = ("rrd_rubrics", "rrd_decompose", "rrd_judge", "rrd_filter")
