@@ -2,7 +2,7 @@
 
     python benchmarks/paper/injection.py
 
-Each of the attacks of `svr_async.judges.attacks` stands at the end of one response of planted pairs. Four things
+Each of the attacks of `svr_async.evaluation.attacks` stands at the end of one response of planted pairs. Four things
 are counted, for a judge that obeys nothing:
 
 - cut: the requests from which a reader that goes by the layout's own marks, as `svr sim` does, takes other responses or
@@ -25,9 +25,8 @@ import orjson
 from svr_async.core.pair import Order, Presentation, present
 from svr_async.core.rubric import Rubric
 from svr_async.engine.request import Question, ReplyRejectedError
-from svr_async.judges.attacks import ATTACKS
-from svr_async.judges.fence import clean
-from svr_async.judges.material import local_ids
+from svr_async.evaluation.attacks import ATTACKS
+from svr_async.judges.material import clean, local_ids
 from svr_async.judges.profiles import Profile
 from svr_async.judges.questions import QuestionWriter
 from svr_async.judges.templates import PAPER, load_templates

@@ -18,11 +18,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from llmbar_recorded import ORDERS, shown_winner
+from svr_async.judges.brackets import read_brackets
 
 from svr_async.adapters.tables import data_files, read_rows
 from svr_async.engine.request import AmbiguousReplyError, ReplyRejectedError
 from svr_async.errors import SvrError
-from svr_async.judges.brackets import read_brackets
 
 MENTION = re.compile(r"\bOutput \(([ab])\)")
 PROSE = 60  # characters from which a reply is more than the name of an output

@@ -15,6 +15,7 @@ import click
 from svr_async.commands.groups import GroupedCommand
 from svr_async.commands.options import PATH, base_url_option, cache_option, common, noise_option
 from svr_async.commands.screen import print_json
+from svr_async.errors import SvrError
 
 if TYPE_CHECKING:
     from svr_async.judges.doctor import Finding
@@ -54,15 +55,19 @@ def doctor(
     findings: list[Finding] = []
 
     def report(finding: Finding) -> None:
-        """Print a finding at once, or keep it for --json."""
+        """Print a finding at once; with --json only collect it."""
         findings.append(finding)
         if not flags["as_json"]:
             _show(finding)
 
-    report(checks.checked("cache", lambda: checks.cache_finding(cache)))
-    report(checks.checked("device", lambda: checks.device_finding(_device)))
+    local = {"cache": lambda: checks.cache_finding(cache), "device": lambda: checks.device_finding(_device)}
     if data is not None:
-        report(checks.checked("data", lambda: _data_finding(flags["benchmark"], data)))
+        local["data"] = lambda: _data_finding(flags["benchmark"], data)
+    for name, check in local.items():
+        try:
+            report(check())
+        except SvrError as error:
+            report(checks.failed(name, error))
     if judge is not None:
 
         async def examine() -> None:

@@ -1,4 +1,4 @@
-"""An early end for a judge that cannot be read: each pair is paid for two to four times, and nothing comes of it."""
+"""An early end for a judge that cannot be read: each pair is paid for twice, and nothing comes of it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from svr_async.engine.engine import CallEngine
 
 FIRST = 20
-UNREAD = frozenset({Outcome.PARSE_ERROR, Outcome.AMBIGUOUS, Outcome.TRUNCATED})
+UNREAD = frozenset({Outcome.PARSE_ERROR, Outcome.TRUNCATED})
 HINT = (
     "svr doctor shows what the judge answers: mend its profile or name another, then --retry-errors asks again; "
     "--min-coverage 0 goes on all the same"

@@ -10,7 +10,7 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 MAX_TOKENS = 256  # of each answer
 TIMEOUT_S = 30.0  # of each call
 MODELS_TIMEOUT_S = 5.0
-SLOW_S = 10.0  # a one-word answer that takes longer is reported as slow
 MIN_FREE_BYTES = 200 * 2**20
 MAX_MODELS_BYTES = 2**20
 SHOWN_NAMES = 300
@@ -75,14 +74,6 @@ class Finding:
 def failed(name: str, error: SvrError) -> Finding:
     """Return the finding for an error."""
     return Finding(name=name, state="fail", text=error.message, cure=error.hint, exit_code=error.exit_code)
-
-
-def checked(name: str, check: Callable[[], Finding]) -> Finding:
-    """Return the finding of a check, or of the error that it raises."""
-    try:
-        return check()
-    except SvrError as error:
-        return failed(name, error)
 
 
 def cache_finding(cache: Path | str) -> Finding:
@@ -196,7 +187,7 @@ async def _examine_address(spec: JudgeSpec, profile: Profile, *, thorough: bool)
         async with CallEngine(transport, Cache.open(folder), config=config) as engine:
             if spec.writes:
                 first_s, _ = await _answer(engine, profile, "Answer with the one word: ready")
-                yield key_finding(profile)
+                yield _key_finding(profile)
                 refused = engine.refused(profile.endpoint, profile.model)
                 if refused:
                     text = f"refused settings: {', '.join(map(str, refused))}"
@@ -204,10 +195,13 @@ async def _examine_address(spec: JudgeSpec, profile: Profile, *, thorough: bool)
                 if not engine.stats().prompt_tokens:
                     cure = "costs are shown too low and --budget stops too late: use --max-calls"
                     yield Finding(name="usage", state="warn", text="no token counts are reported", cure=cure)
-                if thorough:
-                    yield latency_finding(first_s, *await _answer(engine, profile, "Answer with the one word: done"))
-                    async for finding in _json_findings(engine, profile, transport):
-                        yield finding
+            if spec.writes and thorough:
+                second_s, cut = await _answer(engine, profile, "Answer with the one word: done")
+                text = f"a one-word answer takes {second_s:.2f} s (the first one {first_s:.2f} s)"
+                text += f", cut off at {MAX_TOKENS} tokens: the model reasons first" if cut else ""
+                yield Finding(name="latency", state="ok", text=text)
+                async for finding in _json_findings(engine, profile, transport):
+                    yield finding
             if thorough or not spec.writes:
                 yield await _verdict_finding(spec, profile, engine)
 
@@ -296,29 +290,34 @@ async def _verdict_finding(spec: JudgeSpec, profile: Profile, engine: CallEngine
     return Finding(name="verdict", state="ok" if right else "warn", text=text, cure=cure)
 
 
-def key_finding(profile: Profile) -> Finding:
+def _key_finding(profile: Profile) -> Finding:
     """Report the key of an endpoint that has answered; warn if it was sent unencrypted over a network."""
     from svr_async.core.files import LOOPBACK
 
     variable, parts = profile.key_env, urlsplit(profile.base_url)
     if not os.environ.get(variable, ""):
         return Finding(name="key", state="ok", text=f"{parts.netloc} answers without a key")
+    text = f"{parts.netloc} accepts the key in ${variable}"
     if parts.scheme == "http" and parts.hostname not in LOOPBACK:
-        cure = "use https or a tunnel; on a network others can read the key and every prompt"
-        return Finding(name="key", state="warn", text=f"${variable} is sent to {parts.netloc} over http", cure=cure)
-    return Finding(name="key", state="ok", text=f"{parts.netloc} accepts the key in ${variable}")
+        return Finding(name="key", state="warn", text=f"{text}, sent over http", cure="use https or a tunnel")
+    return Finding(name="key", state="ok", text=text)
+
+
+def is_listed(model: str, names: Iterable[str]) -> bool:
+    """Whether a model is among those listed, where some endpoints put a folder before the name."""
+    return any(f"/{name}".endswith(f"/{model}") for name in names)
 
 
 def model_findings(profile: Profile, models: Mapping[str, Mapping[str, Any]] | None) -> list[Finding]:
     """Report whether the endpoint lists the model, and whether its context is as long as the profile says."""
     if not models or not profile.model:
         return [Finding(name="model", state="none", text="the endpoint does not list its models")]
-    if profile.model not in models:
+    if not is_listed(profile.model, models):
         near = difflib.get_close_matches(profile.model, models, 1, cutoff=0.4)
         cure = f"did you mean {near[0]}?" if near else "set one of them: --judge URL#model, or model in judges.toml"
         text = f"{profile.model} is not among the models listed: {shorten(', '.join(models), SHOWN_NAMES)}"
-        return [Finding(name="model", state="fail", text=text, cure=cure, exit_code=4)]
-    row = models[profile.model]
+        return [Finding(name="model", state="warn", text=text, cure=cure)]
+    row = models.get(profile.model, {})
     context = next((row[name] for name in CONTEXT_FIELDS if type(row.get(name)) is int and row[name] > 0), None)
     found = [Finding(name="model", state="ok", text=f"{profile.model} is served")]
     if context is not None:
@@ -327,17 +326,6 @@ def model_findings(profile: Profile, models: Mapping[str, Mapping[str, Any]] | N
         cure = f"context_tokens = {context} in judges.toml" if short else ""
         found.append(Finding(name="context", state="warn" if short else "ok", text=text, cure=cure))
     return found
-
-
-def latency_finding(first_s: float, second_s: float, *, cut: bool) -> Finding:
-    """Report the time of a one-word answer; `cut` if it ran into the token limit, as when the model reasons."""
-    text = f"a one-word answer takes {second_s:.2f} s (the first one {first_s:.2f} s)"
-    if cut:
-        text += f"; it is cut off at {MAX_TOKENS} tokens: the model reasons first"
-    if second_s <= SLOW_S:
-        return Finding(name="latency", state="ok", text=text)
-    cure = "raise --concurrency for the rate, and --timeout above the longest answer"
-    return Finding(name="latency", state="warn", text=text, cure=cure)
 
 
 def limits_finding(headers: Mapping[str, str], profile: Profile) -> Finding:

@@ -98,7 +98,8 @@ def _decision_profile(wire: str, rest: str, base_url: str, profiles: Mapping[str
 
 def _reward_profile(rest: str, base_url: str, profiles: Mapping[str, Profile]) -> Profile:
     """Return the profile of a reward model: URL[#MODEL], a judge's profile, or a model at `base_url`."""
-    from svr_async.judges.profiles import Profile, key_variable, refuse_key_in_url
+    from svr_async.engine.secrets import refuse_key_in_url
+    from svr_async.judges.profiles import Profile, key_variable
 
     if rest in profiles:
         own = _text_profile(rest, base_url, profiles)

@@ -113,10 +113,10 @@ class Profile:
     def _require_wire_settings(self) -> None:
         """Raise ConfigError for a setting that the wire would drop silently."""
         plain = Settings(temperature=None, top_p=None, n=None)
-        loose = {"structured": self.structured} if self.structured.startswith("json_object") else {}
-        for name, value in {**({} if self.seed is None else {"seed": self.seed}), **loose}.items():
-            if self.spoken.params(replace(plain, **{name: value})) == self.spoken.params(plain):
-                raise ConfigError(f"the wire {self.wire} has no {name} = {value!r}")
+        loose = self.structured if self.structured.startswith("json_object") else "none"
+        for name, asked in (("seed", replace(plain, seed=self.seed)), ("structured", replace(plain, structured=loose))):
+            if asked != plain and self.spoken.params(asked) == self.spoken.params(plain):
+                raise ConfigError(f"the wire {self.wire} has no {name} = {getattr(self, name)!r}")
 
     @property
     def address(self) -> str:

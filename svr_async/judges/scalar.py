@@ -13,7 +13,7 @@ from svr_async.core.pair import PreferencePair, Presentation, Prompt
 from svr_async.core.rubric import Rubric
 from svr_async.engine.request import Question, ReplyRejectedError, Request
 from svr_async.errors import UsageError
-from svr_async.judges.fence import clean
+from svr_async.judges.material import clean
 from svr_async.judges.model import ask_within, marks_of, without_value
 from svr_async.judges.profiles import Profile
 from svr_async.judges.protocol import Answer, Comparisons, Preference, WrittenRubrics

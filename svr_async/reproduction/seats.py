@@ -81,6 +81,8 @@ def _why_not(profile: Profile, found: Collection[str] | str) -> str:
     """Return why a model cannot be asked; "" where it may be, as at an endpoint without a list or with a slow one."""
     if isinstance(found, str):
         return found
-    if not found or not profile.model or any(f"/{name}".endswith(f"/{profile.model}") for name in found):
+    from svr_async.judges.doctor import is_listed
+
+    if not found or not profile.model or is_listed(profile.model, found):
         return ""
     return f"{profile.base_url} does not list {profile.model} among its models"

@@ -12,6 +12,8 @@ from typing import Any
 import orjson
 import pytest
 from rig import completion, judge_at, pairs, scripted_engine, writer
+from svr_async.judges.attacks import ATTACKS
+from svr_async.judges.fence import nonce_of
 
 from svr_async.core.integrity import Marks
 from svr_async.core.pair import Order, PreferencePair, Presentation, Prompt, Side, present
@@ -19,9 +21,7 @@ from svr_async.core.rubric import Rubric
 from svr_async.core.verdict import Outcome, RubricComparison, Verdict
 from svr_async.engine.request import Request
 from svr_async.engine.transport import RawReply
-from svr_async.judges.attacks import ATTACKS
 from svr_async.judges.author import ModelAuthor
-from svr_async.judges.fence import nonce_of
 from svr_async.judges.hybrid import HybridJudge
 from svr_async.judges.model import MAX_REASKS, ModelJudge
 from svr_async.judges.protocol import Answer, Comparisons, Preference, WrittenRubrics

@@ -21,7 +21,7 @@ from svr_async.judges.author import (
     read_text,
     rephrasing,
 )
-from svr_async.judges.fence import clean
+from svr_async.judges.material import clean
 
 NONCE = "0123456789abcdef"
 

@@ -11,6 +11,7 @@ from typing import Any
 import orjson
 import pytest
 from rig import completion, name_judge, profile, scripted_engine, serving, shown, write_bench, writer
+from svr_async.judges.brackets import signed_marks
 
 from svr_async.engine.request import Request
 from svr_async.engine.transport import RawReply
@@ -20,7 +21,6 @@ from svr_async.evaluation.running.method import choose_method
 from svr_async.evaluation.running.prepared import prepare
 from svr_async.evaluation.running.settings import EvalSettings
 from svr_async.judges.asking import sampling
-from svr_async.judges.brackets import signed_marks
 from svr_async.judges.limits import JudgeLimits
 from svr_async.judges.model import ModelJudge
 from svr_async.judges.questions import QuestionWriter

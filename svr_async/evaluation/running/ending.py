@@ -10,12 +10,10 @@ from svr_async.adapters.taught import taught_digest, usable
 from svr_async.engine.stats import EngineStats
 from svr_async.evaluation.costs import JudgeCost, joined
 from svr_async.evaluation.items import Item, rephrased_counts
-from svr_async.evaluation.metrics import SCORED
 from svr_async.evaluation.running.dry_run import told_stages
 from svr_async.evaluation.running.prepared import Prepared
 from svr_async.evaluation.running.record import RunFacts, end_run
 from svr_async.judges.limits import WHOLE, share_in_words
-from svr_async.judges.reply_text import NO_NONCE
 
 SEEN = ("models_seen", "fingerprints", "refused")  # of a judge's facts: lists of what was met on the way
 
@@ -83,7 +81,6 @@ def end_judging(run: Prepared, items: Sequence[Item], parts: Sequence[Asked]) ->
         complete=len(items) == len(run.record.pairs),
         notes=(
             *asked.notes,
-            *nonce_notes(items),
             *_rephrase_notes(run, items),
             *_own_notes(run, counted),
             *_share_notes(run),
@@ -122,13 +119,6 @@ def _own_notes(run: Prepared, counted: Mapping[str, Any]) -> tuple[str, ...]:
     if ours:
         told.append(f"prompts reconstructed from the description of {run.method.name}, not its own: {', '.join(ours)}")
     return tuple(told)
-
-
-def nonce_notes(items: Sequence[Item]) -> tuple[str, ...]:
-    """Say how many verdicts came without the nonce that was asked for, by which they are known to be answers."""
-    verdicts = [item for item in items if item.outcome in SCORED]
-    bare = sum(NO_NONCE in item.flags for item in verdicts)
-    return (f"{bare:,} of {len(verdicts):,} verdicts came without the nonce that was asked for",) if bare else ()
 
 
 def _rephrase_notes(run: Prepared, items: Sequence[Item]) -> tuple[str, ...]:
