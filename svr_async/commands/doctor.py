@@ -6,6 +6,7 @@ import asyncio
 import shutil
 import sys
 import textwrap
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -50,7 +51,7 @@ def doctor(
       svr doctor --judge gpt-oss-120b --base-url http://127.0.0.1:8000/v1
       svr doctor --repeat 5 --like runs/main --noise noise.json
     """
-    from svr_async.judges import doctor as checks
+    from svr_async.judges.doctor import Finding
 
     findings: list[Finding] = []
 
@@ -60,25 +61,10 @@ def doctor(
         if not flags["as_json"]:
             _show(finding)
 
-    local = {"cache": lambda: checks.cache_finding(cache), "device": lambda: checks.device_finding(_device)}
-    if data is not None:
-        local["data"] = lambda: _data_finding(flags["benchmark"], data)
-    for name, check in local.items():
-        try:
-            report(check())
-        except SvrError as error:
-            report(checks.failed(name, error))
-    if judge is not None:
-
-        async def examine() -> None:
-            """Report the endpoint's findings one by one."""
-            async for finding in checks.examine(judge, base_url):
-                report(finding)
-
-        asyncio.run(examine())
-    elif judge is None and repeat is None:
+    asyncio.run(_check(report, judge, base_url, cache, data, flags["benchmark"]))
+    if judge is None and repeat is None:
         cure = "--judge J checks its endpoint: key, model, limits, latency"
-        report(checks.Finding(name="judge", state="none", text="not set", cure=cure))
+        report(Finding(name="judge", state="none", text="not set", cure=cure))
     if repeat is not None and all(finding.state != "fail" for finding in findings):
         from svr_async.evaluation.running.noise import noise_finding
 
@@ -88,6 +74,30 @@ def doctor(
     if flags["as_json"]:
         print_json([finding.to_json() for finding in findings])
     return next((finding.exit_code for finding in findings if finding.state == "fail"), 0)
+
+
+async def _check(
+    report: Callable[[Finding], None],
+    judge: str | None,
+    base_url: str,
+    cache: Path | str,
+    data: Path | None,
+    benchmark: str,
+) -> None:
+    """Report what is checked on this machine, then the endpoint's findings one by one."""
+    from svr_async.judges import doctor as checks
+
+    local = [("cache", partial(checks.cache_finding, cache)), ("device", partial(checks.device_finding, _device))]
+    if data is not None:
+        local.append(("data", partial(_data_finding, benchmark, data)))
+    for name, check in local:
+        try:
+            report(check())
+        except SvrError as error:
+            report(checks.failed(name, error))
+    if judge is not None:
+        async for finding in checks.examine(judge, base_url):
+            report(finding)
 
 
 def _device() -> str:

@@ -194,7 +194,8 @@ class DecisionJudge:
     async def _chances(self, material: Material, statements: Sequence[Stated]) -> Answer[Any]:
         """Ask for the probabilities of statements, as many in a call as the wire takes; ask again for missing ones.
 
-        The value is a tuple of `Chance`. A failed call fails all. Without any probability, the answer has the last failure's outcome.
+        The value is a tuple of `Chance`. A failed call fails all; without any probability, the outcome is the last
+        failure's.
         """
         chances: dict[int, Chance] = {}
         keys: list[str] = []

@@ -181,7 +181,7 @@ async def _examine_address(spec: JudgeSpec, profile: Profile, *, thorough: bool)
 
     for finding in model_findings(profile, await list_models(profile)):
         yield finding
-    config = EngineConfig(concurrency=1, attempts=1, repairs=0, first_contact_s=1.0, give_up_after_s=TIMEOUT_S)
+    config = EngineConfig(concurrency=1, attempts=1, repairs=0, first_contact_s=0.0, give_up_after_s=0.0)
     transport = transport_to(profile, profile.base_url, timeout_s=TIMEOUT_S)
     with tempfile.TemporaryDirectory() as folder:
         async with CallEngine(transport, Cache.open(folder), config=config) as engine:

@@ -214,8 +214,8 @@ class JudgeSpec:
 class OpenJudge:
     """A judge ready for use. `engine`, `profile` and `prompts` (template digests) are set for endpoints only.
 
-    `author` is the same model as a writer of rubrics and probes: None for a recording; a decision judge's raises. If
-    another judge writes, it is `behind` this one, and closed with it.
+    `author` is the same model as a writer of rubrics and probes, None if it writes no text. If another judge writes,
+    it is `behind` this one, and closed with it.
     """
 
     judge: Judge
@@ -311,17 +311,18 @@ def _open_endpoint(
     return OpenJudge(judge=judge, author=author, engine=engine, profile=profile, prompts=used)
 
 
-def roles_of(spec: JudgeSpec, profile: Profile, engine: CallEngine, templates: Templates) -> tuple[Judge, Author]:
-    """Return the endpoint as a judge and as an author; reward and decision models are authors that raise."""
+def roles_of(
+    spec: JudgeSpec, profile: Profile, engine: CallEngine, templates: Templates
+) -> tuple[Judge, Author | None]:
+    """Return the endpoint as a judge and as an author, if it writes text."""
     if spec.scores:
-        from svr_async.judges.scalar import NoAuthor, ScalarJudge
+        from svr_async.judges.scalar import ScalarJudge
 
-        return ScalarJudge(engine, profile), NoAuthor(profile.name)
+        return ScalarJudge(engine, profile), None
     if spec.decides:
         from svr_async.judges.decision import DecisionJudge, StatementWriter
-        from svr_async.judges.scalar import NoAuthor
 
-        return DecisionJudge(engine, StatementWriter.of(profile, templates), profile.name), NoAuthor(profile.name)
+        return DecisionJudge(engine, StatementWriter.of(profile, templates), profile.name), None
     from svr_async.judges.author import ModelAuthor
     from svr_async.judges.model import ModelJudge
     from svr_async.judges.questions import QuestionWriter

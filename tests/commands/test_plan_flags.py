@@ -7,7 +7,7 @@ from pathlib import Path
 
 import orjson
 import pytest
-from rig import own_cache, read_lines, run_items, run_metrics, serving, steady_metrics, write_bench
+from rig import own_cache, read_lines, run_items, run_metrics, serving, steady_metrics, write_bench, write_judges
 
 from svr_async.commands.main import run
 from svr_async.commands.main import svr as group
@@ -43,7 +43,7 @@ def name_judges(folder: Path, base_url: str) -> None:
         f"price = [{price}, {price / 2}, {4 * price}]\n"
         for name, (model, price) in JUDGES.items()
     ]
-    (folder / "judges.toml").write_text("\n".join(tables))
+    write_judges(folder, "\n".join(tables))
 
 
 @pytest.fixture
