@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import msgspec
 
 from svr_async.core.integrity import Marks
-from svr_async.core.pair import Presentation, Prompt
+from svr_async.core.pair import PreferencePair, Presentation, Prompt
 from svr_async.core.rubric import Rubric
 from svr_async.engine.request import Question, ReplyRejectedError, Request
 from svr_async.errors import UsageError
@@ -61,6 +61,25 @@ class OnlyScores:
     def _refuse(self) -> NoReturn:
         hint = "a reward model scores whole responses: use --method vanilla"
         raise UsageError(f"the judge {self.name} cannot judge by rubrics", hint=hint)
+
+
+@dataclass(frozen=True, slots=True)
+class NoAuthor:
+    """The author of a judge that writes no text: raises UsageError."""
+
+    name: str
+
+    async def induce(self, pair: PreferencePair, *, contrastive: bool = True) -> Answer[tuple[Rubric, ...]]:  # noqa: ARG002
+        """Raise UsageError."""
+        self._refuse("induce rubrics")
+
+    async def probe(self, pair: PreferencePair) -> Answer[str]:  # noqa: ARG002
+        """Raise UsageError."""
+        self._refuse("write a response")
+
+    def _refuse(self, task: str) -> NoReturn:
+        hint = "it answers with numbers: name a text judge of `svr judges` with --author, or rules"
+        raise UsageError(f"the judge {self.name} cannot {task}", hint=hint)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from svr_async.engine.stats import EngineStats
 from svr_async.errors import UsageError
 from svr_async.judges.decision import STATED
 from svr_async.judges.limits import WHOLE, refuse_one_price
-from svr_async.judges.open_judge import RULES, OpenJudge, open_judge
+from svr_async.judges.open_judge import OpenJudge, open_judge
 from svr_async.judges.profiles import naming_keys
 from svr_async.training.rounds.fit_log import FitLog
 from svr_async.training.rounds.fits import calibrate_round, fit_round, margins_with
@@ -83,11 +83,11 @@ async def open_run(settings: TrainSettings, data: TrainingData, listener: Listen
 
 
 def open_training_judge(settings: TrainSettings) -> OpenJudge:
-    """Open the judge that trains; UsageError for one that writes no rubrics, without another author."""
-    spec, author = settings.spec, settings.author_spec
-    if spec.recording is not None or (author is None and not spec.writes and spec.text != RULES):
-        hint = "train with rules or a text judge, or name one with --author"
-        raise UsageError(f"--judge {settings.judge} cannot induce rubrics", hint=hint)
+    """Open the judge that trains; UsageError for a recording, which induces nothing."""
+    spec = settings.spec
+    if spec.recording is not None:
+        raise UsageError(f"--judge {settings.judge} cannot induce rubrics", hint="train with rules or an endpoint")
+    author = settings.author_spec
     open_folder(settings.out)
     limits = replace(settings.limits, failures=settings.out / "failures.jsonl")
     if author is None:
