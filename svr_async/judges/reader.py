@@ -63,7 +63,7 @@ _ROW_KEYS |= dict.fromkeys(("contrastive_rubrics", "rephrased_rubrics"), "rubric
 def _patterns(words: str) -> tuple[re.Pattern[str], ...]:
     """Return the forms of a mark, the clearest first: double brackets, a last line, behind a label, single brackets."""
     named = rf"(?:the )?(?:{_THING}\W{{0,3}})?[*_\"'(\[]*"
-    lead = r"[\s>#*_$\"'`{\[(-]*(?:(?:final|my|the|overall|it is|it's|an?) )*"
+    lead = r"(?:- )?[\s>#*_$\"'`{\[(]*(?:(?:final|my|the|overall|it is|it's|an?) )*"
     forms = (
         rf"\[\[\s*{named}({words})\s*\]\]",
         rf"(?:^|\n){lead}(?:{_LABEL})?(?:\\boxed\{{)?{named}({words})[\s*_$\"')\]}}`.!]*$",
@@ -254,5 +254,6 @@ def by_rubric(
 
 def _place(name: str, texts: Mapping[str, int]) -> int:
     """Return the number of the rubric that an id names, from 1; −1 if it names none."""
-    own, found = texts.get(" ".join(name.casefold().split())), _ID.fullmatch(name)
+    word = " ".join(name.casefold().split())
+    own, found = texts.get(word), _ID.fullmatch(word)
     return own or (int(found[1]) if found else -1)

@@ -298,7 +298,7 @@ async def test_a_judge_that_cannot_be_read_is_paid_for_twenty_pairs(cache_folder
         assert 'the judge wrote "I [2Jcan not." (Your answer was bad.)' in str(error)
         assert "--min-coverage 0" in error.hint
         assert 20 <= done - before <= 22
-        assert 80 <= calls <= 88
+        assert 40 <= calls <= 44
     error, done, _ = await judged(BAD, accepts_unread=True)
     assert (error, done) == (None, 70)
     (tmp_path / "failures.jsonl").unlink()
