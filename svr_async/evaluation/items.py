@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import Annotated, Any
 
+import msgspec
 import orjson
 
 from svr_async.core.pair import PreferencePair, Side
@@ -15,6 +16,10 @@ from svr_async.evaluation.plan import Opinion, Rows, Vote
 from svr_async.judges.protocol import Reasked
 from svr_async.scoring.decision import Decision, settled
 
+SideName = Annotated[str, msgspec.Meta(pattern="^[AB]$")]
+VerdictName = Annotated[str, msgspec.Meta(pattern="^(pass|fail)$")]
+OrderName = Annotated[str, msgspec.Meta(pattern="^(ab|ba)$")]
+CacheKey = Annotated[str, msgspec.Meta(pattern="^([0-9a-f]{2}){1,64}$")]
 MAX_REASON_CHARS = 20_000
 MISTAKES = 20
 
@@ -34,12 +39,12 @@ class RubricRow:
     weight: float
     importance: float
     filler: bool
-    a: str | None
-    b: str | None
-    better: str | None
+    a: VerdictName | None
+    b: VerdictName | None
+    better: SideName | None
     delta: float | None
     contribution: float
-    shown: str
+    shown: OrderName
     rephrased: str | None = None
     judge: str = ""
     chances: tuple[float, float, float] | None = None
@@ -77,18 +82,18 @@ class Item:
     subset: str
     order: str
     outcome: str
-    predicted: str | None
-    gold: str | None
+    predicted: SideName | None
+    gold: SideName | None
     correct: bool | None
     margin: float | None
-    margins: Mapping[str, float]
-    rubrics: Sequence[RubricRow]
+    margins: Mapping[OrderName, float]
+    rubrics: tuple[RubricRow, ...]
     flags: tuple[str, ...]
     detail: str
-    requests: Sequence[str]
+    requests: tuple[CacheKey, ...]
     judge: str = ""
     votes: tuple[Vote, ...] = ()
-    reasons: Sequence[Reason] = ()
+    reasons: tuple[Reason, ...] = ()
     scores: tuple[float, float] | None = None
 
     def to_line(self) -> bytes:
@@ -105,21 +110,6 @@ class Item:
         alone = () if self.votes else ("judge",)
         return [_kept(row, alone if row.chances else (*alone, "chances")) for row in self.rubrics]
 
-    @classmethod
-    def from_json(cls, value: dict[str, Any]) -> Item:
-        """Read one parsed line; TypeError or KeyError where it is not an item."""
-        rubrics = tuple(map(_row_from, value["rubrics"]))
-        lists = {name: tuple(value[name]) for name in ("flags", "requests")}
-        votes = tuple(Vote(**vote) for vote in value.get("votes") or ())
-        a, b = value.get("scores") or (None, None)
-        scores = None if a is None or b is None else (a, b)
-        return cls(**{**value, **lists, "rubrics": rubrics, "votes": votes, "scores": scores})
-
-
-def _row_from(row: Mapping[str, Any]) -> RubricRow:
-    held = row.get("chances")
-    return RubricRow(**{**row, "chances": None if held is None else (held[0], held[1], held[2])})
-
 
 def _kept(record: RubricRow | Item, left_out: tuple[str, ...]) -> dict[str, Any]:
     """Return the fields of a record but for some, in their order; orjson writes the records in it by itself."""
@@ -128,6 +118,10 @@ def _kept(record: RubricRow | Item, left_out: tuple[str, ...]) -> dict[str, Any]
 
 
 ROW_NAMES, ITEM_NAMES = (tuple(field.name for field in fields(kind)) for kind in (RubricRow, Item))
+
+
+read_item: Callable[[bytes], Item] = msgspec.json.Decoder(Item).decode
+"""Read one line of items.jsonl; ValueError names the first field of another type."""
 
 
 def build_item(

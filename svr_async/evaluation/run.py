@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from svr_async.adapters.taught import taught_digest, usable
+from svr_async.core.files import write_atomic
 from svr_async.core.integrity import Integrity
 from svr_async.core.sheet import sheet_html
 from svr_async.core.verdict import Outcome
@@ -32,7 +33,7 @@ from svr_async.evaluation.judging import (
 )
 from svr_async.evaluation.metrics import SCORED, JudgeCost, joined
 from svr_async.evaluation.record import RunFacts, RunRecord, begin_run, write_results
-from svr_async.evaluation.run_folder import RunFolder, write_atomic
+from svr_async.evaluation.run_folder import RunFolder
 from svr_async.evaluation.run_view import run_in_short, run_sheet
 from svr_async.evaluation.settings import EvalSettings
 from svr_async.evaluation.setup import Prepared, prepare

@@ -9,6 +9,7 @@ from typing import Any
 
 import orjson
 
+from svr_async.core.files import write_atomic
 from svr_async.core.validation import misfit
 from svr_async.engine.money import Price
 from svr_async.engine.stats import EngineStats, Spread
@@ -16,7 +17,7 @@ from svr_async.errors import ArtefactError, UsageError
 from svr_async.evaluation.metrics import JudgeCost
 from svr_async.evaluation.record import begin_run
 from svr_async.evaluation.run import SHARD_FILE, Asked, EvalResult, end_judging, joined_asked
-from svr_async.evaluation.run_folder import Run, RunFolder, with_reasons, write_atomic
+from svr_async.evaluation.run_folder import Run, RunFolder, with_reasons
 from svr_async.evaluation.settings import from_plain
 from svr_async.evaluation.setup import Prepared, prepare
 from svr_async.judges.shares import WHOLE, Share, share_in_words
