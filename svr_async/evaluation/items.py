@@ -19,7 +19,6 @@ from svr_async.scoring.decision import Decision, settled
 SideName = Annotated[str, msgspec.Meta(pattern="^[AB]$")]
 VerdictName = Annotated[str, msgspec.Meta(pattern="^(pass|fail)$")]
 OrderName = Annotated[str, msgspec.Meta(pattern="^(ab|ba)$")]
-CacheKey = Annotated[str, msgspec.Meta(pattern="^([0-9a-f]{2}){1,64}$")]
 MAX_REASON_CHARS = 20_000
 MISTAKES = 20
 
@@ -90,7 +89,7 @@ class Item:
     rubrics: tuple[RubricRow, ...]
     flags: tuple[str, ...]
     detail: str
-    requests: tuple[CacheKey, ...]
+    requests: tuple[str, ...]
     judge: str = ""
     votes: tuple[Vote, ...] = ()
     reasons: tuple[Reason, ...] = ()
