@@ -12,7 +12,7 @@ import orjson
 from svr_async.core.pair import PreferencePair, Side
 from svr_async.core.verdict import Chances, Contribution, Outcome
 from svr_async.engine.reply import clean_text
-from svr_async.evaluation.plan import Opinion, Rows, Vote
+from svr_async.evaluation.plan import PairDecision, Rows, Vote
 from svr_async.judges.protocol import Reasked
 from svr_async.scoring.decision import Decision, settled
 
@@ -130,7 +130,7 @@ def build_item(
 
     `shown` are the decisions of each order that was shown, `rows` those whose rubrics are listed.
     """
-    opinion = Opinion(
+    judged = PairDecision(
         decision=decision,
         judge="",
         order=order,
@@ -138,12 +138,12 @@ def build_item(
         rows=tuple(Rows(judge="", decision=one) for one in rows),
         votes=(),
     )
-    return item_from(pair, opinion)
+    return item_from(pair, judged)
 
 
-def item_from(pair: PreferencePair, opinion: Opinion, *, alone: bool = True) -> Item:
-    """Join a pair and the opinion on it to an item; with one judge `alone` its votes and name are left out."""
-    decision = opinion.decision
+def item_from(pair: PreferencePair, judged: PairDecision, *, alone: bool = True) -> Item:
+    """Join a pair and its decision to an item; with one judge `alone` its votes and name are left out."""
+    decision = judged.decision
     preferred = decision.preferred
     scored = decision.outcome in {Outcome.SCORED, Outcome.TIE}
     gold = pair.gold
@@ -152,20 +152,20 @@ def item_from(pair: PreferencePair, opinion: Opinion, *, alone: bool = True) -> 
         item=pair.item or pair.id,
         domain=pair.domain,
         subset=pair.subset,
-        order=opinion.order,
+        order=judged.order,
         outcome=decision.outcome.value,
         predicted=None if preferred is None else preferred.value,
         gold=None if gold is None else gold.value,
         correct=None if gold is None else (scored and preferred is gold),
         margin=_rounded(decision.margin),
-        margins={order: settled(margin) for order, margin in opinion.margins.items()},
-        rubrics=tuple(_row(entry, rows, alone) for rows in opinion.rows for entry in rows.decision.contributions),
+        margins={order: settled(margin) for order, margin in judged.margins.items()},
+        rubrics=tuple(_row(entry, rows, alone) for rows in judged.rows for entry in rows.decision.contributions),
         flags=decision.flags,
         detail=decision.detail,
         requests=tuple(key for key in decision.requests if not isinstance(key, Reasked)),
-        judge="" if alone else opinion.judge,
-        votes=() if alone else tuple(_rounded_vote(vote) for vote in opinion.votes),
-        reasons=tuple(reason for rows in opinion.rows for reason in _reasons(rows, alone)),
+        judge="" if alone else judged.judge,
+        votes=() if alone else tuple(_rounded_vote(vote) for vote in judged.votes),
+        reasons=tuple(reason for rows in judged.rows for reason in _reasons(rows, alone)),
         scores=decision.scores,
     )
 
