@@ -26,6 +26,7 @@ Quoted = Sequence[str]
 Held = tuple[list[Any], Mapping[str, Any]]  # a list of a reply, and the JSON object that holds it; {} for a bare list
 MAX_STARTS = 2_000  # places at which a JSON value is looked for
 MAX_REPAIR_CHARS = 20_000  # json-repair takes quadratic time on nested brackets
+ASKED_AGAIN = ("rubric_comparisons", "rubric_scores")  # missing rows are asked for; other lists have to be whole
 NEAR = 40  # characters between two marks that contradict each other
 CONTEXT = 16  # characters before a mark that are compared with the candidates
 TRIM = " \t\r\n.,;:!*_$`\"'()[]{}<>"
@@ -63,7 +64,7 @@ _ROW_KEYS |= dict.fromkeys(("contrastive_rubrics", "rephrased_rubrics"), "rubric
 def _patterns(words: str) -> tuple[re.Pattern[str], ...]:
     """Return the forms of a mark, the clearest first: double brackets, a last line, behind a label, single brackets."""
     named = rf"(?:the )?(?:{_THING}\W{{0,3}})?[*_\"'(\[]*"
-    lead = r"[\s>#*_$\"'`{\[(-]*(?:(?:final|my|the|overall|it is|it's|an?) )*"
+    lead = r"(?:- )?[\s>#*_$\"'`{\[(]*(?:(?:final|my|the|overall|it is|it's|an?) )*"
     forms = (
         rf"\[\[\s*{named}({words})\s*\]\]",
         rf"(?:^|\n){lead}(?:{_LABEL})?(?:\\boxed\{{)?{named}({words})[\s*_$\"')\]}}`.!]*$",
@@ -146,7 +147,7 @@ def read_list(text: str, key: str, quoted: Quoted = ()) -> Held:
         if len(keyed) > 1 and not text[keyed[-2][2] : keyed[-1][1]].strip(TRIM) and keyed[-2][0] != keyed[-1][0]:
             raise ReplyRejectedError(f'Your answer held two lists "{key}" that differ. Give one.')
         return keyed[-1][0]
-    rows = [row for (bare, _), _, _ in found for row in bare]
+    rows = [row for (bare, _), _, _ in found for row in bare if key in ASKED_AGAIN or key not in text]
     held = _repaired(text, key) or ((rows, {}) if rows else None)
     if held is None:
         raise ReplyRejectedError(f'Your answer held no JSON object with a "{key}" list.')
@@ -195,7 +196,7 @@ def _repaired(text: str, key: str) -> Held | None:
     row_key, named = _ROW_KEYS.get(key, ""), list(re.finditer(rf"\b{key}[\"']?\s*:", text))
     start = text.rfind("{", 0, named[0].start()) if named else text.find("[")
     source = text[start : max(text.rfind("}"), text.rfind("]")) + 1] if start >= 0 else ""
-    is_cut = source.count("[") > source.count("]") and key not in ("rubric_comparisons", "rubric_scores")
+    is_cut = source.count("[") > source.count("]") and key not in ASKED_AGAIN
     if len(named) > 1 or is_cut or not 0 < len(source) <= MAX_REPAIR_CHARS:
         return None
     from json_repair import repair_json
@@ -254,5 +255,6 @@ def by_rubric(
 
 def _place(name: str, texts: Mapping[str, int]) -> int:
     """Return the number of the rubric that an id names, from 1; −1 if it names none."""
-    own, found = texts.get(" ".join(name.casefold().split())), _ID.fullmatch(name)
+    word = " ".join(name.casefold().split())
+    own, found = texts.get(word), _ID.fullmatch(word)
     return own or (int(found[1]) if found else -1)

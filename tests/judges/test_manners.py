@@ -18,7 +18,7 @@ from svr_async.simulation.world import World
 
 PAIRS = [present(planted.pair, Order.AB) for planted in World().pairs(40)]
 RUBRICS = [Rubric(text=criterion.rubric) for criterion in CRITERIA[:4]]
-Verdicts = dict[str, Any]
+Verdicts = dict[tuple[str, str], Any]
 
 
 async def judged(manner: str, cache: Path) -> tuple[Verdicts, float]:

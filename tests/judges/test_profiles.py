@@ -312,12 +312,14 @@ def test_an_unknown_judge_is_answered_with_near_names(tmp_path: Path) -> None:
 
 
 def test_the_shipped_prompts_have_all_they_need() -> None:
-    """Each role has instructions; digests tell texts apart."""
+    """Each role has instructions and closing lines; digests tell texts apart."""
     templates = load_templates()
     assert set(templates.digests) == set(NAMES)
     assert len(set(templates.digests.values())) == len(NAMES)
     for name in NAMES:
         assert templates[name].instructions
+        assert templates[name].closing
+        assert "nonce" not in templates[name].instructions + templates[name].closing
 
 
 def test_a_folder_replaces_the_prompts_that_it_holds(tmp_path: Path) -> None:

@@ -130,11 +130,12 @@ def test_direct_verdicts(manner: str, text: str, wanted: str) -> None:
 
 def test_words() -> None:
     """Verdicts and sides in words; anything else is no verdict."""
-    good = ("pass", "PASSED", True, "yes", "Yes.", 1, "1", "Met", "satisfied", "pass (clearly)")
-    bad = ("fail", False, "No", 0, "unmet", "not met", "Not satisfied")
+    good: tuple[Any, ...] = ("pass", "PASSED", True, "yes", "Yes.", 1, "1", "Met", "satisfied", "pass (clearly)")
+    bad: tuple[Any, ...] = ("fail", False, "No", 0, "unmet", "not met", "Not satisfied")
     assert {str(read_verdict(word)) for word in good} == {"pass"}
     assert {str(read_verdict(word)) for word in bad} == {"fail"}
-    assert {read_verdict(word) for word in ("", None, "maybe", "pass or fail", [], 2)} == {None}
+    nothing: tuple[Any, ...] = ("", None, "maybe", "pass or fail", [], 2)
+    assert {read_verdict(word) for word in nothing} == {None}
     for name in (
         "B",
         "b",
@@ -149,7 +150,8 @@ def test_words() -> None:
         assert read_better(name) == "B"
     for even in ("tie", "Equal", "both", "neither", None, "C", "no preference", "It's a tie"):
         assert read_better(even) is None
-    for unclear in ("", "A or B", "A/B", "better", True, 3, []):
+    nothing = ("", "A or B", "A/B", "better", True, 3, [])
+    for unclear in nothing:
         with pytest.raises(ValueError):
             read_better(unclear)
 
