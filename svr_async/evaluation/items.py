@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import Annotated, Any
 
+import msgspec
 import orjson
 
 from svr_async.core.pair import PreferencePair, Side
 from svr_async.core.verdict import Chances, Contribution, Outcome
 from svr_async.engine.reply import clean_text
-from svr_async.evaluation.opinions import Opinion, Rows, Vote
+from svr_async.evaluation.plan import Opinion, Rows, Vote
 from svr_async.judges.protocol import Reasked
 from svr_async.scoring.decision import Decision, settled
 
+SideName = Annotated[str, msgspec.Meta(pattern="^[AB]$")]
+VerdictName = Annotated[str, msgspec.Meta(pattern="^(pass|fail)$")]
+OrderName = Annotated[str, msgspec.Meta(pattern="^(ab|ba)$")]
 MAX_REASON_CHARS = 20_000
+MISTAKES = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,12 +38,12 @@ class RubricRow:
     weight: float
     importance: float
     filler: bool
-    a: str | None
-    b: str | None
-    better: str | None
+    a: VerdictName | None
+    b: VerdictName | None
+    better: SideName | None
     delta: float | None
     contribution: float
-    shown: str
+    shown: OrderName
     rephrased: str | None = None
     judge: str = ""
     chances: tuple[float, float, float] | None = None
@@ -76,18 +81,18 @@ class Item:
     subset: str
     order: str
     outcome: str
-    predicted: str | None
-    gold: str | None
+    predicted: SideName | None
+    gold: SideName | None
     correct: bool | None
     margin: float | None
-    margins: Mapping[str, float]
-    rubrics: Sequence[RubricRow]
+    margins: Mapping[OrderName, float]
+    rubrics: tuple[RubricRow, ...]
     flags: tuple[str, ...]
     detail: str
-    requests: Sequence[str]
+    requests: tuple[str, ...]
     judge: str = ""
     votes: tuple[Vote, ...] = ()
-    reasons: Sequence[Reason] = ()
+    reasons: tuple[Reason, ...] = ()
     scores: tuple[float, float] | None = None
 
     def to_line(self) -> bytes:
@@ -104,21 +109,6 @@ class Item:
         alone = () if self.votes else ("judge",)
         return [_kept(row, alone if row.chances else (*alone, "chances")) for row in self.rubrics]
 
-    @classmethod
-    def from_json(cls, value: dict[str, Any]) -> Item:
-        """Read one parsed line; TypeError or KeyError where it is not an item."""
-        rubrics = tuple(map(_row_from, value["rubrics"]))
-        lists = {name: tuple(value[name]) for name in ("flags", "requests")}
-        votes = tuple(Vote(**vote) for vote in value.get("votes") or ())
-        a, b = value.get("scores") or (None, None)
-        scores = None if a is None or b is None else (a, b)
-        return cls(**{**value, **lists, "rubrics": rubrics, "votes": votes, "scores": scores})
-
-
-def _row_from(row: Mapping[str, Any]) -> RubricRow:
-    held = row.get("chances")
-    return RubricRow(**{**row, "chances": None if held is None else (held[0], held[1], held[2])})
-
 
 def _kept(record: RubricRow | Item, left_out: tuple[str, ...]) -> dict[str, Any]:
     """Return the fields of a record but for some, in their order; orjson writes the records in it by itself."""
@@ -127,6 +117,10 @@ def _kept(record: RubricRow | Item, left_out: tuple[str, ...]) -> dict[str, Any]
 
 
 ROW_NAMES, ITEM_NAMES = (tuple(field.name for field in fields(kind)) for kind in (RubricRow, Item))
+
+
+read_item: Callable[[bytes], Item] = msgspec.json.Decoder(Item).decode
+"""Read one line of items.jsonl; ValueError names the first field of another type."""
 
 
 def build_item(
@@ -229,3 +223,9 @@ def _told(chances: Chances) -> tuple[float, float, float]:
 def _rounded(value: float | None) -> float | None:
     """Round to nine digits, so that the last bits of a sum do not differ between machines; never −0."""
     return None if value is None else settled(value)
+
+
+def confident_mistakes(items: Sequence[Item], limit: int = MISTAKES) -> tuple[Item, ...]:
+    """Return the items decided for the wrong side, by |margin|, the surest first; equal ones in data order."""
+    wrong = [item for item in items if item.correct is False and item.predicted is not None and item.margin]
+    return tuple(sorted(wrong, key=lambda item: -abs(item.margin or 0.0))[:limit])

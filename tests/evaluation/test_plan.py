@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-import orjson
 import pytest
 from rig import pairs
 from stand_ins import UnaskedJudge
@@ -15,11 +14,19 @@ from svr_async.core.pair import HumanRubrics, Order, Presentation
 from svr_async.core.verdict import Outcome
 from svr_async.engine.concurrency import ShutdownController
 from svr_async.engine.request import CONTINGENT
-from svr_async.evaluation.items import Item, item_from
-from svr_async.evaluation.opinions import Case, Opinion
-from svr_async.evaluation.orders import OrderPolicy, Orders
-from svr_async.evaluation.plan import ESCALATED, ESCALATION_FAILED, Escalated, Jury, Seat
-from svr_async.evaluation.run import Evaluation, run_evaluation
+from svr_async.evaluation.items import item_from, read_item
+from svr_async.evaluation.judging import Evaluation, run_evaluation
+from svr_async.evaluation.plan import (
+    ESCALATED,
+    ESCALATION_FAILED,
+    Case,
+    Escalated,
+    Jury,
+    Opinion,
+    OrderPolicy,
+    Orders,
+    Seat,
+)
 from svr_async.judges.protocol import Judge
 from svr_async.scoring.decision import Decision
 from svr_async.scoring.jury import JuryRule
@@ -189,7 +196,7 @@ async def test_items_of_a_plan_are_the_same_whatever_the_concurrency() -> None:
         found.append([item.to_line() for item in items if item is not None])
     plain = [line.split(b'"requests"')[0] for line in found[0]]
     assert plain == [line.split(b'"requests"')[0] for line in found[1]]
-    assert [Item.from_json(orjson.loads(line)).to_line() for line in found[0]] == found[0]
+    assert [read_item(line).to_line() for line in found[0]] == found[0]
     alone = Evaluation(pairs=pairs(2), method=Ask(), plan=seat(Says(1.0)), workers=1)
     lines = [item.to_line() for item in await run_evaluation(alone, ShutdownController()) if item is not None]
     assert all(b"votes" not in line and b'"judge"' not in line for line in lines)

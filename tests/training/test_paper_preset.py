@@ -20,7 +20,7 @@ from svr_async.core.rubric import Check, Rubric
 from svr_async.core.similarity import similarity
 from svr_async.core.verdict import RubricComparison, Verdict
 from svr_async.errors import UsageError
-from svr_async.evaluation.running.settings import EvalSettings
+from svr_async.evaluation.settings import EvalSettings
 from svr_async.fit.arrays import FitArrays
 from svr_async.fit.forward import Selector
 from svr_async.judges.protocol import Answer, Comparisons
