@@ -1,22 +1,27 @@
-"""What an adapter is: where a benchmark comes from, what its rows look like, how to load it, how it is scored."""
+"""The description of a benchmark or training set, and the registry of them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+import difflib
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from importlib import import_module
+from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Any
 
 from svr_async.adapters.columns import parse_columns
 from svr_async.adapters.dataset import FileReader, OfficialCounts, RowParser, RowReading, load_dataset
 from svr_async.adapters.records import Dataset, PairResult, Parsed
-from svr_async.adapters.tables import DEFAULT_CAPS, Caps
 from svr_async.core.pair import PreferencePair
-from svr_async.errors import UsageError
+from svr_async.errors import DataError, UsageError
 
 __all__ = ["Adapter", "Dataset", "OfficialCounts", "PairResult", "Parsed"]
 
+NAMES = ("rubricbench", "rewardbench", "rewardbench2", "rmbench", "helpsteer3", "rmb", "pairs")
 NO_COUNTS = OfficialCounts()
+SAMPLE_FILE = "rubricbench_sample.jsonl"
 
 Scorer = Callable[[Sequence[PairResult], float], dict[str, Any]]
 """Judged pairs and the credit for a tie → the benchmark's own scores, as fractions of 1."""
@@ -26,13 +31,12 @@ Scorer = Callable[[Sequence[PairResult], float], dict[str, Any]]
 class Adapter:
     """One benchmark or training set.
 
-    `hub_id` and `hub_files` say what `hub.fetch` downloads (the first file unless told otherwise); they are empty
-    where there is nothing to download. `schema` describes the columns. `tie_credit` is the official credit for a tie.
-    `title` says what the data is, `label` is its name in reports (`name` where empty). Data that is for evaluation only
-    (not `training`) is told by its name in lower case, or by `spelling`, a pattern. `read_file`, where rows can only be
-    understood together, looks at all of them and returns what `parse` is in its place. `ruled`: its authors say how to
-    score it; `chance`: what guessing scores, where not one half; `shares_prompts`: several of its pairs have one
-    prompt; `sampled`: the shipped sample is in its form.
+    `hub_id` and `hub_files` are its files on the hub; empty if it is not there. `schema` describes the columns.
+    `reading` says how labels are read. `tie_credit` is the official credit for a tie. `title` says what the data is,
+    `label` is its name in reports (default: `name`). A path that matches `spelling` (default: `name`), in lower case, is
+    refused for training unless the adapter is for `training`. `read_file` looks at all rows and returns what replaces
+    `parse`. `ruled`: its authors say how to score it; `chance`: the score of guessing, if not one half;
+    `shares_prompts`: several pairs have one prompt; `sampled`: the shipped sample has its layout.
     """
 
     name: str
@@ -41,6 +45,7 @@ class Adapter:
     schema: Mapping[str, str]
     parse: RowParser
     score: Scorer
+    reading: str = "chosen is better than rejected"
     hub_id: str = ""
     hub_files: tuple[str, ...] = ()
     homepage: str = ""
@@ -62,20 +67,24 @@ class Adapter:
         lenient: bool = False,
         official: bool = False,
         columns: str = "",
-        labels: str = "",
-        caps: Caps = DEFAULT_CAPS,
+        label_map: str = "",
     ) -> Dataset:
         """Load a file, a folder, `-` (standard input) or hf:org/name[@revision][:split].
 
-        `columns` names the file's columns as NAME=COLUMN,…, NAME one of the schema's; `labels` says what the values of
-        a label mean, as 1=a,2=b. See `dataset.load_dataset` for `lenient`, `official` and errors.
+        `columns` names the file's columns as NAME=COLUMN,…, with NAME one of the schema's; `label_map` gives the meaning
+        of a label's values, as 1=a,2=b. See `dataset.load_dataset` for `lenient`, `official` and errors.
         """
-        if labels and self.read_file is None:
-            raise UsageError(f"--labels is for pairs; {self.name} has labels of its own", hint="leave --labels out")
+        if label_map and self.read_file is None:
+            raise UsageError(f"--label-map is for pairs; the labels of {self.name} are fixed", hint="omit --label-map")
         how = RowReading(
-            self.parse, self.read_file, columns=parse_columns(columns, self.schema), labels=labels, lenient=lenient
+            parse=self.parse,
+            labels=self.reading,
+            read_file=self.read_file,
+            columns=parse_columns(columns, self.schema),
+            label_map=label_map,
+            lenient=lenient,
         )
-        return load_dataset(self.name, how, self.counts, Path(path), official=official, caps=caps)
+        return load_dataset(self.name, how, self.counts, Path(path), official=official)
 
     def official_scores(
         self, pairs: Iterable[PreferencePair], results: Iterable[PairResult], *, tie_credit: float = 0.0
@@ -89,3 +98,49 @@ class Adapter:
             raise ValueError(f"tie_credit must be 0 or 0.5 (got {tie_credit})")
         margins = {result.pair.id: result.margin for result in results}
         return self.score([PairResult(pair, margins.get(pair.id)) for pair in pairs], tie_credit)
+
+
+class _Registry(Mapping[str, Adapter]):
+    """A read-only mapping of names to adapters; an adapter's module is imported on access."""
+
+    def __getitem__(self, name: str) -> Adapter:
+        if name not in NAMES:
+            raise KeyError(name)
+        adapter: Adapter = import_module(f"svr_async.adapters.{name}").ADAPTER
+        return adapter
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(NAMES)
+
+    def __len__(self) -> int:
+        return len(NAMES)
+
+
+ADAPTERS: Mapping[str, Adapter] = _Registry()
+
+
+def get_adapter(name: str) -> Adapter:
+    """Return the adapter of this name; UsageError lists the known ones."""
+    if name in NAMES:
+        return ADAPTERS[name]
+    near = difflib.get_close_matches(name.casefold(), NAMES, n=1)
+    raise UsageError(
+        f"unknown benchmark {name!r}", hint=f"did you mean {near[0]}?" if near else f"there are {', '.join(NAMES)}"
+    )
+
+
+def refuse_benchmark_for_training(name: Path | str) -> None:
+    """Raise DataError if a path or format names a benchmark, which is for evaluation only."""
+    for adapter in ADAPTERS.values():
+        if not adapter.training and re.search(adapter.spelling or adapter.name, str(name).casefold()):
+            raise DataError(
+                f"{name} is {adapter.label or adapter.name}, and that is for evaluation only",
+                hint="train on preference pairs such as HelpSteer3 or RMB",
+            )
+
+
+def load_sample() -> Dataset:
+    """Load the small set shipped with the package, in RubricBench's schema; a note says that it is no benchmark."""
+    with as_file(files("svr_async.adapters") / "samples" / SAMPLE_FILE) as path:
+        dataset = ADAPTERS["rubricbench"].load(path)
+    return replace(dataset, name="rubricbench-sample", notes=("the sample shipped with svr-async, not a benchmark",))

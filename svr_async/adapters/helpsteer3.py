@@ -10,8 +10,9 @@ from typing import Any
 from svr_async.adapters.contract import Adapter, OfficialCounts
 from svr_async.adapters.fields import Fields
 from svr_async.adapters.records import PairResult, Parsed, accuracy, content_id
-from svr_async.core.pair import Message, PreferencePair
+from svr_async.core.pair import NO_DOMAIN, Message, PreferencePair
 
+READING = "overall_preference: below 0 = response1 is better, above 0 = response2 is better"
 TIE = "tie (overall_preference is 0)"
 TRAIN_ROWS, VALIDATION_ROWS = 38_459, 2_017
 
@@ -33,7 +34,7 @@ def parse(fields: Fields) -> Parsed:
         prompt=prompt,
         chosen=first if first_is_chosen else second,
         rejected=second if first_is_chosen else first,
-        domain=fields.optional_text("domain", "all"),
+        domain=fields.optional_text("domain", NO_DOMAIN),
         subset=fields.optional_text("language"),
         chosen_first=first_is_chosen,
         has_preference=preference != 0,
@@ -66,6 +67,7 @@ ADAPTER = Adapter(
     hub_files=("preference/train.jsonl.gz", "preference/validation.jsonl.gz"),
     counts=OfficialCounts(rows=(TRAIN_ROWS, VALIDATION_ROWS, TRAIN_ROWS + VALIDATION_ROWS)),
     training=True,
+    reading=READING,
     ruled=False,
     schema={
         "domain": "general, stem, code or multilingual",

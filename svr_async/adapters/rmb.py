@@ -10,11 +10,12 @@ from svr_async.adapters.contract import Adapter
 from svr_async.adapters.fields import Fields, RowError
 from svr_async.adapters.records import PairResult, Parsed, accuracy, content_id, drawn_first
 from svr_async.adapters.rewardbench2 import item_accuracy
-from svr_async.core.pair import PreferencePair, Prompt
+from svr_async.core.pair import NO_DOMAIN, PreferencePair, Prompt
 
 PAIR_COLUMNS = ("conversation_input", "chosen", "reject")
 BEST_OF_N_COLUMNS = ("conversation_input", "bon_best", "loser_list")
-BEST_OF_N = "best-of-N records"
+BEST_OF_N = "best-of-N records, left out as there are pairs"
+READING = "chosen (or bon_best) is better than reject (or loser_list)"
 EMPTY = "an answer is empty"
 IDENTICAL = "the two answers are identical"
 _SET_NAMES = ("Pairwise_set", "BoN_set")
@@ -41,12 +42,7 @@ def _parse_pair(fields: Fields) -> Parsed:
 
 
 def _parse_best_of_n(fields: Fields) -> Parsed:
-    prompt = fields.prompt("conversation_input")
-    best = _answer(fields, "bon_best")
-    losers = fields.value("loser_list")
-    if not isinstance(losers, list) or not losers:
-        raise fields.unfit("loser_list", "a list of answers", losers)
-    answers = [answer_text(fields, "loser_list", loser) for loser in losers]
+    prompt, best, answers = best_and_losers(fields)
     own_id = fields.identifier(("bon_uid",))
     item = f"bon/{own_id or content_id(prompt, best, *answers)}"
     reasons = [_unusable(best, answer) for answer in answers]
@@ -56,6 +52,15 @@ def _parse_best_of_n(fields: Fields) -> Parsed:
         if not reason
     )
     return Parsed(pairs=pairs, id=item if own_id else "", skipped=tuple(filter(None, reasons)), fallback=BEST_OF_N)
+
+
+def best_and_losers(fields: Fields) -> tuple[Prompt, str, list[str]]:
+    """Return the prompt, the best answer and the others of a best-of-N record."""
+    prompt, best = fields.prompt("conversation_input"), _answer(fields, "bon_best")
+    losers = fields.value("loser_list")
+    if not isinstance(losers, list) or not losers:
+        raise fields.unfit("loser_list", "a list of answers", losers)
+    return prompt, best, [_answer_text(fields, "loser_list", loser) for loser in losers]
 
 
 def _unusable(chosen: str, rejected: str) -> str:
@@ -93,14 +98,14 @@ def _category(path: str) -> tuple[str, str]:
     parts = [part for part in path.split("/") if part]
     if parts and parts[0] in _SET_NAMES:
         parts = parts[1:]
-    return (parts[0].casefold() if parts else "all"), "/".join(parts[1:])
+    return (parts[0].casefold() if parts else NO_DOMAIN), "/".join(parts[1:])
 
 
 def _answer(fields: Fields, column: str) -> str:
-    return answer_text(fields, column, fields.value(column))
+    return _answer_text(fields, column, fields.value(column))
 
 
-def answer_text(fields: Fields, column: str, value: Any) -> str:
+def _answer_text(fields: Fields, column: str, value: Any) -> str:
     """Return the text of an answer, which is an object with `answer` and who wrote it."""
     if not isinstance(value, dict):
         raise fields.unfit(column, "an object with `answer`", value)
@@ -132,6 +137,7 @@ ADAPTER = Adapter(
     licence="none stated in the git repository",
     homepage="https://github.com/Zhou-Zoey/RMB-Reward-Model-Benchmark",
     training=True,
+    reading=READING,
     schema={
         "pair_uid": "text, unique (bon_uid in best-of-N records)",
         "conversation_input": "list of {role, content}, ending with the user",

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from svr_async.adapters.conversations import join_prompt, transcript_turns
 
 from svr_async.adapters import PairResult, get_adapter
-from svr_async.adapters.conversations import join_prompt, transcript_turns
 from svr_async.adapters.pairs import NO_MAJORITY, TIE
 from svr_async.core.pair import Message, PreferencePair, Side, user_prompt
 from svr_async.errors import DataError

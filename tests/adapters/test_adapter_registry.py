@@ -7,11 +7,10 @@ from types import ModuleType
 
 import pytest
 
-from svr_async.adapters import ADAPTERS, get_adapter, refuse_benchmark_for_training, registry
+from svr_async.adapters import ADAPTERS, NAMES, get_adapter, refuse_benchmark_for_training, registry
 from svr_async.adapters.contract import Adapter
 from svr_async.adapters.fields import Fields
 from svr_async.adapters.records import Parsed, accuracy
-from svr_async.adapters.registry import NAMES
 from svr_async.core.pair import PreferencePair
 from svr_async.errors import DataError, UsageError
 from svr_async.evaluation.running.evaluate import evaluate

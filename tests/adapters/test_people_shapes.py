@@ -267,7 +267,7 @@ REFUSED = [
         left_out={"repeated": 2},
         refused="column 'label' (1 ×3) can be read in two ways: 0 is response_a, 1 is response_b, then a.jsonl row 1 "
         "prefers 'bad 1'; or 1 is response_a, 2 is response_b, then it prefers 'good 1'",
-        mend={"labels": "1=a,2=b"},
+        mend={"label_map": "1=a,2=b"},
     ),
     Case(
         name="0, 1 and 2, with 0 a tie",
@@ -275,28 +275,28 @@ REFUSED = [
         data=[*two(1, 2), *two(0, 0)[:1]],
         left_out={"ties": 1},
         refused="can be read in two ways: 0 is response_a, 1 is response_b, 2 is a tie",
-        mend={"labels": "0=tie,1=a,2=b"},
+        mend={"label_map": "0=tie,1=a,2=b"},
     ),
     Case(
         name="signed",
         file="a.jsonl",
         data=two(3, -1, label="preference"),
         refused="below 0 is response_a, above is response_b, then a.jsonl row 1 prefers 'bad 1'",
-        mend={"labels": ">0=a,<0=b"},
+        mend={"label_map": ">0=a,<0=b"},
     ),
     Case(
         name="probabilities",
         file="a.csv",
         data=two("0.91", "0.2", label="preference"),
         refused="(0.91 ×1, 0.2 ×1) can be read in two ways",
-        mend={"labels": ">0.5=a,<0.5=b"},
+        mend={"label_map": ">0.5=a,<0.5=b"},
     ),
     Case(
         name="true and false",
         file="a.jsonl",
         data=two(False, True),
         refused="true is response_a, false is response_b",
-        mend={"labels": "false=a,true=b"},
+        mend={"label_map": "false=a,true=b"},
     ),
     Case(
         name="a scale of five",
@@ -305,21 +305,21 @@ REFUSED = [
         pairs=4,
         left_out={"ties": 2, "repeated": 2},
         refused="which nothing here explains",
-        mend={"labels": "<3=a,>3=b"},
+        mend={"label_map": "<3=a,>3=b"},
     ),
     Case(
         name="names of models that no column has",
         file="a.jsonl",
         data=two("gpt", "claude", label="winner"),
         refused="holds gpt ×1, claude ×1, which nothing here explains",
-        mend={"labels": "gpt=a,claude=b"},
+        mend={"label_map": "gpt=a,claude=b"},
     ),
     Case(
         name="letters that are names as well",
         file="a.jsonl",
         data=both(two("B", "B", label="winner"), {"model_a": "B", "model_b": "A"}, {"model_a": "A", "model_b": "B"}),
         refused="or it names who wrote the better response, then it prefers 'good 1'",
-        mend={"labels": "names"},
+        mend={"label_map": "names"},
     ),
     Case(
         name="two labels",
@@ -349,7 +349,7 @@ REFUSED = [
         name="losses, not scores",
         file="a.jsonl",
         refused="or lower scores are better",
-        mend={"labels": "lower"},
+        mend={"label_map": "lower"},
         data=chosen(*[{"chosen_score": 0.1, "rejected_score": 2.5}] * 2),
     ),
     Case(
@@ -357,7 +357,7 @@ REFUSED = [
         file="a.jsonl",
         data=both(two(1, 0), {"score_a": 9, "score_b": 2}, {"score_a": 1, "score_b": 5}),
         refused="contradicts score_a and score_b in 2 of 2 rows",
-        mend={"labels": "1=a,0=b"},
+        mend={"label_map": "1=a,0=b"},
     ),
     Case(
         name="no prompt named so",
@@ -434,7 +434,7 @@ def test_a_shape_that_may_mean_two_things_is_refused_with_what_mends_it(case: Ca
     line = caught.value.one_line()
     assert case.refused in line
     for flag, value in case.mend.items():
-        assert f"--{flag}" in line
+        assert f"--{flag.replace(chr(95), chr(45))}" in line
         assert flag == "lenient" or value in line or "good_one" in value
     load(case, write, **case.mend)
 
@@ -502,9 +502,9 @@ def test_what_comes_before_the_responses_reaches_the_prompt(write: Callable[...,
     [
         ({"columns": "promt=q"}, "--columns: 'promt=q' names no column"),
         ({"columns": "prompt=nowhere"}, "--columns names 'nowhere'; columns found: prompt, response_a"),
-        ({"labels": "1"}, "--labels: '1' says nothing"),
-        ({"labels": "1=first"}, "--labels: '1=first' says nothing"),
-        ({"labels": "7=a,8=b"}, "row 1: column 'label': expected a label (as --labels says)"),
+        ({"label_map": "1"}, "--label-map: '1' says nothing"),
+        ({"label_map": "1=first"}, "--label-map: '1=first' says nothing"),
+        ({"label_map": "7=a,8=b"}, "row 1: column 'label': expected a label (as --label-map says)"),
     ],
 )
 def test_wrong_flags_are_named(write: Callable[..., Path], flags: dict[str, Any], says: str) -> None:
@@ -515,10 +515,10 @@ def test_wrong_flags_are_named(write: Callable[..., Path], flags: dict[str, Any]
 
 
 def test_labels_are_for_pairs_only(write: Callable[..., Path]) -> None:
-    """A benchmark has labels of its own: --labels with one is refused, --columns is not."""
+    """A benchmark has labels of its own: --label-map with one is refused, --columns is not."""
     rubricbench = get_adapter("rubricbench")
     row = {"q": "hi?", "response_a": "good", "response_b": "bad", "label": 0, "domain": "code", "rubrics": "Is it?"}
     path = write("a.jsonl", [row])
-    with pytest.raises(UsageError, match="--labels is for pairs; rubricbench has labels of its own"):
-        rubricbench.load(path, labels="1=a")
+    with pytest.raises(UsageError, match="--label-map is for pairs; rubricbench has labels of its own"):
+        rubricbench.load(path, label_map="1=a")
     assert rubricbench.load(path, columns="instruction=q").pairs[0].chosen == "good"

@@ -25,10 +25,12 @@ def load_dataset(settings: EvalSettings, adapter: Adapter) -> Dataset:
             raise UsageError(f"there is no sample for {adapter.name}", hint="svr eval rubricbench --sample")
         return load_sample()
     if settings.data is not None:
-        return adapter.load(settings.data, lenient=settings.lenient, columns=settings.columns, labels=settings.labels)
+        return adapter.load(
+            settings.data, lenient=settings.lenient, columns=settings.columns, label_map=settings.label_map
+        )
     if not adapter.hub_id:
         raise UsageError(f"svr eval {adapter.name} needs --data PATH", hint="json, jsonl, csv or parquet, or a folder")
-    return adapter.load(fetch(adapter, CACHE), official=True)
+    return adapter.load(fetch(adapter, CACHE).files[0], official=True)
 
 
 def pairs_of(pairs: Sequence[PreferencePair], share: Share) -> Sequence[PreferencePair]:
@@ -49,9 +51,11 @@ def texts_of_run(
         return {}
     name = benchmark or str(run.metrics["benchmark"]).removesuffix(SAMPLE_SUFFIX)
     config: Mapping[str, Any] = run.manifest.get("config") or {}
-    columns, labels = (str(config.get(name) or "") for name in ("columns", "labels"))
+    columns, label_map = (str(config.get(name) or "") for name in ("columns", "label_map"))
     dataset = (
-        load_sample() if data is None else get_adapter(name).load(data, lenient=True, columns=columns, labels=labels)
+        load_sample()
+        if data is None
+        else get_adapter(name).load(data, lenient=True, columns=columns, label_map=label_map)
     )
     wanted = set(ids)
     found = {

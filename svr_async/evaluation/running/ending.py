@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from svr_async.adapters.taught import taught_digest, usable
+from svr_async.adapters.pair_files import taught_digest, usable
 from svr_async.engine.stats import EngineStats
 from svr_async.evaluation.costs import JudgeCost, joined
 from svr_async.evaluation.items import Item, rephrased_counts

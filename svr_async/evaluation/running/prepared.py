@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from svr_async.adapters import Dataset, get_adapter
-from svr_async.adapters.selection import select_pairs
+from svr_async.adapters.pair_files import select_pairs
 from svr_async.core.provenance import command_line
 from svr_async.errors import UsageError
 from svr_async.evaluation.running.data import load_dataset, pairs_of

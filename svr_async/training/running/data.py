@@ -8,9 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from svr_async.adapters import Dataset, get_adapter, refuse_benchmark_for_training
-from svr_async.adapters.selection import select_pairs
-from svr_async.adapters.taught import usable
-from svr_async.adapters.written import refuse_other_names, refuse_to_overwrite, write_pairs
+from svr_async.adapters.pair_files import refuse_other_names, refuse_to_overwrite, select_pairs, usable, write_pairs
 from svr_async.core.pair import PreferencePair
 from svr_async.errors import UsageError
 from svr_async.training.bank.build import refuse_long_names
@@ -39,7 +37,7 @@ def load_data(settings: TrainSettings) -> TrainingData:
     refuse_benchmark_for_training(settings.pairs)
     refuse_benchmark_for_training(settings.adapter)
     dataset = get_adapter(settings.adapter).load(
-        settings.pairs, lenient=settings.lenient, columns=settings.columns, labels=settings.labels
+        settings.pairs, lenient=settings.lenient, columns=settings.columns, label_map=settings.label_map
     )
     pairs = training_pairs(dataset, settings)
     kept, found = decontaminated(pairs, settings.decontaminate)
@@ -94,7 +92,7 @@ def contamination_of(
 ) -> ContaminationReport:
     """Count what of a training set overlaps with benchmarks named as NAME=PATH; the clean pairs go to `out`.
 
-    `how` are `lenient`, `columns` and `labels` of the training set.
+    `how` are `lenient`, `columns` and `label_map` of the training set.
     """
     if out is not None:
         refuse_other_names(out)
