@@ -33,9 +33,6 @@ _STEMS = (
 )  # fmt: skip
 _SUFFIXES = (("a", "b"), ("1", "2"), ("0", "1"))
 _FURTHER = {"a": "cd", "1": "034", "0": "23"}
-_FLAGS = ("{}_is_better", "is_{}_better", "{}_better", "{}_wins", "{}_won", "{}_is_preferred", "{}_preferred",
-          "prefer_{}", "prefers_{}")  # fmt: skip
-_HOT = ("winner_model_", "winner_", "winner_response_")
 
 
 class Two(NamedTuple):
@@ -45,25 +42,20 @@ class Two(NamedTuple):
     second: str
 
 
+RESPONSES = Two("response_a", "response_b")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """The columns of the two responses, and the one thing that says which is better.
+    """The columns of the two responses, and what says which is better: a `label` column, or two `scores`.
 
-    That is a `label` column, a `flag` column (and whether it speaks for the first response), three one-hot columns,
-    or two `scores`. Without any of these the first column holds the preferred response. `models` name the authors.
+    Without either, the first column holds the preferred response. `models` are the columns that name the models.
     """
 
     two: Two
     label: str = ""
-    flag: tuple[str, bool] | None = None
-    one_hot: tuple[str, str, str] | None = None
     scores: Two | None = None
     models: Two | None = None
-
-    @property
-    def by_position(self) -> bool:
-        """Whether the first column holds the preferred response."""
-        return not (self.label or self.flag or self.one_hot) and (self.scores is None or self.two in CHOSEN_PAIRS)
 
 
 def plain_name(name: str) -> str:
@@ -124,51 +116,36 @@ def layout_of(names: tuple[str, ...], named: frozenset[str] = frozenset()) -> La
     chosen = next((Two(*two) for two in CHOSEN_PAIRS if set(two) <= set(names)), None)
     if chosen and {"chosen", "rejected"} & named:
         return Layout(two=chosen)
-    given = Two("response_a", "response_b")
     stems = product(_STEMS, _SUFFIXES, ("_", ""))
     pairs = [Two(f"{stem}{mark}{a}", f"{stem}{mark}{b}") for stem, (a, b), mark in stems]
-    for two in [given] if named >= set(given) else pairs:
+    for two in [RESPONSES] if named >= set(RESPONSES) else pairs:
         if set(two) <= set(names) and (found := _labelled(two, names, named, chosen)):
-            _refuse_third(two, () if named >= set(given) else names)
             return found
-    return Layout(two=chosen, scores=beside(chosen, (*HIGHER, *LOWER), names)) if chosen else None
+    return Layout(two=chosen) if chosen else None
 
 
 def _labelled(two: Two, names: Collection[str], named: frozenset[str], chosen: Two | None) -> Layout | None:
     """Return the layout of two responses with what says which is better; None if nothing does."""
     names = [name for name in names if name not in (chosen or ())]
-    labels = ["label"] if "label" in named else [n for n in LABEL_COLUMNS if n in names and n not in two]
-    labels = [n for n in labels if n not in SIGNED_LABELS] or labels  # with a label, it may be only how strong
-    flags: dict[str, bool] = {}
-    hot: str | None = None
-    if "label" not in named:
-        flags = {name: side for name, side in _flag_columns(two).items() if name in names}
-        hot = next((stem for stem in _HOT if {stem + end for end in suffixes(two)} <= set(names)), None)
-    if chosen and not (labels or flags or hot):
+    labels = ["label"] if "label" in named else [name for name in LABEL_COLUMNS if name in names and name not in two]
+    labels = [name for name in labels if name not in SIGNED_LABELS] or labels  # the others may be only how strong
+    if chosen and not labels:
         labels = [chosen.first]  # "chosen" with two response columns names one of them, by letter or text
-    rivals = [*labels, *flags, *([hot] if hot else ())]
-    scores = beside(two, (*HIGHER, *LOWER), names)
-    if len(rivals) > 1:
-        raise DataError(
-            f"several columns may be the label: {', '.join(rivals)}", hint=f"choose one: --columns label={rivals[0]}"
-        )
-    return Layout(
-        two=two,
-        label=labels[0] if labels else "",
-        flag=next(iter(flags.items()), None),
-        one_hot=(hot + suffixes(two).first, hot + suffixes(two).second, "winner_tie") if hot else None,
-        scores=scores,
-        models=beside(two, ("model", "generator", "model_name", "name"), names),
-    ) if rivals or scores else None  # fmt: skip
-
-
-def _refuse_third(two: Two, names: Collection[str]) -> None:
+    if len(labels) > 1:
+        listed = ", ".join(labels)
+        raise DataError(f"several columns may be the label: {listed}", hint=f"choose one: --columns label={labels[0]}")
     a, b = suffixes(two)
-    ends = [end for end in _FURTHER.get(a, "") if end != b and two.first.removesuffix(a) + end in names]
-    if ends:
-        more = ", ".join((*two, *(two.first.removesuffix(a) + end for end in ends)))
+    stem = two.first.removesuffix(a)
+    more = [stem + end for end in _FURTHER.get(a, "") if end != b and stem + end in names]
+    if more and not named >= set(RESPONSES):
+        listed = ", ".join((*two, *more))
         hint = f"choose two: --columns response_a={two.first},response_b={two.second}"
-        raise DataError(f"more than two responses: {more}", hint=hint)
+        raise DataError(f"more than two responses: {listed}", hint=hint)
+    if labels:
+        models = beside(two, ("model", "generator", "model_name", "name"), names)
+        return Layout(two=two, label=labels[0], models=models)
+    scores = beside(two, (*HIGHER, *LOWER), names)
+    return Layout(two=two, scores=scores) if scores else None
 
 
 def suffixes(two: Two) -> Two:
@@ -189,12 +166,3 @@ def beside(two: Two, stems: Iterable[str], names: Collection[str]) -> Two | None
             if set(form) <= set(names):
                 return Two(*form)
     return None
-
-
-def _flag_columns(two: Two) -> Mapping[str, bool]:
-    """Return names of flag columns, and whether a true flag speaks for the first response."""
-    a, b = suffixes(two)
-    ends = {a: True, two.first: True, b: False, two.second: False}
-    if (a, b) in _SUFFIXES[:2]:
-        ends |= {"first": True, "second": False}
-    return {form.format(end): first for form in _FLAGS for end, first in ends.items()}

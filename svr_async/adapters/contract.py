@@ -31,12 +31,11 @@ Scorer = Callable[[Sequence[PairResult], float], dict[str, Any]]
 class Adapter:
     """One benchmark or training set.
 
-    `hub_id` and `hub_files` are its files on the hub; empty if it is not there. `schema` describes the columns.
-    `reading` says how labels are read. `tie_credit` is the official credit for a tie. `title` says what the data is,
-    `label` is its name in reports (default: `name`). A path that matches `spelling` (default: `name`), in lower case, is
-    refused for training unless the adapter is for `training`. `read_file` looks at all rows and returns what replaces
-    `parse`. `ruled`: its authors say how to score it; `chance`: the score of guessing, if not one half;
-    `shares_prompts`: several pairs have one prompt; `sampled`: the shipped sample has its layout.
+    `schema` describes the columns, `reading` says how labels are read. `tie_credit` is the official credit for a tie.
+    `label` is its name in reports (default: `name`). A path that matches `spelling` (default: `name`) is refused for
+    training unless the adapter is for `training`. `read_file` looks at all rows and returns what replaces `parse`.
+    `ruled`: its authors say how to score it; `chance`: the score of guessing, if not one half; `shares_prompts`: some
+    pairs have one prompt; `sampled`: the shipped sample has its layout.
     """
 
     name: str
@@ -71,8 +70,8 @@ class Adapter:
     ) -> Dataset:
         """Load a file, a folder, `-` (standard input) or hf:org/name[@revision][:split].
 
-        `columns` names the file's columns as NAME=COLUMN,…, with NAME one of the schema's; `label_map` gives the meaning
-        of a label's values, as 1=a,2=b. See `dataset.load_dataset` for `lenient`, `official` and errors.
+        `columns` names the file's columns as NAME=COLUMN,…, with NAME one of the schema's; `label_map` says what the
+        values of a label mean, as 1=a,2=b. See `dataset.load_dataset` for `lenient`, `official` and errors.
         """
         if label_map and self.read_file is None:
             raise UsageError(f"--label-map is for pairs; the labels of {self.name} are fixed", hint="omit --label-map")
@@ -96,8 +95,8 @@ class Adapter:
         """
         if tie_credit not in (0.0, 0.5):
             raise ValueError(f"tie_credit must be 0 or 0.5 (got {tie_credit})")
-        margins = {result.pair.id: result.margin for result in results}
-        return self.score([PairResult(pair, margins.get(pair.id)) for pair in pairs], tie_credit)
+        judged = {result.pair.id: result for result in results}
+        return self.score([judged.get(pair.id) or PairResult(pair, None) for pair in pairs], tie_credit)
 
 
 class _Registry(Mapping[str, Adapter]):

@@ -79,8 +79,8 @@ class OfficialCounts:
 class RowReading:
     """How the rows of a file are read: by `parse`, or by the parser that `read_file` makes of all rows.
 
-    `columns` are the file's columns by the schema's names, `labels` says how the labels of `parse` are read. Strict: the
-    first invalid row raises; `lenient`: invalid rows are left out and counted.
+    `columns` are the file's columns by the schema's names, `labels` says how `parse` reads labels. Strict: the first
+    invalid row raises; `lenient`: invalid rows are left out and counted.
     """
 
     parse: RowParser
@@ -155,8 +155,8 @@ def prompts_note(pairs: Sequence[PreferencePair]) -> str:
                for prompt, pair in zip(prompts, pairs, strict=True))  # fmt: skip
     asks = [sum(text.endswith("?") for text in texts) for texts in (prompts, answers)]
     replies = [sum(text.startswith(_ANSWER_STARTS) for text in texts) for texts in (prompts, answers)]
-    swapped = (
-        (asks[1] * 2 > len(pairs) and asks[0] * 5 < asks[1]) or (replies[0] * 5 > len(pairs) and replies[0] > replies[1])
+    swapped = (asks[1] * 2 > len(pairs) and asks[0] * 5 < asks[1]) or (
+        replies[0] * 5 > len(pairs) and replies[0] > replies[1]
     )
     if same * 2 > len(pairs) or swapped:
         return "the prompts look like answers: check which column holds the prompt (--columns prompt=…)"
@@ -174,8 +174,8 @@ def pairs_digest(pairs: Iterable[PreferencePair]) -> str:
 def _canonical(p: PreferencePair) -> list[object]:
     turns = [[turn.role, turn.content] for turn in p.prompt]
     kind = [p.domain, p.subset, p.chosen_first, p.has_preference, p.strength]
-    named = [p.source] if p.source else []  # pairs without a source keep their digest
-    return [p.id, turns, p.chosen, p.rejected, *kind, p.rubrics, p.item, p.slot, *named]
+    more = [one for one in (p.source, p.points) if one]
+    return [p.id, turns, p.chosen, p.rejected, *kind, p.rubrics, p.item, p.slot, *more]
 
 
 class _Collector:
@@ -191,9 +191,7 @@ class _Collector:
     def add(self, row: Row, parse: RowParser, *, lenient: bool) -> None:
         """Parse one row."""
         try:
-            if row.problem:
-                raise RowError(row, row.problem)
-            parsed = parse(Fields(row))
+            parsed = _parsed(row, parse)
         except RowError as error:
             if not lenient:
                 raise
@@ -245,6 +243,12 @@ class _Collector:
         problem.count += 1
         if len(problem.first) < _FIRST:
             problem.first.append(row.where)
+
+
+def _parsed(row: Row, parse: RowParser) -> Parsed:
+    if row.problem:
+        raise RowError(row, row.problem)
+    return parse(Fields(row))
 
 
 def _suffix(key: str, taken: dict[str, int]) -> str:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import difflib
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
 import msgspec
-import orjson
 
 from svr_async.adapters.tables import Row
 from svr_async.core.pair import Prompt, parse_prompt
@@ -17,15 +15,6 @@ from svr_async.core.rubric import split_rubrics
 from svr_async.errors import DataError
 
 _SHOWN_CHARS = 40
-_WORDS = {
-    "str": "text",
-    "int": "a whole number",
-    "float": "a number",
-    "array": "a list",
-    "null": "null",
-    "bool": "true or false",
-}
-_RUBRIC_KEYS = ("rubric", "text", "criterion", "description")
 
 
 class RowError(DataError):
@@ -44,7 +33,7 @@ def describe(value: Any) -> str:
         return f"{value[:_SHOWN_CHARS]!r}" + ("…" if len(value) > _SHOWN_CHARS else "")
     if isinstance(value, Mapping):
         return "an object"
-    return str(orjson.dumps(value).decode()) if isinstance(value, bool | None) else str(value)
+    return {None: "null"}.get(value, str(value))
 
 
 def as_integer(value: Any) -> int | None:
@@ -53,6 +42,27 @@ def as_integer(value: Any) -> int | None:
         return msgspec.convert(value, int, strict=False)
     except msgspec.ValidationError:
         return None
+
+
+class _Criterion(msgspec.Struct):
+    """A rubric that comes with a row."""
+
+    rubric: str | None = None
+    text: str | None = None
+    criterion: str | None = None
+    description: str | None = None
+    points: float | None = None
+    weight: float | None = None
+
+    @property
+    def words(self) -> str | None:
+        return next(
+            (one for one in (self.rubric, self.text, self.criterion, self.description) if one is not None), None
+        )
+
+    @property
+    def number(self) -> float | None:
+        return self.weight if self.points is None else self.points
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,19 +85,16 @@ class Fields:
             raise self.missing(column)
         return self.row.values[column]
 
-    def convert(self, column: str, kind: Any) -> Any:
-        """Return a column's value as a type that msgspec knows; digits in a text (CSV) count as a number."""
-        value = self.value(column)
+    def convert(self, column: str, value: Any, kind: Any, expected: str) -> Any:
+        """Return the value of a column as a type that msgspec knows; digits in a text (CSV) count as a number."""
         try:
             return msgspec.convert(value, kind, strict=False)
         except msgspec.ValidationError as error:
-            said = str(error).partition(" - at ")[0]
-            expected = re.sub(r"`([^`]*)`", lambda found: _in_words(found[1]), said).partition(", got ")[0]
-            raise self.unfit(column, expected.removeprefix("Expected "), value) from error
+            raise self.unfit(column, expected, value) from error
 
     def text(self, column: str) -> str:
         """Return a text, which may be empty."""
-        return str(self.convert(column, str))
+        return str(self.convert(column, self.value(column), str, "text"))
 
     def optional_text(self, column: str, default: str = "") -> str:
         """Return a text, or the default if the column is absent or null."""
@@ -95,12 +102,14 @@ class Fields:
 
     def texts(self, column: str, count: int | None = None) -> tuple[str, ...]:
         """Return a list of texts: of exactly `count`, or of at least one."""
-        length = msgspec.Meta(min_length=count or 1, max_length=count)
-        return tuple(self.convert(column, Annotated[list[str], length]))
+        kind = Annotated[tuple[str, ...], msgspec.Meta(min_length=count or 1, max_length=count)]
+        expected = f"a list of {count} texts" if count else "a list of texts"
+        return tuple(self.convert(column, self.value(column), kind, expected))
 
     def integer(self, column: str, low: int, high: int) -> int:
         """Return a whole number in [low, high]."""
-        return int(self.convert(column, Annotated[int, msgspec.Meta(ge=low, le=high)]))
+        kind = Annotated[int, msgspec.Meta(ge=low, le=high)]
+        return int(self.convert(column, self.value(column), kind, f"a whole number from {low} to {high}"))
 
     def prompt(self, column: str) -> Prompt:
         """Return a conversation from a text or a list of messages, not all of them blank."""
@@ -131,25 +140,25 @@ class Fields:
             raise self.unfit(column, "an id (text or whole number)", value)
         return value if number is None else str(number)
 
-    def rubrics(self, column: str) -> tuple[str, ...]:
-        """Return criteria from a block of lines, a JSON list in a text, a list of texts, or a list of objects."""
-        value = self.value(column)
+    def rubrics(self, columns: Sequence[str]) -> dict[str, Any]:
+        """Return a pair's `rubrics` and `points` from the first of these columns; nothing if the row has none.
+
+        Criteria are a block of lines, a list of texts, or a list of objects, also as JSON in a text. Objects may have
+        points or weights of either sign; a criterion without any counts 1 if another has some.
+        """
+        column = self.first(columns)
+        value = self.value(column) if column else []
         if isinstance(value, str):
             listed = _json_list(value)
-            if listed is None:
-                return split_rubrics(value)
-            value = listed
-        if not isinstance(value, list | tuple):
-            raise self.unfit(column, "rubrics (text or a list)", value)
-        return tuple(text for element in value if (text := self._rubric(column, element).strip()))
-
-    def _rubric(self, column: str, element: Any) -> str:
-        text = element
-        if isinstance(element, dict):
-            text = next((element[key] for key in _RUBRIC_KEYS if element.get(key) is not None), None)
-        if not isinstance(text, str):
-            raise self.unfit(column, f"texts or objects with {' or '.join(_RUBRIC_KEYS)}", element)
-        return text
+            value = split_rubrics(value) if listed is None else listed
+        listed = self.convert(column, value, list[str | _Criterion], "a list of texts or objects")
+        found = [_Criterion(text=one) if isinstance(one, str) else one for one in listed]
+        if any(one.words is None for one in found):
+            raise self.unfit(column, "objects with rubric, text, criterion or description", value)
+        kept = {text: one.number for one in found if (text := (one.words or "").strip())}
+        counted = any(number is not None for number in kept.values())
+        points = tuple(1.0 if number is None else number for number in kept.values()) if counted else ()
+        return {"rubrics": tuple(kept), "points": points}
 
     def missing(self, column: str) -> RowError:
         """Return the error for an absent column: the columns found, and the nearest name."""
@@ -163,15 +172,8 @@ class Fields:
         return RowError(self.row, f"column {column!r}: expected {expected}", f", found {describe(found)}")
 
 
-def _in_words(kinds: str) -> str:
-    return " or ".join(_WORDS.get(kind, kind) for kind in kinds.split(" | "))
-
-
 def _json_list(text: str) -> list[Any] | None:
-    if not text.lstrip().startswith("["):
-        return None
     try:
-        value = orjson.loads(text)
-    except orjson.JSONDecodeError:
+        return msgspec.json.decode(text, type=list[Any])
+    except msgspec.DecodeError:
         return None
-    return value if isinstance(value, list) else None

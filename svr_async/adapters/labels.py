@@ -85,12 +85,6 @@ def as_number(value: Any) -> float | None:
     return number if math.isfinite(number) else None
 
 
-def as_flag(value: Any) -> bool | None:
-    """Return true or false, also from 1, 0, and the texts true, false, yes and no."""
-    words = {"true": True, "yes": True, "false": False, "no": False, "1": True, "0": False}
-    return words.get(_shown(value))
-
-
 def _shown(value: Any) -> str:
     """Return a value as --label-map names it: 1 for 1.0 and "1", in lower case."""
     number = as_number(value)
@@ -201,8 +195,9 @@ def settle(layout: Layout, labels: Sequence[Label]) -> Reading:
         return SIGNED
     if column == "labels" and two == _SHP:
         return ONE_IS_FIRST  # as its publisher says
+    labels = [label for label in labels if _side(label) is not Verdict.TIE]
     numbers = Counter(number for label in labels if (number := _number(label)) is not None)
-    if numbers.total() * 2 > len(labels):
+    if numbers and numbers.total() * 2 >= len(labels):
         return _settle_numbers(two, numbers) or _refuse(layout, labels)
     readings = (MODELS, SIDES, TEXTS) if layout.models else (SIDES, TEXTS)
     fits = {one.says: sum(one.read(label) is not None for label in labels) for one in readings}
@@ -248,23 +243,6 @@ def shown_values(labels: Sequence[Label]) -> str:
     return ", ".join(common) + (f" and {len(values) - len(common)} more" if len(values) > len(common) else "")
 
 
-def by_flag(fields: Fields, name: str, *, speaks_for_first: bool) -> Verdict:
-    """Read a column such as a_is_better; RowError if it is not true or false."""
-    flag = as_flag(fields.value(name))
-    if flag is None:
-        raise fields.unfit(name, "true, false, 1 or 0", fields.value(name))
-    return Verdict.A if flag is speaks_for_first else Verdict.B
-
-
-def by_one_hot(fields: Fields, columns: tuple[str, str, str]) -> Verdict:
-    """Read a label spread over three columns; RowError unless exactly one of them is 1."""
-    meant = zip((Verdict.A, Verdict.B, Verdict.TIE), columns, strict=True)
-    hot = [verdict for verdict, column in meant if as_flag(fields.row.values.get(column))]
-    if len(hot) != 1:
-        raise fields.unfit(columns[0], f"exactly one 1 in {', '.join(columns)}", fields.value(columns[0]))
-    return hot[0]
-
-
 def by_scores(fields: Fields, scores: Two, *, lower: bool | None = None) -> Verdict:
     """Compare two scores; the higher is better unless the columns are ranks or `lower` is true."""
     first, second = (as_number(fields.value(column)) for column in scores)
@@ -273,9 +251,9 @@ def by_scores(fields: Fields, scores: Two, *, lower: bool | None = None) -> Verd
         raise fields.unfit(column, "a number", fields.value(column))
     if first == second:
         return Verdict.TIE
-    return Verdict.A if (first < second) is (lower_is_better(scores) if lower is None else lower) else Verdict.B
+    return Verdict.A if (first < second) is (is_lower_better(scores) if lower is None else lower) else Verdict.B
 
 
-def lower_is_better(scores: Two) -> bool:
-    """Whether the name of a score's column says that less is better."""
-    return any(stem in scores.first.split("_") or scores.first.startswith(stem) for stem in LOWER)
+def is_lower_better(scores: Two) -> bool:
+    """Whether the columns of scores are ranks, by their name."""
+    return scores.first.startswith(LOWER) or scores.first.endswith(LOWER)

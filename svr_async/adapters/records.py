@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -70,8 +71,8 @@ class Parsed:
     """The pairs of one row: none, one or several.
 
     `id` is the row's own id, or empty if the pairs' ids are hashes of their contents. `group` is the group of official
-    counts. `skipped` and `notes` are reasons that the loader counts. Pairs of a `fallback` row are used only if no other
-    row gives any; `fallback` names such rows. `tied` is the pair of a row that prefers neither.
+    counts. `skipped` and `notes` are reasons that the loader counts. Pairs of a row with a `fallback`, its kind, are
+    used only if no other row gives any. `tied` is the pair of a row that prefers neither.
     """
 
     pairs: tuple[PreferencePair, ...] = ()
@@ -85,10 +86,14 @@ class Parsed:
 
 @dataclass(frozen=True, slots=True)
 class PairResult:
-    """A judged pair. `margin` is chosen minus rejected: above 0 the judge agrees, 0 is a tie, None is unscored."""
+    """A judged pair. `margin` is chosen minus rejected: above 0 the judge agrees, 0 is a tie, None is unscored.
+
+    `scores` are those of the chosen and the rejected response, where a judge scores each response by itself.
+    """
 
     pair: PreferencePair
     margin: float | None
+    scores: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
         if self.margin is not None and math.isnan(self.margin):
@@ -106,6 +111,21 @@ class PairResult:
 def accuracy(results: Sequence[PairResult], tie_credit: float = 0.0, unscored_credit: float = 0.0) -> float | None:
     """Return the mean credit over the pairs that have a right answer; None where there are none."""
     return mean([r.credit(tie_credit, unscored_credit) for r in results if r.pair.has_preference])
+
+
+def accuracy_by(
+    name_of: Callable[[PreferencePair], str], results: Sequence[PairResult], tie_credit: float
+) -> dict[str, float | None]:
+    """Return the accuracy of each group of pairs, in alphabetical order of the groups' names."""
+    return {name: accuracy(part, tie_credit) for name, part in grouped(name_of, results).items()}
+
+
+def grouped(name_of: Callable[[PreferencePair], str], results: Sequence[PairResult]) -> dict[str, list[PairResult]]:
+    """Return results by a name that their pairs have, in alphabetical order."""
+    groups: dict[str, list[PairResult]] = defaultdict(list)
+    for result in results:
+        groups[name_of(result.pair)].append(result)
+    return dict(sorted(groups.items()))
 
 
 def mean(values: Sequence[float]) -> float | None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
 from svr_async.adapters.contract import Adapter
 from svr_async.adapters.fields import Fields, RowError
-from svr_async.adapters.records import PairResult, Parsed, accuracy, content_id, drawn_first
+from svr_async.adapters.records import PairResult, Parsed, accuracy, accuracy_by, content_id, drawn_first
 from svr_async.adapters.rewardbench2 import item_accuracy
 from svr_async.core.pair import NO_DOMAIN, PreferencePair, Prompt
 
@@ -116,16 +115,11 @@ def _answer_text(fields: Fields, column: str, value: Any) -> str:
 
 def score(results: Sequence[PairResult], tie_credit: float) -> dict[str, Any]:
     """Micro accuracy, overall, by domain and by category; for best-of-N also the share of items won throughout."""
-    by_domain: dict[str, list[PairResult]] = defaultdict(list)
-    by_subset: dict[str, list[PairResult]] = defaultdict(list)
-    for result in results:
-        by_domain[result.pair.domain].append(result)
-        by_subset[f"{result.pair.domain}/{result.pair.subset}"].append(result)
     items = [result for result in results if result.pair.item]
     return {
         "overall": accuracy(results, tie_credit),
-        "by_domain": {name: accuracy(part, tie_credit) for name, part in sorted(by_domain.items())},
-        "by_subset": {name: accuracy(part, tie_credit) for name, part in sorted(by_subset.items())},
+        "by_domain": accuracy_by(lambda pair: pair.domain, results, tie_credit),
+        "by_subset": accuracy_by(lambda pair: f"{pair.domain}/{pair.subset}", results, tie_credit),
         "best_of_n": item_accuracy(items, tie_credit) if items else None,
         "rule": "correct / total over pairs; best_of_n: every loser of an item must lose",
     }

@@ -56,7 +56,6 @@ def parse(fields: Fields) -> Parsed:
     domain = fields.text("domain")
     group = domain_group(domain)
     case_id = fields.identifier(("case_id", "id"))
-    column = fields.first(_RUBRIC_COLUMNS)
     pair = PreferencePair(
         id=case_id or content_id(prompt, a, b),
         prompt=prompt,
@@ -65,7 +64,7 @@ def parse(fields: Fields) -> Parsed:
         domain=group,
         subset=domain,
         chosen_first=a_is_chosen,
-        rubrics=fields.rubrics(column) if column else (),
+        **fields.rubrics(_RUBRIC_COLUMNS),
     )
     return Parsed(pairs=(pair,), id=case_id, group=group, notes=tuple(_remarks(group, domain, pair)))
 

@@ -1,4 +1,4 @@
-"""Reads rows from JSON, JSONL, CSV, TSV and Parquet files, plain or gzipped, from a folder of them, or standard input."""
+"""Reads rows from JSON, JSONL, CSV, TSV and Parquet files, gzipped or not, a folder of them, or standard input."""
 
 from __future__ import annotations
 

@@ -210,8 +210,8 @@ def contamination(
         click.echo(found.sentence + (f", in {out}" if out else ""))
 
 
-_FACTS = ("chance", "path", "origin", "encoding", "rows", "problems", "pairs", "labels", "A is better", "digest", "notes",
-          "domains")  # fmt: skip
+_FACTS = ("chance", "path", "origin", "encoding", "rows", "problems", "pairs", "labels", "A is better", "digest",
+          "notes", "rubrics", "domains")  # fmt: skip
 
 
 def _facts(dataset: Dataset, row: int) -> dict[str, Any]:
@@ -234,6 +234,7 @@ def _facts(dataset: Dataset, row: int) -> dict[str, Any]:
         "left out": dataset.left_out(),
         "official": dataset.official,
         "notes": list(dataset.notes),
+        "rubrics": _rubrics(dataset),
         "domains": dict(Counter(p.domain for p in dataset.pairs)),
         "pair": {
             "id": pair.id,
@@ -243,9 +244,16 @@ def _facts(dataset: Dataset, row: int) -> dict[str, Any]:
             "prompt": prompt_text(pair.prompt),
             "response_a": pair.response_a,
             "response_b": pair.response_b,
-            "rubrics": list(pair.rubrics),
+            "rubrics": [text if points is None else f"{text} ({points:+g})" for text, points in pair.human_rubrics],
         },
     }
+
+
+def _rubrics(dataset: Dataset) -> str:
+    """Count the rubrics of the pairs, and those with negative points."""
+    found = sum(len(pair.rubrics) for pair in dataset.pairs)
+    negative = sum(points < 0 for pair in dataset.pairs for points in pair.points)
+    return (f"{found:,}" + (f", {negative:,} with negative points" if negative else "")) if found else ""
 
 
 def _told(dataset: Any) -> str:

@@ -196,7 +196,7 @@ reading = together(  # how pairs are read
         "--label-map",
         default="",
         metavar="VALUE=a,…",
-        help="What the values of a label mean, as 1=a,2=b,0=tie or '<0=a,>0=b'. Default: by the column's name and values.",
+        help="What the values of a label mean, as 1=a,2=b,0=tie or '<0=a,>0=b'. Default: by its name and values.",
     ),
 )
 

@@ -123,10 +123,9 @@ def official_block(
     adapter: Adapter, pairs: Iterable[PreferencePair], items: Sequence[Item], tie_credit: float
 ) -> dict[str, Any]:
     """Return the benchmark's own scores; margins are oriented chosen minus rejected for it."""
-    margins = {item.id: item.margin for item in items if item.outcome in SCORED}
+    judged = {item.id: item for item in items if item.outcome in SCORED}
     kinds: dict[Hashable, PreferencePair] = {}
-    results = [PairResult(_nameless(pair, kinds), _chosen_minus_rejected(pair, margins.get(pair.id))) for pair in pairs]
-    return adapter.score(results, tie_credit)
+    return adapter.score([_result(_nameless(pair, kinds), judged.get(pair.id)) for pair in pairs], tie_credit)
 
 
 def _nameless(pair: PreferencePair, kinds: dict[Hashable, PreferencePair]) -> PreferencePair:
@@ -135,14 +134,18 @@ def _nameless(pair: PreferencePair, kinds: dict[Hashable, PreferencePair]) -> Pr
         pair.domain, pair.subset, pair.chosen_first, pair.has_preference, pair.strength, pair.item, pair.slot,
     )  # fmt: skip
     if kind not in kinds:
-        kinds[kind] = replace(pair, id="", prompt=(), chosen="", rejected="", rubrics=(), source="")
+        kinds[kind] = replace(pair, id="", prompt=(), chosen="", rejected="", rubrics=(), points=(), source="")
     return kinds[kind]
 
 
-def _chosen_minus_rejected(pair: PreferencePair, margin: float | None) -> float | None:
-    if margin is None or pair.chosen_first:
-        return margin
-    return -margin
+def _result(pair: PreferencePair, item: Item | None) -> PairResult:
+    """Return the margin, or the scores, of the chosen response first."""
+    if item is None or item.margin is None:
+        return PairResult(pair, None)
+    if item.scores is None:
+        return PairResult(pair, item.margin if pair.chosen_first else -item.margin)
+    chosen, rejected = item.scores if pair.chosen_first else item.scores[::-1]
+    return PairResult(pair, chosen - rejected, (chosen, rejected))
 
 
 def outcome_counts(items: Sequence[Item]) -> Mapping[str, int]:

@@ -68,7 +68,7 @@ class Seat:
         return self._opinion(shown, any(case.guessed(decision) for decision in shown))
 
     async def _decide(self, case: Case, order: Order) -> Decision:
-        decision = await case.method.decide(self.judge, present(case.pair, order), case.pair.rubrics)
+        decision = await case.method.decide(self.judge, present(case.pair, order), case.pair.human_rubrics)
         return decision.in_data_order()
 
     def _opinion(self, shown: list[Decision], guessed: bool) -> Opinion:

@@ -127,6 +127,7 @@ ITEM: Schema = {
     "flags": (_is_texts, "a list of texts"),
     "requests": (_is_keys, "a list of cache keys in hex"),
     "judge": (_optional(_is_text), "a text"),
+    "scores": (_optional(_is_interval), "two numbers"),
     "votes": (_optional(_is_list), "a list"),
 }
 VOTE: Schema = {

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from svr_async.adapters import PairResult, get_adapter
+from svr_async.adapters import PairResult, get_adapter, rmb
 from svr_async.adapters.contract import Adapter
 from svr_async.errors import DataError
 
@@ -59,8 +59,8 @@ def test_a_record_without_a_category_is_in_no_domain(write: Callable[..., Path])
     """A category path that is absent, or only names the set, leaves the domain open."""
     rows = [pairwise(1, path=None), pairwise(2, path="Pairwise_set"), pairwise(3, path="Harmlessness")]
     assert [(p.domain, p.subset) for p in RMB.load(write("a.json", rows)).pairs] == [
-        ("all", ""),
-        ("all", ""),
+        ("(none)", ""),
+        ("(none)", ""),
         ("harmlessness", ""),
     ]
 
@@ -81,8 +81,7 @@ def test_a_folder_of_both_kinds_gives_the_pairs(write: Callable[..., Path], tmp_
     write("Pairwise_set/Helpfulness/Chat/Discussion.json.gz", [pairwise(1), pairwise(2)])
     dataset = adapter.load(tmp_path)
     assert [pair.id for pair in dataset.pairs] == ["1", "2"]
-    assert "2 best-of-N records left out" in dataset.notes
-    assert dataset.skipped == {}
+    assert dataset.skipped == {rmb.BEST_OF_N: 2}
 
 
 @EITHER
@@ -111,11 +110,11 @@ def test_a_blank_last_turn_of_a_conversation_is_legal(write: Callable[..., Path]
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"chosen": "text"}, "column 'chosen': expected an object with `answer`, found text 'text'"),
+        ({"chosen": "text"}, "column 'chosen': expected an object with `answer`, found 'text'"),
         ({"reject": {"llm_name": "m", "answer": None}}, "column 'reject': expected a text in `answer`"),
         (
             {"bon_best": {"answer": "x"}, "loser_list": []},
-            "column 'loser_list': expected a list of answers, found list of 0",
+            "column 'loser_list': expected a list of answers, found a list of 0",
         ),
         ({"conversation_input": []}, "column 'conversation_input': a prompt is a text or a list of messages"),
     ],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import orjson
@@ -11,7 +11,7 @@ import pytest
 from rig import pairs
 from stand_ins import UnaskedJudge
 
-from svr_async.core.pair import Order, Presentation
+from svr_async.core.pair import HumanRubrics, Order, Presentation
 from svr_async.core.verdict import Outcome
 from svr_async.engine.concurrency import ShutdownController
 from svr_async.engine.request import CONTINGENT
@@ -44,7 +44,7 @@ class Ask:
 
     name = "ask"
 
-    async def decide(self, judge: Judge, shown: Presentation, human_rubrics: Sequence[str]) -> Decision:
+    async def decide(self, judge: Judge, shown: Presentation, human_rubrics: HumanRubrics) -> Decision:
         assert isinstance(judge, Says)
         judge.asked.append(shown.order.value)
         judge.contingent.append(CONTINGENT.get())

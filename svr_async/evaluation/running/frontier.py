@@ -183,7 +183,7 @@ async def _column(
 ) -> Column:
     async def decide(one: tuple[PreferencePair, Order]) -> Decision:
         pair, order = one
-        return await method.decide(judge.judge, present(pair, order), pair.rubrics)
+        return await method.decide(judge.judge, present(pair, order), pair.human_rubrics)
 
     missing: set[str] = set()
     if judge.engine is not None:

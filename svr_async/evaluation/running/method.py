@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from svr_async.errors import UsageError
 from svr_async.evaluation.running.settings import EvalSettings
 from svr_async.judges.open_judge import OpenJudge
@@ -29,10 +31,10 @@ def choose_method(settings: EvalSettings) -> Method:
         from svr_async.scoring.bank import RubricBank
 
         bank = RubricBank.load(settings.bank, offline=settings.limits.offline)
-    rubrics = load_rubric_file(settings.rubrics) if settings.rubrics else ()
+    rubrics, by_points = load_rubric_file(settings.rubrics) if settings.rubrics else ((), False)
     options = read_options(recipe.options, name, settings.option)
     parts = Parts(bank=bank, top_k=settings.top_k, rubrics=rubrics, rephrase=settings.rephrase, options=options)
-    return recipe.make(name, parts)
+    return recipe.make(name, replace(parts, by_points=by_points))
 
 
 def _refuse_misfits(settings: EvalSettings, name: str, recipe: Recipe) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import types
 import typing
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,9 +16,11 @@ from svr_async.errors import UsageError
 from svr_async.evaluation.orders import OrderPolicy
 from svr_async.judges.limits import JudgeLimits
 from svr_async.judges.shares import WHOLE
+from svr_async.judges.templates import PAPER
 from svr_async.scoring.jury import JuryRule
 
 R = TypeVar("R")
+PRESETS = ("default", "paper")
 UNTOLD = {
     "share",
     "ray",
@@ -33,8 +35,10 @@ class EvalSettings:
 
     `judge` has no default: one must be named, or a `jury`, unless the method asks nobody.
     `bank` is a folder, or hf:user/name[@revision]; `jury` is J1,J2,… in the place of `judge`; `limit` is N or A-B;
-    `benchmark` is one of `svr data ls`, or a file of pairs as `data` is. `data` may be `-` or `hf:org/name[@revision][:split]`; `columns` and `label_map` say how it is read (docs/data.md).
+    `benchmark` is one of `svr data ls`, or a file of pairs as `data` is. `data` may be
+    `-` or `hf:org/name[@revision][:split]`; `columns` and `label_map` say how it is read (docs/data.md).
     `option` are NAME=VALUE of the method. `salt` is what orders and audits are drawn from; `tie_credit` is 0 or 0.5.
+    With the preset `paper` the prompts are in the paper's layout, unless `limits` names others.
     With `audit_below` both orders are asked for where the first margin is smaller. Without `out` the run folder is
     `runs/<bench>-<method>-<judge>-<digest>`.
     """
@@ -60,6 +64,7 @@ class EvalSettings:
     lenient: bool = False
     columns: str = ""
     label_map: str = ""
+    preset: str = "default"
     order: str = OrderPolicy.HASH.value
     audit: float = 0.05
     audit_below: float | None = None
@@ -77,6 +82,10 @@ class EvalSettings:
         for name, known in (("order", OrderPolicy), ("jury_rule", JuryRule)):
             if (value := getattr(self, name)) not in set(known):
                 raise UsageError(f"{name} is {value!r}", hint=f"one of {', '.join(known)}")
+        if self.preset not in PRESETS:
+            raise UsageError(f"preset is {self.preset!r}", hint=f"one of {', '.join(PRESETS)}")
+        if self.preset == "paper" and self.limits.prompts is None:
+            object.__setattr__(self, "limits", replace(self.limits, prompts=PAPER))
         if self.escalate_below is not None and self.escalate_to is None:
             raise UsageError("--escalate-below needs a judge to ask", hint="--escalate-to J names it")
         if self.audit_below is not None:
