@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from svr_async.adapters.columns import parse_columns
-from svr_async.adapters.dataset import FileReader, OfficialCounts, RowParser, RowReading, load_dataset
+from svr_async.adapters.dataset import FileReader, OfficialCounts, RowParser, load_dataset
 from svr_async.adapters.records import Dataset, PairResult, Parsed
 from svr_async.core.pair import PreferencePair
 from svr_async.errors import DataError, UsageError
@@ -75,15 +75,8 @@ class Adapter:
         """
         if label_map and self.read_file is None:
             raise UsageError(f"--label-map is for pairs; the labels of {self.name} are fixed", hint="omit --label-map")
-        how = RowReading(
-            parse=self.parse,
-            labels=self.reading,
-            read_file=self.read_file,
-            columns=parse_columns(columns, self.schema),
-            label_map=label_map,
-            lenient=lenient,
-        )
-        return load_dataset(self.name, how, self.counts, Path(path), official=official)
+        named = parse_columns(columns, self.schema)
+        return load_dataset(self, Path(path), columns=named, label_map=label_map, lenient=lenient, official=official)
 
     def official_scores(
         self, pairs: Iterable[PreferencePair], results: Iterable[PairResult], *, tie_credit: float = 0.0

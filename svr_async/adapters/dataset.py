@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import orjson
 
@@ -17,6 +18,9 @@ from svr_async.adapters.records import Dataset, Parsed, Problem
 from svr_async.adapters.tables import Encoding, Row, read_rows
 from svr_async.core.pair import PreferencePair, prompt_text
 from svr_async.errors import DataError
+
+if TYPE_CHECKING:
+    from svr_async.adapters.contract import Adapter
 
 INVALID = "invalid: "
 REPEATED = "repeated rows, kept with #2, #3 … after their ids"
@@ -75,42 +79,28 @@ class OfficialCounts:
         return f"{found} labels prefer the first response, in the official data {self.first_chosen}: {what}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RowReading:
-    """How the rows of a file are read: by `parse`, or by the parser that `read_file` makes of all rows.
-
-    `columns` are the file's columns by the schema's names, `labels` says how `parse` reads labels. Strict: the first
-    invalid row raises; `lenient`: invalid rows are left out and counted.
-    """
-
-    parse: RowParser
-    labels: str = ""
-    read_file: FileReader | None = None
-    columns: Mapping[str, str] = field(default_factory=dict)
-    label_map: str = ""
-    lenient: bool = False
-
-
-def load_dataset(name: str, how: RowReading, counts: OfficialCounts, path: Path, *, official: bool = False) -> Dataset:
+def load_dataset(
+    adapter: Adapter, path: Path, *, columns: Mapping[str, str], label_map: str, lenient: bool, official: bool
+) -> Dataset:
     """Read a file, a folder, standard input or files of the hub into a data set.
 
-    `official`: the path came from the official release, so other counts raise. DataError if no usable pair is left.
+    Strict: the first invalid row raises; `lenient`: invalid rows are left out and counted. `official`: the path is from
+    the official release, so other counts raise. DataError if no usable pair is left.
     """
     source, encoding = open_source(path), Encoding()
-    rows = [renamed(row, how.columns) for row in read_rows(source.path, encoding, source.files)]
-    parse = how.parse
-    readings: Sequence[str] = (how.labels,)
-    if how.read_file is not None:
-        parse, readings = how.read_file(rows, how.label_map, frozenset(how.columns))
+    rows = [renamed(row, columns) for row in read_rows(source.path, encoding, source.files)]
+    counts, parse = adapter.counts, adapter.parse
+    readings: Sequence[str] = (adapter.reading,)
+    if adapter.read_file is not None:
+        parse, readings = adapter.read_file(rows, label_map, frozenset(columns))
     collected = _Collector()
     for row in rows:
-        collected.add(row, parse, lenient=how.lenient)
+        collected.add(row, parse, lenient=lenient)
     pairs = collected.pairs()
     if not pairs:
         why = "; ".join(f"{one.what}: {one.count}" for one in collected.problems.values() if not one.kept)
-        raise DataError(
-            f"0 usable pairs in {path} ({len(rows)} rows{'; ' + why if why else ''})", hint="see `svr data check`"
-        )
+        message = f"0 usable pairs in {path} ({_rows(len(rows))}{'; ' + why if why else ''})"
+        raise DataError(message, hint=collected.hint or "see `svr data check`")
     mismatch = counts.mismatch(len(rows), collected.groups)
     if mismatch and official:
         raise DataError(f"{path}: {mismatch}", hint="the release has changed; pass the file by --data to use it anyway")
@@ -126,7 +116,7 @@ def load_dataset(name: str, how: RowReading, counts: OfficialCounts, path: Path,
         f"{encoding.replaced} characters replaced by U+FFFD (NUL, lone surrogates)" if encoding.replaced else "",
     )
     return Dataset(
-        name=name,
+        name=adapter.name,
         pairs=pairs,
         source=path,
         digest=pairs_digest(pairs),
@@ -185,6 +175,7 @@ class _Collector:
         self.groups: Counter[str] = Counter()
         self.problems: dict[str, Problem] = {}
         self.tied: list[PreferencePair] = []
+        self.hint = ""
         self._rows: list[tuple[Row, Parsed]] = []
         self._preferred: dict[int, int] = {}
 
@@ -195,6 +186,7 @@ class _Collector:
         except RowError as error:
             if not lenient:
                 raise
+            self.hint = self.hint or error.hint or ""
             self._count(f"{INVALID}{error.reason}", row, kept=False)
             return
         if parsed.group:

@@ -5,34 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from svr_async.adapters.tables import SUFFIXES
 from svr_async.core.hub import PUBLIC_HUB, SCHEME, first_line, hub_server, reachable
 from svr_async.errors import DataError, UsageError
 
+if TYPE_CHECKING:
+    from svr_async.adapters.contract import Adapter
+
 CACHE = Path("cache/hub")
 _SHARD = re.compile(r"-\d{5}-of-\d{5}")
-
-
-class OnHub(Protocol):
-    """What is needed of an adapter to fetch its files."""
-
-    @property
-    def title(self) -> str:
-        """The data set's name for people."""
-
-    @property
-    def hub_id(self) -> str:
-        """Its repository on the hub; empty if it is not there."""
-
-    @property
-    def hub_files(self) -> tuple[str, ...]:
-        """Its files there."""
-
-    @property
-    def homepage(self) -> str:
-        """Where to download it by hand."""
 
 
 class Source(NamedTuple):
@@ -81,7 +64,7 @@ def fetch_split(wanted: Wanted, cache_dir: Path | None = None, *, endpoint: str 
     return Source(folder, tuple(found.values()), str(wanted._replace(revision=folder.name)))
 
 
-def fetch(adapter: OnHub, cache_dir: Path | None = None, *, endpoint: str = "", files: int | None = 1) -> Source:
+def fetch(adapter: Adapter, cache_dir: Path | None = None, *, endpoint: str = "", files: int | None = 1) -> Source:
     """Download the first files of an adapter (None: all), or find them in the cache.
 
     `endpoint` (default: the variable HF_ENDPOINT, else the public hub) names another server.
