@@ -194,14 +194,10 @@ class _Collector:
         self._rows.append((row, parsed))
 
     def pairs(self) -> list[PreferencePair]:
-        """Return all pairs with unique ids; those of fallback rows only if there are no others."""
+        """Return all pairs with unique ids."""
         contents: dict[str, int] = {}
         pairs: list[PreferencePair] = []
-        main = any(parsed.pairs and not parsed.fallback for _, parsed in self._rows)
         for row, parsed in self._rows:
-            if parsed.fallback and main:
-                self._count(parsed.fallback, row, kept=False)
-                continue
             for reason in parsed.skipped:
                 self._count(reason, row, kept=False)
             for note in parsed.notes:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Sequence
-from typing import Any
 
 from svr_async.adapters.contract import Adapter, OfficialCounts
 from svr_async.adapters.fields import Fields
-from svr_async.adapters.records import PairResult, Parsed, accuracy, accuracy_by, content_id
+from svr_async.adapters.records import Parsed, content_id, micro_scores
 from svr_async.core.pair import NO_DOMAIN, Message, PreferencePair
 
 READING = "overall_preference: below 0 = response1 is better, above 0 = response2 is better"
@@ -42,16 +40,6 @@ def parse(fields: Fields) -> Parsed:
     return Parsed(pairs=(pair,)) if preference else Parsed(skipped=(TIE,), tied=pair)
 
 
-def score(results: Sequence[PairResult], tie_credit: float) -> dict[str, Any]:
-    """Micro accuracy, overall, by domain and by strength of the preference (a training set has no official score)."""
-    return {
-        "overall": accuracy(results, tie_credit),
-        "by_domain": accuracy_by(lambda pair: pair.domain, results, tie_credit),
-        "by_strength": accuracy_by(lambda pair: str(pair.strength), results, tie_credit),
-        "rule": "correct / total over pairs that are not ties; no official score exists",
-    }
-
-
 ADAPTER = Adapter(
     name="helpsteer3",
     title="HelpSteer3 Preference",
@@ -73,5 +61,5 @@ ADAPTER = Adapter(
         "individual_preference": "list of {score, reasoning}, not used",
     },
     parse=parse,
-    score=score,
+    score=micro_scores,
 )

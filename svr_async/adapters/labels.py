@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, NamedTuple
@@ -43,16 +43,12 @@ class Label(NamedTuple):
     models: tuple[Any, Any]
 
 
-Read = Callable[[Label], Verdict | None]
-
-
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A way to read a label: in words ({a}, {b}: the two columns), as --label-map has it, and as a function."""
+    """A way to read a label: in words ({a}, {b}: the two columns), and as a function."""
 
     says: str
-    flag: str
-    read: Read = field(compare=False)
+    read: Callable[[Label], Verdict | None] = field(compare=False)
 
     def words(self, two: Two) -> str:
         """Return the reading with the names of the columns."""
@@ -111,25 +107,7 @@ def _number(label: Label) -> float | None:
     return float(match[1]) if match else as_number(label.value)
 
 
-def _by_number(meaning: Mapping[float, Verdict]) -> Read:
-    def read(label: Label) -> Verdict | None:
-        side, number = _side(label), _number(label)
-        return side if side is not None or number is None else meaning.get(number)
-
-    return read
-
-
-def _by_threshold(middle: float, low: Verdict, high: Verdict) -> Read:
-    def read(label: Label) -> Verdict | None:
-        number = as_number(label.value)
-        if number is None:
-            return _side(label)
-        return Verdict.TIE if number == middle else low if number < middle else high
-
-    return read
-
-
-def _one_of(ends: Callable[[Label], tuple[Any, Any]]) -> Read:
+def _one_of(ends: Callable[[Label], tuple[Any, Any]]) -> Callable[[Label], Verdict | None]:
     """Read a label that equals one of two values of its row; if both are equal, the first text and no model."""
 
     def read(label: Label) -> Verdict | None:
@@ -143,25 +121,8 @@ def _one_of(ends: Callable[[Label], tuple[Any, Any]]) -> Read:
     return read
 
 
-_A, _B = Verdict.A, Verdict.B
-SIDES = Reading("A or the first = {a} is better, B or the second = {b} is better", "a=a,b=b", _side)
-ZERO_BASED = Reading("0 = {a} is better, 1 = {b} is better", "0=a,1=b", _by_number({0: _A, 1: _B}))
-ONE_BASED = Reading("1 = {a} is better, 2 = {b} is better", "1=a,2=b", _by_number({1: _A, 2: _B}))
-ONE_IS_FIRST = Reading("1 = {a} is better, 0 = {b} is better", "1=a,0=b", _by_number({1: _A, 0: _B}))
-SIGNED = Reading("below 0 = {a} is better, above 0 = {b} is better", "<0=a,>0=b", _by_threshold(0, _A, _B))
-ONE_TO_TWO = Reading("below 1.5 = {a} is better, above = {b} is better", "<1.5=a,>1.5=b", _by_threshold(1.5, _A, _B))
-MODELS = Reading("the name of the model whose response is better", "", _one_of(lambda label: label.models))
-TEXTS = Reading("the text of the better response", "", _one_of(lambda label: label.texts))
-_SHP = Two("human_ref_a", "human_ref_b")
-
-
-def parse_label_map(text: str) -> Reading | None:
-    """Read --label-map: the meaning of each value, as 1=a,2=b,0=tie or <0=a,>0=b; None for an empty text.
-
-    `higher` and `lower` are about two columns of scores, and give None too.
-    """
-    if text.strip().casefold() in ("", "higher", "lower"):
-        return None
+def parse_label_map(text: str) -> Reading:
+    """Read --label-map: the meaning of each value, as 1=a,2=b,0=tie or <0=a,>0=b; other values may be sides."""
     exact: dict[str, Verdict] = {}
     bounds: list[tuple[str, float, Verdict]] = []
     for entry in text.split(","):
@@ -177,15 +138,32 @@ def parse_label_map(text: str) -> Reading | None:
             bounds.append((value[0], bound, verdict))
 
     def read(label: Label) -> Verdict | None:
-        number, side = as_number(label.value), _side(label)
-        if (verdict := exact.get(_shown(label.value))) is not None:
-            return verdict
-        if number is None or not bounds:
-            return side if side is Verdict.TIE else None
+        shown, number = _shown(label.value), _number(label)
+        if shown in exact or number is None:
+            return exact.get(shown, _side(label))
         passed = [verdict for mark, bound, verdict in bounds if (number < bound if mark == "<" else number > bound)]
-        return passed[0] if passed else Verdict.TIE if any(number == bound for _, bound, _ in bounds) else None
+        middle = Verdict.TIE if any(number == bound for _, bound, _ in bounds) else exact.get(_shown(number))
+        return passed[0] if passed else middle
 
-    return Reading(f"as --label-map says: {text.replace('{', '').replace('}', '')}", text, read)
+    words = {Verdict.A: "{a} is better", Verdict.B: "{b} is better", Verdict.TIE: "tie", Verdict.SKIP: "left out"}
+    entries = [*exact.items()] + [
+        (f"{'below' if mark == '<' else 'above'} {bound:g}", verdict) for mark, bound, verdict in bounds
+    ]
+    return Reading(", ".join(f"{_plain(value)} = {words[verdict]}" for value, verdict in entries), read)
+
+
+def _plain(text: str) -> str:
+    """Return a text for a format string."""
+    return text.replace("{", "{{").replace("}", "}}")
+
+
+SIDES = Reading("A or the first = {a} is better, B or the second = {b} is better", _side)
+MODELS = Reading("the name of the model whose response is better", _one_of(lambda label: label.models))
+TEXTS = Reading("the text of the better response", _one_of(lambda label: label.texts))
+ZERO_BASED, ONE_BASED = parse_label_map("0=a,1=b"), parse_label_map("1=a,2=b")
+ONE_IS_FIRST, SIGNED = parse_label_map("1=a,0=b"), parse_label_map("<0=a,>0=b")
+ONE_TO_TWO = parse_label_map("<1.5=a,>1.5=b")
+_SHP = Two("human_ref_a", "human_ref_b")
 
 
 def settle(layout: Layout, labels: Sequence[Label]) -> Reading:

@@ -6,7 +6,6 @@ import difflib
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any
 
 from svr_async.adapters import helpsteer3, rmb
 from svr_async.adapters.columns import (
@@ -37,7 +36,7 @@ from svr_async.adapters.labels import (
     shown_values,
 )
 from svr_async.adapters.messages import PROMPT_COLUMNS, join_prompt, prompt_of, read_answer
-from svr_async.adapters.records import PairResult, Parsed, accuracy, accuracy_by, content_id, drawn_first
+from svr_async.adapters.records import Parsed, content_id, drawn_first, micro_scores
 from svr_async.adapters.tables import Row
 from svr_async.core.pair import NO_DOMAIN, PreferencePair
 
@@ -129,7 +128,7 @@ def read_file(rows: Sequence[Row], label_map: str, named: frozenset[str]) -> tup
     `label_map` is --label-map, `named` the names that --columns gives. DataError for a label that may mean two things.
     """
     lower = {"lower": True, "higher": False}.get(label_map.strip().casefold())
-    reader = _Reader(named, parse_label_map(label_map), lower, {})
+    reader = _Reader(named, parse_label_map(label_map) if label_map and lower is None else None, lower, {})
     labels: dict[Layout, list[Label]] = {}
     says: dict[str, None] = {}
     for row in rows:
@@ -215,17 +214,6 @@ def _pair(fields: Fields, first: str, second: str, *, first_is_chosen: bool | No
     return Parsed(pairs=(pair,), id=own_id)
 
 
-def score(results: Sequence[PairResult], tie_credit: float) -> dict[str, Any]:
-    """Micro accuracy over all pairs, overall, by domain and by subset; no verdict counts as wrong."""
-    by_subset = accuracy_by(lambda pair: pair.subset, results, tie_credit)
-    return {
-        "overall": accuracy(results, tie_credit),
-        "by_domain": accuracy_by(lambda pair: pair.domain, results, tie_credit),
-        "by_subset": {name: value for name, value in by_subset.items() if name},
-        "rule": "correct / total over all pairs; a missing verdict is wrong",
-    }
-
-
 ADAPTER = Adapter(
     name="pairs",
     title="Any preference pairs",
@@ -251,5 +239,5 @@ ADAPTER = Adapter(
     },
     parse=parse,
     read_file=read_file,
-    score=score,
+    score=micro_scores,
 )

@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import orjson
 
@@ -71,8 +72,7 @@ class Parsed:
     """The pairs of one row: none, one or several.
 
     `id` is the row's own id, or empty if the pairs' ids are hashes of their contents. `group` is the group of official
-    counts. `skipped` and `notes` are reasons that the loader counts. Pairs of a row with a `fallback`, its kind, are
-    used only if no other row gives any. `tied` is the pair of a row that prefers neither.
+    counts. `skipped` and `notes` are reasons that the loader counts. `tied` is the pair of a row that prefers neither.
     """
 
     pairs: tuple[PreferencePair, ...] = ()
@@ -80,7 +80,6 @@ class Parsed:
     group: str = ""
     skipped: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
-    fallback: str = ""
     tied: PreferencePair | None = None
 
 
@@ -126,6 +125,17 @@ def grouped(name_of: Callable[[PreferencePair], str], results: Sequence[PairResu
     for result in results:
         groups[name_of(result.pair)].append(result)
     return dict(sorted(groups.items()))
+
+
+def micro_scores(results: Sequence[PairResult], tie_credit: float) -> dict[str, Any]:
+    """Return the micro accuracy overall, by domain and by subset; no verdict counts as wrong."""
+    by_subset = accuracy_by(lambda pair: pair.subset, results, tie_credit)
+    return {
+        "overall": accuracy(results, tie_credit),
+        "by_domain": accuracy_by(lambda pair: pair.domain, results, tie_credit),
+        "by_subset": {name: value for name, value in by_subset.items() if name},
+        "rule": "correct / total over all pairs; a missing verdict is wrong",
+    }
 
 
 def mean(values: Sequence[float]) -> float | None:

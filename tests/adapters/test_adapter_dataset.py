@@ -127,7 +127,7 @@ def test_ids_are_data_and_touch_no_file(write: Write, tmp_path: Path, value: str
     ("data", "why"),
     [
         (b"", "0 rows"),
-        (b'{"x": 1}\n', "1 rows; invalid: unknown layout"),
+        (b'{"x": 1}\n', "1 row; invalid: unknown layout"),
         ((json.dumps({**GOOD, "label": "tie"}) + "\n").encode() * 2, r"2 rows; tie \(the data prefers neither\): 2"),
     ],
 )

@@ -201,7 +201,10 @@ def test_an_ambiguous_file_is_refused_with_the_flag_to_add(name: str, write: Wri
         ({"columns": "prompt=nowhere"}, "--columns names 'nowhere'; columns found: prompt, response_a"),
         ({"label_map": "1"}, "--label-map: '1' is not VALUE=MEANING"),
         ({"label_map": "1=first"}, "--label-map: '1=first' is not VALUE=MEANING"),
-        ({"label_map": "7=a,8=b"}, "row 1: column 'label': expected a label (as --label-map says: 7=a,8=b) or tie"),
+        (
+            {"label_map": "7=a,8=b"},
+            "row 1: column 'label': expected a label (7 = response_a is better, 8 = response_b is better) or tie",
+        ),
     ],
 )
 def test_wrong_flags_are_named(write: Write, flags: dict[str, Any], says: str) -> None:
