@@ -11,9 +11,23 @@ from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Any
 
-from svr_async.adapters.columns import parse_columns
-from svr_async.adapters.dataset import FileReader, OfficialCounts, RowParser, load_dataset
+from svr_async.adapters.columns import parse_columns, renamed
+from svr_async.adapters.dataset import (
+    CONTRADICTING,
+    INVALID,
+    REPEATED,
+    Collector,
+    FileReader,
+    OfficialCounts,
+    RowParser,
+    in_rows,
+    pairs_digest,
+    prompts_note,
+)
+from svr_async.adapters.hub import Source, Wanted, get_files, open_source
 from svr_async.adapters.records import Dataset, PairResult, Parsed
+from svr_async.adapters.tables import Encoding, read_rows
+from svr_async.core.hub import SCHEME
 from svr_async.core.pair import PreferencePair
 from svr_async.errors import DataError, UsageError
 
@@ -71,7 +85,7 @@ class Adapter:
         """Load a file, a folder, `-` (standard input) or hf:org/name[@revision][:split].
 
         `columns` names the file's columns as NAME=COLUMN,…, with NAME one of the schema's; `label_map` says what the
-        values of a label mean, as 1=a,2=b. See `dataset.load_dataset` for `lenient`, `official` and errors.
+        values of a label mean, as 1=a,2=b. See `load_dataset` for `lenient`, `official` and errors.
         """
         if label_map and self.read_file is None:
             raise UsageError(f"--label-map is for pairs; the labels of {self.name} are fixed", hint="omit --label-map")
@@ -90,6 +104,76 @@ class Adapter:
             raise ValueError(f"tie_credit must be 0 or 0.5 (got {tie_credit})")
         judged = {result.pair.id: result for result in results}
         return self.score([judged.get(pair.id) or PairResult(pair, None) for pair in pairs], tie_credit)
+
+
+def load_dataset(
+    adapter: Adapter, path: Path, *, columns: Mapping[str, str], label_map: str, lenient: bool, official: bool
+) -> Dataset:
+    """Read a file, a folder, standard input or files of the hub into a data set.
+
+    Strict: the first invalid row raises; `lenient`: invalid rows are left out and counted. `official`: the path is from
+    the official release, so other counts raise. DataError if no usable pair is left.
+    """
+    source, encoding = open_source(path), Encoding()
+    rows = [renamed(row, columns) for row in read_rows(source.path, encoding, source.files)]
+    counts, parse = adapter.counts, adapter.parse
+    readings: Sequence[str] = (adapter.reading,)
+    if adapter.read_file is not None:
+        parse, readings = adapter.read_file(rows, label_map, frozenset(columns))
+    collected = Collector()
+    for row in rows:
+        collected.add(row, parse, lenient=lenient)
+    pairs = collected.pairs()
+    if not pairs:
+        why = "; ".join(f"{one.what}: {one.count}" for one in collected.problems.values() if not one.kept)
+        message = f"0 usable pairs in {path} ({in_rows(len(rows))}{'; ' + why if why else ''})"
+        raise DataError(message, hint=collected.hint or "see `svr data check`")
+    mismatch = counts.mismatch(len(rows), collected.groups)
+    if mismatch and official:
+        raise DataError(f"{path}: {mismatch}", hint="the release has changed; pass the file by --data to use it anyway")
+    note = f"{mismatch}: scores are not benchmark scores" if mismatch else counts.label_note(pairs)
+    kept = [f"{one.what}: {in_rows(one.count)}" for one in collected.problems.values() if one.kept]
+    invalid = collected.count(INVALID)
+    extra = (
+        note,
+        f"{in_rows(invalid)} left out as invalid" if invalid else "",
+        *kept,
+        prompts_note(pairs),
+        f"{encoding.legacy} bytes are not UTF-8 and were read as Windows-1252" if encoding.legacy else "",
+        f"{encoding.replaced} characters replaced by U+FFFD (NUL, lone surrogates)" if encoding.replaced else "",
+    )
+    return Dataset(
+        name=adapter.name,
+        pairs=pairs,
+        source=path,
+        digest=pairs_digest(pairs),
+        n_rows=len(rows),
+        notes=tuple(filter(None, extra)),
+        problems=tuple(collected.problems.values()),
+        official=bool(counts.rows) and not mismatch and not invalid,
+        readings=tuple(filter(None, readings)),
+        encoding=str(encoding),
+        origin=source.origin,
+        repeated=collected.count(REPEATED),
+        contradicting=collected.count(CONTRADICTING),
+        tied=collected.tied,
+    )
+
+
+def fetch(adapter: Adapter, cache_dir: Path | None = None, *, endpoint: str = "", files: int | None = 1) -> Source:
+    """Download the first files of an adapter (None: all), or find them in the cache.
+
+    `endpoint` (default: the variable HF_ENDPOINT, else the public hub) names another server.
+    """
+    names = adapter.hub_files[:files]
+    where = f" from {adapter.homepage}" if adapter.homepage else ""
+    by_hand = f"download {', '.join(names) or 'its files'}{where} and pass the path with --data PATH"
+    if not names:
+        raise DataError(f"{adapter.title} cannot be fetched", hint=by_hand)
+    what = f"{adapter.title}, {', '.join(names)} of {adapter.hub_id}"
+    found = tuple(get_files(what, by_hand, Wanted(adapter.hub_id), names, cache_dir, endpoint).values())
+    folder = found[0].parents[names[0].count("/")]
+    return Source(folder, found, f"{SCHEME}{adapter.hub_id}@{folder.name}")
 
 
 class _Registry(Mapping[str, Adapter]):

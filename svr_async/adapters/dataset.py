@@ -6,21 +6,13 @@ import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import TYPE_CHECKING
 
 import orjson
 
-from svr_async.adapters.columns import renamed
 from svr_async.adapters.fields import Fields, RowError
-from svr_async.adapters.hub import open_source
-from svr_async.adapters.records import Dataset, Parsed, Problem
-from svr_async.adapters.tables import Encoding, Row, read_rows
+from svr_async.adapters.records import Parsed, Problem
+from svr_async.adapters.tables import Row
 from svr_async.core.pair import PreferencePair, prompt_text
-from svr_async.errors import DataError
-
-if TYPE_CHECKING:
-    from svr_async.adapters.contract import Adapter
 
 INVALID = "invalid: "
 REPEATED = "repeated rows, kept with #2, #3 … after their ids"
@@ -79,61 +71,8 @@ class OfficialCounts:
         return f"{found} labels prefer the first response, in the official data {self.first_chosen}: {what}"
 
 
-def load_dataset(
-    adapter: Adapter, path: Path, *, columns: Mapping[str, str], label_map: str, lenient: bool, official: bool
-) -> Dataset:
-    """Read a file, a folder, standard input or files of the hub into a data set.
-
-    Strict: the first invalid row raises; `lenient`: invalid rows are left out and counted. `official`: the path is from
-    the official release, so other counts raise. DataError if no usable pair is left.
-    """
-    source, encoding = open_source(path), Encoding()
-    rows = [renamed(row, columns) for row in read_rows(source.path, encoding, source.files)]
-    counts, parse = adapter.counts, adapter.parse
-    readings: Sequence[str] = (adapter.reading,)
-    if adapter.read_file is not None:
-        parse, readings = adapter.read_file(rows, label_map, frozenset(columns))
-    collected = _Collector()
-    for row in rows:
-        collected.add(row, parse, lenient=lenient)
-    pairs = collected.pairs()
-    if not pairs:
-        why = "; ".join(f"{one.what}: {one.count}" for one in collected.problems.values() if not one.kept)
-        message = f"0 usable pairs in {path} ({_rows(len(rows))}{'; ' + why if why else ''})"
-        raise DataError(message, hint=collected.hint or "see `svr data check`")
-    mismatch = counts.mismatch(len(rows), collected.groups)
-    if mismatch and official:
-        raise DataError(f"{path}: {mismatch}", hint="the release has changed; pass the file by --data to use it anyway")
-    note = f"{mismatch}: scores are not benchmark scores" if mismatch else counts.label_note(pairs)
-    kept = [f"{one.what}: {_rows(one.count)}" for one in collected.problems.values() if one.kept]
-    invalid = collected.count(INVALID)
-    extra = (
-        note,
-        f"{_rows(invalid)} left out as invalid" if invalid else "",
-        *kept,
-        prompts_note(pairs),
-        f"{encoding.legacy} bytes are not UTF-8 and were read as Windows-1252" if encoding.legacy else "",
-        f"{encoding.replaced} characters replaced by U+FFFD (NUL, lone surrogates)" if encoding.replaced else "",
-    )
-    return Dataset(
-        name=adapter.name,
-        pairs=pairs,
-        source=path,
-        digest=pairs_digest(pairs),
-        n_rows=len(rows),
-        notes=tuple(filter(None, extra)),
-        problems=tuple(collected.problems.values()),
-        official=bool(counts.rows) and not mismatch and not invalid,
-        readings=tuple(filter(None, readings)),
-        encoding=str(encoding),
-        origin=source.origin,
-        repeated=collected.count(REPEATED),
-        contradicting=collected.count(CONTRADICTING),
-        tied=collected.tied,
-    )
-
-
-def _rows(count: int) -> str:
+def in_rows(count: int) -> str:
+    """Return a number of rows in words."""
     return "1 row" if count == 1 else f"{count} rows"
 
 
@@ -168,7 +107,7 @@ def _canonical(p: PreferencePair) -> list[object]:
     return [p.id, turns, p.chosen, p.rejected, *kind, p.rubrics, p.item, p.slot, *more]
 
 
-class _Collector:
+class Collector:
     """Collects pairs with unique ids, and counts everything else."""
 
     def __init__(self) -> None:

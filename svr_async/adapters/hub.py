@@ -5,14 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from svr_async.adapters.tables import SUFFIXES
 from svr_async.core.hub import PUBLIC_HUB, SCHEME, first_line, hub_server, reachable
 from svr_async.errors import DataError, UsageError
-
-if TYPE_CHECKING:
-    from svr_async.adapters.contract import Adapter
 
 CACHE = Path("cache/hub")
 _SHARD = re.compile(r"-\d{5}-of-\d{5}")
@@ -56,28 +53,12 @@ def fetch_split(wanted: Wanted, cache_dir: Path | None = None, *, endpoint: str 
     DataError lists the splits if the wanted one is missing, or none is named and there are several.
     """
     by_hand = f"download its files and pass their path; {PUBLIC_HUB}/datasets/{wanted.repo} has them"
-    found = _get(str(wanted), by_hand, wanted, (), cache_dir, endpoint)
+    found = get_files(str(wanted), by_hand, wanted, (), cache_dir, endpoint)
     folders = {file.parents[name.count("/")] for name, file in found.items()}
     if len(folders) != 1:
         raise DataError(f"{wanted} changed while it was fetched", hint="fetch it again, or name a revision")
     (folder,) = folders
     return Source(folder, tuple(found.values()), str(wanted._replace(revision=folder.name)))
-
-
-def fetch(adapter: Adapter, cache_dir: Path | None = None, *, endpoint: str = "", files: int | None = 1) -> Source:
-    """Download the first files of an adapter (None: all), or find them in the cache.
-
-    `endpoint` (default: the variable HF_ENDPOINT, else the public hub) names another server.
-    """
-    names = adapter.hub_files[:files]
-    where = f" from {adapter.homepage}" if adapter.homepage else ""
-    by_hand = f"download {', '.join(names) or 'its files'}{where} and pass the path with --data PATH"
-    if not names:
-        raise DataError(f"{adapter.title} cannot be fetched", hint=by_hand)
-    what = f"{adapter.title}, {', '.join(names)} of {adapter.hub_id}"
-    found = tuple(_get(what, by_hand, Wanted(adapter.hub_id), names, cache_dir, endpoint).values())
-    folder = found[0].parents[names[0].count("/")]
-    return Source(folder, found, f"{SCHEME}{adapter.hub_id}@{folder.name}")
 
 
 def choose_files(names: Sequence[str], wanted: Wanted) -> list[str]:
@@ -100,7 +81,7 @@ def _split_name(name: str) -> str:
     return folder + slash + _SHARD.sub("", file.partition(".")[0])
 
 
-def _get(
+def get_files(
     what: str,
     by_hand: str,
     wanted: Wanted,

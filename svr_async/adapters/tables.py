@@ -241,8 +241,8 @@ def _read_parquet(stream: Any, name: str, encoding: Encoding) -> Iterator[Row]:
 
     number = 0
     try:
-        with pq.ParquetFile(stream) as file:
-            for batch in file.iter_batches(256):
+        with pq.ParquetFile(pa.BufferReader(stream.read()), pre_buffer=False) as file:
+            for batch in file.iter_batches(256, use_threads=False):  # a thread left at the end can hang Python
                 columns = [_plain_column(column) for column in batch.columns]
                 for cells in zip(*columns, strict=True):
                     number += 1

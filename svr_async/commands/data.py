@@ -147,7 +147,7 @@ def fetch(name: str, out: Path | None, as_json: bool) -> None:
     import shutil
 
     from svr_async.adapters import get_adapter
-    from svr_async.adapters.hub import fetch as fetch_files
+    from svr_async.adapters.contract import fetch as fetch_files
     from svr_async.adapters.hub import fetch_split, parse_hub
     from svr_async.core.hub import SCHEME
 

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from svr_async.adapters import get_adapter
-from svr_async.adapters.hub import Wanted, choose_files, fetch, fetch_split, parse_hub
+from svr_async.adapters.contract import fetch
+from svr_async.adapters.hub import Wanted, choose_files, fetch_split, parse_hub
 from svr_async.core.hub import hub_server, reachable
 from svr_async.errors import ConfigError, DataError, UsageError
 

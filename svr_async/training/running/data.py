@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from svr_async.adapters import Dataset, get_adapter, refuse_benchmark_for_training
-from svr_async.adapters.hub import CACHE, fetch
+from svr_async.adapters.contract import fetch
+from svr_async.adapters.hub import CACHE
 from svr_async.adapters.pair_files import refuse_other_names, refuse_to_overwrite, select_pairs, usable, write_pairs
 from svr_async.core.pair import PreferencePair
 from svr_async.errors import DataError, UsageError
