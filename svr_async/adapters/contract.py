@@ -87,5 +87,5 @@ class Adapter:
         """
         if tie_credit not in (0.0, 0.5):
             raise ValueError(f"tie_credit must be 0 or 0.5 (got {tie_credit})")
-        margins = {result.pair.id: result.margin for result in results}
-        return self.score([PairResult(pair, margins.get(pair.id)) for pair in pairs], tie_credit)
+        judged = {result.pair.id: result for result in results}
+        return self.score([judged.get(pair.id) or PairResult(pair, None) for pair in pairs], tie_credit)

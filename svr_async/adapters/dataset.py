@@ -177,8 +177,8 @@ def pairs_digest(pairs: Iterable[PreferencePair]) -> str:
 def _canonical(p: PreferencePair) -> list[object]:
     turns = [[turn.role, turn.content] for turn in p.prompt]
     kind = [p.domain, p.subset, p.chosen_first, p.has_preference, p.strength]
-    named = [p.source] if p.source else []  # pairs without a source keep the digest that they always had
-    return [p.id, turns, p.chosen, p.rejected, *kind, p.rubrics, p.item, p.slot, *named]
+    more = [one for one in (p.source, p.points) if one]
+    return [p.id, turns, p.chosen, p.rejected, *kind, p.rubrics, p.item, p.slot, *more]
 
 
 @dataclass(slots=True)

@@ -27,6 +27,7 @@ def dataset_facts(dataset: Dataset, row: int) -> dict[str, Any]:
         "official": dataset.official,
         "skipped": dict(dataset.skipped),
         "notes": list(dataset.notes),
+        "rubrics": rubrics_in_words(dataset),
         "domains": dict(Counter(p.domain for p in dataset.pairs)),
         "pair": {
             "id": pair.id,
@@ -36,6 +37,13 @@ def dataset_facts(dataset: Dataset, row: int) -> dict[str, Any]:
             "prompt": prompt_text(pair.prompt),
             "response_a": pair.response_a,
             "response_b": pair.response_b,
-            "rubrics": list(pair.rubrics),
+            "rubrics": [text if points is None else f"{text} ({points:+g})" for text, points in pair.human_rubrics],
         },
     }
+
+
+def rubrics_in_words(dataset: Dataset) -> str:
+    """Say how many rubrics the pairs have, and how many of them have negative points; nothing where they have none."""
+    found = sum(len(pair.rubrics) for pair in dataset.pairs)
+    negative = sum(points < 0 for pair in dataset.pairs for points in pair.points)
+    return (f"{found:,}" + (f", {negative:,} with negative points" if negative else "")) if found else ""

@@ -14,11 +14,13 @@ import orjson
 from svr_async.adapters.tables import Row
 from svr_async.core.pair import Prompt, parse_prompt
 from svr_async.core.rubric import split_rubrics
+from svr_async.core.verdict import is_finite
 from svr_async.errors import DataError
 
 _SHOWN_CHARS = 40
 _DIGITS = re.compile(r"[+-]?\d{1,18}")
 _RUBRIC_KEYS = ("rubric", "text", "criterion", "description")
+_POINT_KEYS = ("points", "weight")
 
 
 class RowError(DataError):
@@ -130,17 +132,33 @@ class Fields:
             raise self.unfit(column, "an id (text or whole number)", value)
         return str(number)
 
-    def rubrics(self, column: str) -> tuple[str, ...]:
-        """Return criteria from a block of lines, a JSON list in a text, a list of texts, or a list of objects."""
-        value = self.value(column)
+    def rubrics(self, columns: Sequence[str]) -> dict[str, Any]:
+        """Return a pair's `rubrics` and `points` from the first of these columns; nothing where the row has none.
+
+        Criteria are a block of lines, a JSON list in a text, a list of texts, or a list of objects. Objects may have
+        points or weights of either sign; a criterion without has 1 where another has some.
+        """
+        column = self.first(columns)
+        value = self.value(column) if column else []
         if isinstance(value, str):
             listed = _json_list(value)
-            if listed is None:
-                return split_rubrics(value)
-            value = listed
+            value = split_rubrics(value) if listed is None else listed
         if not isinstance(value, list | tuple):
             raise self.unfit(column, "rubrics (text or a list)", value)
-        return tuple(text for element in value if (text := self._rubric(column, element).strip()))
+        found = [(text, one) for one in value if (text := self._rubric(column, one).strip())]
+        points = [self._points(column, one) for _, one in found]
+        counted = any(number is not None for number in points)
+        return {
+            "rubrics": tuple(text for text, _ in found),
+            "points": tuple(1.0 if number is None else number for number in points) if counted else (),
+        }
+
+    def _points(self, column: str, element: Any) -> float | None:
+        held = element if isinstance(element, dict) else {}
+        value = next((held[key] for key in _POINT_KEYS if held.get(key) is not None), None)
+        if value is not None and not is_finite(value):
+            raise self.unfit(column, f"a number in {' or '.join(_POINT_KEYS)}", value, within=True)
+        return None if value is None else float(value)
 
     def _rubric(self, column: str, element: Any) -> str:
         text = element

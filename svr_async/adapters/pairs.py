@@ -23,10 +23,10 @@ from svr_async.adapters.contract import Adapter
 from svr_async.adapters.conversations import join_prompt, read_answer
 from svr_async.adapters.dataset import RowParser
 from svr_async.adapters.fields import Fields, RowError
+from svr_async.adapters.groups import best_and_worst
 from svr_async.adapters.labels import Verdict, is_missing, shown
 from svr_async.adapters.layouts import Layout, by_flag_column, by_one_hot, by_scores, labelled_by, layout_of
 from svr_async.adapters.prompts import prompt_of
-from svr_async.adapters.ranked import best_and_worst
 from svr_async.adapters.records import PairResult, Parsed, accuracy, content_id, drawn_first
 from svr_async.adapters.survey import Readings, survey
 from svr_async.adapters.tables import Row
@@ -228,7 +228,6 @@ def _finish(fields: Fields, ends: Ends, value: str = "") -> Parsed:
     own_id = fields.identifier(ID_COLUMNS)
     pair_id = own_id or content_id(prompt, a, b)
     chosen, rejected = (b, a) if ends.first_is_chosen is False else (a, b)
-    column = fields.first(RUBRIC_COLUMNS)
     pair = PreferencePair(
         id=pair_id,
         prompt=prompt,
@@ -238,7 +237,7 @@ def _finish(fields: Fields, ends: Ends, value: str = "") -> Parsed:
         subset=fields.optional_text("subset"),
         chosen_first=drawn_first(pair_id) if ends.first_is_chosen is None else ends.first_is_chosen,
         strength=fields.integer("strength", 0, 1_000_000) if fields.has("strength") else None,
-        rubrics=fields.rubrics(column) if column else (),
+        **fields.rubrics(RUBRIC_COLUMNS),
         source=_source(fields),
     )
     return Parsed(pairs=(pair,), id=own_id, value=value)
@@ -283,7 +282,7 @@ ADAPTER = Adapter(
         "id": "optional: text or whole number; one that is repeated gets a number",
         "domain": "optional text",
         "subset": "optional text",
-        "rubrics": "optional: criteria, one a line, or a list",
+        "rubrics": "optional: criteria, one a line, or a list of texts or objects, which may have points",
         "strength": "optional whole number: how strong the preference is",
         "source": "optional text: where the pair is from; the default fit learns what sources have in common",
     },

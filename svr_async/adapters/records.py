@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -73,10 +74,14 @@ class Parsed:
 
 @dataclass(frozen=True, slots=True)
 class PairResult:
-    """A judged pair. `margin` is chosen minus rejected: above 0 the judge agrees, 0 is a tie, None is unscored."""
+    """A judged pair. `margin` is chosen minus rejected: above 0 the judge agrees, 0 is a tie, None is unscored.
+
+    `scores` are those of the chosen and the rejected response, where a judge scores each response by itself.
+    """
 
     pair: PreferencePair
     margin: float | None
+    scores: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
         if self.margin is not None and math.isnan(self.margin):
@@ -94,6 +99,26 @@ class PairResult:
 def accuracy(results: Sequence[PairResult], tie_credit: float = 0.0, unscored_credit: float = 0.0) -> float | None:
     """Return the mean credit over the pairs that have a right answer; None where there are none."""
     return mean([r.credit(tie_credit, unscored_credit) for r in results if r.pair.has_preference])
+
+
+def accuracy_by(
+    name_of: Callable[[PreferencePair], str],
+    results: Sequence[PairResult],
+    tie_credit: float,
+    unscored_credit: float = 0.0,
+) -> dict[str, float]:
+    """Return the accuracy of each group of pairs that has one, in alphabetical order of the groups' names."""
+    groups = grouped(name_of, results)
+    found = {name: accuracy(part, tie_credit, unscored_credit) for name, part in groups.items()}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def grouped(name_of: Callable[[PreferencePair], str], results: Sequence[PairResult]) -> dict[str, list[PairResult]]:
+    """Return results by a name that their pairs have, in alphabetical order."""
+    groups: dict[str, list[PairResult]] = defaultdict(list)
+    for result in results:
+        groups[name_of(result.pair)].append(result)
+    return dict(sorted(groups.items()))
 
 
 def mean(values: Sequence[float]) -> float | None:

@@ -52,5 +52,6 @@ def _row(pair: PreferencePair) -> dict[str, Any]:
         "domain": pair.domain,
         "subset": pair.subset,
     }
-    more = {"strength": pair.strength, "rubrics": list(pair.rubrics) or None, "source": pair.source or None}
+    rubrics = [text if points is None else {"text": text, "points": points} for text, points in pair.human_rubrics]
+    more = {"strength": pair.strength, "rubrics": rubrics or None, "source": pair.source or None}
     return row | {name: value for name, value in more.items() if value is not None}

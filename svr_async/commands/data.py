@@ -197,7 +197,7 @@ def contamination(
 
 
 _FACTS = ("chance", "path", "origin", "rows", "pairs", "labels", "first preferred", "left out", "digest", "skipped",
-          "notes", "domains")  # fmt: skip
+          "notes", "rubrics", "domains")  # fmt: skip
 _WORDS = {"first preferred": "A is better", "gold": "better"}  # of facts whose names tell people little
 
 

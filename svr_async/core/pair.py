@@ -39,6 +39,8 @@ class Message:
 
 Prompt = tuple[Message, ...]
 """What the user asked: a conversation that ends with the turn to be answered."""
+HumanRubrics = Sequence[tuple[str, float | None]]
+"""Rubrics that come with a pair, each with its points where the data have points."""
 
 
 def user_prompt(text: str) -> Prompt:
@@ -91,7 +93,8 @@ class PreferencePair:
     `chosen_first` tells which of the two the data set lists first (its response A).
     `has_preference` is False for pairs that are judged but have no right answer (RewardBench 2 Ties).
     `item` groups the pairs of one benchmark item; `slot` places this pair inside it.
-    `source` names where the data have the pair from; empty where they do not say.
+    `source` names where the data have the pair from; empty where they do not say. `points` are those of `rubrics`,
+    negative for what a response should not do; empty where the data have none.
     """
 
     id: str
@@ -107,6 +110,12 @@ class PreferencePair:
     item: str = ""
     slot: tuple[int, ...] = ()
     source: str = ""
+    points: tuple[float, ...] = ()
+
+    @property
+    def human_rubrics(self) -> HumanRubrics:
+        """The rubrics with their points."""
+        return tuple(zip(self.rubrics, self.points or (None,) * len(self.rubrics), strict=True))
 
     @property
     def response_a(self) -> str:

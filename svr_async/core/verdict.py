@@ -91,6 +91,13 @@ class RubricComparison:
         return delta(self.a, self.b, self.better) if self.chances is None else self.chances.delta
 
     @property
+    def satisfied(self) -> float:
+        """Whether A satisfies the rubric less whether B does, or their chances."""
+        if self.chances is not None:
+            return self.chances.a - self.chances.b
+        return float((self.a is Verdict.PASS) - (self.b is Verdict.PASS))
+
+    @property
     def inconsistent(self) -> bool:
         """Whether `better` names the response that fails while the other passes."""
         return self.a is not self.b and self.better is not None and (self.a is Verdict.PASS) != (self.better is Side.A)
@@ -110,6 +117,7 @@ class RubricComparison:
 class Contribution:
     """What one rubric added to a margin: alpha · weight · Δ, positive towards response A.
 
+    With `by_points` the weight is points, which a response has that satisfies the rubric: Δ = pass_a − pass_b then.
     `rephrased` is the wording that the judge saw where the rubric was rewritten for the prompt; None elsewhere.
     """
 
@@ -119,6 +127,7 @@ class Contribution:
     weight: float = 1.0
     filler: bool = False
     rephrased: str | None = None
+    by_points: bool = False
 
     @property
     def importance(self) -> float:
@@ -128,7 +137,9 @@ class Contribution:
     @property
     def delta(self) -> float | None:
         """Δ of this rubric; None where it was not judged."""
-        return None if self.comparison is None else self.comparison.delta
+        if self.comparison is None:
+            return None
+        return self.comparison.satisfied if self.by_points else self.comparison.delta
 
     @property
     def value(self) -> float:

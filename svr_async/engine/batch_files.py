@@ -10,7 +10,7 @@ import contextlib
 import os
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Annotated, TypeVar
 
@@ -253,7 +253,10 @@ def read_line(data: bytes) -> Result:
         if status:
             problem = classify_status(status, {}, reason, body_preview="no chat completion").detail
         return Result(custom_id=custom_id, problem=problem)
-    return Result(custom_id=custom_id, reply=replace(reply, usage=replace(reply.usage, batch=True)))
+    return Result(
+        custom_id=custom_id,
+        reply=msgspec.structs.replace(reply, usage=msgspec.structs.replace(reply.usage, batch=True)),
+    )
 
 
 class Results:

@@ -45,6 +45,7 @@ GATHER_S, SLICE_S = 0.05, 0.002  # a commit costs as much as 20 rows, so it wait
 WAKE_AT_ONCE = 128  # waking a thousand tasks in one round would hold up the event loop
 PATIENCE_S = 30.0
 LOCK_TIMEOUT_S = 5.0
+FEW_KEYS = 20_000  # read in 20 ms; all keys of a larger cache are looked up in SQLite
 
 # Settings stored in a database would otherwise win over diskcache's defaults. The reading connections need no
 # synchronisation; the writer thread sets its own connection to full. So opening takes no fsync.
@@ -182,7 +183,29 @@ class DiskStore:
             self.disk = diskcache.Cache(str(folder), timeout=LOCK_TIMEOUT_S, disk=BytesDisk, **SETTINGS)
         except (sqlite3.Error, OSError, diskcache.Timeout) as error:
             raise storage_error(str(folder), error) from error
-        self.read, self.close = self.disk.get, self.disk.close
+        self.close = self.disk.close
+        self._log = folder / f"{DATABASE}-wal"  # every commit changes its size or time
+        self._log_state: tuple[int, int] | None = (0, 0)
+        self._keys: set[bytes] = set()  # of all rows of a small cache: a set is faster than SQLite
+        self._small = True
+
+    def read(self, key: bytes) -> bytes | None:
+        """Return a row, or None."""
+        if self._small and key not in self._keys:
+            state = _size_and_time(self._log)
+            if state == self._log_state:
+                return None
+            self._log_state = state
+            self._read_keys()
+        row: bytes | None = self.disk.get(key)
+        return row
+
+    def _read_keys(self) -> None:
+        """Read the keys of all rows, unless they are known: other processes may write here too."""
+        count = len(self.disk)
+        if count > len(self._keys):
+            self._small = count <= FEW_KEYS
+            self._keys = {*self._keys, *self.disk.iterkeys()} if self._small else set()
 
     def rows(self) -> Iterator[tuple[bytes, bytes]]:
         """Yield all rows."""
@@ -191,9 +214,20 @@ class DiskStore:
     def write(self, rows: list[tuple[bytes, bytes]]) -> None:
         """Commit rows in one transaction, synchronised with the disk."""
         self.disk.reset("sqlite_synchronous", 2, update=False)  # of this thread's connection
+        if self._small:
+            self._keys.update(key for key, _ in rows)
+        store = self.disk.set
         with self.disk.transact():
             for key, row in rows:
-                self.disk.set(key, row)
+                store(key, row)
+
+
+def _size_and_time(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_size, found.st_mtime_ns
 
 
 class ReadOnlyStore:

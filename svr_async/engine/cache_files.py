@@ -9,12 +9,14 @@ import re
 import sqlite3
 import zlib
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, BinaryIO, cast
 
+import msgspec
 import orjson
+from msgspec.structs import asdict
 
 from svr_async.core.files import write_atomic_with
 from svr_async.engine.cache import (
@@ -78,7 +80,7 @@ async def import_cache(cache: Cache, path: Path) -> tuple[int, int]:
 
 def line_of(key: bytes, reply: Reply) -> bytes:
     """Return a reply with its key as a line of JSON."""
-    return orjson.dumps({"key": key.hex(), "reply": asdict(reply)}) + b"\n"
+    return msgspec.json.encode({"key": key.hex(), "reply": reply}) + b"\n"
 
 
 def _export(rows: Iterable[tuple[bytes, bytes]], path: Path) -> tuple[int, int]:
@@ -158,7 +160,7 @@ def _write_table(file: BinaryIO, rows: Iterator[tuple[bytes, Reply]]) -> None:
     schema = _schema()
     with parquet.ParquetWriter(file, schema, compression="zstd") as writer:
         while some := list(islice(rows, AT_ONCE)):
-            values = [{"key": key.hex(), **asdict(reply)} for key, reply in some]
+            values = [{"key": key.hex(), **asdict(reply), "usage": asdict(reply.usage)} for key, reply in some]
             writer.write_batch(RecordBatch.from_pylist(values, schema=schema))
 
 

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from msgspec import structs
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type
 
 from svr_async.core.verdict import Outcome
@@ -343,7 +344,7 @@ class Caller:
         if usd is None:
             usd = dollars(raw.headers.get(COST_HEADER))
             if usd is not None:
-                reply = replace(reply, usage=replace(reply.usage, cost_usd=usd))
+                reply = structs.replace(reply, usage=structs.replace(reply.usage, cost_usd=usd))
         if usd is not None:
             self._pay(usd)
             self._first_cost = None

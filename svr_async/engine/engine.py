@@ -6,8 +6,10 @@ import asyncio
 import contextlib
 import os
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
 from typing import Any, Generic, Self, TypeVar
+
+import msgspec
+from msgspec.structs import replace
 
 from svr_async.core.verdict import Outcome
 from svr_async.engine.cache import Cache
@@ -30,8 +32,7 @@ SNAPSHOT_S = 1.0
 MAX_NAMES_KEPT = 64  # most system fingerprints, and models, that are kept for the manifest
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Completion(Generic[T]):
+class Completion(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
     """The result of a question: a value, or the outcome that explains its absence. `key` is the cache key in hex."""
 
     value: T | None

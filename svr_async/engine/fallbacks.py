@@ -9,11 +9,12 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import orjson
+from msgspec import structs
 
 from svr_async.core.files import write_atomic
 from svr_async.engine.request import SYSTEM, Request, without_system
@@ -75,14 +76,14 @@ class ParameterFallback:
         """Return the request without the field; the same object if it has none."""
         if self.field == SYSTEM:
             messages = without_system(request.messages)
-            return request if messages is request.messages else replace(request, messages=messages)
+            return request if messages is request.messages else structs.replace(request, messages=messages)
         if self.field == MODEL:
-            return request if request.model == self.instead else replace(request, model=self.instead)
+            return request if request.model == self.instead else structs.replace(request, model=self.instead)
         if self.instead:
             same = request.max_tokens_field != self.field
-            return request if same else replace(request, max_tokens_field=self.instead)
+            return request if same else structs.replace(request, max_tokens_field=self.instead)
         kept = tuple(param for param in request.params if param[0] != self.field)
-        return request if len(kept) == len(request.params) else replace(request, params=kept)
+        return request if len(kept) == len(request.params) else structs.replace(request, params=kept)
 
     def __str__(self) -> str:
         if self.field == SYSTEM:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import math
 import re
-from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Any
+from typing import Annotated, Any
 
+import msgspec
 import orjson
 
 MAX_CREDIBLE_TOKENS = 100_000_000
@@ -26,26 +26,28 @@ REFUSED = frozenset({
 """Finish reasons of the endpoints that we know. Any other (error, abort …) is an incomplete answer."""
 
 
+Count = Annotated[int, msgspec.Meta(ge=0, le=MAX_CREDIBLE_TOKENS)]
+Dollars = Annotated[float, msgspec.Meta(ge=0)]
+
+
 class BadBodyError(ValueError):
     """The body is not a complete answer: truncated, not JSON, or without the fields that the wire reads."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Usage:
+class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Tokens of one reply, None if not reported. `batch`: bought in a batch file. `cost_usd`: the endpoint's own count.
 
     Gateways report the cost: OpenRouter as `usage.cost`, LiteLLM in the header `x-litellm-response-cost`.
     """
 
-    prompt_tokens: int | None = None
-    cached_tokens: int | None = None
-    completion_tokens: int | None = None
+    prompt_tokens: Count | None = None
+    cached_tokens: Count | None = None
+    completion_tokens: Count | None = None
     batch: bool = False
-    cost_usd: float | None = None
+    cost_usd: Dollars | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reply:
+class Reply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One complete answer of a model, as stored in the cache. `reasoning` is set if it came separately."""
 
     text: str
@@ -54,7 +56,7 @@ class Reply:
     model: str = ""
     fingerprint: str = ""
     id: str = ""
-    tries: int = 1
+    tries: Count = 1
     reasoning: str = ""
 
     @property
@@ -79,41 +81,16 @@ class Reply:
 
     def to_bytes(self) -> bytes:
         """Return the reply as JSON for the cache."""
-        usage = self.usage
-        counts: dict[str, Any] = {
-            "prompt_tokens": usage.prompt_tokens,
-            "cached_tokens": usage.cached_tokens,
-            "completion_tokens": usage.completion_tokens,
-            "batch": usage.batch,
-        }
-        if usage.cost_usd is not None:
-            counts["cost_usd"] = usage.cost_usd
-        row = {
-            "text": self.text,
-            "finish_reason": self.finish_reason,
-            "usage": counts,
-            "model": self.model,
-            "fingerprint": self.fingerprint,
-            "id": self.id,
-            "tries": self.tries,
-        }
-        return orjson.dumps(row | {"reasoning": self.reasoning} if self.reasoning else row)
+        return _encode(self)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Reply:
-        """Read what `to_bytes` wrote; ValueError, KeyError or TypeError on anything else."""
-        value = orjson.loads(data)
-        value["usage"] = usage = Usage(**value["usage"])
-        reply = cls(**value)
-        texts = (reply.text, reply.finish_reason, reply.model, reply.fingerprint, reply.id, reply.reasoning)
-        counts = (usage.prompt_tokens, usage.cached_tokens, usage.completion_tokens)
-        if not all(type(text) is str for text in texts) or any(
-            count is not None and token_count(count) is None for count in (*counts, reply.tries)
-        ):
-            raise TypeError("the fields of a reply have other types")
-        if type(usage.batch) is not bool or (usage.cost_usd is not None and dollars(usage.cost_usd) is None):
-            raise TypeError("the usage of a reply has other types")
-        return reply
+        """Read what `to_bytes` wrote; ValueError on anything else."""
+        return _decode(data)
+
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(Reply).decode
 
 
 def json_of(body: bytes, status: int = HTTPStatus.OK) -> Any:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from contextvars import ContextVar
-from dataclasses import dataclass, field, replace
-from functools import cache, cached_property
+from functools import cache
 from typing import Any, Generic, TypeVar
 
+import msgspec
 import orjson
+from msgspec.structs import replace
 
 from svr_async.core.verdict import Outcome
 from svr_async.engine.wires import Wire
@@ -26,8 +27,19 @@ CONTINGENT: ContextVar[bool] = ContextVar("contingent", default=False)
 """True while a run plans requests that may turn out not to be needed."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Request:
+class computed_once(Generic[T]):  # noqa: N801  (a decorator)
+    """A property that is computed once; Python 3.11's own `cached_property` takes a lock."""
+
+    def __init__(self, compute: Callable[[Any], T]) -> None:
+        self._compute = compute
+        self.__doc__ = compute.__doc__
+
+    def __get__(self, owner: Any, _: type | None = None) -> T:
+        value = owner.__dict__[self._compute.__name__] = self._compute(owner)
+        return value
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """One question to an endpoint.
 
     `endpoint` identifies the endpoint in the cache key: its base URL, or a name. `params` are further fields of the
@@ -42,19 +54,19 @@ class Request:
     max_tokens_field: str = "max_tokens"
     params: tuple[tuple[str, Any], ...] = ()
     no_cache: bool = False
-    wire: Wire = field(default=OPENAI, repr=False)
+    wire: Wire = OPENAI
     sample: int = 0
 
     def body(self) -> dict[str, Any]:
         """Return the JSON body of the POST."""
         return self.wire.body(self)
 
-    @cached_property
+    @computed_once
     def body_bytes(self) -> bytes:
         """The body as sent, with sorted keys: equal bodies have equal bytes."""
         return orjson.dumps(self.body(), option=orjson.OPT_SORT_KEYS)
 
-    @cached_property
+    @computed_once
     def key(self) -> bytes:
         """BLAKE2b-256 over everything that can change the answer; never the API key, a timeout or an attempt."""
         whole = b'{"body":%b%b' % (self.body_bytes, _after_body(self.endpoint, self.sample))
@@ -110,8 +122,7 @@ class AmbiguousReplyError(ReplyRejectedError):
     outcome = Outcome.AMBIGUOUS
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Question(Generic[T]):
+class Question(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
     """A request with the pure function that reads its reply.
 
     `parse` raises `ReplyRejectedError` on an unreadable reply; such a reply is never cached. `parse_lenient` repairs

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
+
+import msgspec
 
 from svr_async.engine.classify import Failure
 
@@ -12,8 +13,7 @@ if TYPE_CHECKING:
     from svr_async.engine.request import Request
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RawReply:
+class RawReply(msgspec.Struct, frozen=True, kw_only=True):
     """Status, headers (look them up in lower case) and decompressed body of one HTTP reply."""
 
     status: int

@@ -12,11 +12,9 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import cast
 
-from svr_async.core.pair import Order, PreferencePair, Presentation, hashed_fraction
+from svr_async.core.pair import HumanRubrics, Order, PreferencePair, Presentation, hashed_fraction
 from svr_async.core.statistics import wilson_interval
-from svr_async.evaluation.opinions import Case
-from svr_async.evaluation.orders import OrderPolicy, Orders
-from svr_async.evaluation.plan import Escalated, Jury, Plan, Seat
+from svr_async.evaluation.plan import Case, Escalated, Jury, OrderPolicy, Orders, Plan, Seat
 from svr_async.judges.protocol import Judge
 from svr_async.scoring.decision import Decision
 from svr_async.scoring.jury import JuryRule
@@ -66,7 +64,7 @@ class Replayed:
     column: Column
     name: str = "replayed"
 
-    async def decide(self, judge: Judge, shown: Presentation, human_rubrics: Sequence[str]) -> Decision:  # noqa: ARG002
+    async def decide(self, judge: Judge, shown: Presentation, human_rubrics: HumanRubrics) -> Decision:  # noqa: ARG002
         """Return what was decided; MissingReplyError where nobody asked."""
         column = cast("Replayed", judge).column
         found = column.decisions.get((shown.pair_id, shown.order))

@@ -11,11 +11,12 @@ import orjson
 from svr_async.core.pair import PreferencePair, Side
 from svr_async.core.verdict import Chances, Contribution, Outcome
 from svr_async.engine.reply import clean_text
-from svr_async.evaluation.opinions import Opinion, Rows, Vote
+from svr_async.evaluation.plan import Opinion, Rows, Vote
 from svr_async.judges.protocol import Reasked
 from svr_async.scoring.decision import Decision, settled
 
 MAX_REASON_CHARS = 20_000
+MISTAKES = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +66,7 @@ class Item:
     `item` is the benchmark's item that the pair belongs to (its own id where that is one pair).
     `gold` is None for pairs without a right answer; then `correct` is None too and the pair is in no accuracy.
     `margins` holds the margin of each order shown (`ab`, `ba`), both in the data set's A and B.
+    `scores` are those of A and B where each response is scored by itself.
     In runs with more than one judge `judge` names who decided and `votes` holds what each one said by itself.
     `reasons` are in no line: a run keeps them in a file beside the items (`reasons.py`).
     """
@@ -87,13 +89,15 @@ class Item:
     judge: str = ""
     votes: tuple[Vote, ...] = ()
     reasons: Sequence[Reason] = ()
+    scores: tuple[float, float] | None = None
 
     def to_line(self) -> bytes:
         """Return the item as one JSON line, keys in the order of the fields.
 
-        What only juries have is else left out, and so is what only decision judges say.
+        What only juries have is else left out, and so is what only decision judges or scalar ones say.
         """
-        value = _kept(self, ("reasons", *(() if self.votes else ("judge", "votes"))))
+        absent = (*(() if self.votes else ("judge", "votes")), *(("scores",) if self.scores is None else ()))
+        value = _kept(self, ("reasons", *absent))
         value["margins"], value["rubrics"] = dict(self.margins), self._row_values()
         return orjson.dumps(value, option=orjson.OPT_APPEND_NEWLINE)
 
@@ -107,7 +111,9 @@ class Item:
         rubrics = tuple(map(_row_from, value["rubrics"]))
         lists = {name: tuple(value[name]) for name in ("flags", "requests")}
         votes = tuple(Vote(**vote) for vote in value.get("votes") or ())
-        return cls(**{**value, **lists, "rubrics": rubrics, "votes": votes})
+        a, b = value.get("scores") or (None, None)
+        scores = None if a is None or b is None else (a, b)
+        return cls(**{**value, **lists, "rubrics": rubrics, "votes": votes, "scores": scores})
 
 
 def _row_from(row: Mapping[str, Any]) -> RubricRow:
@@ -167,6 +173,7 @@ def item_from(pair: PreferencePair, opinion: Opinion, *, alone: bool = True) -> 
         judge="" if alone else opinion.judge,
         votes=() if alone else tuple(_rounded_vote(vote) for vote in opinion.votes),
         reasons=tuple(reason for rows in opinion.rows for reason in _reasons(rows, alone)),
+        scores=decision.scores,
     )
 
 
@@ -223,3 +230,9 @@ def _told(chances: Chances) -> tuple[float, float, float]:
 def _rounded(value: float | None) -> float | None:
     """Round to nine digits, so that the last bits of a sum do not differ between machines; never −0."""
     return None if value is None else settled(value)
+
+
+def confident_mistakes(items: Sequence[Item], limit: int = MISTAKES) -> tuple[Item, ...]:
+    """Return the items decided for the wrong side, by |margin|, the surest first; equal ones in data order."""
+    wrong = [item for item in items if item.correct is False and item.predicted is not None and item.margin]
+    return tuple(sorted(wrong, key=lambda item: -abs(item.margin or 0.0))[:limit])

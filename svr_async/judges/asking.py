@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast
 
+import msgspec
+
 from svr_async.core.pair import Prompt
 from svr_async.core.rubric import Rubric
 from svr_async.engine.request import Question, ReplyRejectedError, Request
@@ -104,7 +106,7 @@ def sampling(profile: Profile, prompt: Prompt, number: int, *, temperature: floa
         top_p=None if profile.top_p is None else top_p,
         seed=(profile.seed or 0) + number if _knows_seeds(profile) else None,
     )
-    return replace(_as_it_is(drawn, prompt), sample=number, no_cache=True)
+    return msgspec.structs.replace(_as_it_is(drawn, prompt), sample=number, no_cache=True)
 
 
 async def asked_plainly(
@@ -128,7 +130,7 @@ async def asked_plainly(
         request = sampling(profile, prompt, number, temperature=profile.temperature or 0.0, top_p=profile.top_p or 1.0)
     else:
         request = _as_it_is(profile, prompt)
-    request = replace(request, messages=profile.placed(request.messages))
+    request = msgspec.structs.replace(request, messages=profile.placed(request.messages))
     if most_tokens is not None:
         request = request.with_max_tokens(most_tokens)
     question: Question[Any] = Question(

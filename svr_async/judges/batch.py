@@ -15,6 +15,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+import msgspec
+
 from svr_async.core.files import LOOPBACK, host_of, open_folder
 from svr_async.engine import batch_files
 from svr_async.engine.batch_files import Export, Results, State
@@ -166,7 +168,9 @@ def export(
     if profile.price is not None:
         usage = Usage(prompt_tokens=report.prompt_tokens, completion_tokens=report.completion_tokens, batch=True)
         report.usd = profile.price.cost(usage)
-        report.max_usd = profile.price.cost(replace(usage, completion_tokens=report.max_completion_tokens))
+        report.max_usd = profile.price.cost(
+            msgspec.structs.replace(usage, completion_tokens=report.max_completion_tokens)
+        )
     _refuse_pending(folder, writer.keys)
     if report.files:
         judge, url, key_env, number = profile.name, profile.base_url, profile.key_env, secrets.token_hex(16)

@@ -43,12 +43,14 @@ class Answer(Generic[T]):
 class Preference:
     """A direct verdict: margin > 0 for response A, < 0 for B, 0 for a tie; evidence where the judge has any.
 
-    `reason` is what it wrote ahead of its verdict, about A and B as it saw them.
+    `reason` is what it wrote ahead of its verdict, about A and B as it saw them. `scores` are those of A and of B,
+    where the judge gives each response a score that does not depend on the other response.
     """
 
     margin: float
     evidence: tuple[Contribution, ...] = ()
     reason: str = ""
+    scores: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,24 +14,30 @@ from svr_async.core.rubric import MAX_RUBRIC_CHARS, Check, Rubric, split_rubrics
 from svr_async.core.verdict import is_number
 from svr_async.errors import ConfigError
 
+TEXTS = ("text", "rubric", "criterion", "description")
+WEIGHTS = ("weight", "points")
 
-def load_rubric_file(path: Path) -> tuple[tuple[Rubric, float], ...]:
-    """Return (rubric, weight) from a file; ConfigError names the entry that is wrong.
+
+def load_rubric_file(path: Path) -> tuple[tuple[tuple[Rubric, float], ...], bool]:
+    """Return (rubric, weight) from a file, and whether the weights are points; ConfigError names a wrong entry.
 
     `.txt` or `.md`: one rubric a line. `.json`: a list. `.jsonl`: one entry a line. An entry is a text, or an object
-    with `text` (or `rubric`) and optionally `weight` (a number ≥ 0, default 1), `facet`, `importance`, `check`.
+    with `text` (or `rubric`, `criterion`, `description`) and optionally `weight` or `points` (default 1), `facet`,
+    `importance`, `check`. Weights are points where an entry says `points`, or where one is negative.
     """
     try:
         data = read_plain(path)
     except OSError as error:
         raise ConfigError(f"cannot read the rubrics {path}: {error.strerror}") from error
     found: dict[str, tuple[Rubric, float]] = {}
-    for where, entry in _entries(path, data):
+    entries = _entries(path, data)
+    for where, entry in entries:
         rubric, weight = _read(entry, where)
         found.setdefault(rubric.id, (rubric, weight))
     if not found:
         raise ConfigError(f"{path} holds no rubrics", hint="write one a line")
-    return tuple(found.values())
+    named = any(isinstance(entry, Mapping) and "points" in entry for _, entry in entries)
+    return tuple(found.values()), named or any(weight < 0 for _, weight in found.values())
 
 
 def _entries(path: Path, data: bytes) -> list[tuple[str, Any]]:
@@ -60,11 +66,12 @@ def _read(entry: Any, where: str) -> tuple[Rubric, float]:
         entry = {"text": entry}
     if not isinstance(entry, Mapping):
         raise ConfigError(f"{where} is {type(entry).__name__}, not a text or an object")
-    text, weight = entry.get("text", entry.get("rubric")), entry.get("weight", 1.0)
+    text = next((entry[name] for name in TEXTS if name in entry), None)
+    weight = next((entry[name] for name in WEIGHTS if name in entry), 1.0)
     if not isinstance(text, str) or not text.strip() or len(text) > MAX_RUBRIC_CHARS:
         raise ConfigError(f"{where} needs a text of 1 to {MAX_RUBRIC_CHARS} characters")
-    if not is_number(weight) or not math.isfinite(weight) or weight < 0:
-        raise ConfigError(f"{where} has the weight {weight!r}", hint="weights are numbers of at least 0")
+    if not is_number(weight) or not math.isfinite(weight):
+        raise ConfigError(f"{where} has the weight {weight!r}", hint="write a number")
     check = _check(entry.get("check"), where)
     texts = {name: str(entry.get(name) or "") for name in ("facet", "importance", "grounding")}
     return Rubric(text=" ".join(text.split()), check=check, **texts), float(weight)

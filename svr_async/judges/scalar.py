@@ -101,7 +101,7 @@ class ScalarJudge(OnlyScores):
 
 def by_scores(a: float, b: float) -> Preference:
     """Return the preference that two scores make: their difference."""
-    return Preference(margin=a - b, reason=f"Response A scores {a:.6g}, response B {b:.6g}.")
+    return Preference(margin=a - b, reason=f"Response A scores {a:.6g}, response B {b:.6g}.", scores=(a, b))
 
 
 def scoring(profile: Profile, prompt: Prompt, response: str) -> Question[float]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 
-from svr_async.evaluation.running.settings import EvalSettings
+from svr_async.evaluation.settings import EvalSettings
 from svr_async.judges.limits import JudgeLimits
 from svr_async.judges.spec import JudgeSpec
 from svr_async.reproduction.recipe import ROLE, BankSpec, Recipe, Recipes, Role, RunSpec
@@ -57,8 +57,8 @@ def train_settings(
 
 
 def evaluated(settings: ReproSettings) -> list[tuple[str, Path]]:
-    """Return the files that training pairs must not overlap with; none where nobody asked."""
-    if not settings.decontaminate:
+    """Return the files that training pairs must not overlap with; none by default."""
+    if not settings.decontaminate and settings.preset != "paper":
         return []
     return sorted((name, path) for name, path in settings.data.items() if name != TRAIN)
 
@@ -80,6 +80,7 @@ def eval_settings(
         limit=settings.limit,
         domain=spec.domain,
         option=option,
+        preset=settings.preset,
     )
 
 

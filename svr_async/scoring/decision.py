@@ -16,6 +16,7 @@ class Decision:
     `margin` is positive for response A; it is None unless the outcome is `scored` or `tie`.
     `shown` is the order that the judge saw; `contributions` add up to the margin for the methods that sum rubrics.
     `reason` is what a judge that was asked directly wrote ahead of its verdict, of A and B in the order shown.
+    `scores` are those of A and of B, where each response has a score that does not depend on the other.
     """
 
     margin: float | None
@@ -26,6 +27,7 @@ class Decision:
     requests: tuple[str, ...] = ()
     flags: tuple[str, ...] = ()
     reason: str = ""
+    scores: tuple[float, float] | None = None
 
     @property
     def preferred(self) -> Side | None:
@@ -39,7 +41,8 @@ class Decision:
         if self.shown is Order.AB or self.margin is None:
             return self
         swapped = tuple(entry.swapped() for entry in self.contributions)
-        return replace(self, margin=-self.margin if self.margin else 0.0, contributions=swapped)
+        scores = self.scores and (self.scores[1], self.scores[0])
+        return replace(self, margin=-self.margin if self.margin else 0.0, contributions=swapped, scores=scores)
 
 
 def settled(margin: float) -> float:

@@ -42,6 +42,7 @@ def verdict(decisions: Sequence[Decision], rule: JuryRule) -> Decision:
         contributions=tuple(part for decision in heard for part in scaled(decision, share).contributions),
         requests=requests,
         flags=tuple(flags),
+        scores=None,
     )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 from types import SimpleNamespace
@@ -50,7 +49,7 @@ MODEL = "gpt-oss-120b"
 
 def requests(count: int) -> list[Request]:
     """Return different requests."""
-    return [dataclasses.replace(ask(f"question {number}").request, model=MODEL) for number in range(count)]
+    return [msgspec.structs.replace(ask(f"question {number}").request, model=MODEL) for number in range(count)]
 
 
 def body(text: str = "fine", **extra: Any) -> dict[str, Any]:

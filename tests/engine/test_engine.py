@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import aclosing
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from rig import Scripted, ask, by_turn, completion, refusal, scripted_engine, until
 
 from svr_async.core.verdict import Outcome

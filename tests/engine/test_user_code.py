@@ -8,11 +8,11 @@ import os
 import random
 import signal
 from collections.abc import Callable, Coroutine
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from rig import ask, completion, engine_at, scripted_engine, serving, until
 
 from svr_async import Engine, judge_pairs

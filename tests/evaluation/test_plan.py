@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import orjson
@@ -11,15 +11,23 @@ import pytest
 from rig import pairs
 from stand_ins import UnaskedJudge
 
-from svr_async.core.pair import Order, Presentation
+from svr_async.core.pair import HumanRubrics, Order, Presentation
 from svr_async.core.verdict import Outcome
 from svr_async.engine.concurrency import ShutdownController
 from svr_async.engine.request import CONTINGENT
 from svr_async.evaluation.items import Item, item_from
-from svr_async.evaluation.opinions import Case, Opinion
-from svr_async.evaluation.orders import OrderPolicy, Orders
-from svr_async.evaluation.plan import ESCALATED, ESCALATION_FAILED, Escalated, Jury, Seat
-from svr_async.evaluation.run import Evaluation, run_evaluation
+from svr_async.evaluation.judging import Evaluation, run_evaluation
+from svr_async.evaluation.plan import (
+    ESCALATED,
+    ESCALATION_FAILED,
+    Case,
+    Escalated,
+    Jury,
+    Opinion,
+    OrderPolicy,
+    Orders,
+    Seat,
+)
 from svr_async.judges.protocol import Judge
 from svr_async.scoring.decision import Decision
 from svr_async.scoring.jury import JuryRule
@@ -44,7 +52,7 @@ class Ask:
 
     name = "ask"
 
-    async def decide(self, judge: Judge, shown: Presentation, human_rubrics: Sequence[str]) -> Decision:
+    async def decide(self, judge: Judge, shown: Presentation, human_rubrics: HumanRubrics) -> Decision:
         assert isinstance(judge, Says)
         judge.asked.append(shown.order.value)
         judge.contingent.append(CONTINGENT.get())

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from rig import ask, by_turn, completion, judge_at, pairs, refusal, scripted_engine
 
-from svr_async.core.pair import Presentation, Side
+from svr_async.core.pair import HumanRubrics, Presentation, Side
 from svr_async.core.rubric import Rubric
 from svr_async.core.verdict import Contribution, Outcome, RubricComparison, Verdict
 from svr_async.engine import concurrency as concurrency_module
@@ -24,10 +24,9 @@ from svr_async.engine.failures import FailureLog
 from svr_async.engine.money import Budget
 from svr_async.errors import AuthError, BudgetError, RefusedError
 from svr_async.evaluation.items import Item
-from svr_async.evaluation.orders import OrderPolicy, Orders
-from svr_async.evaluation.plan import Seat
-from svr_async.evaluation.run import Evaluation, run_evaluation
-from svr_async.evaluation.running.ending import nonce_notes
+from svr_async.evaluation.judging import Evaluation, run_evaluation
+from svr_async.evaluation.plan import OrderPolicy, Orders, Seat
+from svr_async.evaluation.run import nonce_notes
 from svr_async.judges.protocol import Judge
 from svr_async.scoring.decision import Decision
 from svr_async.scoring.methods.oracle import Oracle
@@ -48,7 +47,7 @@ class Lengths:
     shown: list[Presentation] = field(default_factory=list)
     name: str = "lengths"
 
-    async def decide(self, judge: Judge, shown: Presentation, human_rubrics: Sequence[str]) -> Decision:
+    async def decide(self, judge: Judge, shown: Presentation, human_rubrics: HumanRubrics) -> Decision:
         self.shown.append(shown)
         margin = float(len(shown.response_a) - len(shown.response_b))
         return Decision(margin=margin, outcome=Outcome.SCORED, shown=shown.order)
@@ -61,7 +60,7 @@ class Asking:
     engine: CallEngine
     name: str = "asking"
 
-    async def decide(self, judge: Judge, shown: Presentation, human_rubrics: Sequence[str]) -> Decision:
+    async def decide(self, judge: Judge, shown: Presentation, human_rubrics: HumanRubrics) -> Decision:
         done = await self.engine.complete(ask(shown.pair_id, bad=(BAD,)))
         return Decision(margin=None if done.value is None else 1.0, outcome=done.outcome, shown=shown.order)
 
@@ -72,7 +71,7 @@ class Wordy:
     name = "wordy"
     rubrics = tuple(Rubric(text=f"Says what it is about, in {n} words.") for n in range(5))
 
-    async def decide(self, judge: Judge, shown: Presentation, human_rubrics: Sequence[str]) -> Decision:
+    async def decide(self, judge: Judge, shown: Presentation, human_rubrics: HumanRubrics) -> Decision:
         rows = [RubricComparison(r.id, Verdict.PASS, Verdict.FAIL, Side.A, shown.pair_id * 40) for r in self.rubrics]
         parts = tuple(
             Contribution(rubric=rubric, comparison=row) for rubric, row in zip(self.rubrics, rows, strict=True)
@@ -257,7 +256,7 @@ async def test_a_bug_in_a_method_is_raised_not_swallowed(error: type[Exception])
     """An exception that nobody expects ends the run loudly, a timeout too."""
 
     class Broken(Lengths):
-        async def decide(self, judge: Judge, shown: Presentation, human_rubrics: Sequence[str]) -> Decision:
+        async def decide(self, judge: Judge, shown: Presentation, human_rubrics: HumanRubrics) -> Decision:
             raise error("bug")
 
     evaluation = by_one(pairs=pairs(3), method=Broken(), workers=2)

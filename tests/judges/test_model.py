@@ -344,7 +344,7 @@ async def margins(judge: ModelJudge, pair: PreferencePair) -> list[Any]:
     """Decide a pair by every method in both orders."""
     shown = [present(pair, order) for order in Order]
     found = [
-        (method.name, (await method.decide(judge, one, pair.rubrics)).in_data_order())
+        (method.name, (await method.decide(judge, one, pair.human_rubrics)).in_data_order())
         for method in methods(pair)
         for one in shown
     ]

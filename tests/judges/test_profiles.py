@@ -313,7 +313,7 @@ def test_a_wrong_prompt_folder_is_named(tmp_path: Path, files: dict[str, str | b
 def rubrics_in(path: Path, data: str | bytes) -> tuple[tuple[Rubric, float], ...]:
     """Write and load a rubric file."""
     path.write_bytes(data.encode() if isinstance(data, str) else data)
-    return load_rubric_file(path)
+    return load_rubric_file(path)[0]
 
 
 def test_plain_text_is_one_rubric_a_line(tmp_path: Path) -> None:
@@ -331,6 +331,10 @@ def test_json_and_json_lines_carry_weights_and_checks(tmp_path: Path) -> None:
         first, (second, weight) = rubrics_in(tmp_path / name, data)
         assert first == (Rubric(text="Is it right?"), 1.0)
         assert (weight, second.facet, second.check) == (0.5, "style", Check.of("max_words", n=5))
+    points = '[{"criterion": "Is it right?", "points": 5}, {"description": "Is it rude?", "weight": -2}]'
+    assert [weight for _, weight in rubrics_in(tmp_path / "p.json", points)] == [5.0, -2.0]
+    for name, by_points in (("r.json", False), ("p.json", True)):
+        assert load_rubric_file(tmp_path / name)[1] is by_points
     assert rubrics_in(tmp_path / "b.json", '\ufeff[{"rubric": " Is  it so? "}]')[0][0].text == "Is it so?"
 
 
@@ -341,7 +345,7 @@ def test_json_and_json_lines_carry_weights_and_checks(tmp_path: Path) -> None:
         ("r.json", "{", "not JSON"), ("r.json", "{}", "not a list"), ("r.jsonl", '"a"\n{', "line 2 is not JSON"),
         ("r.json", "[5]", "entry 1 is int"), ("r.json", '[""]', "needs a text"),
         ("r.json", '[{"text": 5}]', "needs a text"),
-        ("r.json", f'["{"x" * 513}"]', "1 to 512"), ("r.json", '[{"text": "a", "weight": -1}]', "weight -1"),
+        ("r.json", f'["{"x" * 513}"]', "1 to 512"), ("r.json", '[{"text": "a", "weight": NaN}]', "not JSON"),
         ("r.json", '[{"text": "a", "weight": "1"}]', "weight '1'"),
         ("r.json", '[{"text": "a", "weight": true}]', "weight"),
         ("r.json", '[{"text": "a", "check": 5}]', "bad check"),

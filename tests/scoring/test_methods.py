@@ -18,7 +18,7 @@ from svr_async.judges.protocol import Answer, Comparisons, Preference, WrittenRu
 from svr_async.scoring.decision import Decision, average
 from svr_async.scoring.methods.content_blind import ContentBlind
 from svr_async.scoring.methods.contract import Method
-from svr_async.scoring.methods.decisions import contributions, equally_weighted
+from svr_async.scoring.methods.decisions import by_text, contributions, equally_weighted
 from svr_async.scoring.methods.fixed import Fixed
 from svr_async.scoring.methods.oracle import Oracle
 from svr_async.scoring.methods.pointwise import Pointwise
@@ -77,10 +77,13 @@ class Script:
         return Answer(value={r.id: given[r.text] for r in rubrics if r.text in given}, requests=(f"s-{response}",))
 
 
-def decide(method: Method, judge: Script, human: Sequence[str] = (), order: Order = Order.AB) -> Decision:
+def decide(
+    method: Method, judge: Script, human: Sequence[str | tuple[str, float]] = (), order: Order = Order.AB
+) -> Decision:
     """Run a method on one presentation."""
     shown = Presentation(pair_id="p", prompt=SHOWN.prompt, response_a="long answer", response_b="short", order=order)
-    return asyncio.run(method.decide(judge, shown, human))
+    rubrics = [(one, None) if isinstance(one, str) else one for one in human]
+    return asyncio.run(method.decide(judge, shown, rubrics))
 
 
 # --- Δ ---------------------------------------------------------------------------------------------------------------
@@ -151,6 +154,21 @@ def test_a_judge_without_an_overall_preference_decides_by_the_mean() -> None:
     assert found.margin == pytest.approx((1.25 - 0.75) / 2)
     assert sum(part.value for part in found.contributions) == pytest.approx(found.margin)
     assert decide(Oracle(), Script(rows={}), ["x"]).outcome is Outcome.TIE
+
+
+def test_points_count_for_and_against_the_response_that_satisfies_the_rubric() -> None:
+    """Σ points · satisfied: neither the judge's overall preference nor which is better matters."""
+    rows = {"Is it one?": (PASS, FAIL, Side.B), "Is it rude?": (PASS, FAIL, Side.A), "Is it two?": (PASS, PASS, Side.B)}
+    human = [("Is it one?", 3.0), ("Is it rude?", -5.0), ("Is it two?", 7.0), ("Is it rude?", -1.0)]
+    listed: list[tuple[Method, Sequence[tuple[str, float]]]] = [
+        (Oracle(), human), (Fixed(by_text(human), by_points=True), []),
+    ]  # fmt: skip
+    for method, given in listed:
+        judge = Script(rows=rows, preferred=Side.A)
+        found = decide(method, judge, given)
+        assert judge.asked == [("compare", ["Is it one?", "Is it rude?", "Is it two?"], False, "")]
+        assert (found.margin, [part.value for part in found.contributions]) == (-3.0, [3.0, -6.0, 0.0])
+    assert decide(Oracle(), Script(rows=None), human).outcome is Outcome.REFUSAL
 
 
 def test_self_rubric_writes_then_judges() -> None:

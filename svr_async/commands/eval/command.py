@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from svr_async.commands.eval.plan_flags import plan_flags
-from svr_async.commands.groups import GroupedCommand
+from svr_async.commands.groups import USUAL, GroupedCommand
 from svr_async.commands.log_flags import observed
 from svr_async.commands.options import (
     HELP,
@@ -29,8 +29,13 @@ from svr_async.commands.options import (
 )
 from svr_async.scoring.methods.registry import NAMES
 
+GROUPS = {
+    **{title: names for title, names in USUAL.items() if title != "How the bank is learned"},
+    "How a pair is judged": ("preset", *USUAL["How a pair is judged"]),
+}
 
-@click.command(cls=GroupedCommand, context_settings=HELP)
+
+@click.command(cls=GroupedCommand, groups=GROUPS, context_settings=HELP)
 @click.argument("benchmark")
 @click.option(
     "--judge",
@@ -64,6 +69,13 @@ from svr_async.scoring.methods.registry import NAMES
 @click.option("--sample", is_flag=True, help="Use the small set that ships with the package.")
 @limit_option
 @click.option("--domain", multiple=True, metavar="NAME", help="Only this domain; may be given again.")
+@click.option(
+    "--preset",
+    type=click.Choice(["default", "paper"]),
+    default="default",
+    show_default=True,
+    help="With paper, prompts in the paper's layout, unless --prompts names others (docs/reproduction.md).",
+)
 @click.option(
     "--order",
     type=click.Choice(["hash", "ab", "ba", "both"]),

@@ -32,7 +32,7 @@ from svr_async.commands.options import (
     type=click.Choice(["default", "paper"]),
     default="default",
     show_default=True,
-    help="Our default, or the paper's text in every part (docs/fit.md has the table).",
+    help="Our default, or the paper's text in every part (docs/fit.md has the table), its prompts and decontamination.",
 )
 @click.option(
     "--publish",
@@ -63,7 +63,7 @@ from svr_async.commands.options import (
     "--decontaminate",
     multiple=True,
     metavar="BENCH=PATH",
-    help="Leave out pairs that share 13 words in a row with this benchmark.",
+    help="Leave out pairs that share 13 words in a row with this benchmark; RubricBench with --preset paper.",
 )
 @learning_curve_option
 @licence_option

@@ -18,7 +18,7 @@ from svr_async.evaluation.labels import run_titles
 from svr_async.evaluation.reporting.compare import PairedTest, by_key, paired_test
 from svr_async.evaluation.reporting.table import Table
 from svr_async.evaluation.reporting.tables import csv_text
-from svr_async.evaluation.runfolder import Run
+from svr_async.evaluation.run_folder import Run
 
 FORMS = (".csv", ".jsonl")
 ITEM_COLUMNS = ("domain", "subset", "order", "outcome", "gold", "judge")

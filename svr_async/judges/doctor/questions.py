@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+import msgspec
 import orjson
 
 from svr_async.engine.classify import Failure, Kind, classify_reply
@@ -84,7 +85,7 @@ def questions(profile: Profile) -> dict[str, Request]:
 
 def _settings(profile: Profile, word: Request) -> dict[str, Request]:
     choose = _request(profile, CHOOSE)
-    told = replace(word, messages=profile.placed((("system", SYSTEM_TEXT), *word.messages)))
+    told = msgspec.structs.replace(word, messages=profile.placed((("system", SYSTEM_TEXT), *word.messages)))
     return {
         "system": told,
         "schema": _with(choose, response_format=SCHEMA),
@@ -114,12 +115,12 @@ def _after(wire: Wire) -> tuple[tuple[str, str], ...]:
 
 def _with(request: Request, **params: Any) -> Request:
     kept = {name: value for name, value in request.params if name not in params}
-    return replace(request, params=(*kept.items(), *params.items()))
+    return msgspec.structs.replace(request, params=(*kept.items(), *params.items()))
 
 
 def bare(request: Request) -> Request:
     """Return the request without any setting beside model, messages and the length of the answer."""
-    return replace(request, params=())
+    return msgspec.structs.replace(request, params=())
 
 
 def prompt_tokens_of(asked: Mapping[str, Request]) -> int:

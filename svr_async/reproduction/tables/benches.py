@@ -7,9 +7,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from svr_async.adapters.rewardbench import SECTIONS, weight
+from svr_async.adapters.rewardbench2 import shared_credit
 from svr_async.adapters.rmbench import DOMAINS, difficulty
+from svr_async.core.pair import Side
 from svr_async.evaluation.items import Item
-from svr_async.evaluation.runfolder import Run
+from svr_async.evaluation.run_folder import Run
 from svr_async.reproduction.printed import Printed, PrintedTable
 from svr_async.reproduction.recipe import Recipe, RecipeRow
 from svr_async.reproduction.results import Absent, Results, judged
@@ -50,11 +52,25 @@ def section_parts(items: Sequence[Item], section: str) -> Parts:
 
 
 def item_parts(items: Sequence[Item], subset: str) -> Parts:
-    """Return the parts of a RewardBench 2 subset: an item has credit where all of its pairs are won."""
-    won: dict[str, bool] = {}
+    """Return the parts of a RewardBench 2 subset: an item has credit where all of its pairs are won.
+
+    With a scalar reward model, a chosen response that shares the highest score with k − 1 others has 1/k.
+    """
+    held: dict[str, list[Item]] = defaultdict(list)
     for item in _of_subset(items, subset):
-        won[item.item] = won.get(item.item, True) and item.correct is True
-    return evenly((f"rb2/{subset}", f"rb2/{name}", float(all_won)) for name, all_won in won.items())
+        held[item.item].append(item)
+    return evenly((f"rb2/{subset}", f"rb2/{name}", _credit(pairs)) for name, pairs in held.items())
+
+
+def _credit(pairs: Sequence[Item]) -> float:
+    margins = [
+        item.scores[0] - item.scores[1] if item.gold == Side.A.value else item.scores[1] - item.scores[0]
+        for item in pairs
+        if item.scores is not None
+    ]
+    if len(margins) == len(pairs):
+        return shared_credit(margins)
+    return float(all(item.correct for item in pairs))
 
 
 def pair_parts(items: Sequence[Item], subset: str) -> Parts:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
-from svr_async.core.pair import Presentation
+from svr_async.core.pair import HumanRubrics, Presentation
 from svr_async.judges.protocol import Judge
 from svr_async.scoring.decision import Decision
 from svr_async.scoring.methods.contract import Facts, Recipe
@@ -25,7 +24,7 @@ class ContentBlind:
         """What a run has to know of it."""
         return Facts(asks_judge=False)
 
-    async def decide(self, judge: Judge, shown: Presentation, human_rubrics: Sequence[str]) -> Decision:  # noqa: ARG002
+    async def decide(self, judge: Judge, shown: Presentation, human_rubrics: HumanRubrics) -> Decision:  # noqa: ARG002
         """Decide by length in characters, or by position."""
         if self.name == "first":
             return decided(1.0, shown, (), (), ())

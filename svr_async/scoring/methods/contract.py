@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from svr_async.core.pair import Presentation
+from svr_async.core.pair import HumanRubrics, Presentation
 from svr_async.core.rubric import Rubric
 from svr_async.judges.protocol import Judge
 from svr_async.scoring.decision import Decision
@@ -23,7 +23,7 @@ Part = Literal["bank", "rubrics", "rephrase"]
 class Decider(Protocol):
     """Decides one presentation."""
 
-    async def decide(self, judge: Judge, shown: Presentation, human_rubrics: Sequence[str]) -> Decision:
+    async def decide(self, judge: Judge, shown: Presentation, human_rubrics: HumanRubrics) -> Decision:
         """Return the decision in the order shown. `human_rubrics` are the benchmark's; only the oracle may look."""
 
 
@@ -97,11 +97,13 @@ class Parts:
     """What a method may be made of: a bank, how many of its rubrics are used for a prompt, a list of rubrics.
 
     With `rephrase` a model puts the bank's rubrics in words that fit the prompt first. `options` are the recipe's.
+    `by_points`: the weights of `rubrics` are points, which may be negative.
     """
 
     bank: RubricBank | None = None
     top_k: int | None = None
     rubrics: WeightedRubrics = ()
+    by_points: bool = False
     rephrase: bool = False
     options: Any = None
 

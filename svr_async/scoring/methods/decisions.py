@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from svr_async.core.pair import Presentation, Side
@@ -18,16 +18,28 @@ def equally_weighted(texts: Sequence[str]) -> WeightedRubrics:
     return tuple((rubric, 1.0) for rubric in {r.id: r for r in (Rubric(text=text) for text in texts)}.values())
 
 
+def by_text(weighted: Iterable[tuple[str, float]]) -> WeightedRubrics:
+    """Return rubrics of these texts with their weights, those of a repeated text added up."""
+    sums: dict[str, tuple[Rubric, float]] = {}
+    for text, weight in weighted:
+        rubric = Rubric(text=text)
+        sums[rubric.id] = rubric, sums.get(rubric.id, (rubric, 0.0))[1] + weight
+    return tuple(sums.values())
+
+
 def identity_of(weighted: WeightedRubrics) -> dict[str, Any]:
     """Return what of a list of rubrics can change an item: texts and weights."""
     return {"rubrics": [[rubric.text, weight] for rubric, weight in weighted]}
 
 
-def contributions(weighted: WeightedRubrics, rows: Sequence[RubricComparison]) -> tuple[Contribution, ...]:
+def contributions(
+    weighted: WeightedRubrics, rows: Sequence[RubricComparison], *, by_points: bool = False
+) -> tuple[Contribution, ...]:
     """Join rubrics, weights and verdicts; rubrics without a verdict stay, and contribute nothing."""
     by_id = {row.rubric_id: row for row in rows}
     return tuple(
-        Contribution(rubric=rubric, comparison=by_id.get(rubric.id), weight=weight) for rubric, weight in weighted
+        Contribution(rubric=rubric, comparison=by_id.get(rubric.id), weight=weight, by_points=by_points)
+        for rubric, weight in weighted
     )
 
 
@@ -47,6 +59,14 @@ def by_preference(
     preferred = answer.value.preferred
     margin = total(parts) if preferred is None else (1.0 if preferred is Side.A else -1.0)
     return decided(margin, shown, parts, requests + answer.requests, answer.flags)
+
+
+def summed(answer: Answer[Comparisons], shown: Presentation, weighted: WeightedRubrics, *, by_points: bool) -> Decision:
+    """Decide by Σ weight · Δ; with `by_points` by Σ points · satisfied of A less that of B."""
+    if answer.value is None:
+        return undecided(answer, shown)
+    parts = contributions(weighted, answer.value.rows, by_points=by_points)
+    return decided(total(parts), shown, parts, answer.requests, answer.flags)
 
 
 def decided(

@@ -9,10 +9,10 @@ criteria or a solution and decides in the same reply. Their prompts are not to b
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 
-from svr_async.core.pair import Presentation, Prompt, Side, prompt_text
+from svr_async.core.pair import HumanRubrics, Presentation, Prompt, Side, prompt_text
 from svr_async.engine.request import AmbiguousReplyError, ReplyRejectedError
 from svr_async.errors import UsageError
 from svr_async.judges.asking import Ask, asked
@@ -62,7 +62,7 @@ class Generative:
         )
         return Facts(identity=asdict(self.options), staged=self.name != RM_R1, own=own)
 
-    async def decide(self, judge: Judge, shown: Presentation, human_rubrics: Sequence[str]) -> Decision:  # noqa: ARG002
+    async def decide(self, judge: Judge, shown: Presentation, human_rubrics: HumanRubrics) -> Decision:  # noqa: ARG002
         """Ask for a rubric, then for the verdict by it; of `rm-r1` for both in one."""
         if self.name == RM_R1:
             return await self._compared(judge, shown, Answer(value=""))
@@ -121,7 +121,7 @@ class Generative:
         a, b = answers
         if a.value is None or b.value is None:
             return undecided(replace(a if a.value is None else b, requests=()), shown, requests)
-        return decided(a.value - b.value, shown, (), requests, ())
+        return replace(decided(a.value - b.value, shown, (), requests, ()), scores=(a.value, b.value))
 
     def _score(self, prompt: str, response: str, rubric: str) -> Ask[float]:
         return Ask(

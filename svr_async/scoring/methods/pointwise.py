@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from svr_async.core.pair import Presentation, Side
+from svr_async.core.pair import HumanRubrics, Presentation, Side
 from svr_async.core.rubric import Rubric
 from svr_async.core.verdict import RubricComparison, Verdict
 from svr_async.judges.protocol import Judge
-from svr_async.scoring.decision import Decision
+from svr_async.scoring.decision import Decision, settled
 from svr_async.scoring.methods.contract import Facts, Parts, Recipe, WeightedRubrics
 from svr_async.scoring.methods.decisions import contributions, decided, identity_of, undecided
 
@@ -33,7 +33,7 @@ class Pointwise:
         """What a run has to know of it."""
         return Facts(identity=identity_of(self.rubrics), staged=not self.rubrics)
 
-    async def decide(self, judge: Judge, shown: Presentation, human_rubrics: Sequence[str]) -> Decision:  # noqa: ARG002
+    async def decide(self, judge: Judge, shown: Presentation, human_rubrics: HumanRubrics) -> Decision:  # noqa: ARG002
         """Ask for two sets of scores and add up their differences."""
         weighted, requests = self.rubrics, tuple[str, ...]()
         if not weighted:
@@ -48,7 +48,8 @@ class Pointwise:
             return undecided(a if a.value is None else b, shown)
         margin = sum(w * (a.value[r.id] - b.value[r.id]) for r, w in weighted if r.id in a.value and r.id in b.value)
         parts = contributions(weighted, _rows_of_scores(rubrics, a.value, b.value))
-        return decided(margin, shown, parts, requests + a.requests + b.requests, ())
+        found = decided(margin, shown, parts, requests + a.requests + b.requests, ())
+        return replace(found, scores=_totals(weighted, a.value, b.value))
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +64,7 @@ class SvrPointwise:
         """What a run has to know of it."""
         return Facts(identity=self.chooser.identity)
 
-    async def decide(self, judge: Judge, shown: Presentation, human_rubrics: Sequence[str]) -> Decision:
+    async def decide(self, judge: Judge, shown: Presentation, human_rubrics: HumanRubrics) -> Decision:
         """Score both responses and add up the weighted differences."""
         active = self.chooser.choose(shown.prompt)
         weighted = tuple((self.chooser.bank.rubrics[entry.index].rubric, entry.importance) for entry in active)
@@ -79,6 +80,14 @@ def _make(_name: str, parts: Parts) -> Pointwise | SvrPointwise:
 
 
 RECIPE = Recipe(make=_make, takes=frozenset({"bank", "rubrics"}))
+
+
+def _totals(weighted: WeightedRubrics, a: Mapping[str, float], b: Mapping[str, float]) -> tuple[float, float] | None:
+    """Return the score of each response; None where the judge left a rubric out, so that the sums do not compare."""
+    if any(rubric.id not in a or rubric.id not in b for rubric, _ in weighted):
+        return None
+    first, second = (settled(sum(w * one[rubric.id] for rubric, w in weighted)) for one in (a, b))
+    return first, second
 
 
 def _rows_of_scores(

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 
-from svr_async.core.pair import Presentation, Side
+from svr_async.core.pair import HumanRubrics, Presentation, Side
 from svr_async.core.rubric import Rubric
 from svr_async.core.verdict import EVEN, Chances, Contribution, Outcome, RubricComparison
 from svr_async.judges.protocol import Answer, Judge, Reasked
@@ -58,7 +58,7 @@ class Rrd:
         )
         return Facts(identity={"rrd": {**asdict(options), "samplers": list(options.samplers)}}, staged=True, own=own)
 
-    async def decide(self, judge: Judge, shown: Presentation, human_rubrics: Sequence[str]) -> Decision:  # noqa: ARG002
+    async def decide(self, judge: Judge, shown: Presentation, human_rubrics: HumanRubrics) -> Decision:  # noqa: ARG002
         """Mine the prompt's rubrics, judge both responses by them, and add up."""
         miner = Miner(judge, self.others, self.options, self.tally)
         try:

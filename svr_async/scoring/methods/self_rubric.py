@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
-from svr_async.core.pair import Presentation
+from svr_async.core.pair import HumanRubrics, Presentation
 from svr_async.judges.protocol import Judge
 from svr_async.scoring.decision import Decision
 from svr_async.scoring.methods.contract import Facts, Recipe
@@ -23,7 +22,7 @@ class SelfRubric:
         """What a run has to know of it."""
         return Facts(staged=True)
 
-    async def decide(self, judge: Judge, shown: Presentation, human_rubrics: Sequence[str]) -> Decision:  # noqa: ARG002
+    async def decide(self, judge: Judge, shown: Presentation, human_rubrics: HumanRubrics) -> Decision:  # noqa: ARG002
         """Ask for rubrics, then for verdicts."""
         written = await judge.write_rubrics(shown.prompt)
         if written.value is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from svr_async.core.pair import Presentation
+from svr_async.core.pair import HumanRubrics, Presentation
 from svr_async.core.verdict import Contribution, RubricComparison
 from svr_async.judges.protocol import Judge
 from svr_async.scoring.chooser import Chooser, open_chooser
@@ -49,7 +49,7 @@ class Svr:
     def _is_direct(self) -> bool:
         return self.chooser.settings.direct and not self.chooser.uniform
 
-    async def decide(self, judge: Judge, shown: Presentation, human_rubrics: Sequence[str]) -> Decision:
+    async def decide(self, judge: Judge, shown: Presentation, human_rubrics: HumanRubrics) -> Decision:
         """Ask for verdicts on the chosen rubrics, in the bank's stable order of ids, and add them up."""
         if self._is_direct:
             return await Vanilla().decide(judge, shown, human_rubrics)

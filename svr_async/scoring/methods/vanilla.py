@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from svr_async.core.pair import Presentation
+from svr_async.core.pair import HumanRubrics, Presentation
 from svr_async.judges.protocol import Judge
 from svr_async.scoring.decision import Decision
 from svr_async.scoring.methods.contract import Facts, Recipe
@@ -23,13 +22,13 @@ class Vanilla:
         """What a run has to know of it."""
         return Facts()
 
-    async def decide(self, judge: Judge, shown: Presentation, human_rubrics: Sequence[str]) -> Decision:  # noqa: ARG002
+    async def decide(self, judge: Judge, shown: Presentation, human_rubrics: HumanRubrics) -> Decision:  # noqa: ARG002
         """Ask for a direct verdict."""
         answer = await judge.prefer(shown)
         if answer.value is None:
             return undecided(answer, shown)
         found = decided(answer.value.margin, shown, answer.value.evidence, answer.requests, answer.flags)
-        return replace(found, reason=answer.value.reason) if answer.value.reason else found
+        return replace(found, reason=answer.value.reason, scores=answer.value.scores)
 
 
 RECIPE = Recipe(make=lambda *_: Vanilla())

@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from svr_async.adapters import Dataset, get_adapter, refuse_benchmark_for_training
+from svr_async.adapters.hub import CACHE, fetch
 from svr_async.adapters.selection import select_pairs
 from svr_async.adapters.taught import usable
 from svr_async.adapters.written import refuse_other_names, refuse_to_overwrite, write_pairs
 from svr_async.core.pair import PreferencePair
-from svr_async.errors import UsageError
+from svr_async.errors import DataError, UsageError
 from svr_async.training.bank.build import refuse_long_names
 from svr_async.training.bank.contamination import ContaminationReport, contamination
 from svr_async.training.bank.decontaminate import Contamination, find_contaminated
@@ -23,7 +24,8 @@ from svr_async.training.running.settings import TrainSettings
 class TrainingData:
     """The pairs of a training; `digest` is that of the whole data set, `skipped` counts rows left out by reason.
 
-    `readings` say how labels were read, `origin` is the pinned address of a data set of the hub.
+    `readings` say how labels were read, `origin` is the pinned address of a data set of the hub. `decontaminated`:
+    the pairs were compared with benchmarks.
     """
 
     pairs: Sequence[PreferencePair]
@@ -32,6 +34,7 @@ class TrainingData:
     skipped: Mapping[str, int]
     readings: Sequence[str] = ()
     origin: str = ""
+    decontaminated: bool = False
 
 
 def load_data(settings: TrainSettings) -> TrainingData:
@@ -42,11 +45,10 @@ def load_data(settings: TrainSettings) -> TrainingData:
         settings.pairs, lenient=settings.lenient, columns=settings.columns, labels=settings.labels
     )
     pairs = training_pairs(dataset, settings)
-    kept, found = decontaminated(pairs, settings.decontaminate)
+    against = settings.decontaminate or (_rubricbench() if settings.preset == "paper" else ())
+    kept, found = decontaminated(pairs, against)
     if not kept:
-        raise UsageError(
-            f"all {len(pairs)} pairs overlap with {', '.join(settings.decontaminate)}", hint="train on other pairs"
-        )
+        raise UsageError(f"all {len(pairs)} pairs overlap with {', '.join(against)}", hint="train on other pairs")
     return TrainingData(
         pairs=kept,
         contaminated=found,
@@ -54,7 +56,20 @@ def load_data(settings: TrainSettings) -> TrainingData:
         skipped=dataset.skipped,
         readings=dataset.readings,
         origin=dataset.origin,
+        decontaminated=bool(against),
     )
+
+
+def _rubricbench() -> tuple[str, ...]:
+    """Return RubricBench as the hub has it; UsageError where it cannot be had."""
+    name = "rubricbench"
+    try:
+        return (f"{name}={fetch(get_adapter(name), CACHE)}",)
+    except DataError as error:
+        raise UsageError(
+            f"--preset paper leaves out pairs that overlap with RubricBench, which is not here: {error.message}",
+            hint=f"name a file: --decontaminate {name}=PATH",
+        ) from error
 
 
 def training_pairs(dataset: Dataset, settings: TrainSettings) -> list[PreferencePair]:

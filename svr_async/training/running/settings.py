@@ -10,6 +10,7 @@ from svr_async.core.validation import settle
 from svr_async.errors import UsageError
 from svr_async.judges.limits import JudgeLimits
 from svr_async.judges.spec import RULES, JudgeSpec
+from svr_async.judges.templates import PAPER
 from svr_async.training.rounds.config import Publish, TrainConfig
 from svr_async.training.rounds.fit_terms import FitTerms, config_of
 from svr_async.training.rounds.pools import PoolConfig, PoolPolicy
@@ -20,7 +21,8 @@ class TrainSettings:
     """A training: of which pairs, by which judge, how, and in which folder. docs/training.md has what each one does.
 
     `adapter` reads `pairs`, as `columns` and `labels` say (docs/data.md); `limit` is N or A-B of them. `author` writes
-    rubrics and probes, where that is not the judge. `decontaminate` names benchmarks as `rubricbench=PATH`. `out` holds
+    rubrics and probes, where that is not the judge. `decontaminate` names benchmarks as `rubricbench=PATH`. The preset
+    `paper` takes RubricBench of the hub without it, and the paper's prompts unless `limits` names others. `out` holds
     the stages, the rounds' feature stores, record.json and, in `out`/bank, the bank. `pool` is cross, own or all,
     `prefix` leader, adjacent or off, `rubrics_per_call` a number; None leaves a choice to the preset and the judge.
     `replace` goes over the finished bank of another training. UsageError for a value that no training has.
@@ -55,6 +57,8 @@ class TrainSettings:
 
     def __post_init__(self) -> None:
         settle(self)
+        if self.preset == "paper" and self.limits.prompts is None:
+            object.__setattr__(self, "limits", replace(self.limits, prompts=PAPER))
         try:
             PrefixOrder(self.prefix)
             train_config(self)

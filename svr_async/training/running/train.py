@@ -166,7 +166,7 @@ def _trained_on(run: TrainingRun) -> TrainedOn:
         source=run.data.origin or settings.pairs.name,
         preset=settings.preset,
         ablate=tuple(sorted(settings.ablate)),
-        contaminated=len({hit.pair_id for hit in run.data.contaminated}) if settings.decontaminate else None,
+        contaminated=len({hit.pair_id for hit in run.data.contaminated}) if run.data.decontaminated else None,
     )
 
 

@@ -1,23 +1,25 @@
-"""What an evaluation is made of: who judges, how, which pairs, within which limits, and where it is written."""
+"""Settings of an evaluation: judges, method, pairs, limits, and where the run is written."""
 
 from __future__ import annotations
 
 import types
 import typing
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 from svr_async.core.validation import misfit_of, settle
 from svr_async.engine.money import Price
 from svr_async.errors import UsageError
-from svr_async.evaluation.orders import OrderPolicy
+from svr_async.evaluation.plan import OrderPolicy
 from svr_async.judges.limits import JudgeLimits
 from svr_async.judges.shares import WHOLE
+from svr_async.judges.templates import PAPER
 from svr_async.scoring.jury import JuryRule
 
 R = TypeVar("R")
+PRESETS = ("default", "paper")
 UNTOLD = {
     "share",
     "ray",
@@ -34,6 +36,7 @@ class EvalSettings:
     `bank` is a folder, or hf:user/name[@revision]; `jury` is J1,J2,… in the place of `judge`; `limit` is N or A-B;
     `data` may be `-` or `hf:org/name[@revision][:split]`; `columns` and `labels` say how it is read (docs/data.md).
     `option` are NAME=VALUE of the method. `salt` is what orders and audits are drawn from; `tie_credit` is 0 or 0.5.
+    With the preset `paper` the prompts are in the paper's layout, unless `limits` names others.
     With `audit_below` both orders are asked for where the first margin is smaller. Without `out` the run folder is
     `runs/<bench>-<method>-<judge>-<digest>`.
     """
@@ -59,6 +62,7 @@ class EvalSettings:
     lenient: bool = False
     columns: str = ""
     labels: str = ""
+    preset: str = "default"
     order: str = OrderPolicy.HASH.value
     audit: float = 0.05
     audit_below: float | None = None
@@ -73,6 +77,10 @@ class EvalSettings:
         for name, known in (("order", OrderPolicy), ("jury_rule", JuryRule)):
             if (value := getattr(self, name)) not in set(known):
                 raise UsageError(f"{name} is {value!r}", hint=f"one of {', '.join(known)}")
+        if self.preset not in PRESETS:
+            raise UsageError(f"preset is {self.preset!r}", hint=f"one of {', '.join(PRESETS)}")
+        if self.preset == "paper" and self.limits.prompts is None:
+            object.__setattr__(self, "limits", replace(self.limits, prompts=PAPER))
         if self.escalate_below is not None and self.escalate_to is None:
             raise UsageError("--escalate-below needs a judge to ask", hint="--escalate-to J names it")
         if self.audit_below is not None:
