@@ -21,7 +21,6 @@ _RESPONSE = r"(?:the|this) (?:assistant's |model's )?(?:response|answer|reply) "
 _QUESTION = re.compile(f"(does|is|has|are|do) {_RESPONSE}", re.IGNORECASE)
 _SUBJECT = re.compile(f"{_RESPONSE}(?:must |should )?", re.IGNORECASE)
 
-
 CHECKS: Mapping[str, CheckSpec] = {
     entry.name: entry for module in (shape, code, language, wording, content, safety) for entry in module.CHECKS
 }
