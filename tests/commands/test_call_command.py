@@ -12,7 +12,7 @@ import pytest
 from rig import name_judge, read_lines, serving, svr_here, write_bank, write_bench
 
 from svr_async.evaluation.items import Item
-from svr_async.evaluation.run_folder import FILE, RunFolder, with_reasons
+from svr_async.evaluation.run_folder import REASONS, RunFolder, with_reasons
 from svr_async.judges.brackets import direct_reason
 from svr_async.judges.reply_text import reasons_in
 from svr_async.simulation.config import SimConfig
@@ -151,11 +151,11 @@ def test_explain_shows_reasons_and_leads_to_the_calls(judged: SimServer, capsys:
     told = capsys.readouterr().out
     assert told.count("why: ") == len(item.rubrics)
     assert f"svr call show --run bankrun --item {item.id}" in told
-    kept = (Path("bankrun") / FILE).read_bytes()
-    (Path("bankrun") / FILE).unlink()
+    kept = (Path("bankrun") / REASONS).read_bytes()
+    (Path("bankrun") / REASONS).unlink()
     assert svr_here("explain", "bankrun", item.id) == 0
     assert "no reasons are kept" in capsys.readouterr().out
-    (Path("bankrun") / FILE).write_bytes(kept)
+    (Path("bankrun") / REASONS).write_bytes(kept)
 
 
 def test_what_does_not_go_together_is_told_in_a_line(judged: SimServer, capsys: pytest.CaptureFixture[str]) -> None:

@@ -26,7 +26,7 @@ from svr_async.evaluation.judging import JudgePool, evaluation_of, judge_pairs, 
 from svr_async.evaluation.reporting.explain import item_of_run
 from svr_async.evaluation.run_folder import Run
 from svr_async.evaluation.running.frontier import settings_of
-from svr_async.evaluation.setup import Prepared, prepare
+from svr_async.evaluation.setup import PreparedRun, prepare
 from svr_async.judges.brackets import direct_reason
 from svr_async.judges.model import SIMULATED_FINGERPRINT
 from svr_async.judges.reply_text import reasons_in
@@ -160,7 +160,7 @@ def _item_with(run: Run, digits: str) -> Item:
     return found[key]
 
 
-def prepared_again(run: Run, cache: Path | str | None) -> Prepared:
+def prepared_again(run: Run, cache: Path | str | None) -> PreparedRun:
     """Return what a run was made of, offline; UsageError or ArtefactError where its data is not there any more."""
     settings = settings_of(run)
     if settings.data == STDIN:
@@ -173,7 +173,7 @@ def prepared_again(run: Run, cache: Path | str | None) -> Prepared:
     return prepared
 
 
-async def _asked(prepared: Prepared, item_id: str) -> Asked:
+async def _asked(prepared: PreparedRun, item_id: str) -> Asked:
     pool = await open_judge_pool(prepared)
     try:
         return await asked_of(prepared, pool, [pair for pair in prepared.record.pairs if pair.id == item_id])
@@ -181,7 +181,7 @@ async def _asked(prepared: Prepared, item_id: str) -> Asked:
         await pool.close()
 
 
-async def asked_of(prepared: Prepared, pool: JudgePool, pairs: Sequence[PreferencePair]) -> Asked:
+async def asked_of(prepared: PreparedRun, pool: JudgePool, pairs: Sequence[PreferencePair]) -> Asked:
     """Judge pairs of a run again with what the cache holds, and return the requests that this takes."""
     asked: dict[str, tuple[Request, Price | None]] = {}
     for engine in (judge.engine for judge in pool.judges if judge.engine is not None):
@@ -207,12 +207,12 @@ def _call(key: str, asked: tuple[Request, Price | None], item: Item, cache: Path
     return Call(key=key, kept=kept, request=request, item=item.id, usd=usd, failure=failure)
 
 
-def secrets_of(prepared: Prepared) -> tuple[str, ...]:
+def secrets_of(prepared: PreparedRun) -> tuple[str, ...]:
     """Return the values that must not be shown: keys and headers of the judges."""
     return tuple(value for name in variables_of(prepared) if (value := os.environ.get(name, "").strip()))
 
 
-def variables_of(prepared: Prepared) -> tuple[str, ...]:
+def variables_of(prepared: PreparedRun) -> tuple[str, ...]:
     """Return the names of the variables that hold keys and headers of the judges."""
     return tuple(name for judge in prepared.judges.judges if judge.profile for name in _variables(judge.profile))
 

@@ -10,7 +10,7 @@ from svr_async.evaluation.judging import JudgePool, open_judge_pool
 from svr_async.evaluation.reporting.item_blocks import Exchange, Exchanges
 from svr_async.evaluation.run_folder import Run
 from svr_async.evaluation.running.calls import Asked, asked_of, prepared_again, secrets_of
-from svr_async.evaluation.setup import Prepared
+from svr_async.evaluation.setup import PreparedRun
 from svr_async.observability.redaction import Redactor
 
 KEY_DIGITS = 12  # of a cache key: enough for `svr call show`
@@ -25,7 +25,7 @@ def exchanges_of(run: Run, cache: Path | str | None = None) -> Exchanges:
     return run_whole(_exchanges(prepared, run))
 
 
-async def _exchanges(prepared: Prepared, run: Run) -> Exchanges:
+async def _exchanges(prepared: PreparedRun, run: Run) -> Exchanges:
     pool = await open_judge_pool(prepared)
     try:
         wanted = {item.id for item in run.items}

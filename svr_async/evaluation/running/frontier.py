@@ -25,13 +25,13 @@ from svr_async.evaluation.reporting.frontier_view import render_frontier
 from svr_async.evaluation.run_folder import Run, RunFolder
 from svr_async.evaluation.settings import EvalSettings, from_plain
 from svr_async.evaluation.setup import (
-    SettledJudge,
+    ResolvedJudge,
     choose_method,
     load_dataset,
     orders_of,
     pairs_of,
     rephrasing,
-    settle_judges,
+    resolve_judges,
 )
 from svr_async.figures.files import write_figures
 from svr_async.judges.open_judge import OpenJudge, open_judge
@@ -51,7 +51,7 @@ class Source:
     """One judge of one run: how it was asked, and the run, in whose folder its final failures are noted."""
 
     settings: EvalSettings
-    judge: SettledJudge
+    judge: ResolvedJudge
     run: Run
 
 
@@ -82,7 +82,7 @@ async def frontier_of(runs: Sequence[Run]) -> Frontier:
     pairs = judged_pairs(settings[0], runs[0])
     sources: dict[str, Source] = {}
     for run, own in zip(runs, settings, strict=True):
-        for judge in settle_judges(own, method).judges:
+        for judge in resolve_judges(own, method).judges:
             sources.setdefault(judge.name, Source(settings=own, judge=judge, run=run))
     columns, extra = [], []
     for source in sources.values():

@@ -20,7 +20,7 @@ from svr_async.evaluation.run import count_calls
 from svr_async.evaluation.run_folder import RunFolder
 from svr_async.evaluation.running.frontier import settings_of
 from svr_async.evaluation.settings import EvalSettings
-from svr_async.evaluation.setup import Prepared, prepare
+from svr_async.evaluation.setup import PreparedRun, prepare
 from svr_async.judges.doctor.findings import Finding, failed
 
 FEW = "20"  # pairs asked where nothing else is said
@@ -103,7 +103,7 @@ def _aside(settings: EvalSettings, folder: Path) -> EvalSettings:
     return replace(settings, limits=limits, out=folder / "run")
 
 
-async def _ask(runs: list[Prepared]) -> tuple[list[list[Item]], dict[str, Any]]:
+async def _ask(runs: list[PreparedRun]) -> tuple[list[list[Item]], dict[str, Any]]:
     """Judge each run's pairs, one run after the other; return the items, and what is known of the judges at the end."""
     passes, facts = [], dict[str, Any]()
     for run in runs:
