@@ -12,12 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-<<<<<<< HEAD
-from svr_async.adapters.taught import taught_digest, usable
-from svr_async.core.files import write_atomic
-=======
 from svr_async.adapters.pair_files import taught_digest, usable
->>>>>>> data
+from svr_async.core.files import write_atomic
 from svr_async.core.integrity import Integrity
 from svr_async.core.sheet import sheet_html
 from svr_async.core.verdict import Outcome
