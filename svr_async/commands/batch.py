@@ -161,15 +161,15 @@ def _training(name: str, params: Mapping[str, Any]) -> BatchRun:
     from svr_async.training.rounds.algorithm import run_rounds
     from svr_async.training.running.candidates import ask_for_candidates, load_rubrics
     from svr_async.training.running.entries import ask_for_entries
-    from svr_async.training.running.rehearsal import batch_evaluation
+    from svr_async.training.running.rehearsal import batch_training
 
     if name == "train":
-        return batch_evaluation(train_settings(params), run_rounds, staged=True)
+        return batch_training(train_settings(params), run_rounds, staged=True)
     settings = stage_settings(params)
     if name == "induce":
-        return batch_evaluation(settings, ask_for_candidates, staged=False)
+        return batch_training(settings, ask_for_candidates, staged=False)
     rubrics = load_rubrics(params["bank"], params["candidates"])
-    return batch_evaluation(settings, lambda session: ask_for_entries(session, rubrics), staged=False)
+    return batch_training(settings, lambda session: ask_for_entries(session, rubrics), staged=False)
 
 
 def _download(folder: Path, exported: Export, base_url: str, *, wait: bool, quiet: bool) -> tuple[Path, ...]:

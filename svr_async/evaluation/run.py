@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from svr_async.adapters.taught import taught_digest, usable
+from svr_async.adapters.pair_files import taught_digest, usable
 from svr_async.core.files import write_atomic
 from svr_async.core.integrity import Integrity
 from svr_async.core.sheet import sheet_html
@@ -21,7 +21,7 @@ from svr_async.engine.concurrency import ShutdownController, run_whole
 from svr_async.engine.events import Notice
 from svr_async.engine.stats import EngineStats
 from svr_async.errors import SvrError, UsageError
-from svr_async.evaluation.dry_run import DryRunCount, guessed_by, told_stages, total_count
+from svr_async.evaluation.dry_run import DryRunCount, describe_stages, guessed_by, total_count
 from svr_async.evaluation.items import Item, rephrased_counts
 from svr_async.evaluation.judging import (
     Evaluation,
@@ -208,7 +208,7 @@ def _own_notes(run: PreparedRun, counted: Mapping[str, Any]) -> tuple[str, ...]:
 
     shipped = load_templates(names=own.templates).digests
     ours = [name for name, digest in shipped.items() if run.record.prompts.get(name) == digest]
-    told = [f"asked by stage: {told_stages(counted)}"] if counted else []
+    told = [f"asked by stage: {describe_stages(counted)}"] if counted else []
     if ours:
         told.append(f"prompts reconstructed from the description of {run.method.name}, not its own: {', '.join(ours)}")
     return tuple(told)

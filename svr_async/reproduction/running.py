@@ -19,10 +19,10 @@ from svr_async.evaluation.run import Listener, run_now
 from svr_async.evaluation.run_folder import Run, RunFolder
 from svr_async.evaluation.setup import PreparedRun, load_dataset, prepare
 from svr_async.judges.limits import JudgeLimits
-from svr_async.reproduction.assignments import JudgeAssignment, seats_of
 from svr_async.reproduction.plan import Plan, eval_settings, train_settings
 from svr_async.reproduction.recipe import BankSpec, RunSpec
 from svr_async.reproduction.results import Absent, Results
+from svr_async.reproduction.seats import Seat, seats_of
 from svr_async.reproduction.settings import TRAIN, ReproSettings
 from svr_async.scoring.methods.registry import NAMES
 from svr_async.training.running.listener import Silent
@@ -66,7 +66,7 @@ class Work:
     settings: ReproSettings
     plan: Plan
     say: Say
-    assignments: dict[str, JudgeAssignment]
+    seats: dict[str, Seat]
     banks: dict[str, Path | Absent] = field(default_factory=dict)
     runs: dict[RunSpec, Path | Absent] = field(default_factory=dict)
     held: dict[Path, Run] = field(default_factory=dict)
@@ -98,7 +98,7 @@ class Work:
 
 def open_work(settings: ReproSettings, plan: Plan, say: Say) -> Work:
     """Find out who can be asked; nothing is judged yet."""
-    return Work(settings=settings, plan=plan, say=say, assignments=seats_of(plan.roles, settings))
+    return Work(settings=settings, plan=plan, say=say, seats=seats_of(plan.roles, settings))
 
 
 def do_all(work: Work) -> Results:
@@ -145,13 +145,13 @@ def training_of(work: Work, spec: BankSpec) -> TrainSettings | Path | Absent:
     """Return the training that a bank needs, its folder where it was given, or why it cannot be trained."""
     if spec.name in work.settings.banks:
         return Path(work.settings.banks[spec.name])
-    assignment = work.assignments[spec.judge]
-    if assignment.absent:
-        return Absent(why=assignment.absent)
+    seat = work.seats[spec.judge]
+    if seat.absent:
+        return Absent(why=seat.absent)
     if TRAIN not in work.settings.data:
         return Absent(why=NO_PAIRS)
     pairs = work.dataset(TRAIN, lambda: get_adapter(work.settings.adapter).load(work.settings.data[TRAIN]))
-    return train_settings(work.settings, spec, assignment.judge, pairs.digest, work.limits)
+    return train_settings(work.settings, spec, seat.judge, pairs.digest, work.limits)
 
 
 def trained(settings: TrainSettings) -> bool:
@@ -178,20 +178,18 @@ def run_of(work: Work, spec: RunSpec) -> Path | Absent:
 
 def evaluation_of(work: Work, spec: RunSpec, banks: dict[str, Path] | None = None) -> PreparedRun | Absent:
     """Return a run with all that it needs read and checked, or why it cannot be made."""
-    assignments = [work.assignments[role] for role in spec.roles]
+    seats = [work.seats[role] for role in spec.roles]
     if spec.method not in NAMES:
         return Absent(why=f"this version has no method {spec.method}")
-    if lacking := next((assignment for assignment in assignments if assignment.absent), None):
-        return Absent(why=lacking.absent if lacking is assignments[0] else f"{lacking.role}: {lacking.absent}")
+    if lacking := next((seat for seat in seats if seat.absent), None):
+        return Absent(why=lacking.absent if lacking is seats[0] else f"{lacking.role}: {lacking.absent}")
     held = dict(banks or {})
     if spec.bank and spec.bank not in held:
         bank = work.banks.get(spec.bank, Absent(why="its bank is not trained"))
         if isinstance(bank, Absent):
             return Absent(why=f"bank {spec.bank}: {bank.why}")
         held[spec.bank] = bank
-    settings = eval_settings(
-        work.settings, spec, {assignment.role: assignment.judge for assignment in assignments}, held, work.limits
-    )
+    settings = eval_settings(work.settings, spec, {seat.role: seat.judge for seat in seats}, held, work.limits)
     dataset = work.dataset(spec.benchmark, lambda: load_dataset(settings, get_adapter(spec.benchmark)))
     if not {pair.domain for pair in dataset.pairs} & set(spec.domain):  # another file in the form of the benchmark
         settings = replace(settings, domain=())

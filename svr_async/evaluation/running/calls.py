@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from svr_async.adapters.source import STDIN
+from svr_async.adapters.tables import STDIN
 from svr_async.core.pair import PreferencePair
 from svr_async.engine.cache_files import Kept, look_up
 from svr_async.engine.concurrency import ShutdownController, run_whole

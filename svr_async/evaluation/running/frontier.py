@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from svr_async.adapters import get_adapter
-from svr_async.adapters.selection import select_pairs
+from svr_async.adapters.pair_files import select_pairs
 from svr_async.core.files import write_atomic
 from svr_async.core.pair import Order, PreferencePair, present
 from svr_async.engine.concurrency import bounded_map, run_whole

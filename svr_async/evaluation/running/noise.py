@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from svr_async.adapters.source import STDIN
+from svr_async.adapters.tables import STDIN
 from svr_async.engine.concurrency import ShutdownController, run_whole
 from svr_async.errors import SvrError, UsageError
 from svr_async.evaluation import wording

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from svr_async.adapters.source import STDIN
+from svr_async.adapters.tables import STDIN
 from svr_async.core.files import write_atomic
 from svr_async.core.pair import prompt_text
 from svr_async.errors import SvrError, UsageError
