@@ -1,8 +1,7 @@
 """Reads replies: verdicts in every form that has one clear meaning, and lists in JSON.
 
-`docs/prompts.md` has the table of accepted forms. `quoted` are the candidates' texts: a mark or a JSON value that
-stands literally in one of them is a quotation and is skipped. A reply without one clear meaning raises
-ReplyRejectedError, and its question is asked again once.
+`docs/prompts.md` has the table of accepted forms. `quoted` are the candidates' texts: a mark or JSON value that stands
+literally in one is a quotation and is skipped. A reply without one clear meaning raises ReplyRejectedError.
 """
 
 from __future__ import annotations
@@ -25,8 +24,7 @@ from svr_async.judges.protocol import Preference
 T = TypeVar("T")
 Quoted = Sequence[str]
 Held = tuple[list[Any], Mapping[str, Any]]  # a list of a reply, and the JSON object that holds it; {} for a bare list
-MAX_STARTS = 2_000
-MAX_REPAIR_CHARS = 20_000  # json-repair takes quadratic time on nested brackets
+MAX_STARTS, MAX_REPAIR_CHARS = 2_000, 20_000  # places where JSON may start; json-repair takes quadratic time
 ASKED_AGAIN = ("rubric_comparisons", "rubric_scores")  # missing rows are asked for; other lists have to be whole
 NEAR = 40  # characters between two marks that contradict each other
 CONTEXT = 16  # characters before a mark that are compared with the candidates
@@ -57,8 +55,8 @@ _BETTER = re.compile(
 _ID = re.compile(r"(?is)\W*(?:rubric|criterion|item)?[\s_#:\[(]*r?[\s_#]*0*(\d{1,6})(?:[\])\"'.:].*)?")
 _START = re.compile(r"\{\s*\"|\[\s*[{\"]")
 _DECODER = json.JSONDecoder(strict=False)
-_ROW_KEYS = {"rubric_comparisons": "better", "rubric_scores": "score"}
-_ROW_KEYS |= dict.fromkeys(("contrastive_rubrics", "rephrased_rubrics"), "rubric")
+_ROW_KEYS = dict.fromkeys(("contrastive_rubrics", "rephrased_rubrics"), "rubric")
+_ROW_KEYS |= {"rubric_comparisons": "better", "rubric_scores": "score"}
 
 
 @cache
