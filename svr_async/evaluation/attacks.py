@@ -1,6 +1,6 @@
 """What a response may hold to win: padding, restated rubrics, keywords, orders, fake verdicts, forged marks.
 
-They are put at the end of a response: by `svr bank audit`, by the tests and by `benchmarks/paper/injection.py`.
+They are put at the end of a response by `svr bank audit`.
 """
 
 from __future__ import annotations

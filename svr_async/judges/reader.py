@@ -1,12 +1,12 @@
 """Reads replies: verdicts in every form that has one clear meaning, and lists in JSON.
 
-`docs/prompts.md` has the table of accepted forms. `quoted` are the candidates' texts: a mark or a JSON value that
-stands literally in one of them is a quotation and is skipped. A reply without one clear meaning raises
-ReplyRejectedError, and its question is asked again once.
+`docs/prompts.md` has the table of accepted forms. `quoted` are the candidates' texts: a mark or JSON value that stands
+literally in one is a quotation and is skipped. A reply without one clear meaning raises ReplyRejectedError.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -24,8 +24,7 @@ from svr_async.judges.protocol import Preference
 T = TypeVar("T")
 Quoted = Sequence[str]
 Held = tuple[list[Any], Mapping[str, Any]]  # a list of a reply, and the JSON object that holds it; {} for a bare list
-MAX_STARTS = 2_000  # places at which a JSON value is looked for
-MAX_REPAIR_CHARS = 20_000  # json-repair takes quadratic time on nested brackets
+MAX_STARTS, MAX_REPAIR_CHARS = 2_000, 20_000  # places where JSON may start; json-repair takes quadratic time
 ASKED_AGAIN = ("rubric_comparisons", "rubric_scores")  # missing rows are asked for; other lists have to be whole
 NEAR = 40  # characters between two marks that contradict each other
 CONTEXT = 16  # characters before a mark that are compared with the candidates
@@ -56,8 +55,8 @@ _BETTER = re.compile(
 _ID = re.compile(r"(?is)\W*(?:rubric|criterion|item)?[\s_#:\[(]*r?[\s_#]*0*(\d{1,6})(?:[\])\"'.:].*)?")
 _START = re.compile(r"\{\s*\"|\[\s*[{\"]")
 _DECODER = json.JSONDecoder(strict=False)
-_ROW_KEYS = {"rubric_comparisons": "better", "rubric_scores": "score"}
-_ROW_KEYS |= dict.fromkeys(("contrastive_rubrics", "rephrased_rubrics"), "rubric")
+_ROW_KEYS = dict.fromkeys(("contrastive_rubrics", "rephrased_rubrics"), "rubric")
+_ROW_KEYS |= {"rubric_comparisons": "better", "rubric_scores": "score"}
 
 
 @cache
@@ -87,7 +86,7 @@ def read_direct(text: str, quoted: Quoted = ()) -> Preference:
 
 
 def read_mark(text: str, words: str, say: Callable[[str], T], wanted: str, quoted: Quoted = ()) -> T:
-    """Return what the last mark of a reply says; `words` is the regular expression of its word."""
+    """Return what the last mark of a reply says; `words` is the expression of its word."""
     return say(_word(_last_mark(text.strip(), words, quoted, wanted)))
 
 
@@ -110,10 +109,7 @@ def _word(mark: re.Match[str]) -> str:
 
 
 def _stands_in(text: str, quoted: Quoted) -> bool:
-    for candidate in quoted:  # noqa: SIM110  (any() with a generator costs a microsecond)
-        if text in candidate:
-            return True
-    return False
+    return any(text in candidate for candidate in quoted)
 
 
 def _is_skipped(mark: re.Match[str], text: str, quoted: Quoted) -> bool:
@@ -133,8 +129,9 @@ def read_list(text: str, key: str, quoted: Quoted = ()) -> Held:
     """Return the last complete list under a key, with the object that holds it; broken JSON is repaired."""
     forged = [candidate for candidate in quoted if key in candidate]
     text = text.strip()
-    if (whole := _held(_loads(text), key)) is not None and not _stands_in(text, forged):
-        return whole
+    with contextlib.suppress(ValueError):
+        if (whole := _held(orjson.loads(text), key)) is not None and not _stands_in(text, forged):
+            return whole
     for candidate in forged:
         text = text.replace(candidate.strip(), " ")
     fakes = [value for candidate in forged for value, _, _ in _json_values(candidate)]
@@ -168,13 +165,6 @@ def _held(value: Any, key: str) -> Held | None:
     if all(isinstance(row, dict) and row_key in row for row in inner.values()):
         return [{"rubric_id": name, **row} for name, row in inner.items()], value
     return ([value], {}) if row_key in value else None
-
-
-def _loads(text: str) -> Any:
-    try:
-        return orjson.loads(text.encode("utf-8", "replace"))
-    except orjson.JSONDecodeError:
-        return None
 
 
 def _json_values(text: str) -> list[tuple[Any, int, int]]:
