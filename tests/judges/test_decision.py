@@ -20,8 +20,8 @@ from svr_async.errors import ConfigError, UsageError
 from svr_async.judges.decision import DecisionJudge, StatementWriter
 from svr_async.judges.limits import JudgeLimits
 from svr_async.judges.open_judge import JudgeSpec, open_judge
-from svr_async.judges.scalar import NoAuthor
 from svr_async.judges.protocol import Answer, Comparisons, Reasked
+from svr_async.judges.scalar import NoAuthor
 from svr_async.judges.templates import DECIDING, load_templates
 from svr_async.simulation.server import SimServer
 
