@@ -360,7 +360,9 @@ async def until(ready: Callable[[], bool]) -> None:
 
 
 def svr_here(*args: object) -> int:
-    """Run `svr` in this process; return the exit code."""
+    """Run `svr` in this process, with the judges.toml of the working folder if there is one; return the exit code."""
+    if Path("judges.toml").is_file():
+        os.environ["SVR_JUDGES"] = "judges.toml"
     return run(group, "svr", [str(arg) for arg in args])
 
 

@@ -210,7 +210,7 @@ def test_a_dry_run_gives_the_worst_case_and_then_what_is_left(
         (("--judge", "small", "--jury-rule", "majority"), "needs a jury"),
         (("--judge", "small", "--escalate-below", "1"), "--escalate-to J names it"),
         (("--judge", "small", "--order", "ab", "--audit-below", "1"), "exclude each other"),
-        (("--jury", "small,nobody"), "no judge 'nobody'"),
+        (("--jury", "small,nobody"), "unknown judge 'nobody'"),
         (("--judge", "rules", "--concurrency", "0"), "--concurrency 0"),
         (("--judge", "rules", "--prompts", "nope"), "nope"),
     ],

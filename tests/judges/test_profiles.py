@@ -11,8 +11,10 @@ from typing import Any
 
 import orjson
 import pytest
-from rig import QUICK, pairs, svr_here
+from rig import QUICK, pairs
 
+from svr_async.commands.main import run
+from svr_async.commands.main import svr as group
 from svr_async.core.pair import Order, present
 from svr_async.core.rubric import Check, Rubric
 from svr_async.engine.caller import EngineConfig
@@ -198,7 +200,7 @@ def test_a_file_of_the_working_directory_is_read_only_when_it_is_named(
     with pytest.raises(ConfigError, match="unknown judge 'lab'") as caught:
         find_profile("lab")
     assert "--judges judges.toml" in caught.value.hint
-    svr_here("doctor", "--judges", "judges.toml", "--judge", "lab")
+    run(group, "svr", ["doctor", "--judges", "judges.toml", "--judge", "lab"])
     assert "m at http://127.0.0.1:9/v1" in capsys.readouterr().out
     assert not os.environ["SVR_JUDGES"]
 

@@ -46,7 +46,7 @@ def test_replies_are_replayed_by_role_pair_and_order(tmp_path: Path) -> None:
         line("direct", "So [[B]]", "ba"),
         line("direct", "[[A]]"),
         line("compare", {"rubric_comparisons": ROWS, "preferred_candidate": "A"}),
-        line("self_rubrics", {"rubrics": ["Is it short?"], "rubric_note": "n"}, order="ignored"),
+        line("self_rubrics", {"rubrics": ["Is it short?"], "rubric_note": "n"}, order=""),
     )
 
     async def ask() -> None:
