@@ -169,9 +169,8 @@ async def scripted_engine(
 
 
 def verdict(content: str, side: str) -> str:
-    """Return the mark that a direct question asks for in its last message, with the nonce where it shows one."""
-    nonce = content.rpartition("[[B")[2].partition("]]")[0]
-    return f"[[{side}{nonce}]]"
+    """Return the mark that a direct question asks for."""
+    return f"[[{side}]]"
 
 
 def completion(text: str | None, finish: str = "stop", **extra: Any) -> RawReply:

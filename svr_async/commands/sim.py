@@ -43,7 +43,7 @@ _draw_option = click.option(
 
 
 FLAGS = {
-    "How it judges": ("noise", "position_bias", "echo", "weak", "reasoning", "context_tokens"),
+    "How it judges": ("noise", "position_bias", "echo", "manner", "weak", "reasoning", "context_tokens"),
     "How fast it is": ("latency_ms", "slots", "rpm", "tpm", "prefix_blocks"),
     "What goes wrong": ("fault_rate", "faults", "max_faulty", "retry_after", "poison", "outage", "quota"),
 }
@@ -69,6 +69,7 @@ def sim() -> None:
 @click.option("--noise", type=click.FloatRange(0, 1), help="Chance that a verdict is wrong, for every model.")
 @click.option("--position-bias", type=click.FloatRange(0, 1), help="Chance of saying A without looking.")
 @click.option("--echo", is_flag=True, help="Quote both candidates in every reply before its own verdict.")
+@click.option("--manner", default="", metavar="NAME", help="Write replies in another form: yes-no, bare-list, ties …")
 @click.option(
     "--weak", metavar="NAME=CHANCE,…", default="", help="Taken in by padding, restated, keywords, instructions."
 )

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from svr_async.core.integrity import Marks
-from svr_async.core.pair import PreferencePair, Presentation, Prompt
+from svr_async.core.pair import PreferencePair, Presentation, Prompt, prompt_text
 from svr_async.core.rubric import Rubric
 from svr_async.core.verdict import Chances, Outcome, RubricComparison
 from svr_async.errors import UsageError
 from svr_async.judges.material import Material
-from svr_async.judges.model import MAX_REASKS, ask_within, marks_of, without_value
+from svr_async.judges.model import ask_within, marks_of, without_value
 from svr_async.judges.protocol import Answer, Comparisons, Preference, Reasked, WrittenRubrics
 from svr_async.judges.statements import Chance, Stated, StatementWriter
 
@@ -80,7 +80,7 @@ class DecisionJudge:
 
     async def score(self, prompt: Prompt, response: str, rubrics: Sequence[Rubric]) -> Answer[Mapping[str, float]]:
         """Ask how likely one response alone is to satisfy each rubric."""
-        material = Material.response(prompt, response).fenced()
+        material = Material({"PROMPT": prompt_text(prompt), "RESPONSE": response}).fenced()
         asked = await self._chances(material, [self.writer.about("alone", rubric) for rubric in rubrics])
         if asked.value is None:
             return _nothing_of(asked)
@@ -93,7 +93,7 @@ class DecisionJudge:
         A call that failed fails the whole; where no statement has an answer, the outcome says why.
         """
         told, most = _Told(), self.writer.most
-        for turn in range(1 + MAX_REASKS):
+        for turn in range(2):
             missing = [number for number in range(len(statements)) if number not in told.chances]
             for part in (missing[start : start + most] for start in range(0, len(missing), most)):
                 question = self.writer.question(material, [statements[number] for number in part])

@@ -6,8 +6,8 @@ The file is JSON Lines. Each line is one reply:
 
 `role` is `direct`, `compare` or `self_rubrics`; `order` (`ab`: the data set's order was shown, `ba`: swapped) is left
 out for `self_rubrics`. `reply` is the judge's text as it came: `[[A]]` and `[[B]]`, or the JSON of the role, speak of
-the responses as shown. A reply needs no nonce; one that has its question's is read as a live one. An empty `rubrics`
-list is a judge that wrote none and judged all the same. `rubric_id`s are R1…Rk in the order of the item's rubrics.
+the responses as shown. An empty `rubrics` list is a judge that wrote none and still judged. `rubric_id`s are R1…Rk in
+the order of the item's rubrics.
 """
 
 from __future__ import annotations
@@ -22,18 +22,16 @@ import orjson
 
 from svr_async.core.files import read_plain
 from svr_async.core.integrity import Integrity, Marks
-from svr_async.core.pair import Order, Presentation, Prompt, Side, prompt_text
-from svr_async.core.rubric import MAX_RUBRIC_CHARS, Rubric
-from svr_async.core.verdict import Outcome, RubricComparison
+from svr_async.core.pair import Order, Presentation, Prompt, prompt_text
+from svr_async.core.rubric import Rubric
+from svr_async.core.verdict import Outcome
 from svr_async.engine.reply import without_thoughts
 from svr_async.engine.request import ReplyRejectedError
 from svr_async.errors import ConfigError
-from svr_async.judges.brackets import direct_reason, read_brackets
-from svr_async.judges.material import Material, local_ids
 from svr_async.judges.protocol import Answer, Comparisons, Preference, WrittenRubrics
-from svr_async.judges.questions import MAX_WRITTEN_RUBRICS
+from svr_async.judges.questions import read_comparisons, read_written
+from svr_async.judges.reader import read_direct
 from svr_async.judges.recorded_scores import RecordedScores, holds_scores, read_scores_file
-from svr_async.judges.reply_text import read_comparisons, read_rubrics
 
 ROLES = ("direct", "compare", "self_rubrics")
 Key = tuple[str, str, str]
@@ -65,10 +63,9 @@ class RecordedJudge:
         if reply is None:
             return _missing("direct", shown.pair_id, shown.order)
         try:
-            side = read_brackets(reply, _signature(reply, Material.pair(shown)))
+            return Answer(value=read_direct(reply, (shown.response_a, shown.response_b)))
         except ReplyRejectedError as error:
-            return Answer(value=None, outcome=error.outcome, detail=str(error))
-        return Answer(value=Preference(margin=1.0 if side is Side.A else -1.0, reason=direct_reason(reply)))
+            return Answer(value=None, outcome=Outcome.PARSE_ERROR, detail=str(error))
 
     async def write_rubrics(self, prompt: Prompt) -> Answer[WrittenRubrics]:
         """Replay rubrics that were written for a prompt."""
@@ -79,9 +76,9 @@ class RecordedJudge:
         if wrote_none(reply):
             return Answer(value=WrittenRubrics(rubrics=()))
         try:
-            texts, note = read_rubrics(reply, "", most=MAX_WRITTEN_RUBRICS, longest=MAX_RUBRIC_CHARS)
+            texts, note = read_written(reply)
         except ReplyRejectedError as error:
-            return Answer(value=None, outcome=error.outcome, detail=str(error))
+            return Answer(value=None, outcome=Outcome.PARSE_ERROR, detail=str(error))
         return Answer(value=WrittenRubrics(rubrics=tuple(Rubric(text=text) for text in texts), note=note))
 
     async def compare(
@@ -90,24 +87,17 @@ class RecordedJudge:
         rubrics: Sequence[Rubric],
         *,
         overall: bool,
-        note: str = "",
+        note: str = "",  # noqa: ARG002
     ) -> Answer[Comparisons]:
         """Replay verdicts per rubric and the overall preference."""
         reply = self.replies.get(("compare", shown.pair_id, shown.order.value))
         if reply is None:
             return _missing("compare", shown.pair_id, shown.order)
-        ids = () if overall and '"rubric_id"' not in reply else local_ids(rubrics)
         try:
-            nonce = _signature(reply, Material.pair(shown, rubrics, note))
-            read = read_comparisons(reply, nonce, ids, overall=overall)
+            quoted = shown.response_a, shown.response_b
+            return Answer(value=read_comparisons(reply, rubrics, overall=overall, quoted=quoted))
         except ReplyRejectedError as error:
-            return Answer(value=None, outcome=error.outcome, detail=str(error))
-        by_local = dict(zip(local_ids(rubrics), rubrics, strict=True))
-        rows = tuple(
-            RubricComparison(by_local[local].id, row.a, row.b, row.better, row.reason)
-            for local, row in read.rows.items()
-        )
-        return Answer(value=Comparisons(rows=rows, preferred=read.preferred))
+            return Answer(value=None, outcome=Outcome.PARSE_ERROR, detail=str(error))
 
     async def score(self, prompt: Prompt, response: str, rubrics: Sequence[Rubric]) -> Answer[Mapping[str, float]]:  # noqa: ARG002
         """Recordings hold no pointwise scores."""
@@ -143,11 +133,6 @@ def wrote_none(reply: str) -> bool:
     except orjson.JSONDecodeError:
         return False
     return isinstance(value, dict) and value.get("rubrics") == [] and reply.count('"rubrics"') == 1
-
-
-def _signature(reply: str, material: Material) -> str:
-    """Return the nonce of a question where a reply to it holds it, as one of a live judge does; else ""."""
-    return material.nonce if material.nonce in reply else ""
 
 
 def _read_line(line: bytes, where: str) -> tuple[Key, str]:

@@ -14,7 +14,7 @@ from svr_async.core.rubric import Rubric
 from svr_async.core.verdict import is_number
 from svr_async.engine.request import Question, ReplyRejectedError, Request
 from svr_async.errors import UsageError
-from svr_async.judges.fence import clean
+from svr_async.judges.material import clean
 from svr_async.judges.model import ask_within, marks_of, without_value
 from svr_async.judges.profile import Profile
 from svr_async.judges.protocol import Answer, Comparisons, Preference, WrittenRubrics

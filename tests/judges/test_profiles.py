@@ -12,7 +12,7 @@ import orjson
 import pytest
 from rig import QUICK, pairs
 
-from svr_async.core.pair import Order, present, user_prompt
+from svr_async.core.pair import Order, present
 from svr_async.core.rubric import Check, Rubric
 from svr_async.engine.caller import EngineConfig
 from svr_async.engine.endpoint import START
@@ -84,7 +84,7 @@ def test_every_setting_is_set_or_left_out(tmp_path: Path) -> None:
 def test_structured_replies_are_asked_in_our_form() -> None:
     """json_schema sends the form of the reply, strict, with a reason before its verdict; plain text has none."""
     own = Profile(name="j", model="m", base_url=URL, structured="json_schema")
-    shown = Material.prompt(user_prompt("x"))
+    shown = Material({"PROMPT": "x"})
     sent = {name: QuestionWriter(own, load_templates()).request(name, shown).body_bytes for name in NAMES}
     assert b"response_format" not in sent["direct"] + sent["probe"]
     form = orjson.loads(sent["compare"])["response_format"]
@@ -107,7 +107,7 @@ def test_a_model_without_a_system_is_told_in_the_users_message() -> None:
     """With system_role = "user" the instructions open the one message of a judge, and of a decision judge."""
     own = Profile(name="j", model="m", base_url=URL, system_role="user")
     usual = replace(own, system_role="system")
-    shown = Material.prompt(user_prompt("x"))
+    shown = Material({"PROMPT": "x"})
     (only,) = QuestionWriter(own, load_templates()).request("compare", shown).messages
     (_, system), (_, user) = QuestionWriter(usual, load_templates()).request("compare", shown).messages
     assert only == ("user", f"{system}\n\n{user}")
@@ -270,14 +270,14 @@ def test_an_unknown_judge_is_answered_with_near_names(tmp_path: Path) -> None:
 
 
 def test_the_shipped_prompts_have_all_they_need() -> None:
-    """Each role has instructions and closing lines; structured ones pass the nonce on; digests tell texts apart."""
+    """Each role has instructions and closing lines; digests tell texts apart."""
     templates = load_templates()
     assert set(templates.digests) == set(NAMES)
     assert len(set(templates.digests.values())) == len(NAMES)
     for name in NAMES:
         assert templates[name].instructions
-        if name in {"compare", "compare_overall", "self_rubrics", "pointwise"}:
-            assert "feedbeef" in templates[name].close("feedbeef")
+        assert templates[name].closing
+        assert "nonce" not in templates[name].instructions + templates[name].closing
 
 
 def test_a_folder_replaces_the_prompts_that_it_holds(tmp_path: Path) -> None:

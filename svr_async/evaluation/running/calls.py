@@ -19,7 +19,7 @@ from svr_async.engine.cache_files import Kept, look_up
 from svr_async.engine.concurrency import ShutdownController, run_whole
 from svr_async.engine.failures import FailureLog
 from svr_async.engine.money import Price
-from svr_async.engine.request import Request
+from svr_async.engine.request import ReplyRejectedError, Request
 from svr_async.errors import ArtefactError, UsageError
 from svr_async.evaluation.items import Item
 from svr_async.evaluation.judging import JudgePool, evaluation_of, judge_pairs, open_judge_pool
@@ -27,9 +27,8 @@ from svr_async.evaluation.reporting.explain import item_of_run
 from svr_async.evaluation.run_folder import Run
 from svr_async.evaluation.running.frontier import settings_of
 from svr_async.evaluation.setup import PreparedRun, prepare
-from svr_async.judges.brackets import direct_reason
 from svr_async.judges.model import SIMULATED_FINGERPRINT
-from svr_async.judges.reply_text import reasons_in
+from svr_async.judges.reader import read_direct, read_list
 
 if TYPE_CHECKING:
     from svr_async.engine.reply import Reply
@@ -70,9 +69,7 @@ class Call:
 
         They are what the reply says, whether or not it counted.
         """
-        answer = "" if self.reply is None else self.reply.answer
-        whole = direct_reason(answer)
-        return reasons_in(answer) or ((("", whole),) if whole else ())
+        return () if self.reply is None else reasons_in(self.reply.answer)
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON values; `tries` counts how often it was asked until a reply could be read."""
@@ -103,6 +100,20 @@ class Found:
     calls: tuple[Call, ...]
     cache: Path | str
     secrets: tuple[str, ...] = ()
+
+
+def reasons_in(text: str) -> tuple[tuple[str, str], ...]:
+    """Return the (local rubric id, reason) pairs of a reply as written; ("", reason) of a direct verdict."""
+    try:
+        rows, _ = read_list(text, "rubric_comparisons")
+        return tuple((str(row["rubric_id"]), str(row["reason"])) for row in rows if {"rubric_id", "reason"} <= set(row))
+    except ReplyRejectedError:
+        pass
+    try:
+        reason = read_direct(text).reason
+    except ReplyRejectedError:
+        return ()
+    return (("", reason),) if reason else ()
 
 
 def key_digits(text: str) -> str:
