@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from http import HTTPStatus
 from itertools import count
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from svr_async.engine.transport import CallFailedError, RawReply, Transport
 
@@ -173,15 +173,8 @@ def observing(*observers: Observer) -> Iterator[None]:
         _OBSERVERS.reset(token)
 
 
-class _Attempts(NamedTuple):
-    """The attempts at a call so far: how many, and endpoint and status of the last."""
-
-    number: int
-    endpoint: str
-    status: int | None
-
-
-NO_ATTEMPT = _Attempts(0, "", None)
+NO_ATTEMPT = (0, "", None)
+"""The attempts at a call so far: their number, and endpoint and status of the last."""
 
 
 class Watch:
@@ -191,7 +184,7 @@ class Watch:
         self._observers = list(observers)
         self._source = next(_SOURCES)
         self._model = ""
-        self._in_flight: dict[str, _Attempts] = {}
+        self._in_flight: dict[str, tuple[int, str, int | None]] = {}
 
     @classmethod
     def over(cls, observers: Sequence[Observer] = ()) -> Watch | None:
@@ -216,72 +209,68 @@ class Watch:
         self,
         request: Request,
         endpoint: str,
-        seconds: float,
+        began: float,
         *,
         status: int | None = None,
         error: str = "",
         detail: str = "",
     ) -> None:
         """Emit the end of one HTTP request, with its status or the error in place of a reply."""
-        key = key_of(request)
-        self._model = request.model
-        self._in_flight[key] = _Attempts(self._in_flight.get(key, NO_ATTEMPT).number + 1, endpoint, status)
+        key, model = key_of(request), request.model
+        self._model = model
+        self._in_flight[key] = (self._in_flight.get(key, NO_ATTEMPT)[0] + 1, endpoint, status)
         if status is not None and status != HTTPStatus.OK:
             error = str(status)
+        seconds = time.monotonic() - began
         self.emit(
             AttemptEnded(
-                key=key,
-                model=request.model,
-                endpoint=endpoint,
-                status=status,
-                seconds=seconds,
-                error=error,
-                detail=detail,
+                key=key, model=model, endpoint=endpoint, status=status, seconds=seconds, error=error, detail=detail
             )
         )
 
     async def call(self, request: Request, send: Callable[[Request], Awaitable[Reply]], price: Price | None) -> Reply:
         """Make a call and emit its end, whatever its outcome."""
         began = time.monotonic()
+        facts: dict[str, Any] = {}
         try:
             reply = await send(request)
+            usage = reply.usage
+            facts = {
+                "prompt_tokens": usage.prompt_tokens,
+                "cached_tokens": usage.cached_tokens,
+                "completion_tokens": usage.completion_tokens,
+                "usd": usage.cost_usd if price is None else price.cost(usage),
+                "answered_by": reply.model,
+                "finish_reason": reply.finish_reason,
+            }
         except BaseException as error:
-            self._ended(request, time.monotonic() - began, {"error": _name_of(error), "detail": str(error)})
+            failure = getattr(error, "failure", None)
+            name = type(error).__name__ if failure is None else failure.kind.value
+            facts = {"error": name, "detail": str(error)}
             raise
-        usage = reply.usage
-        facts = {
-            "prompt_tokens": usage.prompt_tokens,
-            "cached_tokens": usage.cached_tokens,
-            "completion_tokens": usage.completion_tokens,
-            "usd": usage.cost_usd if price is None else price.cost(usage),
-            "answered_by": reply.model,
-            "finish_reason": reply.finish_reason,
-        }
-        self._ended(request, time.monotonic() - began, facts)
-        return reply
-
-    def _ended(self, request: Request, seconds: float, facts: Mapping[str, Any]) -> None:
-        key = key_of(request)
-        attempts = self._in_flight.pop(key, NO_ATTEMPT)
-        self.emit(
-            CallEnded(
-                key=key,
-                model=request.model,
-                identity=request.endpoint,
-                endpoint=attempts.endpoint,
-                attempts=attempts.number,
-                status=attempts.status,
-                seconds=seconds,
-                max_tokens=request.max_tokens,
-                wire=request.wire.name,
-                **facts,
+        finally:
+            key = key_of(request)
+            attempts, endpoint, status = self._in_flight.pop(key, NO_ATTEMPT)
+            self.emit(
+                CallEnded(
+                    key=key,
+                    model=request.model,
+                    identity=request.endpoint,
+                    endpoint=endpoint,
+                    attempts=attempts,
+                    status=status,
+                    seconds=time.monotonic() - began,
+                    max_tokens=request.max_tokens,
+                    wire=request.wire.name,
+                    **facts,
+                )
             )
-        )
+        return reply
 
     def retry(self, request: Request, failure: Failure) -> None:
         """Emit that a call will be tried again."""
         key = key_of(request)
-        attempt = self._in_flight.get(key, NO_ATTEMPT).number
+        attempt = self._in_flight.get(key, NO_ATTEMPT)[0]
         self.emit(RetryPlanned(key=key, kind=failure.kind.value, attempt=attempt, detail=failure.detail))
 
 
@@ -299,13 +288,14 @@ class WatchedTransport:
         try:
             raw = await self._transport.send(request)
         except CallFailedError as error:
-            kind, detail = error.failure.signature or error.failure.kind.value, error.failure.detail
-            self._watch.attempt(request, self._endpoint, time.monotonic() - began, error=kind, detail=detail)
+            failure = error.failure
+            name = failure.signature or failure.kind.value
+            self._watch.attempt(request, self._endpoint, began, error=name, detail=failure.detail)
             raise
         except BaseException as error:
-            self._watch.attempt(request, self._endpoint, time.monotonic() - began, error=type(error).__name__)
+            self._watch.attempt(request, self._endpoint, began, error=type(error).__name__)
             raise
-        self._watch.attempt(request, self._endpoint, time.monotonic() - began, status=raw.status)
+        self._watch.attempt(request, self._endpoint, began, status=raw.status)
         return raw
 
     async def model_names(self) -> list[str]:
@@ -321,8 +311,3 @@ class WatchedTransport:
 def key_of(request: Request) -> str:
     """Return the start of a request's cache key in hex."""
     return request.key.hex()[:KEY_CHARS]
-
-
-def _name_of(error: BaseException) -> str:
-    failure = getattr(error, "failure", None)
-    return str(failure.kind.value) if failure is not None else type(error).__name__
