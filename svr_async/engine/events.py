@@ -205,66 +205,31 @@ class Watch:
         """Emit the facts of the engine."""
         self.emit(Snapshot(source=self._source, model=self._model, stats=stats, closing=closing))
 
-    def attempt(
-        self,
-        request: Request,
-        endpoint: str,
-        began: float,
-        *,
-        status: int | None = None,
-        error: str = "",
-        detail: str = "",
-    ) -> None:
+    def attempt(self, request: Request, endpoint: str, began: float, status: int | None, **failure: str) -> None:
         """Emit the end of one HTTP request, with its status or the error in place of a reply."""
-        key, model = key_of(request), request.model
-        self._model = model
+        key, seconds, self._model = key_of(request), time.monotonic() - began, request.model
         self._in_flight[key] = (self._in_flight.get(key, NO_ATTEMPT)[0] + 1, endpoint, status)
         if status is not None and status != HTTPStatus.OK:
-            error = str(status)
-        seconds = time.monotonic() - began
-        self.emit(
-            AttemptEnded(
-                key=key, model=model, endpoint=endpoint, status=status, seconds=seconds, error=error, detail=detail
-            )
-        )
+            failure = {"error": str(status)}
+        where = {"key": key, "model": request.model, "endpoint": endpoint}
+        self.emit(AttemptEnded(**where, status=status, seconds=seconds, **failure))
 
     async def call(self, request: Request, send: Callable[[Request], Awaitable[Reply]], price: Price | None) -> Reply:
         """Make a call and emit its end, whatever its outcome."""
-        began = time.monotonic()
-        facts: dict[str, Any] = {}
+        began, key = time.monotonic(), key_of(request)
+        facts: dict[str, Any] = {"model": request.model, "identity": request.endpoint, "wire": request.wire.name}
         try:
             reply = await send(request)
-            usage = reply.usage
-            facts = {
-                "prompt_tokens": usage.prompt_tokens,
-                "cached_tokens": usage.cached_tokens,
-                "completion_tokens": usage.completion_tokens,
-                "usd": usage.cost_usd if price is None else price.cost(usage),
-                "answered_by": reply.model,
-                "finish_reason": reply.finish_reason,
-            }
+            facts |= _facts_of(reply, price)
         except BaseException as error:
             failure = getattr(error, "failure", None)
-            name = type(error).__name__ if failure is None else failure.kind.value
-            facts = {"error": name, "detail": str(error)}
+            facts |= {"error": failure.kind.value if failure else type(error).__name__, "detail": str(error)}
             raise
         finally:
-            key = key_of(request)
+            seconds, limit = time.monotonic() - began, request.max_tokens
             attempts, endpoint, status = self._in_flight.pop(key, NO_ATTEMPT)
-            self.emit(
-                CallEnded(
-                    key=key,
-                    model=request.model,
-                    identity=request.endpoint,
-                    endpoint=endpoint,
-                    attempts=attempts,
-                    status=status,
-                    seconds=time.monotonic() - began,
-                    max_tokens=request.max_tokens,
-                    wire=request.wire.name,
-                    **facts,
-                )
-            )
+            facts |= {"attempts": attempts, "endpoint": endpoint, "status": status}
+            self.emit(CallEnded(key=key, seconds=seconds, max_tokens=limit, **facts))
         return reply
 
     def retry(self, request: Request, failure: Failure) -> None:
@@ -290,12 +255,12 @@ class WatchedTransport:
         except CallFailedError as error:
             failure = error.failure
             name = failure.signature or failure.kind.value
-            self._watch.attempt(request, self._endpoint, began, error=name, detail=failure.detail)
+            self._watch.attempt(request, self._endpoint, began, None, error=name, detail=failure.detail)
             raise
         except BaseException as error:
-            self._watch.attempt(request, self._endpoint, began, error=type(error).__name__)
+            self._watch.attempt(request, self._endpoint, began, None, error=type(error).__name__)
             raise
-        self._watch.attempt(request, self._endpoint, began, status=raw.status)
+        self._watch.attempt(request, self._endpoint, began, raw.status)
         return raw
 
     async def model_names(self) -> list[str]:
@@ -311,3 +276,15 @@ class WatchedTransport:
 def key_of(request: Request) -> str:
     """Return the start of a request's cache key in hex."""
     return request.key.hex()[:KEY_CHARS]
+
+
+def _facts_of(reply: Reply, price: Price | None) -> dict[str, Any]:
+    usage = reply.usage
+    return {
+        "prompt_tokens": usage.prompt_tokens,
+        "cached_tokens": usage.cached_tokens,
+        "completion_tokens": usage.completion_tokens,
+        "usd": usage.cost_usd if price is None else price.cost(usage),
+        "answered_by": reply.model,
+        "finish_reason": reply.finish_reason,
+    }

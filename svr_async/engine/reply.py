@@ -16,8 +16,6 @@ MAX_CREDIBLE_TOKENS = 100_000_000
 OPENING = re.compile(r"\s*<(think|thinking|thought|reasoning)>")
 THOUGHTS_END = "</think>"
 LONE_END = re.compile(rf"{THOUGHTS_END}[ \t]*$", re.MULTILINE)
-
-
 WHOLE = frozenset({"stop", "STOP", "end_turn", "stop_sequence", "eos", "eos_token", "complete", "COMPLETE", ""})
 TRUNCATED = frozenset({"length", "max_tokens", "MAX_TOKENS", "max_output_tokens", "model_length"})
 REFUSED = frozenset({

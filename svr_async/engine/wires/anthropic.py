@@ -136,12 +136,6 @@ def _seconds_to(moment: str, now: str) -> float | None:
 
 
 WIRE = Wire(
-    name="anthropic",
-    path="/messages",
-    headers=headers,
-    params=params,
-    body=body,
-    read=read_message,
-    error=error_in_body,
-    limits=limits,
-)
+    name="anthropic", path="/messages", headers=headers, params=params, body=body, read=read_message,
+    error=error_in_body, limits=limits,
+)  # fmt: skip

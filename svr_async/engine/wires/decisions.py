@@ -103,12 +103,6 @@ def _probability(answer: dict[str, Any]) -> float | None:
 
 
 WIRE = Wire(
-    name="decisions",
-    path="/decisions",
-    headers=headers,
-    params=params,
-    body=body,
-    read=read,
-    error=error_in_body,
+    name="decisions", path="/decisions", headers=headers, params=params, body=body, read=read, error=error_in_body,
     questions=MOST_QUESTIONS,
-)
+)  # fmt: skip

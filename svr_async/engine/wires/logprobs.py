@@ -8,7 +8,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 from svr_async.engine.reply import Reply, json_of
-from svr_async.engine.wires import QUESTION, Params, Settings, Wire, openai
+from svr_async.engine.wires import QUESTION, Params, Settings, openai
 from svr_async.engine.wires.decisions import name_of, reply_of
 
 if TYPE_CHECKING:
@@ -76,13 +76,6 @@ def _mass(alternative: dict[str, Any], word: str) -> float:
     return math.exp(min(0.0, logprob))
 
 
-WIRE = Wire(
-    name="logprobs",
-    path="/chat/completions",
-    headers=openai.headers,
-    params=params,
-    body=body,
-    read=read,
-    error=openai.error_in_body,
-    questions=1,
+WIRE = replace(
+    openai.WIRE, name="logprobs", params=params, body=body, read=read, batch_url="", tries_settings=False, questions=1
 )

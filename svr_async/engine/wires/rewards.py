@@ -66,15 +66,9 @@ def wire_of(name: str, field: str, body: Callable[[Request], dict[str, Any]] = c
         )
 
     return Wire(
-        name=name,
-        path=f"/{name}",
-        headers=headers,
-        params=params,
-        body=body,
-        read=read,
-        error=error_in_body,
-        score=True,
-    )
+        name=name, path=f"/{name}", headers=headers, params=params, body=body, read=read,
+        error=error_in_body, score=True,
+    )  # fmt: skip
 
 
 WIRES = {

@@ -60,12 +60,6 @@ def error(data: bytes) -> dict[str, Any]:
 
 
 WIRE = Wire(
-    name="systemone",
-    path="/systemone",
-    headers=headers,
-    params=params,
-    body=body,
-    read=read,
-    error=error,
+    name="systemone", path="/systemone", headers=headers, params=params, body=body, read=read, error=error,
     questions=MOST_QUESTIONS,
-)
+)  # fmt: skip
