@@ -41,7 +41,9 @@ def test_flips_on_the_same_bytes_are_measured_past_the_cache(cli: Cli, tmp_path:
         assert code == 0
         assert "asking 4 pairs 3 times: 12 calls" in err
         assert {times for times in asked.values() if times > 1} == {3}  # the doctor itself asks once
-        assert len([body for body in odd.bodies if "[[A" in body["messages"][-1]["content"]]) == 13  # one of the doctor itself
+        assert (
+            len([body for body in odd.bodies if "[[A" in body["messages"][-1]["content"]]) == 13
+        )  # one of the doctor itself
     assert "WARN noise    66.7 % [" in out
     found = read_noise(tmp_path / "n.json")
     assert (found.judge, found.method, found.pairs, found.repeats) == ("sim", "vanilla", 4, 3)
