@@ -37,6 +37,7 @@ MIN_FREE_BYTES = 200 * 2**20
 MAX_MODELS_BYTES = 2**20
 SHOWN_NAMES = 300
 CONTEXT_FIELDS = ("max_model_len", "context_length", "context_window", "max_context_length")
+UNITS = {"rpm": "requests", "tpm": "tokens"}
 DOWN = "start the server, or check the judge's address"
 CHOOSE = 'Which text is longer? A: "aa" B: "aaaaaa". Answer with the letter.'
 MODES: Mapping[Literal["json_schema", "json_object"], str] = {
@@ -81,17 +82,14 @@ def cache_finding(cache: Path | str) -> Finding:
     from svr_async.engine.cache import Cache, local_folder
 
     with closing(Cache.open(cache)) as opened:
-        damaged = opened.stats().damaged
+        writable = opened.writable
     folder = local_folder(cache)
     place = next((one for one in (folder, *folder.absolute().parents) if one.exists()), Path.cwd())
     free = shutil.disk_usage(place).free
     if free < MIN_FREE_BYTES:
         raise StorageError(f"only {free / 2**20:.0f} MiB are free for the cache {cache}", hint="free some space")
     text = f"{cache} opens, {free / 2**30:.1f} GiB free"
-    if damaged:
-        cure = "damaged rows are asked again when needed"
-        return Finding(name="cache", state="warn", text=f"{text}, {damaged:,} damaged rows", cure=cure)
-    if not opened.writable:
+    if not writable:
         cure = "use --offline, or --cache DIR for another cache"
         return Finding(name="cache", state="warn", text=f"{text}, read-only", cure=cure)
     return Finding(name="cache", state="ok", text=text)
@@ -244,23 +242,21 @@ async def _json_findings(engine: CallEngine, profile: Profile, transport: Transp
     from svr_async.engine.wires import Form
 
     headers: Mapping[str, str] = {}
-    cure = "" if profile.structured == "none" else 'set structured = "none" in judges.toml'
-    text = "neither json_schema nor json_object works; plain replies are read too"
-    finding = Finding(name="json", state="warn", text=text, cure=cure)
     for mode, question in MODES.items():
         try:  # a wire without this mode, a refusal, or a reply that is not JSON
             params = replace(profile, structured=mode).params(structured=True, form=Form(name="verdict", schema=SCHEMA))
             request = _request(engine, profile, question, params)
             raw = await transport.send(request)
             headers = raw.headers
-            works = orjson.loads(request.wire.read(raw.body, raw.status).answer)["verdict"] in ("A", "B")
+            if orjson.loads(request.wire.read(raw.body, raw.status).answer)["verdict"] in ("A", "B"):
+                cure = "" if profile.structured == mode else f'structured = "{mode}" in judges.toml uses it'
+                yield Finding(name="json", state="ok", text=f"{mode} works", cure=cure)
+                break
         except (SvrError, FailureError, ValueError, TypeError, KeyError):
-            works = False
-        if works:
-            cure = "" if profile.structured == mode else f'structured = "{mode}" in judges.toml uses it'
-            finding = Finding(name="json", state="ok", text=f"{mode} works", cure=cure)
-            break
-    yield finding
+            continue
+    else:
+        cure = "" if profile.structured == "none" else 'set structured = "none" in judges.toml'
+        yield Finding(name="json", state="warn", text="no JSON mode works; plain replies are read too", cure=cure)
     yield limits_finding(headers, profile)
 
 
@@ -332,14 +328,10 @@ def limits_finding(headers: Mapping[str, str], profile: Profile) -> Finding:
     """Report the rate limits in the headers, and which ones the profile should have."""
     from svr_async.engine.rates import header_number
 
-    parts, cures = [], []
-    for unit, name, own in (("requests", "rpm", profile.rpm), ("tokens", "tpm", profile.tpm)):
-        limit = header_number(headers.get(f"x-ratelimit-limit-{unit}", ""))
-        if limit is not None:
-            left = header_number(headers.get(f"x-ratelimit-remaining-{unit}", ""))
-            parts.append(f"{limit:,.0f} {unit} a minute" + ("" if left is None else f" ({left:,.0f} left)"))
-            cures += [f"{name} = {limit:.0f}"] if own is None or own > limit else []
-    cure = f"{' and '.join(cures)} in judges.toml avoids refused calls" if cures else ""
-    known = [f"{name} = {value:g}" for name, value in (("rpm", profile.rpm), ("tpm", profile.tpm)) if value]
-    none = f"none in the headers{'; the profile has ' + ' and '.join(known) if known else ''}"
-    return Finding(name="limits", state="ok", text=", ".join(parts) or none, cure=cure)
+    limits = {name: header_number(headers.get(f"x-ratelimit-limit-{unit}", "")) for name, unit in UNITS.items()}
+    found = {name: limit for name, limit in limits.items() if limit is not None}
+    own = {"rpm": profile.rpm, "tpm": profile.tpm}
+    higher = [f"{name} = {limit:.0f}" for name, limit in found.items() if (own[name] or limit + 1) > limit]
+    text = ", ".join(f"{limit:,.0f} {UNITS[name]} a minute" for name, limit in found.items())
+    cure = f"{' and '.join(higher)} in judges.toml avoids refused calls" if higher else ""
+    return Finding(name="limits", state="ok", text=text or "none in the headers", cure=cure)

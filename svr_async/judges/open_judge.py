@@ -270,13 +270,8 @@ def open_judge(
 ) -> OpenJudge:
     """Open a judge.
 
-    Args:
-        spec: The judge.
-        limits: Rates, caps, timeouts and the cache.
-        prompts: Prompts by pair id, which a recording needs.
-        budget: The caps that the judges of a run share.
-        engines: The number of engines of this process at the same time.
-        config: Replaces the engine's settings from `limits`.
+    A recording needs the `prompts` of its pairs, by id. The judges of a run share a `budget`; `engines` is how many of
+    them this process has at the same time. `config` replaces the engine's settings from `limits`.
     """
     if spec.recording is not None:
         from svr_async.judges.recorded import load_recorded
@@ -287,28 +282,21 @@ def open_judge(
         from svr_async.judges.rules.judge import RulesJudge
 
         return OpenJudge(judge=RulesJudge(), author=RulesAuthor(), prompts={})
-    found = config or limits.engine_config(spec.profile)
-    if limits.ray is None:  # with Ray the sockets are on the nodes
-        found = within_descriptors(found, engines=engines)
-    return _open_endpoint(spec, spec.profile, limits, found, budget)
-
-
-def _open_endpoint(
-    spec: JudgeSpec, profile: Profile, limits: JudgeLimits, config: EngineConfig, budget: Budget | None
-) -> OpenJudge:
-    """Open a judge behind an endpoint, with the rules judge in front of it for `J+rules`."""
     from svr_async.judges.templates import OWN, load_templates
 
     templates = load_templates(limits.prompts, (*spec.prompts, *(OWN if spec.writes else ())))
-    engine = _engine_of(profile, limits, config, budget)
-    judge, author = roles_of(spec, profile, engine, templates)
+    settings = config or limits.engine_config(spec.profile)
+    if limits.ray is None:  # with Ray the sockets are on the nodes
+        settings = within_descriptors(settings, engines=engines)
+    engine = _engine_of(spec.profile, limits, settings, budget)
+    judge, author = roles_of(spec, spec.profile, engine, templates)
     if spec.hybrid:
         from svr_async.judges.hybrid import HybridJudge
         from svr_async.judges.rules.judge import RulesJudge
 
         judge = HybridJudge(judge, RulesJudge())
     used = {name: digest for name, digest in templates.digests.items() if name in spec.prompts}
-    return OpenJudge(judge=judge, author=author, engine=engine, profile=profile, prompts=used)
+    return OpenJudge(judge=judge, author=author, engine=engine, profile=spec.profile, prompts=used)
 
 
 def roles_of(spec: JudgeSpec, profile: Profile, engine: CallEngine, templates: Templates) -> tuple[Judge, Author]:
