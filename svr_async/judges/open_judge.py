@@ -149,7 +149,7 @@ class JudgeSpec:
             'qwen3'
         """
         if not text:
-            raise UsageError("no judge is set", hint=WAYS_TO_NAME)
+            raise UsageError("no judge is named", hint=WAYS_TO_NAME)
         if text == RULES:
             return cls(text=text)
         if text.startswith(RECORDED):
