@@ -51,7 +51,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "": set(), "bank": set(), "rounds": {"bank"}, "store": {"bank", "rounds"},
         "running": {"bank", "rounds", "store"},
     },
-    "judges": {"": {"rules"}, "rules": {""}, "doctor": {""}},
+    "judges": {"": {"rules"}, "rules": {""}},
     "reproduction": {"": {"tables"}, "tables": {""}},
 }  # fmt: skip
 UNSAFE = {"pickle", "cPickle", "joblib", "cloudpickle", "dill", "shelve", "marshal"}

@@ -23,8 +23,7 @@ from svr_async.evaluation.settings import EvalSettings
 from svr_async.evaluation.setup import prepare
 from svr_async.evaluation.wording import dollars
 from svr_async.judges.limits import JudgeLimits
-from svr_async.judges.profile import SHIPPED, Profile
-from svr_async.judges.profiles import load_profiles
+from svr_async.judges.profiles import SHIPPED, Profile, load_profiles
 from svr_async.judges.questions import TOKENS_OF_REASONING
 from svr_async.training.rounds.planned import plan_rounds
 from svr_async.training.running.settings import TrainSettings

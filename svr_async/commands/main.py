@@ -35,7 +35,7 @@ COMMANDS = {
     "call": ("svr_async.commands.call:call", "Look at single calls: request, reply, reasons, tokens."),
     "judges": ("svr_async.commands.judges:judges", "List the judges that can be named."),
     "prices": ("svr_async.commands.prices:prices", "List what judges cost, with the day and page of each price."),
-    "doctor": ("svr_async.commands.doctor.command:doctor", "Check endpoint, key, cache and data, each with a cure."),
+    "doctor": ("svr_async.commands.doctor:doctor", "Check endpoint, key, cache and data."),
     "data": ("svr_async.commands.data:data", "Benchmarks and training sets: where they are, what a row looks like."),
     "cache": ("svr_async.commands.cache:cache", "Look after the cache of replies."),
     "induce": ("svr_async.commands.train.stage_commands:induce", "Induce candidate rubrics from preference pairs."),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from pathlib import Path
@@ -95,6 +96,14 @@ def _joined(_: click.Context, __: click.Parameter, urls: tuple[str, ...]) -> str
     return ",".join(urls)
 
 
+def _set_judges(ctx: click.Context, _: click.Parameter, path: Path | None) -> None:
+    """Name the file of judge profiles for this command, and for the processes that it starts."""
+    if path is not None:
+        before = os.environ.get("SVR_JUDGES", "")
+        os.environ["SVR_JUDGES"] = str(path.absolute())
+        ctx.call_on_close(lambda: os.environ.update(SVR_JUDGES=before))
+
+
 def _cache_place(_: click.Context, __: click.Parameter, text: str | None) -> Path | str:
     """Return the folder or Redis URL of the cache."""
     from svr_async.engine.cache import cache_place, place_of  # slow to import: not for `svr --help`
@@ -112,12 +121,23 @@ def _licence(_: click.Context, __: click.Parameter, text: str) -> str:
     return text
 
 
-base_url_option = click.option(
-    "--base-url",
-    multiple=True,
-    callback=_joined,
-    metavar="URL",
-    help="Where the endpoint is, over the profile's. Repeat it for several that serve the same model.",
+base_url_option = together(
+    click.option(
+        "--base-url",
+        multiple=True,
+        callback=_joined,
+        metavar="URL",
+        help="Where the endpoint is, over the profile's. Repeat it for several that serve the same model.",
+    ),
+    click.option(
+        "--judges",
+        type=PATH,
+        is_eager=True,
+        expose_value=False,
+        callback=_set_judges,
+        metavar="FILE.toml",
+        help="Your judge profiles. Default: $SVR_JUDGES, or judges.toml in your configuration folder.",
+    ),
 )
 cache_option = click.option(
     "--cache",

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from svr_async.core.sheet import Sheet
-    from svr_async.judges.profile import Profile
+    from svr_async.judges.profiles import Profile
 
 HEADS = ("judge", "in", "cached in", "out", "listed on", "read at")
 

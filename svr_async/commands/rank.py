@@ -110,8 +110,8 @@ def _asked(
 ) -> T:
     """Ask within an engine of its own; SvrError for what makes that impossible."""
     from svr_async.engine.concurrency import run_whole
-    from svr_async.judges.keys import naming_keys
-    from svr_async.judges.spec import JudgeSpec
+    from svr_async.judges.open_judge import JudgeSpec
+    from svr_async.judges.profiles import naming_keys
     from svr_async.scoring.bank import RubricBank
     from svr_async.serving.engine import Engine
 

@@ -84,8 +84,8 @@ def serve(**flags: Any) -> None:
       svr serve --bank runs/demo/trained/bank --judge rules --listen 8080
       curl -d '{"prompt": "Name a colour.", "a": "Blue.", "b": "No."}' http://127.0.0.1:8080/v1/svr/compare
     """
-    from svr_async.judges.keys import naming_keys
-    from svr_async.judges.spec import JudgeSpec
+    from svr_async.judges.open_judge import JudgeSpec
+    from svr_async.judges.profiles import naming_keys
 
     server = _server(with_limits(flags))
     with naming_keys(JudgeSpec.parse(flags["judge"], base_url=flags["base_url"]).key_variables):

@@ -38,12 +38,12 @@ from svr_async.evaluation.run_view import run_in_short, run_sheet
 from svr_async.evaluation.settings import EvalSettings
 from svr_async.evaluation.setup import PreparedRun, prepare
 from svr_async.judges.batch import Opened, Unanswered, endpoints_of
-from svr_async.judges.keys import naming_keys
+from svr_async.judges.limits import WHOLE, share_in_words
 from svr_async.judges.open_judge import OpenJudge
-from svr_async.judges.shares import WHOLE, share_in_words
+from svr_async.judges.profiles import naming_keys
 
 if TYPE_CHECKING:
-    from svr_async.judges.profile import Profile
+    from svr_async.judges.profiles import Profile
 
 
 class Listener:

@@ -17,7 +17,7 @@ from svr_async.errors import UsageError
 from svr_async.judges.author import read_text
 from svr_async.judges.material import Material, clean
 from svr_async.judges.model import ask_within, without_value
-from svr_async.judges.profile import Profile
+from svr_async.judges.profiles import Profile
 from svr_async.judges.protocol import Answer, Judge
 from svr_async.judges.questions import QuestionWriter
 

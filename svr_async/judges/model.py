@@ -11,7 +11,7 @@ from svr_async.core.pair import Presentation, Prompt
 from svr_async.core.rubric import Rubric
 from svr_async.core.verdict import Outcome
 from svr_async.engine.request import Question
-from svr_async.judges.profile import Profile
+from svr_async.judges.profiles import Profile
 from svr_async.judges.protocol import Answer, Comparisons, Preference, Reasked, WrittenRubrics
 from svr_async.judges.questions import QuestionWriter
 

@@ -17,7 +17,7 @@ from svr_async.core.verdict import RubricComparison, Verdict
 from svr_async.engine.request import Question, ReplyRejectedError, Request
 from svr_async.engine.wires import Form
 from svr_async.judges.material import Material, clean
-from svr_async.judges.profile import Profile
+from svr_async.judges.profiles import Profile
 from svr_async.judges.protocol import Comparisons, Preference
 from svr_async.judges.reader import by_rubric, read_better, read_direct, read_list, read_verdict
 from svr_async.judges.templates import Templates

@@ -46,7 +46,7 @@ def test_replies_are_replayed_by_role_pair_and_order(tmp_path: Path) -> None:
         line("direct", "So [[B]]", "ba"),
         line("direct", "[[A]]"),
         line("compare", {"rubric_comparisons": ROWS, "preferred_candidate": "A"}),
-        line("self_rubrics", {"rubrics": ["Is it short?"], "rubric_note": "n"}, order="ignored"),
+        line("self_rubrics", {"rubrics": ["Is it short?"], "rubric_note": "n"}, order=""),
     )
 
     async def ask() -> None:
@@ -106,9 +106,10 @@ def test_a_preference_without_rows_is_enough_when_only_it_was_recorded(tmp_path:
 @pytest.mark.parametrize(
     ("bad", "says"),
     [
-        (b"{", "line 2 is not JSON"), (b"[]", "lacks"), (b'{"pair_id": 7, "role": "direct", "reply": ""}', "lacks"),
-        (line("judge", ""), "unknown role 'judge'"), (line("direct", "", "first"), "order 'first'"),
-        (b"\xff\xfe", "not JSON"), ({"pair_id": "1", "role": "direct", "reply": "x"}, "order ''"),
+        (b"{", "line 2: Input data was truncated"), (b"[]", "line 2: Expected `object`"),
+        (b'{"pair_id": 7, "role": "direct", "reply": ""}', r"line 2: Expected `str`, got `int` - at `\$.pair_id`"),
+        (line("judge", ""), "Invalid enum value 'judge'"), (line("direct", "", "first"), "Invalid enum value 'first'"),
+        (b"\xff\xfe", "cannot read"), ({"pair_id": "1", "role": "direct", "reply": "x"}, "line 2 has no order"),
     ],
 )  # fmt: skip
 def test_a_bad_line_is_named(tmp_path: Path, bad: Any, says: str) -> None:

@@ -11,9 +11,9 @@ from svr_async.engine.concurrency import run_whole
 from svr_async.evaluation.items import build_item
 from svr_async.evaluation.reporting.explain import Explanation, explain_decision
 from svr_async.evaluation.run_folder import Texts
-from svr_async.judges.keys import naming_keys
 from svr_async.judges.limits import JudgeLimits
-from svr_async.judges.spec import RULES, JudgeSpec
+from svr_async.judges.open_judge import RULES, JudgeSpec
+from svr_async.judges.profiles import naming_keys
 from svr_async.scoring.bank import RubricBank
 from svr_async.serving.engine import Engine
 from svr_async.serving.pairs import decide_pair, method_of, pair_doubts

@@ -32,7 +32,6 @@ from svr_async.judges.reader import read_direct, read_list
 
 if TYPE_CHECKING:
     from svr_async.engine.reply import Reply
-    from svr_async.judges.profile import Profile
 
 MOST_NAMED = 5
 Asked = Mapping[str, tuple[Request, Price | None]]
@@ -225,11 +224,4 @@ def secrets_of(prepared: PreparedRun) -> tuple[str, ...]:
 
 def variables_of(prepared: PreparedRun) -> tuple[str, ...]:
     """Return the names of the variables that hold keys and headers of the judges."""
-    return tuple(name for judge in prepared.judges.judges if judge.profile for name in _variables(judge.profile))
-
-
-def _variables(profile: Profile) -> list[str]:
-    from svr_async.judges.profile import variable_in
-
-    named = [variable_in(value) for value in (*profile.headers.values(), *profile.query.values())]
-    return [name for name in (profile.key_env, *named) if name]
+    return tuple(name for judge in prepared.judges.judges if judge.profile for name in judge.profile.key_variables)

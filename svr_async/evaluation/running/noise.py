@@ -21,7 +21,7 @@ from svr_async.evaluation.run_folder import RunFolder
 from svr_async.evaluation.running.frontier import settings_of
 from svr_async.evaluation.settings import EvalSettings
 from svr_async.evaluation.setup import PreparedRun, prepare
-from svr_async.judges.doctor.findings import Finding, failed
+from svr_async.judges.doctor import Finding, failed
 
 FEW = "20"  # pairs asked where nothing else is said
 MANY_FLIPS = 0.1
