@@ -184,7 +184,7 @@ async def test_a_refused_connection_names_host_and_port(cache_folder: Path) -> N
 
 
 async def test_requests_are_what_an_endpoint_expects(cache_folder: Path) -> None:
-    """The key as a bearer token, JSON, no cookies sent back; the second try names the problem and asks gateways for a fresh answer."""
+    """The key as a bearer token, JSON, no cookies sent back; the second try names the problem."""
     seen: list[tuple[dict[str, str], Any]] = []
 
     async def keep(request: web.Request) -> web.Response:
