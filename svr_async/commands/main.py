@@ -23,11 +23,11 @@ COMMANDS = {
     "eval": ("svr_async.commands.eval.command:evaluate", "Judge a benchmark or a file of pairs with a method."),
     "report": ("svr_async.commands.report:report", "Write a run, or several, as HTML, Markdown, LaTeX or CSV."),
     "view": ("svr_async.commands.view:view", "Open a page with every item of a run, or of two side by side."),
-    "compare": ("svr_async.commands.compare:compare", "Compare runs side by side, with intervals and paired tests."),
-    "gate": ("svr_async.commands.gate:gate", "Fail where a run lost more to its baseline than is tolerated."),
-    "merge": ("svr_async.commands.merge:merge", "Make one run of the shards that several machines judged."),
-    "transfer": ("svr_async.commands.transfer:transfer", "Report how a bank fares with another judge, or later."),
-    "labels": ("svr_async.commands.labels:labels", "Compare a run with labels of people; what to label next."),
+    "compare": ("svr_async.commands.results:compare", "Compare runs: intervals, paired tests, judge drift."),
+    "gate": ("svr_async.commands.results:gate", "Exit 9 if a run is significantly worse than a baseline."),
+    "merge": ("svr_async.commands.results:merge", "Merge the shards of a run."),
+    "agreement": ("svr_async.commands.results:agreement", "Compare a run with labels of people."),
+    "runs": ("svr_async.commands.results:runs", "List runs, the latest first."),
     "explain": ("svr_async.commands.explain.command:explain", "Show the signed contributions behind one decision."),
     "rank": ("svr_async.commands.rank:rank", "Rank several responses to a prompt: the best of N."),
     "pairs": ("svr_async.commands.pairs:pairs", "Make preference pairs of ranked responses."),
@@ -51,7 +51,7 @@ COMMANDS = {
 }
 SECTIONS = {
     "Begin": ("eval", "train", "explain", "rank", "pairs", "serve"),
-    "Results": ("view", "report", "compare", "gate", "merge", "transfer", "labels", "call"),
+    "Results": ("runs", "view", "report", "compare", "gate", "agreement", "merge", "call"),
     "Judges and what they cost": ("judges", "prices", "doctor", "batch", "cache"),
     "Banks, stage by stage": ("induce", "judge", "fit", "store", "bank"),
 }

@@ -217,9 +217,6 @@ def scheduled(default: str) -> Callable[[F], F]:
     )
 
 
-noise_option = click.option(
-    "--noise", type=PATH, metavar="FILE", help="The file of the judge's own noise, that `svr doctor --repeat` writes."
-)
 limit_option = click.option("--limit", metavar="N|A-B", help="The first N pairs, or pairs A to B.")
 judge_option = click.option(
     "--judge", default="", metavar="J", help="Who judges: a judge of `svr judges`, URL#model, rules."

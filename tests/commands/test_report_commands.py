@@ -11,8 +11,8 @@ import orjson
 import pytest
 from click.testing import CliRunner
 from small_runs import item, row, write_run
-
 from svr_async.commands.compare import compare
+
 from svr_async.commands.explain.command import explain
 from svr_async.commands.report import report
 from svr_async.errors import ArtefactError, UsageError

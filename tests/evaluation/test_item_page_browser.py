@@ -12,10 +12,10 @@ from hostile_run import ATTACK, ATTACKS, LONG, armed_run
 from made_page import with_words, write_item_page
 from made_run import made_items, write_run
 from page_checks import OVERFLOWING, TOO_FAINT
-
-from svr_async.core.safetext import visible
 from svr_async.evaluation.label_files import read_labels
 from svr_async.evaluation.people import judge_and_people
+
+from svr_async.core.safetext import visible
 from svr_async.evaluation.reporting.item_blocks import Exchange
 from svr_async.evaluation.runfolder import Run, RunFolder, Texts
 

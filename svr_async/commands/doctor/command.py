@@ -7,14 +7,13 @@ import os
 import shutil
 import sys
 import textwrap
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from svr_async.commands.groups import GroupedCommand
-from svr_async.commands.options import PATH, base_url_option, cache_option, common, noise_option
+from svr_async.commands.options import PATH, base_url_option, cache_option, common
 from svr_async.commands.screen import print_json
 from svr_async.errors import SvrError
 
@@ -36,15 +35,11 @@ LINE_CHARS = 600  # of a finding, parts of which come from the endpoint
     default=MOST_CALLS,
     show_default=True,
     metavar="N",
-    help="Ask the endpoint no more than this, --repeat aside; 0 only looks at its list of models.",
+    help="Ask the endpoint no more than this; 0 only looks at its list of models.",
 )
 @cache_option
 @click.option("--data", type=PATH, metavar="PATH", help="Also read this data set.")
 @click.option("--benchmark", default="pairs", show_default=True, metavar="NAME", help="The adapter for --data.")
-@click.option("--repeat", type=click.IntRange(min=2), metavar="N", help="Also measure noise: ask pairs N times afresh.")
-@click.option("--limit", metavar="N|A-B", help="With --repeat, the pairs to ask. Default: the first 20.")
-@click.option("--like", type=PATH, metavar="RUN", help="With --repeat, ask as this run did.")
-@noise_option
 @common
 def doctor(
     judge: str | None,
@@ -53,19 +48,12 @@ def doctor(
     cache: Path | str,
     data: Path | None,
     benchmark: str,
-    repeat: int | None,
-    noise: Path | None,
-    **flags: Any,
+    as_json: bool,
 ) -> int:
     """Check cache, disk, device and data; with --judge the endpoint: key, model, limits, what it honours, its speed.
 
-    --repeat N asks the pairs of --data, of --like RUN or of the shipped sample N times, past the cache, and keeps how
-    often verdicts flip in --noise FILE (noise-JUDGE.json), for svr gate and svr compare.
-
     \b
-    Examples:
-      svr doctor --judge gpt-oss-120b --base-url http://127.0.0.1:8000/v1
-      svr doctor --repeat 5 --like runs/main --noise noise.json
+    Example:  svr doctor --judge gpt-oss-120b --base-url http://127.0.0.1:8000/v1
     """
     from svr_async.engine.cache import local_folder
     from svr_async.judges.doctor import local
@@ -75,17 +63,11 @@ def doctor(
     found.append(local.checked("device", lambda: local.device_finding(_device)))
     if data is not None:
         found.append(local.checked("data", lambda: _data_finding(benchmark, data)))
-    if judge is None and repeat is None:
+    if judge is None:
         found.append(local.no_judge())
-    elif judge is not None and judge != "rules":
-        found += _endpoint(judge, base_url, max_calls, quiet=flags["as_json"])
-    if repeat is not None and all(finding.state != "fail" for finding in found):
-        from svr_async.evaluation.running.noise import noise_finding
-
-        asked = {"data": data, "benchmark": benchmark, "limit": flags["limit"], "like": flags["like"]}
-        told = partial(click.echo, err=True) if not flags["as_json"] else len
-        found.append(noise_finding(repeat, noise, told, judge=judge, base_url=base_url, **asked))
-    _show(found, as_json=flags["as_json"])
+    elif judge != "rules":
+        found += _endpoint(judge, base_url, max_calls, quiet=as_json)
+    _show(found, as_json=as_json)
     return next((finding.exit_code for finding in found if finding.state == "fail"), 0)
 
 

@@ -15,10 +15,8 @@ from typing import TYPE_CHECKING, Any
 from svr_async.core.safetext import capped, visible
 from svr_async.errors import UsageError
 from svr_async.evaluation import wording
-from svr_async.evaluation.labels import run_titles
-from svr_async.evaluation.reporting.compare import Comparison, compare_runs, item_of
+from svr_async.evaluation.compare import Comparison, compare_runs
 from svr_async.evaluation.reporting.item_page import SCRIPTS, ItemPart
-from svr_async.evaluation.reporting.overlap import Parted, parted
 from svr_async.evaluation.reporting.reportview import MAX_PROMPT_CHARS, MAX_RESPONSE_CHARS, view_run
 from svr_async.evaluation.rubric_effects import RubricEffects
 from svr_async.evaluation.runfolder import Run
@@ -46,25 +44,18 @@ def render_report(
     if not runs:
         raise UsageError("a report needs at least one run", hint="svr report RUN --out report.html")
     if len(runs) > 1 and comparison is None:
-        comparison = compare_runs(runs, require_shared=False, cluster=item_of)
+        comparison = compare_runs(runs, require_shared=False)
     template = environment().get_template("report.html.j2")
     style, script = (template_text("report.css"), "") if items is None else _with_items()
     page = template.render(
         views=[view_run(run, effects) for run in runs],
         comparison=comparison,
-        differences=_differences(runs),
         max_prompt=MAX_PROMPT_CHARS,
         max_response=MAX_RESPONSE_CHARS,
         items=items,
         **page_head(style, figures, script),
     )
     return page.strip() + "\n"
-
-
-def _differences(runs: Sequence[Run]) -> dict[str, Parted]:
-    """Return by its title where each later run is right and the first is not, and the reverse."""
-    found = {title: parted(runs[0], run) for run, title in zip(runs[1:], run_titles(runs)[1:], strict=True)}
-    return {title: one for title, one in found.items() if one is not None}
 
 
 def _with_items() -> tuple[str, str]:
@@ -87,9 +78,9 @@ def environment() -> Environment:
     """Return the templates' environment: autoescape always on, undefined names are errors."""
     from jinja2 import Environment, FunctionLoader, StrictUndefined
 
+    from svr_async.evaluation import compare
     from svr_async.evaluation.reporting import (
         charts,
-        compare,
         curve_charts,
         explain,
         frontier_chart,

@@ -11,9 +11,9 @@ from svr_async.core.agreement import Agreement
 from svr_async.core.safetext import one_line
 from svr_async.core.statistics import wilson_interval
 from svr_async.errors import UsageError
+from svr_async.evaluation.compare import accuracy_interval
+from svr_async.evaluation.drift import WEAK_ALPHA, Drift, drift_of
 from svr_async.evaluation.labels import benchmark_name, mark_words, run_titles
-from svr_async.evaluation.reporting.compare import accuracy_interval
-from svr_async.evaluation.reporting.transfer import WEAK_ALPHA, Transfer, transfer_of
 from svr_async.evaluation.runfolder import Run
 from svr_async.figures.files import Drawn, write_figures
 from svr_async.figures.model import Axis, Bars, Ends, Figure, Grid, Plane, Series, Trace
@@ -39,7 +39,7 @@ def run_figures(runs: Sequence[Run]) -> Iterator[Figure]:
     yield from [one for one in heat if one is not None][:1]
     if len(runs) > 1:
         try:
-            yield from agreement_figures(transfer_of(runs))
+            yield from agreement_figures(drift_of(runs))
         except UsageError:
             return  # other pairs, another method or bank: there is nothing to agree on
 
@@ -184,7 +184,7 @@ def heat_figure(run: Run, name: str = "activation") -> Figure | None:
     return Figure(name=name, title=title, panels=(panel,), marks=mark_words(run), notes=notes)
 
 
-def agreement_figures(found: Transfer) -> Iterator[Figure]:
+def agreement_figures(found: Drift) -> Iterator[Figure]:
     """Yield the agreement of judges on each rubric: those on which they agree least, and most where there are many."""
     known = [one for one in found.rubrics if one.delta.alpha is not None]
     if not known:

@@ -12,16 +12,9 @@ from svr_async.core.safetext import visible
 from svr_async.errors import UsageError
 from svr_async.evaluation import wording
 from svr_async.evaluation.chance import against_chance
+from svr_async.evaluation.compare import HOLM, Comparison, PairedTest, accuracy_interval, compare_runs
 from svr_async.evaluation.labels import benchmark_name, caption, mark_words, run_titles
 from svr_async.evaluation.official import own_scores
-from svr_async.evaluation.reporting.compare import (
-    HOLM,
-    Comparison,
-    PairedTest,
-    accuracy_interval,
-    compare_runs,
-    item_of,
-)
 from svr_async.evaluation.reporting.rubric_tables import effects_of, rubric_tables
 from svr_async.evaluation.reporting.table import Table
 from svr_async.evaluation.rubric_effects import RubricEffects
@@ -75,7 +68,7 @@ def build_table(runs: Sequence[Run], *, comparison: Comparison | None = None) ->
     rows = tuple(_rows(runs))
     if len(runs) == 1:
         return Table(caption=caption(runs[0]), heads=("", "Value"), rows=rows, notes=_run_notes(runs[0]))
-    comparison = comparison or compare_runs(runs, require_shared=False, cluster=item_of)
+    comparison = comparison or compare_runs(runs, require_shared=False)
     benchmarks = ", ".join(dict.fromkeys(benchmark_name(run) for run in runs))
     heads = tuple(f"{title}{_marked(run)}" for title, run in zip(run_titles(runs), runs, strict=True))
     return Table(

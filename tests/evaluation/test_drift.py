@@ -12,8 +12,9 @@ from made_run import made_items, made_manifest, write_run
 from svr_async.commands.main import run as run_command
 from svr_async.commands.main import svr as group
 from svr_async.errors import UsageError
+from svr_async.evaluation.drift import drift_of
 from svr_async.evaluation.items import Item
-from svr_async.evaluation.reporting.transfer import transfer_of, transfer_tables
+from svr_async.evaluation.reporting.compare_tables import drift_tables
 from svr_async.evaluation.runfolder import RunFolder
 
 
@@ -41,7 +42,7 @@ def test_the_rubric_that_a_judge_turned_round_is_found(tmp_path: Path) -> None:
     items = made_items()
     name = items[0].rubrics[0].id
     paths = write_two(tmp_path, [turned(item, name) for item in items])
-    found = transfer_of([RunFolder.load(path) for path in paths])
+    found = drift_of([RunFolder.load(path) for path in paths])
 
     worst, *others = found.rubrics
     assert (worst.id, worst.flips) == (name, 1.0)
@@ -58,8 +59,8 @@ def test_the_rubric_that_a_judge_turned_round_is_found(tmp_path: Path) -> None:
     assert worst.shift is not None
     assert shift.margin_shift == pytest.approx(0.62 * worst.shift * sum(map(_told, items)) / _scored(items), rel=1e-6)
     assert any(line.startswith("judge: later, the baseline has gpt-oss-120b") for line in found.differs)
-    for width, intervals in ((120, 3), (80, 0)):
-        tables = list(transfer_tables(found, 9, width))
+    for width, intervals in ((120, 2), (80, 0)):
+        tables = list(drift_tables(found, width))
         assert sum(table.heads.count("95 % interval") for table in tables) == intervals
         assert all(len(row) == len(table.heads) for table in tables for row in table.rows)
 
@@ -75,35 +76,35 @@ def _scored(items: list[Item]) -> int:
 def test_the_same_judging_agrees_in_full(tmp_path: Path) -> None:
     """A run against itself: α 1, no flips, no shift."""
     run = RunFolder.load(write_run(tmp_path / "a"))
-    found = transfer_of([run, run])
+    found = drift_of([run, run])
     assert (found.verdict.alpha, found.shifts[0].flips, found.shifts[0].margin_shift) == (1.0, 0.0, 0.0)
 
 
 def test_only_one_bank_and_the_same_data_are_compared(tmp_path: Path) -> None:
-    """Another bank, or other pairs, is no transfer; a single run neither."""
+    """Another bank, or other pairs, is refused; so is a single run."""
     paths = write_two(tmp_path, made_items(), bank="other")
     first, second = map(RunFolder.load, paths)
-    with pytest.raises(UsageError, match="bank other, the first has bank-three-rounds"):
-        transfer_of([first, second])
+    with pytest.raises(UsageError, match="--drift needs one bank: other and bank-three-rounds"):
+        drift_of([first, second])
     with pytest.raises(UsageError, match="data: 10 pairs"):
-        transfer_of([first, replace(first, items=first.items[:10])])
-    with pytest.raises(UsageError, match="two runs or more"):
-        transfer_of([first])
+        drift_of([first, replace(first, items=first.items[:10])])
+    with pytest.raises(UsageError, match="at least two runs"):
+        drift_of([first])
 
 
 def test_the_command_prints_tables_or_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """`svr transfer`: what differs, verdicts, shifts and the weakest rubrics first; --json has all of them."""
+    """`svr compare --drift`: what differs, verdicts, shifts and the weakest rubrics first; --json has all of them."""
     items = made_items()
     paths = write_two(tmp_path, [turned(item, items[0].rubrics[0].id) for item in items])
-    assert run_command(group, "svr", ["transfer", *paths, "--rubrics", "2"]) == 0
+    assert run_command(group, "svr", ["compare", *paths, "--drift"]) == 0
     out = capsys.readouterr().out
     for text in (
         "! judge: later",
         "verdicts: α +0.",
-        "2 of 6",
+        "6 of 6",
         "Answers the question that was asked",
         "do not transfer",
     ):
         assert text in out
-    assert run_command(group, "svr", ["transfer", *paths, "--json"]) == 0
+    assert run_command(group, "svr", ["compare", *paths, "--drift", "--json"]) == 0
     assert len(orjson.loads(capsys.readouterr().out)["rubrics"]) == 6

@@ -12,15 +12,22 @@ from pathlib import Path
 
 import orjson
 import pytest
-from made_run import made_item, made_items, write_run
+from made_run import made_items, write_run
 
+from svr_async.core.sheet import Grid, Line
 from svr_async.errors import DataError, SvrError, UsageError
+from svr_async.evaluation.human_labels import (
+    Label,
+    agreement_sheet,
+    majority,
+    measure_agreement,
+    read_labels,
+    verdict_of,
+    worth_labelling,
+    write_next,
+)
 from svr_async.evaluation.items import Item
-from svr_async.evaluation.label_files import read_labels, write_sheet
-from svr_async.evaluation.people import Label, Pick, consensus, judge_and_people, verdict_of, worth_labelling
-from svr_async.evaluation.people_view import agreement_rows, confusion_rows, lines, rate_notes, rate_rows
-from svr_async.evaluation.runfolder import RunFolder, Texts
-from svr_async.evaluation.running.labelling import write_next
+from svr_async.evaluation.runfolder import RunFolder
 
 ITEMS = made_items()
 
@@ -41,7 +48,7 @@ def said(items: Sequence[Item], right: float, *, labeller: str = "ana", seed: in
 def test_the_judge_is_compared_with_what_most_people_said() -> None:
     """Counts, table and κ are those of the items with a label and a verdict; those without a verdict are counted."""
     labels = said(ITEMS, 1.0)
-    found = judge_and_people(ITEMS, labels)
+    found = measure_agreement(ITEMS, labels)
     scored = [item for item in ITEMS if item.margin is not None]
     assert found.judge is not None
     assert (found.labels, found.items, found.unjudged) == (len(ITEMS), len(ITEMS), len(ITEMS) - len(scored))
@@ -51,18 +58,18 @@ def test_the_judge_is_compared_with_what_most_people_said() -> None:
     assert sum(found.table[side]["tie"] for side in "AB") == sum(item.margin == 0 for item in scored)
     assert found.judge.kappa.value == pytest.approx(found.judge.alpha.value or 0, abs=0.02)
     wrong = [item for item in scored if item.correct is False and item.margin]
-    assert set(found.apart) == {item.id for item in wrong}
-    assert found.apart[0] == max(wrong, key=lambda item: (abs(item.margin or 0), item.id)).id
+    assert set(found.conflicts) == {item.id for item in wrong}
+    assert found.conflicts[0] == max(wrong, key=lambda item: (abs(item.margin or 0), item.id)).id
     assert (found.shared, found.among.value, found.between) == (0, None, ())
 
 
-def test_several_people_are_compared_with_each_other_first() -> None:
+def test_several_people_are_compared_with_each_other_first(tmp_path: Path) -> None:
     """α over all, and κ of each two that share items; the judge then faces what most of them said."""
     some = ITEMS[:60]
     labels = [
         *said(some, 0.95), *said(some[:40], 0.95, labeller="bo", seed=1), *said(some[:40], 0.2, labeller="cy", seed=2)
     ]  # fmt: skip
-    found = judge_and_people(ITEMS, labels)
+    found = measure_agreement(ITEMS, labels)
     assert found.labellers == {"ana": 60, "bo": 40, "cy": 40}
     assert found.shared == 40
     assert [(one.first, one.second, one.n) for one in found.between] == [
@@ -73,62 +80,35 @@ def test_several_people_are_compared_with_each_other_first() -> None:
     assert found.among.ci95 is not None
     assert found.among.ci95.low < (found.among.value or 0.0) < found.among.ci95.high < close
     assert found.items == 60
-    rows = agreement_rows(found)
+    shown = list(agreement_sheet(RunFolder.load(write_run(tmp_path / "run")), found, 3))
+    rows = next(part.rows for part in shown if isinstance(part, Grid))
     assert [row[0] for row in rows] == ["ana and bo", "ana and cy", "bo and cy", "people and the judge"]
-    assert "40 items with several labels" in " ".join(lines(found, 3))
-    assert "3 rows not filled in" in next(lines(found, 3))
-    assert consensus(["A", "B"]) == "tie"
-    assert consensus(["A", "B", "A"]) == "A"
+    text = " ".join(part.text for part in shown if isinstance(part, Line))
+    assert "40 items with several labels" in text
+    assert "3 rows not filled in" in text
+    assert majority(["A", "B"]) == "tie"
+    assert majority(["A", "B", "A"]) == "A"
 
 
-def test_the_rate_is_corrected_for_the_judges_errors() -> None:
-    """People side with the data in 90 %; the judge says 70 %; both corrections come near what people would give."""
-    drawn = [pick.item for pick in worth_labelling(ITEMS, 150, random=True)]
-    everyone = {one.id: one for one in said(ITEMS, 0.9)}
-    truth = sum(everyone[item.id].label == item.gold for item in ITEMS) / len(ITEMS)
-    found = judge_and_people(ITEMS, [everyone[item.id] for item in drawn]).rate
-    assert (found.n, found.left_out, found.of_all) == (150, 0, len(ITEMS))
-    assert found.judge == sum(item.correct is True for item in ITEMS) / len(ITEMS) < 0.8
-    assert found.prediction_powered.ci95 is not None
-    assert found.prediction_powered.ci95.low <= truth <= found.prediction_powered.ci95.high
-    assert found.people.value == pytest.approx(truth, abs=0.06)
-    assert rate_rows(found)[0][1].startswith(f"{100 * found.judge:.1f}")
-    assert next(rate_notes(found)).startswith("how often the response that the data prefers wins")
-
-
-def test_picked_items_are_in_no_corrected_rate() -> None:
-    """They do not stand for the others: they are counted and left out, unless chance drew them too."""
+def test_picked_items_are_counted() -> None:
+    """Agreement on items chosen as hard is not that of all items, and the sheet says so; a random label counts more."""
     hard = [pick.item for pick in worth_labelling(ITEMS, 40)]
     picked = said(hard, 1.0, picked="margin")
-    found = judge_and_people(ITEMS, picked)
-    assert found.judge is not None
-    assert (found.rate.n, found.rate.left_out, found.rate.people.value) == (0, 40, None)
-    assert "none drawn" in " ".join(rate_notes(found.rate))
-    both = judge_and_people(ITEMS, [*picked, *said(hard[:35], 1.0, picked="random")])
-    assert (both.labels, both.rate.n, both.rate.left_out) == (40, 35, 5)
-
-
-def test_of_pairs_without_a_right_answer_the_rate_is_that_of_a() -> None:
-    """Where the data prefers nothing, what is counted is how often response A wins."""
-    items = [replace(item, gold=None, correct=None) for item in ITEMS]
-    found = judge_and_people(items, said(ITEMS[:50], 1.0)).rate
-    assert found.of == "response A wins"
-    assert found.judge == sum(item.predicted == "A" for item in items) / len(items)
+    assert measure_agreement(ITEMS, picked).picked == 40
+    assert measure_agreement(ITEMS, [*picked, *said(hard[:35], 1.0, picked="random")]).picked == 5
 
 
 def test_labels_that_do_not_fit_the_run_are_errors() -> None:
     """An unknown item, and two labels of one person; the same label twice counts once."""
     one = Label(id=ITEMS[0].id, label="A", where="labels.csv row 1")
     with pytest.raises(DataError, match=r"labels\.csv row 2: the run has no pair 'zz'"):
-        judge_and_people(ITEMS, [one, Label(id="zz", label="A", where="labels.csv row 2")])
-    with pytest.raises(
-        DataError, match=r"row 9: somebody without a name labelled .* B here and A in labels\.csv row 1"
-    ):
-        judge_and_people(ITEMS, [one, replace(one, label="B", where="row 9")])
-    assert judge_and_people(ITEMS, [one, one]).labels == 1
+        measure_agreement(ITEMS, [one, Label(id="zz", label="A", where="labels.csv row 2")])
+    with pytest.raises(DataError, match=r"row 9: .* is B here and A in labels\.csv row 1"):
+        measure_agreement(ITEMS, [one, replace(one, label="B", where="row 9")])
+    assert measure_agreement(ITEMS, [one, one]).labels == 1
     failed = next(item for item in ITEMS if item.margin is None)
-    alone = judge_and_people(ITEMS, [Label(id=failed.id, label="tie")])
-    assert (alone.judge, alone.unjudged, confusion_rows(alone)[0]) == (None, 1, ("A", "0", "0", "0"))
+    alone = measure_agreement(ITEMS, [Label(id=failed.id, label="tie")])
+    assert (alone.judge, alone.unjudged, alone.table["A"]) == (None, 1, {"A": 0, "B": 0, "tie": 0})
 
 
 def test_what_to_label_next_is_where_the_judge_is_least_sure() -> None:
@@ -155,7 +135,7 @@ def test_a_random_draw_leans_to_no_margin_and_depends_on_its_salt() -> None:
     """Its mean |margin| is that of all, items without a verdict are in it, and the same salt draws the same."""
     drawn = worth_labelling(ITEMS, 160, random=True)
     assert drawn == worth_labelling(ITEMS, 160, random=True)
-    assert drawn != worth_labelling(ITEMS, 160, random=True, salt="other")
+    assert drawn != worth_labelling(ITEMS, 160, random=True, seed=1)
     assert {pick.why for pick in drawn} == {"random"}
     sizes = [abs(pick.item.margin) for pick in drawn if pick.item.margin is not None]
     every = [abs(item.margin) for item in ITEMS if item.margin is not None]
@@ -165,21 +145,22 @@ def test_a_random_draw_leans_to_no_margin_and_depends_on_its_salt() -> None:
 
 @pytest.mark.parametrize("name", ["todo.csv", "todo.jsonl"])
 def test_a_sheet_is_filled_in_and_read_back(name: str, tmp_path: Path) -> None:
-    """It has the texts and no word of the judge's; rows that nobody filled in are counted."""
-    items = [made_item(f"=id-{n}", "Chat", 7, 0.9) for n in range(3)]
-    texts = {items[0].id: Texts(prompt="=1+1", response_a='First,\n"one"', response_b="zwei")}
+    """It has the texts and no verdict; empty rows are counted; a CSV cell is never a formula."""
+    items = [replace(item, id=f"=id-{n}") for n, item in enumerate(ITEMS[:3])]
+    texts = {"id": "=id-0", "prompt": "=1+1", "chosen": "zwei", "rejected": 'First,\n"one"'}
+    (tmp_path / "pairs.jsonl").write_bytes(b"".join(orjson.dumps({**texts, "id": item.id}) + b"\n" for item in items))
+    run = RunFolder.load(write_run(tmp_path / "run", items=items, metrics={"benchmark": "pairs"}))
     path = tmp_path / name
-    write_sheet(path, [Pick(item=item, why="margin") for item in items], texts)
-    with pytest.raises(UsageError, match="holds no label"):
+    write_next(run, 9, path, data=tmp_path / "pairs.jsonl")
+    with pytest.raises(UsageError, match="has no labels"):
         read_labels(path)
-    with pytest.raises(UsageError, match="is there already"):
-        write_sheet(path, [], {})
+    with pytest.raises(UsageError, match="exists and may hold labels"):
+        write_next(run, 9, path)
     text = path.read_text()
     assert not {"margin_value", "predicted", "gold"} & set(text.replace('"', " ").replace(",", " ").split())
     if name.endswith("csv"):
         rows = list(csv.DictReader(io.StringIO(text)))
         assert rows[0]["prompt"] == "'=1+1"
-        assert rows[0]["response_a"] == 'First,\n"one"'
         with path.open("w", newline="") as file:
             writer = csv.DictWriter(file, rows[0].keys())
             writer.writeheader()
@@ -189,23 +170,21 @@ def test_a_sheet_is_filled_in_and_read_back(name: str, tmp_path: Path) -> None:
         held[0] |= {"label": "b", "labeller": "ana"}
         held[1] |= {"label": "tie"}
         path.write_bytes(b"\n".join(map(orjson.dumps, held)))
-    found = read_labels(path)
-    assert found.blank == 1
-    assert [(one.id, one.label, one.labeller, one.picked) for one in found.labels] == [
-        ("=id-0", "B", "ana", "margin"), ("=id-1", "tie", "", "margin")
-    ]  # fmt: skip
+    labels, blank = read_labels(path)
+    assert blank == 1
+    assert [(one.label, one.labeller) for one in labels] == [("B", "ana"), ("tie", "")]
 
 
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("id,label\nx,C\n", "labels.csv row 1: 'C' is no label — write a, b or tie"),
+        ("id,label\nx,C\n", "labels.csv row 1: the label 'C' is unknown — write a, b or tie"),
         ("name,label\nx,a\n", "labels.csv row 1 has no id"),
         ("id,verdict\nx,a\n", "labels.csv row 1 has no label"),
-        ("id,label\nx,\n", "holds no label"),
+        ("id,label\nx,\n", "has no labels"),
     ],
 )
-def test_a_file_that_holds_no_labels_is_one_line(text: str, words: str, tmp_path: Path) -> None:
+def test_an_invalid_label_file_is_one_line(text: str, words: str, tmp_path: Path) -> None:
     """The row and what is wrong with it."""
     (tmp_path / "labels.csv").write_text(text)
     with pytest.raises(SvrError) as caught:
@@ -213,20 +192,13 @@ def test_a_file_that_holds_no_labels_is_one_line(text: str, words: str, tmp_path
     assert words in caught.value.one_line()
 
 
-def test_an_id_that_is_null_is_none(tmp_path: Path) -> None:
-    """It is no pair that is called None."""
-    (tmp_path / "labels.jsonl").write_text('{"id": null, "label": "a"}\n')
-    with pytest.raises(SvrError, match=r"labels\.jsonl row 1 has no id"):
-        read_labels(tmp_path / "labels.jsonl")
-
-
-def test_a_random_sheet_takes_items_that_were_only_picked(tmp_path: Path) -> None:
-    """So that it stands for all items; what chance chose before is not drawn again, and nothing left is an error."""
-    write_run(tmp_path / "run", items=ITEMS)
-    run = RunFolder.load(tmp_path / "run")
-    labels = [*said(ITEMS[:100], 1.0, picked="margin"), *said(ITEMS[100:], 1.0, picked="random")]
-    told = write_next(run, 999, tmp_path / "todo.jsonl", labels=labels, random=True).in_words()
-    assert told.startswith("100 items to label in")
-    assert "without texts, which --data PATH adds" in told
+def test_nothing_left_to_label_is_an_error(tmp_path: Path) -> None:
+    """Labelled items are not written again."""
+    run = RunFolder.load(write_run(tmp_path / "run", items=ITEMS))
+    _, text = write_next(
+        run, 999, tmp_path / "todo.jsonl", done=frozenset(item.id for item in ITEMS[100:]), random=True
+    )
+    assert text.startswith("100 items to label in")
+    assert "without texts, which --data PATH adds" in text
     with pytest.raises(UsageError, match="no item left to label"):
-        write_next(run, 1, tmp_path / "more.jsonl", labels=labels)
+        write_next(run, 1, tmp_path / "more.jsonl", done=frozenset(item.id for item in ITEMS))
