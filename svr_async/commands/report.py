@@ -75,7 +75,7 @@ def _show_rubrics(runs: tuple[Path, ...]) -> None:
     from svr_async.commands.screen import safe_console, show
     from svr_async.evaluation.reporting.rubric_tables import effects_of, rubric_tables
     from svr_async.evaluation.reporting.table_sheet import tables_sheet
-    from svr_async.evaluation.runfolder import RunFolder
+    from svr_async.evaluation.run_folder import RunFolder
 
     found = effects_of([RunFolder.load(run) for run in runs])
     show(tables_sheet(rubric_tables(found, "rubrics that decide", width=safe_console().width)))

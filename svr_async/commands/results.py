@@ -36,7 +36,7 @@ def compare(runs: tuple[Path, ...], drift: bool, seed: int, as_json: bool) -> No
     from svr_async.evaluation.drift import drift_of
     from svr_async.evaluation.reporting.compare_tables import comparison_tables, drift_tables
     from svr_async.evaluation.reporting.table_sheet import tables_sheet
-    from svr_async.evaluation.runfolder import RunFolder
+    from svr_async.evaluation.run_folder import RunFolder
 
     loaded, width = [RunFolder.load(run) for run in runs], safe_console().width
     if drift:
@@ -89,7 +89,7 @@ def gate(
     Example:  svr gate runs/new runs/main --margin 1 --output github
     """
     from svr_async.evaluation.gate import FORMATS, gate_runs, raise_unless_passed
-    from svr_async.evaluation.runfolder import RunFolder
+    from svr_async.evaluation.run_folder import RunFolder
 
     found = gate_runs(RunFolder.load(run), RunFolder.load(baseline), margin=margin / 100, allow=allow, seed=seed)
     click.echo(FORMATS["json" if as_json else form](found), nl=False)
@@ -126,7 +126,7 @@ def agreement(
     """
     from svr_async.commands.screen import print_json, show
     from svr_async.evaluation.human_labels import agreement_sheet, measure_agreement, read_labels, write_next
-    from svr_async.evaluation.runfolder import RunFolder
+    from svr_async.evaluation.run_folder import RunFolder
 
     if (count is None) is not (out is None) or (count is None and (labels is None or random)):
         raise UsageError("svr agreement needs LABELS, or --next N with --out FILE")
@@ -212,6 +212,6 @@ def merge(shards: tuple[Path, ...], out: Path, as_json: bool) -> None:
     Example:  svr merge runs/*-shard-*-of-4 --out runs/whole
     """
     from svr_async.commands.watching import Screen
-    from svr_async.evaluation.running.shards import merge_shards
+    from svr_async.evaluation.shards import merge_shards
 
     Screen(quiet=True, verbose=False, as_json=as_json).ended(merge_shards(shards, out))

@@ -22,7 +22,7 @@ from svr_async.core.statistics import (
 from svr_async.errors import UsageError
 from svr_async.evaluation.items import Item
 from svr_async.evaluation.labels import benchmark_name, mark_words, run_titles
-from svr_async.evaluation.runfolder import Run
+from svr_async.evaluation.run_folder import Run
 from svr_async.evaluation.wording import plural, points
 
 SIGNIFICANT = 0.05

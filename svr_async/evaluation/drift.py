@@ -16,7 +16,7 @@ from svr_async.errors import UsageError
 from svr_async.evaluation.compare import PairedTest, RunSummary, by_key, couples_test, differences, summarise
 from svr_async.evaluation.items import Item
 from svr_async.evaluation.labels import run_titles
-from svr_async.evaluation.runfolder import Run
+from svr_async.evaluation.run_folder import Run
 
 SIDES = {"A": 1.0, "B": -1.0}
 RUBRIC_RESAMPLES = 500

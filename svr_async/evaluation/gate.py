@@ -23,7 +23,7 @@ from svr_async.errors import GateError, UsageError
 from svr_async.evaluation import wording
 from svr_async.evaluation.compare import ALLOWABLE, SIGNIFICANT, PairedTest, compare_runs, differences, notes_on
 from svr_async.evaluation.labels import mark_words, run_titles
-from svr_async.evaluation.runfolder import Run
+from svr_async.evaluation.run_folder import Run
 from svr_async.evaluation.wording import plural, points
 
 LINE_CHARS = 600

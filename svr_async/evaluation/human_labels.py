@@ -23,8 +23,8 @@ from svr_async.errors import DataError, UsageError
 from svr_async.evaluation import wording
 from svr_async.evaluation.items import Item
 from svr_async.evaluation.labels import caption
-from svr_async.evaluation.runfolder import Run, Texts
-from svr_async.evaluation.running.data import texts_of_run
+from svr_async.evaluation.run_folder import Run, Texts
+from svr_async.evaluation.setup import texts_of_run
 from svr_async.evaluation.wording import plural
 
 LABELS = ("A", "B", "tie")

@@ -11,10 +11,10 @@ import orjson
 import pytest
 from click.testing import CliRunner
 from small_runs import item, row, write_run
-from svr_async.commands.compare import compare
 
 from svr_async.commands.explain.command import explain
 from svr_async.commands.report import report
+from svr_async.commands.results import compare
 from svr_async.errors import ArtefactError, UsageError
 
 ESCAPES = "\x1b]8;;https://example.org\x1b\\click\x1b]8;;\x1b\\ \x1b[31mred\u202e [bold]x[/] :smile:"

@@ -15,7 +15,7 @@ from svr_async.errors import UsageError
 from svr_async.evaluation.drift import drift_of
 from svr_async.evaluation.items import Item
 from svr_async.evaluation.reporting.compare_tables import drift_tables
-from svr_async.evaluation.runfolder import RunFolder
+from svr_async.evaluation.run_folder import RunFolder
 
 
 def turned(item: Item, rubric: str) -> Item:

@@ -25,7 +25,7 @@ from svr_async.evaluation.items import Item
 from svr_async.evaluation.reporting.bank_figures import bank_figures, layout
 from svr_async.evaluation.reporting.frontier_figure import frontier_figures
 from svr_async.evaluation.reporting.run_figures import abstention, run_figures
-from svr_async.evaluation.runfolder import Run, RunFolder
+from svr_async.evaluation.run_folder import Run, RunFolder
 from svr_async.figures.files import draw
 from svr_async.figures.model import Axis, Bars, Figure, Grid, Plane, Series, Trace
 

@@ -12,7 +12,7 @@ from page_checks import CENSUS, OPEN_ALL, OVERFLOWING, TOO_FAINT
 from test_frontier import column, drawn
 
 from svr_async.evaluation.reporting.frontier_view import render_frontier
-from svr_async.evaluation.runfolder import RunFolder
+from svr_async.evaluation.run_folder import RunFolder
 
 pytestmark = pytest.mark.browser
 

@@ -17,7 +17,7 @@ from svr_async.errors import GateError, UsageError
 from svr_async.evaluation.compare import ALLOWABLE, paired_test
 from svr_async.evaluation.gate import FORMATS, Verdict, decide, gate_runs, raise_unless_passed
 from svr_async.evaluation.items import Item
-from svr_async.evaluation.runfolder import Run, RunFolder
+from svr_async.evaluation.run_folder import Run, RunFolder
 
 
 def loaded(folder: Path, lost: int = 0, **changes: Any) -> Run:

@@ -27,7 +27,7 @@ from svr_async.evaluation.human_labels import (
     write_next,
 )
 from svr_async.evaluation.items import Item
-from svr_async.evaluation.runfolder import RunFolder
+from svr_async.evaluation.run_folder import RunFolder
 
 ITEMS = made_items()
 

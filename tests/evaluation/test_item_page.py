@@ -21,7 +21,7 @@ from svr_async.evaluation.reporting.item_blocks import BLOCK_ITEMS, Exchange, bl
 from svr_async.evaluation.reporting.item_index import couples_of, index_of, result_of
 from svr_async.evaluation.reporting.item_page import SCRIPTS, item_part
 from svr_async.evaluation.reporting.report import render_report, template_text
-from svr_async.evaluation.runfolder import Run, RunFolder, Texts
+from svr_async.evaluation.run_folder import Run, RunFolder, Texts
 
 
 def run_of(folder: Path, **changes: Any) -> Run:

@@ -12,12 +12,11 @@ from hostile_run import ATTACK, ATTACKS, LONG, armed_run
 from made_page import with_words, write_item_page
 from made_run import made_items, write_run
 from page_checks import OVERFLOWING, TOO_FAINT
-from svr_async.evaluation.label_files import read_labels
-from svr_async.evaluation.people import judge_and_people
 
 from svr_async.core.safetext import visible
+from svr_async.evaluation.human_labels import measure_agreement, read_labels
 from svr_async.evaluation.reporting.item_blocks import Exchange
-from svr_async.evaluation.runfolder import Run, RunFolder, Texts
+from svr_async.evaluation.run_folder import Run, RunFolder, Texts
 
 pytestmark = pytest.mark.browser
 
@@ -203,12 +202,12 @@ async def test_labels_given_in_the_page_are_read_by_svr_labels(tmp_path: Path) -
         await tab.run("document.getElementById('items-save-labels').click()")
         (tmp_path / "labels.jsonl").write_text(await tab.run("saved[0]"))
 
-    labels = read_labels(tmp_path / "labels.jsonl").labels
+    labels = read_labels(tmp_path / "labels.jsonl")[0]
     assert {(one.id, one.label, one.note) for one in labels} == {
         (one.id, one.predicted, ""),
         (two.id, "tie", 'both, "really"'),
     }
-    found = judge_and_people(run.items, labels)
+    found = measure_agreement(run.items, labels)
     assert (found.items, found.rate.n, found.rate.left_out) == (2, 0, 2)
 
 

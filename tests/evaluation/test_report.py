@@ -19,7 +19,7 @@ from made_run import made_items, write_run
 from svr_async.errors import UsageError
 from svr_async.evaluation.reporting.report import render_report, template_text
 from svr_async.evaluation.reporting.reportview import calibration
-from svr_async.evaluation.runfolder import RunFolder
+from svr_async.evaluation.run_folder import RunFolder
 
 
 class Page(HTMLParser):

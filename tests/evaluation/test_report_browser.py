@@ -11,7 +11,7 @@ from made_run import made_items, write_run
 from page_checks import CENSUS, OPEN_ALL, OVERFLOWING, TOO_FAINT
 
 from svr_async.evaluation.reporting.report import render_report
-from svr_async.evaluation.runfolder import Run, RunFolder
+from svr_async.evaluation.run_folder import Run, RunFolder
 
 pytestmark = pytest.mark.browser
 

@@ -96,7 +96,7 @@ def effect(folder: str, runs: tuple[Path, ...], best: int, worst: int, as_json: 
     """
     from svr_async.evaluation.reporting.rubric_tables import bank_effects, rubric_tables
     from svr_async.evaluation.reporting.table_sheet import tables_sheet
-    from svr_async.evaluation.runfolder import RunFolder
+    from svr_async.evaluation.run_folder import RunFolder
 
     held = _load(folder)
     found = bank_effects(held, [RunFolder.load(run) for run in runs])

@@ -12,7 +12,7 @@ from svr_async.evaluation.reporting.bank_view import view_bank
 from svr_async.evaluation.reporting.report import environment, page_head, template_text
 from svr_async.evaluation.reporting.rubric_tables import bank_effects
 from svr_async.evaluation.reporting.rubric_view import view_effects
-from svr_async.evaluation.runfolder import Run, RunFolder
+from svr_async.evaluation.run_folder import Run, RunFolder
 from svr_async.figures.files import Drawn, write_figures
 from svr_async.scoring.bank import RubricBank
 

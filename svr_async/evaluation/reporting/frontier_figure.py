@@ -9,7 +9,7 @@ from svr_async.evaluation.frontier import Frontier
 from svr_async.evaluation.labels import benchmark_name
 from svr_async.evaluation.reporting.frontier_files import OPTIMISM
 from svr_async.evaluation.reporting.frontier_view import KINDS, in_words, marks_of
-from svr_async.evaluation.runfolder import Run
+from svr_async.evaluation.run_folder import Run
 from svr_async.figures.model import Axis, Ends, Figure, Plane, Trace
 
 

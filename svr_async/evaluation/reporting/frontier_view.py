@@ -13,7 +13,7 @@ from svr_async.evaluation.labels import benchmark_name, marks
 from svr_async.evaluation.reporting.frontier_chart import Dot
 from svr_async.evaluation.reporting.frontier_files import OPTIMISM
 from svr_async.evaluation.reporting.report import environment, page_head, template_text
-from svr_async.evaluation.runfolder import Run
+from svr_async.evaluation.run_folder import Run
 
 KINDS = {
     "once": "one call a pair",

@@ -14,7 +14,7 @@ import orjson
 from svr_async.evaluation.items import Item, RubricRow
 from svr_async.evaluation.reporting.explain import by_size, reason_of, verdict_reasons
 from svr_async.evaluation.reporting.item_index import Couple
-from svr_async.evaluation.runfolder import Texts
+from svr_async.evaluation.run_folder import Texts
 
 BLOCK_ITEMS = 200
 ROW = ("shown", "a", "b", "better", "contribution", "alpha", "weight", "filler", "judge", "chances")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from svr_async.evaluation.reporting.item_blocks import BLOCK_ITEMS, Exchanges, blocks_of, packed
 from svr_async.evaluation.reporting.item_index import couples_of, index_of
-from svr_async.evaluation.runfolder import Run, Texts
+from svr_async.evaluation.run_folder import Run, Texts
 
 MOST_RUNS = 2
 SCRIPTS = ("words", "markdown", "differences", "data", "filters", "table", "opened", "labels", "files", "page")

@@ -19,7 +19,7 @@ from svr_async.evaluation.compare import Comparison, compare_runs
 from svr_async.evaluation.reporting.item_page import SCRIPTS, ItemPart
 from svr_async.evaluation.reporting.reportview import MAX_PROMPT_CHARS, MAX_RESPONSE_CHARS, view_run
 from svr_async.evaluation.rubric_effects import RubricEffects
-from svr_async.evaluation.runfolder import Run
+from svr_async.evaluation.run_folder import Run
 from svr_async.figures.files import Drawn
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from svr_async.evaluation.official import own_scores
 from svr_async.evaluation.reporting.rubric_tables import effects_of, rubric_tables
 from svr_async.evaluation.reporting.table import Table
 from svr_async.evaluation.rubric_effects import RubricEffects
-from svr_async.evaluation.runfolder import Run
+from svr_async.evaluation.run_folder import Run
 
 _LATEX = {
     "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "%": r"\%", "_": r"\_",

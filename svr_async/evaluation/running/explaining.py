@@ -6,9 +6,9 @@ import os
 from pathlib import Path
 
 from svr_async.evaluation.reporting.explain import Explanation, explain_item
-from svr_async.evaluation.runfolder import Run, load_run
-from svr_async.evaluation.running.data import texts_of_run
+from svr_async.evaluation.run_folder import Run, load_run
 from svr_async.evaluation.running.view import known_texts
+from svr_async.evaluation.setup import texts_of_run
 
 
 def explain(

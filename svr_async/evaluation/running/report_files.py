@@ -13,7 +13,7 @@ from svr_async.evaluation.reporting.bank_report import write_bank_report
 from svr_async.evaluation.reporting.report import render_report
 from svr_async.evaluation.reporting.run_figures import draw_runs
 from svr_async.evaluation.reporting.tables import render_table
-from svr_async.evaluation.runfolder import RunFolder
+from svr_async.evaluation.run_folder import RunFolder
 from svr_async.evaluation.running.view import page_of
 
 FORMATS = ("html", "md", "tex", "csv")

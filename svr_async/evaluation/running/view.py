@@ -12,13 +12,12 @@ from svr_async.adapters.source import STDIN
 from svr_async.core.files import write_atomic
 from svr_async.core.pair import prompt_text
 from svr_async.errors import SvrError, UsageError
-from svr_async.evaluation.reasons import with_reasons
 from svr_async.evaluation.reporting.item_page import MOST_RUNS, item_part
 from svr_async.evaluation.reporting.report import render_report
-from svr_async.evaluation.runfolder import Run, RunFolder, Texts
-from svr_async.evaluation.running.data import texts_of_run
+from svr_async.evaluation.run_folder import Run, RunFolder, Texts, with_reasons
 from svr_async.evaluation.running.exchanges import exchanges_of
 from svr_async.evaluation.running.frontier import judged_pairs, settings_of
+from svr_async.evaluation.setup import texts_of_run
 from svr_async.evaluation.wording import count
 from svr_async.figures.files import Drawn
 
