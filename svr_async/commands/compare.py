@@ -40,11 +40,11 @@ def compare(
       svr compare runs/rubricbench-vanilla-qwen3-14b-77d0a4c3 runs/rubricbench-svr-qwen3-14b-1c9b7e20
     """
     from svr_async.commands.screen import print_json, safe_console, show
+    from svr_async.core.table import warnings_of
     from svr_async.evaluation.noise import read_noise
     from svr_async.evaluation.reporting.compare import compare_runs, item_of
     from svr_async.evaluation.reporting.compare_tables import comparison_tables
     from svr_async.evaluation.reporting.overlap import parted_tables
-    from svr_async.evaluation.reporting.table_sheet import tables_sheet
     from svr_async.evaluation.runfolder import RunFolder
     from svr_async.evaluation.running.analysis import Wanted, analyse
 
@@ -57,4 +57,4 @@ def compare(
         return
     where = () if disagreements else tuple(parted_tables(loaded))
     tables = (*comparison_tables(found, safe_console().width), *where, *(table for _, _, table in more))
-    show(tables_sheet(tables, found.warnings))
+    show([*warnings_of(found.warnings), *tables])

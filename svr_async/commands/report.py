@@ -74,11 +74,10 @@ def _show_rubrics(runs: tuple[Path, ...]) -> None:
     """Print the rubrics that decide, of one run by domain, of several by run."""
     from svr_async.commands.screen import safe_console, show
     from svr_async.evaluation.reporting.rubric_tables import effects_of, rubric_tables
-    from svr_async.evaluation.reporting.table_sheet import tables_sheet
     from svr_async.evaluation.runfolder import RunFolder
 
     found = effects_of([RunFolder.load(run) for run in runs])
-    show(tables_sheet(rubric_tables(found, "rubrics that decide", width=safe_console().width)))
+    show(rubric_tables(found, "rubrics that decide", width=safe_console().width))
 
 
 def _report_frontier(runs: tuple[Path, ...], out: Path | None, figures: Path | None, as_json: bool) -> None:

@@ -23,13 +23,13 @@ def transfer(runs: tuple[Path, ...], rubrics: int, seed: int, as_json: bool) -> 
     Example:  svr transfer runs/small-judge runs/large-judge
     """
     from svr_async.commands.screen import safe_console, tell
-    from svr_async.evaluation.reporting.table_sheet import tables_sheet
+    from svr_async.core.table import warnings_of
     from svr_async.evaluation.reporting.transfer import transfer_of, transfer_tables
     from svr_async.evaluation.runfolder import RunFolder
 
     found = transfer_of([RunFolder.load(run) for run in runs], seed=seed)
     tell(
         found.to_json,
-        tables_sheet(transfer_tables(found, rubrics, safe_console().width), found.differs),
+        [*warnings_of(found.differs), *transfer_tables(found, rubrics, safe_console().width)],
         as_json=as_json,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from svr_async.core.agreement import Estimate
-from svr_async.core.sheet import Grid, Line, Sheet
+from svr_async.core.table import Line, Parts, Table
 from svr_async.evaluation import wording
 from svr_async.evaluation.labels import caption
 from svr_async.evaluation.people import LABELS, Agreement, PeopleFound, Rate
@@ -81,7 +81,7 @@ def apart(found: PeopleFound) -> Iterator[str]:
         yield f"{wording.plural(len(found.apart), 'item')} on which people and the judge name different sides: {told}"
 
 
-def people_sheet(run: Run, found: PeopleFound, blank: int) -> Sheet:
+def people_sheet(run: Run, found: PeopleFound, blank: int) -> Parts:
     """Yield all that labels say of a run: `blank` rows of their file were not filled in."""
     yield from (Line(text) for text in (caption(run), *lines(found, blank)))
     for heads, rows in (
@@ -90,5 +90,5 @@ def people_sheet(run: Run, found: PeopleFound, blank: int) -> Sheet:
         (RATE_HEADS, rate_rows(found.rate)),
     ):
         yield Line("")
-        yield Grid(heads, rows, texts=0)
+        yield Table(heads, rows, texts=0)
     yield from (Line(text) for text in (*rate_notes(found.rate), *apart(found)))

@@ -12,7 +12,7 @@ import orjson
 
 from svr_async.core.files import reason, write_atomic
 from svr_async.core.integrity import Marks, marks_of_old_label
-from svr_async.core.sheet import sheet_html
+from svr_async.core.table import to_html
 from svr_async.core.validation import is_deep
 from svr_async.errors import ArtefactError, StorageError, UsageError
 from svr_async.evaluation.items import Item
@@ -67,7 +67,7 @@ class Run:
         return f"<Run {self.name}, {run_in_short(self.metrics)}>"
 
     def _repr_html_(self) -> str:
-        return sheet_html(run_sheet(str(self.path), self.metrics, self.integrity))
+        return to_html(run_sheet(str(self.path), self.metrics, self.integrity))
 
     def to_arrow(self, of: Table = "items") -> Any:
         """Return a `pyarrow.Table` with a row for each item, or, of `rubrics`, for each rubric of each item."""

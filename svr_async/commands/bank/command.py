@@ -95,13 +95,12 @@ def effect(folder: str, runs: tuple[Path, ...], best: int, worst: int, as_json: 
       svr bank effect bank/ runs/* --json
     """
     from svr_async.evaluation.reporting.rubric_tables import bank_effects, rubric_tables
-    from svr_async.evaluation.reporting.table_sheet import tables_sheet
     from svr_async.evaluation.runfolder import RunFolder
 
     held = _load(folder)
     found = bank_effects(held, [RunFolder.load(run) for run in runs])
     tables = rubric_tables(found, held.name or folder, width=safe_console().width, best=best, worst=worst)
-    tell(found.to_json, tables_sheet(tables), as_json=as_json)
+    tell(found.to_json, tables, as_json=as_json)
     if (idle := len(held) - len(found.rubrics)) and not as_json:
         click.echo(f"{idle} of the bank's {len(held)} rubrics were judged on no pair of these runs")
 

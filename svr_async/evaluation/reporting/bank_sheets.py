@@ -7,7 +7,7 @@ from typing import Any
 
 from svr_async.core.dev_pairs import metrics_in_words
 from svr_async.core.rubric import IMPORTANCES
-from svr_async.core.sheet import Grid, Heading, Line, Sheet, in_words
+from svr_async.core.table import Line, Parts, Table, in_words
 from svr_async.evaluation.wording import percent
 from svr_async.scoring.bank import BankRubric, RubricBank
 from svr_async.scoring.bank_stats import in_one_level
@@ -29,7 +29,7 @@ MAIN_SETTINGS = (
 NARROW_COLUMNS = ("id", "weight", "active %", "rubric")
 
 
-def bank_sheet(bank: RubricBank, chosen: Sequence[BankRubric], *, narrow: bool = False) -> Sheet:
+def bank_sheet(bank: RubricBank, chosen: Sequence[BankRubric], *, narrow: bool = False) -> Parts:
     """Yield where a bank comes from and a table of the chosen rubrics, of few columns where there is little room."""
     settings = bank.inference
     yield Line(label="bank", text=f"{bank.name or 'without a name'}  {bank.digest[:12]}")
@@ -50,11 +50,11 @@ def bank_sheet(bank: RubricBank, chosen: Sequence[BankRubric], *, narrow: bool =
     weights = {f"{entry.weight:.3f}" for entry in bank.rubrics}
     alike = len(bank) > 1 and len(weights) == 1  # then prompts alone tell them apart
     order = f"the most active first; each weighs {bank.rubrics[0].weight:.4g}" if alike else "the heaviest first"
-    yield Heading(f"{len(chosen)} of {len(bank)} rubrics, {order}")
+    yield Table(caption=f"{len(chosen)} of {len(bank)} rubrics, {order}")
     columns, texts = (NARROW_COLUMNS, 1) if narrow else (COLUMNS, 3)
     heads = [head for head in columns if not (alike and head == "weight")]
     rows = (_row(entry) for entry in chosen)
-    yield Grid(heads, ([row[head] for head in heads] for row in rows), texts=texts)
+    yield Table(heads, tuple([row[head] for head in heads] for row in rows), texts=texts)
 
 
 def _counted(bank: RubricBank) -> str:
@@ -96,7 +96,7 @@ def _row(entry: BankRubric) -> dict[str, str]:
     return dict(zip(COLUMNS, cells, strict=True))
 
 
-def rubric_sheet(entry: BankRubric) -> Sheet:
+def rubric_sheet(entry: BankRubric) -> Parts:
     """Yield all about one rubric."""
     rubric = entry.rubric
     check = "none: a judge decides" if rubric.check is None else in_words(rubric.check.to_json())
@@ -126,7 +126,7 @@ def rubric_sheet(entry: BankRubric) -> Sheet:
             yield Line(label=label, text=f"and {len(texts) - SHOWN} more: --json lists them")
 
 
-def stats_sheet(bank: RubricBank, found: Mapping[str, Any]) -> Sheet:
+def stats_sheet(bank: RubricBank, found: Mapping[str, Any]) -> Parts:
     """Yield the counts of a bank by domain and by facet."""
     weights, words = found["weight_quantiles"], found["words_quantiles"]
     yield Line(
@@ -138,8 +138,8 @@ def stats_sheet(bank: RubricBank, found: Mapping[str, Any]) -> Sheet:
     yield Line(label="mined from", text=f"{found['source_pairs']:,} pairs, {found['observed']:,} proposals")
     heads = ("rubrics", "%", *IMPORTANCES, "active", "supports", "weight")
     for group in ("domain", "facet"):
-        yield Heading(f"by {group}")
-        yield Grid((group, *heads), (_group(name, row) for name, row in found[f"{group}s"].items()), texts=0)
+        yield Table(caption=f"by {group}")
+        yield Table((group, *heads), tuple(_group(name, row) for name, row in found[f"{group}s"].items()), texts=0)
 
 
 def _group(name: str, row: Mapping[str, Any]) -> tuple[str, ...]:

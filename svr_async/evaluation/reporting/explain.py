@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from svr_async.core.pair import Order
-from svr_async.core.sheet import Grid, Line, Sheet, sheet_html
+from svr_async.core.table import Line, Parts, Table, to_html
 from svr_async.errors import UsageError
 from svr_async.evaluation.items import Item, Reason, RubricRow
 from svr_async.evaluation.labels import caption
@@ -53,7 +53,7 @@ class Explanation:
         return f"<Explanation {self.item.id}: {decision_in_words(self)}, {len(self.rows)} rubrics>"
 
     def _repr_html_(self) -> str:
-        return sheet_html(explanation_sheet(self))
+        return to_html(explanation_sheet(self))
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON values."""
@@ -93,7 +93,7 @@ def explain_decision(
     return Explanation(item=item, rows=rows, largest=largest, texts=texts, caption=title, of_run=of_run, doubts=doubts)
 
 
-def explanation_sheet(found: Explanation) -> Sheet:
+def explanation_sheet(found: Explanation) -> Parts:
     """Yield a decision with its rubrics, what the judge wrote, and the texts."""
     yield Line(found.caption)
     yield Line(f"{found.item.id}: {decision_in_words(found)}", loud=True)
@@ -103,7 +103,7 @@ def explanation_sheet(found: Explanation) -> Sheet:
              verdict_of(row, "A"), verdict_of(row, "B"))
             for row in found.rows
         )  # fmt: skip
-        yield Grid(("rubric", "counts", "adds", "towards", "A", "B"), rows, texts=3)
+        yield Table(("rubric", "counts", "adds", "towards", "A", "B"), tuple(rows), texts=3)
         yield Line(in_words(found))
     for reason in found.item.reasons:
         yield Line(reason.text, label=why(reason))

@@ -8,8 +8,8 @@ from typing import Any
 
 import orjson
 
+from svr_async.core.table import csv_text
 from svr_async.evaluation.frontier import Frontier, Point
-from svr_async.evaluation.reporting.tables import csv_text
 
 OPTIMISM = (
     "Thresholds are drawn from the margins of these pairs, and accuracy is measured on the labels of the same pairs: "

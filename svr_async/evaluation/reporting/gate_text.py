@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import orjson
 
 from svr_async.core.safetext import one_line
+from svr_async.core.table import Table, markdown, to_markdown
 from svr_async.evaluation import wording
 from svr_async.evaluation.reporting.compare import PairedTest
 from svr_async.evaluation.reporting.gate import Gate, Verdict
-from svr_async.evaluation.reporting.table import Table
-from svr_async.evaluation.reporting.tables import markdown, to_markdown
 
 LINE_CHARS = 600
 LEVELS = {Verdict.PASSED: "notice", Verdict.UNDECIDED: "warning", Verdict.FAILED: "error", Verdict.REFUSED: "error"}
@@ -61,7 +60,7 @@ def gate_markdown(gate: Gate) -> str:
     return to_markdown(table) if table.rows else f"**{markdown(table.caption)}**\n\n" + _bullets(table.notes)
 
 
-def _bullets(notes: tuple[str, ...]) -> str:
+def _bullets(notes: Sequence[str]) -> str:
     return "".join(f"- {markdown(note)}\n" for note in notes)
 
 

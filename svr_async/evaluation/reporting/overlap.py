@@ -11,13 +11,12 @@ from typing import Any
 import orjson
 
 from svr_async.core.statistics import holm
+from svr_async.core.table import Table, csv_text
 from svr_async.errors import UsageError
 from svr_async.evaluation import wording
 from svr_async.evaluation.items import Item
 from svr_async.evaluation.labels import run_titles
 from svr_async.evaluation.reporting.compare import PairedTest, by_key, paired_test
-from svr_async.evaluation.reporting.table import Table
-from svr_async.evaluation.reporting.tables import csv_text
 from svr_async.evaluation.runfolder import Run
 
 FORMS = (".csv", ".jsonl")

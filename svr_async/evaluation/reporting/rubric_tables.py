@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from svr_async.core.table import Table
 from svr_async.errors import UsageError
 from svr_async.evaluation import wording
 from svr_async.evaluation.labels import run_titles
-from svr_async.evaluation.reporting.table import Table
 from svr_async.evaluation.rubric_effects import RubricEffect, RubricEffects, Tally, by_domain, rubric_effects
 from svr_async.evaluation.runfolder import Run
 from svr_async.scoring.bank import RubricBank

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import csv
 import io
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from svr_async.core.safetext import visible
+from svr_async.core.table import WRITERS, Table, csv_text
 from svr_async.errors import UsageError
 from svr_async.evaluation import wording
 from svr_async.evaluation.chance import against_chance
@@ -23,19 +22,10 @@ from svr_async.evaluation.reporting.compare import (
     item_of,
 )
 from svr_async.evaluation.reporting.rubric_tables import effects_of, rubric_tables
-from svr_async.evaluation.reporting.table import Table
 from svr_async.evaluation.rubric_effects import RubricEffects
 from svr_async.evaluation.runfolder import Run
 
-_LATEX = {
-    "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "%": r"\%", "_": r"\_",
-    "^": r"\textasciicircum{}", "~": r"\textasciitilde{}", "<": r"\textless{}", ">": r"\textgreater{}",
-    "|": r"\textbar{}", "\u00a0": "~", "–": "--", "−": r"\ensuremath{-}", "·": r"\textperiodcentered{}",
-    "…": r"\ldots{}", "⟨": r"\ensuremath{\langle}", "⟩": r"\ensuremath{\rangle}",
-}  # fmt: skip
-_MARKDOWN = re.compile(r"([\\`*_{}\[\]<>#|~!&])")
 BOUNDS = "Bounds: the accuracy if all ties and missing verdicts were wrong, and if all were right."
-_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "\0", "＝", "＋", "－", "＠")
 
 
 def render_table(runs: Sequence[Run], suffix: str, *, comparison: Comparison | None = None) -> str:
@@ -149,55 +139,6 @@ def flat_scores(scores: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[s
             yield f"{prefix}{name}", value
 
 
-def to_markdown(table: Table) -> str:
-    """Return a GitHub table under its caption, everything in it escaped."""
-    rule = ("---", *("---:" for _ in table.heads[1:]))
-    rows = [[markdown(cell) for cell in row] for row in (table.heads, *table.rows)]
-    lines = [f"**{markdown(table.caption)}**", "", _pipe(rows[0]), _pipe(rule), *(_pipe(row) for row in rows[1:])]
-    if table.notes:
-        lines += ["", *(f"- {markdown(note)}" for note in table.notes)]
-    return "\n".join(lines) + "\n"
-
-
-def _pipe(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cells)} |"
-
-
-def markdown(text: str) -> str:
-    """Escape a text for a Markdown table cell: one line, no markup, no HTML, hidden characters shown."""
-    return _MARKDOWN.sub(r"\\\1", visible(text)).replace("\n", " ").replace("\t", " ")
-
-
-def to_latex(table: Table) -> str:
-    """Return a `table` environment for the booktabs package, everything in it escaped."""
-    columns = "l" + "r" * (len(table.heads) - 1)
-    rows = [" & ".join(latex(cell) for cell in row) + r" \\" for row in table.rows]
-    notes = [rf"\par\smallskip\footnotesize {latex(note)}" for note in table.notes]
-    lines = [
-        r"% needs \usepackage{booktabs}",
-        r"\begin{table}",
-        r"  \centering",
-        rf"  \caption{{{latex(table.caption)}}}",
-        rf"  \begin{{tabular}}{{{columns}}}",
-        r"    \toprule",
-        "    " + " & ".join(latex(head) for head in table.heads) + r" \\",
-        r"    \midrule",
-        *(f"    {row}" for row in rows),
-        r"    \bottomrule",
-        r"  \end{tabular}",
-        *(f"  {note}" for note in notes),
-        r"\end{table}",
-    ]
-    return "\n".join(lines) + "\n"
-
-
-def latex(text: str) -> str:
-    """Escape a text for LaTeX: no commands, no line ends, hidden characters shown as ⟨U+202E⟩."""
-    plain = visible(text).replace("\n", " ").replace("\t", " ")
-    return "".join(_LATEX.get(character, character) for character in plain)
-
-
-WRITERS: Mapping[str, Callable[[Table], str]] = {"md": to_markdown, "tex": to_latex}
 _CSV_HEADS = ("run", "benchmark", "method", "judge", "marks", "score", "group", "n", "value", "low", "high")
 
 
@@ -243,9 +184,3 @@ def _csv_rubrics(run: Run) -> Iterator[tuple[Any, ...]]:
         yield ("rubric_right", one.id, one.total.leaned, one.total.accuracy, low, high)
         if found.summed:
             yield ("rubric_net", one.id, one.total.used, one.total.net, None, None)
-
-
-def csv_text(text: str) -> str:
-    """Return a text that a spreadsheet shows and never runs: formula starts get an apostrophe, controls are shown."""
-    guarded = f"'{text}" if text.startswith(_FORMULA_STARTS) else text
-    return visible(guarded)

@@ -12,12 +12,11 @@ from typing import Any
 import orjson
 
 from svr_async.core.pair import PreferencePair, prompt_text
+from svr_async.core.table import Table, csv_text
 from svr_async.errors import DataError
 from svr_async.evaluation import wording
 from svr_async.evaluation.items import Item
 from svr_async.evaluation.reporting.overlap import verdict_of
-from svr_async.evaluation.reporting.table import Table
-from svr_async.evaluation.reporting.tables import csv_text
 
 CATEGORIES = ("subjective preference", "capability ceiling", "label noise", "other")
 MOST_CELL_CHARS = 2**24

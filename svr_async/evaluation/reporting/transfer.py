@@ -12,13 +12,13 @@ import orjson
 
 from svr_async.core.agreement import Agreement, krippendorff_alpha, nominal, squared
 from svr_async.core.statistics import Interval, bootstrap_interval, wilson_interval
+from svr_async.core.table import Table
 from svr_async.errors import UsageError
 from svr_async.evaluation import wording
 from svr_async.evaluation.items import Item
 from svr_async.evaluation.labels import run_titles
 from svr_async.evaluation.reporting.compare import PairedTest, RunSummary, by_key, paired_test, summarise
 from svr_async.evaluation.reporting.likeness import Difference, differences
-from svr_async.evaluation.reporting.table import Table
 from svr_async.evaluation.runfolder import Run
 
 SIDES = {"A": 1.0, "B": -1.0}

@@ -9,10 +9,10 @@ from typing import Any
 
 from svr_async.core.files import read_plain, reason, write_atomic
 from svr_async.core.pair import PreferencePair
+from svr_async.core.table import Table
 from svr_async.errors import StorageError, UsageError
 from svr_async.evaluation.items import Item
 from svr_async.evaluation.reporting import overlap, taxonomy
-from svr_async.evaluation.reporting.table import Table
 from svr_async.evaluation.runfolder import Run
 from svr_async.evaluation.running.frontier import judged_pairs, settings_of
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from svr_async.core.sheet import sheet_html
+from svr_async.core.table import to_html
 from svr_async.core.verdict import Outcome
 from svr_async.engine.concurrency import ShutdownController
 from svr_async.engine.events import Notice
@@ -60,7 +60,7 @@ class EvalResult:
         return f"<EvalResult {run_in_short(self.metrics)}, in {self.folder}>"
 
     def _repr_html_(self) -> str:
-        return sheet_html(run_sheet(str(self.folder), self.metrics))
+        return to_html(run_sheet(str(self.folder), self.metrics))
 
     @property
     def complete(self) -> bool:

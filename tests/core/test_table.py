@@ -9,7 +9,7 @@ from html.parser import HTMLParser
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from svr_async.core.sheet import MOST_CHARS, Grid, Heading, Line, Part, sheet_html
+from svr_async.core.table import MOST_CHARS, Line, Part, Table, to_html
 
 TAGS = {"div", "span", "b", "table", "thead", "tbody", "tr", "td", "th"}
 
@@ -35,8 +35,8 @@ def everywhere(text: str) -> Iterator[Part]:
     """Yield a text in each place that a sheet has."""
     yield Line(text, label=text, loud=True)
     yield Line(text)
-    yield Heading(text)
-    yield Grid((text, text, text), [(text, text, text)], texts=1)
+    yield Table(caption=text)
+    yield Table((text, text, text), [(text, text, text)], texts=1)
 
 
 @settings(deadline=None, max_examples=50)
@@ -47,7 +47,7 @@ def everywhere(text: str) -> Iterator[Part]:
 )
 def test_no_text_becomes_markup(text: str) -> None:
     """Tags and attributes are ours whatever the texts are; there is no script, no link and no colour of a theme."""
-    page = sheet_html(everywhere(text))
+    page = to_html(everywhere(text))
     reader = Reader()
     reader.feed(page)
     reader.close()
@@ -59,14 +59,14 @@ def test_no_text_becomes_markup(text: str) -> None:
 
 def test_what_cannot_be_seen_is_shown_and_what_is_long_is_cut() -> None:
     """A mark that turns the reading order appears by its code point; a long text says how much is left out."""
-    assert "⟨U+202E⟩" in sheet_html(iter([Line("a\u202eb")]))
-    page = sheet_html(iter([Line("x" * 3 * MOST_CHARS)]))
+    assert "⟨U+202E⟩" in to_html(iter([Line("a\u202eb")]))
+    page = to_html(iter([Line("x" * 3 * MOST_CHARS)]))
     assert f"… {2 * MOST_CHARS:,} more characters" in page
     assert page.count("x") < 1.2 * MOST_CHARS
 
 
 def test_numbers_stand_to_the_right() -> None:
     """The first column and the last texts of a table are to the left, numbers between them to the right."""
-    page = sheet_html(iter([Grid(("name", "n", "note"), [("a", "1", "b")], texts=1)]))
+    page = to_html(iter([Table(("name", "n", "note"), [("a", "1", "b")], texts=1)]))
     cells = re.findall(r"<td style=\"[^\"]*text-align:(\w+)", page)
     assert cells == ["left", "right", "left"]
