@@ -31,9 +31,9 @@ from made_run import RUBRICS, made_item, write_run  # noqa: E402
 
 from svr_async.evaluation.items import Item, Reason  # noqa: E402
 from svr_async.evaluation.reasons import with_reasons, write_reasons  # noqa: E402
-from svr_async.evaluation.reporting.item_page import item_part  # noqa: E402
-from svr_async.evaluation.reporting.report import render_report  # noqa: E402
 from svr_async.evaluation.runfolder import RunFolder, Texts  # noqa: E402
+from svr_async.reports.item_page import item_part  # noqa: E402
+from svr_async.reports.report import render_report  # noqa: E402
 
 DOMAINS = ("Chat", "Code", "STEM", "Instruction following", "Safety")
 SHOWN = """(async () => { for (;;) {

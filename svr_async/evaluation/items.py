@@ -229,3 +229,16 @@ def _told(chances: Chances) -> tuple[float, float, float]:
 def _rounded(value: float | None) -> float | None:
     """Round to nine digits, so that the last bits of a sum do not differ between machines; never −0."""
     return None if value is None else settled(value)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exchange:
+    """A request and its reply, by the beginning of its cache key. `asked` are the (role, text) that were sent."""
+
+    key: str
+    asked: tuple[tuple[str, str], ...]
+    reply: str
+
+
+Exchanges = Mapping[str, Sequence[Exchange]]
+"""The calls of a run by the id of their item."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +77,11 @@ class Run:
     def to_pandas(self, of: Table = "items") -> Any:
         """Return the same as a `pandas.DataFrame`; UsageError where pandas is not installed."""
         return pandas_frame(self.items, of)
+
+
+def reports() -> Any:
+    """Return the module that renders runs, which lies in the layer above; this is the only way up."""
+    return import_module("svr_async.reports.files")
 
 
 def load_run(path: str | os.PathLike[str]) -> Run:

@@ -14,9 +14,9 @@ from made_run import made_items, write_run
 from page_checks import OVERFLOWING, TOO_FAINT
 
 from svr_async.core.safetext import visible
+from svr_async.evaluation.items import Exchange
 from svr_async.evaluation.label_files import read_labels
 from svr_async.evaluation.people import judge_and_people
-from svr_async.evaluation.reporting.item_blocks import Exchange
 from svr_async.evaluation.runfolder import Run, RunFolder, Texts
 
 pytestmark = pytest.mark.browser

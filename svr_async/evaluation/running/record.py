@@ -26,7 +26,7 @@ from svr_async.evaluation.metrics import plan_block
 from svr_async.evaluation.orders import OrderPolicy
 from svr_async.evaluation.reasons import write_reasons
 from svr_async.evaluation.reporting.explain import MISTAKES, confident_mistakes
-from svr_async.evaluation.runfolder import RunFolder, write_atomic
+from svr_async.evaluation.runfolder import RunFolder, reports, write_atomic
 from svr_async.evaluation.running.settings import EvalSettings
 from svr_async.judges.shares import WHOLE, Share, share_in_words
 from svr_async.version import __version__
@@ -106,10 +106,6 @@ def _held(manifest: Path) -> tuple[str | None, Share]:
 
 def end_run(folder: Path, record: RunRecord, items: Sequence[Item], facts: RunFacts) -> dict[str, Any]:
     """Write everything that a run folder holds and return the metrics."""
-    from svr_async.evaluation.reporting.report import render_report
-    from svr_async.evaluation.reporting.rubric_tables import effects_of
-    from svr_async.evaluation.reporting.tables import render_tables
-
     files = RunFolder(folder)
     write_lines(files.items, (item.to_line() for item in items))
     write_reasons(folder, items)
@@ -118,11 +114,7 @@ def end_run(folder: Path, record: RunRecord, items: Sequence[Item], facts: RunFa
     write_atomic(files.examples, _examples(record.pairs, items))
     manifest = _manifest(record, facts.judge, ended=datetime.now(UTC), complete=facts.complete)
     write_atomic(files.manifest, _pretty(manifest))
-    run = RunFolder.load(folder, items)
-    effects = effects_of([run])
-    write_atomic(files.report, render_report([run], effects=effects).encode())
-    for suffix, text in render_tables([run], ("md", "tex"), effects=effects).items():
-        write_atomic(folder / f"table.{suffix}", text.encode())
+    reports().write_run_files(RunFolder.load(folder, items))
     return metrics
 
 

@@ -12,7 +12,6 @@ from svr_async.errors import UsageError
 from svr_async.evaluation import wording
 from svr_async.evaluation.chance import against_chance
 from svr_async.evaluation.labels import benchmark_name, caption, mark_words, run_titles
-from svr_async.evaluation.official import own_scores
 from svr_async.evaluation.reporting.compare import (
     HOLM,
     Comparison,
@@ -21,9 +20,10 @@ from svr_async.evaluation.reporting.compare import (
     compare_runs,
     item_of,
 )
-from svr_async.evaluation.reporting.rubric_tables import effects_of, rubric_tables
 from svr_async.evaluation.rubric_effects import RubricEffects
 from svr_async.evaluation.runfolder import Run
+from svr_async.reports.official import own_scores
+from svr_async.reports.rubric_tables import effects_of, rubric_tables
 
 BOUNDS = "Bounds: the accuracy if all ties and missing verdicts were wrong, and if all were right."
 

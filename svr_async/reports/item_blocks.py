@@ -11,26 +11,13 @@ from typing import Any
 
 import orjson
 
-from svr_async.evaluation.items import Item, RubricRow
+from svr_async.evaluation.items import Exchange, Exchanges, Item, RubricRow
 from svr_async.evaluation.reporting.explain import by_size, reason_of, verdict_reasons
-from svr_async.evaluation.reporting.item_index import Couple
 from svr_async.evaluation.runfolder import Texts
+from svr_async.reports.item_index import Couple
 
 BLOCK_ITEMS = 200
 ROW = ("shown", "a", "b", "better", "contribution", "alpha", "weight", "filler", "judge", "chances")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Exchange:
-    """A request and its reply, by the beginning of its cache key. `asked` are the (role, text) that were sent."""
-
-    key: str
-    asked: tuple[tuple[str, str], ...]
-    reply: str
-
-
-Exchanges = Mapping[str, Sequence[Exchange]]
-"""The calls of a run by the id of their item."""
 
 
 @dataclass(slots=True)

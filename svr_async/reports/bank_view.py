@@ -11,9 +11,9 @@ from svr_async.core.integrity import Mark, integrity_marks
 from svr_async.core.statistics import Interval, wilson_interval
 from svr_async.evaluation import wording
 from svr_async.evaluation.chance import against_chance
-from svr_async.evaluation.reporting.bank_curves import Curves, EpochLine, curves_of, descended, epoch_lines
-from svr_async.evaluation.reporting.bank_structure import LearningView, StructureView, view_learning, view_structure
-from svr_async.evaluation.reporting.runfacts import Fact, flat_facts, number
+from svr_async.reports.bank_curves import Curves, EpochLine, curves_of, descended, epoch_lines
+from svr_async.reports.bank_structure import LearningView, StructureView, view_learning, view_structure
+from svr_async.reports.runfacts import Fact, flat_facts, number
 from svr_async.scoring.bank import BankRubric, RubricBank
 from svr_async.scoring.bank_history import BankHistory, RoundFacts
 from svr_async.scoring.bank_stats import GENERIC, bank_stats

@@ -8,8 +8,8 @@ from itertools import pairwise
 
 from markupsafe import Markup
 
-from svr_async.evaluation.reporting.charts import circle, height_of, level_line, segment, svg, upright
 from svr_async.evaluation.wording import MINUS, percent
+from svr_async.reports.charts import circle, height_of, level_line, segment, svg, upright
 
 TOP, HEIGHT = 18, 150  # of a line plot, in pixels
 GUTTER = 8.0  # percent of its width, for the labels of the gridlines

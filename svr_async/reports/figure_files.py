@@ -12,8 +12,8 @@ from typing import Any
 
 from svr_async.core.files import open_folder, write_atomic
 from svr_async.errors import UsageError
-from svr_async.figures.model import Figure
-from svr_async.figures.style import DARK, DPI, LIGHT, THEMES, Theme, settings
+from svr_async.reports.figure_model import Figure
+from svr_async.reports.figure_style import DARK, DPI, LIGHT, THEMES, Theme, settings
 
 METADATA: dict[str, dict[str, Any]] = {"svg": {"Date": None, "Creator": None}, "png": {"Software": None}}
 
@@ -69,7 +69,7 @@ def draw(figure: Figure) -> Drawn:
 def _files(figure: Figure) -> Iterator[tuple[str, bytes]]:
     from matplotlib import rc_context
 
-    from svr_async.figures.drawing import drawn
+    from svr_async.reports.figure_drawing import drawn
 
     for theme in THEMES:
         with rc_context(settings(theme)), warnings.catch_warnings():

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 from svr_async.core.safetext import one_line
 from svr_async.evaluation.frontier import Frontier
 from svr_async.evaluation.labels import benchmark_name
-from svr_async.evaluation.reporting.frontier_files import OPTIMISM
-from svr_async.evaluation.reporting.frontier_view import KINDS, in_words, marks_of
 from svr_async.evaluation.runfolder import Run
-from svr_async.figures.model import Axis, Ends, Figure, Plane, Trace
+from svr_async.reports.figure_model import Axis, Ends, Figure, Plane, Trace
+from svr_async.reports.frontier_files import OPTIMISM
+from svr_async.reports.frontier_view import KINDS, in_words, marks_of
 
 
 def frontier_figures(runs: Sequence[Run], found: Frontier) -> Iterator[Figure]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from svr_async.evaluation.reporting.item_blocks import BLOCK_ITEMS, Exchanges, blocks_of, packed
-from svr_async.evaluation.reporting.item_index import couples_of, index_of
+from svr_async.evaluation.items import Exchanges
 from svr_async.evaluation.runfolder import Run, Texts
+from svr_async.reports.item_blocks import BLOCK_ITEMS, blocks_of, packed
+from svr_async.reports.item_index import couples_of, index_of
 
 MOST_RUNS = 2
 SCRIPTS = ("words", "markdown", "differences", "data", "filters", "table", "opened", "labels", "files", "page")

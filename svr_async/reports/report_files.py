@@ -8,15 +8,23 @@ from pathlib import Path
 from typing import Any
 
 from svr_async.core.files import write_atomic
+from svr_async.engine.concurrency import run_whole
 from svr_async.errors import UsageError
-from svr_async.evaluation.reporting.bank_report import write_bank_report
-from svr_async.evaluation.reporting.report import render_report
-from svr_async.evaluation.reporting.run_figures import draw_runs
-from svr_async.evaluation.reporting.tables import render_table
+from svr_async.evaluation.frontier import Frontier
 from svr_async.evaluation.runfolder import RunFolder
-from svr_async.evaluation.running.view import page_of
+from svr_async.evaluation.running.frontier import frontier_of
+from svr_async.reports.bank_report import write_bank_report
+from svr_async.reports.figure_files import write_figures
+from svr_async.reports.frontier_figure import frontier_figures
+from svr_async.reports.frontier_files import as_csv, as_json
+from svr_async.reports.frontier_view import render_frontier
+from svr_async.reports.report import render_report
+from svr_async.reports.run_figures import draw_runs
+from svr_async.reports.tables import render_table
+from svr_async.reports.view import page_of
 
 FORMATS = ("html", "md", "tex", "csv")
+FRONTIER_FORMATS = ("html", "csv", "json")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,3 +107,22 @@ def _bank_in(path: Path) -> Path | None:
     if (path / "metrics.json").exists():
         return None  # a run
     return next((folder for folder in (path, path / "bank") if (folder / "bank.json").is_file()), None)
+
+
+def write_frontier(runs: Sequence[Path], target: Path, figures: Path | None = None) -> Frontier:
+    """Draw the frontier of the judges of these runs, which judged the same pairs with the same method, to a file.
+
+    With `figures` it is drawn into that folder too.
+    """
+    kind = target.suffix.lower().removeprefix(".")
+    if kind not in FRONTIER_FORMATS:
+        raise UsageError(f"--out {target}: no format for a frontier", hint="use .html, .csv or .json")
+    loaded = [RunFolder.load(run) for run in runs]
+    found = run_whole(frontier_of(loaded))
+    if figures is not None:
+        write_figures(figures, tuple(frontier_figures(loaded, found)))
+    if kind == "html":
+        write_atomic(target, render_frontier(loaded, found).encode())
+    else:
+        write_atomic(target, as_csv(found).encode() if kind == "csv" else as_json(found))
+    return found

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from svr_async.figures.model import Bars, Ends, Figure, Grid, Panel, Plane, Role, Series, Trace, places
-from svr_async.figures.style import DPI, MARKERS, TEXT, WIDTH, Theme, colour
+from svr_async.reports.figure_model import Bars, Ends, Figure, Grid, Panel, Plane, Role, Series, Trace, places
+from svr_async.reports.figure_style import DPI, MARKERS, TEXT, WIDTH, Theme, colour
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

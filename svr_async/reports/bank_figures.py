@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from svr_async.core.integrity import integrity_marks
 from svr_async.core.safetext import one_line
-from svr_async.evaluation.reporting.bank_view import view_bank
-from svr_async.figures.model import Axis, Figure, Plane, Role, Trace
+from svr_async.reports.bank_view import view_bank
+from svr_async.reports.figure_model import Axis, Figure, Plane, Role, Trace
 from svr_async.scoring.bank import BankRubric, RubricBank
 from svr_async.scoring.bank_stats import GENERIC
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from svr_async.evaluation.reporting.curve_charts import Plot, Trace
+from svr_async.reports.curve_charts import Plot, Trace
 from svr_async.scoring.bank_history import BankHistory, EpochRecord, FitCurve
 
 Places = Mapping[tuple[int, str], int]

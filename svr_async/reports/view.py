@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import tempfile
 import webbrowser
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from svr_async.adapters.source import STDIN
 from svr_async.core.files import write_atomic
-from svr_async.core.pair import prompt_text
-from svr_async.errors import SvrError, UsageError
+from svr_async.errors import UsageError
 from svr_async.evaluation.reasons import with_reasons
-from svr_async.evaluation.reporting.item_page import MOST_RUNS, item_part
-from svr_async.evaluation.reporting.report import render_report
-from svr_async.evaluation.runfolder import Run, RunFolder, Texts
-from svr_async.evaluation.running.data import texts_of_run
+from svr_async.evaluation.runfolder import Run, RunFolder
 from svr_async.evaluation.running.exchanges import exchanges_of
-from svr_async.evaluation.running.frontier import judged_pairs, settings_of
-from svr_async.evaluation.wording import count
-from svr_async.figures.files import Drawn
+from svr_async.evaluation.running.explaining import known_texts
+from svr_async.reports.figure_files import Drawn
+from svr_async.reports.item_page import MOST_RUNS, item_part
+from svr_async.reports.report import render_report
 
 
 def write_page(
@@ -64,24 +60,6 @@ def page_of(
     whole = [replace(run, items=with_reasons(run.path, run.items)) for run in runs]
     part = item_part(whole, texts, exchanges=exchanges, notes=notes, first=first)
     return render_report(runs, figures=figures, items=part)
-
-
-def known_texts(run: Run, data: Path | None) -> tuple[Mapping[str, Texts], tuple[str, ...]]:
-    """Return the texts of a run's items by id, and a note where only those are known that the run keeps itself."""
-    if data is not None:
-        return texts_of_run(run, [item.id for item in run.items], data), ()
-    try:
-        settings = settings_of(run)
-        if settings.data == STDIN:
-            raise UsageError("what came on standard input is not kept")
-        pairs = judged_pairs(settings, run)
-    except SvrError as error:
-        known = f"{count(len(run.examples))} of {count(len(run.items))} items"
-        return run.examples, (f"Texts of {known} alone: {error.message}. --data PATH names the run's data.",)
-    return {
-        pair.id: Texts(prompt=prompt_text(pair.prompt), response_a=pair.response_a, response_b=pair.response_b)
-        for pair in pairs
-    }, ()
 
 
 def open_page(page: Path) -> bool:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from svr_async.evaluation.reporting.curve_charts import Plot, Trace
-from svr_async.evaluation.reporting.runfacts import Fact
+from svr_async.reports.curve_charts import Plot, Trace
+from svr_async.reports.runfacts import Fact
 from svr_async.scoring.bank_choice import Candidate, candidates, divided, how_chosen, structure_parts
 from svr_async.scoring.bank_history import Choice, LearningCurve
 

@@ -8,8 +8,8 @@ from itertools import pairwise
 
 from markupsafe import Markup
 
-from svr_async.evaluation.reporting.charts import circle, height_of, level_line, segment, svg, upright
 from svr_async.evaluation.wording import percent
+from svr_async.reports.charts import circle, height_of, level_line, segment, svg, upright
 
 TOP, HEIGHT = 26, 300  # in pixels
 LEFT, RIGHT = 9.0, 97.0  # percent of the width

@@ -14,16 +14,16 @@ from svr_async.evaluation.chance import against_chance
 from svr_async.evaluation.items import Item
 from svr_async.evaluation.labels import benchmark_name, caption, marks, run_title
 from svr_async.evaluation.metrics import accuracy_block
-from svr_async.evaluation.official import UNJUDGED_ARE_WRONG, chance_in_words, has_official_rule, own_scores
 from svr_async.evaluation.reasons import with_reasons
-from svr_async.evaluation.reporting.charts import Bin
 from svr_async.evaluation.reporting.compare import accuracy_interval
 from svr_async.evaluation.reporting.explain import MISTAKES, Explanation, by_size, confident_mistakes
-from svr_async.evaluation.reporting.rubric_tables import effects_of
-from svr_async.evaluation.reporting.rubric_view import RubricsView, view_effects
-from svr_async.evaluation.reporting.runfacts import Fact, cost_facts, flat_facts, how_facts, moment, number, panel_facts
 from svr_async.evaluation.rubric_effects import RubricEffects
 from svr_async.evaluation.runfolder import Run
+from svr_async.reports.charts import Bin
+from svr_async.reports.official import UNJUDGED_ARE_WRONG, chance_in_words, has_official_rule, own_scores
+from svr_async.reports.rubric_tables import effects_of
+from svr_async.reports.rubric_view import RubricsView, view_effects
+from svr_async.reports.runfacts import Fact, cost_facts, flat_facts, how_facts, moment, number, panel_facts
 
 MAX_PROMPT_CHARS = 4_000
 MAX_RESPONSE_CHARS = 6_000

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from svr_async.evaluation.official import UNJUDGED_ARE_WRONG, chance_in_words, has_official_rule, own_scores
-from svr_async.evaluation.reporting.runfacts import number
 from svr_async.evaluation.wording import OUTCOME_WORDS, UNKNOWN, left_out, order_in_words
+from svr_async.reports.official import UNJUDGED_ARE_WRONG, chance_in_words, has_official_rule, own_scores
+from svr_async.reports.runfacts import number
 
 MOST_SCORES = 8  # of a table of scores; longer ones are left to the report
 DOMAIN_HEADS = ("domain", "n", "accuracy", "95 % interval", "ties at half")

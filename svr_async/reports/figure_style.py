@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from svr_async.figures.model import Role
+from svr_async.reports.figure_model import Role
 
 WIDTH = 4.8  # inches: one column of a page, and a phone's width at 81 %
 TEXT = 8.0  # points

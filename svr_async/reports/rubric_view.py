@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from svr_async.evaluation.reporting.rubric_tables import deciding, notes_of
 from svr_async.evaluation.rubric_effects import RubricEffect, RubricEffects
+from svr_async.reports.rubric_tables import deciding, notes_of
 
 MOST_FOLDED = 100
 MOST_ERRORS = 12  # ids listed of a rubric

@@ -17,12 +17,12 @@ from svr_async.errors import UsageError
 from svr_async.evaluation import wording
 from svr_async.evaluation.labels import run_titles
 from svr_async.evaluation.reporting.compare import Comparison, compare_runs, item_of
-from svr_async.evaluation.reporting.item_page import SCRIPTS, ItemPart
 from svr_async.evaluation.reporting.overlap import Parted, parted
-from svr_async.evaluation.reporting.reportview import MAX_PROMPT_CHARS, MAX_RESPONSE_CHARS, view_run
 from svr_async.evaluation.rubric_effects import RubricEffects
 from svr_async.evaluation.runfolder import Run
-from svr_async.figures.files import Drawn
+from svr_async.reports.figure_files import Drawn
+from svr_async.reports.item_page import SCRIPTS, ItemPart
+from svr_async.reports.reportview import MAX_PROMPT_CHARS, MAX_RESPONSE_CHARS, view_run
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -87,15 +87,8 @@ def environment() -> Environment:
     """Return the templates' environment: autoescape always on, undefined names are errors."""
     from jinja2 import Environment, FunctionLoader, StrictUndefined
 
-    from svr_async.evaluation.reporting import (
-        charts,
-        compare,
-        curve_charts,
-        explain,
-        frontier_chart,
-        rubric_tables,
-        rubric_view,
-    )
+    from svr_async.evaluation.reporting import compare, explain
+    from svr_async.reports import charts, curve_charts, frontier_chart, rubric_tables, rubric_view
 
     made = Environment(
         loader=FunctionLoader(template_text),
@@ -121,7 +114,7 @@ def _displayed(value: Any) -> Any:
 @cache
 def template_text(name: str) -> str:
     """Return a template or style sheet of the package."""
-    return resources.files("svr_async.evaluation.reporting").joinpath("templates", name).read_text(encoding="utf-8")
+    return resources.files("svr_async.reports").joinpath("templates", name).read_text(encoding="utf-8")
 
 
 def _as_markup(text: str) -> Any:

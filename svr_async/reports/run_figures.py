@@ -15,8 +15,8 @@ from svr_async.evaluation.labels import benchmark_name, mark_words, run_titles
 from svr_async.evaluation.reporting.compare import accuracy_interval
 from svr_async.evaluation.reporting.transfer import WEAK_ALPHA, Transfer, transfer_of
 from svr_async.evaluation.runfolder import Run
-from svr_async.figures.files import Drawn, write_figures
-from svr_async.figures.model import Axis, Bars, Ends, Figure, Grid, Plane, Series, Trace
+from svr_async.reports.figure_files import Drawn, write_figures
+from svr_async.reports.figure_model import Axis, Bars, Ends, Figure, Grid, Plane, Series, Trace
 
 ACCURACY = Axis(name="accuracy, %", limits=(0.0, 100.0), ticks=(0.0, 25.0, 50.0, 75.0, 100.0))
 MOST_RUBRICS = 16  # in a heat map, and half of those whose agreement is drawn

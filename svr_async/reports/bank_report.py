@@ -7,13 +7,13 @@ from pathlib import Path
 
 from svr_async.core.files import write_atomic
 from svr_async.errors import UsageError
-from svr_async.evaluation.reporting.bank_figures import SHOWN_INLINE, bank_figures
-from svr_async.evaluation.reporting.bank_view import view_bank
-from svr_async.evaluation.reporting.report import environment, page_head, template_text
-from svr_async.evaluation.reporting.rubric_tables import bank_effects
-from svr_async.evaluation.reporting.rubric_view import view_effects
 from svr_async.evaluation.runfolder import Run, RunFolder
-from svr_async.figures.files import Drawn, write_figures
+from svr_async.reports.bank_figures import SHOWN_INLINE, bank_figures
+from svr_async.reports.bank_view import view_bank
+from svr_async.reports.figure_files import Drawn, write_figures
+from svr_async.reports.report import environment, page_head, template_text
+from svr_async.reports.rubric_tables import bank_effects
+from svr_async.reports.rubric_view import view_effects
 from svr_async.scoring.bank import RubricBank
 
 
