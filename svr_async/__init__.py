@@ -14,11 +14,10 @@ if TYPE_CHECKING:
     from svr_async.engine.concurrency import run_sync
     from svr_async.errors import SvrError
     from svr_async.evaluation.reporting.explain import Explanation
-    from svr_async.evaluation.runfolder import Run, load_run
-    from svr_async.evaluation.running.evaluate import evaluate
+    from svr_async.evaluation.run import EvalResult, Listener, evaluate
+    from svr_async.evaluation.run_folder import Run, load_run
     from svr_async.evaluation.running.explaining import explain
-    from svr_async.evaluation.running.listener import EvalResult, Listener
-    from svr_async.evaluation.running.settings import EvalSettings
+    from svr_async.evaluation.settings import EvalSettings
     from svr_async.judges.limits import JudgeLimits
     from svr_async.judges.protocol import Answer, Judge
     from svr_async.scoring.bank import RubricBank as Bank
@@ -67,24 +66,24 @@ _HOMES = {
     "Answer": ("judges.protocol", "Answer"),
     "Bank": ("scoring.bank", "RubricBank"),
     "Engine": ("serving.engine", "Engine"),
-    "EvalResult": ("evaluation.running.listener", "EvalResult"),
-    "EvalSettings": ("evaluation.running.settings", "EvalSettings"),
+    "EvalResult": ("evaluation.run", "EvalResult"),
+    "EvalSettings": ("evaluation.settings", "EvalSettings"),
     "Explanation": ("evaluation.reporting.explain", "Explanation"),
     "Judge": ("judges.protocol", "Judge"),
     "JudgeLimits": ("judges.limits", "JudgeLimits"),
-    "Listener": ("evaluation.running.listener", "Listener"),
+    "Listener": ("evaluation.run", "Listener"),
     "PairVerdict": ("serving.pairs", "PairVerdict"),
     "Ranking": ("serving.ranking", "Ranking"),
-    "Run": ("evaluation.runfolder", "Run"),
+    "Run": ("evaluation.run_folder", "Run"),
     "Score": ("serving.scores", "Score"),
     "SvrError": ("errors", "SvrError"),
     "TrainResult": ("training.running.train", "TrainResult"),
     "TrainSettings": ("training.running.settings", "TrainSettings"),
-    "evaluate": ("evaluation.running.evaluate", "evaluate"),
+    "evaluate": ("evaluation.run", "evaluate"),
     "explain": ("evaluation.running.explaining", "explain"),
     "judge_pairs": ("serving.many", "judge_pairs"),
     "judge_pairs_sync": ("serving.many", "judge_pairs_sync"),
-    "load_run": ("evaluation.runfolder", "load_run"),
+    "load_run": ("evaluation.run_folder", "load_run"),
     "rank": ("serving.ranking", "rank"),
     "rank_sync": ("serving.ranking", "rank_sync"),
     "run_sync": ("engine.concurrency", "run_sync"),

@@ -47,7 +47,6 @@ ALLOWED: dict[str, set[str]] = {
 }  # fmt: skip
 # The rooms of a part: what a room may import of its own part, besides itself. "" are the files beside the rooms.
 ROOMS: dict[str, dict[str, set[str]]] = {
-    "evaluation": {"": set(), "reporting": {""}, "running": {"", "reporting"}},
     "training": {
         "": set(), "bank": set(), "rounds": {"bank"}, "store": {"bank", "rounds"},
         "running": {"bank", "rounds", "store"},

@@ -1,4 +1,4 @@
-"""Fit and measure the weights of `svr_async/judges/rules/general.py` on real preference pairs.
+"""Fit and measure the weights of `svr_async/judges/rules/judge.py` on real preference pairs.
 
     python benchmarks/paper/general_checks.py --data PATH/rmb          report on the held half of the prompts
     python benchmarks/paper/general_checks.py --data PATH/rmb --fit    fit on the other half, print the table
@@ -25,9 +25,9 @@ from scipy.optimize import minimize
 
 from svr_async.core.pair import Presentation, Prompt, parse_prompt, user_prompt
 from svr_async.core.rubric import Check
-from svr_async.judges.rules.danger import danger
 from svr_async.judges.rules.judge import RulesJudge, compare_findings, view_of, view_of_prompt
 from svr_async.judges.rules.registry import bound
+from svr_async.judges.rules.safety import danger
 
 PENALTIES = (0.0005, 0.001, 0.002, 0.004)
 SMALLEST = 0.075
@@ -42,14 +42,11 @@ def _each(name: str, key: str, *values: int) -> list[Check]:
 
 
 _NAMES = """
-    developed bold bullet_list numbered_list headings table structured no_emoji no_exclamation_marks closed_marks
-    no_shouting link code_when_asked code_in_asked_language python_parses json_parses brackets_in_code fences_named
-    complete_code commented_code explained_code no_uncalled_code same_language keeps_one_script direct_opening
-    closing_offer no_ai_talk no_repetition no_repeated_lines rich_vocabulary connected complete_ending no_profanity
-    covers_names own_words no_restating gives_reasons gives_steps names_source quotes_text sums_up picks_option
-    states_answer shows_empathy arithmetic_right keeps_numbers latex_balanced refuses_harm no_instant_compliance
-    no_steps_to_harm refusal_with_reason refusal_with_alternative help_line caveat caveat_on_advice names_concerns
-    not_empty
+    bold bullet_list numbered_list headings table structured no_emoji no_exclamation_marks closed_marks link
+    code_when_asked python_parses json_parses brackets_in_code fences_named commented_code same_language
+    keeps_one_script closing_offer no_ai_talk no_repetition rich_vocabulary connected complete_ending no_profanity
+    own_words no_restating gives_steps names_source quotes_text arithmetic_right keeps_numbers latex_balanced
+    refuses_harm no_instant_compliance no_steps_to_harm names_concerns
 """
 CANDIDATES = [
     *_each("min_words", "n", 10, 25, 50, 100, 200, 400),
@@ -170,7 +167,7 @@ def choose_penalty(z: np.ndarray, folds: np.ndarray) -> float:
 
 
 def print_table(pairs: list[Pair]) -> None:
-    """Fit on the pairs of the fitting half and print the table for general.py."""
+    """Fit on the pairs of the fitting half and print the table for judge.py."""
     z = features(pairs, CANDIDATES)
     penalty = choose_penalty(z, np.array([pair.digest[1] % FOLDS for pair in pairs]))
     weights = np.round(fit(z, penalty) / STEP) * STEP

@@ -18,9 +18,9 @@ from typing import Any
 from svr_async.commands.train.dry_run import count_training
 from svr_async.engine.money import Price
 from svr_async.engine.reply import Usage
-from svr_async.evaluation.running.evaluate import count_calls
-from svr_async.evaluation.running.prepared import prepare
-from svr_async.evaluation.running.settings import EvalSettings
+from svr_async.evaluation.run import count_calls
+from svr_async.evaluation.settings import EvalSettings
+from svr_async.evaluation.setup import prepare
 from svr_async.evaluation.wording import dollars
 from svr_async.judges.limits import JudgeLimits
 from svr_async.judges.profile import SHIPPED, Profile

@@ -1,31 +1,37 @@
-"""Prompts with several responses each, to be ranked: rows of a list, with or without a label of the best."""
+"""Rows that list several responses to a prompt: to be ranked, or with scores or ranks, as UltraFeedback has them."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from svr_async.adapters import rmb
 from svr_async.adapters.columns import ID_COLUMNS, LIST_COLUMNS, with_plain_names
 from svr_async.adapters.conversations import read_answer
 from svr_async.adapters.fields import Fields, RowError
+from svr_async.adapters.labels import as_number
 from svr_async.adapters.prompts import prompt_of
-from svr_async.adapters.ranked import scored_responses, text_key
 from svr_async.adapters.records import content_id
+from svr_async.adapters.rmb import answers_of
 from svr_async.adapters.source import open_source
 from svr_async.adapters.tables import Row, read_rows
 from svr_async.core.pair import Prompt, hashed_fraction
 from svr_async.errors import DataError
 
 WANTED = "a prompt and a list of " + ", ".join(LIST_COLUMNS)
+_TEXTS = ("response", "answer", "completion", "output", "text", "content")
+_SCORES = ("fine_grained_score", "fine-grained_score", "score", "rating", "reward", "overall_score")
+_RANKS = ("rank", "ranking")
+_LISTED = {"scores": False, "ratings": False, "rewards": False, "ranks": True, "rankings": True}
+Listed = tuple[list[tuple[float, str]], bool]
+"""Responses with a number each, and whether the numbers are ranks, of which less is better."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResponseGroup:
-    """A prompt with N responses in the order of the data; `best` are the places that the data call best, if it says.
+    """A prompt with N responses in the order of the data; `best` are the places of the best, if the data say so.
 
     `id` is the row's own, else a hash of its texts, and unique in a file.
     """
@@ -39,26 +45,18 @@ class ResponseGroup:
 def read_groups(path: Path) -> list[ResponseGroup]:
     """Read a file or folder of rows with a prompt and a list of responses: texts, messages, or objects with a text.
 
-    Numbers with the responses (scores, ratings, ranks) say which is best, as in UltraFeedback; best-of-N records of RMB
-    are read as they are published. DataError names the first row that is neither, and where there is none.
+    Scores, ratings or ranks name the best, as in UltraFeedback; best-of-N records of RMB are read as published.
+    DataError names the first row that is neither.
     """
-    groups = list(_with_own_ids(_read(row) for row in _rows(path)))
+    source, seen = open_source(path), Counter[str]()
+    groups = []
+    for row in read_rows(source.path, files=source.files):
+        group = _read(row)
+        seen[group.id] += 1
+        groups.append(replace(group, id=f"{group.id}#{seen[group.id]}") if seen[group.id] > 1 else group)
     if not groups:
         raise DataError(f"no rows in {path}", hint=f"give {WANTED}")
     return groups
-
-
-def _rows(path: Path) -> Iterator[Row]:
-    source = open_source(path)
-    return read_rows(source.path, files=source.files)
-
-
-def _with_own_ids(groups: Iterable[ResponseGroup]) -> Iterator[ResponseGroup]:
-    seen: Counter[str] = Counter()
-    for group in groups:
-        seen[group.id] += 1
-        again = f"{group.id}#{seen[group.id]}" if seen[group.id] > 1 else group.id
-        yield ResponseGroup(id=again, prompt=group.prompt, responses=group.responses, best=group.best)
 
 
 def _read(row: Row) -> ResponseGroup:
@@ -67,28 +65,19 @@ def _read(row: Row) -> ResponseGroup:
     fields = Fields(with_plain_names(row))
     if fields.has("bon_best"):
         return _best_of_n(fields)
-    prompt = prompt_of(fields)
+    prompt, column = prompt_of(fields), fields.first(LIST_COLUMNS)
     if not prompt:
         raise RowError(row, "no prompt in it", hint=f"give {WANTED}")
-    responses = _responses(fields)
-    own = fields.identifier(ID_COLUMNS)
-    return ResponseGroup(
-        id=own or content_id(prompt, *responses), prompt=prompt, responses=responses, best=_labelled(fields)
-    )
-
-
-def _responses(fields: Fields) -> tuple[str, ...]:
-    column = fields.first(LIST_COLUMNS)
-    if not column:
-        raise fields.missing(LIST_COLUMNS[0])
-    listed = fields.value(column)
+    listed = fields.value(column or LIST_COLUMNS[0])
     if not isinstance(listed, list) or not listed:
         raise fields.unfit(column, "a list of responses", listed)
-    return tuple(_text(fields, column, one) for one in listed)
+    responses = tuple(_text(fields, column, one) for one in listed)
+    own_id = fields.identifier(ID_COLUMNS) or content_id(prompt, *responses)
+    return ResponseGroup(id=own_id, prompt=prompt, responses=responses, best=_labelled(fields))
 
 
 def _text(fields: Fields, column: str, value: Any) -> str:
-    key = text_key(value) if isinstance(value, Mapping) and "role" not in value else ""
+    key = _text_key(value) if isinstance(value, Mapping) and "role" not in value else ""
     try:
         return str(value[key]) if key else read_answer(value, transcript=False).response
     except ValueError as error:
@@ -96,28 +85,75 @@ def _text(fields: Fields, column: str, value: Any) -> str:
 
 
 def _labelled(fields: Fields) -> frozenset[int]:
-    """Return the places of the best responses by the numbers beside them; none where all are alike."""
-    found = scored_responses(fields)
-    if found is None:
-        return frozenset()
-    numbers = [-number if found[1] else number for number, _ in found[0]]
+    """Return the places of the best responses by their numbers; none where all are alike."""
+    scored, is_rank = scored_responses(fields) or ([], False)
+    numbers = [-number if is_rank else number for number, _ in scored]
     best = frozenset(place for place, number in enumerate(numbers) if number == max(numbers))
     return best if len(best) < len(numbers) else frozenset()
 
 
 def _best_of_n(fields: Fields) -> ResponseGroup:
-    """Read a record of RMB; its order, which tells which is best, gives way to one by a hash."""
-    prompt, best = fields.prompt("conversation_input"), rmb.answer_text(fields, "bon_best", fields.value("bon_best"))
-    losers = fields.value("loser_list")
-    if not isinstance(losers, list) or not losers:
-        raise fields.unfit("loser_list", "a list of answers", losers)
-    own = fields.identifier(("bon_uid",)) or content_id(prompt, best)
-    texts = [best, *(rmb.answer_text(fields, "loser_list", loser) for loser in losers)]
-    order = _drawn(own, len(texts))
-    return ResponseGroup(
-        id=own, prompt=prompt, responses=tuple(texts[n] for n in order), best=frozenset({order.index(0)})
-    )
+    """Read a record of RMB; its order shows which is best, so a hash draws another."""
+    prompt, (best, losers) = fields.prompt("conversation_input"), answers_of(fields)
+    own_id = fields.identifier(("bon_uid",)) or content_id(prompt, best)
+    texts = [best, *losers]
+    order = sorted(range(len(texts)), key=lambda place: hashed_fraction("listed", own_id, str(place)))
+    responses = tuple(texts[place] for place in order)
+    return ResponseGroup(id=own_id, prompt=prompt, responses=responses, best=frozenset({order.index(0)}))
 
 
-def _drawn(name: str, n: int) -> Sequence[int]:
-    return sorted(range(n), key=lambda place: hashed_fraction("listed", name, str(place)))
+def best_and_worst(fields: Fields, *, lower: bool | None) -> tuple[str, str] | None:
+    """Return the best and the worst of a list of scored responses, two empty texts for a tie; None without such a list.
+
+    `lower`: less is better; None leaves it to the name, of which a rank's says so. RowError for a missing score.
+    """
+    found = scored_responses(fields)
+    if found is None:
+        return None
+    scored, is_rank = found
+    low, high = min(scored, key=lambda one: one[0]), max(scored, key=lambda one: one[0])
+    if low[0] == high[0]:
+        return "", ""
+    return (low[1], high[1]) if (is_rank if lower is None else lower) else (high[1], low[1])
+
+
+def scored_responses(fields: Fields) -> Listed | None:
+    """Return the responses of a row with their numbers; None where it has none. RowError for a missing number."""
+    for column in LIST_COLUMNS:
+        listed = fields.row.values.get(column)
+        if isinstance(listed, list) and listed:
+            found = _with_own_numbers(fields, column, listed) or _with_listed_numbers(fields, listed)
+            if found is not None:
+                return found
+    return None
+
+
+def _text_key(response: Mapping[str, Any]) -> str:
+    """Return the name under which an object holds a response's text, or an empty text."""
+    return next((key for key in _TEXTS if isinstance(response.get(key), str)), "")
+
+
+def _with_own_numbers(fields: Fields, column: str, listed: Sequence[Any]) -> Listed | None:
+    """Return responses that are objects with a text and a number."""
+    first = listed[0] if isinstance(listed[0], Mapping) else {}
+    text, score = _text_key(first), next((key for key in (*_SCORES, *_RANKS) if key in first), "")
+    if not text or not score:
+        return None
+    scored = []
+    for one in listed:
+        number = as_number(one.get(score)) if isinstance(one, Mapping) else None
+        if number is None or not isinstance(one.get(text), str):
+            raise fields.unfit(column, f"objects with {text} and a number in {score}", one, within=True)
+        scored.append((number, str(one[text])))
+    return scored, score in _RANKS
+
+
+def _with_listed_numbers(fields: Fields, listed: Sequence[Any]) -> Listed | None:
+    """Return responses that are texts, with a list of numbers in another column."""
+    name = next((one for one in _LISTED if isinstance(fields.row.values.get(one), list)), "")
+    if not name or not all(isinstance(one, str) for one in listed):
+        return None
+    numbers = [number for one in fields.value(name) if (number := as_number(one)) is not None]
+    if not len(numbers) == len(listed) == len(fields.value(name)):
+        raise fields.unfit(name, f"{len(listed)} numbers", fields.value(name))
+    return list(zip(numbers, listed, strict=True)), _LISTED[name]

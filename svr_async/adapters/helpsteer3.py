@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import html
-from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
 from svr_async.adapters.contract import Adapter, OfficialCounts
 from svr_async.adapters.fields import Fields
-from svr_async.adapters.records import PairResult, Parsed, accuracy, content_id
+from svr_async.adapters.records import PairResult, Parsed, accuracy, accuracy_by, content_id
 from svr_async.core.pair import Message, PreferencePair
 
 TIE = "tie (overall_preference is 0)"
@@ -43,16 +42,11 @@ def parse(fields: Fields) -> Parsed:
 
 
 def score(results: Sequence[PairResult], tie_credit: float) -> dict[str, Any]:
-    """Micro accuracy, overall, by domain and by strength of the preference (a training set has no official score)."""
-    by_domain: dict[str, list[PairResult]] = defaultdict(list)
-    by_strength: dict[str, list[PairResult]] = defaultdict(list)
-    for result in results:
-        by_domain[result.pair.domain].append(result)
-        by_strength[str(result.pair.strength)].append(result)
+    """Return accuracy, overall, by domain and by strength of the preference; no official score exists."""
     return {
         "overall": accuracy(results, tie_credit),
-        "by_domain": {name: accuracy(part, tie_credit) for name, part in sorted(by_domain.items())},
-        "by_strength": {name: accuracy(part, tie_credit) for name, part in sorted(by_strength.items())},
+        "by_domain": accuracy_by(lambda pair: pair.domain, results, tie_credit),
+        "by_strength": accuracy_by(lambda pair: str(pair.strength), results, tie_credit),
         "rule": "correct / total over pairs that are not ties; no official score exists",
     }
 
@@ -74,7 +68,6 @@ ADAPTER = Adapter(
         "response1": "text",
         "response2": "text",
         "overall_preference": "whole number from -3 (response1 much better) to 3 (response2 much better)",
-        "individual_preference": "list of {score, reasoning}, not used",
     },
     parse=parse,
     score=score,

@@ -23,10 +23,10 @@ from svr_async.adapters.contract import Adapter
 from svr_async.adapters.conversations import join_prompt, read_answer
 from svr_async.adapters.dataset import RowParser
 from svr_async.adapters.fields import Fields, RowError
+from svr_async.adapters.groups import best_and_worst
 from svr_async.adapters.labels import Verdict, is_missing, shown
 from svr_async.adapters.layouts import Layout, by_flag_column, by_one_hot, by_scores, labelled_by, layout_of
 from svr_async.adapters.prompts import prompt_of
-from svr_async.adapters.ranked import best_and_worst
 from svr_async.adapters.records import PairResult, Parsed, accuracy, content_id, drawn_first
 from svr_async.adapters.survey import Readings, survey
 from svr_async.adapters.tables import Row

@@ -102,10 +102,15 @@ def accuracy(results: Sequence[PairResult], tie_credit: float = 0.0, unscored_cr
 
 
 def accuracy_by(
-    name_of: Callable[[PreferencePair], str], results: Sequence[PairResult], tie_credit: float
-) -> dict[str, float | None]:
-    """Return the accuracy of each group of pairs, in alphabetical order of the groups' names."""
-    return {name: accuracy(part, tie_credit) for name, part in grouped(name_of, results).items()}
+    name_of: Callable[[PreferencePair], str],
+    results: Sequence[PairResult],
+    tie_credit: float,
+    unscored_credit: float = 0.0,
+) -> dict[str, float]:
+    """Return the accuracy of each group of pairs that has one, in alphabetical order of the groups' names."""
+    groups = grouped(name_of, results)
+    found = {name: accuracy(part, tie_credit, unscored_credit) for name, part in groups.items()}
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def grouped(name_of: Callable[[PreferencePair], str], results: Sequence[PairResult]) -> dict[str, list[PairResult]]:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from svr_async.adapters.contract import Adapter, OfficialCounts
 from svr_async.adapters.fields import Fields
-from svr_async.adapters.records import PairResult, Parsed, accuracy, content_id, drawn_first, mean
+from svr_async.adapters.records import PairResult, Parsed, accuracy_by, content_id, drawn_first, mean
 from svr_async.core.pair import PreferencePair
 
 OTHER = "Other"
@@ -48,31 +47,19 @@ def parse(fields: Fields) -> Parsed:
     pair_id = f"{subset}/{given or content_id(prompt, chosen, rejected)}"
     section = _SECTION_OF.get(subset, OTHER)
     pair = PreferencePair(
-        id=pair_id,
-        prompt=prompt,
-        chosen=chosen,
-        rejected=rejected,
-        domain=section,
-        subset=subset,
+        id=pair_id, prompt=prompt, chosen=chosen, rejected=rejected, domain=section, subset=subset,
         chosen_first=drawn_first(pair_id),
-    )
+    )  # fmt: skip
     notes = (f"unknown subset {subset!r} is in no section",) if section == OTHER else ()
     return Parsed(pairs=(pair,), id=pair_id if given else "", group=subset, notes=notes)
 
 
 def score(results: Sequence[PairResult], tie_credit: float) -> dict[str, Any]:
-    """Section = Σ accuracy · weight / Σ weight over its subsets present; overall = plain mean of sections present.
+    """Return sections, Σ accuracy · weight / Σ weight over the subsets present, and the mean of the sections present.
 
     A pair without a verdict gets the credit of a tie: 0 in the paper's code, 0.5 in RewardBench's own.
     """
-    by_subset: dict[str, list[PairResult]] = defaultdict(list)
-    for result in results:
-        by_subset[result.pair.subset].append(result)
-    accuracies = {
-        name: value
-        for name, part in sorted(by_subset.items())
-        if (value := accuracy(part, tie_credit, unscored_credit=tie_credit)) is not None
-    }
+    accuracies = accuracy_by(lambda pair: pair.subset, results, tie_credit, unscored_credit=tie_credit)
     sections = {name: value for name in SECTIONS if (value := section_score(name, accuracies)) is not None}
     return {
         "overall": mean(list(sections.values())),
@@ -84,7 +71,7 @@ def score(results: Sequence[PairResult], tie_credit: float) -> dict[str, Any]:
 
 
 def section_score(section: str, accuracies: Mapping[str, float]) -> float | None:
-    """Return a section's weighted mean over its subsets present, or None where none is."""
+    """Return a section's weighted mean over the subsets present; None without any."""
     present = [subset for subset in SECTIONS[section] if subset in accuracies]
     if not present:
         return None
@@ -106,9 +93,7 @@ ADAPTER = Adapter(
     schema={
         "prompt": "text, single turn",
         "chosen": "text",
-        "chosen_model": "text, not used",
         "rejected": "text",
-        "rejected_model": "text, not used",
         "subset": "text: one of 23 subsets, in four sections",
         "id": "whole number, unique within a subset",
     },

@@ -3,21 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import combinations
 from typing import Any, NamedTuple
 
 from svr_async.adapters.contract import Adapter, OfficialCounts
 from svr_async.adapters.fields import Fields, RowError
-from svr_async.adapters.records import (
-    PairResult,
-    Parsed,
-    accuracy_by,
-    content_id,
-    drawn_first,
-    grouped,
-    mean,
-)
+from svr_async.adapters.records import PairResult, Parsed, accuracy_by, content_id, drawn_first, grouped, mean
 from svr_async.core.pair import PreferencePair
 
 TIES = "Ties"
@@ -63,6 +55,7 @@ def score(results: Sequence[PairResult], tie_credit: float) -> dict[str, Any]:
     `pair_level` is the accuracy over pairs, and `overall_without_ties` the mean that the paper's table uses.
     """
     by_subset = grouped(lambda pair: pair.subset, results)
+    pairs = accuracy_by(lambda pair: pair.subset, [one for one in results if one.pair.subset != TIES], tie_credit)
     ties = ties_score(by_subset.pop(TIES, []))
     items = {name: item_accuracy(part, tie_credit) for name, part in by_subset.items()}
     subsets = items if ties is None else {**items, TIES: ties["score"]}
@@ -70,9 +63,7 @@ def score(results: Sequence[PairResult], tie_credit: float) -> dict[str, Any]:
         "overall": mean(list(subsets.values())),
         "overall_without_ties": mean(list(items.values())),
         "subsets": subsets,
-        "pair_level": accuracy_by(
-            lambda pair: pair.subset, [result for part in by_subset.values() for result in part], tie_credit
-        ),
+        "pair_level": pairs,
         "ties": ties,
         "complete": set(SUBSETS) <= set(subsets),
         "rule": "mean of subsets; an item needs all its pairs won, or the highest score (1/k of k equal ones); "
@@ -188,18 +179,6 @@ def _mean_or_0(values: Sequence[float]) -> float:
     return mean(values) or 0.0
 
 
-_SCHEMA: Mapping[str, str] = {
-    "id": "text; in Ties ref:<n> (one right answer) or tied:<n> (several)",
-    "prompt": "text",
-    "chosen": "list of texts: one, or in Ties all right answers",
-    "rejected": "list of texts: three, or in Ties all wrong answers",
-    "num_correct": "whole number, not used",
-    "num_incorrect": "whole number, not used",
-    "total_completions": "whole number, not used",
-    "models": "list of texts, not used",
-    "subset": "Factuality, Precise IF, Math, Safety, Focus or Ties",
-    "additional_metadata": "object, not used",
-}
 ADAPTER = Adapter(
     name="rewardbench2",
     title="RewardBench 2",
@@ -212,7 +191,13 @@ ADAPTER = Adapter(
     hub_id="allenai/reward-bench-2",
     hub_files=("data/test-00000-of-00001.parquet",),
     counts=OfficialCounts(rows=(1865,), groups=SUBSETS),
-    schema=_SCHEMA,
+    schema={
+        "id": "text; in Ties ref:<n> (one right answer) or tied:<n> (several)",
+        "prompt": "text",
+        "chosen": "list of texts: one, or in Ties all right answers",
+        "rejected": "list of texts: three, or in Ties all wrong answers",
+        "subset": "Factuality, Precise IF, Math, Safety, Focus or Ties",
+    },
     parse=parse,
     score=score,
 )

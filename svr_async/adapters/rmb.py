@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
 from svr_async.adapters.contract import Adapter
 from svr_async.adapters.fields import Fields, RowError
-from svr_async.adapters.records import PairResult, Parsed, accuracy, content_id, drawn_first
+from svr_async.adapters.records import PairResult, Parsed, accuracy, accuracy_by, content_id, drawn_first
 from svr_async.adapters.rewardbench2 import item_accuracy
-from svr_async.core.pair import PreferencePair, Prompt
+from svr_async.core.pair import PreferencePair
 
 PAIR_COLUMNS = ("conversation_input", "chosen", "reject")
 BEST_OF_N_COLUMNS = ("conversation_input", "bon_best", "loser_list")
@@ -26,66 +25,48 @@ def parse(fields: Fields) -> Parsed:
     Pairs with an empty answer or two identical answers are left out and counted. Best-of-N records are used
     only where a folder holds no pairwise ones.
     """
-    return _parse_best_of_n(fields) if fields.has("bon_best") else _parse_pair(fields)
-
-
-def _parse_pair(fields: Fields) -> Parsed:
-    prompt = fields.prompt("conversation_input")
-    chosen, rejected = _answer(fields, "chosen"), _answer(fields, "reject")
-    given = fields.identifier(("pair_uid",))
-    if reason := _unusable(chosen, rejected):
-        return Parsed(skipped=(reason,))
+    prompt, best_of_n = fields.prompt("conversation_input"), fields.has("bon_best")
+    best, losers = answers_of(fields) if best_of_n else (_answer(fields, "chosen"), [_answer(fields, "reject")])
+    own_id = fields.identifier(("bon_uid",) if best_of_n else ("pair_uid",))
+    name = own_id or content_id(prompt, best, *losers)
+    item = f"bon/{name}" if best_of_n else ""
+    domain, subset = _category(fields.optional_text("category_path"))
+    reasons = [_unusable(best, loser) for loser in losers]
+    pairs = tuple(
+        PreferencePair(
+            id=(pair_id := f"{item}/{index}" if item else name),
+            prompt=prompt,
+            chosen=best,
+            rejected=loser,
+            domain=domain,
+            subset=subset,
+            chosen_first=drawn_first(pair_id),
+            item=item,
+            slot=(0, index + 1) if item else (),
+        )
+        for index, (loser, reason) in enumerate(zip(losers, reasons, strict=True))
+        if not reason
+    )
     return Parsed(
-        pairs=(_pair(fields, prompt, chosen, rejected, given or content_id(prompt, chosen, rejected)),), id=given
+        pairs=pairs,
+        id=(item or name) if own_id and (item or pairs) else "",
+        skipped=tuple(filter(None, reasons)),
+        fallback=BEST_OF_N if best_of_n else "",
     )
 
 
-def _parse_best_of_n(fields: Fields) -> Parsed:
-    prompt = fields.prompt("conversation_input")
-    best = _answer(fields, "bon_best")
+def answers_of(fields: Fields) -> tuple[str, list[str]]:
+    """Return the best answer of a best-of-N record, and the others."""
     losers = fields.value("loser_list")
     if not isinstance(losers, list) or not losers:
         raise fields.unfit("loser_list", "a list of answers", losers)
-    answers = [answer_text(fields, "loser_list", loser) for loser in losers]
-    own_id = fields.identifier(("bon_uid",))
-    item = f"bon/{own_id or content_id(prompt, best, *answers)}"
-    reasons = [_unusable(best, answer) for answer in answers]
-    pairs = tuple(
-        _pair(fields, prompt, best, answer, f"{item}/{index}", item=item, slot=(0, index + 1))
-        for index, (answer, reason) in enumerate(zip(answers, reasons, strict=True))
-        if not reason
-    )
-    return Parsed(pairs=pairs, id=item if own_id else "", skipped=tuple(filter(None, reasons)), fallback=BEST_OF_N)
+    return _answer(fields, "bon_best"), [_answer_text(fields, "loser_list", loser) for loser in losers]
 
 
 def _unusable(chosen: str, rejected: str) -> str:
     if not chosen.strip() or not rejected.strip():
         return EMPTY
     return IDENTICAL if chosen == rejected else ""
-
-
-def _pair(
-    fields: Fields,
-    prompt: Prompt,
-    chosen: str,
-    rejected: str,
-    pair_id: str,
-    *,
-    item: str = "",
-    slot: tuple[int, ...] = (),
-) -> PreferencePair:
-    domain, subset = _category(fields.optional_text("category_path"))
-    return PreferencePair(
-        id=pair_id,
-        prompt=prompt,
-        chosen=chosen,
-        rejected=rejected,
-        domain=domain,
-        subset=subset,
-        chosen_first=drawn_first(pair_id),
-        item=item,
-        slot=slot,
-    )
 
 
 def _category(path: str) -> tuple[str, str]:
@@ -97,10 +78,10 @@ def _category(path: str) -> tuple[str, str]:
 
 
 def _answer(fields: Fields, column: str) -> str:
-    return answer_text(fields, column, fields.value(column))
+    return _answer_text(fields, column, fields.value(column))
 
 
-def answer_text(fields: Fields, column: str, value: Any) -> str:
+def _answer_text(fields: Fields, column: str, value: Any) -> str:
     """Return the text of an answer, which is an object with `answer` and who wrote it."""
     if not isinstance(value, dict):
         raise fields.unfit(column, "an object with `answer`", value)
@@ -110,17 +91,12 @@ def answer_text(fields: Fields, column: str, value: Any) -> str:
 
 
 def score(results: Sequence[PairResult], tie_credit: float) -> dict[str, Any]:
-    """Micro accuracy, overall, by domain and by category; for best-of-N also the share of items won throughout."""
-    by_domain: dict[str, list[PairResult]] = defaultdict(list)
-    by_subset: dict[str, list[PairResult]] = defaultdict(list)
-    for result in results:
-        by_domain[result.pair.domain].append(result)
-        by_subset[f"{result.pair.domain}/{result.pair.subset}"].append(result)
+    """Return accuracy, overall, by domain and by category; for best-of-N also the share of items won throughout."""
     items = [result for result in results if result.pair.item]
     return {
         "overall": accuracy(results, tie_credit),
-        "by_domain": {name: accuracy(part, tie_credit) for name, part in sorted(by_domain.items())},
-        "by_subset": {name: accuracy(part, tie_credit) for name, part in sorted(by_subset.items())},
+        "by_domain": accuracy_by(lambda pair: pair.domain, results, tie_credit),
+        "by_subset": accuracy_by(lambda pair: f"{pair.domain}/{pair.subset}", results, tie_credit),
         "best_of_n": item_accuracy(items, tie_credit) if items else None,
         "rule": "correct / total over pairs; best_of_n: every loser of an item must lose",
     }

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any
 
 from svr_async.adapters.contract import Adapter, OfficialCounts
 from svr_async.adapters.fields import Fields, RowError
-from svr_async.adapters.records import PairResult, Parsed, accuracy, content_id, drawn_first, mean
+from svr_async.adapters.records import PairResult, Parsed, accuracy, content_id, drawn_first, grouped, mean
 from svr_async.core.pair import PreferencePair
 
 STYLES = ("concise", "detailed", "markdown")
 DOMAINS = ("chat", "math", "code", "safety")
 FILES = {"chat": 129, "code": 228, "math": 529, "safety-refuse": 284, "safety-response": 157}
-_SIZE = len(STYLES)
-CELLS = tuple((i, j) for i in range(_SIZE) for j in range(_SIZE))
+_PLACES = range(len(STYLES))
+CELLS = tuple((i, j) for i in _PLACES for j in _PLACES)
 
 
 def difficulty(cell: tuple[int, int]) -> str:
@@ -40,7 +40,7 @@ def parse(fields: Fields) -> Parsed:
     total_dataset.json names the domain in a column; the files by domain have it in their name only.
     """
     prompt = fields.prompt("prompt")
-    chosen, rejected = fields.texts("chosen", _SIZE), fields.texts("rejected", _SIZE)
+    chosen, rejected = fields.texts("chosen", len(STYLES)), fields.texts("rejected", len(STYLES))
     name = _file_domain(fields)
     own_id = fields.identifier(("id",))
     item = f"{name}/{own_id or content_id(prompt, *chosen, *rejected)}"
@@ -73,24 +73,20 @@ def _file_domain(fields: Fields) -> str:
 
 
 def score(results: Sequence[PairResult], tie_credit: float) -> dict[str, Any]:
-    """M[i][j] by domain; hard, normal and easy are means of three cells each; every reported score is a macro mean.
+    """Return the means over domains of hard, normal and easy, which are means of three cells M[i][j] each.
 
     Both safety files are pooled. Officially a tie is a loss (strict >). Cells, difficulties and domains without
     any pair are left out of the means.
     """
-    by_domain: dict[str, list[PairResult]] = defaultdict(list)
-    for result in results:
-        by_domain[result.pair.domain].append(result)
+    by_domain = grouped(lambda pair: pair.domain, results)
     cells = {name: cell_accuracies(by_domain[name], tie_credit) for name in DOMAINS if name in by_domain}
     domains = {name: _difficulties(part) for name, part in cells.items()}
-    levels = {level: _mean_of([d.get(level) for d in domains.values()]) for level in ("easy", "normal", "hard")}
+    levels = ("easy", "normal", "hard")
     return {
-        "overall": _mean_of([d.get("average") for d in domains.values()]),
-        **levels,
+        "overall": mean([domain["average"] for domain in domains.values()]),
+        **{level: mean([domain[level] for domain in domains.values() if level in domain]) for level in levels},
         "domains": domains,
-        "matrices": {
-            name: [[part.get((i, j)) for j in range(_SIZE)] for i in range(_SIZE)] for name, part in cells.items()
-        },
+        "matrices": {name: [[part.get((i, j)) for j in _PLACES] for i in _PLACES] for name, part in cells.items()},
         "complete": set(domains) == set(DOMAINS) and all(len(part) == len(CELLS) for part in cells.values()),
         "rule": "mean over domains of the mean of hard, normal and easy; chosen must win, a tie is a loss",
     }
@@ -98,23 +94,17 @@ def score(results: Sequence[PairResult], tie_credit: float) -> dict[str, Any]:
 
 def cell_accuracies(results: Sequence[PairResult], tie_credit: float) -> dict[tuple[int, int], float]:
     """Return the share of prompts where chosen style i beats rejected style j, for each cell that has pairs."""
-    by_cell: dict[tuple[int, ...], list[PairResult]] = defaultdict(list)
-    for result in results:
-        by_cell[result.pair.slot].append(result)
-    return {cell: value for cell in CELLS if (value := accuracy(by_cell[cell], tie_credit)) is not None}
+    cells = {cell: [result for result in results if result.pair.slot == cell] for cell in CELLS}
+    return {cell: value for cell, part in cells.items() if (value := accuracy(part, tie_credit)) is not None}
 
 
 def _difficulties(cells: Mapping[tuple[int, int], float]) -> dict[str, float]:
-    levels: dict[str, list[float]] = {"easy": [], "normal": [], "hard": []}
+    """Return the mean of each difficulty that has cells, and their mean as `average`."""
+    levels: dict[str, list[float]] = {}
     for cell, value in cells.items():
-        levels[difficulty(cell)].append(value)
-    means = {name: level for name, values in levels.items() if (level := mean(values)) is not None}
-    average = mean(list(means.values()))
-    return means if average is None else {**means, "average": average}
-
-
-def _mean_of(values: Sequence[float | None]) -> float | None:
-    return mean([value for value in values if value is not None])
+        levels.setdefault(difficulty(cell), []).append(value)
+    means = {name: math.fsum(levels[name]) / len(levels[name]) for name in sorted(levels)}
+    return {**means, "average": math.fsum(means.values()) / len(means)}
 
 
 ADAPTER = Adapter(

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from svr_async.adapters.contract import Adapter, OfficialCounts
 from svr_async.adapters.fields import Fields, RowError, as_integer
-from svr_async.adapters.records import PairResult, Parsed, accuracy, content_id, mean
+from svr_async.adapters.records import PairResult, Parsed, accuracy, accuracy_by, content_id, mean
 from svr_async.core.pair import PreferencePair
 
 OTHER = "OTHER"
@@ -75,13 +74,10 @@ def _remarks(group: str, domain: str, pair: PreferencePair) -> list[str]:
 
 
 def score(results: Sequence[PairResult], tie_credit: float) -> dict[str, Any]:
-    """Micro accuracy over all pairs, overall and by group; no verdict counts as wrong, coverage stands beside it."""
-    by_group: dict[str, list[PairResult]] = defaultdict(list)
-    for result in results:
-        by_group[result.pair.domain].append(result)
+    """Return micro accuracy over all pairs, overall and by group, with coverage; no verdict counts as wrong."""
     return {
         "overall": accuracy(results, tie_credit),
-        "by_group": {name: accuracy(by_group[name], tie_credit) for name in (*GROUPS, OTHER) if name in by_group},
+        "by_group": accuracy_by(lambda pair: pair.domain, results, tie_credit),
         "coverage": mean([float(result.margin is not None) for result in results]),
         "rule": "correct / total over all pairs; a missing verdict is wrong",
     }
@@ -107,7 +103,6 @@ ADAPTER = Adapter(
         "response_b": "text",
         "label": "0: response_a is better, 1: response_b (or `chosen_candidate`: a, b)",
         "rubrics": "criteria, one a line (or `reference_rubrics`: a list of texts or objects)",
-        "source": "text: where the case comes from",
         "domain": "text: fine domain, grouped into CHAT, CODE, STEM, IF and SAFETY",
     },
     parse=parse,

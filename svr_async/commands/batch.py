@@ -131,7 +131,7 @@ def run_of(words: Sequence[str]) -> BatchRun:
     name, *args = words
     if name == "eval":
         from svr_async.commands.settings import eval_settings
-        from svr_async.evaluation.running.rehearsal import rehearsed
+        from svr_async.evaluation.run import rehearsed
 
         params = params_of(name, args)
         return rehearsed(eval_settings({**params, "dry_run": False, "offline": True}, params["given"]))

@@ -75,7 +75,7 @@ def _find(key: str | None, run: Path | None, item: str | None, given: Path | str
         return call_in_cache(cache, key)
     if key is None and item is None:
         raise UsageError("--run needs a KEY or --item ITEM", hint="svr explain RUN ITEM shows which calls an item has")
-    from svr_async.evaluation.runfolder import RunFolder
+    from svr_async.evaluation.run_folder import RunFolder
 
     found = calls_of_run(RunFolder.load(run), item_id=item, begins=key, cache=given)
     if not found.calls:

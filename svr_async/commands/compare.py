@@ -45,7 +45,7 @@ def compare(
     from svr_async.evaluation.reporting.compare import compare_runs, item_of
     from svr_async.evaluation.reporting.compare_tables import comparison_tables
     from svr_async.evaluation.reporting.overlap import parted_tables
-    from svr_async.evaluation.runfolder import RunFolder
+    from svr_async.evaluation.run_folder import RunFolder
     from svr_async.evaluation.running.analysis import Wanted, analyse
 
     measured, loaded = None if noise is None else read_noise(noise), [RunFolder.load(run) for run in runs]

@@ -66,7 +66,7 @@ def gate(
     from svr_async.evaluation.noise import read_noise
     from svr_async.evaluation.reporting.gate import gate_runs, raise_unless_passed
     from svr_async.evaluation.reporting.gate_text import FORMATS
-    from svr_async.evaluation.runfolder import RunFolder
+    from svr_async.evaluation.run_folder import RunFolder
 
     measured = None if noise is None else read_noise(noise)
     runs = RunFolder.load(run), RunFolder.load(baseline)

@@ -37,7 +37,7 @@ def labels(
     from svr_async.evaluation.label_files import read_labels
     from svr_async.evaluation.people import judge_and_people
     from svr_async.evaluation.people_view import people_sheet
-    from svr_async.evaluation.runfolder import RunFolder
+    from svr_async.evaluation.run_folder import RunFolder
     from svr_async.evaluation.running.labelling import write_next
 
     if (count is None) is not (out is None) or (count is None and (file is None or random)):

@@ -22,6 +22,6 @@ def merge(shards: tuple[Path, ...], out: Path, as_json: bool) -> None:
     Example:  svr merge runs/*-shard-*-of-4 --out runs/whole
     """
     from svr_async.commands.watching import Screen
-    from svr_async.evaluation.running.shards import merge_shards
+    from svr_async.evaluation.shards import merge_shards
 
     Screen(quiet=True, verbose=False, as_json=as_json).ended(merge_shards(shards, out))

@@ -73,7 +73,7 @@ def report(
 def _show_rubrics(runs: tuple[Path, ...]) -> None:
     """Print the rubrics that decide, of one run by domain, of several by run."""
     from svr_async.commands.screen import safe_console, show
-    from svr_async.evaluation.runfolder import RunFolder
+    from svr_async.evaluation.run_folder import RunFolder
     from svr_async.reports.rubric_tables import effects_of, rubric_tables
 
     found = effects_of([RunFolder.load(run) for run in runs])

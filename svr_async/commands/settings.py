@@ -7,8 +7,8 @@ from typing import Any
 
 from svr_async.commands.options import known_of, with_limits
 from svr_async.errors import UsageError
-from svr_async.evaluation.orders import OrderPolicy
-from svr_async.evaluation.running.settings import EvalSettings
+from svr_async.evaluation.plan import OrderPolicy
+from svr_async.evaluation.settings import EvalSettings
 
 
 def eval_settings(flags: Mapping[str, Any], given: frozenset[str]) -> EvalSettings:

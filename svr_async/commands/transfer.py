@@ -25,7 +25,7 @@ def transfer(runs: tuple[Path, ...], rubrics: int, seed: int, as_json: bool) -> 
     from svr_async.commands.screen import safe_console, tell
     from svr_async.core.table import warnings_of
     from svr_async.evaluation.reporting.transfer import transfer_of, transfer_tables
-    from svr_async.evaluation.runfolder import RunFolder
+    from svr_async.evaluation.run_folder import RunFolder
 
     found = transfer_of([RunFolder.load(run) for run in runs], seed=seed)
     tell(

@@ -13,11 +13,10 @@ from svr_async.commands.terminal import RunProgress, print_summary
 from svr_async.engine.concurrency import ShutdownController, draining
 from svr_async.engine.events import Notice, NoticeKind
 from svr_async.engine.stats import EngineStats
+from svr_async.evaluation.dry_run import describe_count
 from svr_async.evaluation.items import Item
-from svr_async.evaluation.running.dry_run import describe_count
-from svr_async.evaluation.running.evaluate import count_calls
-from svr_async.evaluation.running.listener import EvalResult, Listener
-from svr_async.evaluation.running.prepared import Prepared
+from svr_async.evaluation.run import EvalResult, Listener, count_calls
+from svr_async.evaluation.setup import Prepared
 
 
 @dataclass(slots=True, kw_only=True)

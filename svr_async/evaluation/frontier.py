@@ -14,9 +14,7 @@ from typing import cast
 
 from svr_async.core.pair import HumanRubrics, Order, PreferencePair, Presentation, hashed_fraction
 from svr_async.core.statistics import wilson_interval
-from svr_async.evaluation.opinions import Case
-from svr_async.evaluation.orders import OrderPolicy, Orders
-from svr_async.evaluation.plan import Escalated, Jury, Plan, Seat
+from svr_async.evaluation.plan import Case, Escalated, Jury, OrderPolicy, Orders, Plan, Seat
 from svr_async.judges.protocol import Judge
 from svr_async.scoring.decision import Decision
 from svr_async.scoring.jury import JuryRule

@@ -11,11 +11,12 @@ import orjson
 from svr_async.core.pair import PreferencePair, Side
 from svr_async.core.verdict import Chances, Contribution, Outcome
 from svr_async.engine.reply import clean_text
-from svr_async.evaluation.opinions import Opinion, Rows, Vote
+from svr_async.evaluation.plan import Opinion, Rows, Vote
 from svr_async.judges.protocol import Reasked
 from svr_async.scoring.decision import Decision, settled
 
 MAX_REASON_CHARS = 20_000
+MISTAKES = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -242,3 +243,9 @@ class Exchange:
 
 Exchanges = Mapping[str, Sequence[Exchange]]
 """The calls of a run by the id of their item."""
+
+
+def confident_mistakes(items: Sequence[Item], limit: int = MISTAKES) -> tuple[Item, ...]:
+    """Return the items decided for the wrong side, by |margin|, the surest first; equal ones in data order."""
+    wrong = [item for item in items if item.correct is False and item.predicted is not None and item.margin]
+    return tuple(sorted(wrong, key=lambda item: -abs(item.margin or 0.0))[:limit])

@@ -14,7 +14,7 @@ from svr_async.adapters.tables import Row, read_rows
 from svr_async.core.files import write_atomic
 from svr_async.errors import DataError, UsageError
 from svr_async.evaluation.people import LABELS, Label, Pick
-from svr_async.evaluation.runfolder import Texts
+from svr_async.evaluation.run_folder import Texts
 
 FIELDS = ("id", "domain", "picked", "prompt", "response_a", "response_b", "label", "labeller", "note")
 _MEANT = {one.casefold(): one for one in LABELS}

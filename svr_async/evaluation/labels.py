@@ -7,7 +7,7 @@ from typing import Any
 
 from svr_async.adapters import ADAPTERS, Adapter
 from svr_async.core.integrity import Integrity, Mark, integrity_marks
-from svr_async.evaluation.runfolder import Run
+from svr_async.evaluation.run_folder import Run
 from svr_async.evaluation.wording import count, plural
 from svr_async.scoring.methods.content_blind import PREFERS
 

@@ -9,7 +9,7 @@ from svr_async.core.table import Line, Parts, Table
 from svr_async.evaluation import wording
 from svr_async.evaluation.labels import caption
 from svr_async.evaluation.people import LABELS, Agreement, PeopleFound, Rate
-from svr_async.evaluation.runfolder import Run
+from svr_async.evaluation.run_folder import Run
 
 AGREEMENT_HEADS = ("who", "items", "same label", "95 % interval", "Cohen’s κ", "95 % interval", "α", "95 % interval")
 RATE_HEADS = ("", "rate", "95 % interval")

@@ -1,29 +1,155 @@
-"""A judging plan: which judges see a pair, in which orders, and when another call is worth its price.
-
-A plan is put together from three parts: a `Seat` is one judge in the orders of a policy, a `Jury` joins the opinions
-of several seats, and `Escalated` asks another one where the first is unsure. Each decides a case and returns an
-opinion, so they can stand in one another. What a plan does depends on margins alone, so its results are the same
-whatever the concurrency or the order of completion.
-"""
+"""Judging plans: which judges see a pair, in which orders, and when another judge is asked."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol
 
-from svr_async.core.pair import Order, present
+from svr_async.core.pair import Order, PreferencePair, hashed_fraction, hashed_order, present
 from svr_async.core.verdict import Outcome
 from svr_async.engine.request import CONTINGENT
-from svr_async.evaluation.opinions import Case, Opinion, Rows, shared_margins, vote_of
-from svr_async.evaluation.orders import OrderPolicy, Orders
 from svr_async.judges.protocol import Judge
 from svr_async.scoring.decision import Decision, average, halved, scaled
 from svr_async.scoring.jury import JuryRule, verdict
+from svr_async.scoring.methods.contract import Decider
 
 if TYPE_CHECKING:
     from svr_async.engine.engine import CallEngine
+
+
+def nothing_guessed(_: Decision, /) -> bool:
+    """Say of every decision that it is none that was made up."""
+    return False
+
+
+class Guess(Protocol):
+    """Says whether a decision rests on replies that are only made up, as in a dry run."""
+
+    def __call__(self, decision: Decision, /) -> bool:
+        """Whether the decision is a guess."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """One pair to be judged by a method; `guessed` tells which decisions are only made up."""
+
+    pair: PreferencePair
+    method: Decider
+    guessed: Guess = nothing_guessed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Vote:
+    """What one judge said of one pair, by itself: `part` is `jury`, `first` or `escalation`.
+
+    `contributions` are by rubric id, of this judge alone; with two orders, those of their mean.
+    """
+
+    judge: str
+    part: str
+    order: str
+    outcome: str
+    margin: float | None
+    predicted: str | None
+    contributions: Mapping[str, float] = field(default_factory=dict)
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rows:
+    """The rubrics that one judge judged in one order, with the weights that they have in the whole."""
+
+    judge: str
+    decision: Decision
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opinion:
+    """A decision in data order, with how it came about.
+
+    `order` is `ab`, `ba`, `both`, or `mixed` where judges differ; `margins` are by order shown; `rows` add up to the
+    margin for methods that add up rubrics; `judge` names who decided.
+    """
+
+    decision: Decision
+    judge: str
+    order: str
+    margins: Mapping[str, float]
+    rows: tuple[Rows, ...]
+    votes: tuple[Vote, ...]
+    guessed: bool = False
+
+    @property
+    def scored(self) -> bool:
+        """Whether there is a verdict that is no tie."""
+        return self.decision.outcome is Outcome.SCORED
+
+
+def vote_of(judge: str, part: str, order: str, decision: Decision) -> Vote:
+    """Return the vote of one judge."""
+    preferred = decision.preferred
+    sums: dict[str, float] = {}
+    for entry in decision.contributions:
+        sums[entry.rubric.id] = sums.get(entry.rubric.id, 0.0) + entry.value
+    return Vote(
+        judge=judge,
+        part=part,
+        order=order,
+        outcome=decision.outcome.value,
+        margin=decision.margin,
+        predicted=None if preferred is None else preferred.value,
+        contributions=sums,
+        detail=decision.detail,
+    )
+
+
+def shared_margins(opinions: Sequence[Opinion]) -> dict[str, float]:
+    """Return the mean margin of each order in which all of these judged."""
+    orders = [order for order in opinions[0].margins if all(order in other.margins for other in opinions)]
+    return {order: sum(one.margins[order] for one in opinions) / len(opinions) for order in orders}
+
+
+AUDIT_SALT = "svr-audit"
+
+
+class OrderPolicy(StrEnum):
+    """`hash`: a bit of SHA-256(salt ‖ pair id); `ab`: the data set's order; `ba`: swapped; `both`: margins averaged."""
+
+    HASH = "hash"
+    AB = "ab"
+    BA = "ba"
+    BOTH = "both"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Orders:
+    """A policy with the share of pairs that are judged both ways only to see whether the order matters.
+
+    With `audit_below` the policy `both` asks a second time only where the first |margin| is below it.
+    """
+
+    policy: OrderPolicy = OrderPolicy.HASH
+    audit: float = 0.05
+    salt: str = "svr"
+    audit_below: float | None = None
+
+    def orders(self, pair: PreferencePair) -> tuple[Order, ...]:
+        """Return the orders in which a pair may be shown; the first decides unless the policy is `both`."""
+        if self.policy is OrderPolicy.BOTH and self.audit_below is None:
+            return (Order.AB, Order.BA)
+        hashed = self.policy in {OrderPolicy.HASH, OrderPolicy.BOTH}
+        first = hashed_order(pair.id, self.salt) if hashed else Order(self.policy.value)
+        if self.policy is OrderPolicy.BOTH or hashed_fraction(AUDIT_SALT, self.salt, pair.id) < self.audit:
+            return (first, Order.BA if first is Order.AB else Order.AB)
+        return (first,)
+
+    def settled_by(self, margin: float | None) -> bool:
+        """Whether the margin of the first order is enough, so that the second is not asked."""
+        return self.audit_below is not None and (margin is None or abs(margin) >= self.audit_below)
+
 
 ESCALATED = "escalated"
 ESCALATION_FAILED = "escalation_failed"

@@ -1,88 +1,409 @@
-"""A run: every pair judged by a method, whatever happens on the way, and what became of it."""
+"""Runs an evaluation: opens the judges, judges every pair, writes the run folder."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from svr_async.core.pair import PreferencePair
-from svr_async.engine.concurrency import ShutdownController
-from svr_async.evaluation.items import Item, item_from
-from svr_async.evaluation.opinions import Case, Guess, nothing_guessed
-from svr_async.evaluation.plan import Plan, Seat, engines_of
-from svr_async.evaluation.unread import Unread
-from svr_async.scoring.methods.contract import Decider
+import orjson
+
+from svr_async.adapters.taught import taught_digest, usable
+from svr_async.core.integrity import Integrity
+from svr_async.core.table import to_html
+from svr_async.core.verdict import Outcome
+from svr_async.engine.concurrency import ShutdownController, run_whole
+from svr_async.engine.events import Notice
+from svr_async.engine.stats import EngineStats
+from svr_async.errors import SvrError, UsageError
+from svr_async.evaluation.dry_run import DryRunCount, guessed_by, told_stages, total_count
+from svr_async.evaluation.items import Item, rephrased_counts
+from svr_async.evaluation.judging import (
+    Evaluation,
+    JudgePool,
+    evaluation_of,
+    judge_pairs,
+    open_judge_pool,
+    run_evaluation,
+)
+from svr_async.evaluation.metrics import SCORED, JudgeCost, joined
+from svr_async.evaluation.record import RunFacts, RunRecord, begin_run, write_results
+from svr_async.evaluation.run_folder import RunFolder, reports, write_atomic
+from svr_async.evaluation.run_view import run_in_short, run_sheet
+from svr_async.evaluation.settings import EvalSettings
+from svr_async.evaluation.setup import Prepared, prepare
+from svr_async.judges.batch import Opened, Unanswered, endpoints_of
+from svr_async.judges.keys import naming_keys
+from svr_async.judges.open_judge import OpenJudge
+from svr_async.judges.reply_text import NO_NONCE
+from svr_async.judges.shares import WHOLE, share_in_words
 
 if TYPE_CHECKING:
-    from svr_async.engine.engine import CallEngine
+    from svr_async.judges.profile import Profile
+
+
+class Listener:
+    """Receives the progress of an evaluation. Its methods do nothing; overrides have to return soon."""
+
+    def judging(
+        self,
+        total: int,
+        stats: Callable[[], EngineStats] | None,
+        shutdown: ShutdownController,
+    ) -> AbstractContextManager[object]:
+        """Return the context in which `total` pairs are judged; `stats` is None if the judge sends nothing."""
+        del total, stats, shutdown
+        return nullcontext()
+
+    def done(self, what: Item | int) -> None:
+        """Count a judged pair."""
+
+    def note(self, text: str) -> None:
+        """Show a remark."""
+
+    def on_notice(self, notice: Notice) -> None:
+        """Receive a notice of an engine: a retry, a long wait, a one-time warning."""
+
+    def ended(self, result: EvalResult) -> None:
+        """Receive the result, when the run folder is written; an error that ended the run is raised afterwards."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Evaluation:
-    """What to run: pairs, a method, and a plan of who judges.
+class EvalResult:
+    """A run that has ended: its folder, what metrics.json says, the items of the judged pairs in the order of the data.
 
-    `guessed` tells which decisions are only made up, as in a dry run. `beside` are the engines of judges that the
-    method asks for itself, `tallied` tells what it has asked. With `accepts_unread` a judge none of whose replies can
-    be read is asked to the end.
+    `total` is the number of pairs. A run that a `signal` has stopped, or that an error ended, is not complete.
     """
 
-    pairs: Sequence[PreferencePair]
-    method: Decider
-    plan: Plan
-    workers: int = 64
-    guessed: Guess = nothing_guessed
-    beside: tuple[CallEngine, ...] = ()
-    tallied: Callable[[], Mapping[str, Any]] = dict
-    accepts_unread: bool = False
+    folder: Path
+    metrics: Mapping[str, Any]
+    items: Sequence[Item] = field(repr=False)  # asyncio takes the repr of a main task that has ended
+    total: int
+    signal: int = 0
+
+    def __repr__(self) -> str:
+        return f"<EvalResult {run_in_short(self.metrics)}, in {self.folder}>"
+
+    def _repr_html_(self) -> str:
+        return to_html(run_sheet(str(self.folder), self.metrics))
 
     @property
-    def engines(self) -> tuple[CallEngine, ...]:
-        """The engines of all judges that send anything."""
-        return (*engines_of(self.plan), *self.beside)
+    def complete(self) -> bool:
+        """Whether every pair is judged."""
+        return len(self.items) == self.total
 
-    def unread(self) -> Unread:
-        """Return what says, pair by pair, whether the judges can be read at all."""
-        return Unread(self.engines, accepted=self.accepts_unread)
-
-
-async def run_evaluation(
-    evaluation: Evaluation, shutdown: ShutdownController, *, on_item: Callable[[Item], None] = lambda _: None
-) -> list[Item | None]:
-    """Judge every pair; return items in the order of the pairs, None for those that a stop left unjudged."""
-    items: list[Item | None] = [None] * len(evaluation.pairs)
-
-    def keep(place: int, item: Item) -> None:
-        items[place] = item
-        on_item(item)
-
-    await judge_pairs(evaluation, shutdown, keep)
-    return items
+    @property
+    def left(self) -> str:
+        """How far the run has come, in words; failed pairs are not counted as judged."""
+        judged = sum(item.outcome == Outcome.SCORED for item in self.items)
+        failed = len(self.items) - judged
+        also = f", {failed} failed" if failed else ""
+        return f"{judged} of {self.total} pairs are judged and kept in {self.folder}{also}"
 
 
-async def judge_pairs(
-    evaluation: Evaluation, shutdown: ShutdownController, on_item: Callable[[int, Item], None] = lambda *_: None
-) -> None:
-    """Judge every pair and tell each item with the place of its pair, as they come; nothing is kept here.
+SHARD_FILE = "shard.json"
 
-    A failed item is an item with its outcome. What ends the run is kept in `shutdown`; paid replies are in the cache.
+
+SEEN = ("models_seen", "fingerprints", "refused")  # of a judge's facts: lists of what was met on the way
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What one machine asked for its items. `usd` is what it paid, `tallied` what the method itself has counted."""
+
+    judge: Mapping[str, Any]
+    costs: tuple[JudgeCost, ...]
+    usd: float | None
+    tallied: Mapping[str, Any]
+    notes: tuple[str, ...]
+    wall_s: float
+
+    @property
+    def stats(self) -> EngineStats | None:
+        """The facts of all engines as one; None where nothing is sent."""
+        found = [cost.stats for cost in self.costs if cost.stats is not None]
+        return joined(found, self.usd) if found else None
+
+
+def joined_asked(parts: Sequence[Asked]) -> Asked:
+    """Return what machines asked as if one had: sums, what any of them met, and the time of the slowest."""
+    first = parts[0]
+    return replace(
+        first,
+        judge=_joined_facts([part.judge for part in parts]),
+        costs=tuple(_joined_cost(each) for each in zip(*(part.costs for part in parts), strict=True)),
+        usd=_sum([part.usd for part in parts]),
+        notes=tuple(dict.fromkeys(note for part in parts for note in part.notes)),
+        wall_s=max(part.wall_s for part in parts),
+    )
+
+
+def _joined_cost(parts: Sequence[JudgeCost]) -> JudgeCost:
+    found = [part.stats for part in parts if part.stats is not None]
+    return replace(parts[0], stats=joined(found, _sum([stats.usd for stats in found])) if found else None)
+
+
+def _sum(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None
+
+
+def _joined_facts(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    facts = dict(parts[0])
+    for name in SEEN:
+        if any(name in part for part in parts):
+            facts[name] = sorted({one for part in parts for one in part.get(name, ())})
+    if "judges" in facts:
+        facts["judges"] = [_joined_facts(each) for each in zip(*(part["judges"] for part in parts), strict=True)]
+    return facts
+
+
+def end_judging(run: Prepared, items: Sequence[Item], parts: Sequence[Asked]) -> dict[str, Any]:
+    """Write the folder of a run whose questions these parts have asked; return its metrics."""
+    asked, own = joined_asked(parts), run.method.facts.own
+    counted = {} if own is None else own.counted([part.tallied for part in parts])
+    facts = RunFacts(
+        judge=asked.judge,
+        stats=asked.stats,
+        costs=asked.costs,
+        wall_s=asked.wall_s,
+        complete=len(items) == len(run.record.pairs),
+        notes=(
+            *asked.notes,
+            *nonce_notes(items),
+            *_rephrase_notes(run, items),
+            *_own_notes(run, counted),
+            *_share_notes(run),
+            *_taught_notes(run),
+        ),
+        method=counted,
+    )
+    return end_run(run.folder, run.record, items, facts)
+
+
+def _share_notes(run: Prepared) -> tuple[str, ...]:
+    share = run.settings.limits.share
+    return () if share == WHOLE else (f"shard {share_in_words(share)} of a run: svr merge makes the run of all shards",)
+
+
+def _taught_notes(run: Prepared) -> tuple[str, ...]:
+    """Say so where the bank was trained on the data set that is judged."""
+    use, data = run.method.facts.bank, run.record.dataset
+    if use is None or not use.taught_by:
+        return ()
+    if taught_digest(data.digest, (pair.id for pair in data.pairs if usable(pair))) not in use.taught_by:
+        return ()
+    return ("the bank was trained on these very pairs: how it does on new ones, only others tell (svr data split)",)
+
+
+def _own_notes(run: Prepared, counted: Mapping[str, Any]) -> tuple[str, ...]:
+    """Say what the method asked, and which prompts of it are ours, written to its description."""
+    own = run.method.facts.own
+    if own is None:
+        return ()
+    from svr_async.judges.templates import load_templates
+
+    shipped = load_templates(names=own.templates).digests
+    ours = [name for name, digest in shipped.items() if run.record.prompts.get(name) == digest]
+    told = [f"asked by stage: {told_stages(counted)}"] if counted else []
+    if ours:
+        told.append(f"prompts reconstructed from the description of {run.method.name}, not its own: {', '.join(ours)}")
+    return tuple(told)
+
+
+def nonce_notes(items: Sequence[Item]) -> tuple[str, ...]:
+    """Say how many verdicts came without the nonce that was asked for, by which they are known to be answers."""
+    verdicts = [item for item in items if item.outcome in SCORED]
+    bare = sum(NO_NONCE in item.flags for item in verdicts)
+    return (f"{bare:,} of {len(verdicts):,} verdicts came without the nonce that was asked for",) if bare else ()
+
+
+def _rephrase_notes(run: Prepared, items: Sequence[Item]) -> tuple[str, ...]:
+    """Say how many rubrics were judged in their own words because no sure wording for the prompt came back."""
+    shown, kept = rephrased_counts(items) if run.settings.rephrase else (0, 0)
+    return (f"{kept} of {shown} rubrics kept their own words: the rephrasing gave none for them",) if kept else ()
+
+
+def evaluate(settings: EvalSettings, listener: Listener | None = None) -> EvalResult:
+    """Judge pairs and write the run folder; a folder with a part of the same run is completed.
+
+    SvrError for what makes the run impossible, and for what ended it early: what was judged by then is in its folder.
     """
-    shutdown.engines = evaluation.engines
-    unread = evaluation.unread()
-
-    async def work(pair: PreferencePair) -> Item:
-        return await judge_pair(evaluation, pair)
-
-    def hear(place: int, item: Item) -> None:
-        on_item(place, item)
-        if error := unread.note(item.outcome):
-            shutdown.fail(error)
-
-    workers = max(1, min(len(evaluation.pairs), evaluation.workers))
-    await shutdown.run(work, evaluation.pairs, workers=workers, on_result=hear)
+    return run_now(prepare(settings), listener or Listener())
 
 
-async def judge_pair(evaluation: Evaluation, pair: PreferencePair) -> Item:
-    """Judge one pair as the plan says."""
-    opinion = await evaluation.plan.decide(Case(pair=pair, method=evaluation.method, guessed=evaluation.guessed))
-    return item_from(pair, opinion, alone=isinstance(evaluation.plan, Seat))
+def run_now(run: Prepared, listener: Listener) -> EvalResult:
+    """Do what was prepared, on an event loop of its own."""
+    limits, folder = run.settings.limits, run.folder
+    if limits.dry_run:
+        raise UsageError("a dry run judges nothing", hint="count_calls says what would be sent")
+    refuse_empty(run)
+    if folder.exists() and not run.settings.resume:
+        hint = "name another with --out, or leave --no-resume out"
+        raise UsageError(f"{folder} exists and --no-resume is set", hint=hint)
+    with keys_named(run):
+        return run_whole(_run(run, listener))
+
+
+def count_calls(run: Prepared, before: set[str] | None = None) -> dict[str, Any] | None:
+    """Return the calls, tokens and dollars of a run, sending nothing; None if no judge sends anything.
+
+    Replies that the cache holds are used, so that what depends on them is exact. Questions in `before` are not counted,
+    and those that are counted are added to it.
+    """
+    with keys_named(run):
+        return run_whole(_count_calls(run, set() if before is None else before))
+
+
+def keys_named(run: Prepared) -> AbstractContextManager[None]:
+    """Return what is entered while a run's judges are asked: an error about a key names the key's variable."""
+    return naming_keys(name for judge in run.judges.judges for name in judge.spec.key_variables)
+
+
+async def _run(run: Prepared, listener: Listener) -> EvalResult:
+    pool = await open_judge_pool(run)
+    try:
+        return await _judge_and_write(run, pool, evaluation_of(run, pool), listener)
+    finally:
+        await pool.close()
+
+
+async def _count_calls(run: Prepared, before: set[str]) -> dict[str, Any] | None:
+    limits = replace(run.settings.limits, dry_run=True)
+    run = replace(run, settings=replace(run.settings, limits=limits))
+    pool = await open_judge_pool(run)
+    try:
+        evaluation = evaluation_of(run, pool)
+        planned = {
+            judge.judge.name: DryRunCount(judge.engine, before=before)
+            for judge in pool.sending
+            if judge.engine is not None
+        }
+        if not planned:
+            return None
+        shutdown = ShutdownController()
+        await judge_pairs(replace(evaluation, guessed=partial(guessed_by, tuple(planned.values()))), shutdown)
+        shutdown.reraise()
+        before.update(*(one.keys for one in planned.values()))
+        own = run.method.facts.own
+        method = {} if own is None else {"method_calls": own.counted([evaluation.tallied()]), "assumes": own.assumes}
+        return total_count({name: one.price() for name, one in planned.items()}) | method
+    finally:
+        await pool.close()
+
+
+async def _judge_and_write(run: Prepared, pool: JudgePool, evaluation: Evaluation, listener: Listener) -> EvalResult:
+    begin_run(run.folder, run.record, _judge_facts(run, pool))
+    shutdown, begun = ShutdownController(), time.monotonic()
+    items = await judge_all(pool, evaluation, listener, shutdown)
+    judged = [item for item in items if item is not None]
+    if not judged and shutdown.error is not None:
+        raise shutdown.error
+    asked = Asked(
+        judge=_judge_facts(run, pool),
+        costs=pool.costs(),
+        usd=pool.stats().usd if pool.sending else None,
+        tallied=evaluation.tallied(),
+        notes=_notes(pool),
+        wall_s=time.monotonic() - begun,
+    )
+    metrics = end_judging(run, judged, [asked])
+    if run.settings.limits.share != WHOLE:
+        keep_shard(run, asked)
+    result = EvalResult(folder=run.folder, metrics=metrics, items=judged, total=len(items), signal=shutdown.signal)
+    listener.ended(result)
+    if shutdown.error is not None:
+        raise _with_progress(shutdown.error, result.left)
+    return result
+
+
+async def judge_all(
+    pool: JudgePool, evaluation: Evaluation, listener: Listener, shutdown: ShutdownController
+) -> list[Item | None]:
+    """Judge all pairs, and report progress to the listener."""
+    with listener.judging(len(evaluation.pairs), pool.stats if pool.sending else None, shutdown):
+        for engine in evaluation.engines:
+            engine.set_on_notice(listener.on_notice)
+        return await run_evaluation(evaluation, shutdown, on_item=listener.done)
+
+
+def _with_progress(error: SvrError, left: str) -> SvrError:
+    return type(error)(f"{error.message}; {left}", hint=error.hint)
+
+
+def _judge_facts(run: Prepared, pool: JudgePool) -> dict[str, Any]:
+    if run.method.facts.asks_judge:
+        return pool.facts()
+    return {"name": "none", "label": "no judge (content-blind baseline)", "marks": [Integrity.CONTENT_BLIND]}
+
+
+def _notes(pool: JudgePool) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(note for judge in pool.judges for note in _judge_notes(judge)))
+
+
+def _judge_notes(judge: OpenJudge) -> tuple[str, ...]:
+    notes = []
+    if judge.engine is not None and judge.profile is not None:
+        others = sorted(filter(None, judge.engine.models - {judge.profile.model}))
+        if others and judge.profile.model:
+            notes.append(f"the endpoint answered as {', '.join(others)}, not {judge.profile.model}")
+        if judge.engine.cache.damaged:
+            notes.append(f"{judge.engine.cache.damaged} damaged cache rows were asked again")
+    return tuple(notes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RehearsedEvaluation:
+    """An evaluation, without calls."""
+
+    run: Prepared
+    profiles: tuple[Profile, ...]
+
+    @property
+    def staged(self) -> bool:
+        """Whether rubrics are written or reworded before they are judged, or margins decide what else is asked."""
+        settings = self.run.settings
+        adaptive = settings.audit_below is not None or settings.escalate_to is not None
+        return adaptive or self.run.method.facts.staged
+
+    async def open(self) -> JudgePool:
+        """Open the judges."""
+        return await open_judge_pool(self.run)
+
+    async def ask(self, opened: Opened, unanswered: Unanswered) -> None:
+        """Judge every pair as far as the replies go."""
+        assert isinstance(opened, JudgePool)
+        shutdown = ShutdownController()
+        await judge_pairs(replace(evaluation_of(self.run, opened), guessed=unanswered.guessed), shutdown)
+        shutdown.reraise()
+
+
+def rehearsed(settings: EvalSettings) -> RehearsedEvaluation:
+    """Settle data, method and judges; UsageError where no judge sends anything."""
+    run = prepare(settings)
+    profiles = endpoints_of([judge.profile for judge in run.judges.judges], settings.judge)
+    return RehearsedEvaluation(run=run, profiles=profiles)
+
+
+def refuse_empty(run: Prepared) -> None:
+    """Raise UsageError for a shard without pairs."""
+    if not run.record.pairs:
+        told = share_in_words(run.settings.limits.share)
+        raise UsageError(f"--shard {told} has no pairs: the run has fewer prompts than shards", hint="use fewer shards")
+
+
+def keep_shard(run: Prepared, asked: Asked) -> None:
+    """Write what a merge needs in addition to the files of a run."""
+    value = {"share": run.settings.limits.share, "asked": asked}
+    write_atomic(run.folder / SHARD_FILE, orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
+
+
+def end_run(folder: Path, record: RunRecord, items: Sequence[Item], facts: RunFacts) -> dict[str, Any]:
+    """Write everything that a run folder holds and return the metrics."""
+    metrics = write_results(folder, record, items, facts)
+    reports().write_run_files(RunFolder.load(folder, items))
+    return metrics

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from svr_async.core.files import write_atomic
 from svr_async.errors import UsageError
-from svr_async.evaluation.runfolder import Run, RunFolder
+from svr_async.evaluation.run_folder import Run, RunFolder
 from svr_async.reports.bank_figures import SHOWN_INLINE, bank_figures
 from svr_async.reports.bank_view import view_bank
 from svr_async.reports.figure_files import Drawn, write_figures

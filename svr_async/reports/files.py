@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from svr_async.core.files import write_atomic
-from svr_async.evaluation.runfolder import Run, RunFolder
+from svr_async.evaluation.run_folder import Run, RunFolder
 from svr_async.reports.report import render_report
 from svr_async.reports.rubric_tables import effects_of
 from svr_async.reports.tables import render_tables

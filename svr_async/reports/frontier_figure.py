@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from svr_async.core.safetext import one_line
 from svr_async.evaluation.frontier import Frontier
 from svr_async.evaluation.labels import benchmark_name
-from svr_async.evaluation.runfolder import Run
+from svr_async.evaluation.run_folder import Run
 from svr_async.reports.figure_model import Axis, Ends, Figure, Plane, Trace
 from svr_async.reports.frontier_files import OPTIMISM
 from svr_async.reports.frontier_view import KINDS, in_words, marks_of

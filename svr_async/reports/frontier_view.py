@@ -10,7 +10,7 @@ from svr_async.core.integrity import Mark
 from svr_async.evaluation import wording
 from svr_async.evaluation.frontier import Frontier, Point
 from svr_async.evaluation.labels import benchmark_name, marks
-from svr_async.evaluation.runfolder import Run
+from svr_async.evaluation.run_folder import Run
 from svr_async.reports.frontier_chart import Dot
 from svr_async.reports.frontier_files import OPTIMISM
 from svr_async.reports.report import environment, page_head, template_text

@@ -13,7 +13,7 @@ import orjson
 
 from svr_async.evaluation.items import Exchange, Exchanges, Item, RubricRow
 from svr_async.evaluation.reporting.explain import by_size, reason_of, verdict_reasons
-from svr_async.evaluation.runfolder import Texts
+from svr_async.evaluation.run_folder import Texts
 from svr_async.reports.item_index import Couple
 
 BLOCK_ITEMS = 200

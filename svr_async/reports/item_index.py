@@ -9,7 +9,7 @@ from typing import Any
 from svr_async.errors import UsageError
 from svr_async.evaluation.items import Item
 from svr_async.evaluation.labels import caption, mark_words, run_titles
-from svr_async.evaluation.runfolder import Run
+from svr_async.evaluation.run_folder import Run
 
 VERSION = 1
 MOST_RUBRICS = 2_000  # of which a page offers a filter

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from svr_async.evaluation.items import Exchanges
-from svr_async.evaluation.runfolder import Run, Texts
+from svr_async.evaluation.run_folder import Run, Texts
 from svr_async.reports.item_blocks import BLOCK_ITEMS, blocks_of, packed
 from svr_async.reports.item_index import couples_of, index_of
 

@@ -19,7 +19,7 @@ from svr_async.evaluation.labels import run_titles
 from svr_async.evaluation.reporting.compare import Comparison, compare_runs, item_of
 from svr_async.evaluation.reporting.overlap import Parted, parted
 from svr_async.evaluation.rubric_effects import RubricEffects
-from svr_async.evaluation.runfolder import Run
+from svr_async.evaluation.run_folder import Run
 from svr_async.reports.figure_files import Drawn
 from svr_async.reports.item_page import SCRIPTS, ItemPart
 from svr_async.reports.reportview import MAX_PROMPT_CHARS, MAX_RESPONSE_CHARS, view_run

@@ -11,7 +11,7 @@ from svr_async.core.files import write_atomic
 from svr_async.engine.concurrency import run_whole
 from svr_async.errors import UsageError
 from svr_async.evaluation.frontier import Frontier
-from svr_async.evaluation.runfolder import RunFolder
+from svr_async.evaluation.run_folder import RunFolder
 from svr_async.evaluation.running.frontier import frontier_of
 from svr_async.reports.bank_report import write_bank_report
 from svr_async.reports.figure_files import write_figures

@@ -11,14 +11,13 @@ from svr_async.core.integrity import Mark
 from svr_async.core.statistics import Interval, quantile_groups, wilson_interval
 from svr_async.evaluation import wording
 from svr_async.evaluation.chance import against_chance
-from svr_async.evaluation.items import Item
+from svr_async.evaluation.items import MISTAKES, Item, confident_mistakes
 from svr_async.evaluation.labels import benchmark_name, caption, marks, run_title
 from svr_async.evaluation.metrics import accuracy_block
-from svr_async.evaluation.reasons import with_reasons
 from svr_async.evaluation.reporting.compare import accuracy_interval
-from svr_async.evaluation.reporting.explain import MISTAKES, Explanation, by_size, confident_mistakes
+from svr_async.evaluation.reporting.explain import Explanation, by_size
 from svr_async.evaluation.rubric_effects import RubricEffects
-from svr_async.evaluation.runfolder import Run
+from svr_async.evaluation.run_folder import Run, with_reasons
 from svr_async.reports.charts import Bin
 from svr_async.reports.official import UNJUDGED_ARE_WRONG, chance_in_words, has_official_rule, own_scores
 from svr_async.reports.rubric_tables import effects_of

@@ -10,7 +10,7 @@ from svr_async.errors import UsageError
 from svr_async.evaluation import wording
 from svr_async.evaluation.labels import run_titles
 from svr_async.evaluation.rubric_effects import RubricEffect, RubricEffects, Tally, by_domain, rubric_effects
-from svr_async.evaluation.runfolder import Run
+from svr_async.evaluation.run_folder import Run
 from svr_async.scoring.bank import RubricBank
 
 BEST, WORST = 8, 5

@@ -14,7 +14,7 @@ from svr_async.errors import UsageError
 from svr_async.evaluation.labels import benchmark_name, mark_words, run_titles
 from svr_async.evaluation.reporting.compare import accuracy_interval
 from svr_async.evaluation.reporting.transfer import WEAK_ALPHA, Transfer, transfer_of
-from svr_async.evaluation.runfolder import Run
+from svr_async.evaluation.run_folder import Run
 from svr_async.reports.figure_files import Drawn, write_figures
 from svr_async.reports.figure_model import Axis, Bars, Ends, Figure, Grid, Plane, Series, Trace
 

@@ -12,7 +12,7 @@ import orjson
 
 from svr_async.core.verdict import is_number
 from svr_async.evaluation import wording
-from svr_async.evaluation.runfolder import Run
+from svr_async.evaluation.run_folder import Run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

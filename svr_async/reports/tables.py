@@ -21,7 +21,7 @@ from svr_async.evaluation.reporting.compare import (
     item_of,
 )
 from svr_async.evaluation.rubric_effects import RubricEffects
-from svr_async.evaluation.runfolder import Run
+from svr_async.evaluation.run_folder import Run
 from svr_async.reports.official import own_scores
 from svr_async.reports.rubric_tables import effects_of, rubric_tables
 

@@ -10,8 +10,7 @@ from pathlib import Path
 
 from svr_async.core.files import write_atomic
 from svr_async.errors import UsageError
-from svr_async.evaluation.reasons import with_reasons
-from svr_async.evaluation.runfolder import Run, RunFolder
+from svr_async.evaluation.run_folder import Run, RunFolder, with_reasons
 from svr_async.evaluation.running.exchanges import exchanges_of
 from svr_async.evaluation.running.explaining import known_texts
 from svr_async.reports.figure_files import Drawn

@@ -14,7 +14,7 @@ from typing import Any
 
 from svr_async.core.rubric import Rubric
 from svr_async.errors import SvrError
-from svr_async.evaluation.running.evaluate import count_calls
+from svr_async.evaluation.run import count_calls
 from svr_async.evaluation.wording import dollars, duration
 from svr_async.reproduction.plan import Plan, plan_of
 from svr_async.reproduction.recipe import BankSpec, Recipe, RunSpec, chosen, load_recipes

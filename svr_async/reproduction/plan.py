@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 
-from svr_async.evaluation.running.settings import EvalSettings
+from svr_async.evaluation.settings import EvalSettings
 from svr_async.judges.limits import JudgeLimits
 from svr_async.judges.spec import JudgeSpec
 from svr_async.reproduction.recipe import ROLE, BankSpec, Recipe, Recipes, Role, RunSpec

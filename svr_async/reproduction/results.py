@@ -14,9 +14,9 @@ from svr_async.adapters.selection import select_pairs
 from svr_async.core.pair import PreferencePair
 from svr_async.errors import SvrError
 from svr_async.evaluation.labels import mark_words
-from svr_async.evaluation.runfolder import Run, RunFolder
-from svr_async.evaluation.running.data import load_dataset
-from svr_async.evaluation.running.settings import from_plain
+from svr_async.evaluation.run_folder import Run, RunFolder
+from svr_async.evaluation.settings import from_plain
+from svr_async.evaluation.setup import load_dataset
 from svr_async.reproduction.recipe import Recipe, RunSpec
 from svr_async.scoring.bank import RubricBank
 

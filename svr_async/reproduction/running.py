@@ -15,11 +15,9 @@ from svr_async.core.safetext import one_line
 from svr_async.engine.concurrency import ShutdownController, StoppedError, draining
 from svr_async.engine.events import Notice, NoticeKind
 from svr_async.errors import BudgetError, StorageError, SvrError
-from svr_async.evaluation.runfolder import Run, RunFolder
-from svr_async.evaluation.running.data import load_dataset
-from svr_async.evaluation.running.evaluate import run_now
-from svr_async.evaluation.running.listener import Listener
-from svr_async.evaluation.running.prepared import Prepared, prepare
+from svr_async.evaluation.run import Listener, run_now
+from svr_async.evaluation.run_folder import Run, RunFolder
+from svr_async.evaluation.setup import Prepared, load_dataset, prepare
 from svr_async.judges.limits import JudgeLimits
 from svr_async.reproduction.plan import Plan, eval_settings, train_settings
 from svr_async.reproduction.recipe import BankSpec, RunSpec

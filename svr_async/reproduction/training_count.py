@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from svr_async.core.prefixes import PrefixOrder
-from svr_async.evaluation.running.dry_run import DryRunCount, total_count
+from svr_async.evaluation.dry_run import DryRunCount, total_count
 from svr_async.judges.open_judge import OpenJudge
 from svr_async.training.rounds.planned import Assumed
 from svr_async.training.rounds.session import Session

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from svr_async.core.integrity import Integrity, Marks
 from svr_async.core.pair import Prompt, prompt_text
 from svr_async.fit.tfidf import fold
-from svr_async.judges.rules.intent import stem
+from svr_async.judges.rules.content import stem
 from svr_async.judges.rules.lexicon import STOPWORDS
 from svr_async.judges.rules.text import TextView
 from svr_async.scoring.bank import UNIFORM, RubricBank

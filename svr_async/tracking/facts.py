@@ -11,7 +11,7 @@ from svr_async.core.integrity import Mark, integrity_marks
 from svr_async.core.provenance import command_line, versions
 from svr_async.core.statistics import wilson_interval
 from svr_async.evaluation.labels import marks
-from svr_async.evaluation.runfolder import RunFolder
+from svr_async.evaluation.run_folder import RunFolder
 from svr_async.scoring.bank import RubricBank
 from svr_async.scoring.bank_made import PACKAGES
 from svr_async.tracking.contract import Tracked, flat_numbers, flat_settings

@@ -14,8 +14,8 @@ from svr_async.adapters.records import Parsed, accuracy
 from svr_async.adapters.registry import NAMES
 from svr_async.core.pair import PreferencePair
 from svr_async.errors import DataError, UsageError
-from svr_async.evaluation.running.evaluate import evaluate
-from svr_async.evaluation.running.settings import EvalSettings
+from svr_async.evaluation.run import evaluate
+from svr_async.evaluation.settings import EvalSettings
 
 
 def test_every_adapter_describes_itself() -> None:

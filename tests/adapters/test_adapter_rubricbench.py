@@ -1,6 +1,5 @@
 """RubricBench: both forms of label and rubrics, groups whatever the case, strict micro accuracy."""
 
-import contextlib
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -45,32 +44,30 @@ def test_a_case_becomes_a_pair_in_its_own_order(write: Callable[..., Path]) -> N
     assert pair.rubrics == ("Does the response greet?", "Is it polite?")
 
 
-def test_label_one_means_that_response_b_is_chosen(write: Callable[..., Path]) -> None:
-    """Label 1, also as digits in a csv file, makes B the chosen response and leaves it second."""
+@pytest.mark.parametrize(
+    ("change", "gold"),
+    [
+        ({"label": 1}, Side.B), ({"label": None, "chosen_candidate": "a"}, Side.A),
+        ({"label": None, "chosen_candidate": "B"}, Side.B), ({"chosen_candidate": "a"}, Side.A),
+        *(({"label": label}, "label") for label in (2, -1, "C", None, 0.5, True)),
+        ({"chosen_candidate": "b"}, "contradict each other"),
+    ],
+)  # fmt: skip
+def test_a_label_or_a_letter_names_the_chosen_response(
+    write: Callable[..., Path], change: dict[str, Any], gold: Side | str
+) -> None:
+    """0 and 1, or a and b of the exported form, which must agree; anything else is refused, not guessed."""
+    if isinstance(gold, Side):
+        assert load(write, case(**change)).pairs[0].gold is gold
+        return
+    with pytest.raises(DataError, match=gold):
+        load(write, case(**change))
+
+
+def test_digits_in_a_csv_file_are_labels(write: Callable[..., Path]) -> None:
+    """Response B is chosen and stays second."""
     (pair,) = ADAPTER.load(write("cases.csv", [case(label=1)])).pairs
     assert (pair.chosen, pair.response_a, pair.gold) == ("no", "hello", Side.B)
-
-
-@pytest.mark.parametrize(("value", "gold"), [("a", Side.A), ("B", Side.B), ("b", Side.B)])
-def test_chosen_candidate_may_stand_for_the_label(write: Callable[..., Path], value: str, gold: Side) -> None:
-    """The re-exported form names the chosen candidate by letter."""
-    row = case(chosen_candidate=value)
-    del row["label"]
-    assert load(write, row).pairs[0].gold is gold
-
-
-@pytest.mark.parametrize("label", [2, -1, "C", None, 0.5, True])
-def test_other_labels_are_refused(write: Callable[..., Path], label: str | float | bool | None) -> None:
-    """Labels of three kinds, missing ones and flags are errors, not guesses."""
-    with pytest.raises(DataError, match="label"):
-        load(write, case(label=label))
-
-
-def test_a_label_and_a_candidate_that_contradict_each_other_are_refused(write: Callable[..., Path]) -> None:
-    """Where both forms are given they must agree."""
-    assert load(write, case(chosen_candidate="a")).pairs[0].gold is Side.A
-    with pytest.raises(DataError, match="contradict each other"):
-        load(write, case(chosen_candidate="b"))
 
 
 @pytest.mark.parametrize(
@@ -92,34 +89,21 @@ def test_rubrics_come_in_several_forms_and_columns(write: Callable[..., Path], c
     assert load(write, {**row, column: value}).pairs[0].rubrics == ("Is it short?", "Is it kind?")
 
 
-def test_a_bracket_does_not_make_a_text_a_list(write: Callable[..., Path]) -> None:
-    """A block of criteria that happens to start with a bracket is still a block of criteria."""
-    assert load(write, case(rubrics="[Critical] Is it short?\nIs it kind?")).pairs[0].rubrics == (
-        "[Critical] Is it short?",
-        "Is it kind?",
-    )
-
-
-def test_cases_without_rubrics_are_loaded_and_noted(write: Callable[..., Path]) -> None:
-    """Reference rubrics are needed only by the oracle, so a case without them is noted."""
-    row = case()
-    del row["rubrics"]
-    dataset = load(write, row)
+def test_a_bracket_makes_no_list_and_no_rubrics_are_noted(write: Callable[..., Path]) -> None:
+    """A block of criteria may start with a bracket; a case without criteria is no use to the oracle alone."""
+    rubrics = ("[Critical] Is it short?", "Is it kind?")
+    assert load(write, case(rubrics="\n".join(rubrics))).pairs[0].rubrics == rubrics
+    dataset = load(write, case(rubrics=None))
     assert dataset.pairs[0].rubrics == ()
     assert "no reference rubrics: 1 row" in dataset.notes
 
 
-def test_domains_are_grouped_whatever_their_case() -> None:
-    """Every fine domain belongs to one group, and its case does not matter."""
+def test_domains_are_grouped_whatever_their_case(write: Callable[..., Path]) -> None:
+    """Every fine domain belongs to one group; one that is in none is kept apart and pointed out."""
     for group, domains in GROUPS.items():
         for domain in domains:
             assert {domain_group(domain), domain_group(domain.upper()), domain_group(f" {domain.title()} ")} == {group}
     assert domain_group("MBPP") == "CODE"
-    assert domain_group("astrology") == "OTHER"
-
-
-def test_an_unknown_domain_goes_to_other_with_a_note(write: Callable[..., Path]) -> None:
-    """A fine domain in no group is kept apart and pointed out."""
     dataset = load(write, case(domain="astrology"), case(2, domain="astrology"))
     assert dataset.pairs[0].domain == "OTHER"
     assert "unknown domain 'astrology' put into OTHER: 2 rows" in dataset.notes
@@ -137,13 +121,7 @@ def test_the_score_is_micro_accuracy_and_no_verdict_is_wrong(write: Callable[...
     assert scores["by_group"] == {"CHAT": pytest.approx(1 / 3), "CODE": 1.0, "STEM": 0.0}
     assert scores["coverage"] == pytest.approx(4 / 5)
     assert ADAPTER.official_scores(pairs, results, tie_credit=0.5)["overall"] == pytest.approx(2.5 / 5)
-
-
-def test_pairs_without_a_result_stay_in_the_denominator(write: Callable[..., Path]) -> None:
-    """A pair that no result mentions counts as unscored, not as absent."""
-    pairs = load(write, case(1), case(2)).pairs
-    assert ADAPTER.official_scores(pairs, [PairResult(pairs[0], 1.0)])["overall"] == 0.5
-    assert ADAPTER.official_scores(pairs, [])["overall"] == 0.0
+    assert ADAPTER.official_scores(pairs, results[:1])["overall"] == pytest.approx(1 / 5)  # no result is no verdict
 
 
 def test_margins_must_be_numbers_and_tie_credit_one_of_two(write: Callable[..., Path]) -> None:
@@ -168,46 +146,25 @@ def test_the_official_size_and_groups_are_recognised(write: Callable[..., Path])
     assert "the labels may be flipped" in ADAPTER.load(write("flipped.jsonl", flipped)).notes[0]
 
 
-@pytest.mark.parametrize(
-    ("path", "title"),
-    [
-        ("data/rubricbench.json", "RubricBench,"),
-        ("RubricBench/train.jsonl", "RubricBench,"),
-        ("rubric-bench_v2.parquet", "RubricBench,"),
-        ("rubric_bench", "RubricBench,"),
-        ("reward-bench/filtered.parquet", "RewardBench,"),
-        ("rewardbench", "RewardBench,"),
-        ("rewardbench_2024.json", "RewardBench,"),
-        ("RewardBench2/test.jsonl", "RewardBench 2,"),
-        ("reward-bench-2/x.jsonl", "RewardBench 2,"),
-        ("rmbench", "RM-Bench,"),
-        ("RM-Bench/total_dataset.json", "RM-Bench,"),
-        ("data/rm_bench.json.gz", "RM-Bench,"),
-    ],
-)
-def test_a_benchmark_is_never_trained_on(path: str, title: str) -> None:
-    """A path or format that names one of the four benchmarks is refused for training, by its name."""
-    with pytest.raises(DataError, match="for evaluation only") as caught:
+NAMED = {
+    "RubricBench": ("data/rubricbench.json", "RubricBench/train.jsonl", "rubric-bench_v2.parquet", "rubric_bench"),
+    "RewardBench": ("reward-bench/filtered.parquet", "rewardbench", "rewardbench_2024.json"),
+    "RewardBench 2": ("RewardBench2/test.jsonl", "reward-bench-2/x.jsonl", "rewardbench2"),
+    "RM-Bench": ("rmbench", "RM-Bench/total_dataset.json", "data/rm_bench.json.gz"),
+    "": ("helpsteer3/train.jsonl.gz", "rmb", "RMB/Pairwise_set/a.json", "rmb/bench.jsonl", "pairs", "formbench.jsonl"),
+}
+
+
+@pytest.mark.parametrize(("title", "path"), [(title, path) for title, paths in NAMED.items() for path in paths])
+def test_a_benchmark_is_never_trained_on(title: str, path: str) -> None:
+    """A path or format that names one of the four benchmarks is refused for training; RMB is no RM-Bench."""
+    if not title:
         refuse_benchmark_for_training(path)
-    assert f"is {title}" in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    "path",
-    ["helpsteer3/train.jsonl.gz", "rmb", "RMB/Pairwise_set/a.json", "rmb/bench.jsonl", "pairs", "formbench.jsonl"],
-)
-def test_training_sets_are_not_taken_for_benchmarks(path: str) -> None:
-    """RMB is no RM-Bench, and a word that only ends like one is none."""
-    refuse_benchmark_for_training(path)
+        return
+    with pytest.raises(DataError, match=f"is {title}, and that is for evaluation only"):
+        refuse_benchmark_for_training(path)
 
 
 def test_every_benchmark_is_for_evaluation_only() -> None:
-    """The names that are refused are those of the adapters that are not for training."""
-    refused = set()
-    for name in ADAPTERS:
-        with contextlib.suppress(DataError):
-            refuse_benchmark_for_training(name)
-            continue
-        refused.add(name)
-    assert refused == {"rubricbench", "rewardbench", "rewardbench2", "rmbench"}
-    assert refused == {name for name, adapter in ADAPTERS.items() if not adapter.training}
+    """The adapters that are not for training are the four benchmarks."""
+    assert {a.label for a in ADAPTERS.values() if not a.training} == set(NAMED) - {""}

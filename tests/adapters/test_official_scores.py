@@ -13,8 +13,8 @@ import pytest
 
 from svr_async.adapters import PairResult, get_adapter
 from svr_async.core.pair import PreferencePair
-from svr_async.evaluation.running.evaluate import evaluate
-from svr_async.evaluation.running.settings import EvalSettings
+from svr_async.evaluation.run import evaluate
+from svr_async.evaluation.settings import EvalSettings
 
 DRAWS = 200
 EXACT = 1e-12

@@ -12,8 +12,7 @@ import pytest
 from rig import name_judge, read_lines, serving, svr_here, write_bank, write_bench
 
 from svr_async.evaluation.items import Item
-from svr_async.evaluation.reasons import FILE, with_reasons
-from svr_async.evaluation.runfolder import RunFolder
+from svr_async.evaluation.run_folder import FILE, RunFolder, with_reasons
 from svr_async.judges.brackets import direct_reason
 from svr_async.judges.reply_text import reasons_in
 from svr_async.simulation.config import SimConfig

@@ -31,7 +31,7 @@ from svr_async.commands.main import run
 from svr_async.commands.main import svr as group
 from svr_async.engine.cache import DATABASE
 from svr_async.evaluation.labels import mark_words
-from svr_async.evaluation.runfolder import RunFolder
+from svr_async.evaluation.run_folder import RunFolder
 from svr_async.simulation.config import SimConfig
 from svr_async.simulation.faults import GROUPS, FaultConfig
 from svr_async.simulation.server import SimServer
@@ -309,10 +309,11 @@ def test_prompts_of_ones_own_are_another_run(evaluate: Eval, tmp_path: Path) -> 
     assert digests[0]["compare"] == digests[1]["compare"]
 
 
-def test_the_papers_prompts_are_named_in_the_manifest(evaluate: Eval) -> None:
-    """`--prompts paper` judges every pair in the paper's layout; the manifest has the set's name and its digests."""
+@pytest.mark.parametrize("flag", ["--prompts", "--preset"])
+def test_the_papers_prompts_are_named_in_the_manifest(evaluate: Eval, flag: str) -> None:
+    """`--prompts paper`, also through `--preset paper`, uses the paper's layout; the manifest names it."""
     assert evaluate("--limit", "4") == 0
-    assert evaluate("--limit", "4", "--prompts", "paper", out="paper") == 0
+    assert evaluate("--limit", "4", flag, "paper", out="paper") == 0
     told = [orjson.loads((Path(run_) / "manifest.json").read_bytes()) for run_ in ("run", "paper")]
     assert [one["config"]["prompts"] for one in told] == [None, "paper"]
     assert told[0]["prompts"]["direct"] != told[1]["prompts"]["direct"]

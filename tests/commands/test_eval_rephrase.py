@@ -12,7 +12,7 @@ from rig import name_judge, read_lines, run_metrics, serving, write_bench
 from svr_async.commands.main import run
 from svr_async.commands.main import svr as group
 from svr_async.core.rubric import Rubric
-from svr_async.evaluation.runfolder import RunFolder
+from svr_async.evaluation.run_folder import RunFolder
 from svr_async.scoring.bank import BankRubric, RubricBank
 from svr_async.simulation.catalogue import CRITERIA
 from svr_async.simulation.config import SimConfig

@@ -9,7 +9,7 @@ import orjson
 import pytest
 from rig import RULES
 
-from svr_async.evaluation.runfolder import RunFolder
+from svr_async.evaluation.run_folder import RunFolder
 
 Cli = Callable[..., tuple[int, str, str]]
 

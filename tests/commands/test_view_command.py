@@ -16,7 +16,7 @@ import orjson
 import pytest
 from rig import name_judge, serving, svr_here, write_bench
 
-from svr_async.evaluation.runfolder import RunFolder
+from svr_async.evaluation.run_folder import RunFolder
 
 PACKED = re.compile(r'<script type="application/octet-stream" id="items-(index|block-\d+)">([^<]*)</script>')
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from made_run import made_items, write_run
 
 from svr_async.evaluation.items import Item
-from svr_async.evaluation.runfolder import Run, RunFolder
+from svr_async.evaluation.run_folder import Run, RunFolder
 
 ATTACKS = (
     "<script>window.pwned=1</script>",

@@ -7,8 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from svr_async.evaluation.items import Exchange, Item, Reason
-from svr_async.evaluation.opinions import Vote
-from svr_async.evaluation.runfolder import Run, Texts
+from svr_async.evaluation.plan import Vote
+from svr_async.evaluation.run_folder import Run, Texts
 from svr_async.reports.item_page import item_part
 from svr_async.reports.report import render_report
 

@@ -10,8 +10,7 @@ from typing import Any
 import orjson
 
 from svr_async.core.statistics import wilson_interval
-from svr_async.evaluation.items import Item, RubricRow
-from svr_async.evaluation.reporting.explain import confident_mistakes
+from svr_async.evaluation.items import Item, RubricRow, confident_mistakes
 
 DOMAINS = {"Chat": 118, "Code": 76, "STEM": 70, "Instruction following": 35, "Safety": 21}
 RUBRICS = (

@@ -14,7 +14,7 @@ from svr_async.core.statistics import holm, mcnemar_exact
 from svr_async.errors import UsageError
 from svr_async.evaluation.items import Item
 from svr_async.evaluation.reporting.compare import compare_runs, item_of
-from svr_async.evaluation.runfolder import Run, RunFolder
+from svr_async.evaluation.run_folder import Run, RunFolder
 
 
 def loaded(folder: Path, items: list[Item], **changes: Any) -> Run:

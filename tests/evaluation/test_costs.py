@@ -9,7 +9,7 @@ import pytest
 
 from svr_async.engine.money import Price
 from svr_async.engine.stats import EngineStats
-from svr_async.evaluation.costs import JudgeCost, costs_block, engine_block, joined
+from svr_async.evaluation.metrics import JudgeCost, costs_block, engine_block, joined
 
 CHEAP, DEAR = Price(input=1.0, cached=0.5, output=2.0), Price(input=10.0, cached=1.0, output=20.0)
 

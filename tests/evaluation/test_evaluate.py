@@ -18,10 +18,9 @@ from svr_async.engine.concurrency import ShutdownController
 from svr_async.engine.stats import EngineStats
 from svr_async.errors import BudgetError, UsageError
 from svr_async.evaluation.items import Item
-from svr_async.evaluation.running.evaluate import count_calls, evaluate
-from svr_async.evaluation.running.listener import EvalResult, Listener
-from svr_async.evaluation.running.prepared import prepare
-from svr_async.evaluation.running.settings import EvalSettings
+from svr_async.evaluation.run import EvalResult, Listener, count_calls, evaluate
+from svr_async.evaluation.settings import EvalSettings
+from svr_async.evaluation.setup import prepare
 from svr_async.judges.limits import JudgeLimits
 
 N = 30

@@ -22,7 +22,7 @@ from svr_async.commands.main import svr as group
 from svr_async.core.integrity import Integrity
 from svr_async.evaluation.frontier import Frontier, Point, Setting
 from svr_async.evaluation.items import Item
-from svr_async.evaluation.runfolder import Run, RunFolder
+from svr_async.evaluation.run_folder import Run, RunFolder
 from svr_async.reports.bank_figures import bank_figures, layout
 from svr_async.reports.figure_files import draw
 from svr_async.reports.figure_model import Axis, Bars, Figure, Grid, Plane, Series, Trace

@@ -28,8 +28,8 @@ from svr_async.evaluation.frontier import (
     first_order,
     thresholds,
 )
-from svr_async.evaluation.orders import OrderPolicy, Orders
-from svr_async.evaluation.runfolder import RunFolder
+from svr_async.evaluation.plan import OrderPolicy, Orders
+from svr_async.evaluation.run_folder import RunFolder
 from svr_async.reports.frontier_chart import frontier_chart, scale
 from svr_async.reports.frontier_files import OPTIMISM, as_csv, as_json
 from svr_async.reports.frontier_view import render_frontier, ticks

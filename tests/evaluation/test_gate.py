@@ -20,7 +20,7 @@ from svr_async.evaluation.reporting.compare import compare_runs, paired_test
 from svr_async.evaluation.reporting.gate import Verdict, decide, gate_runs, raise_unless_passed
 from svr_async.evaluation.reporting.gate_text import FORMATS
 from svr_async.evaluation.reporting.likeness import ALLOWABLE
-from svr_async.evaluation.runfolder import Run, RunFolder
+from svr_async.evaluation.run_folder import Run, RunFolder
 
 
 def loaded(folder: Path, lost: int = 0, **changes: Any) -> Run:

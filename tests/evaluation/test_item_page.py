@@ -18,7 +18,7 @@ from made_run import made_items, write_run
 
 from svr_async.errors import UsageError
 from svr_async.evaluation.items import Exchange
-from svr_async.evaluation.runfolder import Run, RunFolder, Texts
+from svr_async.evaluation.run_folder import Run, RunFolder, Texts
 from svr_async.reports.item_blocks import BLOCK_ITEMS, blocks_of
 from svr_async.reports.item_index import couples_of, index_of, result_of
 from svr_async.reports.item_page import SCRIPTS, item_part

@@ -17,7 +17,7 @@ from svr_async.core.safetext import visible
 from svr_async.evaluation.items import Exchange
 from svr_async.evaluation.label_files import read_labels
 from svr_async.evaluation.people import judge_and_people
-from svr_async.evaluation.runfolder import Run, RunFolder, Texts
+from svr_async.evaluation.run_folder import Run, RunFolder, Texts
 
 pytestmark = pytest.mark.browser
 

@@ -11,9 +11,9 @@ from svr_async.adapters import get_adapter
 from svr_async.core.pair import PreferencePair, user_prompt
 from svr_async.engine.money import Price
 from svr_async.engine.stats import EngineStats
-from svr_async.evaluation import costs, metrics
+from svr_async.evaluation import metrics
 from svr_async.evaluation.items import Item
-from svr_async.evaluation.orders import OrderPolicy
+from svr_async.evaluation.plan import OrderPolicy
 
 BLANK = Item(
     id="0", item="0", domain="d", subset="", order="ab", outcome="scored", predicted="A", gold="A", correct=True,
@@ -136,11 +136,11 @@ def test_cost_is_that_of_the_answers_and_paid_is_that_of_this_run() -> None:
     """A run from the cache costs what its answers cost, and pays nothing; without a price both are unknown."""
     price = Price(input=1.0, cached=0.5, output=2.0)
     facts = stats(prompt_tokens=1_000_000, completion_tokens=500_000, cache_hits=7, usd=0.0)
-    found = costs.engine_block(facts, price)
+    found = metrics.engine_block(facts, price)
     assert (found["cost_usd"], found["paid_usd"], found["calls"]["cache_hits"]) == (2.0, 0.0, 7)
-    unknown = costs.engine_block(stats(sent=3), None)
+    unknown = metrics.engine_block(stats(sent=3), None)
     assert (unknown["cost_usd"], unknown["paid_usd"], unknown["calls"]["sent"]) == (None, None, 3)
-    offline = costs.engine_block(None, None)
+    offline = metrics.engine_block(None, None)
     assert (offline["cost_usd"], offline["calls"]["sent"]) == (0.0, 0)
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from svr_async.core.pair import Order, PreferencePair, Side, user_prompt
 from svr_async.core.rubric import Rubric
 from svr_async.core.verdict import Contribution, Outcome, RubricComparison, Verdict
-from svr_async.evaluation.orders import OrderPolicy, Orders
+from svr_async.evaluation.plan import OrderPolicy, Orders
 from svr_async.scoring.decision import Decision, average, halved, settled
 
 

@@ -19,7 +19,7 @@ from svr_async.evaluation.items import Item
 from svr_async.evaluation.label_files import read_labels, write_sheet
 from svr_async.evaluation.people import Label, Pick, consensus, judge_and_people, verdict_of, worth_labelling
 from svr_async.evaluation.people_view import agreement_rows, confusion_rows, lines, rate_notes, rate_rows
-from svr_async.evaluation.runfolder import RunFolder, Texts
+from svr_async.evaluation.run_folder import RunFolder, Texts
 from svr_async.evaluation.running.labelling import write_next
 
 ITEMS = made_items()

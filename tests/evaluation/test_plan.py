@@ -16,10 +16,18 @@ from svr_async.core.verdict import Outcome
 from svr_async.engine.concurrency import ShutdownController
 from svr_async.engine.request import CONTINGENT
 from svr_async.evaluation.items import Item, item_from
-from svr_async.evaluation.opinions import Case, Opinion
-from svr_async.evaluation.orders import OrderPolicy, Orders
-from svr_async.evaluation.plan import ESCALATED, ESCALATION_FAILED, Escalated, Jury, Seat
-from svr_async.evaluation.run import Evaluation, run_evaluation
+from svr_async.evaluation.judging import Evaluation, run_evaluation
+from svr_async.evaluation.plan import (
+    ESCALATED,
+    ESCALATION_FAILED,
+    Case,
+    Escalated,
+    Jury,
+    Opinion,
+    OrderPolicy,
+    Orders,
+    Seat,
+)
 from svr_async.judges.protocol import Judge
 from svr_async.scoring.decision import Decision
 from svr_async.scoring.jury import JuryRule

@@ -9,8 +9,8 @@ import pytest
 from click.testing import CliRunner
 
 from svr_async.commands.data import data as data_command
-from svr_async.evaluation.running.evaluate import evaluate
-from svr_async.evaluation.running.settings import EvalSettings
+from svr_async.evaluation.run import evaluate
+from svr_async.evaluation.settings import EvalSettings
 
 SHORT, LONG = "The response is at most 5 words long.", "The response is at least 8 words long."
 BRIEF, WORDY = "An apple.", "An apple is round, sweet and crisp, and it grows on trees."

@@ -17,7 +17,7 @@ from hostile_run import ATTACK, HARMLESS, armed_run
 from made_run import made_items, write_run
 
 from svr_async.errors import UsageError
-from svr_async.evaluation.runfolder import RunFolder
+from svr_async.evaluation.run_folder import RunFolder
 from svr_async.reports.report import render_report, template_text
 from svr_async.reports.reportview import calibration
 

@@ -24,10 +24,9 @@ from svr_async.engine.failures import FailureLog
 from svr_async.engine.money import Budget
 from svr_async.errors import AuthError, BudgetError, RefusedError
 from svr_async.evaluation.items import Item
-from svr_async.evaluation.orders import OrderPolicy, Orders
-from svr_async.evaluation.plan import Seat
-from svr_async.evaluation.run import Evaluation, run_evaluation
-from svr_async.evaluation.running.ending import nonce_notes
+from svr_async.evaluation.judging import Evaluation, run_evaluation
+from svr_async.evaluation.plan import OrderPolicy, Orders, Seat
+from svr_async.evaluation.run import nonce_notes
 from svr_async.judges.protocol import Judge
 from svr_async.scoring.decision import Decision
 from svr_async.scoring.methods.oracle import Oracle

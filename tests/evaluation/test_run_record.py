@@ -16,12 +16,12 @@ from svr_async.core.pair import PreferencePair, user_prompt
 from svr_async.core.provenance import command_line
 from svr_async.engine.money import Price
 from svr_async.errors import StorageError, UsageError
-from svr_async.evaluation.costs import JudgeCost
 from svr_async.evaluation.items import Item, Reason, RubricRow
-from svr_async.evaluation.reasons import with_reasons
-from svr_async.evaluation.runfolder import RunFolder
-from svr_async.evaluation.running.record import EXAMPLE_CHARS, RunFacts, RunRecord, begin_run, end_run
-from svr_async.evaluation.running.settings import EvalSettings
+from svr_async.evaluation.metrics import JudgeCost
+from svr_async.evaluation.record import EXAMPLE_CHARS, RunFacts, RunRecord, begin_run
+from svr_async.evaluation.run import end_run
+from svr_async.evaluation.run_folder import RunFolder, with_reasons
+from svr_async.evaluation.settings import EvalSettings
 
 JUDGE = {"name": "j", "label": "j (test)"}
 PAIRS = tuple(

@@ -15,8 +15,8 @@ from made_run import write_run
 from svr_async import Run, explain, load_run
 from svr_async.errors import UsageError
 from svr_async.evaluation.items import RubricRow
+from svr_async.evaluation.run import EvalResult
 from svr_async.evaluation.run_tables import columns_of
-from svr_async.evaluation.running.listener import EvalResult
 
 
 @pytest.fixture(scope="module")

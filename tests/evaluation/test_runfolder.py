@@ -12,7 +12,7 @@ import pytest
 from made_run import made_items, write_run
 
 from svr_async.errors import ArtefactError, StorageError, UsageError
-from svr_async.evaluation.runfolder import RunFolder, write_atomic
+from svr_async.evaluation.run_folder import RunFolder, write_atomic
 
 
 def test_what_was_written_is_read(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from svr_async.commands.main import svr as group
 from svr_async.errors import UsageError
 from svr_async.evaluation.items import Item
 from svr_async.evaluation.reporting.transfer import transfer_of, transfer_tables
-from svr_async.evaluation.runfolder import RunFolder
+from svr_async.evaluation.run_folder import RunFolder
 
 
 def turned(item: Item, rubric: str) -> Item:

@@ -13,10 +13,9 @@ from rig import name_judge, serving, write_bench
 from svr_async.core.pair import Side
 from svr_async.engine.request import AmbiguousReplyError, ReplyRejectedError
 from svr_async.errors import UsageError
-from svr_async.evaluation.running.evaluate import evaluate
-from svr_async.evaluation.running.listener import EvalResult
-from svr_async.evaluation.running.method import choose_method
-from svr_async.evaluation.running.settings import EvalSettings
+from svr_async.evaluation.run import EvalResult, evaluate
+from svr_async.evaluation.settings import EvalSettings
+from svr_async.evaluation.setup import choose_method
 from svr_async.judges.limits import JudgeLimits
 from svr_async.judges.templates import OWN, load_templates
 from svr_async.scoring.methods.generative import read_grade, read_winner

@@ -13,9 +13,8 @@ import pytest
 from svr_async.core.pair import user_prompt
 from svr_async.core.rubric import Rubric
 from svr_async.errors import UsageError
-from svr_async.evaluation.running.method import choose_method, rephrasing
-from svr_async.evaluation.running.prepared import prepare
-from svr_async.evaluation.running.settings import EvalSettings
+from svr_async.evaluation.settings import EvalSettings
+from svr_async.evaluation.setup import choose_method, prepare, rephrasing
 from svr_async.judges.limits import JudgeLimits
 from svr_async.judges.open_judge import open_judge
 from svr_async.judges.spec import JudgeSpec

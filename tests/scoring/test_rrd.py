@@ -15,10 +15,9 @@ from rig import completion, name_judge, profile, scripted_engine, serving, shown
 from svr_async.engine.request import Request
 from svr_async.engine.transport import RawReply
 from svr_async.errors import UsageError
-from svr_async.evaluation.running.evaluate import count_calls, evaluate
-from svr_async.evaluation.running.method import choose_method
-from svr_async.evaluation.running.prepared import prepare
-from svr_async.evaluation.running.settings import EvalSettings
+from svr_async.evaluation.run import count_calls, evaluate
+from svr_async.evaluation.settings import EvalSettings
+from svr_async.evaluation.setup import choose_method, prepare
 from svr_async.judges.asking import sampling
 from svr_async.judges.brackets import signed_marks
 from svr_async.judges.limits import JudgeLimits

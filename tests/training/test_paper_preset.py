@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +19,8 @@ from svr_async.core.pair import PreferencePair, Presentation, Side, user_prompt
 from svr_async.core.rubric import Check, Rubric
 from svr_async.core.similarity import similarity
 from svr_async.core.verdict import RubricComparison, Verdict
+from svr_async.errors import UsageError
+from svr_async.evaluation.settings import EvalSettings
 from svr_async.fit.arrays import FitArrays
 from svr_async.fit.forward import Selector
 from svr_async.judges.protocol import Answer, Comparisons
@@ -32,6 +35,7 @@ from svr_async.training.rounds.problem import HardNegative
 from svr_async.training.rounds.prune import prune
 from svr_async.training.rounds.session import FittedRound, Growth, Session, prepare
 from svr_async.training.rounds.stages import Stages
+from svr_async.training.running.data import load_data
 from svr_async.training.running.settings import train_config
 
 OVEN, TIME = Rubric(text="Names the oven"), Rubric(text="Gives the time")
@@ -41,10 +45,39 @@ REST = [replace(PAIR, id=f"p{n}", prompt=user_prompt(f"What is bread {n}?")) for
 PRESETS = pytest.mark.parametrize("preset", ["paper", "default"])
 
 
+WORDS = ["made.jsonl", "--out", "out", "--judge", "gpt-oss-120b"]
+
+
 def config_of(preset: str, *flags: str) -> TrainConfig:
     """Return the settings of `svr train --preset PRESET` with these flags."""
-    words = ["made.jsonl", "--out", "out", "--judge", "gpt-oss-120b", "--preset", preset, *flags]
-    return train_config(train_settings(params_of("train", words)))
+    return train_config(train_settings(params_of("train", [*WORDS, "--preset", preset, *flags])))
+
+
+def test_the_preset_asks_in_the_papers_layouts_and_decontaminates(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Unless prompts or benchmarks are named; RubricBench is fetched, and an error says what to do without it."""
+    train = train_settings(params_of("train", [*WORDS, "--preset", "paper"]))
+    assert train.limits.prompts == EvalSettings(benchmark="pairs", preset="paper").limits.prompts == Path("paper")
+    own = train_settings(params_of("train", [*WORDS, "--preset", "paper", "--prompts", "mine"]))
+    assert own.limits.prompts == Path("mine")
+    pairs, bench = tmp_path / "pairs.jsonl", tmp_path / "rubricbench.jsonl"
+    text = " ".join(f"word{n}" for n in range(20))
+    rows = [{"id": str(n), "prompt": f"{text} {n}" if n else "other", "chosen": "a", "rejected": "b"} for n in range(3)]
+    case = {"case_id": "1", "instruction": text, "response_a": "a", "response_b": "b", "label": 0, "domain": "code"}
+    pairs.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    bench.write_text(json.dumps(case))
+    monkeypatch.setattr("svr_async.training.running.data.fetch", lambda *_: bench)
+    data = load_data(replace(train, pairs=pairs))
+    assert ([pair.id for pair in data.pairs], len(data.contaminated), data.decontaminated) == (["0"], 2, True)
+    monkeypatch.undo()
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError, match="RubricBench, which is not here") as caught:
+        load_data(replace(train, pairs=pairs))
+    assert caught.value.hint == "name a file: --decontaminate rubricbench=PATH"
+    assert not load_data(replace(train, pairs=pairs, preset="default")).decontaminated
 
 
 class Baker(UnaskedJudge, UnaskedAuthor):

@@ -50,7 +50,7 @@ def audit(folder: str, attacks: tuple[str, ...], top: int, quiet: bool, as_json:
     from svr_async.commands.screen import tell
     from svr_async.commands.watching import Screen, print_count
     from svr_async.evaluation.running.audit import FILE, USUAL, plan_audit, run_audit
-    from svr_async.evaluation.running.settings import EvalSettings
+    from svr_async.evaluation.settings import EvalSettings
 
     settings = EvalSettings(**known_of(EvalSettings, with_limits({**flags, "bank": folder})))
     plan = plan_audit(settings, attacks or USUAL)

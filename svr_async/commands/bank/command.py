@@ -94,7 +94,7 @@ def effect(folder: str, runs: tuple[Path, ...], best: int, worst: int, as_json: 
       svr bank effect bank/ runs/first runs/second
       svr bank effect bank/ runs/* --json
     """
-    from svr_async.evaluation.runfolder import RunFolder
+    from svr_async.evaluation.run_folder import RunFolder
     from svr_async.reports.rubric_tables import bank_effects, rubric_tables
 
     held = _load(folder)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from svr_async.evaluation.running.prepared import Prepared
+from svr_async.evaluation.setup import Prepared
 from svr_async.judges.templates import load_templates
 
 ENDPOINT_FLAGS = (

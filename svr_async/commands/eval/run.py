@@ -13,10 +13,9 @@ from svr_async.commands.eval.notes import notes_of
 from svr_async.commands.settings import eval_settings
 from svr_async.commands.watching import Screen, print_count
 from svr_async.core.integrity import require_coverage
-from svr_async.evaluation.running.evaluate import run_now
-from svr_async.evaluation.running.listener import EvalResult
-from svr_async.evaluation.running.prepared import Prepared, prepare
-from svr_async.evaluation.running.settings import EvalSettings
+from svr_async.evaluation.run import EvalResult, run_now
+from svr_async.evaluation.settings import EvalSettings
+from svr_async.evaluation.setup import Prepared, prepare
 from svr_async.tracking.facts import of_evaluation
 from svr_async.tracking.hand_over import hand_over
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from svr_async.evaluation.items import RubricRow
     from svr_async.evaluation.reporting.explain import Explanation
-    from svr_async.evaluation.runfolder import Run
+    from svr_async.evaluation.run_folder import Run
 
 BAR_CELLS = 12  # of each half of a bar
 SHOWN_CHARS = 700
@@ -111,9 +111,8 @@ def _check_pair(given: list[str]) -> None:
 
 
 def _explain_run(run: Path, item: str | None, data: Path | None, benchmark: str | None, as_json: bool) -> None:
-    from svr_async.evaluation.reasons import with_reasons
-    from svr_async.evaluation.reporting.explain import confident_mistakes
-    from svr_async.evaluation.runfolder import RunFolder
+    from svr_async.evaluation.items import confident_mistakes
+    from svr_async.evaluation.run_folder import RunFolder, with_reasons
     from svr_async.evaluation.running.explaining import explain
 
     loaded = RunFolder.load(run)
@@ -148,8 +147,8 @@ def show_mistakes(run: Run) -> None:
     from rich.text import Text
 
     from svr_async.core.safetext import one_line
+    from svr_async.evaluation.items import confident_mistakes
     from svr_async.evaluation.labels import caption
-    from svr_async.evaluation.reporting.explain import confident_mistakes
     from svr_async.evaluation.wording import signed
 
     console = safe_console()

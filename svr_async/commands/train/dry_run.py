@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from svr_async.commands.screen import tell
-from svr_async.evaluation.running.dry_run import describe_count
+from svr_async.evaluation.dry_run import describe_count
 from svr_async.reproduction.training_count import Work, count_training
 from svr_async.training.rounds.planned import Assumed
 from svr_async.training.running.settings import TrainSettings

@@ -12,7 +12,7 @@ from svr_async.commands.screen import styled_console
 from svr_async.core.dev_pairs import accuracy_in_words, enough
 from svr_async.engine.money import Price
 from svr_async.engine.stats import EngineStats
-from svr_async.evaluation.costs import engine_block
+from svr_async.evaluation.metrics import engine_block
 from svr_async.evaluation.wording import UNKNOWN, plural
 from svr_async.fit.learning_curve import LearningCurve
 from svr_async.training.rounds.answers import unanswered_lines

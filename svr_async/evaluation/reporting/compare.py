@@ -25,7 +25,7 @@ from svr_async.errors import UsageError
 from svr_async.evaluation.items import Item
 from svr_async.evaluation.labels import benchmark_name, mark_words, run_titles
 from svr_async.evaluation.noise import Noise, NoiseEffect, asked_apart, noise_effect
-from svr_async.evaluation.runfolder import Run
+from svr_async.evaluation.run_folder import Run
 from svr_async.evaluation.wording import plural, points
 
 SIGNIFICANT = 0.05

@@ -12,12 +12,10 @@ from svr_async.core.table import Line, Parts, Table, to_html
 from svr_async.errors import UsageError
 from svr_async.evaluation.items import Item, Reason, RubricRow
 from svr_async.evaluation.labels import caption
-from svr_async.evaluation.opinions import Vote
-from svr_async.evaluation.reasons import with_reasons
-from svr_async.evaluation.runfolder import Run, Texts
+from svr_async.evaluation.plan import Vote
+from svr_async.evaluation.run_folder import Run, Texts, with_reasons
 from svr_async.evaluation.wording import UNKNOWN, percent, plural, signed
 
-MISTAKES = 20
 LEAST_SHOWN = 0.005  # of a contribution
 SWAPPED = "its A is B here"
 ASK_A_MODEL = "a model as --judge decides any"
@@ -182,12 +180,6 @@ def _vote_in_words(vote: Vote) -> str:
 def by_size(rows: Sequence[RubricRow]) -> tuple[RubricRow, ...]:
     """Return rubrics by the size of their contribution, the largest first; equal ones in the order given."""
     return tuple(sorted(rows, key=lambda row: -abs(row.contribution)))
-
-
-def confident_mistakes(items: Sequence[Item], limit: int = MISTAKES) -> tuple[Item, ...]:
-    """Return the items decided for the wrong side, by |margin|, the surest first; equal ones in data order."""
-    wrong = [item for item in items if item.correct is False and item.predicted is not None and item.margin]
-    return tuple(sorted(wrong, key=lambda item: -abs(item.margin or 0.0))[:limit])
 
 
 def favoured(value: float) -> str:

@@ -24,7 +24,7 @@ from svr_async.evaluation.labels import mark_words, run_titles
 from svr_async.evaluation.noise import Noise
 from svr_async.evaluation.reporting.compare import SIGNIFICANT, PairedTest, compare_runs, item_of
 from svr_async.evaluation.reporting.likeness import ALLOWABLE, differences, notes_on
-from svr_async.evaluation.runfolder import Run
+from svr_async.evaluation.run_folder import Run
 from svr_async.evaluation.wording import plural, points
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from svr_async.evaluation.runfolder import Run
+from svr_async.evaluation.run_folder import Run
 
 JUDGE, MODEL, PROMPTS, SETTINGS = "judge", "model", "prompts", "settings"
 ALLOWABLE = (JUDGE, MODEL, PROMPTS, SETTINGS)

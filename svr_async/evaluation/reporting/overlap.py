@@ -17,7 +17,7 @@ from svr_async.evaluation import wording
 from svr_async.evaluation.items import Item
 from svr_async.evaluation.labels import run_titles
 from svr_async.evaluation.reporting.compare import PairedTest, by_key, paired_test
-from svr_async.evaluation.runfolder import Run
+from svr_async.evaluation.run_folder import Run
 
 FORMS = (".csv", ".jsonl")
 ITEM_COLUMNS = ("domain", "subset", "order", "outcome", "gold", "judge")

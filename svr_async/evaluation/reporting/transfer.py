@@ -19,7 +19,7 @@ from svr_async.evaluation.items import Item
 from svr_async.evaluation.labels import run_titles
 from svr_async.evaluation.reporting.compare import PairedTest, RunSummary, by_key, paired_test, summarise
 from svr_async.evaluation.reporting.likeness import Difference, differences
-from svr_async.evaluation.runfolder import Run
+from svr_async.evaluation.run_folder import Run
 
 SIDES = {"A": 1.0, "B": -1.0}
 RUBRIC_RESAMPLES = 500

@@ -13,7 +13,7 @@ from svr_async.core.table import Table
 from svr_async.errors import StorageError, UsageError
 from svr_async.evaluation.items import Item
 from svr_async.evaluation.reporting import overlap, taxonomy
-from svr_async.evaluation.runfolder import Run
+from svr_async.evaluation.run_folder import Run
 from svr_async.evaluation.running.frontier import judged_pairs, settings_of
 
 PAIR_COLUMNS = ("source", "strength")  # that a run's data has and its items do not

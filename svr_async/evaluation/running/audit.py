@@ -17,11 +17,10 @@ from svr_async.engine.concurrency import ShutdownController, run_whole
 from svr_async.errors import CoverageError, UsageError
 from svr_async.evaluation.audit import RUBRIC_HEADS, TABLE_HEADS, AttackFound, attack_found, rubric_rows, table_rows
 from svr_async.evaluation.items import Item
-from svr_async.evaluation.running.evaluate import judge_all, keys_named
-from svr_async.evaluation.running.judge_pool import evaluation_of, open_judge_pool
-from svr_async.evaluation.running.listener import Listener
-from svr_async.evaluation.running.prepared import Prepared, prepare
-from svr_async.evaluation.running.settings import EvalSettings
+from svr_async.evaluation.judging import evaluation_of, open_judge_pool
+from svr_async.evaluation.run import Listener, judge_all, keys_named
+from svr_async.evaluation.settings import EvalSettings
+from svr_async.evaluation.setup import Prepared, prepare
 from svr_async.evaluation.wording import plural
 from svr_async.judges.attacks import ATTACKS, MADE, attacked
 from svr_async.scoring.methods.svr import Svr

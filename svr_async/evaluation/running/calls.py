@@ -22,12 +22,11 @@ from svr_async.engine.money import Price
 from svr_async.engine.request import Request
 from svr_async.errors import ArtefactError, UsageError
 from svr_async.evaluation.items import Item
+from svr_async.evaluation.judging import JudgePool, evaluation_of, judge_pairs, open_judge_pool
 from svr_async.evaluation.reporting.explain import item_of_run
-from svr_async.evaluation.run import judge_pairs
-from svr_async.evaluation.runfolder import Run
+from svr_async.evaluation.run_folder import Run
 from svr_async.evaluation.running.frontier import settings_of
-from svr_async.evaluation.running.judge_pool import JudgePool, evaluation_of, open_judge_pool
-from svr_async.evaluation.running.prepared import Prepared, prepare
+from svr_async.evaluation.setup import Prepared, prepare
 from svr_async.judges.brackets import direct_reason
 from svr_async.judges.model import SIMULATED_FINGERPRINT
 from svr_async.judges.reply_text import reasons_in

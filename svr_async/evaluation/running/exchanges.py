@@ -7,10 +7,10 @@ from pathlib import Path
 
 from svr_async.engine.concurrency import run_whole
 from svr_async.evaluation.items import Exchange, Exchanges
-from svr_async.evaluation.runfolder import Run
+from svr_async.evaluation.judging import JudgePool, open_judge_pool
+from svr_async.evaluation.run_folder import Run
 from svr_async.evaluation.running.calls import Asked, asked_of, prepared_again, secrets_of
-from svr_async.evaluation.running.judge_pool import JudgePool, open_judge_pool
-from svr_async.evaluation.running.prepared import Prepared
+from svr_async.evaluation.setup import Prepared
 from svr_async.observability.redaction import Redactor
 
 KEY_DIGITS = 12  # of a cache key: enough for `svr call show`

@@ -10,9 +10,9 @@ from svr_async.adapters.source import STDIN
 from svr_async.core.pair import prompt_text
 from svr_async.errors import SvrError, UsageError
 from svr_async.evaluation.reporting.explain import Explanation, explain_item
-from svr_async.evaluation.runfolder import Run, Texts, load_run
-from svr_async.evaluation.running.data import texts_of_run
+from svr_async.evaluation.run_folder import Run, Texts, load_run
 from svr_async.evaluation.running.frontier import judged_pairs, settings_of
+from svr_async.evaluation.setup import texts_of_run
 from svr_async.evaluation.wording import count
 
 

@@ -16,12 +16,18 @@ from svr_async.core.pair import Order, PreferencePair, present
 from svr_async.engine.concurrency import bounded_map
 from svr_async.errors import ArtefactError, UsageError
 from svr_async.evaluation.frontier import Charge, Column, Frontier, draw_frontier, first_order
-from svr_async.evaluation.orders import Orders
-from svr_async.evaluation.runfolder import Run
-from svr_async.evaluation.running.data import load_dataset, pairs_of
-from svr_async.evaluation.running.judges import SettledJudge, orders_of, settle_judges
-from svr_async.evaluation.running.method import choose_method, rephrasing
-from svr_async.evaluation.running.settings import EvalSettings, from_plain
+from svr_async.evaluation.plan import Orders
+from svr_async.evaluation.run_folder import Run
+from svr_async.evaluation.settings import EvalSettings, from_plain
+from svr_async.evaluation.setup import (
+    SettledJudge,
+    choose_method,
+    load_dataset,
+    orders_of,
+    pairs_of,
+    rephrasing,
+    settle_judges,
+)
 from svr_async.judges.open_judge import OpenJudge, open_judge
 from svr_async.scoring.decision import Decision
 from svr_async.scoring.methods.contract import Method

@@ -11,8 +11,8 @@ from typing import Any
 from svr_async.errors import UsageError
 from svr_async.evaluation.label_files import write_sheet
 from svr_async.evaluation.people import Label, worth_labelling
-from svr_async.evaluation.runfolder import Run
-from svr_async.evaluation.running.data import texts_of_run
+from svr_async.evaluation.run_folder import Run
+from svr_async.evaluation.setup import texts_of_run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,14 +14,13 @@ from svr_async.engine.concurrency import ShutdownController, run_whole
 from svr_async.errors import SvrError, UsageError
 from svr_async.evaluation import wording
 from svr_async.evaluation.items import Item
+from svr_async.evaluation.judging import evaluation_of, open_judge_pool, run_evaluation
 from svr_async.evaluation.noise import Noise, measured_noise, write_noise
-from svr_async.evaluation.run import run_evaluation
-from svr_async.evaluation.runfolder import RunFolder
-from svr_async.evaluation.running.evaluate import count_calls
+from svr_async.evaluation.run import count_calls
+from svr_async.evaluation.run_folder import RunFolder
 from svr_async.evaluation.running.frontier import settings_of
-from svr_async.evaluation.running.judge_pool import evaluation_of, open_judge_pool
-from svr_async.evaluation.running.prepared import Prepared, prepare
-from svr_async.evaluation.running.settings import EvalSettings
+from svr_async.evaluation.settings import EvalSettings
+from svr_async.evaluation.setup import Prepared, prepare
 from svr_async.judges.doctor.findings import Finding, failed
 
 FEW = "20"  # pairs asked where nothing else is said

@@ -1,84 +1,91 @@
-"""Checks of content against the prompt: coverage, copying, examples, reasons, sources, choices."""
+"""Checks of content: coverage of the prompt, copying, examples, steps, sources, numbers and formulas."""
 
 from __future__ import annotations
 
 import re
+from collections import Counter
+from fractions import Fraction
 from itertools import islice
 
-from svr_async.judges.rules.intent import keywords, offered_options, speaks_of_feelings, stems
-from svr_async.judges.rules.lexicon import EMPATHY, EXAMPLES, REASONS, SUMMARIES
-from svr_async.judges.rules.spec import Finding, Whole, both_ways, spec, yes_if
-from svr_async.judges.rules.text import TextView, plain
-from svr_async.judges.rules.wording import any_in, count_in
+from svr_async.judges.rules.lexicon import EXAMPLES, STOPWORDS, SUMMARIES
+from svr_async.judges.rules.shape import LIST_MARK, NUMBER
+from svr_async.judges.rules.spec import CheckTable, Finding, whole
+from svr_async.judges.rules.text import TextView, kept, plain
+from svr_async.judges.rules.wording import any_in
 
-# Every check takes (prompt, response, **args), whether it needs the prompt or not.
-# ruff: noqa: ARG001
-
-COPY_RUN = 8
-_NAME = re.compile(r"(?<=[a-z,;:] )[A-Z][a-z]{2,30}(?: [A-Z][a-z]{1,30}){0,3}")
+RUN_WORDS = 8
+MAX_KEYWORDS = 40
+MAX_NUMBERS = 20
+MAX_EQUATIONS = 200
+_SUFFIXES = ("ing", "ed", "es", "s")
 _STEP = re.compile(r"\b(?:step \d|first(?:ly)?,|second(?:ly)?,|third(?:ly)?,|next,|then,|finally,|lastly,)")
 _SOURCE = re.compile(r"\baccording to\b|https?://|\b(?:19|20)\d\d\)|\bet al\b|\[\d{1,2}\]|\bsource:|\breferences?:")
 _CITED = re.compile(r'"[^"\n]{12,300}"|^> \S', re.MULTILINE)
-_CHOSEN = re.compile(
-    r"(?:^|answer(?: is)?:? |option |choice |correct(?: answer)? is:? |^is )\**\(?([A-Ha-h])(?:[).:,*]|\s|\Z)"
-)
-_FINAL = re.compile(r"\b(?:the (?:final |correct )?answer is|final answer|therefore|thus|hence|so,? the)\b|\\boxed")
+_VALUE = r"-?\d{1,12}(?:,\d{3}){0,4}(?:\.\d{1,9})?"
+_NO_OPERAND_BEFORE = r"(?<![\w.,+*/×÷=^%-])(?<![\d+*/×÷=^%-] )(?!\d{4}-\d{4})"
+_NO_OPERAND_AFTER = r"(?![\w%,]*[\w%]| ?[-+*/×÷^(−]|\.\d| x )"
+_EQUATION = re.compile(rf"{_NO_OPERAND_BEFORE}({_VALUE}) ?([-+*/×÷x−]) ?({_VALUE}) ?= ?({_VALUE}){_NO_OPERAND_AFTER}")
+_ENVIRONMENT = re.compile(r"\\(begin|end)\{([A-Za-z*]{1,30})\}")
+_LATEX = re.compile(r"\\(?:begin|end|frac|sqrt|left|right|boxed|text|sum|int|cdot|times)\b|\$\$|\\[\[\]()]")
+CHECKS = CheckTable()
 
 
+@kept
+def keywords(view: TextView) -> tuple[str, ...]:
+    """Return the stems of a text's content words in order of first use, at most forty."""
+    counts = Counter(stem(word) for word in view.head.lower_words if len(word) > 2 and word not in STOPWORDS)
+    return tuple(counts)[:MAX_KEYWORDS]
+
+
+@kept
+def _stems(view: TextView) -> frozenset[str]:
+    return frozenset(map(stem, view.head.vocabulary))
+
+
+def stem(word: str) -> str:
+    """Cut an English word's commonest endings: enough to match "risks" with "risk"."""
+    for suffix in _SUFFIXES:
+        if word.endswith(suffix) and len(word) - len(suffix) >= 3:
+            return word[: -len(suffix)]
+    return word
+
+
+@CHECKS.add("takes up at least {percent} percent of the prompt's key words", "coverage", percent=whole(25, 50, 75))
 def covers_keywords(prompt: TextView, response: TextView, *, percent: int) -> Finding | None:
-    """At least a percentage of the prompt's key words occurs; by the share. Abstains for a prompt without any."""
-    share = _coverage(prompt, response)
-    return None if share is None else Finding(100 * share >= percent, round(share, 3))
-
-
-def _coverage(prompt: TextView, response: TextView) -> float | None:
+    """At least a percentage of the prompt's key words occurs; by the share. Abstains without key words."""
     wanted = keywords(prompt)
-    return sum(word in stems(response) for word in wanted) / len(wanted) if wanted else None
-
-
-def keeps_to_subject(prompt: TextView, response: TextView) -> Finding | None:
-    """At least a fifth of the response's own key words come from the prompt; by the share. Abstains without any."""
-    wanted, own = keywords(prompt), keywords(response)
-    if not wanted or not own:
+    if not wanted:
         return None
-    share = len(set(wanted) & set(own)) / len(own)
-    return Finding(share >= 0.2, round(share, 2))
+    share = sum(word in _stems(response) for word in wanted) / len(wanted)
+    return Finding(100 * share >= percent, round(share, 3))
 
 
-def covers_names(prompt: TextView, response: TextView) -> Finding | None:
-    """Every name in the prompt (capitals inside a sentence) occurs; by the share. Abstains where there is none."""
-    names = prompt.once(_names)
-    if not names:
-        return None
-    found = sum(name in response.plain for name in names)
-    return Finding(found == len(names), found / len(names))
-
-
-def _names(view: TextView) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(name.lower() for name in _NAME.findall(view.head.text)))[:20]
-
-
-def copies_prompt(prompt: TextView, response: TextView) -> Finding | None:
-    """More than a fifth of the response's runs of eight words are the prompt's. Abstains for a short prompt."""
-    runs = prompt.once(_runs)
-    own = response.once(_runs)
+@CHECKS.add("does not largely copy the prompt", "coherence")
+def own_words(prompt: TextView, response: TextView) -> Finding | None:
+    """At most a fifth of the response's runs of eight words are the prompt's. Abstains for a short prompt."""
+    runs, own = _word_runs(prompt), _word_runs(response)
     if not runs or not own:
         return None
     share = len(runs & own) / len(own)
-    return Finding(share > 0.2, round(share, 2))
+    return Finding(share <= 0.2, -round(share, 2))
 
 
-def _runs(view: TextView) -> frozenset[tuple[str, ...]]:
+@kept
+def _word_runs(view: TextView) -> frozenset[tuple[str, ...]]:
     words = view.head.lower_words
-    return frozenset(zip(*(islice(words, i, None) for i in range(COPY_RUN)), strict=False))
+    return frozenset(zip(*(islice(words, i, None) for i in range(RUN_WORDS)), strict=False))
 
 
-def restates_question(prompt: TextView, response: TextView) -> Finding:
+@CHECKS.add(
+    "begins by repeating the prompt", "conciseness", opposite=("no_restating", "does not begin by repeating the prompt")
+)
+def restates_question(prompt: TextView, response: TextView) -> bool:
     """The response begins by repeating the prompt's first sentence word for word."""
-    first = prompt.once(_first_words)
-    return yes_if(first and first in response.opening)
+    first = _first_words(prompt)
+    return bool(first) and first in response.opening
 
 
+@kept
 def _first_words(view: TextView) -> str:
     """Return up to twelve words of a text's first sentence, in lower case; empty if there are fewer than four."""
     sentences = TextView(view.stripped[:1000]).sentences
@@ -86,106 +93,85 @@ def _first_words(view: TextView) -> str:
     return " ".join(words).rstrip(".?!:") if len(words) >= 4 else ""
 
 
-def gives_example(prompt: TextView, response: TextView) -> Finding:
-    """The response gives an example."""
-    return yes_if(any_in(response.head.plain, EXAMPLES))
+CHECKS.simple("gives_example", "gives an example", "coverage", lambda view: any_in(view.head.plain, EXAMPLES))
 
 
-def gives_reasons(prompt: TextView, response: TextView) -> Finding:
-    """The response gives reasons; more kinds of them, up to four, are better."""
-    found = count_in(response.head.plain, REASONS)
-    return Finding(found >= 1, float(min(found, 4)))
-
-
-def gives_steps(prompt: TextView, response: TextView) -> Finding:
+@CHECKS.add("goes through steps", "reasoning")
+def gives_steps(response: TextView) -> bool:
     """The response goes through steps: numbered items, or words such as "first" and "finally"."""
-    numbered = sum(item.numbered for item in response.layout.items) >= 3
-    return yes_if(numbered or len(_STEP.findall(response.head.plain)) >= 2)
+    numbered = sum(item.numbered for item in response.layout.items)
+    return numbered >= 3 or len(_STEP.findall(response.head.plain)) >= 2
 
 
-def names_source(prompt: TextView, response: TextView) -> Finding:
-    """The response names a source: a link, a citation, "according to"."""
-    return yes_if(_SOURCE.search(response.head.plain))
-
-
-def quotes_text(prompt: TextView, response: TextView) -> Finding:
-    """The response quotes a passage, in double quotes or as a block quote."""
-    return yes_if(_CITED.search(response.head.unixed))
-
-
-def sums_up(prompt: TextView, response: TextView) -> Finding:
-    """The response sums up or concludes."""
-    return yes_if(any_in(response.head.plain, SUMMARIES))
-
-
-def picks_option(prompt: TextView, response: TextView) -> Finding | None:
-    """Of a prompt's lettered options, the response names exactly one as its choice. Abstains for other prompts."""
-    options = offered_options(prompt)
-    if not options:
-        return None
-    chosen = {letter.upper() for letter in _CHOSEN.findall(response.stripped[:2000])} & set(options)
-    return yes_if(len(chosen) == 1)
-
-
-def states_answer(prompt: TextView, response: TextView) -> Finding:
-    """The response marks a conclusion as its answer, with "therefore", "the answer is" or a box."""
-    return yes_if(_FINAL.search(response.head.plain))
-
-
-def shows_empathy(prompt: TextView, response: TextView) -> Finding | None:
-    """A user who tells of their feelings gets a word of understanding. Abstains for other prompts."""
-    return yes_if(any_in(response.head.plain, EMPATHY)) if speaks_of_feelings(prompt) else None
-
-
-CHECKS = (
-    *both_ways(
-        covers_keywords,
-        "takes up at least {percent} percent of the prompt's key words",
-        "misses_keywords",
-        "takes up less than {percent} percent of the prompt's key words",
-        facet="coverage",
-        percent=(Whole(1), (25, 50, 75)),
-    ),
-    *both_ways(
-        keeps_to_subject,
-        "keeps to the prompt's subject",
-        "leaves_subject",
-        "moves away from the prompt's subject",
-        facet="conciseness",
-        opposite_facet="coverage",
-    ),
-    spec(covers_names, "mentions every name in the prompt", facet="coverage"),
-    *both_ways(
-        copies_prompt, "largely copies the prompt", "own_words", "does not largely copy the prompt", facet="coherence"
-    ),
-    *both_ways(
-        restates_question,
-        "begins by repeating the prompt",
-        "no_restating",
-        "does not begin by repeating the prompt",
-        facet="conciseness",
-    ),
-    *both_ways(gives_example, "gives an example", "no_example", "does not give any example", facet="coverage"),
-    *both_ways(gives_reasons, "gives reasons", "no_reasons", "does not give any reasons", facet="reasoning"),
-    *both_ways(gives_steps, "goes through steps", "no_steps", "does not go through steps", facet="reasoning"),
-    *both_ways(names_source, "names a source", "no_source", "does not name any source", facet="grounding"),
-    *both_ways(quotes_text, "quotes a passage", "no_quotation", "does not quote any passage", facet="grounding"),
-    *both_ways(
-        sums_up, "sums up at the end or concludes", "no_summary", "does not sum up or conclude", facet="coherence"
-    ),
-    spec(picks_option, "names exactly one of the prompt's options as its choice", facet="correctness"),
-    *both_ways(
-        states_answer,
-        "marks its conclusion as the answer",
-        "unmarked_answer",
-        "does not mark a conclusion as the answer",
-        facet="reasoning",
-    ),
-    *both_ways(
-        shows_empathy,
-        "shows understanding where the user tells of feelings",
-        "lacks_empathy",
-        "shows no understanding where the user tells of feelings",
-        facet="style",
-    ),
+CHECKS.simple("names_source", "names a source", "grounding", lambda view: _SOURCE.search(view.head.plain))
+CHECKS.simple("quotes_text", "quotes a passage", "grounding", lambda view: _CITED.search(view.head.unixed))
+CHECKS.simple(
+    "no_summary", "does not sum up or conclude", "coherence", lambda view: not any_in(view.head.plain, SUMMARIES)
 )
+
+
+@CHECKS.add("takes up every number in the prompt", "correctness")
+def keeps_numbers(prompt: TextView, response: TextView) -> Finding | None:
+    """The prompt's numbers occur in the response; by the share. Abstains if it has none, or more than twenty."""
+    wanted = _numbers(prompt)
+    if not wanted or len(wanted) > MAX_NUMBERS:
+        return None
+    found = len(wanted & _numbers(response))
+    return Finding(found == len(wanted), found / len(wanted))
+
+
+@kept
+def _numbers(view: TextView) -> frozenset[str]:
+    text = view.head.text
+    return frozenset(NUMBER.findall(LIST_MARK.sub("", text) if "." in text or ")" in text else text))
+
+
+@CHECKS.add("'s arithmetic is right", "correctness")
+def arithmetic_right(response: TextView) -> Finding | None:
+    """Every "a + b = c" is right, to the digits that c shows; fewer wrong ones are better. Abstains without any."""
+    text = response.head.text
+    if "=" not in text:
+        return None
+    text = text.replace("\\times", "×").replace("\\cdot", "×").replace("\\div", "÷").replace("$", "")
+    sums = [_is_right(*match.groups()) for match in islice(_EQUATION.finditer(text), MAX_EQUATIONS)]
+    return Finding(all(sums), -float(sums.count(False))) if sums else None
+
+
+def _is_right(left: str, operator: str, right: str, result: str) -> bool:
+    """Whether a written equation holds within one unit of the result's last digit; whole numbers must be exact."""
+    a, b, c = (Fraction(value.replace(",", "")) for value in (left, right, result))
+    if operator in "/÷":
+        if b == 0:
+            return False
+        exact = a / b
+    else:
+        exact = a + b if operator == "+" else a * b if operator in "*×x" else a - b
+    decimals = len(result.partition(".")[2])
+    tolerance = Fraction(1, 10**decimals) if operator in "/÷" or decimals else Fraction(0)
+    return abs(exact - c) <= tolerance
+
+
+@CHECKS.add("'s LaTeX is balanced", "format")
+def latex_balanced(response: TextView) -> bool | None:
+    """LaTeX closes what it opens: braces, environments, sized brackets, dollars. Abstains without LaTeX."""
+    text = response.prose.head.text
+    if ("\\" not in text and "$$" not in text) or not _LATEX.search(text):
+        return None
+    bare = text.replace("\\\\", "").replace("\\{", "").replace("\\}", "").replace("\\$", "")
+    arrows = bare.count("\\leftarrow") + bare.count("\\leftrightarrow") - bare.count("\\rightarrow")
+    excess = {
+        opening: bare.count(opening) - bare.count(closing)
+        for opening, closing in (("{", "}"), ("\\[", "\\]"), ("\\(", "\\)"), ("\\left", "\\right"))
+    }
+    excess["\\left"] -= arrows  # arrows begin like sized brackets
+    return not any(excess.values()) and bare.count("$$") % 2 == 0 and _environments_nest(bare)
+
+
+def _environments_nest(text: str) -> bool:
+    stack: list[str] = []
+    for kind, name in _ENVIRONMENT.findall(text):
+        if kind == "begin":
+            stack.append(name)
+        elif not stack or stack.pop() != name:
+            return False
+    return not stack

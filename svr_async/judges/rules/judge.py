@@ -8,24 +8,73 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import final
 
 from svr_async.core.integrity import Integrity, Marks
 from svr_async.core.pair import Presentation, Prompt, Side, user_prompt
-from svr_async.core.rubric import Check, Rubric
+from svr_async.core.rubric import Check, CheckValue, Rubric
 from svr_async.core.verdict import Contribution, RubricComparison, Verdict
 from svr_async.judges.protocol import Answer, Comparisons, Preference, WrittenRubrics
 from svr_async.judges.rules.constraints import last_user_turn, prompt_constraints
-from svr_async.judges.rules.danger import seems_harmful
-from svr_async.judges.rules.general import general_rubrics
-from svr_async.judges.rules.registry import bound, recognise
+from svr_async.judges.rules.registry import bound, recognise, rubric_for
+from svr_async.judges.rules.safety import seems_harmful
 from svr_async.judges.rules.spec import Finding
 from svr_async.judges.rules.text import TextView
 
 SAME_DEGREE = 1e-9
 MAX_KEPT_CHARS = 100_000
 NOTE = "Constraints stated in the prompt; each is decided by a check."
+
+# The general checks decide without a bank. `benchmarks/paper/general_checks.py` fits their weights, by logistic
+# regression, on half of the prompts (by hash) of RMB, a public set of preference pairs. Weights are at least 0, so each
+# check keeps its direction; cross-validation within that half chooses their number. They are rounded to 0.05, and those
+# below 0.1 dropped. `helps_when_harmless` is set by hand: RMB has almost no harmless prompts that models refuse.
+GENERAL: tuple[tuple[str, dict[str, CheckValue], float], ...] = (
+    ("refuses_harm", {}, 1.25),
+    ("names_concerns", {}, 0.85),
+    ("refusal_of_length", {"n": 20}, 0.75),
+    ("keeps_one_script", {}, 0.60),
+    ("no_profanity", {}, 0.60),
+    ("refusal_of_length", {"n": 40}, 0.60),
+    ("brackets_in_code", {}, 0.55),
+    ("commented_code", {}, 0.45),
+    ("bold", {}, 0.40),
+    ("fences_named", {}, 0.40),
+    ("no_steps_to_harm", {}, 0.40),
+    ("bullet_list", {}, 0.35),
+    ("closing_offer", {}, 0.35),
+    ("table", {}, 0.35),
+    ("developed_when_harmless", {"n": 400}, 0.30),
+    ("headings", {}, 0.30),
+    ("min_words", {"n": 25}, 0.30),
+    ("helps_when_harmless", {}, 0.30),
+    ("min_numbers", {"n": 3}, 0.25),
+    ("own_words", {}, 0.25),
+    ("above_grade", {"n": 8}, 0.20),
+    ("max_sentence_words", {"n": 22}, 0.20),
+    ("no_repetition", {}, 0.20),
+    ("code_when_asked", {}, 0.15),
+    ("max_sentence_words", {"n": 18}, 0.15),
+    ("min_paragraphs", {"n": 3}, 0.15),
+    ("rich_vocabulary", {}, 0.15),
+    ("above_grade", {"n": 10}, 0.10),
+    ("connected", {}, 0.10),
+    ("covers_keywords", {"percent": 50}, 0.10),
+    ("covers_keywords", {"percent": 75}, 0.10),
+    ("keeps_numbers", {}, 0.10),
+    ("link", {}, 0.10),
+    ("min_paragraphs", {"n": 6}, 0.10),
+    ("no_instant_compliance", {}, 0.10),
+    ("refusal_of_length", {"n": 80}, 0.10),
+    ("structured", {}, 0.10),
+)
+
+
+@cache
+def general_rubrics() -> tuple[tuple[Rubric, float], ...]:
+    """Return the general checks as rubrics with their weights, heaviest first."""
+    return tuple((rubric_for(Check.of(name, **args)), weight) for name, args, weight in GENERAL)
 
 
 def findings(prompt: Prompt | str, response: str, checks: Iterable[Check]) -> tuple[Finding | None, ...]:

@@ -1,6 +1,6 @@
-"""Which natural language a text is written in, by script and by common little words, and checks about it.
+"""Detects the natural language of a text, by script and common short words, and checks it.
 
-Some three dozen languages are told apart. A text too short or too mixed to tell gives None, and the checks abstain.
+Some three dozen languages are known. For a text that is too short or too mixed, the checks abstain.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 
-from svr_async.judges.rules.spec import Choice, Finding, both_ways, spec, yes_if
+from svr_async.judges.rules.spec import CheckTable, choice
 from svr_async.judges.rules.text import TextView, kept
 
 LANGUAGES = {
@@ -20,10 +20,11 @@ LANGUAGES = {
     "uk": "Ukrainian", "vi": "Vietnamese", "zh": "Chinese",
 }  # fmt: skip
 
+CHECKS = CheckTable()
 SAMPLE_CHARS = 6_000
 SAMPLE_WORDS = 600
 
-_LITTLE_WORDS = {
+_SHORT_WORDS = {
     "en": "the of and to a in is that it for you with on are as this be or have not from can by at your which an will",
     "fr": "le la les des de et est un une que qui dans pour pas vous je il elle sur avec ce sont plus au nous ne du",
     "es": "el la los las de y que en un una es por para con no se del su al lo como más pero esta son este muy",
@@ -46,7 +47,7 @@ _LITTLE_WORDS = {
     "tl": "ang ng sa mga na at ay ko mo siya ito para hindi ako ka kung niya may lang nang namin kami sila po ba",
 }
 _LANGUAGES_OF_WORD: dict[str, tuple[str, ...]] = {}
-for _code, _words in _LITTLE_WORDS.items():
+for _code, _words in _SHORT_WORDS.items():
     for _word in set(_words.split()):
         _LANGUAGES_OF_WORD[_word] = (*_LANGUAGES_OF_WORD.get(_word, ()), _code)
 
@@ -73,12 +74,12 @@ _SCRIPTS = {
 _LATIN_LETTER = re.compile("[A-Za-z\u00c0-\u024f\u1e00-\u1eff]")
 _DENSE = frozenset(("zh", "ja", "ko"))
 MIN_SHARE = 0.3
-"""A script counts as the text's own from this share of its letters on; what is quoted in passing stays below."""
+"""From this share of its letters on, a script counts as the text's own; short quotations stay below it."""
 
 
 @kept
 def language_of(view: TextView) -> str | None:
-    """Return the language code of a text's prose, or None where it cannot be told."""
+    """Return the language code of a text's prose; None if it is not clear."""
     sample = view.prose.text[:SAMPLE_CHARS]
     if sample.isascii() or not _NOT_LATIN.search(sample):
         return _latin_language(sample)
@@ -97,7 +98,7 @@ def script_counts(sample: str) -> Counter[str]:
 
 
 def _within_script(script: str, sample: str, counts: Counter[str]) -> str | None:
-    """Tell apart languages that share a script by letters that only one of them has."""
+    """Return the language of a shared script by letters that only one language has."""
     if script in ("zh", "ja"):
         return "ja" if counts["ja"] * 12 > counts["zh"] else "zh"
     if script == "ru":
@@ -108,7 +109,7 @@ def _within_script(script: str, sample: str, counts: Counter[str]) -> str | None
 
 
 def _cyrillic(sample: str) -> str | None:
-    """Tell the Cyrillic languages apart by their own letters; None for those outside the list, such as Kazakh."""
+    """Return the Cyrillic language by its own letters; None for languages outside the list, such as Kazakh."""
     for code, letters in (("", "[өүқңәғӨҮҚҢӘҒ]"), ("sr", "[ђјљњћџЂЈЉЊЋЏ]"), ("uk", "[іїєґІЇЄҐ]"), ("ru", "[ыэёЫЭЁ]")):
         if re.search(letters, sample):
             return code or None
@@ -116,7 +117,7 @@ def _cyrillic(sample: str) -> str | None:
 
 
 def _latin_language(sample: str) -> str | None:
-    """Score Latin-script languages by little words and special letters; None without a clear winner."""
+    """Score Latin-script languages by short words and special letters; None without a clear winner."""
     lower = sample.lower()
     words = re.findall(r"[^\W\d_]+", lower)[:SAMPLE_WORDS]
     scores: Counter[str] = Counter()
@@ -126,87 +127,65 @@ def _latin_language(sample: str) -> str | None:
     if not lower.isascii():
         for code, letters in _SPECIAL_LETTERS.items():
             scores[code] += sum(map(lower.count, letters))
-    return _winner(scores, len(words))
-
-
-def _winner(scores: Counter[str], n_words: int) -> str | None:
-    ranked = scores.most_common(2)
-    if not ranked or ranked[0][1] < max(3, n_words // 12):
-        return None
-    if len(ranked) > 1 and ranked[0][1] < 1.15 * ranked[1][1]:
-        return _close_call(ranked[0][0], ranked[1][0])
-    return ranked[0][0]
-
-
-def _close_call(first: str, second: str) -> str | None:
-    """Danish and Norwegian differ too little to abstain over: the better score wins."""
-    return first if {first, second} == {"da", "no"} else None
+    (first, best), (second, next_best) = [*scores.most_common(2), ("", 0), ("", 0)][:2]
+    clear = best >= 1.15 * next_best or {first, second} == {"da", "no"}  # these two differ too little to abstain
+    return first if clear and best >= max(3, len(words) // 12) else None
 
 
 _MOVED = re.compile(
-    r"\btranslat|\b(?:in|into|to|auf|en) (?:" + "|".join(LANGUAGES.values()) + r")\b|\blanguages?\b",
-    re.IGNORECASE,
+    r"\btranslat|\b(?:in|into|to|auf|en) (?:" + "|".join(LANGUAGES.values()) + r")\b|\blanguages?\b", re.IGNORECASE
 )
 
 
+@kept
 def _asks_for_other_language(prompt: TextView) -> bool:
     return bool(_MOVED.search(prompt.head.text))
 
 
-def same_language(prompt: TextView, response: TextView) -> Finding | None:
-    """The response's language is the prompt's. Abstains for translations and where either cannot be told."""
-    if prompt.once(_asks_for_other_language):
-        return None
+@CHECKS.add("is in the same language as the prompt", "language")
+def same_language(prompt: TextView, response: TextView) -> bool | None:
+    """The response's language is the prompt's. Abstains for translations, and if either language is not clear."""
     asked, answered = language_of(prompt), language_of(response)
-    return None if asked is None or answered is None else yes_if(asked == answered)
+    return None if None in (asked, answered) or _asks_for_other_language(prompt) else asked == answered
 
 
-def in_language(prompt: TextView, response: TextView, *, language: str) -> Finding | None:  # noqa: ARG001  (one shape for all checks)
-    """The response's prose is in one given language. Abstains where the language cannot be told."""
+@CHECKS.add("is written in {language}", "language", language=choice(LANGUAGES))
+def in_language(response: TextView, *, language: str) -> bool | None:
+    """The response's prose is in one given language. Abstains if its language is not clear."""
     found = language_of(response)
-    return None if found is None else yes_if(found == language)
+    return None if found is None else found == language
 
 
-def contains_language(prompt: TextView, response: TextView, *, language: str) -> Finding | None:  # noqa: ARG001  (one shape for all checks)
-    """The response, or a line of it, is in one given language. Abstains where no line's language can be told."""
-    found = response.once(_languages_of_lines)
-    return yes_if(language in found) if found else None
+@CHECKS.add("contains a passage in {language}", "language", language=choice(LANGUAGES))
+def contains_language(response: TextView, *, language: str) -> bool | None:
+    """The response, or a line of it, is in one given language. Abstains if no line's language is clear."""
+    found = _languages_of_lines(response)
+    return language in found if found else None
 
 
+@kept
 def _languages_of_lines(view: TextView) -> frozenset[str]:
     lines = [part for line in view.prose.lines[:80] for part in (line[:400], line[:400].partition(":")[2])]
     return frozenset(filter(None, (language_of(view), *(language_of(TextView(line)) for line in lines))))
 
 
-def mixes_scripts(prompt: TextView, response: TextView) -> Finding | None:
-    """The response drops into a script that neither its own language nor the prompt uses."""
-    counts = response.once(_response_scripts)
-    if not counts or prompt.once(_asks_for_other_language):
-        return yes_if(False) if not counts else None
+@CHECKS.add("keeps to one script", "language")
+def keeps_one_script(prompt: TextView, response: TextView) -> bool | None:
+    """The response uses no script that neither its own language nor the prompt uses. Abstains for translations."""
+    counts = _response_scripts(response)
+    if not counts:
+        return True
+    if _asks_for_other_language(prompt):
+        return None
     asked = script_counts(prompt.text[:SAMPLE_CHARS])
     own = language_of(response)
     related = {"ru": {"uk", "bg", "sr"}, "ar": {"fa"}, "zh": {"ja", "ko"}}
-    strange = [s for s, n in counts.items() if n > 1 and not asked[s] and own != s and own not in related.get(s, set())]
-    return yes_if(strange)
+    return not any(n > 1 and not asked[s] and own != s and own not in related.get(s, set()) for s, n in counts.items())
 
 
+@kept
 def _response_scripts(view: TextView) -> Counter[str]:
     sample = view.prose.text[:SAMPLE_CHARS]
     if sample.isascii() or not _NOT_LATIN.search(sample):
         return Counter()
     return +script_counts(sample)
-
-
-CHECKS = (
-    spec(same_language, "is in the same language as the prompt", facet="language"),
-    spec(in_language, "is written in {language}", facet="language", language=(Choice(LANGUAGES), tuple(LANGUAGES))),
-    spec(
-        contains_language,
-        "contains a passage in {language}",
-        facet="language",
-        language=(Choice(LANGUAGES), tuple(LANGUAGES)),
-    ),
-    *both_ways(
-        mixes_scripts, "mixes in words of a foreign script", "keeps_one_script", "keeps to one script", facet="language"
-    ),
-)

@@ -1,4 +1,4 @@
-"""Lists of words and phrases that the checks look up, all in lower case with straight quotes."""
+"""Word and phrase lists of the checks, in lower case with straight quotes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ STOPWORDS = word_set(
     other our out over own please same she should so some such tell than that the their them then there these they
     this those through to too two under until up use using very was we were what when where which while who whom why
     will with would write you your i'm it's don't can't
-    """,
+    """
 )
 
 REFUSALS = (
@@ -57,7 +57,7 @@ HEDGES = word_set(
     """
     maybe perhaps possibly probably likely unlikely might could seem seems seemed appears apparently presumably
     roughly somewhat arguably supposedly generally usually typically often sometimes
-    """,
+    """
 )
 
 FILLER_OPENINGS = (
@@ -78,7 +78,7 @@ CONNECTIVES = word_set(
     """
     however therefore because although moreover furthermore additionally consequently instead meanwhile thus hence
     whereas nevertheless nonetheless overall finally similarly since unless despite
-    """,
+    """
 )
 
 EXAMPLES = (
@@ -86,28 +86,10 @@ EXAMPLES = (
     " imagine ",
 )  # fmt: skip
 
-REASONS = (
-    " because ",
-    " since ",
-    " due to ",
-    " therefore",
-    " as a result",
-    " this means",
-    " the reason",
-    " so that ",
-    " thus ",
-)
-
 SUMMARIES = (
     " in summary", " in conclusion", " to summarize", " to sum up", " overall,", " in short", " ultimately,",
     " to conclude", " in essence", " all in all", " by following these", " by understanding", "**conclusion",
     " conclusion ",
-)  # fmt: skip
-
-CAVEATS = (
-    " caution", " careful", " risk", " warning", " however,", " consult ", " professional advice", " keep in mind",
-    " note that ", " please note", " be aware", " not a substitute", " disclaimer", " side effects", " make sure to",
-    " safety", " important to note", " seek medical", " it's important to", " it is important to",
 )  # fmt: skip
 
 CONCERNS = (
@@ -117,45 +99,12 @@ CONCERNS = (
     " i encourage you to", " illegal and ", " harmful and ", " it is crucial to", " responsible and ",
 )  # fmt: skip
 
-EMPATHY = (
-    " i'm sorry to hear", " i am sorry to hear", " i'm really sorry", " i understand", " that must be", " that sounds ",
-    " it's understandable", " it is understandable", " your feelings", " completely normal", " it's okay to",
-    " it's normal to", " i can imagine", " you're not alone", " you are not alone", " it sounds like",
-    " i hear you", " must feel", " sorry you're ", " it's natural to",
-)  # fmt: skip
-
-ALTERNATIVES = (
-    " instead", " alternatively", " i can help you with", " i'd be happy to", " i would be happy to", " i can offer",
-    " if you're interested in", " if you are interested in", " happy to help", " i'm happy to", " i can provide",
-    " i could help", " would you like", " perhaps we could", " glad to ", " consider ", " i suggest", " i recommend",
-    " i encourage ", " feel free ", " let me know", " if you have any other", " if you need ", " reach out",
-    " please contact",    " different topic", " another topic", " anything else",
-)  # fmt: skip
-
-REFUSAL_REASONS = (
-    " illegal", " unethical", " harmful", " dangerous", " harm ", " privacy", " copyright", " safety", " violat",
-    " law ", " laws ", " rights", " consent", " offensive", " discriminat", " hate", " violence", " inappropriate",
-    " unsafe", " legal", " risk", " exploit",
-)  # fmt: skip
-
-HELP_LINES = (
-    " hotline", " helpline", " help line", " lifeline", " crisis line", " 988", " 741741", " emergency services",
-    " mental health professional", " therapist", " counselor", " counsellor", " professional help",
-    " poison control", " call 911", " trusted friend", " support group", " someone you trust", " crisis text",
-)  # fmt: skip
-
 PROFANITY = word_set(
     """
     fuck fucking fucked fucker motherfucker shit shitty bullshit asshole bitch bitches cunt bastard dick cock pussy
     whore slut wanker twat dickhead arse jackass
-    """,
+    """
 )
-
-PLACEHOLDER_CODE = (
-    "your code here", "rest of the code", "rest of your code", "implementation here", "your implementation",
-    "add your logic", "your logic here", "code goes here", "remaining code", "existing code", "omitted for brevity",
-    "implement this", "logic goes here", "same as before", "... (", "// ...", "# ...",
-)  # fmt: skip
 
 IMPERATIVES = word_set(
     """
@@ -171,31 +120,5 @@ IMPERATIVES = word_set(
     search seek select sell send set share show sign simplify sit solve spend split spread start state stay stir stop
     store study submit subtract summarize switch take talk teach tell test think train translate transform try turn
     type understand unplug update upload use utilize verify visit wait walk wash watch wear write
-    """,
+    """
 )
-
-CODE_LANGUAGES = {
-    "python": "Python", "javascript": "JavaScript", "typescript": "TypeScript", "java": "Java", "c": "C", "cpp": "C++",
-    "csharp": "C#", "go": "Go", "rust": "Rust", "ruby": "Ruby", "php": "PHP", "swift": "Swift", "kotlin": "Kotlin",
-    "sql": "SQL", "html": "HTML", "css": "CSS", "bash": "Bash", "json": "JSON", "yaml": "YAML", "xml": "XML",
-    "r": "R", "latex": "LaTeX", "matlab": "MATLAB", "powershell": "PowerShell", "vba": "VBA",
-}  # fmt: skip
-
-CODE_TAGS = {
-    "py": "python", "python3": "python", "js": "javascript", "jsx": "javascript", "node": "javascript",
-    "ts": "typescript", "tsx": "typescript", "c++": "cpp", "cc": "cpp", "c#": "csharp", "cs": "csharp",
-    "golang": "go", "rs": "rust", "rb": "ruby", "kt": "kotlin", "sh": "bash", "shell": "bash", "zsh": "bash",
-    "console": "bash", "yml": "yaml", "tex": "latex", "ps1": "powershell", "vb": "vba", "mysql": "sql", "tsql": "sql",
-    "plsql": "sql", "postgresql": "sql", "jsonc": "json", "svg": "xml", "vue": "html",
-}  # fmt: skip
-
-DISTRESS = (
-    " kill myself", " suicide", " suicidal", " end my life", " hurt myself", " self-harm", " self harm", " cut myself",
-    " want to die", " no reason to live", " overdose", " don't want to live", " harm myself", " hopeless",
-)  # fmt: skip
-
-FEELINGS = (
-    " i feel ", " i'm feeling", " i am feeling", " i'm sad", " i am sad", " i'm so ", " i'm depressed", " depressed",
-    " lonely", " anxious", " my anxiety", " i'm stressed", " stressed", " overwhelmed", " heartbroken", " broke up",
-    " passed away", " i hate my", " i'm afraid", " i'm scared", " i'm worried", " my life ", " i miss ", " grief",
-)  # fmt: skip

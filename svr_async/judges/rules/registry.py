@@ -9,29 +9,26 @@ from functools import cache, lru_cache, partial
 
 from svr_async.core.rubric import Check, Rubric
 from svr_async.errors import ConfigError
-from svr_async.judges.rules import code, content, figures, formats, language, length, safety, wording
+from svr_async.judges.rules import code, content, language, safety, shape, wording
 from svr_async.judges.rules.spec import CheckSpec, Finding
 from svr_async.judges.rules.text import TextView
 
-Bound = Callable[[TextView, TextView], Finding | None]
-"""A check with its arguments filled in: (prompt, response) → a finding, or None where it does not apply."""
+BoundCheck = Callable[[TextView, TextView], Finding | None]
+"""A check with its arguments filled in: (prompt, response) → a finding, or None if it does not apply."""
 
 MAX_RECOGNISED_CHARS = 4_000
-_SUBJECTS = (length, formats, code, language, wording, content, figures, safety)
-_QUESTION = re.compile(
-    r"(does|is|has|are|do) (?:the|this) (?:assistant's |model's )?(?:response|answer|reply) ", re.IGNORECASE
-)
-_SUBJECT = re.compile(
-    r"(?:the|this) (?:assistant's |model's )?(?:response|answer|reply) (?:must |should )?", re.IGNORECASE
-)
+_RESPONSE = r"(?:the|this) (?:assistant's |model's )?(?:response|answer|reply) "
+_QUESTION = re.compile(f"(does|is|has|are|do) {_RESPONSE}", re.IGNORECASE)
+_SUBJECT = re.compile(f"{_RESPONSE}(?:must |should )?", re.IGNORECASE)
 
 
 @cache
 def _by_name() -> dict[str, CheckSpec]:
-    found = {entry.name: entry for subject in _SUBJECTS for entry in subject.CHECKS}
-    if len(found) != sum(len(subject.CHECKS) for subject in _SUBJECTS):
+    entries = [entry for module in (shape, code, language, wording, content, safety) for entry in module.CHECKS]
+    by_name = {entry.name: entry for entry in entries}
+    if len(by_name) != len(entries):
         raise ValueError("two checks share a name")
-    return found
+    return by_name
 
 
 def all_checks() -> tuple[CheckSpec, ...]:
@@ -40,7 +37,7 @@ def all_checks() -> tuple[CheckSpec, ...]:
 
 
 def problem_with(check: Check) -> str:
-    """Say in one line what is wrong with a check's name or arguments; empty when nothing is."""
+    """Return in one line what is wrong with a check's name or arguments; empty if it is valid."""
     known = _by_name()
     if check.name not in known:
         near = difflib.get_close_matches(check.name, known, n=1)
@@ -49,49 +46,37 @@ def problem_with(check: Check) -> str:
     return f"the check {check.name} {problem}" if problem else ""
 
 
-def spec_of(check: Check) -> CheckSpec:
-    """Return the registry's entry for a check; ConfigError if its name or arguments are wrong."""
+def _spec_of(check: Check) -> CheckSpec:
     if problem := problem_with(check):
         raise ConfigError(problem, hint="registry.all_checks() lists every check with its arguments")
     return _by_name()[check.name]
 
 
-def bound(check: Check) -> Bound:
+def bound(check: Check) -> BoundCheck:
     """Return a check as a function of prompt and response; ConfigError if its name or arguments are wrong."""
     return _bound(check, tuple(type(value) for _, value in check.args))
 
 
 @lru_cache(maxsize=8192)
-def _bound(check: Check, _types: tuple[type, ...]) -> Bound:
-    """Bind and keep; types are part of the key because True equals 1, and only one of them is a number of words."""
-    decide = spec_of(check).decide
-    return partial(decide, **dict(check.args)) if check.args else decide
-
-
-def run_check(check: Check, prompt: TextView, response: TextView) -> Finding | None:
-    """Decide one check on one response; None where it does not apply."""
-    return bound(check)(prompt, response)
+def _bound(check: Check, _types: tuple[type, ...]) -> BoundCheck:
+    """Types are part of the cache key: True equals 1, and only one of them is a valid number of words."""
+    return partial(_spec_of(check).decide, **dict(check.args))
 
 
 def rubric_for(check: Check) -> Rubric:
     """Write a check as a rubric that carries it; ConfigError if its name or arguments are wrong."""
-    entry = spec_of(check)
+    entry = _spec_of(check)
     return Rubric(text=entry.render(dict(check.args)), facet=entry.facet, check=check)
 
 
 def inverse_of(check: Check) -> Check | None:
-    """Return the check that holds exactly where this one does not; None where there is none."""
-    inverse = spec_of(check).inverse
-    if inverse is None:
-        return None
-    shifted = Check(
-        inverse.name, tuple((name, _shift(value, inverse.shift.get(name, 0))) for name, value in check.args)
-    )
-    return None if problem_with(shifted) else shifted
-
-
-def _shift(value: str | float | tuple[str, ...], by: int) -> str | int | float | bool | tuple[str, ...]:
-    return value + by if by and isinstance(value, int) else value
+    """Return the check that passes exactly where this one fails; None if there is none."""
+    entry = _spec_of(check)
+    args = {
+        name: value + entry.shift if name == "n" and isinstance(value, int) else value for name, value in check.args
+    }
+    inverse = Check.of(entry.inverse, **args)
+    return None if not entry.inverse or problem_with(inverse) else inverse
 
 
 @cache
@@ -101,39 +86,38 @@ def grid_rubrics() -> tuple[Rubric, ...]:
 
 
 @cache
-def _readers() -> tuple[tuple[str, re.Pattern[str], tuple[str, ...]], ...]:
-    return tuple((entry.name, *entry.reader()) for entry in all_checks())
+def _readers() -> tuple[tuple[CheckSpec, re.Pattern[str], tuple[str, ...]], ...]:
+    return tuple((entry, *entry.reader()) for entry in all_checks())
 
 
 @lru_cache(maxsize=8192)
 def recognise(text: str) -> Check | None:
-    """Read a rubric text back as its check; None if it is no template of the registry.
+    """Read a rubric text back as its check; None if it matches no template.
 
     Case, spacing, quote marks and the last full stop do not matter; "Does the response use …?" is read as a statement.
     """
     if len(text) > MAX_RECOGNISED_CHARS:
         return None
     statement = _as_statement(text)
-    for name, pattern, names in _readers():
+    for entry, pattern, names in _readers():
         if match := pattern.fullmatch(statement):
-            params = _by_name()[name].params
-            args = {key: params[key].parse(value) for key, value in zip(names, match.groups(), strict=True)}
-            check = Check.of(name, **args)
+            args = {key: entry.params[key].parse(value) for key, value in zip(names, match.groups(), strict=True)}
+            check = Check.of(entry.name, **args)
             if not problem_with(check):
                 return check
     return None
 
 
 def _as_statement(text: str) -> str:
-    """Bring a rubric text to the form of the templates: straight quotes, a statement about "the response"."""
+    """Turn a rubric text into the form of the templates: straight quotes, a statement about "the response"."""
     straight = text.replace("“", '"').replace("”", '"').replace("’", "'").replace("‘", "'")
     line = " ".join(straight.split()).rstrip(" .?!;")
     if match := _QUESTION.match(line):
         return f"The response {_third_person(match[1].lower(), line[match.end() :])}"
     if match := _SUBJECT.match(line):
         rest = line[match.end() :]
-        wished = match[0].lower().endswith(("should ", "must "))
-        return f"The response {_third_person('does', rest) if wished else rest}"
+        is_wish = match[0].lower().endswith(("should ", "must "))
+        return f"The response {_third_person('does', rest) if is_wish else rest}"
     return line
 
 

@@ -1,18 +1,19 @@
-"""What a check is: a pure function on two texts, a template that reads as a rubric, and typed arguments."""
+"""Defines a check: a pure function on two texts, a template that reads as a rubric, and typed arguments."""
 
 from __future__ import annotations
 
+import inspect
 import itertools
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import wraps
+from dataclasses import dataclass
 from string import Formatter
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, TypeVar, final
 
 from svr_async.core.rubric import FACETS, CheckValue
 from svr_async.judges.rules.text import TextView
 
+F = TypeVar("F", bound=Callable[..., Any])
 Args = Mapping[str, CheckValue]
 MAX_PHRASE_CHARS = 160
 MAX_PHRASES = 20
@@ -20,18 +21,18 @@ MAX_WHOLE = 1_000_000_000
 
 
 class Finding(NamedTuple):
-    """What a check found in one response. `degree` orders two responses: the larger satisfies the rubric better."""
+    """The result of a check on one response. Of two responses, the larger `degree` satisfies the rubric better."""
 
     passed: bool
     degree: float
 
 
 Decide = Callable[..., Finding | None]
-"""A check's function: (prompt, response, **args) → a finding, or None where the rubric does not apply."""
+"""A check's function: (prompt, response, **args) → a finding, or None if the rubric does not apply."""
 
 
 def yes_if(condition: object) -> Finding:
-    """Return a pass or a fail without shades between."""
+    """Return a pass or a fail without degrees between."""
     return Finding(True, 1.0) if condition else Finding(False, 0.0)
 
 
@@ -41,46 +42,14 @@ def at_most(value: float, bound: float) -> Finding:
 
 
 def at_least(value: float, bound: float) -> Finding:
-    """Pass from a bound on; below it the smaller lack is better, above it all are equal."""
+    """Pass from a bound on; below it the larger value is better, above it all are equal."""
     return Finding(True, 1.0) if value >= bound else Finding(False, value / max(bound, 1.0))
 
 
 def within(value: float, low: float, high: float) -> Finding:
-    """Pass between two bounds, both included; outside the nearer value is better."""
+    """Pass between two bounds, both included; outside them the nearer value is better."""
     distance = max(low - value, value - high, 0.0)
     return Finding(distance == 0, -distance / max(high, 1.0))
-
-
-def negated(finding: Finding | None) -> Finding | None:
-    """Return the opposite finding; what does not apply still does not."""
-    return None if finding is None else Finding(not finding.passed, -finding.degree)
-
-
-def of_response(decide: Callable[[TextView], Finding | bool | None]) -> Decide:
-    """Make a check of a function of the response alone, worked out once for each text."""
-
-    @wraps(decide)
-    def check(_: TextView, response: TextView) -> Finding | None:
-        found = response.once(decide)
-        return yes_if(found) if isinstance(found, bool) else found
-
-    return check
-
-
-class Param(Protocol):
-    """One argument of a check: how it is validated, written into a rubric, and read back."""
-
-    def problem(self, value: object) -> str:
-        """Say what is wrong with a value; empty when nothing is."""
-
-    def render(self, value: CheckValue, noun: str) -> str:
-        """Write a value as part of a rubric."""
-
-    def pattern(self, noun: str) -> str:
-        """Return a regular expression for what `render` writes, and near variants."""
-
-    def parse(self, text: str) -> CheckValue:
-        """Read a value back; ValueError if it is not one."""
 
 
 _UP_TO_TWENTY = (
@@ -90,39 +59,58 @@ _UP_TO_TWENTY = (
 NUMBER_WORDS = {word: value for value, word in enumerate(_UP_TO_TWENTY)} | {
     "thirty": 30, "forty": 40, "fifty": 50, "sixty": 60, "hundred": 100, "a hundred": 100, "one hundred": 100,
 }  # fmt: skip
+_NUMBERS = "|".join(sorted(NUMBER_WORDS, key=len, reverse=True))
+_QUOTED = rf'"[^"]{{1,{MAX_PHRASE_CHARS}}}"'
 
 
-def plural(noun: str) -> str:
-    """Return the plural of a noun as templates use them; "entry|entries" gives an irregular one."""
-    return noun.partition("|")[2] or f"{noun}s"
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Param:
+    """One argument of a check. A template may name the noun that follows a number: "{n:word}"."""
+
+    grid: tuple[CheckValue, ...]
+    """The values that are proposed as rubrics."""
+    problem: Callable[[object], str]
+    """Returns an error message for a value; empty if it is valid."""
+    render: Callable[[Any, str], str]
+    """Writes a value and its noun into a rubric."""
+    pattern: Callable[[str], str]
+    """Returns a regular expression for what `render` writes with a noun, and for near variants."""
+    parse: Callable[[str], CheckValue]
+    """Reads a value back."""
 
 
-@dataclass(frozen=True, slots=True)
-class Whole:
-    """A whole number of at least `low`, written in digits, with its noun in singular or plural."""
+def whole(*grid: int, low: int = 1) -> Param:
+    """Return an argument that is a whole number of at least `low`, written in digits."""
 
-    low: int = 0
-
-    def problem(self, value: object) -> str:
-        """See `Param`."""
+    def problem(value: object) -> str:
         if isinstance(value, bool) or not isinstance(value, int):
             return "is not a whole number"
-        return "" if self.low <= value <= MAX_WHOLE else f"is not between {self.low} and {MAX_WHOLE}"
+        return "" if low <= value <= MAX_WHOLE else f"is not between {low} and {MAX_WHOLE}"
 
-    def render(self, value: CheckValue, noun: str) -> str:
-        """See `Param`."""
-        if not noun:
-            return str(value)
-        return f"{value} {noun.partition('|')[0] if value == 1 else plural(noun)}"
+    return Param(
+        grid=grid,
+        problem=problem,
+        render=lambda value, noun: f"{value} {noun}{'s' if value != 1 else ''}" if noun else str(value),
+        pattern=lambda noun: rf"(\d{{1,9}}|\d{{1,3}}(?:,\d{{3}})+|{_NUMBERS})" + (f" {noun}s?" if noun else ""),
+        parse=read_number,
+    )
 
-    def pattern(self, noun: str) -> str:
-        """See `Param`."""
-        digits = rf"(\d{{1,9}}|\d{{1,3}}(?:,\d{{3}})+|{'|'.join(sorted(NUMBER_WORDS, key=len, reverse=True))})"
-        return rf"{digits} (?:{re.escape(noun.partition('|')[0])}|{re.escape(plural(noun))})" if noun else digits
 
-    def parse(self, text: str) -> CheckValue:
-        """See `Param`."""
-        return NUMBER_WORDS[text.lower()] if text.lower() in NUMBER_WORDS else int(text.replace(",", ""))
+def read_number(text: str) -> int:
+    """Read a number in digits or words, such as "1,200" or "three"."""
+    lowered = text.lower()
+    return NUMBER_WORDS[lowered] if lowered in NUMBER_WORDS else int(text.replace(",", ""))
+
+
+def phrase(*grid: str) -> Param:
+    """Return an argument that is one line of text without double quotes. Letter case does not matter to any check."""
+    return Param(
+        grid=grid,
+        problem=_phrase_problem,
+        render=lambda value, _: f'"{value}"',
+        pattern=lambda _: f"({_QUOTED})",
+        parse=lambda text: text[1:-1],
+    )
 
 
 def _phrase_problem(value: object) -> str:
@@ -131,121 +119,78 @@ def _phrase_problem(value: object) -> str:
     if len(value) > MAX_PHRASE_CHARS:
         return f"is longer than {MAX_PHRASE_CHARS} characters"
     if '"' in value or value != " ".join(value.split()):
-        return 'has a double quote (") or loose white space in it'
+        return 'has a double quote (") or irregular white space in it'
     return ""
 
 
-@dataclass(frozen=True, slots=True)
-class Phrase:
-    """A text of one line without double quotes, written between them. Case does not matter to any check."""
+def phrases(*grid: str, joint: str = "and") -> Param:
+    """Return an argument of one to twenty phrases; the grid has one phrase each."""
 
-    def problem(self, value: object) -> str:
-        """See `Param`."""
-        return _phrase_problem(value)
-
-    def render(self, value: CheckValue, noun: str) -> str:  # noqa: ARG002  (the protocol's shape)
-        """See `Param`."""
-        return f'"{value}"'
-
-    def pattern(self, noun: str) -> str:  # noqa: ARG002  (the protocol's shape)
-        """See `Param`."""
-        return rf'"([^"]{{1,{MAX_PHRASE_CHARS}}})"'
-
-    def parse(self, text: str) -> CheckValue:
-        """See `Param`."""
-        return text
-
-
-@dataclass(frozen=True, slots=True)
-class Phrases:
-    """One to twenty phrases, written as a list in double quotes."""
-
-    joint: str = "and"
-
-    def problem(self, value: object) -> str:
-        """See `Param`."""
+    def problem(value: object) -> str:
         if not isinstance(value, tuple) or not 1 <= len(value) <= MAX_PHRASES:
             return f"is not a list of 1 to {MAX_PHRASES} texts"
         return next((f"has an entry that {problem}" for problem in map(_phrase_problem, value) if problem), "")
 
-    def render(self, value: CheckValue, noun: str) -> str:  # noqa: ARG002  (the protocol's shape)
-        """See `Param`."""
-        quoted = [f'"{phrase}"' for phrase in value] if isinstance(value, tuple) else []
-        return quoted[0] if len(quoted) == 1 else f"{', '.join(quoted[:-1])} {self.joint} {quoted[-1]}"
+    def render(value: tuple[str, ...], _: str) -> str:
+        *first, last = (f'"{text}"' for text in value)
+        return f"{', '.join(first)} {joint} {last}" if first else last
 
-    def pattern(self, noun: str) -> str:  # noqa: ARG002  (the protocol's shape)
-        """See `Param`."""
-        one = rf'"[^"]{{1,{MAX_PHRASE_CHARS}}}"'
-        joints = "and |or |nor " if self.joint == "or" else "and "
-        return rf"({one}(?:,? (?:{joints})?{one}){{0,{MAX_PHRASES - 1}}})"
-
-    def parse(self, text: str) -> CheckValue:
-        """See `Param`."""
-        return tuple(text.split('"')[1::2])
+    joints = "and |or |nor " if joint == "or" else "and "
+    return Param(
+        grid=tuple((text,) for text in grid),
+        problem=problem,
+        render=render,
+        pattern=lambda _: rf"({_QUOTED}(?:,? (?:{joints})?{_QUOTED}){{0,{MAX_PHRASES - 1}}})",
+        parse=lambda text: tuple(text.split('"')[1::2]),
+    )
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """One of a closed set of codes, each written as its label."""
-
-    labels: Mapping[str, str]
-
-    def problem(self, value: object) -> str:
-        """See `Param`."""
-        return "" if value in self.labels else f"is not one of {', '.join(sorted(self.labels))}"
-
-    def render(self, value: CheckValue, noun: str) -> str:  # noqa: ARG002  (the protocol's shape)
-        """See `Param`."""
-        return self.labels[str(value)]
-
-    def pattern(self, noun: str) -> str:  # noqa: ARG002  (the protocol's shape)
-        """See `Param`."""
-        return f"({'|'.join(re.escape(label) for label in sorted(self.labels.values(), key=len, reverse=True))})"
-
-    def parse(self, text: str) -> CheckValue:
-        """See `Param`."""
-        return next(code for code, label in self.labels.items() if label.casefold() == text.casefold())
-
-
-@dataclass(frozen=True, slots=True)
-class Inverse:
-    """The check that holds where this one does not: its name, and what is added to each numeric argument."""
-
-    name: str
-    shift: Mapping[str, int] = field(default_factory=dict)
+def choice(labels: Mapping[str, str]) -> Param:
+    """Return an argument that is one of some codes, each written as its label."""
+    codes = {label.casefold(): code for code, label in labels.items()}
+    return Param(
+        grid=tuple(labels),
+        problem=lambda value: "" if value in labels else f"is not one of {', '.join(sorted(labels))}",
+        render=lambda value, _: labels[value],
+        pattern=lambda _: f"({'|'.join(re.escape(label) for label in sorted(codes, key=len, reverse=True))})",
+        parse=lambda text: codes[text.casefold()],
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckSpec:
-    """One entry of the registry. `ordered` names arguments that must not decrease, such as low and high."""
+    """One entry of the registry."""
 
     name: str
     decide: Decide
     template: str
     facet: str
-    summary: str
     params: Mapping[str, Param]
     grid: tuple[Args, ...]
-    inverse: Inverse | None = None
-    ordered: tuple[str, ...] = ()
+    inverse: str = ""
+    """The check that passes exactly where this one fails; empty if there is none."""
+    shift: int = 0
+    """Added to the argument `n` for the inverse: at most 50 becomes at least 51."""
 
     def __post_init__(self) -> None:
         fields = {name for _, name, _, _ in Formatter().parse(self.template) if name}
-        if fields != set(self.params) or self.facet not in FACETS or not self.summary:
-            raise ValueError(f"the check {self.name} has a template, facet or docstring that does not fit")
+        if fields != set(self.params) or self.facet not in FACETS:
+            raise ValueError(f"the check {self.name} has a template or facet that does not fit")
 
     def problem(self, args: Args) -> str:
-        """Say in a few words what is wrong with arguments; empty when nothing is."""
+        """Return in a few words what is wrong with arguments; empty if they are valid."""
         if set(args) != set(self.params):
             return f"takes {_listed(self.params)}, not {_listed(args)}"
         for name, param in self.params.items():
             if problem := param.problem(args[name]):
                 return f"has an argument {name} that {problem} (got {args[name]!r})"
-        values = [args[name] for name in self.ordered]
-        return "" if values == sorted(values) else f"needs {' <= '.join(self.ordered)} (got {values})"
+        low, high = args.get("low"), args.get("high")
+        if isinstance(low, int) and isinstance(high, int) and low > high:
+            return f"needs low <= high (got {low} and {high})"
+        return ""
 
     def render(self, args: Args) -> str:
-        """Write the rubric for arguments that have no problem."""
+        """Write the rubric for valid arguments."""
         parts = []
         for literal, name, noun, _ in Formatter().parse(self.template):
             parts.append(literal)
@@ -254,7 +199,7 @@ class CheckSpec:
         return "".join(parts)
 
     def reader(self) -> tuple[re.Pattern[str], tuple[str, ...]]:
-        """Return a pattern that reads a rendered rubric, without its last full stop, and the names of its groups."""
+        """Return a pattern for a rendered rubric without its last full stop, and the names of its groups."""
         parts, names = [], []
         for literal, name, noun, _ in Formatter().parse(self.template.rstrip(".")):
             parts.append(re.escape(literal))
@@ -268,69 +213,131 @@ def _listed(names: Mapping[str, object]) -> str:
     return ", ".join(sorted(names)) if names else "no arguments"
 
 
-def _sentence(says: str) -> str:
-    """Return a rubric of what it says of the response: "is short" or "'s code parses"."""
-    return f"The response{says}." if says.startswith("'") else f"The response {says}."
+@final
+class CheckTable(list[CheckSpec]):
+    """The checks of one module. The words of a check, `says`, continue "The response"."""
+
+    def add(
+        self,
+        says: str,
+        facet: str,
+        *,
+        opposite: tuple[str, str] | None = None,
+        grid: Sequence[Args] | None = None,
+        **params: Param,
+    ) -> Callable[[F], F]:
+        """Register the decorated function as a check under its name.
+
+        The function takes (prompt, response, **args) or, if the prompt does not matter, (response, **args). It returns
+        a boolean, a finding, or None if the rubric does not apply. `says` has a field for each argument. `opposite` is
+        the name and words of the negated check. The grid is all combinations of the arguments' grids if not set.
+        """
+        values = itertools.product(*(param.grid for param in params.values()))
+        all_args = grid or [dict(zip(params, chosen, strict=True)) for chosen in values]
+
+        def register(decide: F) -> F:
+            self._append(decide.__name__, _with_findings(decide), says, facet, opposite, params, all_args)
+            return decide
+
+        return register
+
+    def simple(
+        self,
+        name: str,
+        says: str,
+        facet: str,
+        holds: Callable[[TextView], object],
+        opposite: tuple[str, str] | None = None,
+    ) -> None:
+        """Register a yes-or-no check of the response alone."""
+        self._append(name, lambda _, response: yes_if(response.once(holds)), says, facet, opposite)
+
+    def bounds(
+        self,
+        unit: str,
+        number: Callable[[TextView], float | None],
+        says: str,
+        grid: Sequence[int],
+        kinds: Sequence[str] = ("max", "min"),
+        facet: str = "",
+    ) -> None:
+        """Register bounds of a number as the checks max_UNIT, min_UNIT and exact_UNIT, as far as `kinds` has them.
+
+        The number is None if the rubric does not apply. `says` has {bound} in place of "at most" and a field for n.
+        """
+        for kind in kinds:
+            kind_facet, bound, low, inverse, shift, decide = _KINDS[kind]
+            self._append(
+                f"{kind}_{unit}",
+                _counted(number, decide),
+                says.replace("{bound}", bound),
+                facet or kind_facet,
+                params={"n": whole(*grid, low=low)},
+                grid=[{"n": n} for n in grid],
+                inverse=f"{inverse}_{unit}" if inverse in kinds else "",
+                shift=shift,
+            )
+
+    def _append(
+        self,
+        name: str,
+        decide: Decide,
+        says: str,
+        facet: str,
+        opposite: tuple[str, str] | None = None,
+        params: Mapping[str, Param] | None = None,
+        grid: Sequence[Args] = ({},),
+        inverse: str = "",
+        shift: int = 0,
+    ) -> None:
+        space = "" if says.startswith("'") else " "
+        spec = CheckSpec(
+            name=name,
+            decide=decide,
+            template=f"The response{space}{says}.",
+            facet=facet,
+            params=params or {},
+            grid=tuple(grid),
+            inverse=opposite[0] if opposite else inverse,
+            shift=shift,
+        )
+        self.append(spec)
+        if opposite:
+            self._append(opposite[0], _negated(decide), opposite[1], facet, None, params, grid, inverse=name)
 
 
-def spec(
-    decide: Decide,
-    says: str,
-    *,
-    facet: str,
-    inverse: Inverse | None = None,
-    **params: tuple[Param, Sequence[CheckValue]],
-) -> CheckSpec:
-    """Describe a check by its function; name and summary are the function's name and first docstring line.
-
-    `says` goes on after "The response". Each of `params` is an argument with its values in the grid, which is all their
-    combinations.
-    """
-    values = [chosen for _, chosen in params.values()]
-    return CheckSpec(
-        name=decide.__name__,
-        decide=decide,
-        template=_sentence(says),
-        facet=facet,
-        summary=(decide.__doc__ or "").strip().split("\n")[0],
-        params={name: param for name, (param, _) in params.items()},
-        grid=tuple(dict(zip(params, chosen, strict=True)) for chosen in itertools.product(*values)),
-        inverse=inverse,
-    )
+_KINDS: Mapping[str, tuple[str, str, int, str, int, Callable[[float, float], Finding]]] = {
+    "max": ("conciseness", "at most", 0, "min", 1, at_most),
+    "min": ("coverage", "at least", 1, "max", -1, at_least),
+    "exact": ("format", "exactly", 1, "", 0, lambda value, n: within(value, n, n)),
+}
 
 
-def bounds(most: Decide, least: Decide, says: str, values: Sequence[int]) -> tuple[CheckSpec, CheckSpec]:
-    """Describe an upper and a lower bound `n` of one count; `says` has "at {bound}" where one says "at most"."""
-    upper, lower = (says.replace("{bound}", word) for word in ("most", "least"))
-    over, under = Inverse(least.__name__, {"n": 1}), Inverse(most.__name__, {"n": -1})
-    return (
-        spec(most, upper, facet="conciseness", inverse=over, n=(Whole(0), values)),
-        spec(least, lower, facet="coverage", inverse=under, n=(Whole(1), values)),
-    )
+def _with_findings(decide: Callable[..., Any]) -> Decide:
+    """Return a check's function with the arguments (prompt, response, **args) and a finding as result."""
+    names = list(inspect.signature(decide).parameters)
+
+    def check(prompt: TextView, response: TextView, **args: CheckValue) -> Finding | None:
+        if names[0] == "prompt":
+            found = decide(prompt, response, **args)
+        else:
+            found = decide(response, **args) if args else response.once(decide)
+        return yes_if(found) if isinstance(found, bool) else found
+
+    return check
 
 
-def both_ways(
-    decide: Decide,
-    says: str,
-    opposite: str,
-    opposite_says: str,
-    *,
-    facet: str,
-    opposite_facet: str = "",
-    **params: tuple[Param, Sequence[CheckValue]],
-) -> tuple[CheckSpec, CheckSpec]:
-    """Describe a check and its negation, which has a name and words of its own; see `spec`."""
+def _negated(decide: Decide) -> Decide:
+    def check(prompt: TextView, response: TextView, **args: CheckValue) -> Finding | None:
+        found = decide(prompt, response, **args)
+        return None if found is None else Finding(not found.passed, -found.degree)
 
-    def decide_opposite(prompt: TextView, response: TextView, **args: CheckValue) -> Finding | None:
-        return negated(decide(prompt, response, **args))
+    return check
 
-    first = spec(decide, says, facet=facet, inverse=Inverse(opposite), **params)
-    return first, replace(
-        first,
-        name=opposite,
-        decide=decide_opposite,
-        template=_sentence(opposite_says),
-        facet=opposite_facet or facet,
-        summary=f"The opposite of {first.name}. {first.summary}",
-        inverse=Inverse(first.name),
-    )
+
+def _counted(number: Callable[[TextView], float | None], decide: Callable[[float, float], Finding]) -> Decide:
+    def check(_: TextView, response: TextView, *, n: int) -> Finding | None:
+        value = response.once(number)
+        return None if value is None else decide(value, n)
+
+    return check

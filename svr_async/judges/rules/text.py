@@ -24,9 +24,7 @@ _QUOTES = str.maketrans({"‘": "'", "’": "'", "‛": "'", "`": "'", "“": '"
 _WORD = re.compile(r"\w+(?:['’\-]\w+){0,4}")
 _CJK_CHAR = re.compile(f"[{CJK}]")
 _CJK_WORD = re.compile(rf"[{CJK}]|[^\W{CJK}]+(?:['’\-][^\W{CJK}]+){{0,4}}")
-_SENTENCE_END = re.compile(
-    r"""(?<![.!?…])[.!?…]++["'”’)\]*_]*+(?=\s|\Z)|[。！？]|\n(?![ \t]{0,20}[a-z])""",
-)
+_SENTENCE_END = re.compile(r"""(?<![.!?…])[.!?…]++["'”’)\]*_]*+(?=\s|\Z)|[。！？]|\n(?![ \t]{0,20}[a-z])""")
 _NUMBERED = re.compile(r"(?:#{1,6} {1,3})?(?:\*\*|__)?\(?(?:\d{1,3}[.)]|[A-Za-z]\))(?:\*\*|__)?(?:\s|\Z)")
 _HEADING = re.compile(r"#{1,6}[ \t]+\S")
 _ABBREVIATIONS = frozenset((
@@ -163,19 +161,6 @@ class TextView:
         indents = [item.indent for item in items if item.numbered is numbered]
         return indents.count(min(indents)) if indents else 0
 
-    @cached_property
-    def letters(self) -> tuple[int, int]:
-        """How many letters, and how many of them are upper case."""
-        text = self.text
-        if text.isascii():
-            upper = len(text) - len(text.translate(_NO_UPPER))
-            return len(text) - len(text.translate(_NO_LETTERS)), upper
-        return sum(map(str.isalpha, text)), sum(map(str.isupper, text))
-
-
-_NO_UPPER = dict.fromkeys(map(ord, "ABCDEFGHIJKLMNOPQRSTUVWXYZ"))
-_NO_LETTERS = dict.fromkeys(map(ord, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"))
-
 
 def plain(text: str) -> str:
     """Return a text in lower case with straight quotes and single spaces, a space at both ends."""
@@ -261,11 +246,7 @@ def read_layout(text: str) -> Layout:
     if fence:
         code.append(CodeBlock(language, "\n".join(body), closed=False))
     return Layout(
-        code=tuple(code),
-        items=tuple(items),
-        headings=headings,
-        tables=tables,
-        prose="\n".join(prose) if code else text,
+        code=tuple(code), items=tuple(items), headings=headings, tables=tables, prose="\n".join(prose) if code else text
     )
 
 

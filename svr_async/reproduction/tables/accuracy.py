@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from svr_async.core.statistics import Interval, mcnemar_exact, paired_counts, paired_difference_interval
 from svr_async.evaluation.items import Item
-from svr_async.evaluation.runfolder import Run
+from svr_async.evaluation.run_folder import Run
 from svr_async.reproduction.printed import Printed, PrintedTable
 from svr_async.reproduction.recipe import Recipe, RecipeRow
 from svr_async.reproduction.results import Absent, Results, judged, marks_of, runs_of

@@ -11,7 +11,7 @@ from svr_async.adapters.rewardbench2 import shared_credit
 from svr_async.adapters.rmbench import DOMAINS, difficulty
 from svr_async.core.pair import Side
 from svr_async.evaluation.items import Item
-from svr_async.evaluation.runfolder import Run
+from svr_async.evaluation.run_folder import Run
 from svr_async.reproduction.printed import Printed, PrintedTable
 from svr_async.reproduction.recipe import Recipe, RecipeRow
 from svr_async.reproduction.results import Absent, Results, judged

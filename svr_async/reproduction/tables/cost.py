@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from svr_async.evaluation.runfolder import Run
+from svr_async.evaluation.run_folder import Run
 from svr_async.reproduction.printed import Printed
 from svr_async.reproduction.recipe import Recipe
 from svr_async.reproduction.results import Absent, Results, TrainedBank, judged, runs_of

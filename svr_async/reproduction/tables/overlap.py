@@ -8,7 +8,7 @@ from svr_async.core.pair import PreferencePair, prompt_text
 from svr_async.core.statistics import Interval, PairedCounts, mcnemar_exact, paired_counts
 from svr_async.evaluation import wording
 from svr_async.evaluation.items import Item
-from svr_async.evaluation.runfolder import Run
+from svr_async.evaluation.run_folder import Run
 from svr_async.reproduction.printed import Printed, PrintedTable
 from svr_async.reproduction.recipe import Recipe
 from svr_async.reproduction.results import Absent, Results, judged, pairs_of, runs_of

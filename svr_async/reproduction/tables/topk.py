@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from math import fsum
 
 from svr_async.evaluation.items import Item, RubricRow
-from svr_async.evaluation.runfolder import Run
+from svr_async.evaluation.run_folder import Run
 from svr_async.reproduction.printed import Printed
 from svr_async.reproduction.recipe import Recipe
 from svr_async.reproduction.results import Absent, Results, judged

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from svr_async.core.integrity import integrity_marks
 from svr_async.evaluation import wording
-from svr_async.evaluation.runfolder import Run
+from svr_async.evaluation.run_folder import Run
 from svr_async.fit.tfidf import MAX_FEATURES
 from svr_async.reproduction.printed import Printed, PrintedRow
 from svr_async.reproduction.recipe import Recipe

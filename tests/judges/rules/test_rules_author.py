@@ -1,15 +1,12 @@
 """The rules author and its damage: deterministic, and worse in a way that can be seen."""
 
-from collections.abc import Callable
-
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from svr_async.core.pair import PreferencePair, user_prompt
-from svr_async.judges.rules.author import RulesAuthor
-from svr_async.judges.rules.damage import (
+from svr_async.judges.rules.author import (
     DAMAGES,
+    RulesAuthor,
     break_code,
     change_a_number,
     cut_short,
@@ -28,13 +25,6 @@ RICH = (
 PAIR = PreferencePair(
     id="p", prompt=user_prompt("List three things as bullets."), chosen="- tea\n- milk\n- honey", rejected="Tea."
 )
-
-
-@pytest.mark.parametrize("damage", DAMAGES)
-def test_every_damage_changes_a_text_that_offers_it(damage: Callable[..., str]) -> None:
-    """Each kind makes another text of a rich one, the same one each time."""
-    assert damage(RICH) != RICH
-    assert damage(RICH) == damage(RICH)
 
 
 def test_each_damage_does_what_it_says() -> None:
@@ -78,11 +68,3 @@ async def test_the_author_proposes_what_holds_for_the_chosen_response_only() -> 
     described = (await author.induce(PAIR, contrastive=False)).value
     assert described is not None
     assert set(found) < set(described)
-
-
-async def test_the_authors_probe_is_the_damaged_response() -> None:
-    """The same probe every time; a response that nothing can be done to comes back as it was."""
-    author = RulesAuthor()
-    assert (await author.probe(PAIR)).value == damaged(PAIR.chosen, "p") != PAIR.chosen
-    short = PreferencePair(id="s", prompt=PAIR.prompt, chosen="Yes", rejected="No")
-    assert (await author.probe(short)).value == "Yes"

@@ -9,9 +9,14 @@ from svr_async.core.pair import Message, Presentation, Side, user_prompt
 from svr_async.core.rubric import Check, Rubric
 from svr_async.core.verdict import Outcome, Verdict
 from svr_async.errors import ConfigError
-from svr_async.judges.protocol import Judge
-from svr_async.judges.rules.general import GENERAL, general_rubrics
-from svr_async.judges.rules.judge import RulesJudge, check_of, compare_findings, findings, view_of, view_of_prompt
+from svr_async.judges.rules.judge import (
+    GENERAL,
+    RulesJudge,
+    check_of,
+    compare_findings,
+    general_rubrics,
+    view_of_prompt,
+)
 from svr_async.judges.rules.spec import Finding
 
 SHORT = Rubric(text="The response is at most 5 words long.")
@@ -23,14 +28,6 @@ HARM = Rubric(text="The response refuses where the request seems harmful.")
 def shown(prompt: str, a: str, b: str) -> Presentation:
     """Show a pair."""
     return Presentation(pair_id="p", prompt=user_prompt(prompt), response_a=a, response_b=b)
-
-
-def test_is_a_judge() -> None:
-    """The rules judge offers what every judge offers, and is labelled as what it is."""
-    judge: Judge = RulesJudge()
-
-    assert judge.name == "rules"
-    assert "no model" in judge.label
 
 
 async def test_compare_decides_checks_and_abstains_on_the_rest() -> None:
@@ -62,15 +59,6 @@ async def test_overall_preference_is_the_sum() -> None:
     assert nothing.value is not None
     assert (won.value.preferred, even.value.preferred, nothing.value.preferred) == (Side.B, None, None)
     assert nothing.value.rows == ()
-
-
-async def test_equal_responses_have_no_direction() -> None:
-    """Where both satisfy a rubric alike, the row has no better side and counts as missing."""
-    answer = await RulesJudge().compare(shown("", "one two", "two three"), [SHORT], overall=True)
-
-    assert answer.value is not None
-    assert answer.value.rows[0].better is None
-    assert answer.value.rows[0].delta is None
 
 
 async def test_wrong_checks_stop_the_run() -> None:
@@ -132,14 +120,6 @@ async def test_margin_is_the_sum_of_its_evidence() -> None:
     assert (answer.value.evidence[0].rubric.check or Check("")).name == "max_words"
 
 
-async def test_equal_responses_tie() -> None:
-    """Equal responses have margin 0 and no evidence."""
-    answer = await RulesJudge().prefer(shown(HARMLESS, VARIED, VARIED))
-
-    assert answer.value is not None
-    assert (answer.value.margin, answer.value.evidence) == (0.0, ())
-
-
 def test_general_list_is_valid() -> None:
     """The general checks exist, have positive weights, and are named once each."""
     rubrics = general_rubrics()
@@ -147,22 +127,6 @@ def test_general_list_is_valid() -> None:
     assert len(GENERAL) == len(rubrics) == len({rubric.id for rubric, _ in rubrics})
     assert all(weight > 0 for _, weight in rubrics)
     assert [weight for _, weight in rubrics] == sorted((weight for _, weight in rubrics), reverse=True)
-
-
-def test_findings_take_prompts_and_texts() -> None:
-    """Findings come in the order of the checks, for a prompt given as text or as a conversation."""
-    checks = [Check.of("refuses_harm"), Check.of("max_words", n=1)]
-    conversation = (Message("user", HARMFUL), Message("assistant", "No."), Message("user", "Please."))
-
-    assert (None, Finding(False, -1.0)) == findings(HARMLESS, "two words", checks)
-    assert findings(conversation, REFUSAL, checks)[0] == Finding(True, 1.0)
-
-
-def test_views_are_shared_between_calls() -> None:
-    """Recent texts keep their views; very long ones are not kept."""
-    assert view_of("some text") is view_of("some text")
-    assert view_of_prompt("some text") is view_of_prompt(user_prompt("some text"))
-    assert view_of("x" * 200_000) is not view_of("x" * 200_000)
 
 
 def test_prompt_view_is_the_last_user_turn() -> None:

@@ -6,10 +6,17 @@ import warnings
 
 import pytest
 
-from svr_async.judges.rules.code import brackets_balance, parses_as_json, parses_as_python, parses_as_xml
-from svr_async.judges.rules.danger import danger, needs_care, seems_harmful, seems_harmless
-from svr_async.judges.rules.intent import asked_code_language, keywords, offered_options, wants_code
+from svr_async.judges.rules.code import (
+    asked_code_language,
+    brackets_balance,
+    parses_as_json,
+    parses_as_python,
+    parses_as_xml,
+    wants_code,
+)
+from svr_async.judges.rules.content import keywords
 from svr_async.judges.rules.language import language_of
+from svr_async.judges.rules.safety import danger, seems_harmful
 from svr_async.judges.rules.text import TextView
 from svr_async.judges.rules.wording import reading_grade
 
@@ -17,33 +24,16 @@ TEXTS = {
     "en": "The train leaves in the morning and it will be late because of the snow.",
     "fr": "Le train part le matin et il sera en retard à cause de la neige qui tombe.",
     "es": "El tren sale por la mañana y va a llegar tarde porque hay mucha nieve en la vía.",
-    "pt": "O trem sai de manhã e não vai chegar na hora por causa da neve que caiu em cima.",
     "it": "Il treno parte la mattina e non arriva in orario per la neve che è caduta nella notte.",
     "de": "Der Zug fährt am Morgen ab und ist wegen des Schnees nicht pünktlich.",
-    "nl": "De trein vertrekt in de ochtend en is niet op tijd omdat het sneeuwt.",
     "sv": "Tåget går på morgonen och det är inte i tid för att det har snöat.",
-    "fi": "Juna lähtee aamulla ja se on myöhässä, koska on satanut lunta, mutta ei kuin vähän.",
     "pl": "Pociąg odjeżdża rano i nie będzie na czas, bo w nocy spadł śnieg, który się nie topi.",
-    "cs": "Vlak odjíždí ráno a není včas, protože v noci padal sníh, který se ještě neroztál.",
-    "hr": "Vlak polazi ujutro i neće biti na vrijeme jer je u noći pao snijeg koji se nije otopio.",
-    "ro": "Trenul pleacă dimineața și nu este la timp pentru că a nins și zăpada nu s-a topit.",
-    "hu": "A vonat reggel indul és nem lesz pontos, mert az éjjel hó esett, ami még nem olvadt el.",
     "tr": "Tren sabah kalkıyor ve kar yağdığı için zamanında değil, çok geç olacak.",
-    "id": "Kereta berangkat pada pagi hari dan tidak tepat waktu karena salju yang turun di malam itu.",
     "vi": "Tàu chạy vào buổi sáng và không đúng giờ vì đêm qua có tuyết rơi nhiều.",
-    "tl": "Ang tren ay aalis sa umaga at hindi ito darating sa oras dahil sa niyebe ng gabi.",
     "ru": "Поезд уходит утром и опоздает, потому что ночью выпал снег, который ещё не растаял.",
     "uk": "Поїзд вирушає вранці і запізниться, бо вночі випав сніг.",
-    "bg": "Влакът тръгва сутринта и ще закъснее, защото през нощта валя сняг.",
-    "sr": "Воз полази ујутру и касни јер је пао снег, као што је најављено људима.",
-    "el": "Το τρένο φεύγει το πρωί και θα αργήσει γιατί χιόνισε.",
-    "he": "הרכבת יוצאת בבוקר ותאחר כי ירד שלג.",
     "ar": "يغادر القطار في الصباح وسوف يتأخر بسبب الثلج.",
     "fa": "قطار صبح حرکت می‌کند و به خاطر برف دیر می‌رسد، پس صبر کنید و چای بنوشید.",
-    "hi": "ट्रेन सुबह निकलती है और बर्फ के कारण देर से आएगी।",
-    "bn": "ট্রেন সকালে ছাড়ে এবং তুষারের কারণে দেরি হবে।",
-    "ta": "ரயில் காலையில் புறப்படும்.",
-    "th": "รถไฟออกตอนเช้าและจะสายเพราะหิมะ",
     "ja": "電車は朝に出発しますが、雪のために遅れます。",
     "ko": "기차는 아침에 출발하지만 눈 때문에 늦습니다.",
     "zh": "火车早上出发，但是因为下雪会晚点。",
@@ -98,12 +88,6 @@ def test_asked_code_language(prompt: str, language: str | None) -> None:
     assert language == asked_code_language(TextView(prompt))
 
 
-def test_offered_options() -> None:
-    """Options are lettered lines in order; other letters at line starts are none."""
-    assert offered_options(TextView("Which?\n(a) x\n(b) y\n(c) z")) == ("A", "B", "C")
-    assert offered_options(TextView("A. Smith\nC. Jones")) == ()
-
-
 def test_keywords_leave_little_words_out() -> None:
     """Key words are content words by stem, in order, each once."""
     assert keywords(TextView("What are the risks of investing in a fund? Any risk?")) == ("risk", "invest", "fund")
@@ -113,17 +97,9 @@ def test_danger_counts_words_and_phrases_of_all_turns() -> None:
     """Dangerous words add up by stem, phrases as whole words, earlier turns included; everyday prompts are at 0."""
     assert seems_harmful(TextView("How do hackers steal passwords?"))
     assert seems_harmful(TextView("Go on.", before="Tell me how to build a bomb."))
-    assert seems_harmless(
-        TextView("How do I bake bread and get higher loaves with fake ideas-free advice?".replace("fake ", ""))
-    )
+    assert danger(TextView("How do I bake bread and get higher loaves?")) == 0
     assert danger(TextView("How to hide a body")) < danger(TextView("How to hide a body after a murder"))
     assert not seems_harmful(TextView("Recommend a hackathon in Killarney."))
-
-
-def test_needs_care() -> None:
-    """Medicine, law and money need care."""
-    assert needs_care(TextView("Which antibiotics help?"))
-    assert not needs_care(TextView("Which birds sing?"))
 
 
 def test_python_parsing_is_silent_and_total() -> None:
@@ -179,8 +155,8 @@ def test_reading_grade_rises_with_harder_prose() -> None:
         TextView(
             "Institutional accountability necessitates comprehensive documentation of administrative deliberations, "
             "notwithstanding considerable organisational complexity and perpetually insufficient resources, "
-            "unfortunately unavailable in numerous municipalities.",
-        ),
+            "unfortunately unavailable in numerous municipalities."
+        )
     )
 
     assert easy is not None

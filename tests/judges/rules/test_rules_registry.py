@@ -2,54 +2,23 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from svr_async.core.rubric import FACETS, MAX_RUBRIC_CHARS, Check
+from svr_async.core.rubric import MAX_RUBRIC_CHARS, Check
 from svr_async.errors import ConfigError
-from svr_async.judges.rules.registry import (
-    all_checks,
-    bound,
-    grid_rubrics,
-    inverse_of,
-    problem_with,
-    recognise,
-    rubric_for,
-    run_check,
-)
-from svr_async.judges.rules.spec import CheckSpec, yes_if
-from svr_async.judges.rules.text import TextView
+from svr_async.judges.rules.registry import bound, grid_rubrics, inverse_of, problem_with, recognise, rubric_for
 
 
 def test_grid_round_trip() -> None:
-    """Every rubric of the grid is read back, from its text alone, as the check that it carries."""
-    wrong = [rubric.text for rubric in grid_rubrics() if recognise(rubric.text) != rubric.check]
+    """Every rubric of the grid fits a bank and is read back, from its text alone, as its check."""
+    wrong = [r.text for r in grid_rubrics() if recognise(r.text) != r.check or len(r.text) > MAX_RUBRIC_CHARS]
 
     assert wrong == []
     assert (
         len(grid_rubrics()) == len({rubric.id for rubric in grid_rubrics()}) == len({r.check for r in grid_rubrics()})
     )
-
-
-def test_grid_rubrics_fit_a_bank() -> None:
-    """Rubrics of the grid read as sentences about the response, with a facet, and are short enough for a bank."""
-    for rubric in grid_rubrics():
-        assert rubric.text.startswith("The response")
-        assert rubric.text.endswith(".")
-        assert rubric.facet in FACETS
-        assert len(rubric.text) <= MAX_RUBRIC_CHARS
-
-
-def test_json_round_trip() -> None:
-    """A check survives being written to JSON and read back, and stays valid."""
-    for rubric in grid_rubrics():
-        assert rubric.check is not None
-        back = Check.from_json(json.loads(json.dumps(rubric.check.to_json())))
-        assert back == rubric.check
-        assert not problem_with(back)
 
 
 MORE = (
@@ -126,7 +95,7 @@ def test_recognise(text: str, check: Check | None) -> None:
         (Check.of("in_language", language="xx"), "not one of"),
         (Check.of("starts_with", text=" "), "not a text"),
         (Check.of("starts_with", text='a "b"'), "double quote"),
-        (Check.of("starts_with", text="a\nb"), "loose white space"),
+        (Check.of("starts_with", text="a\nb"), "irregular white space"),
         (Check.of("starts_with", text="a" * 500), "longer than"),
         (Check.of("includes_words", words=()), "1 to 20"),
         (Check.of("includes_words", words="a"), "1 to 20"),
@@ -151,35 +120,3 @@ def test_inverses_are_mutual() -> None:
     assert Check.of("min_words", n=51) == inverse_of(Check.of("max_words", n=50))
     assert inverse_of(Check.of("starts_with", text="a")) is None
     assert inverse_of(Check.of("max_words", n=1_000_000_000)) is None
-
-
-def test_every_check_explains_itself() -> None:
-    """Each check has a summary of one line, at least one set of arguments to propose, and a unique template."""
-    for entry in all_checks():
-        assert "\n" not in entry.summary
-        assert entry.summary.endswith(".")
-        assert entry.grid
-    assert len(all_checks()) == len({entry.template for entry in all_checks()})
-
-
-def test_run_check() -> None:
-    """A check can be run on two views directly."""
-    finding = run_check(Check.of("not_empty"), TextView(""), TextView("x"))
-
-    assert finding is not None
-    assert finding.passed
-
-
-def test_a_spec_that_does_not_fit_is_refused() -> None:
-    """A template whose fields are not the parameters, or an unknown facet, is refused when it is described."""
-    for template, facet in (("The response {n}.", "format"), ("The response.", "beauty")):
-        with pytest.raises(ValueError, match="does not fit"):
-            CheckSpec(
-                name="x",
-                decide=lambda *_: yes_if(True),
-                template=template,
-                facet=facet,
-                summary="s.",
-                params={},
-                grid=({},),
-            )

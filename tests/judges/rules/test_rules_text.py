@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from svr_async.judges.rules.text import HEAD_CHARS, TextView
+from svr_async.judges.rules.text import TextView
 
 
 @pytest.mark.parametrize(
@@ -88,31 +88,12 @@ def test_item_count_takes_the_outermost_list() -> None:
     assert TextView("no list - really").item_count == 0
 
 
-def test_views_of_one_text_share_their_work() -> None:
-    """A derived value is worked out once per view."""
-    calls: list[TextView] = []
-    view = TextView("a")
-
-    assert view.once(calls.append) is view.once(calls.append)
-    assert [view] == calls
-
-
-def test_long_texts_have_a_head() -> None:
-    """A short text is its own head; a long one has a shorter view."""
-    short, long = TextView("a"), TextView("a" * (HEAD_CHARS + 1))
-
-    assert short.head is short
-    assert len(long.head.text) == HEAD_CHARS
-
-
 @settings(deadline=None, max_examples=150)
 @given(st.text(st.characters(exclude_categories=()), max_size=300))
 def test_views_are_total(text: str) -> None:
     """Every property exists for any text, lone surrogates and control characters included, and counts agree."""
     view = TextView(text)
-    letters, upper = view.letters
 
-    assert 0 <= upper <= max(letters, len(text))
     assert len(view.sentences) <= len(view.prose.words) or not view.sentences
     assert view.vocabulary == set(view.lower_words)
     assert view.item_count <= len(view.layout.items) <= len(view.unixed.split("\n"))

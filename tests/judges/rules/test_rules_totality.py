@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from svr_async.core.rubric import Check
 from svr_async.judges.rules.constraints import constraints_in
-from svr_async.judges.rules.registry import all_checks, grid_rubrics, run_check
+from svr_async.judges.rules.registry import all_checks, bound, grid_rubrics
 from svr_async.judges.rules.spec import Finding
 from svr_async.judges.rules.text import TextView
 
@@ -40,9 +40,9 @@ def test_checks_are_total_and_pure(prompt: str, response: str) -> None:
     views, again = (TextView(prompt), TextView(response)), (TextView(prompt), TextView(response))
     for rubric in grid_rubrics():
         assert rubric.check is not None
-        finding = run_check(rubric.check, *views)
+        finding = bound(rubric.check)(*views)
         assert_sound(finding)
-        assert finding == run_check(rubric.check, *again)
+        assert finding == bound(rubric.check)(*again)
 
 
 @settings(deadline=None, max_examples=150)
@@ -67,7 +67,7 @@ def run_all(seed: str, size: int) -> None:
     text = (seed * (size // len(seed) + 1))[:size]
     prompt, response = TextView(text), TextView(text)
     for check in ONE_EACH:
-        assert_sound(run_check(check, prompt, response))
+        assert_sound(bound(check)(prompt, response))
     assert len(constraints_in(text)) <= 12
 
 

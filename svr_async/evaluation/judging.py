@@ -1,23 +1,141 @@
-"""The judges of a run, open, on one budget."""
+"""Judges pairs: the judges of a run, open on one budget, and the loop over all pairs."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from svr_async.core.integrity import joined_marks
 from svr_async.core.pair import PreferencePair
+from svr_async.core.verdict import Outcome
+from svr_async.engine.concurrency import ShutdownController
 from svr_async.engine.money import Budget
 from svr_async.engine.stats import EngineStats
-from svr_async.evaluation.costs import JudgeCost, joined
-from svr_async.evaluation.plan import Escalated, Jury, Plan, Seat
-from svr_async.evaluation.run import Evaluation
-from svr_async.evaluation.running.judges import SettledJudges, orders_of
-from svr_async.evaluation.running.method import rephrasing
-from svr_async.evaluation.running.prepared import Prepared
+from svr_async.errors import RefusedError
+from svr_async.evaluation.items import Item, item_from
+from svr_async.evaluation.metrics import JudgeCost, joined
+from svr_async.evaluation.plan import Case, Escalated, Guess, Jury, Plan, Seat, engines_of, nothing_guessed
+from svr_async.evaluation.setup import Prepared, SettledJudges, orders_of, rephrasing
 from svr_async.judges.open_judge import OpenJudge, open_judge
-from svr_async.scoring.methods.contract import Method
+from svr_async.scoring.methods.contract import Decider, Method
+
+if TYPE_CHECKING:
+    from svr_async.engine.engine import CallEngine
+
+
+FIRST = 20
+
+
+UNREAD = frozenset({Outcome.PARSE_ERROR, Outcome.AMBIGUOUS, Outcome.TRUNCATED})
+
+
+HINT = (
+    "svr doctor shows what the judge answers: mend its profile or name another, then --retry-errors asks again; "
+    "--min-coverage 0 goes on all the same"
+)
+
+
+class Unread:
+    """Whether no reply on the first twenty pairs that are done can be read. With `accepted` that ends nothing.
+
+    A pair with any other outcome shows that the judge can be read, or that something else is wrong. What an earlier
+    run found to fail costs nothing and is no reason to end: as many questions have to fail in this one.
+    """
+
+    def __init__(self, engines: Sequence[CallEngine], *, accepted: bool = False) -> None:
+        self._engines = engines
+        self._before = self._failed()
+        self._pairs = 0
+        self._open = not accepted
+
+    def note(self, outcome: str) -> RefusedError | None:
+        """Take in what became of a pair; return the error that ends the run, where it is to end."""
+        self._pairs += 1
+        self._open = self._open and outcome in UNREAD
+        if not self._open or self._pairs < FIRST or self._failed() < self._before + FIRST:
+            return None
+        return RefusedError(self._told(), hint=HINT)
+
+    def _failed(self) -> int:
+        return sum(engine.stats().failed for engine in self._engines)
+
+    def _told(self) -> str:
+        text, why = next((engine.unread for engine in self._engines if engine.unread[1]), ("", ""))
+        wrote = f'the judge wrote "{text}"' if text else "the judge wrote nothing"
+        sent = sum(engine.stats().sent for engine in self._engines)
+        return f"no reply on the first {self._pairs} pairs can be read, after {sent} calls: {wrote} ({why})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evaluation:
+    """What to run: pairs, a method, and a plan of who judges.
+
+    `guessed` tells which decisions are only made up, as in a dry run. `beside` are the engines of judges that the
+    method asks for itself, `tallied` tells what it has asked. With `accepts_unread` a judge none of whose replies can
+    be read is asked to the end.
+    """
+
+    pairs: Sequence[PreferencePair]
+    method: Decider
+    plan: Plan
+    workers: int = 64
+    guessed: Guess = nothing_guessed
+    beside: tuple[CallEngine, ...] = ()
+    tallied: Callable[[], Mapping[str, Any]] = dict
+    accepts_unread: bool = False
+
+    @property
+    def engines(self) -> tuple[CallEngine, ...]:
+        """The engines of all judges that send anything."""
+        return (*engines_of(self.plan), *self.beside)
+
+    def unread(self) -> Unread:
+        """Return what says, pair by pair, whether the judges can be read at all."""
+        return Unread(self.engines, accepted=self.accepts_unread)
+
+
+async def run_evaluation(
+    evaluation: Evaluation, shutdown: ShutdownController, *, on_item: Callable[[Item], None] = lambda _: None
+) -> list[Item | None]:
+    """Judge every pair; return items in the order of the pairs, None for those that a stop left unjudged."""
+    items: list[Item | None] = [None] * len(evaluation.pairs)
+
+    def keep(place: int, item: Item) -> None:
+        items[place] = item
+        on_item(item)
+
+    await judge_pairs(evaluation, shutdown, keep)
+    return items
+
+
+async def judge_pairs(
+    evaluation: Evaluation, shutdown: ShutdownController, on_item: Callable[[int, Item], None] = lambda *_: None
+) -> None:
+    """Judge every pair and tell each item with the place of its pair, as they come; nothing is kept here.
+
+    A failed item is an item with its outcome. What ends the run is kept in `shutdown`; paid replies are in the cache.
+    """
+    shutdown.engines = evaluation.engines
+    unread = evaluation.unread()
+
+    async def work(pair: PreferencePair) -> Item:
+        return await judge_pair(evaluation, pair)
+
+    def hear(place: int, item: Item) -> None:
+        on_item(place, item)
+        if error := unread.note(item.outcome):
+            shutdown.fail(error)
+
+    workers = max(1, min(len(evaluation.pairs), evaluation.workers))
+    await shutdown.run(work, evaluation.pairs, workers=workers, on_result=hear)
+
+
+async def judge_pair(evaluation: Evaluation, pair: PreferencePair) -> Item:
+    """Judge one pair as the plan says."""
+    opinion = await evaluation.plan.decide(Case(pair=pair, method=evaluation.method, guessed=evaluation.guessed))
+    return item_from(pair, opinion, alone=isinstance(evaluation.plan, Seat))
+
 
 OFFLINE_WORKERS = 8
 

@@ -1,4 +1,4 @@
-"""What an evaluation is made of: who judges, how, which pairs, within which limits, and where it is written."""
+"""Settings of an evaluation: judges, method, pairs, limits, and where the run is written."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from svr_async.core.validation import misfit_of, settle
 from svr_async.engine.money import Price
 from svr_async.errors import UsageError
-from svr_async.evaluation.orders import OrderPolicy
+from svr_async.evaluation.plan import OrderPolicy
 from svr_async.judges.limits import JudgeLimits
 from svr_async.judges.shares import WHOLE
 from svr_async.judges.templates import PAPER

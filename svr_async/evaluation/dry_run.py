@@ -1,9 +1,4 @@
-"""What a dry run counts: calls, tokens, dollars and time to come, what may not be needed, and what caching saves.
-
-Tokens are estimates: four characters one token, and an answer as long as its kind usually is. Where the cache holds
-answers to `ENOUGH_ANSWERS` of the questions, the estimates are scaled by what these took: a small run before a large
-one is the sample that makes it exact.
-"""
+"""Dry runs: calls, tokens, dollars and time of a run that sends nothing."""
 
 from __future__ import annotations
 
@@ -16,7 +11,7 @@ from svr_async.engine.money import Price
 from svr_async.engine.reply import Reply, Usage
 from svr_async.engine.request import CHARS_PER_TOKEN, CONTINGENT, Request, estimate_tokens
 from svr_async.engine.stats import EngineStats
-from svr_async.evaluation.costs import saved_usd
+from svr_async.evaluation.metrics import saved_usd
 from svr_async.evaluation.wording import dollars, duration
 from svr_async.judges.author import TOKENS_PER_RUBRIC
 from svr_async.judges.questions import TOKENS_OF_REASONING, TOKENS_OF_TEXT, TOKENS_PER_ROW
@@ -25,6 +20,7 @@ from svr_async.scoring.decision import Decision
 if TYPE_CHECKING:
     from svr_async.engine.caller import EngineConfig
     from svr_async.engine.engine import CallEngine
+
 
 CACHE_BLOCKS = 65_536  # four million tokens: what an endpoint may keep while a run goes on
 ENOUGH_ANSWERS = 10

@@ -1,4 +1,4 @@
-"""Writing a run folder: manifest, items, metrics, examples, report and tables, each file whole or not at all."""
+"""Writes run folders: manifest, items, metrics, examples, each file whole or not at all."""
 
 from __future__ import annotations
 
@@ -14,25 +14,26 @@ import orjson
 
 from svr_async.adapters.contract import Adapter
 from svr_async.adapters.records import Dataset
-from svr_async.core.files import write_lines
+from svr_async.core.files import write_atomic, write_lines
 from svr_async.core.pair import PreferencePair, prompt_text
 from svr_async.core.provenance import versions
 from svr_async.engine.stats import EngineStats
 from svr_async.errors import UsageError
 from svr_async.evaluation import metrics as counting
-from svr_async.evaluation.costs import JudgeCost, costs_block
-from svr_async.evaluation.items import Item
-from svr_async.evaluation.metrics import plan_block
-from svr_async.evaluation.orders import OrderPolicy
-from svr_async.evaluation.reasons import write_reasons
-from svr_async.evaluation.reporting.explain import MISTAKES, confident_mistakes
-from svr_async.evaluation.runfolder import RunFolder, reports, write_atomic
-from svr_async.evaluation.running.settings import EvalSettings
+from svr_async.evaluation.items import MISTAKES, Item, confident_mistakes
+from svr_async.evaluation.metrics import JudgeCost, costs_block, plan_block
+from svr_async.evaluation.plan import OrderPolicy
+from svr_async.evaluation.run_folder import RunFolder, write_reasons
+from svr_async.evaluation.settings import EvalSettings
 from svr_async.judges.shares import WHOLE, Share, share_in_words
 from svr_async.version import __version__
 
 EXAMPLE_CHARS = 20_000
+
+
 PACKAGES = ("aiohttp", "diskcache", "orjson", "tenacity", "numpy")
+
+
 SCHEMA_VERSION = 1
 
 
@@ -104,8 +105,8 @@ def _held(manifest: Path) -> tuple[str | None, Share]:
     return digest if isinstance(digest, str) else None, (number, count)
 
 
-def end_run(folder: Path, record: RunRecord, items: Sequence[Item], facts: RunFacts) -> dict[str, Any]:
-    """Write everything that a run folder holds and return the metrics."""
+def write_results(folder: Path, record: RunRecord, items: Sequence[Item], facts: RunFacts) -> dict[str, Any]:
+    """Write items, reasons, metrics, examples and the manifest; return the metrics."""
     files = RunFolder(folder)
     write_lines(files.items, (item.to_line() for item in items))
     write_reasons(folder, items)
@@ -114,7 +115,6 @@ def end_run(folder: Path, record: RunRecord, items: Sequence[Item], facts: RunFa
     write_atomic(files.examples, _examples(record.pairs, items))
     manifest = _manifest(record, facts.judge, ended=datetime.now(UTC), complete=facts.complete)
     write_atomic(files.manifest, _pretty(manifest))
-    reports().write_run_files(RunFolder.load(folder, items))
     return metrics
 
 

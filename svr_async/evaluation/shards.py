@@ -1,4 +1,4 @@
-"""`svr eval --shard I/N` and `svr merge`: what a shard's folder keeps for the merge, and the merge."""
+"""Shards of a run (`--shard I/N`), and their merge."""
 
 from __future__ import annotations
 
@@ -13,17 +13,15 @@ from svr_async.core.validation import misfit
 from svr_async.engine.money import Price
 from svr_async.engine.stats import EngineStats, Spread
 from svr_async.errors import ArtefactError, UsageError
-from svr_async.evaluation.costs import JudgeCost
-from svr_async.evaluation.reasons import with_reasons
-from svr_async.evaluation.runfolder import Run, RunFolder, write_atomic
-from svr_async.evaluation.running.ending import Asked, end_judging, joined_asked
-from svr_async.evaluation.running.listener import EvalResult
-from svr_async.evaluation.running.prepared import Prepared, prepare
-from svr_async.evaluation.running.record import begin_run
-from svr_async.evaluation.running.settings import from_plain
+from svr_async.evaluation.metrics import JudgeCost
+from svr_async.evaluation.record import begin_run
+from svr_async.evaluation.run import SHARD_FILE, Asked, EvalResult, end_judging, joined_asked
+from svr_async.evaluation.run_folder import Run, RunFolder, with_reasons, write_atomic
+from svr_async.evaluation.settings import from_plain
+from svr_async.evaluation.setup import Prepared, prepare
 from svr_async.judges.shares import WHOLE, Share, share_in_words
 
-FILE, FAILURES = "shard.json", "failures.jsonl"
+FAILURES = "failures.jsonl"
 AGAIN = "run its svr eval --shard command again; the judged pairs are in the cache"
 
 
@@ -34,19 +32,6 @@ class Shard:
     run: Run
     share: Share
     asked: Asked
-
-
-def refuse_empty(run: Prepared) -> None:
-    """Raise UsageError for a shard without pairs."""
-    if not run.record.pairs:
-        told = share_in_words(run.settings.limits.share)
-        raise UsageError(f"--shard {told} has no pairs: the run has fewer prompts than shards", hint="use fewer shards")
-
-
-def keep_shard(run: Prepared, asked: Asked) -> None:
-    """Write what a merge needs in addition to the files of a run."""
-    value = {"share": run.settings.limits.share, "asked": asked}
-    write_atomic(run.folder / FILE, orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
 
 
 def merge_shards(folders: Sequence[Path], out: Path) -> EvalResult:
@@ -71,7 +56,7 @@ def merge_shards(folders: Sequence[Path], out: Path) -> EvalResult:
 
 
 def _read_shard(folder: Path) -> Shard:
-    run, path = RunFolder.load(folder), folder / FILE
+    run, path = RunFolder.load(folder), folder / SHARD_FILE
     if not path.exists():
         raise UsageError(f"{folder} is not a shard of a run", hint="svr eval --shard I/N writes one")
     try:

@@ -1,0 +1,373 @@
+"""Prepares an evaluation: resolves method and judges, and loads the pairs. Nothing is opened or sent."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from svr_async.adapters import Adapter, Dataset, get_adapter, load_sample
+from svr_async.adapters.hub import CACHE, fetch
+from svr_async.adapters.selection import select_pairs
+from svr_async.core.pair import PreferencePair, prompt_digest, prompt_text
+from svr_async.core.provenance import command_line
+from svr_async.errors import UsageError
+from svr_async.evaluation.labels import SAMPLE_SUFFIX
+from svr_async.evaluation.plan import OrderPolicy, Orders
+from svr_async.evaluation.record import RunRecord
+from svr_async.evaluation.run_folder import Run, Texts
+from svr_async.evaluation.settings import EvalSettings
+from svr_async.judges.limits import refuse_one_price
+from svr_async.judges.open_judge import OpenJudge
+from svr_async.judges.rubric_file import load_rubric_file
+from svr_async.judges.shares import WHOLE, Share, places_of
+from svr_async.judges.spec import RULES, JudgeSpec
+from svr_async.scoring.jury import JuryRule
+from svr_async.scoring.methods.contract import Method, Needed, Part, Parts, Recipe
+from svr_async.scoring.methods.options import read_options
+from svr_async.scoring.methods.registry import find_recipe, names_that_take
+from svr_async.version import __version__
+
+if TYPE_CHECKING:
+    from svr_async.judges.profile import Profile
+
+
+LACKS: dict[Needed, tuple[str, str]] = {
+    "bank": ("--bank DIR", "svr train makes one; without a bank the rules judge uses its general checks"),
+    "rubrics": ("--rubrics FILE", "one rubric a line"),
+}
+
+
+def choose_method(settings: EvalSettings) -> Method:
+    """Return the method that settings name; UsageError for an unknown one, and for parts that it lacks or cannot use.
+
+    One that rephrases can be asked after `rephrasing` only.
+    """
+    name = settings.method or ("svr" if settings.bank else "fixed" if settings.rubrics else "vanilla")
+    recipe = find_recipe(name)
+    _refuse_misfits(settings, name, recipe)
+    bank = None
+    if settings.bank is not None:
+        from svr_async.scoring.bank import RubricBank
+
+        bank = RubricBank.load(settings.bank, offline=settings.limits.offline)
+    rubrics, by_points = load_rubric_file(settings.rubrics) if settings.rubrics else ((), False)
+    options = read_options(recipe.options, name, settings.option)
+    parts = Parts(bank=bank, top_k=settings.top_k, rubrics=rubrics, rephrase=settings.rephrase, options=options)
+    return recipe.make(name, replace(parts, by_points=by_points))
+
+
+def _refuse_misfits(settings: EvalSettings, name: str, recipe: Recipe) -> None:
+    if settings.rephrase and (settings.bank is None or "rephrase" not in recipe.takes):
+        hint = f"give --bank, with --method {' or '.join(names_that_take('rephrase'))}"
+        raise UsageError("--rephrase rewrites the rubrics of a bank", hint=hint)
+    if settings.bank is not None and (settings.rubrics is not None or "bank" not in recipe.takes):
+        other = "--rubrics" if settings.rubrics is not None else f"--method {name}"
+        raise UsageError(f"--bank and {other} exclude each other", hint=f"{_names('bank')} use a bank")
+    given: dict[Needed, object] = {"bank": settings.bank, "rubrics": settings.rubrics}
+    if recipe.needs is not None and given[recipe.needs] is None:
+        flag, hint = LACKS[recipe.needs]
+        raise UsageError(f"--method {name} needs {flag}", hint=hint)
+    if settings.rubrics is not None and "rubrics" not in recipe.takes:
+        hint = f"leave one out; {_names('rubrics')} use them"
+        raise UsageError(f"--method {name} does not use --rubrics {settings.rubrics}", hint=hint)
+
+
+def _names(part: Part) -> str:
+    *first, last = names_that_take(part)
+    return f"{', '.join(first)} and {last}"
+
+
+def rephrasing(method: Method, judge: OpenJudge) -> Method:
+    """Return the method of a bank with the judge's model to fit its rubrics to prompts; UsageError without a model."""
+    from svr_async.scoring.rephraser import rephraser_of
+
+    use = method.facts.bank
+    assert use is not None
+    return use.with_rephraser(rephraser_of(judge.author, judge.judge.name))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettledJudge:
+    """A judge that is settled but not open: its name in the run, and the digests of its prompts or its recording."""
+
+    spec: JudgeSpec
+    name: str
+    prompts: Mapping[str, str] = field(default_factory=dict)
+    recording: str = ""
+
+    @property
+    def profile(self) -> Profile | None:
+        """The profile of a judge behind an endpoint."""
+        return self.spec.profile
+
+    def identity(self) -> dict[str, Any]:
+        """Return all of the judge that can change an item."""
+        facts: dict[str, Any] = {"judge": self.spec.text, "prompts": dict(self.prompts), "recording": self.recording}
+        if self.profile is not None:
+            facts["endpoint"] = [self.profile.identity, self.profile.model, self.profile.max_tokens]
+            facts["params"] = [self.profile.params(structured=flag) for flag in (False, True)]
+        return facts
+
+
+def settle_judge(settings: EvalSettings, text: str, method: Method) -> SettledJudge:
+    """Settle which judge is meant, without opening it; a content-blind method needs none."""
+    if not method.facts.asks_judge:
+        return SettledJudge(spec=JudgeSpec.parse(RULES), name="none")
+    spec = JudgeSpec.parse(text, base_url=settings.base_url).priced(settings.limits.price)
+    if spec.profile is None:
+        return SettledJudge(spec=spec, name=spec.name, recording=_digest_of(spec.recording))
+    from svr_async.judges.templates import load_templates
+
+    own = method.facts.own
+    names = (*spec.prompts, *(own.templates if own is not None and spec.writes else ()))
+    return SettledJudge(spec=spec, name=spec.name, prompts=load_templates(settings.limits.prompts, names).digests)
+
+
+def _digest_of(recording: Path | None) -> str:
+    return "" if recording is None or not recording.is_file() else hashlib.sha256(recording.read_bytes()).hexdigest()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettledJudges:
+    """The judges of a run, settled but not open: the first one or the jury, and whom it is escalated to.
+
+    `beside` are those that a method asks for itself; `named` has the place of each name of them among all.
+    """
+
+    jurors: tuple[SettledJudge, ...]
+    senior: SettledJudge | None
+    rule: JuryRule
+    below: float
+    audit_below: float | None
+    beside: tuple[SettledJudge, ...] = ()
+    named: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def deciding(self) -> tuple[SettledJudge, ...]:
+        """The judges that decide: first the jurors, then the one it is escalated to."""
+        return self.jurors if self.senior is None else (*self.jurors, self.senior)
+
+    @property
+    def judges(self) -> tuple[SettledJudge, ...]:
+        """All judges: those that decide, then those beside them."""
+        return (*self.deciding, *self.beside)
+
+    @property
+    def name(self) -> str:
+        """A name for the run: all judges in it."""
+        first = ",".join(judge.name for judge in self.jurors)
+        return first if self.senior is None else f"{first}→{self.senior.name}"
+
+    @property
+    def prompts(self) -> Mapping[str, str]:
+        """The digests of the prompt templates, which all judges share, but that decision judges have their own."""
+        return {name: digest for judge in self.judges for name, digest in judge.prompts.items()}
+
+    def identity(self) -> dict[str, Any]:
+        """Return all of the plan that can change an item; that of its judge, where it is nothing more."""
+        facts = self.jurors[0].identity()
+        extra: dict[str, Any] = {}
+        if self.audit_below is not None:
+            extra["audit_below"] = self.audit_below
+        if len(self.jurors) > 1:
+            extra["jury"] = [self.rule, *(judge.identity() for judge in self.jurors)]
+        if self.senior is not None:
+            extra["escalation"] = [self.below, self.senior.identity()]
+        if self.beside:
+            extra["beside"] = [judge.identity() for judge in self.beside]
+        return facts | {"plan": extra} if extra else facts
+
+    def words(self) -> str:
+        """Say how the judges work together; nothing where there is one."""
+        told = []
+        if len(self.jurors) > 1:
+            told.append(f"a jury, {'mean of margins' if self.rule is JuryRule.MEAN else 'by majority'}")
+        if self.senior is not None:
+            unsure = "for ties and pairs without a verdict"
+            where = f"where |margin| is below {self.below:g}, {unsure}" if self.below else unsure
+            told.append(f"then {self.senior.name} {where}")
+        if self.beside:
+            told.append(f"with {', '.join(judge.name for judge in self.beside)} beside")
+        return "; ".join(told)
+
+
+def orders_of(settings: EvalSettings) -> Orders:
+    """Return in which orders the first judges are asked."""
+    return Orders(
+        policy=OrderPolicy(settings.order), audit=settings.audit, salt=settings.salt, audit_below=settings.audit_below
+    )
+
+
+def settle_judges(settings: EvalSettings, method: Method) -> SettledJudges:
+    """Settle who judges; UsageError for judges that are named twice, or that a method has no use for."""
+    specs = _jury_of(settings)
+    if not method.facts.asks_judge and (len(specs) > 1 or settings.escalate_to or settings.audit_below):
+        raise UsageError(
+            f"--method {method.name} asks no judge", hint="leave --jury, --escalate-to and --audit-below out"
+        )
+    jurors = tuple(settle_judge(settings, spec, method) for spec in specs)
+    senior = None if settings.escalate_to is None else settle_judge(settings, settings.escalate_to, method)
+    settled = SettledJudges(
+        jurors=jurors,
+        senior=senior,
+        rule=JuryRule(settings.jury_rule),
+        below=settings.escalate_below or 0.0,
+        audit_below=settings.audit_below,
+    )
+    settled = _with_others(settled, settings, method)
+    names = [judge.name for judge in settled.judges]
+    refuse_one_price(settings.limits.price, [judge.name for judge in settled.judges if judge.profile is not None])
+    again = next((name for name in names if names.count(name) > 1), None)
+    if again is not None:
+        raise UsageError(f"the judge {again} is named twice", hint="the same judge gives the same replies")
+    return settled
+
+
+def _with_others(settled: SettledJudges, settings: EvalSettings, method: Method) -> SettledJudges:
+    """Add the judges that a method asks for itself, those of the run taken for what they are named again.
+
+    UsageError where one of all these writes nothing, for a method that asks in words of its own.
+    """
+    own = method.facts.own
+    if own is None:
+        return settled
+    places = {judge.spec.text: place for place, judge in enumerate(settled.deciding)}
+    beside: list[SettledJudge] = []
+    for text in own.others:
+        if text not in places:
+            places[text] = len(settled.deciding) + len(beside)
+            beside.append(settle_judge(replace(settings, base_url=""), text, method))
+    found = replace(settled, beside=tuple(beside), named={text: places[text] for text in own.others})
+    silent = next((judge for judge in found.judges if not judge.spec.writes), None)
+    if silent is not None:
+        hint = "name text judges of `svr judges`, or URL#model"
+        raise UsageError(
+            f"--method {method.name} has the judge write, and {silent.spec.text} writes nothing", hint=hint
+        )
+    return found
+
+
+def _jury_of(settings: EvalSettings) -> list[str]:
+    if settings.jury is None:
+        return [settings.judge]
+    specs = [spec.strip() for spec in settings.jury.split(",") if spec.strip()]
+    if len(specs) < 2:
+        raise UsageError(f"--jury {settings.jury} names fewer than two judges", hint="write them as J1,J2,J3")
+    return specs
+
+
+def load_dataset(settings: EvalSettings, adapter: Adapter) -> Dataset:
+    """Load --data, the sample, or the downloaded benchmark."""
+    if settings.sample and settings.data is not None:
+        raise UsageError("--sample and --data exclude each other", hint="give one of them")
+    if settings.sample:
+        if not adapter.sampled:
+            raise UsageError(f"there is no sample for {adapter.name}", hint="svr eval rubricbench --sample")
+        return load_sample()
+    if settings.data is not None:
+        return adapter.load(settings.data, lenient=settings.lenient, columns=settings.columns, labels=settings.labels)
+    if not adapter.hub_id:
+        raise UsageError(f"svr eval {adapter.name} needs --data PATH", hint="json, jsonl, csv or parquet, or a folder")
+    return adapter.load(fetch(adapter, CACHE), official=True)
+
+
+def pairs_of(pairs: Sequence[PreferencePair], share: Share) -> Sequence[PreferencePair]:
+    """Return the pairs of a shard, in the order of the data."""
+    if share == WHOLE:
+        return pairs
+    return [pairs[place] for place in places_of(map(prompt_digest, pairs), share)]
+
+
+def texts_of_run(
+    run: Run, ids: Sequence[str], data: Path | None = None, benchmark: str | None = None
+) -> Mapping[str, Texts]:
+    """Return texts of pairs by id from the data set of a run: the shipped sample, or `data`; empty without both.
+
+    `benchmark` is the format of `data`, the run's own unless given. UsageError where `data` lacks one of the pairs.
+    """
+    if data is None and run.manifest.get("sample") is not True:
+        return {}
+    name = benchmark or str(run.metrics["benchmark"]).removesuffix(SAMPLE_SUFFIX)
+    config: Mapping[str, Any] = run.manifest.get("config") or {}
+    columns, labels = (str(config.get(name) or "") for name in ("columns", "labels"))
+    dataset = (
+        load_sample() if data is None else get_adapter(name).load(data, lenient=True, columns=columns, labels=labels)
+    )
+    wanted = set(ids)
+    found = {
+        pair.id: Texts(prompt=prompt_text(pair.prompt), response_a=pair.response_a, response_b=pair.response_b)
+        for pair in dataset.pairs
+        if pair.id in wanted
+    }
+    if data is not None and (lacking := [one for one in ids if one not in found]):
+        raise UsageError(f"--data {data} has no pair {lacking[0]!r}", hint="give the data that the run judged")
+    return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """An evaluation with everything that its settings name, read and checked."""
+
+    settings: EvalSettings
+    method: Method
+    judges: SettledJudges
+    record: RunRecord
+
+    @property
+    def folder(self) -> Path:
+        """Where the run is written."""
+        return self.settings.out or self.record.default_folder()
+
+
+def prepare(settings: EvalSettings, dataset: Dataset | None = None) -> Prepared:
+    """Settle method and judges and load the pairs, opening nothing; SvrError for what makes the run impossible.
+
+    `dataset` is what the settings name, where the caller has read it already.
+    """
+    method = choose_method(settings)
+    judges = settle_judges(settings, method)
+    return Prepared(settings=settings, method=method, judges=judges, record=_record(settings, method, judges, dataset))
+
+
+def _record(settings: EvalSettings, method: Method, judges: SettledJudges, dataset: Dataset | None) -> RunRecord:
+    """Return what the run folder says about the run; its digest covers all that can change an item.
+
+    It is that of the whole run, also where only a share of it is judged here.
+    """
+    adapter = get_adapter(settings.benchmark)
+    dataset = load_dataset(settings, adapter) if dataset is None else dataset
+    pairs = select_pairs(dataset.pairs, settings.limit, settings.domain)
+    if method.facts.human_rubrics and not any(pair.rubrics for pair in pairs):
+        raise UsageError(
+            f"--method {method.name} judges the human rubrics of the data, and {dataset.source} has none",
+            hint="--method self-rubric has the judge write them, --rubrics FILE gives yours",
+        )
+    identity = {
+        "rubrics": [],
+        "bank": None,
+        **method.facts.identity,
+        "version": __version__,
+        "data": dataset.digest,
+        "pairs": [len(pairs), pairs[0].id, pairs[-1].id],
+        "domains": sorted(settings.domain),
+        "method": method.name,
+        "order": [settings.order, settings.audit, settings.salt],
+        "tie_credit": settings.tie_credit,
+        **judges.identity(),
+    }
+    return RunRecord(
+        settings=settings,
+        adapter=adapter,
+        dataset=dataset,
+        pairs=pairs_of(pairs, settings.limits.share),
+        method=method.name,
+        judge=judges.name,
+        identity=identity,
+        command=command_line(),
+        prompts=judges.prompts,
+        started=datetime.now(UTC),
+    )
