@@ -31,7 +31,7 @@ _INHERITED = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)  # where a new proce
 LARGEST = 1 << 16  # bytes of an order
 LOADED = (
     "commands.main", "commands.eval.run", "commands.sim", "commands.train.run", "engine.http",
-    "evaluation.reporting.report", "evaluation.reporting.tables", "fit.training",
+    "reports.report", "reports.tables", "fit.training",
     "judges.model", "judges.open_judge", "judges.rules.judge", "adapters.pairs", "adapters.rubricbench",
     "simulation.server", "scoring.bank", "training.store.reader", "training.store.writer",
 )  # fmt: skip

@@ -11,7 +11,7 @@ from svr_async.commands.options import common
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from svr_async.core.sheet import Sheet
+    from svr_async.core.table import Parts
     from svr_async.judges.profile import Profile
 
 HEADS = ("judge", "in", "cached in", "out", "listed on", "read at")
@@ -32,10 +32,10 @@ def prices(as_json: bool) -> None:
     tell({one.name: _facts(one) for one in priced}, _shown(priced), as_json=as_json)
 
 
-def _shown(priced: Iterable[Profile]) -> Sheet:
-    from svr_async.core.sheet import Grid, Line
+def _shown(priced: Iterable[Profile]) -> Parts:
+    from svr_async.core.table import Line, Table
 
-    yield Grid(HEADS, [_row(one) for one in priced], texts=1)
+    yield Table(HEADS, [_row(one) for one in priced], texts=1)
     yield Line("Others: --price IN/OUT on the command, or price = [in, cached, out] in judges.toml.")
 
 

@@ -61,7 +61,7 @@ def report(
         _report_frontier(runs, out, figures, as_json)
         return
     from svr_async.commands.screen import tell
-    from svr_async.evaluation.running.report_files import ReportSettings, write_report
+    from svr_async.reports.report_files import ReportSettings, write_report
 
     settings = ReportSettings(runs=runs, out=out, figures=figures, summary=summary, data=data)
     written = write_report(settings)
@@ -73,17 +73,16 @@ def report(
 def _show_rubrics(runs: tuple[Path, ...]) -> None:
     """Print the rubrics that decide, of one run by domain, of several by run."""
     from svr_async.commands.screen import safe_console, show
-    from svr_async.evaluation.reporting.rubric_tables import effects_of, rubric_tables
-    from svr_async.evaluation.reporting.table_sheet import tables_sheet
     from svr_async.evaluation.run_folder import RunFolder
+    from svr_async.reports.rubric_tables import effects_of, rubric_tables
 
     found = effects_of([RunFolder.load(run) for run in runs])
-    show(tables_sheet(rubric_tables(found, "rubrics that decide", width=safe_console().width)))
+    show(rubric_tables(found, "rubrics that decide", width=safe_console().width))
 
 
 def _report_frontier(runs: tuple[Path, ...], out: Path | None, figures: Path | None, as_json: bool) -> None:
-    from svr_async.evaluation.reporting.frontier_files import as_json as frontier_json
-    from svr_async.evaluation.running.frontier import write_frontier
+    from svr_async.reports.frontier_files import as_json as frontier_json
+    from svr_async.reports.report_files import write_frontier
 
     target = out or runs[0] / "frontier.html"
     found = write_frontier(runs, target, figures)

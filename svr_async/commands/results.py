@@ -32,19 +32,19 @@ def compare(runs: tuple[Path, ...], drift: bool, seed: int, as_json: bool) -> No
       svr compare runs/small-judge runs/large-judge --drift
     """
     from svr_async.commands.screen import safe_console, tell
+    from svr_async.core.table import warnings_of
     from svr_async.evaluation.compare import compare_runs
     from svr_async.evaluation.drift import drift_of
-    from svr_async.evaluation.reporting.compare_tables import comparison_tables, drift_tables
-    from svr_async.evaluation.reporting.table_sheet import tables_sheet
     from svr_async.evaluation.run_folder import RunFolder
+    from svr_async.reports.compare_tables import comparison_tables, drift_tables
 
     loaded, width = [RunFolder.load(run) for run in runs], safe_console().width
     if drift:
         shift = drift_of(loaded, seed=seed)
-        tell(shift.to_json, tables_sheet(drift_tables(shift, width), shift.differs), as_json=as_json)
+        tell(shift.to_json, [*warnings_of(shift.differs), *drift_tables(shift, width)], as_json=as_json)
         return
     found = compare_runs(loaded, seed=seed)
-    tell(found.to_json, tables_sheet(comparison_tables(found, width), found.warnings), as_json=as_json)
+    tell(found.to_json, [*warnings_of(found.warnings), *comparison_tables(found, width)], as_json=as_json)
 
 
 @click.command()
@@ -154,8 +154,8 @@ def runs(folders: tuple[Path, ...], as_json: bool) -> None:
     \b
     Example:  svr runs
     """
-    from svr_async.commands.screen import show, tell
-    from svr_async.core.sheet import Grid
+    from svr_async.commands.screen import tell
+    from svr_async.core.table import Table
     from svr_async.evaluation import wording
 
     found = [_facts(path, metrics) for path, metrics in runs_under(folders or (Path("runs"),))]
@@ -173,7 +173,7 @@ def runs(folders: tuple[Path, ...], as_json: bool) -> None:
         )
         for one in found
     ]
-    tell(found, lambda: show(iter([Grid(heads, rows, texts=1)])), as_json=as_json)
+    tell(found, [Table(heads, rows, texts=1)], as_json=as_json)
 
 
 def runs_under(folders: tuple[Path, ...]) -> Iterator[tuple[Path, dict[str, Any]]]:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from svr_async.core.sheet import Line, Sheet
+    from svr_async.core.table import Line, Parts
 
 CELL = 300
 NARROW = 100  # columns of a terminal below which the text of a row needs the room of its numbers
@@ -29,7 +29,7 @@ def print_json(values: Any, *, line: bool = False) -> None:
     click.echo(json_for_terminal(orjson.dumps(values, default=list, option=indent | orjson.OPT_SERIALIZE_NUMPY)))
 
 
-def tell(values: Any, shown: str | Sheet | Callable[[], object], *, as_json: bool, line: bool = False) -> None:
+def tell(values: Any, shown: str | Parts | Callable[[], object], *, as_json: bool, line: bool = False) -> None:
     """Print what came of a command: values as JSON for machines, else a text, a sheet, or what a function prints.
 
     Where `values` are a function, it makes them when they are wanted.
@@ -83,22 +83,25 @@ def is_narrow() -> bool:
     return safe_console().width < NARROW
 
 
-def show(sheet: Sheet) -> None:
-    """Print lines, headings and tables, with nothing in them that could steer the terminal."""
+def show(sheet: Parts) -> None:
+    """Print lines and tables, with nothing in them that could steer the terminal."""
     from rich.text import Text
 
     from svr_async.core.safetext import one_line
-    from svr_async.core.sheet import Heading, Line
+    from svr_async.core.table import Line
 
     console = safe_console()
     for part in sheet:
         if isinstance(part, Line):
             _show_line(console, part)
-        elif isinstance(part, Heading):
+            continue
+        if part.caption:
             console.print()
-            console.print(Text(one_line(part.text, CELL), style="bold"))
-        else:
+            console.print(Text(one_line(part.caption, CELL), style="bold"))
+        if part.heads:
             console.print(plain_table(part.heads, part.rows, texts=part.texts))
+        for note in part.notes:
+            console.print(Text(one_line(note, 2_000)))
 
 
 def _show_line(console: Console, line: Line) -> None:

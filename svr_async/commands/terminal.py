@@ -124,7 +124,7 @@ def print_summary(metrics: Mapping[str, Any], folder: str) -> None:
 
     from svr_async.core.safetext import one_line
     from svr_async.evaluation.chance import against_chance
-    from svr_async.evaluation.reporting.run_words import (
+    from svr_async.reports.run_words import (
         DOMAIN_HEADS,
         domain_rows,
         headline,

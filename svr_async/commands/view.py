@@ -38,7 +38,7 @@ def view(
       svr view runs/first runs/second --out both.html --no-open
     """
     from svr_async.commands.screen import tell
-    from svr_async.evaluation.running.view import open_page, write_page
+    from svr_async.reports.view import open_page, write_page
 
     if out is not None and out.suffix.lower() not in {".html", ".htm"}:
         raise UsageError(f"--out {out}: the page is HTML", hint="name a .html file")

@@ -17,8 +17,8 @@ from svr_async.adapters.tables import Row, read_rows
 from svr_async.core.agreement import Estimate, cohen_kappa, krippendorff_alpha
 from svr_async.core.files import write_atomic
 from svr_async.core.pair import hashed_fraction
-from svr_async.core.sheet import Grid, Line, Sheet
 from svr_async.core.statistics import Interval, wilson_interval
+from svr_async.core.table import Line, Parts, Table
 from svr_async.errors import DataError, UsageError
 from svr_async.evaluation import wording
 from svr_async.evaluation.items import Item
@@ -206,7 +206,7 @@ def _alpha(units: Sequence[Sequence[str]], seed: int) -> Estimate:
     return Estimate(found.alpha, found.ci95)
 
 
-def agreement_sheet(run: Run, found: HumanAgreement, blank: int) -> Sheet:
+def agreement_sheet(run: Run, found: HumanAgreement, blank: int) -> Parts:
     """Yield a run's agreement with people; `blank` rows of the label file are empty."""
     people = ", ".join(f"{name or 'unnamed'} {count}" for name, count in found.labellers.items())
     empty = f"; {plural(blank, 'row')} not filled in" if blank else ""
@@ -219,10 +219,10 @@ def agreement_sheet(run: Run, found: HumanAgreement, blank: int) -> Sheet:
         yield Line(f"{plural(found.unjudged, 'labelled item')} without a verdict of the judge")
     rows = [_row(f"{one.first or 'unnamed'} and {one.second or 'unnamed'}", one) for one in found.between]
     yield Line("")
-    yield Grid(HEADS, rows + ([] if found.judge is None else [_row("people and the judge", found.judge)]), texts=0)
+    yield Table(HEADS, rows + ([] if found.judge is None else [_row("people and the judge", found.judge)]))
     yield Line("")
     counts = [(one, *(wording.count(row[other]) for other in LABELS)) for one, row in found.table.items()]
-    yield Grid(("people's label", *(f"judge {label}" for label in LABELS)), counts, texts=0)
+    yield Table(("people's label", *(f"judge {label}" for label in LABELS)), counts)
     if found.picked:
         yield Line(
             f"{plural(found.picked, 'item')} picked as hard: agreement is lower on these than on a random sample"

@@ -14,8 +14,8 @@ from svr_async.commands.main import svr as group
 from svr_async.errors import UsageError
 from svr_async.evaluation.drift import drift_of
 from svr_async.evaluation.items import Item
-from svr_async.evaluation.reporting.compare_tables import drift_tables
 from svr_async.evaluation.run_folder import RunFolder
+from svr_async.reports.compare_tables import drift_tables
 
 
 def turned(item: Item, rubric: str) -> Item:

@@ -14,7 +14,7 @@ import orjson
 import pytest
 from made_run import made_items, write_run
 
-from svr_async.core.sheet import Grid, Line
+from svr_async.core.table import Line, Table
 from svr_async.errors import DataError, SvrError, UsageError
 from svr_async.evaluation.human_labels import (
     Label,
@@ -81,7 +81,7 @@ def test_several_people_are_compared_with_each_other_first(tmp_path: Path) -> No
     assert found.among.ci95.low < (found.among.value or 0.0) < found.among.ci95.high < close
     assert found.items == 60
     shown = list(agreement_sheet(RunFolder.load(write_run(tmp_path / "run")), found, 3))
-    rows = next(part.rows for part in shown if isinstance(part, Grid))
+    rows = next(part.rows for part in shown if isinstance(part, Table))
     assert [row[0] for row in rows] == ["ana and bo", "ana and cy", "bo and cy", "people and the judge"]
     text = " ".join(part.text for part in shown if isinstance(part, Line))
     assert "40 items with several labels" in text

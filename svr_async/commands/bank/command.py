@@ -52,7 +52,7 @@ def show(folder: str, top: int, everything: bool, domain: str | None, key: str |
       svr bank show bank/ --domain code
       svr bank show bank/ --rubric r3fa9 --json
     """
-    from svr_async.evaluation.reporting.bank_sheets import bank_sheet, rubric_sheet
+    from svr_async.reports.bank_sheets import bank_sheet, rubric_sheet
     from svr_async.scoring.bank_files import rubric_json
 
     held = _load(folder)
@@ -70,7 +70,7 @@ def stats(folder: str, as_json: bool) -> None:
     \b
     Example:  svr bank stats bank/
     """
-    from svr_async.evaluation.reporting.bank_sheets import stats_sheet
+    from svr_async.reports.bank_sheets import stats_sheet
     from svr_async.scoring.bank_stats import bank_stats
 
     held = _load(folder)
@@ -94,14 +94,13 @@ def effect(folder: str, runs: tuple[Path, ...], best: int, worst: int, as_json: 
       svr bank effect bank/ runs/first runs/second
       svr bank effect bank/ runs/* --json
     """
-    from svr_async.evaluation.reporting.rubric_tables import bank_effects, rubric_tables
-    from svr_async.evaluation.reporting.table_sheet import tables_sheet
     from svr_async.evaluation.run_folder import RunFolder
+    from svr_async.reports.rubric_tables import bank_effects, rubric_tables
 
     held = _load(folder)
     found = bank_effects(held, [RunFolder.load(run) for run in runs])
     tables = rubric_tables(found, held.name or folder, width=safe_console().width, best=best, worst=worst)
-    tell(found.to_json, tables_sheet(tables), as_json=as_json)
+    tell(found.to_json, tables, as_json=as_json)
     if (idle := len(held) - len(found.rubrics)) and not as_json:
         click.echo(f"{idle} of the bank's {len(held)} rubrics were judged on no pair of these runs")
 

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
+    from svr_async.evaluation.explain import Explanation
     from svr_async.evaluation.items import RubricRow
-    from svr_async.evaluation.reporting.explain import Explanation
     from svr_async.evaluation.run_folder import Run
 
 BAR_CELLS = 12  # of each half of a bar
@@ -169,7 +169,7 @@ def show_explanation(found: Explanation) -> None:
     from rich.text import Text
 
     from svr_async.core.safetext import one_line
-    from svr_async.evaluation.reporting.explain import (
+    from svr_async.evaluation.explain import (
         counts_note,
         decision_in_words,
         in_words,
@@ -205,7 +205,7 @@ def _show_rubrics(console: Console, found: Explanation) -> None:
     from rich.text import Text
 
     from svr_async.core.safetext import one_line
-    from svr_async.evaluation.reporting.explain import counts_at_all, marks_of, reason_of, verdict_of, why
+    from svr_async.evaluation.explain import counts_at_all, marks_of, reason_of, verdict_of, why
     from svr_async.evaluation.wording import signed
 
     table = Table(box=None, pad_edge=False, header_style="dim")
@@ -238,7 +238,7 @@ def _bar(row: RubricRow, largest: float) -> Text:
     """Draw a contribution as a bar: to the left of the middle for A, to the right for B."""
     from rich.text import Text
 
-    from svr_async.evaluation.reporting.explain import favoured
+    from svr_async.evaluation.explain import favoured
 
     cells = max(1, round(BAR_CELLS * abs(row.contribution) / largest)) if row.contribution and largest else 0
     left, right = (cells, 0) if favoured(row.contribution) == "A" else (0, cells)
@@ -253,7 +253,7 @@ def _bar(row: RubricRow, largest: float) -> Text:
 def _show_texts(console: Console, found: Explanation) -> None:
     from rich.text import Text
 
-    from svr_async.evaluation.reporting.explain import tag_of
+    from svr_async.evaluation.explain import tag_of
 
     if found.texts is None:
         console.print(Text("the run folder keeps no texts of this pair; --data PATH shows them", style="dim"))

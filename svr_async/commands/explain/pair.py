@@ -8,8 +8,8 @@ from typing import Literal
 from svr_async.commands.given_text import text_of
 from svr_async.core.pair import PreferencePair
 from svr_async.engine.concurrency import run_whole
+from svr_async.evaluation.explain import Explanation, explain_decision
 from svr_async.evaluation.items import build_item
-from svr_async.evaluation.reporting.explain import Explanation, explain_decision
 from svr_async.evaluation.run_folder import Texts
 from svr_async.judges.keys import naming_keys
 from svr_async.judges.limits import JudgeLimits

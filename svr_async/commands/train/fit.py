@@ -12,7 +12,7 @@ from svr_async.commands.options import known_of
 from svr_async.commands.screen import print_json
 from svr_async.commands.train.epochs import FitScreen
 from svr_async.commands.train.table import print_fit, print_learning
-from svr_async.evaluation.reporting.bank_report import write_bank_report
+from svr_async.reports.bank_report import write_bank_report
 from svr_async.tracking.facts import of_training
 from svr_async.tracking.hand_over import hand_over
 from svr_async.training.running.refit import FitSettings, StoreFit, fit_store

@@ -15,8 +15,8 @@ from svr_async.commands.train.dry_run import print_count
 from svr_async.commands.train.screen import TrainScreen, sharing
 from svr_async.commands.train.table import asked_block, print_learning, print_rounds
 from svr_async.commands.train_settings import train_settings
-from svr_async.evaluation.reporting.bank_report import write_bank_report
-from svr_async.evaluation.reporting.run_words import calls_in_words
+from svr_async.reports.bank_report import write_bank_report
+from svr_async.reports.run_words import calls_in_words
 from svr_async.tracking.facts import of_training
 from svr_async.tracking.hand_over import hand_over
 from svr_async.training.rounds.answers import require_answers

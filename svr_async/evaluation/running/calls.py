@@ -21,9 +21,9 @@ from svr_async.engine.failures import FailureLog
 from svr_async.engine.money import Price
 from svr_async.engine.request import Request
 from svr_async.errors import ArtefactError, UsageError
+from svr_async.evaluation.explain import item_of_run
 from svr_async.evaluation.items import Item
 from svr_async.evaluation.judging import JudgePool, evaluation_of, judge_pairs, open_judge_pool
-from svr_async.evaluation.reporting.explain import item_of_run
 from svr_async.evaluation.run_folder import Run
 from svr_async.evaluation.running.frontier import settings_of
 from svr_async.evaluation.setup import Prepared, prepare

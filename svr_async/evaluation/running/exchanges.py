@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from svr_async.engine.concurrency import run_whole
+from svr_async.evaluation.items import Exchange, Exchanges
 from svr_async.evaluation.judging import JudgePool, open_judge_pool
-from svr_async.evaluation.reporting.item_blocks import Exchange, Exchanges
 from svr_async.evaluation.run_folder import Run
 from svr_async.evaluation.running.calls import Asked, asked_of, prepared_again, secrets_of
 from svr_async.evaluation.setup import Prepared
