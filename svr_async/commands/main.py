@@ -28,11 +28,10 @@ COMMANDS = {
     "merge": ("svr_async.commands.results:merge", "Merge the shards of a run."),
     "agreement": ("svr_async.commands.results:agreement", "Compare a run with labels of people."),
     "runs": ("svr_async.commands.results:runs", "List runs, the latest first."),
-    "explain": ("svr_async.commands.explain.command:explain", "Show the signed contributions behind one decision."),
+    "explain": ("svr_async.commands.explain:explain", "Show the signed contributions behind one decision."),
     "rank": ("svr_async.commands.rank:rank", "Rank several responses to a prompt: the best of N."),
     "pairs": ("svr_async.commands.pairs:pairs", "Make preference pairs of ranked responses."),
     "serve": ("svr_async.commands.serve:serve", "Serve rewards and rankings over HTTP, for trainers."),
-    "call": ("svr_async.commands.call:call", "Look at single calls: request, reply, reasons, tokens."),
     "judges": ("svr_async.commands.judges:judges", "List the judges that can be named."),
     "prices": ("svr_async.commands.prices:prices", "List what judges cost, with the day and page of each price."),
     "doctor": ("svr_async.commands.doctor.command:doctor", "Check endpoint, key, cache and data, each with a cure."),
@@ -51,7 +50,7 @@ COMMANDS = {
 }
 SECTIONS = {
     "Begin": ("eval", "train", "explain", "rank", "pairs", "serve"),
-    "Results": ("runs", "view", "report", "compare", "gate", "agreement", "merge", "call"),
+    "Results": ("runs", "view", "report", "compare", "gate", "agreement", "merge"),
     "Judges and what they cost": ("judges", "prices", "doctor", "batch", "cache"),
     "Banks, stage by stage": ("induce", "judge", "fit", "store", "bank"),
 }

@@ -126,42 +126,58 @@ cache_option = click.option(
     metavar="DIR|redis://…",
     help="Where replies are stored.",
 )
-limited = together(  # --base-url and how a judge may be asked
+concurrency_option = click.option(
+    "--concurrency",
+    default="auto",
+    show_default=True,
+    metavar="auto|N",
+    help="Maximum parallel requests; auto adapts.",
+)
+price_option = click.option(
+    "--price",
+    metavar="IN/OUT",
+    help="US dollars per million tokens, over the profile's; IN/CACHED/OUT if cached input costs less.",
+)
+budget_option = click.option("--budget", type=click.FloatRange(min=0), metavar="USD", help="Stop before spending more.")
+max_calls_option = click.option(
+    "--max-calls", type=click.IntRange(min=0), metavar="N", help="Stop before sending more calls."
+)
+prompts_option = click.option(
+    "--prompts",
+    type=PATH,
+    metavar="paper|DIR",
+    help="Prompt templates: the paper's layouts, or a folder.",
+)
+limited = together(  # --base-url and all limits of calls
     base_url_option,
+    concurrency_option,
+    click.option("--rpm", type=click.FloatRange(min=0, min_open=True), metavar="N", help="Maximum requests a minute."),
+    click.option("--tpm", type=click.FloatRange(min=0, min_open=True), metavar="N", help="Maximum tokens a minute."),
     click.option(
-        "--concurrency",
-        default="auto",
+        "--timeout",
+        type=click.FloatRange(min=0.1),
+        default=600.0,
         show_default=True,
-        metavar="auto|N",
-        help="Calls in flight at most; auto finds out how many pay.",
-    ),
-    click.option("--rpm", type=click.FloatRange(min=0, min_open=True), help="Requests a minute at most."),
-    click.option("--tpm", type=click.FloatRange(min=0, min_open=True), help="Tokens a minute at most."),
-    click.option(
-        "--timeout", type=click.FloatRange(min=0.1), default=600.0, show_default=True, help="Seconds for one call."
+        metavar="SECONDS",
+        help="Seconds for one call.",
     ),
     click.option(
         "--give-up-after",
         type=click.FloatRange(min=1),
         default=1800.0,
         show_default=True,
+        metavar="SECONDS",
         help="Seconds without any success.",
     ),
-    click.option("--budget", type=click.FloatRange(min=0), metavar="USD", help="Stop before spending more."),
-    click.option(
-        "--price",
-        metavar="IN/OUT",
-        help="Dollars per million tokens, over the profile's; IN/CACHED/OUT where cached input costs less.",
-    ),
-    click.option("--max-calls", type=click.IntRange(min=0), metavar="N", help="Stop before sending more."),
-    click.option("--strict-model", is_flag=True, help="Exit 4 where another model than the judge's answers."),
-    click.option(
-        "--prompts",
-        type=PATH,
-        metavar="paper|DIR",
-        help="Prompt templates in place of the shipped ones: the paper's layouts, or a folder.",
-    ),
+    budget_option,
+    price_option,
+    max_calls_option,
+    click.option("--strict-model", is_flag=True, help="Exit 4 if another model than the judge's answers."),
+    prompts_option,
     cache_option,
+)
+few_limits = together(  # --base-url and the limits that a command with few calls needs
+    base_url_option, concurrency_option, budget_option, price_option, max_calls_option, cache_option
 )
 
 

@@ -10,9 +10,8 @@ from pathlib import Path
 
 from svr_async.core.files import write_atomic
 from svr_async.errors import UsageError
+from svr_async.evaluation.details import exchanges_of, known_texts
 from svr_async.evaluation.run_folder import Run, RunFolder, with_reasons
-from svr_async.evaluation.running.exchanges import exchanges_of
-from svr_async.evaluation.running.explaining import known_texts
 from svr_async.reports.figure_files import Drawn
 from svr_async.reports.item_page import MOST_RUNS, item_part
 from svr_async.reports.report import render_report

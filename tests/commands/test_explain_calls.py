@@ -1,4 +1,4 @@
-"""`svr call show`: request, reply, reasons, tokens, time and attempts of single calls, by key or by item."""
+"""`svr explain --calls`: request, reply, reasons and tokens of the calls of an item."""
 
 from __future__ import annotations
 
@@ -46,21 +46,12 @@ def items_of(run: str) -> tuple[Item, ...]:
     return with_reasons(Path(run), RunFolder.load(run).items)
 
 
-def shown(capsys: pytest.CaptureFixture[str], *args: object) -> list[dict[str, Any]]:
-    """Return what `svr call show --json` prints."""
+def shown(capsys: pytest.CaptureFixture[str], run: str, item: str) -> list[dict[str, Any]]:
+    """Return what `svr explain RUN ITEM --calls --json` prints."""
     capsys.readouterr()
-    assert svr_here("call", "show", "--json", *args) == 0
+    assert svr_here("explain", run, item, "--calls", "--json") == 0
     found: list[dict[str, Any]] = orjson.loads(capsys.readouterr().out)
     return found
-
-
-def refused(capsys: pytest.CaptureFixture[str], *args: object) -> str:
-    """Return the line of a command that exits with 2."""
-    capsys.readouterr()
-    assert svr_here("call", "show", *args) == 2
-    line = capsys.readouterr().err
-    assert line.count("\n") == 1
-    return line
 
 
 def test_a_run_keeps_what_its_judge_wrote(judged: SimServer) -> None:
@@ -74,35 +65,35 @@ def test_a_run_keeps_what_its_judge_wrote(judged: SimServer) -> None:
     assert all("reasons" not in line for line in read_lines(Path("bankrun") / "items.jsonl"))
 
 
-def test_a_call_is_shown_by_the_beginning_of_its_key(judged: SimServer, capsys: pytest.CaptureFixture[str]) -> None:
-    """The cache alone tells reply, reasons, tokens and when it was kept; the request is said to be elsewhere."""
-    (item, *_) = items_of("bankrun")
-    (found,) = shown(capsys, item.requests[0][:16])
-    assert found["key"] == item.requests[0]
-    assert found["request"] is None
-    assert found["simulated"] is True
-    assert found["tokens"]["completion_tokens"] > 0
-    assert {entry["reason"] for entry in found["reasons"]} == {one.text for one in item.reasons}
-    assert svr_here("call", "show", item.requests[0][:16]) == 0
-    told = capsys.readouterr().out
-    assert "SIMULATED" in told
-    assert "--run RUN makes it out again" in told
-    assert "seconds and attempts not recorded" in told
-
-
-def test_the_request_is_made_out_again_without_a_call(judged: SimServer, capsys: pytest.CaptureFixture[str]) -> None:
-    """All calls of an item, in order, with the body that was sent, its price, and what the log says of it."""
+def test_requests_are_rebuilt_without_a_call(judged: SimServer, capsys: pytest.CaptureFixture[str]) -> None:
+    """All calls of an item, in order, with the body that was sent and its price."""
     sent, (item, *_) = judged.stats()["calls"], items_of("direct")
-    found = shown(capsys, "--run", "direct", "--item", item.id, "--log", "calls.jsonl")
+    found = shown(capsys, "direct", item.id)
     assert judged.stats()["calls"] == sent
     assert tuple(one["key"] for one in found) == item.requests
     for one, reason in zip(found, item.reasons, strict=True):
         assert one["request"]["body"]["messages"][0]["role"] == "system"
         assert one["reasons"] == [{"rubric": "", "reason": reason.text}]
         assert one["usd"] > 0
-        assert [line["attempts"] for line in one["logged"]] == [1]
-    (alone,) = shown(capsys, item.requests[1][:12], "--run", "direct")
-    assert alone["key"] == item.requests[1]
+        assert one["simulated"] is True
+
+
+def test_calls_are_those_that_the_run_recorded(judged: SimServer, capsys: pytest.CaptureFixture[str]) -> None:
+    """After the judge's profile was edited, the replies are still shown, without the request."""
+    (item, *_), path = items_of("bankrun"), Path("judges.toml")
+    before = path.read_text()
+    try:
+        path.write_text(before + "\nmax_tokens = 77\n")
+        (found,) = shown(capsys, "bankrun", item.id)
+        assert found["key"] == item.requests[0]
+        assert found["request"] is None
+        assert {entry["reason"] for entry in found["reasons"]} == {one.text for one in item.reasons}
+        assert svr_here("explain", "bankrun", item.id, "--calls") == 0
+        out = capsys.readouterr().out
+        assert "SIMULATED" in out
+        assert "have changed since the run" in out
+    finally:
+        path.write_text(before)
 
 
 def test_a_call_that_failed_is_shown_with_its_request(
@@ -116,7 +107,8 @@ def test_a_call_that_failed_is_shown_with_its_request(
         flags = ("eval", "rubricbench", "--data", "bench.jsonl", "--judge", "sim", "--method", "vanilla", "-q")
         assert svr_here(*flags, "--out", "failed") == 3
     (line,) = read_lines(Path("failed") / "failures.jsonl")
-    (found,) = shown(capsys, line["key"][:12], "--run", "failed")
+    (found,) = shown(capsys, "failed", items_of("failed")[0].id)
+    assert found["key"] == line["key"]
     assert found["reply"] is None
     assert found["failure"] == {"outcome": line["outcome"], "detail": line["detail"]}
     assert found["request"]["body"]["model"] == "gpt-oss-120b"
@@ -134,9 +126,9 @@ def test_keys_and_controls_never_reach_the_terminal(
     monkeypatch.setenv("SIM_ACCESS", KEY)
     assert svr_here(*flags, "--out", "odd") == 0
     (item,) = items_of("odd")
-    assert shown(capsys, "--run", "odd", "--item", item.id)
+    assert shown(capsys, "odd", item.id)
     for form in ((), ("--json",)):
-        assert svr_here("call", "show", "--run", "odd", "--item", item.id, *form) == 0
+        assert svr_here("explain", "odd", item.id, "--calls", *form) == 0
         told = capsys.readouterr().out
         assert KEY not in told
         assert "[key]" in told
@@ -145,32 +137,17 @@ def test_keys_and_controls_never_reach_the_terminal(
 
 
 def test_explain_shows_reasons_and_leads_to_the_calls(judged: SimServer, capsys: pytest.CaptureFixture[str]) -> None:
-    """Beside each rubric what was written of it; a run without the file says what writes it."""
+    """Each rubric has its reason; a run without the file says so."""
     (item, *_) = items_of("bankrun")
     assert svr_here("explain", "bankrun", item.id) == 0
     told = capsys.readouterr().out
     assert told.count("why: ") == len(item.rubrics)
-    assert f"svr call show --run bankrun --item {item.id}" in told
+    assert f"svr explain bankrun {item.id} --calls" in told
     kept = (Path("bankrun") / FILE).read_bytes()
     (Path("bankrun") / FILE).unlink()
     assert svr_here("explain", "bankrun", item.id) == 0
-    assert "no reasons are kept" in capsys.readouterr().out
+    assert "no reasons are stored" in capsys.readouterr().out
     (Path("bankrun") / FILE).write_bytes(kept)
-
-
-def test_what_does_not_go_together_is_told_in_a_line(judged: SimServer, capsys: pytest.CaptureFixture[str]) -> None:
-    """Each line says what is wrong and what to give instead."""
-    (item, *_) = items_of("direct")
-    assert "takes a KEY" in refused(capsys)
-    assert "--run RUN names it" in refused(capsys, "--item", item.id)
-    assert "--run needs a KEY" in refused(capsys, "--run", "direct")
-    assert "is not the key" in refused(capsys, "xyz")
-    assert "no reply in" in refused(capsys, "0" * 64)
-    assert "no cache" in refused(capsys, "0" * 64, "--cache", "nowhere")
-    assert "lists a call" in refused(capsys, "0" * 64, "--run", "direct")
-    assert "has no item" in refused(capsys, "--run", "direct", "--item", "nobody")
-    assert "has no call" in refused(capsys, "0" * 64, "--run", "direct", "--item", item.id)
-    assert "cannot read --log" in refused(capsys, item.requests[0], "--log", "nowhere.jsonl")
 
 
 def test_reasons_are_read_out_of_replies_as_they_stand() -> None:

@@ -1,16 +1,19 @@
-"""`svr explain`: the signed contributions behind one decision, of a run or now, or a run's surest mistakes."""
+"""`svr explain`: one decision of a run, or of a pair judged now, with its calls."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
 from shlex import quote
+from textwrap import indent
 from typing import TYPE_CHECKING, Any
 
 import click
+import orjson
 
+from svr_async.commands.given_text import text_of
 from svr_async.commands.groups import GroupedCommand
-from svr_async.commands.options import PATH, bank_top_k_option, common, given_flags, limited, with_limits
+from svr_async.commands.options import PATH, common, few_limits, given_flags, judge_option, top_k_option, with_limits
 from svr_async.commands.screen import plain_table, print_json, safe_console, tell
 from svr_async.errors import CoverageError, UsageError
 
@@ -21,62 +24,68 @@ if TYPE_CHECKING:
     from svr_async.evaluation.explain import Explanation
     from svr_async.evaluation.items import RubricRow
     from svr_async.evaluation.run_folder import Run
+    from svr_async.scoring.bank import RubricBank
 
 BAR_CELLS = 12  # of each half of a bar
 SHOWN_CHARS = 700
-NO_REASONS = "no reasons are kept: the judge gave none, or the run is older than they are; then svr eval writes them"
-FEW_ROWS = 16  # of a table, up to which rubrics that count nothing are listed too
-
-
+CALL_CHARS = 6_000  # of a text of a call
+NO_REASONS = "no reasons are stored: the judge gave none"
+FEW_ROWS = 16  # rows of a table, up to which rubrics that count nothing are listed too
+GENERAL = "no bank is named, so the general checks of the rules judge decide"
+DIRECT = "no bank is named, so the judge is asked directly"
 PAIR_TEXTS = ("prompt", "a", "b")
-RUN_ONLY = ("data", "benchmark")
+RUN_ONLY = ("data", "calls")
 BANK_ONLY = ("top_k", "rephrase")
 
 
 @click.command(cls=GroupedCommand)
 @click.argument("run", metavar="[RUN]", required=False, type=PATH)
 @click.argument("item", metavar="[ITEM]", required=False)
-@click.option("--data", type=PATH, metavar="PATH", help="The run's data, where it has moved.")
-@click.option("--benchmark", metavar="NAME", help="The format of --data; the run's own benchmark unless given.")
+@click.option("--calls", is_flag=True, help="Show the requests and replies of ITEM too.")
+@click.option("--data", type=PATH, metavar="PATH", help="The run's data, if it has moved.")
 @click.option("--bank", metavar="BANK", help="Judge a pair now with this bank: a folder, or hf:user/name.")
-@click.option("--prompt", metavar="TEXT|@FILE", help="Judge a pair now: what was asked.")
+@click.option("--prompt", metavar="TEXT|@FILE", help="Judge a pair now: the prompt.")
 @click.option("--a", metavar="TEXT|@FILE", help="Judge a pair now: one response.")
 @click.option("--b", metavar="TEXT|@FILE", help="Judge a pair now: the other response.")
-@click.option("--judge", default="", metavar="J", help="Judge a pair now: who judges, rules for offline checks.")
-@limited
-@bank_top_k_option
+@judge_option
+@few_limits
+@top_k_option
 @click.option("--rephrase", is_flag=True, help="With --bank: fit the rubrics to the prompt first.")
 @click.option(
     "--order",
     type=click.Choice(["hash", "ab", "ba"]),
     default="hash",
     show_default=True,
-    help="Judge a pair now: which response is shown first.",
+    metavar="ORDER",
+    help="Judge a pair now: which response is shown first (hash, ab, ba).",
 )
 @common
 def explain(run: Path | None, item: str | None, as_json: bool, **flags: Any) -> None:
-    """Show why a pair was decided as it was: each rubric's verdicts and signed contribution to the margin.
+    """Explain one decision: each rubric's verdicts and signed contribution to the margin.
 
-    Of a RUN, by the id of an ITEM; without ITEM, the ids of the run's most confident mistakes. With --prompt, --a and
-    --b instead of a RUN, a pair that is given here is judged now by --judge, with the rubrics of --bank; without a bank
-    a model is asked directly, and rules decides by its general checks. @FILE reads a text from a file.
+    With RUN and ITEM, a decision of a run; without ITEM, the ids of the run's most confident mistakes. With --prompt,
+    --a and --b, a pair is judged now with the rubrics of --bank; without a bank a model is asked directly.
 
     \b
     Examples:
-      svr explain runs/rubricbench-svr-gpt-oss-120b-1c9b7e20
-      svr explain runs/rubricbench-svr-gpt-oss-120b-1c9b7e20 rubric_eval_17
-      svr explain runs/first rubric_eval_17 --data rubricbench.parquet
+      svr explain runs/first
+      svr explain runs/first rubric_eval_17 --calls
       svr explain --judge rules --prompt "Name a prime." --a "7 is prime." --b "9."
-      svr explain --bank bank/ --prompt "Name a prime." --a "7 is prime." --b "9." --judge gpt-oss-120b
     """
     given = [name for name in flags if name in given_flags(click.get_current_context())]
     if run is None:
         _explain_now(flags, given, as_json)
         return
-    mixed = [name for name in given if name not in RUN_ONLY]
+    mixed = [name for name in given if name not in (*RUN_ONLY, "cache")]
     if mixed:
         raise UsageError(f"RUN and {_flag(mixed[0])} exclude each other", hint="explain a run, or a pair with --bank")
-    _explain_run(run, item, flags["data"], flags["benchmark"], as_json)
+    if item is None:
+        _explain_mistakes(run, as_json)
+        return
+    if flags["calls"]:
+        _explain_calls(run, item, flags["cache"] if "cache" in given else None, as_json)
+        return
+    _explain_item(run, item, flags["data"], as_json)
 
 
 def _flag(name: str) -> str:
@@ -84,62 +93,113 @@ def _flag(name: str) -> str:
 
 
 def _explain_now(flags: dict[str, Any], given: list[str], as_json: bool) -> None:
-    """Judge the pair of the flags; CoverageError where the judge gave no verdict."""
-    from svr_async.commands.explain.pair import PairFlags, explain_pair
+    """Judge the pair of the flags; CoverageError if the judge gave no verdict."""
+    from svr_async.engine.concurrency import run_whole
+    from svr_async.judges.keys import naming_keys
+    from svr_async.judges.spec import JudgeSpec
+    from svr_async.scoring.bank import RubricBank
 
     _check_pair(given)
-    settings = {name: value for name, value in flags.items() if name not in RUN_ONLY}
-    found = explain_pair(PairFlags(**with_limits(settings)))
+    texts = {name: text_of(_flag(name), flags[name]) for name in PAIR_TEXTS}
+    bank = None if flags["bank"] is None else RubricBank.load(flags["bank"])
+    with naming_keys(JudgeSpec.parse(flags["judge"], base_url=flags["base_url"]).key_variables):
+        found = run_whole(_judge_now(flags, texts, bank))
     tell(found.to_json, lambda: show_explanation(found), as_json=as_json)
     if found.item.margin is None:
-        raise CoverageError(f"there is no verdict: {found.item.outcome}", hint=found.item.detail)
+        raise CoverageError(f"no verdict: {found.item.outcome}", hint=found.item.detail)
+
+
+async def _judge_now(flags: dict[str, Any], texts: dict[str, str], bank: RubricBank | None) -> Explanation:
+    from svr_async.core.pair import PreferencePair
+    from svr_async.evaluation.explain import explain_decision
+    from svr_async.evaluation.items import build_item
+    from svr_async.evaluation.run_folder import Texts
+    from svr_async.serving.engine import Engine
+    from svr_async.serving.pairs import decide_pair, method_of, pair_doubts
+    from svr_async.serving.texts import as_prompt
+
+    prompt, a, b = as_prompt(texts["prompt"]), texts["a"], texts["b"]
+    pair = PreferencePair(id="pair", prompt=prompt, chosen=a, rejected=b, has_preference=False)
+    limits = with_limits(flags)["limits"]
+    async with Engine.limited(flags["judge"], limits, base_url=flags["base_url"]) as engine:
+        method = method_of(bank, engine, top_k=flags["top_k"], rephrase=flags["rephrase"])
+        decision = await decide_pair(method, engine.judge, prompt, a, b, order=flags["order"])
+        doubts = pair_doubts(decision, prompt, bank, method, engine)
+        named = bank_in_words(flags["judge"]) if bank is None else bank.name or flags["bank"]
+        title = f"{named} · {engine.label}"
+    item = build_item(pair, decision, order=decision.shown.value, shown=(decision,), rows=(decision,))
+    shown = Texts(prompt=texts["prompt"], response_a=a, response_b=b)
+    return explain_decision(item, shown, title, of_run=False, doubts=doubts)
+
+
+def bank_in_words(judge: str) -> str:
+    """Describe what decides without a bank."""
+    return GENERAL if judge == "rules" else DIRECT
 
 
 def _check_pair(given: list[str]) -> None:
     missing = [_flag(name) for name in PAIR_TEXTS if name not in given]
     if len(missing) == len(PAIR_TEXTS) and "bank" not in given:
-        wrong = f"{_flag(given[0])} needs more: " if given else ""
-        raise UsageError(f"{wrong}svr explain takes a RUN, or --prompt, --a and --b")
+        raise UsageError("svr explain needs a RUN, or --prompt, --a and --b")
     if missing:
         raise UsageError(f"a pair needs {' and '.join(missing)} too", hint="a text, or @FILE")
     if "bank" not in given and (more := [_flag(name) for name in given if name in BANK_ONLY]):
-        raise UsageError(
-            f"{more[0]} needs --bank", hint="without one there are no rubrics to choose; --bank FOLDER of `svr train`"
-        )
+        raise UsageError(f"{more[0]} needs --bank", hint="--bank FOLDER of svr train")
     if extra := [_flag(name) for name in given if name in RUN_ONLY]:
-        raise UsageError(f"{extra[0]} goes with a RUN", hint="leave it out with --bank")
+        raise UsageError(f"{extra[0]} needs a RUN", hint="leave it out to judge a pair now")
 
 
-def _explain_run(run: Path, item: str | None, data: Path | None, benchmark: str | None, as_json: bool) -> None:
+def _explain_mistakes(run: Path, as_json: bool) -> None:
     from svr_async.evaluation.items import confident_mistakes
     from svr_async.evaluation.run_folder import RunFolder, with_reasons
-    from svr_async.evaluation.running.explaining import explain
 
     loaded = RunFolder.load(run)
-    if item is None:
-        mistakes = confident_mistakes(loaded.items)
-        if as_json:
-            mistakes = with_reasons(loaded.path, mistakes)
-            print_json([asdict(found) for found in mistakes])
-        else:
-            show_mistakes(loaded)
-        return
-    explanation = explain(loaded, item, data=data, benchmark=benchmark)
-    tell(explanation.to_json, lambda: show_explanation(explanation), as_json=as_json)
-    if not as_json:
-        _show_where(explanation, run)
+    mistakes = confident_mistakes(loaded.items)
+    if as_json:
+        print_json([asdict(found) for found in with_reasons(loaded.path, mistakes)])
+    else:
+        show_mistakes(loaded)
 
 
-def _show_where(found: Explanation, run: Path) -> None:
-    """Say how to see what was asked and replied, and why there may be no reasons; nothing where nothing was asked."""
+def _explain_item(run: Path, item: str, data: Path | None, as_json: bool) -> None:
+    """Print the explanation, and how to see its calls."""
     from svr_async.core.safetext import one_line
+    from svr_async.evaluation.details import explain as explain_one
+    from svr_async.evaluation.run_folder import RunFolder
 
-    if not found.item.requests:
+    found = explain_one(RunFolder.load(run), item, data=data)
+    tell(found.to_json, lambda: show_explanation(found), as_json=as_json)
+    if as_json or not found.item.requests:
         return
     if not found.item.reasons and not any(row.chances for row in found.rows):
         click.echo(NO_REASONS)
     names = quote(str(run)), quote(one_line(found.item.id, 200))
-    click.echo("svr call show --run {} --item {} shows what was asked and replied".format(*names))
+    click.echo("svr explain {} {} --calls shows requests and replies".format(*names))
+
+
+def _explain_calls(run: Path, item: str, cache: Path | str | None, as_json: bool) -> None:
+    from svr_async.core.safetext import capped, for_terminal, json_for_terminal, one_line
+    from svr_async.evaluation.details import calls_of_item
+    from svr_async.evaluation.run_folder import RunFolder
+
+    calls, redactor, place = calls_of_item(RunFolder.load(run), item, cache)
+    if not calls:
+        raise UsageError(f"no call was made for {item}", hint="checks, recordings and equal responses need none")
+    if as_json:
+        values = orjson.dumps([one.to_json() for one in calls], option=orjson.OPT_INDENT_2)
+        click.echo(json_for_terminal(redactor.line(values)))
+        return
+    for one in calls:
+        for name, value in one.facts(place):
+            click.secho(f"{name:<9} ", nl=False, dim=True)
+            click.echo(one_line(redactor.text(value), 400))
+        for name, text in one.texts():
+            shown, more = capped(for_terminal(redactor.text(text)), CALL_CHARS)
+            click.secho(f"\n{name}", bold=True)
+            click.echo(indent(shown, "  ", lambda _: True))  # so that no text looks like a heading
+            if more:
+                click.secho(f"… {more:,} more characters: --json shows all", dim=True)
+        click.echo()
 
 
 def show_mistakes(run: Run) -> None:
@@ -161,7 +221,7 @@ def show_mistakes(run: Run) -> None:
         (found.id, signed(found.margin), found.predicted or "", found.gold or "", found.domain) for found in mistakes
     ]
     console.print(plain_table(("item", "margin", "chosen", "right", "domain"), rows))
-    console.print(Text(f"svr explain {run.path} ITEM shows one of them", style="dim"))
+    console.print(Text(f"svr explain {run.path} ITEM explains one of them", style="dim"))
 
 
 def show_explanation(found: Explanation) -> None:
