@@ -131,10 +131,10 @@ def run_of(words: Sequence[str]) -> BatchRun:
     name, *args = words
     if name == "eval":
         from svr_async.commands.settings import eval_settings
-        from svr_async.evaluation.run import rehearsed
+        from svr_async.evaluation.run import batch_evaluation
 
         params = params_of(name, args)
-        return rehearsed(eval_settings({**params, "dry_run": False, "offline": True}, params["given"]))
+        return batch_evaluation(eval_settings({**params, "dry_run": False, "offline": True}, params["given"]))
     if name in TRAINING:
         return _training(name, params_of(name, args))
     raise UsageError(f"svr {name} cannot be made as a batch", hint=f"eval, {', '.join(TRAINING)} can")
@@ -161,15 +161,15 @@ def _training(name: str, params: Mapping[str, Any]) -> BatchRun:
     from svr_async.training.rounds.algorithm import run_rounds
     from svr_async.training.running.candidates import ask_for_candidates, load_rubrics
     from svr_async.training.running.entries import ask_for_entries
-    from svr_async.training.running.rehearsal import rehearsed
+    from svr_async.training.running.rehearsal import batch_training
 
     if name == "train":
-        return rehearsed(train_settings(params), run_rounds, staged=True)
+        return batch_training(train_settings(params), run_rounds, staged=True)
     settings = stage_settings(params)
     if name == "induce":
-        return rehearsed(settings, ask_for_candidates, staged=False)
+        return batch_training(settings, ask_for_candidates, staged=False)
     rubrics = load_rubrics(params["bank"], params["candidates"])
-    return rehearsed(settings, lambda session: ask_for_entries(session, rubrics), staged=False)
+    return batch_training(settings, lambda session: ask_for_entries(session, rubrics), staged=False)
 
 
 def _download(folder: Path, exported: Export, base_url: str, *, wait: bool, quiet: bool) -> tuple[Path, ...]:

@@ -26,7 +26,7 @@ from svr_async.evaluation.items import Exchange, Exchanges, Item
 from svr_async.evaluation.judging import evaluation_of, judge_pairs, open_judge_pool
 from svr_async.evaluation.run_folder import Run, Texts, load_run
 from svr_async.evaluation.running.frontier import judged_pairs, settings_of
-from svr_async.evaluation.setup import Prepared, prepare, texts_of_run
+from svr_async.evaluation.setup import PreparedRun, prepare, texts_of_run
 from svr_async.evaluation.wording import count
 from svr_async.judges.brackets import direct_reason
 from svr_async.judges.model import SIMULATED_FINGERPRINT
@@ -202,7 +202,7 @@ def _rebuild(run: Run, items: Iterable[Item], cache: Path | str) -> Rebuilt:
     return Rebuilt()
 
 
-async def _requests(prepared: Prepared, ids: set[str]) -> Rebuilt:
+async def _requests(prepared: PreparedRun, ids: set[str]) -> Rebuilt:
     found: dict[str, tuple[Request, Price | None]] = {}
 
     def noting(price: Price | None) -> Callable[[Request], None]:

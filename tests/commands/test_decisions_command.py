@@ -11,7 +11,7 @@ import pytest
 from made_pairs import PATIENCE_S, write_planted
 from rig import read_lines, run_items, run_metrics, serving, svr_here, write_bank, write_bench
 
-from svr_async.evaluation.items import Item
+from svr_async.evaluation.items import read_item
 from svr_async.judges.limits import JudgeLimits
 from svr_async.simulation.server import SimServer
 from svr_async.training.running.data import load_data
@@ -73,7 +73,7 @@ def test_items_keep_probabilities_and_are_read_as_they_were_written(folder: Path
     rows = [row for line in lines for row in orjson.loads(line)["rubrics"]]
     assert all(len(row["chances"]) == 3 for row in rows)
     assert not {abs(row["delta"]) for row in rows} <= HARD
-    assert [Item.from_json(orjson.loads(line)).to_line() for line in lines] == lines
+    assert [read_item(line).to_line() for line in lines] == lines
     assert all("chances" not in row for line in run_items("text").splitlines() for row in orjson.loads(line)["rubrics"])
 
 

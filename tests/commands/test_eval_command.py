@@ -311,7 +311,7 @@ def test_prompts_of_ones_own_are_another_run(evaluate: Eval, tmp_path: Path) -> 
 
 @pytest.mark.parametrize("flag", ["--prompts", "--preset"])
 def test_the_papers_prompts_are_named_in_the_manifest(evaluate: Eval, flag: str) -> None:
-    """`--prompts paper`, also through `--preset paper`, uses the paper's layout; the manifest names it."""
+    """`--prompts paper` and `--preset paper` use the paper's layout; the manifest names them."""
     assert evaluate("--limit", "4") == 0
     assert evaluate("--limit", "4", flag, "paper", out="paper") == 0
     told = [orjson.loads((Path(run_) / "manifest.json").read_bytes()) for run_ in ("run", "paper")]

@@ -12,7 +12,7 @@ import pytest
 from rig import name_judge, read_lines, serving, svr_here, write_bank, write_bench
 
 from svr_async.evaluation.items import Item
-from svr_async.evaluation.run_folder import FILE, RunFolder, with_reasons
+from svr_async.evaluation.run_folder import REASONS, RunFolder, with_reasons
 from svr_async.judges.brackets import direct_reason
 from svr_async.judges.reply_text import reasons_in
 from svr_async.simulation.config import SimConfig
@@ -143,11 +143,11 @@ def test_explain_shows_reasons_and_leads_to_the_calls(judged: SimServer, capsys:
     told = capsys.readouterr().out
     assert told.count("why: ") == len(item.rubrics)
     assert f"svr explain bankrun {item.id} --calls" in told
-    kept = (Path("bankrun") / FILE).read_bytes()
-    (Path("bankrun") / FILE).unlink()
+    kept = (Path("bankrun") / REASONS).read_bytes()
+    (Path("bankrun") / REASONS).unlink()
     assert svr_here("explain", "bankrun", item.id) == 0
     assert "no reasons are stored" in capsys.readouterr().out
-    (Path("bankrun") / FILE).write_bytes(kept)
+    (Path("bankrun") / REASONS).write_bytes(kept)
 
 
 def test_reasons_are_read_out_of_replies_as_they_stand() -> None:

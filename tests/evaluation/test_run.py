@@ -25,7 +25,7 @@ from svr_async.engine.money import Budget
 from svr_async.errors import AuthError, BudgetError, RefusedError
 from svr_async.evaluation.items import Item
 from svr_async.evaluation.judging import Evaluation, run_evaluation
-from svr_async.evaluation.plan import OrderPolicy, Orders, Seat
+from svr_async.evaluation.plan import JudgeAssignment, OrderPolicy, Orders
 from svr_async.evaluation.run import nonce_notes
 from svr_async.judges.protocol import Judge
 from svr_async.scoring.decision import Decision
@@ -86,7 +86,7 @@ def by_one(
     *, judge: Any = None, orders: Orders | None = None, engine: CallEngine | None = None, **what: Any
 ) -> Evaluation:
     """Return an evaluation by one judge; a method that asks none needs none."""
-    return Evaluation(plan=Seat(judge=judge, orders=orders or Orders(), engine=engine), **what)
+    return Evaluation(plan=JudgeAssignment(judge=judge, orders=orders or Orders(), engine=engine), **what)
 
 
 def lines(items: Sequence[Item | None]) -> list[bytes]:

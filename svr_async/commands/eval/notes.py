@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from svr_async.evaluation.setup import Prepared
+from svr_async.evaluation.setup import PreparedRun
 from svr_async.judges.templates import load_templates
 
 ENDPOINT_FLAGS = (
@@ -24,7 +24,7 @@ ENDPOINT_FLAGS = (
 )
 
 
-def notes_of(run: Prepared, given: frozenset[str]) -> Iterator[str]:
+def notes_of(run: PreparedRun, given: frozenset[str]) -> Iterator[str]:
     """Yield which flags change nothing, and that a bank leaves it to the judge; ConfigError for impossible values."""
     yield from _of_endpoints(run, given)
     if "top_k" in given and run.settings.bank is None:
@@ -36,7 +36,7 @@ def notes_of(run: Prepared, given: frozenset[str]) -> Iterator[str]:
         )
 
 
-def _of_endpoints(run: Prepared, given: frozenset[str]) -> Iterator[str]:
+def _of_endpoints(run: PreparedRun, given: frozenset[str]) -> Iterator[str]:
     if any(judge.profile is not None for judge in run.judges.judges):
         return
     if run.settings.limits.prompts is not None:

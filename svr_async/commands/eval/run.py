@@ -15,7 +15,7 @@ from svr_async.commands.watching import Screen, print_count
 from svr_async.core.integrity import require_coverage
 from svr_async.evaluation.run import EvalResult, run_now
 from svr_async.evaluation.settings import EvalSettings
-from svr_async.evaluation.setup import Prepared, prepare
+from svr_async.evaluation.setup import PreparedRun, prepare
 from svr_async.tracking.facts import of_evaluation
 from svr_async.tracking.hand_over import hand_over
 
@@ -38,7 +38,7 @@ def run_command(flags: Mapping[str, Any], given: frozenset[str]) -> int:
     return code
 
 
-def _draw_frontier(run: Prepared, *, as_json: bool) -> None:
+def _draw_frontier(run: PreparedRun, *, as_json: bool) -> None:
     from svr_async.reports.report_files import write_frontier
 
     write_frontier([run.folder], run.folder / "frontier.html")

@@ -20,7 +20,7 @@ from svr_async.evaluation.items import Item
 from svr_async.evaluation.judging import evaluation_of, open_judge_pool
 from svr_async.evaluation.run import Listener, judge_all, keys_named
 from svr_async.evaluation.settings import EvalSettings
-from svr_async.evaluation.setup import Prepared, prepare
+from svr_async.evaluation.setup import PreparedRun, prepare
 from svr_async.evaluation.wording import plural
 from svr_async.judges.attacks import ATTACKS, MADE, attacked
 from svr_async.scoring.methods.svr import Svr
@@ -33,7 +33,7 @@ USUAL = (*MADE, "fake verdict")
 class AuditPlan:
     """An audit that is settled: its `run` judges the pairs, and then once more with each attack, in this order."""
 
-    run: Prepared
+    run: PreparedRun
     pairs: Sequence[PreferencePair]
     attacks: tuple[str, ...]
     bank: str
