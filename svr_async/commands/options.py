@@ -206,13 +206,13 @@ reading = together(  # how pairs are read
         "--columns",
         default="",
         metavar="NAME=COLUMN,…",
-        help="Which columns hold what, as prompt=question,chosen=best,rejected=worst. Default: told by their names.",
+        help="Which columns hold what, as prompt=question,chosen=best,rejected=worst. Default: by their names.",
     ),
     click.option(
-        "--labels",
+        "--label-map",
         default="",
         metavar="VALUE=a,…",
-        help="What the values of a label mean, as 1=a,2=b,0=tie or '<0=a,>0=b'. Default: told from all rows together.",
+        help="What the values of a label mean, as 1=a,2=b,0=tie or '<0=a,>0=b'. Default: by its name and values.",
     ),
 )
 

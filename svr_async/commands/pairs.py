@@ -32,8 +32,8 @@ def build(ranked: Path, out: Path, min_margin: float, every: bool, as_json: bool
     \b
     Example:  svr pairs build ranked.jsonl --min-margin 0.5 --out pairs.jsonl
     """
+    from svr_async.adapters.pair_files import refuse_other_names, refuse_to_overwrite, write_rows
     from svr_async.adapters.tables import read_rows
-    from svr_async.adapters.written import refuse_other_names, refuse_to_overwrite, write_rows
     from svr_async.commands.screen import tell
     from svr_async.serving.preferences import preference_rows
 

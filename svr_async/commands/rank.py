@@ -76,7 +76,7 @@ def _rank_one(prompt: str, responses: tuple[str, ...], *, as_json: bool, **flags
 
 def _rank_file(path: Path, out: Path, *, as_json: bool, **flags: Any) -> None:
     from svr_async.adapters.groups import read_groups
-    from svr_async.adapters.written import refuse_other_names, refuse_to_overwrite
+    from svr_async.adapters.pair_files import refuse_other_names, refuse_to_overwrite
     from svr_async.commands.screen import tell
     from svr_async.serving.best_of_n import rank_groups, summary, summary_sheet, write_ranked
 

@@ -67,7 +67,7 @@ def import_(as_json: bool, **flags: Any) -> None:
     refuse_benchmark_for_training(flags["pairs"])
     refuse_benchmark_for_training(flags["adapter"])
     dataset = get_adapter(flags["adapter"]).load(
-        flags["pairs"], lenient=flags["lenient"], columns=flags["columns"], labels=flags["labels"]
+        flags["pairs"], lenient=flags["lenient"], columns=flags["columns"], label_map=flags["label_map"]
     )
     options = ImportOptions(dev_share=flags["dev_share"], terms=FitTerms(seed=flags["seed"]), judge=flags["judge"])
     files = flags["rubrics"], flags["z"], flags["out"]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from svr_async.adapters.source import STDIN
+from svr_async.adapters.tables import STDIN
 from svr_async.core.pair import prompt_text
 from svr_async.engine.cache import Cache
 from svr_async.engine.cache_files import Kept, look_up

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from svr_async.adapters.taught import taught_digest, usable
+from svr_async.adapters.pair_files import taught_digest, usable
 from svr_async.core.files import write_atomic
 from svr_async.core.integrity import Integrity
 from svr_async.core.table import to_html

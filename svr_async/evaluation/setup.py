@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from svr_async.adapters import Adapter, Dataset, get_adapter, load_sample
-from svr_async.adapters.hub import CACHE, fetch
-from svr_async.adapters.selection import select_pairs
+from svr_async.adapters.contract import fetch
+from svr_async.adapters.hub import CACHE
+from svr_async.adapters.pair_files import select_pairs
 from svr_async.core.pair import PreferencePair, prompt_digest, prompt_text
 from svr_async.core.provenance import command_line
 from svr_async.errors import UsageError
@@ -269,10 +270,12 @@ def load_dataset(settings: EvalSettings, adapter: Adapter) -> Dataset:
             raise UsageError(f"there is no sample for {adapter.name}", hint="svr eval rubricbench --sample")
         return load_sample()
     if settings.data is not None:
-        return adapter.load(settings.data, lenient=settings.lenient, columns=settings.columns, labels=settings.labels)
+        return adapter.load(
+            settings.data, lenient=settings.lenient, columns=settings.columns, label_map=settings.label_map
+        )
     if not adapter.hub_id:
         raise UsageError(f"svr eval {adapter.name} needs --data PATH", hint="json, jsonl, csv or parquet, or a folder")
-    return adapter.load(fetch(adapter, CACHE), official=True)
+    return adapter.load(fetch(adapter, CACHE).files[0], official=True)
 
 
 def pairs_of(pairs: Sequence[PreferencePair], share: Share) -> Sequence[PreferencePair]:
@@ -293,9 +296,11 @@ def texts_of_run(
         return {}
     name = benchmark or str(run.metrics["benchmark"]).removesuffix(SAMPLE_SUFFIX)
     config: Mapping[str, Any] = run.manifest.get("config") or {}
-    columns, labels = (str(config.get(name) or "") for name in ("columns", "labels"))
+    columns, label_map = (str(config.get(name) or "") for name in ("columns", "label_map"))
     dataset = (
-        load_sample() if data is None else get_adapter(name).load(data, lenient=True, columns=columns, labels=labels)
+        load_sample()
+        if data is None
+        else get_adapter(name).load(data, lenient=True, columns=columns, label_map=label_map)
     )
     wanted = set(ids)
     found = {

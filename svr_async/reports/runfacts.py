@@ -97,6 +97,7 @@ def how_facts(run: Run) -> Iterator[Fact]:
         ("Data", data.get("path"), True),
         ("Data digest", data.get("digest"), True),
         ("Pairs", data.get("n_pairs"), False),
+        ("Labels", "; ".join(map(str, data.get("readings") or ())), False),
         ("Skipped rows", _counted(data.get("skipped")), False),
     )
     for name, value, code in rows:

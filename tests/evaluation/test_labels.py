@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from made_run import made_items, write_run
 
-from svr_async.adapters import get_adapter, refuse_benchmark_for_training, registry
+from svr_async.adapters import contract, get_adapter, refuse_benchmark_for_training
 from svr_async.core.integrity import Marks, joined_marks
 from svr_async.errors import ArtefactError, DataError
 from svr_async.evaluation.labels import caption, mark_words, marks, run_titles
@@ -62,7 +62,7 @@ def test_a_new_benchmark_is_a_file_and_a_line(tmp_path: Path, monkeypatch: pytes
     module = ModuleType("svr_async.adapters.newbench")
     module.__dict__["ADAPTER"] = made
     monkeypatch.setitem(sys.modules, module.__name__, module)
-    monkeypatch.setattr(registry, "NAMES", (*registry.NAMES, "newbench"))
+    monkeypatch.setattr(contract, "NAMES", (*contract.NAMES, "newbench"))
     facts = {"metrics": {"benchmark": "newbench"}, "manifest": {"data": {"official": False}}}
     runs = [loaded(tmp_path / "first", **facts)]
 

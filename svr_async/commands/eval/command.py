@@ -36,7 +36,7 @@ GROUPS = {
 
 
 @click.command(cls=GroupedCommand, groups=GROUPS, context_settings=HELP)
-@click.argument("benchmark")
+@click.argument("benchmark", metavar="SOURCE")
 @click.option(
     "--judge",
     default="",
@@ -64,7 +64,7 @@ GROUPS = {
     "--data",
     type=PATH,
     metavar="PATH",
-    help="json, jsonl, csv, tsv, parquet (.gz too), a folder of them, - or hf:org/name[@revision][:split].",
+    help="The benchmark's file, where it is not to be downloaded: as SOURCE.",
 )
 @click.option("--sample", is_flag=True, help="Use the small set that ships with the package.")
 @limit_option
@@ -115,13 +115,13 @@ GROUPS = {
 @track_option
 @observed
 def evaluate(**flags: Any) -> int:
-    """Judge BENCHMARK: one that `svr data ls` names, or pairs for any file of pairs.
+    """Judge SOURCE: a file or folder of pairs, - (standard input), hf:org/name, or a benchmark of `svr data ls`.
 
     \b
     Examples:
       svr eval rubricbench --sample --judge rules
       svr eval rubricbench --judge gpt-oss-120b --base-url http://127.0.0.1:8000/v1
-      svr eval pairs --data my_pairs.jsonl --judge gpt-oss-120b --method self-rubric --dry-run
+      svr eval my_pairs.jsonl --judge gpt-oss-120b --method self-rubric --dry-run
       svr eval rubricbench --judge small --escalate-to big --escalate-below 0.5 --audit-below 0.5
 
     Every flag is also a variable, as SVR_EVAL_JUDGE is --judge, and a key of a --config file.

@@ -23,6 +23,8 @@ from svr_async.tracking.hand_over import hand_over
 def run_command(flags: Mapping[str, Any], given: frozenset[str]) -> int:
     """Evaluate and return the exit code; SvrError for what stops the run."""
     run = prepare(eval_settings(flags, given))
+    for reading in () if flags["quiet"] else run.record.dataset.readings:
+        click.echo(f"labels: {reading}", err=True)
     for note in notes_of(run, given):
         click.echo(f"note: {note}", err=True)
     if run.settings.limits.dry_run:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from svr_async.adapters import get_adapter
-from svr_async.adapters.selection import select_pairs
+from svr_async.adapters.pair_files import select_pairs
 from svr_async.core.pair import Order, PreferencePair, present
 from svr_async.engine.concurrency import bounded_map
 from svr_async.errors import ArtefactError, UsageError

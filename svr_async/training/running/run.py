@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from svr_async.adapters.taught import taught_digest
+from svr_async.adapters.pair_files import taught_digest
 from svr_async.core.dev_pairs import split_by_prompt
 from svr_async.core.files import open_folder
 from svr_async.core.pair import PreferencePair
@@ -141,7 +141,7 @@ def _say_what_there_is(
         reasons = "; ".join(f"{count:,} × {reason}" for reason, count in data.skipped.items())
         listener.say(f"{sum(data.skipped.values()):,} rows left out: {reasons}")
     for reading in data.readings:
-        listener.say(f"labels are read so: {reading}")
+        listener.say(f"labels: {reading}")
     listener.say(
         f"judge {judge.label}" if judge.behind is None else f"judge {judge.label}, author {judge.behind.label}"
     )
