@@ -11,10 +11,18 @@ from typing import TYPE_CHECKING, Any
 import click
 import orjson
 
-from svr_async.commands.given_text import text_of
-from svr_async.commands.groups import GroupedCommand
-from svr_async.commands.options import PATH, common, few_limits, given_flags, judge_option, top_k_option, with_limits
-from svr_async.commands.screen import plain_table, print_json, safe_console, tell
+from svr_async.commands.options import (
+    PATH,
+    GroupedCommand,
+    base_url_option,
+    cache_option,
+    given_flags,
+    json_option,
+    judge_option,
+    top_k_option,
+    with_limits,
+)
+from svr_async.commands.screen import plain_table, print_json, safe_console, tell, text_of
 from svr_async.errors import CoverageError, UsageError
 
 if TYPE_CHECKING:
@@ -35,7 +43,7 @@ GENERAL = "no bank is named, so the general checks of the rules judge decide"
 DIRECT = "no bank is named, so the judge is asked directly"
 PAIR_TEXTS = ("prompt", "a", "b")
 RUN_ONLY = ("data", "calls")
-BANK_ONLY = ("top_k", "rephrase")
+BANK_ONLY = ("top_k",)
 
 
 @click.command(cls=GroupedCommand)
@@ -48,18 +56,10 @@ BANK_ONLY = ("top_k", "rephrase")
 @click.option("--a", metavar="TEXT|@FILE", help="Judge a pair now: one response.")
 @click.option("--b", metavar="TEXT|@FILE", help="Judge a pair now: the other response.")
 @judge_option
-@few_limits
+@base_url_option
+@cache_option
 @top_k_option
-@click.option("--rephrase", is_flag=True, help="With --bank: fit the rubrics to the prompt first.")
-@click.option(
-    "--order",
-    type=click.Choice(["hash", "ab", "ba"]),
-    default="hash",
-    show_default=True,
-    metavar="ORDER",
-    help="Judge a pair now: which response is shown first (hash, ab, ba).",
-)
-@common
+@json_option
 def explain(run: Path | None, item: str | None, as_json: bool, **flags: Any) -> None:
     """Explain one decision: each rubric's verdicts and signed contribution to the margin.
 
@@ -122,8 +122,8 @@ async def _judge_now(flags: dict[str, Any], texts: dict[str, str], bank: RubricB
     pair = PreferencePair(id="pair", prompt=prompt, chosen=a, rejected=b, has_preference=False)
     limits = with_limits(flags)["limits"]
     async with Engine.limited(flags["judge"], limits, base_url=flags["base_url"]) as engine:
-        method = method_of(bank, engine, top_k=flags["top_k"], rephrase=flags["rephrase"])
-        decision = await decide_pair(method, engine.judge, prompt, a, b, order=flags["order"])
+        method = method_of(bank, engine, top_k=flags["top_k"])
+        decision = await decide_pair(method, engine.judge, prompt, a, b, order="hash")
         doubts = pair_doubts(decision, prompt, bank, method, engine)
         named = bank_in_words(flags["judge"]) if bank is None else bank.name or flags["bank"]
         title = f"{named} · {engine.label}"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from svr_async.commands.options import PATH, common, seed_option
+from svr_async.commands.options import PATH, json_option, seed_option
 from svr_async.errors import UsageError
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 @click.argument("runs", nargs=-1, required=True, metavar="RUN RUN...", type=PATH)
 @click.option("--drift", is_flag=True, help="Measure judge drift: same bank, other judge or date.")
 @seed_option
-@common
+@json_option
 def compare(runs: tuple[Path, ...], drift: bool, seed: int, as_json: bool) -> None:
     """Compare runs over the same data: accuracy, paired tests, and the pairs that only one run has right.
 
@@ -74,10 +74,9 @@ def compare(runs: tuple[Path, ...], drift: bool, seed: int, as_json: bool) -> No
     metavar="FORM",
     help="Print text, json, github (annotations) or md.",
 )
-@seed_option
-@common
+@json_option
 def gate(
-    run: Path, baseline: Path, margin: float, strict: bool, allow: tuple[str, ...], form: str, seed: int, as_json: bool
+    run: Path, baseline: Path, margin: float, strict: bool, allow: tuple[str, ...], form: str, as_json: bool
 ) -> None:
     """Exit 9 if RUN is significantly worse than BASELINE.
 
@@ -91,7 +90,7 @@ def gate(
     from svr_async.evaluation.gate import FORMATS, gate_runs, raise_unless_passed
     from svr_async.evaluation.run_folder import RunFolder
 
-    found = gate_runs(RunFolder.load(run), RunFolder.load(baseline), margin=margin / 100, allow=allow, seed=seed)
+    found = gate_runs(RunFolder.load(run), RunFolder.load(baseline), margin=margin / 100, allow=allow)
     click.echo(FORMATS["json" if as_json else form](found), nl=False)
     raise_unless_passed(found, strict=strict)
 
@@ -103,8 +102,7 @@ def gate(
 @click.option("--random", is_flag=True, help="With --next, draw a random sample.")
 @click.option("--out", type=PATH, metavar="FILE", help="Where --next writes: .jsonl or .csv.")
 @click.option("--data", type=PATH, metavar="PATH", help="The run's data, if it has moved.")
-@seed_option
-@common
+@json_option
 def agreement(
     run: Path,
     labels: Path | None,
@@ -112,7 +110,6 @@ def agreement(
     random: bool,
     out: Path | None,
     data: Path | None,
-    seed: int,
     as_json: bool,
 ) -> None:
     """Compare a RUN with labels of people: share of equal labels, Cohen's κ and Krippendorff's α.
@@ -133,13 +130,13 @@ def agreement(
     loaded, (known, blank) = RunFolder.load(run), ((), 0) if labels is None else read_labels(labels)
     values: dict[str, Any] = {}
     if labels is not None:
-        found = measure_agreement(loaded.items, known, seed=seed)
+        found = measure_agreement(loaded.items, known)
         values |= found.to_json() | {"blank": blank}
         if not as_json:
             show(agreement_sheet(loaded, found, blank))
     if count is not None and out is not None:
         done = frozenset(one.id for one in known)
-        values["next"], text = write_next(loaded, count, out, done=done, random=random, data=data, seed=seed)
+        values["next"], text = write_next(loaded, count, out, done=done, random=random, data=data)
         click.echo(text, err=as_json)
     if as_json:
         print_json(values)
@@ -147,7 +144,7 @@ def agreement(
 
 @click.command()
 @click.argument("folders", nargs=-1, metavar="[FOLDER...]", type=PATH)
-@common
+@json_option
 def runs(folders: tuple[Path, ...], as_json: bool) -> None:
     """List the runs under ./runs or the given FOLDERs, the latest first.
 
@@ -204,7 +201,7 @@ def _facts(path: Path, metrics: dict[str, Any]) -> dict[str, Any]:
 @click.command()
 @click.argument("shards", nargs=-1, required=True, metavar="SHARD...", type=PATH)
 @click.option("--out", required=True, type=PATH, metavar="RUN", help="Where the run is written.")
-@common
+@json_option
 def merge(shards: tuple[Path, ...], out: Path, as_json: bool) -> None:
     """Merge all SHARDs of a run (folders of svr eval --shard) into one run, without any call.
 

@@ -16,7 +16,7 @@ from rich.console import Console
 from small_runs import item, write_run
 
 from svr_async.commands import screen
-from svr_async.commands.bank.command import bank
+from svr_async.commands.bank import bank
 from svr_async.commands.main import run
 from svr_async.core.rubric import Check, Rubric
 from svr_async.errors import UsageError

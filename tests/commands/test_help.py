@@ -12,8 +12,8 @@ import pytest
 from rig import environment, run_python, svr_here
 
 from svr_async.commands.completion import INSTALLED, SHELLS, script_of
-from svr_async.commands.groups import GroupedCommand
 from svr_async.commands.main import COMMANDS, SECTIONS, svr
+from svr_async.commands.options import GroupedCommand
 
 FIRST = 12  # flags under Options, --help among them
 FEW = 13  # flags up to which a command needs no groups

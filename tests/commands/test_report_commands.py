@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from small_runs import item, row, write_run
 
 from svr_async.commands.explain import explain
-from svr_async.commands.report import report
+from svr_async.commands.pages import report
 from svr_async.commands.results import compare
 from svr_async.errors import ArtefactError, UsageError
 

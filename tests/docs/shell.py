@@ -17,11 +17,11 @@ from unittest.mock import patch
 
 from rig import serving
 
-from svr_async.commands.eval.command import evaluate
+from svr_async.commands.eval import evaluate
 from svr_async.commands.main import run
 from svr_async.commands.main import svr as group
 from svr_async.commands.sim import _config, serve
-from svr_async.commands.train.fit_command import fit
+from svr_async.commands.train import fit
 
 PROGRAMS = {"svr": group, "svr-eval": evaluate, "svr-fit": fit}
 COMMENT = re.compile(r"(^|\s)#\s.*$")

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from svr_async.commands.groups import GroupedCommand
-from svr_async.commands.options import PATH, base_url_option, cache_option, common
+from svr_async.commands.options import PATH, GroupedCommand, base_url_option, cache_option, json_option
 from svr_async.commands.screen import print_json
 from svr_async.errors import SvrError
 
@@ -39,8 +38,7 @@ LINE_CHARS = 600  # of a finding, parts of which come from the endpoint
 )
 @cache_option
 @click.option("--data", type=PATH, metavar="PATH", help="Also read this data set.")
-@click.option("--benchmark", default="pairs", show_default=True, metavar="NAME", help="The adapter for --data.")
-@common
+@json_option
 def doctor(
     judge: str | None,
     base_url: str,

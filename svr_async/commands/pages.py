@@ -1,4 +1,4 @@
-"""`svr report`: runs or a bank as a self-contained HTML page; runs also as a table in Markdown, LaTeX or CSV."""
+"""`svr view` and `svr report`: runs and banks as pages and tables."""
 
 from __future__ import annotations
 
@@ -6,7 +6,44 @@ from pathlib import Path
 
 import click
 
-from svr_async.commands.options import PATH, common
+from svr_async.commands.options import PATH, json_option
+from svr_async.commands.screen import tell
+from svr_async.errors import UsageError
+
+
+@click.command()
+@click.argument("runs", nargs=-1, metavar="[RUN] [RUN]", type=PATH)
+@click.option("--out", type=PATH, metavar="FILE", help="Where to write the page. Default: a temporary file.")
+@click.option("--data", type=PATH, metavar="PATH", help="The run's data, if it has moved.")
+@click.option("--calls", is_flag=True, help="Include requests and replies; the page is larger.")
+@click.option("--no-open", is_flag=True, help="Write the page without opening a browser.")
+@json_option
+def view(
+    runs: tuple[Path, ...], out: Path | None, data: Path | None, calls: bool, no_open: bool, as_json: bool
+) -> None:
+    """Open a page with every item of RUN (the latest run by default), or of two runs side by side.
+
+    Items can be searched, filtered, sorted and labelled. The page is one file that works without a network.
+
+    \b
+    Examples:
+      svr view
+      svr view runs/first runs/second --out both.html --no-open
+    """
+    from svr_async.commands.results import runs_under
+    from svr_async.reports.view import open_page, write_page
+
+    if out is not None and out.suffix.lower() not in {".html", ".htm"}:
+        raise UsageError(f"--out {out} is not an HTML file", hint="name a .html file")
+    if not runs:
+        latest = next(runs_under((Path("runs"),)), None)
+        if latest is None:
+            raise UsageError("no runs under ./runs", hint="svr view RUN, or svr eval to judge one")
+        runs = (latest[0],)
+    target, n_bytes = write_page(runs, out, data=data, calls=calls, first=True)
+    opened = not no_open and open_page(target)
+    text = f"wrote {target} ({n_bytes / 1000:,.0f} kB){'' if opened or no_open else '; no browser to open it'}"
+    tell({"out": str(target), "bytes": n_bytes, "opened": opened}, text, as_json=as_json, line=True)
 
 
 @click.command()
@@ -29,15 +66,13 @@ from svr_async.commands.options import PATH, common
     metavar="DIR",
     help="Write figures as SVG and PNG for light and dark pages, and show them in the page (needs matplotlib).",
 )
-@click.option("--summary", is_flag=True, help="One run's page without its items: small, and without a script.")
 @click.option("--data", type=PATH, metavar="PATH", help="The run's data, where it has moved.")
-@common
+@json_option
 def report(
     runs: tuple[Path, ...],
     out: Path | None,
     frontier: bool,
     figures: Path | None,
-    summary: bool,
     data: Path | None,
     as_json: bool,
 ) -> None:
@@ -60,10 +95,9 @@ def report(
     if frontier:
         _report_frontier(runs, out, figures, as_json)
         return
-    from svr_async.commands.screen import tell
     from svr_async.reports.report_files import ReportSettings, write_report
 
-    settings = ReportSettings(runs=runs, out=out, figures=figures, summary=summary, data=data)
+    settings = ReportSettings(runs=runs, out=out, figures=figures, data=data)
     written = write_report(settings)
     tell(written.to_json, written.in_words(), as_json=as_json, line=True)
     if not written.of_bank and not as_json:

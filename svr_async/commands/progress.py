@@ -1,4 +1,4 @@
-"""What a person sees while a run goes on and when it ends: a progress bar, or plain lines without a terminal."""
+"""Progress of a run and its summary: a bar on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -12,17 +12,25 @@ from typing import TYPE_CHECKING, Any, Self
 import click
 
 from svr_async.commands.screen import plain_table, styled_console
-from svr_async.commands.status_line import engine_facts
+from svr_async.core.safetext import one_line
+from svr_async.engine.endpoint import EndpointStats
+from svr_async.engine.stats import EngineStats
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress, TaskID
 
-    from svr_async.engine.stats import EngineStats
-
 PLAIN_EVERY_S = 10.0
 REFRESH_EVERY_S = 0.1
 WIDE = 112  # columns from which there is room for all of the bar
+WORTH_SHOWING_S = 1.0
+HELD = {
+    "rate limited": "rate limited",
+    "paced": "held to a rate, next call in",
+    "down": "no answer, next try in",
+    "trying": "no answer, trying",
+}  # by the state of an endpoint
+OUTAGES = frozenset({"down", "trying"})
 
 
 class RunProgress:
@@ -142,3 +150,51 @@ def print_summary(metrics: Mapping[str, Any], folder: str) -> None:
     for label, text in summary_lines(metrics):
         console.print(Text.assemble((f"{one_line(label):<9} ", "dim"), one_line(text, 2_000)))
     console.print(f"[dim]report[/]    {escape(one_line(folder))}/report.html", soft_wrap=True)
+
+
+def engine_facts(stats: Callable[[], EngineStats] | None) -> str:
+    """Return the status line of an engine; "" without one."""
+    if stats is None:
+        return ""
+    now = stats()
+    parts = [f"{now.in_flight}/{now.limit} in flight" if now.waiting else f"{now.in_flight} in flight"]
+    parts += [] if now.usd is None else [f"${now.usd:.2f}"]  # early, since a narrow terminal cuts the end off
+    parts += _held(now)
+    parts += [f"{now.cache_hits} from cache"] if now.cache_hits else []
+    parts += [f"{now.retries} retries"] if now.retries else []
+    parts += [] if now.latency.p50 is None else [f"{_short(now.latency.p50)} a call"]
+    if len(now.endpoints) > 1:
+        parts.append(" ".join(f"{_host(endpoint.name)} {endpoint.in_flight}" for endpoint in now.endpoints))
+    if now.sent and not now.in_flight and now.last_failure:
+        parts.append(f"last: {one_line(now.last_failure, 60)}")
+    return ", ".join(parts)
+
+
+def _held(now: EngineStats) -> list[str]:
+    """Return which endpoints hold calls back and for how long; waits too short to read are left out."""
+    many = len(now.endpoints) > 1
+    return [
+        f"{f'{_host(endpoint.name)} ' if many else ''}{HELD[endpoint.state]}{_wait(endpoint.wait_s)}"
+        for endpoint in now.endpoints
+        if endpoint.state in OUTAGES
+        or (endpoint.state in HELD and endpoint.wait_s >= WORTH_SHOWING_S and _matters(endpoint, now))
+    ]
+
+
+def _matters(endpoint: EndpointStats, now: EngineStats) -> bool:
+    """Whether a wait delays a call: a known rate delays only calls that wait."""
+    return endpoint.state != "paced" or now.waiting > 0
+
+
+def _host(endpoint: str) -> str:
+    """Return a short name of an endpoint: host and port of a URL."""
+    return one_line(endpoint.partition("://")[2].partition("/")[0] or endpoint, 22)
+
+
+def _wait(seconds: float) -> str:
+    return f" {seconds:.0f} s" if seconds >= WORTH_SHOWING_S else ""
+
+
+def _short(seconds: float) -> str:
+    """Return a time with about two digits: 0.03 s, 1.2 s, 48 s."""
+    return f"{seconds:.2f} s" if seconds < 1 else f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
