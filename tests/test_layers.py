@@ -23,7 +23,7 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 ALLOWED: dict[str, set[str]] = {
     "core": set(),
     "fit": set(),
-    "figures": {"core"},
+    "reports": {"evaluation", "scoring", "judges", "engine", "observability", "adapters", "core"},
     "engine": {"core"},
     "judges": {"engine", "core"},
     "adapters": {"core"},
@@ -31,18 +31,18 @@ ALLOWED: dict[str, set[str]] = {
     "observability": {"engine", "core"},
     "scoring": {"judges", "engine", "fit", "core"},
     "training": {"scoring", "judges", "engine", "fit", "adapters", "core"},
-    "evaluation": {"scoring", "judges", "engine", "observability", "adapters", "figures", "core"},
+    "evaluation": {"scoring", "judges", "engine", "observability", "adapters", "core"},
     "serving": {"scoring", "judges", "engine", "observability", "adapters", "core"},
     "server": {"serving", "scoring", "judges", "engine", "observability", "core"},
     "hooks": {"adapters", "serving", "evaluation", "scoring", "judges", "engine", "core"},
     "tracking": {"evaluation", "scoring", "observability", "engine", "core"},
     "reproduction": {
-        "training", "evaluation", "scoring", "judges", "engine", "fit", "adapters", "figures", "core",
+        "reports", "training", "evaluation", "scoring", "judges", "engine", "fit", "adapters", "core",
     },
     "__main__": {"commands"},
     "commands": {
-        "reproduction", "training", "evaluation", "server", "serving", "scoring", "judges", "engine", "fit", "adapters",
-        "simulation", "observability", "tracking", "core",
+        "reproduction", "reports", "training", "evaluation", "server", "serving", "scoring", "judges", "engine", "fit",
+        "adapters", "simulation", "observability", "tracking", "core",
     },
 }  # fmt: skip
 # The rooms of a part: what a room may import of its own part, besides itself. "" are the files beside the rooms.

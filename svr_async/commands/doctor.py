@@ -9,12 +9,11 @@ import textwrap
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from svr_async.commands.groups import GroupedCommand
-from svr_async.commands.options import PATH, base_url_option, cache_option, common, noise_option
+from svr_async.commands.options import PATH, GroupedCommand, base_url_option, cache_option, json_option
 from svr_async.commands.screen import print_json
 from svr_async.errors import SvrError
 
@@ -32,24 +31,17 @@ LINE_CHARS = 600  # most of a finding, parts of which come from the endpoint
 @cache_option
 @click.option("--data", type=PATH, metavar="PATH", help="Also read this data set.")
 @click.option("--benchmark", default="pairs", show_default=True, metavar="NAME", help="The adapter for --data.")
-@click.option("--repeat", type=click.IntRange(min=2), metavar="N", help="Also measure noise: ask pairs N times afresh.")
-@click.option("--limit", metavar="N|A-B", help="With --repeat, the pairs to ask. Default: the first 20.")
-@click.option("--like", type=PATH, metavar="RUN", help="With --repeat, ask as this run did.")
-@noise_option
-@common
+@json_option
 def doctor(
-    judge: str | None, base_url: str, cache: Path | str, data: Path | None, repeat: int | None, **flags: Any
+    judge: str | None, base_url: str, cache: Path | str, data: Path | None, benchmark: str, *, as_json: bool
 ) -> int:
     """Check cache, device and data; with --judge the endpoint: key, model, limits, JSON mode, latency, a verdict.
 
-    Each call is capped at 256 tokens and 30 s. --repeat N asks the pairs of --data, of --like RUN or of the shipped
-    sample N times, past the cache, and writes how often verdicts flip to --noise FILE (noise-JUDGE.json), for svr gate
-    and svr compare.
+    Each call is capped at 256 tokens and 30 s.
 
     \b
-    Examples:
+    Example:
       svr doctor --judge gpt-oss-120b --base-url http://127.0.0.1:8000/v1
-      svr doctor --repeat 5 --like runs/main --noise noise.json
     """
     from svr_async.judges.doctor import Finding
 
@@ -58,20 +50,14 @@ def doctor(
     def report(finding: Finding) -> None:
         """Print a finding at once; with --json only collect it."""
         findings.append(finding)
-        if not flags["as_json"]:
+        if not as_json:
             _show(finding)
 
-    asyncio.run(_check(report, judge, base_url, cache, data, flags["benchmark"]))
-    if judge is None and repeat is None:
+    asyncio.run(_check(report, judge, base_url, cache, data, benchmark))
+    if judge is None:
         cure = "--judge J checks its endpoint: key, model, limits, latency"
         report(Finding(name="judge", state="none", text="not set", cure=cure))
-    if repeat is not None and all(finding.state != "fail" for finding in findings):
-        from svr_async.evaluation.running.noise import noise_finding
-
-        asked = {"data": data, "benchmark": flags["benchmark"], "limit": flags["limit"], "like": flags["like"]}
-        say = partial(click.echo, err=True) if not flags["as_json"] else len
-        report(noise_finding(repeat, flags["noise"], say, judge=judge, base_url=base_url, **asked))
-    if flags["as_json"]:
+    if as_json:
         print_json([finding.to_json() for finding in findings])
     return next((finding.exit_code for finding in findings if finding.state == "fail"), 0)
 

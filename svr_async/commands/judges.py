@@ -3,37 +3,46 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from svr_async.commands.options import common
+from svr_async.commands.options import json_option
 
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from svr_async.core.table import Parts
     from svr_async.judges.profiles import Profile
 
 
+PRICE_HEADS = ("judge", "in", "cached in", "out", "listed on", "read at")
 WIDE = 150  # columns from which the table has room for whole addresses
 
 
 @click.command()
-@common
-def judges(as_json: bool) -> None:
+@click.option("--prices", is_flag=True, help="List prices, the cheapest first, with their day and page.")
+@json_option
+def judges(as_json: bool, *, prices: bool) -> None:
     """List the judges that `--judge` knows.
 
     \b
-    Example:  svr judges --json
+    Examples:
+      svr judges
+      svr judges --prices
     """
     from rich.markup import escape
 
-    from svr_async.commands.screen import print_json, styled_console
+    from svr_async.commands.screen import print_json, styled_console, tell
     from svr_async.core.safetext import for_terminal
     from svr_async.judges.profiles import known_endpoints, load_profiles, profile_file
 
     profiles = load_profiles()
+    if prices:
+        priced = sorted((one for one in profiles.values() if one.price is not None), key=_cost)
+        tell({one.name: _price_facts(one) for one in priced}, _price_list(priced), as_json=as_json)
+        return
     if as_json:
         print_json({name: _facts(profile) for name, profile in profiles.items()})
         return
@@ -110,3 +119,31 @@ def _price(profile: Profile) -> str:
         return "price not entered"
     listed = " / ".join(map(tariff, (price.input, price.cached, price.output)))
     return f"{listed}  {profile.price_date}" if profile.price_date else listed
+
+
+def _price_list(priced: Iterable[Profile]) -> Parts:
+    from svr_async.core.table import Line, Table
+
+    yield Table(PRICE_HEADS, [_price_row(one) for one in priced], texts=1)
+    yield Line("Others: --price IN/OUT on the command, or price = [in, cached, out] in judges.toml.")
+
+
+def _cost(profile: Profile) -> tuple[float, str]:
+    """Return the cost of a million input and a quarter million output tokens, and the name."""
+    assert profile.price is not None
+    return profile.price.input + profile.price.output / 4, profile.name
+
+
+def _price_facts(profile: Profile) -> dict[str, Any]:
+    price = profile.price
+    assert price is not None
+    numbers = {"in": price.input, "cached": price.cached, "out": price.output}
+    return numbers | {"date": profile.price_date, "source": profile.price_source, "profile": profile.source}
+
+
+def _price_row(profile: Profile) -> list[str]:
+    from svr_async.evaluation.wording import UNKNOWN, tariff
+
+    facts = _price_facts(profile)
+    costs = [tariff(facts[name]) for name in ("in", "cached", "out")]
+    return [profile.name, *costs, facts["date"] or UNKNOWN, facts["source"] or UNKNOWN]

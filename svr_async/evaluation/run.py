@@ -15,7 +15,7 @@ import orjson
 from svr_async.adapters.pair_files import taught_digest, usable
 from svr_async.core.files import write_atomic
 from svr_async.core.integrity import Integrity
-from svr_async.core.sheet import sheet_html
+from svr_async.core.table import to_html
 from svr_async.core.verdict import Outcome
 from svr_async.engine.concurrency import ShutdownController, run_whole
 from svr_async.engine.events import Notice
@@ -33,7 +33,7 @@ from svr_async.evaluation.judging import (
 )
 from svr_async.evaluation.metrics import JudgeCost, joined
 from svr_async.evaluation.record import RunFacts, RunRecord, begin_run, write_results
-from svr_async.evaluation.run_folder import RunFolder
+from svr_async.evaluation.run_folder import RunFolder, reports
 from svr_async.evaluation.run_view import run_in_short, run_sheet
 from svr_async.evaluation.settings import EvalSettings
 from svr_async.evaluation.setup import PreparedRun, prepare
@@ -89,7 +89,7 @@ class EvalResult:
         return f"<EvalResult {run_in_short(self.metrics)}, in {self.folder}>"
 
     def _repr_html_(self) -> str:
-        return sheet_html(run_sheet(str(self.folder), self.metrics))
+        return to_html(run_sheet(str(self.folder), self.metrics))
 
     @property
     def complete(self) -> bool:
@@ -396,14 +396,6 @@ def keep_shard(run: PreparedRun, asked: UsageSummary) -> None:
 
 def end_run(folder: Path, record: RunRecord, items: Sequence[Item], facts: RunFacts) -> dict[str, Any]:
     """Write everything that a run folder holds and return the metrics."""
-    from svr_async.evaluation.reporting.report import render_report
-    from svr_async.evaluation.reporting.rubric_tables import effects_of
-    from svr_async.evaluation.reporting.tables import render_tables
-
     metrics = write_results(folder, record, items, facts)
-    run = RunFolder.load(folder, items)
-    effects = effects_of([run])
-    write_atomic(run.path / "report.html", render_report([run], effects=effects).encode())
-    for suffix, text in render_tables([run], ("md", "tex"), effects=effects).items():
-        write_atomic(folder / f"table.{suffix}", text.encode())
+    reports().write_run_files(RunFolder.load(folder, items))
     return metrics

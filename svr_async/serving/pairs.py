@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Any, Literal
 
 from svr_async.core.pair import Order, Presentation, Prompt, Side, hashed_fraction, prompt_text
-from svr_async.core.sheet import sheet_html
+from svr_async.core.table import to_html
 from svr_async.core.verdict import Contribution, Outcome
 from svr_async.engine.concurrency import in_sync
 from svr_async.errors import UsageError
@@ -62,7 +62,7 @@ class PairVerdict:
         told = verdict_sheet(
             self._decided, self.contributions, judge=self.judge, detail=self.detail, doubts=self.doubts
         )
-        return sheet_html(told)
+        return to_html(told)
 
     @property
     def _decided(self) -> str:

@@ -16,7 +16,7 @@ from svr_async.commands import sim
 from svr_async.commands.main import run as command
 from svr_async.commands.main import svr as group
 from svr_async.core.pair import PreferencePair, user_prompt
-from svr_async.core.sheet import Line
+from svr_async.core.table import Line
 from svr_async.engine.concurrency import ShutdownController
 from svr_async.errors import BudgetError, ConfigError, CoverageError, UsageError
 from svr_async.evaluation.attacks import ATTACKS, attacked
