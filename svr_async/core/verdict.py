@@ -11,7 +11,7 @@ from svr_async.core.pair import Side
 from svr_async.core.rubric import Rubric
 
 DIRECTIONAL_STEP = 0.25  # the paper's ± 0.25 for `better` (sec:bank)
-EVEN = 0.5  # from this probability on, a statement counts as true
+EVEN = 0.5  # a probability from which on a statement counts as true
 
 
 class Verdict(StrEnum):
@@ -22,12 +22,11 @@ class Verdict(StrEnum):
 
 
 class Outcome(StrEnum):
-    """The result of one judged item; every item in the denominator has one."""
+    """What became of one judged item. Nothing leaves the denominator without one of these."""
 
     SCORED = "scored"
     TIE = "tie"
     PARSE_ERROR = "parse_error"
-    AMBIGUOUS = "ambiguous"
     REFUSAL = "refusal"
     CONTEXT_TOO_LONG = "context_too_long"
     TRUNCATED = "truncated"
@@ -35,15 +34,13 @@ class Outcome(StrEnum):
     INVALID_INPUT = "invalid_input"
 
 
-def delta(a: Verdict, b: Verdict, better: Side | None) -> float | None:
+def delta(a: Verdict, b: Verdict, better: Side | None) -> float:
     """Return Δ = (pass_a − pass_b) ± 0.25 ∈ {±0.25, ±0.75, ±1.25} (paper `sec:bank`).
 
-    Without `better` the judge abstained and the entry is missing: None, not 0.
+    If the judge has no preference (`better` is None), the ± 0.25 is 0.
     A contradictory row (A fails, B passes, better A) is computed as written: −0.75.
     """
-    if better is None:
-        return None
-    step = DIRECTIONAL_STEP if better is Side.A else -DIRECTIONAL_STEP
+    step = 0.0 if better is None else DIRECTIONAL_STEP if better is Side.A else -DIRECTIONAL_STEP
     return (a is Verdict.PASS) - (b is Verdict.PASS) + step
 
 
@@ -57,7 +54,7 @@ class Chances:
 
     @property
     def delta(self) -> float:
-        """The expected Δ: E[Δ] = (a − b) + 0.25 (2 better − 1), in [−1.25, 1.25]."""
+        """The Δ that is expected of them, E[Δ] = (a − b) + 0.25 (2 better − 1), in [−1.25, 1.25]."""
         return (self.a - self.b) + DIRECTIONAL_STEP * (2 * self.better - 1)
 
     def swapped(self) -> Chances:
@@ -69,7 +66,7 @@ class Chances:
 class RubricComparison:
     """One rubric judged on two responses side by side, in the order that the judge saw.
 
-    `chances` are the probabilities of a judge that gives them; the verdicts are then the likelier ones.
+    `chances` are those of a judge that answers with probabilities; its verdicts are then what is likelier than not.
     """
 
     rubric_id: str
@@ -86,20 +83,20 @@ class RubricComparison:
         return cls(rubric_id, a, b, Side.A if chances.better >= EVEN else Side.B, chances=chances)
 
     @property
-    def delta(self) -> float | None:
-        """Δ, or the expected Δ, positive if it favours response A; None if the judge abstained."""
+    def delta(self) -> float:
+        """Δ, or its expected value, positive if it favours response A."""
         return delta(self.a, self.b, self.better) if self.chances is None else self.chances.delta
 
     @property
     def satisfied(self) -> float:
-        """Pass of A minus pass of B, or the difference of their probabilities."""
+        """Whether A satisfies the rubric less whether B does, or their chances."""
         if self.chances is not None:
             return self.chances.a - self.chances.b
         return float((self.a is Verdict.PASS) - (self.b is Verdict.PASS))
 
     @property
     def inconsistent(self) -> bool:
-        """Whether `better` names the response that fails although the other passes."""
+        """Whether `better` names the response that fails while the other passes."""
         return self.a is not self.b and self.better is not None and (self.a is Verdict.PASS) != (self.better is Side.A)
 
     def of(self, rubric_id: str) -> RubricComparison:
@@ -115,10 +112,10 @@ class RubricComparison:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contribution:
-    """The part of one rubric in a margin: alpha · weight · Δ, positive towards response A.
+    """What one rubric added to a margin: alpha · weight · Δ, positive towards response A.
 
-    With `by_points` the weight is points for a response that satisfies the rubric: Δ = pass_a − pass_b.
-    `rephrased` is the rubric's text rewritten for the prompt, None if it was not rewritten.
+    With `by_points` the weight is points, which a response has that satisfies the rubric: Δ = pass_a − pass_b then.
+    `rephrased` is the wording that the judge saw where the rubric was rewritten for the prompt; None elsewhere.
     """
 
     rubric: Rubric
@@ -136,14 +133,14 @@ class Contribution:
 
     @property
     def delta(self) -> float | None:
-        """Δ of this rubric; None if it was not judged."""
+        """Δ of this rubric; None where it was not judged."""
         if self.comparison is None:
             return None
         return self.comparison.satisfied if self.by_points else self.comparison.delta
 
     @property
     def value(self) -> float:
-        """The signed contribution; 0 if the rubric was not judged."""
+        """The signed contribution; 0 where the rubric was not judged."""
         return self.importance * (self.delta or 0.0)
 
     def swapped(self) -> Contribution:
@@ -152,15 +149,15 @@ class Contribution:
 
 
 def is_whole(value: object, least: int = 0) -> TypeGuard[int]:
-    """Whether a value is an integer of at least `least`."""
+    """Tell whether a value is a whole number of at least `least`."""
     return isinstance(value, int) and not isinstance(value, bool) and value >= least
 
 
 def is_number(value: object) -> TypeGuard[float]:
-    """Whether a value is an int or float, including infinity and NaN."""
+    """Tell whether a value is a whole number or a float, infinite and NaN included."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def is_finite(value: object) -> TypeGuard[float]:
-    """Whether a value is a finite number within the range of a float."""
+    """Tell whether a value is a number that a float can hold: JSON has whole numbers of any length."""
     return is_number(value) and abs(value) <= sys.float_info.max

@@ -108,13 +108,6 @@ class BatchClient:
         """Return a batch."""
         return await self._retry(lambda: self._json("GET", f"/batches/{quote(batch_id, safe='')}"))
 
-    async def cancel(self, batch_id: str) -> dict[str, Any]:
-        """Cancel a batch and return it; the replies it already has are kept."""
-        try:
-            return await self._json("POST", f"/batches/{quote(batch_id, safe='')}/cancel")
-        except LostAnswerError:  # it may have ended meanwhile
-            return await self.retrieve(batch_id)
-
     async def download(self, file_id: str, target: Path) -> None:
         """Write a file of the endpoint to `target`, with the API key masked."""
         data = await self._retry(lambda: self._send("GET", f"/files/{quote(file_id, safe='')}/content"))
@@ -211,15 +204,6 @@ async def refresh(folder: Path, state: State, client: BatchClient) -> State:
         complete = batch.ended and (batch.output or batch.errors or batch.status == "failed")
         if batch.batch_id and not complete:
             state = _save(folder, state, updated(batch, await client.retrieve(batch.batch_id)))
-    return state
-
-
-async def cancel(folder: Path, state: State, client: BatchClient) -> State:
-    """Cancel the batches that have not ended."""
-    state = await refresh(folder, state, client)
-    for batch in state.batches:
-        if batch.batch_id and not batch.ended and batch.status != "cancelling":
-            state = _save(folder, state, updated(batch, await client.cancel(batch.batch_id)))
     return state
 
 

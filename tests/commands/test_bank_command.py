@@ -16,13 +16,13 @@ from rich.console import Console
 from small_runs import item, write_run
 
 from svr_async.commands import screen
-from svr_async.commands.bank.command import bank
+from svr_async.commands.bank import bank
 from svr_async.commands.main import run
 from svr_async.core.rubric import Check, Rubric
 from svr_async.errors import UsageError
-from svr_async.evaluation.reporting.bank_report import write_bank_report
-from svr_async.evaluation.reporting.bank_sheets import bank_sheet, stats_sheet
 from svr_async.evaluation.run_folder import RunFolder
+from svr_async.reports.bank_report import write_bank_report
+from svr_async.reports.bank_sheets import bank_sheet, stats_sheet
 from svr_async.scoring.bank import BankRubric, InferenceSettings, RubricBank
 from svr_async.scoring.bank_stats import bank_stats
 

@@ -11,9 +11,8 @@ import click
 import pytest
 from rig import environment, run_python, svr_here
 
-from svr_async.commands.completion import INSTALLED, SHELLS, script_of
-from svr_async.commands.groups import GroupedCommand
 from svr_async.commands.main import COMMANDS, SECTIONS, svr
+from svr_async.commands.options import GroupedCommand
 
 FIRST = 12  # flags under Options, --help among them
 FEW = 13  # flags up to which a command needs no groups
@@ -69,18 +68,6 @@ def test_the_package_runs_as_a_module(tmp_path: Path) -> None:
     code = "import runpy, sys; sys.argv = ['svr', '--version']; runpy.run_module('svr_async', run_name='__main__')"
     done = run_python(code, cwd=tmp_path)
     assert done.stdout.startswith("svr, version ")
-
-
-@pytest.mark.parametrize("shell", SHELLS)
-def test_a_shell_gets_a_script_for_each_installed_command(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """The script of a shell names all three, and bash reads its own without complaint."""
-    assert svr_here("completion", shell) == 0
-    shown = capsys.readouterr().out
-    for name in INSTALLED:
-        assert script_of(shell, name) in shown
-    if shell == "bash":
-        done = subprocess.run(["bash", "-n"], input=shown, text=True, capture_output=True, check=False)
-        assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_commands_and_flags_are_completed(tmp_path: Path) -> None:

@@ -6,11 +6,10 @@ from typing import Any
 
 import pytest
 
-from svr_async.commands.status_line import engine_facts
-from svr_async.commands.terminal import print_summary
+from svr_async.commands.progress import engine_facts, print_summary
 from svr_async.engine.endpoint import EndpointStats
 from svr_async.engine.stats import EngineStats, Spread
-from svr_async.evaluation.reporting.run_words import calls_in_words
+from svr_async.reports.run_words import calls_in_words
 
 
 def facts(**changes: Any) -> EngineStats:

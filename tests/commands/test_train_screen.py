@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from made_history import made_curve
 
-from svr_async.commands.train import screen as train_screen
-from svr_async.commands.train.screen import TrainScreen
-from svr_async.commands.train.table import print_rounds
+from svr_async.commands import train_screen
+from svr_async.commands.train_run import print_rounds
+from svr_async.commands.train_screen import TrainScreen
 from svr_async.core.dev_pairs import accuracy_in_words
 from svr_async.engine.stats import EngineStats
 from svr_async.fit.history import FitCurve

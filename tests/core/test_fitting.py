@@ -13,7 +13,7 @@ from svr_async.core.validation import misfit, settle
 from svr_async.errors import UsageError
 
 if TYPE_CHECKING:
-    from svr_async.core.sheet import Sheet
+    from svr_async.core.table import Parts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +30,7 @@ class Record:
     rule: Literal["mean", "majority"] = "mean"
     table: Mapping[str, int] = field(default_factory=dict)
     anything: Any = None
-    untold: Sheet | None = None
+    untold: Parts | None = None
 
 
 @pytest.mark.parametrize(

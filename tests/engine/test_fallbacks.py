@@ -20,7 +20,7 @@ from svr_async.engine.transport import RawReply
 from svr_async.engine.wires import Form
 from svr_async.engine.wires.openai import error_in_body
 from svr_async.errors import ModelError
-from svr_async.judges.profile import Profile
+from svr_async.judges.profiles import Profile
 from svr_async.simulation.config import SimConfig
 from svr_async.simulation.server import SimServer
 

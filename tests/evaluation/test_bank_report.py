@@ -11,8 +11,8 @@ import pytest
 from hostile_run import ATTACK
 from made_bank_page import bank, made_curve, made_history
 
-from svr_async.evaluation.reporting.bank_report import render_bank_report
-from svr_async.evaluation.reporting.bank_view import NO_HISTORY, SHOWN_RUBRICS, view_bank
+from svr_async.reports.bank_report import render_bank_report
+from svr_async.reports.bank_view import NO_HISTORY, SHOWN_RUBRICS, view_bank
 from svr_async.scoring.bank_history import BankHistory, TrainedOn
 
 

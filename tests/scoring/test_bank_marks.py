@@ -10,7 +10,7 @@ import pytest
 from svr_async.core.integrity import Marks
 from svr_async.core.rubric import Rubric
 from svr_async.errors import ArtefactError
-from svr_async.evaluation.reporting.bank_view import view_bank
+from svr_async.reports.bank_view import view_bank
 from svr_async.scoring.bank import BankRubric, RubricBank
 from svr_async.training.bank.build import merge_banks
 
