@@ -20,7 +20,7 @@ from rig import serving
 from svr_async.commands.eval import evaluate
 from svr_async.commands.main import run
 from svr_async.commands.main import svr as group
-from svr_async.commands.sim import _config
+from svr_async.commands.sim import _config, sim
 from svr_async.commands.train import fit
 
 PROGRAMS = {"svr": group, "svr-eval": evaluate, "svr-fit": fit}
