@@ -16,7 +16,7 @@ import msgspec
 import orjson
 
 from svr_async.core.files import reason, write_atomic
-from svr_async.core.integrity import Marks, marks_of_old_label
+from svr_async.core.integrity import Marks
 from svr_async.core.table import to_html
 from svr_async.errors import ArtefactError, StorageError, UsageError
 from svr_async.evaluation.items import Item, Reason, read_item
@@ -124,9 +124,8 @@ class Run:
 
     @property
     def integrity(self) -> Marks:
-        """The marks of what judged; for a run from before they were kept those that its label tells."""
-        kept = (self.manifest.get("judge") or {}).get("marks")
-        return marks_of_old_label(self.judge_label) if kept is None else frozenset(kept)
+        """The marks of the judge."""
+        return frozenset((self.manifest.get("judge") or {}).get("marks") or ())
 
     def __repr__(self) -> str:
         return f"<Run {self.name}, {run_in_short(self.metrics)}>"
