@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from rig import Scripted, ask, completion
 
 from svr_async.engine import batch_api
-from svr_async.engine.batch_api import BatchClient, LostAnswerError, cancel, fetch, submit, updated
+from svr_async.engine.batch_api import BatchClient, LostAnswerError, fetch, submit, updated
 from svr_async.engine.batch_files import (
     EXPORT,
     STATE,
@@ -435,17 +435,6 @@ async def test_a_lost_answer_is_looked_up_after_a_refusal_too(sim: SimServer, tm
     assert {one.batch_id for one in state.batches} == set(sim.batches.batches)
 
 
-async def test_batches_can_be_cancelled(tmp_path: Path) -> None:
-    """Cancelling ends the batches; the files of the rest can be downloaded, and cancelling again changes nothing."""
-    async with SimServer(batch=BatchSettings(held=True)) as sim, client_of(sim, key="") as client:
-        state = await submitted(tmp_path, fresh(export_to(tmp_path)), client)
-        state = await done(tmp_path, await cancel(tmp_path, state, client), client)
-        assert {one.status for one in state.batches} == {"cancelled"}
-        assert await cancel(tmp_path, state, client) == state
-        assert (await client.cancel(state.batches[0].batch_id))["status"] == "cancelled"
-    assert (tmp_path / "errors-0003.jsonl").exists()
-
-
 async def test_an_endpoint_without_batches_is_named(sim: SimServer, tmp_path: Path) -> None:
     """A 404 names vllm run-batch; an endpoint that is down is exit 6."""
     (tmp_path / "f").write_bytes(b"{}\n")
@@ -488,7 +477,7 @@ async def test_an_echoed_key_is_written_nowhere(tmp_path: Path) -> None:
         header = http.headers["Authorization"]
         if http.path.endswith("/content"):
             return web.Response(text=f'{{"custom_id": "x", "error": "{header}"}}\n')
-        if http.path.endswith("/cancel"):
+        if http.path.endswith("/b-2"):
             return web.json_response({"error": {"message": header}}, status=400)
         errors = {"data": [{"message": header}]}
         return web.json_response({"id": "b-1", "status": "completed", "errors": errors, "error_file_id": "f-1"})
@@ -496,7 +485,7 @@ async def test_an_echoed_key_is_written_nowhere(tmp_path: Path) -> None:
     async with endpoint(echo) as url, client_of(url) as client:
         state = await done(tmp_path, await submitted(tmp_path, fresh(export_to(tmp_path, count=1)), client), client)
         with pytest.raises(RefusedError) as refused:
-            await client.cancel("b-1")
+            await client.retrieve("b-2")
     assert state.batches[0].problem == f"Bearer {MASK}"
     assert MASK in refused.value.one_line()
     assert MASK.encode() in (tmp_path / "errors-0001.jsonl").read_bytes()
