@@ -59,7 +59,7 @@ def stats(cache: Path | str, as_json: bool) -> None:
 @cache_option
 @json_option
 def export_(file: Path, cache: Path | str, as_json: bool) -> None:
-    """Write all readable replies to FILE: .jsonl, .jsonl.gz or .parquet. A damaged cache exports what can be read.
+    """Write all readable replies to FILE: .jsonl or .jsonl.gz. A damaged cache exports what can be read.
 
     A run with the same judge identity (see judges.toml) replays from them elsewhere, without a call.
 

@@ -95,8 +95,8 @@ def _flag(name: str) -> str:
 def _explain_now(flags: dict[str, Any], given: list[str], as_json: bool) -> None:
     """Judge the pair of the flags; CoverageError if the judge gave no verdict."""
     from svr_async.engine.concurrency import run_whole
-    from svr_async.judges.keys import naming_keys
-    from svr_async.judges.spec import JudgeSpec
+    from svr_async.judges.open_judge import JudgeSpec
+    from svr_async.judges.profiles import naming_keys
     from svr_async.scoring.bank import RubricBank
 
     _check_pair(given)

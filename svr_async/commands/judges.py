@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from svr_async.core.table import Parts
-    from svr_async.judges.profile import Profile
+    from svr_async.judges.profiles import Profile
 
 
 PRICE_HEADS = ("judge", "in", "cached in", "out", "listed on", "read at")
@@ -22,10 +22,9 @@ WIDE = 150  # columns from which the table has room for whole addresses
 
 
 @click.command()
-@click.option("--allow", is_flag=True, help="Allow ./judges.toml, as it stands, to send keys where it says.")
 @click.option("--prices", is_flag=True, help="List prices, the cheapest first, with their day and page.")
 @json_option
-def judges(as_json: bool, *, allow: bool, prices: bool) -> None:
+def judges(as_json: bool, *, prices: bool) -> None:
     """List the judges that `--judge` knows.
 
     \b
@@ -33,15 +32,11 @@ def judges(as_json: bool, *, allow: bool, prices: bool) -> None:
       svr judges
       svr judges --prices
     """
-    if allow:
-        _allow()
-        return
     from rich.markup import escape
 
     from svr_async.commands.screen import print_json, styled_console, tell
     from svr_async.core.safetext import for_terminal
-    from svr_async.judges.endpoints import known_endpoints
-    from svr_async.judges.profiles import load_profiles, profile_paths
+    from svr_async.judges.profiles import known_endpoints, load_profiles, profile_file
 
     profiles = load_profiles()
     if prices:
@@ -56,29 +51,12 @@ def judges(as_json: bool, *, allow: bool, prices: bool) -> None:
     console.print(f"[dim]Any model of these, as openai:MODEL: {', '.join(known_endpoints())}.[/]")
     console.print("[dim]J+rules lets checks decide what they can; http://host:port/v1#model needs no profile.[/]")
     console.print("[dim]Prices are dollars per million tokens, in / cached / out, as listed on their day.[/]")
-    places = escape(for_terminal(" or ".join(str(path) for path in profile_paths())))
-    console.print(f"[dim]Profiles of your own: {places}[/]", soft_wrap=True)
-
-
-def _allow() -> None:
-    """Allow the file of the working folder, and say what that allows."""
-    from svr_async.core.safetext import one_line
-    from svr_async.errors import UsageError
-    from svr_async.judges.profiles import profile_paths
-    from svr_async.judges.trust import allow
-
-    path = profile_paths()[0]
-    if not path.is_file():
-        raise UsageError(f"there is no {path}", hint="svr judges --allow allows the judges.toml of the working folder")
-    told = allow(path)
-    for what in told:
-        click.echo(f"allowed: {one_line(what, 200)}")
-    new = "" if told else ": it sends no key that is set anywhere new"
-    click.echo(f"{one_line(str(path), 400)} is allowed as it stands{new}")
+    place = escape(for_terminal(str(profile_file())))
+    console.print(f"[dim]Your own profiles: {place}, or --judges FILE.[/]", soft_wrap=True)
 
 
 def _facts(profile: Profile) -> dict[str, Any]:
-    """Return what machines are told of a profile: never a key."""
+    """Return a profile as JSON values, without its key."""
     return {
         "model": profile.model,
         "base_url": profile.base_url,

@@ -129,7 +129,7 @@ def _key_variables(flags: Mapping[str, Any]) -> tuple[str, ...]:
     judges = [judge for judge in named.split(",") if judge not in {"", "rules"}]
     if not judges:
         return ()
-    from svr_async.judges.spec import JudgeSpec
+    from svr_async.judges.open_judge import JudgeSpec
 
     found: list[str] = []
     for judge in judges:

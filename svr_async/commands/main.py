@@ -32,7 +32,7 @@ COMMANDS = {
     "gate": ("results:gate", "Exit 9 if a run is significantly worse than a baseline."),
     "agreement": ("results:agreement", "Compare a run with labels of people."),
     "judges": ("judges:judges", "List judges and their prices."),
-    "doctor": ("doctor.command:doctor", "Check endpoint, key, cache and data."),
+    "doctor": ("doctor:doctor", "Check endpoint, key, cache and data."),
     "batch": ("batch:batch", "Make a run's calls as a batch, at half the price."),
     "cache": ("cache:cache", "Show, copy or clear the stored replies."),
     "data": ("data:data", "List, check, split and fetch benchmarks and training sets."),

@@ -59,7 +59,9 @@ ALIKE = "nothing tells them apart: the order is that in which they were given"
     help="Every two side by side, or with a bank each alone; auto is pairwise up to six.",
 )
 @scheduled("all")
-@click.option("--anchor", type=click.IntRange(min=0), help="With --schedule anchor: the RESPONSE, from 0, for all.")
+@click.option(
+    "--anchor", type=click.IntRange(min=0), metavar="N", help="With --schedule anchor: the RESPONSE, from 0, for all."
+)
 @top_k_option
 @few_limits
 @json_option
@@ -151,8 +153,8 @@ def _asked(
 ) -> T:
     """Ask within an engine of its own; SvrError for what makes that impossible."""
     from svr_async.engine.concurrency import run_whole
-    from svr_async.judges.keys import naming_keys
-    from svr_async.judges.spec import JudgeSpec
+    from svr_async.judges.open_judge import JudgeSpec
+    from svr_async.judges.profiles import naming_keys
     from svr_async.scoring.bank import RubricBank
     from svr_async.serving.engine import Engine
 

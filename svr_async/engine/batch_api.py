@@ -182,13 +182,12 @@ async def _create_once(folder: Path, state: State, batch: Batch, client: BatchCl
             return updated(batch, existing)
         if not batch.file_id:
             batch = replace(batch, file_id=await client.upload(folder / batch.file))
-        requested_before, batch = batch.requested, replace(batch, requested=True)
+        batch = replace(batch, requested=True)
         _save(folder, state, batch)
         try:
             return updated(batch, await client.create(batch.file_id, mark))
         except RefusedError:
-            # An earlier request whose answer was lost may still have created the batch.
-            _save(folder, state, replace(batch, requested=requested_before, file_id=""))
+            _save(folder, state, replace(batch, requested=False, file_id=""))
             raise
         except LostAnswerError as error:
             problem = str(error)

@@ -8,7 +8,7 @@ from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 
@@ -19,7 +19,7 @@ from svr_async.engine.cache_files import Kept, look_up
 from svr_async.engine.concurrency import ShutdownController, run_whole
 from svr_async.engine.failures import FailureLog
 from svr_async.engine.money import Price
-from svr_async.engine.request import Request
+from svr_async.engine.request import ReplyRejectedError, Request
 from svr_async.errors import SvrError, UsageError
 from svr_async.evaluation.explain import Explanation, explain_item, item_of_run
 from svr_async.evaluation.items import Exchange, Exchanges, Item
@@ -28,13 +28,9 @@ from svr_async.evaluation.run_folder import Run, Texts, load_run
 from svr_async.evaluation.running.frontier import judged_pairs, settings_of
 from svr_async.evaluation.setup import PreparedRun, prepare, texts_of_run
 from svr_async.evaluation.wording import count
-from svr_async.judges.brackets import direct_reason
 from svr_async.judges.model import SIMULATED_FINGERPRINT
-from svr_async.judges.reply_text import reasons_in
+from svr_async.judges.reader import read_direct, read_list
 from svr_async.observability.redaction import Redactor
-
-if TYPE_CHECKING:
-    from svr_async.judges.profile import Profile
 
 KEY_DIGITS = 12  # of a cache key, as pages show it
 UNKNOWN_REQUEST = "not shown: the judge's profile, the prompts or the data have changed since the run"
@@ -86,9 +82,7 @@ class Call:
     @property
     def reasons(self) -> tuple[tuple[str, str], ...]:
         """The judge's reasons by rubric id of the request; "" for the verdict as a whole."""
-        answer = "" if self.kept is None or self.kept.reply is None else self.kept.reply.answer
-        whole = direct_reason(answer)
-        return reasons_in(answer) or ((("", whole),) if whole else ())
+        return () if self.kept is None or self.kept.reply is None else reasons_in(self.kept.reply.answer)
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON values; `tries` counts attempts until a reply could be read."""
@@ -143,6 +137,20 @@ class Call:
             found += [("thoughts", reply.reasoning)] if reply.reasoning else []
             found += [("reply", reply.text), ("reasons", reasons or "none in this reply")]
         return found
+
+
+def reasons_in(text: str) -> tuple[tuple[str, str], ...]:
+    """Return the (local rubric id, reason) pairs of a reply as written; ("", reason) of a direct verdict."""
+    try:
+        rows, _ = read_list(text, "rubric_comparisons")
+        return tuple((str(row["rubric_id"]), str(row["reason"])) for row in rows if {"rubric_id", "reason"} <= set(row))
+    except ReplyRejectedError:
+        pass
+    try:
+        reason = read_direct(text).reason
+    except ReplyRejectedError:
+        return ()
+    return (("", reason),) if reason else ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -217,13 +225,6 @@ async def _requests(prepared: PreparedRun, ids: set[str]) -> Rebuilt:
         shutdown.reraise()
     finally:
         await pool.close()
-    names = [name for judge in prepared.judges.judges if judge.profile for name in _variables(judge.profile)]
+    names = [name for judge in prepared.judges.judges if judge.profile for name in judge.profile.key_variables]
     secrets = tuple(value for name in names if (value := os.environ.get(name, "").strip()))
     return Rebuilt(requests=found, secrets=secrets)
-
-
-def _variables(profile: Profile) -> list[str]:
-    from svr_async.judges.profile import variable_in
-
-    named = [variable_in(value) for value in (*profile.headers.values(), *profile.query.values())]
-    return [name for name in (profile.key_env, *named) if name]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol
@@ -151,6 +152,8 @@ class Orders:
         return self.audit_below is not None and (margin is None or abs(margin) >= self.audit_below)
 
 
+AUDIT: ContextVar[bool] = ContextVar("audit", default=False)
+"""True while a pair is judged in the other order only to measure the effect of the order."""
 ESCALATED = "escalated"
 ESCALATION_FAILED = "escalation_failed"
 
@@ -189,7 +192,8 @@ class JudgeAssignment:
         shown = [await self._decide(case, first)]
         guessed = case.guessed(shown[0])
         if rest and (guessed or not self.orders.settled_by(shown[0].margin)):
-            with contingent(guessed and self.orders.audit_below is not None):
+            audit = self.orders.policy is not OrderPolicy.BOTH
+            with contingent(guessed and self.orders.audit_below is not None), marked(AUDIT, audit):
                 shown.append(await self._decide(case, rest[0]))
         return self._opinion(shown, any(case.guessed(decision) for decision in shown))
 
@@ -301,11 +305,16 @@ def engines_of(plan: Plan) -> tuple[CallEngine, ...]:
     return tuple(assignment.engine for assignment in plan.assignments() if assignment.engine is not None)
 
 
+def contingent(maybe: bool) -> AbstractContextManager[None]:
+    """Mark questions that may turn out not to be needed."""
+    return marked(CONTINGENT, maybe)
+
+
 @contextmanager
-def contingent(maybe: bool) -> Iterator[None]:
-    """Mark what is asked inside as perhaps not needed, where `maybe`."""
-    token = CONTINGENT.set(CONTINGENT.get() or maybe)
+def marked(mark: ContextVar[bool], value: bool) -> Iterator[None]:
+    """Set a mark, unless it is set already, for the questions inside."""
+    token = mark.set(mark.get() or value)
     try:
         yield
     finally:
-        CONTINGENT.reset(token)
+        mark.reset(token)

@@ -21,7 +21,7 @@ from svr_async.engine.concurrency import ShutdownController, run_whole
 from svr_async.engine.events import Notice
 from svr_async.engine.stats import EngineStats
 from svr_async.errors import SvrError, UsageError
-from svr_async.evaluation.dry_run import DryRunCount, guessed_by, told_stages, total_count
+from svr_async.evaluation.dry_run import DryRunCount, describe_stages, guessed_by, total_count
 from svr_async.evaluation.items import Item, rephrased_counts
 from svr_async.evaluation.judging import (
     Evaluation,
@@ -31,20 +31,19 @@ from svr_async.evaluation.judging import (
     open_judge_pool,
     run_evaluation,
 )
-from svr_async.evaluation.metrics import SCORED, JudgeCost, joined
+from svr_async.evaluation.metrics import JudgeCost, joined
 from svr_async.evaluation.record import RunFacts, RunRecord, begin_run, write_results
 from svr_async.evaluation.run_folder import RunFolder, reports
 from svr_async.evaluation.run_view import run_in_short, run_sheet
 from svr_async.evaluation.settings import EvalSettings
 from svr_async.evaluation.setup import PreparedRun, prepare
 from svr_async.judges.batch import Opened, Unanswered, endpoints_of
-from svr_async.judges.keys import naming_keys
+from svr_async.judges.limits import WHOLE, share_in_words
 from svr_async.judges.open_judge import OpenJudge
-from svr_async.judges.reply_text import NO_NONCE
-from svr_async.judges.shares import WHOLE, share_in_words
+from svr_async.judges.profiles import naming_keys
 
 if TYPE_CHECKING:
-    from svr_async.judges.profile import Profile
+    from svr_async.judges.profiles import Profile
 
 
 class Listener:
@@ -175,7 +174,6 @@ def end_judging(run: PreparedRun, items: Sequence[Item], parts: Sequence[UsageSu
         complete=len(items) == len(run.record.pairs),
         notes=(
             *asked.notes,
-            *nonce_notes(items),
             *_rephrase_notes(run, items),
             *_own_notes(run, counted),
             *_share_notes(run),
@@ -210,17 +208,10 @@ def _own_notes(run: PreparedRun, counted: Mapping[str, Any]) -> tuple[str, ...]:
 
     shipped = load_templates(names=own.templates).digests
     ours = [name for name, digest in shipped.items() if run.record.prompts.get(name) == digest]
-    told = [f"asked by stage: {told_stages(counted)}"] if counted else []
+    told = [f"asked by stage: {describe_stages(counted)}"] if counted else []
     if ours:
         told.append(f"prompts reconstructed from the description of {run.method.name}, not its own: {', '.join(ours)}")
     return tuple(told)
-
-
-def nonce_notes(items: Sequence[Item]) -> tuple[str, ...]:
-    """Say how many verdicts came without the nonce that was asked for, by which they are known to be answers."""
-    verdicts = [item for item in items if item.outcome in SCORED]
-    bare = sum(NO_NONCE in item.flags for item in verdicts)
-    return (f"{bare:,} of {len(verdicts):,} verdicts came without the nonce that was asked for",) if bare else ()
 
 
 def _rephrase_notes(run: PreparedRun, items: Sequence[Item]) -> tuple[str, ...]:

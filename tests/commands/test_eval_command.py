@@ -239,7 +239,7 @@ def test_a_dry_run_prices_and_sends_nothing(evaluate: Eval, sim: SimServer, caps
     assert plan["max_usd"] > plan["usd"] > 0
     assert plan["max_completion_tokens"] == N * 8192
     assert evaluate("--dry-run", "--method", "self-rubric", "--limit", "10", "--audit", "0") == 0
-    assert "20 calls to send" in capsys.readouterr().out
+    assert "20 calls" in capsys.readouterr().out
     assert sim.stats()["calls"] == calls
     assert not Path("run").exists()
     assert evaluate("--limit", "10", "--audit", "0") == 0

@@ -11,10 +11,9 @@ import orjson
 import pytest
 from rig import name_judge, read_lines, serving, svr_here, write_bank, write_bench
 
+from svr_async.evaluation.details import reasons_in
 from svr_async.evaluation.items import Item
 from svr_async.evaluation.run_folder import REASONS, RunFolder, with_reasons
-from svr_async.judges.brackets import direct_reason
-from svr_async.judges.reply_text import reasons_in
 from svr_async.simulation.config import SimConfig
 from svr_async.simulation.faults import FaultConfig
 from svr_async.simulation.server import SimServer
@@ -152,9 +151,9 @@ def test_explain_shows_reasons_and_leads_to_the_calls(judged: SimServer, capsys:
 
 def test_reasons_are_read_out_of_replies_as_they_stand() -> None:
     """Ahead of the last verdict, or behind it where there is nothing ahead; entries without a text are left out."""
-    assert direct_reason("First is right. [[B]] No: [[A]]") == "First is right. [[B]] No:"
-    assert direct_reason("[[A]] since it is right") == "since it is right"
-    assert direct_reason("no verdict") == ""
-    entries = [{"rubric_id": "R1", "reason": "a"}, {"rubric_id": "R2"}, "R3", {"reason": "b"}]
+    assert reasons_in("First is right. [[A]]") == (("", "First is right."),)
+    assert reasons_in("[[A]] since it is right") == (("", "since it is right"),)
+    assert reasons_in("no verdict") == ()
+    entries = [{"rubric_id": "R1", "reason": "a"}, {"rubric_id": "R2"}, {"reason": "b"}]
     assert reasons_in(orjson.dumps({"rubric_comparisons": entries}).decode()) == (("R1", "a"),)
     assert reasons_in("nothing of the kind") == ()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -47,11 +46,8 @@ def test_help_is_plain() -> None:
     for path, command in ALL.items():
         for param in command.params:
             if isinstance(param, click.Option) and not param.is_flag:
-                shown = param.make_metavar(click.Context(command))
                 assert param.help, (path, param.name)
-                assert not re.search(r"\b(INTEGER|FLOAT|PATH|DIRECTORY|FILENAME|RANGE|TEXT)\b", shown) or param.metavar, (
-                    path, param.name, shown,
-                )
+                assert param.metavar or isinstance(param.type, click.Choice), (path, param.name)
 
 
 def test_an_unknown_option_suggests_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,9 +14,7 @@ from svr_async.reports.run_words import calls_in_words
 
 def facts(**changes: Any) -> EngineStats:
     """Return the facts of an engine at work."""
-    numbers = dict.fromkeys(EngineStats.__slots__, 0)
-    usual = {"in_flight": 12, "limit": 64, "usd": None, "last_failure": "", "latency": Spread()}
-    return EngineStats(**{**numbers, **usual, "endpoints": (endpoint(),), **changes})
+    return EngineStats(**{"in_flight": 12, "limit": 64, "endpoints": (endpoint(),), **changes})
 
 
 def endpoint(**changes: Any) -> EndpointStats:

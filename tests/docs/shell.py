@@ -110,7 +110,9 @@ class Shell:
     def _serve(self, args: list[str]) -> Done:
         with sim.make_context("svr sim", list(args)) as context:
             printed = context.params
-            server = self.stack.enter_context(serving(_config({name: value for name, value in printed.items() if name not in WRITTEN} | {"port": 0})))
+            server = self.stack.enter_context(
+                serving(_config({name: value for name, value in printed.items() if name not in WRITTEN} | {"port": 0}))
+            )
         self.addresses[f"http://127.0.0.1:{printed['port']}"] = server.base_url.removesuffix("/v1")
         return Done("", 0)
 

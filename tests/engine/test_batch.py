@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -36,7 +36,7 @@ from svr_async.engine.cache import Cache
 from svr_async.engine.engine import CallEngine
 from svr_async.engine.request import Question, Request
 from svr_async.engine.secrets import MASK, Secret
-from svr_async.errors import ArtefactError, EndpointDownError, QuotaError, RefusedError, StorageError
+from svr_async.errors import ArtefactError, EndpointDownError, RefusedError, StorageError
 from svr_async.judges.batch import BatchRun, Imported, Opened, Unanswered, import_results
 from svr_async.judges.open_judge import OpenJudge
 from svr_async.simulation.batches import BatchSettings
@@ -393,46 +393,6 @@ async def test_a_lost_answer_is_looked_up(tmp_path: Path) -> None:
         assert len(sim.batches.batches) == 120 + 3
         assert {one.batch_id for one in state.batches} <= set(sim.batches.batches)
         assert not any(one.requested for one in state.batches)
-
-
-class Forgetful(BatchClient):
-    """A client whose first answer is lost, whose second request is refused, and whose list is late."""
-
-    def __init__(self, inner: BatchClient) -> None:
-        self.inner, self.script, self.listed = inner, ["lost", "refused"], False
-
-    async def upload(self, path: Path) -> str:
-        return await self.inner.upload(path)
-
-    async def retrieve(self, batch_id: str) -> dict[str, Any]:
-        return await self.inner.retrieve(batch_id)
-
-    async def find(self, metadata: Mapping[str, str]) -> dict[str, Any] | None:
-        return await self.inner.find(metadata) if self.listed else None
-
-    async def create(self, file_id: str, metadata: Mapping[str, str]) -> dict[str, Any]:
-        step = self.script.pop(0) if self.script else ""
-        if step == "refused":
-            raise QuotaError("the account is empty")
-        made = await self.inner.create(file_id, metadata)
-        if step == "lost":
-            raise LostAnswerError("the connection was cut")
-        return made
-
-
-async def test_a_lost_answer_is_looked_up_after_a_refusal_too(sim: SimServer, tmp_path: Path) -> None:
-    """A batch that may exist is searched for by the next command, although a later request was refused."""
-    export = export_to(tmp_path)
-    async with client_of(sim) as inner:
-        client = Forgetful(inner)
-        with pytest.raises(QuotaError):
-            await submitted(tmp_path, fresh(export), client)
-        client.listed = True
-        state = load_state(tmp_path, export)
-        assert state is not None
-        state = await submitted(tmp_path, state, client)
-    assert len(sim.batches.batches) == len(export.files)
-    assert {one.batch_id for one in state.batches} == set(sim.batches.batches)
 
 
 async def test_an_endpoint_without_batches_is_named(sim: SimServer, tmp_path: Path) -> None:

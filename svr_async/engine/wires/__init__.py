@@ -1,4 +1,4 @@
-"""Wires: how the API of each kind of endpoint is written and read. One module per kind."""
+"""Wires: how requests to each kind of endpoint are written, and replies read. One module per kind."""
 
 from __future__ import annotations
 
@@ -6,9 +6,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from svr_async.engine.reply import Reply
+
+if TYPE_CHECKING:
+    from svr_async.engine.request import Request
 
 Params = tuple[tuple[str, Any], ...]
 QUESTION = "question"  # role of a message that is a statement, answered with the probability that it is true
@@ -51,30 +54,6 @@ class Settings:
     extra: Params = ()
 
 
-class WireRequest(Protocol):
-    """The fields of a request that a wire reads; a message is (role, content)."""
-
-    @property
-    def model(self) -> str:
-        """The model's name."""
-
-    @property
-    def messages(self) -> tuple[tuple[str, str], ...]:
-        """The conversation; the first message may be the system's."""
-
-    @property
-    def max_tokens(self) -> int:
-        """Tokens that the answer may take."""
-
-    @property
-    def max_tokens_field(self) -> str:
-        """How the profile calls that number."""
-
-    @property
-    def params(self) -> Params:
-        """Further fields of the body."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Wire:
     """The API of one kind of endpoint; `name` is its name in profiles.
@@ -92,7 +71,7 @@ class Wire:
     path: str
     headers: Callable[[str], Mapping[str, str]]
     params: Callable[[Settings], Params]
-    body: Callable[[WireRequest], dict[str, Any]]
+    body: Callable[[Request], dict[str, Any]]
     read: Callable[[bytes, int], Reply]
     error: Callable[[bytes], Mapping[str, Any]]
     limits: Callable[[Mapping[str, str]], Mapping[str, str]] | None = None

@@ -15,6 +15,7 @@ from svr_async.core.pair import PreferencePair
 from svr_async.core.table import Line, Parts, Table
 from svr_async.engine.concurrency import ShutdownController, run_whole
 from svr_async.errors import CoverageError, UsageError
+from svr_async.evaluation.attacks import ATTACKS, MADE, attacked
 from svr_async.evaluation.audit import RUBRIC_HEADS, TABLE_HEADS, AttackFound, attack_found, rubric_rows, table_rows
 from svr_async.evaluation.items import Item
 from svr_async.evaluation.judging import evaluation_of, open_judge_pool
@@ -22,7 +23,6 @@ from svr_async.evaluation.run import Listener, judge_all, keys_named
 from svr_async.evaluation.settings import EvalSettings
 from svr_async.evaluation.setup import PreparedRun, prepare
 from svr_async.evaluation.wording import plural
-from svr_async.judges.attacks import ATTACKS, MADE, attacked
 from svr_async.scoring.methods.svr import Svr
 
 FILE = "audit.json"
