@@ -149,7 +149,7 @@ def main() -> None:
     """Run the command line."""
     flags = read_flags()
     flags.out.mkdir(parents=True, exist_ok=True)
-    write = ["--seed", str(flags.seed), "--train", str(flags.train), "--benchmarks", "--out", str(flags.out / "data")]
+    write = ["--seed", str(flags.seed), "--train", str(flags.train), "--benchmarks", "--write", str(flags.out / "data")]
     if not (flags.out / "data" / "rmbench.jsonl").exists():
         subprocess.run(svr("sim", *write), check=True)
     log = flags.out / "calls.jsonl"

@@ -38,8 +38,17 @@ def batch() -> None:
 
 
 @batch.command(context_settings={**HELP, "allow_interspersed_args": False})
-@click.option("--max-requests", type=click.IntRange(min=1), default=50_000, show_default=True, help="Requests a file.")
-@click.option("--max-mb", type=click.IntRange(min=1), default=200, show_default=True, help="Size of a file in MB.")
+@click.option(
+    "--max-requests",
+    type=click.IntRange(min=1),
+    default=50_000,
+    show_default=True,
+    metavar="N",
+    help="Requests a file.",
+)
+@click.option(
+    "--max-mb", type=click.IntRange(min=1), default=200, show_default=True, metavar="N", help="Size of a file in MB."
+)
 @click.option("--only", metavar="J", help="With several judges: the one to export. Each needs its own folder.")
 @json_option
 @folder_argument

@@ -55,7 +55,9 @@ _format_option = click.option(
 @data.command(short_help="List all problems of a file, and how it would be read.")
 @click.argument("path", type=PATH)
 @_format_option
-@click.option("--row", type=click.IntRange(min=1), default=1, show_default=True, help="Which pair to show.")
+@click.option(
+    "--row", type=click.IntRange(min=1), default=1, show_default=True, metavar="N", help="Which pair to show."
+)
 @reading
 @json_option
 def check(path: Path, adapter: str, row: int, as_json: bool, lenient: bool, **how: Any) -> int:
@@ -113,9 +115,19 @@ def fetch(name: str, out: Path | None, as_json: bool) -> None:
 @data.command(short_help="Split pairs into train and test by their prompts.")
 @click.argument("path", type=PATH)
 @_format_option
-@click.option("--share", type=click.FloatRange(0, 1, min_open=True, max_open=True), default=0.2, show_default=True)
 @click.option(
-    "--seed", default="", help="Another word or number draws other prompts; never those of `svr train --seed`."
+    "--share",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    default=0.2,
+    show_default=True,
+    metavar="0..1",
+    help="Share of the prompts in test.",
+)
+@click.option(
+    "--seed",
+    default="",
+    metavar="TEXT",
+    help="Another word or number draws other prompts; never those of `svr train --seed`.",
 )
 @click.option("--out", type=PATH, required=True, metavar="DIR", help="For train.jsonl, test.jsonl.")
 @reading

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from svr_async.commands.options import PATH, GroupedCommand, base_url_option, cache_option, json_option
+from svr_async.commands.options import PATH, base_url_option, cache_option, json_option
 from svr_async.commands.screen import print_json
 from svr_async.errors import SvrError
 
@@ -25,23 +25,19 @@ INDENT = 14  # where the text of a line starts
 LINE_CHARS = 600  # most of a finding, parts of which come from the endpoint
 
 
-@click.command(cls=GroupedCommand)
+@click.command()
 @click.option("--judge", metavar="J", help="Also check this judge's endpoint, with at most six small calls.")
 @base_url_option
 @cache_option
-@click.option("--data", type=PATH, metavar="PATH", help="Also read this data set.")
-@click.option("--benchmark", default="pairs", show_default=True, metavar="NAME", help="The adapter for --data.")
+@click.option("--data", type=PATH, metavar="PATH", help="Also read this file of pairs.")
 @json_option
-def doctor(
-    judge: str | None, base_url: str, cache: Path | str, data: Path | None, benchmark: str, *, as_json: bool
-) -> int:
+def doctor(judge: str | None, base_url: str, cache: Path | str, data: Path | None, as_json: bool) -> int:
     """Check cache, device and data; with --judge the endpoint: key, model, limits, JSON mode, latency, a verdict.
 
     Each call is capped at 256 tokens and 30 s.
 
     \b
-    Example:
-      svr doctor --judge gpt-oss-120b --base-url http://127.0.0.1:8000/v1
+    Example:  svr doctor --judge gpt-oss-120b --base-url http://127.0.0.1:8000/v1
     """
     from svr_async.judges.doctor import Finding
 
@@ -53,7 +49,7 @@ def doctor(
         if not as_json:
             _show(finding)
 
-    asyncio.run(_check(report, judge, base_url, cache, data, benchmark))
+    asyncio.run(_check(report, judge, base_url, cache, data))
     if judge is None:
         cure = "--judge J checks its endpoint: key, model, limits, latency"
         report(Finding(name="judge", state="none", text="not set", cure=cure))
@@ -68,14 +64,13 @@ async def _check(
     base_url: str,
     cache: Path | str,
     data: Path | None,
-    benchmark: str,
 ) -> None:
     """Report what is checked on this machine, then the endpoint's findings one by one."""
     from svr_async.judges import doctor as checks
 
     local = [("cache", partial(checks.cache_finding, cache)), ("device", partial(checks.device_finding, _device))]
     if data is not None:
-        local.append(("data", partial(_data_finding, benchmark, data)))
+        local.append(("data", partial(_data_finding, data)))
     for name, check in local:
         try:
             report(check())
@@ -92,11 +87,11 @@ def _device() -> str:
     return devices_in_words()
 
 
-def _data_finding(benchmark: str, path: Path) -> Finding:
+def _data_finding(path: Path) -> Finding:
     from svr_async.adapters import get_adapter
     from svr_async.judges.doctor import Finding
 
-    dataset = get_adapter(benchmark).load(path)
+    dataset = get_adapter("pairs").load(path)
     return Finding(name="data", state="ok", text="; ".join([f"{len(dataset.pairs):,} pairs in {path}", *dataset.notes]))
 
 

@@ -32,10 +32,10 @@ USUAL: Groups = {
         "preset", "publish", "author", "pool", "pool_size", "rubrics_per_call", "ablate", "decontaminate",
         "train_limit", "learning_curve", "licence",
     ),
-    "Reading the data": ("adapter", "benchmark", "domain", "lenient", "columns", "labels"),
+    "Reading the data": ("adapter", "benchmark", "domain", "lenient", "columns", "label_map"),
     "The endpoint": (
-        "base_url", "concurrency", "rpm", "tpm", "timeout", "give_up_after", "max_calls", "price", "strict_model",
-        "prompts", "prefix", "shard", "ray", "cache",
+        "base_url", "judges", "concurrency", "rpm", "tpm", "timeout", "max_calls", "price",
+        "strict_model", "prompts", "shard", "ray", "cache",
     ),
     "The run": ("offline", "resume", "retry_errors", "min_coverage", "force", "replace", "seed"),
     "Output and settings": ("quiet", "verbose", "as_json", "config"),
@@ -131,7 +131,7 @@ config_option = click.option(
     help="Take flags from a TOML file; flags given here win.",
 )
 seed_option = click.option(
-    "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of what is drawn."
+    "--seed", type=click.IntRange(min=0), default=0, show_default=True, metavar="N", help="Seed of what is drawn."
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for machines instead of tables.")
 
@@ -169,23 +169,21 @@ def _licence(_: click.Context, __: click.Parameter, text: str) -> str:
     return text
 
 
-base_url_option = together(
-    click.option(
-        "--base-url",
-        multiple=True,
-        callback=_joined,
-        metavar="URL",
-        help="Where the endpoint is, over the profile's. Repeat it for several that serve the same model.",
-    ),
-    click.option(
-        "--judges",
-        type=PATH,
-        is_eager=True,
-        expose_value=False,
-        callback=_set_judges,
-        metavar="FILE.toml",
-        help="Your judge profiles. Default: $SVR_JUDGES, or judges.toml in your configuration folder.",
-    ),
+base_url_option = click.option(
+    "--base-url",
+    multiple=True,
+    callback=_joined,
+    metavar="URL",
+    help="Where the endpoint is, over the profile's. Repeat it for several that serve the same model.",
+)
+judges_option = click.option(
+    "--judges",
+    type=PATH,
+    is_eager=True,
+    expose_value=False,
+    callback=_set_judges,
+    metavar="FILE.toml",
+    help="Your judge profiles. Default: $SVR_JUDGES, or judges.toml in your configuration folder.",
 )
 cache_option = click.option(
     "--cache",
@@ -218,6 +216,7 @@ prompts_option = click.option(
 )
 limited = together(  # --base-url and all limits of calls
     base_url_option,
+    judges_option,
     concurrency_option,
     click.option("--rpm", type=click.FloatRange(min=0, min_open=True), metavar="N", help="Maximum requests a minute."),
     click.option("--tpm", type=click.FloatRange(min=0, min_open=True), metavar="N", help="Maximum tokens a minute."),
@@ -288,7 +287,10 @@ def scheduled(default: str) -> Callable[[F], F]:
             help="Which are put side by side: circle N pairs, anchor N − 1, swiss N / 2 a round.",
         ),
         click.option(
-            "--rounds", type=click.IntRange(min=1), help="With --schedule swiss. Default: as few as connect all."
+            "--rounds",
+            type=click.IntRange(min=1),
+            metavar="N",
+            help="With --schedule swiss. Default: as few as connect all.",
         ),
     )
 
@@ -298,7 +300,7 @@ judge_option = click.option(
     "--judge", default="", metavar="J", help="Who judges: a judge of `svr judges`, URL#model, rules."
 )
 top_k_option = click.option(
-    "--top-k", type=click.IntRange(min=1), help="Rubrics used for a prompt. Default: the bank's."
+    "--top-k", type=click.IntRange(min=1), metavar="N", help="Rubrics used for a prompt. Default: the bank's."
 )
 dry_run_option = click.option("--dry-run", is_flag=True, help="Count calls, tokens, price and time; send nothing.")
 offline_option = click.option("--offline", is_flag=True, help="Use the cache only; open no socket.")
@@ -319,6 +321,7 @@ pool_option = click.option(
 pool_size_option = click.option(
     "--pool-size",
     type=click.IntRange(min=1),
+    metavar="N",
     help="Rubrics that a pair is judged on in a round. Default: 18; up to 54 where there are fewer than 2,000 pairs.",
 )
 
@@ -330,6 +333,7 @@ min_coverage_option = click.option(
     type=click.FloatRange(0, 1),
     default=1.0,
     show_default=True,
+    metavar="0..1",
     help="Exit 3 when a smaller share gets an answer.",
 )
 shard_option = click.option(
@@ -352,6 +356,7 @@ track_option = click.option(
 per_call_option = click.option(
     "--rubrics-per-call",
     type=click.IntRange(min=1),
+    metavar="N",
     help="Rubrics of a pool asked at a time. Default: 9; as many as a decision judge takes; all for the rules judge.",
 )
 

@@ -59,7 +59,9 @@ ALIKE = "nothing tells them apart: the order is that in which they were given"
     help="Every two side by side, or with a bank each alone; auto is pairwise up to six.",
 )
 @scheduled("all")
-@click.option("--anchor", type=click.IntRange(min=0), help="With --schedule anchor: the RESPONSE, from 0, for all.")
+@click.option(
+    "--anchor", type=click.IntRange(min=0), metavar="N", help="With --schedule anchor: the RESPONSE, from 0, for all."
+)
 @top_k_option
 @few_limits
 @json_option

@@ -23,7 +23,9 @@ from svr_async.commands.options import (
 @click.option("--judge", multiple=True, metavar="[ROLE=]J", help="Who judges: for all but reward models, or a role.")
 @click.option("--bank", multiple=True, metavar="[NAME=]DIR", help="A trained bank in place of full, or of another.")
 @click.option("--preset", type=click.Choice(["default", "paper"]), default="default", show_default=True)
-@click.option("--rounds", type=click.IntRange(min=1), default=3, show_default=True, help="Rounds of a training.")
+@click.option(
+    "--rounds", type=click.IntRange(min=1), default=3, show_default=True, metavar="N", help="Rounds of a training."
+)
 @click.option("--decontaminate", is_flag=True, help="Leave out train pairs that overlap with the benchmarks of --data.")
 @limit_option
 @click.option("--recipes", type=PATH, metavar="DIR", help="Recipes in place of those that ship.")

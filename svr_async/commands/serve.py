@@ -39,7 +39,9 @@ MIB = 2**20
 @click.option(
     "--listen", type=Address(), default="8080", show_default=True, metavar="[HOST:]PORT", help="0 takes any free port."
 )
-@click.option("--fallback", type=float, default=0.0, show_default=True, help="The reward where the judge gives none.")
+@click.option(
+    "--fallback", type=float, default=0.0, show_default=True, metavar="N", help="The reward where the judge gives none."
+)
 @click.option(
     "--relative",
     type=click.Choice(["group", "anchor"]),
@@ -49,14 +51,23 @@ MIB = 2**20
 )
 @scheduled("circle")
 @top_k_option
-@click.option("--length-penalty", type=float, default=0.0, help="Taken off a response 2.7 times as long as its group.")
-@click.option("--style-penalty", type=float, default=0.0, help="Taken off per Markdown mark a word above the group.")
+@click.option(
+    "--length-penalty",
+    type=float,
+    default=0.0,
+    metavar="N",
+    help="Taken off a response 2.7 times as long as its group.",
+)
+@click.option(
+    "--style-penalty", type=float, default=0.0, metavar="N", help="Taken off per Markdown mark a word above the group."
+)
 @click.option(
     "--deadline",
     "deadline_s",
     type=click.FloatRange(min=0.1),
     default=100.0,
     show_default=True,
+    metavar="SECONDS",
     help="Seconds in which everyone is answered; less than the client waits.",
 )
 @click.option("--token-env", metavar="NAME", help="Let in who sends the bearer token in this variable, and no others.")

@@ -28,6 +28,7 @@ _world_option = click.option(
 _draw_option = click.option(
     "--draw",
     type=click.IntRange(0),
+    metavar="N",
     help="The world of the family that is drawn from this number, in place of --seed and --world. Draws 0 to 39 are "
     "for development, 1000 to 1039 for reports.",
 )
@@ -42,9 +43,13 @@ FLAGS = {
 
 
 @click.command(cls=GroupedCommand, groups=FLAGS)
-@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
-@click.option("--port", default=8000, show_default=True, type=click.IntRange(0, 65535), help="0 takes any free port.")
-@click.option("--seed", default=0, show_default=True, help="Seed of the planted world, the noise and the faults.")
+@click.option("--host", default="127.0.0.1", show_default=True, metavar="HOST", help="Address to listen on.")
+@click.option(
+    "--port", default=8000, show_default=True, type=click.IntRange(0, 65535), metavar="N", help="0 takes any free port."
+)
+@click.option(
+    "--seed", default=0, show_default=True, metavar="N", help="Seed of the planted world, the noise and the faults."
+)
 @_world_option
 @_draw_option
 @click.option("--manner", default="", metavar="NAME", help="Write replies in another form: yes-no, bare-list, ties …")
@@ -52,21 +57,37 @@ FLAGS = {
     "--weak", metavar="NAME=CHANCE,…", default="", help="Taken in by padding, restated, keywords, instructions."
 )
 @click.option("--reasoning", is_flag=True, help="Refuse max_tokens and a temperature, as reasoning models do.")
-@click.option("--api-key", default="", help="Refuse callers that do not send this key.")
-@click.option("--latency-ms", default=0.0, show_default=True, help="Median time of a reply of 256 tokens; 0: at once.")
-@click.option("--rpm", default=0.0, show_default=True, help="Requests a minute; 0: no limit.")
-@click.option("--tpm", default=0.0, show_default=True, help="Tokens a minute; 0: no limit.")
+@click.option("--api-key", default="", metavar="TEXT", help="Refuse callers that do not send this key.")
 @click.option(
-    "--fault-rate", default=0.0, show_default=True, type=click.FloatRange(0, 1), help="Share of faulty calls."
+    "--latency-ms",
+    default=0.0,
+    show_default=True,
+    metavar="N",
+    help="Median time of a reply of 256 tokens; 0: at once.",
+)
+@click.option("--rpm", default=0.0, show_default=True, metavar="N", help="Requests a minute; 0: no limit.")
+@click.option("--tpm", default=0.0, show_default=True, metavar="N", help="Tokens a minute; 0: no limit.")
+@click.option(
+    "--fault-rate",
+    default=0.0,
+    show_default=True,
+    type=click.FloatRange(0, 1),
+    metavar="0..1",
+    help="Share of faulty calls.",
 )
 @click.option(
     "--faults",
     default="mixed",
     show_default=True,
+    metavar="TEXT",
     help="Comma-separated faults, or groups: status, wire, body, content, benign, final, mixed.",
 )
 @click.option(
-    "--log", "log_path", type=click.Path(dir_okay=False, path_type=Path), help="Append every call to this JSONL."
+    "--log",
+    "log_path",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="PATH",
+    help="Append every call to this JSONL.",
 )
 @click.option(
     "--write",

@@ -39,7 +39,9 @@ from svr_async.errors import UsageError
 @ray_option
 @retry_errors_option
 @click.option("--out", type=PATH, required=True, metavar="DIR", help="Where bank/, the record and the stages go.")
-@click.option("--rounds", type=click.IntRange(min=1), default=3, show_default=True, help="Rounds of Algorithm 1.")
+@click.option(
+    "--rounds", type=click.IntRange(min=1), default=3, show_default=True, metavar="N", help="Rounds of Algorithm 1."
+)
 @click.option(
     "--preset",
     type=click.Choice(["default", "paper"]),
@@ -62,6 +64,7 @@ from svr_async.errors import UsageError
 @click.option(
     "--top-k",
     type=click.IntRange(min=1),
+    metavar="N",
     help="Rubrics used for a prompt. Default: 6; at most 256 for the rules judge, which is free.",
 )
 @click.option(
@@ -106,12 +109,20 @@ def train(**flags: Any) -> int:
     type=click.Choice(["default", "paper"]),
     help="Default: as the store was trained, else our default fit; paper is the paper's text.",
 )
-@click.option("--seed", type=click.IntRange(min=0), help="Default: the store's, 42 where it has none.")
+@click.option("--seed", type=click.IntRange(min=0), metavar="N", help="Default: the store's, 42 where it has none.")
 @click.option(
-    "--seeds", type=click.IntRange(min=1), default=1, show_default=True, help="Fit this often; keep the best."
+    "--seeds",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="Fit this often; keep the best.",
 )
 @click.option(
-    "--top-k", type=click.IntRange(min=1), help="Rubrics used for a prompt. Default: as the store was judged."
+    "--top-k",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Rubrics used for a prompt. Default: as the store was judged.",
 )
 @learning_curve_option
 @click.option(
@@ -199,7 +210,6 @@ def judge(**flags: Any) -> int:
 @click.option("--rubrics", type=PATH, metavar="FILE.jsonl", help="With --pairs: a rubric's text on each line.")
 @click.option("--z", type=PATH, metavar="FILE", help="With --pairs: judged entries, .npz or .parquet.")
 @click.option("--seed", type=click.IntRange(0, (1 << 32) - 1), default=42, show_default=True, metavar="N", help="Seed.")
-@click.option("--judge", default="imported", show_default=True, metavar="TEXT", help="Who judged, for the bank's card.")
 @json_option
 def store(folder: Path, as_json: bool, **flags: Any) -> None:
     """Check a feature STORE and show what it holds; with --pairs, --rubrics and --z, make it first (docs/store.md).
@@ -224,7 +234,7 @@ def store(folder: Path, as_json: bool, **flags: Any) -> None:
     refuse_benchmark_for_training(flags["pairs"])
     refuse_benchmark_for_training(flags["adapter"])
     dataset = get_adapter(flags["adapter"]).load(flags["pairs"])
-    options = ImportOptions(terms=FitTerms(seed=flags["seed"]), judge=flags["judge"])
+    options = ImportOptions(terms=FitTerms(seed=flags["seed"]))
     made = import_store(dataset.pairs, dataset.digest, flags["rubrics"], flags["z"], folder, options)
     _print(folder, store_facts(made), as_json=as_json)
 

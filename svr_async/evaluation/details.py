@@ -8,7 +8,7 @@ from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 
@@ -31,9 +31,6 @@ from svr_async.evaluation.wording import count
 from svr_async.judges.model import SIMULATED_FINGERPRINT
 from svr_async.judges.reader import read_direct, read_list
 from svr_async.observability.redaction import Redactor
-
-if TYPE_CHECKING:
-    from svr_async.judges.profiles import Profile
 
 KEY_DIGITS = 12  # of a cache key, as pages show it
 UNKNOWN_REQUEST = "not shown: the judge's profile, the prompts or the data have changed since the run"
@@ -142,6 +139,20 @@ class Call:
         return found
 
 
+def reasons_in(text: str) -> tuple[tuple[str, str], ...]:
+    """Return the (local rubric id, reason) pairs of a reply as written; ("", reason) of a direct verdict."""
+    try:
+        rows, _ = read_list(text, "rubric_comparisons")
+        return tuple((str(row["rubric_id"]), str(row["reason"])) for row in rows if {"rubric_id", "reason"} <= set(row))
+    except ReplyRejectedError:
+        pass
+    try:
+        reason = read_direct(text).reason
+    except ReplyRejectedError:
+        return ()
+    return (("", reason),) if reason else ()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rebuilt:
     """Requests of a run, rebuilt without calls from data, settings and cached replies; `secrets` must be masked."""
@@ -214,27 +225,6 @@ async def _requests(prepared: PreparedRun, ids: set[str]) -> Rebuilt:
         shutdown.reraise()
     finally:
         await pool.close()
-    names = [name for judge in prepared.judges.judges if judge.profile for name in _variables(judge.profile)]
+    names = [name for judge in prepared.judges.judges if judge.profile for name in judge.profile.key_variables]
     secrets = tuple(value for name in names if (value := os.environ.get(name, "").strip()))
     return Rebuilt(requests=found, secrets=secrets)
-
-
-def _variables(profile: Profile) -> list[str]:
-    from svr_async.judges.profiles import variable_in
-
-    named = [variable_in(value) for value in (*profile.headers.values(), *profile.query.values())]
-    return [name for name in (profile.key_env, *named) if name]
-
-
-def reasons_in(text: str) -> tuple[tuple[str, str], ...]:
-    """Return the (local rubric id, reason) pairs of a reply as written; ("", reason) of a direct verdict."""
-    try:
-        rows, _ = read_list(text, "rubric_comparisons")
-        return tuple((str(row["rubric_id"]), str(row["reason"])) for row in rows if {"rubric_id", "reason"} <= set(row))
-    except ReplyRejectedError:
-        pass
-    try:
-        reason = read_direct(text).reason
-    except ReplyRejectedError:
-        return ()
-    return (("", reason),) if reason else ()
