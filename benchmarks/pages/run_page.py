@@ -31,8 +31,7 @@ from made_run import RUBRICS, made_item, write_run  # noqa: E402
 
 from svr_async.evaluation.items import Item, Reason  # noqa: E402
 from svr_async.evaluation.run_folder import RunFolder, Texts, with_reasons, write_reasons  # noqa: E402  # noqa: E402
-from svr_async.reports.item_page import item_part  # noqa: E402
-from svr_async.reports.report import render_report  # noqa: E402
+from svr_async.reports.page import render_runs  # noqa: E402
 
 DOMAINS = ("Chat", "Code", "STEM", "Instruction following", "Safety")
 SHOWN = """(async () => { for (;;) {
@@ -188,7 +187,7 @@ async def main() -> None:
         began = time.process_time()
         run = RunFolder.load(place)
         whole = replace(run, items=with_reasons(place, run.items))
-        html = render_report([run], items=item_part([whole], texts, first=True)).encode()
+        html = render_runs([whole], texts=texts).encode()
         page = args.keep or Path(folder) / "page.html"
         page.write_bytes(html)
         raw = sum(len(text) for one in texts.values() for text in (one.prompt, one.response_a, one.response_b))

@@ -27,9 +27,8 @@ from svr_async.commands.options import PATH, common
     "--figures",
     type=PATH,
     metavar="DIR",
-    help="Write figures as SVG and PNG for light and dark pages, and show them in the page (needs matplotlib).",
+    help="Write the figures as SVG, for light and dark pages, and PNG.",
 )
-@click.option("--summary", is_flag=True, help="One run's page without its items: small, and without a script.")
 @click.option("--data", type=PATH, metavar="PATH", help="The run's data, where it has moved.")
 @common
 def report(
@@ -37,7 +36,6 @@ def report(
     out: Path | None,
     frontier: bool,
     figures: Path | None,
-    summary: bool,
     data: Path | None,
     as_json: bool,
 ) -> None:
@@ -61,9 +59,9 @@ def report(
         _report_frontier(runs, out, figures, as_json)
         return
     from svr_async.commands.screen import tell
-    from svr_async.reports.report_files import ReportSettings, write_report
+    from svr_async.reports.files import ReportSettings, write_report
 
-    settings = ReportSettings(runs=runs, out=out, figures=figures, summary=summary, data=data)
+    settings = ReportSettings(runs=runs, out=out, figures=figures, data=data)
     written = write_report(settings)
     tell(written.to_json, written.in_words(), as_json=as_json, line=True)
     if not written.of_bank and not as_json:
@@ -74,15 +72,15 @@ def _show_rubrics(runs: tuple[Path, ...]) -> None:
     """Print the rubrics that decide, of one run by domain, of several by run."""
     from svr_async.commands.screen import safe_console, show
     from svr_async.evaluation.run_folder import RunFolder
-    from svr_async.reports.rubric_tables import effects_of, rubric_tables
+    from svr_async.reports.effects import effects_of, effects_tables
 
     found = effects_of([RunFolder.load(run) for run in runs])
-    show(rubric_tables(found, "rubrics that decide", width=safe_console().width))
+    show(effects_tables(found, "rubrics that decide", width=safe_console().width))
 
 
 def _report_frontier(runs: tuple[Path, ...], out: Path | None, figures: Path | None, as_json: bool) -> None:
-    from svr_async.reports.frontier_files import as_json as frontier_json
-    from svr_async.reports.report_files import write_frontier
+    from svr_async.reports.files import write_frontier
+    from svr_async.reports.frontier import as_json as frontier_json
 
     target = out or runs[0] / "frontier.html"
     found = write_frontier(runs, target, figures)

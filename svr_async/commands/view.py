@@ -38,12 +38,12 @@ def view(
       svr view runs/first runs/second --out both.html --no-open
     """
     from svr_async.commands.screen import tell
-    from svr_async.reports.view import open_page, write_page
+    from svr_async.reports.files import open_page, write_page
 
     if out is not None and out.suffix.lower() not in {".html", ".htm"}:
         raise UsageError(f"--out {out}: the page is HTML", hint="name a .html file")
     given = cache if "cache" in given_flags(click.get_current_context()) else None
-    target, n_bytes = write_page(runs, out, data=data, calls=calls, cache=given, first=True)
+    target, n_bytes = write_page(runs, out, data=data, calls=calls, cache=given)
     opened = not no_open and open_page(target)
     told = f"wrote {target} ({n_bytes / 1000:,.0f} kB){'' if opened or no_open else '; no browser to open it'}"
     tell({"out": str(target), "bytes": n_bytes, "opened": opened}, told, as_json=as_json, line=True)

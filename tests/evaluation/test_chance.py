@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from svr_async.evaluation.chance import against_chance
+from svr_async.evaluation.wording import against_chance
 
 
 @pytest.mark.parametrize(

@@ -52,13 +52,13 @@ def show(folder: str, top: int, everything: bool, domain: str | None, key: str |
       svr bank show bank/ --domain code
       svr bank show bank/ --rubric r3fa9 --json
     """
-    from svr_async.reports.bank_sheets import bank_sheet, rubric_sheet
+    from svr_async.reports.bank_summary import bank_parts, rubric_parts
     from svr_async.scoring.bank_files import rubric_json
 
     held = _load(folder)
     chosen = [_one(held, key)] if key else _listed(held, domain)[: None if everything else top]
     values = {"digest": held.digest, **_summary(held), "rubrics": [rubric_json(entry) for entry in chosen]}
-    tell(values, rubric_sheet(chosen[0]) if key else bank_sheet(held, chosen, narrow=is_narrow()), as_json=as_json)
+    tell(values, rubric_parts(chosen[0]) if key else bank_parts(held, chosen, narrow=is_narrow()), as_json=as_json)
 
 
 @bank.command(short_help="Count a bank by domain and by facet.")
@@ -70,12 +70,12 @@ def stats(folder: str, as_json: bool) -> None:
     \b
     Example:  svr bank stats bank/
     """
-    from svr_async.reports.bank_sheets import stats_sheet
+    from svr_async.reports.bank_summary import stats_parts
     from svr_async.scoring.bank_stats import bank_stats
 
     held = _load(folder)
     found = bank_stats(held)
-    tell(found, stats_sheet(held, found), as_json=as_json)
+    tell(found, stats_parts(held, found), as_json=as_json)
 
 
 @bank.command(short_help="Tell what each rubric did in runs.")
@@ -95,11 +95,11 @@ def effect(folder: str, runs: tuple[Path, ...], best: int, worst: int, as_json: 
       svr bank effect bank/ runs/* --json
     """
     from svr_async.evaluation.run_folder import RunFolder
-    from svr_async.reports.rubric_tables import bank_effects, rubric_tables
+    from svr_async.reports.effects import bank_effects, effects_tables
 
     held = _load(folder)
     found = bank_effects(held, [RunFolder.load(run) for run in runs])
-    tables = rubric_tables(found, held.name or folder, width=safe_console().width, best=best, worst=worst)
+    tables = effects_tables(found, held.name or folder, width=safe_console().width, best=best, worst=worst)
     tell(found.to_json, tables, as_json=as_json)
     if (idle := len(held) - len(found.rubrics)) and not as_json:
         click.echo(f"{idle} of the bank's {len(held)} rubrics were judged on no pair of these runs")

@@ -39,7 +39,7 @@ def run_command(flags: Mapping[str, Any], given: frozenset[str]) -> int:
 
 
 def _draw_frontier(run: Prepared, *, as_json: bool) -> None:
-    from svr_async.reports.report_files import write_frontier
+    from svr_async.reports.files import write_frontier
 
     write_frontier([run.folder], run.folder / "frontier.html")
     click.echo(f"frontier  {run.folder}/frontier.html", err=as_json)

@@ -12,7 +12,7 @@ from svr_async.commands.options import known_of
 from svr_async.commands.screen import print_json
 from svr_async.commands.train.epochs import FitScreen
 from svr_async.commands.train.table import print_fit, print_learning
-from svr_async.reports.bank_report import write_bank_report
+from svr_async.reports.files import write_bank
 from svr_async.tracking.facts import of_training
 from svr_async.tracking.hand_over import hand_over
 from svr_async.training.running.refit import FitSettings, StoreFit, fit_store
@@ -28,7 +28,7 @@ def run_fit(flags: Mapping[str, Any]) -> int:
             found = StoreFit(bank=swept.bank, record=swept.record)
         else:
             found = fit_store(settings, screen)
-    write_bank_report(settings.out / "bank", settings.out / "report.html")
+    write_bank(settings.out / "bank", settings.out / "report.html")
     if flags["as_json"]:
         print_json(found.record)
     else:

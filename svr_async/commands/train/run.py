@@ -15,8 +15,8 @@ from svr_async.commands.train.dry_run import print_count
 from svr_async.commands.train.screen import TrainScreen, sharing
 from svr_async.commands.train.table import asked_block, print_learning, print_rounds
 from svr_async.commands.train_settings import train_settings
-from svr_async.reports.bank_report import write_bank_report
-from svr_async.reports.run_words import calls_in_words
+from svr_async.reports.files import write_bank
+from svr_async.reports.text import calls_in_words
 from svr_async.tracking.facts import of_training
 from svr_async.tracking.hand_over import hand_over
 from svr_async.training.rounds.answers import require_answers
@@ -33,7 +33,7 @@ def run_train(flags: Mapping[str, Any]) -> int:
         return print_count(flags, settings, plan_rounds, ASSUMED)
     with TrainScreen(quiet=flags["quiet"]) as screen:
         result = train(settings, screen)
-    write_bank_report(result.folder / "bank", result.folder / "report.html")
+    write_bank(result.folder / "bank", result.folder / "report.html")
     _print_training(result, time.monotonic() - begun, as_json=flags["as_json"])
     told = {**result.record, **asked_block(result.stats, result.price)}
     facts = partial(of_training, "train", settings.out, known_of(TrainSettings, flags), told)

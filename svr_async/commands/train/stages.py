@@ -12,7 +12,7 @@ from svr_async.commands.train.dry_run import print_count
 from svr_async.commands.train.screen import TrainScreen, sharing
 from svr_async.commands.train.table import asked_block
 from svr_async.commands.train_settings import stage_settings
-from svr_async.reports.run_words import calls_in_words
+from svr_async.reports.text import calls_in_words
 from svr_async.training.rounds.answers import require_answers, unanswered_lines
 from svr_async.training.running.candidates import ask_for_candidates, induce, load_rubrics
 from svr_async.training.running.entries import ask_for_entries, judge

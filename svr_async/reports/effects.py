@@ -1,4 +1,4 @@
-"""The rubrics that decide, as tables: the best net effects and the worst, each with what its columns mean below."""
+"""The rubrics that decide: what each rubric did in runs, as tables for files, terminals and pages."""
 
 from __future__ import annotations
 
@@ -13,30 +13,30 @@ from svr_async.evaluation.rubric_effects import RubricEffect, RubricEffects, Tal
 from svr_async.evaluation.run_folder import Run
 from svr_async.scoring.bank import RubricBank
 
-BEST, WORST = 8, 5
-FEWEST = 2  # pairs; a rubric that was used on one alone is that pair's own
+BEST, WORST, MOST_FOLDED = 8, 5, 100
+FEWEST = 2  # pairs; the effect of a rubric on a single pair is not listed
 ROOM_FOR_COUNTS, ROOM_FOR_GROUPS = 100, 140  # columns of a terminal
 MOST_GROUPS = 6
 LONG = 12  # letters, for the head of a column
 WHAT_IT_MEANS = (
-    "Used: pairs on which the judge gave a verdict on the rubric. Right: of those on which it leaned to one response, "
-    "how often to the right one."
+    "Used: pairs on which the judge gave a verdict on the rubric. Right: how often it favoured the right response, of "
+    "the pairs where it favoured one."
 )
 WHAT_NET_MEANS = (
-    "Net: pairs that are right with the rubric and not without it (saved), less those that are right without it only "
-    "(errors caused). It is left out by striking what it contributed; the other rubrics stay as they are, and a tie is "
-    "not right."
+    "Net: pairs that are right only with the rubric (saved) minus pairs that are right only without it (errors). "
+    "A rubric is left out by removing its contribution; the other rubrics stay as they are."
 )
 BEYOND = "*: more than chance at 5 %, with Holm’s adjustment for testing every rubric."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deciding:
-    """Rubrics for a page or a table: the best, the worst, and the others between them."""
+    """Rubrics for a page or a table: the best, the worst, and the others; `hidden` more are not listed."""
 
     best: tuple[RubricEffect, ...]
     worst: tuple[RubricEffect, ...]
     others: tuple[RubricEffect, ...]
+    hidden: int
 
 
 def effects_of(runs: Sequence[Run]) -> RubricEffects:
@@ -47,7 +47,7 @@ def effects_of(runs: Sequence[Run]) -> RubricEffects:
 
 
 def bank_effects(bank: RubricBank, runs: Sequence[Run]) -> RubricEffects:
-    """Return what the rubrics of a bank did, by run; UsageError for a run whose rubrics are none of the bank's."""
+    """Return what the rubrics of a bank did, by run; UsageError for a run that judged no rubric of the bank."""
     known = {entry.id for entry in bank.rubrics}
     for run in runs:
         if not any(row.id in known for item in run.items for row in item.rubrics):
@@ -57,50 +57,44 @@ def bank_effects(bank: RubricBank, runs: Sequence[Run]) -> RubricEffects:
 
 
 def deciding(found: RubricEffects, best: int = BEST, worst: int = WORST) -> Deciding:
-    """Choose the rubrics to show first; those used on one pair alone are in none of the parts."""
+    """Choose the rubrics to show first; those that were used on one pair only are hidden."""
     known = [one for one in found.rubrics if one.total.used >= FEWEST]
-    last = [one for one in known[best:] if _harmful(one, found)][-worst:] if worst else []
-    first = known[:best]
+    harmful = [one for one in known[best:] if _is_harmful(one, found)]
+    first, last = known[:best], harmful[-worst:] if worst else []
     shown = {one.id for one in (*first, *last)}
-    return Deciding(best=tuple(first), worst=tuple(last), others=tuple(one for one in known if one.id not in shown))
+    others = [one for one in known if one.id not in shown][:MOST_FOLDED]
+    hidden = len(found.rubrics) - len(shown) - len(others)
+    return Deciding(best=tuple(first), worst=tuple(last), others=tuple(others), hidden=hidden)
 
 
-def _harmful(one: RubricEffect, found: RubricEffects) -> bool:
+def _is_harmful(one: RubricEffect, found: RubricEffects) -> bool:
     return one.total.net < 0 if found.summed else 2 * one.total.right < one.total.leaned
 
 
-def rubric_tables(
+def effects_tables(
     found: RubricEffects, caption: str, *, width: int | None = None, best: int = BEST, worst: int = WORST
 ) -> Iterator[Table]:
-    """Yield the table of the rubrics that decide, for a file or a terminal of so many columns; none without rubrics."""
+    """Yield the table of the rubrics that decide, for a file or a terminal of `width` columns; none without rubrics."""
     chosen = deciding(found, best, worst)
-    if not (chosen.best or chosen.worst or chosen.others):
+    rows = (*chosen.best, *chosen.worst)
+    if not rows and not chosen.others:
         return
     counts = found.summed and (width is None or width >= ROOM_FOR_COUNTS)
-    groups = _groups(found, width)
-    labels = _labels(groups, found)
-    numbered = (f"{label}: {name}" for label, name in zip(labels, groups, strict=True) if label != name)
+    groups = (
+        found.groups if 1 < len(found.groups) <= MOST_GROUPS and (width is None or width >= ROOM_FOR_GROUPS) else ()
+    )
+    labels = groups
+    if any(len(name) > LONG for name in groups):
+        labels = tuple(f"{'net' if found.summed else 'right'} {place}" for place in range(1, len(groups) + 1))
+    numbered = [f"{label}: {name}" for label, name in zip(labels, groups, strict=True) if label != name]
     heads = ("rubric", "used", "right", *(("net",) if found.summed else ()), *(("saved", "errors") if counts else ()))
-    rows = (*chosen.best, *chosen.worst)
+    order = "the best net effect first" if found.summed else "those right on the most pairs first"
     yield Table(
-        caption=f"{caption}: {len(rows)} of {wording.plural(len(found.rubrics), 'rubric')}"
-        + (", the best net effect first" if found.summed else ", those right on the most pairs first"),
-        heads=(*heads, *labels),
-        rows=tuple(_row(one, groups, found, counts=counts, whole=width is None) for one in rows),
+        (*heads, *labels),
+        [_row(one, groups, found, counts=counts, whole=width is None) for one in rows],
+        caption=f"{caption}: {len(rows)} of {wording.plural(len(found.rubrics), 'rubric')}, {order}",
         notes=(*numbered, *notes_of(found)),
     )
-
-
-def _labels(groups: Sequence[str], found: RubricEffects) -> tuple[str, ...]:
-    """Return the heads of the groups' columns: their names, or numbers where these are long."""
-    if all(len(name) <= LONG for name in groups):
-        return tuple(groups)
-    return tuple(f"{'net' if found.summed else 'right'} {place}" for place in range(1, len(groups) + 1))
-
-
-def _groups(found: RubricEffects, width: int | None) -> tuple[str, ...]:
-    few = 1 < len(found.groups) <= MOST_GROUPS
-    return found.groups if few and (width is None or width >= ROOM_FOR_GROUPS) else ()
 
 
 def _row(
@@ -126,19 +120,12 @@ def net_in_words(tally: Tally) -> str:
 
 
 def notes_of(found: RubricEffects) -> Iterator[str]:
-    """Yield what the columns mean, and what cannot be told."""
+    """Yield what the columns mean, and which pairs have no net effect."""
     yield WHAT_IT_MEANS
-    yield f"{WHAT_NET_MEANS} {BEYOND}" if found.summed else no_net(found)
-    if found.summed and found.unsummed:
-        yield (
-            f"On {wording.plural(found.unsummed, 'pair')} of {wording.count(found.n)} the margin is no sum of "
-            "rubrics; they are in no net effect."
-        )
-
-
-def no_net(found: RubricEffects) -> str:
-    """Say why there are no net effects."""
-    return (
-        f"No net effect can be told: on {wording.count(found.unsummed)} of {wording.plural(found.n, 'pair')} the judge "
-        "named the winner itself, so that no decision follows from the rubrics alone."
-    )
+    pairs = f"{wording.count(found.unsummed)} of {wording.plural(found.n, 'pair')}"
+    if not found.summed:
+        yield f"No net effect: on {pairs} the judge named the winner itself, and the rubrics alone decide nothing."
+        return
+    yield f"{WHAT_NET_MEANS} {BEYOND}"
+    if found.unsummed:
+        yield f"On {pairs} the judge named the winner itself; they are in no net effect."
