@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 TESTS = Path(__file__).resolve().parents[2] / "tests"
-sys.path[:0] = [str(TESTS), str(TESTS / "evaluation")]
+sys.path.insert(0, str(TESTS))
 
 from chromium import Page, chromium  # noqa: E402
 from made_run import RUBRICS, made_item, write_run  # noqa: E402
@@ -63,7 +63,7 @@ SEARCH = """(async () => {
 OPEN = """(async () => {
   const began = performance.now();
   location.hash = "#items?item=" + %r;
-  while (document.querySelector("#items-opened h1")?.textContent !== %r) await new Promise(done => setTimeout(done));
+  while (document.querySelector("#items-opened h2")?.textContent !== %r) await new Promise(done => setTimeout(done));
   return performance.now() - began;
 })()"""
 

@@ -61,7 +61,7 @@ class Number:
     @property
     def words(self) -> str:
         """The value as people read it."""
-        if self.value is None and self.ci95 is not None:
+        if self.key == "accuracy_bounds":
             return wording.interval(self.ci95)
         say = {"share": wording.percent, "count": wording.count, "dollars": wording.dollars}[self.kind]
         return say(self.value)

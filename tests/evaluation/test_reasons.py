@@ -16,7 +16,7 @@ from svr_async.errors import ArtefactError
 from svr_async.evaluation.items import MAX_REASON_CHARS, Item, Reason, build_item
 from svr_async.evaluation.reporting.explain import explain_item, reason_of, why
 from svr_async.evaluation.run_folder import FILE, RunFolder, with_reasons, write_reasons
-from svr_async.reports.report import render_report
+from svr_async.reports.page import render_runs
 from svr_async.scoring.decision import Decision
 
 PAIR = pairs(1)[0]
@@ -112,6 +112,6 @@ def test_explanations_and_the_report_show_them_escaped(tmp_path: Path) -> None:
     run = RunFolder.load(tmp_path / "run")
     wrong = next(item for item in run.items if item.correct is False and item.margin)
     assert explain_item(run, wrong.id).item.reasons[0].text == f"<b>{wrong.id}</b>"
-    page = render_report([run])
+    page = render_runs([run])
     assert f"&lt;b&gt;{wrong.id}&lt;/b&gt;" in page
     assert "<b>" + wrong.id not in page

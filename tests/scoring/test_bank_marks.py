@@ -11,7 +11,7 @@ import pytest
 from svr_async.core.integrity import Marks
 from svr_async.core.rubric import Rubric
 from svr_async.errors import ArtefactError
-from svr_async.reports.bank_view import view_bank
+from svr_async.reports.bank_summary import summarise_bank
 from svr_async.scoring.bank import BankRubric, RubricBank
 from svr_async.training.bank.build import merge_banks
 
@@ -27,7 +27,7 @@ def test_marks_come_back_with_a_bank(marks: Marks, tmp_path: Path) -> None:
     made("simulated-annealer-7b", marks).save(tmp_path)
     held = RubricBank.load(tmp_path)
     assert held.marks == held.integrity == marks
-    assert len(view_bank(held).marks) == len(marks)
+    assert len(summarise_bank(held).marks) == len(marks)
 
 
 def test_a_bank_from_before_marks_were_kept_says_what_its_label_says(tmp_path: Path) -> None:

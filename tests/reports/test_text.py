@@ -13,7 +13,8 @@ from made_run import made_items, write_run
 from svr_async.core.table import csv_text, latex, markdown
 from svr_async.errors import UsageError
 from svr_async.evaluation.run_folder import Run, RunFolder
-from svr_async.reports.tables import build_table, render_table
+from svr_async.reports.summary import summarise
+from svr_async.reports.text import render_tables, run_table
 
 HOSTILE = "=1+1|<img src=x onerror=alert(1)>\n& $x_1$ \\input{secret} `code` \u202egnp.exe\x1b[31m"
 
@@ -43,31 +44,22 @@ def hostile(tmp_path: Path) -> Run:
     return RunFolder.load(write_run(tmp_path / "hostile", metrics=changes))
 
 
-@pytest.mark.parametrize("suffix", ["md", ".md", ".tex", "TEX", ".csv"])
-def test_each_format_by_suffix(run: Run, suffix: str) -> None:
-    """Markdown, LaTeX and CSV, with or without the dot, all with the judge and the accuracy."""
-    text = render_table([run], suffix)
-
-    assert "gpt-oss-120b" in text
-    assert f"{100 * run.metrics['accuracy']:.1f}" in text or str(run.metrics["accuracy"]) in text
-
-
 def test_an_unknown_suffix_is_refused(run: Run) -> None:
     """The message lists the formats there are."""
-    with pytest.raises(UsageError, match=r"no table format for '\.doc'"):
-        render_table([run], ".doc")
+    with pytest.raises(UsageError, match=r"no table format for 'doc'"):
+        render_tables([run], ("doc",))
 
 
 def test_no_run_makes_no_table() -> None:
     """A table of nothing is refused."""
     with pytest.raises(UsageError, match="at least one run"):
-        render_table([], "md")
+        run_table([], [])
 
 
 @pytest.mark.parametrize("suffix", ["md", "tex", "csv"])
 def test_marks_are_in_every_table(simulated: Run, suffix: str) -> None:
     """A simulated, partial run says so in any format."""
-    text = render_table([simulated], suffix)
+    text = render_tables([simulated], (suffix,))[suffix]
 
     assert "PARTIAL" in text
     assert "SIMULATED" in text
@@ -76,8 +68,8 @@ def test_marks_are_in_every_table(simulated: Run, suffix: str) -> None:
 @pytest.mark.parametrize("suffix", ["md", "tex"])
 def test_marks_stay_with_their_column_side_by_side(run: Run, simulated: Run, suffix: str) -> None:
     """Only the doubtful run's head is marked, and the paired test is below."""
-    text = render_table([run, simulated], suffix)
-    table = build_table([run, simulated])
+    text = render_tables([run, simulated], (suffix,))[suffix]
+    table = run_table([run, simulated], [summarise(run), summarise(simulated)])
 
     assert "PARTIAL" not in table.heads[1]
     assert "[PARTIAL] [SIMULATED]" in table.heads[2]
@@ -87,7 +79,7 @@ def test_marks_stay_with_their_column_side_by_side(run: Run, simulated: Run, suf
 
 def test_markdown_rows_have_the_same_columns(run: Run, simulated: Run) -> None:
     """Every line of a table has a cell per column, whatever the cells hold."""
-    tables = render_table([run, simulated], "md").split("\n**")
+    tables = render_tables([run, simulated], ("md",))["md"].split("\n**")
     lines = [[line for line in table.splitlines() if line.startswith("|")] for table in tables]
 
     assert [{line.replace("\\|", "").count("|") for line in some} for some in lines] == [{4}, {9}]
@@ -95,7 +87,7 @@ def test_markdown_rows_have_the_same_columns(run: Run, simulated: Run) -> None:
 
 def test_markdown_is_inert(hostile: Run) -> None:
     """Pipes, tags, links and code in names stay text on one line."""
-    text = render_table([hostile], "md")
+    text = render_tables([hostile], ("md",))["md"]
 
     assert "<img" not in text.replace("\\<img", "")
     assert "\u202e" not in text
@@ -105,23 +97,13 @@ def test_markdown_is_inert(hostile: Run) -> None:
 
 def test_latex_is_inert(hostile: Run) -> None:
     """No command, group, comment or math from a name reaches LaTeX."""
-    text = render_table([hostile], "tex")
+    text = render_tables([hostile], ("tex",))["tex"]
 
     assert r"\input" not in text
     assert latex("50% of $x_1 & {y} #2 ~^\\") == (
         r"50\% of \$x\_1 \& \{y\} \#2 \textasciitilde{}\textasciicircum{}\textbackslash{}"
     )
     assert text.count(r"\begin{tabular}") == text.count(r"\end{tabular}") == 2
-
-
-def test_csv_is_tidy_and_exact(run: Run) -> None:
-    """One number a row in fractions of 1; the domains' numbers are those of metrics.json."""
-    rows = list(csv.DictReader(io.StringIO(render_table([run], "csv"))))
-    chat = next(row for row in rows if row["score"] == "accuracy" and row["group"] == "Chat")
-
-    assert float(chat["value"]) == run.metrics["by_domain"]["Chat"]["accuracy"]
-    assert int(chat["n"]) == 118
-    assert {row["run"] for row in rows} == {"one"}
 
 
 @pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t", "\r", "\n", "\0", "＝"])
@@ -132,7 +114,7 @@ def test_csv_formulas_are_guarded(start: str) -> None:
 
 def test_csv_survives_hostile_names_and_round_trips(hostile: Run) -> None:
     """A reader finds the same number of columns in every row and no formula at the start of any text."""
-    rows = list(csv.reader(io.StringIO(render_table([hostile], "csv"))))
+    rows = list(csv.reader(io.StringIO(render_tables([hostile], ("csv",))["csv"])))
 
     assert {len(row) for row in rows} == {11}
     texts = [cell for row in rows[1:] for cell in row[:7]]
@@ -143,7 +125,7 @@ def test_csv_survives_hostile_names_and_round_trips(hostile: Run) -> None:
 def test_numbers_in_csv_are_never_guarded(tmp_path: Path) -> None:
     """A negative number stays a number."""
     run = RunFolder.load(write_run(tmp_path, metrics={"official": {"gap": -0.25}}))
-    rows = csv.DictReader(io.StringIO(render_table([run], "csv")))
+    rows = csv.DictReader(io.StringIO(render_tables([run], ("csv",))["csv"]))
 
     assert [float(row["value"]) for row in rows if row["group"] == "gap"] == [-0.25]
 
@@ -157,8 +139,8 @@ def test_what_is_unknown_is_a_dash(tmp_path: Path) -> None:
         "by_domain": {},
         "accuracy_ci95": None,
     }
-    text = render_table([RunFolder.load(write_run(tmp_path, metrics=metrics))], "md")
+    text = render_tables([RunFolder.load(write_run(tmp_path, metrics=metrics))], ("md",))["md"]
 
     assert "| Cost | unknown |" in text
-    assert "| Strict accuracy | – |" in text
+    assert "| Accuracy | – |" in text
     assert "nan" not in text.casefold()

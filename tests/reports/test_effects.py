@@ -9,7 +9,7 @@ import pytest
 
 from svr_async.evaluation.items import Item, RubricRow
 from svr_async.evaluation.rubric_effects import RubricEffect, RubricEffects, by_domain, rubric_effects
-from svr_async.reports.rubric_tables import deciding, notes_of, rubric_tables
+from svr_async.reports.effects import deciding, effects_tables, notes_of
 
 Parts = Sequence[tuple[str, float | None]]
 
@@ -109,7 +109,7 @@ def test_no_net_effect_is_told_where_the_judge_names_the_winner() -> None:
     assert (found.n, found.unsummed, found.summed) == (4, 4, False)
     assert found.rubrics[0].total.accuracy == 1.0
     assert found.to_json()[0]["net"] is None
-    (table,) = rubric_tables(found, "made")
+    (table,) = effects_tables(found, "made")
     assert table.heads == ("rubric", "used", "right")
     assert "named the winner itself" in " ".join(notes_of(found))
 
@@ -136,13 +136,13 @@ def test_the_best_and_the_worst_are_shown_and_what_one_pair_alone_used_is_not() 
     assert [one.id for one in chosen.best] == ["good"]
     assert [one.id for one in chosen.worst] == ["bad"]
     assert [one.id for one in chosen.others] == ["idle"]
-    (table,) = rubric_tables(found, "made", best=1, worst=1)
+    (table,) = effects_tables(found, "made", best=1, worst=1)
     assert table.caption == "made: 2 of 4 rubrics, the best net effect first"
     assert [row[3] for row in table.rows] == ["+3", "−3"]
     assert table.rows[0][2].startswith("100.0\u00a0% (")
     assert any(note.startswith("Net:") for note in table.notes)
-    assert next(rubric_tables(found, "made", width=80)).heads == ("rubric", "used", "right", "net")
-    assert not list(rubric_tables(rubric_effects({}), "made"))
+    assert next(effects_tables(found, "made", width=80)).heads == ("rubric", "used", "right", "net")
+    assert not list(effects_tables(rubric_effects({}), "made"))
 
 
 def _many() -> RubricEffects:

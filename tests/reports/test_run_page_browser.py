@@ -94,7 +94,7 @@ async def test_nothing_hostile_runs_in_any_view(tmp_path: Path, two: bool) -> No
             await until(tab, f"{STATUS}.startsWith('40 of')")
             assert await tab.run(INERT) == [None, n_scripts, 0, []]
         await tab.run("document.querySelector('#items-rows a').click()")
-        await until(tab, "document.querySelector('#items-opened h1')")
+        await until(tab, "document.querySelector('#items-opened h2')")
         for switch in ("markdown", "differences", "markdown"):
             await tab.run("document.querySelectorAll('details').forEach(node => node.open = true)")
             await tab.run(f"document.getElementById('items-taste-{switch}').click()")
@@ -146,7 +146,7 @@ async def test_a_person_finds_filters_sorts_and_opens_items(tmp_path: Path) -> N
         await tab.run("document.querySelector('#items-rows tr[tabindex=\"0\"]').focus()")
         for key in ("ArrowDown", "ArrowDown", "ArrowUp", "Enter"):
             await tab.call("Input.dispatchKeyEvent", type="keyDown", key=key)
-        await until(tab, f"document.querySelector('#items-opened h1')?.textContent === '{wrong[1].id}'")
+        await until(tab, f"document.querySelector('#items-opened h2')?.textContent === '{wrong[1].id}'")
         assert f"item={wrong[1].id}" in await tab.run("location.hash")
         assert await tab.run("document.querySelector('.sum .num').textContent") == f"{wrong[1].margin:+.2f}".replace(
             "-", "−"
@@ -191,7 +191,7 @@ async def test_labels_given_in_the_page_are_read_by_svr_labels(tmp_path: Path) -
         await tab.open(page)
         for item, said, why in ((one, one.predicted, ""), (two, "tie", 'both, "really"')):
             await see(tab, f"#items?item={item.id}")
-            await until(tab, f"document.querySelector('#items-opened h1')?.textContent === '{item.id}'")
+            await until(tab, f"document.querySelector('#items-opened h2')?.textContent === '{item.id}'")
             await tab.run(f"document.querySelector('.label-box [value={said}]').click()")
             await tab.run(f"document.querySelector('input.why').value = {why!r}")
             await tab.run("document.querySelector('input.why').dispatchEvent(new Event('input'))")

@@ -9,18 +9,16 @@ from pathlib import Path
 from svr_async.evaluation.items import Exchange, Item, Reason
 from svr_async.evaluation.plan import Vote
 from svr_async.evaluation.run_folder import Run, Texts
-from svr_async.reports.item_page import item_part
-from svr_async.reports.report import render_report
+from svr_async.reports.page import render_runs
 
 
 def write_item_page(
-    file: Path, runs: Sequence[Run], texts: dict[str, Texts], *, exchange: Exchange | None = None, first: bool = True
+    file: Path, runs: Sequence[Run], texts: dict[str, Texts], *, exchange: Exchange | None = None
 ) -> Path:
-    """Write the page of one run or two to a file; every item has the exchange, where there is one."""
+    """Write the page of one run or two to a file; every item has the exchange, where one is given."""
     calls = [{item.id: [exchange] for item in run.items} for run in runs] if exchange else []
-    part = item_part(runs, texts, exchanges=calls, notes=(), first=first)
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(render_report(runs, items=part), encoding="utf-8")
+    file.write_text(render_runs(runs, texts=texts, exchanges=calls), encoding="utf-8")
     return file
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from svr_async.core.statistics import Interval
-from svr_async.reports.figure_model import Bars, Figure, Plane
+from svr_async.reports.drawing import Figure
 from svr_async.reproduction.figures import figures_of
 from svr_async.reproduction.recipe import load_recipes
 from svr_async.reproduction.results import Results
@@ -39,12 +39,9 @@ def test_printed_values_stand_beside_ours() -> None:
     """A row that is absent keeps its printed value, ours has its interval, and the marks are the table's."""
     (figure,) = figure_of("fig:gap", rows(("SVR", 80.0, 84.6), ("Scalar RM", None, 60.0), ("nothing", None, None)))
     assert (figure.name, figure.marks) == ("gap", ("SIMULATED",))
-    bars = figure.panels[0]
-    assert isinstance(bars, Bars)
-    assert bars.names == ("SVR", "Scalar RM")
-    ours, printed = bars.series
-    assert (ours.values, ours.intervals[0]) == ((80.0, None), (79.0, 81.0))
-    assert (printed.role, printed.values) == ("printed", (84.6, 60.0))
+    ours, printed = figure.panels[0].series
+    assert (ours.points, ours.intervals[0]) == (((0.0, 80.0),), (79.0, 81.0))
+    assert (printed.hollow, printed.points) == (True, ((0.0, 84.6), (1.0, 60.0)))
 
 
 def test_a_table_without_numbers_of_ours_has_no_figure() -> None:
@@ -56,9 +53,7 @@ def test_what_is_behind_has_another_colour() -> None:
     """Net counts below zero are behind, those from zero on ahead."""
     held = rows(("code", -3.0, -10.0), ("math", 0.0, 2.0))
     (figure,) = figure_of("tab:domain_net_advantage", held, "Net")
-    bars = figure.panels[0]
-    assert isinstance(bars, Bars)
-    assert bars.series[0].roles == ("behind", "ahead")
+    assert figure.panels[0].series[0].colours == ("behind", "ahead")
 
 
 @pytest.mark.parametrize(
@@ -67,19 +62,17 @@ def test_what_is_behind_has_another_colour() -> None:
 def test_courses_are_lines(label: str, columns: tuple[str, ...]) -> None:
     """Values over k and over rounds are joined, the printed ones as well."""
     (figure,) = figure_of(label, rows(("1", 80.0, 81.0), ("2", 82.0, None)), *columns)
-    plane = figure.panels[0]
-    assert isinstance(plane, Plane)
-    points = {trace.role: trace.points for trace in plane.traces}
-    assert points.pop("printed") == ((1.0, 81.0),)
-    assert list(points.values()) == [((1.0, 80.0), (2.0, 82.0))]
+    ours, *_, printed = figure.panels[0].series
+    assert printed.points == ((1.0, 81.0),)
+    assert ours.points == ((1.0, 80.0), (2.0, 82.0))
 
 
-def test_judges_are_groups_of_bars() -> None:
+def test_judges_are_series() -> None:
     """A series a column; a judge that nobody asked is left out."""
     first, second = rows(("one", 70.0, None), ("two", None, None))
     held = tuple(replace(row, cells=row.cells * 2) for row in (first, second))
     (figure,) = figure_of("tab:model_transfer", held, "Vanilla", "SVR")
-    bars = figure.panels[0]
-    assert isinstance(bars, Bars)
-    assert bars.names == ("one",)
-    assert [series.name for series in bars.series] == ["Vanilla", "SVR"]
+    assert [(one.name, one.points) for one in figure.panels[0].series] == [
+        ("Vanilla", ((0.0, 70.0),)),
+        ("SVR", ((0.0, 70.0),)),
+    ]
