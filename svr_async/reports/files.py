@@ -20,7 +20,7 @@ from svr_async.reports.drawing import write_figures
 from svr_async.reports.effects import bank_effects, effects_tables
 from svr_async.reports.figures import frontier_figure, run_figures
 from svr_async.reports.frontier import as_csv, as_json
-from svr_async.reports.items import MOST_RUNS
+from svr_async.reports.items import MOST_RUNS, couples_of
 from svr_async.reports.page import render_bank, render_frontier, render_runs
 from svr_async.reports.summary import summarise
 from svr_async.reports.text import render_tables, run_parts
@@ -135,6 +135,7 @@ def write_page(
     if len(runs) > MOST_RUNS:
         raise UsageError(f"a page shows the items of one run or of two (got {len(runs)})", hint="name two of them")
     loaded = [RunFolder.load(run) for run in runs]
+    couples_of(loaded)
     page = page_of(loaded, data=data, calls=calls, cache=cache).encode()
     place = target or Path(tempfile.mkdtemp(prefix="svr-view-")) / f"{loaded[0].name}.html"
     write_atomic(place, page)

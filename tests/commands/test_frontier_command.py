@@ -102,7 +102,7 @@ def test_the_page_and_the_table_are_files_of_their_own(
     assert "nothing was sent" in capsys.readouterr().out
     page = Path("small/frontier.html").read_text()
     assert "SIMULATED" in page
-    assert "looks better than it will be on other pairs" in page
+    assert "looks better here than it will be on other pairs" in page
     assert svr_here("report", "small", "--frontier", "--out", "frontier.csv") == 0
     rows = csv.DictReader(Path("frontier.csv").read_text().splitlines())
     assert {row["judges"] for row in rows} == {"small"}
