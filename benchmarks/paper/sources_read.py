@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from svr_async.adapters import get_adapter
-from svr_async.core.pair import PreferencePair, Prompt, hashed_fraction, parse_prompt, prompt_text
+from svr_async.core.pair import PreferencePair, Prompt, hashed_fraction, parse_prompt, prompt_text, user_prompt
 from svr_async.training.running.data import usable
 
 SALT = "sources"
@@ -92,6 +92,16 @@ def adapted(name: str, adapter: str, place: str) -> Callable[[Path], Named]:
             yield name, pair
 
     return read
+
+
+def pandalm(data: Path) -> Named:
+    """Yield PandaLM's test pairs on which two of three annotators agree."""
+    for row in read_json(data / "pandalm/testset-v1.json.gz"):
+        votes = [int(row[f"annotator{n}"]) for n in (1, 2, 3)]
+        for winner in (1, 2):
+            if votes.count(winner) >= 2:
+                text = row["instruction"] + (f"\n\n{row['input']}" if row["input"] else "")
+                yield "pandalm", made_pair(user_prompt(text), row[f"response{winner}"], row[f"response{3 - winner}"])
 
 
 def rmb(data: Path) -> Named:
@@ -172,7 +182,7 @@ def read_json(path: Path) -> Any:
 READERS: Mapping[str, tuple[bool, Callable[[Path], Named]]] = {
     "rmb": (True, rmb),
     "hh": (True, adapted("hh-harmless", "pairs", "hh_rlhf")),
-    "pandalm": (True, adapted("pandalm", "pairs", "pandalm/testset-v1.json.gz")),
+    "pandalm": (True, pandalm),
     "helpsteer3": (True, adapted("helpsteer3-card", "helpsteer3", "helpsteer3_card_examples")),
     "alpaca-eval": (True, alpaca),
     "hhh": (True, hhh),

@@ -15,7 +15,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from svr_async.commands.train.dry_run import count_training
 from svr_async.engine.money import Price
 from svr_async.engine.reply import Usage
 from svr_async.evaluation.run import count_calls
@@ -23,9 +22,9 @@ from svr_async.evaluation.settings import EvalSettings
 from svr_async.evaluation.setup import prepare
 from svr_async.evaluation.wording import dollars
 from svr_async.judges.limits import JudgeLimits
-from svr_async.judges.profile import SHIPPED, Profile
-from svr_async.judges.profiles import load_profiles
+from svr_async.judges.profiles import SHIPPED, Profile, load_profiles
 from svr_async.judges.questions import TOKENS_OF_REASONING
+from svr_async.reproduction.training_count import count_training
 from svr_async.training.rounds.planned import plan_rounds
 from svr_async.training.running.settings import TrainSettings
 
@@ -84,8 +83,7 @@ def _text(what: str, number: int, letters: int) -> str:
 
 
 def _tokens(count: Count) -> str:
-    cached = 100 * count["cached_tokens"] / max(1, count["prompt_tokens"])
-    return f"{count['prompt_tokens'] / 1e6:.2f} M | {cached:.0f} % | {count['completion_tokens'] / 1e6:.2f} M"
+    return f"{count['prompt_tokens'] / 1e6:.2f} M | {count['completion_tokens'] / 1e6:.2f} M"
 
 
 def _hours(count: Count) -> str:
@@ -93,15 +91,10 @@ def _hours(count: Count) -> str:
 
 
 def _cost(count: Count, profile: Profile, price: Price) -> str:
-    """Return the cost with this judge, without and with the prefix cache; one that thinks writes more."""
+    """Return the cost with this judge, without a prefix cache; one that thinks writes more."""
     thought = TOKENS_OF_REASONING * count["calls"] if profile.reasoning_effort else 0
     written = count["completion_tokens"] + thought
-    fresh = Usage(prompt_tokens=count["prompt_tokens"], completion_tokens=written)
-    cached = Usage(
-        prompt_tokens=count["prompt_tokens"], cached_tokens=count["cached_tokens"], completion_tokens=written
-    )
-    most, least = price.cost(fresh), price.cost(cached)
-    return dollars(most) if price.cached == price.input else f"{dollars(most)} ({dollars(least)} cached)"
+    return dollars(price.cost(Usage(prompt_tokens=count["prompt_tokens"], completion_tokens=written)))
 
 
 if __name__ == "__main__":

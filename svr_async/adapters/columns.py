@@ -1,10 +1,10 @@
-"""Names of columns as people write them: which hold two responses, which the label, scores, names and the prompt."""
+"""Finds the parts of a pair by column names: two responses, and what says which is better."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import product
 from typing import NamedTuple
@@ -12,17 +12,13 @@ from typing import NamedTuple
 from svr_async.adapters.tables import Row
 from svr_async.errors import DataError, UsageError
 
-PROMPT_COLUMNS = (
-    "prompt", "messages", "conversations", "conversation", "context", "instruction", "question", "query", "history",
-    "post", "user_prompt", "user_input", "input",
-)  # fmt: skip
-SYSTEM_COLUMNS = ("system", "system_prompt")
 ID_COLUMNS = ("id", "pair_id", "case_id", "uid", "question_id", "prompt_id", "idx")
 LABEL_COLUMNS = (
     "label", "labels", "winner", "chosen_candidate", "preference", "preferred", "preferred_response", "better",
     "better_response", "better_response_id", "best", "choice", "verdict", "gold", "gold_label", "human_label",
-    "selected", "chosen",
+    "selected", "chosen", "preference_strength", "overall_preference",
 )  # fmt: skip
+SIGNED_LABELS = ("preference_strength", "overall_preference")  # HelpSteer: below 0 the first response is better
 CHOSEN_PAIRS = (
     ("chosen", "rejected"), ("chosen", "reject"), ("chosen_response", "rejected_response"),
     ("response_chosen", "response_rejected"), ("preferred", "rejected"), ("preferred", "dispreferred"),
@@ -31,147 +27,142 @@ CHOSEN_PAIRS = (
 LIST_COLUMNS = ("responses", "completions", "answers", "outputs", "candidates")
 RUBRIC_COLUMNS = ("rubrics", "reference_rubrics")
 HIGHER, LOWER = ("score", "rating", "reward"), ("rank", "ranking")
-
 _STEMS = (
     "response", "answer", "output", "completion", "conversation", "candidate", "reply", "generation", "text",
     "summary", "human_ref",
 )  # fmt: skip
 _SUFFIXES = (("a", "b"), ("1", "2"), ("0", "1"))
-_UNPLAIN = re.compile(r"[\s\-.]+")
+_FURTHER = {"a": "cd", "1": "034", "0": "23"}
 
 
 class Two(NamedTuple):
-    """The two columns of one kind, for the first and for the second response."""
+    """Two columns of one kind: for the first and for the second response."""
 
     first: str
     second: str
 
 
-RESPONSE_PAIRS = tuple(
-    Two(f"{stem}{mark}{a}", f"{stem}{mark}{b}") for stem, (a, b), mark in product(_STEMS, _SUFFIXES, ("_", ""))
-)
+RESPONSES = Two("response_a", "response_b")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """The columns of the two responses, and what says which is better: a `label` column, or two `scores`.
+
+    Without either, the first column holds the preferred response. `models` are the columns that name the models.
+    """
+
+    two: Two
+    label: str = ""
+    scores: Two | None = None
+    models: Two | None = None
 
 
 def plain_name(name: str) -> str:
-    """Return a column's name in small letters, with `_` for what parts its words: "Response A" is response_a."""
-    return _UNPLAIN.sub("_", str(name).strip().casefold())
+    """Return a column's name in lower case with `_` between words: "Response A" is response_a."""
+    return re.sub(r"[\s\-.]+", "_", str(name).strip().casefold())
 
 
 @lru_cache(maxsize=1024)
 def _plain_names(names: tuple[str, ...]) -> Mapping[str, str]:
-    """Return each column's plain name; the one it has where two columns would share a plain one."""
+    """Return each column's plain name; its own name if two columns would share a plain one."""
     plain = [plain_name(name) for name in names]
     return {name: one if plain.count(one) == 1 else name for name, one in zip(names, plain, strict=True)}
 
 
 def with_plain_names(row: Row) -> Row:
-    """Return a row whose columns have plain names; the row itself where they have."""
+    """Return a row whose columns have plain names."""
     names = _plain_names(tuple(row.values))
-    if all(name == plain for name, plain in names.items()):
-        return row
     return replace(row, values={names[name]: value for name, value in row.values.items()})
 
 
 def parse_columns(text: str, known: Collection[str]) -> dict[str, str]:
-    """Read `--columns prompt=question,id=key`: for each name of a schema, the file's column that holds it."""
+    """Read `--columns prompt=question,id=key`: the file's column for each name of a schema."""
     found: dict[str, str] = {}
     for entry in filter(None, text.split(",")):
         name, mark, column = (part.strip() for part in entry.partition("="))
         if name not in known or not mark or not column:
-            raise UsageError(
-                f"--columns: {entry!r} names no column", hint=f"write NAME=COLUMN, NAME one of {', '.join(known)}"
-            )
+            hint = f"write NAME=COLUMN, with NAME one of {', '.join(known)}"
+            raise UsageError(f"--columns: {entry!r} does not name a column", hint=hint)
         found[name] = column
     return found
 
 
 def renamed(row: Row, columns: Mapping[str, str]) -> Row:
-    """Return a row with the named columns under the schema's names; a column in their way is left out."""
-    values = row.values
-    if row.problem:
+    """Return a row with the columns of `--columns` under the schema's names, which they take over."""
+    if row.problem or not columns:
         return row
-    meant = {plain: name for name, plain in _plain_names(tuple(values)).items()} | {name: name for name in values}
+    meant = {plain: name for name, plain in _plain_names(tuple(row.values)).items()} | {n: n for n in row.values}
     for column in columns.values():
         if column not in meant:
-            found = ", ".join(map(str, values)) or "none"
+            found = ", ".join(map(str, row.values)) or "none"
             raise DataError(f"{row.where}: --columns names {column!r}; columns found: {found}", hint="correct the name")
     taken = {name: meant[column] for name, column in columns.items()}
-    kept = {name: value for name, value in values.items() if name not in taken and name not in taken.values()}
-    return replace(row, values=kept | {name: values[column] for name, column in taken.items()})
+    kept = {name: v for name, v in row.values.items() if name not in taken and name not in taken.values()}
+    return replace(row, values=kept | {name: row.values[column] for name, column in taken.items()})
 
 
-def response_columns(names: Collection[str]) -> list[Two]:
-    """Return the pairs of columns that may hold the two responses; several where a row has three."""
-    return [two for two in RESPONSE_PAIRS if two.first in names and two.second in names]
+def looks_like_values(names: Iterable[str]) -> bool:
+    """Whether a table's header looks like a row of data: sentences, numbers or empty cells."""
+    return any(len(str(n).split()) > 5 or not str(n).strip() or re.search(r"^[\d.]+$|[.?!]$", str(n)) for n in names)
 
 
-def further_responses(two: Two, names: Collection[str]) -> tuple[str, ...]:
-    """Return the columns named as a third and fourth response beside two, as response_c or response_3."""
+@lru_cache(maxsize=1024)
+def layout_of(names: tuple[str, ...], named: frozenset[str] = frozenset()) -> Layout | None:
+    """Return which columns hold the parts of a pair, or None; `named` are the parts that --columns names.
+
+    DataError if several columns may be the label, or there are more than two responses.
+    """
+    chosen = next((Two(*two) for two in CHOSEN_PAIRS if set(two) <= set(names)), None)
+    if chosen and {"chosen", "rejected"} & named:
+        return Layout(two=chosen)
+    stems = product(_STEMS, _SUFFIXES, ("_", ""))
+    pairs = [Two(f"{stem}{mark}{a}", f"{stem}{mark}{b}") for stem, (a, b), mark in stems]
+    for two in [RESPONSES] if named >= set(RESPONSES) else pairs:
+        if set(two) <= set(names) and (found := _labelled(two, names, named, chosen)):
+            return found
+    return Layout(two=chosen) if chosen else None
+
+
+def _labelled(two: Two, names: Collection[str], named: frozenset[str], chosen: Two | None) -> Layout | None:
+    """Return the layout of two responses with what says which is better; None if nothing does."""
+    names = [name for name in names if name not in (chosen or ())]
+    labels = ["label"] if "label" in named else [name for name in LABEL_COLUMNS if name in names and name not in two]
+    labels = [name for name in labels if name not in SIGNED_LABELS] or labels  # the others may be only how strong
+    if chosen and not labels:
+        labels = [chosen.first]  # "chosen" with two response columns names one of them, by letter or text
+    if len(labels) > 1:
+        listed = ", ".join(labels)
+        raise DataError(f"several columns may be the label: {listed}", hint=f"choose one: --columns label={labels[0]}")
     a, b = suffixes(two)
     stem = two.first.removesuffix(a)
-    ends = {"a": "cd", "1": "034", "0": "23"}.get(a, "")
-    return tuple(f"{stem}{end}" for end in ends if f"{stem}{end}" in names and b != end)
-
-
-def chosen_columns(names: Collection[str]) -> Two | None:
-    """Return the columns that hold the preferred and the other response."""
-    return next((Two(*two) for two in CHOSEN_PAIRS if two[0] in names and two[1] in names), None)
+    more = [stem + end for end in _FURTHER.get(a, "") if end != b and stem + end in names]
+    if more and not named >= set(RESPONSES):
+        listed = ", ".join((*two, *more))
+        hint = f"choose two: --columns response_a={two.first},response_b={two.second}"
+        raise DataError(f"more than two responses: {listed}", hint=hint)
+    if labels:
+        models = beside(two, ("model", "generator", "model_name", "name"), names)
+        return Layout(two=two, label=labels[0], models=models)
+    scores = beside(two, (*HIGHER, *LOWER), names)
+    return Layout(two=two, scores=scores) if scores else None
 
 
 def suffixes(two: Two) -> Two:
-    """Return in what the names of two columns differ: "a" and "b"; "chosen" and "rejected"."""
-    if two.first.rpartition("_")[0] == two.second.rpartition("_")[0] and "_" in two.first:
-        return Two(two.first.rpartition("_")[2], two.second.rpartition("_")[2])
+    """Return how the names of two columns differ: "a" and "b"; "chosen" and "rejected"."""
+    stem, mark, end = two.first.rpartition("_")
+    if mark and two.second.startswith(stem + mark):
+        return Two(end, two.second.removeprefix(stem + mark))
     return Two(two.first[-1], two.second[-1]) if two.first[:-1] == two.second[:-1] else two
 
 
 def beside(two: Two, stems: Iterable[str], names: Collection[str]) -> Two | None:
-    """Return the columns that hold something of each response, as score_a and score_b beside response_a."""
+    """Return the columns with something of each response, as score_a and score_b for response_a and response_b."""
     a, b = suffixes(two)
     for stem in stems:
-        for pattern in (f"{stem}_{{}}", f"{stem}{{}}", f"{{}}_{stem}"):
-            if pattern.format(a) in names and pattern.format(b) in names:
-                return Two(pattern.format(a), pattern.format(b))
-        if f"{two.first}_{stem}" in names and f"{two.second}_{stem}" in names:
-            return Two(f"{two.first}_{stem}", f"{two.second}_{stem}")
-    return None
-
-
-def model_columns(two: Two, names: Collection[str]) -> Two | None:
-    """Return the columns that name who wrote each response: model_a, generator_1 or response_a_model."""
-    return beside(two, ("model", "generator", "model_name", "name"), names)
-
-
-def score_columns(two: Two, names: Collection[str]) -> Two | None:
-    """Return the columns that hold a number for each response, of which more is better, or less (a rank)."""
-    return beside(two, (*HIGHER, *LOWER), names)
-
-
-def lower_is_better(columns: Two) -> bool:
-    """Whether the name of a score's column says that less is better."""
-    return any(stem in columns.first.split("_") or columns.first.startswith(stem) for stem in LOWER)
-
-
-def label_columns(names: Collection[str], two: Two) -> Sequence[str]:
-    """Return the columns that may hold the label of two responses."""
-    return [name for name in LABEL_COLUMNS if name in names and name not in two]
-
-
-def flag_columns(two: Two) -> Mapping[str, bool]:
-    """Return names that say what a flag in them means, and whether it then speaks for the first response."""
-    a, b = suffixes(two)
-    forms = ("{}_is_better", "is_{}_better", "{}_better", "{}_wins", "{}_won", "{}_is_preferred", "{}_preferred",
-             "prefer_{}", "prefers_{}")  # fmt: skip
-    ends = {True: {a, two.first}, False: {b, two.second}}
-    if {a, b} == {"1", "2"} or {a, b} == {"a", "b"}:
-        ends = {True: ends[True] | {"first"}, False: ends[False] | {"second"}}
-    return {form.format(end): first for first, names in ends.items() for form in forms for end in names}
-
-
-def one_hot_columns(two: Two, names: Collection[str]) -> tuple[str, str, str] | None:
-    """Return the columns of a label spread over three: winner_model_a, winner_model_b, winner_tie."""
-    a, b = suffixes(two)
-    for stem in ("winner_model_", "winner_", "winner_response_"):
-        if f"{stem}{a}" in names and f"{stem}{b}" in names:
-            return f"{stem}{a}", f"{stem}{b}", "winner_tie"
+        forms = ((f"{stem}_{a}", f"{stem}_{b}"), (f"{stem}{a}", f"{stem}{b}"), (f"{a}_{stem}", f"{b}_{stem}"),
+                 (f"{two.first}_{stem}", f"{two.second}_{stem}"))  # fmt: skip
+        for form in forms:
+            if set(form) <= set(names):
+                return Two(*form)
     return None

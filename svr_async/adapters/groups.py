@@ -1,4 +1,4 @@
-"""Rows that list several responses to a prompt: to be ranked, or with scores or ranks, as UltraFeedback has them."""
+"""Rows with a prompt and a list of responses: to be ranked, or scored, as UltraFeedback's."""
 
 from __future__ import annotations
 
@@ -8,14 +8,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from svr_async.adapters import rmb
 from svr_async.adapters.columns import ID_COLUMNS, LIST_COLUMNS, with_plain_names
-from svr_async.adapters.conversations import read_answer
 from svr_async.adapters.fields import Fields, RowError
+from svr_async.adapters.hub import open_source
 from svr_async.adapters.labels import as_number
-from svr_async.adapters.prompts import prompt_of
+from svr_async.adapters.messages import prompt_of, read_answer
 from svr_async.adapters.records import content_id
-from svr_async.adapters.rmb import answers_of
-from svr_async.adapters.source import open_source
 from svr_async.adapters.tables import Row, read_rows
 from svr_async.core.pair import Prompt, hashed_fraction
 from svr_async.errors import DataError
@@ -25,13 +24,11 @@ _TEXTS = ("response", "answer", "completion", "output", "text", "content")
 _SCORES = ("fine_grained_score", "fine-grained_score", "score", "rating", "reward", "overall_score")
 _RANKS = ("rank", "ranking")
 _LISTED = {"scores": False, "ratings": False, "rewards": False, "ranks": True, "rankings": True}
-Listed = tuple[list[tuple[float, str]], bool]
-"""Responses with a number each, and whether the numbers are ranks, of which less is better."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResponseGroup:
-    """A prompt with N responses in the order of the data; `best` are the places of the best, if the data say so.
+    """A prompt with N responses in the order of the data; `best` are the places of the best ones, if known.
 
     `id` is the row's own, else a hash of its texts, and unique in a file.
     """
@@ -45,11 +42,11 @@ class ResponseGroup:
 def read_groups(path: Path) -> list[ResponseGroup]:
     """Read a file or folder of rows with a prompt and a list of responses: texts, messages, or objects with a text.
 
-    Scores, ratings or ranks name the best, as in UltraFeedback; best-of-N records of RMB are read as published.
-    DataError names the first row that is neither.
+    Numbers with the responses (scores, ratings, ranks) say which is best. Best-of-N records of RMB are read too.
+    DataError names the first row of another layout.
     """
-    source, seen = open_source(path), Counter[str]()
-    groups = []
+    source = open_source(path)
+    groups, seen = [], Counter[str]()
     for row in read_rows(source.path, files=source.files):
         group = _read(row)
         seen[group.id] += 1
@@ -65,15 +62,20 @@ def _read(row: Row) -> ResponseGroup:
     fields = Fields(with_plain_names(row))
     if fields.has("bon_best"):
         return _best_of_n(fields)
-    prompt, column = prompt_of(fields), fields.first(LIST_COLUMNS)
+    prompt = prompt_of(fields)
     if not prompt:
         raise RowError(row, "no prompt in it", hint=f"give {WANTED}")
-    listed = fields.value(column or LIST_COLUMNS[0])
+    column = fields.first(LIST_COLUMNS)
+    if not column:
+        raise fields.missing(LIST_COLUMNS[0])
+    listed = fields.value(column)
     if not isinstance(listed, list) or not listed:
         raise fields.unfit(column, "a list of responses", listed)
     responses = tuple(_text(fields, column, one) for one in listed)
-    own_id = fields.identifier(ID_COLUMNS) or content_id(prompt, *responses)
-    return ResponseGroup(id=own_id, prompt=prompt, responses=responses, best=_labelled(fields))
+    own = fields.identifier(ID_COLUMNS)
+    return ResponseGroup(
+        id=own or content_id(prompt, *responses), prompt=prompt, responses=responses, best=_best(fields)
+    )
 
 
 def _text(fields: Fields, column: str, value: Any) -> str:
@@ -81,11 +83,11 @@ def _text(fields: Fields, column: str, value: Any) -> str:
     try:
         return str(value[key]) if key else read_answer(value, transcript=False).response
     except ValueError as error:
-        raise fields.unfit(column, "responses (texts, messages, or objects with a text)", value, within=True) from error
+        raise fields.unfit(column, "responses (texts, messages, or objects with a text)", value) from error
 
 
-def _labelled(fields: Fields) -> frozenset[int]:
-    """Return the places of the best responses by their numbers; none where all are alike."""
+def _best(fields: Fields) -> frozenset[int]:
+    """Return the places of the best responses by their numbers; empty if all are equal."""
     scored, is_rank = scored_responses(fields) or ([], False)
     numbers = [-number if is_rank else number for number, _ in scored]
     best = frozenset(place for place, number in enumerate(numbers) if number == max(numbers))
@@ -93,48 +95,35 @@ def _labelled(fields: Fields) -> frozenset[int]:
 
 
 def _best_of_n(fields: Fields) -> ResponseGroup:
-    """Read a record of RMB; its order shows which is best, so a hash draws another."""
-    prompt, (best, losers) = fields.prompt("conversation_input"), answers_of(fields)
-    own_id = fields.identifier(("bon_uid",)) or content_id(prompt, best)
+    """Read a record of RMB; its order says which is best, so it is replaced by one drawn by a hash."""
+    prompt, best, losers = rmb.best_and_losers(fields)
+    own = fields.identifier(("bon_uid",)) or content_id(prompt, best)
     texts = [best, *losers]
-    order = sorted(range(len(texts)), key=lambda place: hashed_fraction("listed", own_id, str(place)))
+    order = sorted(range(len(texts)), key=lambda place: hashed_fraction("listed", own, str(place)))
     responses = tuple(texts[place] for place in order)
-    return ResponseGroup(id=own_id, prompt=prompt, responses=responses, best=frozenset({order.index(0)}))
+    return ResponseGroup(id=own, prompt=prompt, responses=responses, best=frozenset({order.index(0)}))
 
 
-def best_and_worst(fields: Fields, *, lower: bool | None) -> tuple[str, str] | None:
-    """Return the best and the worst of a list of scored responses, two empty texts for a tie; None without such a list.
+def scored_responses(fields: Fields) -> tuple[Sequence[tuple[float, str]], bool] | None:
+    """Return (number, text) of each listed response, and whether the numbers are ranks, of which less is better.
 
-    `lower`: less is better; None leaves it to the name, of which a rank's says so. RowError for a missing score.
+    None if a row lists no responses with numbers. RowError for a missing number.
     """
-    found = scored_responses(fields)
-    if found is None:
-        return None
-    scored, is_rank = found
-    low, high = min(scored, key=lambda one: one[0]), max(scored, key=lambda one: one[0])
-    if low[0] == high[0]:
-        return "", ""
-    return (low[1], high[1]) if (is_rank if lower is None else lower) else (high[1], low[1])
-
-
-def scored_responses(fields: Fields) -> Listed | None:
-    """Return the responses of a row with their numbers; None where it has none. RowError for a missing number."""
     for column in LIST_COLUMNS:
         listed = fields.row.values.get(column)
         if isinstance(listed, list) and listed:
-            found = _with_own_numbers(fields, column, listed) or _with_listed_numbers(fields, listed)
+            found = _inside(fields, column, listed) or _alongside(fields, listed)
             if found is not None:
                 return found
     return None
 
 
 def _text_key(response: Mapping[str, Any]) -> str:
-    """Return the name under which an object holds a response's text, or an empty text."""
     return next((key for key in _TEXTS if isinstance(response.get(key), str)), "")
 
 
-def _with_own_numbers(fields: Fields, column: str, listed: Sequence[Any]) -> Listed | None:
-    """Return responses that are objects with a text and a number."""
+def _inside(fields: Fields, column: str, listed: Sequence[Any]) -> tuple[Sequence[tuple[float, str]], bool] | None:
+    """Read responses that are objects with a text and a number."""
     first = listed[0] if isinstance(listed[0], Mapping) else {}
     text, score = _text_key(first), next((key for key in (*_SCORES, *_RANKS) if key in first), "")
     if not text or not score:
@@ -143,17 +132,17 @@ def _with_own_numbers(fields: Fields, column: str, listed: Sequence[Any]) -> Lis
     for one in listed:
         number = as_number(one.get(score)) if isinstance(one, Mapping) else None
         if number is None or not isinstance(one.get(text), str):
-            raise fields.unfit(column, f"objects with {text} and a number in {score}", one, within=True)
+            raise fields.unfit(column, f"objects with {text} and a number in {score}", one)
         scored.append((number, str(one[text])))
     return scored, score in _RANKS
 
 
-def _with_listed_numbers(fields: Fields, listed: Sequence[Any]) -> Listed | None:
-    """Return responses that are texts, with a list of numbers in another column."""
+def _alongside(fields: Fields, listed: Sequence[Any]) -> tuple[Sequence[tuple[float, str]], bool] | None:
+    """Read responses that are texts, with a list of numbers in another column."""
     name = next((one for one in _LISTED if isinstance(fields.row.values.get(one), list)), "")
     if not name or not all(isinstance(one, str) for one in listed):
         return None
     numbers = [number for one in fields.value(name) if (number := as_number(one)) is not None]
-    if not len(numbers) == len(listed) == len(fields.value(name)):
+    if len(numbers) != len(listed) or len(numbers) != len(fields.value(name)):
         raise fields.unfit(name, f"{len(listed)} numbers", fields.value(name))
     return list(zip(numbers, listed, strict=True)), _LISTED[name]

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Sequence
-from typing import Any
 
 from svr_async.adapters.contract import Adapter, OfficialCounts
 from svr_async.adapters.fields import Fields
-from svr_async.adapters.records import PairResult, Parsed, accuracy, accuracy_by, content_id
-from svr_async.core.pair import Message, PreferencePair
+from svr_async.adapters.records import Parsed, content_id, micro_scores
+from svr_async.core.pair import NO_DOMAIN, Message, PreferencePair
 
+READING = "overall_preference: below 0 = response1 is better, above 0 = response2 is better"
 TIE = "tie (overall_preference is 0)"
 TRAIN_ROWS, VALIDATION_ROWS = 38_459, 2_017
 
@@ -32,23 +31,13 @@ def parse(fields: Fields) -> Parsed:
         prompt=prompt,
         chosen=first if first_is_chosen else second,
         rejected=second if first_is_chosen else first,
-        domain=fields.optional_text("domain", "all"),
+        domain=fields.optional_text("domain", NO_DOMAIN),
         subset=fields.optional_text("language"),
         chosen_first=first_is_chosen,
         has_preference=preference != 0,
         strength=abs(preference),
     )
     return Parsed(pairs=(pair,)) if preference else Parsed(skipped=(TIE,), tied=pair)
-
-
-def score(results: Sequence[PairResult], tie_credit: float) -> dict[str, Any]:
-    """Return accuracy, overall, by domain and by strength of the preference; no official score exists."""
-    return {
-        "overall": accuracy(results, tie_credit),
-        "by_domain": accuracy_by(lambda pair: pair.domain, results, tie_credit),
-        "by_strength": accuracy_by(lambda pair: str(pair.strength), results, tie_credit),
-        "rule": "correct / total over pairs that are not ties; no official score exists",
-    }
 
 
 ADAPTER = Adapter(
@@ -60,6 +49,7 @@ ADAPTER = Adapter(
     hub_files=("preference/train.jsonl.gz", "preference/validation.jsonl.gz"),
     counts=OfficialCounts(rows=(TRAIN_ROWS, VALIDATION_ROWS, TRAIN_ROWS + VALIDATION_ROWS)),
     training=True,
+    reading=READING,
     ruled=False,
     schema={
         "domain": "general, stem, code or multilingual",
@@ -68,7 +58,8 @@ ADAPTER = Adapter(
         "response1": "text",
         "response2": "text",
         "overall_preference": "whole number from -3 (response1 much better) to 3 (response2 much better)",
+        "individual_preference": "list of {score, reasoning}, not used",
     },
     parse=parse,
-    score=score,
+    score=micro_scores,
 )

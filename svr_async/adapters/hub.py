@@ -1,130 +1,78 @@
-"""Files of the Hugging Face hub, where there is a network and huggingface-hub: a benchmark's, or any data set's."""
+"""Fetches data files from the Hugging Face hub: a benchmark's, or a split of any data set."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from svr_async.adapters.tables import SUFFIXES
 from svr_async.core.hub import PUBLIC_HUB, SCHEME, first_line, hub_server, reachable
 from svr_async.errors import DataError, UsageError
 
-
-class OnHub(Protocol):
-    """What is fetched of an adapter."""
-
-    @property
-    def title(self) -> str:
-        """What the data is."""
-
-    @property
-    def hub_id(self) -> str:
-        """Where on the hub it is; empty where it is not."""
-
-    @property
-    def hub_files(self) -> tuple[str, ...]:
-        """Its files there."""
-
-    @property
-    def homepage(self) -> str:
-        """Where people get it by hand."""
-
-
 CACHE = Path("cache/hub")
 _SHARD = re.compile(r"-\d{5}-of-\d{5}")
+
+
+class Source(NamedTuple):
+    """Where rows are read: a file or folder, or only `files` of it; `origin` is the pinned address on the hub."""
+
+    path: Path
+    files: tuple[Path, ...] = ()
+    origin: str = ""
 
 
 class Wanted(NamedTuple):
     """What `hf:org/name[@revision][:split]` names; `split` is a split, a folder or a file of the data set."""
 
     repo: str
-    revision: str
-    split: str
+    revision: str = "main"
+    split: str = ""
 
     def __str__(self) -> str:
         return f"{SCHEME}{self.repo}@{self.revision}" + (f":{self.split}" if self.split else "")
 
 
-class Fetched(NamedTuple):
-    """Files of a data set on the hub, below `folder`, at a revision that is pinned."""
-
-    folder: Path
-    files: tuple[Path, ...]
-    origin: str
+def open_source(path: Path) -> Source:
+    """Return where the rows of a data argument are: a path as it is, or the files of a hub data set once fetched."""
+    return fetch_split(parse_hub(str(path))) if str(path).startswith(SCHEME) else Source(path)
 
 
 def parse_hub(text: str) -> Wanted:
     """Read `hf:org/name[@revision][:split]`; UsageError for another form."""
     match = re.fullmatch(r"hf:/{0,2}([\w.\-]+/[\w.\-]+)(?:@([\w.\-/]+))?(?::([^:]+))?", text)
     if match is None:
-        raise UsageError(f"{text} names no data set of the hub", hint="write hf:org/name, hf:org/name@revision:split")
+        raise UsageError(f"{text} is not a data set of the hub", hint="write hf:org/name or hf:org/name@revision:split")
     return Wanted(match[1], match[2] or "main", match[3] or "")
 
 
-def fetch_split(wanted: Wanted, cache_dir: Path | None = None, *, endpoint: str = "") -> Fetched:
-    """Download the data files of one split, or find them, and return where they lie and at which revision.
+def fetch_split(wanted: Wanted, cache_dir: Path | None = None, *, endpoint: str = "") -> Source:
+    """Download the data files of one split, or find them in the cache, and return them with their revision.
 
-    DataError lists what there is where the split is not told and there are several, and where it is not there.
+    DataError lists the splits if the wanted one is missing, or none is named and there are several.
     """
-    server = hub_server(endpoint)
-    by_hand = f"get its files by hand and pass them with --data PATH; {PUBLIC_HUB}/datasets/{wanted.repo} has them"
-    hub = _library(str(wanted), by_hand)
-    online, place = reachable(server), cache_dir or CACHE
-    try:
-        found = (_download if online else _look_up)(hub, wanted, place, server)
-    except DataError:
-        raise
-    except Exception as error:  # the library's errors differ by version: httpx, requests, its own
-        why = first_line(error) if online else f"no connection to {server}, and it is not in {place}"
-        raise DataError(f"could not fetch {wanted} ({why})", hint=by_hand) from error
+    by_hand = f"download its files and pass their path; {PUBLIC_HUB}/datasets/{wanted.repo} has them"
+    found = get_files(str(wanted), by_hand, wanted, (), cache_dir, endpoint)
     folders = {file.parents[name.count("/")] for name, file in found.items()}
     if len(folders) != 1:
         raise DataError(f"{wanted} changed while it was fetched", hint="fetch it again, or name a revision")
     (folder,) = folders
-    return Fetched(folder, tuple(found.values()), str(wanted._replace(revision=folder.name)))
-
-
-def _download(hub: Any, wanted: Wanted, place: Path, server: str) -> dict[str, Path]:
-    """Return the files of a split by name, downloaded where they are not in the cache."""
-    info = hub.HfApi(endpoint=server).dataset_info(wanted.repo, revision=wanted.revision)
-    names = sorted(choose_files([one.rfilename for one in info.siblings or ()], wanted))
-    fixed = {"repo_type": "dataset", "revision": wanted.revision, "cache_dir": place, "endpoint": server}
-    return {name: Path(hub.hf_hub_download(wanted.repo, name, **fixed)) for name in names}
-
-
-def _look_up(hub: Any, wanted: Wanted, place: Path, server: str) -> dict[str, Path]:
-    """Return the files of a split by name, as an earlier download left them."""
-    fixed = {"repo_type": "dataset", "revision": wanted.revision, "cache_dir": place, "endpoint": server}
-    folder = Path(hub.snapshot_download(wanted.repo, local_files_only=True, **fixed))
-    names = choose_files([one.relative_to(folder).as_posix() for one in folder.rglob("*")], wanted)
-    return {name: folder / name for name in sorted(names)}
-
-
-def fetch_whole(adapter: OnHub, cache_dir: Path | None = None) -> Fetched:
-    """Download all files of an adapter; see `fetch`."""
-    files = [fetch(adapter, cache_dir or CACHE, file=file) for file in adapter.hub_files or ("",)]
-    folder = files[0].parents[adapter.hub_files[0].count("/")]
-    return Fetched(folder, tuple(files), f"{SCHEME}{adapter.hub_id}@{folder.name}")
+    return Source(folder, tuple(found.values()), str(wanted._replace(revision=folder.name)))
 
 
 def choose_files(names: Sequence[str], wanted: Wanted) -> list[str]:
-    """Return the data files of the split that is wanted, all parts of it; DataError where it must be told which."""
-    data = [name for name in names if name.lower().removesuffix(".gz").endswith(SUFFIXES)]
-    kinds = {_split_name(name) for name in data}
-    listed = "; ".join(sorted(kinds)) or "none"
-    if not wanted.split:
-        if len(kinds) != 1:
-            raise DataError(f"{wanted} has {len(kinds)} sets of data files: {listed}", hint=f"name one: {wanted}:SPLIT")
+    """Return the data files of the wanted split, all parts of it; DataError if it is missing or ambiguous."""
+    data = sorted(name for name in names if name.lower().removesuffix(".gz").endswith(SUFFIXES))
+    if wanted.split:
+        exact = [name for name in data if wanted.split in (name, _split_name(name))]
+        data = exact or [name for name in data if wanted.split in _split_name(name).split("/")]
+    splits = sorted({_split_name(name) for name in data})
+    if len(splits) == 1:
         return data
-    exact = [name for name in data if wanted.split in (name, _split_name(name))]
-    found = exact or [name for name in data if wanted.split in _split_name(name).split("/")]
-    sets = {_split_name(name) for name in found}
-    if len(sets) != 1:
-        what = f"fits {len(sets)} sets of data files: {'; '.join(sorted(sets))}" if sets else f"is not there: {listed}"
-        raise DataError(f"{wanted}: {wanted.split!r} {what}", hint="name one of them after the colon")
-    return found
+    listed = "; ".join(splits or sorted(set(map(_split_name, names))))
+    problem = f"has {len(splits)} sets of data files" if splits else f"has no split {wanted.split!r}"
+    raise DataError(f"{wanted} {problem}: {listed}", hint=f"name one: {wanted._replace(split='SPLIT')}")
 
 
 def _split_name(name: str) -> str:
@@ -133,46 +81,39 @@ def _split_name(name: str) -> str:
     return folder + slash + _SHARD.sub("", file.partition(".")[0])
 
 
-def _library(what: str, by_hand: str) -> Any:
+def get_files(
+    what: str,
+    by_hand: str,
+    wanted: Wanted,
+    names: Sequence[str],
+    cache_dir: Path | None,
+    endpoint: str,
+) -> dict[str, Path]:
+    """Return `names`, or the wanted split, of a repository: from the server, or from the cache without a connection."""
     try:
-        import huggingface_hub
+        import huggingface_hub as hub
     except ImportError as error:
         message = f"{what}: fetching it needs huggingface-hub"
         raise DataError(message, hint=f"pip install 'svr-async[hub]', or {by_hand}") from error
-    return huggingface_hub
-
-
-def fetch(
-    adapter: OnHub, cache_dir: Path | None = None, *, file: str = "", endpoint: str = "", revision: str | None = None
-) -> Path:
-    """Download one file (the first of the adapter's unless named) and return where it lies; a second call finds it.
-
-    `endpoint` (default: the variable HF_ENDPOINT, else the public hub) names another server. Only data files are
-    fetched, and nothing that comes with them is run. DataError, in one line, where the file cannot be had.
-    """
-    wanted = file or (adapter.hub_files[0] if adapter.hub_files else "")
-    if not adapter.hub_id or not wanted:
-        raise DataError(f"{adapter.title} cannot be fetched", hint=_by_hand(adapter, "its files"))
-    hub = _library(f"{adapter.title}, {wanted} of {adapter.hub_id}", _by_hand(adapter, wanted))
-    server = hub_server(endpoint)
+    server, place = hub_server(endpoint), cache_dir or CACHE
     online = reachable(server)
+    fixed: dict[str, Any] = {
+        "repo_type": "dataset", "revision": wanted.revision, "cache_dir": place, "endpoint": server,
+        "local_files_only": not online,
+    }  # fmt: skip
+
+    def listed() -> list[str]:
+        if online:
+            info = hub.HfApi(endpoint=server).dataset_info(wanted.repo, revision=wanted.revision)
+            return [one.rfilename for one in info.siblings or ()]
+        folder = Path(hub.snapshot_download(wanted.repo, **fixed))
+        return [one.relative_to(folder).as_posix() for one in folder.rglob("*")]
+
     try:
-        path = hub.hf_hub_download(
-            adapter.hub_id,
-            wanted,
-            repo_type="dataset",
-            revision=revision,
-            cache_dir=cache_dir,
-            endpoint=server,
-            local_files_only=not online,
-        )
+        chosen = names or choose_files(listed(), wanted)
+        return {name: Path(hub.hf_hub_download(wanted.repo, name, **fixed)) for name in chosen}
+    except DataError:
+        raise
     except Exception as error:  # the library's errors differ by version: httpx, requests, its own
-        why = first_line(error) if online else f"no connection to {server}"
-        message = f"{adapter.title}: could not fetch {wanted} of {adapter.hub_id} ({why})"
-        raise DataError(message, hint=_by_hand(adapter, wanted)) from error
-    return Path(path)
-
-
-def _by_hand(adapter: OnHub, wanted: str) -> str:
-    where = f" from {adapter.homepage}" if adapter.homepage else ""
-    return f"get {wanted}{where} and pass it with --data PATH"
+        why = first_line(error) if online else f"no connection to {server}, and it is not in {place}"
+        raise DataError(f"{what}: could not fetch it ({why})", hint=by_hand) from error

@@ -1,33 +1,32 @@
-"""What a label can mean: its readings, each from a row to the response that is preferred, a tie, or nothing."""
+"""Reads labels: what the values of a column say about two responses."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from svr_async.adapters.columns import Two, plain_name, suffixes
-from svr_async.errors import UsageError
+from svr_async.adapters.columns import LOWER, SIGNED_LABELS, Layout, Two, plain_name, suffixes
+from svr_async.adapters.fields import Fields
+from svr_async.errors import DataError, UsageError
 
 _TIES = frozenset(
     ("tie", "tie_(bothbad)", "tie_(both_bad)", "bothbad", "both_bad", "both", "equal", "same", "neither", "draw", "c",
      "[[c]]", "a=b", "tied", "both_good")
 )  # fmt: skip
-_MISSING = frozenset(("", "nan", "null", "n/a", "na"))
-_SIDE = re.compile(
-    r"(?:\[\[)?(?:(?:response|answer|output|completion|conversation|candidate|model|assistant|option|reply|text)_?)?"
-    r"([ab])(?:\]\])?|([ab])>+[ab]|(first|left)|(second|right)"
-)
-_NUMBERED = re.compile(
-    r"(?:response|answer|output|completion|conversation|candidate|model|assistant|option|reply)_?(\d)"
-)
+_MISSING = frozenset(("", "nan", "null", "n/a", "na", "none"))
+_NOUNS = "response|answer|output|completion|conversation|candidate|model|assistant|option|reply|text"
+_SIDE = re.compile(rf"(?:\[\[)?(?:(?:{_NOUNS})_?)?([ab])(?:\]\])?|([ab])>+[ab]|(first|left)|(second|right)")
+_NUMBERED = re.compile(rf"(?:{_NOUNS})_?(\d)")
+_SHOWN_VALUES, _SHOWN_CHARS = 6, 60
 
 
 class Verdict(StrEnum):
-    """What a label says: which response is better, that none is, or that the row is to be left out."""
+    """What a label says: which response is better, a tie, or that the row is left out."""
 
     A = "a"
     B = "b"
@@ -35,37 +34,44 @@ class Verdict(StrEnum):
     SKIP = "skip"
 
 
-class Labelled(NamedTuple):
-    """A label with what it may point at: the two columns, their texts, and the names of who wrote them."""
+class Label(NamedTuple):
+    """A label with what it may refer to: the two columns, their texts, and the names of the models."""
 
     value: Any
     columns: Two
     texts: tuple[Any, Any]
-    names: tuple[Any, Any]
-
-
-Read = Callable[[Labelled], Verdict | None]
-"""Reads one label; None where it is no label by this reading."""
+    models: tuple[Any, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A way to read a label column: in words, as `--labels` has it, and as a function. {a}, {b}: the two columns."""
+    """A way to read a label: in words ({a}, {b}: the two columns), and as a function."""
 
     says: str
-    flag: str
-    read: Read = field(compare=False)
+    read: Callable[[Label], Verdict | None] = field(compare=False)
+
+    def words(self, two: Two) -> str:
+        """Return the reading with the names of the columns."""
+        return self.says.format(a=two.first, b=two.second)
+
+
+def label_of(fields: Fields, layout: Layout) -> Label:
+    """Return a row's label with what it may refer to."""
+    get = fields.row.values.get
+    models = layout.models or ("", "")
+    texts = (get(layout.two.first), get(layout.two.second))
+    return Label(fields.value(layout.label), layout.two, texts, (get(models[0]), get(models[1])))
 
 
 def is_missing(value: Any) -> bool:
-    """Whether there is no label: null, NaN, an empty text, or the text of one of these."""
+    """Whether there is no label: null, NaN, an empty text, or a text such as "null"."""
     if isinstance(value, float) and math.isnan(value):
         return True
     return value is None or (isinstance(value, str) and value.strip().casefold() in _MISSING)
 
 
 def as_number(value: Any) -> float | None:
-    """Return a finite number, also from a text; None for flags and anything else."""
+    """Return a finite number, also from a text; None for true, false and anything else."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
     try:
@@ -75,29 +81,17 @@ def as_number(value: Any) -> float | None:
     return number if math.isfinite(number) else None
 
 
-def as_flag(value: Any) -> bool | None:
-    """Return a flag, also from the texts true, false, yes and no."""
-    if isinstance(value, bool):
-        return value
-    words = {"true": True, "yes": True, "false": False, "no": False}
-    return words.get(value.strip().casefold()) if isinstance(value, str) else None
-
-
-def shown(value: Any) -> str:
-    """Return a label as `--labels` has it: 1 for 1.0 and "1", small letters, nothing around them."""
+def _shown(value: Any) -> str:
+    """Return a value as --label-map names it: 1 for 1.0 and "1", in lower case."""
     number = as_number(value)
-    if number is not None:
-        return f"{number:.12g}"
-    return str(value).strip().casefold()
+    return f"{number:.12g}" if number is not None else str(value).strip().casefold()
 
 
-def read_side(labelled: Labelled) -> Verdict | None:
-    """Read a letter, first or second, or the name of a column; ties as data sets write them."""
-    if not isinstance(labelled.value, str):
-        return None
-    name = plain_name(labelled.value)
-    if name in labelled.columns:
-        return Verdict.A if name == labelled.columns.first else Verdict.B
+def _side(label: Label) -> Verdict | None:
+    """Read a letter, first or second, or a column's name; and ties as data sets write them."""
+    name = plain_name(label.value) if isinstance(label.value, str) else ""
+    if name in label.columns:
+        return Verdict.A if name == label.columns.first else Verdict.B
     if name in _TIES:
         return Verdict.TIE
     match = _SIDE.fullmatch(name)
@@ -107,141 +101,137 @@ def read_side(labelled: Labelled) -> Verdict | None:
     return Verdict.A if first or (letter or ordered) == "a" else Verdict.B
 
 
-def _number(labelled: Labelled) -> float | None:
+def _number(label: Label) -> float | None:
     """Return the number that a label is or ends with, as in model_1."""
-    if isinstance(labelled.value, str) and (match := _NUMBERED.fullmatch(plain_name(labelled.value))):
-        return float(match[1])
-    return as_number(labelled.value)
+    match = _NUMBERED.fullmatch(plain_name(label.value)) if isinstance(label.value, str) else None
+    return float(match[1]) if match else as_number(label.value)
 
 
-def by_numbers(meaning: Mapping[float, Verdict]) -> Read:
-    """Return the reading of whole numbers with these meanings, and of letters beside them."""
+def _one_of(ends: Callable[[Label], tuple[Any, Any]]) -> Callable[[Label], Verdict | None]:
+    """Read a label that equals one of two values of its row; if both are equal, the first text and no model."""
 
-    def read(labelled: Labelled) -> Verdict | None:
-        side = read_side(labelled)
-        number = _number(labelled)
-        return side if side is not None or number is None else meaning.get(number)
-
-    return read
-
-
-def by_threshold(middle: float, low: Verdict, high: Verdict, within: tuple[float, float]) -> Read:
-    """Return the reading of numbers by the side of `middle` that they are on; a tie in the middle."""
-
-    def read(labelled: Labelled) -> Verdict | None:
-        side, number = read_side(labelled), as_number(labelled.value)
-        if side is not None or number is None or not within[0] <= number <= within[1]:
-            return side
-        return Verdict.TIE if number == middle else low if number < middle else high
+    def read(label: Label) -> Verdict | None:
+        same = [end is not None and str(end).strip() == str(label.value).strip() for end in ends(label)]
+        if same[0] != same[1]:
+            return Verdict.A if same[0] else Verdict.B
+        if same[0]:
+            return Verdict.A if ends(label) == label.texts else None
+        return Verdict.TIE if _side(label) is Verdict.TIE else None
 
     return read
 
 
-def by_flag(true: Verdict, false: Verdict) -> Read:
-    """Return the reading of true and false."""
-
-    def read(labelled: Labelled) -> Verdict | None:
-        flag = as_flag(labelled.value)
-        return None if flag is None else true if flag else false
-
-    return read
-
-
-def read_name(labelled: Labelled) -> Verdict | None:
-    """Read the name of who wrote the better response; None where both have that name."""
-    return _one_of(labelled.value, labelled.names) or _tie(labelled)
-
-
-def read_text(labelled: Labelled) -> Verdict | None:
-    """Read the better response itself; two that are the same are the first."""
-    if isinstance(labelled.value, str) and labelled.texts[0] == labelled.texts[1] == labelled.value:
-        return Verdict.A
-    return _one_of(labelled.value, labelled.texts) or _tie(labelled)
-
-
-def _one_of(value: Any, ends: tuple[Any, Any]) -> Verdict | None:
-    plain = value.strip() if isinstance(value, str) else value
-    same = [plain == (end.strip() if isinstance(end, str) else end) for end in ends]
-    if same[0] == same[1]:
-        return None
-    return Verdict.A if same[0] else Verdict.B
-
-
-def _tie(labelled: Labelled) -> Verdict | None:
-    return Verdict.TIE if read_side(labelled) is Verdict.TIE else None
-
-
-_A, _B, _T = Verdict.A, Verdict.B, Verdict.TIE
-_ALL = (-math.inf, math.inf)
-ZERO_BASED = Reading("0 is {a}, 1 is {b}", "0=a,1=b", by_numbers({0: _A, 1: _B}))
-ONE_BASED = Reading("1 is {a}, 2 is {b}", "1=a,2=b", by_numbers({1: _A, 2: _B}))
-NAMES = Reading("it names who wrote the better response", "names", read_name)
-TEXTS = Reading("it is the better response's text", "texts", read_text)
-FIRST_IS_1 = Reading("1 is {a}, 0 is {b}", "1=a,0=b", by_numbers({1: _A, 0: _B}))
-LOW_IS_FIRST = Reading("below 0 is {a}, above is {b}", "<0=a,>0=b", by_threshold(0, _A, _B, _ALL))
-HIGH_IS_FIRST = Reading("above 0 is {a}, below is {b}", ">0=a,<0=b", by_threshold(0, _B, _A, _ALL))
-SIGNED = (LOW_IS_FIRST, HIGH_IS_FIRST)
-"""Readings of numbers of which some are below 0."""
-
-ONE_TO_TWO = Reading("below 1.5 is {a}, above is {b}", "<1.5=a,>1.5=b", by_threshold(1.5, _A, _B, (1, 2)))
-OF_THE_ROW = (NAMES, TEXTS)
-"""Readings that look at more than the label. With 0 or 1 and 1 or 2, those that are enough where none disagrees."""
-
-DOUBTFUL = (
-    Reading("0 is {a}, 1 is {b}, 2 is a tie", "0=a,1=b,2=tie", by_numbers({0: _A, 1: _B, 2: _T})),
-    Reading("0 is a tie, 1 is {a}, 2 is {b}", "0=tie,1=a,2=b", by_numbers({0: _T, 1: _A, 2: _B})),
-    ONE_TO_TWO,
-    Reading("below 0.5 is {a}, above is {b}", "<0.5=a,>0.5=b", by_threshold(0.5, _A, _B, (0, 1))),
-    Reading("above 0.5 is {a}, below is {b}", ">0.5=a,<0.5=b", by_threshold(0.5, _B, _A, (0, 1))),
-    *SIGNED,
-    Reading("true is {a}, false is {b}", "true=a,false=b", by_flag(_A, _B)),
-    Reading("false is {a}, true is {b}", "false=a,true=b", by_flag(_B, _A)),
-)
-"""Readings that are tried where no plain one explains all rows."""
-
-
-def parse_labels(text: str) -> Reading | None:
-    """Read `--labels`: names, texts, or what each value says, as 1=a,2=b,0=tie or <0=a,>0=b; None for an empty text.
-
-    `higher` and `lower` are for two columns of scores, and are no reading of a label.
-    """
-    word = text.strip().casefold()
-    named = {"names": NAMES, "texts": TEXTS}
-    if word in ("", "higher", "lower"):
-        return None
-    if word in named:
-        return named[word]
+def parse_label_map(text: str) -> Reading:
+    """Read --label-map: the meaning of each value, as 1=a,2=b,0=tie or <0=a,>0=b; other values may be sides."""
     exact: dict[str, Verdict] = {}
     bounds: list[tuple[str, float, Verdict]] = []
     for entry in text.split(","):
-        value, _, meaning = entry.strip().rpartition("=")
+        value, _, meaning = (part.strip() for part in entry.rpartition("="))
         bound = as_number(value[1:]) if value[:1] in ("<", ">") else None
-        if not value or meaning.strip().casefold() not in set(Verdict):
-            raise UsageError(
-                f"--labels: {entry!r} says nothing",
-                hint="write VALUE=a, =b, =tie or =skip, as 1=a,2=b,0=tie; or names, texts, higher, lower",
-            )
-        verdict = Verdict(meaning.strip().casefold())
+        if not value or meaning.casefold() not in set(Verdict):
+            hint = "write VALUE=a, =b, =tie or =skip, as 1=a,2=b,0=tie; or higher, lower for scores"
+            raise UsageError(f"--label-map: {entry!r} is not VALUE=MEANING", hint=hint)
+        verdict = Verdict(meaning.casefold())
         if bound is None:
-            exact[shown(value)] = verdict
+            exact[_shown(value)] = verdict
         else:
             bounds.append((value[0], bound, verdict))
-    return Reading("as --labels says", text, _told(exact, bounds))
 
-
-def _told(exact: Mapping[str, Verdict], bounds: list[tuple[str, float, Verdict]]) -> Read:
-    def read(labelled: Labelled) -> Verdict | None:
-        if (verdict := exact.get(shown(labelled.value))) is not None:
-            return verdict
-        number = as_number(labelled.value)
-        if number is None or not bounds:
-            return read_side(labelled) if not bounds and _tie(labelled) else None
+    def read(label: Label) -> Verdict | None:
+        shown, number = _shown(label.value), _number(label)
+        if shown in exact or number is None:
+            return exact.get(shown, _side(label))
         passed = [verdict for mark, bound, verdict in bounds if (number < bound if mark == "<" else number > bound)]
-        return passed[0] if passed else Verdict.TIE if any(number == bound for _, bound, _ in bounds) else None
+        middle = Verdict.TIE if any(number == bound for _, bound, _ in bounds) else exact.get(_shown(number))
+        return passed[0] if passed else middle
 
-    return read
+    words = {Verdict.A: "{a} is better", Verdict.B: "{b} is better", Verdict.TIE: "tie", Verdict.SKIP: "left out"}
+    entries = [*exact.items()] + [
+        (f"{'below' if mark == '<' else 'above'} {bound:g}", verdict) for mark, bound, verdict in bounds
+    ]
+    return Reading(", ".join(f"{_plain(value)} = {words[verdict]}" for value, verdict in entries), read)
 
 
-def by_value(two: Two) -> tuple[Reading, ...]:
-    """Return how whole numbers may count these columns: response_0 and response_1 are not counted from 1."""
-    return (ZERO_BASED,) if suffixes(two) == ("0", "1") else (ZERO_BASED, ONE_BASED)
+def _plain(text: str) -> str:
+    """Return a text for a format string."""
+    return text.replace("{", "{{").replace("}", "}}")
+
+
+SIDES = Reading("A or the first = {a} is better, B or the second = {b} is better", _side)
+MODELS = Reading("the name of the model whose response is better", _one_of(lambda label: label.models))
+TEXTS = Reading("the text of the better response", _one_of(lambda label: label.texts))
+ZERO_BASED, ONE_BASED = parse_label_map("0=a,1=b"), parse_label_map("1=a,2=b")
+ONE_IS_FIRST, SIGNED = parse_label_map("1=a,0=b"), parse_label_map("<0=a,>0=b")
+ONE_TO_TWO = parse_label_map("<1.5=a,>1.5=b")
+_SHP = Two("human_ref_a", "human_ref_b")
+
+
+def settle(layout: Layout, labels: Sequence[Label]) -> Reading:
+    """Return how a label column is read, by its name and all of its values; DataError if that is ambiguous."""
+    two, column = layout.two, layout.label
+    if column in SIGNED_LABELS:
+        return SIGNED
+    if column == "labels" and two == _SHP:
+        return ONE_IS_FIRST  # as its publisher says
+    labels = [label for label in labels if _side(label) is not Verdict.TIE]
+    numbers = Counter(number for label in labels if (number := _number(label)) is not None)
+    if numbers and numbers.total() * 2 >= len(labels):
+        return _settle_numbers(two, numbers) or _refuse(layout, labels)
+    readings = (MODELS, SIDES, TEXTS) if layout.models else (SIDES, TEXTS)
+    fits = {one.says: sum(one.read(label) is not None for label in labels) for one in readings}
+    best = max(readings, key=lambda one: fits[one.says])
+    return best if fits[best.says] * 2 >= len(labels) else _refuse(layout, labels)
+
+
+def _settle_numbers(two: Two, numbers: Counter[float]) -> Reading | None:
+    """Return the reading of a column of numbers; None if it may have two. Up to a tenth of the rows may be typos."""
+    present = {number for number in numbers if number in (0, 1, 2)}
+    if sum(numbers[number] for number in present) < numbers.total() - max(1, numbers.total() // 10):
+        return ONE_TO_TWO if all(1 <= number <= 2 for number in numbers) else None
+    if present == {1}:
+        return {("1", "2"): ONE_BASED, ("0", "1"): ZERO_BASED}.get(suffixes(two))
+    if present <= {0, 1}:
+        return ZERO_BASED
+    return ONE_BASED if present <= {1, 2} else None
+
+
+def _refuse(layout: Layout, labels: Sequence[Label]) -> Reading:
+    values = sorted({_shown(label.value) for label in labels})
+    numbers = sorted(number for value in values if (number := as_number(value)) is not None)
+    maps: tuple[str, ...] = ("VALUE=a,VALUE=b,VALUE=tie",)
+    if set(numbers) == {1} or set(numbers) == {0, 1, 2}:
+        maps = ("0=a,1=b", "1=a,2=b") if len(numbers) == 1 else ("0=a,1=b,2=tie", "0=tie,1=a,2=b")
+    elif len(values) == 2 and not any(0 < abs(number) < 1 or number < 0 for number in numbers):
+        maps = (f"{values[0]}=a,{values[1]}=b", f"{values[0]}=b,{values[1]}=a")
+    elif len(numbers) == len(values):
+        middle = 0 if numbers[0] < 0 else 0.5 if numbers[-1] <= 1 else (numbers[0] + numbers[-1]) / 2
+        maps = (f"<{middle:g}=a,>{middle:g}=b", f">{middle:g}=a,<{middle:g}=b")
+    raise DataError(
+        f"column {layout.label!r} ({shown_values(labels)}) does not say which of {' and '.join(layout.two)} is better",
+        hint="say it: " + " or ".join(f"--label-map '{one}'" for one in maps),
+    )
+
+
+def shown_values(labels: Sequence[Label]) -> str:
+    """Return the most common values as the file has them, with counts."""
+    values = Counter(str(label.value).strip() for label in labels)
+    common = [
+        f"{v if len(v) <= _SHOWN_CHARS else v[:_SHOWN_CHARS] + '…'} ×{n}" for v, n in values.most_common(_SHOWN_VALUES)
+    ]
+    return ", ".join(common) + (f" and {len(values) - len(common)} more" if len(values) > len(common) else "")
+
+
+def by_scores(fields: Fields, scores: Two, *, lower: bool | None = None) -> Verdict:
+    """Compare two scores; the higher is better unless the columns are ranks or `lower` is true."""
+    first, second = (as_number(fields.value(column)) for column in scores)
+    if first is None or second is None:
+        column = scores.first if first is None else scores.second
+        raise fields.unfit(column, "a number", fields.value(column))
+    if first == second:
+        return Verdict.TIE
+    return Verdict.A if (first < second) is (is_lower_better(scores) if lower is None else lower) else Verdict.B
+
+
+def is_lower_better(scores: Two) -> bool:
+    """Whether the columns of scores are ranks, by their name."""
+    return scores.first.startswith(LOWER) or scores.first.endswith(LOWER)

@@ -1,29 +1,38 @@
-"""What adapters hand over: a data set of pairs, what one row became, and one judged pair for scoring."""
+"""Records of adapters: a data set of pairs, the pairs of one row, and one judged pair for scoring."""
 
 from __future__ import annotations
 
 import hashlib
 import math
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import orjson
 
 from svr_async.core.pair import PreferencePair, Prompt, hashed_fraction
 
 
+@dataclass(slots=True)
+class Problem:
+    """One kind of odd row: how many there are, the first places, and whether they are used all the same."""
+
+    what: str
+    kept: bool
+    count: int = 0
+    first: list[str] = field(default_factory=list)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dataset:
-    """Pairs in the data's order, with what a report has to say about them.
+    """Pairs in the data's order, with what a report says about them.
 
-    `digest` is the SHA-256 of the pairs' canonical contents, whatever file format they came in.
-    `n_rows` counts the rows read; `skipped` counts rows or pairs left out, by reason; `notes` are for people.
-    `official` is True where the row counts are those of the official release. `readings` say how labels were read;
-    `origin` is where the file is from and its pinned revision, empty for one of the user's own. `repeated` rows have
-    an earlier one's id or texts, `contradicting` ones prefer the other response of the same two. `tied` are the rows
-    that prefer neither, where they could be read: in no count and no digest, for what is asked of texts alone.
+    `digest` is the SHA-256 of the pairs' contents, the same for every file format. `skipped` counts rows left out, by
+    reason; `problems` list these and odd rows that are kept. `official`: the row counts are those of the official
+    release. `readings` say how labels were read; `origin` is the pinned address on the hub. `tied` are rows that prefer
+    neither: in no count and no digest, only for questions about texts.
     """
 
     name: str
@@ -32,16 +41,22 @@ class Dataset:
     digest: str
     n_rows: int
     notes: tuple[str, ...] = ()
-    skipped: Mapping[str, int] = field(default_factory=dict)
+    problems: tuple[Problem, ...] = ()
     official: bool = False
     readings: tuple[str, ...] = ()
+    encoding: str = ""
     origin: str = ""
     repeated: int = 0
     contradicting: int = 0
     tied: Sequence[PreferencePair] = ()
 
+    @property
+    def skipped(self) -> dict[str, int]:
+        """Rows left out, by reason."""
+        return {one.what: one.count for one in self.problems if not one.kept}
+
     def left_out(self) -> dict[str, int]:
-        """Return how many rows are not, or not once, among the pairs: ties, other skipped rows; and odd pairs."""
+        """Return how many rows were left out (ties, others) and how many odd ones were kept."""
         ties = sum(count for reason, count in self.skipped.items() if reason.startswith("tie"))
         found = {
             "ties": ties,
@@ -54,12 +69,10 @@ class Dataset:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parsed:
-    """What one row became: no, one or several pairs.
+    """The pairs of one row: none, one or several.
 
-    `id` is the row's own id, or empty where the pairs' ids are hashes of their contents. `group` is what official
-    counts are kept by. `skipped` and `notes` are reasons that the loader counts. Pairs of a `fallback` row are
-    used only when no other row gives any: `fallback` names such rows in the note that says so. `value` is the row's
-    label, as errors of rows name theirs. `tied` is the pair of a row that is skipped because it prefers neither.
+    `id` is the row's own id, or empty if the pairs' ids are hashes of their contents. `group` is the group of official
+    counts. `skipped` and `notes` are reasons that the loader counts. `tied` is the pair of a row that prefers neither.
     """
 
     pairs: tuple[PreferencePair, ...] = ()
@@ -67,8 +80,6 @@ class Parsed:
     group: str = ""
     skipped: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
-    fallback: str = ""
-    value: str = ""
     tied: PreferencePair | None = None
 
 
@@ -119,6 +130,17 @@ def grouped(name_of: Callable[[PreferencePair], str], results: Sequence[PairResu
     for result in results:
         groups[name_of(result.pair)].append(result)
     return dict(sorted(groups.items()))
+
+
+def micro_scores(results: Sequence[PairResult], tie_credit: float) -> dict[str, Any]:
+    """Return the micro accuracy overall, by domain and by subset; no verdict counts as wrong."""
+    by_subset = accuracy_by(lambda pair: pair.subset, results, tie_credit)
+    return {
+        "overall": accuracy(results, tie_credit),
+        "by_domain": accuracy_by(lambda pair: pair.domain, results, tie_credit),
+        "by_subset": {name: value for name, value in by_subset.items() if name},
+        "rule": "correct / total over all pairs; a missing verdict is wrong",
+    }
 
 
 def mean(values: Sequence[float]) -> float | None:

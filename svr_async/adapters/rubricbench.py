@@ -89,6 +89,7 @@ ADAPTER = Adapter(
     label="RubricBench",
     spelling=r"rubric[-_. ]?bench",
     sampled=True,
+    reading="label: 0 = response_a is better, 1 = response_b is better (or chosen_candidate: a, b)",
     licence="CC BY 4.0 (paper); the data card states none",
     homepage="https://huggingface.co/datasets/DonJoey/rubricbench",
     hub_id="DonJoey/rubricbench",

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from svr_async.commands.options import PATH, common, reading
+from svr_async.commands.options import PATH, json_option, reading
 from svr_async.commands.screen import plain_table, safe_console, styled_console, tell
+from svr_async.core.pair import prompt_text
+from svr_async.errors import UsageError
+
+if TYPE_CHECKING:
+    from svr_async.adapters import Dataset
 
 
 @click.group()
@@ -17,13 +23,13 @@ def data() -> None:
 
     \b
     Examples:
-      svr data show rubricbench --sample
+      svr data check my_pairs.csv
       svr data check my_pairs.csv
     """
 
 
 @data.command("ls")
-@common
+@json_option
 def list_data(as_json: bool) -> None:
     """List the data sets that have an adapter.
 
@@ -41,88 +47,47 @@ def list_data(as_json: bool) -> None:
     tell(rows, lambda: safe_console().print(plain_table(heads, told, words=True)), as_json=as_json)
 
 
-@data.command(short_help="Show the columns of a form, and a file in it.")
-@click.argument("name")
-@click.option("--data", "path", type=PATH, metavar="PATH", help="Read this file or folder.")
-@click.option("--sample", is_flag=True, help="Read the small set that ships with the package.")
-@click.option("--row", type=click.IntRange(min=1), default=1, show_default=True, help="Which pair to show.")
-@reading
-@common
-def show(name: str, path: Path | None, sample: bool, row: int, as_json: bool, **how: Any) -> None:
-    """Show the schema of NAME, and counts and one pair of a file in it.
-
-    \b
-    Examples:
-      svr data show rewardbench
-      svr data show pairs --data my_pairs.jsonl --row 7
-    """
-    from svr_async.adapters import get_adapter, load_sample
-    from svr_async.adapters.facts import dataset_facts
-
-    adapter = get_adapter(name)
-    facts: dict[str, Any] = {"name": adapter.name, "title": adapter.title, "schema": dict(adapter.schema)}
-    facts |= {"chance": adapter.chance} if adapter.chance else {}
-    if sample or path is not None:
-        facts |= dataset_facts(load_sample() if path is None else adapter.load(path, **how), row)
-    tell(facts, lambda: _print(facts), as_json=as_json)
-
-
 _format_option = click.option(
     "--format", "adapter", default="pairs", show_default=True, metavar="NAME", help="The adapter for PATH."
 )
 
 
-@data.command(short_help="Read a file as a run would, and say how.")
+@data.command(short_help="List all problems of a file, and how it would be read.")
 @click.argument("path", type=PATH)
 @_format_option
-@click.option("--row", type=click.IntRange(min=1), default=1, show_default=True, help="Which pair to show.")
+@click.option(
+    "--row", type=click.IntRange(min=1), default=1, show_default=True, metavar="N", help="Which pair to show."
+)
 @reading
-@common
-def check(path: Path, adapter: str, row: int, as_json: bool, **how: Any) -> None:
-    """Read PATH (a file, a folder, - or hf:org/name) as a run would: counts, how labels are read, one pair.
+@json_option
+def check(path: Path, adapter: str, row: int, as_json: bool, lenient: bool, **how: Any) -> int:
+    """Read PATH (a file, a folder, - or hf:org/name) as a run would: all problems, how labels are read, one pair.
+
+    Ends with exit code 2 if a run would stop at an invalid row.
 
     \b
     Examples:
       svr data check my_pairs.csv
-      svr data check votes.jsonl --labels 1=a,2=b,0=tie --row 7
+      svr data check votes.jsonl --label-map 1=a,2=b,0=tie --row 7
     """
     from svr_async.adapters import get_adapter
-    from svr_async.adapters.facts import dataset_facts
+    from svr_async.adapters.dataset import INVALID
 
     known = get_adapter(adapter)
-    facts = {"name": known.name, "title": known.title, **dataset_facts(known.load(path, **how), row)}
+    dataset = known.load(path, lenient=True, **how)
+    facts = {"name": known.name, "title": known.title, **_facts(dataset, row)}
     tell(facts, lambda: _print(facts), as_json=as_json)
-
-
-@data.command(short_help="Write pairs of any form in one form.")
-@click.argument("path", type=PATH)
-@_format_option
-@click.option("--out", type=PATH, required=True, metavar="FILE", help="A .jsonl file, or .jsonl.gz.")
-@reading
-@common
-def convert(path: Path, adapter: str, out: Path, as_json: bool, **how: Any) -> None:
-    """Write the pairs of PATH as jsonl with prompt, response_a, response_b and label, which every command reads.
-
-    \b
-    Example:  svr data convert arena.parquet --out pairs.jsonl
-    """
-    from svr_async.adapters import get_adapter
-    from svr_async.adapters.written import refuse_other_names, refuse_to_overwrite, write_pairs
-
-    refuse_other_names(out)
-    refuse_to_overwrite(out, [path])
-    dataset = get_adapter(adapter).load(path, **how)
-    pairs = [pair for pair in dataset.pairs if pair.has_preference]
-    write_pairs(out, pairs)
-    values = {"pairs": len(pairs), "rows": dataset.n_rows, "left_out": dataset.left_out()}
-    told = f"{len(pairs):,} pairs of {dataset.n_rows:,} rows in {out}{_told(dataset)}"
-    tell(values, told, as_json=as_json, line=True)
+    invalid = sum(count for reason, count in dataset.skipped.items() if reason.startswith(INVALID))
+    if invalid and not lenient:
+        click.echo(f"a run would stop at the first invalid row ({invalid} in all); --lenient leaves them out", err=True)
+        return 2
+    return 0
 
 
 @data.command(short_help="Download a benchmark, or a data set of the hub.")
 @click.argument("name", metavar="NAME|hf:org/name[@revision][:split]")
 @click.option("--out", type=PATH, metavar="DIR", help="Copy the files here as well.")
-@common
+@json_option
 def fetch(name: str, out: Path | None, as_json: bool) -> None:
     """Download the files of a benchmark that `svr data ls` names, or of a data set on the Hugging Face hub.
 
@@ -133,11 +98,12 @@ def fetch(name: str, out: Path | None, as_json: bool) -> None:
     """
     import shutil
 
-    from svr_async.adapters.hub import fetch_split, fetch_whole, parse_hub
-    from svr_async.adapters.registry import get_adapter
+    from svr_async.adapters import get_adapter
+    from svr_async.adapters.contract import fetch as fetch_files
+    from svr_async.adapters.hub import fetch_split, parse_hub
     from svr_async.core.hub import SCHEME
 
-    found = fetch_split(parse_hub(name)) if name.startswith(SCHEME) else fetch_whole(get_adapter(name))
+    found = fetch_split(parse_hub(name)) if name.startswith(SCHEME) else fetch_files(get_adapter(name), files=None)
     files = list(found.files)
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
@@ -149,13 +115,23 @@ def fetch(name: str, out: Path | None, as_json: bool) -> None:
 @data.command(short_help="Split pairs into train and test by their prompts.")
 @click.argument("path", type=PATH)
 @_format_option
-@click.option("--share", type=click.FloatRange(0, 1, min_open=True, max_open=True), default=0.2, show_default=True)
 @click.option(
-    "--seed", default="", help="Another word or number draws other prompts; never those of `svr train --seed`."
+    "--share",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    default=0.2,
+    show_default=True,
+    metavar="0..1",
+    help="Share of the prompts in test.",
+)
+@click.option(
+    "--seed",
+    default="",
+    metavar="TEXT",
+    help="Another word or number draws other prompts; never those of `svr train --seed`.",
 )
 @click.option("--out", type=PATH, required=True, metavar="DIR", help="For train.jsonl, test.jsonl.")
 @reading
-@common
+@json_option
 def split(path: Path, adapter: str, share: float, seed: str, out: Path, as_json: bool, **how: Any) -> None:
     """Split pairs into train.jsonl and test.jsonl by their prompts, so that no prompt is on both sides.
 
@@ -163,7 +139,7 @@ def split(path: Path, adapter: str, share: float, seed: str, out: Path, as_json:
     Example:  svr data split pairs.jsonl --share 0.2 --out split/
     """
     from svr_async.adapters import get_adapter
-    from svr_async.adapters.split import write_split
+    from svr_async.adapters.pair_files import write_split
 
     counts = write_split(get_adapter(adapter).load(path, **how).pairs, share, seed, out)
     told = f"{counts['train']:,} pairs in {out / 'train.jsonl'}, {counts['test']:,} in {out / 'test.jsonl'}"
@@ -176,7 +152,7 @@ def split(path: Path, adapter: str, share: float, seed: str, out: Path, as_json:
 @click.option("--against", multiple=True, required=True, metavar="NAME=PATH", help="A benchmark's file; repeatable.")
 @click.option("--out", type=PATH, metavar="FILE", help="Write the clean pairs: .jsonl, .jsonl.gz.")
 @reading
-@common
+@json_option
 def contamination(
     path: Path, adapter: str, against: tuple[str, ...], out: Path | None, as_json: bool, **how: Any
 ) -> None:
@@ -196,9 +172,50 @@ def contamination(
         click.echo(found.sentence + (f", in {out}" if out else ""))
 
 
-_FACTS = ("chance", "path", "origin", "rows", "pairs", "labels", "first preferred", "left out", "digest", "skipped",
+_FACTS = ("chance", "path", "origin", "encoding", "rows", "problems", "pairs", "labels", "A is better", "digest",
           "notes", "rubrics", "domains")  # fmt: skip
-_WORDS = {"first preferred": "A is better", "gold": "better"}  # of facts whose names tell people little
+
+
+def _facts(dataset: Dataset, row: int) -> dict[str, Any]:
+    """Return the facts about a data set as JSON values, with pair number `row`; UsageError if there are fewer pairs."""
+    if row > len(dataset.pairs):
+        raise UsageError(f"--row {row}: there are {len(dataset.pairs)} pairs", hint="give a smaller row")
+    pair = dataset.pairs[row - 1]
+    return {
+        "path": str(dataset.source),
+        "origin": dataset.origin,
+        "encoding": dataset.encoding,
+        "rows": dataset.n_rows,
+        "problems": [
+            {"what": one.what, "rows": one.count, "first": one.first, "kept": one.kept} for one in dataset.problems
+        ],
+        "pairs": len(dataset.pairs),
+        "digest": dataset.digest,
+        "labels": list(dataset.readings),
+        "A is better": sum(p.chosen_first for p in dataset.pairs),
+        "left out": dataset.left_out(),
+        "official": dataset.official,
+        "notes": list(dataset.notes),
+        "rubrics": _rubrics(dataset),
+        "domains": dict(Counter(p.domain for p in dataset.pairs)),
+        "pair": {
+            "id": pair.id,
+            "domain": pair.domain,
+            "subset": pair.subset,
+            "better": pair.gold.value if pair.gold else None,
+            "prompt": prompt_text(pair.prompt),
+            "response_a": pair.response_a,
+            "response_b": pair.response_b,
+            "rubrics": [text if points is None else f"{text} ({points:+g})" for text, points in pair.human_rubrics],
+        },
+    }
+
+
+def _rubrics(dataset: Dataset) -> str:
+    """Count the rubrics of the pairs, and those with negative points."""
+    found = sum(len(pair.rubrics) for pair in dataset.pairs)
+    negative = sum(points < 0 for pair in dataset.pairs for points in pair.points)
+    return (f"{found:,}" + (f", {negative:,} with negative points" if negative else "")) if found else ""
 
 
 def _told(dataset: Any) -> str:
@@ -209,10 +226,18 @@ def _told(dataset: Any) -> str:
 
 
 def _listed(value: Any) -> str:
-    """Return counts and lists as a line."""
+    """Return counts, problems and lists as text."""
     if isinstance(value, dict):
         return ", ".join(f"{name}: {count:,}" for name, count in value.items())
-    return "; ".join(value) if isinstance(value, list) else str(value)
+    if not isinstance(value, list):
+        return str(value)
+    return "; ".join(_problem(one) if isinstance(one, dict) else one for one in value)
+
+
+def _problem(one: dict[str, Any]) -> str:
+    more = ", …" if one["rows"] > len(one["first"]) else ""
+    end = "" if one["kept"] else " (left out)"
+    return f"\n  {one['rows']:,} × {one['what']}{end}: {', '.join(one['first'])}{more}"
 
 
 def _print(facts: dict[str, Any]) -> None:
@@ -227,7 +252,7 @@ def _print(facts: dict[str, Any]) -> None:
     for name in _FACTS:
         if facts.get(name):
             told = escape(for_terminal(_listed(facts[name])))
-            console.print(f"[dim]{_WORDS.get(name, name)}[/]  {told}", soft_wrap=name != "domains")
+            console.print(f"[dim]{name}[/]  {told}", soft_wrap=name != "domains")
     for name, text in ((name, text) for name, text in facts.get("pair", {}).items() if text):
         shown = "\n".join(text) if isinstance(text, list) else str(text)
-        console.print(f"[cyan]{_WORDS.get(name, name)}[/]  {escape(for_terminal(shown[:2000]))}")
+        console.print(f"[cyan]{name}[/]  {escape(for_terminal(shown[:2000]))}")

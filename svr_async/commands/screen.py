@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 import orjson
+
+from svr_async.core.files import read_plain
+from svr_async.errors import UsageError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -120,3 +124,18 @@ def _show_line(console: Console, line: Line) -> None:
     grid.add_column(overflow="fold")
     grid.add_row(Text(line.label, style="dim"), Text(text))
     console.print(grid)
+
+
+def text_of(flag: str, value: str) -> str:
+    """Return a text as given, or that of the file after an `@`; `@@` begins a text that begins with one `@`."""
+    if not value.startswith("@"):
+        return value
+    if value.startswith("@@"):
+        return value[1:]
+    try:
+        return read_plain(Path(value[1:])).decode("utf-8")
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or "it is not UTF-8 text"
+        raise UsageError(
+            f"cannot read {flag} {value}: {why}", hint="@FILE reads a text from a file; @@ begins a text with an @"
+        ) from error

@@ -8,15 +8,15 @@ from dataclasses import dataclass
 
 import click
 
+from svr_async.commands.progress import RunProgress, print_summary
 from svr_async.commands.screen import tell
-from svr_async.commands.terminal import RunProgress, print_summary
 from svr_async.engine.concurrency import ShutdownController, draining
 from svr_async.engine.events import Notice, NoticeKind
 from svr_async.engine.stats import EngineStats
 from svr_async.evaluation.dry_run import describe_count
 from svr_async.evaluation.items import Item
 from svr_async.evaluation.run import EvalResult, Listener, count_calls
-from svr_async.evaluation.setup import Prepared
+from svr_async.evaluation.setup import PreparedRun
 
 
 @dataclass(slots=True, kw_only=True)
@@ -70,7 +70,7 @@ def show_notice(say: Callable[[str], None], notice: Notice, *, verbose: bool) ->
         say(f"note: {notice.text}" if notice.kind is NoticeKind.NOTE else notice.text)
 
 
-def print_count(run: Prepared, *, as_json: bool) -> None:
+def print_count(run: PreparedRun, *, as_json: bool) -> None:
     """Print what would be asked, as JSON or in words."""
     count = count_calls(run)
     if count is None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+NO_DOMAIN = "(none)"
 ROLES = ("system", "user", "assistant", "tool", "developer")
 
 
@@ -101,7 +102,7 @@ class PreferencePair:
     prompt: Prompt
     chosen: str
     rejected: str
-    domain: str = "all"
+    domain: str = NO_DOMAIN
     subset: str = ""
     chosen_first: bool = True
     has_preference: bool = True

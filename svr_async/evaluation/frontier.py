@@ -14,7 +14,7 @@ from typing import cast
 
 from svr_async.core.pair import HumanRubrics, Order, PreferencePair, Presentation, hashed_fraction
 from svr_async.core.statistics import wilson_interval
-from svr_async.evaluation.plan import Case, Escalated, Jury, OrderPolicy, Orders, Plan, Seat
+from svr_async.evaluation.plan import Case, Escalated, JudgeAssignment, Jury, OrderPolicy, Orders, Plan
 from svr_async.judges.protocol import Judge
 from svr_async.scoring.decision import Decision
 from svr_async.scoring.jury import JuryRule
@@ -163,12 +163,12 @@ async def work_out(pairs: Sequence[PreferencePair], setting: Setting, plan: Plan
     method = Replayed(Column(judge="", decisions={}, charges={}))
     for pair in pairs:
         try:
-            opinion = await plan.decide(Case(pair=pair, method=method))
+            judged = await plan.decide(Case(pair=pair, method=method))
         except MissingReplyError:
             missing += 1
             continue
-        keys.update(opinion.decision.requests)
-        right.append(opinion.decision.preferred is pair.gold)
+        keys.update(judged.decision.requests)
+        right.append(judged.decision.preferred is pair.gold)
     charges = [column.charges[key] for column in columns for key in keys & column.charges.keys()]
     dollars = [charge.usd for charge in charges]
     return Point(
@@ -225,8 +225,8 @@ def _single(orders: Orders) -> Orders:
     return replace(orders, policy=policy, audit=0.0, audit_below=None)
 
 
-def _seat(column: Column, orders: Orders) -> Seat:
-    return Seat(judge=cast("Judge", Replayed(column)), orders=orders, name=column.name)
+def _seat(column: Column, orders: Orders) -> JudgeAssignment:
+    return JudgeAssignment(judge=cast("Judge", Replayed(column)), orders=orders, name=column.name)
 
 
 def _once(column: Column, orders: Orders) -> tuple[Setting, Plan]:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import Annotated, Any
 
+import msgspec
 import orjson
 
 from svr_async.core.pair import PreferencePair, Side
 from svr_async.core.verdict import Chances, Contribution, Outcome
 from svr_async.engine.reply import clean_text
-from svr_async.evaluation.plan import Opinion, Rows, Vote
+from svr_async.evaluation.plan import PairDecision, Rows, Vote
 from svr_async.judges.protocol import Reasked
 from svr_async.scoring.decision import Decision, settled
 
+SideName = Annotated[str, msgspec.Meta(pattern="^[AB]$")]
+VerdictName = Annotated[str, msgspec.Meta(pattern="^(pass|fail)$")]
+OrderName = Annotated[str, msgspec.Meta(pattern="^(ab|ba)$")]
 MAX_REASON_CHARS = 20_000
 MISTAKES = 20
 
@@ -34,12 +38,12 @@ class RubricRow:
     weight: float
     importance: float
     filler: bool
-    a: str | None
-    b: str | None
-    better: str | None
+    a: VerdictName | None
+    b: VerdictName | None
+    better: SideName | None
     delta: float | None
     contribution: float
-    shown: str
+    shown: OrderName
     rephrased: str | None = None
     judge: str = ""
     chances: tuple[float, float, float] | None = None
@@ -77,18 +81,18 @@ class Item:
     subset: str
     order: str
     outcome: str
-    predicted: str | None
-    gold: str | None
+    predicted: SideName | None
+    gold: SideName | None
     correct: bool | None
     margin: float | None
-    margins: Mapping[str, float]
-    rubrics: Sequence[RubricRow]
+    margins: Mapping[OrderName, float]
+    rubrics: tuple[RubricRow, ...]
     flags: tuple[str, ...]
     detail: str
-    requests: Sequence[str]
+    requests: tuple[str, ...]
     judge: str = ""
     votes: tuple[Vote, ...] = ()
-    reasons: Sequence[Reason] = ()
+    reasons: tuple[Reason, ...] = ()
     scores: tuple[float, float] | None = None
 
     def to_line(self) -> bytes:
@@ -105,21 +109,6 @@ class Item:
         alone = () if self.votes else ("judge",)
         return [_kept(row, alone if row.chances else (*alone, "chances")) for row in self.rubrics]
 
-    @classmethod
-    def from_json(cls, value: dict[str, Any]) -> Item:
-        """Read one parsed line; TypeError or KeyError where it is not an item."""
-        rubrics = tuple(map(_row_from, value["rubrics"]))
-        lists = {name: tuple(value[name]) for name in ("flags", "requests")}
-        votes = tuple(Vote(**vote) for vote in value.get("votes") or ())
-        a, b = value.get("scores") or (None, None)
-        scores = None if a is None or b is None else (a, b)
-        return cls(**{**value, **lists, "rubrics": rubrics, "votes": votes, "scores": scores})
-
-
-def _row_from(row: Mapping[str, Any]) -> RubricRow:
-    held = row.get("chances")
-    return RubricRow(**{**row, "chances": None if held is None else (held[0], held[1], held[2])})
-
 
 def _kept(record: RubricRow | Item, left_out: tuple[str, ...]) -> dict[str, Any]:
     """Return the fields of a record but for some, in their order; orjson writes the records in it by itself."""
@@ -130,6 +119,10 @@ def _kept(record: RubricRow | Item, left_out: tuple[str, ...]) -> dict[str, Any]
 ROW_NAMES, ITEM_NAMES = (tuple(field.name for field in fields(kind)) for kind in (RubricRow, Item))
 
 
+read_item: Callable[[bytes], Item] = msgspec.json.Decoder(Item).decode
+"""Read one line of items.jsonl; ValueError names the first field of another type."""
+
+
 def build_item(
     pair: PreferencePair, decision: Decision, *, order: str, shown: Sequence[Decision], rows: Sequence[Decision]
 ) -> Item:
@@ -137,7 +130,7 @@ def build_item(
 
     `shown` are the decisions of each order that was shown, `rows` those whose rubrics are listed.
     """
-    opinion = Opinion(
+    judged = PairDecision(
         decision=decision,
         judge="",
         order=order,
@@ -145,12 +138,12 @@ def build_item(
         rows=tuple(Rows(judge="", decision=one) for one in rows),
         votes=(),
     )
-    return item_from(pair, opinion)
+    return item_from(pair, judged)
 
 
-def item_from(pair: PreferencePair, opinion: Opinion, *, alone: bool = True) -> Item:
-    """Join a pair and the opinion on it to an item; with one judge `alone` its votes and name are left out."""
-    decision = opinion.decision
+def item_from(pair: PreferencePair, judged: PairDecision, *, alone: bool = True) -> Item:
+    """Join a pair and its decision to an item; with one judge `alone` its votes and name are left out."""
+    decision = judged.decision
     preferred = decision.preferred
     scored = decision.outcome in {Outcome.SCORED, Outcome.TIE}
     gold = pair.gold
@@ -159,20 +152,20 @@ def item_from(pair: PreferencePair, opinion: Opinion, *, alone: bool = True) -> 
         item=pair.item or pair.id,
         domain=pair.domain,
         subset=pair.subset,
-        order=opinion.order,
+        order=judged.order,
         outcome=decision.outcome.value,
         predicted=None if preferred is None else preferred.value,
         gold=None if gold is None else gold.value,
         correct=None if gold is None else (scored and preferred is gold),
         margin=_rounded(decision.margin),
-        margins={order: settled(margin) for order, margin in opinion.margins.items()},
-        rubrics=tuple(_row(entry, rows, alone) for rows in opinion.rows for entry in rows.decision.contributions),
+        margins={order: settled(margin) for order, margin in judged.margins.items()},
+        rubrics=tuple(_row(entry, rows, alone) for rows in judged.rows for entry in rows.decision.contributions),
         flags=decision.flags,
         detail=decision.detail,
         requests=tuple(key for key in decision.requests if not isinstance(key, Reasked)),
-        judge="" if alone else opinion.judge,
-        votes=() if alone else tuple(_rounded_vote(vote) for vote in opinion.votes),
-        reasons=tuple(reason for rows in opinion.rows for reason in _reasons(rows, alone)),
+        judge="" if alone else judged.judge,
+        votes=() if alone else tuple(_rounded_vote(vote) for vote in judged.votes),
+        reasons=tuple(reason for rows in judged.rows for reason in _reasons(rows, alone)),
         scores=decision.scores,
     )
 

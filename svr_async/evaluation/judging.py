@@ -15,8 +15,8 @@ from svr_async.engine.stats import EngineStats
 from svr_async.errors import RefusedError
 from svr_async.evaluation.items import Item, item_from
 from svr_async.evaluation.metrics import JudgeCost, joined
-from svr_async.evaluation.plan import Case, Escalated, Guess, Jury, Plan, Seat, engines_of, nothing_guessed
-from svr_async.evaluation.setup import Prepared, SettledJudges, orders_of, rephrasing
+from svr_async.evaluation.plan import Case, Escalated, Guess, JudgeAssignment, Jury, Plan, engines_of, nothing_guessed
+from svr_async.evaluation.setup import PreparedRun, ResolvedJudges, orders_of, rephrasing
 from svr_async.judges.open_judge import OpenJudge, open_judge
 from svr_async.scoring.methods.contract import Decider, Method
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 FIRST = 20
 
 
-UNREAD = frozenset({Outcome.PARSE_ERROR, Outcome.AMBIGUOUS, Outcome.TRUNCATED})
+UNREAD = frozenset({Outcome.PARSE_ERROR, Outcome.TRUNCATED})
 
 
 HINT = (
@@ -36,7 +36,7 @@ HINT = (
 )
 
 
-class Unread:
+class UnparseableReplies:
     """Whether no reply on the first twenty pairs that are done can be read. With `accepted` that ends nothing.
 
     A pair with any other outcome shows that the judge can be read, or that something else is wrong. What an earlier
@@ -90,9 +90,9 @@ class Evaluation:
         """The engines of all judges that send anything."""
         return (*engines_of(self.plan), *self.beside)
 
-    def unread(self) -> Unread:
+    def unread(self) -> UnparseableReplies:
         """Return what says, pair by pair, whether the judges can be read at all."""
-        return Unread(self.engines, accepted=self.accepts_unread)
+        return UnparseableReplies(self.engines, accepted=self.accepts_unread)
 
 
 async def run_evaluation(
@@ -133,8 +133,8 @@ async def judge_pairs(
 
 async def judge_pair(evaluation: Evaluation, pair: PreferencePair) -> Item:
     """Judge one pair as the plan says."""
-    opinion = await evaluation.plan.decide(Case(pair=pair, method=evaluation.method, guessed=evaluation.guessed))
-    return item_from(pair, opinion, alone=isinstance(evaluation.plan, Seat))
+    judged = await evaluation.plan.decide(Case(pair=pair, method=evaluation.method, guessed=evaluation.guessed))
+    return item_from(pair, judged, alone=isinstance(evaluation.plan, JudgeAssignment))
 
 
 OFFLINE_WORKERS = 8
@@ -144,7 +144,7 @@ OFFLINE_WORKERS = 8
 class JudgePool:
     """All judges of a run, open, with the plan that they work by and the budget that they share."""
 
-    settled: SettledJudges
+    settled: ResolvedJudges
     plan: Plan
     judges: tuple[OpenJudge, ...]
     budget: Budget
@@ -212,7 +212,7 @@ class JudgePool:
         )
 
 
-async def open_judge_pool(run: Prepared) -> JudgePool:
+async def open_judge_pool(run: PreparedRun) -> JudgePool:
     """Open all judges on one budget; those already open are closed where one cannot be.
 
     The final failures of endpoints are kept in the run folder.
@@ -232,7 +232,7 @@ async def open_judge_pool(run: Prepared) -> JudgePool:
     return JudgePool(settled=run.judges, plan=_plan(run, opened), judges=tuple(opened), budget=budget)
 
 
-def evaluation_of(run: Prepared, pool: JudgePool, pairs: Sequence[PreferencePair] | None = None) -> Evaluation:
+def evaluation_of(run: PreparedRun, pool: JudgePool, pairs: Sequence[PreferencePair] | None = None) -> Evaluation:
     """Return the evaluation of a run's pairs, or of these of them, by its open judges."""
     method = rephrasing(run.method, pool.first) if run.settings.rephrase else pool.ready(run.method)
     return Evaluation(
@@ -246,18 +246,20 @@ def evaluation_of(run: Prepared, pool: JudgePool, pairs: Sequence[PreferencePair
     )
 
 
-def _plan(run: Prepared, opened: Sequence[OpenJudge]) -> Plan:
+def _plan(run: PreparedRun, opened: Sequence[OpenJudge]) -> Plan:
     orders, settled = orders_of(run.settings), run.judges
     several = len(settled.deciding) > 1
     part = "jury" if len(settled.jurors) > 1 else "first"
     named = zip(settled.deciding, opened, strict=False)  # those beside them decide nothing
-    seats = [
-        Seat(judge=judge.judge, engine=judge.engine, orders=orders, name=one.name if several else "", part=part)
+    assignments = [
+        JudgeAssignment(
+            judge=judge.judge, engine=judge.engine, orders=orders, name=one.name if several else "", part=part
+        )
         for one, judge in named
     ]
-    jurors = tuple(seats[: len(settled.jurors)])
+    jurors = tuple(assignments[: len(settled.jurors)])
     first: Plan = jurors[0] if len(jurors) == 1 else Jury(jurors, settled.rule)
     if settled.senior is None:
         return first
-    then = replace(seats[-1], part="escalation", orders=replace(orders, audit=0.0))
+    then = replace(assignments[-1], part="escalation", orders=replace(orders, audit=0.0))
     return Escalated(first=first, then=then, below=settled.below)

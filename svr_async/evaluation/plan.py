@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol
@@ -67,7 +68,7 @@ class Rows:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Opinion:
+class PairDecision:
     """A decision in data order, with how it came about.
 
     `order` is `ab`, `ba`, `both`, or `mixed` where judges differ; `margins` are by order shown; `rows` add up to the
@@ -106,10 +107,10 @@ def vote_of(judge: str, part: str, order: str, decision: Decision) -> Vote:
     )
 
 
-def shared_margins(opinions: Sequence[Opinion]) -> dict[str, float]:
+def shared_margins(parts: Sequence[PairDecision]) -> dict[str, float]:
     """Return the mean margin of each order in which all of these judged."""
-    orders = [order for order in opinions[0].margins if all(order in other.margins for other in opinions)]
-    return {order: sum(one.margins[order] for one in opinions) / len(opinions) for order in orders}
+    orders = [order for order in parts[0].margins if all(order in other.margins for other in parts)]
+    return {order: sum(one.margins[order] for one in parts) / len(parts) for order in orders}
 
 
 AUDIT_SALT = "svr-audit"
@@ -151,6 +152,8 @@ class Orders:
         return self.audit_below is not None and (margin is None or abs(margin) >= self.audit_below)
 
 
+AUDIT: ContextVar[bool] = ContextVar("audit", default=False)
+"""True while a pair is judged in the other order only to measure the effect of the order."""
 ESCALATED = "escalated"
 ESCALATION_FAILED = "escalation_failed"
 
@@ -162,15 +165,15 @@ class Plan(Protocol):
     def name(self) -> str:
         """Who judges, in a few words."""
 
-    def seats(self) -> tuple[Seat, ...]:
+    def assignments(self) -> tuple[JudgeAssignment, ...]:
         """Return all judges that may be asked, each with its engine."""
 
-    async def decide(self, case: Case) -> Opinion:
-        """Return the opinion on one pair; SvrError for what ends the run."""
+    async def decide(self, case: Case) -> PairDecision:
+        """Return the decision on one pair; SvrError for what ends the run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seat:
+class JudgeAssignment:
     """One judge, asked in the orders of a policy. `engine` is None for a judge that sends nothing."""
 
     judge: Judge
@@ -179,17 +182,18 @@ class Seat:
     name: str = ""
     part: str = "first"
 
-    def seats(self) -> tuple[Seat, ...]:
+    def assignments(self) -> tuple[JudgeAssignment, ...]:
         """Return this one."""
         return (self,)
 
-    async def decide(self, case: Case) -> Opinion:
+    async def decide(self, case: Case) -> PairDecision:
         """Judge a pair in each order that the policy asks for; the first decides unless margins are averaged."""
         first, *rest = self.orders.orders(case.pair)
         shown = [await self._decide(case, first)]
         guessed = case.guessed(shown[0])
         if rest and (guessed or not self.orders.settled_by(shown[0].margin)):
-            with contingent(guessed and self.orders.audit_below is not None):
+            audit = self.orders.policy is not OrderPolicy.BOTH
+            with contingent(guessed and self.orders.audit_below is not None), marked(AUDIT, audit):
                 shown.append(await self._decide(case, rest[0]))
         return self._opinion(shown, any(case.guessed(decision) for decision in shown))
 
@@ -197,12 +201,12 @@ class Seat:
         decision = await case.method.decide(self.judge, present(case.pair, order), case.pair.human_rubrics)
         return decision.in_data_order()
 
-    def _opinion(self, shown: list[Decision], guessed: bool) -> Opinion:
+    def _opinion(self, shown: list[Decision], guessed: bool) -> PairDecision:
         both = self.orders.policy is OrderPolicy.BOTH and len(shown) > 1
         decision = average(shown) if both else shown[0]
         order = "both" if both else shown[0].shown.value
         counted = [halved(one) for one in shown] if both else shown[:1]
-        return Opinion(
+        return PairDecision(
             decision=decision,
             judge=self.name,
             order=order,
@@ -225,30 +229,30 @@ class Jury:
         """All names."""
         return ",".join(member.name for member in self.members)
 
-    def seats(self) -> tuple[Seat, ...]:
+    def assignments(self) -> tuple[JudgeAssignment, ...]:
         """Return those of all members."""
-        return tuple(seat for member in self.members for seat in member.seats())
+        return tuple(assignment for member in self.members for assignment in member.assignments())
 
-    async def decide(self, case: Case) -> Opinion:
+    async def decide(self, case: Case) -> PairDecision:
         """Hear all members, one after another, and join what they say."""
-        opinions = [await member.decide(case) for member in self.members]
-        heard = [opinion for opinion in opinions if opinion.decision.margin is not None]
-        decision = verdict([opinion.decision for opinion in opinions], self.rule)
-        orders = {opinion.order for opinion in opinions}
-        return Opinion(
+        parts = [await member.decide(case) for member in self.members]
+        heard = [judged for judged in parts if judged.decision.margin is not None]
+        decision = verdict([judged.decision for judged in parts], self.rule)
+        orders = {judged.order for judged in parts}
+        return PairDecision(
             decision=decision,
             judge=self.name,
-            order=opinions[0].order if len(orders) == 1 else "mixed",
+            order=parts[0].order if len(orders) == 1 else "mixed",
             margins=shared_margins(heard) if decision.margin is not None else {},
             rows=self._rows(heard) if decision.margin is not None else (),
-            votes=tuple(vote for opinion in opinions for vote in opinion.votes),
-            guessed=any(opinion.guessed for opinion in opinions),
+            votes=tuple(vote for judged in parts for vote in judged.votes),
+            guessed=any(judged.guessed for judged in parts),
         )
 
-    def _rows(self, heard: list[Opinion]) -> tuple[Rows, ...]:
+    def _rows(self, heard: list[PairDecision]) -> tuple[Rows, ...]:
         """Return the rows of all members, each with its share of the whole where margins are averaged."""
         share = len(heard) if self.rule is JuryRule.MEAN else 1
-        rows = [row for opinion in heard for row in opinion.rows]
+        rows = [row for judged in heard for row in judged.rows]
         return tuple(replace(row, decision=scaled(row.decision, share)) for row in rows)
 
 
@@ -269,11 +273,11 @@ class Escalated:
         """Who judges first, and who judges last."""
         return f"{self.first.name}→{self.then.name}"
 
-    def seats(self) -> tuple[Seat, ...]:
+    def assignments(self) -> tuple[JudgeAssignment, ...]:
         """Return those of both."""
-        return (*self.first.seats(), *self.then.seats())
+        return (*self.first.assignments(), *self.then.assignments())
 
-    async def decide(self, case: Case) -> Opinion:
+    async def decide(self, case: Case) -> PairDecision:
         """Ask the first, and the second where that is not enough."""
         first = await self.first.decide(case)
         if not first.guessed and not self.unsure(first.decision):
@@ -298,14 +302,19 @@ class Escalated:
 
 def engines_of(plan: Plan) -> tuple[CallEngine, ...]:
     """Return the engines of a plan's judges."""
-    return tuple(seat.engine for seat in plan.seats() if seat.engine is not None)
+    return tuple(assignment.engine for assignment in plan.assignments() if assignment.engine is not None)
+
+
+def contingent(maybe: bool) -> AbstractContextManager[None]:
+    """Mark questions that may turn out not to be needed."""
+    return marked(CONTINGENT, maybe)
 
 
 @contextmanager
-def contingent(maybe: bool) -> Iterator[None]:
-    """Mark what is asked inside as perhaps not needed, where `maybe`."""
-    token = CONTINGENT.set(CONTINGENT.get() or maybe)
+def marked(mark: ContextVar[bool], value: bool) -> Iterator[None]:
+    """Set a mark, unless it is set already, for the questions inside."""
+    token = mark.set(mark.get() or value)
     try:
         yield
     finally:
-        CONTINGENT.reset(token)
+        mark.reset(token)

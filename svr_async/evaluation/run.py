@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from svr_async.adapters.taught import taught_digest, usable
+from svr_async.adapters.pair_files import taught_digest, usable
+from svr_async.core.files import write_atomic
 from svr_async.core.integrity import Integrity
 from svr_async.core.pair import prompt_text
 from svr_async.core.verdict import Outcome
@@ -20,7 +21,7 @@ from svr_async.engine.concurrency import ShutdownController, run_whole
 from svr_async.engine.events import Notice
 from svr_async.engine.stats import EngineStats
 from svr_async.errors import SvrError, UsageError
-from svr_async.evaluation.dry_run import DryRunCount, guessed_by, told_stages, total_count
+from svr_async.evaluation.dry_run import DryRunCount, describe_stages, guessed_by, total_count
 from svr_async.evaluation.items import Item, rephrased_counts
 from svr_async.evaluation.judging import (
     Evaluation,
@@ -30,19 +31,18 @@ from svr_async.evaluation.judging import (
     open_judge_pool,
     run_evaluation,
 )
-from svr_async.evaluation.metrics import SCORED, JudgeCost, joined
+from svr_async.evaluation.metrics import JudgeCost, joined
 from svr_async.evaluation.record import RunFacts, RunRecord, begin_run, write_results
-from svr_async.evaluation.run_folder import Run, RunFolder, reports, run_in_short, write_atomic
+from svr_async.evaluation.run_folder import Run, RunFolder, reports, run_in_short
 from svr_async.evaluation.settings import EvalSettings
-from svr_async.evaluation.setup import Prepared, prepare
+from svr_async.evaluation.setup import PreparedRun, prepare
 from svr_async.judges.batch import Opened, Unanswered, endpoints_of
-from svr_async.judges.keys import naming_keys
+from svr_async.judges.limits import WHOLE, share_in_words
 from svr_async.judges.open_judge import OpenJudge
-from svr_async.judges.reply_text import NO_NONCE
-from svr_async.judges.shares import WHOLE, share_in_words
+from svr_async.judges.profiles import naming_keys
 
 if TYPE_CHECKING:
-    from svr_async.judges.profile import Profile
+    from svr_async.judges.profiles import Profile
 
 
 class Listener:
@@ -115,7 +115,7 @@ SEEN = ("models_seen", "fingerprints", "refused")  # of a judge's facts: lists o
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class UsageSummary:
     """What one machine asked for its items. `usd` is what it paid, `tallied` what the method itself has counted."""
 
     judge: Mapping[str, Any]
@@ -132,7 +132,7 @@ class Asked:
         return joined(found, self.usd) if found else None
 
 
-def joined_asked(parts: Sequence[Asked]) -> Asked:
+def joined_usage(parts: Sequence[UsageSummary]) -> UsageSummary:
     """Return what machines asked as if one had: sums, what any of them met, and the time of the slowest."""
     first = parts[0]
     return replace(
@@ -165,9 +165,9 @@ def _joined_facts(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return facts
 
 
-def end_judging(run: Prepared, items: Sequence[Item], parts: Sequence[Asked]) -> dict[str, Any]:
+def end_judging(run: PreparedRun, items: Sequence[Item], parts: Sequence[UsageSummary]) -> dict[str, Any]:
     """Write the folder of a run whose questions these parts have asked; return its metrics."""
-    asked, own = joined_asked(parts), run.method.facts.own
+    asked, own = joined_usage(parts), run.method.facts.own
     counted = {} if own is None else own.counted([part.tallied for part in parts])
     facts = RunFacts(
         judge=asked.judge,
@@ -177,7 +177,6 @@ def end_judging(run: Prepared, items: Sequence[Item], parts: Sequence[Asked]) ->
         complete=len(items) == len(run.record.pairs),
         notes=(
             *asked.notes,
-            *nonce_notes(items),
             *_rephrase_notes(run, items),
             *_own_notes(run, counted),
             *_share_notes(run),
@@ -188,12 +187,12 @@ def end_judging(run: Prepared, items: Sequence[Item], parts: Sequence[Asked]) ->
     return end_run(run.folder, run.record, items, facts)
 
 
-def _share_notes(run: Prepared) -> tuple[str, ...]:
+def _share_notes(run: PreparedRun) -> tuple[str, ...]:
     share = run.settings.limits.share
     return () if share == WHOLE else (f"shard {share_in_words(share)} of a run: svr merge makes the run of all shards",)
 
 
-def _taught_notes(run: Prepared) -> tuple[str, ...]:
+def _taught_notes(run: PreparedRun) -> tuple[str, ...]:
     """Say so where the bank was trained on the data set that is judged."""
     use, data = run.method.facts.bank, run.record.dataset
     if use is None or not use.taught_by:
@@ -203,7 +202,7 @@ def _taught_notes(run: Prepared) -> tuple[str, ...]:
     return ("the bank was trained on these very pairs: how it does on new ones, only others tell (svr data split)",)
 
 
-def _own_notes(run: Prepared, counted: Mapping[str, Any]) -> tuple[str, ...]:
+def _own_notes(run: PreparedRun, counted: Mapping[str, Any]) -> tuple[str, ...]:
     """Say what the method asked, and which prompts of it are ours, written to its description."""
     own = run.method.facts.own
     if own is None:
@@ -212,20 +211,13 @@ def _own_notes(run: Prepared, counted: Mapping[str, Any]) -> tuple[str, ...]:
 
     shipped = load_templates(names=own.templates).digests
     ours = [name for name, digest in shipped.items() if run.record.prompts.get(name) == digest]
-    told = [f"asked by stage: {told_stages(counted)}"] if counted else []
+    told = [f"asked by stage: {describe_stages(counted)}"] if counted else []
     if ours:
         told.append(f"prompts reconstructed from the description of {run.method.name}, not its own: {', '.join(ours)}")
     return tuple(told)
 
 
-def nonce_notes(items: Sequence[Item]) -> tuple[str, ...]:
-    """Say how many verdicts came without the nonce that was asked for, by which they are known to be answers."""
-    verdicts = [item for item in items if item.outcome in SCORED]
-    bare = sum(NO_NONCE in item.flags for item in verdicts)
-    return (f"{bare:,} of {len(verdicts):,} verdicts came without the nonce that was asked for",) if bare else ()
-
-
-def _rephrase_notes(run: Prepared, items: Sequence[Item]) -> tuple[str, ...]:
+def _rephrase_notes(run: PreparedRun, items: Sequence[Item]) -> tuple[str, ...]:
     """Say how many rubrics were judged in their own words because no sure wording for the prompt came back."""
     shown, kept = rephrased_counts(items) if run.settings.rephrase else (0, 0)
     return (f"{kept} of {shown} rubrics kept their own words: the rephrasing gave none for them",) if kept else ()
@@ -239,7 +231,7 @@ def evaluate(settings: EvalSettings, listener: Listener | None = None) -> EvalRe
     return run_now(prepare(settings), listener or Listener())
 
 
-def run_now(run: Prepared, listener: Listener) -> EvalResult:
+def run_now(run: PreparedRun, listener: Listener) -> EvalResult:
     """Do what was prepared, on an event loop of its own."""
     limits, folder = run.settings.limits, run.folder
     if limits.dry_run:
@@ -252,7 +244,7 @@ def run_now(run: Prepared, listener: Listener) -> EvalResult:
         return run_whole(_run(run, listener))
 
 
-def count_calls(run: Prepared, before: set[str] | None = None) -> dict[str, Any] | None:
+def count_calls(run: PreparedRun, before: set[str] | None = None) -> dict[str, Any] | None:
     """Return the calls, tokens and dollars of a run, sending nothing; None if no judge sends anything.
 
     Replies that the cache holds are used, so that what depends on them is exact. Questions in `before` are not counted,
@@ -262,12 +254,12 @@ def count_calls(run: Prepared, before: set[str] | None = None) -> dict[str, Any]
         return run_whole(_count_calls(run, set() if before is None else before))
 
 
-def keys_named(run: Prepared) -> AbstractContextManager[None]:
+def keys_named(run: PreparedRun) -> AbstractContextManager[None]:
     """Return what is entered while a run's judges are asked: an error about a key names the key's variable."""
     return naming_keys(name for judge in run.judges.judges for name in judge.spec.key_variables)
 
 
-async def _run(run: Prepared, listener: Listener) -> EvalResult:
+async def _run(run: PreparedRun, listener: Listener) -> EvalResult:
     pool = await open_judge_pool(run)
     try:
         return await _judge_and_write(run, pool, evaluation_of(run, pool), listener)
@@ -275,7 +267,7 @@ async def _run(run: Prepared, listener: Listener) -> EvalResult:
         await pool.close()
 
 
-async def _count_calls(run: Prepared, before: set[str]) -> dict[str, Any] | None:
+async def _count_calls(run: PreparedRun, before: set[str]) -> dict[str, Any] | None:
     limits = replace(run.settings.limits, dry_run=True)
     run = replace(run, settings=replace(run.settings, limits=limits))
     pool = await open_judge_pool(run)
@@ -299,14 +291,14 @@ async def _count_calls(run: Prepared, before: set[str]) -> dict[str, Any] | None
         await pool.close()
 
 
-async def _judge_and_write(run: Prepared, pool: JudgePool, evaluation: Evaluation, listener: Listener) -> EvalResult:
+async def _judge_and_write(run: PreparedRun, pool: JudgePool, evaluation: Evaluation, listener: Listener) -> EvalResult:
     begin_run(run.folder, run.record, _judge_facts(run, pool))
     shutdown, begun = ShutdownController(), time.monotonic()
     items = await judge_all(pool, evaluation, listener, shutdown)
     judged = [item for item in items if item is not None]
     if not judged and shutdown.error is not None:
         raise shutdown.error
-    asked = Asked(
+    asked = UsageSummary(
         judge=_judge_facts(run, pool),
         costs=pool.costs(),
         usd=pool.stats().usd if pool.sending else None,
@@ -338,7 +330,7 @@ def _with_progress(error: SvrError, left: str) -> SvrError:
     return type(error)(f"{error.message}; {left}", hint=error.hint)
 
 
-def _judge_facts(run: Prepared, pool: JudgePool) -> dict[str, Any]:
+def _judge_facts(run: PreparedRun, pool: JudgePool) -> dict[str, Any]:
     if run.method.facts.asks_judge:
         return pool.facts()
     return {"name": "none", "label": "no judge (content-blind baseline)", "marks": [Integrity.CONTENT_BLIND]}
@@ -360,10 +352,10 @@ def _judge_notes(judge: OpenJudge) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RehearsedEvaluation:
+class BatchEvaluation:
     """An evaluation, without calls."""
 
-    run: Prepared
+    run: PreparedRun
     profiles: tuple[Profile, ...]
 
     @property
@@ -385,21 +377,21 @@ class RehearsedEvaluation:
         shutdown.reraise()
 
 
-def rehearsed(settings: EvalSettings) -> RehearsedEvaluation:
+def batch_evaluation(settings: EvalSettings) -> BatchEvaluation:
     """Settle data, method and judges; UsageError where no judge sends anything."""
     run = prepare(settings)
     profiles = endpoints_of([judge.profile for judge in run.judges.judges], settings.judge)
-    return RehearsedEvaluation(run=run, profiles=profiles)
+    return BatchEvaluation(run=run, profiles=profiles)
 
 
-def refuse_empty(run: Prepared) -> None:
+def refuse_empty(run: PreparedRun) -> None:
     """Raise UsageError for a shard without pairs."""
     if not run.record.pairs:
         told = share_in_words(run.settings.limits.share)
         raise UsageError(f"--shard {told} has no pairs: the run has fewer prompts than shards", hint="use fewer shards")
 
 
-def keep_shard(run: Prepared, asked: Asked) -> None:
+def keep_shard(run: PreparedRun, asked: UsageSummary) -> None:
     """Write what a merge needs in addition to the files of a run."""
     value = {"share": run.settings.limits.share, "asked": asked}
     write_atomic(run.folder / SHARD_FILE, orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))

@@ -9,12 +9,12 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+from svr_async.adapters.contract import NAMES
 from svr_async.core.validation import misfit_of, settle
 from svr_async.engine.money import Price
 from svr_async.errors import UsageError
 from svr_async.evaluation.plan import OrderPolicy
-from svr_async.judges.limits import JudgeLimits
-from svr_async.judges.shares import WHOLE
+from svr_async.judges.limits import WHOLE, JudgeLimits
 from svr_async.judges.templates import PAPER
 from svr_async.scoring.jury import JuryRule
 
@@ -34,7 +34,8 @@ class EvalSettings:
 
     `judge` has no default: one must be named, or a `jury`, unless the method asks nobody.
     `bank` is a folder, or hf:user/name[@revision]; `jury` is J1,J2,… in the place of `judge`; `limit` is N or A-B;
-    `data` may be `-` or `hf:org/name[@revision][:split]`; `columns` and `labels` say how it is read (docs/data.md).
+    `benchmark` is one of `svr data ls`, or a file of pairs as `data` is. `data` may be
+    `-` or `hf:org/name[@revision][:split]`; `columns` and `label_map` say how it is read (docs/data.md).
     `option` are NAME=VALUE of the method. `salt` is what orders and audits are drawn from; `tie_credit` is 0 or 0.5.
     With the preset `paper` the prompts are in the paper's layout, unless `limits` names others.
     With `audit_below` both orders are asked for where the first margin is smaller. Without `out` the run folder is
@@ -61,7 +62,7 @@ class EvalSettings:
     domain: tuple[str, ...] = ()
     lenient: bool = False
     columns: str = ""
-    labels: str = ""
+    label_map: str = ""
     preset: str = "default"
     order: str = OrderPolicy.HASH.value
     audit: float = 0.05
@@ -74,6 +75,9 @@ class EvalSettings:
 
     def __post_init__(self) -> None:
         settle(self)
+        if self.benchmark not in NAMES and self.data is None and _is_data(self.benchmark):
+            object.__setattr__(self, "data", Path(self.benchmark))
+            object.__setattr__(self, "benchmark", "pairs")
         for name, known in (("order", OrderPolicy), ("jury_rule", JuryRule)):
             if (value := getattr(self, name)) not in set(known):
                 raise UsageError(f"{name} is {value!r}", hint=f"one of {', '.join(known)}")
@@ -90,6 +94,11 @@ class EvalSettings:
         """Return what a run's manifest says of its settings; the share where it is not the whole run."""
         untold = UNTOLD - {"share"} if self.limits.share != WHOLE else UNTOLD
         return {name: value for name, value in to_plain(self).items() if name not in untold}
+
+
+def _is_data(source: str) -> bool:
+    """Whether a text names a file, a folder, standard input or a data set of the hub, not a benchmark."""
+    return source == "-" or source.startswith("hf:") or "/" in source or "." in source or Path(source).exists()
 
 
 def to_plain(settings: EvalSettings) -> dict[str, Any]:

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from svr_async.adapters import Adapter, Dataset, get_adapter, load_sample
-from svr_async.adapters.hub import CACHE, fetch
-from svr_async.adapters.selection import select_pairs
+from svr_async.adapters.contract import fetch
+from svr_async.adapters.hub import CACHE
+from svr_async.adapters.pair_files import select_pairs
 from svr_async.core.pair import PreferencePair, prompt_digest, prompt_text
 from svr_async.core.provenance import command_line
 from svr_async.errors import UsageError
@@ -20,11 +21,9 @@ from svr_async.evaluation.plan import OrderPolicy, Orders
 from svr_async.evaluation.record import RunRecord
 from svr_async.evaluation.run_folder import Run, Texts
 from svr_async.evaluation.settings import EvalSettings
-from svr_async.judges.limits import refuse_one_price
-from svr_async.judges.open_judge import OpenJudge
+from svr_async.judges.limits import WHOLE, Share, places_of, refuse_one_price
+from svr_async.judges.open_judge import RULES, JudgeSpec, OpenJudge
 from svr_async.judges.rubric_file import load_rubric_file
-from svr_async.judges.shares import WHOLE, Share, places_of
-from svr_async.judges.spec import RULES, JudgeSpec
 from svr_async.scoring.jury import JuryRule
 from svr_async.scoring.methods.contract import Method, Needed, Part, Parts, Recipe
 from svr_async.scoring.methods.options import read_options
@@ -32,7 +31,7 @@ from svr_async.scoring.methods.registry import find_recipe, names_that_take
 from svr_async.version import __version__
 
 if TYPE_CHECKING:
-    from svr_async.judges.profile import Profile
+    from svr_async.judges.profiles import Profile
 
 
 LACKS: dict[Needed, tuple[str, str]] = {
@@ -91,7 +90,7 @@ def rephrasing(method: Method, judge: OpenJudge) -> Method:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SettledJudge:
+class ResolvedJudge:
     """A judge that is settled but not open: its name in the run, and the digests of its prompts or its recording."""
 
     spec: JudgeSpec
@@ -113,18 +112,18 @@ class SettledJudge:
         return facts
 
 
-def settle_judge(settings: EvalSettings, text: str, method: Method) -> SettledJudge:
+def resolve_judge(settings: EvalSettings, text: str, method: Method) -> ResolvedJudge:
     """Settle which judge is meant, without opening it; a content-blind method needs none."""
     if not method.facts.asks_judge:
-        return SettledJudge(spec=JudgeSpec.parse(RULES), name="none")
+        return ResolvedJudge(spec=JudgeSpec.parse(RULES), name="none")
     spec = JudgeSpec.parse(text, base_url=settings.base_url).priced(settings.limits.price)
     if spec.profile is None:
-        return SettledJudge(spec=spec, name=spec.name, recording=_digest_of(spec.recording))
+        return ResolvedJudge(spec=spec, name=spec.name, recording=_digest_of(spec.recording))
     from svr_async.judges.templates import load_templates
 
     own = method.facts.own
     names = (*spec.prompts, *(own.templates if own is not None and spec.writes else ()))
-    return SettledJudge(spec=spec, name=spec.name, prompts=load_templates(settings.limits.prompts, names).digests)
+    return ResolvedJudge(spec=spec, name=spec.name, prompts=load_templates(settings.limits.prompts, names).digests)
 
 
 def _digest_of(recording: Path | None) -> str:
@@ -132,27 +131,27 @@ def _digest_of(recording: Path | None) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SettledJudges:
+class ResolvedJudges:
     """The judges of a run, settled but not open: the first one or the jury, and whom it is escalated to.
 
     `beside` are those that a method asks for itself; `named` has the place of each name of them among all.
     """
 
-    jurors: tuple[SettledJudge, ...]
-    senior: SettledJudge | None
+    jurors: tuple[ResolvedJudge, ...]
+    senior: ResolvedJudge | None
     rule: JuryRule
     below: float
     audit_below: float | None
-    beside: tuple[SettledJudge, ...] = ()
+    beside: tuple[ResolvedJudge, ...] = ()
     named: Mapping[str, int] = field(default_factory=dict)
 
     @property
-    def deciding(self) -> tuple[SettledJudge, ...]:
+    def deciding(self) -> tuple[ResolvedJudge, ...]:
         """The judges that decide: first the jurors, then the one it is escalated to."""
         return self.jurors if self.senior is None else (*self.jurors, self.senior)
 
     @property
-    def judges(self) -> tuple[SettledJudge, ...]:
+    def judges(self) -> tuple[ResolvedJudge, ...]:
         """All judges: those that decide, then those beside them."""
         return (*self.deciding, *self.beside)
 
@@ -202,16 +201,16 @@ def orders_of(settings: EvalSettings) -> Orders:
     )
 
 
-def settle_judges(settings: EvalSettings, method: Method) -> SettledJudges:
+def resolve_judges(settings: EvalSettings, method: Method) -> ResolvedJudges:
     """Settle who judges; UsageError for judges that are named twice, or that a method has no use for."""
     specs = _jury_of(settings)
     if not method.facts.asks_judge and (len(specs) > 1 or settings.escalate_to or settings.audit_below):
         raise UsageError(
             f"--method {method.name} asks no judge", hint="leave --jury, --escalate-to and --audit-below out"
         )
-    jurors = tuple(settle_judge(settings, spec, method) for spec in specs)
-    senior = None if settings.escalate_to is None else settle_judge(settings, settings.escalate_to, method)
-    settled = SettledJudges(
+    jurors = tuple(resolve_judge(settings, spec, method) for spec in specs)
+    senior = None if settings.escalate_to is None else resolve_judge(settings, settings.escalate_to, method)
+    settled = ResolvedJudges(
         jurors=jurors,
         senior=senior,
         rule=JuryRule(settings.jury_rule),
@@ -227,7 +226,7 @@ def settle_judges(settings: EvalSettings, method: Method) -> SettledJudges:
     return settled
 
 
-def _with_others(settled: SettledJudges, settings: EvalSettings, method: Method) -> SettledJudges:
+def _with_others(settled: ResolvedJudges, settings: EvalSettings, method: Method) -> ResolvedJudges:
     """Add the judges that a method asks for itself, those of the run taken for what they are named again.
 
     UsageError where one of all these writes nothing, for a method that asks in words of its own.
@@ -236,11 +235,11 @@ def _with_others(settled: SettledJudges, settings: EvalSettings, method: Method)
     if own is None:
         return settled
     places = {judge.spec.text: place for place, judge in enumerate(settled.deciding)}
-    beside: list[SettledJudge] = []
+    beside: list[ResolvedJudge] = []
     for text in own.others:
         if text not in places:
             places[text] = len(settled.deciding) + len(beside)
-            beside.append(settle_judge(replace(settings, base_url=""), text, method))
+            beside.append(resolve_judge(replace(settings, base_url=""), text, method))
     found = replace(settled, beside=tuple(beside), named={text: places[text] for text in own.others})
     silent = next((judge for judge in found.judges if not judge.spec.writes), None)
     if silent is not None:
@@ -269,10 +268,12 @@ def load_dataset(settings: EvalSettings, adapter: Adapter) -> Dataset:
             raise UsageError(f"there is no sample for {adapter.name}", hint="svr eval rubricbench --sample")
         return load_sample()
     if settings.data is not None:
-        return adapter.load(settings.data, lenient=settings.lenient, columns=settings.columns, labels=settings.labels)
+        return adapter.load(
+            settings.data, lenient=settings.lenient, columns=settings.columns, label_map=settings.label_map
+        )
     if not adapter.hub_id:
         raise UsageError(f"svr eval {adapter.name} needs --data PATH", hint="json, jsonl, csv or parquet, or a folder")
-    return adapter.load(fetch(adapter, CACHE), official=True)
+    return adapter.load(fetch(adapter, CACHE).files[0], official=True)
 
 
 def pairs_of(pairs: Sequence[PreferencePair], share: Share) -> Sequence[PreferencePair]:
@@ -293,9 +294,11 @@ def texts_of_run(
         return {}
     name = benchmark or str(run.metrics["benchmark"]).removesuffix(SAMPLE_SUFFIX)
     config: Mapping[str, Any] = run.manifest.get("config") or {}
-    columns, labels = (str(config.get(name) or "") for name in ("columns", "labels"))
+    columns, label_map = (str(config.get(name) or "") for name in ("columns", "label_map"))
     dataset = (
-        load_sample() if data is None else get_adapter(name).load(data, lenient=True, columns=columns, labels=labels)
+        load_sample()
+        if data is None
+        else get_adapter(name).load(data, lenient=True, columns=columns, label_map=label_map)
     )
     wanted = set(ids)
     found = {
@@ -309,12 +312,12 @@ def texts_of_run(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Prepared:
+class PreparedRun:
     """An evaluation with everything that its settings name, read and checked."""
 
     settings: EvalSettings
     method: Method
-    judges: SettledJudges
+    judges: ResolvedJudges
     record: RunRecord
 
     @property
@@ -323,17 +326,19 @@ class Prepared:
         return self.settings.out or self.record.default_folder()
 
 
-def prepare(settings: EvalSettings, dataset: Dataset | None = None) -> Prepared:
+def prepare(settings: EvalSettings, dataset: Dataset | None = None) -> PreparedRun:
     """Settle method and judges and load the pairs, opening nothing; SvrError for what makes the run impossible.
 
     `dataset` is what the settings name, where the caller has read it already.
     """
     method = choose_method(settings)
-    judges = settle_judges(settings, method)
-    return Prepared(settings=settings, method=method, judges=judges, record=_record(settings, method, judges, dataset))
+    judges = resolve_judges(settings, method)
+    return PreparedRun(
+        settings=settings, method=method, judges=judges, record=_record(settings, method, judges, dataset)
+    )
 
 
-def _record(settings: EvalSettings, method: Method, judges: SettledJudges, dataset: Dataset | None) -> RunRecord:
+def _record(settings: EvalSettings, method: Method, judges: ResolvedJudges, dataset: Dataset | None) -> RunRecord:
     """Return what the run folder says about the run; its digest covers all that can change an item.
 
     It is that of the whole run, also where only a share of it is judged here.

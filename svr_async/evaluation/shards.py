@@ -9,17 +9,18 @@ from typing import Any
 
 import orjson
 
+from svr_async.core.files import write_atomic
 from svr_async.core.validation import misfit
 from svr_async.engine.money import Price
 from svr_async.engine.stats import EngineStats, Spread
 from svr_async.errors import ArtefactError, UsageError
 from svr_async.evaluation.metrics import JudgeCost
 from svr_async.evaluation.record import begin_run
-from svr_async.evaluation.run import SHARD_FILE, Asked, EvalResult, end_judging, joined_asked
-from svr_async.evaluation.run_folder import Run, RunFolder, with_reasons, write_atomic
+from svr_async.evaluation.run import SHARD_FILE, EvalResult, UsageSummary, end_judging, joined_usage
+from svr_async.evaluation.run_folder import Run, RunFolder, with_reasons
 from svr_async.evaluation.settings import from_plain
-from svr_async.evaluation.setup import Prepared, prepare
-from svr_async.judges.shares import WHOLE, Share, share_in_words
+from svr_async.evaluation.setup import PreparedRun, prepare
+from svr_async.judges.limits import WHOLE, Share, share_in_words
 
 FAILURES = "failures.jsonl"
 AGAIN = "run its svr eval --shard command again; the judged pairs are in the cache"
@@ -31,7 +32,7 @@ class Shard:
 
     run: Run
     share: Share
-    asked: Asked
+    asked: UsageSummary
 
 
 def merge_shards(folders: Sequence[Path], out: Path) -> EvalResult:
@@ -48,7 +49,7 @@ def merge_shards(folders: Sequence[Path], out: Path) -> EvalResult:
     if not len(items) == len(found) == len(run.record.pairs):
         raise ArtefactError(f"the shards have {len(found)} of {len(run.record.pairs)} pairs", hint=AGAIN)
     parts = [shard.asked for shard in shards]
-    begin_run(out, run.record, joined_asked(parts).judge)
+    begin_run(out, run.record, joined_usage(parts).judge)
     failures = [path.read_bytes() for folder in folders if (path := folder / FAILURES).exists()]
     if failures:  # so that a later `svr eval` in this folder does not ask these questions again
         write_atomic(out / FAILURES, b"\n".join(failures))
@@ -73,7 +74,7 @@ def _read_shard(folder: Path) -> Shard:
     return replace(shard, run=replace(run, items=with_reasons(folder, run.items)))
 
 
-def _asked(value: Mapping[str, Any]) -> Asked:
+def _asked(value: Mapping[str, Any]) -> UsageSummary:
     """Read what `keep_shard` wrote of the calls; latencies are not merged."""
     costs = []
     for cost in value["costs"]:
@@ -81,7 +82,7 @@ def _asked(value: Mapping[str, Any]) -> Asked:
         costs.append(JudgeCost(name=cost["name"], stats=stats, price=cost["price"] and Price(**cost["price"])))
     if not isinstance(value["judge"]["label"], str):
         raise TypeError("its judge has no label")
-    return Asked(**{**value, "costs": tuple(costs), "notes": tuple(value["notes"])})
+    return UsageSummary(**{**value, "costs": tuple(costs), "notes": tuple(value["notes"])})
 
 
 def _check_set(shards: Sequence[Shard]) -> None:
@@ -97,7 +98,7 @@ def _check_set(shards: Sequence[Shard]) -> None:
         raise UsageError(f"a merge needs each of {count} shards once (got {told})", hint="name all shards of one run")
 
 
-def _whole_run(shard: Run, out: Path) -> Prepared:
+def _whole_run(shard: Run, out: Path) -> PreparedRun:
     """Prepare the undivided run; UsageError if the data, bank or judge here are not those of the shard."""
     try:
         settings = from_plain(shard.manifest["config"])

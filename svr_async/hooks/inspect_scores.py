@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from svr_async.adapters.written import refuse_other_names, write_rows
+from svr_async.adapters.pair_files import refuse_other_names, write_rows
 from svr_async.evaluation.items import Item
 from svr_async.evaluation.run_folder import Run, load_run
 from svr_async.serving.views import number

@@ -148,8 +148,7 @@ def page_of(
     """Return the page of runs with all texts that can be found; see `write_page`."""
     if len(runs) > MOST_RUNS:
         return render_runs(runs)
-    from svr_async.evaluation.running.exchanges import exchanges_of
-    from svr_async.evaluation.running.explaining import known_texts
+    from svr_async.evaluation.details import exchanges_of, known_texts
 
     texts, notes = known_texts(runs[0], data)
     exchanges = [exchanges_of(run, cache) for run in runs] if calls else []

@@ -14,9 +14,9 @@ import orjson
 
 from svr_async.core.safetext import one_line
 from svr_async.errors import UsageError
+from svr_async.evaluation.explain import by_size, reason_of, verdict_reasons
 from svr_async.evaluation.items import Exchange, Exchanges, Item, RubricRow
 from svr_async.evaluation.labels import run_titles
-from svr_async.evaluation.reporting.explain import by_size, reason_of, verdict_reasons
 from svr_async.evaluation.run_folder import Run, Texts
 from svr_async.reports.summary import RunSummary
 

@@ -18,10 +18,10 @@ from svr_async.core.safetext import visible
 from svr_async.core.table import Table
 from svr_async.errors import UsageError
 from svr_async.evaluation import wording
+from svr_async.evaluation.compare import HOLM, Comparison, PairedTest, compare_runs
 from svr_async.evaluation.frontier import Frontier
 from svr_async.evaluation.items import Exchanges
 from svr_async.evaluation.labels import benchmark_name, run_titles
-from svr_async.evaluation.reporting.compare import HOLM, Comparison, PairedTest, compare_runs, item_of
 from svr_async.evaluation.run_folder import Run, Texts
 from svr_async.reports.bank_summary import BankSummary, bank_figures
 from svr_async.reports.drawing import Image, image
@@ -57,7 +57,7 @@ def render_runs(
         raise UsageError(f"a page compares at most {len(ascii_uppercase)} runs (got {len(runs)})")
     summaries = [summarise(run) for run in runs]
     if len(runs) > 1 and comparison is None:
-        comparison = compare_runs(runs, require_shared=False, cluster=item_of)
+        comparison = compare_runs(runs, require_shared=False)
     items = None
     if len(runs) == 1 or (len(runs) <= MOST_RUNS and comparison is not None and comparison.duels):
         known = runs[0].examples if texts is None else texts

@@ -8,8 +8,8 @@ from typing import Any
 from svr_async.core.table import WRITERS, Line, Part, Table, to_csv
 from svr_async.errors import UsageError
 from svr_async.evaluation import wording
+from svr_async.evaluation.compare import HOLM, Comparison, PairedTest, compare_runs
 from svr_async.evaluation.labels import mark_words, run_titles
-from svr_async.evaluation.reporting.compare import HOLM, Comparison, PairedTest, compare_runs, item_of
 from svr_async.evaluation.run_folder import Run
 from svr_async.reports.effects import effects_of, effects_tables
 from svr_async.reports.summary import Fact, Number, RunSummary, summarise
@@ -75,7 +75,7 @@ def run_table(runs: Sequence[Run], summaries: Sequence[RunSummary], comparison: 
         return Table(
             ("", "Value"), rows, caption=found.caption, notes=[*notes, *filter(None, [found.rule]), *found.notes]
         )
-    compared = comparison or compare_runs(runs, require_shared=False, cluster=item_of)
+    compared = comparison or compare_runs(runs, require_shared=False)
     heads = [
         f"{title}{''.join(f' [{word}]' for word in mark_words(run))}"
         for title, run in zip(run_titles(runs), runs, strict=True)

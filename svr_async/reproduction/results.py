@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 
 from svr_async.adapters import get_adapter
-from svr_async.adapters.selection import select_pairs
+from svr_async.adapters.pair_files import select_pairs
 from svr_async.core.pair import PreferencePair
 from svr_async.errors import SvrError
 from svr_async.evaluation.labels import mark_words

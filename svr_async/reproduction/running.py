@@ -17,7 +17,7 @@ from svr_async.engine.events import Notice, NoticeKind
 from svr_async.errors import BudgetError, StorageError, SvrError
 from svr_async.evaluation.run import Listener, run_now
 from svr_async.evaluation.run_folder import Run, RunFolder
-from svr_async.evaluation.setup import Prepared, load_dataset, prepare
+from svr_async.evaluation.setup import PreparedRun, load_dataset, prepare
 from svr_async.judges.limits import JudgeLimits
 from svr_async.reproduction.plan import Plan, eval_settings, train_settings
 from svr_async.reproduction.recipe import BankSpec, RunSpec
@@ -176,7 +176,7 @@ def run_of(work: Work, spec: RunSpec) -> Path | Absent:
     return prepared.folder
 
 
-def evaluation_of(work: Work, spec: RunSpec, banks: dict[str, Path] | None = None) -> Prepared | Absent:
+def evaluation_of(work: Work, spec: RunSpec, banks: dict[str, Path] | None = None) -> PreparedRun | Absent:
     """Return a run with all that it needs read and checked, or why it cannot be made."""
     seats = [work.seats[role] for role in spec.roles]
     if spec.method not in NAMES:
@@ -198,7 +198,7 @@ def evaluation_of(work: Work, spec: RunSpec, banks: dict[str, Path] | None = Non
     return replace(prepared, settings=replace(prepared.settings, out=folder))
 
 
-def whole(run: Prepared) -> bool:
+def whole(run: PreparedRun) -> bool:
     """Whether this very run is in its folder already, with a verdict on every pair."""
     manifest, metrics = _read(run.folder / "manifest.json"), _read(run.folder / "metrics.json")
     if manifest.get("digest") != run.record.digest or metrics.get("complete") is not True:

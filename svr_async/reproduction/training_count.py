@@ -6,7 +6,6 @@ from collections.abc import Awaitable, Callable
 from dataclasses import asdict
 from typing import Any
 
-from svr_async.core.prefixes import PrefixOrder
 from svr_async.evaluation.dry_run import DryRunCount, total_count
 from svr_async.judges.open_judge import OpenJudge
 from svr_async.training.rounds.planned import Assumed
@@ -21,17 +20,15 @@ Work = Callable[[Session], Awaitable[Any]]
 class CallCount(Silent):
     """Counts what the judge and who writes for it would send; `found` is empty where nothing is sent."""
 
-    def __init__(self, prefix: PrefixOrder, before: set[str]) -> None:
-        self._prefix, self._before = prefix, before
+    def __init__(self, before: set[str]) -> None:
+        self._before = before
         self.found: dict[str, DryRunCount] = {}
 
     def opened(self, judge: OpenJudge) -> None:
         """Count from now on."""
         asked = [one for one in (judge, judge.behind) if one is not None]
         self.found = {
-            one.judge.name: DryRunCount(one.engine, self._prefix, before=self._before)
-            for one in asked
-            if one.engine is not None
+            one.judge.name: DryRunCount(one.engine, before=self._before) for one in asked if one.engine is not None
         }
 
 
@@ -42,7 +39,7 @@ def count_training(
 
     Questions in `before` are not counted, and those that are counted are added to it.
     """
-    counted = CallCount(PrefixOrder(settings.prefix), set() if before is None else before)
+    counted = CallCount(set() if before is None else before)
     count_calls(settings, work, counted)
     if not counted.found:
         return None

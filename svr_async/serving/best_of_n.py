@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from svr_async.adapters.groups import ResponseGroup
-from svr_async.adapters.written import write_rows
+from svr_async.adapters.pair_files import write_rows
 from svr_async.core.statistics import share_interval
 from svr_async.core.table import Line, Parts, Table
 from svr_async.judges.protocol import Judge

@@ -11,7 +11,7 @@ from svr_async.core.table import to_html
 from svr_async.core.verdict import Contribution, Outcome
 from svr_async.engine.concurrency import in_sync
 from svr_async.errors import UsageError
-from svr_async.judges.fence import clean
+from svr_async.judges.material import clean
 from svr_async.judges.protocol import Judge
 from svr_async.scoring.bank import RubricBank
 from svr_async.scoring.chooser import Chooser, open_chooser

@@ -88,10 +88,9 @@ def test_validation_and_whole_release_are_official_sizes_too(write: Callable[...
     assert not ADAPTER.load(write("validation.jsonl", [*rows, row()])).official
 
 
-def test_the_score_is_reported_by_domain_and_strength(write: Callable[..., Path]) -> None:
-    """Accuracy overall, by domain and by strength of the preference."""
+def test_the_score_is_reported_by_domain(write: Callable[..., Path]) -> None:
+    """Accuracy overall and by domain."""
     pairs = ADAPTER.load(write("a.jsonl", [row(-1), row(3), row(2, domain="stem")])).pairs
     found = ADAPTER.official_scores(pairs, [PairResult(p, m) for p, m in zip(pairs, (1.0, -1.0, 1.0), strict=True)])
     assert found["overall"] == pytest.approx(2 / 3)
     assert found["by_domain"] == {"code": 0.5, "stem": 1.0}
-    assert found["by_strength"] == {"1": 1.0, "2": 1.0, "3": 0.0}

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from svr_async.adapters import get_adapter
-from svr_async.adapters.hub import Wanted, choose_files, fetch, fetch_split, fetch_whole, parse_hub
+from svr_async.adapters.contract import fetch
+from svr_async.adapters.hub import Wanted, choose_files, fetch_split, parse_hub
 from svr_async.core.hub import hub_server, reachable
 from svr_async.errors import ConfigError, DataError, UsageError
 
@@ -82,11 +83,11 @@ def nowhere() -> str:
 
 def test_a_file_is_fetched_once_and_loads(hub: list[str], tmp_path: Path) -> None:
     """The official file comes from HF_ENDPOINT into the cache, is found there again, and loads as the data set."""
-    path = fetch(ADAPTER, tmp_path / "cache")
+    (path,) = fetch(ADAPTER, tmp_path / "cache").files
     assert path.is_relative_to(tmp_path / "cache")
     assert len(ADAPTER.load(path).pairs) == 1
     gets = [line for line in hub if line.startswith("GET /datasets/")]
-    assert fetch(ADAPTER, tmp_path / "cache") == path
+    assert fetch(ADAPTER, tmp_path / "cache").files == (path,)
     assert [line for line in hub if line.startswith("GET /datasets/")] == gets
     assert len(gets) == 1
 
@@ -108,8 +109,8 @@ def test_a_split_of_any_data_set_is_read_at_a_pinned_revision(
 
 def test_all_files_of_a_benchmark_are_fetched(hub: list[str], tmp_path: Path) -> None:
     """A benchmark's files come with the revision that they are of."""
-    found = fetch_whole(ADAPTER, tmp_path)
-    assert [file.relative_to(found.folder).as_posix() for file in found.files] == [FILE]
+    found = fetch(ADAPTER, tmp_path, files=None)
+    assert [file.relative_to(found.path).as_posix() for file in found.files] == [FILE]
     assert found.origin == f"hf:allenai/reward-bench@{COMMIT}"
 
 
@@ -117,8 +118,8 @@ def test_all_files_of_a_benchmark_are_fetched(hub: list[str], tmp_path: Path) ->
     ("split", "says"),
     [
         ("", "has 3 sets of data files: data/test; data/train; extra/test"),
-        ("test", "'test' fits 2 sets of data files: data/test; extra/test"),
-        ("validation", "'validation' is not there: data/test; data/train; extra/test"),
+        ("test", "has 2 sets of data files: data/test; extra/test"),
+        ("validation", "has no split 'validation': README; data/test; data/train; extra/test"),
     ],
 )
 def test_a_split_that_is_not_told_is_asked_for(split: str, says: str) -> None:
@@ -132,7 +133,7 @@ def test_a_split_that_is_not_told_is_asked_for(split: str, says: str) -> None:
 @pytest.mark.parametrize("text", ["hf:", "hf:name", "hf:a/b@", "hf:a/b:", "hf:a b/c", "hf:a/b:c:d"])
 def test_an_address_of_another_form_is_refused(text: str) -> None:
     """What is no org/name with a revision and a split is one line with the form."""
-    with pytest.raises(UsageError, match="names no data set of the hub"):
+    with pytest.raises(UsageError, match="is not a data set of the hub"):
         parse_hub(text)
     assert parse_hub("hf:a/b@v1.0:data/train") == ("a/b", "v1.0", "data/train")
 
@@ -141,13 +142,13 @@ def test_an_address_of_another_form_is_refused(text: str) -> None:
 def test_a_hub_at_no_address_is_refused(monkeypatch: pytest.MonkeyPatch, server: str) -> None:
     """What HF_ENDPOINT holds is told in a line before anything is asked."""
     monkeypatch.setenv("HF_ENDPOINT", server)
-    with pytest.raises(ConfigError, match="hub's address"):
+    with pytest.raises(ConfigError, match="not the address of a hub"):
         hub_server()
 
 
 def test_an_official_file_with_other_counts_is_refused(hub: list[str], tmp_path: Path) -> None:
     """What comes from the hub must have the official number of rows."""
-    path = fetch(ADAPTER, tmp_path / "cache")
+    (path,) = fetch(ADAPTER, tmp_path / "cache").files
     with pytest.raises(DataError, match="1 rows, not the official 2985"):
         ADAPTER.load(path, official=True)
 
@@ -157,16 +158,16 @@ def test_a_missing_file_says_which_and_where_to_put_it(hub: list[str], tmp_path:
     with pytest.raises(DataError) as caught:
         fetch(get_adapter("rmbench"), tmp_path)
     line = caught.value.one_line()
-    assert "could not fetch total_dataset.json of THU-KEG/RM-Bench" in line
-    assert "pass it with --data PATH" in line
+    assert "total_dataset.json of THU-KEG/RM-Bench: could not fetch it" in line
+    assert "pass the path with --data PATH" in line
 
 
 def test_without_a_network_the_cache_still_serves(hub: list[str], tmp_path: Path) -> None:
     """Without a connection a file in the cache is used, and one that is not there is one line."""
-    path = fetch(ADAPTER, tmp_path / "cache")
+    (path,) = fetch(ADAPTER, tmp_path / "cache").files
     dead = nowhere()
-    assert fetch(ADAPTER, tmp_path / "cache", endpoint=dead) == path
-    with pytest.raises(DataError, match=rf"could not fetch .* \(no connection to {dead}\)"):
+    assert fetch(ADAPTER, tmp_path / "cache", endpoint=dead).files == (path,)
+    with pytest.raises(DataError, match=rf"could not fetch it \(no connection to {dead}"):
         fetch(ADAPTER, tmp_path / "empty", endpoint=dead)
 
 
@@ -176,7 +177,7 @@ def test_without_the_package_the_extra_is_named(monkeypatch: pytest.MonkeyPatch,
     with pytest.raises(DataError) as caught:
         fetch(ADAPTER, tmp_path)
     assert "pip install 'svr-async[hub]'" in caught.value.one_line()
-    assert f"get {FILE} from" in caught.value.one_line()
+    assert f"download {FILE} from" in caught.value.one_line()
 
 
 @pytest.mark.parametrize("name", ["rmb", "pairs"])

@@ -7,11 +7,10 @@ from types import ModuleType
 
 import pytest
 
-from svr_async.adapters import ADAPTERS, get_adapter, refuse_benchmark_for_training, registry
-from svr_async.adapters.contract import Adapter
+from svr_async.adapters import ADAPTERS, contract, get_adapter, refuse_benchmark_for_training
+from svr_async.adapters.contract import NAMES, Adapter
 from svr_async.adapters.fields import Fields
 from svr_async.adapters.records import Parsed, accuracy
-from svr_async.adapters.registry import NAMES
 from svr_async.core.pair import PreferencePair
 from svr_async.errors import DataError, UsageError
 from svr_async.evaluation.run import evaluate
@@ -42,7 +41,7 @@ def test_a_new_benchmark_is_one_file_and_one_line(monkeypatch: pytest.MonkeyPatc
         parse=parse, score=lambda results, tie: {"overall": accuracy(results, tie), "rule": "plain"},
     )  # fmt: skip
     monkeypatch.setitem(sys.modules, file.__name__, file)
-    monkeypatch.setattr(registry, "NAMES", (*NAMES, "made"))
+    monkeypatch.setattr(contract, "NAMES", (*NAMES, "made"))
     (tmp_path / "made.jsonl").write_text('{"question": "Name three cats.", "good": "Lion, lynx and tiger."}\n')
     done = evaluate(
         EvalSettings(benchmark="made", data=tmp_path / "made.jsonl", method="longest", out=tmp_path / "run")

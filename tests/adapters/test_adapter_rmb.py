@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from svr_async.adapters import PairResult, get_adapter
+from svr_async.adapters import get_adapter, rmb
 from svr_async.adapters.contract import Adapter
 from svr_async.errors import DataError
 
@@ -59,8 +59,8 @@ def test_a_record_without_a_category_is_in_no_domain(write: Callable[..., Path])
     """A category path that is absent, or only names the set, leaves the domain open."""
     rows = [pairwise(1, path=None), pairwise(2, path="Pairwise_set"), pairwise(3, path="Harmlessness")]
     assert [(p.domain, p.subset) for p in RMB.load(write("a.json", rows)).pairs] == [
-        ("all", ""),
-        ("all", ""),
+        ("(none)", ""),
+        ("(none)", ""),
         ("harmlessness", ""),
     ]
 
@@ -76,26 +76,12 @@ def test_empty_and_identical_answers_are_left_out_and_counted(write: Callable[..
 
 @EITHER
 def test_a_folder_of_both_kinds_gives_the_pairs(write: Callable[..., Path], tmp_path: Path, adapter: Adapter) -> None:
-    """Where there are pairwise records, best-of-N records are left out, with a note and without their counts."""
+    """Where there are pairwise records, best-of-N records are left out, and counted."""
     write("BoN_set/Harmlessness/S1.json.gz", [best_of_n(1, ("good", "bad")), best_of_n(2)])
     write("Pairwise_set/Helpfulness/Chat/Discussion.json.gz", [pairwise(1), pairwise(2)])
     dataset = adapter.load(tmp_path)
     assert [pair.id for pair in dataset.pairs] == ["1", "2"]
-    assert "2 best-of-N records left out" in dataset.notes
-    assert dataset.skipped == {}
-
-
-@EITHER
-def test_best_of_n_alone_gives_the_best_against_each_loser(write: Callable[..., Path], adapter: Adapter) -> None:
-    """A best-of-N record becomes one pair a loser, grouped as an item; unusable losers are counted."""
-    dataset = adapter.load(write("a.json", [best_of_n(5, ("bad", "good", "worse"))]))
-    assert [(pair.id, pair.rejected, pair.slot) for pair in dataset.pairs] == [
-        ("bon/5/0", "bad", (0, 1)),
-        ("bon/5/2", "worse", (0, 3)),
-    ]
-    assert {(pair.item, pair.domain, pair.subset) for pair in dataset.pairs} == {("bon/5", "harmlessness", "S1")}
-    assert dataset.skipped == {"the two answers are identical": 1}
-    assert dataset.notes == ()
+    assert dataset.skipped == {rmb.BEST_OF_N: 2}
 
 
 def test_a_blank_last_turn_of_a_conversation_is_legal(write: Callable[..., Path]) -> None:
@@ -111,12 +97,8 @@ def test_a_blank_last_turn_of_a_conversation_is_legal(write: Callable[..., Path]
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"chosen": "text"}, "column 'chosen': expected an object with `answer`, found text 'text'"),
+        ({"chosen": "text"}, "column 'chosen': expected an object with `answer`, found 'text'"),
         ({"reject": {"llm_name": "m", "answer": None}}, "column 'reject': expected a text in `answer`"),
-        (
-            {"bon_best": {"answer": "x"}, "loser_list": []},
-            "column 'loser_list': expected a list of answers, found list of 0",
-        ),
         ({"conversation_input": []}, "column 'conversation_input': a prompt is a text or a list of messages"),
     ],
 )
@@ -124,14 +106,3 @@ def test_broken_records_are_named(write: Callable[..., Path], change: dict[str, 
     """An answer of another form, or an empty conversation, is an error with its place."""
     with pytest.raises(DataError, match=f"a.json row 1: {message}"):
         RMB.load(write("a.json", [{**pairwise(), **change}]))
-
-
-def test_scores_by_category_and_by_item(write: Callable[..., Path]) -> None:
-    """Accuracy by domain and category; a best-of-N item counts only if every loser loses."""
-    pairs = RMB.load(write("a.json", [best_of_n(1), best_of_n(2)])).pairs
-    found = RMB.official_scores(pairs, [PairResult(p, m) for p, m in zip(pairs, (1.0, 1.0, 1.0, -1.0), strict=True)])
-    assert found["overall"] == 0.75
-    assert found["best_of_n"] == 0.5
-    assert found["by_subset"] == {"harmlessness/S1": 0.75}
-    pairs = RMB.load(write("b.json", [pairwise()])).pairs
-    assert RMB.official_scores(pairs, [])["best_of_n"] is None

@@ -8,7 +8,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from svr_async.adapters import get_adapter, source
+from svr_async.adapters import get_adapter, tables
 from svr_async.commands.main import run
 from svr_async.commands.main import svr as group
 from svr_async.evaluation.wording import left_out
@@ -34,17 +34,31 @@ def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def piped(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Put the table on standard input; what was read of it is forgotten afterwards."""
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(TABLE)))
-    source._spooled.cache_clear()
+    tables._standard_input.cache_clear()
     yield
-    source._spooled.cache_clear()
+    tables._standard_input.cache_clear()
 
 
 def test_a_file_is_checked_as_a_run_would_read_it(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """`svr data check` says how labels are read, how many rows are pairs, and shows one."""
     assert svr("data", "check", "votes.csv", "--row", "2") == 0
     told = capsys.readouterr().out
-    assert "winner: 1 is answer_1, 2 is answer_2 (2 ×2, 1 ×1, tie ×1)" in told
-    assert "ties: 1, repeated: 1" in told
+    assert "winner: 1 = answer_1 is better, 2 = answer_2 is better (2 ×2, 1 ×1, tie ×1)" in told
+    assert "1 × tie (the data prefers neither) (left out): votes.csv row 4" in told
+    assert "1 × repeated rows, kept with #2, #3 … after their ids: votes.csv row 3" in told
+    assert "encoding  UTF-8" in told
+    assert "domains  (none): 3" in told
+    table.write_bytes(TABLE + b"Ha?;yes\nHe?;;no;1\n" * 2)
+    assert svr("data", "check", "votes.csv") == 2
+    found = capsys.readouterr()
+    assert "a run would stop at the first invalid row (2 in all)" in found.err
+    assert "2 × invalid: column 'winner': expected a label (left out): votes.csv row 5, votes.csv row 7" in found.out
+    assert "2 × an empty response: votes.csv row 6, votes.csv row 8" in found.out
+    assert svr("data", "check", "votes.csv", "--lenient") == 0
+    table.write_bytes(b"How are you today, my friend?,good,bad\nHi?,good,bad\n")
+    assert svr("data", "check", "votes.csv") == 2
+    assert "no header row?" in capsys.readouterr().err
+    table.write_bytes(TABLE)
     assert svr("data", "check", "votes.csv", "--row", "9") == 2
     assert "--row 9: there are 3 pairs" in capsys.readouterr().err
 
@@ -56,21 +70,6 @@ def test_standard_input_is_read_like_a_file(table: Path, piped: None, capsys: py
     assert svr("data", "split", "-", "--share", "0.5", "--out", "split") == 0
 
 
-@pytest.mark.parametrize(
-    ("start", "suffix"),
-    [
-        (b"PAR1..", ".parquet"),
-        (b"\x1f\x8b", ".json.gz"),
-        (b"\xef\xbb\xbf {", ".json"),
-        (b"[", ".json"),
-        (b"a,b", ".csv"),
-    ],
-)
-def test_what_standard_input_is_shows_in_its_beginning(start: bytes, suffix: str) -> None:
-    """Parquet, packed JSON, JSON and tables are told apart by their first bytes."""
-    assert source.kind_of(start) == suffix
-
-
 @pytest.mark.parametrize("name", ["pairs.jsonl", "pairs.jsonl.gz"])
 def test_a_converted_file_holds_the_same_pairs(table: Path, name: str, capsys: pytest.CaptureFixture[str]) -> None:
     """`svr data convert` writes what every command reads, with the same preferences, and counts what it left out."""
@@ -80,7 +79,7 @@ def test_a_converted_file_holds_the_same_pairs(table: Path, name: str, capsys: p
     before, after = get_adapter("pairs").load(table), get_adapter("pairs").load(name)
     assert before.digest == after.digest
     assert svr("data", "convert", "votes.csv", "--out", "pairs.csv") == 2
-    assert "--out pairs.csv is no jsonl file" in capsys.readouterr().err
+    assert "--out pairs.csv is not a jsonl file" in capsys.readouterr().err
 
 
 def test_the_line_of_the_accuracy_counts_what_was_left_out(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -91,11 +90,11 @@ def test_the_line_of_the_accuracy_counts_what_was_left_out(table: Path, capsys: 
     assert "n = 3; left out: 1 tie; kept: 1 row repeated" in Path("run/report.html").read_text()
     assert orjson.loads(Path("run/metrics.json").read_bytes())["left_out"] == {"ties": 1, "repeated": 1}
     data = orjson.loads(Path("run/manifest.json").read_bytes())["data"]
-    assert data["readings"] == ["winner: 1 is answer_1, 2 is answer_2 (2 ×2, 1 ×1, tie ×1)"]
+    assert data["readings"] == ["winner: 1 = answer_1 is better, 2 = answer_2 is better (2 ×2, 1 ×1, tie ×1)"]
 
 
 def test_flags_decide_what_a_run_and_a_training_read(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """--columns and --labels reach an evaluation, and a line that refuses names the flag that mends it."""
+    """--columns and --label-map reach an evaluation, and a line that refuses names the flag that mends it."""
     table.write_bytes(b"q,x,y,who\nHi?,yes,no,1\nHo?,yes,no,1\n")
     columns = "prompt=q,response_a=x,response_b=y,label=who"
     args = (
@@ -114,8 +113,8 @@ def test_flags_decide_what_a_run_and_a_training_read(table: Path, capsys: pytest
         "run",
     )
     assert svr(*args) == 2
-    assert "--labels '0=a,1=b' or --labels '1=a,2=b'" in capsys.readouterr().err
-    assert svr(*args, "--labels", "1=a,2=b") == 0
+    assert "--label-map '0=a,1=b' or --label-map '1=a,2=b'" in capsys.readouterr().err
+    assert svr(*args, "--label-map", "1=a,2=b") == 0
     metrics = orjson.loads(Path("run/metrics.json").read_bytes())
     assert (metrics["accuracy"], metrics["left_out"]) == (1.0, {})
     assert svr("explain", "run", metrics["benchmark"], "--data", "votes.csv") != 0  # read as the run did, no such pair
@@ -125,7 +124,7 @@ def test_flags_decide_what_a_run_and_a_training_read(table: Path, capsys: pytest
 def test_an_address_of_the_hub_that_is_none_is_refused(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """`svr data fetch` of another form, or of a name that there is not, is one line."""
     assert svr("data", "fetch", "hf:nothing") == 2
-    assert "names no data set of the hub" in capsys.readouterr().err
+    assert "is not a data set of the hub" in capsys.readouterr().err
     assert svr("data", "fetch", "rewardbnch") == 2
     assert "did you mean rewardbench?" in capsys.readouterr().err
     assert svr("data", "fetch", "pairs") == 2
@@ -191,9 +190,9 @@ def test_overlap_with_benchmarks_is_counted_with_and_without_ties(
     kept = Path("train.jsonl").read_bytes()
     for name in ("train.jsonl", "one.jsonl"):
         assert svr(*given[:5], "--out", name) == 2
-        assert f"--out {name} would write over {name}, which is read" in capsys.readouterr().err
+        assert f"--out {name} would overwrite {name}, which is read" in capsys.readouterr().err
     assert svr("data", "convert", ".", "--out", "train.jsonl") == 2
-    assert "would write over" in capsys.readouterr().err
+    assert "would overwrite" in capsys.readouterr().err
     assert Path("train.jsonl").read_bytes() == kept
     assert svr(*given, "--out", "clean.csv") == 2
-    assert "--out clean.csv is no jsonl file" in capsys.readouterr().err
+    assert "--out clean.csv is not a jsonl file" in capsys.readouterr().err

@@ -9,9 +9,9 @@ import numpy as np
 import orjson
 import pytest
 from made_pairs import PATIENCE_S, write_planted
-from rig import read_lines, run_items, run_metrics, serving, svr_here, write_bank, write_bench
+from rig import read_lines, run_items, run_metrics, serving, svr_here, write_bank, write_bench, write_judges
 
-from svr_async.evaluation.items import Item
+from svr_async.evaluation.items import read_item
 from svr_async.judges.limits import JudgeLimits
 from svr_async.simulation.server import SimServer
 from svr_async.training.running.data import load_data
@@ -44,7 +44,7 @@ def folder(sim: SimServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> P
     table = '[{name}]\nmodel = "{model}"\nwire = "{wire}"\nbase_url = "{url}"\nkey_env = ""\nprice = {price}\n'
     tables = (("dec", "gpt-oss-20b", "decisions", "[0.1, 0.1, 0]"), ("text", "sim-strong", "openai", "[1, 1, 5]"))
     text = [table.format(name=n, model=m, wire=w, url=sim.base_url, price=p) for n, m, w, p in tables]
-    (tmp_path / "judges.toml").write_text("\n".join(text))
+    write_judges(tmp_path, "\n".join(text))
     return tmp_path
 
 
@@ -73,7 +73,7 @@ def test_items_keep_probabilities_and_are_read_as_they_were_written(folder: Path
     rows = [row for line in lines for row in orjson.loads(line)["rubrics"]]
     assert all(len(row["chances"]) == 3 for row in rows)
     assert not {abs(row["delta"]) for row in rows} <= HARD
-    assert [Item.from_json(orjson.loads(line)).to_line() for line in lines] == lines
+    assert [read_item(line).to_line() for line in lines] == lines
     assert all("chances" not in row for line in run_items("text").splitlines() for row in orjson.loads(line)["rubrics"])
 
 

@@ -239,7 +239,7 @@ def test_a_dry_run_prices_and_sends_nothing(evaluate: Eval, sim: SimServer, caps
     assert plan["max_usd"] > plan["usd"] > 0
     assert plan["max_completion_tokens"] == N * 8192
     assert evaluate("--dry-run", "--method", "self-rubric", "--limit", "10", "--audit", "0") == 0
-    assert "20 calls to send" in capsys.readouterr().out
+    assert "20 calls" in capsys.readouterr().out
     assert sim.stats()["calls"] == calls
     assert not Path("run").exists()
     assert evaluate("--limit", "10", "--audit", "0") == 0
@@ -311,7 +311,7 @@ def test_prompts_of_ones_own_are_another_run(evaluate: Eval, tmp_path: Path) -> 
 
 @pytest.mark.parametrize("flag", ["--prompts", "--preset"])
 def test_the_papers_prompts_are_named_in_the_manifest(evaluate: Eval, flag: str) -> None:
-    """`--prompts paper`, also through `--preset paper`, uses the paper's layout; the manifest names it."""
+    """`--prompts paper` and `--preset paper` use the paper's layout; the manifest names them."""
     assert evaluate("--limit", "4") == 0
     assert evaluate("--limit", "4", flag, "paper", out="paper") == 0
     told = [orjson.loads((Path(run_) / "manifest.json").read_bytes()) for run_ in ("run", "paper")]

@@ -8,7 +8,7 @@ import numpy as np
 import orjson
 import pytest
 from made_pairs import PATIENCE_S, files_of, last_line, write_made
-from rig import RULES
+from rig import RULES, write_bench
 
 from svr_async.commands.main import run
 from svr_async.commands.main import svr as group
@@ -74,8 +74,10 @@ def test_the_papers_preset_and_an_ablation_come_out_again_too(
     """Preset, seed, top_k and ablation are in the store; a flag goes over them, and then the bank is another."""
     monkeypatch.chdir(tmp_path)
     write_made(Path("made.jsonl"), 60)
+    write_bench(Path("bench.jsonl"), 2)
     flags = ("--preset", "paper", "--seed", "7", "--rounds", "1", "--top-k", "5", "--ablate", "diversity", "-q")
-    assert svr("train", "made.jsonl", *RULES, "--out", "out", *flags) == 0
+    against = ("--decontaminate", "rubricbench=bench.jsonl")
+    assert svr("train", "made.jsonl", *RULES, "--out", "out", *flags, *against) == 0
     assert svr("fit", "out/stores/round-1", "--out", "again", "-q") == 0
     check_same_bank(Path("again/bank"), Path("out/bank"))
     before = files_of(Path("again/bank"))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import orjson
 import pytest
-from rig import own_cache, read_lines, run_items, run_metrics, serving, steady_metrics, write_bench
+from rig import own_cache, read_lines, run_items, run_metrics, serving, steady_metrics, write_bench, write_judges
 
 from svr_async.commands.main import run
 from svr_async.commands.main import svr as group
@@ -43,7 +43,7 @@ def name_judges(folder: Path, base_url: str) -> None:
         f"price = [{price}, {price / 2}, {4 * price}]\n"
         for name, (model, price) in JUDGES.items()
     ]
-    (folder / "judges.toml").write_text("\n".join(tables))
+    write_judges(folder, "\n".join(tables))
 
 
 @pytest.fixture
@@ -185,7 +185,6 @@ def test_a_dry_run_gives_the_worst_case_and_then_what_is_left(
     worst = orjson.loads(capsys.readouterr().out)
     assert (worst["calls"], worst["maybe_calls"], worst["judges"]["small"]["calls"]) == (4 * N, 3 * N, 2 * N)
     assert worst["maybe_usd"] < worst["usd"] < worst["max_usd"]
-    assert 0 < worst["saved_usd"] < worst["usd"]
     assert sim.stats()["calls"] == before
     assert evaluate("--judge", "small", "--order", "both", out="first") == 0
     capsys.readouterr()
@@ -198,7 +197,7 @@ def test_a_dry_run_gives_the_worst_case_and_then_what_is_left(
     assert surely <= needed <= exact["judges"]["big"]["calls"] == 2 * surely
     capsys.readouterr()
     assert evaluate(*PLAN, "--dry-run") == 0
-    assert "0 calls to send" in capsys.readouterr().out
+    assert "0 calls" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -211,7 +210,7 @@ def test_a_dry_run_gives_the_worst_case_and_then_what_is_left(
         (("--judge", "small", "--jury-rule", "majority"), "needs a jury"),
         (("--judge", "small", "--escalate-below", "1"), "--escalate-to J names it"),
         (("--judge", "small", "--order", "ab", "--audit-below", "1"), "exclude each other"),
-        (("--jury", "small,nobody"), "no judge 'nobody'"),
+        (("--jury", "small,nobody"), "unknown judge 'nobody'"),
         (("--judge", "rules", "--concurrency", "0"), "--concurrency 0"),
         (("--judge", "rules", "--prompts", "nope"), "nope"),
     ],
@@ -248,7 +247,7 @@ def test_flags_that_change_nothing_are_named(evaluate: Run, capsys: pytest.Captu
 
 
 def test_judging_pools_can_be_priced_first(evaluate: Run, capsys: pytest.CaptureFixture[str], sim: SimServer) -> None:
-    """A dry run of `svr judge` counts its calls and what a prefix cache saves, and leaves nothing behind."""
+    """A dry run of `svr judge` counts its calls, and leaves nothing behind."""
     rows = [
         {"id": f"p{n}", "prompt": f"Question {n}?", "chosen": "Yes, because. " * 40, "rejected": "No. " * 40}
         for n in range(40)
@@ -261,22 +260,20 @@ def test_judging_pools_can_be_priced_first(evaluate: Run, capsys: pytest.Capture
     assert run(group, "svr", [*words, "--rubrics-per-call", "1", "--dry-run", "--json"]) == 0
     plan = orjson.loads(capsys.readouterr().out)
     assert plan["calls"] >= 40
-    assert plan["saved_usd"] > 0
     assert sim.stats()["calls"] == before
     assert not list(Path().glob("store*"))
     assert run(group, "svr", [*words, "--rubrics-per-call", "1", "--json"]) == 0
     done = orjson.loads(capsys.readouterr().out)
     assert done["calls"]["sent"] == plan["calls"]
-    assert done["cache"]["cached_share"] == pytest.approx(plan["cached_tokens"] / plan["prompt_tokens"], abs=0.15)
 
 
-def test_small_sums_are_told_with_digits_that_tell_them_apart() -> None:
-    """Cents and parts of them in a plan have four decimals, so that a saving is never $0.00 of $0.08."""
+def test_small_sums_have_four_decimals() -> None:
+    """Cents and parts of them in a plan have four decimals."""
     plan = {
-        "calls": 66, "cache_hits": 0, "prompt_tokens": 1000, "cached_tokens": 150, "completion_tokens": 10,
-        "max_completion_tokens": 20, "usd": 0.0812, "max_usd": 1.5, "saved_usd": 0.0041, "maybe_calls": 3,
-        "maybe_usd": 0.0009, "sampled_answers": 0, "seconds": 9.0,
+        "calls": 66, "audit_calls": 3, "cache_hits": 0, "prompt_tokens": 1000, "completion_tokens": 10,
+        "max_completion_tokens": 20, "usd": 0.0812, "max_usd": 1.5, "maybe_calls": 3, "maybe_usd": 0.0009,
+        "sampled_answers": 0, "seconds": 9.0,
     }  # fmt: skip
     said = describe_count(plan)
-    for text in ("about $0.0812, at worst $1.50", "$0.0041 less, about $0.0771", "about $0.0009 of it"):
+    for text in ("66 calls, 3 of them for the order audit", "about $0.0812, at most $1.50"):
         assert text in said

@@ -16,7 +16,7 @@ from rig import RULES, name_judge, read_lines, svr_here, write_bench
 
 from svr_async.adapters import get_adapter
 from svr_async.commands.batch import params_of
-from svr_async.commands.train_settings import train_settings
+from svr_async.commands.train_run import train_settings
 from svr_async.core.dev_pairs import split_by_prompt
 from svr_async.core.rubric import Rubric
 from svr_async.fit.config import DEFAULT
@@ -125,10 +125,21 @@ def test_the_papers_preset_trains_all_rounds_and_publishes_the_last_unless_anoth
 
     monkeypatch.setattr(train_run, "run_rounds", worse_and_worse)
     write_made(folder / "made.jsonl")
+    write_bench(folder / "bench.jsonl", 2)
     for published, more in ((2, ()), (1, ("--publish", "best"))):
         out = f"out{published}"
-        flags = ("--preset", "paper", "--rounds", "2", "--out", out, *more)
-        assert svr_here("train", "made.jsonl", *RULES, *flags, "-q", "--json") == 0
+        flags = (
+            "--preset",
+            "paper",
+            "--decontaminate",
+            "rubricbench=bench.jsonl",
+            "--rounds",
+            "2",
+            "--out",
+            out,
+            *more,
+        )
+        assert svr_here("train", "made.jsonl", *RULES, *flags, "--out", out, "-q", "--json") == 0
         record = orjson.loads(capsys.readouterr().out)
         assert [one["round"] for one in record["rounds"]] == [1, 2]
         assert record["dev"]["round"] == published

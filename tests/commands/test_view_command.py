@@ -147,7 +147,7 @@ def test_data_that_is_gone_is_told_in_the_page(tmp_path: Path) -> None:
 def test_what_cannot_be_viewed_is_told_in_a_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Three runs, runs that share nothing, another suffix, a folder that is no run."""
     assert "got 3" in refused(capsys, "view", "both", "ba", "ba", "--no-open")
-    assert "is HTML" in refused(capsys, "view", "both", "--out", "page.csv")
+    assert "is not an HTML file" in refused(capsys, "view", "both", "--out", "page.csv")
     assert "not a run folder" in refused(capsys, "view", str(tmp_path))
     shutil.copytree("ba", tmp_path / "other")
     items = (tmp_path / "other" / "items.jsonl").read_text().replace('"id":"', '"id":"x')

@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-import orjson
 import pytest
 from rig import pairs
 from stand_ins import UnaskedJudge
@@ -15,18 +14,18 @@ from svr_async.core.pair import HumanRubrics, Order, Presentation
 from svr_async.core.verdict import Outcome
 from svr_async.engine.concurrency import ShutdownController
 from svr_async.engine.request import CONTINGENT
-from svr_async.evaluation.items import Item, item_from
+from svr_async.evaluation.items import item_from, read_item
 from svr_async.evaluation.judging import Evaluation, run_evaluation
 from svr_async.evaluation.plan import (
     ESCALATED,
     ESCALATION_FAILED,
     Case,
     Escalated,
+    JudgeAssignment,
     Jury,
-    Opinion,
     OrderPolicy,
     Orders,
-    Seat,
+    PairDecision,
 )
 from svr_async.judges.protocol import Judge
 from svr_async.scoring.decision import Decision
@@ -63,19 +62,23 @@ class Ask:
         return decided(said if shown.order is Order.AB else -said, shown, (), (key,), ())
 
 
-def seat(
+def assignment(
     judge: Says,
     *,
     policy: OrderPolicy = OrderPolicy.AB,
     below: float | None = None,
     name: str = "one",
     part: str = "first",
-) -> Seat:
-    """Return a judge in its seat."""
-    return Seat(judge=judge, orders=Orders(policy=policy, audit=0.0, audit_below=below), name=name, part=part)
+) -> JudgeAssignment:
+    """Return a judge in its assignment."""
+    return JudgeAssignment(
+        judge=judge, orders=Orders(policy=policy, audit=0.0, audit_below=below), name=name, part=part
+    )
 
 
-async def opinion_of(plan: Seat | Jury | Escalated, guessed: Callable[..., bool] = lambda _: False) -> Opinion:
+async def opinion_of(
+    plan: JudgeAssignment | Jury | Escalated, guessed: Callable[..., bool] = lambda _: False
+) -> PairDecision:
     """Decide the pair."""
     return await plan.decide(Case(pair=PAIR, method=Ask(), guessed=guessed))
 
@@ -97,7 +100,7 @@ async def test_the_second_order_is_asked_only_where_the_first_margin_is_small(
     plan = Orders(policy=OrderPolicy.BOTH, audit_below=below)
     shown_first = plan.orders(PAIR)[0]
     judge = Says(first, second) if shown_first is Order.AB else Says(second, first)
-    found = await opinion_of(seat(judge, policy=OrderPolicy.BOTH, below=below))
+    found = await opinion_of(assignment(judge, policy=OrderPolicy.BOTH, below=below))
     assert found.decision.margin == pytest.approx(margin)
     assert found.order == ("both" if order == "both" else shown_first.value)
     assert len(judge.asked) == len(found.decision.requests) == (2 if order == "both" else 1)
@@ -106,7 +109,7 @@ async def test_the_second_order_is_asked_only_where_the_first_margin_is_small(
 async def test_a_first_order_without_a_verdict_is_not_asked_again() -> None:
     """Two orders are averaged only where both have a verdict, so the second could not help."""
     judge = Says(Outcome.REFUSAL)
-    found = await opinion_of(seat(judge, policy=OrderPolicy.BOTH, below=1.0))
+    found = await opinion_of(assignment(judge, policy=OrderPolicy.BOTH, below=1.0))
     assert (found.decision.outcome, len(judge.asked)) == (Outcome.REFUSAL, 1)
 
 
@@ -116,7 +119,7 @@ async def test_a_first_order_without_a_verdict_is_not_asked_again() -> None:
 async def test_a_jury_joins_its_judges_and_each_keeps_its_vote() -> None:
     """The mean of three margins; the item has all votes and requests, and says who decided."""
     members = tuple(
-        seat(Says(margin), name=name, part="jury") for name, margin in (("x", 1.0), ("y", -0.5), ("z", 0.1))
+        assignment(Says(margin), name=name, part="jury") for name, margin in (("x", 1.0), ("y", -0.5), ("z", 0.1))
     )
     item = item_from(PAIR, await opinion_of(Jury(members)), alone=False)
     assert item.margin == 0.2
@@ -138,7 +141,7 @@ async def test_a_jury_joins_its_judges_and_each_keeps_its_vote() -> None:
 async def test_the_second_judge_is_asked_where_the_first_is_unsure(first: float | Outcome, asks: bool) -> None:
     """A small margin, a tie, a missing verdict; not a margin from the threshold on, nor a pair that none can judge."""
     cheap, dear = Says(first), Says(-2.0)
-    plan = Escalated(first=seat(cheap), then=seat(dear, name="two", part="escalation"), below=0.3)
+    plan = Escalated(first=assignment(cheap), then=assignment(dear, name="two", part="escalation"), below=0.3)
     item = item_from(PAIR, await opinion_of(plan), alone=False)
     assert bool(dear.asked) is asks
     assert [vote.judge for vote in item.votes] == (["one", "two"] if asks else ["one"])
@@ -149,19 +152,19 @@ async def test_the_second_judge_is_asked_where_the_first_is_unsure(first: float 
 
 async def test_where_the_second_judge_fails_the_first_one_stands() -> None:
     """A verdict that is there is not lost to a failure of the other judge; a flag says what happened."""
-    plan = Escalated(first=seat(Says(0.1)), then=seat(Says(Outcome.TRUNCATED), name="two"), below=0.3)
+    plan = Escalated(first=assignment(Says(0.1)), then=assignment(Says(Outcome.TRUNCATED), name="two"), below=0.3)
     item = item_from(PAIR, await opinion_of(plan), alone=False)
     assert (item.margin, item.judge, item.flags) == (0.1, "one", (ESCALATION_FAILED,))
     assert [vote.outcome for vote in item.votes] == ["scored", "truncated"]
-    neither = Escalated(first=seat(Says(Outcome.REFUSAL)), then=seat(Says(Outcome.TRUNCATED)), below=0.3)
+    neither = Escalated(first=assignment(Says(Outcome.REFUSAL)), then=assignment(Says(Outcome.TRUNCATED)), below=0.3)
     assert (await opinion_of(neither)).decision.outcome is Outcome.TRUNCATED
 
 
 async def test_a_jury_can_be_escalated() -> None:
     """Parts stand in one another: a jury that is close asks a third judge."""
-    jury = Jury((seat(Says(1.0), name="x", part="jury"), seat(Says(-0.9), name="y", part="jury")))
+    jury = Jury((assignment(Says(1.0), name="x", part="jury"), assignment(Says(-0.9), name="y", part="jury")))
     third = Says(3.0)
-    plan = Escalated(first=jury, then=seat(third, name="z", part="escalation"), below=0.1)
+    plan = Escalated(first=jury, then=assignment(third, name="z", part="escalation"), below=0.1)
     item = item_from(PAIR, await opinion_of(plan), alone=False)
     assert (item.margin, [vote.judge for vote in item.votes]) == (3.0, ["x", "y", "z"])
     assert plan.name == "x,y→z"
@@ -174,7 +177,9 @@ async def test_in_a_dry_run_what_depends_on_a_guess_is_asked_and_marked() -> Non
     """Where the first margin is made up, the worst case is asked and marked as such; margins that are known decide."""
     first, second = Says(9.0), Says(9.0)
     plan = Escalated(
-        first=seat(first, policy=OrderPolicy.BOTH, below=0.1), then=seat(second, policy=OrderPolicy.BOTH), below=0.1
+        first=assignment(first, policy=OrderPolicy.BOTH, below=0.1),
+        then=assignment(second, policy=OrderPolicy.BOTH),
+        below=0.1,
     )
     await opinion_of(plan, guessed=lambda _: True)
     assert first.contingent == [False, True]
@@ -189,7 +194,7 @@ async def test_in_a_dry_run_what_depends_on_a_guess_is_asked_and_marked() -> Non
 
 async def test_items_of_a_plan_are_the_same_whatever_the_concurrency() -> None:
     """One worker or many: the same lines, which read back as they were; those of one judge have no votes in them."""
-    plan = Escalated(first=seat(Says(0.1)), then=seat(Says(1.0), name="two", part="escalation"), below=0.3)
+    plan = Escalated(first=assignment(Says(0.1)), then=assignment(Says(1.0), name="two", part="escalation"), below=0.3)
     found = []
     for workers in (1, 7):
         evaluation = Evaluation(pairs=pairs(9), method=Ask(), plan=plan, workers=workers)
@@ -197,7 +202,7 @@ async def test_items_of_a_plan_are_the_same_whatever_the_concurrency() -> None:
         found.append([item.to_line() for item in items if item is not None])
     plain = [line.split(b'"requests"')[0] for line in found[0]]
     assert plain == [line.split(b'"requests"')[0] for line in found[1]]
-    assert [Item.from_json(orjson.loads(line)).to_line() for line in found[0]] == found[0]
-    alone = Evaluation(pairs=pairs(2), method=Ask(), plan=seat(Says(1.0)), workers=1)
+    assert [read_item(line).to_line() for line in found[0]] == found[0]
+    alone = Evaluation(pairs=pairs(2), method=Ask(), plan=assignment(Says(1.0)), workers=1)
     lines = [item.to_line() for item in await run_evaluation(alone, ShutdownController()) if item is not None]
     assert all(b"votes" not in line and b'"judge"' not in line for line in lines)

@@ -13,9 +13,9 @@ from svr_async.core.pair import Order, Side
 from svr_async.core.rubric import Rubric
 from svr_async.core.verdict import Contribution, Outcome, RubricComparison, Verdict
 from svr_async.errors import ArtefactError
+from svr_async.evaluation.explain import explain_item, reason_of, why
 from svr_async.evaluation.items import MAX_REASON_CHARS, Item, Reason, build_item
-from svr_async.evaluation.reporting.explain import explain_item, reason_of, why
-from svr_async.evaluation.run_folder import FILE, RunFolder, with_reasons, write_reasons
+from svr_async.evaluation.run_folder import REASONS, RunFolder, with_reasons, write_reasons
 from svr_async.scoring.decision import Decision
 
 PAIR = pairs(1)[0]
@@ -44,7 +44,7 @@ def test_reasons_are_read_back_item_by_item_and_written_to_the_same_bytes(tmp_pa
     items = with_texts(made_items(n=40))
     for name in ("one", "two"):
         write_reasons(tmp_path / name, items)
-    assert (tmp_path / "one" / FILE).read_bytes() == (tmp_path / "two" / FILE).read_bytes()
+    assert (tmp_path / "one" / REASONS).read_bytes() == (tmp_path / "two" / REASONS).read_bytes()
     bare = [replace(item, reasons=()) for item in items[5:20]]
     assert list(with_reasons(tmp_path / "one", bare)) == items[5:20]
 
@@ -60,10 +60,10 @@ def test_items_have_no_reasons_in_their_lines(tmp_path: Path) -> None:
 def test_a_run_without_reasons_has_no_file(tmp_path: Path) -> None:
     """Where nobody wrote any, a file of an earlier part of the run goes, and reading gives none."""
     write_reasons(tmp_path, [item_with("because")])
-    assert (tmp_path / FILE).exists()
+    assert (tmp_path / REASONS).exists()
     bare = [item_with(""), item_with("  \n")]
     write_reasons(tmp_path, bare)
-    assert not (tmp_path / FILE).exists()
+    assert not (tmp_path / REASONS).exists()
     assert list(with_reasons(tmp_path, bare)) == bare
 
 
@@ -79,7 +79,7 @@ def test_hostile_texts_can_be_written(tmp_path: Path) -> None:
 @pytest.mark.parametrize("content", [b"", b"PAR1 and more", b"PAR1" + bytes(64) + b"PAR1"])
 def test_a_garbled_file_is_told_in_a_line(tmp_path: Path, content: bytes) -> None:
     """It is an artefact that fails its checks, and names the file."""
-    (tmp_path / FILE).write_bytes(content)
+    (tmp_path / REASONS).write_bytes(content)
     with pytest.raises(ArtefactError, match=r"reasons\.json\.gz: not the reasons of a run"):
         with_reasons(tmp_path, [item_with("")])
 

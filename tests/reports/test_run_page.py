@@ -9,6 +9,7 @@ from collections import Counter
 from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import orjson
 import pytest
@@ -68,13 +69,13 @@ def test_the_result_comes_first_and_every_part_is_there(tmp_path: Path) -> None:
     ("metrics", "manifest", "mark"),
     [
         ({"complete": False, "n_total": 1147}, {}, "PARTIAL"),
-        ({"judge_label": "x (SIMULATED endpoint)"}, {}, "SIMULATED"),
-        ({"judge_label": "rules (offline checks, no model)"}, {}, "OFFLINE RULES"),
+        ({}, {"judge": {"marks": ["simulated"]}}, "SIMULATED"),
+        ({}, {"judge": {"marks": ["offline_rules"]}}, "OFFLINE RULES"),
         ({}, {"sample": True}, "SAMPLE DATA"),
     ],
 )
 def test_marks_stand_before_the_first_number_and_in_the_title(
-    tmp_path: Path, metrics: dict[str, int | str], manifest: dict[str, bool], mark: str
+    tmp_path: Path, metrics: dict[str, int | str], manifest: dict[str, Any], mark: str
 ) -> None:
     """A caveat is read before the accuracy; a partial run shows no official score."""
     html = render_runs([RunFolder.load(write_run(tmp_path, metrics=metrics, manifest=manifest))])

@@ -29,7 +29,11 @@ def run(tmp_path: Path) -> Run:
 def simulated(tmp_path: Path) -> Run:
     """Give a run that is doubtful twice over."""
     metrics = {"judge_label": "gpt-oss-120b (SIMULATED endpoint)", "complete": False}
-    return RunFolder.load(write_run(tmp_path / "two", items=made_items(seed=2), metrics=metrics))
+    return RunFolder.load(
+        write_run(
+            tmp_path / "two", items=made_items(seed=2), metrics=metrics, manifest={"judge": {"marks": ["simulated"]}}
+        )
+    )
 
 
 @pytest.fixture

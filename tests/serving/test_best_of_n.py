@@ -10,8 +10,8 @@ import pytest
 from rig import RULES, name_judge, read_lines, svr_here
 from small_bank import checked_bank
 
+from svr_async.adapters import get_adapter
 from svr_async.adapters.groups import read_groups
-from svr_async.adapters.registry import get_adapter
 from svr_async.core.statistics import wilson_interval
 from svr_async.errors import DataError, UsageError
 from svr_async.serving.best_of_n import rank_groups, summary

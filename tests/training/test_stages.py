@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from rig import pairs
 
-from svr_async.adapters.taught import taught_digest
+from svr_async.adapters.pair_files import taught_digest
 from svr_async.errors import ArtefactError
 from svr_async.training.rounds import stages as module
 from svr_async.training.rounds.answers import coverage_counts, unanswered_lines

@@ -15,14 +15,14 @@ from svr_async.core.pair import PreferencePair
 from svr_async.core.table import Line, Parts, Table
 from svr_async.engine.concurrency import ShutdownController, run_whole
 from svr_async.errors import CoverageError, UsageError
+from svr_async.evaluation.attacks import ATTACKS, MADE, attacked
 from svr_async.evaluation.audit import RUBRIC_HEADS, TABLE_HEADS, AttackFound, attack_found, rubric_rows, table_rows
 from svr_async.evaluation.items import Item
 from svr_async.evaluation.judging import evaluation_of, open_judge_pool
 from svr_async.evaluation.run import Listener, judge_all, keys_named
 from svr_async.evaluation.settings import EvalSettings
-from svr_async.evaluation.setup import Prepared, prepare
+from svr_async.evaluation.setup import PreparedRun, prepare
 from svr_async.evaluation.wording import plural
-from svr_async.judges.attacks import ATTACKS, MADE, attacked
 from svr_async.scoring.methods.svr import Svr
 
 FILE = "audit.json"
@@ -33,7 +33,7 @@ USUAL = (*MADE, "fake verdict")
 class AuditPlan:
     """An audit that is settled: its `run` judges the pairs, and then once more with each attack, in this order."""
 
-    run: Prepared
+    run: PreparedRun
     pairs: Sequence[PreferencePair]
     attacks: tuple[str, ...]
     bank: str

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from svr_async.adapters import get_adapter
-from svr_async.adapters.selection import select_pairs
+from svr_async.adapters.pair_files import select_pairs
 from svr_async.core.pair import Order, PreferencePair, present
 from svr_async.engine.concurrency import bounded_map
 from svr_async.errors import ArtefactError, UsageError
@@ -20,13 +20,13 @@ from svr_async.evaluation.plan import Orders
 from svr_async.evaluation.run_folder import Run
 from svr_async.evaluation.settings import EvalSettings, from_plain
 from svr_async.evaluation.setup import (
-    SettledJudge,
+    ResolvedJudge,
     choose_method,
     load_dataset,
     orders_of,
     pairs_of,
     rephrasing,
-    settle_judges,
+    resolve_judges,
 )
 from svr_async.judges.open_judge import OpenJudge, open_judge
 from svr_async.scoring.decision import Decision
@@ -44,7 +44,7 @@ class Source:
     """One judge of one run: how it was asked, and the run, in whose folder its final failures are noted."""
 
     settings: EvalSettings
-    judge: SettledJudge
+    judge: ResolvedJudge
     run: Run
 
 
@@ -56,7 +56,7 @@ async def frontier_of(runs: Sequence[Run]) -> Frontier:
     pairs = judged_pairs(settings[0], runs[0])
     sources: dict[str, Source] = {}
     for run, own in zip(runs, settings, strict=True):
-        for judge in settle_judges(own, method).judges:
+        for judge in resolve_judges(own, method).judges:
             sources.setdefault(judge.name, Source(settings=own, judge=judge, run=run))
     columns, extra = [], []
     for source in sources.values():

@@ -32,7 +32,7 @@ Make = Callable[[re.Match[str]], Iterable[Check]]
 
 
 class Rule(NamedTuple):
-    """A pattern over the instructions of a prompt, and the checks that a match stands for.
+    """A pattern over the instructions of a prompt, and the checks that a match means.
 
     A `guarded` rule does not apply to parts of the answer or of given material ("each bullet …", "the 3 paragraphs").
     """
@@ -374,20 +374,15 @@ def constraints_in(text: str) -> tuple[Rubric, ...]:
 
 
 def _apply(rule: Rule, zone: str) -> tuple[list[Check], str]:
-    """Return the checks that a rule finds, and the zone with what it matched blanked out for the rules after it."""
+    """Return the checks that a rule finds, and the zone with its matches hidden from the rules after it."""
     checks: list[Check] = []
     for match in list(rule.pattern.finditer(zone)):
-        if rule.guarded and _is_about_parts(zone, match):
+        before = zone[max(0, match.start() - GUARD_CHARS) : match.start()]
+        if rule.guarded and (_OF_EACH.search(before) or _APIECE.match(zone[match.end() :])):
             continue
         checks.extend(rule.make(match))
         zone = zone[: match.start()] + "\x00" * (match.end() - match.start()) + zone[match.end() :]
     return checks, zone
-
-
-def _is_about_parts(zone: str, match: re.Match[str]) -> bool:
-    """Whether a count is about parts of the answer ("each bullet under 20 words") or about given material."""
-    before = zone[max(0, match.start() - GUARD_CHARS) : match.start()]
-    return bool(_OF_EACH.search(before) or _APIECE.match(zone[match.end() :]))
 
 
 def _code_language(text: str) -> tuple[Check, ...]:

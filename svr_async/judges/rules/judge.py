@@ -1,12 +1,12 @@
 """The `rules` judge: decides rubrics that are checks, reads constraints out of prompts, and abstains on the rest.
 
-Its methods are async for the protocol's sake; the work is synchronous, pure and short (about a millisecond a pair), and
-linear in the length of the texts.
+Its methods are async because the protocol is. The work is pure, linear in the length of the texts, and takes about a
+millisecond a pair.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import final
@@ -77,22 +77,13 @@ def general_rubrics() -> tuple[tuple[Rubric, float], ...]:
     return tuple((rubric_for(Check.of(name, **args)), weight) for name, args, weight in GENERAL)
 
 
-def findings(prompt: Prompt | str, response: str, checks: Iterable[Check]) -> tuple[Finding | None, ...]:
-    """Decide many checks on one response, None where one does not apply; ConfigError names a check that is wrong.
-
-    The views of recent texts are kept, so the order to ask in is: all checks of a response, all responses of a prompt.
-    """
-    prompt_view, response_view = view_of_prompt(prompt), view_of(response)
-    return tuple(bound(check)(prompt_view, response_view) for check in checks)
-
-
 def view_of(text: str) -> TextView:
-    """Return the view of a text; that of a recent one, unless it is very long, is kept with all it has worked out."""
+    """Return the view of a text. Views of recent texts are kept, except for very long ones."""
     return _kept_view(text, "") if len(text) <= MAX_KEPT_CHARS else TextView(text)
 
 
 def view_of_prompt(prompt: Prompt | str) -> TextView:
-    """Return the view of a prompt: its last user turn, with earlier turns but the assistant's as what went before."""
+    """Return the view of a prompt: its last user turn, with earlier turns of user and system as `before`."""
     turns = user_prompt(prompt) if isinstance(prompt, str) else prompt
     last = last_user_turn(turns)
     before = "\n\n".join(turn.content for turn in turns[:-1] if turn.role != "assistant")
@@ -105,44 +96,32 @@ def _kept_view(text: str, before: str) -> TextView:
 
 
 def check_of(rubric: Rubric) -> Check | None:
-    """Return the check that a rubric carries, or that its text is a template of; None if a program cannot decide it."""
+    """Return the check that a rubric carries or that its text states; None if a program cannot decide it."""
     return rubric.check if rubric.check is not None else recognise(rubric.text)
 
 
 def compare_findings(rubric_id: str, a: Finding, b: Finding) -> RubricComparison:
-    """Return two findings as a comparison: better is the one that passes, else the larger degree, else neither."""
-    if a.passed != b.passed:
-        better = Side.A if a.passed else Side.B
-    elif abs(a.degree - b.degree) > SAME_DEGREE:
-        better = Side.A if a.degree > b.degree else Side.B
-    else:
-        better = None
-    return RubricComparison(rubric_id, _verdict(a), _verdict(b), better)
-
-
-def _verdict(finding: Finding) -> Verdict:
-    return Verdict.PASS if finding.passed else Verdict.FAIL
+    """Compare two findings: the one that passes is better, else the one with the larger degree, else neither."""
+    gap = a.passed - b.passed or a.degree - b.degree
+    better = None if abs(gap) <= SAME_DEGREE else Side.A if gap > 0 else Side.B
+    first, second = (Verdict.PASS if finding.passed else Verdict.FAIL for finding in (a, b))
+    return RubricComparison(rubric_id, first, second, better)
 
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RulesJudge:
-    """Judges with checks alone: free, exact about what they check, and silent about everything else.
-
-    In `prefer`, each constraint of a prompt that does not seem harmful has `constraint_weight`; the general checks have
-    the weights of `general.py`.
-    """
+    """Judges with checks alone: free, exact, and abstaining on rubrics that are not checks."""
 
     name: str = "rules"
     label: str = "rules (offline checks, no model)"
     marks: Marks = frozenset({Integrity.OFFLINE_RULES})
-    constraint_weight: float = 1.0
 
     async def prefer(self, shown: Presentation) -> Answer[Preference]:
-        """Weigh the prompt's constraints and the general checks; the margin is the sum of what they contribute."""
+        """Weigh the general checks and, if the prompt does not seem harmful, its constraints with weight 1."""
         prompt, a, b = _views(shown)
         constraints = () if seems_harmful(prompt) else prompt_constraints(shown.prompt)
-        weighted = [*((rubric, self.constraint_weight) for rubric in constraints), *general_rubrics()]
+        weighted = [*((rubric, 1.0) for rubric in constraints), *general_rubrics()]
         evidence = tuple(
             Contribution(rubric=rubric, comparison=row, weight=weight)
             for rubric, weight in weighted
@@ -153,7 +132,7 @@ class RulesJudge:
         return Answer(value=Preference(margin=margin, evidence=evidence))
 
     async def write_rubrics(self, prompt: Prompt) -> Answer[WrittenRubrics]:
-        """Return the constraints that the prompt states, as rubrics with checks; none where it states none."""
+        """Return the constraints that the prompt states, as rubrics with checks."""
         return Answer(value=WrittenRubrics(rubrics=prompt_constraints(prompt), note=NOTE))
 
     async def compare(
@@ -188,13 +167,8 @@ def _views(shown: Presentation) -> tuple[TextView, TextView, TextView]:
 
 
 def _compare(rubric: Rubric, prompt: TextView, a: TextView, b: TextView) -> RubricComparison | None:
-    """Decide one rubric on two responses; None where it is no check or does not apply to both."""
+    """Decide one rubric on two responses; None if it is not a check or does not apply to both."""
     check = check_of(rubric)
-    if check is None:
-        return None
-    decide = bound(check)
-    first = decide(prompt, a)
-    second = None if first is None else decide(prompt, b)
-    if first is None or second is None:
-        return None
-    return compare_findings(rubric.id, first, second)
+    first = bound(check)(prompt, a) if check else None
+    second = bound(check)(prompt, b) if check and first is not None else None
+    return None if first is None or second is None else compare_findings(rubric.id, first, second)

@@ -80,40 +80,32 @@ MIN_SHARE = 0.3
 @kept
 def language_of(view: TextView) -> str | None:
     """Return the language code of a text's prose; None if it is not clear."""
-    sample = view.prose.text[:SAMPLE_CHARS]
-    if sample.isascii() or not _NOT_LATIN.search(sample):
-        return _latin_language(sample)
-    counts = script_counts(sample)
-    latin = len(_LATIN_LETTER.findall(sample))
-    script, most = counts.most_common(1)[0]
-    dense = 3 if script in _DENSE else 1
-    if not most or most * dense < MIN_SHARE * (most * dense + latin):
+    sample, counts = view.prose.text[:SAMPLE_CHARS], _scripts(view)
+    script, most = counts.most_common(1)[0] if counts else ("", 0)
+    weighted = most * (3 if script in _DENSE else 1)
+    if not most or weighted < MIN_SHARE * (weighted + len(_LATIN_LETTER.findall(sample))):
         return _latin_language(sample)
     return _within_script(script, sample, counts)
 
 
-def script_counts(sample: str) -> Counter[str]:
+@kept
+def _scripts(view: TextView) -> Counter[str]:
     """Count the letters of each script that is not Latin, under the code of its most spoken language."""
-    return Counter({script: len(pattern.findall(sample)) for script, pattern in _SCRIPTS.items()})
+    sample = view.prose.text[:SAMPLE_CHARS]
+    if sample.isascii() or not _NOT_LATIN.search(sample):
+        return Counter()
+    return +Counter({script: len(pattern.findall(sample)) for script, pattern in _SCRIPTS.items()})
 
 
 def _within_script(script: str, sample: str, counts: Counter[str]) -> str | None:
-    """Return the language of a shared script by letters that only one language has."""
+    """Return the language of a shared script by letters that only one language has; None if outside the list."""
     if script in ("zh", "ja"):
         return "ja" if counts["ja"] * 12 > counts["zh"] else "zh"
-    if script == "ru":
-        return _cyrillic(sample)
-    if script == "ar":
-        return "fa" if re.search("[پچژگ]", sample) else "ar"
-    return script
-
-
-def _cyrillic(sample: str) -> str | None:
-    """Return the Cyrillic language by its own letters; None for languages outside the list, such as Kazakh."""
-    for code, letters in (("", "[өүқңәғӨҮҚҢӘҒ]"), ("sr", "[ђјљњћџЂЈЉЊЋЏ]"), ("uk", "[іїєґІЇЄҐ]"), ("ru", "[ыэёЫЭЁ]")):
-        if re.search(letters, sample):
-            return code or None
-    return "bg" if "ъ" in sample else "ru"
+    own_letters = {
+        "ru": (("", "[өүқңәғӨҮҚҢӘҒ]"), ("sr", "[ђјљњћџЂЈЉЊЋЏ]"), ("uk", "[іїєґІЇЄҐ]"), ("ru", "[ыэёЫЭЁ]"), ("bg", "ъ")),
+        "ar": (("fa", "[پچژگ]"),),
+    }
+    return next((code for code, own in own_letters.get(script, ()) if re.search(own, sample)), script) or None
 
 
 def _latin_language(sample: str) -> str | None:
@@ -172,20 +164,12 @@ def _languages_of_lines(view: TextView) -> frozenset[str]:
 @CHECKS.add("keeps to one script", "language")
 def keeps_one_script(prompt: TextView, response: TextView) -> bool | None:
     """The response uses no script that neither its own language nor the prompt uses. Abstains for translations."""
-    counts = _response_scripts(response)
+    counts = _scripts(response)
     if not counts:
         return True
     if _asks_for_other_language(prompt):
         return None
-    asked = script_counts(prompt.text[:SAMPLE_CHARS])
+    asked = _scripts(prompt)
     own = language_of(response)
     related = {"ru": {"uk", "bg", "sr"}, "ar": {"fa"}, "zh": {"ja", "ko"}}
     return not any(n > 1 and not asked[s] and own != s and own not in related.get(s, set()) for s, n in counts.items())
-
-
-@kept
-def _response_scripts(view: TextView) -> Counter[str]:
-    sample = view.prose.text[:SAMPLE_CHARS]
-    if sample.isascii() or not _NOT_LATIN.search(sample):
-        return Counter()
-    return +script_counts(sample)

@@ -60,13 +60,6 @@ HEDGES = word_set(
     """
 )
 
-FILLER_OPENINGS = (
-    "sure", "certainly", "of course", "absolutely", "great question", "good question", "that's a great",
-    "that is a great", "what a great", "i'd be happy to", "i would be happy to", "i'd be glad to", "happy to help",
-    "thank you for", "thanks for", "no problem", "definitely", "great!", "okay", "ok,", "alright", "excellent question",
-    "this is a great",
-)  # fmt: skip
-
 CLOSING_OFFERS = (
     "let me know if", "feel free to ask", "feel free to reach", "i hope this helps", "hope this helps",
     "if you have any other questions", "if you have any further questions", "if you have any questions",
@@ -108,17 +101,13 @@ PROFANITY = word_set(
 
 IMPERATIVES = word_set(
     """
-    add adjust allow apply arrange ask assemble avoid bake be become begin bring build buy calculate call change
-    check choose click close collect combine compare complete compute connect consider convert cook copy count cover
-    create cut decide define delete describe design determine develop discuss do download draw drink drop eat edit
-    enable engage enjoy ensure enter establish evaluate examine explain explore express fill find finish focus fold
-    follow gather generate get give go grab help hold identify imagine implement improve include increase insert
-    install introduce invest invite join keep know label launch learn leave let limit list listen load locate look
-    maintain make manage mark measure meet mix monitor move multiply name navigate note observe offer open organize
-    pack paste pay pick place plan play practice prepare press prevent print promote protect provide pull push put
-    read record reduce remember remove repeat replace report research rest return review rewrite rinse run save say
-    search seek select sell send set share show sign simplify sit solve spend split spread start state stay stir stop
-    store study submit subtract summarize switch take talk teach tell test think train translate transform try turn
-    type understand unplug update upload use utilize verify visit wait walk wash watch wear write
+    add adjust apply arrange ask avoid be become begin bring build buy calculate call change check choose click close
+    collect combine compare complete compute connect consider convert cook copy count cover create cut decide define
+    describe design determine develop discuss do draw enjoy ensure enter evaluate explain explore find finish fold
+    follow gather get give go help identify imagine implement include increase insert install introduce invite join
+    keep learn leave let list listen look maintain make measure mix move note offer open organize pick place plan play
+    practice prepare press provide pull push put read reduce remember remove repeat replace research rest return review
+    run save say search select send set share show sign simplify solve start stay stir stop study summarize take talk
+    tell test think train translate try turn type understand update use verify visit wait walk wash watch write
     """
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache, lru_cache, partial
 
 from svr_async.core.rubric import Check, Rubric
@@ -21,35 +21,25 @@ _RESPONSE = r"(?:the|this) (?:assistant's |model's )?(?:response|answer|reply) "
 _QUESTION = re.compile(f"(does|is|has|are|do) {_RESPONSE}", re.IGNORECASE)
 _SUBJECT = re.compile(f"{_RESPONSE}(?:must |should )?", re.IGNORECASE)
 
-
-@cache
-def _by_name() -> dict[str, CheckSpec]:
-    entries = [entry for module in (shape, code, language, wording, content, safety) for entry in module.CHECKS]
-    by_name = {entry.name: entry for entry in entries}
-    if len(by_name) != len(entries):
-        raise ValueError("two checks share a name")
-    return by_name
-
-
-def all_checks() -> tuple[CheckSpec, ...]:
-    """Return every check, by subject."""
-    return tuple(_by_name().values())
+CHECKS: Mapping[str, CheckSpec] = {
+    entry.name: entry for module in (shape, code, language, wording, content, safety) for entry in module.CHECKS
+}
+"""Every check by name, by subject."""
 
 
 def problem_with(check: Check) -> str:
     """Return in one line what is wrong with a check's name or arguments; empty if it is valid."""
-    known = _by_name()
-    if check.name not in known:
-        near = difflib.get_close_matches(check.name, known, n=1)
+    if check.name not in CHECKS:
+        near = difflib.get_close_matches(check.name, CHECKS, n=1)
         return f"there is no check named {check.name!r}" + (f"; did you mean {near[0]!r}?" if near else "")
-    problem = known[check.name].problem(dict(check.args))
+    problem = CHECKS[check.name].problem(dict(check.args))
     return f"the check {check.name} {problem}" if problem else ""
 
 
 def _spec_of(check: Check) -> CheckSpec:
     if problem := problem_with(check):
-        raise ConfigError(problem, hint="registry.all_checks() lists every check with its arguments")
-    return _by_name()[check.name]
+        raise ConfigError(problem, hint="registry.CHECKS has every check with its arguments")
+    return CHECKS[check.name]
 
 
 def bound(check: Check) -> BoundCheck:
@@ -71,10 +61,9 @@ def rubric_for(check: Check) -> Rubric:
 
 def inverse_of(check: Check) -> Check | None:
     """Return the check that passes exactly where this one fails; None if there is none."""
-    entry = _spec_of(check)
-    args = {
-        name: value + entry.shift if name == "n" and isinstance(value, int) else value for name, value in check.args
-    }
+    entry, args = _spec_of(check), dict(check.args)
+    if isinstance(n := args.get("n"), int):
+        args["n"] = n + entry.shift
     inverse = Check.of(entry.inverse, **args)
     return None if not entry.inverse or problem_with(inverse) else inverse
 
@@ -82,12 +71,7 @@ def inverse_of(check: Check) -> Check | None:
 @cache
 def grid_rubrics() -> tuple[Rubric, ...]:
     """Return every check over its whole grid of arguments, as rubrics."""
-    return tuple(rubric_for(Check.of(entry.name, **args)) for entry in all_checks() for args in entry.grid)
-
-
-@cache
-def _readers() -> tuple[tuple[CheckSpec, re.Pattern[str], tuple[str, ...]], ...]:
-    return tuple((entry, *entry.reader()) for entry in all_checks())
+    return tuple(rubric_for(Check.of(entry.name, **args)) for entry in CHECKS.values() for args in entry.grid)
 
 
 @lru_cache(maxsize=8192)
@@ -99,9 +83,9 @@ def recognise(text: str) -> Check | None:
     if len(text) > MAX_RECOGNISED_CHARS:
         return None
     statement = _as_statement(text)
-    for entry, pattern, names in _readers():
-        if match := pattern.fullmatch(statement):
-            args = {key: entry.params[key].parse(value) for key, value in zip(names, match.groups(), strict=True)}
+    for entry in CHECKS.values():
+        if match := entry.pattern.fullmatch(statement):
+            args = {name: entry.params[name].parse(value) for name, value in match.groupdict().items()}
             check = Check.of(entry.name, **args)
             if not problem_with(check):
                 return check

@@ -6,11 +6,12 @@ import inspect
 import itertools
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from string import Formatter
 from typing import Any, NamedTuple, TypeVar, final
 
-from svr_async.core.rubric import FACETS, CheckValue
+from svr_async.core.rubric import CheckValue
 from svr_async.judges.rules.text import TextView
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -59,24 +60,21 @@ _UP_TO_TWENTY = (
 NUMBER_WORDS = {word: value for value, word in enumerate(_UP_TO_TWENTY)} | {
     "thirty": 30, "forty": 40, "fifty": 50, "sixty": 60, "hundred": 100, "a hundred": 100, "one hundred": 100,
 }  # fmt: skip
-_NUMBERS = "|".join(sorted(NUMBER_WORDS, key=len, reverse=True))
 _QUOTED = rf'"[^"]{{1,{MAX_PHRASE_CHARS}}}"'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Param:
-    """One argument of a check. A template may name the noun that follows a number: "{n:word}"."""
+    """One argument of a check, as it is validated, written into a rubric and read back."""
 
     grid: tuple[CheckValue, ...]
     """The values that are proposed as rubrics."""
     problem: Callable[[object], str]
     """Returns an error message for a value; empty if it is valid."""
-    render: Callable[[Any, str], str]
-    """Writes a value and its noun into a rubric."""
-    pattern: Callable[[str], str]
-    """Returns a regular expression for what `render` writes with a noun, and for near variants."""
+    render: Callable[[Any], str]
+    pattern: str
+    """A regular expression for what `render` writes, and for near variants."""
     parse: Callable[[str], CheckValue]
-    """Reads a value back."""
 
 
 def whole(*grid: int, low: int = 1) -> Param:
@@ -87,13 +85,8 @@ def whole(*grid: int, low: int = 1) -> Param:
             return "is not a whole number"
         return "" if low <= value <= MAX_WHOLE else f"is not between {low} and {MAX_WHOLE}"
 
-    return Param(
-        grid=grid,
-        problem=problem,
-        render=lambda value, noun: f"{value} {noun}{'s' if value != 1 else ''}" if noun else str(value),
-        pattern=lambda noun: rf"(\d{{1,9}}|\d{{1,3}}(?:,\d{{3}})+|{_NUMBERS})" + (f" {noun}s?" if noun else ""),
-        parse=read_number,
-    )
+    pattern = rf"\d{{1,9}}|\d{{1,3}}(?:,\d{{3}})+|{'|'.join(sorted(NUMBER_WORDS, key=len, reverse=True))}"
+    return Param(grid=grid, problem=problem, render=str, pattern=pattern, parse=read_number)
 
 
 def read_number(text: str) -> int:
@@ -105,11 +98,7 @@ def read_number(text: str) -> int:
 def phrase(*grid: str) -> Param:
     """Return an argument that is one line of text without double quotes. Letter case does not matter to any check."""
     return Param(
-        grid=grid,
-        problem=_phrase_problem,
-        render=lambda value, _: f'"{value}"',
-        pattern=lambda _: f"({_QUOTED})",
-        parse=lambda text: text[1:-1],
+        grid=grid, problem=_phrase_problem, render='"{}"'.format, pattern=_QUOTED, parse=lambda text: text[1:-1]
     )
 
 
@@ -131,16 +120,15 @@ def phrases(*grid: str, joint: str = "and") -> Param:
             return f"is not a list of 1 to {MAX_PHRASES} texts"
         return next((f"has an entry that {problem}" for problem in map(_phrase_problem, value) if problem), "")
 
-    def render(value: tuple[str, ...], _: str) -> str:
+    def render(value: tuple[str, ...]) -> str:
         *first, last = (f'"{text}"' for text in value)
         return f"{', '.join(first)} {joint} {last}" if first else last
 
-    joints = "and |or |nor " if joint == "or" else "and "
     return Param(
         grid=tuple((text,) for text in grid),
         problem=problem,
         render=render,
-        pattern=lambda _: rf"({_QUOTED}(?:,? (?:{joints})?{_QUOTED}){{0,{MAX_PHRASES - 1}}})",
+        pattern=rf"{_QUOTED}(?:,? (?:and |or |nor )?{_QUOTED}){{0,{MAX_PHRASES - 1}}}",
         parse=lambda text: tuple(text.split('"')[1::2]),
     )
 
@@ -151,36 +139,32 @@ def choice(labels: Mapping[str, str]) -> Param:
     return Param(
         grid=tuple(labels),
         problem=lambda value: "" if value in labels else f"is not one of {', '.join(sorted(labels))}",
-        render=lambda value, _: labels[value],
-        pattern=lambda _: f"({'|'.join(re.escape(label) for label in sorted(codes, key=len, reverse=True))})",
+        render=labels.__getitem__,
+        pattern="|".join(re.escape(label) for label in sorted(codes, key=len, reverse=True)),
         parse=lambda text: codes[text.casefold()],
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class CheckSpec:
-    """One entry of the registry."""
+    """One entry of the registry. A field of the template may name the noun after a number: "{n:word}"."""
 
     name: str
     decide: Decide
     template: str
     facet: str
-    params: Mapping[str, Param]
-    grid: tuple[Args, ...]
+    params: Mapping[str, Param] = field(default_factory=dict)
+    grid: Sequence[Args] = ({},)
     inverse: str = ""
     """The check that passes exactly where this one fails; empty if there is none."""
     shift: int = 0
     """Added to the argument `n` for the inverse: at most 50 becomes at least 51."""
 
-    def __post_init__(self) -> None:
-        fields = {name for _, name, _, _ in Formatter().parse(self.template) if name}
-        if fields != set(self.params) or self.facet not in FACETS:
-            raise ValueError(f"the check {self.name} has a template or facet that does not fit")
-
     def problem(self, args: Args) -> str:
         """Return in a few words what is wrong with arguments; empty if they are valid."""
         if set(args) != set(self.params):
-            return f"takes {_listed(self.params)}, not {_listed(args)}"
+            takes, got = (", ".join(sorted(names)) or "no arguments" for names in (self.params, args))
+            return f"takes {takes}, not {got}"
         for name, param in self.params.items():
             if problem := param.problem(args[name]):
                 return f"has an argument {name} that {problem} (got {args[name]!r})"
@@ -191,26 +175,23 @@ class CheckSpec:
 
     def render(self, args: Args) -> str:
         """Write the rubric for valid arguments."""
-        parts = []
+        text = ""
         for literal, name, noun, _ in Formatter().parse(self.template):
-            parts.append(literal)
+            text += literal
             if name:
-                parts.append(self.params[name].render(args[name], noun or ""))
-        return "".join(parts)
+                text += self.params[name].render(args[name])
+                text += f" {noun}{'' if args[name] == 1 else 's'}" if noun else ""
+        return text
 
-    def reader(self) -> tuple[re.Pattern[str], tuple[str, ...]]:
-        """Return a pattern for a rendered rubric without its last full stop, and the names of its groups."""
-        parts, names = [], []
+    @cached_property
+    def pattern(self) -> re.Pattern[str]:
+        """A pattern for a rendered rubric without its last full stop, with a group for each argument."""
+        text = ""
         for literal, name, noun, _ in Formatter().parse(self.template.rstrip(".")):
-            parts.append(re.escape(literal))
+            text += re.escape(literal)
             if name:
-                names.append(name)
-                parts.append(self.params[name].pattern(noun or ""))
-        return re.compile("".join(parts), re.IGNORECASE), tuple(names)
-
-
-def _listed(names: Mapping[str, object]) -> str:
-    return ", ".join(sorted(names)) if names else "no arguments"
+                text += f"(?P<{name}>{self.params[name].pattern})" + (f" {noun}s?" if noun else "")
+        return re.compile(text, re.IGNORECASE)
 
 
 @final
@@ -236,7 +217,7 @@ class CheckTable(list[CheckSpec]):
         all_args = grid or [dict(zip(params, chosen, strict=True)) for chosen in values]
 
         def register(decide: F) -> F:
-            self._append(decide.__name__, _with_findings(decide), says, facet, opposite, params, all_args)
+            self._append(decide.__name__, _with_findings(decide), says, facet, opposite, params=params, grid=all_args)
             return decide
 
         return register
@@ -279,31 +260,13 @@ class CheckTable(list[CheckSpec]):
             )
 
     def _append(
-        self,
-        name: str,
-        decide: Decide,
-        says: str,
-        facet: str,
-        opposite: tuple[str, str] | None = None,
-        params: Mapping[str, Param] | None = None,
-        grid: Sequence[Args] = ({},),
-        inverse: str = "",
-        shift: int = 0,
+        self, name: str, decide: Decide, says: str, facet: str, opposite: tuple[str, str] | None = None, **rest: Any
     ) -> None:
-        space = "" if says.startswith("'") else " "
-        spec = CheckSpec(
-            name=name,
-            decide=decide,
-            template=f"The response{space}{says}.",
-            facet=facet,
-            params=params or {},
-            grid=tuple(grid),
-            inverse=opposite[0] if opposite else inverse,
-            shift=shift,
-        )
-        self.append(spec)
+        template = f"The response{says}." if says.startswith("'") else f"The response {says}."
+        inverse = {"inverse": opposite[0]} if opposite else {}
+        self.append(CheckSpec(name=name, decide=decide, template=template, facet=facet, **rest | inverse))
         if opposite:
-            self._append(opposite[0], _negated(decide), opposite[1], facet, None, params, grid, inverse=name)
+            self._append(opposite[0], _negated(decide), opposite[1], facet, **rest, inverse=name)
 
 
 _KINDS: Mapping[str, tuple[str, str, int, str, int, Callable[[float, float], Finding]]] = {

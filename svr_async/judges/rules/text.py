@@ -1,4 +1,4 @@
-"""A text as the checks see it: words, sentences, paragraphs, lines and blocks, each worked out once and on demand.
+"""Views of a text for the checks: words, sentences, paragraphs, lines and blocks, each computed once and on demand.
 
 Everything is linear in the length of the text. Patterns use bounded or possessive repeats, and begin where no other
 match can begin, so that no input makes them backtrack.
@@ -75,7 +75,7 @@ class TextView:
         self._made: dict[Callable[[TextView], Any], Any] = {}
 
     def once(self, make: Callable[[TextView], T]) -> T:
-        """Return `make(self)`, worked out at the first call and kept."""
+        """Return `make(self)`, computed at the first call."""
         try:
             value: T = self._made[make]
         except KeyError:
@@ -140,7 +140,7 @@ class TextView:
 
     @cached_property
     def prose(self) -> TextView:
-        """A view of the text outside fenced code; this view itself where there is none."""
+        """A view of the text outside fenced code; this view if there is no code."""
         return TextView(self.layout.prose) if self.layout.code else self
 
     @cached_property
@@ -150,12 +150,12 @@ class TextView:
 
     @cached_property
     def paragraphs(self) -> list[str]:
-        """Runs of non-blank lines outside fenced code; headings and rules alone are none."""
+        """Runs of non-blank lines outside fenced code; headings and rules alone do not count."""
         return paragraphs_of(self.prose.unixed)
 
     @cached_property
     def item_count(self) -> int:
-        """Entries of the outermost list: numbered ones if there are any, else bullets, at the smallest indent."""
+        """Entries of the outermost list: numbered ones if any, else bullets, at the smallest indent."""
         items = self.layout.items
         numbered = any(item.numbered for item in items)
         indents = [item.indent for item in items if item.numbered is numbered]
@@ -257,7 +257,7 @@ def _tag(fence_line: str) -> str:
 
 
 def _item(mark: str, indent: int) -> Item | None:
-    """Read a list item from a line without its indent; None if it is none."""
+    """Read a list item from a line without its indent; None for other lines."""
     if mark[0] in _BULLETS and mark[1:2].isspace():
         return None if _RULE.issuperset(mark) else Item(indent, numbered=False)
     return Item(indent, numbered=True) if _NUMBERED.match(mark) else None
@@ -269,7 +269,7 @@ def _is_table_rule(mark: str) -> bool:
 
 
 def kept(make: Callable[[TextView], T]) -> Callable[[TextView], T]:
-    """Have what a function makes of a text worked out once for each text."""
+    """Make a function of a text compute its result once for each text."""
 
     @wraps(make)
     def once(view: TextView) -> T:

@@ -11,7 +11,6 @@ from svr_async.judges.rules.lexicon import (
     APOLOGIES,
     CLOSING_OFFERS,
     CONNECTIVES,
-    FILLER_OPENINGS,
     HEDGES,
     IMPERATIVES,
     PROFANITY,
@@ -120,12 +119,6 @@ CHECKS.simple(
     "style",
     lambda view: "?" in view.prose.text or "？" in view.prose.text,
     opposite=("asks_nothing", "does not ask any question"),
-)
-CHECKS.simple(
-    "filler_opening",
-    "opens with a pleasantry or filler",
-    "conciseness",
-    lambda view: view.opening.lstrip(' "*').startswith(FILLER_OPENINGS),
 )
 CHECKS.simple(
     "closing_offer",

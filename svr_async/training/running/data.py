@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from svr_async.adapters import Dataset, get_adapter, refuse_benchmark_for_training
-from svr_async.adapters.hub import CACHE, fetch
-from svr_async.adapters.selection import select_pairs
-from svr_async.adapters.taught import usable
-from svr_async.adapters.written import refuse_other_names, refuse_to_overwrite, write_pairs
+from svr_async.adapters.contract import fetch
+from svr_async.adapters.hub import CACHE
+from svr_async.adapters.pair_files import refuse_other_names, refuse_to_overwrite, select_pairs, usable, write_pairs
 from svr_async.core.pair import PreferencePair
 from svr_async.errors import DataError, UsageError
 from svr_async.training.bank.build import refuse_long_names
@@ -42,7 +41,7 @@ def load_data(settings: TrainSettings) -> TrainingData:
     refuse_benchmark_for_training(settings.pairs)
     refuse_benchmark_for_training(settings.adapter)
     dataset = get_adapter(settings.adapter).load(
-        settings.pairs, lenient=settings.lenient, columns=settings.columns, labels=settings.labels
+        settings.pairs, lenient=settings.lenient, columns=settings.columns, label_map=settings.label_map
     )
     pairs = training_pairs(dataset, settings)
     against = settings.decontaminate or (_rubricbench() if settings.preset == "paper" else ())
@@ -64,7 +63,7 @@ def _rubricbench() -> tuple[str, ...]:
     """Return RubricBench as the hub has it; UsageError where it cannot be had."""
     name = "rubricbench"
     try:
-        return (f"{name}={fetch(get_adapter(name), CACHE)}",)
+        return (f"{name}={fetch(get_adapter(name), CACHE).files[0]}",)
     except DataError as error:
         raise UsageError(
             f"--preset paper leaves out pairs that overlap with RubricBench, which is not here: {error.message}",
@@ -109,7 +108,7 @@ def contamination_of(
 ) -> ContaminationReport:
     """Count what of a training set overlaps with benchmarks named as NAME=PATH; the clean pairs go to `out`.
 
-    `how` are `lenient`, `columns` and `labels` of the training set.
+    `how` are `lenient`, `columns` and `label_map` of the training set.
     """
     if out is not None:
         refuse_other_names(out)

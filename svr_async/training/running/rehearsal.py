@@ -20,7 +20,7 @@ from svr_async.training.running.run import open_session, open_training_judge
 from svr_async.training.running.settings import TrainSettings
 
 if TYPE_CHECKING:
-    from svr_async.judges.profile import Profile
+    from svr_async.judges.profiles import Profile
 
 Work = Callable[[Session], Awaitable[Any]]
 
@@ -37,7 +37,7 @@ class OneJudge:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RehearsedTraining:
+class BatchTraining:
     """A stage of training, or all of them, without calls.
 
     Stages are computed in a folder that goes at the end, since what is computed without all replies must not be taken
@@ -67,9 +67,9 @@ class RehearsedTraining:
                 await self.work(session)
 
 
-def rehearsed(settings: TrainSettings, work: Work, *, staged: bool) -> RehearsedTraining:
+def batch_training(settings: TrainSettings, work: Work, *, staged: bool) -> BatchTraining:
     """Return a training that asks what `work` asks; UsageError for a benchmark, and where nothing is sent."""
     refuse_benchmark_for_training(settings.pairs)
     refuse_benchmark_for_training(settings.adapter)
     profiles = endpoints_of([settings.spec.profile], settings.judge)
-    return RehearsedTraining(settings=settings, work=work, profiles=profiles, staged=staged)
+    return BatchTraining(settings=settings, work=work, profiles=profiles, staged=staged)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from svr_async.adapters.taught import taught_digest
+from svr_async.adapters.pair_files import taught_digest
 from svr_async.core.dev_pairs import split_by_prompt
 from svr_async.core.files import open_folder
 from svr_async.core.pair import PreferencePair
@@ -18,10 +18,9 @@ from svr_async.engine.money import Budget, Price
 from svr_async.engine.stats import EngineStats
 from svr_async.errors import UsageError
 from svr_async.judges.decision import STATED
-from svr_async.judges.keys import naming_keys
-from svr_async.judges.limits import refuse_one_price
+from svr_async.judges.limits import WHOLE, refuse_one_price
 from svr_async.judges.open_judge import OpenJudge, open_judge
-from svr_async.judges.shares import WHOLE
+from svr_async.judges.profiles import naming_keys
 from svr_async.training.rounds.fit_log import FitLog
 from svr_async.training.rounds.fits import calibrate_round, fit_round, margins_with
 from svr_async.training.rounds.judge_calls import RUBRICS_PER_CALL, Crew
@@ -141,7 +140,7 @@ def _say_what_there_is(
         reasons = "; ".join(f"{count:,} × {reason}" for reason, count in data.skipped.items())
         listener.say(f"{sum(data.skipped.values()):,} rows left out: {reasons}")
     for reading in data.readings:
-        listener.say(f"labels are read so: {reading}")
+        listener.say(f"labels: {reading}")
     listener.say(
         f"judge {judge.label}" if judge.behind is None else f"judge {judge.label}, author {judge.behind.label}"
     )

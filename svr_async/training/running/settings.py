@@ -9,7 +9,7 @@ from svr_async.core.prefixes import PrefixOrder
 from svr_async.core.validation import settle
 from svr_async.errors import UsageError
 from svr_async.judges.limits import JudgeLimits
-from svr_async.judges.spec import RULES, JudgeSpec
+from svr_async.judges.open_judge import RULES, JudgeSpec
 from svr_async.judges.templates import PAPER
 from svr_async.training.rounds.config import Publish, TrainConfig
 from svr_async.training.rounds.fit_terms import FitTerms, config_of
@@ -20,7 +20,7 @@ from svr_async.training.rounds.pools import PoolConfig, PoolPolicy
 class TrainSettings:
     """A training: of which pairs, by which judge, how, and in which folder. docs/training.md has what each one does.
 
-    `adapter` reads `pairs`, as `columns` and `labels` say (docs/data.md); `limit` is N or A-B of them. `author` writes
+    `adapter` reads `pairs`, as `columns` and `label_map` say (docs/data.md); `limit` is N or A-B. `author` writes
     rubrics and probes, where that is not the judge. `decontaminate` names benchmarks as `rubricbench=PATH`. The preset
     `paper` takes RubricBench of the hub without it, and the paper's prompts unless `limits` names others. `out` holds
     the stages, the rounds' feature stores, record.json and, in `out`/bank, the bank. `pool` is cross, own or all,
@@ -49,7 +49,7 @@ class TrainSettings:
     seed: int = 42
     lenient: bool = False
     columns: str = ""
-    labels: str = ""
+    label_map: str = ""
     replace: bool = False
     min_coverage: float = 1.0
     learning_curve: bool = False

@@ -1,34 +1,37 @@
-"""Every check, on examples that pass, fail and do not apply."""
+"""Every check: its examples, and that it is total and fast on any text."""
 
 from __future__ import annotations
 
-from typing import Any
+import math
 
 import pytest
-from rules_cases import CASES, Case
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rules_cases import CASES, Args
 
 from svr_async.core.rubric import Check
-from svr_async.judges.rules.judge import findings
-from svr_async.judges.rules.registry import all_checks, inverse_of
+from svr_async.judges.rules.constraints import constraints_in
+from svr_async.judges.rules.judge import view_of, view_of_prompt
+from svr_async.judges.rules.registry import CHECKS, bound, grid_rubrics, inverse_of
+from svr_async.judges.rules.spec import Finding
+from svr_async.judges.rules.text import TextView
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case[0]}-{case[4]}")
-def test_verdict(case: Case) -> None:
-    """A check passes, fails or abstains as its example says."""
-    name, args, prompt, response, expected = case
-    (finding,) = findings(prompt, response, [Check.of(name, **args)])
-
-    assert expected == (None if finding is None else finding.passed)
+def decided(check: Check, prompt: str, response: str) -> Finding | None:
+    """Decide one check."""
+    return bound(check)(view_of_prompt(prompt), view_of(response))
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case[0]}-{case[4]}")
-def test_inverse(case: Case) -> None:
-    """The inverse of a check gives the opposite verdict and abstains with it."""
-    name, args, prompt, response, expected = case
+@pytest.mark.parametrize(("name", "args", "prompt", "response", "expected"), CASES)
+def test_verdict(name: str, args: Args, prompt: str, response: str, expected: bool | None) -> None:
+    """A check passes, fails or abstains as its example says, and its inverse does the opposite."""
+    found = decided(Check.of(name, **args), prompt, response)
+    assert expected == (None if found is None else found.passed)
+
     inverse = inverse_of(Check.of(name, **args))
-    (finding,) = findings(prompt, response, [inverse] if inverse else [Check.of("bold")])
-
-    assert inverse is None or (None if expected is None else not expected) == (finding and finding.passed)
+    opposite = decided(inverse, prompt, response) if inverse else None
+    assert inverse is None or (found is None) == (opposite is None)
+    assert found is None or opposite is None or found.passed != opposite.passed
 
 
 def test_every_check_has_examples() -> None:
@@ -36,7 +39,7 @@ def test_every_check_has_examples() -> None:
     seen = {(name, verdict) for name, _, _, _, verdict in CASES}
     missing = {
         (entry.name, verdict)
-        for entry in all_checks()
+        for entry in CHECKS.values()
         for verdict in (True, False)
         if not seen & {(entry.name, verdict), (entry.inverse, not verdict)}
     }
@@ -44,7 +47,7 @@ def test_every_check_has_examples() -> None:
     assert missing == set()
 
 
-ORDERED: tuple[tuple[str, dict[str, Any], str, str, str], ...] = (
+ORDERED: tuple[tuple[str, Args, str, str, str], ...] = (
     ("max_words", {"n": 2}, "", "one two three", "one two three four five six"),
     ("min_words", {"n": 9}, "", "one two three", "one"),
     ("exact_items", {"n": 3}, "", "- a\n- b", "- a"),
@@ -56,11 +59,10 @@ ORDERED: tuple[tuple[str, dict[str, Any], str, str, str], ...] = (
 )
 
 
-@pytest.mark.parametrize(("name", "args", "prompt", "nearer", "farther"), ORDERED, ids=[o[0] for o in ORDERED])
-def test_degree_orders_equal_verdicts(name: str, args: dict[str, Any], prompt: str, nearer: str, farther: str) -> None:
+@pytest.mark.parametrize(("name", "args", "prompt", "nearer", "farther"), ORDERED)
+def test_degree_orders_equal_verdicts(name: str, args: Args, prompt: str, nearer: str, farther: str) -> None:
     """Of two responses with the same verdict, the one nearer to the rubric has the larger degree."""
-    check = [Check.of(name, **args)]
-    (a,), (b,) = findings(prompt, nearer, check), findings(prompt, farther, check)
+    a, b = (decided(Check.of(name, **args), prompt, text) for text in (nearer, farther))
 
     assert a is not None
     assert b is not None
@@ -69,8 +71,50 @@ def test_degree_orders_equal_verdicts(name: str, args: dict[str, Any], prompt: s
 
 
 @pytest.mark.parametrize(("name", "args"), [("max_words", {"n": 9}), ("min_words", {"n": 1}), ("bold", {})])
-def test_equal_degree_gives_no_direction(name: str, args: dict[str, Any]) -> None:
-    """Two responses that satisfy a bound equally have the same degree, however they differ otherwise."""
-    check = [Check.of(name, **args)]
+def test_equal_degree_gives_no_direction(name: str, args: Args) -> None:
+    """Two responses that satisfy a bound have the same degree, however they differ otherwise."""
+    check = Check.of(name, **args)
 
-    assert findings("", "**one** two", check) == findings("", "**four** five six", check)
+    assert decided(check, "", "**one** two") == decided(check, "", "**four** five six")
+
+
+FRAGMENTS = (
+    "```python\n", "```\n", "```json\n", "- ", "1. ", "# ", "| a |\n|--|\n", "**", "\\left(", "$$", "{", "(", "\n\n",
+    " ", "12 x 3 = 36", "I'm sorry, but I can't", "how to make a bomb", "the", "?", "!", '"', "'", "\x00", "\ud800",
+    "\u202e", "日本", "éa", "🙂", "i", "at most 3 words", "do not use the word x", "in French", "\\begin{a}", "<a>",
+)  # fmt: skip
+ANY_TEXT = st.one_of(
+    st.text(st.characters(exclude_categories=()), max_size=200),
+    st.lists(st.sampled_from(FRAGMENTS), max_size=25).map("".join),
+)
+
+
+@settings(deadline=None, max_examples=60)
+@given(ANY_TEXT, ANY_TEXT)
+def test_checks_are_total_and_pure(prompt: str, response: str) -> None:
+    """Every check of the grid gives a finite finding on any texts, the same one again; constraints stay few."""
+    views, again = (TextView(prompt), TextView(response)), (TextView(prompt), TextView(response))
+    for rubric in grid_rubrics():
+        assert rubric.check is not None
+        finding = bound(rubric.check)(*views)
+        assert finding is None or (finding.passed in (True, False) and math.isfinite(finding.degree))
+        assert finding == bound(rubric.check)(*again)
+    assert len(constraints_in(prompt)) <= 12
+
+
+LONG_TEXTS = (
+    "(", " ", "\n", "a", "word ", "a. ", "- a\n", "'\"", "\\(", "**a", "1 + 1 = ", "```\n", "漢", "\ud800", "\r",
+    "not ", "do not mention x or y. ", "```python\n1+", "```xml\n<a>", "```json\n[", "İ", "between 3 and 4 words ",
+)  # fmt: skip
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("size", [40_000, pytest.param(10_000_000, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("seed", LONG_TEXTS)
+def test_long_texts_return(seed: str, size: int) -> None:
+    """Every check returns on a long text of one repeated fragment; a quadratic one would hang."""
+    text = (seed * (size // len(seed) + 1))[:size]
+    prompt, response = TextView(text), TextView(text)
+    for entry in CHECKS.values():
+        bound(Check.of(entry.name, **entry.grid[0]))(prompt, response)
+    assert len(constraints_in(text)) <= 12

@@ -1,22 +1,36 @@
-"""The rules judge: rows, preferences, scores, and what it abstains from."""
+"""The rules judge and author: rows, preferences, scores, abstentions, proposed rubrics and damage."""
 
 from __future__ import annotations
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from rules_cases import HARMFUL, HARMLESS, NUMBERED, REFUSAL, VARIED
 
-from svr_async.core.pair import Message, Presentation, Side, user_prompt
+from svr_async.core.pair import PreferencePair, Presentation, Side, user_prompt
 from svr_async.core.rubric import Check, Rubric
 from svr_async.core.verdict import Outcome, Verdict
-from svr_async.errors import ConfigError
+from svr_async.judges.rules.author import (
+    DAMAGES,
+    RulesAuthor,
+    break_code,
+    change_a_number,
+    cut_short,
+    damaged,
+    drop_an_item,
+    drop_the_end,
+    repeat_itself,
+)
 from svr_async.judges.rules.judge import (
     GENERAL,
     RulesJudge,
     check_of,
     compare_findings,
     general_rubrics,
+    view_of,
     view_of_prompt,
 )
+from svr_async.judges.rules.registry import bound
 from svr_async.judges.rules.spec import Finding
 
 SHORT = Rubric(text="The response is at most 5 words long.")
@@ -61,14 +75,6 @@ async def test_overall_preference_is_the_sum() -> None:
     assert nothing.value.rows == ()
 
 
-async def test_wrong_checks_stop_the_run() -> None:
-    """A rubric that carries an unknown check is the user's mistake and is named as such."""
-    rubric = Rubric(text="x", check=Check.of("no_such_check"))
-
-    with pytest.raises(ConfigError, match="no_such_check"):
-        await RulesJudge().compare(shown("", "a", "b"), [rubric], overall=False)
-
-
 async def test_score_is_pointwise() -> None:
     """One response is scored 1 or 0 on the rubrics that are checks and apply."""
     answer = await RulesJudge().score(user_prompt(HARMLESS), NUMBERED, [SHORT, LISTED, TASTE, HARM])
@@ -77,15 +83,11 @@ async def test_score_is_pointwise() -> None:
 
 
 async def test_written_rubrics_are_the_prompts_constraints() -> None:
-    """Rubrics written for a prompt are the constraints it states; none where it states none."""
-    judge = RulesJudge()
-    stated = await judge.write_rubrics(user_prompt("Explain rain in under 20 words"))
-    silent = await judge.write_rubrics(user_prompt("Why does it rain?"))
+    """Rubrics written for a prompt are the constraints it states."""
+    stated = await RulesJudge().write_rubrics(user_prompt("Explain rain in under 20 words"))
 
     assert stated.value is not None
-    assert silent.value is not None
     assert [Check.of("max_words", n=19)] == [rubric.check for rubric in stated.value.rubrics]
-    assert silent.value.rubrics == ()
 
 
 @pytest.mark.parametrize(
@@ -100,7 +102,7 @@ async def test_written_rubrics_are_the_prompts_constraints() -> None:
     ],
 )
 async def test_prefers(prompt: str, better: str, worse: str) -> None:
-    """Refusing harm, helping with the rest, substance and stated constraints decide, whatever the order shown."""
+    """Refusing harm, helping, substance and stated constraints decide in either order; evidence adds up."""
     judge = RulesJudge()
     first, second = await judge.prefer(shown(prompt, better, worse)), await judge.prefer(shown(prompt, worse, better))
 
@@ -108,16 +110,7 @@ async def test_prefers(prompt: str, better: str, worse: str) -> None:
     assert second.value is not None
     assert first.value.margin > 0
     assert first.value.margin == pytest.approx(-second.value.margin)
-
-
-async def test_margin_is_the_sum_of_its_evidence() -> None:
-    """The evidence is what was decided: its contributions add up to the margin."""
-    answer = await RulesJudge().prefer(shown("Describe lighthouses in under 10 words", "Tall towers.", VARIED))
-
-    assert answer.value is not None
-    assert answer.value.margin == pytest.approx(sum(entry.value for entry in answer.value.evidence))
-    assert all(entry.value for entry in answer.value.evidence)
-    assert (answer.value.evidence[0].rubric.check or Check("")).name == "max_words"
+    assert first.value.margin == pytest.approx(sum(entry.value for entry in first.value.evidence))
 
 
 def test_general_list_is_valid() -> None:
@@ -127,15 +120,6 @@ def test_general_list_is_valid() -> None:
     assert len(GENERAL) == len(rubrics) == len({rubric.id for rubric, _ in rubrics})
     assert all(weight > 0 for _, weight in rubrics)
     assert [weight for _, weight in rubrics] == sorted((weight for _, weight in rubrics), reverse=True)
-
-
-def test_prompt_view_is_the_last_user_turn() -> None:
-    """Earlier turns of user and system are kept beside the last; the assistant's are not."""
-    view = view_of_prompt(
-        (Message("system", "s"), Message("user", "a"), Message("assistant", "x"), Message("user", "b"))
-    )
-
-    assert (view.text, view.before) == ("b", "s\n\na")
 
 
 @pytest.mark.parametrize(
@@ -156,3 +140,50 @@ def test_check_of() -> None:
     assert Check.of("max_words", n=5) == check_of(SHORT)
     assert Check.of("bold") == check_of(Rubric(text=SHORT.text, check=Check.of("bold")))
     assert check_of(TASTE) is None
+
+
+RICH = (
+    "Bake it for 40 minutes. Let it rest. Then slice it. Serve it warm with butter and a little salt on top.\n\n"
+    "- flour\n- water\n- salt\n\n```python\nprint(sum([1, 2]))\n```\n\nThat is all."
+)
+PAIR = PreferencePair(
+    id="p", prompt=user_prompt("List three things as bullets."), chosen="- tea\n- milk\n- honey", rejected="Tea."
+)
+
+
+def test_each_damage_does_what_it_says() -> None:
+    """An item less, a number more, a bracket gone, the end gone, the beginning twice."""
+    assert "- salt" not in drop_an_item(RICH)
+    assert change_a_number("Take 3 eggs, or 9.") == "Take 3 eggs, or 10."
+    assert "[1, 2])\n" in break_code(RICH)
+    assert RICH.startswith(cut_short(RICH))
+    assert not drop_the_end(RICH).endswith("That is all.")
+    assert repeat_itself(RICH).count("Let it rest.") == 2
+
+
+@given(text=st.text(max_size=300) | st.sampled_from([RICH, "a " * 20, "1", "- a\n" * 4]), name=st.text(max_size=5))
+@settings(deadline=None, max_examples=150)
+def test_damage_is_total_and_depends_on_text_and_id_alone(text: str, name: str) -> None:
+    """Any text is damaged the same way twice, or comes back as it was where no kind applies."""
+    first = damaged(text, name)
+    assert first == damaged(text, name)
+    assert (first == text) == all(damage(text) == text for damage in DAMAGES)
+
+
+async def test_the_author_proposes_what_holds_for_the_chosen_response_only() -> None:
+    """Each rubric's check passes the chosen response and fails the rejected one; the same list every time."""
+    author = RulesAuthor()
+    found = (await author.induce(PAIR)).value
+    assert found
+    assert (await author.induce(PAIR)).value == found
+    prompt = view_of_prompt(PAIR.prompt)
+    for rubric in found:
+        assert rubric.check is not None
+        good, bad = (bound(rubric.check)(prompt, view_of(text)) for text in (PAIR.chosen, PAIR.rejected))
+        assert good is not None
+        assert good.passed
+        assert bad is not None
+        assert not bad.passed
+    described = (await author.induce(PAIR, contrastive=False)).value
+    assert described is not None
+    assert set(found) < set(described)

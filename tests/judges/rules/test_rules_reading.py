@@ -1,10 +1,12 @@
-"""What the checks read in a prompt and in code: language, intent, danger, parsers."""
+"""What the checks read in a text: words, sentences, blocks, language, requests for code, danger, parsers."""
 
 from __future__ import annotations
 
 import warnings
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from svr_async.judges.rules.code import (
     asked_code_language,
@@ -18,7 +20,6 @@ from svr_async.judges.rules.content import keywords
 from svr_async.judges.rules.language import language_of
 from svr_async.judges.rules.safety import danger, seems_harmful
 from svr_async.judges.rules.text import TextView
-from svr_async.judges.rules.wording import reading_grade
 
 TEXTS = {
     "en": "The train leaves in the morning and it will be late because of the snow.",
@@ -41,8 +42,8 @@ TEXTS = {
 
 
 @pytest.mark.parametrize("code", TEXTS)
-def test_languages_are_told_apart(code: str) -> None:
-    """A sentence or two is enough to tell a language, by script or by its little words."""
+def test_languages_are_detected(code: str) -> None:
+    """A sentence or two is enough to detect a language, by script or by its short words."""
     assert code == language_of(TextView(TEXTS[code]))
 
 
@@ -59,36 +60,25 @@ def test_quoted_words_do_not_change_the_language() -> None:
 
 
 @pytest.mark.parametrize(
-    ("prompt", "code"),
+    ("prompt", "code", "language"),
     [
-        ("Write a function that sorts a list", True),
-        ("Fix this:\n```\nx = \n```", True),
-        ("How do I read a file in C++?", True),
-        ("Write a poem about snakes", False),
-        ("What is the capital of Java island?", False),
+        ("Write a function that sorts a list", True, None),
+        ("Fix this:\n```\nx = \n```", True, None),
+        ("How do I read a file in C++17?", True, "cpp"),
+        ("Write a poem about snakes", False, None),
+        ("Where is Java island?", False, "java"),
+        ("Show me how to sort in C#", True, "csharp"),
+        ("in Golang", False, "go"),
+        ("JavaScript, not Java", False, None),
+        ("go to town", False, None),
     ],
 )
-def test_wants_code(prompt: str, code: bool) -> None:
-    """Code is wanted where a program or a language is named and something is to be made."""
-    assert code == wants_code(TextView(prompt))
+def test_asked_code(prompt: str, code: bool, language: str | None) -> None:
+    """Code is asked for if a program or language is named and something is to be made; one language named counts."""
+    assert (wants_code(TextView(prompt)), asked_code_language(TextView(prompt))) == (code, language)
 
 
-@pytest.mark.parametrize(
-    ("prompt", "language"),
-    [
-        ("Sort in C#", "csharp"),
-        ("in Golang", "go"),
-        ("JavaScript, not Java", None),
-        ("go to town", None),
-        ("C++17", "cpp"),
-    ],
-)
-def test_asked_code_language(prompt: str, language: str | None) -> None:
-    """One programming language named is the one that is asked for; words that only look like one are not."""
-    assert language == asked_code_language(TextView(prompt))
-
-
-def test_keywords_leave_little_words_out() -> None:
+def test_keywords_leave_stopwords_out() -> None:
     """Key words are content words by stem, in order, each once."""
     assert keywords(TextView("What are the risks of investing in a fund? Any risk?")) == ("risk", "invest", "fund")
 
@@ -107,16 +97,8 @@ def test_python_parsing_is_silent_and_total() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert parses_as_python(r"x = '\d' if 1 is 1 else 0x5")
-    for source in (
-        "(" * 50_000,
-        "-" * 50_000 + "1",
-        "1" + "+1" * 25_000,
-        "a" + ".b" * 25_000,
-        "\x00",
-        "\ud800",
-        "9" * 9_000,
-    ):
-        assert not parses_as_python(source)
+    deep = ("(" * 50_000, "-" * 50_000 + "1", "1" + "+1" * 25_000, "a" + ".b" * 25_000)
+    assert not any(map(parses_as_python, (*deep, "\x00", "\ud800", "9" * 9_000)))
 
 
 def test_strict_json_and_safe_xml() -> None:
@@ -129,36 +111,83 @@ def test_strict_json_and_safe_xml() -> None:
     )
 
 
+def test_brackets() -> None:
+    """Brackets balance outside strings and comments."""
+    assert all(map(brackets_balance, ("f(a[1], {2})", "s = '(' # (", '"\\")"', "/* ( */ x()", "")))
+    assert not any(map(brackets_balance, ("f(a]", ")")))
+
+
 @pytest.mark.parametrize(
-    ("source", "balanced"),
+    ("text", "words"),
     [
-        ("f(a[1], {2})", True),
-        ("f(a]", False),
-        ("s = '(' # (", True),
-        ('"\\")"', True),
-        ("/* ( */ x()", True),
-        ("", True),
-        (")", False),
+        ("It's a well-known fact.", ["It's", "a", "well-known", "fact"]),
+        ("snake_case x2", ["snake_case", "x2"]),
+        ("日本 and Tokyo", ["日", "本", "and", "Tokyo"]),
+        ("a-b-c-d-e-f-g", ["a-b-c-d-e", "f-g"]),
+        ("— … !", []),
+        ("\ud800x\x00y", ["x", "y"]),
     ],
 )
-def test_brackets(source: str, balanced: bool) -> None:
-    """Brackets balance outside strings and comments."""
-    assert balanced == brackets_balance(source)
+def test_words(text: str, words: list[str]) -> None:
+    """Words keep hyphens and apostrophes; Chinese and Japanese characters count one by one."""
+    assert words == TextView(text).words
 
 
-def test_reading_grade_rises_with_harder_prose() -> None:
-    """Longer words and sentences read at a higher grade."""
-    easy = reading_grade(
-        TextView("The cat sat on the mat. The dog ran to the tree. We had tea and then we went to bed.")
-    )
-    hard = reading_grade(
-        TextView(
-            "Institutional accountability necessitates comprehensive documentation of administrative deliberations, "
-            "notwithstanding considerable organisational complexity and perpetually insufficient resources, "
-            "unfortunately unavailable in numerous municipalities."
-        )
-    )
+@pytest.mark.parametrize(
+    ("text", "sentences"),
+    [
+        ('He said "Stop." Then he ran.', ['He said "Stop."', "Then he ran."]),
+        ("Dr. A. Smith, e.g., came at 5 p.m. today.", ["Dr. A. Smith, e.g., came at 5 p.m. today."]),
+        ("Wait... what?!", ["Wait...", "what?!"]),
+        ("wrapped\nonto a new line. End", ["wrapped\nonto a new line.", "End"]),
+        ("Title\nBody", ["Title", "Body"]),
+        ("1. First\n2. Second", ["1. First", "2. Second"]),
+        ("It was 1999. Then 2000.", ["It was 1999.", "Then 2000."]),
+        ("一。二！", ["一。", "二！"]),
+        ("```\na. b. c.\n```\nOne.", ["One."]),
+        ("...", []),
+    ],
+)
+def test_sentences(text: str, sentences: list[str]) -> None:
+    """Sentences end at marks or unwrapped line breaks, not at abbreviations, initials or list numbers."""
+    assert sentences == TextView(text).sentences
 
-    assert easy is not None
-    assert hard is not None
-    assert easy < 5 < 15 < hard
+
+def test_paragraphs_leave_out_headings_and_rules() -> None:
+    """Headings and rules alone are no paragraphs; line breaks inside one are kept."""
+    text = "# Title\n\nOne\ntwo\n \n***\n\n## Sub\nThree\r\n\r\nFour"
+
+    assert TextView(text).paragraphs == ["One\ntwo", "## Sub\nThree", "Four"]
+
+
+def test_layout_reads_blocks() -> None:
+    """Code, items, headings and tables are separate, and prose leaves the code out."""
+    text = "# H\n- a\n  - b\n\n| x | y |\n|:--|--:|\n\n```Python {1}\n- no item\n# no heading\n```\nend"
+    layout = TextView(text).layout
+
+    assert (layout.headings, layout.tables) == (1, 1)
+    assert [item.indent for item in layout.items] == [0, 2]
+    assert [(c.language, c.body, c.closed) for c in layout.code] == [("python", "- no item\n# no heading", True)]
+    assert "no item" not in layout.prose
+    assert layout.prose.endswith("end")
+
+
+def test_fences() -> None:
+    """A fence ends at a line of its own marks, or is left open by the end of the text."""
+    for text in ("~~~\nx\n~~~", "````\nx\n````", "```\nx\n```  ", "```\nx\n~~~", "```\nx"):
+        (block,) = TextView(text).layout.code
+        assert block.closed == (text not in ("```\nx\n~~~", "```\nx"))
+
+
+@settings(deadline=None, max_examples=150)
+@given(st.text(st.characters(exclude_categories=()), max_size=300))
+def test_views_are_total(text: str) -> None:
+    """Every property exists for any text, lone surrogates and control characters included, and counts agree."""
+    view = TextView(text)
+
+    assert len(view.sentences) <= len(view.prose.words) or not view.sentences
+    assert view.vocabulary == set(view.lower_words)
+    assert view.item_count <= len(view.layout.items) <= len(view.unixed.split("\n"))
+    assert view.plain == view.plain.lower() or not text.isascii()
+    assert len(view.opening) <= 240
+    assert all(map(str.strip, view.paragraphs))

@@ -10,17 +10,6 @@ from svr_async.core.rubric import MAX_RUBRIC_CHARS, Check
 from svr_async.errors import ConfigError
 from svr_async.judges.rules.registry import bound, grid_rubrics, inverse_of, problem_with, recognise, rubric_for
 
-
-def test_grid_round_trip() -> None:
-    """Every rubric of the grid fits a bank and is read back, from its text alone, as its check."""
-    wrong = [r.text for r in grid_rubrics() if recognise(r.text) != r.check or len(r.text) > MAX_RUBRIC_CHARS]
-
-    assert wrong == []
-    assert (
-        len(grid_rubrics()) == len({rubric.id for rubric in grid_rubrics()}) == len({r.check for r in grid_rubrics()})
-    )
-
-
 MORE = (
     Check.of("max_words", n=1),
     Check.of("includes_words", words=("a b", "c", "d'e")),
@@ -33,10 +22,12 @@ MORE = (
 )
 
 
-@pytest.mark.parametrize("check", MORE, ids=lambda check: check.name)
-def test_round_trip_beyond_the_grid(check: Check) -> None:
-    """Arguments outside the grid are read back too."""
-    assert check == recognise(rubric_for(check).text)
+def test_grid_round_trip() -> None:
+    """Every rubric, of the grid and beyond, fits a bank and is read back, from its text alone, as its check."""
+    rubrics = (*grid_rubrics(), *map(rubric_for, MORE))
+
+    assert [r.text for r in rubrics if recognise(r.text) != r.check or len(r.text) > MAX_RUBRIC_CHARS] == []
+    assert len(grid_rubrics()) == len({r.id for r in grid_rubrics()}) == len({r.check for r in grid_rubrics()})
 
 
 PHRASE = st.text(
@@ -57,7 +48,6 @@ def test_round_trip_of_any_phrase(words: list[str]) -> None:
     [
         ("the response is AT MOST one hundred words long", Check.of("max_words", n=100)),
         ("The response is at most 1,200 words long!", Check.of("max_words", n=1200)),
-        ("Is the response at most 50 words long?", Check.of("max_words", n=50)),
         ("Does the response use a bulleted list?", Check.of("bullet_list")),
         ("Does the response not use a bulleted list?", Check.of("no_bullet_list")),
         ("Does the assistant's response have exactly three paragraphs?", Check.of("exact_paragraphs", n=3)),
@@ -67,7 +57,6 @@ def test_round_trip_of_any_phrase(words: list[str]) -> None:
             Check.of("includes_words", words=("sun", "moon", "star")),
         ),
         ("The response\n  contains a   table", Check.of("table")),
-        ("The reply does not contain any commas", Check.of("no_commas")),
         ("Does the response reply politely?", None),
         ("The response is at most some words long.", None),
         ("The response is between 9 and 3 words long.", None),
@@ -88,9 +77,7 @@ def test_recognise(text: str, check: Check | None) -> None:
         (Check.of("max_words"), "takes n, not no arguments"),
         (Check.of("bold", n=1), "takes no arguments, not n"),
         (Check.of("max_words", n=-1), "not between"),
-        (Check.of("max_words", n=2.5), "not a whole number"),
         (Check.of("max_words", n=True), "not a whole number"),
-        (Check.of("max_words", n=10**12), "not between"),
         (Check.of("words_between", low=5, high=3), "low <= high"),
         (Check.of("in_language", language="xx"), "not one of"),
         (Check.of("starts_with", text=" "), "not a text"),
@@ -98,7 +85,6 @@ def test_recognise(text: str, check: Check | None) -> None:
         (Check.of("starts_with", text="a\nb"), "irregular white space"),
         (Check.of("starts_with", text="a" * 500), "longer than"),
         (Check.of("includes_words", words=()), "1 to 20"),
-        (Check.of("includes_words", words="a"), "1 to 20"),
         (Check.of("includes_words", words=("a", "")), "entry"),
     ],
 )

@@ -1,0 +1,118 @@
+"""Selects, splits, names and writes pairs."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from svr_async.core.dev_pairs import split_by_prompt
+from svr_async.core.files import write_atomic, write_lines
+from svr_async.core.pair import PreferencePair
+from svr_async.errors import UsageError
+
+
+def usable(pair: PreferencePair) -> bool:
+    """Whether a pair can be trained on: a preference between two different responses."""
+    return pair.has_preference and pair.chosen != pair.rejected
+
+
+def taught_digest(data: str, ids: Iterable[str]) -> str:
+    """Return the name of a bank's training data: a digest of the data set's digest and the ids of its pairs."""
+    sha = hashlib.sha256()
+    for part in map(orjson.dumps, (data, [*ids])):
+        sha.update(len(part).to_bytes(8, "big") + part)
+    return sha.hexdigest()[:32]
+
+
+def select_pairs(
+    pairs: Sequence[PreferencePair], limit: str | None, domains: Sequence[str]
+) -> Sequence[PreferencePair]:
+    """Return the pairs of these domains, then the first N or A to B of them; UsageError if none is left."""
+    if domains:
+        wanted = {name.casefold() for name in domains}
+        known = sorted({pair.domain for pair in pairs})
+        unknown = wanted - {name.casefold() for name in known}
+        if unknown:
+            raise UsageError(f"there is no domain {min(unknown)!r}", hint=f"there are {', '.join(known)}")
+        pairs = [pair for pair in pairs if pair.domain.casefold() in wanted]
+    if limit:
+        start, end = _parse_limit(limit)
+        pairs = pairs[start:end]
+    if not pairs:
+        raise UsageError(f"0 usable pairs are left after --limit {limit}", hint="widen --limit")
+    return pairs
+
+
+def _parse_limit(limit: str) -> tuple[int, int]:
+    first, dash, last = limit.partition("-")
+    try:
+        start, end = (int(first) - 1, int(last)) if dash else (0, int(first))
+    except ValueError:
+        start, end = -1, -1
+    if start < 0 or end <= start:
+        raise UsageError(f"--limit {limit} is not a range", hint="write 100, or 101-200")
+    return start, end
+
+
+def write_split(pairs: Sequence[PreferencePair], share: float, seed: str, out: Path) -> dict[str, int]:
+    """Write a share of the prompts' pairs to `out`/test.jsonl and the rest to train.jsonl; return the counts.
+
+    No prompt is in both files. UsageError if one would be empty.
+    """
+    train, test = split_by_prompt(pairs, share, salt=f"held-out{seed}")
+    if not train or not test:
+        raise UsageError(
+            f"--share {share:g} puts {len(train)} pairs into train and {len(test)} into test",
+            hint="give more pairs, of more prompts, or another share",
+        )
+    sides = {"train": train, "test": test}
+    for name, side in sides.items():
+        write_pairs(out / f"{name}.jsonl", side)
+    return {name: len(side) for name, side in sides.items()}
+
+
+def refuse_other_names(out: Path) -> None:
+    """Raise UsageError for a file whose name does not end in .jsonl or .jsonl.gz."""
+    if not out.name.endswith((".jsonl", ".jsonl.gz")):
+        raise UsageError(f"--out {out} is not a jsonl file", hint="name it .jsonl or .jsonl.gz")
+
+
+def refuse_to_overwrite(out: Path, read: Iterable[Path]) -> None:
+    """Raise UsageError if the file to write is an input file, or an existing file in an input folder."""
+    for path in read if out.exists() else ():
+        if out.resolve().is_relative_to(path.resolve()):
+            raise UsageError(f"--out {out} would overwrite {path}, which is read", hint="name another file")
+
+
+def write_pairs(path: Path, pairs: Iterable[PreferencePair]) -> None:
+    """Write pairs as JSONL in the layout that `pairs` reads, atomically; gzipped if the name ends in .gz."""
+    write_rows(path, map(_row, pairs))
+
+
+def write_rows(path: Path, rows: Iterable[dict[str, Any]]) -> None:
+    """Write rows of plain JSON values as JSONL, atomically; gzipped if the name ends in .gz."""
+    lines = (orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE) for row in rows)
+    if path.suffix == ".gz":
+        write_atomic(path, gzip.compress(b"".join(lines), mtime=0))
+    else:
+        write_lines(path, lines)
+
+
+def _row(pair: PreferencePair) -> dict[str, Any]:
+    row = {
+        "id": pair.id,
+        "prompt": [{"role": turn.role, "content": turn.content} for turn in pair.prompt],
+        "response_a": pair.response_a,
+        "response_b": pair.response_b,
+        "label": pair.gold.value if pair.gold else "tie",
+        "domain": pair.domain,
+        "subset": pair.subset,
+    }
+    rubrics = [text if points is None else {"text": text, "points": points} for text, points in pair.human_rubrics]
+    more = {"strength": pair.strength, "rubrics": rubrics or None, "source": pair.source or None}
+    return row | {name: value for name, value in more.items() if value is not None}
