@@ -16,7 +16,7 @@ from svr_async.core.integrity import Marks, joined_marks
 from svr_async.errors import ArtefactError, DataError
 from svr_async.evaluation.labels import caption, mark_words, marks, run_titles
 from svr_async.evaluation.run_folder import Run, RunFolder
-from svr_async.reports.official import has_official_rule
+from svr_async.reports.summary import has_official_rule
 
 
 def loaded(folder: Path, **changes: Any) -> Run:
