@@ -36,7 +36,7 @@ def write_bank_report(folder: Path, target: Path, figures: Path | None = None, r
     the bank's rubrics did there.
     """
     if target.suffix.lower() != ".html":
-        raise UsageError(f"--out {target}: a bank's report is .html", hint="svr bank card writes Markdown")
+        raise UsageError(f"--out {target}: a bank's report is .html", hint="svr bank show BANK --card prints Markdown")
     bank = RubricBank.load(folder)
     drawn = write_figures(figures, tuple(bank_figures(bank))) if figures else ()
     shown = [one for one in drawn if one.figure.name not in SHOWN_INLINE]
