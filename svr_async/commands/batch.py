@@ -57,7 +57,7 @@ def batch() -> None:
 def export(
     folder: Path, command: tuple[str, ...], max_requests: int, max_mb: int, only: str | None, *, as_json: bool
 ) -> int:
-    """Write the calls that COMMAND is missing to FOLDER. COMMAND: eval, train, stages judge or stages induce, with its own flags.
+    """Write the missing calls of COMMAND (eval, train, stages judge, stages induce; with its options) to FOLDER.
 
     Nothing is sent. Calls that depend on missing replies, such as verdicts on rubrics that a judge has yet to write,
     are exported after the import, by the same command into another folder.

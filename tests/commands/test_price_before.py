@@ -1,4 +1,4 @@
-"""What a run costs is known before it: `--dry-run` against what was sent, `--price`, `--budget`, `svr judges --prices`."""
+"""The cost is known before a run: `--dry-run`, `--price`, `--budget`, `svr judges --prices`."""
 
 from __future__ import annotations
 
