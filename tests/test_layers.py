@@ -250,7 +250,7 @@ HELP = ("svr_async", "svr_async.commands", "svr_async.commands.main")
 @pytest.mark.parametrize("name", ["", *COMMANDS])
 def test_asking_for_help_is_light(name: str) -> None:
     """No module on the way to `svr --help`, or to the help of a command, imports a heavy library at module level."""
-    extra = [COMMANDS[name][0].partition(":")[0]] if name else []
+    extra = [f"svr_async.commands.{COMMANDS[name][0].partition(':')[0]}"] if name else []
     reached = reached_from(*HELP, *extra)
     assert PACKAGE / "errors.py" in reached
     for path in reached:

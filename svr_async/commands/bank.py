@@ -152,7 +152,7 @@ def merge(folders: tuple[str, ...], out: Path, cutoff: float, cap: int, as_json:
     digest = merged.save(out)
     counts = [len(held) for held in banks]
     told = f"{sum(counts)} rubrics of {len(banks)} banks became {len(merged)} in {out}"
-    told += f"\nits selector is the same for every prompt; to fit one: svr judge PAIRS --bank {out} --judge J"
+    told += f"\nits selector is the same for every prompt; to fit one: svr stages judge PAIRS --bank {out} --judge J"
     values = {"folder": str(out), "digest": digest, "rubrics": len(merged), "from": counts}
     tell(values, told, as_json=as_json)
 

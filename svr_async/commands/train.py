@@ -187,7 +187,7 @@ def induce(**flags: Any) -> int:
 @few_limits
 @prompts_option
 @click.option("--bank", type=PATH, metavar="DIR", help="Judge on the rubrics of this bank.")
-@click.option("--candidates", type=PATH, metavar="FILE.jsonl", help="Judge on what svr induce wrote.")
+@click.option("--candidates", type=PATH, metavar="FILE.jsonl", help="Judge on what svr stages induce wrote.")
 @pool_option
 @pool_size_option
 @click.option("--out", type=PATH, required=True, metavar="DIR", help="The feature store.")

@@ -43,7 +43,7 @@ def train_settings(flags: Mapping[str, Any]) -> TrainSettings:
 
 
 def stage_settings(flags: Mapping[str, Any]) -> TrainSettings:
-    """Return what `svr induce` or `svr judge` is to do: a training of one round that keeps its stages beside --out."""
+    """Return the settings of one stage: a training of one round, with its folder next to --out."""
     whole = train_settings(flags)
     ablate = ("induction",) if flags.get("descriptive") else ()
     return replace(whole, out=stages_beside(Path(flags["out"])), rounds=1, ablate=ablate)

@@ -40,7 +40,7 @@ def test_a_fit_tells_its_epochs_and_leaves_history_and_page(folder: Path, capsys
     """A line an epoch on standard error; curves of every seed, yardsticks and the judge's label in the bank."""
     write_made(folder / "made.jsonl")
     write_candidates(folder / "c.jsonl")
-    assert svr_here("judge", "made.jsonl", *RULES, "--candidates", "c.jsonl", "--out", "store", "-q") == 0
+    assert svr_here("stages", "judge", "made.jsonl", *RULES, "--candidates", "c.jsonl", "--out", "store", "-q") == 0
     capsys.readouterr()
     flags = ("--preset", "paper", "--epochs", "2", "--seeds", "2", "--seed", "7")
     assert svr_here("fit", "store", "--out", "out", *flags) == 0

@@ -247,14 +247,28 @@ def test_flags_that_change_nothing_are_named(evaluate: Run, capsys: pytest.Captu
 
 
 def test_judging_pools_can_be_priced_first(evaluate: Run, capsys: pytest.CaptureFixture[str], sim: SimServer) -> None:
-    """A dry run of `svr judge` counts its calls, and leaves nothing behind."""
+    """A dry run of `svr stages judge` counts its calls, and leaves nothing behind."""
     rows = [
         {"id": f"p{n}", "prompt": f"Question {n}?", "chosen": "Yes, because. " * 40, "rejected": "No. " * 40}
         for n in range(40)
     ]
     Path("pairs.jsonl").write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in rows))
-    assert run(group, "svr", ["induce", "pairs.jsonl", "--judge", "rules", "--out", "candidates.jsonl", "-q"]) == 0
-    words = ["judge", "pairs.jsonl", "--candidates", "candidates.jsonl", "--judge", "mid", "--out", "store", "-q"]
+    assert (
+        run(group, "svr", ["stages", "induce", "pairs.jsonl", "--judge", "rules", "--out", "candidates.jsonl", "-q"])
+        == 0
+    )
+    words = [
+        "stages",
+        "judge",
+        "pairs.jsonl",
+        "--candidates",
+        "candidates.jsonl",
+        "--judge",
+        "mid",
+        "--out",
+        "store",
+        "-q",
+    ]
     capsys.readouterr()
     before = sim.stats()["calls"]
     assert run(group, "svr", [*words, "--rubrics-per-call", "1", "--dry-run", "--json"]) == 0

@@ -1,4 +1,4 @@
-"""`svr store`: a store of arrays that people bring, fitted, shown, and refused in one line."""
+"""`svr stages store`: a store of arrays that people bring, fitted, shown, and refused in one line."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_soft_z_of_ones_own_become_a_store_and_a_bank(cli: Cli) -> None:
     code, out, _ = cli(*IMPORT, "--z", "z.npz", "--out", "store", "--dev-share", "0.2", "--judge", "my probe")
     assert code == 0
     assert "my probe" in out
-    code, shown, _ = cli("store", "show", "store", "--json")
+    code, shown, _ = cli("stages", "store", "store", "--json")
     facts = orjson.loads(shown)
     assert code == 0
     assert facts["entries"]["all"] == 240
@@ -74,7 +74,7 @@ def test_what_is_shown_to_people_is_in_words(cli: Cli) -> None:
     """Every figure with what it counts; nothing that a judge's name holds steers the terminal."""
     prepare(weighted=True)
     assert cli(*IMPORT, "--z", "z.npz", "--out", "store", "--judge", "\x1b[31mred")[0] == 0
-    code, out, _ = cli("store", "show", "store")
+    code, out, _ = cli("stages", "store", "store")
     assert code == 0
     assert "\x1b" not in out
     labels = [line.split("  ")[0] for line in out.splitlines()]
@@ -114,9 +114,9 @@ def test_a_folder_without_a_store_or_with_a_damaged_one_is_one_line(cli: Cli) ->
     """Exit 2 and exit 7."""
     prepare()
     assert cli(*IMPORT, "--z", "z.npz", "--out", "store")[0] == 0
-    code, _, said = cli("store", "show", "nowhere")
+    code, _, said = cli("stages", "store", "nowhere")
     assert (code, len(said.strip().splitlines())) == (2, 1)
     Path("store", "z-0001.npz").write_bytes(b"")
-    code, _, said = cli("store", "show", "store")
+    code, _, said = cli("stages", "store", "store")
     assert (code, len(said.strip().splitlines())) == (7, 1)
     assert "z-0001.npz" in said

@@ -22,8 +22,8 @@ from svr_async.training.store.reader import load_store
 
 pytestmark = pytest.mark.timeout(PATIENCE_S)
 FAULTS = SimConfig(faults=FaultConfig(rate=0.4, kinds=("context-length",)))
-INDUCE = ("induce", "pairs.jsonl", "--judge", "sim", "--out", "c.jsonl", "-q")
-JUDGE = ("judge", "pairs.jsonl", "--judge", "sim", "--candidates", "made.jsonl", "--out", "store", "-q")
+INDUCE = ("stages", "induce", "pairs.jsonl", "--judge", "sim", "--out", "c.jsonl", "-q")
+JUDGE = ("stages", "judge", "pairs.jsonl", "--judge", "sim", "--candidates", "made.jsonl", "--out", "store", "-q")
 TRAIN = ("train", "pairs.jsonl", "--judge", "sim", "--out", "out", "--rounds", "1", "--pool-size", "4", "-q")
 
 

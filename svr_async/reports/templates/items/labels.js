@@ -1,4 +1,4 @@
-// Labels of people: kept in this browser where it lets us, and saved as the file that `svr labels` reads.
+// Labels of people: kept in this browser where it lets us, and saved as the file that `svr agreement` reads.
 
 const labels = new Map();  // id → {label, note}
 const shelf = () => `svr-async labels ${last().digest}`;

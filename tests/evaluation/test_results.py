@@ -6,9 +6,27 @@ from collections.abc import Callable
 from pathlib import Path
 
 import orjson
+import pytest
 from made_run import made_items, write_run
 
+from svr_async.commands.main import run as run_command
+from svr_async.commands.main import svr as group
+
 Cli = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Cli:
+    """Return a function that runs `svr …` in an empty folder; it returns exit code, stdout and stderr."""
+    monkeypatch.chdir(tmp_path)
+
+    def call(*args: object) -> tuple[int, str, str]:
+        capsys.readouterr()
+        code = run_command(group, "svr", [*map(str, args)])
+        shown = capsys.readouterr()
+        return code, shown.out, shown.err
+
+    return call
 
 
 def test_a_comparison_shows_tests_and_disagreements(cli: Cli, tmp_path: Path) -> None:
