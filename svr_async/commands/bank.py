@@ -138,7 +138,7 @@ def diff(first: str, second: str, as_json: bool) -> None:
 @click.argument("folders", nargs=-1, required=True, metavar="BANK BANK...")
 @click.option("--out", type=FOLDER, required=True, metavar="DIR")
 @json_option
-def merge(folders: tuple[str, ...], out: Path, cutoff: float, cap: int, as_json: bool) -> None:
+def merge(folders: tuple[str, ...], out: Path, as_json: bool) -> None:
     """Bring the rubrics of banks together; the merged bank has no selector until svr-fit fits one.
 
     \b
@@ -147,7 +147,7 @@ def merge(folders: tuple[str, ...], out: Path, cutoff: float, cap: int, as_json:
     from svr_async.training.bank.build import merge_banks
 
     banks = [_load(folder) for folder in folders]
-    merged = merge_banks(banks, cutoff=cutoff, cap=cap)
+    merged = merge_banks(banks)
     _keep(out, merged)
     digest = merged.save(out)
     counts = [len(held) for held in banks]

@@ -13,7 +13,6 @@ from svr_async.commands.options import (
     common,
     few_limits,
     limit_option,
-    quiet_option,
 )
 
 
@@ -32,7 +31,6 @@ from svr_async.commands.options import (
 @few_limits
 @click.option("--dry-run", is_flag=True, help="Count calls, tokens, price and time by table; send nothing.")
 @click.option("--out", type=PATH, default="runs/repro", show_default=True, metavar="DIR", help="Where all of it goes.")
-@quiet_option
 @common
 def repro(**flags: Any) -> int:
     """Rebuild TABLES of the paper, by their labels: rubricbench, tab:rmbenches, ablation … or all.
@@ -47,7 +45,7 @@ def repro(**flags: Any) -> int:
     from svr_async.reproduction.reproduce import reproduce
 
     settings, tables, as_json = _settings(flags), flags["tables"], flags["as_json"]
-    say = (lambda _: None) if flags["quiet"] else lambda text: click.echo(text, err=True)
+    say = (lambda _: None) if as_json else lambda text: click.echo(text, err=True)
     if flags["dry_run"]:
         count = count_reproduction(settings, tables, say)
         tell(count.as_json(), describe_reproduction(count), as_json=as_json)

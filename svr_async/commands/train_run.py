@@ -121,8 +121,8 @@ def run_fit(flags: Mapping[str, Any]) -> int:
     """Fit and return the exit code; SvrError for a store that fails its checks, or has nothing to learn from."""
     settings = FitSettings(**known_of(FitSettings, flags))
     with FitScreen(quiet=flags["quiet"], epochs=not flags["as_json"]) as screen:
-        if flags["sweep"] or flags["keep_all"]:
-            swept = sweep_store(settings, flags["sweep"], keep_all=flags["keep_all"], listener=screen)
+        if flags["sweep"]:
+            swept = sweep_store(settings, flags["sweep"], listener=screen)
             found = StoreFit(bank=swept.bank, record=swept.record)
         else:
             found = fit_store(settings, screen)
