@@ -147,14 +147,14 @@ def test_rows_that_cannot_be_scored_are_refused(write: Write, name: str, row: di
 
 def test_official_counts_are_recognised(write: Write) -> None:
     """All rows of a release make a data set official; a row in another group does not."""
-    counts = REWARDBENCH.counts.groups
+    counts = REWARDBENCH.groups
     rows = [rb(subset, n) for subset, size in counts.items() for n in range(size)]
     assert len(rows) == 2985
     assert REWARDBENCH.load(write("all.jsonl", rows), official=True).official
     rows[0] = rb("hep-js", 9999)
     with pytest.raises(DataError, match="rows by group differ"):
         REWARDBENCH.load(write("moved.jsonl", rows), official=True)
-    assert sum(REWARDBENCH2.counts.groups.values()) == 1865
+    assert sum(REWARDBENCH2.groups.values()) == 1865
     dataset = RMBENCH.load(
         write("total_dataset.json.gz", [rm(n, domain=name) for name, size in FILES.items() for n in range(size)]),
         official=True,

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from svr_async.adapters import PairResult, get_adapter
-from svr_async.adapters.helpsteer3 import TIE
+from svr_async.adapters.training_sets import TIE
 from svr_async.core.pair import Message, Side
 from svr_async.errors import DataError
 
@@ -82,7 +82,7 @@ def test_other_preferences_are_refused(write: Callable[..., Path], preference: f
 
 def test_validation_and_whole_release_are_official_sizes_too(write: Callable[..., Path]) -> None:
     """38,459 rows of training, 2,017 of validation and both together are official; one more is not."""
-    assert ADAPTER.counts.rows == (38_459, 2_017, 40_476)
+    assert ADAPTER.rows == (38_459, 2_017, 40_476)
     rows = [row(response1=str(n)) for n in range(2_017)]
     assert ADAPTER.load(write("validation.jsonl", rows)).official
     assert not ADAPTER.load(write("validation.jsonl", [*rows, row()])).official

@@ -9,8 +9,8 @@ import orjson
 import pytest
 
 from svr_async.adapters import PairResult, get_adapter
-from svr_async.adapters.messages import join_prompt, transcript_turns
-from svr_async.adapters.pairs import DIFFERENT_PROMPTS, RECORDED
+from svr_async.adapters.fields import join_prompt, transcript_turns
+from svr_async.adapters.pairs import DIFFERENT_PROMPTS
 from svr_async.commands.main import run
 from svr_async.commands.main import svr as group
 from svr_async.core.pair import Message, PreferencePair, Side, user_prompt
@@ -295,7 +295,7 @@ def test_optional_columns_are_used(write: Write) -> None:
         ({"chosen": chat(REPLY), "rejected": chat(OTHER)}, "column 'chosen': the prompt is empty"),
         ({"prompt": "hi", "chosen": ["x"], "rejected": ["z"]}, "column 'chosen': expected text, a message or a list"),
         ({"text": "x"}, "unknown layout of preference pair; columns found: text"),
-        ({"prompt": "p", "chosen": "a", "rejcted": "b"}, "unknown .* did you mean 'rejcted' for 'rejected'"),
+        ({"prompt": "p", "chosen": "a", "rejcted": "b"}, "unknown .* columns found: prompt, chosen, rejcted"),
     ],
 )
 def test_rows_of_an_unknown_layout_say_what_is_missing(write: Write, row: dict[str, Any], message: str) -> None:
@@ -305,16 +305,15 @@ def test_rows_of_an_unknown_layout_say_what_is_missing(write: Write, row: dict[s
 
 
 def test_rows_that_are_no_pair_are_counted(write: Write) -> None:
-    """Pairs about different conversations, and files of judges' results, are left out."""
+    """Pairs about different conversations, are left out."""
     rows = [
         {"chosen": "\n\nHuman: hi\n\nAssistant: x", "rejected": "\n\nHuman: ho\n\nAssistant: y"},
         {"chosen": "\n\nHuman: hi\n\nAssistant: x", "rejected": "\n\nHuman: hi\n\nAssistant: y"},
         {"prompt": "hi", "output_1": "x", "output_2": "y", "label": 2},
-        {"prompt": "hi", "output_1": "x", "output_2": "y", "label": 1, "results": []},
     ]
     dataset = ADAPTER.load(write("a.jsonl", rows))
     assert len(dataset.pairs) == 2
-    assert dataset.skipped == {DIFFERENT_PROMPTS: 1, RECORDED: 1}
+    assert dataset.skipped == {DIFFERENT_PROMPTS: 1}
 
 
 def test_scores_are_micro_accuracies(write: Write) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from svr_async.adapters import get_adapter, rmb
+from svr_async.adapters import get_adapter, training_sets
 from svr_async.adapters.contract import Adapter
 from svr_async.errors import DataError
 
@@ -81,7 +81,7 @@ def test_a_folder_of_both_kinds_gives_the_pairs(write: Callable[..., Path], tmp_
     write("Pairwise_set/Helpfulness/Chat/Discussion.json.gz", [pairwise(1), pairwise(2)])
     dataset = adapter.load(tmp_path)
     assert [pair.id for pair in dataset.pairs] == ["1", "2"]
-    assert dataset.skipped == {rmb.BEST_OF_N: 2}
+    assert dataset.skipped == {training_sets.BEST_OF_N: 2}
 
 
 def test_a_blank_last_turn_of_a_conversation_is_legal(write: Callable[..., Path]) -> None:
