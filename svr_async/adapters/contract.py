@@ -12,11 +12,10 @@ from typing import Any
 import orjson
 
 from svr_async.adapters.fields import Fields, RowError
-from svr_async.adapters.hub import Source, Wanted, get_files, open_source
+from svr_async.adapters.hub import Source, Wanted, fetch_files, open_source
 from svr_async.adapters.layouts import parse_columns, renamed
 from svr_async.adapters.records import CONTRADICTING, INVALID, REPEATED, Dataset, PairResult, Parsed, Problem
 from svr_async.adapters.tables import Encoding, Row, read_rows
-from svr_async.core.hub import PUBLIC_HUB, SCHEME
 from svr_async.core.pair import PreferencePair, prompt_text
 from svr_async.errors import DataError, UsageError
 
@@ -41,7 +40,7 @@ class Adapter:
     official release, `groups` the rows by group. A path that matches `spelling` (default: `name`) is refused for
     training unless the adapter is for `training`. `read_file` looks at all rows and returns what replaces `parse`.
     `ruled`: its authors say how to score it; `chance`: the score of guessing, if not one half; `shares_prompts`: some
-    pairs have one prompt; `sampled`: the shipped sample has its layout.
+    pairs have one prompt.
     """
 
     name: str
@@ -61,16 +60,9 @@ class Adapter:
     ruled: bool = True
     chance: str = ""
     shares_prompts: bool = False
-    sampled: bool = False
 
     def load(
-        self,
-        path: Path | str,
-        *,
-        lenient: bool = False,
-        official: bool = False,
-        columns: str = "",
-        label_map: str = "",
+        self, path: Path | str, *, lenient: bool = False, official: bool = False, columns: str = "", label_map: str = ""
     ) -> Dataset:
         """Load a file, a folder, `-` (standard input) or hf:org/name[@revision][:split].
 
@@ -131,13 +123,7 @@ class Adapter:
         """
         if not self.hub_files:
             raise DataError(f"{self.title} cannot be fetched", hint="download its files and pass them by --data PATH")
-        names = self.hub_files[:files]
-        what, where = ", ".join(names), f"{PUBLIC_HUB}/datasets/{self.hub_id}"
-        by_hand = f"download {what} from {where} and pass the path with --data PATH"
-        wanted = Wanted(self.hub_id)
-        found = tuple(get_files(f"{what} of {self.hub_id}", by_hand, wanted, names, cache_dir, endpoint).values())
-        folder = found[0].parents[names[0].count("/")]
-        return Source(folder, found, f"{SCHEME}{self.hub_id}@{folder.name}")
+        return fetch_files(Wanted(self.hub_id), self.hub_files[:files], cache_dir, endpoint=endpoint)
 
     def official_scores(
         self, pairs: Iterable[PreferencePair], results: Iterable[PairResult], *, tie_credit: float = 0.0

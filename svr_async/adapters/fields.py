@@ -53,11 +53,12 @@ class _Criterion(msgspec.Struct):
     points: float | None = None
     weight: float | None = None
 
-    def words(self) -> str | None:
-        return next((w for w in (self.rubric, self.text, self.criterion, self.description) if w is not None), None)
-
-    def number(self) -> float | None:
-        return self.weight if self.points is None else self.points
+    def parts(self) -> tuple[str | None, float | None]:
+        """Return the text and the points."""
+        words = (self.rubric, self.text, self.criterion, self.description)
+        return next(
+            (one for one in words if one is not None), None
+        ), self.weight if self.points is None else self.points
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,10 +155,10 @@ class Fields:
             listed = msgspec.convert(value, list[str | _Criterion], strict=False)
         except msgspec.ValidationError as error:
             raise self.unfit(column, "a list of texts or objects", value) from error
-        found = [_Criterion(text=one) if isinstance(one, str) else one for one in listed]
-        if any(one.words() is None for one in found):
+        found = [(one, None) if isinstance(one, str) else one.parts() for one in listed]
+        if any(text is None for text, _ in found):
             raise self.unfit(column, "objects with rubric, text, criterion or description", value)
-        kept = {text: one.number() for one in found if (text := (one.words() or "").strip())}
+        kept = {text.strip(): number for text, number in found if text and text.strip()}
         counted = any(number is not None for number in kept.values())
         points = tuple(1.0 if number is None else number for number in kept.values()) if counted else ()
         return {"rubrics": tuple(kept), "points": points}

@@ -21,7 +21,6 @@ _WANTED = "a prompt and a list of " + ", ".join(LIST_COLUMNS)
 _TEXTS = ("response", "answer", "completion", "output", "text", "content")
 _SCORES = ("fine_grained_score", "fine-grained_score", "score", "rating", "reward", "overall_score")
 _RANKS = ("rank", "ranking")
-Scored = tuple[list[tuple[float, str]], bool]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,41 +97,33 @@ def _best_of_n(fields: Fields) -> ResponseGroup:
     return ResponseGroup(id=own, prompt=prompt, responses=responses, best=frozenset({order.index(0)}))
 
 
-def scored_responses(fields: Fields) -> Scored:
+def scored_responses(fields: Fields) -> tuple[list[tuple[float, str]], bool]:
     """Return (number, text) of each listed response, and whether the numbers are ranks, of which less is better.
 
-    Empty if a row lists no responses with numbers. RowError for a missing number.
+    Empty if a row lists no responses with numbers, inside them or in another column. RowError for a missing number.
     """
-    for column in LIST_COLUMNS:
-        listed = fields.row.values.get(column)
-        if isinstance(listed, list) and listed:
-            return _inside(fields, column, listed) if isinstance(listed[0], Mapping) else _alongside(fields, listed)
-    return [], False
+    column = fields.first(LIST_COLUMNS)
+    listed = fields.row.values.get(column)
+    if not isinstance(listed, list) or not listed:
+        return [], False
+    if isinstance(listed[0], Mapping):
+        key, name = _text_key(listed[0]), next((one for one in (*_SCORES, *_RANKS) if one in listed[0]), "")
+        objects = [one if isinstance(one, Mapping) else {} for one in listed]
+        texts, values = [one.get(key) for one in objects], [one.get(name) for one in objects]
+    else:
+        name = fields.first([f"{one}s" for one in (*_SCORES, *_RANKS)])
+        texts, values = listed, fields.row.values.get(name)
+    if not name or not isinstance(values, list):
+        return [], False
+    scored = [
+        (number, text)
+        for value, text in zip(values, texts, strict=False)
+        if (number := as_number(value)) is not None and isinstance(text, str)
+    ]
+    if not len(scored) == len(listed) == len(values):
+        raise fields.unfit(column, f"a text and a number in {name} for each response", listed)
+    return scored, name.removesuffix("s") in _RANKS
 
 
 def _text_key(response: Mapping[str, Any]) -> str:
     return next((key for key in _TEXTS if isinstance(response.get(key), str)), "")
-
-
-def _inside(fields: Fields, column: str, listed: list[Any]) -> Scored:
-    """Read responses that are objects with a text and a number."""
-    text, score = _text_key(listed[0]), next((key for key in (*_SCORES, *_RANKS) if key in listed[0]), "")
-    scored: list[tuple[float, str]] = []
-    for one in listed if text and score else ():
-        number = as_number(one.get(score)) if isinstance(one, Mapping) else None
-        if number is None or not isinstance(one.get(text), str):
-            raise fields.unfit(column, f"objects with {text} and a number in {score}", one)
-        scored.append((number, one[text]))
-    return scored, score in _RANKS
-
-
-def _alongside(fields: Fields, listed: list[Any]) -> Scored:
-    """Read responses that are texts, with a list of numbers in another column."""
-    name = fields.first([f"{one}s" for one in (*_SCORES, *_RANKS)])
-    numbers = fields.row.values.get(name)
-    if not isinstance(numbers, list) or not all(isinstance(one, str) for one in listed):
-        return [], False
-    known = [number for one in numbers if (number := as_number(one)) is not None]
-    if not len(known) == len(numbers) == len(listed):
-        raise fields.unfit(name, f"{len(listed)} numbers", numbers)
-    return list(zip(known, listed, strict=True)), name.removesuffix("s") in _RANKS

@@ -344,15 +344,15 @@ def _refuse(layout: Layout, rows: Sequence[Fields]) -> Reading:
     numbers = sorted(number for value in values if (number := as_number(value)) is not None)
     maps: tuple[str, ...] = ("VALUE=a,VALUE=b,VALUE=tie",)
     if numbers in ([1], [0, 1, 2]):
-        maps = ("0=a,1=b", "1=a,2=b") if len(numbers) == 1 else ("0=a,1=b,2=tie", "0=tie,1=a,2=b")
+        maps = ("0=a,1=b", "1=a,2=b", "0=tie,1=a,2=b")
     elif len(values) == 2 and all(number >= 0 and number.is_integer() for number in numbers):
         maps = (f"{values[0]}=a,{values[1]}=b", f"{values[0]}=b,{values[1]}=a")
     elif len(numbers) == len(values):
-        middle = 0 if numbers[0] < 0 else 0.5 if numbers[-1] <= 1 else (numbers[0] + numbers[-1]) / 2
+        middle = 0 if numbers[0] < 0 else (numbers[0] + numbers[-1]) / 2 if numbers[-1] > 1 else 0.5
         maps = (f"<{middle:g}=a,>{middle:g}=b", f">{middle:g}=a,<{middle:g}=b")
-    shown = _shown_values(layout, rows)
     raise DataError(
-        f"column {layout.label!r} ({shown}) does not say which of {' and '.join(layout.two)} is better",
+        f"column {layout.label!r} ({_shown_values(layout, rows)}) does not say which of {' and '.join(layout.two)} "
+        "is better",
         hint="say it: " + " or ".join(f"--label-map '{one}'" for one in maps),
     )
 

@@ -26,7 +26,7 @@ from svr_async.adapters.layouts import (
     reading_of,
     with_plain_names,
 )
-from svr_async.adapters.records import Parsed, content_id, drawn_first, micro_scores
+from svr_async.adapters.records import Parsed, micro_scores, pair_of
 from svr_async.adapters.tables import Row
 from svr_async.adapters.training_sets import HELPSTEER3, RMB
 from svr_async.core.pair import NO_DOMAIN, PreferencePair
@@ -140,21 +140,15 @@ def _pair(fields: Fields, first: str, second: str, *, first_is_chosen: bool | No
         return Parsed(skipped=DIFFERENT_PROMPTS)
     prompt = fields.filled(join_prompt(given, before), fields.first(PROMPT_COLUMNS) or first)
     own_id = fields.identifier(ID_COLUMNS)
-    pair_id = own_id or content_id(prompt, a, b)
-    chosen, rejected = (b, a) if first_is_chosen is False else (a, b)
     source = fields.row.values.get("source")
-    pair = PreferencePair(
-        id=pair_id,
-        prompt=prompt,
-        chosen=chosen,
-        rejected=rejected,
-        domain=fields.optional_text("domain") or NO_DOMAIN,
-        subset=fields.optional_text("subset"),
-        chosen_first=drawn_first(pair_id) if first_is_chosen is None else first_is_chosen,
-        strength=fields.integer("strength", 0, 1_000_000) if fields.has("strength") else None,
+    more = {
+        "domain": fields.optional_text("domain") or NO_DOMAIN,
+        "subset": fields.optional_text("subset"),
+        "strength": fields.integer("strength", 0, 1_000_000) if fields.has("strength") else None,
+        "source": source if isinstance(source, str) else "",
         **fields.rubrics(RUBRIC_COLUMNS),
-        source=source if isinstance(source, str) else "",
-    )
+    }
+    pair = pair_of(prompt, a, b, own_id, first_is_better=first_is_chosen, **more)
     return Parsed(pairs=(pair,), id=own_id)
 
 
@@ -164,7 +158,6 @@ PAIRS = Adapter(
     licence="the data's own",
     training=True,
     ruled=False,
-    sampled=True,
     schema={
         "prompt": f"text or messages; also {', '.join(PROMPT_COLUMNS[1:])}",
         "system": "optional text: a system turn before the prompt",

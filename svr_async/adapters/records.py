@@ -113,14 +113,11 @@ def accuracy(results: Sequence[PairResult], tie_credit: float = 0.0, unscored_cr
 
 
 def accuracy_by(
-    name_of: Callable[[PreferencePair], str],
-    results: Sequence[PairResult],
-    tie_credit: float,
-    unscored_credit: float = 0.0,
+    name_of: Callable[[PreferencePair], str], results: Sequence[PairResult], tie: float, unscored: float = 0.0
 ) -> dict[str, float]:
     """Return the accuracy of each group of pairs that has one, in alphabetical order of the groups' names."""
     groups = grouped(name_of, results)
-    found = {name: accuracy(part, tie_credit, unscored_credit) for name, part in groups.items()}
+    found = {name: accuracy(part, tie, unscored) for name, part in groups.items()}
     return {name: value for name, value in found.items() if value is not None}
 
 
@@ -154,9 +151,16 @@ def content_id(prompt: Prompt, *responses: str) -> str:
     return "p" + hashlib.blake2b(orjson.dumps(parts), digest_size=8).hexdigest()
 
 
-def drawn_first(pair_id: str) -> bool:
-    """Say whether the chosen response is listed first, if the data lists "chosen, rejected".
+def pair_of(
+    prompt: Prompt, first: str, second: str, pair_id: str = "", *, first_is_better: bool | None = None, **more: Any
+) -> PreferencePair:
+    """Build a pair; without an id, its id is a hash of its contents.
 
-    A bit of a hash of the id, independent of `core.pair.hashed_order`. The data's order would give the answer away.
+    None: the data lists "chosen, rejected", so a hash of the id, independent of `core.pair.hashed_order`, draws which
+    is listed first. The data's order would give the answer away.
     """
-    return hashed_fraction("listed first", pair_id) < 0.5
+    pair_id = pair_id or content_id(prompt, first, second)
+    drawn = hashed_fraction("listed first", pair_id) < 0.5
+    chosen, rejected = (second, first) if first_is_better is False else (first, second)
+    listed = drawn if first_is_better is None else first_is_better
+    return PreferencePair(id=pair_id, prompt=prompt, chosen=chosen, rejected=rejected, chosen_first=listed, **more)

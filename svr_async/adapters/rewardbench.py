@@ -9,8 +9,7 @@ from typing import Any
 
 from svr_async.adapters.contract import Adapter
 from svr_async.adapters.fields import Fields, RowError
-from svr_async.adapters.records import PairResult, Parsed, accuracy_by, content_id, drawn_first, grouped, mean
-from svr_async.core.pair import PreferencePair
+from svr_async.adapters.records import PairResult, Parsed, accuracy_by, content_id, grouped, mean, pair_of
 
 OTHER = "Other"
 SECTIONS: Mapping[str, Mapping[str, int]] = {
@@ -49,10 +48,7 @@ def parse(fields: Fields) -> Parsed:
     given = fields.identifier(("id",))
     pair_id = f"{subset}/{given or content_id(prompt, chosen, rejected)}"
     section = _SECTION_OF.get(subset, OTHER)
-    pair = PreferencePair(
-        id=pair_id, prompt=prompt, chosen=chosen, rejected=rejected, domain=section, subset=subset,
-        chosen_first=drawn_first(pair_id),
-    )  # fmt: skip
+    pair = pair_of(prompt, chosen, rejected, pair_id, domain=section, subset=subset)
     notes = (f"unknown subset {subset!r} is in no section",) if section == OTHER else ()
     return Parsed(pairs=(pair,), id=pair_id if given else "", group=subset, notes=notes)
 
@@ -62,7 +58,7 @@ def score(results: Sequence[PairResult], tie_credit: float) -> dict[str, Any]:
 
     A pair without a verdict gets the credit of a tie: 0 in the paper's code, 0.5 in RewardBench's own.
     """
-    accuracies = accuracy_by(lambda pair: pair.subset, results, tie_credit, unscored_credit=tie_credit)
+    accuracies = accuracy_by(lambda pair: pair.subset, results, tie_credit, unscored=tie_credit)
     sections = {}
     for section, subsets in SECTIONS.items():
         if present := [subset for subset in subsets if subset in accuracies]:
@@ -92,13 +88,11 @@ def parse2(fields: Fields) -> Parsed:
     texts = (*chosen, *rejected)
     duels = [(i, j) for i in range(len(chosen)) for j in range(len(chosen), len(texts))]
     equals = list(combinations(range(len(chosen)), 2)) if subset == TIES else []
+    kind: dict[str, Any] = {"domain": subset, "subset": subset, "item": item}
     pairs = tuple(
-        PreferencePair(
-            id=(pair_id := f"{item}/{i}-{j}"), prompt=prompt, chosen=texts[i], rejected=texts[j], domain=subset,
-            subset=subset, chosen_first=drawn_first(pair_id), has_preference=j >= len(chosen), item=item, slot=(i, j),
-        )
+        pair_of(prompt, texts[i], texts[j], f"{item}/{i}-{j}", has_preference=j >= len(chosen), slot=(i, j), **kind)
         for i, j in (*duels, *equals)
-    )  # fmt: skip
+    )
     return Parsed(pairs=pairs, id=item if own_id else "", group=subset)
 
 

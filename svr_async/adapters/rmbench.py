@@ -8,8 +8,7 @@ from typing import Any
 
 from svr_async.adapters.contract import Adapter
 from svr_async.adapters.fields import Fields, RowError
-from svr_async.adapters.records import PairResult, Parsed, accuracy, content_id, drawn_first, grouped, mean
-from svr_async.core.pair import PreferencePair
+from svr_async.adapters.records import PairResult, Parsed, accuracy, content_id, grouped, mean, pair_of
 
 STYLES = ("concise", "detailed", "markdown")
 DOMAINS = ("chat", "math", "code", "safety")
@@ -40,13 +39,8 @@ def parse(fields: Fields) -> Parsed:
     name = _file_domain(fields)
     own_id = fields.identifier(("id",))
     item = f"{name}/{own_id or content_id(prompt, *chosen, *rejected)}"
-    pairs = tuple(
-        PreferencePair(
-            id=(pair_id := f"{item}/{i}-{j}"), prompt=prompt, chosen=chosen[i], rejected=rejected[j],
-            domain=domain_of(name), subset=name, chosen_first=drawn_first(pair_id), item=item, slot=(i, j),
-        )
-        for i, j in CELLS
-    )  # fmt: skip
+    kind: dict[str, Any] = {"domain": domain_of(name), "subset": name, "item": item}
+    pairs = tuple(pair_of(prompt, chosen[i], rejected[j], f"{item}/{i}-{j}", slot=(i, j), **kind) for i, j in CELLS)
     return Parsed(pairs=pairs, id=item if own_id else "", group=name)
 
 

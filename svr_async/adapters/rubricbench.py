@@ -7,8 +7,7 @@ from typing import Any
 
 from svr_async.adapters.contract import Adapter
 from svr_async.adapters.fields import Fields, RowError
-from svr_async.adapters.records import PairResult, Parsed, accuracy, accuracy_by, content_id, mean
-from svr_async.core.pair import PreferencePair
+from svr_async.adapters.records import PairResult, Parsed, accuracy, accuracy_by, mean, pair_of
 
 OTHER = "OTHER"
 GROUPS: Mapping[str, tuple[str, ...]] = {
@@ -52,16 +51,8 @@ def parse(fields: Fields) -> Parsed:
     domain = fields.text("domain")
     group = domain_group(domain)
     case_id = fields.identifier(("case_id", "id"))
-    pair = PreferencePair(
-        id=case_id or content_id(prompt, a, b),
-        prompt=prompt,
-        chosen=a if a_is_chosen else b,
-        rejected=b if a_is_chosen else a,
-        domain=group,
-        subset=domain,
-        chosen_first=a_is_chosen,
-        **fields.rubrics(_RUBRIC_COLUMNS),
-    )
+    kind = {"domain": group, "subset": domain, **fields.rubrics(_RUBRIC_COLUMNS)}
+    pair = pair_of(prompt, a, b, case_id, first_is_better=a_is_chosen, **kind)
     remarks = {"no reference rubrics": not pair.rubrics, f"unknown domain {domain!r} put into {OTHER}": group == OTHER}
     return Parsed(pairs=(pair,), id=case_id, group=group, notes=tuple(text for text, odd in remarks.items() if odd))
 
@@ -80,7 +71,6 @@ RUBRICBENCH = Adapter(
     name="rubricbench",
     title="RubricBench",
     spelling=r"rubric[-_. ]?bench",
-    sampled=True,
     reading="label: 0 = response_a is better, 1 = response_b is better (or chosen_candidate: a, b)",
     licence="CC BY 4.0 (paper); the data card states none",
     hub_id="DonJoey/rubricbench",

@@ -7,8 +7,8 @@ from typing import Any
 
 from svr_async.adapters.contract import Adapter
 from svr_async.adapters.fields import Fields, RowError
-from svr_async.adapters.records import Parsed, content_id, drawn_first, micro_scores
-from svr_async.core.pair import NO_DOMAIN, Message, PreferencePair, Prompt
+from svr_async.adapters.records import Parsed, micro_scores, pair_of
+from svr_async.core.pair import NO_DOMAIN, Message, Prompt
 
 TIE = "tie (overall_preference is 0)"
 BEST_OF_N = "best-of-N records, left out (svr rank reads them)"
@@ -29,18 +29,9 @@ def parse_helpsteer3(fields: Fields) -> Parsed:
     prompt = fields.filled(context, "context")
     first, second = _plain(fields.text("response1")), _plain(fields.text("response2"))
     preference = fields.integer("overall_preference", -3, 3)
-    first_is_chosen = preference < 0
-    pair = PreferencePair(
-        id=content_id(prompt, first, second),
-        prompt=prompt,
-        chosen=first if first_is_chosen else second,
-        rejected=second if first_is_chosen else first,
-        domain=fields.optional_text("domain", NO_DOMAIN),
-        subset=fields.optional_text("language"),
-        chosen_first=first_is_chosen,
-        has_preference=preference != 0,
-        strength=abs(preference),
-    )
+    kind: dict[str, Any] = {"has_preference": preference != 0, "strength": abs(preference)}
+    kind |= {"domain": fields.optional_text("domain") or NO_DOMAIN, "subset": fields.optional_text("language")}
+    pair = pair_of(prompt, first, second, first_is_better=preference < 0, **kind)
     return Parsed(pairs=(pair,)) if preference else Parsed(skipped=TIE, tied=pair)
 
 
@@ -55,13 +46,9 @@ def parse_rmb(fields: Fields) -> Parsed:
         return Parsed(skipped=EMPTY)
     if chosen == rejected:
         return Parsed(skipped=IDENTICAL)
-    pair_id = given or content_id(prompt, chosen, rejected)
     first, *rest = [part for part in fields.optional_text("category_path").split("/") if part not in _SET_NAMES] or [""]
-    pair = PreferencePair(
-        id=pair_id, prompt=prompt, chosen=chosen, rejected=rejected, domain=first.casefold() or NO_DOMAIN,
-        subset="/".join(rest), chosen_first=drawn_first(pair_id),
-    )  # fmt: skip
-    return Parsed(pairs=(pair,), id=given)
+    domain = first.casefold() or NO_DOMAIN
+    return Parsed(pairs=(pair_of(prompt, chosen, rejected, given, domain=domain, subset="/".join(rest)),), id=given)
 
 
 def best_and_losers(fields: Fields) -> tuple[Prompt, str, list[str]]:

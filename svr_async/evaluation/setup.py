@@ -265,7 +265,7 @@ def load_dataset(settings: EvalSettings, adapter: Adapter) -> Dataset:
     if settings.sample and settings.data is not None:
         raise UsageError("--sample and --data exclude each other", hint="give one of them")
     if settings.sample:
-        if not adapter.sampled:
+        if adapter.name not in ("rubricbench", "pairs"):
             raise UsageError(f"there is no sample for {adapter.name}", hint="svr eval rubricbench --sample")
         return load_sample()
     if settings.data is not None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from svr_async.adapters import get_adapter
-from svr_async.adapters.hub import Wanted, choose_files, fetch_split, parse_hub
+from svr_async.adapters.hub import Wanted, choose_files, fetch_files, parse_hub
 from svr_async.core.hub import hub_server, reachable
 from svr_async.errors import ConfigError, DataError, UsageError
 
@@ -100,10 +100,10 @@ def test_a_split_of_any_data_set_is_read_at_a_pinned_revision(
     assert [pair.chosen for pair in dataset.pairs] == list(FILES[:2])
     assert dataset.origin == f"hf:me/mine@{COMMIT}:train"
     assert not [line for line in hub if "test" in line]
-    again = fetch_split(parse_hub("hf:me/mine:data/train"), endpoint=nowhere())
+    again = fetch_files(parse_hub("hf:me/mine:data/train"), endpoint=nowhere())
     assert [file.name for file in again.files] == ["train-00000-of-00002.jsonl", "train-00001-of-00002.jsonl"]
     with pytest.raises(DataError, match="not in cache/hub"):
-        fetch_split(parse_hub("hf:me/other"), endpoint=nowhere())
+        fetch_files(parse_hub("hf:me/other"), endpoint=nowhere())
 
 
 def test_all_files_of_a_benchmark_are_fetched(hub: list[str], tmp_path: Path) -> None:

@@ -66,6 +66,9 @@ GROUPS = {
     metavar="PATH",
     help="The benchmark's file, where it is not to be downloaded: as SOURCE.",
 )
+@click.option(
+    "--format", "adapter", metavar="NAME", help="The layout of SOURCE, as in `svr data ls`. Default: any pairs."
+)
 @click.option("--sample", is_flag=True, help="Use the small set that ships with the package.")
 @limit_option
 @click.option("--domain", multiple=True, metavar="NAME", help="Only this domain; may be given again.")
@@ -121,6 +124,7 @@ def evaluate(**flags: Any) -> int:
     Examples:
       svr eval rubricbench --sample --judge rules
       svr eval rubricbench --judge gpt-oss-120b --base-url http://127.0.0.1:8000/v1
+      svr eval total_dataset.json --format rmbench --judge gpt-oss-120b
       svr eval my_pairs.jsonl --judge gpt-oss-120b --method self-rubric --dry-run
       svr eval rubricbench --judge small --escalate-to big --escalate-below 0.5 --audit-below 0.5
 
