@@ -133,8 +133,6 @@ class Adapter:
         Always has `overall` (a fraction of 1, or None if no pair has a right answer) and `rule` (in words).
         `tie_credit` is 0 (the paper's code) or 0.5 (RewardBench's official rule for generative judges).
         """
-        if tie_credit not in (0.0, 0.5):
-            raise ValueError(f"tie_credit must be 0 or 0.5 (got {tie_credit})")
         judged = {result.pair.id: result for result in results}
         return self.score([judged.get(pair.id) or PairResult(pair, None) for pair in pairs], tie_credit)
 

@@ -109,7 +109,8 @@ def scored_responses(fields: Fields) -> tuple[list[tuple[float, str]], bool]:
     if isinstance(listed[0], Mapping):
         key, name = _text_key(listed[0]), next((one for one in (*_SCORES, *_RANKS) if one in listed[0]), "")
         objects = [one if isinstance(one, Mapping) else {} for one in listed]
-        texts, values = [one.get(key) for one in objects], [one.get(name) for one in objects]
+        values: Any = [one.get(name) for one in objects]
+        texts: list[Any] = [one.get(key) for one in objects]
     else:
         name = fields.first([f"{one}s" for one in (*_SCORES, *_RANKS)])
         texts, values = listed, fields.row.values.get(name)

@@ -96,10 +96,6 @@ class PairResult:
     margin: float | None
     scores: tuple[float, float] | None = None
 
-    def __post_init__(self) -> None:
-        if self.margin is not None and math.isnan(self.margin):
-            raise ValueError(f"the margin of pair {self.pair.id!r} is NaN; an unscored pair has None")
-
     def credit(self, tie_credit: float = 0.0, unscored_credit: float = 0.0) -> float:
         """Return 1 for a win, 0 for a loss, and the given credits for a tie and for no verdict."""
         if not self.margin:

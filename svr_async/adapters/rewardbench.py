@@ -9,25 +9,18 @@ from typing import Any
 
 from svr_async.adapters.contract import Adapter
 from svr_async.adapters.fields import Fields, RowError
-from svr_async.adapters.records import PairResult, Parsed, accuracy_by, content_id, grouped, mean, pair_of
+from svr_async.adapters.records import PairResult, Parsed, accuracy, accuracy_by, content_id, grouped, mean, pair_of
 
 OTHER = "Other"
 SECTIONS: Mapping[str, Mapping[str, int]] = {
-    "Chat": {
-        "alpacaeval-easy": 100, "alpacaeval-length": 95, "alpacaeval-hard": 95, "mt-bench-easy": 28, "mt-bench-med": 40,
-    },
-    "Chat Hard": {
-        "mt-bench-hard": 37, "llmbar-natural": 100, "llmbar-adver-neighbor": 134, "llmbar-adver-GPTInst": 92,
-        "llmbar-adver-GPTOut": 47, "llmbar-adver-manual": 46,
-    },
-    "Safety": {
-        "refusals-dangerous": 100, "refusals-offensive": 100, "xstest-should-refuse": 154,
-        "xstest-should-respond": 250, "donotanswer": 136,
-    },
-    "Reasoning": {
-        "math-prm": 447, "hep-cpp": 164, "hep-go": 164, "hep-java": 164, "hep-js": 164, "hep-python": 164,
-        "hep-rust": 164,
-    },
+    "Chat": {"alpacaeval-easy": 100, "alpacaeval-length": 95, "alpacaeval-hard": 95, "mt-bench-easy": 28,
+             "mt-bench-med": 40},
+    "Chat Hard": {"mt-bench-hard": 37, "llmbar-natural": 100, "llmbar-adver-neighbor": 134,
+                  "llmbar-adver-GPTInst": 92, "llmbar-adver-GPTOut": 47, "llmbar-adver-manual": 46},
+    "Safety": {"refusals-dangerous": 100, "refusals-offensive": 100, "xstest-should-refuse": 154,
+               "xstest-should-respond": 250, "donotanswer": 136},
+    "Reasoning": {"math-prm": 447, **dict.fromkeys(("hep-cpp", "hep-go", "hep-java", "hep-js", "hep-python",
+                                                    "hep-rust"), 164)},
 }  # fmt: skip
 MATH_WEIGHT = 984  # math-prm has 447 pairs and is weighted like all code subsets together
 _SECTION_OF = {subset: section for section, subsets in SECTIONS.items() for subset in subsets}
@@ -102,8 +95,8 @@ def score2(results: Sequence[PairResult], tie_credit: float) -> dict[str, Any]:
     `pair_level` is the accuracy over pairs, and `overall_without_ties` the mean that the paper's table uses.
     """
     by_subset = grouped(lambda pair: pair.subset, results)
-    pairs = accuracy_by(lambda pair: pair.subset, [one for one in results if one.pair.subset != TIES], tie_credit)
     ties = ties_score(by_subset.pop(TIES, []))
+    pairs = {name: accuracy(part, tie_credit) for name, part in by_subset.items()}
     items = {name: _item_accuracy(part, tie_credit) for name, part in by_subset.items()}
     subsets = items if ties is None else {**items, TIES: ties["score"]}
     return {

@@ -59,34 +59,26 @@ class Encoding:
     def __str__(self) -> str:
         return ", ".join(sorted(self.names)) + (f"; {self.legacy} bytes read as Windows-1252" if self.legacy else "")
 
-    def utf8(self, data: bytes) -> bytes:
-        """Return text as UTF-8 without a byte order mark; UTF-16, as Excel writes it, is converted."""
+    def text(self, data: bytes) -> str:
+        """Decode UTF-8, or UTF-16 as Excel writes it; any other byte is read as Windows-1252, and counted."""
         if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
             self.names.add("UTF-16")
-            return data.decode("utf-16", "replace").encode()
-        marked = data.startswith(codecs.BOM_UTF8)
-        self.names.add("UTF-8 with a byte order mark" if marked else "UTF-8")
-        return data.removeprefix(codecs.BOM_UTF8)
+            return data.decode("utf-16", "replace")
+        self.names.add("UTF-8 with a byte order mark" if data.startswith(codecs.BOM_UTF8) else "UTF-8")
+        text, count = _FOREIGN_BYTE.subn(
+            lambda found: bytes([ord(found[0]) & 0xFF]).decode("cp1252", "replace"),
+            data.decode("utf-8-sig", "surrogateescape"),
+        )
+        self.legacy += count
+        return text
 
-    def decode(self, data: bytes) -> str:
-        """Decode UTF-8; any other byte is read as Windows-1252, and counted."""
-        try:
-            return data.decode()
-        except UnicodeDecodeError:
-            text, count = _FOREIGN_BYTE.subn(
-                lambda found: bytes([ord(found[0]) & 0xFF]).decode("cp1252", "replace"),
-                data.decode("utf-8", "surrogateescape"),
-            )
-            self.legacy += count
-            return text
-
-    def json(self, data: bytes) -> Any:
+    def json(self, text: str) -> Any:
         """Parse JSON: fast if it is clean, else leniently (NaN, control characters, lone surrogates)."""
         try:
-            value = orjson.loads(data)
-            return self.scrub(value) if b"\\u0000" in data else value
+            value = orjson.loads(text)
+            return self.scrub(value) if "\\u0000" in text else value
         except orjson.JSONDecodeError:
-            return self.scrub(json.loads(self.decode(data), strict=False))
+            return self.scrub(json.loads(text, strict=False))
 
     def scrub(self, value: Any) -> Any:
         """Replace characters that cannot be sent or stored, in every text of a JSON value, and count them."""
@@ -112,7 +104,11 @@ def read_rows(path: Path, encoding: Encoding | None = None, files: Sequence[Path
         try:
             data = _standard_input() if file == STDIN else file.read_bytes()
             data = gzip.decompress(data) if data.startswith(b"\x1f\x8b") else data
-            yield from _READERS[_kind_of(data) if file == STDIN else _suffix(name)](data, name, encoding)
+            suffix = _kind_of(data) if file == STDIN else _suffix(name)
+            if suffix == ".parquet":
+                yield from _read_parquet(data, name, encoding)
+            else:
+                yield from _READERS[suffix](encoding.text(data), name, encoding)
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
             raise DataError(f"{name}: truncated or damaged gzip file ({error})", hint="fetch it again") from error
         except (csv.Error, OSError) as error:
@@ -160,8 +156,8 @@ def _row(name: str, number: int, value: Any) -> Row:
     return Row(name, number, {}, f"expected an object with columns, found {type(value).__name__}")
 
 
-def _read_jsonl(data: bytes, name: str, encoding: Encoding) -> Iterator[Row]:
-    for number, line in enumerate(io.BytesIO(encoding.utf8(data)), 1):
+def _read_jsonl(text: str, name: str, encoding: Encoding) -> Iterator[Row]:
+    for number, line in enumerate(text.split("\n"), 1):
         if line.strip():
             try:
                 yield _row(name, number, encoding.json(line))
@@ -169,15 +165,14 @@ def _read_jsonl(data: bytes, name: str, encoding: Encoding) -> Iterator[Row]:
                 yield Row(name, number, {}, f"not valid JSON ({error})")
 
 
-def _read_json(data: bytes, name: str, encoding: Encoding) -> Iterator[Row]:
+def _read_json(text: str, name: str, encoding: Encoding) -> Iterator[Row]:
     """Read a list of records, also as the only list of objects in an object; one record; or one object a line."""
-    data = encoding.utf8(data)
     try:
-        value = encoding.json(data)
+        value = encoding.json(text)
     except (ValueError, RecursionError) as error:
-        if not data.lstrip().startswith(b"{"):
+        if not text.lstrip().startswith("{"):
             raise DataError(f"{name}: not valid JSON ({error})") from error
-        yield from _read_jsonl(data, name, encoding)
+        yield from _read_jsonl(text, name, encoding)
         return
     if isinstance(value, dict):
         lists = {key: v for key, v in value.items() if isinstance(v, list) and v and isinstance(v[0], dict)}
@@ -190,9 +185,8 @@ def _read_json(data: bytes, name: str, encoding: Encoding) -> Iterator[Row]:
     yield from (_row(name, number, element) for number, element in enumerate(value, 1))
 
 
-def _read_csv(data: bytes, name: str, encoding: Encoding) -> Iterator[Row]:
+def _read_csv(text: str, name: str, encoding: Encoding) -> Iterator[Row]:
     csv.field_size_limit(_FIELD_BYTES)
-    text = encoding.decode(encoding.utf8(data))
     widths = {mark: len(next(csv.reader(io.StringIO(text, newline=""), delimiter=mark), [])) for mark in _DELIMITERS}
     table = csv.DictReader(io.StringIO(text, newline=""), delimiter=max(_DELIMITERS, key=lambda mark: widths[mark]))
     for number, cells in enumerate(table, 1):
@@ -217,11 +211,10 @@ def _read_parquet(data: bytes, name: str, encoding: Encoding) -> Iterator[Row]:
     yield from (Row(name, number, encoding.scrub(cells)) for number, cells in enumerate(rows, 1))
 
 
-_READERS: Mapping[str, Callable[[bytes, str, Encoding], Iterator[Row]]] = {
+_READERS: Mapping[str, Callable[[str, str, Encoding], Iterator[Row]]] = {
     ".json": _read_json,
     ".jsonl": _read_jsonl,
     ".ndjson": _read_jsonl,
     ".csv": _read_csv,
     ".tsv": _read_csv,
-    ".parquet": _read_parquet,
 }

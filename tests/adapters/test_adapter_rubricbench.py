@@ -124,15 +124,6 @@ def test_the_score_is_micro_accuracy_and_no_verdict_is_wrong(write: Callable[...
     assert ADAPTER.official_scores(pairs, results[:1])["overall"] == pytest.approx(1 / 5)  # no result is no verdict
 
 
-def test_margins_must_be_numbers_and_tie_credit_one_of_two(write: Callable[..., Path]) -> None:
-    """NaN is no margin, and a tie is worth 0 or 0.5."""
-    pairs = load(write, case()).pairs
-    with pytest.raises(ValueError, match="is NaN"):
-        PairResult(pairs[0], float("nan"))
-    with pytest.raises(ValueError, match=r"tie_credit must be 0 or 0\.5 \(got 0\.3\)"):
-        ADAPTER.official_scores(pairs, [], tie_credit=0.3)
-
-
 def test_the_official_size_and_groups_are_recognised(write: Callable[..., Path]) -> None:
     """1,147 rows in the official groups make the data set official; one row less does not."""
     rows = [case(f"{g}{n}", domain=GROUPS[g][0]) for g, size in ADAPTER.groups.items() for n in range(size)]
