@@ -8,6 +8,8 @@ import pytest
 
 from svr_async.adapters import PairResult, get_adapter
 from svr_async.adapters.rmbench import CELLS, FILES, difficulty
+from svr_async.commands.main import run
+from svr_async.commands.main import svr as group
 from svr_async.errors import DataError
 
 Write = Callable[..., Path]
@@ -160,3 +162,14 @@ def test_official_counts_are_recognised(write: Write) -> None:
         official=True,
     )
     assert (dataset.official, len(dataset.pairs)) == (True, 11_943)
+
+
+def test_format_names_the_layout_of_a_file(write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`svr eval FILE --format rmbench` judges as `svr eval rmbench --data FILE` does."""
+    monkeypatch.chdir(tmp_path)
+    write("total_dataset.json", [rm(n, domain=name) for n in range(2) for name in ("chat", "safety-response")])
+    ways = {"a": ["total_dataset.json", "--format", "rmbench"], "b": ["rmbench", "--data", "total_dataset.json"]}
+    for out, words in ways.items():
+        assert run(group, "svr", ["eval", *words, "--judge", "rules", "--out", out, "-q"]) == 0
+    assert Path("a/items.jsonl").read_bytes() == Path("b/items.jsonl").read_bytes()
+    assert run(group, "svr", ["eval", "total_dataset.json", "--format", "rmbench", "--sample", "--judge", "rules"]) == 2

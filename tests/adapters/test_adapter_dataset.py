@@ -69,16 +69,6 @@ def test_an_invalid_row_is_named_with_column_expected_and_found(
     assert dataset.problems[0].first == ["data.jsonl row 2"]
 
 
-def test_lenient_loading_counts_invalid_rows_by_reason(write: Write) -> None:
-    """Reasons are counted without values, and each has its first rows."""
-    lines = [*({**GOOD, "id": f"{n}"} for n in range(30)), {**GOOD, "label": "x"}, {**GOOD, "label": "y"}]
-    text = "".join(json.dumps(line) + "\n" for line in lines) + "{broken\n"
-    dataset = PAIRS.load(write("data.jsonl", text.encode()), lenient=True)
-    assert (len(dataset.pairs), dataset.n_rows) == (30, 33)
-    assert sorted(dataset.skipped.values()) == [1, 2]
-    assert dataset.problems[0].first == ["data.jsonl row 31", "data.jsonl row 32"]
-
-
 def test_odd_rows_are_kept_and_counted(write: Write) -> None:
     """Identical, empty, repeated and contradicting rows are pairs, with ids of their own, and are listed."""
     same, turned = {**GOOD, "id": "3", "response_b": "a"}, {**GOOD, "id": "4", "label": "1"}
@@ -102,17 +92,6 @@ def test_ids_are_unique_and_stable_whatever_repeats(write: Write, responses: lis
     assert len(set(ids)) == len(ids) == len(responses)
     assert ids == [pair.id for pair in PAIRS.load(path).pairs]
     assert len({i.split("#")[0] for i in ids}) == len(set(responses))
-
-
-@pytest.mark.parametrize("value", ["../../etc/passwd", "a\x00b", "\x1b[2J"])
-def test_ids_are_data_and_touch_no_file(write: Write, tmp_path: Path, value: str) -> None:
-    """An id that looks like a path is text; loading writes nothing, and replaces characters that cannot be sent."""
-    path = write("a.jsonl", [{**GOOD, "id": value}])
-    before = sorted(tmp_path.rglob("*"))
-    dataset = PAIRS.load(path)
-    assert dataset.pairs[0].id == value.replace("\x00", "\ufffd")
-    assert any(note.startswith("1 characters replaced") for note in dataset.notes) == ("\x00" in value)
-    assert sorted(tmp_path.rglob("*")) == before
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ import pytest
 
 from svr_async.adapters import get_adapter
 from svr_async.adapters.hub import Wanted, choose_files, fetch_files, parse_hub
-from svr_async.core.hub import hub_server, reachable
-from svr_async.errors import ConfigError, DataError, UsageError
+from svr_async.core.hub import reachable
+from svr_async.errors import DataError, UsageError
 
 COMMIT = "c" * 40
 FILES = (
@@ -106,13 +106,6 @@ def test_a_split_of_any_data_set_is_read_at_a_pinned_revision(
         fetch_files(parse_hub("hf:me/other"), endpoint=nowhere())
 
 
-def test_all_files_of_a_benchmark_are_fetched(hub: list[str], tmp_path: Path) -> None:
-    """A benchmark's files come with the revision that they are of."""
-    found = ADAPTER.fetch(tmp_path, files=None)
-    assert [file.relative_to(found.path).as_posix() for file in found.files] == [FILE]
-    assert found.origin == f"hf:allenai/reward-bench@{COMMIT}"
-
-
 @pytest.mark.parametrize(
     ("split", "says"),
     [
@@ -135,14 +128,6 @@ def test_an_address_of_another_form_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="is not a data set of the hub"):
         parse_hub(text)
     assert parse_hub("hf:a/b@v1.0:data/train") == ("a/b", "v1.0", "data/train")
-
-
-@pytest.mark.parametrize("server", ["http://[x", "http://h:99999", "nowhere", "file:///etc"])
-def test_a_hub_at_no_address_is_refused(monkeypatch: pytest.MonkeyPatch, server: str) -> None:
-    """What HF_ENDPOINT holds is told in a line before anything is asked."""
-    monkeypatch.setenv("HF_ENDPOINT", server)
-    with pytest.raises(ConfigError, match="hub's address"):
-        hub_server()
 
 
 def test_an_official_file_with_other_counts_is_refused(hub: list[str], tmp_path: Path) -> None:

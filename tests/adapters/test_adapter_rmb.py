@@ -55,16 +55,6 @@ def test_a_record_becomes_a_pair_with_its_category(write: Callable[..., Path], a
     assert (pair.domain, pair.subset) == ("helpfulness", "Chat/Discussion")
 
 
-def test_a_record_without_a_category_is_in_no_domain(write: Callable[..., Path]) -> None:
-    """A category path that is absent, or only names the set, leaves the domain open."""
-    rows = [pairwise(1, path=None), pairwise(2, path="Pairwise_set"), pairwise(3, path="Harmlessness")]
-    assert [(p.domain, p.subset) for p in RMB.load(write("a.json", rows)).pairs] == [
-        ("(none)", ""),
-        ("(none)", ""),
-        ("harmlessness", ""),
-    ]
-
-
 @EITHER
 def test_empty_and_identical_answers_are_left_out_and_counted(write: Callable[..., Path], adapter: Adapter) -> None:
     """A record with an empty answer, or with the same answer twice, teaches nothing; each kind is counted."""

@@ -64,12 +64,6 @@ def test_a_label_or_a_letter_names_the_chosen_response(
         load(write, case(**change))
 
 
-def test_digits_in_a_csv_file_are_labels(write: Callable[..., Path]) -> None:
-    """Response B is chosen and stays second."""
-    (pair,) = ADAPTER.load(write("cases.csv", [case(label=1)])).pairs
-    assert (pair.chosen, pair.response_a, pair.gold) == ("no", "hello", Side.B)
-
-
 @pytest.mark.parametrize(
     "value",
     [
