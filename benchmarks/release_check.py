@@ -39,7 +39,7 @@ STEPS = (
     "doctor",
     "eval rubricbench --sample --judge rules -q --json",
     "explain --judge rules --prompt Why? --a Because. --b word",
-    "sim world --seed 1 --out world",
+    "sim --seed 1 --write world",
     TRAIN,
     "fit trained/stores/round-1 --out again -q",
     "eval pairs --data world/rubricbench.jsonl --limit 200 --judge rules --bank again/bank -q --json",

@@ -13,10 +13,10 @@ from svr_async.version import __version__
 if TYPE_CHECKING:
     from svr_async.engine.concurrency import run_sync
     from svr_async.errors import SvrError
-    from svr_async.evaluation.reporting.explain import Explanation
+    from svr_async.evaluation.details import explain
+    from svr_async.evaluation.explain import Explanation
     from svr_async.evaluation.run import EvalResult, Listener, evaluate
     from svr_async.evaluation.run_folder import Run, load_run
-    from svr_async.evaluation.running.explaining import explain
     from svr_async.evaluation.settings import EvalSettings
     from svr_async.judges.limits import JudgeLimits
     from svr_async.judges.protocol import Answer, Judge
@@ -68,7 +68,7 @@ _HOMES = {
     "Engine": ("serving.engine", "Engine"),
     "EvalResult": ("evaluation.run", "EvalResult"),
     "EvalSettings": ("evaluation.settings", "EvalSettings"),
-    "Explanation": ("evaluation.reporting.explain", "Explanation"),
+    "Explanation": ("evaluation.explain", "Explanation"),
     "Judge": ("judges.protocol", "Judge"),
     "JudgeLimits": ("judges.limits", "JudgeLimits"),
     "Listener": ("evaluation.run", "Listener"),

@@ -63,6 +63,7 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.
     for name in os.environ:
         if name.startswith(("SVR_", "OPENAI_", "OTEL_")) or name.lower().endswith(("_api_key", "_proxy")):
             monkeypatch.delenv(name)
+    monkeypatch.setenv("SVR_JUDGES", "")  # `rig.name_judge` sets it; this takes it back
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.getbasetemp() / "no-config"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.getbasetemp() / f"cache-{next(_numbers)}"))
 

@@ -30,8 +30,8 @@ READING = ("r", "rb", "rt")
 _INHERITED = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)  # where a new process ignores what its parent did
 LARGEST = 1 << 16  # bytes of an order
 LOADED = (
-    "commands.main", "commands.eval.run", "commands.sim", "commands.train.run", "engine.http",
-    "evaluation.reporting.report", "evaluation.reporting.tables", "fit.training",
+    "commands.main", "commands.eval", "commands.sim", "commands.train_run", "engine.http",
+    "reports.report", "reports.tables", "fit.training",
     "judges.model", "judges.open_judge", "judges.rules.judge", "adapters.pairs", "adapters.rubricbench",
     "simulation.server", "scoring.bank", "training.store.reader", "training.store.writer",
 )  # fmt: skip

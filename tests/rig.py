@@ -35,7 +35,7 @@ from svr_async.engine.request import Question, ReplyRejectedError, Request
 from svr_async.engine.secrets import Secret
 from svr_async.engine.transport import RawReply
 from svr_async.judges.model import ModelJudge
-from svr_async.judges.profile import Profile
+from svr_async.judges.profiles import Profile
 from svr_async.judges.questions import QuestionWriter
 from svr_async.judges.templates import load_templates
 from svr_async.scoring.bank import BankRubric, InferenceSettings, RubricBank
@@ -169,9 +169,8 @@ async def scripted_engine(
 
 
 def verdict(content: str, side: str) -> str:
-    """Return the mark that a direct question asks for in its last message, with the nonce where it shows one."""
-    nonce = content.rpartition("[[B")[2].partition("]]")[0]
-    return f"[[{side}{nonce}]]"
+    """Return the mark that a direct question asks for."""
+    return f"[[{side}]]"
 
 
 def completion(text: str | None, finish: str = "stop", **extra: Any) -> RawReply:
@@ -235,6 +234,7 @@ def background(*args: str | Path, cwd: Path, **env: str) -> Iterator[Forked | su
 
 def started(args: list[str], cwd: Path, env: Mapping[str, str]) -> Forked | subprocess.Popen[str]:
     """Start `svr`; what Python reads from its environment needs an interpreter of its own."""
+    env = {"SVR_JUDGES": "judges.toml" if (cwd / "judges.toml").is_file() else "", **env}
     if not any(name.startswith(("PYTHON", "SSL_")) for name in env):
         return Forked(args, cwd=cwd, env=environment(**env))
     return subprocess.Popen(
@@ -328,12 +328,20 @@ def own_cache(folder: Path) -> None:
 
 
 def name_judge(folder: Path, base_url: str, **settings: Any) -> str:
-    """Write a judges.toml with the judge `sim`, whose cache identity does not depend on the port; return its name."""
+    """Write and select a judges.toml with the judge `sim`, whose cache identity ignores the port; return its name."""
     own_cache(folder)
     values = {"model": "gpt-oss-120b", "base_url": base_url, "key_env": "", "identity": "sim"} | settings
     text = "".join(f"{name} = {orjson.dumps(value).decode()}\n" for name, value in values.items())
-    (folder / "judges.toml").write_text(f"[sim]\n{text}")
+    write_judges(folder, f"[sim]\n{text}")
     return "sim"
+
+
+def write_judges(folder: Path, text: str) -> Path:
+    """Write a judges.toml into the folder where commands will run, and select it for this test."""
+    path = folder / "judges.toml"
+    path.write_text(text)
+    os.environ["SVR_JUDGES"] = path.name
+    return path
 
 
 def steady_metrics(folder: Path) -> dict[str, Any]:
@@ -352,7 +360,9 @@ async def until(ready: Callable[[], bool]) -> None:
 
 
 def svr_here(*args: object) -> int:
-    """Run `svr` in this process; return the exit code."""
+    """Run `svr` in this process, with the judges.toml of the working folder if there is one; return the exit code."""
+    if Path("judges.toml").is_file():
+        os.environ["SVR_JUDGES"] = "judges.toml"
     return run(group, "svr", [str(arg) for arg in args])
 
 

@@ -30,9 +30,9 @@ from chromium import Page, chromium  # noqa: E402
 from made_run import RUBRICS, made_item, write_run  # noqa: E402
 
 from svr_async.evaluation.items import Item, Reason  # noqa: E402
-from svr_async.evaluation.reporting.item_page import item_part  # noqa: E402
-from svr_async.evaluation.reporting.report import render_report  # noqa: E402
 from svr_async.evaluation.run_folder import RunFolder, Texts, with_reasons, write_reasons  # noqa: E402  # noqa: E402
+from svr_async.reports.item_page import item_part  # noqa: E402
+from svr_async.reports.report import render_report  # noqa: E402
 
 DOMAINS = ("Chat", "Code", "STEM", "Instruction following", "Safety")
 SHOWN = """(async () => { for (;;) {

@@ -62,7 +62,7 @@ def run_seed(plan: Plan, seed: int) -> None:
     folder = plan.folder(seed)
     same = ["--seed", str(seed), "--world", plan.world]
     sizes = ["--train", str(plan.n_train), "--test", str(plan.n_test)]
-    _svr("sim", "world", *same, *sizes, "--out", str(folder / "data"))
+    _svr("sim", *same, *sizes, "--write", str(folder / "data"))
     with _served(same) as url:
         for method in ("vanilla", "oracle"):
             _evaluate(folder, url, method, ["--method", method])

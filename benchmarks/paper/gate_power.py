@@ -16,9 +16,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from svr_async.evaluation.noise import Z95, NoiseEffect
-from svr_async.evaluation.reporting.compare import PairedTest, paired_test
-from svr_async.evaluation.reporting.gate import Verdict, decide
+from svr_async.evaluation.compare import PairedTest, paired_test
+from svr_async.evaluation.gate import Verdict, decide
 
 ACCURACY = 0.83
 MARGINS = (0.0, 0.01, 0.03)
@@ -33,7 +32,6 @@ class World:
     discordance: float = 0.0
     noise: float = 0.0
     prompt: int = 1
-    known: bool = False
 
 
 WORLDS = (
@@ -41,7 +39,6 @@ WORLDS = (
     World(n=1147, loss=0.0, discordance=0.12),
     World(n=1147, loss=0.0, noise=0.1),
     World(n=1147, loss=0.0, noise=0.27),
-    World(n=1147, loss=0.0, noise=0.27, known=True),
     World(n=1147, loss=0.01, discordance=0.27),
     World(n=1147, loss=0.03, discordance=0.27),
     World(n=1147, loss=0.05, discordance=0.27),
@@ -61,12 +58,7 @@ def drawn(world: World, seed: int) -> PairedTest:
     rng = np.random.default_rng([seed, world.n, round(1000 * world.loss), round(1000 * world.discordance)])
     first, second = (_flipping if world.noise else _differing)(world, rng)
     clusters = [str(place // world.prompt) for place in range(world.n)]
-    effect = None
-    if world.known:
-        expected = world.noise * world.n
-        half = Z95 * math.sqrt(expected) / world.n
-        effect = NoiseEffect(asked_apart=world.n, expected_discordant=expected, half_width=half)
-    return paired_test(first.tolist(), second.tolist(), clusters=clusters, seed=seed, noise=effect)
+    return paired_test(first.tolist(), second.tolist(), clusters=clusters, seed=seed)
 
 
 def _differing(world: World, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
@@ -106,8 +98,7 @@ def _kind(world: World) -> str:
 
 
 def _discordance(world: World) -> str:
-    told = ", in --noise" if world.known else ""
-    return f"noise {100 * world.noise:g} %{told}" if world.noise else f"{100 * world.discordance:g} %"
+    return f"noise {100 * world.noise:g} %" if world.noise else f"{100 * world.discordance:g} %"
 
 
 def _shares(tests: list[PairedTest]) -> str:

@@ -1,74 +1,46 @@
-"""What the strict reading of marks costs on LLMBar's published replies of GPT-4 and ChatGPT.
+"""Whether LLMBar's published replies of judges are read as their authors read them.
 
     python benchmarks/paper/llmbar_reading.py --llmbar DATA/llmbar
 
-Every reply that LLMBar's authors recorded with a winner is put into the form of a direct verdict: a mark follows on a
-line of its own, as `llmbar_recorded.py` writes recorded replies; and, apart from that, the last mention of an output
-becomes a mark in its place ("Therefore, [[B]] is better."). Replies that they recorded without a winner get a mark for
-each mention. Printed is how many are read as the side that was recorded, as the other one, or not at all.
+Prints a row per judge: replies with a recorded winner, the share that is read, and the share of those read as recorded.
 """
 
 from __future__ import annotations
 
 import argparse
-import re
 import sys
-from collections import Counter
-from collections.abc import Iterator
+from collections import Counter, defaultdict
 from pathlib import Path
 
 from llmbar_recorded import ORDERS, shown_winner
 
 from svr_async.adapters.tables import data_files, read_rows
-from svr_async.engine.request import AmbiguousReplyError, ReplyRejectedError
+from svr_async.engine.request import ReplyRejectedError
 from svr_async.errors import SvrError
-from svr_async.judges.brackets import read_brackets
-
-MENTION = re.compile(r"\bOutput \(([ab])\)")
-PROSE = 60  # characters from which a reply is more than the name of an output
+from svr_async.judges.reader import read_direct
 
 
-def transcripts(folder: Path) -> Iterator[tuple[str, str]]:
-    """Yield the recorded replies that have a text, with the side of their winner as shown, "" for none."""
-    for path in data_files(folder):
-        if path.name.startswith("result."):
-            for row in read_rows(path):
-                verdicts = row.values["results"][-1]
-                for order, key in ORDERS.items():
-                    text = verdicts.get(key, {}).get("completion", [""])[0]
-                    if text:
-                        yield text, shown_winner(verdicts[key]["winner"], order)
-
-
-def marked(text: str) -> str:
-    """Return a reply with a mark in the place of its last mention of an output."""
-    last = list(MENTION.finditer(text))[-1]
-    return f"{text[: last.start()]}[[{last[1].upper()}]]{text[last.end() :]}"
-
-
-def read(text: str, side: str) -> str:
-    """Return what a reply is read as, beside the side that was recorded."""
+def read(text: str, quoted: tuple[str, str]) -> str:
+    """Return the side that a reply is read as, "tie", or "" if it is not read."""
     try:
-        found = read_brackets(text).value
-    except AmbiguousReplyError:
-        return "ambiguous"
+        return {1.0: "A", -1.0: "B"}.get(read_direct(text, quoted).margin, "tie")
     except ReplyRejectedError:
-        return "no verdict"
-    return "as recorded" if found == side else "read as a side" if not side else "flipped"
+        return ""
 
 
 def count(folder: Path) -> dict[str, Counter[str]]:
-    """Return what became of the replies, by the form that they were put into."""
-    tally = {"mark on its own line": Counter[str](), "mark in the prose": Counter[str](), "undecided": Counter[str]()}
-    for text, side in transcripts(folder):
-        mentions = list(MENTION.finditer(text))
-        if not side:
-            every = MENTION.sub(lambda one: f"[[{one[1].upper()}]]", text)
-            tally["undecided"][read(every, side)] += 1
+    """Return by judge how many decisive replies there are, how many are read, and how many as recorded."""
+    tally: dict[str, Counter[str]] = defaultdict(Counter)
+    for path in data_files(folder):
+        if not path.name.startswith("result."):
             continue
-        tally["mark on its own line"][read(f"{text}\n[[{side}]]", side)] += 1
-        if len(text) >= PROSE and mentions and mentions[-1][1].upper() == side:
-            tally["mark in the prose"][read(marked(text), side)] += 1
+        for row in read_rows(path):
+            for order, key in ORDERS.items():
+                said = row.values["results"][-1].get(key, {})
+                text, side = (said.get("completion") or [""])[0], shown_winner(said.get("winner"), order)
+                if text and side:
+                    found = read(text, (row.values["output_1"], row.values["output_2"]))
+                    tally[path.parents[1].name].update(replies=1, read=bool(found), agreeing=found == side)
     return tally
 
 
@@ -80,8 +52,10 @@ def main(arguments: list[str] | None = None) -> int:
     except SvrError as error:
         print(error.one_line(), file=sys.stderr)
         return error.exit_code
-    for form, found in tally.items():
-        print(f"{form:22} {found.total():5}  " + ", ".join(f"{name} {n}" for name, n in found.most_common()))
+    print("| judge | replies | read | as recorded |\n|---|---|---|---|")
+    for judge, found in tally.items():
+        share, agreeing = found["read"] / found["replies"], found["agreeing"] / max(1, found["read"])
+        print(f"| {judge} | {found['replies']:,} | {share:.1%} | {agreeing:.2%} |")
     return 0
 
 

@@ -149,9 +149,9 @@ def main() -> None:
     """Run the command line."""
     flags = read_flags()
     flags.out.mkdir(parents=True, exist_ok=True)
-    write = ["--seed", str(flags.seed), "--train", str(flags.train), "--benchmarks", "--out", str(flags.out / "data")]
+    write = ["--seed", str(flags.seed), "--train", str(flags.train), "--benchmarks", "--write", str(flags.out / "data")]
     if not (flags.out / "data" / "rmbench.jsonl").exists():
-        subprocess.run(svr("sim", "world", *write), check=True)
+        subprocess.run(svr("sim", *write), check=True)
     log = flags.out / "calls.jsonl"
     with served(flags.out, flags.seed, flags.port) as url:
         first = repro(flags, url, "first")

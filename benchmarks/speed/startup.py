@@ -51,7 +51,7 @@ def sim(folder: str) -> Iterator[str]:
 
 def cached(folder: str, pairs: int) -> list[str]:
     """Judge planted pairs once; return the command that does it again, from the cache."""
-    world = [*SVR, "sim", "world", "--test", str(pairs), "--train", "1", "--out", "world"]
+    world = [*SVR, "sim", "--test", str(pairs), "--train", "1", "--write", "world"]
     subprocess.run(world, cwd=folder, check=True, capture_output=True)
     with sim(folder) as url:
         judge = ["--judge", "gpt-oss-120b", "--base-url", url, "--method", "vanilla", "--cache", "cache", "-q"]

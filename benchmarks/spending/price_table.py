@@ -15,7 +15,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from svr_async.commands.train.dry_run import count_training
 from svr_async.engine.money import Price
 from svr_async.engine.reply import Usage
 from svr_async.evaluation.run import count_calls
@@ -23,9 +22,9 @@ from svr_async.evaluation.settings import EvalSettings
 from svr_async.evaluation.setup import prepare
 from svr_async.evaluation.wording import dollars
 from svr_async.judges.limits import JudgeLimits
-from svr_async.judges.profile import SHIPPED, Profile
-from svr_async.judges.profiles import load_profiles
+from svr_async.judges.profiles import SHIPPED, Profile, load_profiles
 from svr_async.judges.questions import TOKENS_OF_REASONING
+from svr_async.reproduction.training_count import count_training
 from svr_async.training.rounds.planned import plan_rounds
 from svr_async.training.running.settings import TrainSettings
 

@@ -99,9 +99,9 @@ class Fields:
         """Return a text, which may be empty."""
         return str(self._convert(column, str, "text"))
 
-    def optional_text(self, column: str, default: str = "") -> str:
-        """Return a text, or the default if the column is absent or null."""
-        return self.text(column) if self.has(column) else default
+    def optional_text(self, column: str) -> str:
+        """Return a text, empty if the column is absent or null."""
+        return self.text(column) if self.has(column) else ""
 
     def texts(self, column: str, count: int | None = None) -> tuple[str, ...]:
         """Return a list of texts: of exactly `count`, or of at least one."""

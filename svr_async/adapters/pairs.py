@@ -33,6 +33,7 @@ from svr_async.core.pair import NO_DOMAIN, PreferencePair
 
 TIED = "tie (the data prefers neither)"
 DIFFERENT_PROMPTS = "chosen and rejected answer different conversations"
+RECORDED = "a judge's recorded results, not data"
 SKIPPED = "left out by --label-map"
 _VALUE = re.compile(r"\s*|[\d.]+|.*[.?!]|\S+(\s+\S+){5,}")  # what a column's name is not
 
@@ -69,8 +70,8 @@ def read_file(rows: Sequence[Row], label_map: str, named: frozenset[str]) -> tup
         if layout is None:
             return _best_and_worst(fields, lower_is_better(label_map))
         verdict = readings[layout].read(fields)
-        if verdict == SKIP:
-            return Parsed(skipped=SKIPPED)
+        if verdict == SKIP or fields.has("results"):
+            return Parsed(skipped=SKIPPED if verdict == SKIP else RECORDED)
         if verdict != TIE:
             return _pair(fields, *layout.two, first_is_chosen=None if verdict == CHOSEN else verdict == A)
         tied: PreferencePair | None = None

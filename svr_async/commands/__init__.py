@@ -17,7 +17,7 @@ def main() -> None:
 
 def eval_main() -> None:
     """Run `svr-eval`, which is `svr eval`."""
-    from svr_async.commands.eval.command import evaluate
+    from svr_async.commands.eval import evaluate
     from svr_async.commands.main import run
 
     sys.exit(run(evaluate, "svr-eval"))
@@ -26,6 +26,6 @@ def eval_main() -> None:
 def fit_main() -> None:
     """Run `svr-fit`, which is `svr fit`."""
     from svr_async.commands.main import run
-    from svr_async.commands.train.fit_command import fit
+    from svr_async.commands.train import fit
 
     sys.exit(run(fit, "svr-fit"))

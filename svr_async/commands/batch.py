@@ -38,8 +38,17 @@ def batch() -> None:
 
 
 @batch.command(context_settings={**HELP, "allow_interspersed_args": False})
-@click.option("--max-requests", type=click.IntRange(min=1), default=50_000, show_default=True, help="Requests a file.")
-@click.option("--max-mb", type=click.IntRange(min=1), default=200, show_default=True, help="Size of a file in MB.")
+@click.option(
+    "--max-requests",
+    type=click.IntRange(min=1),
+    default=50_000,
+    show_default=True,
+    metavar="N",
+    help="Requests a file.",
+)
+@click.option(
+    "--max-mb", type=click.IntRange(min=1), default=200, show_default=True, metavar="N", help="Size of a file in MB."
+)
 @click.option("--only", metavar="J", help="With several judges: the one to export. Each needs its own folder.")
 @json_option
 @folder_argument
@@ -85,15 +94,6 @@ def status(folder: Path, base_url: str, *, as_json: bool) -> int:
     return _show(folder, base_url, "status", as_json=as_json)
 
 
-@batch.command(context_settings=HELP, epilog="Example:  svr batch cancel asked")
-@folder_argument
-@base_url_option
-@json_option
-def cancel(folder: Path, base_url: str, *, as_json: bool) -> int:
-    """Cancel the batches of an export that have not ended. Replies they already have can be imported."""
-    return _show(folder, base_url, "cancel", as_json=as_json)
-
-
 @batch.command("import", context_settings=HELP)
 @folder_argument
 @click.argument("results", nargs=-1, type=click.Path(path_type=Path, dir_okay=False))
@@ -130,7 +130,7 @@ def run_of(words: Sequence[str]) -> BatchRun:
     """Parse a command, e.g. ("eval", "rubricbench", "--judge", …); UsageError if it calls no endpoint."""
     name, *args = words
     if name == "eval":
-        from svr_async.commands.settings import eval_settings
+        from svr_async.commands.eval import eval_settings
         from svr_async.evaluation.run import batch_evaluation
 
         params = params_of(name, args)
@@ -157,7 +157,7 @@ def params_of(name: str, args: Sequence[str]) -> dict[str, Any]:
 
 
 def _training(name: str, params: Mapping[str, Any]) -> BatchRun:
-    from svr_async.commands.train_settings import stage_settings, train_settings
+    from svr_async.commands.train_run import stage_settings, train_settings
     from svr_async.training.rounds.algorithm import run_rounds
     from svr_async.training.running.candidates import ask_for_candidates, load_rubrics
     from svr_async.training.running.entries import ask_for_entries
@@ -268,7 +268,7 @@ def _show(folder: Path, base_url: str, action: str, *, as_json: bool) -> int:
     from svr_async.engine import batch_api
     from svr_async.judges.batch import at_endpoint
 
-    work = {"submit": batch_api.submit, "status": batch_api.refresh, "cancel": batch_api.cancel}[action]
+    work = {"submit": batch_api.submit, "status": batch_api.refresh}[action]
     state = at_endpoint(folder, base_url, work, first=action == "submit")
     step = "import" if all(one.batch_id for one in state.batches) else "submit"
     text = f"{_state_text(state)}\nNext: svr batch {step} {folder}"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from svr_async.commands.options import PATH, cache_option, common
+from svr_async.commands.options import PATH, cache_option, json_option
 from svr_async.commands.screen import tell
 from svr_async.errors import UsageError
 
@@ -37,7 +37,7 @@ def cache() -> None:
 
 @cache.command()
 @cache_option
-@common
+@json_option
 def stats(cache: Path | str, as_json: bool) -> None:
     """Count the replies, damaged rows and bytes.
 
@@ -57,9 +57,9 @@ def stats(cache: Path | str, as_json: bool) -> None:
 @cache.command("export", short_help="Write all replies to a file.")
 @click.argument("file", type=PATH)
 @cache_option
-@common
+@json_option
 def export_(file: Path, cache: Path | str, as_json: bool) -> None:
-    """Write all readable replies to FILE: .jsonl, .jsonl.gz or .parquet. A damaged cache exports what can be read.
+    """Write all readable replies to FILE: .jsonl or .jsonl.gz. A damaged cache exports what can be read.
 
     A run with the same judge identity (see judges.toml) replays from them elsewhere, without a call.
 
@@ -76,7 +76,7 @@ def export_(file: Path, cache: Path | str, as_json: bool) -> None:
 @cache.command("import", short_help="Add the replies of a file.")
 @click.argument("file", type=PATH)
 @cache_option
-@common
+@json_option
 def import_(file: Path, cache: Path | str, as_json: bool) -> None:
     """Add the replies of FILE that the cache does not have; replies in the cache stay.
 
@@ -100,7 +100,7 @@ def import_(file: Path, cache: Path | str, as_json: bool) -> None:
 @click.option("--older-than", callback=_seconds, metavar="30d", help="Only replies stored longer ago (h, d or w).")
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @cache_option
-@common
+@json_option
 def clear(older_than: float | None, yes: bool, cache: Path | str, as_json: bool) -> None:
     """Delete all replies, or the old ones. They are paid for again if needed. A damaged cache is reset.
 

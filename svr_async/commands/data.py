@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from svr_async.commands.options import PATH, common, reading
+from svr_async.commands.options import PATH, json_option, reading
 from svr_async.commands.screen import plain_table, safe_console, styled_console, tell
 from svr_async.core.pair import prompt_text
 from svr_async.errors import UsageError
@@ -23,13 +23,13 @@ def data() -> None:
 
     \b
     Examples:
-      svr data show rubricbench --sample
+      svr data check my_pairs.csv
       svr data check my_pairs.csv
     """
 
 
 @data.command("ls")
-@common
+@json_option
 def list_data(as_json: bool) -> None:
     """List the data sets that have an adapter.
 
@@ -47,31 +47,6 @@ def list_data(as_json: bool) -> None:
     tell(rows, lambda: safe_console().print(plain_table(heads, told, words=True)), as_json=as_json)
 
 
-@data.command(short_help="Show the columns of a form, and a file in it.")
-@click.argument("name")
-@click.option("--data", "path", type=PATH, metavar="PATH", help="Read this file or folder.")
-@click.option("--sample", is_flag=True, help="Read the small set that ships with the package.")
-@click.option("--row", type=click.IntRange(min=1), default=1, show_default=True, help="Which pair to show.")
-@reading
-@common
-def show(name: str, path: Path | None, sample: bool, row: int, as_json: bool, **how: Any) -> None:
-    """Show the schema of NAME, and counts and one pair of a file in it.
-
-    \b
-    Examples:
-      svr data show rewardbench
-      svr data show pairs --data my_pairs.jsonl --row 7
-    """
-    from svr_async.adapters import get_adapter, load_sample
-
-    adapter = get_adapter(name)
-    facts: dict[str, Any] = {"name": adapter.name, "title": adapter.title, "schema": dict(adapter.schema)}
-    facts |= {"chance": adapter.chance} if adapter.chance else {}
-    if sample or path is not None:
-        facts |= _facts(load_sample() if path is None else adapter.load(path, **how), row)
-    tell(facts, lambda: _print(facts), as_json=as_json)
-
-
 _format_option = click.option(
     "--format", "adapter", default="pairs", show_default=True, metavar="NAME", help="The adapter for PATH."
 )
@@ -80,9 +55,11 @@ _format_option = click.option(
 @data.command(short_help="List all problems of a file, and how it would be read.")
 @click.argument("path", type=PATH)
 @_format_option
-@click.option("--row", type=click.IntRange(min=1), default=1, show_default=True, help="Which pair to show.")
+@click.option(
+    "--row", type=click.IntRange(min=1), default=1, show_default=True, metavar="N", help="Which pair to show."
+)
 @reading
-@common
+@json_option
 def check(path: Path, adapter: str, row: int, as_json: bool, lenient: bool, **how: Any) -> int:
     """Read PATH (a file, a folder, - or hf:org/name) as a run would: all problems, how labels are read, one pair.
 
@@ -107,35 +84,10 @@ def check(path: Path, adapter: str, row: int, as_json: bool, lenient: bool, **ho
     return 0
 
 
-@data.command(short_help="Write pairs of any form in one form.")
-@click.argument("path", type=PATH)
-@_format_option
-@click.option("--out", type=PATH, required=True, metavar="FILE", help="A .jsonl file, or .jsonl.gz.")
-@reading
-@common
-def convert(path: Path, adapter: str, out: Path, as_json: bool, **how: Any) -> None:
-    """Write the pairs of PATH as jsonl with prompt, response_a, response_b and label, which every command reads.
-
-    \b
-    Example:  svr data convert arena.parquet --out pairs.jsonl
-    """
-    from svr_async.adapters import get_adapter
-    from svr_async.adapters.pair_files import refuse_other_names, refuse_to_overwrite, write_pairs
-
-    refuse_other_names(out)
-    refuse_to_overwrite(out, [path])
-    dataset = get_adapter(adapter).load(path, **how)
-    pairs = [pair for pair in dataset.pairs if pair.has_preference]
-    write_pairs(out, pairs)
-    values = {"pairs": len(pairs), "rows": dataset.n_rows, "left_out": dataset.left_out()}
-    told = f"{len(pairs):,} pairs of {dataset.n_rows:,} rows in {out}{_told(dataset)}"
-    tell(values, told, as_json=as_json, line=True)
-
-
 @data.command(short_help="Download a benchmark, or a data set of the hub.")
 @click.argument("name", metavar="NAME|hf:org/name[@revision][:split]")
 @click.option("--out", type=PATH, metavar="DIR", help="Copy the files here as well.")
-@common
+@json_option
 def fetch(name: str, out: Path | None, as_json: bool) -> None:
     """Download the files of a benchmark that `svr data ls` names, or of a data set on the Hugging Face hub.
 
@@ -162,13 +114,23 @@ def fetch(name: str, out: Path | None, as_json: bool) -> None:
 @data.command(short_help="Split pairs into train and test by their prompts.")
 @click.argument("path", type=PATH)
 @_format_option
-@click.option("--share", type=click.FloatRange(0, 1, min_open=True, max_open=True), default=0.2, show_default=True)
 @click.option(
-    "--seed", default="", help="Another word or number draws other prompts; never those of `svr train --seed`."
+    "--share",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    default=0.2,
+    show_default=True,
+    metavar="0..1",
+    help="Share of the prompts in test.",
+)
+@click.option(
+    "--seed",
+    default="",
+    metavar="TEXT",
+    help="Another word or number draws other prompts; never those of `svr train --seed`.",
 )
 @click.option("--out", type=PATH, required=True, metavar="DIR", help="For train.jsonl, test.jsonl.")
 @reading
-@common
+@json_option
 def split(path: Path, adapter: str, share: float, seed: str, out: Path, as_json: bool, **how: Any) -> None:
     """Split pairs into train.jsonl and test.jsonl by their prompts, so that no prompt is on both sides.
 
@@ -189,7 +151,7 @@ def split(path: Path, adapter: str, share: float, seed: str, out: Path, as_json:
 @click.option("--against", multiple=True, required=True, metavar="NAME=PATH", help="A benchmark's file; repeatable.")
 @click.option("--out", type=PATH, metavar="FILE", help="Write the clean pairs: .jsonl, .jsonl.gz.")
 @reading
-@common
+@json_option
 def contamination(
     path: Path, adapter: str, against: tuple[str, ...], out: Path | None, as_json: bool, **how: Any
 ) -> None:

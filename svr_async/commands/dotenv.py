@@ -14,7 +14,10 @@ FILE = Path(".env")
 MOST_BYTES = 2**20
 LINE = re.compile(r"\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*)")
 QUOTED = re.compile(r"""(["'])(.*?)\1\s*(?:#.*)?""")
-NOT_OURS = ("PATH", "PYTHON", "LD_", "DYLD_", "HOME", "XDG_CONFIG", "SSL_", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
+NOT_OURS = (
+    "PATH", "PYTHON", "LD_", "DYLD_", "HOME", "XDG_CONFIG", "SSL_", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY",
+    "SVR_JUDGES",
+)  # fmt: skip
 """What begins so is left alone: it would change which programs run here, what is the user's own, or who listens."""
 ADDRESS, KEY = "OPENAI_BASE_URL", "OPENAI_API_KEY"
 

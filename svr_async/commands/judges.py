@@ -3,42 +3,46 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from svr_async.commands.options import common
+from svr_async.commands.options import json_option
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from svr_async.judges.profile import Profile
+    from svr_async.core.table import Parts
+    from svr_async.judges.profiles import Profile
 
 
+PRICE_HEADS = ("judge", "in", "cached in", "out", "listed on", "read at")
 WIDE = 150  # columns from which the table has room for whole addresses
 
 
 @click.command()
-@click.option("--allow", is_flag=True, help="Allow ./judges.toml, as it stands, to send keys where it says.")
-@common
-def judges(as_json: bool, *, allow: bool) -> None:
+@click.option("--prices", is_flag=True, help="List prices, the cheapest first, with their day and page.")
+@json_option
+def judges(as_json: bool, *, prices: bool) -> None:
     """List the judges that `--judge` knows.
 
     \b
-    Example:  svr judges --json
+    Examples:
+      svr judges
+      svr judges --prices
     """
-    if allow:
-        _allow()
-        return
     from rich.markup import escape
 
-    from svr_async.commands.screen import print_json, styled_console
+    from svr_async.commands.screen import print_json, styled_console, tell
     from svr_async.core.safetext import for_terminal
-    from svr_async.judges.endpoints import known_endpoints
-    from svr_async.judges.profiles import load_profiles, profile_paths
+    from svr_async.judges.profiles import known_endpoints, load_profiles, profile_file
 
     profiles = load_profiles()
+    if prices:
+        priced = sorted((one for one in profiles.values() if one.price is not None), key=_cost)
+        tell({one.name: _price_facts(one) for one in priced}, _price_list(priced), as_json=as_json)
+        return
     if as_json:
         print_json({name: _facts(profile) for name, profile in profiles.items()})
         return
@@ -47,29 +51,12 @@ def judges(as_json: bool, *, allow: bool) -> None:
     console.print(f"[dim]Any model of these, as openai:MODEL: {', '.join(known_endpoints())}.[/]")
     console.print("[dim]J+rules lets checks decide what they can; http://host:port/v1#model needs no profile.[/]")
     console.print("[dim]Prices are dollars per million tokens, in / cached / out, as listed on their day.[/]")
-    places = escape(for_terminal(" or ".join(str(path) for path in profile_paths())))
-    console.print(f"[dim]Profiles of your own: {places}[/]", soft_wrap=True)
-
-
-def _allow() -> None:
-    """Allow the file of the working folder, and say what that allows."""
-    from svr_async.core.safetext import one_line
-    from svr_async.errors import UsageError
-    from svr_async.judges.profiles import profile_paths
-    from svr_async.judges.trust import allow
-
-    path = profile_paths()[0]
-    if not path.is_file():
-        raise UsageError(f"there is no {path}", hint="svr judges --allow allows the judges.toml of the working folder")
-    told = allow(path)
-    for what in told:
-        click.echo(f"allowed: {one_line(what, 200)}")
-    new = "" if told else ": it sends no key that is set anywhere new"
-    click.echo(f"{one_line(str(path), 400)} is allowed as it stands{new}")
+    place = escape(for_terminal(str(profile_file())))
+    console.print(f"[dim]Your own profiles: {place}, or --judges FILE.[/]", soft_wrap=True)
 
 
 def _facts(profile: Profile) -> dict[str, Any]:
-    """Return what machines are told of a profile: never a key."""
+    """Return a profile as JSON values, without its key."""
     return {
         "model": profile.model,
         "base_url": profile.base_url,
@@ -132,3 +119,31 @@ def _price(profile: Profile) -> str:
         return "price not entered"
     listed = " / ".join(map(tariff, (price.input, price.cached, price.output)))
     return f"{listed}  {profile.price_date}" if profile.price_date else listed
+
+
+def _price_list(priced: Iterable[Profile]) -> Parts:
+    from svr_async.core.table import Line, Table
+
+    yield Table(PRICE_HEADS, [_price_row(one) for one in priced], texts=1)
+    yield Line("Others: --price IN/OUT on the command, or price = [in, cached, out] in judges.toml.")
+
+
+def _cost(profile: Profile) -> tuple[float, str]:
+    """Return the cost of a million input and a quarter million output tokens, and the name."""
+    assert profile.price is not None
+    return profile.price.input + profile.price.output / 4, profile.name
+
+
+def _price_facts(profile: Profile) -> dict[str, Any]:
+    price = profile.price
+    assert price is not None
+    numbers = {"in": price.input, "cached": price.cached, "out": price.output}
+    return numbers | {"date": profile.price_date, "source": profile.price_source, "profile": profile.source}
+
+
+def _price_row(profile: Profile) -> list[str]:
+    from svr_async.evaluation.wording import UNKNOWN, tariff
+
+    facts = _price_facts(profile)
+    costs = [tariff(facts[name]) for name in ("in", "cached", "out")]
+    return [profile.name, *costs, facts["date"] or UNKNOWN, facts["source"] or UNKNOWN]

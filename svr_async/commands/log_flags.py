@@ -20,7 +20,7 @@ from svr_async.version import __version__
 if TYPE_CHECKING:
     from svr_async.observability.session import Ending, WatchSettings
 
-NAMES = ("log_json", "log_level", "metrics_port", "otel")
+NAMES = ("log_json", "log_level", "metrics_port")
 SCREEN_ONLY = frozenset({"quiet", "verbose", "as_json"})
 OTEL_VARIABLES = (
     "OTEL_EXPORTER_OTLP_ENDPOINT",
@@ -62,21 +62,16 @@ _watched_by = together(
     click.option(
         "--metrics-port", type=Address(), metavar="[HOST:]PORT", help="Serve Prometheus metrics while this runs."
     ),
-    click.option(
-        "--otel/--no-otel", default=None, help="OpenTelemetry traces and metrics. Default: as the OTEL_ variables say."
-    ),
 )
 
 
 def observed(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add --log-json, --log-level, --metrics-port and --otel to a command, and watch it as they say."""
+    """Add --log-json, --log-level and --metrics-port to a command; OTEL_ variables start OpenTelemetry."""
 
     @functools.wraps(function)
     def call(**flags: Any) -> Any:
         own = {name: flags.pop(name) for name in NAMES}
-        own["otel_or_not"] = own["otel"] is None
-        if own["otel_or_not"]:
-            own["otel"] = _otel_asked_for(os.environ)
+        own["otel"] = _otel_asked_for(os.environ)
         if not (own["log_json"] or own["metrics_port"] or own["otel"]):
             return function(**flags)
         if own["log_json"] == STDERR and "quiet" in flags:
@@ -124,7 +119,6 @@ def _plan(own: Mapping[str, Any], flags: Mapping[str, Any]) -> WatchSettings:
         host=host,
         port=port,
         otel=own["otel"],
-        otel_or_not=own["otel_or_not"],
         key_variables=_key_variables(flags),
     )
 
@@ -135,7 +129,7 @@ def _key_variables(flags: Mapping[str, Any]) -> tuple[str, ...]:
     judges = [judge for judge in named.split(",") if judge not in {"", "rules"}]
     if not judges:
         return ()
-    from svr_async.judges.spec import JudgeSpec
+    from svr_async.judges.open_judge import JudgeSpec
 
     found: list[str] = []
     for judge in judges:

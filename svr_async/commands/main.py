@@ -20,42 +20,42 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
 COMMANDS = {
-    "eval": ("svr_async.commands.eval.command:evaluate", "Judge a benchmark or a file of pairs with a method."),
-    "report": ("svr_async.commands.report:report", "Write a run, or several, as HTML, Markdown, LaTeX or CSV."),
-    "view": ("svr_async.commands.view:view", "Open a page with every item of a run, or of two side by side."),
-    "compare": ("svr_async.commands.compare:compare", "Compare runs side by side, with intervals and paired tests."),
-    "gate": ("svr_async.commands.gate:gate", "Fail where a run lost more to its baseline than is tolerated."),
-    "merge": ("svr_async.commands.merge:merge", "Make one run of the shards that several machines judged."),
-    "transfer": ("svr_async.commands.transfer:transfer", "Report how a bank fares with another judge, or later."),
-    "labels": ("svr_async.commands.labels:labels", "Compare a run with labels of people; what to label next."),
-    "explain": ("svr_async.commands.explain.command:explain", "Show the signed contributions behind one decision."),
-    "rank": ("svr_async.commands.rank:rank", "Rank several responses to a prompt: the best of N."),
-    "pairs": ("svr_async.commands.pairs:pairs", "Make preference pairs of ranked responses."),
-    "serve": ("svr_async.commands.serve:serve", "Serve rewards and rankings over HTTP, for trainers."),
-    "call": ("svr_async.commands.call:call", "Look at single calls: request, reply, reasons, tokens."),
-    "judges": ("svr_async.commands.judges:judges", "List the judges that can be named."),
-    "prices": ("svr_async.commands.prices:prices", "List what judges cost, with the day and page of each price."),
-    "doctor": ("svr_async.commands.doctor.command:doctor", "Check endpoint, key, cache and data, each with a cure."),
-    "data": ("svr_async.commands.data:data", "Benchmarks and training sets: where they are, what a row looks like."),
-    "cache": ("svr_async.commands.cache:cache", "Look after the cache of replies."),
-    "induce": ("svr_async.commands.train.stage_commands:induce", "Induce candidate rubrics from preference pairs."),
-    "judge": ("svr_async.commands.train.stage_commands:judge", "Judge pools of rubrics: pairs to a feature store."),
-    "fit": ("svr_async.commands.train.fit_command:fit", "Fit selector and weights on a feature store: to a bank."),
-    "store": ("svr_async.commands.store:store", "Look at a feature store, or make one of your own arrays."),
-    "train": ("svr_async.commands.train.command:train", "Train a bank of rubrics on preference pairs."),
-    "bank": ("svr_async.commands.bank.command:bank", "Look at a bank of rubrics and care for it."),
-    "batch": ("svr_async.commands.batch:batch", "Make a run's calls as a batch, at half the price."),
-    "repro": ("svr_async.commands.repro:repro", "Rebuild the paper's tables beside the printed numbers."),
-    "sim": ("svr_async.commands.sim:sim", "Serve the simulated judge endpoint."),
-    "completion": ("svr_async.commands.completion:completion", "Print what makes your shell complete svr."),
+    "eval": ("eval:evaluate", "Judge a benchmark or a file of pairs."),
+    "train": ("train:train", "Train a bank of rubrics on preference pairs."),
+    "explain": ("explain:explain", "Explain one decision; --calls shows requests and replies."),
+    "rank": ("rank:rank", "Rank responses to a prompt, or to each prompt of a file."),
+    "serve": ("serve:serve", "Serve rewards and rankings over HTTP."),
+    "view": ("pages:view", "Open the page of a run, or of two side by side."),
+    "runs": ("results:runs", "List runs, the latest first."),
+    "report": ("pages:report", "Write runs or a bank as HTML, Markdown, LaTeX or CSV."),
+    "compare": ("results:compare", "Compare runs: intervals, paired tests, judge drift."),
+    "gate": ("results:gate", "Exit 9 if a run is significantly worse than a baseline."),
+    "agreement": ("results:agreement", "Compare a run with labels of people."),
+    "judges": ("judges:judges", "List judges and their prices."),
+    "doctor": ("doctor:doctor", "Check endpoint, key, cache and data."),
+    "batch": ("batch:batch", "Make a run's calls as a batch, at half the price."),
+    "cache": ("cache:cache", "Show, copy or clear the stored replies."),
+    "data": ("data:data", "List, check, split and fetch benchmarks and training sets."),
+    "bank": ("bank:bank", "Look at a bank of rubrics and care for it."),
+    "fit": ("train:fit", "Fit a bank on a feature store."),
+    "stages": ("train:stages", "Run the stages of training one by one."),
+    "merge": ("results:merge", "Merge the shards of a run."),
+    "repro": ("repro:repro", "Rebuild the paper's tables."),
+    "sim": ("sim:sim", "Serve the simulated judge endpoint."),
 }
 SECTIONS = {
-    "Begin": ("eval", "train", "explain", "rank", "pairs", "serve"),
-    "Results": ("view", "report", "compare", "gate", "merge", "transfer", "labels", "call"),
-    "Judges and what they cost": ("judges", "prices", "doctor", "batch", "cache"),
-    "Banks, stage by stage": ("induce", "judge", "fit", "store", "bank"),
+    "Judge and train": ("eval", "train", "explain", "rank", "serve"),
+    "Results": ("view", "runs", "report", "compare", "gate", "agreement"),
+    "Judges and data": ("judges", "doctor", "batch", "cache", "data"),
+    "Banks": ("bank", "fit", "stages"),
 }
-OTHERS = "More"  # what no section names
+HIDDEN = frozenset({"merge", "repro", "sim"})
+MEANT = {  # options of other tools
+    "--model": "--judge", "--api-base": "--base-url", "--n": "--limit", "--max-samples": "--limit",
+    "--num-samples": "--limit", "--output": "--out", "--output-dir": "--out", "--memo": "--cache",
+    "--workers": "--concurrency", "--num-workers": "--concurrency", "--labels": "--label-map",
+    "--licence": "--license",
+}  # fmt: skip
 INTERRUPTED = 130
 NO_ROOM = {errno.ENOSPC, errno.EDQUOT}  # what writing to standard output may meet
 BUG = 1
@@ -75,14 +75,12 @@ class LazyGroup(click.Group):
         if cmd_name not in COMMANDS:
             return None
         module, _, attribute = COMMANDS[cmd_name][0].partition(":")
-        command: click.Command = getattr(import_module(module), attribute)
+        command: click.Command = getattr(import_module(f"svr_async.commands.{module}"), attribute)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         """Write the list of commands by sections, without importing them."""
-        named = {name for names in SECTIONS.values() for name in names}
-        rest = tuple(name for name in COMMANDS if name not in named)
-        for title, names in {**SECTIONS, OTHERS: rest}.items():
+        for title, names in SECTIONS.items():
             with formatter.section(title):
                 formatter.write_dl([(name, COMMANDS[name][1]) for name in names])
 
@@ -106,11 +104,34 @@ class LazyGroup(click.Group):
         return super().resolve_command(ctx, args)
 
 
+def _print_completion(ctx: click.Context, _: click.Parameter, shell: str | None) -> None:
+    """Print Click's completion scripts of the installed commands, and exit."""
+    if shell is None:
+        return
+    from click.shell_completion import get_completion_class
+
+    made = get_completion_class(shell)
+    assert made is not None
+    for name in ("svr", "svr-eval", "svr-fit"):
+        variable = f"_{name.replace('-', '_').upper()}_COMPLETE"
+        click.echo(made(click.Command(name), {}, name, variable).source().strip())
+    ctx.exit()
+
+
 @click.group(
     cls=LazyGroup,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
 )
 @click.version_option(__version__, "-V", "--version", prog_name="svr")
+@click.option(
+    "--completion",
+    type=click.Choice(["bash", "zsh", "fish"]),
+    expose_value=False,
+    is_eager=True,
+    callback=_print_completion,
+    metavar="SHELL",
+    help='Print the completion script of bash, zsh or fish: eval "$(svr --completion bash)".',
+)
 def svr() -> None:
     """Judge preference pairs with rubrics: fast, once, and without losing a call.
 
@@ -186,6 +207,11 @@ def _path_of(error: click.ClickException, name: str) -> str:
 
 
 def _click_message(error: click.ClickException) -> str:
+    if isinstance(error, click.NoSuchOption) and error.ctx is not None:
+        known = [name for param in error.ctx.command.params for name in param.opts]
+        meant = [MEANT[error.option_name]] if MEANT.get(error.option_name) in known else error.possibilities or ()
+        hint = f"did you mean {meant[0]}?" if meant else f"{error.ctx.command_path} --help"
+        return f"there is no option {error.option_name} — {hint}"
     message = error.format_message().strip().rstrip(".")
     message = message.replace("a valid float range", "a number").replace("a valid integer range", "a whole number")
     ctx = getattr(error, "ctx", None)

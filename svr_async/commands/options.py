@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Mapping
+import os
+import tomllib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
-from svr_async.core.files import parse_toml, read_plain
+from svr_async.core.files import read_plain
 from svr_async.errors import ConfigError, UsageError
 from svr_async.judges.limits import FLAGS, JudgeLimits
 from svr_async.tracking.registry import NAMES, require_installed
@@ -19,6 +21,53 @@ F = TypeVar("F", bound=Callable[..., Any])
 PATH = click.Path(path_type=Path)
 HELP = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 MOST_LICENCE_CHARS = 4_096  # as long as a bank's texts may be
+
+
+Groups = Mapping[str, Sequence[str]]
+
+USUAL: Groups = {
+    "How a pair is judged": ("option", "top_k", "rephrase", "order", "audit", "audit_below", "tie_credit"),
+    "Several judges": ("jury", "jury_rule", "escalate_to", "escalate_below", "report"),
+    "How the bank is learned": (
+        "preset", "publish", "author", "pool", "pool_size", "rubrics_per_call", "ablate", "decontaminate",
+        "train_limit", "learning_curve", "licence",
+    ),
+    "Reading the data": ("adapter", "benchmark", "domain", "lenient", "columns", "label_map"),
+    "The endpoint": (
+        "base_url", "judges", "concurrency", "rpm", "tpm", "timeout", "max_calls", "price",
+        "strict_model", "prompts", "shard", "ray", "cache",
+    ),
+    "The run": ("offline", "resume", "retry_errors", "min_coverage", "force", "replace", "seed"),
+    "Output and settings": ("quiet", "verbose", "as_json", "config"),
+    "Watching": ("track", "log_json", "log_level", "metrics_port", "otel"),
+}  # fmt: skip
+
+
+class GroupedCommand(click.Command):
+    """A command whose help shows its flags in groups; those that no group names come first, under Options.
+
+    `groups` names the flags of each group by their parameter; a group without a flag of this command is left out.
+    """
+
+    def __init__(self, *args: Any, groups: Groups = USUAL, **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        self.groups = groups
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the flags, group by group."""
+        for title, rows in self.sections(ctx):
+            with formatter.section(title):
+                formatter.write_dl([row for _, row in rows])
+
+    def sections(self, ctx: click.Context) -> Iterator[tuple[str, list[tuple[str, tuple[str, str]]]]]:
+        """Yield each group's title and its flags: (parameter, (how it is written, its help))."""
+        flags = [one for one in self.get_params(ctx) if isinstance(one, click.Option)]
+        shown = [(str(one.name), row) for one in flags if (row := one.get_help_record(ctx)) is not None]
+        grouped = {name for names in self.groups.values() for name in names}
+        yield "Options", [row for row in shown if row[0] not in grouped]
+        for title, names in self.groups.items():
+            if rows := [row for row in shown if row[0] in names]:
+                yield title, rows
 
 
 def together(*options: Callable[[F], F]) -> Callable[[F], F]:
@@ -38,7 +87,7 @@ def _load_config(ctx: click.Context, _: click.Parameter, path: Path | None) -> P
     if path is None:
         return None
     try:
-        values = parse_toml(read_plain(path).decode("utf-8"))
+        values = tomllib.loads(read_plain(path).decode("utf-8"))
     except OSError as error:
         raise ConfigError(f"cannot read --config {path}: {error.strerror}") from error
     except ValueError as error:
@@ -82,7 +131,7 @@ config_option = click.option(
     help="Take flags from a TOML file; flags given here win.",
 )
 seed_option = click.option(
-    "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of what is drawn."
+    "--seed", type=click.IntRange(min=0), default=0, show_default=True, metavar="N", help="Seed of what is drawn."
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for machines instead of tables.")
 
@@ -93,6 +142,14 @@ common = together(config_option, json_option)
 def _joined(_: click.Context, __: click.Parameter, urls: tuple[str, ...]) -> str:
     """Write several addresses as one text, as profiles do."""
     return ",".join(urls)
+
+
+def _set_judges(ctx: click.Context, _: click.Parameter, path: Path | None) -> None:
+    """Name the file of judge profiles for this command, and for the processes that it starts."""
+    if path is not None:
+        before = os.environ.get("SVR_JUDGES", "")
+        os.environ["SVR_JUDGES"] = str(path.absolute())
+        ctx.call_on_close(lambda: os.environ.update(SVR_JUDGES=before))
 
 
 def _cache_place(_: click.Context, __: click.Parameter, text: str | None) -> Path | str:
@@ -106,7 +163,7 @@ def _licence(_: click.Context, __: click.Parameter, text: str) -> str:
     """Refuse, before anything is computed, a text that no bank can hold."""
     if len(text) > MOST_LICENCE_CHARS or not text.isprintable():
         raise UsageError(
-            f"--licence has {len(text):,} characters, or some that cannot be printed",
+            f"--license has {len(text):,} characters, or some that cannot be printed",
             hint=f"name it in a line of at most {MOST_LICENCE_CHARS:,}",
         )
     return text
@@ -119,6 +176,15 @@ base_url_option = click.option(
     metavar="URL",
     help="Where the endpoint is, over the profile's. Repeat it for several that serve the same model.",
 )
+judges_option = click.option(
+    "--judges",
+    type=PATH,
+    is_eager=True,
+    expose_value=False,
+    callback=_set_judges,
+    metavar="FILE.toml",
+    help="Your judge profiles. Default: $SVR_JUDGES, or judges.toml in your configuration folder.",
+)
 cache_option = click.option(
     "--cache",
     callback=_cache_place,
@@ -126,42 +192,51 @@ cache_option = click.option(
     metavar="DIR|redis://…",
     help="Where replies are stored.",
 )
-limited = together(  # --base-url and how a judge may be asked
+concurrency_option = click.option(
+    "--concurrency",
+    default="auto",
+    show_default=True,
+    metavar="auto|N",
+    help="Maximum parallel requests; auto adapts.",
+)
+price_option = click.option(
+    "--price",
+    metavar="IN/OUT",
+    help="US dollars per million tokens, over the profile's; IN/CACHED/OUT if cached input costs less.",
+)
+budget_option = click.option("--budget", type=click.FloatRange(min=0), metavar="USD", help="Stop before spending more.")
+max_calls_option = click.option(
+    "--max-calls", type=click.IntRange(min=0), metavar="N", help="Stop before sending more calls."
+)
+prompts_option = click.option(
+    "--prompts",
+    type=PATH,
+    metavar="paper|DIR",
+    help="Prompt templates: the paper's layouts, or a folder.",
+)
+limited = together(  # --base-url and all limits of calls
     base_url_option,
+    judges_option,
+    concurrency_option,
+    click.option("--rpm", type=click.FloatRange(min=0, min_open=True), metavar="N", help="Maximum requests a minute."),
+    click.option("--tpm", type=click.FloatRange(min=0, min_open=True), metavar="N", help="Maximum tokens a minute."),
     click.option(
-        "--concurrency",
-        default="auto",
+        "--timeout",
+        type=click.FloatRange(min=0.1),
+        default=600.0,
         show_default=True,
-        metavar="auto|N",
-        help="Calls in flight at most; auto finds out how many pay.",
+        metavar="SECONDS",
+        help="Seconds for one call.",
     ),
-    click.option("--rpm", type=click.FloatRange(min=0, min_open=True), help="Requests a minute at most."),
-    click.option("--tpm", type=click.FloatRange(min=0, min_open=True), help="Tokens a minute at most."),
-    click.option(
-        "--timeout", type=click.FloatRange(min=0.1), default=600.0, show_default=True, help="Seconds for one call."
-    ),
-    click.option(
-        "--give-up-after",
-        type=click.FloatRange(min=1),
-        default=1800.0,
-        show_default=True,
-        help="Seconds without any success.",
-    ),
-    click.option("--budget", type=click.FloatRange(min=0), metavar="USD", help="Stop before spending more."),
-    click.option(
-        "--price",
-        metavar="IN/OUT",
-        help="Dollars per million tokens, over the profile's; IN/CACHED/OUT where cached input costs less.",
-    ),
-    click.option("--max-calls", type=click.IntRange(min=0), metavar="N", help="Stop before sending more."),
-    click.option("--strict-model", is_flag=True, help="Exit 4 where another model than the judge's answers."),
-    click.option(
-        "--prompts",
-        type=PATH,
-        metavar="paper|DIR",
-        help="Prompt templates in place of the shipped ones: the paper's layouts, or a folder.",
-    ),
+    budget_option,
+    price_option,
+    max_calls_option,
+    click.option("--strict-model", is_flag=True, help="Exit 4 if another model than the judge's answers."),
+    prompts_option,
     cache_option,
+)
+few_limits = together(  # --base-url and the limits of a command with few calls
+    base_url_option, concurrency_option, budget_option, max_calls_option, cache_option
 )
 
 
@@ -212,23 +287,20 @@ def scheduled(default: str) -> Callable[[F], F]:
             help="Which are put side by side: circle N pairs, anchor N − 1, swiss N / 2 a round.",
         ),
         click.option(
-            "--rounds", type=click.IntRange(min=1), help="With --schedule swiss. Default: as few as connect all."
+            "--rounds",
+            type=click.IntRange(min=1),
+            metavar="N",
+            help="With --schedule swiss. Default: as few as connect all.",
         ),
     )
 
 
-noise_option = click.option(
-    "--noise", type=PATH, metavar="FILE", help="The file of the judge's own noise, that `svr doctor --repeat` writes."
-)
 limit_option = click.option("--limit", metavar="N|A-B", help="The first N pairs, or pairs A to B.")
 judge_option = click.option(
     "--judge", default="", metavar="J", help="Who judges: a judge of `svr judges`, URL#model, rules."
 )
 top_k_option = click.option(
-    "--top-k", type=click.IntRange(min=1), help="Rubrics used for a prompt. Default: the bank's."
-)
-bank_top_k_option = click.option(
-    "--top-k", type=click.IntRange(min=1), help="With --bank: rubrics used. Default: the bank's."
+    "--top-k", type=click.IntRange(min=1), metavar="N", help="Rubrics used for a prompt. Default: the bank's."
 )
 dry_run_option = click.option("--dry-run", is_flag=True, help="Count calls, tokens, price and time; send nothing.")
 offline_option = click.option("--offline", is_flag=True, help="Use the cache only; open no socket.")
@@ -238,8 +310,8 @@ learning_curve_option = click.option(
     is_flag=True,
     help="Fit also on an eighth, a quarter and a half of the pairs, and show what more would bring. No further calls.",
 )
-licence_option = click.option(
-    "--licence", default="", metavar="TEXT", callback=_licence, help="The licence of the bank, for its card."
+license_option = click.option(
+    "--license", "licence", default="", metavar="TEXT", callback=_licence, help="The licence of the bank, for its card."
 )
 pool_option = click.option(
     "--pool",
@@ -249,6 +321,7 @@ pool_option = click.option(
 pool_size_option = click.option(
     "--pool-size",
     type=click.IntRange(min=1),
+    metavar="N",
     help="Rubrics that a pair is judged on in a round. Default: 18; up to 54 where there are fewer than 2,000 pairs.",
 )
 
@@ -260,6 +333,7 @@ min_coverage_option = click.option(
     type=click.FloatRange(0, 1),
     default=1.0,
     show_default=True,
+    metavar="0..1",
     help="Exit 3 when a smaller share gets an answer.",
 )
 shard_option = click.option(
@@ -282,38 +356,18 @@ track_option = click.option(
 per_call_option = click.option(
     "--rubrics-per-call",
     type=click.IntRange(min=1),
+    metavar="N",
     help="Rubrics of a pool asked at a time. Default: 9; as many as a decision judge takes; all for the rules judge.",
 )
-prefix_option = click.option(
-    "--prefix",
-    type=click.Choice(["leader", "adjacent", "off"]),
-    default="leader",
-    show_default=True,
-    help="Requests that begin alike: one ahead of the rest, all at once, or in any order. Changes no result.",
-)
 
 
-asking = together(  # the argument and the options of a stage of training, which asks a judge about PAIRS
-    click.argument("pairs", type=PATH),
-    click.option(
-        "--format",
-        "adapter",
-        default="pairs",
-        show_default=True,
-        metavar="NAME",
-        help="The adapter that reads PAIRS: pairs, helpsteer3, rmb …",
-    ),
-    click.option("--judge", default="", metavar="J", help="Who is asked: a judge of `svr judges`, URL#model, rules."),
-    limited,
-    reading,
+stage_asking = together(  # the argument and the options that training and its stages share
+    click.argument("pairs", type=PATH, metavar="PAIRS"),
+    click.option("--format", "adapter", default="pairs", show_default=True, metavar="NAME", help="Layout of PAIRS."),
+    judge_option,
     limit_option,
-    click.option(
-        "--seed", type=click.IntRange(min=0), default=42, show_default=True, help="Seed of the split, and of a fit."
-    ),
-    shard_option,
-    ray_option,
-    retry_errors_option,
-    min_coverage_option,
-    click.option("--dry-run", is_flag=True, help="Count calls, tokens, price and time; send and write nothing."),
+    click.option("--seed", type=click.IntRange(min=0), default=42, show_default=True, metavar="N", help="Seed."),
+    dry_run_option,
     quiet_option,
 )
+asking = together(stage_asking, reading, min_coverage_option)

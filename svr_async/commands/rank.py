@@ -8,8 +8,17 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from svr_async.commands.groups import GroupedCommand
-from svr_async.commands.options import HELP, bank_top_k_option, common, judge_option, limited, scheduled, with_limits
+from svr_async.commands.options import (
+    HELP,
+    GroupedCommand,
+    few_limits,
+    json_option,
+    judge_option,
+    scheduled,
+    top_k_option,
+    with_limits,
+)
+from svr_async.commands.screen import text_of
 from svr_async.errors import UsageError
 
 if TYPE_CHECKING:
@@ -26,6 +35,20 @@ ALIKE = "nothing tells them apart: the order is that in which they were given"
 @click.argument("responses", nargs=-1, required=True, metavar="FILE|RESPONSE...")
 @click.option("--prompt", metavar="TEXT|@FILE", help="What was asked. Without it, FILE has prompts with responses.")
 @click.option("--out", type=click.Path(path_type=Path), metavar="RANKED.jsonl", help="With FILE: a row a prompt.")
+@click.option(
+    "--pairs-out",
+    type=click.Path(path_type=Path),
+    metavar="PAIRS.jsonl",
+    help="With FILE: write preference pairs, best against worst.",
+)
+@click.option(
+    "--min-margin",
+    type=click.FloatRange(min=0),
+    default=0.0,
+    show_default=True,
+    metavar="N",
+    help="Leave out pairs with a smaller difference of scores.",
+)
 @judge_option
 @click.option("--bank", metavar="BANK", help="Judge with this bank: a folder, or hf:user/name.")
 @click.option(
@@ -36,11 +59,21 @@ ALIKE = "nothing tells them apart: the order is that in which they were given"
     help="Every two side by side, or with a bank each alone; auto is pairwise up to six.",
 )
 @scheduled("all")
-@click.option("--anchor", type=click.IntRange(min=0), help="With --schedule anchor: the RESPONSE, from 0, for all.")
-@bank_top_k_option
-@limited
-@common
-def rank(prompt: str | None, responses: tuple[str, ...], out: Path | None, as_json: bool, **flags: Any) -> None:
+@click.option(
+    "--anchor", type=click.IntRange(min=0), metavar="N", help="With --schedule anchor: the RESPONSE, from 0, for all."
+)
+@top_k_option
+@few_limits
+@json_option
+def rank(
+    prompt: str | None,
+    responses: tuple[str, ...],
+    out: Path | None,
+    pairs_out: Path | None,
+    min_margin: float,
+    as_json: bool,
+    **flags: Any,
+) -> None:
     """Rank RESPONSES to a prompt, the best first: each a text, or @FILE. Or, without --prompt, those in a FILE.
 
     With a bank by its rubrics; without one a model is asked directly, and rules decides by its general checks. Rows of
@@ -55,7 +88,7 @@ def rank(prompt: str | None, responses: tuple[str, ...], out: Path | None, as_js
     if prompt is not None and out is None:
         _rank_one(prompt, responses, as_json=as_json, **flags)
     elif prompt is None and out is not None and len(responses) == 1:
-        _rank_file(Path(responses[0]), out, as_json=as_json, **flags)
+        _rank_file(Path(responses[0]), out, as_json=as_json, pairs_out=pairs_out, min_margin=min_margin, **flags)
     else:
         raise UsageError(
             "--prompt goes with responses, --out with a FILE of prompts and their responses",
@@ -64,7 +97,6 @@ def rank(prompt: str | None, responses: tuple[str, ...], out: Path | None, as_js
 
 
 def _rank_one(prompt: str, responses: tuple[str, ...], *, as_json: bool, **flags: Any) -> None:
-    from svr_async.commands.given_text import text_of
     from svr_async.commands.screen import tell
     from svr_async.serving.ranking import rank as rank_texts
 
@@ -74,18 +106,29 @@ def _rank_one(prompt: str, responses: tuple[str, ...], *, as_json: bool, **flags
     tell(found.to_json(), lambda: _show(found, texts), as_json=as_json)
 
 
-def _rank_file(path: Path, out: Path, *, as_json: bool, **flags: Any) -> None:
+def _rank_file(
+    path: Path, out: Path, *, as_json: bool, pairs_out: Path | None, min_margin: float, **flags: Any
+) -> None:
     from svr_async.adapters.groups import read_groups
-    from svr_async.adapters.pair_files import refuse_other_names, refuse_to_overwrite
+    from svr_async.adapters.pair_files import refuse_other_names, refuse_to_overwrite, write_rows
+    from svr_async.adapters.tables import read_rows
     from svr_async.commands.screen import tell
     from svr_async.serving.best_of_n import rank_groups, summary, summary_sheet, write_ranked
+    from svr_async.serving.preferences import preference_rows
 
     refuse_other_names(out)
     refuse_to_overwrite(out, [path])
+    if pairs_out is not None:
+        refuse_other_names(pairs_out)
+        refuse_to_overwrite(pairs_out, [path, out])
     groups = read_groups(path)
     found = _asked(lambda **how: rank_groups(groups, **how), **with_limits(flags))
     write_ranked(out, found)
     told = summary(found)
+    if pairs_out is not None:
+        made, counts = preference_rows(read_rows(out), min_margin=min_margin, every=False)
+        write_rows(pairs_out, made)
+        told["pairs"] = counts
     tell(told, summary_sheet(told), as_json=as_json)
 
 
@@ -110,8 +153,8 @@ def _asked(
 ) -> T:
     """Ask within an engine of its own; SvrError for what makes that impossible."""
     from svr_async.engine.concurrency import run_whole
-    from svr_async.judges.keys import naming_keys
-    from svr_async.judges.spec import JudgeSpec
+    from svr_async.judges.open_judge import JudgeSpec
+    from svr_async.judges.profiles import naming_keys
     from svr_async.scoring.bank import RubricBank
     from svr_async.serving.engine import Engine
 

@@ -6,41 +6,34 @@ from typing import Any
 
 import click
 
-from svr_async.commands.groups import GroupedCommand
-from svr_async.commands.log_flags import observed
 from svr_async.commands.options import (
     HELP,
     PATH,
+    GroupedCommand,
     common,
+    few_limits,
     limit_option,
-    limited,
-    offline_option,
     quiet_option,
-    retry_errors_option,
 )
 
 
 @click.command(cls=GroupedCommand, context_settings=HELP)
 @click.argument("tables", nargs=-1, required=True, metavar="TABLE...|all")
 @click.option("--data", multiple=True, metavar="DIR|NAME=PATH", help="Files by benchmark, and by train.")
-@click.option("--format", "adapter", default="pairs", show_default=True, help="The adapter that reads the train pairs.")
 @click.option("--judge", multiple=True, metavar="[ROLE=]J", help="Who judges: for all but reward models, or a role.")
 @click.option("--bank", multiple=True, metavar="[NAME=]DIR", help="A trained bank in place of full, or of another.")
 @click.option("--preset", type=click.Choice(["default", "paper"]), default="default", show_default=True)
-@click.option("--rounds", type=click.IntRange(min=1), default=3, show_default=True, help="Rounds of a training.")
+@click.option(
+    "--rounds", type=click.IntRange(min=1), default=3, show_default=True, metavar="N", help="Rounds of a training."
+)
 @click.option("--decontaminate", is_flag=True, help="Leave out train pairs that overlap with the benchmarks of --data.")
 @limit_option
-@click.option("--train-limit", metavar="N|A-B", help="The same of the train pairs.")
 @click.option("--recipes", type=PATH, metavar="DIR", help="Recipes in place of those that ship.")
-@limited
-@retry_errors_option
+@few_limits
 @click.option("--dry-run", is_flag=True, help="Count calls, tokens, price and time by table; send nothing.")
-@offline_option
 @click.option("--out", type=PATH, default="runs/repro", show_default=True, metavar="DIR", help="Where all of it goes.")
-@click.option("--figures", type=PATH, metavar="DIR", help="Draw figures too, as SVG and PNG (needs matplotlib).")
 @quiet_option
 @common
-@observed
 def repro(**flags: Any) -> int:
     """Rebuild TABLES of the paper, by their labels: rubricbench, tab:rmbenches, ablation … or all.
 

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 import orjson
 
+from svr_async.core.files import read_plain
+from svr_async.errors import UsageError
+
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from svr_async.core.sheet import Line, Sheet
+    from svr_async.core.table import Line, Parts
 
 CELL = 300
 NARROW = 100  # columns of a terminal below which the text of a row needs the room of its numbers
@@ -29,7 +33,7 @@ def print_json(values: Any, *, line: bool = False) -> None:
     click.echo(json_for_terminal(orjson.dumps(values, default=list, option=indent | orjson.OPT_SERIALIZE_NUMPY)))
 
 
-def tell(values: Any, shown: str | Sheet | Callable[[], object], *, as_json: bool, line: bool = False) -> None:
+def tell(values: Any, shown: str | Parts | Callable[[], object], *, as_json: bool, line: bool = False) -> None:
     """Print what came of a command: values as JSON for machines, else a text, a sheet, or what a function prints.
 
     Where `values` are a function, it makes them when they are wanted.
@@ -83,22 +87,25 @@ def is_narrow() -> bool:
     return safe_console().width < NARROW
 
 
-def show(sheet: Sheet) -> None:
-    """Print lines, headings and tables, with nothing in them that could steer the terminal."""
+def show(sheet: Parts) -> None:
+    """Print lines and tables, with nothing in them that could steer the terminal."""
     from rich.text import Text
 
     from svr_async.core.safetext import one_line
-    from svr_async.core.sheet import Heading, Line
+    from svr_async.core.table import Line
 
     console = safe_console()
     for part in sheet:
         if isinstance(part, Line):
             _show_line(console, part)
-        elif isinstance(part, Heading):
+            continue
+        if part.caption:
             console.print()
-            console.print(Text(one_line(part.text, CELL), style="bold"))
-        else:
+            console.print(Text(one_line(part.caption, CELL), style="bold"))
+        if part.heads:
             console.print(plain_table(part.heads, part.rows, texts=part.texts))
+        for note in part.notes:
+            console.print(Text(one_line(note, 2_000)))
 
 
 def _show_line(console: Console, line: Line) -> None:
@@ -117,3 +124,18 @@ def _show_line(console: Console, line: Line) -> None:
     grid.add_column(overflow="fold")
     grid.add_row(Text(line.label, style="dim"), Text(text))
     console.print(grid)
+
+
+def text_of(flag: str, value: str) -> str:
+    """Return a text as given, or that of the file after an `@`; `@@` begins a text that begins with one `@`."""
+    if not value.startswith("@"):
+        return value
+    if value.startswith("@@"):
+        return value[1:]
+    try:
+        return read_plain(Path(value[1:])).decode("utf-8")
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or "it is not UTF-8 text"
+        raise UsageError(
+            f"cannot read {flag} {value}: {why}", hint="@FILE reads a text from a file; @@ begins a text with an @"
+        ) from error

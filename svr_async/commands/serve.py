@@ -7,16 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from svr_async.commands.groups import USUAL, GroupedCommand
 from svr_async.commands.log_flags import Address
 from svr_async.commands.options import (
     HELP,
-    bank_top_k_option,
+    USUAL,
+    GroupedCommand,
     config_option,
+    few_limits,
     judge_option,
     known_of,
-    limited,
     scheduled,
+    top_k_option,
     with_limits,
 )
 from svr_async.errors import UsageError
@@ -26,8 +27,7 @@ if TYPE_CHECKING:
 
 GROUPS = {
     "Rewards": ("relative", "schedule", "rounds", "group_size", "length_penalty", "style_penalty"),
-    "Time": ("deadline_s", "gather_s", "keep_s", "drain_s"),
-    "What is let in": ("token_env", "max_body", "max_group", "max_requests", "max_groups", "read_s"),
+    "Limits": ("deadline_s", "token_env", "max_body", "max_group"),
     **USUAL,
 }
 MIB = 2**20
@@ -39,7 +39,9 @@ MIB = 2**20
 @click.option(
     "--listen", type=Address(), default="8080", show_default=True, metavar="[HOST:]PORT", help="0 takes any free port."
 )
-@click.option("--fallback", type=float, default=0.0, show_default=True, help="The reward where the judge gives none.")
+@click.option(
+    "--fallback", type=float, default=0.0, show_default=True, metavar="N", help="The reward where the judge gives none."
+)
 @click.option(
     "--relative",
     type=click.Choice(["group", "anchor"]),
@@ -48,33 +50,29 @@ MIB = 2**20
     help="Rewards within a group, or over the request's anchor or label.",
 )
 @scheduled("circle")
-@click.option("--group-size", type=click.IntRange(min=0), default=0, help="Members of a group, where no request says.")
-@bank_top_k_option
-@click.option("--length-penalty", type=float, default=0.0, help="Taken off a response 2.7 times as long as its group.")
-@click.option("--style-penalty", type=float, default=0.0, help="Taken off per Markdown mark a word above the group.")
+@top_k_option
+@click.option(
+    "--length-penalty",
+    type=float,
+    default=0.0,
+    metavar="N",
+    help="Taken off a response 2.7 times as long as its group.",
+)
+@click.option(
+    "--style-penalty", type=float, default=0.0, metavar="N", help="Taken off per Markdown mark a word above the group."
+)
 @click.option(
     "--deadline",
     "deadline_s",
     type=click.FloatRange(min=0.1),
     default=100.0,
     show_default=True,
+    metavar="SECONDS",
     help="Seconds in which everyone is answered; less than the client waits.",
 )
-@click.option(
-    "--gather",
-    "gather_s",
-    type=click.FloatRange(min=0.05),
-    help="Seconds for members to come. Default: 0.6 --deadline.",
-)
-@click.option("--keep", "keep_s", type=click.FloatRange(min=1), default=900.0, help="Answers are kept. Default: 900 s.")
-@click.option("--drain", "drain_s", type=click.FloatRange(min=0), default=30.0, help="Time to finish. Default: 30 s.")
 @click.option("--token-env", metavar="NAME", help="Let in who sends the bearer token in this variable, and no others.")
 @click.option("--max-body", type=click.IntRange(min=1), default=4, metavar="MIB", help="Largest body. Default: 4.")
-@click.option("--max-group", type=click.IntRange(min=2), default=64, show_default=True, help="Largest group.")
-@click.option("--max-requests", type=click.IntRange(min=1), default=4096, show_default=True, help="Requests at a time.")
-@click.option("--max-groups", type=click.IntRange(min=1), default=4096, show_default=True, help="Groups in memory.")
-@click.option("--read", "read_s", type=click.FloatRange(min=0.1), default=10.0, help="Time to send in. Default: 10 s.")
-@limited
+@few_limits
 @config_option
 def serve(**flags: Any) -> None:
     """Serve rewards over HTTP, for trainers (OpenRLHF, slime, verl, NeMo Gym) and clients of rerankers.
@@ -84,8 +82,8 @@ def serve(**flags: Any) -> None:
       svr serve --bank runs/demo/trained/bank --judge rules --listen 8080
       curl -d '{"prompt": "Name a colour.", "a": "Blue.", "b": "No."}' http://127.0.0.1:8080/v1/svr/compare
     """
-    from svr_async.judges.keys import naming_keys
-    from svr_async.judges.spec import JudgeSpec
+    from svr_async.judges.open_judge import JudgeSpec
+    from svr_async.judges.profiles import naming_keys
 
     server = _server(with_limits(flags))
     with naming_keys(JudgeSpec.parse(flags["judge"], base_url=flags["base_url"]).key_variables):

@@ -1,4 +1,4 @@
-"""`svr sim`: the simulated judge endpoint, and `svr sim world`: the planted data that goes with it."""
+"""`svr sim`: the simulated judge endpoint and its planted data."""
 
 from __future__ import annotations
 
@@ -9,20 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from svr_async.commands.groups import GroupedCommand
+from svr_async.commands.options import GroupedCommand
 
 if TYPE_CHECKING:
     from svr_async.simulation.config import SimConfig
     from svr_async.simulation.worlds import PlantedConfig
-
-
-class _ServeByDefault(click.Group):
-    """A group that runs `serve` when its first argument names no command."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        if not args or (args[0] not in self.commands and args[0] not in ctx.help_option_names):
-            args = ["serve", *args]
-        return super().parse_args(ctx, args)
 
 
 _world_option = click.option(
@@ -37,97 +28,114 @@ _world_option = click.option(
 _draw_option = click.option(
     "--draw",
     type=click.IntRange(0),
+    metavar="N",
     help="The world of the family that is drawn from this number, in place of --seed and --world. Draws 0 to 39 are "
     "for development, 1000 to 1039 for reports.",
 )
 
 
 FLAGS = {
-    "How it judges": ("noise", "position_bias", "echo", "weak", "reasoning", "context_tokens"),
-    "How fast it is": ("latency_ms", "slots", "rpm", "tpm", "prefix_blocks"),
-    "What goes wrong": ("fault_rate", "faults", "max_faulty", "retry_after", "poison", "outage", "quota"),
+    "Planted data": ("out", "n_train", "n_test", "benchmarks"),
+    "How it judges": ("manner", "weak", "reasoning"),
+    "How fast it is": ("latency_ms", "rpm", "tpm"),
+    "What goes wrong": ("fault_rate", "faults"),
 }
 
 
-@click.group(cls=_ServeByDefault)
-def sim() -> None:
-    """Serve a simulated judge (the default), or write the data that it can judge.
-
-    \b
-    Example:
-      svr sim world --seed 1 --out simulated/
-      svr sim --seed 1 --port 8000 --fault-rate 0.2 --faults mixed
-    """
-
-
-@sim.command(cls=GroupedCommand, groups=FLAGS, short_help="Serve the endpoint (the default).")
-@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
-@click.option("--port", default=8000, show_default=True, type=click.IntRange(0, 65535), help="0 takes any free port.")
-@click.option("--seed", default=0, show_default=True, help="Seed of the planted world, the noise and the faults.")
+@click.command(cls=GroupedCommand, groups=FLAGS)
+@click.option("--host", default="127.0.0.1", show_default=True, metavar="HOST", help="Address to listen on.")
+@click.option(
+    "--port", default=8000, show_default=True, type=click.IntRange(0, 65535), metavar="N", help="0 takes any free port."
+)
+@click.option(
+    "--seed", default=0, show_default=True, metavar="N", help="Seed of the planted world, the noise and the faults."
+)
 @_world_option
 @_draw_option
-@click.option("--noise", type=click.FloatRange(0, 1), help="Chance that a verdict is wrong, for every model.")
-@click.option("--position-bias", type=click.FloatRange(0, 1), help="Chance of saying A without looking.")
-@click.option("--echo", is_flag=True, help="Quote both candidates in every reply before its own verdict.")
+@click.option("--manner", default="", metavar="NAME", help="Write replies in another form: yes-no, bare-list, ties …")
 @click.option(
     "--weak", metavar="NAME=CHANCE,…", default="", help="Taken in by padding, restated, keywords, instructions."
 )
 @click.option("--reasoning", is_flag=True, help="Refuse max_tokens and a temperature, as reasoning models do.")
-@click.option("--api-key", default="", help="Refuse callers that do not send this key.")
-@click.option("--context", "context_tokens", default=131_072, show_default=True, help="Context length in tokens.")
-@click.option("--latency-ms", default=0.0, show_default=True, help="Median time of a reply of 256 tokens; 0: at once.")
-@click.option("--slots", default=0, show_default=True, help="Replies written at a time, others queue; 0: no limit.")
-@click.option("--rpm", default=0.0, show_default=True, help="Requests a minute; 0: no limit.")
-@click.option("--tpm", default=0.0, show_default=True, help="Tokens a minute; 0: no limit.")
-@click.option("--quota", default=0, show_default=True, help="Paid calls until the credit is used up; 0: no limit.")
-@click.option("--prefix-blocks", default=0, show_default=True, help="Prefix cache in blocks of 64 tokens; 0: none.")
+@click.option("--api-key", default="", metavar="TEXT", help="Refuse callers that do not send this key.")
 @click.option(
-    "--fault-rate", default=0.0, show_default=True, type=click.FloatRange(0, 1), help="Share of faulty calls."
+    "--latency-ms",
+    default=0.0,
+    show_default=True,
+    metavar="N",
+    help="Median time of a reply of 256 tokens; 0: at once.",
+)
+@click.option("--rpm", default=0.0, show_default=True, metavar="N", help="Requests a minute; 0: no limit.")
+@click.option("--tpm", default=0.0, show_default=True, metavar="N", help="Tokens a minute; 0: no limit.")
+@click.option(
+    "--fault-rate",
+    default=0.0,
+    show_default=True,
+    type=click.FloatRange(0, 1),
+    metavar="0..1",
+    help="Share of faulty calls.",
 )
 @click.option(
     "--faults",
     default="mixed",
     show_default=True,
+    metavar="TEXT",
     help="Comma-separated faults, or groups: status, wire, body, content, benign, final, mixed.",
 )
-@click.option("--max-faulty", default=2, show_default=True, help="Attempts at one request that may be faulty.")
-@click.option("--retry-after", default=0.05, show_default=True, help="Seconds that a faulty 429 asks to wait.")
-@click.option("--poison", multiple=True, metavar="TEXT", help="Always fail requests that contain this. Repeatable.")
 @click.option(
-    "--outage", multiple=True, metavar="START:DURATION", help="Seconds without service. Repeatable; :503 to reply."
+    "--log",
+    "log_path",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="PATH",
+    help="Append every call to this JSONL.",
 )
 @click.option(
-    "--log", "log_path", type=click.Path(dir_okay=False, path_type=Path), help="Append every call to this JSONL."
+    "--write",
+    "out",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Write planted pairs into DIR instead of serving.",
 )
-def serve(**options: Any) -> None:
-    """Serve an OpenAI-compatible endpoint that judges the planted world; every result of it is simulated.
+@click.option(
+    "--train",
+    "n_train",
+    type=click.IntRange(1),
+    metavar="N",
+    help="With --write: training pairs. Default: 3,000, or as drawn.",
+)
+@click.option(
+    "--test",
+    "n_test",
+    default=1147,
+    show_default=True,
+    type=click.IntRange(1),
+    metavar="N",
+    help="With --write: test pairs.",
+)
+@click.option("--benchmarks", is_flag=True, help="With --write: also RewardBench, RewardBench 2 and RM-Bench.")
+def sim(out: Path | None, n_train: int | None, n_test: int, benchmarks: bool, **options: Any) -> None:
+    """Serve a simulated judge with an OpenAI-compatible API, or write the pairs that it can judge.
 
     \b
-    Example:
-      svr sim serve --port 8000 --latency-ms 300 --rpm 600
-      svr-eval rubricbench --data simulated/rubricbench.jsonl --judge http://127.0.0.1:8000/v1#gpt-oss-120b
+    Examples:
+      svr sim --seed 1 --write simulated/
+      svr sim --seed 1 --port 8000 --fault-rate 0.2
     """
-    asyncio.run(_serve(_config(options), click.echo))
+    if out is None:
+        asyncio.run(_serve(_config(options), click.echo))
+    else:
+        _write(_planted(options["draw"], options["world_name"], options["seed"]), out, n_train, n_test, benchmarks)
 
 
 def _config(options: dict[str, Any]) -> SimConfig:
-    from svr_async.simulation.config import Outage, SimConfig
+    from svr_async.simulation.config import SimConfig
     from svr_async.simulation.faults import FaultConfig, parse_kinds
     from svr_async.simulation.weakness import Weakness
 
-    faults = FaultConfig(
-        rate=options.pop("fault_rate"),
-        kinds=parse_kinds(options.pop("faults")),
-        max_faulty_attempts=options.pop("max_faulty"),
-        retry_after_s=options.pop("retry_after"),
-        poison=options.pop("poison"),
-    )
+    faults = FaultConfig(rate=options.pop("fault_rate"), kinds=parse_kinds(options.pop("faults")))
     weakness = Weakness.parse(options.pop("weak"))
-    outages = tuple(Outage.parse(text) for text in options.pop("outage"))
     planted = _planted(options.pop("draw"), options.pop("world_name"), options["seed"])
-    return SimConfig(
-        faults=faults, outages=outages, weakness=weakness, world=planted, **(options | {"seed": planted.seed})
-    )
+    return SimConfig(faults=faults, weakness=weakness, world=planted, **(options | {"seed": planted.seed}))
 
 
 def _planted(draw: int | None, world_name: str, seed: int) -> PlantedConfig:
@@ -161,33 +169,12 @@ async def _serve(config: SimConfig, say: Callable[[str], None]) -> None:
     say(f"{stats['calls']} calls, {stats['paid']} paid, {stats['completed']} completed")
 
 
-@sim.command(short_help="Write planted pairs for training and testing.")
-@click.option("--seed", default=0, show_default=True, help="Seed of the planted world.")
-@_world_option
-@_draw_option
-@click.option(
-    "--train", "n_train", type=click.IntRange(1), show_default="3000, or what was drawn", help="Training pairs."
-)
-@click.option("--test", "n_test", default=1147, show_default=True, type=click.IntRange(1), help="Test pairs.")
-@click.option("--benchmarks", is_flag=True, help="Also RewardBench, RewardBench 2 and RM-Bench, at their full sizes.")
-@click.option("--out", required=True, type=click.Path(file_okay=False, path_type=Path), help="Folder to write to.")
-def world(
-    seed: int, world_name: str, draw: int | None, n_train: int | None, n_test: int, benchmarks: bool, out: Path
-) -> None:
-    """Write planted preference pairs: train.jsonl, rubricbench.jsonl in RubricBench's schema, README.txt.
-
-    Of a draw also properties.json: what was drawn, and what knowing the truth gives on the test pairs.
-
-    \b
-    Example:
-      svr sim world --seed 1 --train 3000 --test 1147 --out simulated/
-      svr sim world --seed 1 --world varied --out varied/
-      svr sim world --draw 7 --out drawn/
-    """
+def _write(settings: PlantedConfig, out: Path, n_train: int | None, n_test: int, benchmarks: bool) -> None:
+    """Write train.jsonl, rubricbench.jsonl and README.txt; for a draw also properties.json."""
     from svr_async.simulation.files import write_world
     from svr_async.simulation.worlds import plant
 
-    planted = plant(_planted(draw, world_name, seed))
+    planted = plant(settings)
     written = write_world(planted, out, n_train=n_train, n_test=n_test)
     click.echo(f"{written.n_train:,} pairs in {written.train}")
     click.echo(f"{written.n_test:,} pairs in {written.test} (simulated; see {written.readme.name})")

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import click
 
+from svr_async.commands.progress import RunProgress, print_summary
 from svr_async.commands.screen import tell
-from svr_async.commands.terminal import RunProgress, print_summary
 from svr_async.engine.concurrency import ShutdownController, draining
 from svr_async.engine.events import Notice, NoticeKind
 from svr_async.engine.stats import EngineStats

@@ -27,7 +27,6 @@ class Outcome(StrEnum):
     SCORED = "scored"
     TIE = "tie"
     PARSE_ERROR = "parse_error"
-    AMBIGUOUS = "ambiguous"
     REFUSAL = "refusal"
     CONTEXT_TOO_LONG = "context_too_long"
     TRUNCATED = "truncated"
@@ -35,15 +34,13 @@ class Outcome(StrEnum):
     INVALID_INPUT = "invalid_input"
 
 
-def delta(a: Verdict, b: Verdict, better: Side | None) -> float | None:
+def delta(a: Verdict, b: Verdict, better: Side | None) -> float:
     """Return Δ = (pass_a − pass_b) ± 0.25 ∈ {±0.25, ±0.75, ±1.25} (paper `sec:bank`).
 
-    Without `better` the judge abstained and the entry is missing: None, not 0.
+    If the judge has no preference (`better` is None), the ± 0.25 is 0.
     A contradictory row (A fails, B passes, better A) is computed as written: −0.75.
     """
-    if better is None:
-        return None
-    step = DIRECTIONAL_STEP if better is Side.A else -DIRECTIONAL_STEP
+    step = 0.0 if better is None else DIRECTIONAL_STEP if better is Side.A else -DIRECTIONAL_STEP
     return (a is Verdict.PASS) - (b is Verdict.PASS) + step
 
 
@@ -86,8 +83,8 @@ class RubricComparison:
         return cls(rubric_id, a, b, Side.A if chances.better >= EVEN else Side.B, chances=chances)
 
     @property
-    def delta(self) -> float | None:
-        """Δ, or the one that is expected, positive when it favours response A; None where the judge abstained."""
+    def delta(self) -> float:
+        """Δ, or its expected value, positive if it favours response A."""
         return delta(self.a, self.b, self.better) if self.chances is None else self.chances.delta
 
     @property

@@ -108,13 +108,6 @@ class BatchClient:
         """Return a batch."""
         return await self._retry(lambda: self._json("GET", f"/batches/{quote(batch_id, safe='')}"))
 
-    async def cancel(self, batch_id: str) -> dict[str, Any]:
-        """Cancel a batch and return it; the replies it already has are kept."""
-        try:
-            return await self._json("POST", f"/batches/{quote(batch_id, safe='')}/cancel")
-        except LostAnswerError:  # it may have ended meanwhile
-            return await self.retrieve(batch_id)
-
     async def download(self, file_id: str, target: Path) -> None:
         """Write a file of the endpoint to `target`, with the API key masked."""
         data = await self._retry(lambda: self._send("GET", f"/files/{quote(file_id, safe='')}/content"))
@@ -189,13 +182,12 @@ async def _create_once(folder: Path, state: State, batch: Batch, client: BatchCl
             return updated(batch, existing)
         if not batch.file_id:
             batch = replace(batch, file_id=await client.upload(folder / batch.file))
-        requested_before, batch = batch.requested, replace(batch, requested=True)
+        batch = replace(batch, requested=True)
         _save(folder, state, batch)
         try:
             return updated(batch, await client.create(batch.file_id, mark))
         except RefusedError:
-            # An earlier request whose answer was lost may still have created the batch.
-            _save(folder, state, replace(batch, requested=requested_before, file_id=""))
+            _save(folder, state, replace(batch, requested=False, file_id=""))
             raise
         except LostAnswerError as error:
             problem = str(error)
@@ -212,15 +204,6 @@ async def refresh(folder: Path, state: State, client: BatchClient) -> State:
         complete = batch.ended and (batch.output or batch.errors or batch.status == "failed")
         if batch.batch_id and not complete:
             state = _save(folder, state, updated(batch, await client.retrieve(batch.batch_id)))
-    return state
-
-
-async def cancel(folder: Path, state: State, client: BatchClient) -> State:
-    """Cancel the batches that have not ended."""
-    state = await refresh(folder, state, client)
-    for batch in state.batches:
-        if batch.batch_id and not batch.ended and batch.status != "cancelling":
-            state = _save(folder, state, updated(batch, await client.cancel(batch.batch_id)))
     return state
 
 

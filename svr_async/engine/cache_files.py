@@ -5,18 +5,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gzip
-import re
 import sqlite3
 import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, BinaryIO, cast
+from typing import IO, Annotated, BinaryIO, cast
 
 import msgspec
-import orjson
-from msgspec.structs import asdict
 
 from svr_async.core.files import write_atomic_with
 from svr_async.engine.cache import (
@@ -33,15 +30,9 @@ from svr_async.engine.cache import (
 from svr_async.engine.reply import Reply
 from svr_async.errors import ArtefactError, ConfigError, StorageError, UsageError
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 AT_ONCE = 1024
 MAX_LINE_BYTES = 64 * 2**20
 WRITTEN_BY = "svr cache export writes such a file"
-KEY = re.compile(r"[0-9a-f]{64}")
-TEXTS = ("key", "text", "reasoning", "finish_reason", "model", "fingerprint", "id")
-COUNTS = ("prompt_tokens", "cached_tokens", "completion_tokens")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,8 +47,8 @@ class Kept:
 def export_cache(place: Path | str, path: Path) -> tuple[int, int]:
     """Write all readable replies to a file; return their number and that of damaged rows.
 
-    The file holds lines of JSON, packed if it ends in .gz, or a table if it ends in .parquet. Equal caches give equal
-    files. From a damaged database the rows that SQLite can still read are written.
+    The file holds lines of JSON, compressed if it ends in .gz; equal caches give equal files. From a damaged database
+    the rows that SQLite can still read are written.
     """
     try:
         with contextlib.closing(Cache.open(place)) as cache:
@@ -78,9 +69,14 @@ async def import_cache(cache: Cache, path: Path) -> tuple[int, int]:
     return added, known
 
 
+class _Row(msgspec.Struct):
+    key: Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}$")]
+    reply: Reply
+
+
 def line_of(key: bytes, reply: Reply) -> bytes:
     """Return a reply with its key as a line of JSON."""
-    return msgspec.json.encode({"key": key.hex(), "reply": reply}) + b"\n"
+    return msgspec.json.encode(_Row(key.hex(), reply)) + b"\n"
 
 
 def _export(rows: Iterable[tuple[bytes, bytes]], path: Path) -> tuple[int, int]:
@@ -94,13 +90,12 @@ def _export(rows: Iterable[tuple[bytes, bytes]], path: Path) -> tuple[int, int]:
                 yield key, reply
 
     def write(file: BinaryIO) -> None:
-        if path.suffix == ".parquet":
-            _write_table(file, readable())
-        elif path.suffix == ".gz":  # without a time or name, so that equal replies give equal bytes
+        lines = (line_of(*row) for row in readable())
+        if path.suffix == ".gz":  # without a time or name, so that equal replies give equal bytes
             with gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0, compresslevel=6) as packed:
-                packed.writelines(line_of(*row) for row in readable())
+                packed.writelines(lines)
         else:
-            file.writelines(line_of(*row) for row in readable())
+            file.writelines(lines)
 
     write_atomic_with(path, write, hint="name another file")
     return counts[0], counts[1]
@@ -124,9 +119,6 @@ def _salvaged(folder: Path) -> Iterator[tuple[bytes, bytes]]:
 
 def _read(path: Path) -> Iterator[tuple[bytes, Reply]]:
     try:
-        if path.suffix == ".parquet":
-            yield from _read_table(path)
-            return
         with cast("IO[bytes]", gzip.open(path) if path.suffix == ".gz" else path.open("rb")) as file:
             for number, line in enumerate(iter(lambda: file.readline(MAX_LINE_BYTES), b""), 1):
                 if line.strip():
@@ -138,46 +130,10 @@ def _read(path: Path) -> Iterator[tuple[bytes, Reply]]:
 
 def _row(line: bytes, where: str) -> tuple[bytes, Reply]:
     try:
-        value = orjson.loads(line)
-        if KEY.fullmatch(value["key"]):
-            return bytes.fromhex(value["key"]), Reply.from_bytes(orjson.dumps(value["reply"]))
-        why = f"the key {value['key'][:80]!r} is not 64 hex digits"
-    except (KeyError, TypeError, ValueError) as error:
-        why = f"the field {error} is missing" if isinstance(error, KeyError) else str(error)
-    raise ArtefactError(f"{where} is not a reply: {why}", hint=WRITTEN_BY)
-
-
-def _schema() -> pa.Schema:
-    import pyarrow as pa
-
-    usage = [*((name, pa.int64()) for name in COUNTS), ("batch", pa.bool_()), ("cost_usd", pa.float64())]
-    return pa.schema([*((name, pa.string()) for name in TEXTS), ("tries", pa.int64()), ("usage", pa.struct(usage))])
-
-
-def _write_table(file: BinaryIO, rows: Iterator[tuple[bytes, Reply]]) -> None:
-    from pyarrow import RecordBatch, parquet
-
-    schema = _schema()
-    with parquet.ParquetWriter(file, schema, compression="zstd") as writer:
-        while some := list(islice(rows, AT_ONCE)):
-            values = [{"key": key.hex(), **asdict(reply), "usage": asdict(reply.usage)} for key, reply in some]
-            writer.write_batch(RecordBatch.from_pylist(values, schema=schema))
-
-
-def _read_table(path: Path) -> Iterator[tuple[bytes, Reply]]:
-    import pyarrow as pa
-    from pyarrow import parquet
-
-    try:
-        with parquet.ParquetFile(path) as table:
-            if not table.schema_arrow.equals(_schema()):
-                raise pa.ArrowInvalid(f"its columns are {', '.join(table.schema_arrow.names)[:120]}")
-            for batch in table.iter_batches(AT_ONCE, use_threads=False):
-                for reply in batch.to_pylist():
-                    yield _row(orjson.dumps({"key": reply.pop("key"), "reply": reply}), f"a row of {path}")
-    except pa.ArrowException as error:
-        first = (str(error).strip() or type(error).__name__).splitlines()[0][:160]
-        raise ArtefactError(f"{path} is not a table of replies: {first}", hint=WRITTEN_BY) from error
+        row = msgspec.json.decode(line, type=_Row)
+    except ValueError as error:
+        raise ArtefactError(f"{where} is not a reply: {error}", hint=WRITTEN_BY) from error
+    return bytes.fromhex(row.key), row.reply
 
 
 def refuse_missing(place: Path | str) -> Path | str:
@@ -223,8 +179,9 @@ def clear_cache(place: Path | str, before: float = float("inf")) -> int:
         with contextlib.closing(sqlite3.connect(place / DATABASE)) as connection:
             connection.execute("VACUUM")  # gives the room back to the disk
     except (StorageError, sqlite3.DatabaseError) as error:
+        failed = error if isinstance(error, StorageError) else storage_error(str(place), error)
         if before < float("inf") or not is_corrupt(error):
-            raise error if isinstance(error, StorageError) else storage_error(str(place), error) from error
+            raise failed from error
         for ending in ("", "-wal", "-shm"):
             (place / f"{DATABASE}{ending}").unlink(missing_ok=True)
         return 0

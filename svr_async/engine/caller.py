@@ -61,7 +61,7 @@ class EngineConfig:
     rpm: float | None = None
     tpm: float | None = None
     attempts: int = 8
-    repairs: int = 3
+    repairs: int = 1
     wait_s: float = 0.5
     max_wait_s: float = 60.0
     first_contact_s: float = 15.0

@@ -104,7 +104,9 @@ def classify_status(
 ) -> Failure:
     """Classify an HTTP reply that is not a usable one to `path`; `error` is the body's error object or empty."""
     words = {str(error.get(name) or "").lower() for name in ("code", "type")}
-    status = _status_within(status, error.get("code"))
+    code = error.get("code")
+    if 200 <= status < 300 and type(code) is int and 400 <= code < 600:  # some gateways wrap the upstream status
+        status = code
     message = str(error.get("message") or body_preview or "no message").removeprefix(f"{status}: ")[:300]
     detail = f"HTTP {status}: {message}"
     signature = f"{status}:{message[:120]}"
@@ -120,30 +122,20 @@ def classify_status(
     faulty = status == 500 and FAULTY_WORDS.search(message)
     success = 200 <= status < 300
     if (status in TRANSIENT_STATUSES or status >= 500 or success) and not faulty:
+        answered = success or status == 500
         return Failure(
-            kind=Kind.TRANSIENT,
-            detail=detail,
-            wait_s=retry_after(headers),
-            billed=Billed.UNKNOWN,
-            signature=signature,
-            answered=success or status == 500,
-            status=status,
-        )
+            kind=Kind.TRANSIENT, detail=detail, wait_s=retry_after(headers), billed=Billed.UNKNOWN, signature=signature,
+            answered=answered, status=status,
+        )  # fmt: skip
     return Failure(kind=Kind.ITEM, detail=detail, signature=signature, status=status)
-
-
-def _status_within(status: int, code: Any) -> int:
-    """Return the status inside the error of a reply with status 200, as some gateways send it."""
-    return code if 200 <= status < 300 and type(code) is int and 400 <= code < 600 else status
 
 
 def _fatal(status: int, words: set[str], message: str, detail: str, path: str) -> Failure | None:
     if status == 402 or words & QUOTA_CODES or any(word.endswith("_spend_limit_exceeded") for word in words):
         return _run(QuotaError, detail, "add credit to the account or use another key, then run the same command again")
     if status in {401, 403} or words & KEY_CODES:
-        return _run(
-            AuthError, detail, "check the key in its environment variable (svr judges names it), then run again"
-        )
+        hint = "check the key in its environment variable (svr judges names it), then run again"
+        return _run(AuthError, detail, hint)
     if words & MODEL_CODES or (status == 404 and "model" in message.lower()):
         hint = "svr doctor lists the models that the endpoint serves"
         return Failure(kind=Kind.RUN, error=ModelError, detail=detail, hint=hint, unknown_model=True)

@@ -13,7 +13,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iter
 from concurrent.futures import wait
 from contextlib import aclosing
 from dataclasses import dataclass
-from functools import wraps
+from functools import cache, wraps
 from typing import Any, ParamSpec, Protocol, TypeVar
 
 from svr_async.engine.endpoint import EngineStoppedError
@@ -26,8 +26,7 @@ DRAIN_AFTER_BUDGET_S = 60.0  # calls in flight are billed in any case, so their 
 GC_THRESHOLDS = (100_000, 50, 100)
 HANGUP = getattr(signal, "SIGHUP", None)  # a closed terminal; not on Windows
 SIGNALS = tuple(number for number in (signal.SIGINT, signal.SIGTERM, HANGUP) if number is not None)
-INTERRUPT_POLL_S = 0.2
-END_S = 10.0
+INTERRUPT_POLL_S, END_S = 0.2, 10.0
 P = ParamSpec("P")
 T = TypeVar("T")
 R = TypeVar("R")
@@ -87,7 +86,7 @@ class StoppedError(SvrError):
 
 
 class Stoppable(Protocol):
-    """The part of an engine that ends a run early; `engine.py`, which imports this module, has the whole."""
+    """The part of an engine that ends a run early."""
 
     @property
     def fatal(self) -> SvrError | None:
@@ -196,7 +195,6 @@ class ShutdownController:
 @contextlib.contextmanager
 def draining(shutdown: ShutdownController, say: Callable[[str], None]) -> Iterator[None]:
     """Drain on the first SIGINT, SIGTERM or SIGHUP; the second one ends the process at once."""
-    loop = asyncio.get_running_loop()
 
     def stop(number: int) -> None:
         if shutdown.signal:
@@ -205,14 +203,8 @@ def draining(shutdown: ShutdownController, say: Callable[[str], None]) -> Iterat
             say(f"stopping: calls in flight may finish ({DRAIN_AFTER_SIGNAL_S:g} s); again to stop at once")
         shutdown.interrupt(number)
 
-    handled = [number for number in SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]  # nohup ignores SIGHUP
-    for number in handled:
-        loop.add_signal_handler(number, stop, number)
-    try:
-        yield
-    finally:
-        for number in handled:
-            loop.remove_signal_handler(number)
+    with _handling([number for number in SIGNALS if signal.getsignal(number) is not signal.SIG_IGN], stop):
+        yield  # nohup ignores SIGHUP
 
 
 @contextlib.contextmanager
@@ -224,21 +216,26 @@ def stop_event() -> Iterator[asyncio.Event]:
         loop.remove_signal_handler(number)
         event.set()
 
-    handled = (signal.SIGINT, signal.SIGTERM)
-    with contextlib.suppress(NotImplementedError):  # on Windows Ctrl-C is a KeyboardInterrupt
-        for number in handled:
-            loop.add_signal_handler(number, on_signal, number)
-    try:
+    with contextlib.ExitStack() as stack:
+        with contextlib.suppress(NotImplementedError):  # on Windows Ctrl-C is a KeyboardInterrupt
+            stack.enter_context(_handling([signal.SIGINT, signal.SIGTERM], on_signal))
         yield event
+
+
+@contextlib.contextmanager
+def _handling(signals: list[int], handler: Callable[[int], None]) -> Iterator[None]:
+    loop = asyncio.get_running_loop()
+    for number in signals:
+        loop.add_signal_handler(number, handler, number)
+    try:
+        yield
     finally:
-        with contextlib.suppress(NotImplementedError):
-            for number in handled:
-                loop.remove_signal_handler(number)
+        for number in signals:
+            loop.remove_signal_handler(number)
 
 
-_gc_lock = threading.Lock()
 _gc_users = 0
-_gc_before: tuple[int, int, int] = (700, 10, 10)
+_gc_before = gc.get_threshold()
 
 
 @contextlib.contextmanager
@@ -249,23 +246,17 @@ def tune_gc() -> Iterator[None]:
     nearly everything that a call allocates.
     """
     global _gc_users, _gc_before  # noqa: PLW0603  (the collector belongs to the whole process)
-    with _gc_lock:
-        _gc_users += 1
-        if _gc_users == 1:
-            _gc_before = gc.get_threshold()
-            if _gc_before[0]:  # 0: switched off by the user
-                gc.set_threshold(*map(max, GC_THRESHOLDS, _gc_before))
+    if not _gc_users:
+        _gc_before = gc.get_threshold()
+        if _gc_before[0]:  # 0: switched off by the user
+            gc.set_threshold(*map(max, GC_THRESHOLDS, _gc_before))
+    _gc_users += 1
     try:
         yield
     finally:
-        with _gc_lock:
-            _gc_users -= 1
-            if not _gc_users:
-                gc.set_threshold(*_gc_before)
-
-
-_own_loops_lock = threading.Lock()
-_own_loops: dict[int, OwnLoop] = {}  # by process: a forked child has a copy of its parent's loop, without the thread
+        _gc_users -= 1
+        if not _gc_users:
+            gc.set_threshold(*_gc_before)
 
 
 def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
@@ -278,79 +269,49 @@ def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     return factory
 
 
-class OwnLoop:
-    """The library's event loop on a thread, for code that cannot await: scripts, and notebooks with a running loop."""
+@cache
+def own_loop() -> asyncio.AbstractEventLoop:
+    """Return the library's event loop, which runs on a thread: for scripts, and notebooks with a running loop."""
+    loop = (loop_factory() or asyncio.new_event_loop)()
+    threading.Thread(target=loop.run_forever, name="svr-loop", daemon=True).start()
+    atexit.register(loop.call_soon_threadsafe, loop.stop)
+    return loop
 
-    def __init__(self) -> None:
-        self.loop = (loop_factory() or asyncio.new_event_loop)()
-        self._ending = asyncio.Event()
-        self._thread = threading.Thread(target=self._run, name="svr-loop", daemon=True)
 
-    def start(self) -> None:
-        """Start to run."""
-        self._thread.start()
-
-    @property
-    def is_current(self) -> bool:
-        """Whether the caller runs on this loop's thread."""
-        return threading.current_thread() is self._thread
-
-    def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine to its end, from another thread. KeyboardInterrupt cancels it and is raised again."""
-        result = asyncio.run_coroutine_threadsafe(_contained(work), self.loop)
-        try:
-            while not wait([result], INTERRUPT_POLL_S).done:  # an endless wait would not notice an interrupt
-                pass
-        except KeyboardInterrupt:
-            result.cancel()
-            wait([result], END_S)
-            raise
-        return result.result()
-
-    def close(self) -> None:
-        """Cancel what is running and close the loop."""
-        self.loop.call_soon_threadsafe(self._ending.set)
-        self._thread.join(END_S)
-
-    def _run(self) -> None:
-        try:
-            self.loop.run_until_complete(self._until_ending())
-        finally:
-            self.loop.close()
-
-    async def _until_ending(self) -> None:
-        await self._ending.wait()
-        others = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in others:
-            task.cancel()
-        await asyncio.gather(*others, return_exceptions=True)
-        await self.loop.shutdown_asyncgens()
+if hasattr(os, "register_at_fork"):  # a forked child has a copy of the loop without its thread
+    os.register_at_fork(after_in_child=own_loop.cache_clear)
 
 
 def run_sync(work: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine of this library to its end and return its result, also inside a running event loop.
 
-    It runs on the process's own loop, so an engine opened this way is also used this way. UsageError if called from a
-    coroutine on that loop, which would wait for itself.
+    It runs on the library's own loop, so an engine opened this way is also used this way. KeyboardInterrupt cancels the
+    work. UsageError if called from a coroutine on that loop, which would wait for itself.
     """
     if not asyncio.iscoroutine(work):
         raise UsageError(f"run_sync runs a coroutine, not {type(work).__name__}", hint="run_sync(score_pair(…))")
-    own = own_loop()
-    if own.is_current:
+    if _running_loop() is own_loop():
         work.close()
         raise UsageError("this code already runs on the library's own event loop", hint="await the call without _sync")
-    return own.run(work)
+    result = asyncio.run_coroutine_threadsafe(_contained(work), own_loop())
+    try:
+        while not wait([result], INTERRUPT_POLL_S).done:  # an endless wait may lose an interrupt
+            pass
+    except KeyboardInterrupt:
+        result.cancel()
+        wait([result], END_S)
+        raise
+    return result.result()
 
 
 async def run_on_own_loop(work: Coroutine[Any, Any, T]) -> T:
-    """Await a coroutine that runs on the process's own loop; cancelling the await cancels the work.
+    """Await a coroutine that runs on the library's own loop; cancelling the await cancels the work.
 
-    So what belongs to one loop, as an engine does, serves callers on any loop.
+    So an object that is bound to one loop, such as an engine, serves callers on any loop.
     """
-    own = own_loop()
-    if own.is_current:
+    if _running_loop() is own_loop():
         return await work
-    return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(_contained(work), own.loop))
+    return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(_contained(work), own_loop()))
 
 
 def run_whole(work: Coroutine[Any, Any, T]) -> T:
@@ -358,38 +319,29 @@ def run_whole(work: Coroutine[Any, Any, T]) -> T:
 
     It runs on this thread, where signals reach its loop; inside a running event loop, like `run_sync`.
     """
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        pass
-    else:
+    if _running_loop() is not None:
         return run_sync(work)
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
         return runner.run(work)
-
-
-def own_loop() -> OwnLoop:
-    """Return this process's loop, which runs from now on and is closed when the process ends."""
-    process = os.getpid()
-    with _own_loops_lock:
-        own = _own_loops.get(process)
-        if own is None:
-            own = _own_loops[process] = OwnLoop()
-            atexit.register(lambda: own.close() if os.getpid() == process else None)
-            own.start()
-        return own
 
 
 def in_sync(call: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
     """Return an async function as a blocking one with the same arguments."""
 
     @wraps(call)
-    def waits(*args: P.args, **kwargs: P.kwargs) -> T:
+    def blocking(*args: P.args, **kwargs: P.kwargs) -> T:
         return run_sync(call(*args, **kwargs))
 
-    waits.__name__ = waits.__qualname__ = f"{call.__name__}_sync"
-    waits.__doc__ = f"Do the same as `{call.__name__}`, for code that cannot await it: a script, a notebook's function."
-    return waits
+    blocking.__name__ = blocking.__qualname__ = f"{call.__name__}_sync"
+    blocking.__doc__ = f"Do the same as `{call.__name__}`, for code that cannot await: a script, a notebook's function."
+    return blocking
+
+
+def _running_loop() -> asyncio.AbstractEventLoop | None:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None
 
 
 async def _contained(work: Coroutine[Any, Any, T]) -> T:

@@ -21,7 +21,7 @@ from svr_async.engine.fallbacks import FILE as FALLBACKS_FILE
 from svr_async.engine.fallbacks import Fallbacks, ParameterFallback
 from svr_async.engine.money import Budget, Price
 from svr_async.engine.reply import Reply, preview
-from svr_async.engine.request import AmbiguousReplyError, Question, ReplyRejectedError, Request, estimate_tokens
+from svr_async.engine.request import Question, ReplyRejectedError, Request, estimate_tokens
 from svr_async.engine.stats import Counters, EngineStats, snapshot
 from svr_async.engine.transport import Transport
 from svr_async.errors import SvrError, UsageError
@@ -218,7 +218,7 @@ class CallEngine:
         if reply is None:
             return None
         try:
-            value = _parse(question, reply, reply.tries)
+            value = _parse(question, reply)
         except ReplyRejectedError:
             return None
         if reply.model != request.model:
@@ -275,7 +275,7 @@ class CallEngine:
     async def _ask(self, question: Question[T]) -> Completion[T]:
         """Call until a reply can be read, then store it under the key of the question as first asked."""
         self._check_cache()
-        request, tries, refusals, doubts = question.request, 0, 0, 0
+        request, tries = question.request, 0
         rejected, reply = ReplyRejectedError(), None
         while tries <= self.config.repairs:
             try:
@@ -287,22 +287,18 @@ class CallEngine:
                 return self._fail(question.request, error.failure.outcome, error.failure.detail)
             tries += 1
             try:
-                value = _parse(question, reply, tries)
+                value = _parse(question, reply)
             except ReplyRejectedError as error:
                 rejected = error
-                refusals += reply.refused
-                doubts += isinstance(error, AmbiguousReplyError)
-                if max(refusals, doubts) > 1 or (reply.truncated and request.max_tokens > question.request.max_tokens):
-                    break
-                request = self._next_request(question.request, request, reply, error, tries)
-                self._counters.repaired += 1
+                request = _next_request(question.request, reply, error)
+                self._counters.repaired += tries <= self.config.repairs
                 continue
             kept = reply if reply.tries == tries else replace(reply, tries=tries)
             await self._keep(question.request, kept)
             self._count_usage(question.request, kept)
             return Completion(value=value, outcome=Outcome.SCORED, key=question.request.key.hex(), reply=kept)
         self.unread = preview(reply.text.encode(errors="replace")) if reply else "", str(rejected)
-        outcome = _unreadable(reply, rejected)
+        outcome = _unreadable(reply)
         self._caller.note(f"first unreadable reply: {rejected} It starts: {self.unread[0]}", key=f"unread {outcome}")
         return self._fail(question.request, outcome, str(rejected))
 
@@ -337,18 +333,6 @@ class CallEngine:
             c.batch_cached_tokens += usage.cached_tokens or 0
             c.batch_completion_tokens += usage.completion_tokens or 0
 
-    def _next_request(
-        self, first: Request, last: Request, reply: Reply, error: ReplyRejectedError, tries: int
-    ) -> Request:
-        """Return the next request: with more tokens after truncation, the same once more, then with a repair turn.
-
-        After an ambiguous reply the repair turn comes at once.
-        """
-        if reply.truncated:
-            return last.with_max_tokens(first.max_tokens * TOKEN_LIMIT_GROWTH)
-        named = reply.whole and (tries > 1 or isinstance(error, AmbiguousReplyError))
-        return first.with_repair(reply.answer, str(error)) if named else last.fresh()
-
     def _check_cache(self) -> None:
         """End the run before a call is paid for whose reply could not be stored."""
         error = self.cache.write_error()
@@ -373,23 +357,24 @@ def _failed(request: Request, outcome: Outcome, detail: str) -> Completion[Any]:
     return Completion(value=None, outcome=outcome, key=request.key.hex(), detail=detail)
 
 
-def _parse(question: Question[T], reply: Reply, tries: int) -> T:
-    """Read a reply; from the second try on, leniently."""
+def _next_request(first: Request, reply: Reply, error: ReplyRejectedError) -> Request:
+    """Return the request that asks again: with twice the tokens, the same once more, or with what is wrong."""
+    if reply.truncated:
+        return first.with_max_tokens(first.max_tokens * TOKEN_LIMIT_GROWTH)
+    return first.with_repair(reply.answer, str(error)) if reply.whole and reply.answer.strip() else first.fresh()
+
+
+def _parse(question: Question[T], reply: Reply) -> T:
     if reply.refused:
         raise ReplyRejectedError(f"The judge refused ({reply.finish_reason}).")
     if reply.truncated:
         raise ReplyRejectedError("The answer was cut off by the token limit.")
     if not reply.whole:
         raise ReplyRejectedError(f"The answer is incomplete ({reply.finish_reason[:40]}).")
-    try:
-        return question.parse(reply.answer)
-    except ReplyRejectedError:
-        if question.parse_lenient is None or tries == 1:
-            raise
-        return question.parse_lenient(reply.answer)
+    return question.parse(reply.answer)
 
 
-def _unreadable(reply: Reply | None, rejected: ReplyRejectedError) -> Outcome:
+def _unreadable(reply: Reply | None) -> Outcome:
     if reply is not None and reply.refused:
         return Outcome.REFUSAL
-    return Outcome.TRUNCATED if reply is not None and reply.truncated else rejected.outcome
+    return Outcome.TRUNCATED if reply is not None and reply.truncated else Outcome.PARSE_ERROR

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from http import HTTPStatus
 from itertools import count
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from svr_async.engine.transport import CallFailedError, RawReply, Transport
 
@@ -173,15 +173,8 @@ def observing(*observers: Observer) -> Iterator[None]:
         _OBSERVERS.reset(token)
 
 
-class _Attempts(NamedTuple):
-    """The attempts at a call so far: how many, and endpoint and status of the last."""
-
-    number: int
-    endpoint: str
-    status: int | None
-
-
-NO_ATTEMPT = _Attempts(0, "", None)
+NO_ATTEMPT = (0, "", None)
+"""The attempts at a call so far: their number, and endpoint and status of the last."""
 
 
 class Watch:
@@ -191,7 +184,7 @@ class Watch:
         self._observers = list(observers)
         self._source = next(_SOURCES)
         self._model = ""
-        self._in_flight: dict[str, _Attempts] = {}
+        self._in_flight: dict[str, tuple[int, str, int | None]] = {}
 
     @classmethod
     def over(cls, observers: Sequence[Observer] = ()) -> Watch | None:
@@ -212,76 +205,37 @@ class Watch:
         """Emit the facts of the engine."""
         self.emit(Snapshot(source=self._source, model=self._model, stats=stats, closing=closing))
 
-    def attempt(
-        self,
-        request: Request,
-        endpoint: str,
-        seconds: float,
-        *,
-        status: int | None = None,
-        error: str = "",
-        detail: str = "",
-    ) -> None:
+    def attempt(self, request: Request, endpoint: str, began: float, status: int | None, **failure: str) -> None:
         """Emit the end of one HTTP request, with its status or the error in place of a reply."""
-        key = key_of(request)
-        self._model = request.model
-        self._in_flight[key] = _Attempts(self._in_flight.get(key, NO_ATTEMPT).number + 1, endpoint, status)
+        key, seconds, self._model = key_of(request), time.monotonic() - began, request.model
+        self._in_flight[key] = (self._in_flight.get(key, NO_ATTEMPT)[0] + 1, endpoint, status)
         if status is not None and status != HTTPStatus.OK:
-            error = str(status)
-        self.emit(
-            AttemptEnded(
-                key=key,
-                model=request.model,
-                endpoint=endpoint,
-                status=status,
-                seconds=seconds,
-                error=error,
-                detail=detail,
-            )
-        )
+            failure = {"error": str(status)}
+        where = {"key": key, "model": request.model, "endpoint": endpoint}
+        self.emit(AttemptEnded(**where, status=status, seconds=seconds, **failure))
 
     async def call(self, request: Request, send: Callable[[Request], Awaitable[Reply]], price: Price | None) -> Reply:
         """Make a call and emit its end, whatever its outcome."""
-        began = time.monotonic()
+        began, key = time.monotonic(), key_of(request)
+        facts: dict[str, Any] = {"model": request.model, "identity": request.endpoint, "wire": request.wire.name}
         try:
             reply = await send(request)
+            facts |= _facts_of(reply, price)
         except BaseException as error:
-            self._ended(request, time.monotonic() - began, {"error": _name_of(error), "detail": str(error)})
+            failure = getattr(error, "failure", None)
+            facts |= {"error": failure.kind.value if failure else type(error).__name__, "detail": str(error)}
             raise
-        usage = reply.usage
-        facts = {
-            "prompt_tokens": usage.prompt_tokens,
-            "cached_tokens": usage.cached_tokens,
-            "completion_tokens": usage.completion_tokens,
-            "usd": usage.cost_usd if price is None else price.cost(usage),
-            "answered_by": reply.model,
-            "finish_reason": reply.finish_reason,
-        }
-        self._ended(request, time.monotonic() - began, facts)
+        finally:
+            seconds, limit = time.monotonic() - began, request.max_tokens
+            attempts, endpoint, status = self._in_flight.pop(key, NO_ATTEMPT)
+            facts |= {"attempts": attempts, "endpoint": endpoint, "status": status}
+            self.emit(CallEnded(key=key, seconds=seconds, max_tokens=limit, **facts))
         return reply
-
-    def _ended(self, request: Request, seconds: float, facts: Mapping[str, Any]) -> None:
-        key = key_of(request)
-        attempts = self._in_flight.pop(key, NO_ATTEMPT)
-        self.emit(
-            CallEnded(
-                key=key,
-                model=request.model,
-                identity=request.endpoint,
-                endpoint=attempts.endpoint,
-                attempts=attempts.number,
-                status=attempts.status,
-                seconds=seconds,
-                max_tokens=request.max_tokens,
-                wire=request.wire.name,
-                **facts,
-            )
-        )
 
     def retry(self, request: Request, failure: Failure) -> None:
         """Emit that a call will be tried again."""
         key = key_of(request)
-        attempt = self._in_flight.get(key, NO_ATTEMPT).number
+        attempt = self._in_flight.get(key, NO_ATTEMPT)[0]
         self.emit(RetryPlanned(key=key, kind=failure.kind.value, attempt=attempt, detail=failure.detail))
 
 
@@ -299,13 +253,14 @@ class WatchedTransport:
         try:
             raw = await self._transport.send(request)
         except CallFailedError as error:
-            kind, detail = error.failure.signature or error.failure.kind.value, error.failure.detail
-            self._watch.attempt(request, self._endpoint, time.monotonic() - began, error=kind, detail=detail)
+            failure = error.failure
+            name = failure.signature or failure.kind.value
+            self._watch.attempt(request, self._endpoint, began, None, error=name, detail=failure.detail)
             raise
         except BaseException as error:
-            self._watch.attempt(request, self._endpoint, time.monotonic() - began, error=type(error).__name__)
+            self._watch.attempt(request, self._endpoint, began, None, error=type(error).__name__)
             raise
-        self._watch.attempt(request, self._endpoint, time.monotonic() - began, status=raw.status)
+        self._watch.attempt(request, self._endpoint, began, raw.status)
         return raw
 
     async def model_names(self) -> list[str]:
@@ -323,6 +278,13 @@ def key_of(request: Request) -> str:
     return request.key.hex()[:KEY_CHARS]
 
 
-def _name_of(error: BaseException) -> str:
-    failure = getattr(error, "failure", None)
-    return str(failure.kind.value) if failure is not None else type(error).__name__
+def _facts_of(reply: Reply, price: Price | None) -> dict[str, Any]:
+    usage = reply.usage
+    return {
+        "prompt_tokens": usage.prompt_tokens,
+        "cached_tokens": usage.cached_tokens,
+        "completion_tokens": usage.completion_tokens,
+        "usd": usage.cost_usd if price is None else price.cost(usage),
+        "answered_by": reply.model,
+        "finish_reason": reply.finish_reason,
+    }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
 import orjson
@@ -11,16 +12,23 @@ from svr_async.errors import StorageError
 
 
 class FailureLog:
-    """An append-only JSON Lines file of {key, outcome, detail}; a torn last line, left by a kill, is ignored."""
+    """An append-only JSON Lines file of {key, outcome, detail}; damaged lines, as a kill leaves them, are ignored."""
 
     def __init__(self, path: Path | None = None, *, forget: bool = False) -> None:
         self._path = path
         self._known: dict[str, tuple[Outcome, str]] = {}
         self._torn = False
         if path is not None and path.exists():
-            data = _load(path)
+            try:
+                data = path.read_bytes()
+            except OSError as error:
+                hint = "move it away; failures are asked again"
+                raise StorageError(f"cannot read {path}: {error.strerror}", hint=hint) from error
             self._torn = not data.endswith(b"\n")
-            self._known = {} if forget else _read(data)
+            for line in () if forget else data.splitlines():
+                with suppress(KeyError, ValueError, TypeError):
+                    value = orjson.loads(line)
+                    self._known[str(value["key"])] = (Outcome(value["outcome"]), str(value["detail"]))
 
     def __len__(self) -> int:
         return len(self._known)
@@ -35,33 +43,11 @@ class FailureLog:
         if self._path is None:
             return
         line = orjson.dumps({"key": key, "outcome": outcome.value, "detail": detail}, option=orjson.OPT_APPEND_NEWLINE)
-        if self._torn:
-            line, self._torn = b"\n" + line, False
+        line, self._torn = (b"\n" + line if self._torn else line), True  # a write that fails may leave part of a line
         try:
             with self._path.open("ab") as file:
                 file.write(line)
         except OSError as error:
-            self._torn = True  # a part of the line may be written: the next one starts a new line
-            raise StorageError(
-                f"cannot write {self._path}: {error.strerror}", hint="free some space and run the same command again"
-            ) from error
-
-
-def _load(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise StorageError(
-            f"cannot read {path}: {error.strerror}", hint="move it away; failures are asked again"
-        ) from error
-
-
-def _read(data: bytes) -> dict[str, tuple[Outcome, str]]:
-    found = {}
-    for line in data.splitlines():
-        try:
-            value = orjson.loads(line)
-            found[str(value["key"])] = (Outcome(value["outcome"]), str(value["detail"]))
-        except (KeyError, ValueError, TypeError):
-            continue
-    return found
+            hint = "free some space and run the same command again"
+            raise StorageError(f"cannot write {self._path}: {error.strerror}", hint=hint) from error
+        self._torn = False

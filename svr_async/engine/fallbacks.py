@@ -9,11 +9,10 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import orjson
+import msgspec
 from msgspec import structs
 
 from svr_async.core.files import write_atomic
@@ -21,10 +20,8 @@ from svr_async.engine.request import SYSTEM, Request, without_system
 from svr_async.errors import StorageError
 
 FILE = "refused.json"
-MOST_BYTES = 2**20
 MODEL = "model"
 LIMITS = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
-INSTEAD = LIMITS | {SYSTEM: "user"}
 PERMANENT = {
     "max_tokens": 'max_tokens_field = "max_completion_tokens"',
     "max_completion_tokens": 'max_tokens_field = "max_tokens"',
@@ -38,9 +35,13 @@ PERMANENT = {
     **{name: f'{name} = "unset"' for name in ("temperature", "top_p", "n", "seed", "stop")},
 }
 """Fields of a body that can be dropped or replaced, with the setting of a profile that does so permanently."""
+TOGETHER = {
+    "temperature": ("temperature", "top_p"),
+    "max_tokens": ("max_tokens", "temperature", "top_p"),
+}
+"""A model that refuses the first field refuses all: one that refuses max_tokens is usually a reasoning model."""
 STATUSES = frozenset({400, 404, 422, 500})  # 500 if its message blames the request (`classify.py`)
-OPENAI_CODES = frozenset({"unsupported_parameter", "unsupported_value"})
-CODES = OPENAI_CODES | {"unknown_parameter", "extra_forbidden"}
+CODES = frozenset({"unsupported_parameter", "unsupported_value", "unknown_parameter", "extra_forbidden"})
 REFUSED = re.compile(
     r"unsupported|not (?:be |currently )?support|n't support|no longer support|unrecogni[sz]ed|unknown|unexpected"
     r"|extra (?:inputs|fields)|not (?:permitted|allowed|available|recogni[sz]ed|valid)|unavailable|deprecated"
@@ -57,13 +58,9 @@ NO_SYSTEM = re.compile(
 WORDS = frozenset({"n", "seed", "stop", "reasoning"})
 BOTH = re.compile(r"cannot both|not both|only one of", re.IGNORECASE)
 TOO_LARGE = re.compile(r"too large|at most|maximum|exceed|less than or equal", re.IGNORECASE)
-DECODING = ("temperature", "top_p")
-NO_EFFORT = re.compile(r"(?:^|/)gpt-5\.\d+(?:-(?:mini|nano))?(?:-\d{4}-\d\d-\d\d)?$")
-"""Models that refuse max_tokens but accept a temperature while no reasoning effort is set."""
 
 
-@dataclass(frozen=True, slots=True)
-class ParameterFallback:
+class ParameterFallback(msgspec.Struct, frozen=True):
     """A field that an endpoint refuses, replaced by `instead`, or dropped if that is empty.
 
     `system` moves the system message into the user's; `model` sends another name of the model.
@@ -107,31 +104,15 @@ def find_fallbacks(request: Request, status: int, error: Mapping[str, Any]) -> t
     if status not in STATUSES:
         return ()
     if NO_SYSTEM.search(message):
-        fallback = ParameterFallback(SYSTEM, INSTEAD[SYSTEM])
+        fallback = ParameterFallback(SYSTEM, "user")
         return () if fallback.apply(request) is request else (fallback,)
     if not (code in CODES or REFUSED.search(message)):
         return ()
     field = _field_named(request, message, str(error.get("param") or ""))
     if field == request.max_tokens_field and TOO_LARGE.search(message) and LIMITS[field] not in message:
         return ()
-    fields = _refused_with(request, field, openai=code in OPENAI_CODES)
-    found = [ParameterFallback(name, LIMITS.get(name, "")) for name in fields]
+    found = [ParameterFallback(name, LIMITS.get(name, "")) for name in TOGETHER.get(field, (field,))]
     return tuple(fallback for fallback in found if fallback.apply(request).body_bytes != request.body_bytes)
-
-
-def _refused_with(request: Request, field: str, *, openai: bool) -> tuple[str, ...]:
-    """Return the refused field, followed by the fields that such a model also refuses.
-
-    Endpoints name one field at a time. A model that refuses max_tokens, or a temperature in OpenAI's form, is a
-    reasoning model and accepts neither: dropping all at once costs one call instead of several.
-    """
-    if not field:
-        return ()
-    if field == request.max_tokens_field:
-        return (field, *(DECODING if field == "max_tokens" and _reasons(request) else ()))
-    if field in DECODING and openai and _reasons(request):
-        return (field, *(name for name in (*DECODING, "max_tokens") if name != field))
-    return DECODING if field == "temperature" else (field,)
 
 
 def _field_named(request: Request, message: str, param: str) -> str:
@@ -151,10 +132,10 @@ def _mention(name: str) -> str:
     return rf"['\"`]{name}['\"`]|(?:^|[;,] ){name}: " if name in WORDS else rf"\b{name}\b"
 
 
-def _reasons(request: Request) -> bool:
-    """Whether the model reasons: an effort is set, or its name is not one of those that start without."""
-    efforts = [value for name, value in request.params if name in ("reasoning_effort", "reasoning")]
-    return any(effort != "none" for effort in efforts) if efforts else not NO_EFFORT.search(request.model)
+class _Row(msgspec.Struct):
+    endpoint: str
+    model: str
+    refused: tuple[ParameterFallback, ...]
 
 
 class Fallbacks:
@@ -195,11 +176,11 @@ class Fallbacks:
             return ""
         self._known[place] = known + new
         if self._path is not None:
-            rows = _load(self._path) | {place: self._known[place]}
+            rows = [_Row(*where, refused) for where, refused in {**_load(self._path), place: known + new}.items()]
             with contextlib.suppress(StorageError):
-                write_atomic(self._path, _dump(rows), hint="the next run asks once more")
-        alike = " as reasoning models do" if len(new) > 1 else ""
-        return f"{request.model} refused {found[0].field}{alike}: {_listed(new)} from now on; {permanent(new)}"
+                data = msgspec.json.format(msgspec.json.encode(rows))
+                write_atomic(self._path, data, hint="the next run asks once more")
+        return f"{request.model} refused {found[0].field}: {_listed(new)} from now on; {permanent(new)}"
 
 
 def _listed(found: tuple[ParameterFallback, ...]) -> str:
@@ -208,29 +189,13 @@ def _listed(found: tuple[ParameterFallback, ...]) -> str:
 
 def permanent(found: Iterable[ParameterFallback]) -> str:
     """Return the profile settings that make the fallbacks permanent."""
-    return f"set {', '.join(dict.fromkeys(PERMANENT[one.field] for one in found))} in judges.toml to make it permanent"
-
-
-def _dump(rows: Mapping[tuple[str, str], tuple[ParameterFallback, ...]]) -> bytes:
-    listed = [
-        {"endpoint": endpoint, "model": model, "refused": [asdict(fallback) for fallback in found]}
-        for (endpoint, model), found in rows.items()
-    ]
-    return orjson.dumps(listed, option=orjson.OPT_INDENT_2)
+    settings = dict.fromkeys(PERMANENT.get(fallback.field, fallback.field) for fallback in found)
+    return f"set {', '.join(settings)} in judges.toml to make it permanent"
 
 
 def _load(path: Path | None) -> dict[tuple[str, str], tuple[ParameterFallback, ...]]:
-    """Read the file; unknown or damaged entries are skipped."""
-    try:
-        rows = orjson.loads(path.read_bytes()) if path is not None else []
-        return {
-            (str(row["endpoint"]), str(row["model"])): tuple(
-                ParameterFallback(one["field"], one["instead"])
-                for one in row["refused"]
-                if one["field"] == MODEL
-                or (one["field"] in PERMANENT and one["instead"] in {"", INSTEAD.get(one["field"])})
-            )
-            for row in rows
-        }
-    except (OSError, ValueError, KeyError, TypeError):
-        return {}
+    """Read the file; empty if it is missing or damaged."""
+    with contextlib.suppress(OSError, msgspec.DecodeError):
+        rows = msgspec.json.decode(path.read_bytes(), type=list[_Row]) if path is not None else []
+        return {(row.endpoint, row.model): row.refused for row in rows}
+    return {}

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 
@@ -25,7 +26,7 @@ class Bucket:
         self._empty_at = float("-inf")  # when the level was, or will be, zero
 
     def opens_at(self, units: float) -> float:
-        """Return the time from which so many units may leave; more than the cap may leave when the bucket is full."""
+        """Return the time from which units may leave; more than the cap may leave when the bucket is full."""
         return self._empty_at + min(units, self.cap) / self.rate
 
     def take(self, now: float, units: float) -> None:
@@ -63,7 +64,7 @@ class ReportedRate:
         return self._bucket.rate if self._bucket else None
 
     def opens_at(self, units: float) -> float:
-        """Return the time from which so many units may leave."""
+        """Return the time from which this number of units may leave."""
         return self._bucket.opens_at(units) if self._bucket else float("-inf")
 
     def take(self, now: float, units: float) -> None:
@@ -96,9 +97,7 @@ def read_rate_headers(headers: Mapping[str, str], unit: str) -> RateHeaders | No
     if limit is None or limit <= 0:
         return None
     remaining = header_number(headers.get(f"x-ratelimit-remaining-{unit}", ""))
-    return RateHeaders(
-        limit=limit, remaining=remaining, reset_s=read_span(headers.get(f"x-ratelimit-reset-{unit}", ""))
-    )
+    return RateHeaders(limit=limit, remaining=remaining, reset_s=_reset_s(headers, unit))
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
@@ -107,22 +106,12 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
         number = header_number(headers.get(name, ""))
         if number is not None:
             return number * scale
-    dated = _seconds_until(headers.get("retry-after", ""), headers.get("date", ""))
-    if dated is not None:
-        return dated
-    left = {unit: header_number(headers.get(f"x-ratelimit-remaining-{unit}", "")) for unit in ("requests", "tokens")}
-    used_up = [unit for unit, count in left.items() if not count]  # 0, or not reported
-    resets = [read_span(headers.get(f"x-ratelimit-reset-{unit}", "")) for unit in used_up]
-    known = [seconds for seconds in resets if seconds is not None]
-    return max(known) if known else None
-
-
-def _seconds_until(date: str, now: str) -> float | None:
-    try:
-        gap = (parsedate_to_datetime(date) - parsedate_to_datetime(now)).total_seconds()
-    except (TypeError, ValueError, IndexError, OverflowError):
-        return None
-    return max(0.0, gap)
+    with suppress(TypeError, ValueError, IndexError, OverflowError, KeyError):
+        gap = parsedate_to_datetime(headers["retry-after"]) - parsedate_to_datetime(headers["date"])
+        return max(0.0, gap.total_seconds())
+    units = ("requests", "tokens")
+    used_up = [unit for unit in units if not header_number(headers.get(f"x-ratelimit-remaining-{unit}", ""))]
+    return max((seconds for unit in used_up if (seconds := _reset_s(headers, unit)) is not None), default=None)
 
 
 _NUMBER = re.compile(r"\d{1,15}(?:\.\d{1,9})?")
@@ -134,14 +123,11 @@ def header_number(text: str) -> float | None:
     return float(text) if _NUMBER.fullmatch(text.strip()) else None
 
 
-def read_span(text: str) -> float | None:
+def _reset_s(headers: Mapping[str, str], unit: str) -> float | None:
     """Read "6m0s", "1.5s", "20ms" or a plain number of seconds."""
-    text = text.strip()
-    plain = header_number(text)
-    if plain is not None or not text:
-        return plain
+    text = headers.get(f"x-ratelimit-reset-{unit}", "").strip()
     match = _SPAN.fullmatch(text)
-    if not match:
-        return None
+    if not text or not match:
+        return header_number(text)
     hours, minutes, seconds, millis = (float(part or 0) for part in match.groups())
     return hours * 3600 + minutes * 60 + seconds + millis / 1000

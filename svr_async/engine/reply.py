@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Annotated, Any
 
@@ -15,8 +16,6 @@ MAX_CREDIBLE_TOKENS = 100_000_000
 OPENING = re.compile(r"\s*<(think|thinking|thought|reasoning)>")
 THOUGHTS_END = "</think>"
 LONE_END = re.compile(rf"{THOUGHTS_END}[ \t]*$", re.MULTILINE)
-
-
 WHOLE = frozenset({"stop", "STOP", "end_turn", "stop_sequence", "eos", "eos_token", "complete", "COMPLETE", ""})
 TRUNCATED = frozenset({"length", "max_tokens", "MAX_TOKENS", "max_output_tokens", "model_length"})
 REFUSED = frozenset({
@@ -130,6 +129,12 @@ def without_thoughts(text: str) -> str:
         return text if found is None or text.lstrip().startswith("{") else text[found.end() :].lstrip()
     _, ended, rest = text[opened.end() :].partition(f"</{opened[1]}>")
     return rest.lstrip() if ended else ""
+
+
+def identity(value: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a reply that name the model, the serving configuration and the reply itself."""
+    names = {"model": "model", "fingerprint": "system_fingerprint", "id": "id"}
+    return {field: str(value.get(name) or "") for field, name in names.items()}
 
 
 def token_count(value: Any) -> int | None:

@@ -12,8 +12,7 @@ import msgspec
 import orjson
 from msgspec.structs import replace
 
-from svr_async.core.verdict import Outcome
-from svr_async.engine.wires import Wire
+from svr_async.engine.wires import Wire, WireRequest
 from svr_async.engine.wires.openai import WIRE as OPENAI
 
 KEY_SCHEMA = 1
@@ -39,20 +38,15 @@ class computed_once(Generic[T]):  # noqa: N801  (a decorator)
         return value
 
 
-class Request(msgspec.Struct, frozen=True, kw_only=True, dict=True):
+class Request(WireRequest, frozen=True, kw_only=True, dict=True):
     """One question to an endpoint.
 
-    `endpoint` identifies the endpoint in the cache key: its base URL, or a name. `params` are further fields of the
-    body, as the endpoint spells them. `no_cache` asks gateways for a fresh answer; it is not part of the key. `sample`
-    distinguishes several answers to one question: it is part of the key from 1 on, and never part of the body.
+    `endpoint` identifies the endpoint in the cache key: its base URL, or a name. `no_cache` asks gateways for a
+    fresh answer; it is not part of the key. `sample` distinguishes several answers to one question: it is part of the
+    key from 1 on, and never part of the body.
     """
 
     endpoint: str
-    model: str
-    messages: Messages
-    max_tokens: int = 8192
-    max_tokens_field: str = "max_tokens"
-    params: tuple[tuple[str, Any], ...] = ()
     no_cache: bool = False
     wire: Wire = OPENAI
     sample: int = 0
@@ -111,23 +105,15 @@ def _after_body(endpoint: str, sample: int) -> bytes:
 
 
 class ReplyRejectedError(ValueError):
-    """Raised by a question's `parse` for an unreadable reply; the message tells the model what to correct."""
-
-    outcome = Outcome.PARSE_ERROR
-
-
-class AmbiguousReplyError(ReplyRejectedError):
-    """Raised for a reply that can be read in two ways: it is asked again once and never guessed."""
-
-    outcome = Outcome.AMBIGUOUS
+    """Raised by a question's `parse` for an unclear reply; the message tells the model what to correct."""
 
 
 class Question(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
     """A request with the pure function that reads its reply.
 
-    `parse` raises `ReplyRejectedError` on an unreadable reply; such a reply is never cached. `parse_lenient` repairs
-    more; it is tried only after asking again did not help. `placeholder` gives a plausible value for a dry run.
-    `expected_tokens` estimates the length of the answer, `expected_of` the same from its value.
+    `parse` raises `ReplyRejectedError` on an unreadable reply; such a reply is never cached. `placeholder` gives a
+    plausible value for a dry run. `expected_tokens` estimates the length of the answer, `expected_of` the same from its
+    value.
     """
 
     request: Request
@@ -135,7 +121,6 @@ class Question(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
     placeholder: Callable[[], T]
     expected_tokens: int = 500
     expected_of: Callable[[T], int] | None = None
-    parse_lenient: Callable[[str], T] | None = None
 
 
 def estimate_tokens(chars: int) -> int:

@@ -61,50 +61,13 @@ class Histogram:
         return Spread(count=count, p50=p50, p90=p90, p99=p99, max=self._longest)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EngineStats:
-    """A snapshot. `sent` counts calls that left, including retries; `lost` those that may be billed without an answer.
+@dataclass(kw_only=True)
+class Counts:
+    """Counts of an engine. `sent` counts calls that left, including retries; `lost` may be billed without an answer.
 
     Tokens are those of the replies behind the results, each counted once, whether paid for now or earlier; `batch_…`
     are the part bought in batches, `reported_usd` is their cost as the endpoint reports it (None if it does not).
-    `usd` is what this process paid, None if unknown. `limit` is how many calls may be in flight now, `paused_s` how
-    long rate limits have held calls back (of the endpoint where it was longest), `queue_age_s` how long the
-    longest-waiting call has waited for its slot. `latency` is that of HTTP requests with a usable reply.
     """
-
-    in_flight: int
-    waiting: int
-    limit: int
-    cache_hits: int
-    joined: int
-    sent: int
-    retries: int
-    rate_limited: int
-    repaired: int
-    failed: int
-    lost: int
-    prompt_tokens: int
-    cached_tokens: int
-    completion_tokens: int
-    batch_prompt_tokens: int
-    batch_cached_tokens: int
-    batch_completion_tokens: int
-    reported_usd: float | None
-    usd: float | None
-    paused_s: float
-    queue_age_s: float
-    latency: Spread
-    endpoints: tuple[EndpointStats, ...]
-    planned_calls: int
-    planned_prompt_tokens: int
-    planned_completion_tokens: int
-    planned_max_completion_tokens: int
-    last_failure: str
-
-
-@dataclass(slots=True)
-class Counters:
-    """The engine's own counts behind `EngineStats`."""
 
     cache_hits: int = 0
     joined: int = 0
@@ -126,17 +89,39 @@ class Counters:
     planned_completion_tokens: int = 0
     planned_max_completion_tokens: int = 0
     last_failure: str = ""
+
+
+@dataclass(kw_only=True)
+class Counters(Counts):
+    """The counts of a running engine, with the latencies of HTTP requests that had a usable reply."""
+
     latency: Histogram = field(default_factory=Histogram)
 
 
-_COUNTED = tuple(one.name for one in fields(Counters) if one.name != "latency")
+@dataclass(kw_only=True)
+class EngineStats(Counts):
+    """A snapshot of the counts and the state of an engine.
+
+    `usd` is what this process paid, None if unknown. `limit` is how many calls may be in flight now, `paused_s` how
+    long rate limits have held calls back (of the endpoint where it was longest), `queue_age_s` how long the
+    longest-waiting call has waited for its slot.
+    """
+
+    in_flight: int = 0
+    waiting: int = 0
+    limit: int = 0
+    usd: float | None = None
+    paused_s: float = 0.0
+    queue_age_s: float = 0.0
+    latency: Spread = Spread()
+    endpoints: tuple[EndpointStats, ...] = ()
 
 
 def snapshot(counters: Counters, pool: EndpointPool, *, usd: float | None) -> EngineStats:
     """Return the facts of this moment."""
     each = pool.stats()
     return EngineStats(
-        **{name: getattr(counters, name) for name in _COUNTED},
+        **{count.name: getattr(counters, count.name) for count in fields(Counts)},
         in_flight=pool.in_flight,
         waiting=pool.waiting,
         limit=pool.limit,

@@ -225,6 +225,19 @@ def _rounded(value: float | None) -> float | None:
     return None if value is None else settled(value)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exchange:
+    """A request and its reply, by the beginning of its cache key. `asked` are the (role, text) that were sent."""
+
+    key: str
+    asked: tuple[tuple[str, str], ...]
+    reply: str
+
+
+Exchanges = Mapping[str, Sequence[Exchange]]
+"""The calls of a run by the id of their item."""
+
+
 def confident_mistakes(items: Sequence[Item], limit: int = MISTAKES) -> tuple[Item, ...]:
     """Return the items decided for the wrong side, by |margin|, the surest first; equal ones in data order."""
     wrong = [item for item in items if item.correct is False and item.predicted is not None and item.margin]

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 FIRST = 20
 
 
-UNREAD = frozenset({Outcome.PARSE_ERROR, Outcome.AMBIGUOUS, Outcome.TRUNCATED})
+UNREAD = frozenset({Outcome.PARSE_ERROR, Outcome.TRUNCATED})
 
 
 HINT = (

@@ -25,7 +25,7 @@ from svr_async.evaluation.metrics import JudgeCost, costs_block, plan_block
 from svr_async.evaluation.plan import OrderPolicy
 from svr_async.evaluation.run_folder import RunFolder, write_reasons
 from svr_async.evaluation.settings import EvalSettings
-from svr_async.judges.shares import WHOLE, Share, share_in_words
+from svr_async.judges.limits import WHOLE, Share, share_in_words
 from svr_async.version import __version__
 
 EXAMPLE_CHARS = 20_000

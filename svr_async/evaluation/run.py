@@ -15,7 +15,7 @@ import orjson
 from svr_async.adapters.pair_files import taught_digest, usable
 from svr_async.core.files import write_atomic
 from svr_async.core.integrity import Integrity
-from svr_async.core.sheet import sheet_html
+from svr_async.core.table import to_html
 from svr_async.core.verdict import Outcome
 from svr_async.engine.concurrency import ShutdownController, run_whole
 from svr_async.engine.events import Notice
@@ -31,20 +31,19 @@ from svr_async.evaluation.judging import (
     open_judge_pool,
     run_evaluation,
 )
-from svr_async.evaluation.metrics import SCORED, JudgeCost, joined
+from svr_async.evaluation.metrics import JudgeCost, joined
 from svr_async.evaluation.record import RunFacts, RunRecord, begin_run, write_results
-from svr_async.evaluation.run_folder import RunFolder
+from svr_async.evaluation.run_folder import RunFolder, reports
 from svr_async.evaluation.run_view import run_in_short, run_sheet
 from svr_async.evaluation.settings import EvalSettings
 from svr_async.evaluation.setup import PreparedRun, prepare
 from svr_async.judges.batch import Opened, Unanswered, endpoints_of
-from svr_async.judges.keys import naming_keys
+from svr_async.judges.limits import WHOLE, share_in_words
 from svr_async.judges.open_judge import OpenJudge
-from svr_async.judges.reply_text import NO_NONCE
-from svr_async.judges.shares import WHOLE, share_in_words
+from svr_async.judges.profiles import naming_keys
 
 if TYPE_CHECKING:
-    from svr_async.judges.profile import Profile
+    from svr_async.judges.profiles import Profile
 
 
 class Listener:
@@ -90,7 +89,7 @@ class EvalResult:
         return f"<EvalResult {run_in_short(self.metrics)}, in {self.folder}>"
 
     def _repr_html_(self) -> str:
-        return sheet_html(run_sheet(str(self.folder), self.metrics))
+        return to_html(run_sheet(str(self.folder), self.metrics))
 
     @property
     def complete(self) -> bool:
@@ -175,7 +174,6 @@ def end_judging(run: PreparedRun, items: Sequence[Item], parts: Sequence[UsageSu
         complete=len(items) == len(run.record.pairs),
         notes=(
             *asked.notes,
-            *nonce_notes(items),
             *_rephrase_notes(run, items),
             *_own_notes(run, counted),
             *_share_notes(run),
@@ -214,13 +212,6 @@ def _own_notes(run: PreparedRun, counted: Mapping[str, Any]) -> tuple[str, ...]:
     if ours:
         told.append(f"prompts reconstructed from the description of {run.method.name}, not its own: {', '.join(ours)}")
     return tuple(told)
-
-
-def nonce_notes(items: Sequence[Item]) -> tuple[str, ...]:
-    """Say how many verdicts came without the nonce that was asked for, by which they are known to be answers."""
-    verdicts = [item for item in items if item.outcome in SCORED]
-    bare = sum(NO_NONCE in item.flags for item in verdicts)
-    return (f"{bare:,} of {len(verdicts):,} verdicts came without the nonce that was asked for",) if bare else ()
 
 
 def _rephrase_notes(run: PreparedRun, items: Sequence[Item]) -> tuple[str, ...]:
@@ -405,14 +396,6 @@ def keep_shard(run: PreparedRun, asked: UsageSummary) -> None:
 
 def end_run(folder: Path, record: RunRecord, items: Sequence[Item], facts: RunFacts) -> dict[str, Any]:
     """Write everything that a run folder holds and return the metrics."""
-    from svr_async.evaluation.reporting.report import render_report
-    from svr_async.evaluation.reporting.rubric_tables import effects_of
-    from svr_async.evaluation.reporting.tables import render_tables
-
     metrics = write_results(folder, record, items, facts)
-    run = RunFolder.load(folder, items)
-    effects = effects_of([run])
-    write_atomic(run.path / "report.html", render_report([run], effects=effects).encode())
-    for suffix, text in render_tables([run], ("md", "tex"), effects=effects).items():
-        write_atomic(folder / f"table.{suffix}", text.encode())
+    reports().write_run_files(RunFolder.load(folder, items))
     return metrics

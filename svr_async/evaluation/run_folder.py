@@ -8,6 +8,7 @@ import zlib
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -15,8 +16,8 @@ import msgspec
 import orjson
 
 from svr_async.core.files import reason, write_atomic
-from svr_async.core.integrity import Marks, marks_of_old_label
-from svr_async.core.sheet import sheet_html
+from svr_async.core.integrity import Marks
+from svr_async.core.table import to_html
 from svr_async.errors import ArtefactError, StorageError, UsageError
 from svr_async.evaluation.items import Item, Reason, read_item
 from svr_async.evaluation.run_tables import Table, arrow_table, pandas_frame
@@ -123,15 +124,14 @@ class Run:
 
     @property
     def integrity(self) -> Marks:
-        """The marks of what judged; for a run from before they were kept those that its label tells."""
-        kept = (self.manifest.get("judge") or {}).get("marks")
-        return marks_of_old_label(self.judge_label) if kept is None else frozenset(kept)
+        """The marks of the judge."""
+        return frozenset((self.manifest.get("judge") or {}).get("marks") or ())
 
     def __repr__(self) -> str:
         return f"<Run {self.name}, {run_in_short(self.metrics)}>"
 
     def _repr_html_(self) -> str:
-        return sheet_html(run_sheet(str(self.path), self.metrics, self.integrity))
+        return to_html(run_sheet(str(self.path), self.metrics, self.integrity))
 
     def to_arrow(self, of: Table = "items") -> Any:
         """Return a `pyarrow.Table` with a row for each item, or, of `rubrics`, for each rubric of each item."""
@@ -140,6 +140,11 @@ class Run:
     def to_pandas(self, of: Table = "items") -> Any:
         """Return the same as a `pandas.DataFrame`; UsageError where pandas is not installed."""
         return pandas_frame(self.items, of)
+
+
+def reports() -> Any:
+    """Return the module that renders runs, which is in the layer above: the only way from here to there."""
+    return import_module("svr_async.reports.files")
 
 
 def load_run(path: str | os.PathLike[str]) -> Run:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from svr_async.core.sheet import Grid, Line, Sheet
+from svr_async.core.table import Line, Parts, Table
 from svr_async.evaluation.wording import UNKNOWN, count, dollars, interval, percent, plural
 
 
@@ -18,7 +18,7 @@ def run_in_short(metrics: Mapping[str, Any]) -> str:
     )
 
 
-def run_sheet(where: str, metrics: Mapping[str, Any], marks: Iterable[str] = ()) -> Sheet:
+def run_sheet(where: str, metrics: Mapping[str, Any], marks: Iterable[str] = ()) -> Parts:
     """Yield a run's accuracy with its interval, what it is not, and its domains; `where` is its folder."""
     yield Line(run_in_short(metrics), loud=True)
     if words := [mark.replace("_", " ").upper() for mark in sorted(marks)]:
@@ -35,4 +35,4 @@ def run_sheet(where: str, metrics: Mapping[str, Any], marks: Iterable[str] = ())
             (str(name), count(one.get("n")), percent(one.get("accuracy")), interval(one.get("ci95")) or UNKNOWN)
             for name, one in domains.items()
         )
-        yield Grid(("domain", "pairs", "accuracy", "95 % interval"), rows, texts=0)
+        yield Table(("domain", "pairs", "accuracy", "95 % interval"), tuple(rows), texts=0)

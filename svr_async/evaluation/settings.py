@@ -14,8 +14,7 @@ from svr_async.core.validation import misfit_of, settle
 from svr_async.engine.money import Price
 from svr_async.errors import UsageError
 from svr_async.evaluation.plan import OrderPolicy
-from svr_async.judges.limits import JudgeLimits
-from svr_async.judges.shares import WHOLE
+from svr_async.judges.limits import WHOLE, JudgeLimits
 from svr_async.judges.templates import PAPER
 from svr_async.scoring.jury import JuryRule
 

@@ -20,11 +20,9 @@ from svr_async.evaluation.plan import OrderPolicy, Orders
 from svr_async.evaluation.record import RunRecord
 from svr_async.evaluation.run_folder import Run, Texts
 from svr_async.evaluation.settings import EvalSettings
-from svr_async.judges.limits import refuse_one_price
-from svr_async.judges.open_judge import OpenJudge
+from svr_async.judges.limits import WHOLE, Share, places_of, refuse_one_price
+from svr_async.judges.open_judge import RULES, JudgeSpec, OpenJudge
 from svr_async.judges.rubric_file import load_rubric_file
-from svr_async.judges.shares import WHOLE, Share, places_of
-from svr_async.judges.spec import RULES, JudgeSpec
 from svr_async.scoring.jury import JuryRule
 from svr_async.scoring.methods.contract import Method, Needed, Part, Parts, Recipe
 from svr_async.scoring.methods.options import read_options
@@ -32,7 +30,7 @@ from svr_async.scoring.methods.registry import find_recipe, names_that_take
 from svr_async.version import __version__
 
 if TYPE_CHECKING:
-    from svr_async.judges.profile import Profile
+    from svr_async.judges.profiles import Profile
 
 
 LACKS: dict[Needed, tuple[str, str]] = {

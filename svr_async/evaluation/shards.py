@@ -20,7 +20,7 @@ from svr_async.evaluation.run import SHARD_FILE, EvalResult, UsageSummary, end_j
 from svr_async.evaluation.run_folder import Run, RunFolder, with_reasons
 from svr_async.evaluation.settings import from_plain
 from svr_async.evaluation.setup import PreparedRun, prepare
-from svr_async.judges.shares import WHOLE, Share, share_in_words
+from svr_async.judges.limits import WHOLE, Share, share_in_words
 
 FAILURES = "failures.jsonl"
 AGAIN = "run its svr eval --shard command again; the judged pairs are in the cache"

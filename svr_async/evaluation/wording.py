@@ -9,7 +9,6 @@ OUTCOME_WORDS = {
     "scored": "the judge preferred one response",
     "tie": "the evidence was exactly balanced, which counts as wrong",
     "parse_error": "no verdict could be read in the reply",
-    "ambiguous": "the reply can be read in more than one way",
     "refusal": "the judge declined to answer",
     "context_too_long": "the pair does not fit the judge's context",
     "truncated": "the reply ended before its verdict",

@@ -14,7 +14,6 @@ from svr_async.serving.views import number
 
 REASONS = {
     Outcome.PARSE_ERROR: "grader_failed",
-    Outcome.AMBIGUOUS: "grader_failed",
     Outcome.REFUSAL: "grader_failed",
     Outcome.TRUNCATED: "grader_failed",
     Outcome.API_ERROR: "scoring_failed",

@@ -15,10 +15,9 @@ from svr_async.engine.request import Question, ReplyRejectedError, Request
 from svr_async.engine.wires import Settings
 from svr_async.errors import UsageError
 from svr_async.judges.author import read_text
-from svr_async.judges.fence import clean
-from svr_async.judges.material import Material
+from svr_async.judges.material import Material, clean
 from svr_async.judges.model import ask_within, without_value
-from svr_async.judges.profile import Profile
+from svr_async.judges.profiles import Profile
 from svr_async.judges.protocol import Answer, Judge
 from svr_async.judges.questions import QuestionWriter
 
@@ -45,13 +44,13 @@ class Model(Protocol):
 class Ask(Generic[T]):
     """A question: a template, the texts at its places by the names of their fences, and how its reply is read.
 
-    `read` takes the reply and the nonce that it should carry, and raises ReplyRejectedError. `placeholder` is what a
-    dry run takes for the answer, `tokens` the guess of its length, `most_tokens` a bound in the place of the profile's.
+    `read` raises ReplyRejectedError. `placeholder` is the answer of a dry run, `tokens` its estimated length,
+    `most_tokens` a limit that replaces the profile's.
     """
 
     template: str
     texts: Mapping[str, str]
-    read: Callable[[str, str], T]
+    read: Callable[[str], T]
     placeholder: T
     tokens: int
     most_tokens: int | None = None
@@ -69,14 +68,13 @@ def model_behind(judge: Judge) -> Model:
 async def asked(judge: Judge, ask: Ask[T]) -> Answer[T]:
     """Put a question to the model behind a judge."""
     model = model_behind(judge)
-    writer, material = model.writer, Material.of(ask.texts, ask.rubrics, beside=[one.text for one in ask.rubrics or ()])
-    nonce = writer.signature(ask.template, material)
-    request = writer.request(ask.template, material)
+    writer = model.writer
+    request = writer.request(ask.template, Material(ask.texts, ask.rubrics))
     if ask.most_tokens is not None:
         request = request.with_max_tokens(ask.most_tokens)
     question = Question(
         request=request,
-        parse=lambda text: ask.read(text, nonce),
+        parse=ask.read,
         placeholder=lambda: ask.placeholder,
         expected_tokens=writer.reasoning + ask.tokens,
     )

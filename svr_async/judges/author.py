@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from svr_async.core.pair import PreferencePair, Prompt
+from svr_async.core.pair import PreferencePair, Prompt, prompt_text
 from svr_async.core.rubric import FACETS, IMPORTANCES, MAX_RUBRIC_CHARS, Rubric
 from svr_async.engine.request import Question, ReplyRejectedError
-from svr_async.judges.fence import clean
-from svr_async.judges.material import Material, local_ids
+from svr_async.judges.material import Material, clean
 from svr_async.judges.model import without_value
 from svr_async.judges.protocol import Answer
-from svr_async.judges.questions import TOKENS_OF_FORM, QuestionWriter
-from svr_async.judges.reply_text import one_line, read_object
+from svr_async.judges.questions import TOKENS_OF_FORM, QuestionWriter, one_line
+from svr_async.judges.reader import by_rubric, read_list
 
 if TYPE_CHECKING:
     from svr_async.engine.engine import CallEngine
@@ -60,19 +58,15 @@ class ModelAuthor:
         done = await self.engine.complete(rephrasing(self.writer, prompt, rubrics))
         if done.value is None:
             return without_value(done)
-        named = zip(local_ids(rubrics), rubrics, strict=True)
-        texts = {rubric.id: done.value[local] for local, rubric in named if local in done.value}
-        return Answer(value=texts, requests=(done.key,))
+        return Answer(value=done.value, requests=(done.key,))
 
 
 def induction(writer: QuestionWriter, pair: PreferencePair, *, contrastive: bool) -> Question[tuple[Rubric, ...]]:
     """Write the question for rubrics; the descriptive form does not show the rejected response."""
     name, material = "contrastive" if contrastive else "descriptive", Material.preference(pair, rejected=contrastive)
-    nonce = writer.signature(name, material)
     return Question(
         request=writer.request(name, material),
-        parse=partial(read_induced, nonce=nonce),
-        parse_lenient=partial(read_induced, nonce=nonce, repair=True),
+        parse=read_induced,
         placeholder=lambda: (Rubric(text="Planned rubric: the response does what the prompt asks."),),
         expected_tokens=writer.reasoning + TOKENS_OF_FORM + 4 * TOKENS_PER_RUBRIC,
         expected_of=lambda rubrics: writer.reasoning + TOKENS_OF_FORM + len(rubrics) * TOKENS_PER_RUBRIC,
@@ -91,21 +85,18 @@ def probing(writer: QuestionWriter, pair: PreferencePair) -> Question[str]:
 
 def rephrasing(writer: QuestionWriter, prompt: Prompt, rubrics: Sequence[Rubric]) -> Question[Mapping[str, str]]:
     """Write the question for wordings that fit a prompt; R1…Rk are local ids, in the order given."""
-    material, ids = Material.prompt(prompt, rubrics), local_ids(rubrics)
-    nonce = writer.signature("rephrase", material)
     return Question(
-        request=writer.request("rephrase", material),
-        parse=partial(read_rephrased, nonce=nonce, ids=ids),
-        parse_lenient=partial(read_rephrased, nonce=nonce, ids=ids, repair=True),
-        placeholder=lambda: {local: rubric.text for local, rubric in zip(ids, rubrics, strict=True)},
+        request=writer.request("rephrase", Material({"PROMPT": prompt_text(prompt)}, rubrics)),
+        parse=partial(read_rephrased, rubrics=rubrics),
+        placeholder=lambda: {rubric.id: rubric.text for rubric in rubrics},
         expected_tokens=writer.reasoning + TOKENS_OF_FORM + TOKENS_PER_WORDING * len(rubrics),
     )
 
 
-def read_induced(text: str, nonce: str, *, repair: bool = False) -> tuple[Rubric, ...]:
+def read_induced(text: str) -> tuple[Rubric, ...]:
     """Read `contrastive_rubrics`: at most six with a text of at most 512 characters; unknown labels are left empty."""
-    found = read_object(text, "contrastive_rubrics", nonce, repair=repair)
-    rubrics = [rubric for rubric in map(_rubric, found.value["contrastive_rubrics"]) if rubric is not None]
+    rows, _ = read_list(text, "contrastive_rubrics")
+    rubrics = [rubric for rubric in map(_rubric, rows) if rubric is not None]
     if not rubrics:
         raise ReplyRejectedError('No entry of "contrastive_rubrics" had a "rubric" text.')
     return tuple({rubric.id: rubric for rubric in rubrics}.values())[:MAX_INDUCED]
@@ -123,34 +114,23 @@ def _rubric(entry: Any) -> Rubric | None:
     )
 
 
-def read_rephrased(text: str, nonce: str, ids: Sequence[str], *, repair: bool = False) -> dict[str, str]:
-    """Read `rephrased_rubrics` as local id → new wording, of those that are beyond doubt.
+def read_rephrased(text: str, rubrics: Sequence[Rubric]) -> dict[str, str]:
+    """Read `rephrased_rubrics` as rubric id → new wording; left out are rubrics without one clear wording.
 
-    Left out are rubrics named twice, named out of order (which id goes with which text is then uncertain), without a
-    text of at most 512 characters, or with the same text as another. ReplyRejectedError where none is left.
+    Two rubrics with the same wording are left out both. ReplyRejectedError if none remains.
     """
-    found = read_object(text, "rephrased_rubrics", nonce, repair=repair)
-    entries = [entry for entry in map(_wording, found.value["rephrased_rubrics"]) if entry is not None]
-    times = Counter(local for local, _ in entries)
-    rows = [(local, wording) for local, wording in entries if local in ids and times[local] == 1]
-    places, same = [ids.index(local) for local, _ in rows], Counter(wording.casefold() for _, wording in rows)
-    kept = {
-        local: wording
-        for n, (local, wording) in enumerate(rows)
-        if wording and same[wording.casefold()] == 1
-        if max(places[:n], default=-1) < places[n] < min(places[n + 1 :], default=len(ids))
-    }
+    rows, _ = read_list(text, "rephrased_rubrics")
+    found = by_rubric(rows, rubrics, _wording, str.casefold)
+    same = [wording.casefold() for wording in found.values()]
+    kept = {name: wording for name, wording in found.items() if same.count(wording.casefold()) == 1}
     if not kept:
-        raise ReplyRejectedError('No entry of "rephrased_rubrics" had a known rubric_id in order and a "rubric" text.')
+        raise ReplyRejectedError('No entry of "rephrased_rubrics" had a known rubric_id and a "rubric" text.')
     return kept
 
 
-def _wording(entry: Any) -> tuple[str, str] | None:
-    """Return local id and wording of an entry; the wording is empty where there is none to use."""
-    if not isinstance(entry, Mapping) or not isinstance(entry.get("rubric_id"), str):
-        return None
-    wording = one_line(entry.get("rubric"))
-    return entry["rubric_id"].strip().upper(), wording if len(wording) <= MAX_RUBRIC_CHARS else ""
+def _wording(row: Mapping[str, Any], _: Rubric) -> str | None:
+    wording = one_line(row.get("rubric"))
+    return wording if 0 < len(wording) <= MAX_RUBRIC_CHARS else None
 
 
 def _known(value: Any, allowed: tuple[str, ...]) -> str:

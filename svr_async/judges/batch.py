@@ -27,17 +27,14 @@ from svr_async.engine.reply import Reply, Usage
 from svr_async.engine.request import CONTINGENT, Question, ReplyRejectedError, estimate_tokens
 from svr_async.engine.secrets import key_from_environment, refuse_key_in_url
 from svr_async.errors import SvrError, UsageError
-from svr_async.judges.access import extras_of
-from svr_async.judges.keys import naming_keys
 from svr_async.judges.open_judge import OpenJudge
-from svr_async.judges.profiles import load_profiles
-from svr_async.judges.trust import refuse_unasked
+from svr_async.judges.profiles import extras_of, load_profiles, naming_keys
 
 if TYPE_CHECKING:
     from svr_async.engine.batch_api import BatchClient
     from svr_async.engine.cache import Cache
     from svr_async.engine.money import Price
-    from svr_async.judges.profile import Profile
+    from svr_async.judges.profiles import Profile
 
 PUTS_AT_ONCE = 1024
 OnMissing = Callable[[OpenJudge, Question[Any]], object]
@@ -304,8 +301,6 @@ def at_endpoint(
                 f"this export sends ${export.key_env} to {address}, and no profile of yours does",
                 hint=f"if that is right: --base-url {address}",
             )
-        for profile in vouching:
-            refuse_unasked(profile)
     judge = profiles.get(export.judge)
     extras = NO_EXTRAS if judge is None or judge.base_url != address else extras_of(judge)
 

@@ -1,37 +1,137 @@
-"""The decision judge: asks an endpoint how likely statements are to be true, and expects Δ from its probabilities."""
+"""Decision judges: endpoints that answer statements with probabilities, from which Δ is expected."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any, Self
+
+import msgspec
 
 from svr_async.core.integrity import Marks
-from svr_async.core.pair import PreferencePair, Presentation, Prompt
-from svr_async.core.rubric import Rubric
+from svr_async.core.pair import Presentation, Prompt, prompt_text
+from svr_async.core.rubric import Rubric, positive
 from svr_async.core.verdict import Chances, Outcome, RubricComparison
-from svr_async.errors import UsageError
+from svr_async.engine.request import Question, ReplyRejectedError, Request
+from svr_async.engine.wires import QUESTION
+from svr_async.engine.wires.decisions import name_of
+from svr_async.errors import ConfigError, UsageError
 from svr_async.judges.material import Material
-from svr_async.judges.model import MAX_REASKS, ask_within, marks_of, without_value
+from svr_async.judges.model import ask_within, marks_of, without_value
+from svr_async.judges.profiles import Profile
 from svr_async.judges.protocol import Answer, Comparisons, Preference, Reasked, WrittenRubrics
-from svr_async.judges.statements import Chance, Stated, StatementWriter
+from svr_async.judges.templates import Templates
 
 if TYPE_CHECKING:
-    from svr_async.engine.engine import CallEngine, Completion
+    from svr_async.engine.engine import CallEngine
 
 STATED = ("a", "b", "better")  # the statements about a rubric, in this order
-LOST = frozenset({Outcome.API_ERROR, Outcome.CONTEXT_TOO_LONG})  # the call failed, not its statement alone
-REFUSED, MISSING = "refused_rubrics", "missing_rubrics"
-NOTHING: Answer[Any] = Answer(value=None, outcome=Outcome.PARSE_ERROR, detail="the replies leave out every statement")
-WRITER = "it answers with numbers, not texts: name a text judge of `svr judges`"
+RUBRIC_FORMS = (*STATED, "alone")
+OTHER_FORMS = ("direct", "ask")
+PLACE = "{rubric}"
+MAX_REASKS = 2
+FAILED_CALL = frozenset({Outcome.API_ERROR, Outcome.CONTEXT_TOO_LONG})
+
+Chance = float | None
+"""P(the statement is true); None if the judge refused to answer."""
+
+_decode = msgspec.json.Decoder(dict[str, Any]).decode
+_Probability = Annotated[float, msgspec.Meta(ge=0, le=1)] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Stated:
+    """A statement; `turned` if it says the opposite of the rubric."""
+
+    text: str
+    turned: bool = False
+
+    def of(self, chance: Chance) -> Chance:
+        """Return the probability of the rubric."""
+        return 1 - chance if self.turned and chance is not None else chance
+
+
+@dataclass(frozen=True, slots=True)
+class StatementWriter:
+    """Writes requests with the sentences of the template `decide`, by name in `forms`."""
+
+    profile: Profile
+    instructions: str
+    forms: Mapping[str, str]
+
+    @classmethod
+    def of(cls, profile: Profile, templates: Templates) -> Self:
+        """Read the template; ConfigError if a sentence, or the place of its rubric, is missing."""
+        template = templates["decide"]
+        lines = (line.partition(": ") for line in template.closing.splitlines() if line.strip())
+        forms = {name.strip(): text.strip() for name, _, text in lines}
+        for name in (*RUBRIC_FORMS, *OTHER_FORMS):
+            if not forms.get(name) or (PLACE in forms[name]) is not (name in RUBRIC_FORMS):
+                needed = f"with {PLACE} in it" if name in RUBRIC_FORMS else f"without {PLACE}"
+                raise ConfigError(f"the prompt decide needs a line '{name}: …' {needed}", hint="see the shipped one")
+        return cls(profile, template.instructions, forms)
+
+    @property
+    def most(self) -> int:
+        """The number of statements that a request may hold."""
+        return self.profile.spoken.questions
+
+    def about(self, form: str, rubric: Rubric) -> Stated:
+        """State that a rubric is satisfied; a negated rubric is stated in the positive, and turned."""
+        plain = positive(" ".join(rubric.text.split()))
+        return Stated(self.forms[form].replace(PLACE, plain.text), plain.turned)
+
+    def question(self, material: str, statements: Sequence[Stated]) -> Question[Mapping[int, Chance]]:
+        """Return the question for the probabilities of statements, by their number."""
+        ask = f"\n{self.forms['ask']}" if self.most == 1 else ""
+        stated = [(QUESTION, f"{statement.text}{ask}") for statement in statements]
+        request = Request(
+            endpoint=self.profile.endpoint,
+            model=self.profile.model,
+            messages=self.profile.placed((("system", self.instructions), ("user", material), *stated)),
+            max_tokens=1,
+            max_tokens_field=self.profile.max_tokens_field,
+            params=self.profile.params(structured=False),
+            wire=self.profile.spoken,
+        )
+        return Question(
+            request=request,
+            parse=partial(read_chances, count=len(statements)),
+            placeholder=lambda: dict.fromkeys(range(len(statements)), 0.9),
+            expected_tokens=1 if self.most == 1 else 0,
+        )
+
+
+def read_chances(text: str, count: int) -> dict[int, Chance]:
+    """Return the probabilities in a reply by statement: absent if left out, None if refused.
+
+    ReplyRejectedError if there are none.
+    """
+    chances: dict[int, Chance] = {}
+    try:
+        found = _decode(text)
+    except msgspec.DecodeError:
+        found = {}
+    for number in range(count):
+        value = found.get(name_of(number), "")
+        try:
+            chances[number] = msgspec.convert(value, _Probability)
+        except msgspec.ValidationError:
+            continue
+    if not chances:
+        raise ReplyRejectedError(
+            "The reply has no probability. A chat model's first token was neither Yes nor No; perhaps it reasons first."
+        )
+    return chances
 
 
 @dataclass(frozen=True, slots=True)
 class DecisionJudge:
-    """An endpoint that answers statements with probabilities. What it refuses to say is an abstention.
+    """An endpoint that answers statements with probabilities; a refusal is an abstention.
 
-    A rubric without all of its three probabilities is left out, never filled in. What a reply leaves out is asked again
-    alone, at most twice.
+    A rubric without all three probabilities is left out, never filled in. Statements that a reply leaves out are asked
+    again alone, at most twice.
     """
 
     engine: CallEngine
@@ -45,21 +145,21 @@ class DecisionJudge:
 
     @property
     def marks(self) -> Marks:
-        """None, but for replies of `svr sim`."""
+        """Empty, except for replies of `svr sim`."""
         return marks_of(self.engine)
 
     async def prefer(self, shown: Presentation) -> Answer[Preference]:
         """Ask how likely A is to be the better response: margin 2 P − 1, in [−1, 1]."""
-        material = Material.pair(shown).fenced()
-        asked = await self._chances(material, [self.writer.direct()])
-        if asked.value is None:
-            return _nothing_of(asked)
-        margin = sum(2 * chance - 1 for chance in asked.value if chance is not None)
-        return Answer(value=Preference(margin=margin), requests=asked.requests, flags=asked.flags)
+        found = await self._chances(Material.pair(shown), [Stated(self.writer.forms["direct"])])
+        if found.value is None:
+            return found
+        margin = sum(2 * chance - 1 for chance in found.value if chance is not None)
+        return Answer(value=Preference(margin=margin), requests=found.requests, flags=found.flags)
 
     async def write_rubrics(self, prompt: Prompt) -> Answer[WrittenRubrics]:  # noqa: ARG002
-        """Refuse in a line: a decision judge writes nothing."""
-        raise UsageError(f"the judge {self.name} cannot write rubrics", hint=WRITER)
+        """Raise UsageError: it writes no text."""
+        hint = "it answers with numbers: name a text judge of `svr judges`"
+        raise UsageError(f"the judge {self.name} cannot write rubrics", hint=hint)
 
     async def compare(
         self,
@@ -69,93 +169,58 @@ class DecisionJudge:
         overall: bool,  # noqa: ARG002
         note: str = "",
     ) -> Answer[Comparisons]:
-        """Ask three statements a rubric; there is no overall preference but the mean of what is expected."""
-        material = Material.pair(shown, note=note).fenced()
-        asked = await self._chances(material, [self.writer.about(form, one) for one in rubrics for form in STATED])
-        if asked.value is None:
-            return _nothing_of(asked)
-        rows = [_row(rubric, asked.value[3 * n : 3 * n + 3]) for n, rubric in enumerate(rubrics)]
-        value = Comparisons(rows=tuple(row for row in rows if row is not None))
-        return Answer(value=value, requests=asked.requests, flags=asked.flags)
+        """Ask three statements for each rubric; the overall preference follows from them."""
+        statements = [self.writer.about(form, rubric) for rubric in rubrics for form in STATED]
+        found = await self._chances(Material.pair(shown, note=note), statements)
+        if found.value is None:
+            return found
+        rows = []
+        for number, rubric in enumerate(rubrics):
+            a, b, better = found.value[3 * number : 3 * number + 3]
+            if a is not None and b is not None and better is not None:
+                rows.append(RubricComparison.likely(rubric.id, Chances(a, b, better)))
+        return Answer(value=Comparisons(rows=tuple(rows)), requests=found.requests, flags=found.flags)
 
     async def score(self, prompt: Prompt, response: str, rubrics: Sequence[Rubric]) -> Answer[Mapping[str, float]]:
         """Ask how likely one response alone is to satisfy each rubric."""
-        material = Material.response(prompt, response).fenced()
-        asked = await self._chances(material, [self.writer.about("alone", rubric) for rubric in rubrics])
-        if asked.value is None:
-            return _nothing_of(asked)
-        found = {rubric.id: chance for rubric, chance in zip(rubrics, asked.value, strict=True) if chance is not None}
-        return Answer(value=found, requests=asked.requests, flags=asked.flags)
+        material = Material({"PROMPT": prompt_text(prompt), "RESPONSE": response})
+        found = await self._chances(material, [self.writer.about("alone", rubric) for rubric in rubrics])
+        if found.value is None:
+            return found
+        scored = zip(rubrics, found.value, strict=True)
+        scores = {rubric.id: chance for rubric, chance in scored if chance is not None}
+        return Answer(value=scores, requests=found.requests, flags=found.flags)
 
-    async def _chances(self, material: str, statements: Sequence[Stated]) -> Answer[tuple[Chance, ...]]:
-        """Ask for the probabilities of statements, as many in a call as the wire takes, and again for those left out.
+    async def _chances(self, material: Material, statements: Sequence[Stated]) -> Answer[Any]:
+        """Ask for the probabilities of statements, as many in a call as the wire takes; ask again for missing ones.
 
-        A call that failed fails the whole; where no statement has an answer, the outcome says why.
+        The value is a tuple of `Chance`. A failed call fails all; without any probability, the outcome is the last
+        failure's.
         """
-        told, most = _Told(), self.writer.most
+        chances: dict[int, Chance] = {}
+        keys: list[str] = []
+        failure: Answer[Any] = Answer(value=None, outcome=Outcome.PARSE_ERROR, detail="the replies have no statement")
+        text, most, failed = material.fenced(), self.writer.most, False
         for turn in range(1 + MAX_REASKS):
-            missing = [number for number in range(len(statements)) if number not in told.chances]
+            missing = [number for number in range(len(statements)) if number not in chances]
             for part in (missing[start : start + most] for start in range(0, len(missing), most)):
-                question = self.writer.question(material, [statements[number] for number in part])
+                question = self.writer.question(text, [statements[number] for number in part])
                 done = await ask_within(self.engine, self.writer.profile, question)
-                told.note(done, part, statements, again=turn > 0)
-                if done.outcome in LOST:
-                    return told.answer(None)
-        chances = tuple(told.chances.get(number) for number in range(len(statements)))
-        return told.answer(None if statements and all(chance is None for chance in chances) else chances)
-
-
-@dataclass(frozen=True, slots=True)
-class NoAuthor:
-    """Stands where a decision judge would have to write, and refuses in a line."""
-
-    name: str
-
-    async def induce(self, pair: PreferencePair, *, contrastive: bool = True) -> Answer[tuple[Rubric, ...]]:  # noqa: ARG002
-        """Refuse: it induces nothing."""
-        raise UsageError(f"the judge {self.name} cannot induce rubrics", hint=f"{WRITER} with --author, or rules")
-
-    async def probe(self, pair: PreferencePair) -> Answer[str]:  # noqa: ARG002
-        """Refuse: it writes no response."""
-        raise UsageError(f"the judge {self.name} cannot write a response", hint=f"{WRITER} with --author, or rules")
-
-
-@dataclass(slots=True)
-class _Told:
-    """What the calls of one question have told so far: probabilities by number, cache keys, and the last failure."""
-
-    chances: dict[int, Chance] = field(default_factory=dict)
-    keys: list[str] = field(default_factory=list)
-    failed: Answer[Any] = NOTHING
-
-    def note(
-        self, done: Completion[Mapping[int, Chance]], part: Sequence[int], statements: Sequence[Stated], *, again: bool
-    ) -> None:
-        """Take in what a call came to; a statement without a readable answer has none, however often it is asked."""
-        self.keys.append(Reasked(done.key) if again else done.key)
-        if done.value is None:
-            self.failed = without_value(done)
-            self.chances |= dict.fromkeys(part, None)
-        else:
-            self.chances |= {part[n]: statements[part[n]].of(chance) for n, chance in done.value.items()}
-
-    def answer(self, chances: tuple[Chance, ...] | None) -> Answer[tuple[Chance, ...]]:
-        """Return the answer, with what was unusual; without probabilities, with the outcome that says why."""
-        requests = tuple(dict.fromkeys(self.keys))
-        if chances is None:
-            return replace(self.failed, requests=requests)
-        refused = any(chance is None for chance in self.chances.values())
-        flags = ((REFUSED,) if refused else ()) + ((MISSING,) if len(self.chances) < len(chances) else ())
-        return Answer(value=chances, requests=requests, flags=flags)
-
-
-def _nothing_of(asked: Answer[Any]) -> Answer[Any]:
-    return replace(asked, value=None)
-
-
-def _row(rubric: Rubric, chances: Sequence[Chance]) -> RubricComparison | None:
-    """Return the comparison that three probabilities make; None where one of them is not there."""
-    a, b, better = chances
-    if a is None or b is None or better is None:
-        return None
-    return RubricComparison.likely(rubric.id, Chances(a, b, better))
+                keys.append(Reasked(done.key) if turn else done.key)
+                if done.value is None:
+                    failure = without_value(done)
+                    chances |= dict.fromkeys(part)  # unreadable: not asked again
+                    failed = failed or done.outcome in FAILED_CALL
+                    if failed:
+                        break
+                else:
+                    chances |= {part[n]: statements[part[n]].of(chance) for n, chance in done.value.items()}
+            if failed:
+                break
+        requests = tuple(dict.fromkeys(keys))
+        value = tuple(chances.get(number) for number in range(len(statements)))
+        if failed or (value and all(chance is None for chance in value)):
+            return replace(failure, requests=requests)
+        refused = ("refused_rubrics",) if None in chances.values() else ()
+        flags = (*refused, "missing_rubrics") if len(chances) < len(statements) else refused
+        return Answer(value=value, requests=requests, flags=flags)

@@ -1,8 +1,9 @@
-"""How a judge behind an endpoint may be asked: limits, caps, patience, and where its replies and failures are kept."""
+"""Limits of a run's calls: rates, caps, timeouts, where replies are cached; and the shard of a machine."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,42 +11,66 @@ from typing import TYPE_CHECKING, Any
 from svr_async.core.validation import settle
 from svr_async.engine.money import Price, read_price
 from svr_async.errors import UsageError
-from svr_async.judges.shares import WHOLE, Share, part_of, read_share
 
 if TYPE_CHECKING:
     from svr_async.engine.caller import EngineConfig
-    from svr_async.judges.profile import Profile
+    from svr_async.judges.profiles import Profile
 
 AUTO = "auto"
 MOST_CONCURRENCY = 8192
-FLAGS = {  # those that have another name than their field
-    "timeout": "timeout_s",
-    "give_up_after": "give_up_after_s",
-    "shard": "share",
-}
+FLAGS = {"timeout": "timeout_s", "give_up_after": "give_up_after_s", "shard": "share"}
+"""The flags that differ from the name of their field."""
+
+Share = tuple[int, int]
+"""(index, count) of a shard, from 0: (0, 1) is the whole run."""
+
+WHOLE: Share = (0, 1)
+MOST_SHARES = 10_000
+_SHARE = re.compile(r"(\d{1,5})/(\d{1,5})")
 
 
-def _cache_place() -> Path | str:
-    from svr_async.engine.cache import cache_place  # slow to import: not for `svr --help`
+def read_share(text: str) -> Share:
+    """Read I/N, counted from 1; UsageError for anything else."""
+    found = _SHARE.fullmatch(text)
+    number, count = (int(found[1]), int(found[2])) if found else (0, 0)
+    if not 1 <= number <= count <= MOST_SHARES:
+        hint = f"write I/N, for example 2/4 for the second of four machines; N is at most {MOST_SHARES:,}"
+        raise UsageError(f"--shard {text[:40]} is not a shard", hint=hint)
+    return number - 1, count
 
-    return cache_place()
+
+def share_in_words(share: Share) -> str:
+    """Return a share as users write it: I/N, counted from 1."""
+    return f"{share[0] + 1}/{share[1]}"
 
 
-def _place_of(place: Path | str) -> Path | str:
-    from svr_async.engine.cache import place_of
+def part_of(total: int, share: Share) -> int:
+    """Return a share's part of a whole number; the parts of all shares add up to it."""
+    number, count = share
+    return total // count + (number < total % count)
 
-    return place_of(place)
+
+def places_of(prompts: Iterable[Hashable], share: Share) -> list[int]:
+    """Return the positions of a share. Equal prompts stay together, because they use the same rubrics."""
+    number, count = share
+    groups: dict[Hashable, int] = {}
+    return [place for place, prompt in enumerate(prompts) if groups.setdefault(prompt, len(groups)) % count == number]
+
+
+def _cache_place(place: Path | str | None = None) -> Path | str:
+    from svr_async.engine.cache import cache_place, place_of  # slow to import: not for `svr --help`
+
+    return cache_place() if place is None else place_of(place)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgeLimits:
-    """How a judge may be asked; judges without an endpoint have no use for it.
+    """How a judge may be called. Judges without an endpoint ignore it.
 
-    `concurrency` is a number of calls, or auto: the engine finds out how many pay, up to the profile's number. `rpm`
-    and `tpm` are requests and tokens a minute, for each endpoint. `budget` is in USD; `price` stands
-    in place of the profile's. `failures` is the file of final failures, which `retry_errors` forgets. `share` is the
-    shard of the run that this machine judges, with its part of the rates and calls under way that are named here; the
-    caps are already divided. `ray` is the address of a Ray cluster whose nodes send the requests (docs/scale.md).
+    `concurrency` is a number of calls, or auto: the engine adapts it, up to the profile's. `rpm` and `tpm` (requests
+    and tokens per minute) hold for each endpoint. `budget` is in USD; `price` replaces the profile's. `failures` is
+    the file of final failures, ignored with `retry_errors`. `share` is this machine's shard: rates and concurrency are
+    divided by it, the caps already are. `ray` is the address of a Ray cluster that sends the requests (docs/scale.md).
     """
 
     cache: Path | str = field(default_factory=_cache_place)
@@ -68,18 +93,15 @@ class JudgeLimits:
 
     def __post_init__(self) -> None:
         settle(self)
-        object.__setattr__(self, "cache", _place_of(self.cache))
+        object.__setattr__(self, "cache", _cache_place(self.cache))
         text = self.concurrency
         if text != AUTO and not (text.isdecimal() and 1 <= int(text) <= MOST_CONCURRENCY):
-            hint = "auto finds out how many calls pay"
+            hint = "auto adapts the number of parallel calls"
             raise UsageError(f"--concurrency {text} is not auto or a number from 1 to {MOST_CONCURRENCY}", hint=hint)
 
     @classmethod
     def from_flags(cls, flags: Mapping[str, Any]) -> JudgeLimits:
-        """Return the limits that the flags of a command name; others are left alone.
-
-        With `shard` the caps are divided. UsageError for a bad price or shard.
-        """
+        """Return the limits in a command's flags, with caps divided by --shard; UsageError for a bad price or shard."""
         known = {one.name for one in fields(cls)}
         named = {FLAGS.get(name, name): value for name, value in flags.items()}
         if isinstance(named.get("price"), str):
@@ -98,7 +120,7 @@ class JudgeLimits:
         )
 
     def engine_config(self, profile: Profile) -> EngineConfig:
-        """Return how an engine asks: these limits before the profile's, and this process's share of them."""
+        """Return the engine's settings: these limits, else the profile's, divided by the shard."""
         from svr_async.engine.caller import EngineConfig
         from svr_async.engine.endpoint import START
 
@@ -116,14 +138,14 @@ class JudgeLimits:
 
 
 def refuse_one_price(price: Price | None, paid: Sequence[str]) -> None:
-    """Raise UsageError where one price is given and several judges are paid."""
+    """Raise UsageError if one price is given for several paid judges."""
     if price is not None and len(paid) > 1:
-        hint = "give price = [in, cached, out] to each in judges.toml"
-        raise UsageError(f"--price is of one judge, and {' and '.join(paid)} are asked", hint=hint)
+        hint = "set price = [in, cached, out] for each in judges.toml"
+        raise UsageError(f"--price needs a single paid judge (got {', '.join(paid)})", hint=hint)
 
 
 def config_share(config: EngineConfig, share: Share) -> EngineConfig:
-    """Return the limits of a share: of calls under way at least one, of rates an equal part."""
+    """Return an engine's settings for a share: an equal part of the rates, and at least one call in flight."""
     _, count = share
     return replace(
         config,

@@ -7,29 +7,25 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from svr_async.core.integrity import NO_MARKS, Integrity, Marks
-from svr_async.core.pair import Presentation, Prompt, Side
+from svr_async.core.pair import Presentation, Prompt
 from svr_async.core.rubric import Rubric
-from svr_async.core.verdict import Outcome, RubricComparison
+from svr_async.core.verdict import Outcome
 from svr_async.engine.request import Question
-from svr_async.judges.brackets import direct_reason
-from svr_async.judges.material import local_ids
-from svr_async.judges.profile import Profile
+from svr_async.judges.profiles import Profile
 from svr_async.judges.protocol import Answer, Comparisons, Preference, Reasked, WrittenRubrics
 from svr_async.judges.questions import QuestionWriter
-from svr_async.judges.reply_text import NO_NONCE
 
 if TYPE_CHECKING:
     from svr_async.engine.engine import CallEngine, Completion
 
 T = TypeVar("T")
 SIMULATED_FINGERPRINT = "svr-sim"
-MAX_REASKS = 2
 MOST_CHARS_PER_TOKEN = 8
 
 
 @dataclass(frozen=True, slots=True)
 class ModelJudge:
-    """An endpoint as a judge. Rubrics that a reply leaves out are asked again alone, at most twice, never filled in."""
+    """An endpoint as a judge. Rubrics that a reply leaves out are asked again alone, once, and never filled in."""
 
     engine: CallEngine
     writer: QuestionWriter
@@ -46,13 +42,9 @@ class ModelJudge:
         return marks_of(self.engine)
 
     async def prefer(self, shown: Presentation) -> Answer[Preference]:
-        """Ask for a direct verdict: margin +1 for A, −1 for B."""
+        """Ask for a direct verdict: margin +1 for A, −1 for B, 0 for a tie."""
         done = await self._ask(self.writer.direct(shown))
-        if done.value is None:
-            return without_value(done)
-        margin = 1.0 if done.value is Side.A else -1.0
-        answer = "" if done.reply is None else done.reply.answer
-        return Answer(value=Preference(margin=margin, reason=direct_reason(answer)), requests=(done.key,))
+        return without_value(done) if done.value is None else Answer(value=done.value, requests=(done.key,))
 
     async def write_rubrics(self, prompt: Prompt) -> Answer[WrittenRubrics]:
         """Ask for rubrics from the prompt alone."""
@@ -72,19 +64,16 @@ class ModelJudge:
             return await self._compare_halves(shown, rubrics)
         if done.value is None:
             return without_value(done)
-        rows, keys = _global_rows(done.value.rows, rubrics), [done.key]
-        for _ in range(MAX_REASKS):
+        ordered, keys = done.value.rows, [done.key]
+        if len(ordered) < len(rubrics):
+            rows = {row.rubric_id: row for row in ordered}
             missing = [rubric for rubric in rubrics if rubric.id not in rows]
-            if not missing:
-                break
             again = await self._ask(self.writer.compare(shown, missing, overall=False))
             keys.append(Reasked(again.key))
             if again.value is not None:
-                rows |= _global_rows(again.value.rows, missing)
-        ordered = tuple(rows[rubric.id] for rubric in rubrics if rubric.id in rows)
-        flags = (NO_NONCE,) if NO_NONCE in done.value.flags else ()
-        if any(row.inconsistent for row in ordered):
-            flags = (*flags, "inconsistent")
+                rows |= {row.rubric_id: row for row in again.value.rows}
+            ordered = tuple([rows[rubric.id] for rubric in rubrics if rubric.id in rows])
+        flags = ("inconsistent",) if any(row.inconsistent for row in ordered) else ()
         if len(ordered) < len(rubrics):
             flags = (*flags, "missing_rubrics")
         value = Comparisons(rows=ordered, preferred=done.value.preferred)
@@ -95,15 +84,11 @@ class ModelJudge:
         done = await self._ask(self.writer.pointwise(prompt, response, rubrics))
         if done.value is None:
             return without_value(done)
-        by_id, keys = _global_scores(done.value, rubrics), [done.key]
-        for _ in range(MAX_REASKS):
-            missing = [rubric for rubric in rubrics if rubric.id not in by_id]
-            if not missing:
-                break
+        by_id, keys = dict(done.value), [done.key]
+        if missing := [rubric for rubric in rubrics if rubric.id not in by_id]:
             again = await self._ask(self.writer.pointwise(prompt, response, missing))
             keys.append(Reasked(again.key))
-            if again.value is not None:
-                by_id |= _global_scores(again.value, missing)
+            by_id |= again.value or {}
         flags = ("missing_rubrics",) if any(rubric.id not in by_id for rubric in rubrics) else ()
         return Answer(value=by_id, requests=tuple(dict.fromkeys(keys)), flags=flags)
 
@@ -143,15 +128,3 @@ async def ask_within(engine: CallEngine, profile: Profile, question: Question[T]
 def without_value(done: Completion[Any]) -> Answer[Any]:
     """Return the answer that says why a completion has no value."""
     return Answer(value=None, outcome=done.outcome, detail=done.detail, requests=(done.key,))
-
-
-def _named(rubrics: Sequence[Rubric]) -> list[tuple[str, Rubric]]:
-    return list(zip(local_ids(rubrics), rubrics, strict=True))
-
-
-def _global_rows(rows: Mapping[str, RubricComparison], rubrics: Sequence[Rubric]) -> dict[str, RubricComparison]:
-    return {rubric.id: rows[local].of(rubric.id) for local, rubric in _named(rubrics) if local in rows}
-
-
-def _global_scores(scores: Mapping[str, float], rubrics: Sequence[Rubric]) -> dict[str, float]:
-    return {rubric.id: scores[local] for local, rubric in _named(rubrics) if local in scores}

@@ -1,37 +1,221 @@
-"""The one place that opens a judge: an endpoint, `rules`, `recorded:PATH`, or `J+rules`."""
+"""From the name of a judge to an open one: an endpoint, `rules`, `recorded:PATH`, or `J+rules`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import difflib
+import os
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
+from urllib.parse import urlsplit
 
 from svr_async.core.integrity import Integrity
-from svr_async.core.pair import Prompt
 from svr_async.core.provenance import descriptors_for
-from svr_async.judges.limits import JudgeLimits
-from svr_async.judges.protocol import Author, Judge
-from svr_async.judges.spec import JudgeSpec
+from svr_async.errors import ConfigError, UsageError
 
 if TYPE_CHECKING:
+    from svr_async.core.pair import Prompt
     from svr_async.engine.caller import EngineConfig
     from svr_async.engine.engine import CallEngine
-    from svr_async.engine.money import Budget
-    from svr_async.engine.transport import Transport
-    from svr_async.judges.profile import Profile
+    from svr_async.engine.money import Budget, Price
+    from svr_async.judges.limits import JudgeLimits
+    from svr_async.judges.profiles import Profile
+    from svr_async.judges.protocol import Author, Judge
     from svr_async.judges.templates import Templates
 
-OTHER_FILES = 40  # files that a process has open beside its connections
+RULES = "rules"
+RECORDED = "recorded:"
+WITH_RULES = "+rules"
+REWARDS = "rm:"
+DECISION_WIRES = ("decisions", "systemone", "logprobs")
+REWARD_WIRES = ("classify", "pooling", "score")  # the first is the default; an address may end in one of them
+OPEN_FILES = 40  # files that a process has open besides its connections
+WAYS_TO_NAME = (
+    "--judge http://HOST:PORT/v1#MODEL is your own endpoint, --judge gpt-5.6-luna one that `svr judges` lists, "
+    "--judge rules offline checks without a model"
+)
+
+
+def find_profile(name: str, *, base_url: str = "") -> Profile:
+    """Return the profile of a judge's name; ConfigError with near names if unknown.
+
+    `name` is that of a profile, ENDPOINT:MODEL or URL#MODEL. With `decisions:`, `systemone:` or `logprobs:` before it,
+    the judge answers with probabilities; with `rm:` it is a reward model. `base_url` replaces the profile's, and so
+    does $OPENAI_BASE_URL for profiles with OpenAI's key. Then the name may also be any model's.
+    """
+    from svr_async.judges.profiles import load_profiles
+
+    profiles = load_profiles()
+    prefix, mark, rest = name.partition(":")
+    if mark and name not in profiles and prefix in DECISION_WIRES:
+        return _decision_profile(prefix, rest, base_url, profiles)
+    if name.startswith(REWARDS) and name not in profiles:
+        return _reward_profile(rest, base_url, profiles)
+    return _text_profile(name, base_url, profiles)
+
+
+def _text_profile(name: str, base_url: str, profiles: Mapping[str, Profile]) -> Profile:
+    from svr_async.judges.profiles import FILE, OPENAI_KEY, Profile, endpoint_settings, key_variable, known_endpoints
+
+    environment = os.environ.get("OPENAI_BASE_URL", "")
+    if "://" in name:
+        url, _, model = name.partition("#")
+        if not model:
+            raise ConfigError(f"--judge {name} names no model", hint="write it as http://host:port/v1#model")
+        return Profile(name=model, model=model, base_url=url, key_env=key_variable(url), source="--judge")
+    if name in profiles:
+        own = profiles[name]
+        return _moved(own, base_url or (environment if own.key_env == OPENAI_KEY else ""))
+    endpoint, _, model = name.partition(":")
+    if model and endpoint in known_endpoints():
+        settings = endpoint_settings(endpoint)
+        same = (one for one in profiles.values() if (one.model, one.base_url) == (model, settings["base_url"]))
+        found = next(same, None) or Profile(name=model, model=model, source="--judge", **settings)
+        return _moved(found, base_url)
+    if base_url or environment:
+        return Profile(name=name, model=name, base_url=base_url or environment, source="--base-url")
+    near = difflib.get_close_matches(name, profiles, 2, cutoff=0.4)
+    hint = f"did you mean {' or '.join(near)}?" if near else "svr judges lists them."
+    if Path(FILE).is_file():
+        hint += f" ./{FILE} is read with --judges {FILE} only."
+    raise ConfigError(
+        f"unknown judge {name!r}", hint=f"{hint} openai:{name} asks OpenAI; with --base-url any model name works."
+    )
+
+
+def _decision_profile(wire: str, rest: str, base_url: str, profiles: Mapping[str, Profile]) -> Profile:
+    """Return a judge's profile on the wire of probabilities; else a model at the endpoint of the wire's own profile."""
+    home = next((one for one in profiles if one.startswith(f"{wire}:")), "")
+    if not rest:
+        like = home or f"{wire}:gpt-oss-20b"
+        raise ConfigError(f"--judge {wire}: names no model", hint=f"{like}, or {wire}:http://host:port/v1#model")
+    if home and "://" not in rest and rest not in profiles and not base_url:
+        return replace(profiles[home], name=f"{wire}:{rest}", model=rest, price=None)
+    return _on_wire(_text_profile(rest, base_url, profiles), wire, f"{wire}:")
+
+
+def _reward_profile(rest: str, base_url: str, profiles: Mapping[str, Profile]) -> Profile:
+    """Return the profile of a reward model: URL[#MODEL], a judge's profile, or a model at `base_url`."""
+    from svr_async.engine.secrets import refuse_key_in_url
+    from svr_async.judges.profiles import Profile, key_variable
+
+    if rest in profiles:
+        own = _text_profile(rest, base_url, profiles)
+        return own if own.spoken.score else _on_wire(own, REWARD_WIRES[0], REWARDS)
+    url, _, model = rest.partition("#") if "://" in rest else (base_url, "", rest)
+    if not rest or not url:
+        hint = "write rm:http://host:port, rm:http://host:port/pooling or rm:http://host:port#model"
+        raise ConfigError(f"--judge {REWARDS}{rest} has no address", hint=hint)
+    base, _, last = url.rstrip("/").rpartition("/")
+    base, wire = (base, last) if last in REWARD_WIRES else (url, REWARD_WIRES[0])
+    base = refuse_key_in_url(base)
+    name = f"{REWARDS}{model or urlsplit(base).netloc}"
+    return Profile(name=name, model=model, base_url=base, wire=wire, key_env=key_variable(base), source="--judge")
+
+
+def _on_wire(profile: Profile, wire: str, prefix: str) -> Profile:
+    """Return a profile with another wire, and with another identity, because its replies differ."""
+    identity = "" if profile.identity == profile.address else f"{profile.identity}#{wire}"
+    return replace(profile, name=f"{prefix}{profile.name}", wire=wire, identity=identity)
+
+
+def _moved(profile: Profile, base_url: str) -> Profile:
+    """Return a profile at another address; the default identity moves with it."""
+    if not base_url or base_url.rstrip("/") == ",".join(profile.base_urls):
+        return profile
+    identity = profile.identity if profile.identity != profile.address else ""
+    return replace(profile, base_url=base_url, base_urls=(), identity=identity)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgeSpec:
+    """A judge by name: `rules`, `recorded:PATH`, or one behind an endpoint, with a `profile`.
+
+    `text` is the name as written; `+rules` at its end lets checks decide what they can.
+    """
+
+    text: str
+    profile: Profile | None = None
+    recording: Path | None = None
+
+    @classmethod
+    def parse(cls, text: str, *, base_url: str = "") -> Self:
+        """Read a judge's name; ConfigError for an unknown one, UsageError if empty. `base_url` replaces the profile's.
+
+        Example:
+            >>> JudgeSpec.parse("http://127.0.0.1:8000/v1#qwen3").name
+            'qwen3'
+        """
+        if not text:
+            raise UsageError("no judge is named", hint=WAYS_TO_NAME)
+        if text == RULES:
+            return cls(text=text)
+        if text.startswith(RECORDED):
+            path = text.removeprefix(RECORDED)
+            if not path:
+                raise ConfigError("--judge recorded: names no file", hint="write it as recorded:replies.jsonl")
+            return cls(text=text, recording=Path(path))
+        spec = cls(text=text, profile=find_profile(text.removesuffix(WITH_RULES), base_url=base_url))
+        if spec.scores and spec.hybrid:
+            raise ConfigError(f"--judge {text}: a reward model reads no rubrics", hint=f"remove {WITH_RULES}")
+        return spec
+
+    def priced(self, price: Price | None) -> Self:
+        """Return the judge with the price of --price, if given and if the judge is paid."""
+        if price is None or self.profile is None:
+            return self
+        return replace(self, profile=replace(self.profile, price=price, price_date="", price_source="--price"))
+
+    @property
+    def decides(self) -> bool:
+        """Whether the judge answers with probabilities."""
+        return self.profile is not None and self.profile.spoken.questions > 0
+
+    @property
+    def scores(self) -> bool:
+        """Whether the judge is a scalar reward model."""
+        return self.profile is not None and self.profile.spoken.score
+
+    @property
+    def writes(self) -> bool:
+        """Whether the judge is a model that answers with text, so that it can write rubrics and responses."""
+        return self.profile is not None and not self.decides and not self.scores
+
+    @property
+    def prompts(self) -> Sequence[str]:
+        """The names of the judge's templates."""
+        from svr_async.judges.templates import DECIDING, NAMES
+
+        if self.profile is None or self.scores:
+            return ()
+        return DECIDING if self.decides else NAMES
+
+    @property
+    def hybrid(self) -> bool:
+        """Whether checks decide what they can before the endpoint is asked."""
+        return self.profile is not None and self.text.endswith(WITH_RULES)
+
+    @property
+    def name(self) -> str:
+        """The name in results."""
+        if self.profile is not None:
+            return self.profile.name + (WITH_RULES if self.hybrid else "")
+        return RULES if self.recording is None else "recorded"
+
+    @property
+    def key_variables(self) -> tuple[str, ...]:
+        """The variable with the key, for a judge behind an endpoint."""
+        return () if self.profile is None else (self.profile.key_env,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenJudge:
-    """A judge ready to be asked. `engine`, `profile` and `prompts` (template digests) are set for endpoints only.
+    """A judge ready for use. `engine`, `profile` and `prompts` (template digests) are set for endpoints only.
 
-    `author` is the same thing as a writer of rubrics and probes: a recording has none, a decision judge one that
-    refuses. Where somebody else writes, that is `behind` it, and closed with it.
+    `author` is the same model as a writer of rubrics and probes: None for a recording, one that raises for a judge
+    without text. If another judge writes, it is `behind` this one, and closed with it.
     """
 
     judge: Judge
@@ -43,31 +227,26 @@ class OpenJudge:
 
     @property
     def engines(self) -> tuple[CallEngine, ...]:
-        """The engines of the judge and of who writes for it."""
+        """The engines of the judge and of the judge behind it."""
         own = () if self.engine is None else (self.engine,)
         return own if self.behind is None else own + self.behind.engines
 
     @property
     def label(self) -> str:
-        """How results are labelled; those of a simulated endpoint say so."""
+        """The label of results; those of a simulated endpoint say so."""
         simulated = self.engine is not None and Integrity.SIMULATED in self.judge.marks
         return f"{self.judge.label} (SIMULATED endpoint)" if simulated else self.judge.label
 
     def facts(self) -> dict[str, Any]:
-        """Return what the manifest says about the judge: never a key."""
+        """Return the judge as a manifest shows it, without keys."""
         facts: dict[str, Any] = {"name": self.judge.name, "label": self.label, "marks": sorted(self.judge.marks)}
         if self.profile is not None:
-            facts |= {"model": self.profile.model, "base_url": self.profile.base_url, "source": self.profile.source}
-            if len(self.profile.base_urls) > 1:
-                facts["base_urls"] = list(self.profile.base_urls)
-            facts["max_tokens"] = self.profile.max_tokens
-            facts["params"] = dict(self.profile.params(structured=True))
-            facts |= self.profile.told
+            facts |= {**self.profile.facts(), "params": dict(self.profile.params(structured=True))}
         if self.engine is not None and self.profile is not None:
-            cures = self.engine.refused(self.profile.endpoint, self.profile.model)
-            if cures:
-                facts["refused"] = [str(cure) for cure in cures]
-                gone = {cure.field for cure in cures}
+            dropped = self.engine.refused(self.profile.endpoint, self.profile.model)
+            if dropped:
+                facts["refused"] = [str(one) for one in dropped]
+                gone = {one.field for one in dropped}
                 facts["params"] = {name: value for name, value in facts["params"].items() if name not in gone}
         if self.engine is not None:
             facts["models_seen"] = sorted(filter(None, self.engine.models))
@@ -75,7 +254,7 @@ class OpenJudge:
         return facts
 
     async def close(self) -> None:
-        """Close the engines that there are."""
+        """Close the engines."""
         for engine in self.engines:
             await engine.close()
 
@@ -89,52 +268,47 @@ def open_judge(
     engines: int = 1,
     config: EngineConfig | None = None,
 ) -> OpenJudge:
-    """Open the judge of a name; UsageError for a cap in dollars on one without a price.
+    """Open a judge.
 
-    A recording needs the `prompts` of its pairs by their ids. The judges of a run share a `budget`; `engines` is how
-    many of them this process has under way at once. `config` stands in the place of what the limits say.
+    A recording needs the `prompts` of its pairs, by id. The judges of a run share a `budget`; `engines` is how many of
+    them this process has at the same time. `config` replaces the engine's settings from `limits`.
     """
+    if spec.recording is not None:
+        from svr_async.judges.recorded import load_recorded
+
+        return OpenJudge(judge=load_recorded(spec.recording, prompts), prompts={})
     if spec.profile is None:
-        return _open_offline(spec, prompts)
-    found = config or limits.engine_config(spec.profile)
-    if limits.ray is None:  # with Ray the sockets are on the nodes
-        found = within_descriptors(found, engines=engines)
-    return _open_endpoint(spec, spec.profile, limits, found, budget)
-
-
-def _open_offline(spec: JudgeSpec, prompts: Mapping[str, Prompt]) -> OpenJudge:
-    """Open `rules` or a recording; neither loads aiohttp."""
-    if spec.recording is None:
         from svr_async.judges.rules.author import RulesAuthor
         from svr_async.judges.rules.judge import RulesJudge
 
         return OpenJudge(judge=RulesJudge(), author=RulesAuthor(), prompts={})
-    from svr_async.judges.recorded import load_recorded
-
-    return OpenJudge(judge=load_recorded(spec.recording, prompts), prompts={})
-
-
-def _open_endpoint(
-    spec: JudgeSpec, profile: Profile, limits: JudgeLimits, config: EngineConfig, budget: Budget | None
-) -> OpenJudge:
-    """Open a judge behind an endpoint, with the rules judge in front of it for `J+rules`."""
     from svr_async.judges.templates import OWN, load_templates
 
     templates = load_templates(limits.prompts, (*spec.prompts, *(OWN if spec.writes else ())))
-    engine = _engine_of(profile, limits, config, budget)
-    opened = _scoring if spec.scores else _deciding if spec.decides else _writing
-    judge, author = opened(engine, profile, templates)
+    settings = config or limits.engine_config(spec.profile)
+    if limits.ray is None:  # with Ray the sockets are on the nodes
+        settings = within_descriptors(settings, engines=engines)
+    engine = _engine_of(spec.profile, limits, settings, budget)
+    judge, author = roles_of(spec, spec.profile, engine, templates)
     if spec.hybrid:
         from svr_async.judges.hybrid import HybridJudge
         from svr_async.judges.rules.judge import RulesJudge
 
         judge = HybridJudge(judge, RulesJudge())
     used = {name: digest for name, digest in templates.digests.items() if name in spec.prompts}
-    return OpenJudge(judge=judge, author=author, engine=engine, profile=profile, prompts=used)
+    return OpenJudge(judge=judge, author=author, engine=engine, profile=spec.profile, prompts=used)
 
 
-def _writing(engine: CallEngine, profile: Profile, templates: Templates) -> tuple[Judge, Author]:
-    """Return a model that answers with texts, as a judge and as an author."""
+def roles_of(spec: JudgeSpec, profile: Profile, engine: CallEngine, templates: Templates) -> tuple[Judge, Author]:
+    """Return the endpoint as a judge and as an author; the author of a judge without text raises."""
+    from svr_async.judges.scalar import NoAuthor, ScalarJudge
+
+    if spec.scores:
+        return ScalarJudge(engine, profile), NoAuthor(profile.name)
+    if spec.decides:
+        from svr_async.judges.decision import DecisionJudge, StatementWriter
+
+        return DecisionJudge(engine, StatementWriter.of(profile, templates), profile.name), NoAuthor(profile.name)
     from svr_async.judges.author import ModelAuthor
     from svr_async.judges.model import ModelJudge
     from svr_async.judges.questions import QuestionWriter
@@ -143,47 +317,27 @@ def _writing(engine: CallEngine, profile: Profile, templates: Templates) -> tupl
     return ModelJudge(engine, writer, profile.name), ModelAuthor(engine, writer)
 
 
-def _deciding(engine: CallEngine, profile: Profile, templates: Templates) -> tuple[Judge, Author]:
-    """Return a model that answers with probabilities, and an author that refuses to be one."""
-    from svr_async.judges.decision import DecisionJudge, NoAuthor
-    from svr_async.judges.statements import StatementWriter
-
-    return DecisionJudge(engine, StatementWriter.of(profile, templates), profile.name), NoAuthor(profile.name)
-
-
-def _scoring(engine: CallEngine, profile: Profile, templates: Templates) -> tuple[Judge, Author]:  # noqa: ARG001
-    """Return a reward model, which is shown no template, and an author that refuses to be one."""
-    from svr_async.judges.decision import NoAuthor
-    from svr_async.judges.scalar import ScalarJudge
-
-    return ScalarJudge(engine, profile), NoAuthor(profile.name)
-
-
 def _engine_of(profile: Profile, limits: JudgeLimits, config: EngineConfig, budget: Budget | None) -> CallEngine:
     from svr_async.engine.cache import Cache
     from svr_async.engine.engine import CallEngine
     from svr_async.engine.failures import FailureLog
     from svr_async.engine.money import Budget
     from svr_async.engine.transport import Endpoints
-    from svr_async.judges.access import ray_transport_to, transport_to
+    from svr_async.judges.profiles import transport_to
 
-    failures = FailureLog(limits.failures, forget=limits.retry_errors)
-    make: Callable[..., Transport] = transport_to
-    if limits.ray is not None and not (config.offline or config.dry_run):
-        make = partial(ray_transport_to, address=limits.ray)
-    members = {url: make(profile, url, timeout_s=limits.timeout_s) for url in profile.base_urls}
+    ray = None if config.offline or config.dry_run else limits.ray
     return CallEngine(
-        Endpoints(members),
+        Endpoints({url: transport_to(profile, url, timeout_s=limits.timeout_s, ray=ray) for url in profile.base_urls}),
         Cache.open(limits.cache),
         config=config,
         budget=budget or Budget(max_calls=limits.max_calls, max_usd=limits.budget),
         price=profile.price,
-        failures=failures,
+        failures=FailureLog(limits.failures, forget=limits.retry_errors),
     )
 
 
 def within_descriptors(config: EngineConfig, *, engines: int = 1) -> EngineConfig:
-    """Bound the calls under way of each engine by the files that this process may open, after asking for more."""
-    soft = descriptors_for(engines * config.concurrency + OTHER_FILES)
-    most = config.concurrency if soft is None else max(1, (soft - OTHER_FILES) // engines)
+    """Bound the concurrency of each engine by the files that this process may open, after asking for more."""
+    soft = descriptors_for(engines * config.concurrency + OPEN_FILES)
+    most = config.concurrency if soft is None else max(1, (soft - OPEN_FILES) // engines)
     return config if config.concurrency <= most else replace(config, concurrency=most)

@@ -1,211 +1,335 @@
-"""The profiles that there are: those shipped, those of judges.toml, and the one that a judge's name stands for."""
+"""Judge profiles: where a model is served, how its endpoint spells things, its price and its limits.
+
+Profiles ship with the package. The user's judges.toml extends them: $SVR_JUDGES (`--judges FILE`), else the one in the
+configuration folder. The working directory is never searched.
+"""
 
 from __future__ import annotations
 
 import difflib
-import math
 import os
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import fields, replace
+import re
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, fields, replace
+from functools import cache
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import orjson
+import msgspec
+from msgspec import Meta
 
-from svr_async.core.files import parse_toml, read_plain
+from svr_async.core.files import read_plain
+from svr_async.engine import wires
 from svr_async.engine.money import Price
-from svr_async.errors import ConfigError
-from svr_async.judges.endpoints import OPENAI_KEY, key_variable, settings_of, split_name
-from svr_async.judges.profile import SHIPPED, Profile
+from svr_async.engine.request import Messages, without_system
+from svr_async.engine.secrets import refuse_key_in_url
+from svr_async.engine.wires import Form, Params, Settings, Wire
+from svr_async.errors import AuthError, ConfigError
 
-MOST_USD = 1e9  # of a price a million tokens: beyond is a slip, and infinity no price
+if TYPE_CHECKING:
+    from svr_async.engine.http import Extras
+    from svr_async.engine.transport import Transport
+
+OPENAI_KEY = "OPENAI_API_KEY"
+SHIPPED = "shipped with the package"
+FILE = "judges.toml"
+MOST_IN_FLIGHT = 4096  # concurrency without a number in the profile; the engine adapts below it
+KEY_HEADERS = frozenset({"authorization", "x-api-key", "api-key", "cookie", "proxy-authorization"})
+THIS_MACHINE = re.compile(r"^(https?://)(?:localhost|\[::1\])(?=[:/#]|$)", re.IGNORECASE)
 UNSET = "unset"
-"""What a setting is that is not sent, so that a table can take back what the one below it sets."""
-_NUMBER = int | float
-_TEXT_OR_LIST: Any = str | list
-_TYPES: dict[str, Any] = {
-    "max_tokens": int, "context_tokens": int, "concurrency": int, "rpm": _NUMBER, "tpm": _NUMBER,
-    "temperature": _NUMBER, "top_p": _NUMBER, "n": int, "seed": int, "stop": _TEXT_OR_LIST,
-    "extra_body": Mapping, "headers": Mapping, "query": Mapping, "price": Price,
-}  # fmt: skip
-_UNSETTABLE: dict[str, Any] = {
+"""The value of a setting that is not sent; it takes back what a profile below sets."""
+UNSETTABLE: Mapping[str, Any] = {
     "temperature": None, "top_p": None, "n": None, "seed": None, "stop": (), "reasoning_effort": "", "rpm": None,
     "tpm": None, "price": None, "headers": {}, "query": {}, "extra_body": {},
 }  # fmt: skip
-_WORDS = {str: "a text", int: "a whole number", Mapping: "a table", _TEXT_OR_LIST: "a text or a list of texts"}
+
+Text = Annotated[str, Meta(min_length=1)]
+Count = Annotated[int, Meta(ge=1)]
+Rate = Annotated[float, Meta(gt=0)]
+Usd = Annotated[float, Meta(ge=0, lt=1e9)]
 
 
-def profile_paths(directory: Path | None = None) -> tuple[Path, ...]:
-    """Return where users' judges.toml are looked for, the nearest first."""
-    return ((directory or Path.cwd()) / "judges.toml", config_folder() / "judges.toml")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profile:
+    """A model and where it is served. Settings that are None, "" or empty are not sent.
+
+    Decoding is the paper's: temperature 0, top_p 1, one answer of up to 8,192 tokens. `profiles.toml` explains each
+    setting. `base_url` may hold several addresses with commas; it is then the first, and `base_urls` are all.
+    `identity` is the endpoint's name in cache keys; `source` says where the profile was read.
+    """
+
+    name: str
+    model: str
+    base_url: Text
+    base_urls: tuple[str, ...] = ()
+    key_env: str = OPENAI_KEY
+    wire: str = wires.USUAL
+    temperature: float | None = 0.0
+    top_p: float | None = 1.0
+    n: Literal[1] | None = 1
+    seed: int | None = None
+    stop: tuple[str, ...] = ()
+    reasoning_effort: str = ""
+    effort_style: Literal["field", "object", "none"] = "none"
+    structured: Literal["none", "json_object", "json_object_schema", "json_schema"] = "none"
+    system_role: Literal["system", "user"] = "system"
+    max_tokens: Count = 8192
+    max_tokens_field: str = "max_tokens"
+    extra_body: Mapping[str, Any] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict)
+    query: Mapping[str, str] = field(default_factory=dict)
+    path: Annotated[str, Meta(pattern="^(/|$)")] = ""
+    key_header: str = ""
+    price: Price | None = None
+    price_date: str = ""
+    price_source: str = ""
+    context_tokens: Annotated[int, Meta(ge=0)] = 0
+    concurrency: Count = MOST_IN_FLIGHT
+    rpm: Rate | None = None
+    tpm: Rate | None = None
+    identity: str = ""
+    source: str = SHIPPED
+
+    def __post_init__(self) -> None:
+        if self.wire not in wires.MODULES:
+            raise ConfigError(f"unknown wire {self.wire!r}", hint=f"one of {', '.join(wires.MODULES)}")
+        for name, value in self.headers.items():
+            if name.lower() in KEY_HEADERS and variable_in(value) is None:
+                hint = f'name a variable: {name} = "$NAME"'
+                raise ConfigError(f"the header {name} holds a key in plain text", hint=hint)
+        self._require_wire_settings()
+        urls = [refuse_key_in_url(url.strip()) for url in self.base_url.split(",") if url.strip()]
+        if not urls or len(set(urls)) < len(urls):
+            raise ConfigError(f"base_url {self.base_url!r} is empty or names an address twice")
+        if len(urls) > 1 or self.base_urls[:1] != (urls[0],):
+            object.__setattr__(self, "base_urls", tuple(urls))
+        object.__setattr__(self, "base_url", urls[0])
+        if not self.identity:
+            object.__setattr__(self, "identity", self.address)
+
+    def _require_wire_settings(self) -> None:
+        """Raise ConfigError for a setting that the wire would drop silently."""
+        plain = Settings(temperature=None, top_p=None, n=None)
+        loose = self.structured if self.structured.startswith("json_object") else "none"
+        for name, asked in (("seed", replace(plain, seed=self.seed)), ("structured", replace(plain, structured=loose))):
+            if asked != plain and self.spoken.params(asked) == self.spoken.params(plain):
+                raise ConfigError(f"the wire {self.wire} has no {name} = {getattr(self, name)!r}")
+
+    @property
+    def address(self) -> str:
+        """The default identity: the first address, with path and wire if they are not the usual ones."""
+        where = self.base_url + self.path
+        return where if self.wire == wires.USUAL else f"{where}#{self.wire}"
+
+    @property
+    def endpoint(self) -> str:
+        """The identity in cache keys: all names of this machine are the same."""
+        return _this_machine(self.identity)
+
+    @property
+    def spoken(self) -> Wire:
+        """The API of the endpoint."""
+        return wires.find_wire(self.wire)
+
+    @property
+    def key_variables(self) -> tuple[str, ...]:
+        """The variables whose values are secret: the key, and those in headers and query."""
+        named = (variable_in(value) for value in (*self.headers.values(), *self.query.values()))
+        return tuple(dict.fromkeys(name for name in (self.key_env, *named) if name))
+
+    def facts(self) -> dict[str, Any]:
+        """Return the profile as a manifest shows it: variables by name, never a header's own value."""
+        facts = {"model": self.model, "base_url": self.base_url, "source": self.source}
+        headers = {name: value if variable_in(value) else "(set)" for name, value in self.headers.items()}
+        urls = list(self.base_urls) if len(self.base_urls) > 1 else []
+        wire = "" if self.wire == wires.USUAL else self.wire
+        rare = {"base_urls": urls, "wire": wire, "path": self.path, "headers": headers, "query": dict(self.query)}
+        return facts | {name: value for name, value in rare.items() if value} | {"max_tokens": self.max_tokens}
+
+    def placed(self, messages: Messages) -> Messages:
+        """Return messages with the instructions where the model reads them."""
+        return messages if self.system_role == "system" else without_system(messages)
+
+    def params(self, *, structured: bool, form: Form | None = None) -> Params:
+        """Return the body fields besides model, messages and token limit; `structured` asks for JSON of this form."""
+        settings = Settings(
+            temperature=self.temperature,
+            top_p=self.top_p,
+            n=self.n,
+            seed=self.seed,
+            stop=self.stop,
+            effort=self.reasoning_effort,
+            effort_style=self.effort_style,
+            structured=self.structured if structured else "none",
+            form=form,
+            extra=tuple(self.extra_body.items()),
+        )
+        return self.spoken.params(settings)
 
 
-def config_folder() -> Path:
-    """Return the folder of the user's own configuration."""
-    return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "svr-async"
+@cache
+def _this_machine(identity: str) -> str:
+    return THIS_MACHINE.sub(r"\g<1>127.0.0.1", identity)
 
 
-def load_profiles(directory: Path | None = None) -> dict[str, Profile]:
-    """Return all profiles by name: shipped ones, then the user's, then those of the working directory on top."""
-    folder, own = profile_paths(directory)
-    merged = _merged((own, folder))
-    return {
-        name: _profile(name, table, source, from_folder=source == str(folder) and folder != own)
-        for name, (table, source) in merged.items()
-    }
+def variable_in(value: str) -> str | None:
+    """Return the variable that a header or parameter names as `$NAME` or `env:NAME`; None for a plain value."""
+    for mark in ("$", "env:"):
+        if value.startswith(mark) and value.removeprefix(mark).isidentifier():
+            return value.removeprefix(mark)
+    return None
 
 
-def own_profiles() -> dict[str, Profile]:
-    """Return the profiles by name that no working directory has changed: shipped ones, then the user's on top."""
-    merged = _merged((config_folder() / "judges.toml",))
+def _shipped(name: str) -> dict[str, dict[str, Any]]:
+    return tomllib.loads(resources.files("svr_async.judges").joinpath(name).read_text("utf-8"))
+
+
+@cache
+def known_endpoints() -> dict[str, dict[str, Any]]:
+    """Return base URL, key variable and wire of each known endpoint, by name."""
+    return _shipped("endpoints.toml")
+
+
+def profile_file() -> Path:
+    """Return the user's judges.toml: $SVR_JUDGES, else the one in the configuration folder."""
+    folder = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
+    return Path(os.environ.get("SVR_JUDGES") or folder / "svr-async" / FILE)
+
+
+def load_profiles() -> dict[str, Profile]:
+    """Return all profiles by name: shipped ones, with the tables of the user's file on top."""
+    shipped, path = _shipped("profiles.toml"), profile_file()
+    merged = {name: (table, SHIPPED) for name, table in shipped.items()}
+    if os.environ.get("SVR_JUDGES") or path.is_file():
+        merged |= {name: ({**shipped.get(name, {}), **table}, str(path)) for name, table in _read_tables(path).items()}
     return {name: _profile(name, table, source) for name, (table, source) in merged.items()}
 
 
-def _merged(paths: Iterable[Path]) -> dict[str, tuple[Mapping[str, Any], str]]:
-    """Return the tables of the shipped profiles with those of the files on top, each with where it is from."""
-    tables = _parse(resources.files("svr_async.judges").joinpath("profiles.toml").read_text("utf-8"), SHIPPED)
-    merged: dict[str, tuple[Mapping[str, Any], str]] = {name: (table, SHIPPED) for name, table in tables.items()}
-    for path in paths:
-        if path.is_file():
-            for name, table in _parse(_read(path), str(path)).items():
-                base = merged.get(name, ({}, ""))[0]
-                merged[name] = ({**base, **table}, str(path))
-    return merged
-
-
-def _read(path: Path) -> str:
+def _read_tables(path: Path) -> dict[str, dict[str, Any]]:
     try:
-        return read_plain(path).decode("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+        return msgspec.convert(tomllib.loads(read_plain(path).decode("utf-8")), dict[str, dict[str, Any]])
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"{path}: a setting stands outside a [judge] table ({error})") from None
+    except (OSError, ValueError) as error:
         raise ConfigError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from error
 
 
-def _parse(text: str, source: str) -> dict[str, Any]:
+def _profile(name: str, table: Mapping[str, Any], source: str) -> Profile:
     try:
-        tables = parse_toml(text)
-    except ValueError as error:
-        raise ConfigError(f"{source} is not valid TOML: {error}") from error
-    for name, table in tables.items():
-        if not isinstance(table, Mapping):
-            hint = "write [name] above its settings"
-            raise ConfigError(f"{source}: {name!r} stands outside a [judge] table", hint=hint)
-    return tables
+        _refuse_unknown(table)
+        return msgspec.convert({**_normal(table), "name": name, "source": source}, Profile)
+    except msgspec.ValidationError as error:
+        problem, _, place = str(error).partition(" - at `$.")
+        message = f"{place.rstrip('`')}: {problem}" if place else problem
+        raise ConfigError(f"{source}: judge {name}: {message}") from None
+    except ConfigError as error:
+        raise ConfigError(f"{source}: judge {name}: {error.message}", hint=error.hint) from None
 
 
-def _profile(name: str, table: Mapping[str, Any], source: str, *, from_folder: bool = False) -> Profile:
-    known = {field.name for field in fields(Profile)} - {"name", "source", "base_urls", "from_folder"} | {"endpoint"}
+def _refuse_unknown(table: Iterable[str]) -> None:
+    known = {one.name for one in fields(Profile)} - {"name", "source", "base_urls"} | {"endpoint"}
     for key in table:
         if key not in known:
             near = difflib.get_close_matches(key, known, 1)
-            hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(sorted(known))}"
-            raise ConfigError(f"{source}: judge {name} has the unknown setting {key!r}", hint=hint)
-    try:
-        values = _values(name, table, source)
-        return Profile(name=name, source=source, from_folder=from_folder, **values)
-    except ConfigError as error:
-        message = error.message.removeprefix(f"{source}: ").removeprefix(f"judge {name}: ")
-        raise ConfigError(f"{source}: judge {name}: {message}", hint=error.hint) from None
+            hint = f"did you mean {near[0]}?" if near else f"known settings: {', '.join(sorted(known))}"
+            raise ConfigError(f"unknown setting {key!r}", hint=hint)
 
 
-def _values(name: str, table: Mapping[str, Any], source: str) -> dict[str, Any]:
-    """Return a table's settings as a profile takes them."""
+def _normal(table: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a table with each setting in its only form: lists for `stop`, one text for `base_url`, and so on."""
     values = dict(table)
-    values = settings_of(values.pop("endpoint")) | values if "endpoint" in values else values
-    for required in ("model", "base_url"):
-        if not isinstance(values.get(required), str | (list if required == "base_url" else str)):
-            raise ConfigError(f'{source}: judge {name} needs {required} = "…"')
-    for key, value in values.items():
-        values[key] = _UNSETTABLE[key] if value == UNSET and key in _UNSETTABLE else _value(key, value)
+    if "endpoint" in values:
+        values = endpoint_settings(str(values.pop("endpoint"))) | values
+    values |= {name: UNSETTABLE[name] for name, value in values.items() if value == UNSET and name in UNSETTABLE}
+    if isinstance(values.get("base_url"), list):
+        values["base_url"] = ",".join(map(str, values["base_url"]))
+    if isinstance(values.get("stop"), str):
+        values["stop"] = [values["stop"]]
+    for name in ("headers", "query"):
+        if isinstance(values.get(name), dict):  # an api-version may stand without quotes
+            values[name] = {key: str(value) for key, value in values[name].items()}
+    if values.get("price") is not None:
+        try:
+            prices = msgspec.convert(values["price"], tuple[Usd, Usd, Usd])
+        except msgspec.ValidationError:
+            raise ConfigError(f"price is [input, cached input, output] per million (got {values['price']!r})") from None
+        values["price"] = dict(zip(("input", "cached", "output"), prices, strict=True))
+    if "price_date" in values:
+        values["price_date"] = str(values["price_date"])
     return values
 
 
-def _value(key: str, value: Any) -> Any:
-    """Return one setting; ConfigError where it is of another type than it has to be."""
-    if key in _SHAPED:
-        value = _SHAPED[key](value)
-    wanted = _TYPES.get(key, str)
-    if not isinstance(value, wanted) or isinstance(value, bool):
-        raise ConfigError(f"{key} = {value!r} is {type(value).__name__}, not {_WORDS.get(wanted, 'a number')}")
-    _refuse_unsendable(key, value)
-    return _stops(value) if key == "stop" else value
+def endpoint_settings(name: str) -> dict[str, Any]:
+    """Return the settings of a known endpoint; ConfigError if unknown."""
+    known = known_endpoints()
+    if name not in known:
+        near = difflib.get_close_matches(name, known, 1)
+        hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(known)}; for others set base_url"
+        raise ConfigError(f"unknown endpoint {name!r}", hint=hint)
+    return dict(known[name])
 
 
-def _refuse_unsendable(key: str, value: Any) -> None:
-    """Raise ConfigError for what no request could hold: numbers beyond JSON's and 64 bits, nesting without end."""
-    if isinstance(value, float) and not math.isfinite(value):
-        raise ConfigError(f"{key} = {value} is no number that can be sent")
+def key_variable(base_url: str) -> str:
+    """Return the variable with the key for an address: the known endpoint's there if set, else OpenAI's."""
+    here = base_url.rstrip("/")
+    named = [one["key_env"] for one in known_endpoints().values() if one["base_url"] == here]
+    return next((name for name in named if os.environ.get(name)), OPENAI_KEY)
+
+
+@contextmanager
+def naming_keys(variables: Iterable[str]) -> Iterator[None]:
+    """Add to an AuthError which variable to set or check: those of all endpoints that may be called."""
+    names = tuple(dict.fromkeys(variables))
     try:
-        orjson.dumps([[[value]]], default=str)  # as deep as it will stand in a body
-    except TypeError as error:
-        raise ConfigError(f"{key} cannot be sent as JSON ({str(error)[:80]})") from None
+        yield
+    except AuthError as error:
+        raise AuthError(error.message, hint="; ".join(map(key_hint, names)) or error.hint) from error
 
 
-def _stops(value: str | list[Any]) -> tuple[str, ...]:
-    return (value,) if isinstance(value, str) else tuple(map(str, value))
+def key_hint(variable: str) -> str:
+    """Return what to do about a refused key."""
+    if not variable:
+        return 'the profile names no variable for a key: set key_env = "NAME" in judges.toml'
+    if os.environ.get(variable):
+        return f"check the key in ${variable}: it is set, and refused"
+    return f"set ${variable} to its key, then run the same command again"
 
 
-def _joined(value: Any) -> Any:
-    """Write several addresses as one text, as profiles have them."""
-    return ",".join(map(str, value)) if isinstance(value, list) else value
+def transport_to(profile: Profile, base_url: str, *, timeout_s: float, ray: str | None = None) -> Transport:
+    """Return the transport to one of a profile's addresses, or one that sends from the nodes of a Ray cluster.
 
-
-def _texts(value: Any) -> Any:
-    """Return a table of texts; numbers and dates are written as such, as an api-version may stand without quotes."""
-    return {key: str(one) for key, one in value.items()} if isinstance(value, Mapping) else value
-
-
-def _price(value: Any) -> Price:
-    numbers = value if isinstance(value, list) else []
-    if len(numbers) != 3 or not all(isinstance(n, int | float) and 0 <= n < MOST_USD for n in numbers):
-        raise ConfigError(f"price is [input, cached input, output] per million (got {value!r})")
-    return Price(input=numbers[0], cached=numbers[1], output=numbers[2])
-
-
-_SHAPED: dict[str, Callable[[Any], Any]] = {
-    "base_url": _joined, "headers": _texts, "query": _texts, "price": _price, "price_date": str,
-}  # fmt: skip
-
-
-def find_profile(spec: str, *, base_url: str = "", directory: Path | None = None) -> Profile:
-    """Return the profile for `--judge SPEC`: its name, `ENDPOINT:MODEL`, or `http://host:port/v1#model`.
-
-    `base_url`, or else $OPENAI_BASE_URL, overrides the profile's; a name without a profile works with either. The
-    variable moves no profile with a key of another kind: that key would be sent to the wrong place. ConfigError lists
-    near names.
+    The key goes to this address only. ConfigError if a variable that the profile names is not set.
     """
-    environment = os.environ.get("OPENAI_BASE_URL", "")
-    if "://" in spec:
-        url, mark, model = spec.partition("#")
-        if not mark or not model:
-            raise ConfigError(f"--judge {spec} names no model", hint="write it as http://host:port/v1#model")
-        return Profile(name=model, model=model, base_url=url, key_env=key_variable(url), source="--judge")
-    profiles = load_profiles(directory)
-    if spec in profiles:
-        own = profiles[spec]
-        return _moved(own, base_url or (environment if own.key_env == OPENAI_KEY else ""))
-    named = split_name(spec)
-    if named is not None:
-        return _moved(_at_endpoint(*named, profiles), base_url)
-    base_url = base_url or environment
-    if base_url:
-        return Profile(name=spec, model=spec, base_url=base_url, source="--base-url")
-    near = difflib.get_close_matches(spec, profiles, 2, cutoff=0.4)
-    hint = f"did you mean {' or '.join(near)}?" if near else "svr judges lists them."
-    raise ConfigError(
-        f"there is no judge {spec!r}", hint=f"{hint} openai:{spec} asks OpenAI; with --base-url any model name works."
-    )
+    from svr_async.engine.secrets import key_from_environment
+
+    key, extras = key_from_environment(profile.key_env), extras_of(profile)
+    if ray is not None:
+        from svr_async.engine.ray import RayTransport
+
+        return RayTransport(ray, base_url, key, timeout_s=timeout_s, wire=profile.spoken, extras=extras)
+    from svr_async.engine.http import HttpTransport
+
+    return HttpTransport(base_url, key, timeout_s=timeout_s, wire=profile.spoken, extras=extras)
 
 
-def _at_endpoint(endpoint: str, model: str, profiles: Mapping[str, Profile]) -> Profile:
-    """Return the profile of a model at a known endpoint: the one that there is, else one of the usual settings."""
-    settings = settings_of(endpoint)
-    same = (p for p in profiles.values() if (p.model, p.base_url) == (model, settings["base_url"]))
-    return next(same, None) or Profile(name=model, model=model, source="--judge", **settings)
+def extras_of(profile: Profile) -> Extras:
+    """Return path, headers and query of a profile's requests, with the values of the variables that it names."""
+    from svr_async.engine.http import Extras
+    from svr_async.engine.secrets import Secret
 
-
-def _moved(profile: Profile, base_url: str) -> Profile:
-    if not base_url or base_url.rstrip("/") == ",".join(profile.base_urls):
-        return profile
-    identity = profile.identity if profile.identity != profile.address else ""
-    return replace(profile, base_url=base_url, base_urls=(), identity=identity, from_folder=False)
+    tables, secrets = {"headers": dict(profile.headers), "query": dict(profile.query)}, dict[str, None]()
+    for setting, table in tables.items():
+        for name, value in table.items():
+            variable = variable_in(value)
+            if variable is not None:
+                table[name] = os.environ.get(variable, "").strip()
+                secrets[table[name]] = None
+            if not table[name] or not table[name].isprintable():
+                problem = f"${variable}, which is not set or not printable" if variable else "empty or not printable"
+                hint = f"set ${variable}, or remove {name} from {setting}" if variable else ""
+                raise ConfigError(f"judge {profile.name}: {setting} {name} is {problem}", hint=hint)
+    masked = tuple(map(Secret, secrets))
+    return Extras(path=profile.path, key_header=profile.key_header, secrets=masked, **tables)

@@ -29,7 +29,7 @@ class Answer(Generic[T]):
     """A judge's typed reply: a value, or the outcome that says why there is none.
 
     `requests` are the cache keys of the questions asked, in order; `flags` name what was unusual
-    (`no_nonce`, `inconsistent`, `missing_rubrics` …).
+    (`inconsistent`, `missing_rubrics` …).
     """
 
     value: T | None

@@ -2,83 +2,118 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
+from types import MappingProxyType
+from typing import Any
 
-from svr_async.core.pair import Presentation, Prompt, Side
-from svr_async.core.rubric import MAX_RUBRIC_CHARS, Rubric
+import orjson
+
+from svr_async.core.pair import Presentation, Prompt, Side, prompt_text
+from svr_async.core.rubric import FACETS, IMPORTANCES, MAX_RUBRIC_CHARS, Rubric
 from svr_async.core.verdict import RubricComparison, Verdict
-from svr_async.engine.request import Question, Request
-from svr_async.judges.brackets import read_brackets
-from svr_async.judges.forms import form_of
-from svr_async.judges.material import Material, local_ids
-from svr_async.judges.profile import Profile
-from svr_async.judges.reply_text import (
-    ReadComparisons,
-    read_comparisons,
-    read_rubrics,
-    read_scores,
-)
+from svr_async.engine.request import Question, ReplyRejectedError, Request
+from svr_async.engine.wires import Form
+from svr_async.judges.material import Material, clean
+from svr_async.judges.profiles import Profile
+from svr_async.judges.protocol import Comparisons, Preference
+from svr_async.judges.reader import by_rubric, read_better, read_direct, read_list, read_verdict
 from svr_async.judges.templates import Templates
 
 MAX_WRITTEN_RUBRICS = 10
-TOKENS_OF_FORM = 20  # of a JSON answer without its rows: the braces, the nonce, the name of the list
+TOKENS_OF_FORM = 20  # of a JSON answer without its rows: the braces and the name of the list
 TOKENS_PER_ROW = 60  # 40 of its JSON, and a sentence
 TOKENS_PER_SCORE = 13
-TOKENS_PER_QUESTION = 20  # a rubric of the judge's own, as a question
+TOKENS_PER_QUESTION = 20  # a rubric that the judge writes, as a question
 WRITTEN_RUBRICS = 5  # of the 4 to 7 that are asked for
 TOKENS_OF_TEXT = 150  # a few sentences, as a direct comparison has
-TOKENS_OF_REASONING = 400  # before an answer, where the profile names an effort
+TOKENS_OF_REASONING = 400  # before an answer, if the profile names an effort
+
+# --- the schemas of JSON replies: OpenAI's, Anthropic's, vLLM's and llama.cpp's common dialect -----------------------
+
+_TEXT: dict[str, Any] = {"type": "string"}
+
+
+def _one_of(*values: str) -> dict[str, Any]:
+    return {"type": "string", "enum": list(values)}
+
+
+def _object(**properties: Any) -> dict[str, Any]:
+    required = list(properties)
+    return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+
+
+def _list(items: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "array", "items": items}
+
+
+_VERDICT, _SIDE = _one_of("pass", "fail"), _one_of("A", "B")
+_ROWS = _list(
+    _object(rubric_id=_TEXT, reason=_TEXT, candidate_a_verdict=_VERDICT, candidate_b_verdict=_VERDICT, better=_SIDE)
+)
+_INDUCED = _object(
+    contrastive_rubrics=_list(
+        _object(facet=_one_of(*FACETS), importance=_one_of(*IMPORTANCES), rubric=_TEXT, grounding=_TEXT)
+    )
+)
+_SCHEMAS: Mapping[str, dict[str, Any]] = {
+    "compare": _object(rubric_comparisons=_ROWS),
+    "compare_overall": _object(rubric_comparisons=_ROWS, preferred_candidate=_SIDE),
+    "self_rubrics": _object(rubrics=_list(_TEXT), rubric_note=_TEXT),
+    "pointwise": _object(rubric_scores=_list(_object(rubric_id=_TEXT, score={"type": "number"}))),
+    "contrastive": _INDUCED,
+    "descriptive": _INDUCED,
+    "rrd_rubrics": _object(proposed_rubrics=_list(_TEXT)),
+    "rrd_decompose": _object(finer_rubrics=_list(_TEXT)),
+    "rephrase": _object(rephrased_rubrics=_list(_object(rubric_id=_TEXT, rubric=_TEXT))),
+}
+FORMS: Mapping[str, Form] = MappingProxyType(
+    {name: Form(name=name, schema=orjson.dumps(schema)) for name, schema in _SCHEMAS.items()}
+)
+"""JSON schemas by prompt. Keys stand in the order in which they are written: a reason before its verdict."""
 
 
 @dataclass(frozen=True, slots=True)
 class QuestionWriter:
-    """Writes questions in the words of `templates` for the endpoint of `profile`."""
+    """Writes questions with the prompts of `templates` for the endpoint of `profile`."""
 
     profile: Profile
     templates: Templates
+    _fixed: dict[str, Mapping[str, Any]] = field(default_factory=dict, init=False, compare=False, repr=False)
 
     @property
     def reasoning(self) -> int:
         """Tokens that the model is expected to think in before it answers."""
         return TOKENS_OF_REASONING if self.profile.reasoning_effort not in ("", "none") else 0
 
-    def direct(self, shown: Presentation) -> Question[Side]:
+    def direct(self, shown: Presentation) -> Question[Preference]:
         """Ask which response is better, without rubrics (paper `app:prompts`, vanilla judge)."""
-        material = Material.pair(shown)
         return Question(
-            request=self.request("direct", material),
-            parse=partial(read_brackets, nonce=self.signature("direct", material)),
-            placeholder=lambda: Side.A,
+            request=self.request("direct", Material.pair(shown)),
+            parse=partial(read_direct, quoted=(shown.response_a, shown.response_b)),
+            placeholder=_planned_preference,
             expected_tokens=self.reasoning + TOKENS_OF_TEXT,
         )
 
     def compare(
         self, shown: Presentation, rubrics: Sequence[Rubric], *, overall: bool, note: str = ""
-    ) -> Question[ReadComparisons]:
+    ) -> Question[Comparisons]:
         """Ask for verdicts on each rubric; R1…Rk are local ids, in the order given."""
-        name = "compare_overall" if overall else "compare"
-        material, ids = Material.pair(shown, rubrics, note), local_ids(rubrics)
-        nonce = self.signature(name, material)
+        quoted = shown.response_a, shown.response_b
         return Question(
-            request=self.request(name, material),
-            parse=partial(read_comparisons, nonce=nonce, ids=ids, overall=overall),
-            parse_lenient=partial(read_comparisons, nonce=nonce, ids=ids, overall=overall, repair=True),
-            placeholder=partial(_sketch_comparisons, ids),
+            request=self.request("compare_overall" if overall else "compare", Material.pair(shown, rubrics, note)),
+            parse=partial(read_comparisons, rubrics=rubrics, overall=overall, quoted=quoted),
+            placeholder=partial(_planned_comparisons, rubrics),
             expected_tokens=self.reasoning + TOKENS_OF_FORM + TOKENS_PER_ROW * len(rubrics),
         )
 
     def self_rubrics(self, prompt: Prompt) -> Question[tuple[tuple[str, ...], str]]:
         """Ask for rubrics from the prompt alone (paper `app:prompts`, self-generated rubrics)."""
-        material = Material.prompt(prompt)
-        nonce = self.signature("self_rubrics", material)
         return Question(
-            request=self.request("self_rubrics", material),
-            parse=partial(read_rubrics, nonce=nonce, most=MAX_WRITTEN_RUBRICS, longest=MAX_RUBRIC_CHARS),
-            parse_lenient=partial(
-                read_rubrics, nonce=nonce, most=MAX_WRITTEN_RUBRICS, longest=MAX_RUBRIC_CHARS, repair=True
-            ),
+            request=self.request("self_rubrics", Material({"PROMPT": prompt_text(prompt)})),
+            parse=read_written,
             placeholder=lambda: (
                 tuple(f"Planned rubric {n}: the response does what the prompt asks." for n in range(WRITTEN_RUBRICS)),
                 "",
@@ -88,35 +123,99 @@ class QuestionWriter:
 
     def pointwise(self, prompt: Prompt, response: str, rubrics: Sequence[Rubric]) -> Question[Mapping[str, float]]:
         """Ask for a score of one response on each rubric (paper `sec:analysis_ablation`, pointwise inference)."""
-        material, ids = Material.response(prompt, response, rubrics), local_ids(rubrics)
-        nonce = self.signature("pointwise", material)
         return Question(
-            request=self.request("pointwise", material),
-            parse=partial(read_scores, nonce=nonce, ids=ids),
-            parse_lenient=partial(read_scores, nonce=nonce, ids=ids, repair=True),
-            placeholder=lambda: dict.fromkeys(ids, 0.5),
+            request=self.request("pointwise", Material({"PROMPT": prompt_text(prompt), "RESPONSE": response}, rubrics)),
+            parse=partial(read_scores, rubrics=rubrics, quoted=(response,)),
+            placeholder=lambda: dict.fromkeys([rubric.id for rubric in rubrics], 0.5),
             expected_tokens=self.reasoning + TOKENS_OF_FORM + TOKENS_PER_SCORE * len(rubrics),
         )
 
     def request(self, name: str, material: Material) -> Request:
         """Return the request that shows `material` in the words and the layout of the template `name`."""
-        template, profile = self.templates[name], self.profile
-        form = form_of(name, signed=template.signed)
-        return Request(
-            endpoint=profile.endpoint,
-            model=profile.model,
-            messages=profile.placed(material.within(template)),
-            max_tokens=profile.max_tokens,
-            max_tokens_field=profile.max_tokens_field,
-            params=profile.params(structured=form is not None, form=form),
-            wire=profile.spoken,
-        )
-
-    def signature(self, name: str, material: Material) -> str:
-        """Return the nonce that tells a reply's own verdict from what it quotes; "" where the template has none."""
-        return material.nonce if self.templates[name].signed else ""
+        fixed = self._fixed.get(name)
+        if fixed is None:
+            profile, form = self.profile, FORMS.get(name)
+            fixed = self._fixed[name] = {
+                "endpoint": profile.endpoint,
+                "model": profile.model,
+                "max_tokens": profile.max_tokens,
+                "max_tokens_field": profile.max_tokens_field,
+                "params": profile.params(structured=form is not None, form=form),
+                "wire": profile.spoken,
+            }
+        return Request(messages=self.profile.placed(material.within(self.templates[name])), **fixed)
 
 
-def _sketch_comparisons(ids: Sequence[str]) -> ReadComparisons:
-    rows = {local: RubricComparison(local, Verdict.PASS, Verdict.FAIL, Side.A) for local in ids}
-    return ReadComparisons(rows, Side.A, ())
+def read_written(text: str) -> tuple[tuple[str, ...], str]:
+    """Read the rubrics that a judge wrote, and its note on the expected answer."""
+    texts, held = read_texts(text, "rubrics", MAX_WRITTEN_RUBRICS)
+    return texts, one_line(held.get("rubric_note"))
+
+
+def read_texts(text: str, key: str, most: int) -> tuple[tuple[str, ...], Mapping[str, Any]]:
+    """Read a list of rubric texts, each as one line, at most `most`; also return the object that holds it."""
+    rows, held = read_list(text, key)
+    texts = [one_line(row.get("rubric", row.get("text")) if isinstance(row, dict) else row) for row in rows]
+    kept = tuple(dict.fromkeys(one for one in texts if 0 < len(one) <= MAX_RUBRIC_CHARS))[:most]
+    if not kept:
+        raise ReplyRejectedError(f'Your answer held no rubric: "{key}" is a list of texts.')
+    return kept, held
+
+
+def one_line(value: Any) -> str:
+    """Return a text as one line; "" for anything else, and for a copied placeholder such as `<rubric>`."""
+    text = " ".join(clean(value).split()) if isinstance(value, str) else ""
+    return "" if re.fullmatch(r"<[^<>]*>", text) else text
+
+
+def read_comparisons(text: str, rubrics: Sequence[Rubric], *, overall: bool, quoted: Sequence[str] = ()) -> Comparisons:
+    """Read `rubric_comparisons`; with `overall` also `preferred_candidate`. Rubrics without a clear row are absent."""
+    rows, held = read_list(text, "rubric_comparisons", quoted)
+    found = by_rubric(rows, rubrics, _comparison, lambda row: (row.a, row.b, row.better))
+    if not overall and not found:
+        raise ReplyRejectedError("No entry of your answer had a known rubric_id, verdicts pass/fail and better A/B.")
+    try:
+        preferred = read_better(held["preferred_candidate"]) if overall else None
+    except (KeyError, ValueError):
+        raise ReplyRejectedError('Your answer lacked "preferred_candidate", which is "A" or "B".') from None
+    return Comparisons(rows=tuple(found.values()), preferred=preferred)
+
+
+def _comparison(row: Mapping[str, Any], rubric: Rubric) -> RubricComparison | None:
+    a, b = read_verdict(row.get("candidate_a_verdict")), read_verdict(row.get("candidate_b_verdict"))
+    reason = row.get("reason")
+    if a is None or b is None:
+        return None
+    try:
+        better = read_better(row.get("better", ""))
+    except ValueError:
+        return None
+    return RubricComparison(rubric.id, a, b, better, reason if isinstance(reason, str) else "")
+
+
+def read_scores(text: str, rubrics: Sequence[Rubric], quoted: Sequence[str] = ()) -> dict[str, float]:
+    """Read `rubric_scores` as rubric id → score in [0, 1]; a verdict in words counts as 0 or 1."""
+    rows, _ = read_list(text, "rubric_scores", quoted)
+    found = by_rubric(rows, rubrics, _score, lambda score: score)
+    if not found:
+        raise ReplyRejectedError("No entry of your answer had a known rubric_id with a score from 0 to 1.")
+    return found
+
+
+def _score(row: Mapping[str, Any], _: Rubric) -> float | None:
+    value = row.get("score")
+    verdict = read_verdict(value)
+    try:
+        score = float(value or 0) if verdict is None else float(verdict is Verdict.PASS)
+    except (TypeError, ValueError):
+        return None
+    return score if value is not None and 0 <= score <= 1 else None
+
+
+def _planned_preference() -> Preference:
+    return Preference(margin=1.0)
+
+
+def _planned_comparisons(rubrics: Sequence[Rubric]) -> Comparisons:
+    rows = tuple([RubricComparison(rubric.id, Verdict.PASS, Verdict.FAIL, Side.A) for rubric in rubrics])
+    return Comparisons(rows=rows, preferred=Side.A)

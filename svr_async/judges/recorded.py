@@ -1,52 +1,77 @@
-"""The recorded judge: replies from a file, read by the same code as a live judge's; or scores (`recorded_scores.py`).
+"""Recorded judges: replies or scores from a file (`--judge recorded:PATH`).
 
-The file is JSON Lines. Each line is one reply:
+Replies are JSON Lines, read by the same code as live replies:
 
     {"pair_id": "7", "order": "ab", "role": "direct", "reply": "… [[A]]"}
 
-`role` is `direct`, `compare` or `self_rubrics`; `order` (`ab`: the data set's order was shown, `ba`: swapped) is left
-out for `self_rubrics`. `reply` is the judge's text as it came: `[[A]]` and `[[B]]`, or the JSON of the role, speak of
-the responses as shown. A reply needs no nonce; one that has its question's is read as a live one. An empty `rubrics`
-list is a judge that wrote none and judged all the same. `rubric_id`s are R1…Rk in the order of the item's rubrics.
+`role` is `direct`, `compare` or `self_rubrics`; `order` (`ab`: as in the data set, `ba`: swapped) is left out for
+`self_rubrics`. `rubric_id`s are R1…Rk in the order of the item's rubrics; an empty `rubrics` list is allowed.
+
+Scores are JSON Lines or CSV with these names: {"id": "7", "score_a": 1.25, "score_b": 0.5} in the order of the data
+set, or {"prompt": …, "response": …, "score": 1.25}, whose prompt is a text or a list of messages.
 """
 
 from __future__ import annotations
 
+import csv
 import hashlib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeVar
 
-import orjson
+import msgspec
 
 from svr_async.core.files import read_plain
 from svr_async.core.integrity import Integrity, Marks
-from svr_async.core.pair import Order, Presentation, Prompt, Side, prompt_text
-from svr_async.core.rubric import MAX_RUBRIC_CHARS, Rubric
-from svr_async.core.verdict import Outcome, RubricComparison
+from svr_async.core.pair import Order, Presentation, Prompt, parse_prompt, prompt_text
+from svr_async.core.rubric import Rubric
+from svr_async.core.verdict import Outcome
 from svr_async.engine.reply import without_thoughts
 from svr_async.engine.request import ReplyRejectedError
 from svr_async.errors import ConfigError
-from svr_async.judges.brackets import direct_reason, read_brackets
-from svr_async.judges.material import Material, local_ids
 from svr_async.judges.protocol import Answer, Comparisons, Preference, WrittenRubrics
-from svr_async.judges.questions import MAX_WRITTEN_RUBRICS
-from svr_async.judges.recorded_scores import RecordedScores, holds_scores, read_scores_file
-from svr_async.judges.reply_text import read_comparisons, read_rubrics
+from svr_async.judges.questions import read_comparisons, read_written
+from svr_async.judges.reader import read_direct
+from svr_async.judges.scalar import OnlyScores, Score, by_scores
 
-ROLES = ("direct", "compare", "self_rubrics")
+T = TypeVar("T")
+CSV = ".csv"
+MOST_CELL_CHARS = 2**24
+MOST_BYTES = 2**32  # replies are whole texts
 Key = tuple[str, str, str]
-_MOST_BYTES = 2**32  # recorded replies are whole texts
+
+
+class _ReplyRow(msgspec.Struct):
+    pair_id: str
+    role: Literal["direct", "compare", "self_rubrics"]
+    reply: str
+    order: Literal["ab", "ba", ""] = ""
+
+
+class _ScoreRow(msgspec.Struct):
+    id: str | int | None = None
+    pair_id: str | int | None = None
+    score_a: Score | None = None
+    score_b: Score | None = None
+    prompt: Any = None
+    response: str | None = None
+    score: Score | None = None
+
+
+class _Row(msgspec.Struct):
+    score: Any = msgspec.UNSET
+    score_a: Any = msgspec.UNSET
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedJudge:
-    """Replays replies by (role, pair id, order). Pairs that the file does not hold are unscored, and counted."""
+    """Replays replies by (role, pair id, order). Pairs without a reply are unscored, and counted."""
 
     path: Path
     replies: Mapping[Key, str]
-    prompts: Mapping[str, str]
+    prompts: Mapping[bytes, str]
     marks: Marks = frozenset({Integrity.RECORDED})
 
     @property
@@ -56,7 +81,7 @@ class RecordedJudge:
 
     @property
     def label(self) -> str:
-        """How its results are labelled."""
+        """The label of results."""
         return f"recorded replies ({self.path.name})"
 
     async def prefer(self, shown: Presentation) -> Answer[Preference]:
@@ -65,23 +90,22 @@ class RecordedJudge:
         if reply is None:
             return _missing("direct", shown.pair_id, shown.order)
         try:
-            side = read_brackets(reply, _signature(reply, Material.pair(shown)))
+            return Answer(value=read_direct(reply, (shown.response_a, shown.response_b)))
         except ReplyRejectedError as error:
-            return Answer(value=None, outcome=error.outcome, detail=str(error))
-        return Answer(value=Preference(margin=1.0 if side is Side.A else -1.0, reason=direct_reason(reply)))
+            return Answer(value=None, outcome=Outcome.PARSE_ERROR, detail=str(error))
 
     async def write_rubrics(self, prompt: Prompt) -> Answer[WrittenRubrics]:
         """Replay rubrics that were written for a prompt."""
-        pair_id = self.prompts.get(_prompt_key(prompt), "")
+        pair_id = self.prompts.get(_key(prompt_text(prompt)), "")
         reply = self.replies.get(("self_rubrics", pair_id, ""))
         if reply is None:
             return _missing("self_rubrics", pair_id or "this prompt", None)
-        if wrote_none(reply):
+        if _wrote_none(reply):
             return Answer(value=WrittenRubrics(rubrics=()))
         try:
-            texts, note = read_rubrics(reply, "", most=MAX_WRITTEN_RUBRICS, longest=MAX_RUBRIC_CHARS)
+            texts, note = read_written(reply)
         except ReplyRejectedError as error:
-            return Answer(value=None, outcome=error.outcome, detail=str(error))
+            return Answer(value=None, outcome=Outcome.PARSE_ERROR, detail=str(error))
         return Answer(value=WrittenRubrics(rubrics=tuple(Rubric(text=text) for text in texts), note=note))
 
     async def compare(
@@ -90,85 +114,130 @@ class RecordedJudge:
         rubrics: Sequence[Rubric],
         *,
         overall: bool,
-        note: str = "",
+        note: str = "",  # noqa: ARG002
     ) -> Answer[Comparisons]:
         """Replay verdicts per rubric and the overall preference."""
         reply = self.replies.get(("compare", shown.pair_id, shown.order.value))
         if reply is None:
             return _missing("compare", shown.pair_id, shown.order)
-        ids = () if overall and '"rubric_id"' not in reply else local_ids(rubrics)
         try:
-            nonce = _signature(reply, Material.pair(shown, rubrics, note))
-            read = read_comparisons(reply, nonce, ids, overall=overall)
+            quoted = shown.response_a, shown.response_b
+            return Answer(value=read_comparisons(reply, rubrics, overall=overall, quoted=quoted))
         except ReplyRejectedError as error:
-            return Answer(value=None, outcome=error.outcome, detail=str(error))
-        by_local = dict(zip(local_ids(rubrics), rubrics, strict=True))
-        rows = tuple(
-            RubricComparison(by_local[local].id, row.a, row.b, row.better, row.reason)
-            for local, row in read.rows.items()
-        )
-        return Answer(value=Comparisons(rows=rows, preferred=read.preferred))
+            return Answer(value=None, outcome=Outcome.PARSE_ERROR, detail=str(error))
 
     async def score(self, prompt: Prompt, response: str, rubrics: Sequence[Rubric]) -> Answer[Mapping[str, float]]:  # noqa: ARG002
-        """Recordings hold no pointwise scores."""
-        return Answer(value=None, outcome=Outcome.API_ERROR, detail="recordings hold no pointwise scores")
+        """Recordings have no pointwise scores."""
+        return Answer(value=None, outcome=Outcome.API_ERROR, detail="recordings have no pointwise scores")
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedScores(OnlyScores):
+    """Replays scores by pair id, or by prompt and response. Pairs without both scores are unscored, and counted."""
+
+    path: Path
+    pairs: dict[str, tuple[float, float]] = field(default_factory=dict)
+    responses: dict[bytes, float] = field(default_factory=dict)
+    marks: Marks = frozenset({Integrity.RECORDED})
+
+    @property
+    def name(self) -> str:
+        """`recorded:` and the file's name."""
+        return f"recorded:{self.path.name}"
+
+    @property
+    def label(self) -> str:
+        """The label of results."""
+        return f"recorded scores ({self.path.name})"
+
+    async def prefer(self, shown: Presentation) -> Answer[Preference]:
+        """Replay two scores: the margin is their difference."""
+        if shown.pair_id in self.pairs:
+            first, second = self.pairs[shown.pair_id]
+            return Answer(value=by_scores(*((first, second) if shown.order is Order.AB else (second, first))))
+        prompt = prompt_text(shown.prompt)
+        a = self.responses.get(_key(prompt, shown.response_a))
+        b = self.responses.get(_key(prompt, shown.response_b))
+        if a is None or b is None:
+            detail = f"no recorded score for response {'A' if a is None else 'B'} of {shown.pair_id}"
+            return Answer(value=None, outcome=Outcome.API_ERROR, detail=detail)
+        return Answer(value=by_scores(a, b))
 
 
 def load_recorded(path: Path, prompts: Mapping[str, Prompt]) -> RecordedJudge | RecordedScores:
-    """Read a file of replies, or of scores; `prompts` maps pair ids to prompts.
-
-    ConfigError names the line that is wrong.
-    """
-    replies: dict[Key, str] = {}
+    """Read a file of replies or scores; `prompts` maps pair ids to prompts. ConfigError names a wrong line."""
     try:
-        data = read_plain(path, _MOST_BYTES)
-    except OSError as error:
-        raise ConfigError(f"cannot read the recorded replies {path}: {error.strerror}") from error
-    if holds_scores(path, data):
-        return read_scores_file(path, data)
-    for number, line in enumerate(data.splitlines(), 1):
-        if line.strip():
-            key, reply = _read_line(line, f"{path} line {number}")
-            replies[key] = reply
+        text = read_plain(path, MOST_BYTES).decode("utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from error
+    lines = [(f"{path} line {n}", line) for n, line in enumerate(text.split("\n"), 1) if line.strip()]
+    if path.suffix.lower() == CSV:
+        return _load_scores(path, _csv_rows(path, text))
+    if lines and {msgspec.UNSET} != set(msgspec.structs.astuple(_decode(lines[0][1], _Row, lines[0][0]))):
+        return _load_scores(path, ((where, _decode(line, _ScoreRow, where)) for where, line in lines))
+    replies: dict[Key, str] = {}
+    for where, line in lines:
+        row = _decode(line, _ReplyRow, where)
+        if not row.order and row.role != "self_rubrics":
+            raise ConfigError(f"{where} has no order", hint="ab: as in the data set, ba: swapped")
+        order = "" if row.role == "self_rubrics" else row.order
+        replies[row.role, row.pair_id, order] = without_thoughts(row.reply)
     if not replies:
         raise ConfigError(f"{path} holds no replies", hint="one JSON object a line: pair_id, order, role, reply")
-    by_prompt = {_prompt_key(prompt): pair_id for pair_id, prompt in reversed(list(prompts.items()))}
+    by_prompt = {_key(prompt_text(prompt)): pair_id for pair_id, prompt in reversed(list(prompts.items()))}
     return RecordedJudge(path, replies, by_prompt)
 
 
-def wrote_none(reply: str) -> bool:
-    """Whether a recorded reply is an explicitly empty list of rubrics."""
+def _decode(line: str, kind: type[T], where: str) -> T:
     try:
-        value = orjson.loads(reply)
-    except orjson.JSONDecodeError:
+        return msgspec.json.decode(line, type=kind)
+    except msgspec.DecodeError as error:
+        raise ConfigError(f"{where}: {error}", hint="see the format of recordings in docs/judges.md") from error
+
+
+def _csv_rows(path: Path, text: str) -> Iterator[tuple[str, _ScoreRow]]:
+    csv.field_size_limit(MOST_CELL_CHARS)
+    try:
+        for number, row in enumerate(csv.DictReader(io.StringIO(text, newline=""), restkey=""), 1):
+            filled = {name: cell for name, cell in row.items() if cell}
+            yield f"{path} row {number}", msgspec.convert(filled, _ScoreRow, strict=False)
+    except (csv.Error, msgspec.ValidationError) as error:
+        raise ConfigError(f"{path} cannot be read as CSV: {error}", hint="write it as JSON Lines") from error
+
+
+def _load_scores(path: Path, rows: Iterator[tuple[str, _ScoreRow]]) -> RecordedScores:
+    found = RecordedScores(path)
+    for where, row in rows:
+        pair = row.id if row.id is not None else row.pair_id
+        if row.response is not None and row.score is not None:
+            try:
+                key = _key(prompt_text(parse_prompt(row.prompt)), row.response)
+            except ValueError as error:
+                raise ConfigError(f"{where}: {error}") from error
+            same = found.responses.setdefault(key, row.score) == row.score
+        elif pair is not None and row.score_a is not None and row.score_b is not None:
+            scores = row.score_a, row.score_b
+            same = found.pairs.setdefault(str(pair), scores) == scores
+        else:
+            hint = "write id, score_a and score_b; or prompt, response and score"
+            raise ConfigError(f"{where} lacks an id, a response or a score", hint=hint)
+        if not same:
+            raise ConfigError(f"{where} has another score than an earlier row", hint="keep one of them")
+    return found
+
+
+def _wrote_none(reply: str) -> bool:
+    """Whether a reply is an empty list of rubrics."""
+    try:
+        value = msgspec.json.decode(reply)
+    except msgspec.DecodeError:
         return False
-    return isinstance(value, dict) and value.get("rubrics") == [] and reply.count('"rubrics"') == 1
+    return isinstance(value, dict) and value.get("rubrics") == []
 
 
-def _signature(reply: str, material: Material) -> str:
-    """Return the nonce of a question where a reply to it holds it, as one of a live judge does; else ""."""
-    return material.nonce if material.nonce in reply else ""
-
-
-def _read_line(line: bytes, where: str) -> tuple[Key, str]:
-    try:
-        value: Any = orjson.loads(line)
-    except orjson.JSONDecodeError as error:
-        raise ConfigError(f"{where} is not JSON: {error}") from error
-    if not isinstance(value, dict) or not all(isinstance(value.get(k), str) for k in ("pair_id", "role", "reply")):
-        raise ConfigError(f"{where} lacks pair_id, role or reply as texts")
-    role, order = value["role"], value.get("order", "")
-    if role not in ROLES:
-        raise ConfigError(f"{where} has the unknown role {role!r}", hint=f"known are {', '.join(ROLES)}")
-    if role == "self_rubrics":
-        order = ""
-    elif order not in ("ab", "ba"):
-        raise ConfigError(f"{where} has the order {order!r}", hint="ab: as in the data set, ba: swapped")
-    return (role, value["pair_id"], order), without_thoughts(value["reply"])
-
-
-def _prompt_key(prompt: Prompt) -> str:
-    return hashlib.blake2b(prompt_text(prompt).encode("utf-8", "replace"), digest_size=16).hexdigest()
+def _key(*texts: str) -> bytes:
+    data = [text.encode("utf-8", "replace") for text in texts]
+    return hashlib.blake2b(b"".join(len(one).to_bytes(8, "big") + one for one in data), digest_size=16).digest()
 
 
 def _missing(role: str, pair_id: str, order: Order | None) -> Answer[Any]:

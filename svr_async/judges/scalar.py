@@ -1,43 +1,46 @@
-"""The scalar reward model as a judge: each response has one score, whatever it is compared with."""
+"""Judges that only score: scalar reward models. Each response has one score, whatever it is compared with."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
-import orjson
+import msgspec
 
 from svr_async.core.integrity import Marks
-from svr_async.core.pair import Presentation, Prompt
+from svr_async.core.pair import PreferencePair, Presentation, Prompt
 from svr_async.core.rubric import Rubric
-from svr_async.core.verdict import is_number
 from svr_async.engine.request import Question, ReplyRejectedError, Request
 from svr_async.errors import UsageError
-from svr_async.judges.fence import clean
+from svr_async.judges.material import clean
 from svr_async.judges.model import ask_within, marks_of, without_value
-from svr_async.judges.profile import Profile
+from svr_async.judges.profiles import Profile
 from svr_async.judges.protocol import Answer, Comparisons, Preference, WrittenRubrics
 
 if TYPE_CHECKING:
     from svr_async.engine.engine import CallEngine
 
-LARGEST_SCORE = 1e300  # the difference of two scores is then still a number
-DIRECT = "it gives a response a score and reads no rubrics: ask it with --method vanilla"
+Score = Annotated[float, msgspec.Meta(ge=-1e300, le=1e300)]
+"""A score; the difference of two is still a number."""
+
+
+class _ScoreReply(msgspec.Struct):
+    score: Score
 
 
 class OnlyScores:
-    """What a judge that scores responses, and reads no rubrics, says to all else: one line that refuses it."""
+    """A judge that scores responses: questions about rubrics raise UsageError."""
 
     __slots__ = ()
 
     @property
     def name(self) -> str:
-        """Who it is; a judge has its own."""
+        """The judge's name; subclasses define it."""
         raise NotImplementedError
 
     async def write_rubrics(self, prompt: Prompt) -> Answer[WrittenRubrics]:  # noqa: ARG002
-        """Refuse: it writes nothing."""
+        """Raise UsageError."""
         self._refuse()
 
     async def compare(
@@ -48,22 +51,42 @@ class OnlyScores:
         overall: bool,  # noqa: ARG002
         note: str = "",  # noqa: ARG002
     ) -> Answer[Comparisons]:
-        """Refuse: it reads no rubrics."""
+        """Raise UsageError."""
         self._refuse()
 
     async def score(self, prompt: Prompt, response: str, rubrics: Sequence[Rubric]) -> Answer[Mapping[str, float]]:  # noqa: ARG002
-        """Refuse: it reads no rubrics."""
+        """Raise UsageError."""
         self._refuse()
 
     def _refuse(self) -> NoReturn:
-        raise UsageError(f"the judge {self.name} cannot judge by rubrics", hint=DIRECT)
+        hint = "a reward model scores whole responses: use --method vanilla"
+        raise UsageError(f"the judge {self.name} cannot judge by rubrics", hint=hint)
+
+
+@dataclass(frozen=True, slots=True)
+class NoAuthor:
+    """The author of a judge that writes no text: raises UsageError."""
+
+    name: str
+
+    async def induce(self, pair: PreferencePair, *, contrastive: bool = True) -> Answer[tuple[Rubric, ...]]:  # noqa: ARG002
+        """Raise UsageError."""
+        self._refuse("induce rubrics")
+
+    async def probe(self, pair: PreferencePair) -> Answer[str]:  # noqa: ARG002
+        """Raise UsageError."""
+        self._refuse("write a response")
+
+    def _refuse(self, task: str) -> NoReturn:
+        hint = "it answers with numbers: name a text judge of `svr judges` with --author, or rules"
+        raise UsageError(f"the judge {self.name} cannot {task}", hint=hint)
 
 
 @dataclass(frozen=True, slots=True)
 class ScalarJudge(OnlyScores):
-    """An endpoint that scores responses: the margin is the difference of two scores, equal ones are a tie.
+    """An endpoint that scores responses: the margin is the difference of two scores, and equal scores are a tie.
 
-    A request holds one prompt and one response, so the cache has the score of a response for all its pairs and orders.
+    A request holds one prompt and one response, so the cache serves a response's score to all its pairs and orders.
     """
 
     engine: CallEngine
@@ -76,16 +99,16 @@ class ScalarJudge(OnlyScores):
 
     @property
     def label(self) -> str:
-        """How its results are labelled."""
+        """The label of results."""
         return f"{self.name} (scalar reward model)"
 
     @property
     def marks(self) -> Marks:
-        """None, but for replies of `svr sim`."""
+        """Empty, except for replies of `svr sim`."""
         return marks_of(self.engine)
 
     async def prefer(self, shown: Presentation) -> Answer[Preference]:
-        """Score both responses; the reason tells the scores."""
+        """Score both responses; the reason names the scores."""
         a = await self._scored(shown.prompt, shown.response_a)
         b = await self._scored(shown.prompt, shown.response_b)
         requests = tuple(dict.fromkeys(a.requests + b.requests))
@@ -100,12 +123,12 @@ class ScalarJudge(OnlyScores):
 
 
 def by_scores(a: float, b: float) -> Preference:
-    """Return the preference that two scores make: their difference."""
+    """Return the preference of two scores: their difference."""
     return Preference(margin=a - b, reason=f"Response A scores {a:.6g}, response B {b:.6g}.", scores=(a, b))
 
 
 def scoring(profile: Profile, prompt: Prompt, response: str) -> Question[float]:
-    """Write the question for the score of a response: the prompt as a conversation, and the response as its end."""
+    """Return the question for a response's score: the prompt as a conversation that ends with the response."""
     turns = tuple((turn.role, clean(turn.content)) for turn in prompt)
     request = Request(
         endpoint=profile.endpoint,
@@ -120,12 +143,8 @@ def scoring(profile: Profile, prompt: Prompt, response: str) -> Question[float]:
 
 
 def read_score(text: str) -> float:
-    """Return the score of a reply; ReplyRejectedError where there is none."""
+    """Return the score in a reply; ReplyRejectedError if there is none."""
     try:
-        found: Any = orjson.loads(text)
-    except orjson.JSONDecodeError:
-        found = None
-    score = found.get("score") if isinstance(found, dict) else None
-    if not is_number(score) or not abs(score) <= LARGEST_SCORE:
-        raise ReplyRejectedError("The reply tells no score.")
-    return float(score)
+        return msgspec.json.decode(text, type=_ScoreReply).score
+    except msgspec.DecodeError:
+        raise ReplyRejectedError("The reply has no score.") from None

@@ -32,7 +32,6 @@ PAPER = Path("paper")  # the name of the set with the layouts of the paper's app
 DIVIDER = "=== closing ==="
 FREE_DIVIDER = "=== user ==="
 FENCED = "fenced "
-NONCE = "nonce"
 _PAIR = ("prompt", "response_a", "response_b")
 PLACES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
@@ -56,7 +55,7 @@ PLACES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "rm_r1": _PAIR,
     }
 )
-"""The places that a free layout needs, by prompt; all but rubrics may be fenced, `note` and `nonce` are optional."""
+"""The places that a free layout needs, by prompt; all but rubrics may be fenced, `note` is optional."""
 _PLACE = re.compile(r"\{((?:fenced )?[a-z][a-z_]*)\}")
 
 
@@ -70,20 +69,6 @@ class Template:
     instructions: str
     closing: str
     free: bool = False
-
-    @property
-    def signed(self) -> bool:
-        """Whether replies carry the nonce: not where a free layout does not show it."""
-        return not self.free or self.asks_nonce
-
-    @property
-    def asks_nonce(self) -> bool:
-        """Whether the words around the material show the nonce, so that replies can be expected to repeat it."""
-        return any(f"{{{NONCE}}}" in text for text in (self.instructions, self.closing))
-
-    def close(self, nonce: str) -> str:
-        """Return the closing lines with the request's nonce."""
-        return self.closing.replace("{nonce}", nonce)
 
     def laid_out(self, texts: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
         """Return the messages of a free layout, each place replaced by its text, once: a text's own braces stay."""
@@ -174,7 +159,7 @@ def _laid_out(name: str, template: Template) -> Template:
         hint = f"a free layout is a system message, which may be empty, a line '{FREE_DIVIDER}', and a user message"
         raise ConfigError(f"the prompt {name} has both dividers, or no user message", hint=hint)
     used = set(_PLACE.findall(template.instructions) + _PLACE.findall(template.closing))
-    known = {*needed, NONCE, *(FENCED + one for one in needed if one != "rubrics")}
+    known = {*needed, *(FENCED + one for one in needed if one != "rubrics")}
     known |= {"note"} if "response_a" in needed and "rubrics" in needed else set()
     hint = f"the places of {name} are {', '.join(f'{{{one}}}' for one in (*needed, *sorted(known - set(needed))))}"
     if unknown := sorted(used - known):

@@ -14,12 +14,11 @@ from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from datetime import UTC, datetime
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import orjson
 
-from svr_async.engine.events import KEY_CHARS, AttemptEnded, CallEnded, Event, RetryPlanned, Snapshot
+from svr_async.engine.events import AttemptEnded, CallEnded, Event, RetryPlanned, Snapshot
 from svr_async.errors import UsageError
 from svr_async.observability.redaction import Redactor
 
@@ -102,32 +101,6 @@ def record_of(event: Event) -> dict[str, Any]:
         facts = values.pop("stats")
         values |= {name: value for name, value in facts.items() if not name.startswith(DRY_RUN)}
     return {"event": _snake(type(event).__name__), **values}
-
-
-def calls_in_log(path: Path, key: str) -> tuple[dict[str, Any], ...]:
-    """Return the `call_ended` lines of a call, in order; UsageError for a file that cannot be read.
-
-    Torn lines and lines of other kinds are skipped.
-    """
-    key = key[:KEY_CHARS]
-    found = []
-    try:
-        with path.open("rb") as file:
-            for line in file:
-                value = _loaded(line) if key.encode() in line else None
-                if isinstance(value, dict) and (value.get("event"), value.get("key")) == ("call_ended", key):
-                    found.append(value)
-    except OSError as error:
-        hint = "--log-json FILE --log-level call writes one"
-        raise UsageError(f"cannot read --log {path}: {error.strerror}", hint=hint) from error
-    return tuple(found)
-
-
-def _loaded(line: bytes) -> Any:
-    try:
-        return orjson.loads(line)
-    except orjson.JSONDecodeError:
-        return None
 
 
 @cache

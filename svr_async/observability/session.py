@@ -26,8 +26,7 @@ Say = Callable[[str], None]
 class WatchSettings:
     """How a run is watched. `log_json` is a file, `-` for standard error or "" for no log; `port` None: no metrics.
 
-    With `otel_or_not`, a problem with OpenTelemetry is a remark, not an error. `key_variables` are the names of
-    environment variables with keys.
+    `key_variables` are the names of environment variables with keys.
     """
 
     log_json: str = ""
@@ -35,7 +34,6 @@ class WatchSettings:
     port: int | None = None
     host: str = "127.0.0.1"
     otel: bool = False
-    otel_or_not: bool = False
     key_variables: tuple[str, ...] = ()
 
 
@@ -76,7 +74,7 @@ def _emit(observers: list[Observer], event: RunStarted | RunEnded) -> None:
 def _open(settings: WatchSettings, stack: ExitStack, say: Say) -> Iterator[Observer]:
     redactor = Redactor(os.environ.get(name, "") for name in settings.key_variables)
     if settings.otel:
-        yield from _open_otel(settings, redactor, stack, say)
+        yield from _open_otel(redactor, stack, say)
     if settings.log_json:
         log = JsonLog(settings.log_json, level=settings.log_level, run=secrets.token_hex(4), redactor=redactor)
         stack.callback(_close_log, log, settings.log_json, say)
@@ -91,15 +89,13 @@ def _open(settings: WatchSettings, stack: ExitStack, say: Say) -> Iterator[Obser
         yield metrics
 
 
-def _open_otel(settings: WatchSettings, redactor: Redactor, stack: ExitStack, say: Say) -> Iterator[Observer]:
+def _open_otel(redactor: Redactor, stack: ExitStack, say: Say) -> Iterator[Observer]:
     from svr_async.observability.otel import OtelObserver, OtelPipeline
 
     try:
         pipeline = OtelPipeline()
     except UsageError as error:
-        if not settings.otel_or_not:
-            raise
-        say(f"{error.one_line()}; --no-otel leaves it out")
+        say(f"{error.one_line()}; OTEL_SDK_DISABLED=true turns OpenTelemetry off")
         return
     stack.callback(_close_otel, pipeline, say)
     yield OtelObserver(pipeline.tracers, pipeline.meters, redactor)

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from svr_async.core.safetext import one_line
 from svr_async.evaluation.labels import run_titles
-from svr_async.evaluation.reporting.bank_figures import Course, dynamics_figure, map_figure
-from svr_async.evaluation.reporting.run_figures import ACCURACY, abstention_figure, cost_figure, heat_figure
-from svr_async.figures.model import Axis, Bars, Figure, Panel, Plane, Role, Series, Trace
+from svr_async.reports.bank_figures import Course, dynamics_figure, map_figure
+from svr_async.reports.figure_model import Axis, Bars, Figure, Panel, Plane, Role, Series, Trace
+from svr_async.reports.run_figures import ACCURACY, abstention_figure, cost_figure, heat_figure
 from svr_async.reproduction.recipe import Recipe
 from svr_async.reproduction.results import Absent, Results, runs_of
 from svr_async.reproduction.table import Cell, Row, Table, ours, printed

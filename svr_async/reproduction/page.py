@@ -8,8 +8,8 @@ from functools import cache
 from importlib import resources
 
 from svr_async.core.integrity import CAVEATS, Mark
-from svr_async.evaluation.reporting.report import environment, page_head, template_text
-from svr_async.figures.files import Drawn
+from svr_async.reports.figure_files import Drawn
+from svr_async.reports.report import environment, page_head, template_text
 from svr_async.reproduction.arithmetic import Check
 from svr_async.reproduction.table import Cell, Column, Row, Table, ours
 from svr_async.reproduction.writers import LEGEND, caption, interval_words, padded

@@ -12,7 +12,7 @@ import orjson
 
 from svr_async.evaluation.settings import EvalSettings
 from svr_async.judges.limits import JudgeLimits
-from svr_async.judges.spec import JudgeSpec
+from svr_async.judges.open_judge import JudgeSpec
 from svr_async.reproduction.recipe import ROLE, BankSpec, Recipe, Recipes, Role, RunSpec
 from svr_async.reproduction.settings import TRAIN, ReproSettings
 from svr_async.training.running.settings import TrainSettings

@@ -9,7 +9,7 @@ from typing import Any
 
 from svr_async.core.files import open_folder, write_atomic
 from svr_async.evaluation.wording import plural
-from svr_async.figures.files import Drawn, open_figures, write_figures
+from svr_async.reports.figure_files import Drawn, open_figures, write_figures
 from svr_async.reproduction.arithmetic import checks, marks
 from svr_async.reproduction.figures import figures_of
 from svr_async.reproduction.page import render_page

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from svr_async.errors import SvrError
-from svr_async.judges.spec import JudgeSpec
+from svr_async.judges.open_judge import JudgeSpec
 from svr_async.reproduction.recipe import Role
 from svr_async.reproduction.settings import ReproSettings
 
 if TYPE_CHECKING:
-    from svr_async.judges.doctor.questions import Served
-    from svr_async.judges.profile import Profile
+    from svr_async.judges.profiles import Profile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +55,7 @@ def _named(role: Role, settings: ReproSettings) -> Seat:
 
 async def _reach_all(judges: Iterable[str], settings: ReproSettings) -> Mapping[str, str]:
     """Return why judges cannot be asked, by judge; an endpoint with a key is asked for its list once."""
-    known: dict[tuple[str, str], Served | str] = {}
+    known: dict[tuple[str, str], Collection[str] | str] = {}
     found = {}
     for judge in sorted(judges):
         profile = JudgeSpec.parse(judge, base_url=settings.base_url).profile
@@ -68,22 +67,22 @@ async def _reach_all(judges: Iterable[str], settings: ReproSettings) -> Mapping[
     return found
 
 
-async def _served(profile: Profile) -> Served | str:
-    """Return what an endpoint serves, or why it does not say."""
-    from svr_async.engine.secrets import key_from_environment
-    from svr_async.judges.doctor.questions import served
+async def _served(profile: Profile) -> Collection[str] | str:
+    """Return the models that an endpoint lists (empty without a list), or why it cannot be asked."""
+    from svr_async.judges.doctor import list_models
 
     try:
-        return await served(profile, key_from_environment(profile.key_env))
+        return list(await list_models(profile) or ())
     except SvrError as error:
         return error.one_line()
 
 
-def _why_not(profile: Profile, found: Served | str) -> str:
+def _why_not(profile: Profile, found: Collection[str] | str) -> str:
     """Return why a model cannot be asked; "" where it may be, as at an endpoint without a list or with a slow one."""
     if isinstance(found, str):
         return found
-    names = found.rows or {}
-    if not names or not profile.model or any(f"/{name}".endswith(f"/{profile.model}") for name in names):
+    from svr_async.judges.doctor import is_listed
+
+    if not found or not profile.model or is_listed(profile.model, found):
         return ""
     return f"{profile.base_url} does not list {profile.model} among its models"

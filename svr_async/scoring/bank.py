@@ -38,10 +38,10 @@ class RubricBank(BankContent):
         return f"<Bank {self.name or 'without a name'}, {in_short(self)}>"
 
     def _repr_html_(self) -> str:
-        from svr_async.core.sheet import sheet_html
+        from svr_async.core.table import to_html
         from svr_async.scoring.bank_view import bank_sheet
 
-        return sheet_html(bank_sheet(self))
+        return to_html(bank_sheet(self))
 
     @property
     def digest(self) -> str:

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from svr_async.core.sheet import Grid, Line, Sheet
+from svr_async.core.table import Line, Parts, Table
 from svr_async.scoring.bank_content import BankContent, BankRubric
 
 SHOWN = 12
 
 
-def bank_sheet(bank: BankContent) -> Sheet:
+def bank_sheet(bank: BankContent) -> Parts:
     """Yield where a bank comes from and its heaviest rubrics, of equal weight the most active."""
     yield Line(f"{bank.name or 'a bank without a name'}: {in_short(bank)}", loud=True)
     yield Line(bank.judge or "not recorded", label="trained with judge")
     for note in bank.notes:
         yield Line(note, label="note")
     ranked = sorted(bank.rubrics, key=lambda entry: (entry.disabled, -entry.weight, -entry.activation_rate))
-    yield Grid(("rubric", "weight", "active %", "domain"), map(_row, ranked[:SHOWN]), texts=1)
+    yield Table(("rubric", "weight", "active %", "domain"), tuple(map(_row, ranked[:SHOWN])), texts=1)
     if (more := len(bank) - SHOWN) > 0:
         yield Line(f"and {more:,} more in .rubrics")
 

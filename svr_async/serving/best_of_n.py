@@ -9,8 +9,8 @@ from typing import Any
 
 from svr_async.adapters.groups import ResponseGroup
 from svr_async.adapters.pair_files import write_rows
-from svr_async.core.sheet import Grid, Line, Sheet
 from svr_async.core.statistics import share_interval
+from svr_async.core.table import Line, Parts, Table
 from svr_async.judges.protocol import Judge
 from svr_async.scoring.bank import RubricBank
 from svr_async.serving.engine import Engine, opened
@@ -92,14 +92,14 @@ def summary(found: Sequence[RankedGroup]) -> dict[str, Any]:
     return counts | ({"labelled": len(labelled), "accuracy": _beside_baselines(labelled)} if labelled else {})
 
 
-def summary_sheet(told: dict[str, Any]) -> Sheet:
+def summary_sheet(told: dict[str, Any]) -> Parts:
     """Yield a summary for people."""
     yield Line(told["judge"] + (f" · bank {told['bank']}" if told["bank"] else ""))
     counts = f"{told['prompts']:,} prompts, {told['responses']:,} responses, {told['questions']:,} questions"
     yield Line(f"{counts}; decided {told['decided']:,}, without any verdict {told['without_verdict']:,}")
     if "accuracy" in told:
         rows = ((name, *(f"{100 * one[key]:.1f} %" for key in one)) for name, one in told["accuracy"].items())
-        yield Grid((f"best on top, of {told['labelled']:,}", "accuracy", "from", "to"), rows, texts=0)
+        yield Table((f"best on top, of {told['labelled']:,}", "accuracy", "from", "to"), tuple(rows), texts=0)
 
 
 def _beside_baselines(labelled: Sequence[RankedGroup]) -> dict[str, dict[str, float]]:

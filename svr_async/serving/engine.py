@@ -12,9 +12,8 @@ from svr_async.engine.cache import cache_place
 from svr_async.engine.concurrency import run_sync
 from svr_async.errors import UsageError
 from svr_async.judges.limits import AUTO, JudgeLimits
-from svr_async.judges.open_judge import OpenJudge, open_judge
+from svr_async.judges.open_judge import JudgeSpec, OpenJudge, open_judge
 from svr_async.judges.protocol import Answer, Author, Judge
-from svr_async.judges.spec import JudgeSpec
 from svr_async.serving.texts import PromptLike, as_prompt
 
 if TYPE_CHECKING:

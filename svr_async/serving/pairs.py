@@ -7,11 +7,11 @@ from functools import lru_cache
 from typing import Any, Literal
 
 from svr_async.core.pair import Order, Presentation, Prompt, Side, hashed_fraction, prompt_text
-from svr_async.core.sheet import sheet_html
+from svr_async.core.table import to_html
 from svr_async.core.verdict import Contribution, Outcome
 from svr_async.engine.concurrency import in_sync
 from svr_async.errors import UsageError
-from svr_async.judges.fence import clean
+from svr_async.judges.material import clean
 from svr_async.judges.protocol import Judge
 from svr_async.scoring.bank import RubricBank
 from svr_async.scoring.chooser import Chooser, open_chooser
@@ -62,7 +62,7 @@ class PairVerdict:
         told = verdict_sheet(
             self._decided, self.contributions, judge=self.judge, detail=self.detail, doubts=self.doubts
         )
-        return sheet_html(told)
+        return to_html(told)
 
     @property
     def _decided(self) -> str:

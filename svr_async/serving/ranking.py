@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 from svr_async.core.pair import Prompt
 from svr_async.core.rubric import Rubric
-from svr_async.core.sheet import sheet_html
+from svr_async.core.table import to_html
 from svr_async.engine.concurrency import in_sync
 from svr_async.errors import UsageError
 from svr_async.judges.protocol import Judge
@@ -82,7 +82,7 @@ class Ranking:
 
     def _repr_html_(self) -> str:
         told = ranking_sheet(self.order, self.scores, method=self.method, questions=self.questions, judge=self.judge)
-        return sheet_html(told)
+        return to_html(told)
 
 
 async def rank(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from svr_async.core.pair import Prompt
 from svr_async.core.rubric import Rubric
-from svr_async.core.sheet import sheet_html
+from svr_async.core.table import to_html
 from svr_async.core.verdict import Outcome
 from svr_async.engine.concurrency import in_sync
 from svr_async.errors import UsageError
@@ -52,7 +52,7 @@ class Score:
 
     def _repr_html_(self) -> str:
         parts = ((part.rubric, part.importance, part.value) for part in self.parts)
-        return sheet_html(score_sheet(self._scored, parts, judge=self.judge, detail=self.detail))
+        return to_html(score_sheet(self._scored, parts, judge=self.judge, detail=self.detail))
 
     @property
     def _scored(self) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from svr_async.core.rubric import Rubric
-from svr_async.core.sheet import Grid, Line, Sheet
+from svr_async.core.table import Line, Parts, Table
 from svr_async.core.verdict import Contribution
 
 UNKNOWN = "–"
@@ -28,7 +28,7 @@ def decision(winner: str | None, margin: float | None, outcome: str) -> str:
 
 def verdict_sheet(
     decided: str, contributions: Sequence[Contribution], *, judge: str, detail: str, doubts: Sequence[str] = ()
-) -> Sheet:
+) -> Parts:
     """Yield a decision on a pair, and its rubrics with what each added, the largest first."""
     yield Line(decided, loud=True)
     yield Line(judge, label="judge")
@@ -38,7 +38,7 @@ def verdict_sheet(
         yield Line(doubt, label="but")
     if contributions:
         rows = map(_contributed, sorted(contributions, key=lambda part: -abs(part.value)))
-        yield Grid(("rubric", "counts", "adds", "towards", "A", "B"), rows, texts=3)
+        yield Table(("rubric", "counts", "adds", "towards", "A", "B"), tuple(rows), texts=3)
 
 
 def _contributed(part: Contribution) -> Sequence[str]:
@@ -50,18 +50,18 @@ def _contributed(part: Contribution) -> Sequence[str]:
 
 def ranking_sheet(
     order: Sequence[int], scores: Sequence[float | None], *, method: str, questions: int, judge: str
-) -> Sheet:
+) -> Parts:
     """Yield the places of responses, best first, with their scores."""
     yield Line(f"{len(order)} responses, {method}, {questions} questions")
     yield Line(judge, label="judge")
-    yield Grid(
+    yield Table(
         ("rank", "response", "score"),
-        ((str(rank), str(place), number(scores[place])) for rank, place in enumerate(order, start=1)),
+        tuple((str(rank), str(place), number(scores[place])) for rank, place in enumerate(order, start=1)),
         texts=0,
     )
 
 
-def score_sheet(scored: str, parts: Iterable[tuple[Rubric, float, float | None]], *, judge: str, detail: str) -> Sheet:
+def score_sheet(scored: str, parts: Iterable[tuple[Rubric, float, float | None]], *, judge: str, detail: str) -> Parts:
     """Yield a response's score, and what it got on each rubric, the most important first."""
     yield Line(scored, loud=True)
     yield Line(judge, label="judge")
@@ -69,4 +69,4 @@ def score_sheet(scored: str, parts: Iterable[tuple[Rubric, float, float | None]]
         yield Line(detail, label="detail")
     ranked = sorted(parts, key=lambda part: -part[1])
     rows = ((rubric.text, number(importance, ".2f"), number(value, ".2f")) for rubric, importance, value in ranked)
-    yield Grid(("rubric", "counts", "score"), rows, texts=0)
+    yield Table(("rubric", "counts", "score"), tuple(rows), texts=0)

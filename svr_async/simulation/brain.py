@@ -17,6 +17,7 @@ from svr_async.simulation.decisions import READERS
 from svr_async.simulation.draws import draw_bytes
 from svr_async.simulation.family import DrawnConfig
 from svr_async.simulation.judge import Opinion, PlantedJudge
+from svr_async.simulation.manners import manner_named
 from svr_async.simulation.models import MODELS, JudgeModel
 from svr_async.simulation.planted import PlantedWorld
 from svr_async.simulation.readings import ResponseReading
@@ -27,6 +28,7 @@ from svr_async.simulation.variety import NONE
 from svr_async.simulation.weakness import NONE as NO_WEAKNESS
 from svr_async.simulation.worlds import plant
 
+JUDGED = (Role.COMPARE, Role.SCORE, Role.DIRECT)
 PASS_SCORE, FAIL_SCORE = 0.6, 0.0
 SCORE_SPREAD = 0.25
 REASON = "Held against this rubric as it is worded, candidate A {a} in its answer, and candidate B {b} in its own."
@@ -63,6 +65,7 @@ class Simulator:
     def __init__(self, config: SimConfig | None = None) -> None:
         self.config = config or SimConfig()
         self.world: PlantedWorld = plant(self.config.planted)
+        self.manner = manner_named(self.config.manner) if self.config.manner else None
         self._minds = {name: self._mind(model) for name, model in MODELS.items()}
         self._staters: dict[str, Stater] = {}
         self.fingerprint = f"svr-sim-{_identity(self.config).hex()[:12]}"
@@ -91,7 +94,13 @@ class Simulator:
         return request
 
     def compose(self, request: ChatRequest, index: int = 0) -> Composed:
-        """Answer a request, honestly: what stands inside the fences is judged and never obeyed."""
+        """Answer a request honestly: text inside the fences is judged and never obeyed."""
+        composed = self._answer(request, index)
+        if self.manner is None or request.role not in JUDGED:
+            return composed
+        return Composed(self.manner.say(composed.prose, composed.payload, request.rubrics))
+
+    def _answer(self, request: ChatRequest, index: int) -> Composed:
         judge, author = self._minds[request.model]
         prompt, chosen = request.fences.get("PROMPT", ""), request.fences.get("CHOSEN", "")
         match request.role:
@@ -101,19 +110,19 @@ class Simulator:
                 composed = Composed(author.probe(prompt, chosen))
             case Role.INDUCE:
                 rows = author.induce(prompt, chosen, request.fences.get("REJECTED"))
-                composed = _structured(request, {"contrastive_rubrics": rows})
+                composed = Composed("", {"contrastive_rubrics": rows})
             case Role.WRITE:
                 rubrics = judge.write_rubrics(self.world.language.read_prompt(prompt))
-                composed = _structured(request, {"rubrics": rubrics, "rubric_note": "One complete, concrete answer."})
+                composed = Composed("", {"rubrics": rubrics, "rubric_note": "One complete, concrete answer."})
             case Role.REPHRASE:
                 rows = [_wording(name, author.rephrase(prompt, text)) for name, text in request.rubrics]
-                composed = _structured(request, {"rephrased_rubrics": rows})
+                composed = Composed("", {"rephrased_rubrics": rows})
             case Role.REWARD:
                 read = self.world.language.read_response(request.fences["RESPONSE"])
                 composed = Composed("", score=round(judge.appeal(self.world.language.read_prompt(prompt), read), 4))
             case role if role in own_words.ANSWERS:
                 said = own_words.answer(judge, request)
-                composed = Composed(said) if isinstance(said, str) else _structured(request, said)
+                composed = Composed(said) if isinstance(said, str) else Composed("", said)
             case Role.STATE:
                 composed = self._state(judge, request)
             case _:
@@ -145,7 +154,7 @@ class Simulator:
         payload: dict[str, Any] = {"rubric_comparisons": rows}
         if request.wants_overall:
             payload["preferred_candidate"] = judge.overall(judged).value
-        return _structured(request, payload)
+        return Composed("", payload)
 
     def _responses(self, request: ChatRequest) -> tuple[ResponseReading, ResponseReading]:
         read = self.world.language.read_response
@@ -173,7 +182,7 @@ class Simulator:
         rubrics = [(name, self.world.language.read_rubric(text)) for name, text in request.rubrics]
         opinions = [(name, judge.opinion(prompt, response, rubric)) for name, rubric in rubrics]
         rows = [{"rubric_id": name, "score": score_of(opinion)} for name, opinion in opinions]
-        return _structured(request, {"rubric_scores": rows})
+        return Composed("", {"rubric_scores": rows})
 
     def _direct(self, judge: PlantedJudge, request: ChatRequest) -> Composed:
         prompt = self.world.language.read_prompt(request.fences.get("PROMPT", ""))
@@ -182,7 +191,7 @@ class Simulator:
         judged = [judge.compare(prompt, a, b, rubric) for rubric in rubrics]
         side = judge.overall(judged) if judged else judge.prefer(prompt, a, b)
         told = DIRECT.format(better=side.value, other=side.other().value)
-        return Composed(f"{told}\n\n{request.mark(side.value)}")
+        return Composed(f"{told}\n\n[[{side.value}]]")
 
     def _dressed(self, request: ChatRequest, composed: Composed) -> Composed:
         """With `echo`, put everything that was shown in front of the reply, as prose."""
@@ -198,11 +207,6 @@ def _identity(config: SimConfig) -> bytes:
     more = [] if isinstance(planted, DrawnConfig) or planted.variety == NONE else [repr(planted.variety)]
     more += [] if config.weakness == NO_WEAKNESS else [repr(config.weakness)]
     return draw_bytes(repr(planted), config.seed, *more)
-
-
-def _structured(request: ChatRequest, payload: dict[str, Any]) -> Composed:
-    nonce = {"nonce": request.nonce} if request.wants_nonce else {}
-    return Composed("", nonce | payload)
 
 
 def _wording(name: str, text: str) -> dict[str, Any]:

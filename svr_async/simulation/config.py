@@ -43,8 +43,9 @@ class SimConfig:
     """Everything about a simulated endpoint; the defaults are a flawless one that answers at once.
 
     `noise` and `position_bias` replace those of every model where given. `echo` makes replies quote both candidates
-    in full before their own verdict. `weakness` is what takes the judge in (see `simulation.weakness`). `reasoning`
-    refuses what OpenAI's reasoning models refuse: max_tokens, and any temperature or top_p but 1. `rpm`, `tpm`,
+    in full before their own verdict. `manner` is how replies are written (`simulation.manners`). `weakness` is what
+    deceives the judge (`simulation.weakness`). `reasoning` refuses what OpenAI's reasoning models refuse: max_tokens,
+    and any temperature or top_p but 1. `rpm`, `tpm`,
     `quota` and `slots` are off at 0; `prefix_blocks` is the size of the prefix cache in blocks of 64 tokens, 0 for
     none. `latency_ms` is the median for a reply of 256 tokens.
     """
@@ -54,6 +55,7 @@ class SimConfig:
     noise: float | None = None
     position_bias: float | None = None
     echo: bool = False
+    manner: str = ""
     weakness: Weakness = NO_WEAKNESS
     reasoning: bool = False
     host: str = "127.0.0.1"

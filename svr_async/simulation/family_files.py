@@ -34,7 +34,7 @@ def properties_of(config: DrawnConfig, n_train: int, found: Calibration, knowabl
 def drawn_note(config: DrawnConfig, n_train: int, found: Calibration, knowable: float) -> str:
     """Return the README of a written draw."""
     flags = f"--draw {config.draw}"
-    return f"""SIMULATED DATA. Written by `svr sim world {flags}`; no person and no language model wrote it.
+    return f"""SIMULATED DATA. Written by `svr sim {flags}`; no person and no language model wrote it.
 
 train.jsonl        {n_train} preference pairs: id, prompt, chosen, rejected, domain (the planted prompt type), source
 rubricbench.jsonl  {found.n} pairs in RubricBench's schema and domain proportions; label 0 means response A; the domains

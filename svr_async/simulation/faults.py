@@ -137,8 +137,7 @@ def draw_fault(
 ) -> Fault | None:
     """Return the fault of attempt number `attempt` (from 0) at a request, or None.
 
-    `struck` are the damaged answers that this topic has suffered already. A client that repairs a bad reply sends a
-    new request with a new key, so a limit per key alone would let one topic be struck for ever.
+    `struck` are the damaged answers of this topic so far: a client asks again once, so there is at most one.
     """
     if attempt >= config.max_faulty_attempts or not config.rate:
         return None
@@ -147,13 +146,8 @@ def draw_fault(
     if not kinds or uniform(drawn, 0) >= config.rate:
         return None
     fault = kinds[int(uniform(drawn, 1) * len(kinds))]
-    return fault if _allowed(fault, config, attempt, struck) else None
-
-
-def _allowed(fault: Fault, config: FaultConfig, attempt: int, struck: Collection[str]) -> bool:
-    if fault.spoils:
-        return len(struck) < config.max_faulty_attempts and not (fault.once and fault.name in struck)
-    return not (fault.once and attempt)
+    allowed = not struck if fault.spoils else not (fault.once and attempt)
+    return fault if allowed else None
 
 
 def poisoned(config: FaultConfig, contents: Collection[str]) -> bool:

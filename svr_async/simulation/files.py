@@ -176,7 +176,7 @@ def note(world: World, n_train: int, calibration: Calibration) -> str:
     """Return the README of a written world."""
     name = preset_name(world.config)
     flags, more = f"--seed {world.config.seed}" + ("" if name == "plain" else f" --world {name}"), NOTES[name]
-    return f"""SIMULATED DATA. Written by `svr sim world {flags}`; no person and no language model wrote it.
+    return f"""SIMULATED DATA. Written by `svr sim {flags}`; no person and no language model wrote it.
 
 train.jsonl        {n_train} preference pairs: id, prompt, chosen, rejected, domain (the planted prompt type), source
 rubricbench.jsonl  {calibration.n} pairs in RubricBench's schema and domain proportions; label 0 means response A

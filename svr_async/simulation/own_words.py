@@ -15,7 +15,7 @@ LINE = re.compile(r"^\d+\. (.*?)(?: \[(?:Hard Rule|Principle)\])?$", re.MULTILIN
 N_FINER = 2
 
 Said = str | dict[str, Any]
-"""A text, or the object of a JSON reply without its nonce."""
+"""A text, or the object of a JSON reply."""
 
 
 def answer(judge: PlantedJudge, request: ChatRequest) -> Said:
@@ -46,7 +46,7 @@ def _decompose(judge: PlantedJudge, request: ChatRequest) -> Said:
 def _satisfy(judge: PlantedJudge, request: ChatRequest) -> Said:
     rubrics = [judge.world.language.read_rubric(text) for _, text in request.rubrics]
     met = all(one for one in _met(judge, request, rubrics))
-    return f"The response {'does' if met else 'does not do'} what R1 asks.\n\n{request.mark('YES' if met else 'NO')}"
+    return f"The response {'does' if met else 'does not do'} what R1 asks.\n\n[[{'YES' if met else 'NO'}]]"
 
 
 def _met(judge: PlantedJudge, request: ChatRequest, rubrics: Sequence[RubricReading]) -> list[bool]:
@@ -59,7 +59,7 @@ def _met(judge: PlantedJudge, request: ChatRequest, rubrics: Sequence[RubricRead
 def _filter(judge: PlantedJudge, request: ChatRequest) -> Said:
     new, *accepted = [judge.world.language.read_rubric(text) for _, text in request.rubrics]
     same = any(_same(new, other) for other in accepted)
-    return f"R1 {'repeats another' if same else 'is new'}.\n\n{request.mark('OVERLAP' if same else 'NEW')}"
+    return f"R1 {'repeats another' if same else 'is new'}.\n\n[[{'OVERLAP' if same else 'NEW'}]]"
 
 
 def _same(one: RubricReading, other: RubricReading) -> bool:

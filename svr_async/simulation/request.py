@@ -72,22 +72,12 @@ class ChatRequest:
     asks: str
     fences: Mapping[str, str]
     rubrics: tuple[tuple[str, str], ...]
-    nonce: str
     contents: tuple[str, ...]
     n: int
     max_tokens: int | None
     shape: Shape = Shape.CHAT
     statements: tuple[tuple[str, str], ...] = ()
     effort: str = ""
-
-    @property
-    def wants_nonce(self) -> bool:
-        """Whether the reply has to start with the nonce of the fences."""
-        return bool(self.nonce) and "nonce" in self.asks
-
-    def mark(self, said: str) -> str:
-        """Return a verdict in double brackets, with the nonce where the reply has to hold it."""
-        return f"[[{said} {self.nonce}]]" if self.wants_nonce else f"[[{said}]]"
 
     @property
     def wants_overall(self) -> bool:
@@ -115,7 +105,7 @@ def parse_request(body: Any) -> ChatRequest:
     messages = _messages(body)
     system = "\n".join(text for role, text in messages if role in ("system", "developer"))
     user = next((text for role, text in messages if role == "user"), "")
-    nonce, fences, outside, tail = _fences(user)
+    fences, outside, tail = _fences(user)
     rubrics, tail = _rubrics(tail)
     asks = f"{system}\n{outside}\n{tail}"
     marked = None if fences else read_marked(user)
@@ -132,7 +122,6 @@ def parse_request(body: Any) -> ChatRequest:
         asks=asks,
         fences=fences or {"PROMPT": user},
         rubrics=rubrics,
-        nonce=nonce,
         contents=tuple(text for _, text in messages),
         n=_whole(body, "n") or 1,
         max_tokens=_whole(body, "max_completion_tokens") or _whole(body, "max_tokens"),
@@ -179,16 +168,16 @@ def _whole(body: Mapping[str, Any], name: str) -> int | None:
     return value
 
 
-def _fences(text: str) -> tuple[str, dict[str, str], str, str]:
-    """Return nonce, fenced texts, the text before and between them, and the text after the last.
+def _fences(text: str) -> tuple[dict[str, str], str, str]:
+    """Return the fenced texts, the text before and between them, and the text after the last.
 
-    The first fence sets the nonce; a fence with any other nonce is text like any other.
+    The first fence sets the tag; a fence with another tag is ordinary text.
     """
-    nonce, position = "", 0
+    tag, position = "", 0
     fences: dict[str, str] = {}
     outside: list[str] = []
     while found := OPEN.search(text, position):
-        if nonce and found[1] != nonce:
+        if tag and found[1] != tag:
             outside.append(text[position : found.end()])
             position = found.end()
             continue
@@ -196,11 +185,11 @@ def _fences(text: str) -> tuple[str, dict[str, str], str, str]:
         end = text.find(closing, found.end() - 1)
         if end < 0:
             break
-        nonce = found[1]
+        tag = found[1]
         outside.append(text[position : found.start()])
         fences.setdefault(found[2], text[found.end() : end])
         position = end + len(closing)
-    return nonce, fences, "\n".join(outside), text[position:]
+    return fences, "\n".join(outside), text[position:]
 
 
 def _rubrics(tail: str) -> tuple[tuple[tuple[str, str], ...], str]:
@@ -232,7 +221,6 @@ def _role(asks: str, fences: Mapping[str, str]) -> Role:
         ("[[10]]", Role.GRADE),
         ("[Hard Rule]", Role.LIST),
         ("[[A]]", Role.DIRECT),
-        ("[[A ", Role.DIRECT),
     )
     named = next((role for key, role in keys if key in asks), None)
     return named or (Role.PROBE if "CHOSEN" in fences else Role.RESPOND)

@@ -44,7 +44,6 @@ def _scoring(body: dict[str, Any], prompt: str, response: str, shape: Shape) -> 
         asks="",
         fences={"PROMPT": prompt, "RESPONSE": response},
         rubrics=(),
-        nonce="",
         contents=(prompt, response),
         n=1,
         max_tokens=None,

@@ -11,14 +11,15 @@ from typing import Any
 import orjson
 
 from svr_async.simulation import messages, reasoning
-from svr_async.simulation.brain import Composed, Simulator
+from svr_async.simulation.brain import JUDGED, Composed, Simulator
 from svr_async.simulation.config import SimConfig
 from svr_async.simulation.corrupt import corrupt, damaged_chances, odd
 from svr_async.simulation.decisions import decision_reply, token_logprobs
-from svr_async.simulation.draws import draw_bytes, uniform
+from svr_async.simulation.draws import draw, draw_bytes, uniform
 from svr_async.simulation.faults import POISON, Fault, Stage, draw_fault, poisoned
 from svr_async.simulation.history import CallRecord, History
 from svr_async.simulation.limits import Limits
+from svr_async.simulation.manners import FAILED_SHARE
 from svr_async.simulation.prefix import PrefixCache
 from svr_async.simulation.refusals import ApiError
 from svr_async.simulation.replies import completion
@@ -50,6 +51,7 @@ class Service:
         self.limits = Limits(self.config.rpm, self.config.tpm, self.config.burst_s)
         self.prefix = PrefixCache(self.config.prefix_blocks)
         self.tokens: Counter[str] = Counter()
+        self.failed: set[bytes] = set()  # topics that a manner has had its chance to fail on
         self.paid = 0
 
     def reset(self) -> None:
@@ -132,6 +134,11 @@ class Service:
             score = None if spoilt else composed[0].score
             return reward_reply(chat, score, fingerprint=fingerprint, attempt=record.attempt)
         texts, finish = _damaged(composed, fault, drawn)
+        manner = self.simulator.manner
+        if manner is not None and manner.fails and chat.topic not in self.failed and chat.role in JUDGED:
+            self.failed.add(chat.topic)
+            if draw(self.config.seed, "manner", chat.topic) < FAILED_SHARE:
+                texts, finish = [text[: len(text) // 2] * (manner.fails == "length") for text in texts], manner.fails
         reply = completion(
             chat, texts, fingerprint=fingerprint, attempt=record.attempt, cached_tokens=cached_tokens, finish=finish
         )

@@ -10,7 +10,7 @@ import pytest
 
 from svr_async.adapters import PairResult, get_adapter
 from svr_async.adapters.fields import join_prompt, transcript_turns
-from svr_async.adapters.pairs import DIFFERENT_PROMPTS
+from svr_async.adapters.pairs import DIFFERENT_PROMPTS, RECORDED
 from svr_async.commands.main import run
 from svr_async.commands.main import svr as group
 from svr_async.core.pair import Message, PreferencePair, Side, user_prompt
@@ -310,10 +310,11 @@ def test_rows_that_are_no_pair_are_counted(write: Write) -> None:
         {"chosen": "\n\nHuman: hi\n\nAssistant: x", "rejected": "\n\nHuman: ho\n\nAssistant: y"},
         {"chosen": "\n\nHuman: hi\n\nAssistant: x", "rejected": "\n\nHuman: hi\n\nAssistant: y"},
         {"prompt": "hi", "output_1": "x", "output_2": "y", "label": 2},
+        {"prompt": "hi", "output_1": "x", "output_2": "y", "label": 1, "results": []},
     ]
     dataset = ADAPTER.load(write("a.jsonl", rows))
     assert len(dataset.pairs) == 2
-    assert dataset.skipped == {DIFFERENT_PROMPTS: 1}
+    assert dataset.skipped == {DIFFERENT_PROMPTS: 1, RECORDED: 1}
 
 
 def test_scores_are_micro_accuracies(write: Write) -> None:

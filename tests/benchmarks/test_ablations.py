@@ -84,8 +84,8 @@ def test_the_local_author_writes_what_the_endpoint_writes(ablations: ModuleType,
         assert asyncio.run(mine.probe(pair)).value == author.probe(prompt, pair.chosen)
         for contrastive in (True, False):
             rows = author.induce(prompt, pair.chosen, pair.rejected if contrastive else None)
-            said = json.dumps({"nonce": "n", "contrastive_rubrics": rows})
-            assert asyncio.run(mine.induce(pair, contrastive=contrastive)).value == read_induced(said, "n")
+            said = json.dumps({"contrastive_rubrics": rows})
+            assert asyncio.run(mine.induce(pair, contrastive=contrastive)).value == read_induced(said)
 
 
 def test_the_local_yardsticks_are_the_calibrated_ones(ablations: ModuleType, local: Any) -> None:

@@ -125,7 +125,7 @@ def test_check_ends_with_1_where_a_bound_is_exceeded(
 
 
 def test_the_whole_of_svr_eval_is_measured(speed: Modules, tmp_path: Path) -> None:
-    """Every pair is one call with a verdict that counts, though the reply has no nonce."""
+    """Every pair is one call with a verdict that counts."""
     with speed.engine.server("--reply=direct") as url:
         _, raw, start, connections = speed.whole_eval.measure(url, tmp_path, 2, 8, 0)
     assert min(raw, start, connections) > 0

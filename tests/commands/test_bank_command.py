@@ -16,13 +16,13 @@ from rich.console import Console
 from small_runs import item, write_run
 
 from svr_async.commands import screen
-from svr_async.commands.bank.command import bank
+from svr_async.commands.bank import bank
 from svr_async.commands.main import run
 from svr_async.core.rubric import Check, Rubric
 from svr_async.errors import UsageError
-from svr_async.evaluation.reporting.bank_report import write_bank_report
-from svr_async.evaluation.reporting.bank_sheets import bank_sheet, stats_sheet
 from svr_async.evaluation.run_folder import RunFolder
+from svr_async.reports.bank_report import write_bank_report
+from svr_async.reports.bank_sheets import bank_sheet, stats_sheet
 from svr_async.scoring.bank import BankRubric, InferenceSettings, RubricBank
 from svr_async.scoring.bank_stats import bank_stats
 
@@ -90,7 +90,7 @@ def test_show_tells_no_accuracy_of_too_few_dev_pairs(tmp_path: Path) -> None:
     """It says how many there are instead, and names the structure of the fit where it is known."""
     made(dev_metrics={"accuracy": 0.8125, "pairs": 16}, history=made_history()).save(tmp_path / "few")
     out = " ".join(call("show", tmp_path / "few").split())
-    assert "accuracy too few pairs to say: 16 dev pairs of the 100 that it takes, pairs 16" in out
+    assert "accuracy not reported: 16 held-out pairs, 100 needed, pairs 16" in out
     assert "81.2" not in out
     assert "structure 2 groups of prompts, sparsity 0.3, in common 0.2, top 6" in out
 

@@ -104,7 +104,7 @@ def test_a_training_leaves_history_and_page_and_warns_of_a_small_dev_split(
     assert "OFFLINE RULES" in page
     assert "LEFT OUT" in page
     assert "has a standard error of" in page
-    few = f"too few pairs to say: {record['dev_pairs']} dev pairs of the 100 that it takes"
+    few = f"not reported: {record['dev_pairs']} held-out pairs, 100 needed"
     assert record["headline"] == few
     assert few in said.out
     assert few in said.err

@@ -67,7 +67,7 @@ def test_clear_asks_first(cli: Cli, filled: Path, options: tuple[str, ...], expe
     assert len(list(Cache.open(filled).keys())) == (0 if options == ("--yes",) else 4)
 
 
-@pytest.mark.parametrize("name", ["replies.jsonl", "replies.jsonl.gz", "replies.parquet"])
+@pytest.mark.parametrize("name", ["replies.jsonl", "replies.jsonl.gz"])
 def test_a_run_replays_from_an_imported_file(cli: Cli, tmp_path: Path, name: str) -> None:
     """Export, import elsewhere, and the same run offline: the same bytes. A second import adds nothing."""
     write_bench(tmp_path / "bench.jsonl", 8)

@@ -9,7 +9,7 @@ import numpy as np
 import orjson
 import pytest
 from made_pairs import PATIENCE_S, write_planted
-from rig import read_lines, run_items, run_metrics, serving, svr_here, write_bank, write_bench
+from rig import read_lines, run_items, run_metrics, serving, svr_here, write_bank, write_bench, write_judges
 
 from svr_async.evaluation.items import read_item
 from svr_async.judges.limits import JudgeLimits
@@ -44,7 +44,7 @@ def folder(sim: SimServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> P
     table = '[{name}]\nmodel = "{model}"\nwire = "{wire}"\nbase_url = "{url}"\nkey_env = ""\nprice = {price}\n'
     tables = (("dec", "gpt-oss-20b", "decisions", "[0.1, 0.1, 0]"), ("text", "sim-strong", "openai", "[1, 1, 5]"))
     text = [table.format(name=n, model=m, wire=w, url=sim.base_url, price=p) for n, m, w, p in tables]
-    (tmp_path / "judges.toml").write_text("\n".join(text))
+    write_judges(tmp_path, "\n".join(text))
     return tmp_path
 
 

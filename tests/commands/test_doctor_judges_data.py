@@ -10,7 +10,9 @@ from typing import Any
 
 import orjson
 import pytest
-from rig import name_judge, write_bench
+from rig import name_judge, write_bench, write_judges
+
+from svr_async.judges.doctor import device_finding
 
 Cli = Callable[..., tuple[int, str, str]]
 
@@ -19,11 +21,11 @@ Cli = Callable[..., tuple[int, str, str]]
 
 
 def test_a_healthy_place_is_all_ok(cli: Cli, tmp_path: Path) -> None:
-    """Cache, disk, device and data are checked, each in a line; a last one says how to have an endpoint examined."""
+    """Cache, device and data are checked, each in a line; the last one says how to check an endpoint."""
     write_bench(tmp_path / "bench.jsonl", 5)
     code, out, err = cli("doctor", "--data", "bench.jsonl", "--benchmark", "rubricbench")
     assert (code, err) == (0, "")
-    assert [line.split()[1] for line in out.splitlines()] == ["cache", "disk", "device", "data", "judge"]
+    assert [line.split()[1] for line in out.splitlines()] == ["cache", "device", "data", "judge"]
     assert "FAIL" not in out
     assert "5 pairs" in out
 
@@ -38,9 +40,34 @@ def test_a_bad_cache_a_full_disk_and_bad_data_are_found(
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=1000))
     code, out, _ = cli("doctor", "--cache", "cache", "--data", "bad.jsonl")
     assert code == 5
-    assert out.count("FAIL") == 3
+    assert out.count("FAIL") == 2
     assert "chmod o-w" in out
-    assert "free some space" in out
+    (tmp_path / "cache").chmod(0o700)
+    code, out, _ = cli("doctor", "--cache", "cache")
+    assert (code, "free some space" in out) == (5, True)
+
+
+@pytest.mark.parametrize(
+    ("label", "gpu", "says"),
+    [
+        ("cpu, 2 cores", False, "ok: cpu, 2 cores"),
+        ("cpu, 2 cores", True, "warn: cpu, 2 cores, but there is an NVIDIA GPU — pip install 'svr-async[gpu]'"),
+        ("cuda:0", True, "ok: cuda:0"),
+        (ModuleNotFoundError("No module named 'jax'"), False, "warn: JAX does not work: No module named 'jax'"),
+    ],
+)
+def test_the_device_of_fits(label: str | Exception, gpu: bool, says: str, tmp_path: Path) -> None:
+    """A GPU that JAX does not use is a warning."""
+    if gpu:
+        (tmp_path / "nvidia0").touch()
+
+    def label_of() -> str:
+        if isinstance(label, Exception):
+            raise label
+        return label
+
+    found = device_finding(label_of, tmp_path)
+    assert f"{found.state}: {found.line()}".startswith(says)
 
 
 # --- judges and data -------------------------------------------------------------------------------------------------
@@ -63,10 +90,10 @@ def test_judges_are_listed_with_key_and_price(cli: Cli, tmp_path: Path, monkeypa
 
 def test_a_wrong_judges_file_is_one_line(cli: Cli, tmp_path: Path) -> None:
     """Every command that reads it says the same."""
-    (tmp_path / "judges.toml").write_text("[x\n")
+    write_judges(tmp_path, "[x\n")
     for args in (("judges",), ("eval", "rubricbench", "--sample", "--judge", "gpt-oss-20b")):
         code, out, err = cli(*args)
-        assert (code, out, "judges.toml is not valid TOML" in err, err.count("\n")) == (2, "", True, 1)
+        assert (code, out, "cannot read judges.toml" in err, err.count("\n")) == (2, "", True, 1)
 
 
 def test_data_sets_are_listed_and_shown(cli: Cli, tmp_path: Path) -> None:

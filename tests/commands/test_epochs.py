@@ -9,7 +9,7 @@ import pytest
 from made_history import made_curve, made_record
 from rich.console import Console
 
-from svr_async.commands.train.epochs import EpochTable, FitScreen, LiveEpochs, PlainEpochs
+from svr_async.commands.train_screen import EpochTable, FitScreen, LiveEpochs, PlainEpochs
 from svr_async.fit.history import FitCurve
 from svr_async.training.running.epoch_rows import BEST, best_curve, plain_line, short_rate
 

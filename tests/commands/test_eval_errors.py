@@ -82,7 +82,7 @@ def test_names_that_no_file_can_have_or_no_record_can_name_are_exit_two(
         ((*BENCH, "--rubrics", "missing.txt"), "cannot read the rubrics missing.txt"),
         ((*BENCH, "--judge", "gpt-oss-12b"), "gpt-oss-120b"),
         ((*BENCH, "--judge", "recorded:"), "names no file"),
-        ((*BENCH, "--judge", "recorded:missing.jsonl"), "cannot read the recorded replies"),
+        ((*BENCH, "--judge", "recorded:missing.jsonl"), "cannot read missing.jsonl"),
         ((*BENCH, "--judge", "http://host/v1"), "names no model"),
         ((*BENCH, "--judge", "http://user:secret@host/v1#m"), "user name or password"),
         ((*BENCH, "--judge", "http://host/v1?key=secret#m"), "query or fragment"),

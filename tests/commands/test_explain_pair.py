@@ -133,15 +133,15 @@ def test_without_a_bank_the_general_checks_decide(
     [
         ((*asked()[:2], *asked()[4:]), "no judge is named"),
         ((*asked()[2:], "--top-k", "3"), "--top-k needs --bank"),
-        ((), "takes a RUN, or --prompt, --a and --b"),
+        ((), "needs a RUN, or --prompt, --a and --b"),
         (("--prompt", "x"), "a pair needs --a and --b too"),
-        (("--judge", "rules"), "--judge needs more"),
+        (("--judge", "rules"), "needs a RUN, or --prompt"),
         (("--bank", "bank"), "a pair needs --prompt and --a and --b too"),
         (("--bank", "bank", "--prompt", "x", "--b", "y"), "a pair needs --a too "),
         (("run", "--bank", "bank"), "RUN and --bank exclude each other"),
         (("run", "item", "--judge", "rules"), "RUN and --judge exclude each other"),
         (("run", "item", "--top-k", "3"), "RUN and --top-k exclude each other"),
-        (asked("--data", "d.jsonl"), "--data goes with a RUN"),
+        (asked("--data", "d.jsonl"), "--data needs a RUN"),
         (asked(a="@nowhere.txt"), "cannot read --a @nowhere.txt"),
         (asked(a="@raw.bin"), "it is not UTF-8 text"),
         (asked("--rephrase"), "the judge rules cannot rephrase"),
@@ -196,4 +196,4 @@ def test_no_verdict_ends_with_three(
         assert explain(*asked("--judge", "sim")) == 3
     shown = capsys.readouterr()
     assert "context_too_long: no verdict" in shown.out
-    assert "there is no verdict: context_too_long" in shown.err
+    assert "no verdict: context_too_long" in shown.err

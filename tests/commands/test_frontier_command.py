@@ -14,7 +14,7 @@ from rig import run_metrics, serving, svr_here, write_bank, write_bench
 from test_plan_flags import RUBRICS, name_judges
 
 from svr_async.evaluation.frontier import Point, Setting
-from svr_async.evaluation.reporting import frontier_view
+from svr_async.reports import frontier_view
 from svr_async.simulation.config import SimConfig
 from svr_async.simulation.server import SimServer
 

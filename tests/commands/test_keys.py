@@ -11,7 +11,7 @@ from rig import name_judge, serving, write_bank, write_bench
 from svr_async.commands.main import run
 from svr_async.commands.main import svr as group
 from svr_async.errors import AuthError
-from svr_async.judges.keys import key_hint, naming_keys
+from svr_async.judges.profiles import key_hint, naming_keys
 from svr_async.simulation.config import SimConfig
 
 PAIR = ("--bank", "bank", "--prompt", "Why?", "--a", "So.", "--b", "Because.")

@@ -62,4 +62,4 @@ def test_the_same_address_twice_is_refused(
     write_bench(tmp_path / "bench.jsonl", 2)
     flags = ("--judge", "gpt-oss-120b", "--base-url", "http://a/v1", "--base-url", "http://a/v1/")
     assert evaluate(*flags, "--out", "run") == 2
-    assert "named twice" in capsys.readouterr().err
+    assert "names an address twice" in capsys.readouterr().err

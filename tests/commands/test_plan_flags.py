@@ -7,7 +7,7 @@ from pathlib import Path
 
 import orjson
 import pytest
-from rig import own_cache, read_lines, run_items, run_metrics, serving, steady_metrics, write_bench
+from rig import own_cache, read_lines, run_items, run_metrics, serving, steady_metrics, write_bench, write_judges
 
 from svr_async.commands.main import run
 from svr_async.commands.main import svr as group
@@ -43,7 +43,7 @@ def name_judges(folder: Path, base_url: str) -> None:
         f"price = [{price}, {price / 2}, {4 * price}]\n"
         for name, (model, price) in JUDGES.items()
     ]
-    (folder / "judges.toml").write_text("\n".join(tables))
+    write_judges(folder, "\n".join(tables))
 
 
 @pytest.fixture
@@ -210,7 +210,7 @@ def test_a_dry_run_gives_the_worst_case_and_then_what_is_left(
         (("--judge", "small", "--jury-rule", "majority"), "needs a jury"),
         (("--judge", "small", "--escalate-below", "1"), "--escalate-to J names it"),
         (("--judge", "small", "--order", "ab", "--audit-below", "1"), "exclude each other"),
-        (("--jury", "small,nobody"), "no judge 'nobody'"),
+        (("--jury", "small,nobody"), "unknown judge 'nobody'"),
         (("--judge", "rules", "--concurrency", "0"), "--concurrency 0"),
         (("--judge", "rules", "--prompts", "nope"), "nope"),
     ],

@@ -147,7 +147,7 @@ def test_one_price_is_not_of_two_judges(ask: Ask, sim: SimServer, tmp_path: Path
     with (tmp_path / "judges.toml").open("a") as file:
         file.write(f'\n[other]\nmodel = "gpt-oss-120b"\nbase_url = "{sim.base_url}"\nkey_env = ""\n')
     code, _, err = ask(*EVAL[:4], "--jury", "sim,other", *PRICE)
-    assert (code, "--price is of one judge" in err) == (2, True)
+    assert (code, "--price needs a single paid judge" in err) == (2, True)
 
 
 def test_prices_are_read_as_written() -> None:

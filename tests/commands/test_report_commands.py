@@ -12,9 +12,9 @@ import pytest
 from click.testing import CliRunner
 from small_runs import item, row, write_run
 
-from svr_async.commands.compare import compare
-from svr_async.commands.explain.command import explain
-from svr_async.commands.report import report
+from svr_async.commands.explain import explain
+from svr_async.commands.pages import report
+from svr_async.commands.results import compare
 from svr_async.errors import ArtefactError, UsageError
 
 ESCAPES = "\x1b]8;;https://example.org\x1b\\click\x1b]8;;\x1b\\ \x1b[31mred\u202e [bold]x[/] :smile:"
@@ -92,7 +92,7 @@ def test_compare_shows_the_test_and_the_marks(good: Path, poor: Path) -> None:
     assert "25.0" in out
     assert "30:10" in out
     assert "[SIMULATED]" in out
-    assert "is marked SIMULATED" in out
+    assert "Only some runs are marked" in out
     assert "svr · tiny is better by 50.0 points of strict accuracy on 40 shared pairs." in out
 
 
@@ -106,7 +106,7 @@ def test_compare_as_json(good: Path, poor: Path) -> None:
 
 def test_compare_needs_two(good: Path) -> None:
     """One run is refused with the way to call it."""
-    with pytest.raises(UsageError, match="two runs or more"):
+    with pytest.raises(UsageError, match="at least two runs"):
         call(compare, good)
 
 
@@ -154,11 +154,11 @@ def test_explain_shows_texts_shortened(tmp_path: Path) -> None:
 
 
 def test_explain_reads_texts_from_data(tmp_path: Path, good: Path) -> None:
-    """--data finds the pair's texts, in the format of --benchmark; another file is refused."""
+    """--data finds the texts of the pair; another file is refused."""
     data = tmp_path / "pairs.jsonl"
     data.write_bytes(orjson.dumps({"id": "q-030", "prompt": "Say hi", "chosen": "Hi!", "rejected": "No."}) + b"\n")
 
-    out = call(explain, good, "q-030", "--data", data, "--benchmark", "pairs")
+    out = call(explain, good, "q-030", "--data", data)
     assert "Say hi" in out
     assert "Hi!" in out
     with pytest.raises(UsageError, match="has no pair 'q-031'"):

@@ -15,7 +15,7 @@ from made_pairs import write_planted
 from rig import name_judge, run_items, run_metrics, serving, write_bench
 
 from svr_async.errors import UsageError
-from svr_async.judges.shares import read_share
+from svr_async.judges.limits import read_share
 from svr_async.simulation.server import SimServer
 
 Cli = Callable[..., tuple[int, str, str]]

@@ -6,18 +6,15 @@ from typing import Any
 
 import pytest
 
-from svr_async.commands.status_line import engine_facts
-from svr_async.commands.terminal import print_summary
+from svr_async.commands.progress import engine_facts, print_summary
 from svr_async.engine.endpoint import EndpointStats
 from svr_async.engine.stats import EngineStats, Spread
-from svr_async.evaluation.reporting.run_words import calls_in_words
+from svr_async.reports.run_words import calls_in_words
 
 
 def facts(**changes: Any) -> EngineStats:
     """Return the facts of an engine at work."""
-    numbers = dict.fromkeys(EngineStats.__slots__, 0)
-    usual = {"in_flight": 12, "limit": 64, "usd": None, "last_failure": "", "latency": Spread()}
-    return EngineStats(**{**numbers, **usual, "endpoints": (endpoint(),), **changes})
+    return EngineStats(**{"in_flight": 12, "limit": 64, "endpoints": (endpoint(),), **changes})
 
 
 def endpoint(**changes: Any) -> EndpointStats:

@@ -11,10 +11,8 @@ from pathlib import Path
 import orjson
 import pytest
 from made_pairs import PATIENCE_S, TRAIN, files_of, last_line, write_planted
-from rig import name_judge
+from rig import name_judge, svr_here
 
-from svr_async.commands.main import run
-from svr_async.commands.main import svr as group
 from svr_async.simulation.server import SimServer
 
 pytestmark = pytest.mark.timeout(2 * PATIENCE_S)  # the first test of a module may have to train first
@@ -75,7 +73,7 @@ def stages(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 def train() -> int:
     """Give the command again, in this process."""
-    return run(group, "svr", [*TRAIN])
+    return svr_here(*TRAIN)
 
 
 def check_refused(path: Path, damage: Callable[[bytes], bytes], capsys: pytest.CaptureFixture[str]) -> None:
@@ -146,12 +144,12 @@ def test_another_training_goes_over_a_finished_one_only_when_told_so_and_is_not_
     write_planted(home / "fewer.jsonl", 40)
     flags = ["train", "fewer.jsonl", *TRAIN[2:], "--seed", "7", "--rounds", "1", "--cache", "cache/replies"]
     before = files_of(home / "out" / "bank")
-    assert run(group, "svr", flags) == 2
+    assert svr_here(*flags) == 2
     assert "--replace" in last_line(capsys)
     assert files_of(home / "out" / "bank") == before
-    assert run(group, "svr", [*flags, "--replace"]) == 0, capsys.readouterr().err
+    assert svr_here(*flags, "--replace") == 0, capsys.readouterr().err
     mixed = files_of(home / "out" / "bank")
     shutil.rmtree(home / "out")
-    assert run(group, "svr", flags) == 0
+    assert svr_here(*flags) == 0
     assert files_of(home / "out" / "bank") == mixed
     stages.mkdir(exist_ok=True)

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 
-from svr_async.core.files import parse_toml
 from svr_async.core.validation import misfit, settle
 from svr_async.errors import UsageError
 
 if TYPE_CHECKING:
-    from svr_async.core.sheet import Sheet
+    from svr_async.core.table import Parts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +30,7 @@ class Record:
     rule: Literal["mean", "majority"] = "mean"
     table: Mapping[str, int] = field(default_factory=dict)
     anything: Any = None
-    untold: Sheet | None = None
+    untold: Parts | None = None
 
 
 @pytest.mark.parametrize(
@@ -76,10 +75,3 @@ def test_settings_take_what_is_meant() -> None:
     for name, value in (("data", 3), ("limit", True), ("domains", "x"), ("sample", "yes"), ("top_k", "6")):
         with pytest.raises(UsageError, match=f"{name} cannot be {value!r}"):
             Settings(**{name: value})  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize("text", ["a = " + "[" * 5000 + "]" * 5000, "a = " + "9" * 5000, "a = [", "a = 1\na = 2"])
-def test_whatever_is_wrong_with_toml_is_a_value_error(text: str) -> None:
-    """Values that nest without end and numbers without end, too."""
-    with pytest.raises(ValueError, match=r"."):
-        parse_toml(text)

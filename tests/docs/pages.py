@@ -106,6 +106,8 @@ class Runner:
         """Write the fence below a `file:` comment."""
         if self.target:
             Path(self.target).write_text(self.shell.there(str(example.parsed)), "utf-8")
+            if self.target == "judges.toml":
+                self.shell.do("export SVR_JUDGES=judges.toml")
         self.target = ""
 
     def name_file(self, example: Example) -> None:

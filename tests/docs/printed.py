@@ -130,7 +130,7 @@ def of_command(words: Sequence[str], *, whole: bool) -> tuple[click.Command, lis
             break
         command, names, rest = found, [*names, rest[0]], rest[1:]
     if isinstance(command, click.Group) and names == ["sim"]:
-        command, names = command.commands["serve"], ["sim", "serve"]
+        command, names = command.commands["serve"], ["sim"]
     going_on = not rest or rest[0].startswith("-") or (not whole and NAME.match(rest[0]) is not None)
     expect(going_on or not isinstance(command, click.Group), f"svr has no {' '.join(words)}")
     return command, names, rest

@@ -17,13 +17,14 @@ from unittest.mock import patch
 
 from rig import serving
 
-from svr_async.commands.eval.command import evaluate
+from svr_async.commands.eval import evaluate
 from svr_async.commands.main import run
 from svr_async.commands.main import svr as group
-from svr_async.commands.sim import _config, serve
-from svr_async.commands.train.fit_command import fit
+from svr_async.commands.sim import _config, sim
+from svr_async.commands.train import fit
 
 PROGRAMS = {"svr": group, "svr-eval": evaluate, "svr-fit": fit}
+WRITTEN = {"out", "n_train", "n_test", "benchmarks"}  # what `svr sim --write` alone uses
 COMMENT = re.compile(r"(^|\s)#\s.*$")
 
 
@@ -107,9 +108,11 @@ class Shell:
         return command
 
     def _serve(self, args: list[str]) -> Done:
-        with serve.make_context("svr sim", list(args)) as context:
+        with sim.make_context("svr sim", list(args)) as context:
             printed = context.params
-            server = self.stack.enter_context(serving(_config(printed | {"port": 0})))
+            server = self.stack.enter_context(
+                serving(_config({name: value for name, value in printed.items() if name not in WRITTEN} | {"port": 0}))
+            )
         self.addresses[f"http://127.0.0.1:{printed['port']}"] = server.base_url.removesuffix("/v1")
         return Done("", 0)
 

@@ -35,7 +35,7 @@ def test_every_printed_command_is_one_that_its_program_takes(page: Path) -> None
         "python benchmarks/paper/familly.py run",
         "python benchmarks/paper/family.py walk --out runs",
         "python benchmarks/paper/family.py run --out runs --draw 3 --worlds 4",
-        "python benchmarks/paper/injection.py --fast",
+        "python benchmarks/paper/llmbar_reading.py --fast",
         "python -m pytest tests/hooks/test_tlr.py",
         "make tests",
         "pip install '.[hubs]'",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from rig import Scripted, ask, completion
 
 from svr_async.engine import batch_api
-from svr_async.engine.batch_api import BatchClient, LostAnswerError, cancel, fetch, submit, updated
+from svr_async.engine.batch_api import BatchClient, LostAnswerError, fetch, submit, updated
 from svr_async.engine.batch_files import (
     EXPORT,
     STATE,
@@ -36,7 +36,7 @@ from svr_async.engine.cache import Cache
 from svr_async.engine.engine import CallEngine
 from svr_async.engine.request import Question, Request
 from svr_async.engine.secrets import MASK, Secret
-from svr_async.errors import ArtefactError, EndpointDownError, QuotaError, RefusedError, StorageError
+from svr_async.errors import ArtefactError, EndpointDownError, RefusedError, StorageError
 from svr_async.judges.batch import BatchRun, Imported, Opened, Unanswered, import_results
 from svr_async.judges.open_judge import OpenJudge
 from svr_async.simulation.batches import BatchSettings
@@ -395,57 +395,6 @@ async def test_a_lost_answer_is_looked_up(tmp_path: Path) -> None:
         assert not any(one.requested for one in state.batches)
 
 
-class Forgetful(BatchClient):
-    """A client whose first answer is lost, whose second request is refused, and whose list is late."""
-
-    def __init__(self, inner: BatchClient) -> None:
-        self.inner, self.script, self.listed = inner, ["lost", "refused"], False
-
-    async def upload(self, path: Path) -> str:
-        return await self.inner.upload(path)
-
-    async def retrieve(self, batch_id: str) -> dict[str, Any]:
-        return await self.inner.retrieve(batch_id)
-
-    async def find(self, metadata: Mapping[str, str]) -> dict[str, Any] | None:
-        return await self.inner.find(metadata) if self.listed else None
-
-    async def create(self, file_id: str, metadata: Mapping[str, str]) -> dict[str, Any]:
-        step = self.script.pop(0) if self.script else ""
-        if step == "refused":
-            raise QuotaError("the account is empty")
-        made = await self.inner.create(file_id, metadata)
-        if step == "lost":
-            raise LostAnswerError("the connection was cut")
-        return made
-
-
-async def test_a_lost_answer_is_looked_up_after_a_refusal_too(sim: SimServer, tmp_path: Path) -> None:
-    """A batch that may exist is searched for by the next command, although a later request was refused."""
-    export = export_to(tmp_path)
-    async with client_of(sim) as inner:
-        client = Forgetful(inner)
-        with pytest.raises(QuotaError):
-            await submitted(tmp_path, fresh(export), client)
-        client.listed = True
-        state = load_state(tmp_path, export)
-        assert state is not None
-        state = await submitted(tmp_path, state, client)
-    assert len(sim.batches.batches) == len(export.files)
-    assert {one.batch_id for one in state.batches} == set(sim.batches.batches)
-
-
-async def test_batches_can_be_cancelled(tmp_path: Path) -> None:
-    """Cancelling ends the batches; the files of the rest can be downloaded, and cancelling again changes nothing."""
-    async with SimServer(batch=BatchSettings(held=True)) as sim, client_of(sim, key="") as client:
-        state = await submitted(tmp_path, fresh(export_to(tmp_path)), client)
-        state = await done(tmp_path, await cancel(tmp_path, state, client), client)
-        assert {one.status for one in state.batches} == {"cancelled"}
-        assert await cancel(tmp_path, state, client) == state
-        assert (await client.cancel(state.batches[0].batch_id))["status"] == "cancelled"
-    assert (tmp_path / "errors-0003.jsonl").exists()
-
-
 async def test_an_endpoint_without_batches_is_named(sim: SimServer, tmp_path: Path) -> None:
     """A 404 names vllm run-batch; an endpoint that is down is exit 6."""
     (tmp_path / "f").write_bytes(b"{}\n")
@@ -488,7 +437,7 @@ async def test_an_echoed_key_is_written_nowhere(tmp_path: Path) -> None:
         header = http.headers["Authorization"]
         if http.path.endswith("/content"):
             return web.Response(text=f'{{"custom_id": "x", "error": "{header}"}}\n')
-        if http.path.endswith("/cancel"):
+        if http.path.endswith("/b-2"):
             return web.json_response({"error": {"message": header}}, status=400)
         errors = {"data": [{"message": header}]}
         return web.json_response({"id": "b-1", "status": "completed", "errors": errors, "error_file_id": "f-1"})
@@ -496,7 +445,7 @@ async def test_an_echoed_key_is_written_nowhere(tmp_path: Path) -> None:
     async with endpoint(echo) as url, client_of(url) as client:
         state = await done(tmp_path, await submitted(tmp_path, fresh(export_to(tmp_path, count=1)), client), client)
         with pytest.raises(RefusedError) as refused:
-            await client.cancel("b-1")
+            await client.retrieve("b-2")
     assert state.batches[0].problem == f"Bearer {MASK}"
     assert MASK in refused.value.one_line()
     assert MASK.encode() in (tmp_path / "errors-0001.jsonl").read_bytes()

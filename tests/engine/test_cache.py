@@ -154,7 +154,7 @@ def test_a_packed_row_survives_and_a_changed_one_does_not() -> None:
             assert unpack(key_of(number), changed) is None
 
 
-@pytest.mark.parametrize("name", ["replies.jsonl", "replies.jsonl.gz", "replies.parquet"])
+@pytest.mark.parametrize("name", ["replies.jsonl", "replies.jsonl.gz"])
 def test_replies_travel_as_a_file(tmp_path: Path, name: str) -> None:
     """Equal caches give equal files; an import adds what is missing and keeps what is there."""
     filled(tmp_path / "one", range(20))
@@ -178,7 +178,6 @@ def test_replies_travel_as_a_file(tmp_path: Path, name: str) -> None:
         ("a.jsonl", b'{"key": "ab", "reply": {}}\n', ArtefactError),
         ("a.jsonl", b"[1]\n", ArtefactError),
         ("a.jsonl.gz", b"no gzip", ConfigError),
-        ("a.parquet", b"no table", ArtefactError),
         ("missing.jsonl", None, ConfigError),
     ],
 )

@@ -15,7 +15,6 @@ import pytest
 from rig import until
 
 from svr_async.engine.concurrency import (
-    OwnLoop,
     ShutdownController,
     StoppedError,
     bounded_map,
@@ -197,27 +196,6 @@ def test_a_forked_child_has_its_own_loop() -> None:
     assert os.waitpid(child, 0)[1] == 0
     assert own_loop() is before
     assert run_sync(thread_name()) == "svr-loop"
-
-
-def test_closing_a_loop_cancels_its_tasks() -> None:
-    """A task that still runs is cancelled and cleans up, then the loop is closed."""
-    ended = threading.Event()
-    begun: asyncio.Event = asyncio.Event()
-
-    async def endless() -> None:
-        begun.set()
-        try:
-            await asyncio.Event().wait()
-        finally:
-            ended.set()
-
-    own = OwnLoop()
-    own.start()
-    asyncio.run_coroutine_threadsafe(endless(), own.loop)
-    own.run(begun.wait())
-    own.close()
-    assert ended.is_set()
-    assert own.loop.is_closed()
 
 
 def test_a_blocking_function_keeps_its_name() -> None:

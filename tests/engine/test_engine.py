@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 from rig import Scripted, ask, by_turn, completion, refusal, scripted_engine, until
 
 from svr_async.core.verdict import Outcome
@@ -20,7 +19,7 @@ from svr_async.engine.endpoint import EngineStoppedError
 from svr_async.engine.engine import CallEngine, Completion
 from svr_async.engine.failures import FailureLog
 from svr_async.engine.money import Budget, Price
-from svr_async.engine.request import AmbiguousReplyError, Question, Request
+from svr_async.engine.request import Question, Request
 from svr_async.engine.transport import CallFailedError, RawReply
 from svr_async.errors import (
     AuthError,
@@ -164,19 +163,18 @@ async def test_an_endpoint_that_never_answers_ends_the_run_soon(cache_folder: Pa
 
 
 async def test_an_unreadable_reply_is_asked_again(cache_folder: Path) -> None:
-    """First the same request past any gateway cache, then with a repair turn; the first key keeps the reply."""
-    turns = by_turn(completion("bad"), completion("bad"), completion("good"))
+    """Once, with a repair turn that names the problem; the first key keeps the reply."""
+    turns = by_turn(completion("bad"), completion("good"))
     async with scripted_engine(cache_folder, turns) as (engine, transport):
         done = await engine.complete(ask())
         assert done.value == "good"
         assert done.reply is not None
-        assert done.reply.tries == 3
-        first, second, third = transport.sent
-        assert (first.no_cache, second.no_cache, third.no_cache) == (False, True, True)
-        assert second.key == first.key
-        assert [role for role, _ in third.messages] == ["user", "assistant", "user"]
-        assert "Your answer was bad." in third.messages[2][1]
-        assert engine.stats().repaired == 2
+        assert done.reply.tries == 2
+        first, second = transport.sent
+        assert (first.no_cache, second.no_cache) == (False, True)
+        assert [role for role, _ in second.messages] == ["user", "assistant", "user"]
+        assert "Your answer was bad." in second.messages[2][1]
+        assert engine.stats().repaired == 1
         assert (await engine.complete(ask())).from_cache
         assert done.key == first.key.hex()
 
@@ -191,25 +189,6 @@ async def test_a_reply_that_stays_unreadable_is_a_parse_error(cache_folder: Path
         assert len(transport.sent) == 4
         assert engine.cache.get(ask().request.key) is None
     assert notes == ["first unreadable reply: Your answer was bad. It starts: bad"]
-
-
-async def test_an_ambiguous_reply_is_asked_again_once(cache_folder: Path) -> None:
-    """The second request names the reason; if it stays ambiguous, that is the outcome, and no reply is kept."""
-
-    def read(text: str) -> str:
-        if text.startswith("both"):
-            raise AmbiguousReplyError("Your answer held two verdicts.")
-        return text
-
-    question, mended = replace(ask(), parse=read), replace(ask("other"), parse=read)
-    async with scripted_engine(cache_folder, by_turn(completion("both")), repairs=3) as (engine, transport):
-        done = await engine.complete(question)
-        assert (done.value, done.outcome, done.detail) == (None, Outcome.AMBIGUOUS, "Your answer held two verdicts.")
-        assert len(transport.sent) == 2
-        assert transport.sent[1].messages[-1][1].startswith("Your answer held two verdicts.")
-        assert engine.cache.get(question.request.key) is None
-    async with scripted_engine(cache_folder, by_turn(completion("both"), completion("one"))) as (engine, _):
-        assert (await engine.complete(mended)).value == "one"
 
 
 async def test_a_truncated_reply_gets_twice_the_tokens_once(cache_folder: Path) -> None:
@@ -241,24 +220,6 @@ async def test_a_refusal_is_asked_again_once(cache_folder: Path, refused: RawRep
         done = await engine.complete(ask("q2"))
         assert (done.outcome, len(transport.sent)) == (Outcome.REFUSAL, 2)
         assert engine.cache.get(ask("q2").request.key) is None
-
-
-async def test_a_leniently_read_reply_is_the_same_from_the_cache(cache_folder: Path) -> None:
-    """`parse_lenient` is used from the second try on, and reads the reply the same way in the next run."""
-
-    def question() -> Question[str]:
-        return Question(
-            request=ask().request,
-            parse=ask(bad=("broken",)).parse,
-            placeholder=str,
-            parse_lenient=lambda text: f"mended {text}",
-        )
-
-    async with scripted_engine(cache_folder, by_turn(completion("broken"))) as (engine, transport):
-        assert (await engine.complete(question())).value == "mended broken"
-        assert len(transport.sent) == 2
-    async with scripted_engine(cache_folder, by_turn(AssertionError("a call"))) as (engine, _):
-        assert (await engine.complete(question())).value == "mended broken"
 
 
 async def test_a_cached_reply_that_no_longer_parses_is_asked_again(cache_folder: Path) -> None:

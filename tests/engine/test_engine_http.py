@@ -88,7 +88,7 @@ async def test_each_fault_changes_only_the_number_of_calls(cache_folder: Path, s
         assert kind in sim.stats()["faults"]
     assert found == smooth
     assert stats.in_flight == 0
-    assert (stats.sent > len(smooth)) == (kind not in {*GROUPS["benign"], "prose"})
+    assert (stats.sent > len(smooth)) == (kind not in {*GROUPS["benign"], "prose", "broken-json"})
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -20,7 +20,7 @@ from svr_async.engine.transport import RawReply
 from svr_async.engine.wires import Form
 from svr_async.engine.wires.openai import error_in_body
 from svr_async.errors import ModelError
-from svr_async.judges.profile import Profile
+from svr_async.judges.profiles import Profile
 from svr_async.simulation.config import SimConfig
 from svr_async.simulation.server import SimServer
 
@@ -108,40 +108,6 @@ def test_a_token_limit_has_two_names() -> None:
 
 
 @pytest.mark.parametrize(
-    ("model", "extra", "fields"),
-    [
-        ("o4-mini", (), ["max_tokens", "temperature", "top_p"]),
-        ("openai/gpt-5-mini", (), ["max_tokens", "temperature", "top_p"]),
-        ("any", (("reasoning_effort", "medium"),), ["max_tokens", "temperature", "top_p"]),
-        ("any", (), ["max_tokens", "temperature", "top_p"]),
-        ("gpt-5.4", (), ["max_tokens"]), ("any", (("reasoning_effort", "none"),), ["max_tokens"]),
-        ("gpt-5.4", (("reasoning_effort", "low"),), ["max_tokens", "temperature", "top_p"]),
-    ],
-)  # fmt: skip
-def test_a_reasoning_model_needs_one_refusal(model: str, extra: Any, fields: list[str]) -> None:
-    """OpenAI names one setting at a time: the temperature is dropped with max_tokens if the model reasons."""
-    words = {"param": "max_tokens", "code": "unsupported_parameter", "message": "Use 'max_completion_tokens' instead."}
-    assert [one.field for one in find_fallbacks(asked(*extra, model=model), 400, words)] == fields
-
-
-@pytest.mark.parametrize(
-    ("words", "fields"),
-    [
-        (
-            {"param": "temperature", "code": "unsupported_value", "message": "no"},
-            ["temperature", "top_p", "max_tokens"],
-        ),
-        ({"param": "top_p", "code": "unsupported_parameter", "message": "no"}, ["top_p", "temperature", "max_tokens"]),
-        ({"message": "temperature is not supported"}, ["temperature", "top_p"]),
-        ({"message": "top_p is not supported"}, ["top_p"]),
-    ],
-)
-def test_a_temperature_is_dropped_with_the_limit_for_openais_codes_only(words: Any, fields: list[str]) -> None:
-    """An endpoint with OpenAI's codes knows max_completion_tokens; others may not."""
-    assert [one.field for one in find_fallbacks(asked(), 400, words)] == fields
-
-
-@pytest.mark.parametrize(
     ("body", "field"),
     [
         (b'{"detail": [{"type": "extra_forbidden", "loc": ["body", "n"], "msg": "Extra inputs"}]}', "n"),
@@ -155,34 +121,6 @@ def test_refusals_come_in_several_shapes(body: bytes, field: str) -> None:
 
 
 # --- in a run ---------------------------------------------------------------------------------------------------------
-
-
-ORDERS = [("max_tokens", "temperature"), ("temperature", "max_tokens")]
-
-
-@pytest.mark.parametrize(("order", "status"), [(ORDERS[0], 400), (ORDERS[1], 404), (ORDERS[0], 422)])
-def test_a_new_reasoning_model_costs_one_more_call(order: tuple[str, str], status: int, cache_folder: Path) -> None:
-    """It refuses max_tokens and temperature one at a time: one refusal, one notice."""
-    notes: list[str] = []
-
-    def answer(request: Request, _: int) -> RawReply:
-        for name in order:
-            if name in request.body():
-                return refusal(status, f"'{name}' is not supported with this model", code="unsupported_parameter")
-        return completion("[[A]]", model="new-thinker")
-
-    async def ask() -> int:
-        async with scripted_engine(cache_folder, answer, concurrency=1) as (engine, transport):
-            engine.set_on_notice(lambda notice: notes.append(notice.text))
-            done = [one async for _, one in engine.map(questions("http://h/v1", 3, model="new-thinker"))]
-            assert {one.outcome for one in done} == {Outcome.SCORED}
-            return len(transport.sent)
-
-    assert asyncio.run(ask()) == 3 + 1
-    assert len(notes) == 1
-    assert f"new-thinker refused {order[0]} as reasoning models do" in notes[0]
-    assert 'temperature = "unset"' in notes[0]
-    assert 'max_tokens_field = "max_completion_tokens"' in notes[0]
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from rig import completion, pairs, scripted_engine, writer
 
-from svr_async.core.pair import Order, Side, present
+from svr_async.core.pair import Order, present
 from svr_async.core.verdict import Outcome
 from svr_async.engine.cache import Cache
 from svr_async.engine.caller import EngineConfig
@@ -26,6 +26,7 @@ from svr_async.engine.request import Question, Request, estimate_tokens
 from svr_async.engine.transport import RawReply
 from svr_async.engine.wires import MODULES, find_wire
 from svr_async.engine.wires.openai import WIRE, error_in_body, read_completion
+from svr_async.judges.protocol import Preference
 from svr_async.judges.recorded import load_recorded
 
 CHAT: dict[str, Any] = {
@@ -243,7 +244,7 @@ def test_a_verdict_among_thoughts_does_not_count(tmp_path: Path) -> None:
     async def live() -> None:
         async with scripted_engine(tmp_path / "cache", lambda *_: completion(next(texts))) as (engine, _):
             done = await engine.complete(writer().direct(shown))
-            assert (done.value, done.outcome) == (Side.A, Outcome.SCORED)
+            assert (done.value, done.outcome) == (Preference(margin=1.0), Outcome.SCORED)
 
     asyncio.run(live())
     line = {"pair_id": shown.pair_id, "order": "ab", "role": "direct", "reply": "<think>[[B]] or [[A]]"}

@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from svr_async.evaluation.items import Item, Reason
+from svr_async.evaluation.items import Exchange, Item, Reason
 from svr_async.evaluation.plan import Vote
-from svr_async.evaluation.reporting.item_blocks import Exchange
-from svr_async.evaluation.reporting.item_page import item_part
-from svr_async.evaluation.reporting.report import render_report
 from svr_async.evaluation.run_folder import Run, Texts
+from svr_async.reports.item_page import item_part
+from svr_async.reports.report import render_report
 
 
 def write_item_page(

@@ -16,14 +16,14 @@ from svr_async.commands import sim
 from svr_async.commands.main import run as command
 from svr_async.commands.main import svr as group
 from svr_async.core.pair import PreferencePair, user_prompt
-from svr_async.core.sheet import Line
+from svr_async.core.table import Line
 from svr_async.engine.concurrency import ShutdownController
 from svr_async.errors import BudgetError, ConfigError, CoverageError, UsageError
+from svr_async.evaluation.attacks import ATTACKS, attacked
 from svr_async.evaluation.audit import AttackFound, attack_found, table_rows
 from svr_async.evaluation.run import Listener, count_calls
 from svr_async.evaluation.running.audit import USUAL, plan_audit, run_audit
 from svr_async.evaluation.settings import EvalSettings
-from svr_async.judges.attacks import ATTACKS, attacked
 from svr_async.judges.limits import JudgeLimits
 from svr_async.scoring.bank import RubricBank
 from svr_async.simulation.catalogue import CRITERIA

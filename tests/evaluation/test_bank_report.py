@@ -11,8 +11,8 @@ import pytest
 from hostile_run import ATTACK
 from made_bank_page import bank, made_curve, made_history
 
-from svr_async.evaluation.reporting.bank_report import render_bank_report
-from svr_async.evaluation.reporting.bank_view import NO_HISTORY, SHOWN_RUBRICS, view_bank
+from svr_async.reports.bank_report import render_bank_report
+from svr_async.reports.bank_view import NO_HISTORY, SHOWN_RUBRICS, view_bank
 from svr_async.scoring.bank_history import BankHistory, TrainedOn
 
 
@@ -58,19 +58,11 @@ def test_it_says_how_the_bank_was_fitted_and_what_is_in_it() -> None:
     assert "SIMULATED" not in page
 
 
-@pytest.mark.parametrize(
-    ("judge", "word"),
-    [
-        ("gpt (SIMULATED endpoint)", "SIMULATED"),
-        ("rules (offline checks, no model)", "OFFLINE RULES"),
-        ("rules", "OFFLINE RULES"),
-        ("a recorded judge", "RECORDED"),
-    ],
-)
-def test_numbers_that_are_not_a_judges_are_labelled(judge: str, word: str) -> None:
+@pytest.mark.parametrize("mark", ["simulated", "offline_rules", "recorded"])
+def test_numbers_that_are_not_a_judges_are_labelled(mark: str) -> None:
     """A bank of the simulated endpoint, of the rules judge or of a recording says so at the top."""
-    page = render_bank_report(bank(judge=judge))
-    assert f"<strong>{word}</strong>" in page.split("<main")[0]
+    page = render_bank_report(bank(marks=frozenset({mark})))
+    assert f"<strong>{mark.replace('_', ' ').upper()}</strong>" in page.split("<main")[0]
 
 
 def test_seeds_are_thin_lines_and_the_chosen_one_is_marked() -> None:
@@ -126,7 +118,7 @@ def test_of_too_few_dev_pairs_the_page_tells_no_accuracy() -> None:
     small = bank(dev_metrics={"accuracy": 0.66, "pairs": 24}, history=made_history(learning_curve=None, choice=None))
     page = render_bank_report(small)
     words = words_of(page)
-    assert "Too few pairs to say: 24 dev pairs of the 100 that it takes." in words
+    assert "Accuracy not reported: 24 held-out pairs, 100 needed." in words
     for gone in ("66.0 %", "64.0 %", "58.0 %", "One weight a rubric", "Unweighted vote", "Dev accuracy by epoch"):
         assert gone not in words, gone
     curves = view_bank(small).curves

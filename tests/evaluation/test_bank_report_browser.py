@@ -10,7 +10,7 @@ from hostile_run import ATTACK, HARMLESS, LONG
 from made_bank_page import bank, made_curve, made_history
 from page_checks import CENSUS, OPEN_ALL, OVERFLOWING, TOO_FAINT
 
-from svr_async.evaluation.reporting.bank_report import render_bank_report
+from svr_async.reports.bank_report import render_bank_report
 from svr_async.scoring.bank import RubricBank
 
 pytestmark = pytest.mark.browser

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from markupsafe import Markup
 
-from svr_async.evaluation.reporting import charts
+from svr_async.reports import charts
 
 shares = st.floats(0, 1)
 

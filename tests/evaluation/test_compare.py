@@ -12,8 +12,8 @@ from made_run import made_items, write_run
 
 from svr_async.core.statistics import holm, mcnemar_exact
 from svr_async.errors import UsageError
+from svr_async.evaluation.compare import compare_runs
 from svr_async.evaluation.items import Item
-from svr_async.evaluation.reporting.compare import compare_runs, item_of
 from svr_async.evaluation.run_folder import Run, RunFolder
 
 
@@ -64,7 +64,8 @@ def test_pairs_of_a_prompt_are_one_witness(two: list[Run]) -> None:
     lost = [replace(item, correct=n // 32 >= 4) for n, item in enumerate(won)]
     runs = [replace(runs[0], items=tuple(lost)), replace(runs[1], items=tuple(won))]
 
-    apart, together = (compare_runs(runs, cluster=how).duels[0].overall for how in (None, item_of))
+    alone = [replace(run, items=tuple(replace(item, item=item.id) for item in run.items)) for run in runs]
+    apart, together = compare_runs(alone).duels[0].overall, compare_runs(runs).duels[0].overall
     assert apart.p == mcnemar_exact(0, 128)
     assert together.p == pytest.approx(2 * 0.5**4)
     assert apart.significant
@@ -136,7 +137,7 @@ def test_different_data_is_said(two: list[Run], tmp_path: Path) -> None:
 
     assert "different benchmarks (RewardBench, RubricBench)" in text
     assert "data digests differ" in text
-    assert "is marked SIMULATED; not all of the others are" in text
+    assert "Only some runs are marked: svr · x (SIMULATED endpoint) SIMULATED" in text
     assert "320 shared pairs" in text
 
 
@@ -157,7 +158,8 @@ def test_marks_that_differ_are_one_line(tmp_path: Path) -> None:
     ]
 
     said = [warning for warning in compare_runs(runs).warnings if "marked" in warning]
-    assert said == ["The runs are marked differently: 2 OFFLINE RULES, 1 not at all."]
+    assert len(said) == 1
+    assert said[0].count("OFFLINE RULES") == 2
 
 
 def test_runs_that_share_nothing_are_refused_or_only_shown(two: list[Run], tmp_path: Path) -> None:
@@ -174,25 +176,24 @@ def test_runs_that_share_nothing_are_refused_or_only_shown(two: list[Run], tmp_p
 
 def test_one_run_is_no_comparison(two: list[Run]) -> None:
     """A comparison of one run is refused with the way to call it."""
-    with pytest.raises(UsageError, match=r"two runs or more \(got 1\)"):
+    with pytest.raises(UsageError, match=r"at least two runs \(got 1\)"):
         compare_runs(two[:1])
-
-
-def test_pairs_of_one_prompt_can_be_drawn_together(two: list[Run], tmp_path: Path) -> None:
-    """RM-Bench has nine pairs a prompt: without clusters a warning, with clusters none and another interval."""
-    runs = [loaded(tmp_path / run.name, list(run.items), metrics={"benchmark": "rmbench"}) for run in two]
-
-    alone = compare_runs(runs)
-    together = compare_runs(runs, cluster=lambda item: item.id[:-1])
-
-    assert any("share a prompt" in warning for warning in alone.warnings)
-    assert not any("share a prompt" in warning for warning in together.warnings)
-    assert together.duels[0].overall.ci95 != alone.duels[0].overall.ci95
 
 
 def test_the_same_runs_and_seed_give_the_same_comparison(two: list[Run]) -> None:
     """Nothing but the seed decides the intervals."""
     assert compare_runs(two, seed=3) == compare_runs(two, seed=3)
+
+
+def test_disagreements_are_exactly_the_pairs_that_one_run_has_right(two: list[Run]) -> None:
+    """Lost and won pairs are those with different results; the largest gap between margins comes first."""
+    duel = compare_runs(two).duels[0]
+    right = [{item.id for item in run.items if item.correct} for run in two]
+
+    assert {one.id for one in duel.lost} == right[0] - right[1]
+    assert {one.id for one in duel.won} == right[1] - right[0]
+    gaps = [abs((one.first_margin or 0) - (one.second_margin or 0)) for one in duel.lost]
+    assert gaps == sorted(gaps, reverse=True)
 
 
 def test_to_json_is_plain(two: list[Run]) -> None:

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from markupsafe import Markup
 
-from svr_async.evaluation.reporting import curve_charts
-from svr_async.evaluation.reporting.curve_charts import Plot, Trace
+from svr_async.reports import curve_charts
+from svr_async.reports.curve_charts import Plot, Trace
 
 shares = st.floats(0, 1)
 

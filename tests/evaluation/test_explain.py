@@ -10,8 +10,8 @@ import pytest
 from made_run import made_items, write_run
 
 from svr_async.errors import UsageError
+from svr_async.evaluation.explain import counts_note, explain_item, favoured, in_words, nearest_ids
 from svr_async.evaluation.items import confident_mistakes
-from svr_async.evaluation.reporting.explain import counts_note, explain_item, favoured, in_words, nearest_ids
 from svr_async.evaluation.run_folder import Run, RunFolder, Texts
 
 

@@ -22,12 +22,12 @@ from svr_async.commands.main import svr as group
 from svr_async.core.integrity import Integrity
 from svr_async.evaluation.frontier import Frontier, Point, Setting
 from svr_async.evaluation.items import Item
-from svr_async.evaluation.reporting.bank_figures import bank_figures, layout
-from svr_async.evaluation.reporting.frontier_figure import frontier_figures
-from svr_async.evaluation.reporting.run_figures import abstention, run_figures
 from svr_async.evaluation.run_folder import Run, RunFolder
-from svr_async.figures.files import draw
-from svr_async.figures.model import Axis, Bars, Figure, Grid, Plane, Series, Trace
+from svr_async.reports.bank_figures import bank_figures, layout
+from svr_async.reports.figure_files import draw
+from svr_async.reports.figure_model import Axis, Bars, Figure, Grid, Plane, Series, Trace
+from svr_async.reports.frontier_figure import frontier_figures
+from svr_async.reports.run_figures import abstention, run_figures
 
 pytest.importorskip("matplotlib", reason="figures need matplotlib: pip install 'svr-async[figures]'")
 report = partial(run_command, group, "svr")

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from svr_async.core.statistics import Interval
-from svr_async.figures.model import Bars, Figure, Plane
+from svr_async.reports.figure_model import Bars, Figure, Plane
 from svr_async.reproduction.figures import figures_of
 from svr_async.reproduction.recipe import load_recipes
 from svr_async.reproduction.results import Results

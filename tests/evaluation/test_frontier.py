@@ -29,10 +29,10 @@ from svr_async.evaluation.frontier import (
     thresholds,
 )
 from svr_async.evaluation.plan import OrderPolicy, Orders
-from svr_async.evaluation.reporting.frontier_chart import frontier_chart, scale
-from svr_async.evaluation.reporting.frontier_files import OPTIMISM, as_csv, as_json
-from svr_async.evaluation.reporting.frontier_view import render_frontier, ticks
 from svr_async.evaluation.run_folder import RunFolder
+from svr_async.reports.frontier_chart import frontier_chart, scale
+from svr_async.reports.frontier_files import OPTIMISM, as_csv, as_json
+from svr_async.reports.frontier_view import render_frontier, ticks
 from svr_async.scoring.decision import Decision
 
 PAIRS = pairs(60)

@@ -11,8 +11,8 @@ from made_run import write_run
 from page_checks import CENSUS, OPEN_ALL, OVERFLOWING, TOO_FAINT
 from test_frontier import column, drawn
 
-from svr_async.evaluation.reporting.frontier_view import render_frontier
 from svr_async.evaluation.run_folder import RunFolder
+from svr_async.reports.frontier_view import render_frontier
 
 pytestmark = pytest.mark.browser
 

@@ -13,13 +13,10 @@ from made_run import made_items, made_manifest, write_run
 
 from svr_async.commands.main import run as run_command
 from svr_async.commands.main import svr as group
-from svr_async.errors import ArtefactError, GateError, UsageError
+from svr_async.errors import GateError, UsageError
+from svr_async.evaluation.compare import ALLOWABLE, paired_test
+from svr_async.evaluation.gate import FORMATS, Verdict, decide, gate_runs, raise_unless_passed
 from svr_async.evaluation.items import Item
-from svr_async.evaluation.noise import Noise, asked_apart, measured_noise, noise_effect, read_noise, write_noise
-from svr_async.evaluation.reporting.compare import compare_runs, paired_test
-from svr_async.evaluation.reporting.gate import Verdict, decide, gate_runs, raise_unless_passed
-from svr_async.evaluation.reporting.gate_text import FORMATS
-from svr_async.evaluation.reporting.likeness import ALLOWABLE
 from svr_async.evaluation.run_folder import Run, RunFolder
 
 
@@ -52,7 +49,7 @@ def test_a_loss_that_is_shown_fails_and_a_tolerated_one_passes(baseline: Run, tm
         raise_unless_passed(found[0])
     for passing in found[1:]:
         raise_unless_passed(passing)
-    with pytest.raises(GateError, match="one of up to"):
+    with pytest.raises(GateError, match="but up to"):
         raise_unless_passed(found[1], strict=True)
 
 
@@ -106,8 +103,6 @@ def test_what_must_be_the_same_is_named_where_it_is_not(kind: str, tmp_path: Pat
     assert len(found.refusals) == 1
     assert found.refusals[0].startswith(says)
     assert found.test is None
-    with pytest.raises(UsageError, match="1 thing that must be the same is not"):
-        raise_unless_passed(found)
     with pytest.raises(UsageError) as refused:
         raise_unless_passed(found)
     assert found.refusals[0] in refused.value.one_line()
@@ -136,7 +131,11 @@ def test_method_and_bank_may_differ(baseline: Run, tmp_path: Path) -> None:
 
     assert found.verdict is Verdict.PASSED
     told = " | ".join(found.warnings)
-    for words in ("fingerprint than the baseline's: ['fp_2']", "svr-async 9, the baseline with", "wrong: 2 of the run"):
+    for words in (
+        "system fingerprint: fp_2, the baseline has",
+        "svr-async 9, the baseline with",
+        "wrong: 2 of the run",
+    ):
         assert words in told
 
 
@@ -163,89 +162,16 @@ def test_the_command_ends_with_nine_two_or_zero(tmp_path: Path, capsys: pytest.C
     loaded(tmp_path / "a")
     loaded(tmp_path / "b", lost=40)
     loaded(tmp_path / "c", manifest={"data": {"digest": "x"}})
-    (tmp_path / "noise.json").write_text("{}")
-    gate = ["gate", "--baseline", str(tmp_path / "a")]
+    baseline = str(tmp_path / "a")
     for args, code, says in (
         (["b"], 9, "svr: A loss is shown"),
         (["b", "--margin", "10"], 0, ""),
-        (["b", "--margin", "10", "--strict"], 9, "more pairs decide"),
-        (["c"], 2, "must be the same is not"),
-        (["b", "--noise", f"{tmp_path / 'noise.json'}"], 7, "no record of a judge's noise"),
+        (["b", "--margin", "10", "--strict"], 9, "judge more pairs"),
+        (["c"], 2, "cannot be compared: data, digest"),
         (["b", "--margin", "-1"], 2, "--margin"),
         (["b", "--allow", "data"], 2, "--allow"),
     ):
-        assert run_command(group, "svr", [*gate, str(tmp_path / args[0]), *args[1:]]) == code, args
+        assert run_command(group, "svr", ["gate", str(tmp_path / args[0]), baseline, *args[1:]]) == code, args
         err = capsys.readouterr().err
         assert says in err
         assert err.count("\n") == (code != 0)
-
-
-def test_noise_counts_flips_and_spreads() -> None:
-    """Three askings of two pairs, one of which flips once: a flip share of (0 + 2/3)/2, and the margins' spread."""
-    first, second = made_items(n=2)
-    ask = [replace(second, predicted=side, margin=margin) for side, margin in (("A", 1.0), ("A", 0.5), ("B", -0.5))]
-    passes = [[replace(first, predicted="A", margin=1.0), one] for one in ask]
-    found = measured_noise(passes, judge="j", label="j", method="oracle")
-
-    assert (found.pairs, found.repeats) == (2, 3)
-    assert found.flip_share == pytest.approx(1 / 3, abs=1e-6)
-    assert found.flip_ci95[0] < 1 / 3 < found.flip_ci95[1]
-    assert found.margin_spread == 0.75
-    with pytest.raises(UsageError, match="two askings"):
-        measured_noise(passes[:1], judge="j", label="j", method="oracle")
-
-
-NOISE = Noise(
-    judge="gpt-oss-120b", label="x", method="svr", pairs=20, repeats=5, flip_share=0.25, flip_ci95=(0.1, 0.5),
-    margin_sd=0.1, margin_spread=0.2, measured="2026-11-01", models_seen=("m",),
-)  # fmt: skip
-
-
-def test_noise_is_a_floor_under_intervals(baseline: Run, tmp_path: Path) -> None:
-    """An interval reaches 1.96·√(f·m)/n to both sides at least; one that is wider already stays as it is."""
-    other = loaded(tmp_path / "other", lost=3)
-    apart = [replace(item, requests=("1" * 16,)) for item in other.items]
-    runs = [baseline, replace(other, items=tuple(apart))]
-    plain, floored = (compare_runs(runs, noise=noise).duels[0].overall for noise in (None, NOISE))
-
-    half = 1.959964 * (0.25 * 320) ** 0.5 / 320
-    assert floored.noise == noise_effect(NOISE, 320, 320)
-    assert floored.ci95 == pytest.approx((floored.difference - half, floored.difference + half), abs=1e-6)
-    assert plain.ci95.low > floored.ci95.low
-    quiet = compare_runs(runs, noise=replace(NOISE, flip_share=0.0001)).duels[0].overall
-    assert quiet.ci95 == plain.ci95
-
-
-def test_replies_that_two_runs_share_bring_no_noise(baseline: Run) -> None:
-    """The same cache keys and margins are one asking; same keys, another margin means two caches."""
-    items = list(baseline.items)
-    assert asked_apart(list(zip(items, items, strict=True))) == 0
-    changed = [replace(items[0], margins={"ab": 9.0}), *items[1:]]
-    assert asked_apart(list(zip(items, changed, strict=True))) == 320
-
-
-def test_noise_of_another_judge_is_refused_by_a_gate_and_told_by_a_comparison(baseline: Run, tmp_path: Path) -> None:
-    """A record of another judge says nothing here."""
-    write_noise(tmp_path / "noise.json", replace(NOISE, judge="other"))
-    noise = read_noise(tmp_path / "noise.json")
-    with pytest.raises(UsageError, match="the noise is that of other"):
-        gate_runs(baseline, baseline, noise=noise)
-    assert (
-        "The noise is that of other, not of gpt-oss-120b." in compare_runs([baseline, baseline], noise=noise).warnings
-    )
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "{",
-        "[]",
-        '{"kind": "svr judge noise", "flip_share": 2, "pairs": 3}',
-        '{"kind": "svr judge noise", "flip_share": 0.2, "pairs": 3, "judge": ["x"]}',
-    ],
-)
-def test_a_file_that_is_no_record_is_refused(text: str, tmp_path: Path) -> None:
-    """Broken JSON, something else, and shares beyond 1 are one line."""
-    (tmp_path / "x.json").write_text(text)
-    with pytest.raises(ArtefactError, match=r"x\.json"):
-        read_noise(tmp_path / "x.json")

@@ -17,11 +17,12 @@ from made_page import with_words
 from made_run import made_items, write_run
 
 from svr_async.errors import UsageError
-from svr_async.evaluation.reporting.item_blocks import BLOCK_ITEMS, Exchange, blocks_of
-from svr_async.evaluation.reporting.item_index import couples_of, index_of, result_of
-from svr_async.evaluation.reporting.item_page import SCRIPTS, item_part
-from svr_async.evaluation.reporting.report import render_report, template_text
+from svr_async.evaluation.items import Exchange
 from svr_async.evaluation.run_folder import Run, RunFolder, Texts
+from svr_async.reports.item_blocks import BLOCK_ITEMS, blocks_of
+from svr_async.reports.item_index import couples_of, index_of, result_of
+from svr_async.reports.item_page import SCRIPTS, item_part
+from svr_async.reports.report import render_report, template_text
 
 
 def run_of(folder: Path, **changes: Any) -> Run:

@@ -14,9 +14,8 @@ from made_run import made_items, write_run
 from page_checks import OVERFLOWING, TOO_FAINT
 
 from svr_async.core.safetext import visible
-from svr_async.evaluation.label_files import read_labels
-from svr_async.evaluation.people import judge_and_people
-from svr_async.evaluation.reporting.item_blocks import Exchange
+from svr_async.evaluation.human_labels import measure_agreement, read_labels
+from svr_async.evaluation.items import Exchange
 from svr_async.evaluation.run_folder import Run, RunFolder, Texts
 
 pytestmark = pytest.mark.browser
@@ -203,13 +202,13 @@ async def test_labels_given_in_the_page_are_read_by_svr_labels(tmp_path: Path) -
         await tab.run("document.getElementById('items-save-labels').click()")
         (tmp_path / "labels.jsonl").write_text(await tab.run("saved[0]"))
 
-    labels = read_labels(tmp_path / "labels.jsonl").labels
+    labels = read_labels(tmp_path / "labels.jsonl")[0]
     assert {(one.id, one.label, one.note) for one in labels} == {
         (one.id, one.predicted, ""),
         (two.id, "tie", 'both, "really"'),
     }
-    found = judge_and_people(run.items, labels)
-    assert (found.items, found.rate.n, found.rate.left_out) == (2, 0, 2)
+    found = measure_agreement(run.items, labels)
+    assert (found.items, found.picked) == (2, 2)
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

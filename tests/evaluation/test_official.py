@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from svr_async.evaluation.official import has_official_rule, own_scores
+from svr_async.reports.official import has_official_rule, own_scores
 
 METRICS: dict[str, Any] = {
     "benchmark": "pairs",

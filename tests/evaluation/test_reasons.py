@@ -13,10 +13,10 @@ from svr_async.core.pair import Order, Side
 from svr_async.core.rubric import Rubric
 from svr_async.core.verdict import Contribution, Outcome, RubricComparison, Verdict
 from svr_async.errors import ArtefactError
+from svr_async.evaluation.explain import explain_item, reason_of, why
 from svr_async.evaluation.items import MAX_REASON_CHARS, Item, Reason, build_item
-from svr_async.evaluation.reporting.explain import explain_item, reason_of, why
-from svr_async.evaluation.reporting.report import render_report
 from svr_async.evaluation.run_folder import REASONS, RunFolder, with_reasons, write_reasons
+from svr_async.reports.report import render_report
 from svr_async.scoring.decision import Decision
 
 PAIR = pairs(1)[0]

@@ -17,9 +17,9 @@ from hostile_run import ATTACK, HARMLESS, armed_run
 from made_run import made_items, write_run
 
 from svr_async.errors import UsageError
-from svr_async.evaluation.reporting.report import render_report, template_text
-from svr_async.evaluation.reporting.reportview import calibration
 from svr_async.evaluation.run_folder import RunFolder
+from svr_async.reports.report import render_report, template_text
+from svr_async.reports.reportview import calibration
 
 
 class Page(HTMLParser):

@@ -10,8 +10,8 @@ from hostile_run import ATTACK, HARMLESS, LONG, armed_run
 from made_run import made_items, write_run
 from page_checks import CENSUS, OPEN_ALL, OVERFLOWING, TOO_FAINT
 
-from svr_async.evaluation.reporting.report import render_report
 from svr_async.evaluation.run_folder import Run, RunFolder
+from svr_async.reports.report import render_report
 
 pytestmark = pytest.mark.browser
 

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import pytest
 
 from svr_async.evaluation.items import Item, RubricRow
-from svr_async.evaluation.reporting.rubric_tables import deciding, notes_of, rubric_tables
 from svr_async.evaluation.rubric_effects import RubricEffect, RubricEffects, by_domain, rubric_effects
+from svr_async.reports.rubric_tables import deciding, notes_of, rubric_tables
 
 Parts = Sequence[tuple[str, float | None]]
 

@@ -26,7 +26,6 @@ from svr_async.errors import AuthError, BudgetError, RefusedError
 from svr_async.evaluation.items import Item
 from svr_async.evaluation.judging import Evaluation, run_evaluation
 from svr_async.evaluation.plan import JudgeAssignment, OrderPolicy, Orders
-from svr_async.evaluation.run import nonce_notes
 from svr_async.judges.protocol import Judge
 from svr_async.scoring.decision import Decision
 from svr_async.scoring.methods.oracle import Oracle
@@ -264,16 +263,6 @@ async def test_a_bug_in_a_method_is_raised_not_swallowed(error: type[Exception])
         await run_evaluation(evaluation, ShutdownController())
 
 
-async def test_a_run_says_how_many_verdicts_came_without_the_nonce() -> None:
-    """Of the verdicts only: what has none needs no signature; where all are signed nothing is said."""
-    found = await run_evaluation(by_one(pairs=pairs(4), method=Lengths(), orders=NO_AUDIT), ShutdownController())
-    items = [item for item in found if item is not None]
-    bare = [replace(item, flags=("no_nonce",)) for item in items]
-    failed = replace(bare[0], outcome=Outcome.PARSE_ERROR.value)
-    assert nonce_notes([failed, *bare[1:3], items[3]]) == ("2 of 3 verdicts came without the nonce that was asked for",)
-    assert nonce_notes(items) == ()
-
-
 @pytest.mark.parametrize(
     "first",
     [
@@ -308,7 +297,7 @@ async def test_a_judge_that_cannot_be_read_is_paid_for_twenty_pairs(cache_folder
         assert 'the judge wrote "I [2Jcan not." (Your answer was bad.)' in str(error)
         assert "--min-coverage 0" in error.hint
         assert 20 <= done - before <= 22
-        assert 80 <= calls <= 88
+        assert 40 <= calls <= 44
     error, done, _ = await judged(BAD, accepts_unread=True)
     assert (error, done) == (None, 70)
     (tmp_path / "failures.jsonl").unlink()

@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 from made_run import made_items, write_run
 
+from svr_async.core.table import csv_text, latex, markdown
 from svr_async.errors import UsageError
-from svr_async.evaluation.reporting.tables import build_table, csv_text, latex, markdown, render_table
 from svr_async.evaluation.run_folder import Run, RunFolder
+from svr_async.reports.tables import build_table, render_table
 
 HOSTILE = "=1+1|<img src=x onerror=alert(1)>\n& $x_1$ \\input{secret} `code` \u202egnp.exe\x1b[31m"
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 import pytest
-from rig import QUICK, pairs, serving
+from rig import QUICK, name_judge, pairs, serving
 
 from svr_async.core.pair import Order, present
 from svr_async.core.rubric import Rubric
@@ -22,11 +22,10 @@ from svr_async.engine.wires import Form, Settings
 from svr_async.engine.wires.anthropic import WIRE
 from svr_async.errors import AuthError, ConfigError, ModelError, QuotaError, SvrError, UsageError
 from svr_async.judges.batch import choose_endpoint
-from svr_async.judges.doctor.endpoint import choose_questions, examine
+from svr_async.judges.doctor import examine
 from svr_async.judges.limits import JudgeLimits
-from svr_async.judges.open_judge import open_judge
-from svr_async.judges.profile import Profile
-from svr_async.judges.spec import JudgeSpec
+from svr_async.judges.open_judge import JudgeSpec, open_judge
+from svr_async.judges.profiles import Profile
 from svr_async.simulation.config import SimConfig
 from svr_async.simulation.faults import FaultConfig, parse_kinds
 from svr_async.simulation.server import SimServer
@@ -273,13 +272,15 @@ def test_its_limits_pace_the_run(tmp_path: Path) -> None:
     assert stats.endpoints[0].rpm is not None
 
 
-def test_the_doctor_speaks_it(endpoint: SimServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It lists the models with its header, reads its tokens, and gets a verdict."""
+def test_the_doctor_speaks_it(endpoint: SimServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It lists the models with its header, and gets a verdict."""
     monkeypatch.setenv("ANT_KEY", KEY)
-    profile = Profile(
-        name="c", model="sim-perfect", base_url=endpoint.base_url, wire="anthropic", key_env="ANT_KEY", max_tokens=256
-    )
-    found = asyncio.run(examine(choose_questions(profile, 20), JudgeSpec(text="c", profile=profile)))
-    states = {one.name: one.state for one in found}
-    assert states["usage"] == "ok"
-    assert "fail" not in states.values()
+    name_judge(tmp_path, endpoint.base_url, model="sim-perfect", wire="anthropic", key_env="ANT_KEY")
+    monkeypatch.chdir(tmp_path)
+
+    async def states() -> dict[str, str]:
+        return {finding.name: finding.state async for finding in examine("sim")}
+
+    found = asyncio.run(states())
+    assert (found["key"], found["verdict"]) == ("ok", "ok")
+    assert "fail" not in found.values()

@@ -17,12 +17,11 @@ from svr_async.core.verdict import Outcome
 from svr_async.engine.request import Request
 from svr_async.engine.transport import RawReply
 from svr_async.errors import ConfigError, UsageError
-from svr_async.judges.decision import DecisionJudge, NoAuthor
+from svr_async.judges.decision import DecisionJudge, StatementWriter
 from svr_async.judges.limits import JudgeLimits
-from svr_async.judges.open_judge import open_judge
+from svr_async.judges.open_judge import JudgeSpec, open_judge
 from svr_async.judges.protocol import Answer, Comparisons, Reasked
-from svr_async.judges.spec import JudgeSpec
-from svr_async.judges.statements import StatementWriter
+from svr_async.judges.scalar import NoAuthor
 from svr_async.judges.templates import DECIDING, load_templates
 from svr_async.simulation.server import SimServer
 

@@ -1,10 +1,8 @@
-"""Layouts of prompts: the paper's set, people's own, and what an attack gains where nothing is fenced."""
+"""Layouts of prompts: the paper's set, and the user's own."""
 
 from __future__ import annotations
 
-import importlib
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import orjson
@@ -13,7 +11,6 @@ from rig import pairs, profile
 
 from svr_async.core.pair import Order, Presentation, present, user_prompt
 from svr_async.core.rubric import Rubric
-from svr_async.engine.request import AmbiguousReplyError
 from svr_async.errors import ConfigError
 from svr_async.judges.author import induction, probing
 from svr_async.judges.questions import QuestionWriter
@@ -27,7 +24,6 @@ ROWS = (
     '"rubric_comparisons": [{"rubric_id": "R1", "candidate_a_verdict": "pass", "candidate_b_verdict": "fail", '
     '"better": "A"}]'
 )
-BENCHMARKS = Path(__file__).parents[2] / "benchmarks/paper"
 
 
 def asks(folder: Path | None, **settings: Any) -> QuestionWriter:
@@ -69,19 +65,13 @@ def test_the_papers_set_leaves_the_shipped_prompts_as_they_are() -> None:
     kept = {name for name in NAMES if paper.digests[name] == ours.digests[name]}
     assert kept == {"pointwise", "descriptive", "rephrase"}
     assert {name for name in NAMES if paper[name].free} == set(NAMES) - kept
-    assert not any(paper[name].signed for name in set(NAMES) - kept)
 
 
-def test_replies_to_a_layout_without_a_nonce_need_none() -> None:
-    """The only object counts, announced or not; beside other prose it may be a quotation; the schema is alike."""
-    text, paper = f"So it is: {{{ROWS}}} That is all.", asks(PAPER).compare(SHOWN, RUBRICS, overall=False)
-    for reply in (f"{{{ROWS}}}", f"Here is my evaluation:\n```json\n{{{ROWS}}}\n```\nI hope this helps!"):
-        read = paper.parse(reply)
-        assert (list(read.rows), read.flags) == (["R1"], ())
-    with pytest.raises(AmbiguousReplyError, match="Give the object alone"):
-        paper.parse(text)
-    with pytest.raises(ValueError, match="with the nonce and"):
-        asks(None).compare(SHOWN, RUBRICS, overall=False).parse(text)
+def test_replies_to_both_layouts_are_read_alike() -> None:
+    """The prompt does not decide how a reply is read; the schema is the same."""
+    for ask in (asks(PAPER), asks(None)):
+        read = ask.compare(SHOWN, RUBRICS, overall=False).parse(f"So it is: {{{ROWS}}} That is all.")
+        assert [row.rubric_id for row in read.rows] == [RUBRICS[0].id]
     sent = asks(PAPER, structured="json_schema").compare(SHOWN, RUBRICS, overall=True).request.body_bytes
     schema = orjson.loads(sent)["response_format"]["json_schema"]["schema"]
     assert schema["required"] == list(schema["properties"]) == ["rubric_comparisons", "preferred_candidate"]
@@ -113,18 +103,16 @@ def test_a_layout_of_ones_own_has_any_order(tmp_path: Path) -> None:
     """Places stand anywhere, in either message, fenced or bare; a text's own braces stay as they are."""
     layout = (
         "Judge by these:\n{rubrics}\n=== user ===\n{response_b} first, { then }\n{fenced response_a}\n{prompt}\n"
-        'Reply as {"rubric_comparisons": []} and sign with {nonce}.'
+        'Reply as {"rubric_comparisons": []}.'
     )
     ask = asks(folder_with(tmp_path, compare=layout))
     asked = ask.compare(SHOWN, RUBRICS, overall=False)
     (first, system), (second, user) = asked.request.messages
     assert (first, second) == ("system", "user")
     assert system == "Judge by these:\nR1: Is it short?\nR2: Is it right?"
-    nonce = user.split("sign with ")[1].rstrip(".")
-    fenced = f"<<svr:{nonce}:RESPONSE_A>>\n{{response_b}} is 4\n<<svr:{nonce}:END>>"
+    tag = user.split("<<svr:")[1].split(":")[0]
+    fenced = f"<<svr:{tag}:RESPONSE_A>>\n{{response_b}} is 4\n<<svr:{tag}:END>>"
     assert user.startswith(f"5 first, {{ then }}\n{fenced}\n2 + 2?\nReply as {{")
-    with pytest.raises(ValueError, match="nonce"):
-        asked.parse(f"Quoted: {{{ROWS}}} and so on")
     assert ask.direct(SHOWN).request.key == asks(None).direct(SHOWN).request.key
 
 
@@ -162,36 +150,3 @@ def test_a_folder_with_the_name_of_the_set_is_not_passed_over(tmp_path: Path, mo
     with pytest.raises(ConfigError, match="is a set that ships"):
         load_templates(PAPER)
     assert load_templates(own)["direct"].instructions == "Mine."
-
-
-# --- what an attack gains ---------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def injection(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """Return the measuring script, with one pair."""
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
-    module = importlib.import_module("injection")
-    monkeypatch.setattr(module, "PAIRS", 1)
-    return module
-
-
-@pytest.mark.parametrize("attack", ["fake verdict", "many openings", "forged ids", "forged labels", "forged ends"])
-def test_attacks_reach_the_papers_layout_and_not_ours(injection: ModuleType, attack: str) -> None:
-    """Fenced, no attack is cut wrongly or counts where it is quoted; bare, each is cut wrongly or asked again."""
-    text = injection.ATTACKS[attack]
-    counted = ("cut", "verdicts", *injection.QUOTED)
-    ours, paper = (injection.measure(text, layout) for layout in ("ours", "paper"))
-    assert not any(any(ours[one]) for one in counted)
-    assert any(any(paper[one]) for one in (*counted, "asked again"))
-    assert not any(any(paper[one]) for one in injection.QUOTED)
-
-
-def test_a_quoted_mark_changes_no_direct_verdict(injection: ModuleType) -> None:
-    """Beside a verdict with the nonce it is nothing; beside one without, ahead of it or behind, it is asked again."""
-    for layout in ("ours", "paper"):
-        found = injection.measure(injection.ATTACKS["other brackets"], layout)
-        assert not any(found["direct"] + found["ahead"])
-        assert any(found["asked again"]) is (layout == "paper")
-    with pytest.raises(AmbiguousReplyError):
-        asks(PAPER).direct(SHOWN).parse("[[B]] was quoted. [[A]]")

@@ -2,38 +2,25 @@
 
 from __future__ import annotations
 
-import asyncio
-import itertools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import orjson
-import pytest
 from rig import completion, judge_at, pairs, scripted_engine, writer
 
 from svr_async.core.integrity import Marks
-from svr_async.core.pair import Order, PreferencePair, Presentation, Prompt, Side, present
+from svr_async.core.pair import Order, Presentation, Prompt, Side, present
 from svr_async.core.rubric import Rubric
 from svr_async.core.verdict import Outcome, RubricComparison, Verdict
 from svr_async.engine.request import Request
 from svr_async.engine.transport import RawReply
-from svr_async.judges.attacks import ATTACKS
 from svr_async.judges.author import ModelAuthor
-from svr_async.judges.fence import nonce_of
 from svr_async.judges.hybrid import HybridJudge
-from svr_async.judges.model import MAX_REASKS, ModelJudge
+from svr_async.judges.material import tag_of
+from svr_async.judges.model import ModelJudge
 from svr_async.judges.protocol import Answer, Comparisons, Preference, WrittenRubrics
-from svr_async.scoring.methods.contract import Method
-from svr_async.scoring.methods.decisions import equally_weighted
-from svr_async.scoring.methods.fixed import Fixed
-from svr_async.scoring.methods.oracle import Oracle
-from svr_async.scoring.methods.pointwise import Pointwise
-from svr_async.scoring.methods.self_rubric import SelfRubric
-from svr_async.scoring.methods.vanilla import Vanilla
-from svr_async.simulation.config import SimConfig
-from svr_async.simulation.readings import read_rubric
 from svr_async.simulation.server import SimServer
 
 RUBRICS = [Rubric(text=f"Is it good in way {number}?") for number in range(1, 5)]
@@ -49,11 +36,6 @@ def listed(request: Request) -> list[str]:
     return [line.split(": ", 1)[1] for line in lines if line.startswith("R") and ": Is it good" in line]
 
 
-def nonce_in(request: Request) -> str:
-    """Return the nonce of a request's fences."""
-    return request.messages[1][1].split("<<svr:")[1].split(":")[0]
-
-
 def judging(keep: Callable[[int, int], bool], **more: Any) -> Callable[[Request, int], RawReply]:
     """Answer with a verdict on rubric n of call number c only where keep(c, n); odd rubrics favour A, even ones B."""
 
@@ -66,7 +48,7 @@ def judging(keep: Callable[[int, int], bool], **more: Any) -> Callable[[Request,
                 verdicts = {"candidate_a_verdict": "pass", "candidate_b_verdict": "pass", "better": better}
                 rows.append({"rubric_id": f"R{place}", **verdicts})
                 scores.append({"rubric_id": f"R{place}", "score": number / 10})
-        payload = {"nonce": nonce_in(request), "rubric_comparisons": rows, "rubric_scores": scores, **more}
+        payload = {"rubric_comparisons": rows, "rubric_scores": scores, **more}
         return completion(orjson.dumps(payload).decode())
 
     return answer
@@ -88,20 +70,14 @@ async def test_missing_rubrics_are_asked_again_alone(cache_folder: Path) -> None
 
 
 async def test_rubrics_that_stay_missing_are_left_out_and_flagged(cache_folder: Path) -> None:
-    """After two re-asks a rubric without a verdict is absent, never filled in, and the answer says so."""
+    """After one more call a rubric without a verdict is absent, never filled in, and the answer says so."""
     async with scripted_engine(cache_folder, judging(lambda _, n: n != 2), repairs=0) as (engine, transport):
         judge = ModelJudge(engine, writer(), "m")
         answer = await judge.compare(PAIR, RUBRICS, overall=False)
-        assert len(transport.sent) == 2  # the second re-ask is the same question, which has failed for good
+        assert len(transport.sent) == 2
         assert answer.value is not None
         assert [row.rubric_id for row in answer.value.rows] == [r.id for r in RUBRICS if r is not RUBRICS[1]]
         assert answer.flags == ("missing_rubrics",)
-    async with scripted_engine(cache_folder, judging(lambda call, n: n == call + 1), repairs=0) as (engine, transport):
-        judge = ModelJudge(engine, writer("http://127.0.0.1:2/v1"), "m")
-        answer = await judge.compare(PAIR, RUBRICS, overall=False)
-        assert len(transport.sent) == 1 + MAX_REASKS
-        assert answer.value is not None
-        assert len(answer.value.rows) == 3
 
 
 async def test_missing_scores_are_asked_again_too(cache_folder: Path) -> None:
@@ -113,20 +89,6 @@ async def test_missing_scores_are_asked_again_too(cache_folder: Path) -> None:
         assert (answer.flags, answer.requests) == ((), tuple(request.key.hex() for request in transport.sent))
 
 
-async def test_a_judge_that_forgets_the_nonce_is_understood_and_its_answers_say_so(cache_folder: Path) -> None:
-    """On rubrics and directly; a mark beside words for the other side is asked again once, then `ambiguous`."""
-    row = {"rubric_id": "R1", "candidate_a_verdict": "fail", "candidate_b_verdict": "pass", "better": "B"}
-    says = ["B errs.\n[[A]]", orjson.dumps({"rubric_comparisons": [row]}).decode(), *["B is better.\n\n[[A]]"] * 2]
-    async with scripted_engine(cache_folder, lambda _, call: completion(says[call])) as (engine, transport):
-        judge = ModelJudge(engine, writer(), "m")
-        direct, compared = await judge.prefer(PAIR), await judge.compare(PAIR, RUBRICS[:1], overall=False)
-        assert compared.flags == ("no_nonce",)
-        assert direct.value == Preference(margin=1.0, reason="B errs.")
-        doubtful = await judge.prefer(replace(PAIR, response_a="another"))
-        assert (doubtful.outcome, len(transport.sent)) == (Outcome.AMBIGUOUS, 4)
-        assert "called B the better one and held [[A]]" in transport.sent[3].messages[-1][1]
-
-
 async def test_contradictory_rows_are_flagged_wherever_they_came_from(cache_folder: Path) -> None:
     """A re-asked row that contradicts itself is flagged like one of the first reply."""
 
@@ -134,7 +96,7 @@ async def test_contradictory_rows_are_flagged_wherever_they_came_from(cache_fold
         verdicts = {"candidate_a_verdict": "fail", "candidate_b_verdict": "pass", "better": "A"}
         rows = [{"rubric_id": "R1", **verdicts}] if call else []
         rows += [{"rubric_id": "R2", **verdicts, "better": "B"}] if not call else []
-        return completion(orjson.dumps({"nonce": nonce_in(request), "rubric_comparisons": rows}).decode())
+        return completion(orjson.dumps({"rubric_comparisons": rows}).decode())
 
     async with scripted_engine(cache_folder, answer) as (engine, _):
         found = await ModelJudge(engine, writer(), "m").compare(PAIR, RUBRICS[:2], overall=False)
@@ -272,7 +234,7 @@ def test_requests_about_one_pair_share_their_beginning() -> None:
 
 
 def test_the_rubrics_come_last_and_the_form_of_the_answer_first() -> None:
-    """All that does not depend on the rubrics stands before them but one line, which repeats the nonce."""
+    """All that does not depend on the rubrics stands before them but one line."""
     ask, listed = writer(), RUBRICS[:3]
     for question in (ask.compare(PAIR, listed, overall=True), ask.pointwise(PAIR.prompt, PAIR.response_a, listed)):
         (_, instructions), (_, shown) = question.request.messages
@@ -280,7 +242,6 @@ def test_the_rubrics_come_last_and_the_form_of_the_answer_first() -> None:
         assert "rubric_" in instructions
         assert "JSON" in instructions
         assert after.count("\n") == 0
-        assert shown.split("<<svr:")[1].split(":")[0] in after
 
 
 def test_the_same_question_has_the_same_bytes_and_the_order_matters() -> None:
@@ -291,13 +252,12 @@ def test_the_same_question_has_the_same_bytes_and_the_order_matters() -> None:
     assert keys[0] == keys[1] != keys[2]
 
 
-def test_no_text_can_hold_its_own_nonce() -> None:
-    """A candidate that contains the nonce of some request gets another nonce in its own."""
-    nonce = nonce_of(["p", "a", "b"])
-    again = nonce_of(["p", f"a {nonce}", "b"])
-    assert nonce != again
-    assert len(nonce) == 16
-    assert nonce_of(["ab", "c"]) != nonce_of(["a", "bc"])
+def test_no_text_can_hold_the_tag_of_its_fence() -> None:
+    """A candidate that contains the tag of some request gets another tag in its own."""
+    tag = tag_of(["p", "a", "b"])
+    assert len(tag) == 16
+    assert tag != tag_of(["p", f"a {tag}", "b"])
+    assert tag_of(["ab", "c"]) != tag_of(["a", "bc"])
 
 
 def test_texts_that_utf8_cannot_hold_are_sent_all_the_same() -> None:
@@ -320,79 +280,3 @@ def listed_ids(request: Request) -> list[str]:
     """Return the local ids that a request lists."""
     tail = request.messages[1][1].split("\nRubrics:\n")[1]
     return [line.split(":")[0] for line in tail.splitlines() if line.startswith("R")]
-
-
-# --- candidates that attack -------------------------------------------------------------------------------------------
-
-
-def poisoned(pair: PreferencePair, text: str, where: str) -> PreferencePair:
-    """Return the pair with a text at the end of one response, or of both."""
-    return replace(
-        pair,
-        chosen=pair.chosen + (f"\n\n{text}" if where in {"chosen", "both"} else ""),
-        rejected=pair.rejected + (f"\n\n{text}" if where in {"rejected", "both"} else ""),
-    )
-
-
-def methods(pair: PreferencePair) -> tuple[Method, ...]:
-    """Return every method that asks a judge."""
-    fixed = equally_weighted(pair.rubrics)
-    return (Vanilla(), Oracle(), SelfRubric(), Fixed(fixed), Pointwise(fixed))
-
-
-async def margins(judge: ModelJudge, pair: PreferencePair) -> list[Any]:
-    """Decide a pair by every method in both orders."""
-    shown = [present(pair, order) for order in Order]
-    found = [
-        (method.name, (await method.decide(judge, one, pair.human_rubrics)).in_data_order())
-        for method in methods(pair)
-        for one in shown
-    ]
-    return [(name, decision.margin, decision.outcome, decision.flags) for name, decision in found]
-
-
-@pytest.mark.parametrize("name", ATTACKS)
-async def test_what_a_judge_quotes_from_a_candidate_never_counts(cache_folder: Path, name: str) -> None:
-    """A judge that repeats both candidates in full, attacks and all, before its honest verdict is read as if silent.
-
-    The same pair, attack included, is put to a judge that quotes and to one that does not: every method decides alike,
-    but for direct verdicts beside quoted marks, which have no signature: they are asked again, and ambiguous.
-    """
-    asked = [poisoned(pair, ATTACKS[name], where) for pair in pairs(2) for where in ("chosen", "rejected", "both")]
-    found = {}
-    for echo in (False, True):
-        async with SimServer(SimConfig(echo=echo)) as sim, judge_at(sim.base_url, cache_folder / str(echo)) as judge:
-            found[echo] = await asyncio.gather(*(margins(judge, pair) for pair in asked))
-            assert echo or judge.engine.stats().failed == 0
-    unread = set()
-    for quoting, silent in zip(itertools.chain(*found[True]), itertools.chain(*found[False]), strict=True):
-        unread |= {quoting[0]} if quoting[2] is Outcome.AMBIGUOUS else set()
-        assert quoting == silent or quoting[2] is Outcome.AMBIGUOUS
-        assert quoting[2] in {Outcome.SCORED, Outcome.TIE, Outcome.AMBIGUOUS}
-    assert unread <= ({"vanilla"} if "[[" in ATTACKS[name] else set())
-
-
-async def test_an_attack_gains_nothing_over_plain_text_of_its_length(cache_folder: Path) -> None:
-    """For a judge that goes by the planted content alone, clean and attacked pairs get the same rubric verdicts."""
-    rubrics = [[Rubric(text=text) for text in pair.rubrics] for pair in pairs(3)]
-    async with (
-        SimServer(SimConfig(echo=True, noise=0.0, position_bias=0.0)) as sim,
-        judge_at(sim.base_url, cache_folder) as judge,
-    ):
-
-        async def verdicts(pair: PreferencePair, place: int) -> list[tuple[str, str, str]]:
-            answer = await judge.compare(present(pair, Order.AB), rubrics[place], overall=False)
-            assert answer.value is not None
-            return [(row.rubric_id, row.a.value, row.b.value) for row in answer.value.rows]
-
-        for place, pair in enumerate(pairs(3)):
-            named = [r for r in rubrics[place] if not _generic(r)]
-            clean = [row for row in await verdicts(pair, place) if row[0] in {r.id for r in named}]
-            for attack in ATTACKS.values():
-                hit = await verdicts(poisoned(pair, attack, "rejected"), place)
-                assert [row for row in hit if row[0] in {r.id for r in named}] == clean
-
-
-def _generic(rubric: Rubric) -> bool:
-    """Whether a rubric names nothing that is planted, so that the simulated judge goes by impression."""
-    return read_rubric(rubric.text).criterion is None

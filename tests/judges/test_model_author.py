@@ -21,14 +21,12 @@ from svr_async.judges.author import (
     read_text,
     rephrasing,
 )
-from svr_async.judges.fence import clean
-
-NONCE = "0123456789abcdef"
+from svr_async.judges.material import clean
 
 
 def reply(*entries: str | dict[str, Any] | None) -> str:
     """Return a reply with these entries."""
-    return orjson.dumps({"nonce": NONCE, "contrastive_rubrics": list(entries)}).decode()
+    return orjson.dumps({"contrastive_rubrics": list(entries)}).decode()
 
 
 def test_rubrics_are_read_and_odd_entries_left_out() -> None:
@@ -43,8 +41,7 @@ def test_rubrics_are_read_and_odd_entries_left_out() -> None:
             "text",
             None,
             {"rubric": "Names a source", "facet": "format", "importance": "major", "grounding": " the  end "},
-        ),
-        NONCE,
+        )
     )
     assert found[0].text.casefold() == "is short and plain"
     assert (found[0].facet, found[0].importance, found[0].grounding) == ("", "", "")
@@ -55,7 +52,7 @@ def test_rubrics_are_read_and_odd_entries_left_out() -> None:
 
 def test_at_most_six_rubrics_are_taken() -> None:
     """The first six."""
-    found = read_induced(reply(*({"rubric": f"Point {n}"} for n in range(20))), NONCE)
+    found = read_induced(reply(*({"rubric": f"Point {n}"} for n in range(20))))
     assert [rubric.text for rubric in found] == [f"Point {n}" for n in range(MAX_INDUCED)]
 
 
@@ -63,7 +60,7 @@ def test_at_most_six_rubrics_are_taken() -> None:
 def test_a_reply_without_a_rubric_is_rejected(text: str) -> None:
     """So that it is asked again."""
     with pytest.raises(ReplyRejectedError):
-        read_induced(text, NONCE)
+        read_induced(text)
 
 
 def test_a_probe_is_text() -> None:
@@ -93,13 +90,19 @@ def test_only_contrastive_induction_shows_the_rejected_response() -> None:
 
 # --- rubrics in the words of a prompt ---------------------------------------------------------------------------------
 
-IDS = ("R1", "R2", "R3", "R4")
+RUBRICS = [Rubric(text=f"Point {n}") for n in range(1, 5)]
 
 
 def wordings(*entries: object) -> str:
     """Return a reply with these (id, text) entries, or entries of any other shape."""
     rows = [{"rubric_id": e[0], "rubric": e[1]} if isinstance(e, tuple) else e for e in entries]
-    return orjson.dumps({"nonce": NONCE, "rephrased_rubrics": rows}).decode()
+    return orjson.dumps({"rephrased_rubrics": rows}).decode()
+
+
+def wordings_of(*entries: object) -> dict[str, str]:
+    """Return what is read of such a reply, by local id."""
+    found = read_rephrased(wordings(*entries), RUBRICS)
+    return {f"R{n}": found[rubric.id] for n, rubric in enumerate(RUBRICS, 1) if rubric.id in found}
 
 
 @pytest.mark.parametrize(
@@ -108,14 +111,13 @@ def wordings(*entries: object) -> str:
         ([("R1", "a"), ("R2", "b"), ("R3", "c"), ("R4", "d")], "R1 R2 R3 R4"),
         ([("r1 ", " a\n b ")], "R1"),  # case and spaces of an id do not matter
         ([("R1", "a"), ("R3", "c"), ("R4", "d")], "R1 R3 R4"),  # dropped
-        ([("R2", "b"), ("R1", "a"), ("R3", "c"), ("R4", "d")], "R3 R4"),  # two changed places
-        ([("R4", "d"), ("R1", "a"), ("R2", "b"), ("R3", "c")], ""),  # every pair with R4 is out of order
+        ([("R2", "b"), ("R1", "a"), ("R3", "c"), ("R4", "d")], "R1 R2 R3 R4"),  # in any order
         ([("R1", "a"), ("R2", "b"), ("R1", "z")], "R2"),  # named twice
         ([("R1", "same"), ("R2", "Same"), ("R3", "c")], "R3"),  # two became one
         ([("R1", "a"), ("R9", "x"), ("R2", "b")], "R1 R2"),  # one that was not asked about
         ([("R1", ""), ("R2", " "), ("R3", 7), ("R4", "d")], "R4"),
         ([("R1", "x" * (MAX_RUBRIC_CHARS + 1)), ("R2", "x" * MAX_RUBRIC_CHARS)], "R2"),
-        ([{"rubric_id": 1, "rubric": "a"}, "text", None, [], {"rubric": "b"}, ("R2", "b")], "R2"),
+        ([{"rubric_id": 1, "rubric": "a"}, "text", None, [], {"rubric": "b"}, ("R2", "c")], "R1 R2"),
         ([], ""),
         ([("R9", "x")], ""),
     ],
@@ -123,24 +125,24 @@ def wordings(*entries: object) -> str:
 def test_only_wordings_beyond_doubt_are_read(
     entries: list[str | tuple[str, object] | dict[str, Any] | None], kept: str
 ) -> None:
-    """Dropped, moved, doubled, merged, empty and endless ones are left out; a reply without any is rejected."""
+    """Doubled, merged, empty and endless ones are left out; a reply without any is rejected."""
     if not kept:
         with pytest.raises(ReplyRejectedError):
-            read_rephrased(wordings(*entries), NONCE, IDS)
+            wordings_of(*entries)
         return
-    found = read_rephrased(wordings(*entries), NONCE, IDS)
-    assert sorted(found) == kept.split()
+    found = wordings_of(*entries)
+    assert list(found) == kept.split()
     assert all(text == " ".join(text.split()) for text in found.values())
 
 
 def test_ten_thousand_forged_entries_cost_little() -> None:
     """A reply that names one rubric over and over is read in linear time and gives nothing for it."""
     entries = [("R1", f"x{n}") for n in range(10_000)] + [("R2", "b")]
-    assert read_rephrased(wordings(*entries), NONCE, IDS) == {"R2": "b"}
+    assert wordings_of(*entries) == {"R2": "b"}
 
 
 def test_the_question_shows_the_prompt_and_the_rubrics_and_no_response() -> None:
-    """The same prompt and rubrics give the same request; a rubric cannot hold the nonce."""
+    """The same prompt and rubrics give the same request."""
     pair, rubrics = pairs(1)[0], [Rubric(text="Names a source"), Rubric(text="Is short")]
     question = rephrasing(writer(), pair.prompt, rubrics)
     text = question.request.messages[1][1]
@@ -150,7 +152,7 @@ def test_the_question_shows_the_prompt_and_the_rubrics_and_no_response() -> None
     assert pair.rejected not in text
     assert question.request == rephrasing(writer(), pair.prompt, rubrics).request
     assert question.request != rephrasing(writer(), user_prompt("another"), rubrics).request
-    assert question.placeholder() == {"R1": "Names a source", "R2": "Is short"}
+    assert question.placeholder() == {rubric.id: rubric.text for rubric in rubrics}
     assert question.expected_tokens > 0
 
 
@@ -158,9 +160,8 @@ async def test_the_author_returns_texts_by_rubric_and_asks_again_when_none_can_b
     """A reply without a wording is asked again; one with some is taken, and kept in the cache."""
     replies = ["nothing here", wordings(("R2", "Names a source on bread"))]
 
-    def answer(request: Request, number: int) -> RawReply:
-        nonce = request.messages[1][1].split("<<svr:")[1][:16]
-        return completion(replies[min(number, 1)].replace(NONCE, nonce))
+    def answer(_: Request, number: int) -> RawReply:
+        return completion(replies[min(number, 1)])
 
     rubrics = [Rubric(text="Is short"), Rubric(text="Names a source")]
     async with scripted_engine(cache_folder, answer) as (engine, transport):

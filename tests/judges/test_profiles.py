@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import resource
 from dataclasses import replace
 from pathlib import Path
@@ -12,25 +13,25 @@ import orjson
 import pytest
 from rig import QUICK, pairs
 
-from svr_async.core.pair import Order, present, user_prompt
+from svr_async.commands.main import run
+from svr_async.commands.main import svr as group
+from svr_async.core.pair import Order, present
 from svr_async.core.rubric import Check, Rubric
 from svr_async.engine.caller import EngineConfig
 from svr_async.engine.endpoint import START
+from svr_async.engine.http import HttpTransport
 from svr_async.engine.money import Price
 from svr_async.engine.secrets import Secret
 from svr_async.errors import ConfigError, UsageError
-from svr_async.judges.access import extras_of
+from svr_async.judges.decision import Stated, StatementWriter
 from svr_async.judges.hybrid import HybridJudge
 from svr_async.judges.limits import AUTO, JudgeLimits
 from svr_async.judges.material import Material
 from svr_async.judges.model import ModelJudge
-from svr_async.judges.open_judge import OTHER_FILES, OpenJudge, open_judge, within_descriptors
-from svr_async.judges.profile import Profile
-from svr_async.judges.profiles import find_profile, load_profiles, profile_paths
+from svr_async.judges.open_judge import OPEN_FILES, JudgeSpec, OpenJudge, find_profile, open_judge, within_descriptors
+from svr_async.judges.profiles import Profile, extras_of, load_profiles, profile_file, transport_to
 from svr_async.judges.questions import QuestionWriter
 from svr_async.judges.rubric_file import load_rubric_file
-from svr_async.judges.spec import JudgeSpec
-from svr_async.judges.statements import StatementWriter
 from svr_async.judges.templates import DECIDING, NAMES, load_templates
 from svr_async.simulation.server import SimServer
 
@@ -38,8 +39,9 @@ URL = "http://127.0.0.1:8000/v1"
 
 
 def write(folder: Path, text: str) -> Path:
-    """Write a judges.toml."""
+    """Write a judges.toml, and select it for this test."""
     (folder / "judges.toml").write_text(text)
+    os.environ["SVR_JUDGES"] = str(folder / "judges.toml")
     return folder
 
 
@@ -51,7 +53,7 @@ PAPERS = ["gpt-oss-120b", "gpt-oss-20b", "gpt-4o-mini", "deepseek-v4-flash", "qw
 
 def test_the_papers_five_judges_are_shipped() -> None:
     """They come first, each with a model, an endpoint and the paper's decoding."""
-    profiles = load_profiles(Path("/nowhere"))
+    profiles = load_profiles()
     assert list(profiles)[:5] == PAPERS
     for profile in map(profiles.__getitem__, PAPERS):
         assert profile.max_tokens == 8192
@@ -64,7 +66,7 @@ def test_the_papers_five_judges_are_shipped() -> None:
 
 def test_no_price_is_without_its_day_and_page() -> None:
     """A list price that is shipped says when and where it was read; what runs here costs what its owner says."""
-    for profile in load_profiles(Path("/nowhere")).values():
+    for profile in load_profiles().values():
         told = bool(profile.price_date) and bool(profile.price_source)
         assert told == (profile.price is not None)
         assert profile.price is None or "127.0.0.1" not in profile.base_url
@@ -74,17 +76,17 @@ def test_every_setting_is_set_or_left_out(tmp_path: Path) -> None:
     """Numbers, texts and lists are sent as written; what is unset is not sent, whatever the table below says."""
     table = 'temperature = 0.7\ntop_p = "unset"\nn = "unset"\nseed = 7\nstop = ["END", "STOP"]'
     write(tmp_path, f'[x]\nmodel = "m"\nbase_url = "{URL}"\n{table}\n[x.extra_body]\nprovider = {{ sort = "price" }}')
-    params = dict(load_profiles(tmp_path)["x"].params(structured=True))
+    params = dict(load_profiles()["x"].params(structured=True))
     assert params == {"temperature": 0.7, "seed": 7, "stop": ["END", "STOP"], "provider": {"sort": "price"}}
     write(tmp_path, '[gpt-oss-120b]\nreasoning_effort = "unset"\ntemperature = 1\nstop = "END"')
-    own = load_profiles(tmp_path)["gpt-oss-120b"]
+    own = load_profiles()["gpt-oss-120b"]
     assert dict(own.params(structured=False)) == {"temperature": 1, "top_p": 1.0, "n": 1, "stop": ["END"]}
 
 
 def test_structured_replies_are_asked_in_our_form() -> None:
     """json_schema sends the form of the reply, strict, with a reason before its verdict; plain text has none."""
     own = Profile(name="j", model="m", base_url=URL, structured="json_schema")
-    shown = Material.prompt(user_prompt("x"))
+    shown = Material({"PROMPT": "x"})
     sent = {name: QuestionWriter(own, load_templates()).request(name, shown).body_bytes for name in NAMES}
     assert b"response_format" not in sent["direct"] + sent["probe"]
     form = orjson.loads(sent["compare"])["response_format"]
@@ -107,35 +109,35 @@ def test_a_model_without_a_system_is_told_in_the_users_message() -> None:
     """With system_role = "user" the instructions open the one message of a judge, and of a decision judge."""
     own = Profile(name="j", model="m", base_url=URL, system_role="user")
     usual = replace(own, system_role="system")
-    shown = Material.prompt(user_prompt("x"))
+    shown = Material({"PROMPT": "x"})
     (only,) = QuestionWriter(own, load_templates()).request("compare", shown).messages
     (_, system), (_, user) = QuestionWriter(usual, load_templates()).request("compare", shown).messages
     assert only == ("user", f"{system}\n\n{user}")
     decider = StatementWriter.of(replace(own, wire="logprobs"), load_templates(None, DECIDING))
-    (sent,) = orjson.loads(decider.question("A and B.", [decider.direct()]).request.body_bytes)["messages"]
+    (sent,) = orjson.loads(decider.question("A and B.", [Stated(decider.forms["direct"])]).request.body_bytes)[
+        "messages"
+    ]
     assert sent["role"] == "user"
     assert sent["content"].startswith(decider.instructions)
-    with pytest.raises(ConfigError, match="system_role must be one of system, user"):
-        replace(own, system_role="developer")
 
 
 def test_a_model_of_a_known_endpoint_needs_no_profile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """ENDPOINT:MODEL has its address, key and wire; a profile of that very model there is taken as it is."""
-    new = find_profile("groq:some-new-model", directory=tmp_path)
+    new = find_profile("groq:some-new-model")
     assert (new.model, new.base_url, new.key_env) == (
         "some-new-model",
         "https://api.groq.com/openai/v1",
         "GROQ_API_KEY",
     )
-    claude = find_profile("anthropic:claude-next", directory=tmp_path)
+    claude = find_profile("anthropic:claude-next")
     assert (claude.wire, claude.key_env) == ("anthropic", "ANTHROPIC_API_KEY")
-    assert find_profile("openai:gpt-4o-mini", directory=tmp_path) == load_profiles(tmp_path)["gpt-4o-mini"]
-    assert find_profile("ollama:llama3:8b", directory=tmp_path).model == "llama3:8b"
+    assert find_profile("openai:gpt-4o-mini") == load_profiles()["gpt-4o-mini"]
+    assert find_profile("ollama:llama3:8b").model == "llama3:8b"
     monkeypatch.setenv("MISTRAL_API_KEY", "x")
-    assert find_profile("https://api.mistral.ai/v1#m", directory=tmp_path).key_env == "MISTRAL_API_KEY"
-    assert find_profile("https://api.groq.com/openai/v1#m", directory=tmp_path).key_env == "OPENAI_API_KEY"
+    assert find_profile("https://api.mistral.ai/v1#m").key_env == "MISTRAL_API_KEY"
+    assert find_profile("https://api.groq.com/openai/v1#m").key_env == "OPENAI_API_KEY"
     monkeypatch.setenv("OPENAI_BASE_URL", "http://env/v1")
-    assert find_profile("groq:m", directory=tmp_path).base_url == "https://api.groq.com/openai/v1"
+    assert find_profile("groq:m").base_url == "https://api.groq.com/openai/v1"
 
 
 def test_headers_and_parameters_come_from_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -146,7 +148,7 @@ def test_headers_and_parameters_come_from_the_environment(tmp_path: Path, monkey
         'query = { "api-version" = "2024-10-21", "sig" = "env:MY_SIG" }',
     )
     write(tmp_path, "\n".join(lines))
-    own = load_profiles(tmp_path)["x"]
+    own = load_profiles()["x"]
     with pytest.raises(ConfigError, match=r"judge x: headers X-Org is \$MY_ORG, which is not set"):
         extras_of(own)
     monkeypatch.setenv("MY_ORG", "org-sentinel-1")
@@ -155,7 +157,7 @@ def test_headers_and_parameters_come_from_the_environment(tmp_path: Path, monkey
     assert extras.url(URL, "/chat/completions") == f"{URL}/deploy/chat?api-version=2024-10-21&sig=sig%20sentinel%2F1"
     assert extras.head(own.spoken, Secret("sk-1")) == {"api-key": "sk-1", "X-Org": "org-sentinel-1", "X-Title": "svr"}
     assert extras.hidden(Secret("")).mask("a org-sentinel-1 b") == "a [key] b"
-    assert "sentinel" not in repr(extras) + repr(own.told)
+    assert "sentinel" not in repr(extras) + repr(own.facts())
     assert own.identity == f"{URL}/deploy/chat"
 
 
@@ -167,117 +169,159 @@ def test_effort_is_spelled_as_the_endpoint_wants_it() -> None:
     assert len(Profile(**base).params(structured=False)) == 3
 
 
-def test_users_profiles_extend_and_override(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The working directory wins over the user's config, which wins over what is shipped, setting by setting."""
-    (tmp_path / "config" / "svr-async").mkdir(parents=True)
+def test_users_profiles_extend_the_shipped_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The configuration folder's file, or the one of $SVR_JUDGES in its place, changes setting by setting."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    write(
-        tmp_path / "config" / "svr-async",
-        '[gpt-4o-mini]\nprice = [1, 0.5, 4]\nrpm = 10\n["mine"]\nmodel="m"\nbase_url="http://h/v1"',
-    )
+    folder = tmp_path / "config" / "svr-async"
+    folder.mkdir(parents=True)
+    mine = '["mine"]\nmodel="m"\nbase_url="http://h/v1"'
+    (folder / "judges.toml").write_text(f"[gpt-4o-mini]\nprice = [1, 0.5, 4]\nrpm = 10\n{mine}")
+    mini = load_profiles()["gpt-4o-mini"]
+    assert (mini.price, mini.rpm, mini.structured) == (Price(input=1, cached=0.5, output=4), 10, "json_object")
+    assert (mini.source, profile_file()) == (str(folder / "judges.toml"), folder / "judges.toml")
+    assert load_profiles()["mine"].identity == "http://h/v1"
     write(tmp_path, "[gpt-4o-mini]\nrpm = 20")
-    found = load_profiles(tmp_path)
-    mini = found["gpt-4o-mini"]
-    assert (mini.price, mini.rpm, mini.structured) == (Price(input=1, cached=0.5, output=4), 20, "json_object")
-    assert mini.source == str(tmp_path / "judges.toml")
-    assert found["mine"].identity == "http://h/v1"
-    assert profile_paths(tmp_path)[0] == tmp_path / "judges.toml"
+    assert load_profiles()["gpt-4o-mini"].rpm == 20
+    assert "mine" not in load_profiles()
+    monkeypatch.setenv("SVR_JUDGES", str(tmp_path / "missing.toml"))
+    with pytest.raises(ConfigError, match=r"cannot read .*missing.toml: No such file"):
+        load_profiles()
+
+
+def test_a_file_of_the_working_directory_is_read_only_when_it_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A judges.toml that came with a folder sends no key anywhere; the error says how to use it."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-own")
+    table = '[gpt-4o-mini]\nbase_url = "http://collector/v1"\n[lab]\nmodel = "m"\nbase_url = "http://127.0.0.1:9/v1"'
+    (tmp_path / "judges.toml").write_text(table)
+    assert find_profile("gpt-4o-mini").base_url == "https://api.openai.com/v1"
+    with pytest.raises(ConfigError, match="unknown judge 'lab'") as caught:
+        find_profile("lab")
+    assert "--judges judges.toml" in caught.value.hint
+    run(group, "svr", ["doctor", "--judges", "judges.toml", "--judge", "lab"])
+    assert "m at http://127.0.0.1:9/v1" in capsys.readouterr().out
+    assert not os.environ["SVR_JUDGES"]
+
+
+@pytest.mark.parametrize(
+    ("judge", "base_url", "key", "host"),
+    [
+        ("gpt-4o-mini", "", "sk-openai", "api.openai.com"),
+        ("deepseek-v4-flash", "", "sk-deepseek", "api.deepseek.com"),
+        ("groq:m", "", "", "api.groq.com"),
+        ("http://lab:8000/v1#m", "", "sk-openai", "lab"),
+        ("gpt-4o-mini", "http://gateway/v1", "sk-openai", "gateway"),
+    ],
+)
+async def test_a_key_goes_to_the_host_of_its_profile(
+    judge: str, base_url: str, key: str, host: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or to the address on the command line; $OPENAI_BASE_URL moves no other provider's key."""
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-openai")
+    monkeypatch.setenv("DEEPSEEK_API_KEY", "sk-deepseek")
+    if key == "sk-deepseek":
+        monkeypatch.setenv("OPENAI_BASE_URL", "http://elsewhere/v1")
+    profile = find_profile(judge, base_url=base_url)
+    transport = transport_to(profile, profile.base_url, timeout_s=1.0)
+    assert isinstance(transport, HttpTransport)
+    assert (transport._url.host, transport._headers.get("Authorization", "")) == (host, key and f"Bearer {key}")
+
+
+X = f'[x]\nmodel = "m"\nbase_url = "{URL}"\n'
 
 
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("[x", "not valid TOML"), ('model = "m"', "outside a [judge] table"),
-        ('[x]\nmodel = "m"', "needs base_url"), (f'[x]\nbase_url = "{URL}"', "needs model"),
-        (f'[x]\nmodel = 5\nbase_url = "{URL}"', "needs model"),
+        ("[x", "cannot read"), ('model = "m"', "outside a [judge] table"),
+        ('[x]\nmodel = "m"', "missing required field `base_url`"),
+        (f'[x]\nbase_url = "{URL}"', "missing required field `model`"),
+        (f'[x]\nmodel = 5\nbase_url = "{URL}"', "model: Expected `str`, got `int`"),
         ('[x]\nmodel = "m"\nbase_url = "nope"', "judge x: 'nope' is not a base URL"),
-        (f'[x]\nmodel = "m"\nbase_url = "{URL}"\nmax_token = 5', "did you mean max_token"),
-        (f'[x]\nmodel = "m"\nbase_url = "{URL}"\nzzz = 5', "known are"),
-        (f'[x]\nmodel = "m"\nbase_url = "{URL}"\neffort_style = "loud"', "effort_style must be one of"),
-        (f'[x]\nmodel = "m"\nbase_url = "{URL}"\nstructured = "yes"', "structured must be one of"),
-        (f'[x]\nmodel = "m"\nbase_url = "{URL}"\ntemperature = "cold"', "temperature = 'cold' is str, not a number"),
-        (f'[x]\nmodel = "m"\nbase_url = "{URL}"\nn = 3', "one answer is read"),
-        (f'[x]\nmodel = "m"\nbase_url = "{URL}"\npath = "chat"', "does not begin with /"),
-        (f'[x]\nmodel = "m"\nbase_url = "{URL}"\nheaders = "a"', "headers = 'a' is str, not a table"),
-        (f'[x]\nmodel = "m"\nbase_url = "{URL}"\nheaders = {{ Authorization = "Bearer k" }}', "key in plain text"),
-        ('[x]\nmodel = "m"\nendpoint = "groc"', "did you mean groq"),
-        (f'[x]\nmodel = "m"\nbase_url = "{URL}"\nconcurrency = 0', "concurrency must be >= 1"),
-        (f'[x]\nmodel = "m"\nbase_url = "{URL}"\nconcurrency = "many"', "concurrency"),
-        (f'[x]\nmodel = "m"\nbase_url = "{URL}"\nkey_env = 5', "key_env"),
-        (f'[x]\nmodel = "m"\nbase_url = "{URL}"\nrpm = "fast"', "rpm"),
-        (f'[x]\nmodel = "m"\nbase_url = "{URL}"\nprice = [1, 2]', "price is"),
-        (f'[x]\nmodel = "m"\nbase_url = "{URL}"\nprice = [1, 2, -3]', "price is"),
-        (f'[x]\nmodel = "m"\nbase_url = "{URL}"\nprice = 3', "price is"),
         ('[x]\nmodel = "m"\nbase_url = "http://u:p@h/v1"', "user name or password"),
-        ('[x]\nmodel = "m"\nbase_url = "nonsense"', "not a base URL"),
+        ('[x]\nmodel = "m"\nendpoint = "groc"', "did you mean groq"),
+        (X + "max_token = 5", "did you mean max_token"), (X + "zzz = 5", "known settings"),
+        (X + 'effort_style = "loud"', "effort_style: Invalid enum value 'loud'"),
+        (X + 'system_role = "developer"', "system_role: Invalid enum value"),
+        (X + 'structured = "yes"', "structured: Invalid enum value"),
+        (X + 'temperature = "cold"', "temperature: Expected `float | null`, got `str`"),
+        (X + "n = 3", "n: Invalid enum value 3"), (X + 'path = "chat"', "path: Expected `str` matching regex"),
+        (X + 'headers = "a"', "headers: Expected `object`, got `str`"),
+        (X + 'headers = { Authorization = "Bearer k" }', "key in plain text"),
+        (X + "concurrency = 0", "concurrency: Expected `int` >= 1"), (X + "key_env = 5", "key_env: Expected `str`"),
+        (X + 'rpm = "fast"', "rpm: Expected"), (X + "price = [1, 2]", "price is"), (X + "price = 3", "price is"),
+        (X + "price = [1, 2, -3]", "price is"),
     ],
 )  # fmt: skip
 def test_a_wrong_profile_is_named(tmp_path: Path, text: str, says: str) -> None:
     """File or judge, setting and cure, in one line; never a traceback."""
+    write(tmp_path, text)
     with pytest.raises(ConfigError) as caught:
-        load_profiles(write(tmp_path, text))
+        load_profiles()
     assert says in caught.value.one_line()
 
 
 def test_a_judge_is_found_by_name_url_or_base_url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A profile, URL#model, or any model name with a base URL; $OPENAI_BASE_URL stands in for the flag."""
-    assert find_profile("gpt-oss-20b", directory=tmp_path).base_url == URL
-    direct = find_profile("http://host:1/v1#org/model", directory=tmp_path)
+    assert find_profile("gpt-oss-20b").base_url == URL
+    direct = find_profile("http://host:1/v1#org/model")
     assert (direct.model, direct.base_url, direct.source) == ("org/model", "http://host:1/v1", "--judge")
-    other = find_profile("anything", base_url="http://h/v1", directory=tmp_path)
+    other = find_profile("anything", base_url="http://h/v1")
     assert (other.model, other.base_url) == ("anything", "http://h/v1")
-    moved = find_profile("gpt-oss-20b", base_url="http://h/v1/", directory=tmp_path)
+    moved = find_profile("gpt-oss-20b", base_url="http://h/v1/")
     assert (moved.base_url, moved.identity, moved.model) == ("http://h/v1", "http://h/v1", "gpt-oss-20b")
     monkeypatch.setenv("OPENAI_BASE_URL", "http://env/v1")
-    assert find_profile("gpt-oss-20b", directory=tmp_path).base_url == "http://env/v1"
+    assert find_profile("gpt-oss-20b").base_url == "http://env/v1"
 
 
 def test_a_cache_identity_survives_a_move(tmp_path: Path) -> None:
     """A profile with an identity of its own keeps its cache when the URL changes."""
     write(tmp_path, f'[x]\nmodel = "m"\nbase_url = "{URL}"\nidentity = "lab"')
-    assert find_profile("x", base_url="http://h/v1", directory=tmp_path).identity == "lab"
+    assert find_profile("x", base_url="http://h/v1").identity == "lab"
 
 
 def test_several_endpoints_serve_one_judge(tmp_path: Path) -> None:
     """A list in the file, or commas; the first address names the cache, and all are checked like one."""
     one, two = 'base_url = "http://a/v1"', 'base_url = ["http://a/v1", "http://b/v1/"]'
     write(tmp_path, f'[x]\nmodel = "m"\n{two}\n[y]\nmodel = "m"\n{one}')
-    both = find_profile("x", directory=tmp_path)
+    both = find_profile("x")
     assert both.base_urls == ("http://a/v1", "http://b/v1")
-    assert both.base_url == both.identity == find_profile("y", directory=tmp_path).identity
-    assert find_profile("x", base_url="http://b/v1", directory=tmp_path).base_urls == ("http://b/v1",)
-    assert find_profile("x", base_url="http://a/v1", directory=tmp_path).base_urls == ("http://a/v1",)
-    assert find_profile("y", base_url="http://c/v1, http://d/v1", directory=tmp_path).base_urls[1] == "http://d/v1"
+    assert both.base_url == both.identity == find_profile("y").identity
+    assert find_profile("x", base_url="http://b/v1").base_urls == ("http://b/v1",)
+    assert find_profile("x", base_url="http://a/v1").base_urls == ("http://a/v1",)
+    assert find_profile("y", base_url="http://c/v1, http://d/v1").base_urls[1] == "http://d/v1"
     assert replace(both, identity="lab").base_urls == both.base_urls
     for bad in ("http://a/v1,http://a/v1/", "http://a/v1,nonsense", "http://a/v1,http://u:p@h/v1"):
         with pytest.raises(ConfigError):
-            find_profile("y", base_url=bad, directory=tmp_path)
+            find_profile("y", base_url=bad)
 
 
 def test_an_unknown_judge_is_answered_with_near_names(tmp_path: Path) -> None:
     """A slip of the finger gets a suggestion, a stranger the list."""
-    with pytest.raises(ConfigError, match="no judge 'gpt-oss-12b'") as caught:
-        find_profile("gpt-oss-12b", directory=tmp_path)
+    with pytest.raises(ConfigError, match="unknown judge 'gpt-oss-12b'") as caught:
+        find_profile("gpt-oss-12b")
     assert "gpt-oss-120b" in caught.value.hint
     with pytest.raises(ConfigError) as caught:
-        find_profile("zzz", directory=tmp_path)
+        find_profile("zzz")
     assert "svr judges" in caught.value.hint
     with pytest.raises(ConfigError, match="names no model"):
-        find_profile("http://host/v1", directory=tmp_path)
+        find_profile("http://host/v1")
 
 
 # --- templates --------------------------------------------------------------------------------------------------------
 
 
 def test_the_shipped_prompts_have_all_they_need() -> None:
-    """Each role has instructions and closing lines; structured ones pass the nonce on; digests tell texts apart."""
+    """Each role has instructions and closing lines; digests tell texts apart."""
     templates = load_templates()
     assert set(templates.digests) == set(NAMES)
     assert len(set(templates.digests.values())) == len(NAMES)
     for name in NAMES:
         assert templates[name].instructions
-        if name in {"compare", "compare_overall", "self_rubrics", "pointwise"}:
-            assert "feedbeef" in templates[name].close("feedbeef")
+        assert templates[name].closing
+        assert "nonce" not in templates[name].instructions + templates[name].closing
 
 
 def test_a_folder_replaces_the_prompts_that_it_holds(tmp_path: Path) -> None:
@@ -416,14 +460,14 @@ def test_no_more_calls_than_files_that_may_be_open(monkeypatch: pytest.MonkeyPat
     asked = []
     monkeypatch.setattr(resource, "setrlimit", lambda _, limits: asked.append(limits))
     config = EngineConfig(concurrency=4096)
-    for limits, most in (((256, 256), 256 - OTHER_FILES), ((10_000, 10_000), 4096), ((8, 8), 1)):
+    for limits, most in (((256, 256), 256 - OPEN_FILES), ((10_000, 10_000), 4096), ((8, 8), 1)):
         monkeypatch.setattr(resource, "getrlimit", lambda _, limits=limits: limits)
         assert within_descriptors(config).concurrency == most
     monkeypatch.setattr(resource, "getrlimit", lambda _: (256, 256))
-    assert 3 * within_descriptors(config, engines=3).concurrency == 256 - OTHER_FILES
+    assert 3 * within_descriptors(config, engines=3).concurrency == 256 - OPEN_FILES
     monkeypatch.setattr(resource, "getrlimit", lambda _: (1024, 100_000))
     within_descriptors(config)
-    assert asked[-1] == (4096 + OTHER_FILES, 100_000)
+    assert asked[-1] == (4096 + OPEN_FILES, 100_000)
 
 
 def test_offline_judges_open_without_an_engine(tmp_path: Path) -> None:
@@ -490,25 +534,3 @@ def test_a_judge_with_checks_in_front_asks_the_model_only_for_the_rest(cache_fol
             await opened.close()
 
     asyncio.run(ask())
-
-
-@pytest.mark.parametrize(
-    ("setting", "says"),
-    [
-        (f"extra_body.x = {'[' * 100_000}{']' * 100_000}", "nested too deep"),
-        (f"extra_body.x = {'[' * 300}{']' * 300}", "extra_body cannot be sent as JSON (Recursion limit reached)"),
-        (f"max_tokens = {'9' * 5000}", "a number of too many digits"),
-        (f"rpm = {'9' * 400}", "rpm cannot be sent as JSON (Integer exceeds 64-bit range)"),
-        ("temperature = inf", "temperature = inf is no number"),
-        ("tpm = nan", "tpm = nan is no number"),
-        ("price = [1e400, 0, 0]", "price is [input, cached input, output]"),
-    ],
-)
-def test_values_that_no_request_can_hold_are_one_line(tmp_path: Path, setting: str, says: str) -> None:
-    """Nesting without end, numbers of thousands of digits or beyond 64 bits, infinity: named with file and judge."""
-    write(tmp_path, f'[j]\nmodel = "m"\nbase_url = "http://h/v1"\n{setting}\n')
-    with pytest.raises(ConfigError) as caught:
-        load_profiles(tmp_path)
-    assert says in caught.value.one_line()
-    assert "judges.toml" in caught.value.one_line()
-    assert len(caught.value.one_line()) < 400

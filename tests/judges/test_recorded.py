@@ -14,8 +14,6 @@ from svr_async.core.pair import Order, Side, present
 from svr_async.core.rubric import Rubric
 from svr_async.core.verdict import Outcome
 from svr_async.errors import ConfigError
-from svr_async.judges.material import Material
-from svr_async.judges.protocol import Preference
 from svr_async.judges.recorded import RecordedJudge, load_recorded
 
 PAIR = pairs(1)[0]
@@ -48,7 +46,7 @@ def test_replies_are_replayed_by_role_pair_and_order(tmp_path: Path) -> None:
         line("direct", "So [[B]]", "ba"),
         line("direct", "[[A]]"),
         line("compare", {"rubric_comparisons": ROWS, "preferred_candidate": "A"}),
-        line("self_rubrics", {"rubrics": ["Is it short?"], "rubric_note": "n"}, order="ignored"),
+        line("self_rubrics", {"rubrics": ["Is it short?"], "rubric_note": "n"}, order=""),
     )
 
     async def ask() -> None:
@@ -73,20 +71,6 @@ def test_replies_are_replayed_by_role_pair_and_order(tmp_path: Path) -> None:
     assert (judge.name, judge.label) == ("recorded:r.jsonl", "recorded replies (r.jsonl)")
 
 
-def test_a_live_reply_with_its_nonce_can_be_recorded_as_it_came(tmp_path: Path) -> None:
-    """The nonce that a live judge echoed does not keep its reply from being replayed, nor does prose around it."""
-    shown = present(PAIR, Order.AB)
-    nonce = Material.pair(shown, RUBRICS).nonce
-    text = "Thinking …\n" + orjson.dumps({"nonce": nonce, "rubric_comparisons": ROWS}).decode()
-    judge = judge_of(tmp_path / "r.jsonl", line("compare", text), line("direct", f"It says [[A]]. [[B {nonce}]]"))
-    answer = asyncio.run(judge.compare(shown, RUBRICS, overall=False))
-    assert answer.value is not None
-    assert len(answer.value.rows) == 2
-    assert asyncio.run(judge.prefer(shown)).value == Preference(margin=-1.0, reason="It says [[A]].")
-    other = judge_of(tmp_path / "o.jsonl", line("compare", text[11:].replace(nonce, "0123456789abcdef")))
-    assert asyncio.run(other.compare(shown, RUBRICS, overall=False)).value == answer.value
-
-
 def test_what_was_not_recorded_is_counted_not_guessed(tmp_path: Path) -> None:
     """A pair, order or role that the file does not hold is unscored with a reason; so is a reply without a verdict."""
     judge = judge_of(
@@ -103,7 +87,7 @@ def test_what_was_not_recorded_is_counted_not_guessed(tmp_path: Path) -> None:
         ]  # fmt: skip
 
     doubtful = judge_of(tmp_path / "two.jsonl", line("direct", "[[A]] then [[B]]"))
-    assert asyncio.run(doubtful.prefer(present(PAIR, Order.AB))).outcome is Outcome.AMBIGUOUS
+    assert asyncio.run(doubtful.prefer(present(PAIR, Order.AB))).outcome is Outcome.PARSE_ERROR
     answers = asyncio.run(ask())
     assert [answer.value for answer in answers] == [None] * 7
     assert [answer.outcome for answer in answers] == [Outcome.PARSE_ERROR] * 3 + [Outcome.API_ERROR] * 4
@@ -122,9 +106,10 @@ def test_a_preference_without_rows_is_enough_when_only_it_was_recorded(tmp_path:
 @pytest.mark.parametrize(
     ("bad", "says"),
     [
-        (b"{", "line 2 is not JSON"), (b"[]", "lacks"), (b'{"pair_id": 7, "role": "direct", "reply": ""}', "lacks"),
-        (line("judge", ""), "unknown role 'judge'"), (line("direct", "", "first"), "order 'first'"),
-        (b"\xff\xfe", "not JSON"), ({"pair_id": "1", "role": "direct", "reply": "x"}, "order ''"),
+        (b"{", "line 2: Input data was truncated"), (b"[]", "line 2: Expected `object`"),
+        (b'{"pair_id": 7, "role": "direct", "reply": ""}', r"line 2: Expected `str`, got `int` - at `\$.pair_id`"),
+        (line("judge", ""), "Invalid enum value 'judge'"), (line("direct", "", "first"), "Invalid enum value 'first'"),
+        (b"\xff\xfe", "cannot read"), ({"pair_id": "1", "role": "direct", "reply": "x"}, "line 2 has no order"),
     ],
 )  # fmt: skip
 def test_a_bad_line_is_named(tmp_path: Path, bad: Any, says: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,14 +17,11 @@ from svr_async.engine.reply import BadBodyError
 from svr_async.engine.transport import RawReply
 from svr_async.engine.wires import find_wire
 from svr_async.errors import ConfigError, UsageError
-from svr_async.judges.doctor.questions import questions
+from svr_async.judges.doctor import examine
 from svr_async.judges.limits import JudgeLimits
-from svr_async.judges.open_judge import open_judge
-from svr_async.judges.recorded import load_recorded
-from svr_async.judges.recorded_scores import MOST_CELL_CHARS, RecordedScores
-from svr_async.judges.rewarders import SHAPES, find_rewarder
+from svr_async.judges.open_judge import REWARD_WIRES, JudgeSpec, find_profile, open_judge
+from svr_async.judges.recorded import MOST_CELL_CHARS, RecordedScores, load_recorded
 from svr_async.judges.scalar import ScalarJudge
-from svr_async.judges.spec import JudgeSpec
 from svr_async.simulation.server import SimServer
 
 URL = "rm:http://127.0.0.1:1"
@@ -45,7 +43,7 @@ def told(row: dict[str, Any]) -> RawReply:
 
 async def test_each_response_is_scored_once_whatever_the_order(tmp_path: Path) -> None:
     """Two calls a pair, none for its other order; the margin is the difference, and it turns with the order."""
-    profile = find_rewarder(f"{URL}#m")
+    profile = find_profile(f"{URL}#m")
     async with scripted_engine(tmp_path, lambda _, n: told({"probs": [float(n)]})) as (engine, transport):
         judge = ScalarJudge(engine, profile)
         ab = await judge.prefer(shown())
@@ -58,10 +56,10 @@ async def test_each_response_is_scored_once_whatever_the_order(tmp_path: Path) -
     assert transport.sent[0].body()["use_activation"] is False
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("shape", REWARD_WIRES)
 async def test_each_shape_of_vllm_is_read(shape: str, tmp_path: Path) -> None:
     """probs, data and score: the last number of a row is the score; equal scores are a margin of 0."""
-    profile = find_rewarder(f"{URL}/{shape}")
+    profile = find_profile(f"{URL}/{shape}")
     assert (profile.wire, profile.base_url, profile.model) == (shape, "http://127.0.0.1:1", "")
     async with scripted_engine(tmp_path, lambda *_: told(ROWS[shape])) as (engine, transport):
         answer = await ScalarJudge(engine, profile).prefer(shown())
@@ -81,7 +79,7 @@ def test_a_reply_without_a_score_is_no_answer(row: dict[str, Any]) -> None:
 async def test_the_simulated_reward_model_is_labelled_so(sim: SimServer, tmp_path: Path) -> None:
     """All shapes of `svr sim` give one response the same score, under its own address, marked as simulated."""
     root, margins = sim.base_url.removesuffix("/v1"), set()
-    for shape in SHAPES:
+    for shape in REWARD_WIRES:
         spec = JudgeSpec.parse(f"rm:{root}/{shape}#gpt-oss-120b")
         opened = open_judge(spec, JudgeLimits(cache=tmp_path))
         answer = await opened.judge.prefer(shown())
@@ -95,17 +93,23 @@ async def test_the_simulated_reward_model_is_labelled_so(sim: SimServer, tmp_pat
     assert margins != {0.0}
 
 
-def test_doctor_asks_a_reward_model_about_a_response() -> None:
-    """Each of its small questions ends with a response to be scored."""
-    asked = questions(find_rewarder(URL))
-    assert {request.messages[-1][0] for request in asked.values()} == {"assistant"}
+def test_doctor_checks_a_reward_model(sim: SimServer) -> None:
+    """It asks for one verdict: two scores."""
+    sim.reset()
+
+    async def states() -> dict[str, str]:
+        address = sim.base_url.removesuffix("/v1")
+        return {finding.name: finding.state async for finding in examine(f"rm:{address}#gpt-oss-120b")}
+
+    assert asyncio.run(states())["verdict"] in {"ok", "warn"}
+    assert sim.stats()["calls"] == 2
 
 
 @pytest.mark.parametrize(
     ("name", "why"),
     [
-        ("rm:", "names no reward model"),
-        ("rm:skywork", "no reward model 'skywork'"),
+        ("rm:", "rm: has no address"),
+        ("rm:skywork", "rm:skywork has no address"),
         ("rm:http://h:1#m+rules", "reads no rubrics"),
     ],
 )
@@ -140,15 +144,15 @@ async def test_recorded_scores_are_replayed_in_either_order(name: str, tmp_path:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ('{"id": "1", "score_a": 1}', "line 1: score_b = None is no number"),
-        ('{"id": "1", "score_a": 1, "score_b": "x"}', "score_b = 'x' is no number"),
+        ('{"id": "1", "score_a": 1}', "line 1 lacks"),
+        ('{"id": "1", "score_a": 1, "score_b": "x"}', "line 1: Expected `float | null`, got `str`"),
         (
             '{"id": "1", "score_a": 1, "score_b": 2}\n{"id": "1", "score_a": 1, "score_b": 3}',
             "line 2 has another score",
         ),
-        ('{"score": 1}', "neither an id nor a response"),
+        ('{"score": 1}', "lacks an id, a response or a score"),
         ('{"response": "r", "score": 1}', "a prompt is a text"),
-        ('{"id": "1", "score_a": 1e308, "score_b": -1e308}', r"score_a = 1e\+308 is no number"),
+        ('{"id": "1", "score_a": 1e308, "score_b": -1e308}', "Expected `float` <= 1e"),
     ],
 )
 def test_a_bad_row_of_scores_is_named(text: str, why: str, tmp_path: Path) -> None:

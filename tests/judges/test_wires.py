@@ -21,14 +21,11 @@ from svr_async.engine.wires import MODULES as NAMES
 from svr_async.engine.wires import find_wire
 from svr_async.errors import AuthError, ConfigError, ModelError, SvrError, UsageError
 from svr_async.judges.batch import choose_endpoint
-from svr_async.judges.doctor.endpoint import choose_questions, examine
-from svr_async.judges.doctor.questions import questions
+from svr_async.judges.doctor import Finding, examine
 from svr_async.judges.limits import JudgeLimits
-from svr_async.judges.open_judge import open_judge
-from svr_async.judges.profile import Profile
-from svr_async.judges.profiles import find_profile, load_profiles
+from svr_async.judges.open_judge import JudgeSpec, find_profile, open_judge
+from svr_async.judges.profiles import Profile, load_profiles
 from svr_async.judges.protocol import Answer, Preference
-from svr_async.judges.spec import JudgeSpec
 
 # What svr-async 0.1.0 sent before there were wires: a cache or a batch that was paid for is known by these bytes.
 BODY = (
@@ -81,7 +78,7 @@ def test_the_shipped_judges_ask_as_they_always_did() -> None:
                 wire=one.spoken,
             )
         )
-        for one in map(load_profiles(Path("/nowhere")).__getitem__, PAPERS)
+        for one in map(load_profiles().__getitem__, PAPERS)
         for structured in (True, False)
     ]
     assert hashlib.sha256(b"".join(lines)).hexdigest() == SHIPPED_LINES
@@ -112,13 +109,14 @@ def test_every_name_is_a_file_with_a_wire_of_that_name(name: str) -> None:
     assert wire.path.startswith("/")
 
 
-def test_a_wire_that_there_is_not_is_refused(tmp_path: Path) -> None:
+def test_a_wire_that_there_is_not_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A slip in judges.toml is one line that names the file, the value and the wires that there are."""
+    monkeypatch.setenv("SVR_JUDGES", str(tmp_path / "judges.toml"))
     (tmp_path / "judges.toml").write_text('[j]\nmodel = "m"\nbase_url = "http://h/v1"\nwire = "opnai"\n')
     with pytest.raises(ConfigError) as caught:
-        find_profile("j", directory=tmp_path)
-    told = f"judges.toml: judge j: wire must be one of {', '.join(NAMES)} (got 'opnai')"
-    assert caught.value.one_line().endswith(told)
+        find_profile("j")
+    says = f"judges.toml: judge j: unknown wire 'opnai' — one of {', '.join(NAMES)}"
+    assert caught.value.one_line().endswith(says)
 
 
 # --- another ----------------------------------------------------------------------------------------------------------
@@ -196,8 +194,9 @@ def test_two_wires_at_one_address_share_no_reply(monkeypatch: pytest.MonkeyPatch
 def test_a_moved_profile_keeps_its_wire(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """--base-url changes the address alone, and the identity with it where the profile names none."""
     register(monkeypatch)
+    monkeypatch.setenv("SVR_JUDGES", str(tmp_path / "judges.toml"))
     (tmp_path / "judges.toml").write_text(f'[j]\nmodel = "m"\nbase_url = "http://h/v1"\nwire = "{NAME}"\n')
-    moved = find_profile("j", base_url="http://other/v1", directory=tmp_path)
+    moved = find_profile("j", base_url="http://other/v1")
     assert (moved.wire, moved.identity) == (NAME, "http://other/v1#letters")
 
 
@@ -213,8 +212,8 @@ def test_calls_on_another_wire_are_not_exported(monkeypatch: pytest.MonkeyPatch)
         choose_endpoint(Run(), None)  # type: ignore[arg-type]
 
 
-def test_the_doctor_speaks_the_judges_wire(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It lists models with the wire's headers, reads its tokens and rates, and tries no setting of OpenAI's."""
+def test_the_doctor_speaks_the_judges_wire(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It lists models with the wire's headers, and reads its rates."""
     register(monkeypatch)
     monkeypatch.setenv("SEAL", KEY)
     asked, listed = list[web.Request](), list[web.Request]()
@@ -224,12 +223,14 @@ def test_the_doctor_speaks_the_judges_wire(monkeypatch: pytest.MonkeyPatch) -> N
         return web.json_response({"data": [{"id": "writer"}]})
 
     with serving_routes(web.post("/v1/letters", post_office(asked)), web.get("/v1/models", models)) as address:
-        profile = letters(f"{address}/v1")
-        spec = JudgeSpec(text="pen", profile=profile)
-        found = {one.name: one for one in asyncio.run(examine(choose_questions(profile, 20), spec))}
-    assert list(questions(profile)) == ["answer", "answer 2", "answer 3", "prefix", "prefix 2"]
+        path = tmp_path / "judges.toml"
+        path.write_text(f'[pen]\nmodel = "writer"\nbase_url = "{address}/v1"\nkey_env = "SEAL"\nwire = "{NAME}"')
+        monkeypatch.setenv("SVR_JUDGES", str(path))
+
+        async def check() -> dict[str, Finding]:
+            return {finding.name: finding async for finding in examine("pen")}
+
+        found = asyncio.run(check())
     assert listed[0].headers["X-Seal"] == KEY
-    assert found["usage"].text == "tokens are reported (40 in, 5 out)"
     assert "90 requests" in found["limits"].text
-    assert found["verdict"].state == "ok"
-    assert {"schema", "object", "effort", "seed"}.isdisjoint(found)
+    assert [found[name].state for name in ("key", "verdict", "json")] == ["ok", "ok", "warn"]

@@ -13,8 +13,7 @@ ENDPOINT = "http://127.0.0.1:8000/v1"
 
 def facts(**changes: Any) -> EngineStats:
     """Return facts that are zero except for the changes."""
-    zeros: dict[str, Any] = dict.fromkeys(EngineStats.__slots__, 0)
-    return EngineStats(**zeros | {"last_failure": "", "latency": LATENCY, "usd": None, "endpoints": ()} | changes)
+    return EngineStats(**{"latency": LATENCY, **changes})
 
 
 def snapshot(source: int = 1, model: str = "m", *, closing: bool = False, **changes: Any) -> Snapshot:

@@ -11,14 +11,15 @@ import pytest
 from rig import name_judge, serving, write_bench
 
 from svr_async.core.pair import Side
-from svr_async.engine.request import AmbiguousReplyError, ReplyRejectedError
+from svr_async.engine.request import ReplyRejectedError
 from svr_async.errors import UsageError
 from svr_async.evaluation.run import EvalResult, evaluate
 from svr_async.evaluation.settings import EvalSettings
 from svr_async.evaluation.setup import choose_method
 from svr_async.judges.limits import JudgeLimits
+from svr_async.judges.reader import read_direct
 from svr_async.judges.templates import OWN, load_templates
-from svr_async.scoring.methods.generative import read_grade, read_winner
+from svr_async.scoring.methods.generative import read_grade
 from svr_async.simulation.server import SimServer
 
 N = 8
@@ -97,24 +98,17 @@ def test_one_model_that_does_all_in_a_reply(settings: EvalSettings, tmp_path: Pa
 )
 def test_a_verdict_is_read_as_the_models_were_trained_to_give_it(text: str, side: Side) -> None:
     """[[A]] or [[B]] counts; without one, the line that names a winner; two winners, or none, are no verdict."""
-    assert read_winner(text) is side
-    for doubtful in (
-        "[[A]] or [[B]]",
-        "Winner: Response A\n[[B]]",
-        "Winner: Response A\nWinner: Response B",
-        "B is better than Response A",
-    ):
-        with pytest.raises(AmbiguousReplyError):
-            read_winner(doubtful)
-    with pytest.raises(ReplyRejectedError):
-        read_winner("I like both responses.")
+    assert read_direct(text).margin == (1.0 if side is Side.A else -1.0)
+    for doubtful in ("[[A]] or [[B]]", "Winner: Response A. Winner: Response B.", "I like both responses."):
+        with pytest.raises(ReplyRejectedError):
+            read_direct(doubtful)
 
 
-@pytest.mark.parametrize("text", ["", "7", "[[11]]", "[[-1]]", "[[good]]"])
+@pytest.mark.parametrize("text", ["", "seven", "[[11]]", "[[-1]]", "[[good]]"])
 def test_a_score_outside_its_bounds_is_none(text: str) -> None:
     """Only a number from 0 to 10 in double brackets is a score, and only where no other one stands beside it."""
-    assert read_grade("[[6.5]] at first, [[6.50]] in the end") == 6.5
-    with pytest.raises(AmbiguousReplyError):
+    assert read_grade("[[4]] at first; then, after I have looked at all of it once more, [[6.50]]") == 6.5
+    with pytest.raises(ReplyRejectedError):
         read_grade("[[3]] then [[6.5]]")
     with pytest.raises(ReplyRejectedError):
         read_grade(text)

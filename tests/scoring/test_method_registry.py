@@ -16,8 +16,7 @@ from svr_async.errors import UsageError
 from svr_async.evaluation.settings import EvalSettings
 from svr_async.evaluation.setup import choose_method, prepare, rephrasing
 from svr_async.judges.limits import JudgeLimits
-from svr_async.judges.open_judge import open_judge
-from svr_async.judges.spec import JudgeSpec
+from svr_async.judges.open_judge import JudgeSpec, open_judge
 from svr_async.scoring.bank import BankRubric, RubricBank
 from svr_async.scoring.methods import registry
 from svr_async.scoring.methods.contract import Facts, Parts, Recipe

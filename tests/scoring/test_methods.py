@@ -89,21 +89,21 @@ def decide(
 # --- Δ ---------------------------------------------------------------------------------------------------------------
 
 CELLS = {
-    (PASS, PASS, Side.A): 0.25, (PASS, PASS, Side.B): -0.25, (PASS, PASS, None): None,
-    (PASS, FAIL, Side.A): 1.25, (PASS, FAIL, Side.B): 0.75, (PASS, FAIL, None): None,
-    (FAIL, PASS, Side.A): -0.75, (FAIL, PASS, Side.B): -1.25, (FAIL, PASS, None): None,
-    (FAIL, FAIL, Side.A): 0.25, (FAIL, FAIL, Side.B): -0.25, (FAIL, FAIL, None): None,
+    (PASS, PASS, Side.A): 0.25, (PASS, PASS, Side.B): -0.25, (PASS, PASS, None): 0.0,
+    (PASS, FAIL, Side.A): 1.25, (PASS, FAIL, Side.B): 0.75, (PASS, FAIL, None): 1.0,
+    (FAIL, PASS, Side.A): -0.75, (FAIL, PASS, Side.B): -1.25, (FAIL, PASS, None): -1.0,
+    (FAIL, FAIL, Side.A): 0.25, (FAIL, FAIL, Side.B): -0.25, (FAIL, FAIL, None): 0.0,
 }  # fmt: skip
 
 
 @pytest.mark.parametrize(("a", "b", "better"), list(itertools.product(Verdict, Verdict, (*Side, None))))
 def test_delta_cell_by_cell(a: Verdict, b: Verdict, better: Side | None) -> None:
-    """All twelve cells: pass difference plus a quarter for the better side, nothing where the judge abstained."""
+    """All twelve cells: pass difference plus a quarter for the better side, none without a preference."""
     expected = CELLS[a, b, better]
     row = RubricComparison("r", a, b, better)
     assert delta(a, b, better) == row.delta == expected
     swapped = row.swapped()
-    assert swapped.delta == (None if expected is None else -expected)
+    assert swapped.delta == -expected
     assert swapped.swapped() == row
     contradictory = {(PASS, FAIL, Side.B), (FAIL, PASS, Side.A)}
     assert row.inconsistent is swapped.inconsistent is ((a, b, better) in contradictory)

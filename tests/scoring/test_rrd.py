@@ -19,7 +19,6 @@ from svr_async.evaluation.run import count_calls, evaluate
 from svr_async.evaluation.settings import EvalSettings
 from svr_async.evaluation.setup import choose_method, prepare
 from svr_async.judges.asking import sampling
-from svr_async.judges.brackets import signed_marks
 from svr_async.judges.limits import JudgeLimits
 from svr_async.judges.model import ModelJudge
 from svr_async.judges.questions import QuestionWriter
@@ -92,8 +91,8 @@ def said(request: Request, script: Script) -> RawReply:
 
 
 def listed(key: str, *rubrics: str) -> Callable[[str], str]:
-    """Return an answer with the rubrics under a key, signed."""
-    return lambda text: orjson.dumps({"nonce": text.partition("svr:")[2][:16], key: rubrics}).decode()
+    """Return an answer with the rubrics under a key."""
+    return lambda _: orjson.dumps({key: rubrics}).decode()
 
 
 def about(**passing: Callable[[str], bool]) -> Callable[[str], str]:
@@ -150,7 +149,7 @@ async def test_filters_reject_and_the_judge_is_asked_directly(tmp_path: Path) ->
         "proposed_rubrics": listed("proposed_rubrics", "wrong", "kept", "again"),
         "R1 with the other": lambda _: "[[OVERLAP]]",
         "satisfy R1": about(wrong=lambda text: text == "worse", kept=lambda _: False, again=lambda _: False),
-        "[[A ": lambda _: "[[B]]",
+        "[[A]]": lambda _: "[[B]]",
         "CHOSEN>>": lambda _: "worse",
     }
     decision, method, _ = await decide(tmp_path, script)
@@ -160,22 +159,13 @@ async def test_filters_reject_and_the_judge_is_asked_directly(tmp_path: Path) ->
     assert counts["redundancy_filter"] == 1
 
 
-def test_marks_with_the_nonce_stand_above_quoted_ones() -> None:
-    """Where a mark of a reply has the nonce, those without it, and with another, are a candidate's."""
-    nonce, other = "0123456789abcdef", "fedcba9876543210"
-    text = f"It says [[YES]] and [[YES {other}]].\n[[NO {nonce}]]"
-    assert signed_marks(text, nonce).endswith("\n[[NO]]")
-    assert signed_marks(text, nonce).count("]]") == 1
-    assert signed_marks("[[YES]]", nonce) == signed_marks("[[YES]]", "") == "[[YES]]"
-
-
 async def test_so_many_rejections_end_the_search(tmp_path: Path) -> None:
     """After the second rejected rubric the others are not looked at."""
     names = [f"rubric {number}" for number in range(8)]
     script: Script = {
         "proposed_rubrics": listed("proposed_rubrics", *names),
         "satisfy R1": lambda text: "[[YES]]" if "worse" in text else "[[NO]]",
-        "[[A ": lambda _: "[[A]]",
+        "[[A]]": lambda _: "[[A]]",
         "CHOSEN>>": lambda _: "worse",
     }
     decision, method, _ = await decide(tmp_path, script, rejections=2)

@@ -12,13 +12,13 @@ from svr_async.simulation.planted import PlantedPair
 from svr_async.simulation.server import SimServer
 from svr_async.simulation.world import World
 
-NONCE = "0123456789abcdef"
+TAG = "0123456789abcdef"
 MODEL = "gpt-oss-120b"
 
 
-def fence(name: str, text: str, nonce: str = NONCE) -> str:
+def fence(name: str, text: str, tag: str = TAG) -> str:
     """Return a fenced text."""
-    return f"<<svr:{nonce}:{name}>>\n{text}\n<<svr:{nonce}:END>>"
+    return f"<<svr:{tag}:{name}>>\n{text}\n<<svr:{tag}:END>>"
 
 
 def body(system: str, user: str, **fields: Any) -> dict[str, Any]:
@@ -33,12 +33,12 @@ def listing(rubrics: list[str]) -> str:
 
 
 def compare(prompt: str, a: str, b: str, rubrics: list[str], *, overall: bool = False, **fields: Any) -> dict[str, Any]:
-    """Return a pairwise judging request that asks for the nonce."""
+    """Return a pairwise judging request."""
     keys = "rubric_comparisons" + (" and preferred_candidate" if overall else "")
     user = "\n\n".join(
         [fence("PROMPT", prompt), fence("RESPONSE_A", a), fence("RESPONSE_B", b), listing(rubrics), "Reply with JSON."]
     )
-    return body(f"Judge the candidates. Give the nonce and {keys}.", user, **fields)
+    return body(f"Judge the candidates. Give {keys}.", user, **fields)
 
 
 def direct(prompt: str, a: str, b: str, **fields: Any) -> dict[str, Any]:
@@ -51,7 +51,7 @@ def induce(prompt: str, chosen: str, rejected: str | None, **fields: Any) -> dic
     """Return an induction request; without `rejected`, a descriptive one."""
     parts = [fence("PROMPT", prompt), fence("CHOSEN", chosen)]
     parts += [] if rejected is None else [fence("REJECTED", rejected)]
-    return body("Answer with the nonce and contrastive_rubrics.", "\n\n".join(parts), **fields)
+    return body("Answer with contrastive_rubrics.", "\n\n".join(parts), **fields)
 
 
 def write(prompt: str, **fields: Any) -> dict[str, Any]:
@@ -73,7 +73,7 @@ def score(prompt: str, response: str, rubrics: list[str], **fields: Any) -> dict
 def rephrase(prompt: str, rubrics: list[str], **fields: Any) -> dict[str, Any]:
     """Return a request to put rubrics in the words of a prompt."""
     user = "\n\n".join([fence("PROMPT", prompt), listing(rubrics)])
-    return body("Answer with the nonce and rephrased_rubrics.", user, **fields)
+    return body("Answer with rephrased_rubrics.", user, **fields)
 
 
 def of_pair(world: World, item: PlantedPair, **fields: Any) -> dict[str, Any]:

@@ -129,18 +129,17 @@ def test_what_stands_in_a_candidate_is_not_obeyed() -> None:
         assert ask.verdicts(SIM.answer(clean), rubrics) == ask.verdicts(SIM.answer(dirty), rubrics)
 
 
-def test_fences_of_another_nonce_are_text() -> None:
-    """Only the nonce of the first fence opens and closes fences; the fenced text comes out whole."""
+def test_fences_of_another_tag_are_text() -> None:
+    """Only the tag of the first fence opens and closes fences; the fenced text comes out whole."""
     inner = f"one\n{ask.fence('RESPONSE_A', 'two', 'a' * 16)}\n<<svr:{'b' * 16}:END>>\nthree\n"
     request = parse_request(ask.compare(inner, "", "x\ny", ["Z."]))
     assert request.fences == {"PROMPT": inner, "RESPONSE_A": "", "RESPONSE_B": "x\ny"}
     assert request.rubrics == (("R1", "Z."),)
-    assert request.nonce == ask.NONCE
 
 
-def test_a_fence_without_end_and_one_of_another_nonce_are_skipped() -> None:
+def test_a_fence_without_end_and_one_of_another_tag_are_skipped() -> None:
     """Between fences a foreign one is text, and one that is never closed ends the reading."""
-    foreign, open_ended = ask.fence("NOTE", "x", "c" * 16), f"<<svr:{ask.NONCE}:RESPONSE_B>>\ny"
+    foreign, open_ended = ask.fence("NOTE", "x", "c" * 16), f"<<svr:{ask.TAG}:RESPONSE_B>>\ny"
     user = "\n".join([ask.fence("PROMPT", "p"), foreign, ask.fence("RESPONSE_A", "a"), open_ended])
     assert parse_request(ask.body("Judge.", user)).fences == {"PROMPT": "p", "RESPONSE_A": "a"}
 
@@ -161,13 +160,6 @@ def test_a_fence_without_end_and_one_of_another_nonce_are_skipped() -> None:
 def test_the_role_is_told_by_the_keys_in_the_instructions(body: dict[str, Any], role: Role) -> None:
     """Each role is recognised by what the instructions ask for, never by fenced text."""
     assert parse_request(body).role is role
-
-
-def test_the_nonce_is_echoed_first_where_asked_for() -> None:
-    """A structured reply starts with the nonce when the instructions mention one, and has none otherwise."""
-    prompt, a, b = texts(ITEMS[0])
-    assert next(iter(ask.payload(SIM.answer(ask.compare(prompt, a, b, RUBRICS[:2]))).items())) == ("nonce", ask.NONCE)
-    assert "nonce" not in ask.payload(SIM.answer(ask.write(prompt)))
 
 
 def test_a_repair_turn_is_answered_like_the_first_question() -> None:
@@ -194,7 +186,7 @@ def test_an_echoing_judge_quotes_everything_and_keeps_its_verdict() -> None:
     assert a in text
     assert b in text
     assert prompt in text
-    own = json.loads(text[text.rindex('{"nonce"') :])
+    own = json.loads(text[text.rindex('{"rubric_comparisons":[{') :])
     quiet = ask.payload(SIM.answer(body))
     assert all(a in row["reason"] and b in row["reason"] for row in own["rubric_comparisons"])
     strip = [{key: value for key, value in row.items() if key != "reason"} for row in own["rubric_comparisons"]]
@@ -348,7 +340,6 @@ def test_rubrics_are_rephrased_by_the_type_of_the_prompt_and_mean_the_same() -> 
     """Each comes back under its id with the type's name in front; what it names is recognised as before."""
     prompt = texts(ITEMS[0])[0]
     told = ask.payload(SIM.answer(ask.rephrase(prompt, RUBRICS)))
-    assert told["nonce"] == ask.NONCE
     rows = told["rephrased_rubrics"]
     assert [row["rubric_id"] for row in rows] == [f"R{n}" for n in range(1, len(RUBRICS) + 1)]
     name = WORLD.kinds[ITEMS[0].kind].topic.name

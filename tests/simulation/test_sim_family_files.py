@@ -1,4 +1,4 @@
-"""`svr sim --draw` and `svr sim world --draw`: the endpoint and the data of a drawn world agree on its number alone."""
+"""`svr sim --draw` and `svr sim --draw`: the endpoint and the data of a drawn world agree on its number alone."""
 
 from __future__ import annotations
 
@@ -51,9 +51,7 @@ def files_of(folder: Path) -> dict[str, bytes]:
 def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the folder of a small written draw."""
     out = tmp_path_factory.mktemp("drawn") / "w"
-    assert (
-        run(svr, "svr", ["sim", "world", "--draw", str(DRAW), "--train", "60", "--test", "150", "--out", str(out)]) == 0
-    )
+    assert run(svr, "svr", ["sim", "--draw", str(DRAW), "--train", "60", "--test", "150", "--write", str(out)]) == 0
     return out
 
 
@@ -61,7 +59,7 @@ def test_the_folder_holds_pairs_note_and_properties(
     written: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     """Four files are written, a second time with the same bytes, and what is said names them."""
-    args = ["sim", "world", "--draw", str(DRAW), "--train", "60", "--test", "150", "--out", str(tmp_path / "again")]
+    args = ["sim", "--draw", str(DRAW), "--train", "60", "--test", "150", "--write", str(tmp_path / "again")]
     assert run(svr, "svr", args) == 0
     said = capsys.readouterr().out
     assert set(files_of(written)) == {"train.jsonl", "rubricbench.jsonl", "README.txt", "properties.json"}
@@ -119,9 +117,7 @@ def test_properties_say_what_was_drawn_and_what_the_truth_gives(written: Path) -
 
 def test_what_can_be_known_is_the_truth_where_words_tell_all(tmp_path: Path) -> None:
     """Where all words are their type's, the knowable weights decide about as well as the true ones."""
-    assert (
-        run(svr, "svr", ["sim", "world", "--draw", "101", "--train", "1", "--test", "200", "--out", str(tmp_path)]) == 0
-    )
+    assert run(svr, "svr", ["sim", "--draw", "101", "--train", "1", "--test", "200", "--write", str(tmp_path)]) == 0
     accuracy = json.loads((tmp_path / "properties.json").read_bytes())["accuracy"]
     assert accuracy["knowable"] == pytest.approx(accuracy["one_wording"], abs=0.04)
     assert accuracy["knowable"] > accuracy["human"]
@@ -139,7 +135,7 @@ def test_the_note_says_that_it_is_simulated(written: Path) -> None:
 
 def test_without_train_a_draw_has_its_own_number_of_pairs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The number of training pairs is the draw's own where no other is asked for."""
-    assert run(svr, "svr", ["sim", "world", "--draw", str(SMALL), "--test", "5", "--out", str(tmp_path)]) == 0
+    assert run(svr, "svr", ["sim", "--draw", str(SMALL), "--test", "5", "--write", str(tmp_path)]) == 0
     assert len(rows_of(tmp_path / "train.jsonl")) == drawn(SMALL).pairs == 312
     assert "312 pairs in" in capsys.readouterr().out
 
@@ -147,12 +143,12 @@ def test_without_train_a_draw_has_its_own_number_of_pairs(tmp_path: Path, capsys
 @pytest.mark.parametrize(
     ("args", "words"),
     [
-        (["world", "--draw", "3", "--seed", "0", "--out", "w"], ["--draw 3", "--seed", "leave out"]),
-        (["world", "--draw", "3", "--world", "plain", "--out", "w"], ["--draw 3", "--world"]),
+        (["--draw", "3", "--seed", "0", "--write", "w"], ["--draw 3", "--seed", "leave out"]),
+        (["--draw", "3", "--world", "plain", "--write", "w"], ["--draw 3", "--world"]),
         (["--draw", "3", "--seed", "1", "--world", "varied"], ["--draw 3", "--seed and --world"]),
         (["--draw", "-1"], ["--draw", "-1"]),
-        (["world", "--draw", "many", "--out", "w"], ["--draw", "many"]),
-        (["world", "--draw", "3", "--train", "0", "--out", "w"], ["--train", "0"]),
+        (["--draw", "many", "--write", "w"], ["--draw", "many"]),
+        (["--draw", "3", "--train", "0", "--write", "w"], ["--train", "0"]),
     ],
 )
 def test_flags_that_do_not_go_together_are_one_line(
@@ -228,7 +224,7 @@ async def test_over_http_the_answers_are_those_in_process() -> None:
 
 
 def test_the_command_serves_the_draw_that_it_wrote(written: Path) -> None:
-    """`svr sim --draw N` answers about the pairs of `svr sim world --draw N` as that draw's simulator does."""
+    """`svr sim --draw N` answers about the pairs of `svr sim --draw N` as that draw's simulator does."""
     code = "from svr_async.commands.sim import sim; sim()"
     row = rows_of(written / "rubricbench.jsonl")[0]
     body = ask.compare(row["instruction"], row["response_a"], row["response_b"], row["rubrics"].split("\n"))

@@ -102,5 +102,5 @@ def test_it_has_a_name_of_its_own() -> None:
     assert len(prints) == len(PRESETS)
     assert "shared_whims=True" in repr(REDUNDANT)
     assert "shared_whims" not in repr(VARIED)
-    told = CliRunner().invoke(sim, ["world", "--help"], terminal_width=200).output
+    told = CliRunner().invoke(sim, ["--help"], terminal_width=200).output
     assert f"[{'|'.join(PRESETS)}]" in told

@@ -183,8 +183,8 @@ def test_the_true_margin_is_read_from_the_text() -> None:
 
 
 def test_the_command_writes_and_names_the_varied_world(tmp_path: Path) -> None:
-    """`svr sim world --world varied` writes that world, says how to serve it, and is judged by its own endpoint."""
-    args = ["world", "--seed", "7", "--world", "varied", "--train", "20", "--test", "150", "--out", str(tmp_path)]
+    """`svr sim --world varied --write DIR` writes that world; its own endpoint judges it."""
+    args = ["--seed", "7", "--world", "varied", "--train", "20", "--test", "150", "--write", str(tmp_path)]
     assert CliRunner().invoke(sim, args, catch_exceptions=False).exit_code == 0
     note = (tmp_path / "README.txt").read_text("utf-8")
     assert note.startswith("SIMULATED DATA")

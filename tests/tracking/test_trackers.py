@@ -117,7 +117,7 @@ def test_a_training_and_a_fit_are_tracked_from_the_command_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """`--track` of `svr train` and `svr fit` leaves a run each; standard output is theirs alone."""
-    assert run(group, "svr", ["sim", "world", "--seed", "1", "--train", "80", "--out", "world"]) == 0
+    assert run(group, "svr", ["sim", "--seed", "1", "--train", "80", "--write", "world"]) == 0
     train = [
         "train",
         "world/train.jsonl",

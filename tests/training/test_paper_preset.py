@@ -15,7 +15,7 @@ from stand_ins import UnaskedAuthor, UnaskedJudge
 
 from svr_async.adapters.hub import Source
 from svr_async.commands.batch import params_of
-from svr_async.commands.train_settings import train_settings
+from svr_async.commands.train_run import train_settings
 from svr_async.core.pair import PreferencePair, Presentation, Side, user_prompt
 from svr_async.core.rubric import Check, Rubric
 from svr_async.core.similarity import similarity

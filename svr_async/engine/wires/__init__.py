@@ -1,4 +1,4 @@
-"""Wires: how the API of each kind of endpoint is written and read. One module per kind."""
+"""Wires: how requests to each kind of endpoint are written, and replies read. One module per kind."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
-from typing import Any, Protocol
+from typing import Any
+
+import msgspec
 
 from svr_async.engine.reply import Reply
 
@@ -51,28 +53,17 @@ class Settings:
     extra: Params = ()
 
 
-class WireRequest(Protocol):
-    """The fields of a request that a wire reads; a message is (role, content)."""
+class WireRequest(msgspec.Struct, frozen=True, kw_only=True, dict=True):
+    """The fields of a request that a wire reads.
 
-    @property
-    def model(self) -> str:
-        """The model's name."""
+    A message is (role, content). `params` are further fields of the body, as the endpoint spells them.
+    """
 
-    @property
-    def messages(self) -> tuple[tuple[str, str], ...]:
-        """The conversation; the first message may be the system's."""
-
-    @property
-    def max_tokens(self) -> int:
-        """Tokens that the answer may take."""
-
-    @property
-    def max_tokens_field(self) -> str:
-        """How the profile calls that number."""
-
-    @property
-    def params(self) -> Params:
-        """Further fields of the body."""
+    model: str
+    messages: tuple[tuple[str, str], ...]
+    max_tokens: int = 8192
+    max_tokens_field: str = "max_tokens"
+    params: Params = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

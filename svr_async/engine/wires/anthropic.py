@@ -1,4 +1,4 @@
-"""Anthropic's messages, as its own endpoint and those that speak alike serve them.
+"""Anthropic's Messages API, and endpoints compatible with it.
 
 Shapes, headers and errors: https://platform.claude.com/docs/en/api/messages, /errors and /rate-limits.
 """
@@ -13,8 +13,8 @@ from typing import Any
 
 import orjson
 
-from svr_async.engine.reply import BadBodyError, Reply, Usage, clean_text, json_of, json_value, token_count
-from svr_async.engine.wires import Params, Settings, Wire, WireRequest
+from svr_async.engine.reply import BadBodyError, Reply, Usage, clean_text, identity, json_of, token_count
+from svr_async.engine.wires import Params, Settings, Wire, WireRequest, openai
 
 VERSION = "2023-06-01"
 SYSTEM = ("system", "developer")
@@ -30,22 +30,26 @@ CODES = {
     "rate_limit_error": "rate_limit_exceeded",
     "request_too_large": "context_length_exceeded",
 }
-"""Its names of errors in the words of `classify.py`, which knows authentication_error as it is."""
-NO_CREDIT = "credit balance is too low"  # an invalid_request_error by its type
-UNITS = ("requests", "tokens")
+"""Error types, with the names that `classify.py` knows."""
+NO_CREDIT = "credit balance is too low"  # its type is invalid_request_error
 
 
 def headers(key: str) -> dict[str, str]:
-    """Return the version of the API, which each request names, and the header that carries a key."""
+    """Return the API version, and the key if there is one."""
     return {"anthropic-version": VERSION} | ({"x-api-key": key} if key else {})
 
 
 def params(settings: Settings) -> Params:
-    """Return the body fields beside model, messages and the token limit; it knows neither n nor a seed.
+    """Return the optional body fields; the API has neither n nor a seed, and no json_object mode.
 
-    A top_p of 1 is left out: it asks for nothing, and many models refuse one beside a temperature.
+    A top_p of 1 is omitted: it has no effect, and many models refuse it next to a temperature.
     """
-    config = _output_config(settings)
+    config: dict[str, Any] = {}
+    if settings.effort and settings.effort_style != "none":
+        config["effort"] = settings.effort
+    if settings.structured == "json_schema":
+        schema = {} if settings.form is None else {"schema": orjson.Fragment(settings.form.schema)}
+        config["format"] = {"type": "json_schema", **schema}
     wanted: tuple[tuple[str, Any], ...] = (
         ("temperature", settings.temperature),
         ("top_p", None if settings.top_p == 1 else settings.top_p),
@@ -55,27 +59,16 @@ def params(settings: Settings) -> Params:
     return tuple((name, value) for name, value in wanted if value is not None) + settings.extra
 
 
-def _output_config(settings: Settings) -> dict[str, Any]:
-    """Return how much to reason, and the form of the reply; json_object alone is not known here."""
-    found: dict[str, Any] = {}
-    if settings.effort and settings.effort_style != "none":
-        found["effort"] = settings.effort
-    if settings.structured == "json_schema":
-        schema = {} if settings.form is None else {"schema": orjson.Fragment(settings.form.schema)}
-        found["format"] = {"type": "json_schema", **schema}
-    return found
-
-
-def body(asked: WireRequest) -> dict[str, Any]:
-    """Return the JSON body of the POST: what the system says stands on top, the token limit has to be there."""
-    system = "\n\n".join(content for role, content in asked.messages if role in SYSTEM)
-    messages = [{"role": role, "content": content} for role, content in asked.messages if role not in SYSTEM]
-    found = {"model": asked.model, "messages": messages, "max_tokens": asked.max_tokens}
-    return found | ({"system": system} if system else {}) | dict(asked.params)
+def body(request: WireRequest) -> dict[str, Any]:
+    """Return the JSON body: system messages are a separate field, and the token limit is required."""
+    system = "\n\n".join(content for role, content in request.messages if role in SYSTEM)
+    messages = [{"role": role, "content": content} for role, content in request.messages if role not in SYSTEM]
+    fields = {"model": request.model, "messages": messages, "max_tokens": request.max_tokens}
+    return fields | ({"system": system} if system else {}) | dict(request.params)
 
 
 def read_message(data: bytes, status: int = HTTPStatus.OK) -> Reply:
-    """Read the body of a message; BadBodyError where it is none. Thinking is kept apart from the text."""
+    """Read a message; thinking is kept apart from the text. BadBodyError if the body is not a message."""
     value = json_of(data, status)
     content = value.get("content") if isinstance(value, dict) else None
     if not isinstance(content, list):
@@ -86,9 +79,7 @@ def read_message(data: bytes, status: int = HTTPStatus.OK) -> Reply:
         reasoning=_joined(content, "thinking"),
         finish_reason=REASONS.get(reason, reason),
         usage=_read_usage(value.get("usage")),
-        model=str(value.get("model") or ""),
-        fingerprint=str(value.get("system_fingerprint") or ""),  # `svr sim` signs its messages so
-        id=str(value.get("id") or ""),
+        **identity(value),  # `svr sim` adds a system_fingerprint
     )
 
 
@@ -98,7 +89,7 @@ def _joined(content: list[Any], kind: str) -> str:
 
 
 def _read_usage(value: Any) -> Usage:
-    """Return the tokens; what was read from the cache, or written to it, is no part of input_tokens."""
+    """Return the tokens; input_tokens excludes those read from the prefix cache or written to it."""
     if not isinstance(value, dict):
         return Usage()
     fresh, cached = token_count(value.get("input_tokens")), token_count(value.get("cache_read_input_tokens"))
@@ -111,27 +102,21 @@ def _read_usage(value: Any) -> Usage:
 
 
 def error_in_body(data: bytes) -> dict[str, Any]:
-    """Return the error of a body, its type in the words of `classify.py`; empty where there is none."""
-    try:
-        value = json_value(data)
-    except ValueError:
-        return {}
-    error = value.get("error") if isinstance(value, dict) else None
-    if not isinstance(error, dict):
-        return {}
+    """Return the error of a body with a code that `classify.py` knows; empty without an error."""
+    error = openai.error_in_body(data)
     kind, message = str(error.get("type") or ""), str(error.get("message") or "")
     code = "insufficient_quota" if NO_CREDIT in message else CODES.get(kind, kind)
-    return {"message": message, "type": kind, "code": code}
+    return {"message": message, "type": kind, "code": code} if error else {}
 
 
-def limits(told: Mapping[str, str]) -> dict[str, str]:
-    """Return the headers with its rates under the names that OpenAI's have; moments become seconds from now."""
-    found = {name.lower(): value for name, value in told.items()}
-    for unit in UNITS:
+def limits(headers: Mapping[str, str]) -> dict[str, str]:
+    """Return the headers with the rate limits under OpenAI's names; reset times become seconds from now."""
+    found = {name.lower(): value for name, value in headers.items()}
+    for unit in ("requests", "tokens"):
         own = f"anthropic-ratelimit-{unit}"
-        for what in ("limit", "remaining"):
-            if f"{own}-{what}" in found:
-                found[f"x-ratelimit-{what}-{unit}"] = found[f"{own}-{what}"]
+        for part in ("limit", "remaining"):
+            if f"{own}-{part}" in found:
+                found[f"x-ratelimit-{part}-{unit}"] = found[f"{own}-{part}"]
         seconds = _seconds_to(found.get(f"{own}-reset", ""), found.get("date", ""))
         if seconds is not None:
             found[f"x-ratelimit-reset-{unit}"] = f"{seconds:.3f}s"
@@ -139,7 +124,7 @@ def limits(told: Mapping[str, str]) -> dict[str, str]:
 
 
 def _seconds_to(moment: str, now: str) -> float | None:
-    """Return the seconds from a reply's date to a moment in it; None where either cannot be read."""
+    """Return the seconds from the date of a reply to an ISO time in it; None if either is invalid."""
     try:
         gap = datetime.fromisoformat(moment).astimezone(UTC) - parsedate_to_datetime(now).astimezone(UTC)
     except (ValueError, TypeError, IndexError, OverflowError):
@@ -148,12 +133,6 @@ def _seconds_to(moment: str, now: str) -> float | None:
 
 
 WIRE = Wire(
-    name="anthropic",
-    path="/messages",
-    headers=headers,
-    params=params,
-    body=body,
-    read=read_message,
-    error=error_in_body,
-    limits=limits,
-)
+    name="anthropic", path="/messages", headers=headers, params=params, body=body, read=read_message,
+    error=error_in_body, limits=limits,
+)  # fmt: skip

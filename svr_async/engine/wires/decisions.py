@@ -1,4 +1,4 @@
-"""OpenAI's decisions: one input, up to 400 predicates about it, and the probability of each, or a refusal of it.
+"""OpenAI's decisions: one input, up to 400 predicates about it, and a probability or refusal for each.
 
 Shapes: the types of the package openai 3.51.0 (`openai/types/decision*.py`, October 2026).
 """
@@ -11,51 +11,48 @@ from typing import Any
 
 import orjson
 
-from svr_async.engine.reply import BadBodyError, Reply, Usage, json_of, token_count
+from svr_async.engine.reply import BadBodyError, Reply, Usage, identity, json_of, token_count
 from svr_async.engine.wires import QUESTION, Params, Settings, Wire, WireRequest
 from svr_async.engine.wires.openai import error_in_body, headers
 
 MOST_QUESTIONS = 400
-REFUSED = "refusal"
 
 
 def name_of(number: int) -> str:
-    """Return what a request calls its statement of this number, from 0 on."""
+    """Return the name of a statement in a request; numbers start at 0."""
     return f"q{number + 1}"
 
 
-def parted(asked: WireRequest) -> tuple[list[tuple[str, str]], dict[str, str]]:
-    """Return the messages that are shown, and the statements about them by name, in the order asked."""
-    shown = [(role, content) for role, content in asked.messages if role != QUESTION]
-    stated = [content for role, content in asked.messages if role == QUESTION]
-    return shown, {name_of(number): content for number, content in enumerate(stated)}
+def split_statements(request: WireRequest) -> tuple[list[tuple[str, str]], dict[str, str]]:
+    """Return the messages to show, and the statements about them by name."""
+    shown = [(role, content) for role, content in request.messages if role != QUESTION]
+    statements = [content for role, content in request.messages if role == QUESTION]
+    return shown, {name_of(number): content for number, content in enumerate(statements)}
 
 
-def chance_of(value: Any) -> float:
-    """Return a probability; BadBodyError for what is none."""
+def probability_of(value: Any) -> float:
+    """Return a probability; BadBodyError for any other value."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
-        raise BadBodyError(f"an answer is no probability: {str(value)[:40]}")
+        raise BadBodyError(f"an answer is not a probability: {str(value)[:40]}")
     return float(value)
 
 
-def reply_of(chances: Mapping[str, float | None], value: Mapping[str, Any], usage: Usage) -> Reply:
-    """Return a reply whose text is the JSON of its probabilities by name, None for a statement that was refused.
+def reply_of(probabilities: Mapping[str, float | None], value: Mapping[str, Any], usage: Usage) -> Reply:
+    """Return a reply whose text is the JSON of its probabilities by name, None for a refused statement.
 
-    A reply that refuses every statement is a refusal.
+    If every statement was refused, the reply is a refusal.
     """
-    refused = bool(chances) and all(chance is None for chance in chances.values())
+    refused = bool(probabilities) and all(answer is None for answer in probabilities.values())
     return Reply(
-        text=orjson.dumps(dict(chances)).decode(),
-        finish_reason=REFUSED if refused else "stop",
+        text=orjson.dumps(dict(probabilities)).decode(),
+        finish_reason="refusal" if refused else "stop",
         usage=usage,
-        model=str(value.get("model") or ""),
-        fingerprint=str(value.get("system_fingerprint") or ""),
-        id=str(value.get("id") or ""),
+        **identity(value),
     )
 
 
 def read_usage(value: Any) -> Usage:
-    """Return the tokens in the words of OpenAI's newer endpoints: input_tokens, output_tokens."""
+    """Return the tokens; OpenAI's newer endpoints name them input_tokens and output_tokens."""
     if not isinstance(value, dict):
         return Usage()
     details = value.get("input_tokens_details")
@@ -67,48 +64,42 @@ def read_usage(value: Any) -> Usage:
 
 
 def params(settings: Settings) -> Params:
-    """Return only the fields that a profile adds by itself: the endpoint knows none of a chat's settings."""
+    """Return the profile's own fields; the endpoint has no optional settings of a chat."""
     return settings.extra
 
 
-def body(asked: WireRequest) -> dict[str, Any]:
+def body(request: WireRequest) -> dict[str, Any]:
     """Return the JSON body of the POST."""
-    shown, statements = parted(asked)
+    shown, statements = split_statements(request)
     return {
-        "model": asked.model,
+        "model": request.model,
         "input": [{"role": role, "content": content} for role, content in shown],
         "questions": [{"type": "predicate", "name": name, "instructions": text} for name, text in statements.items()],
-        **dict(asked.params),
+        **dict(request.params),
     }
 
 
 def read(data: bytes, status: int = HTTPStatus.OK) -> Reply:
-    """Read answers, which come in the order of the questions; BadBodyError where there are none.
+    """Read answers, which come in the order of the questions; BadBodyError without any.
 
-    A statement that is answered twice has its answer where both are equal, and none where they are not.
+    A statement with two different answers counts as unanswered.
     """
     value = json_of(data, status)
     answers = value.get("answers") if isinstance(value, dict) else None
     if not isinstance(answers, list) or not all(isinstance(answer, dict) for answer in answers):
         raise BadBodyError("the reply has no answers")
-    told = [(str(one.get("name") or name_of(number)), _chance(one)) for number, one in enumerate(answers)]
-    chances = dict(told)
-    unlike = {name for name, chance in told if chance != chances[name]}
-    kept = {name: chance for name, chance in chances.items() if name not in unlike}
+    named = [(str(row.get("name") or name_of(number)), _probability(row)) for number, row in enumerate(answers)]
+    last = dict(named)
+    contradicted = {name for name, answer in named if answer != last[name]}
+    kept = {name: answer for name, answer in last.items() if name not in contradicted}
     return reply_of(kept, value, read_usage(value.get("usage")))
 
 
-def _chance(answer: dict[str, Any]) -> float | None:
-    return None if answer.get("type") == "refusal" else chance_of(answer.get("probability"))
+def _probability(answer: dict[str, Any]) -> float | None:
+    return None if answer.get("type") == "refusal" else probability_of(answer.get("probability"))
 
 
 WIRE = Wire(
-    name="decisions",
-    path="/decisions",
-    headers=headers,
-    params=params,
-    body=body,
-    read=read,
-    error=error_in_body,
+    name="decisions", path="/decisions", headers=headers, params=params, body=body, read=read, error=error_in_body,
     questions=MOST_QUESTIONS,
-)
+)  # fmt: skip

@@ -1,4 +1,4 @@
-"""OpenAI's chat completions, as its clones, vLLM and `svr sim` serve them too."""
+"""OpenAI's chat completions, which vLLM, many providers and `svr sim` also serve."""
 
 from __future__ import annotations
 
@@ -7,42 +7,45 @@ from typing import Any
 
 import orjson
 
-from svr_async.engine.reply import BadBodyError, Reply, Usage, clean_text, dollars, json_of, json_value, token_count
+from svr_async.engine.reply import (
+    BadBodyError,
+    Reply,
+    Usage,
+    clean_text,
+    dollars,
+    identity,
+    json_of,
+    json_value,
+    token_count,
+)
 from svr_async.engine.wires import Params, Settings, Wire, WireRequest
 
 
 def headers(key: str) -> dict[str, str]:
-    """Return the header that carries a key."""
+    """Return the header with the key, if there is one."""
     return {"Authorization": f"Bearer {key}"} if key else {}
 
 
 def params(settings: Settings) -> Params:
-    """Return the body fields beside model, messages and the token limit."""
+    """Return the optional body fields."""
+    effort: dict[str, Params] = {
+        "field": (("reasoning_effort", settings.effort),),
+        "object": (("reasoning", {"effort": settings.effort}),),
+    }
     wanted: tuple[tuple[str, Any], ...] = (
         ("temperature", settings.temperature),
         ("top_p", settings.top_p),
         ("n", settings.n),
         ("seed", settings.seed),
         ("stop", list(settings.stop) or None),
-        *_effort(settings),
+        *(effort.get(settings.effort_style, ()) if settings.effort else ()),
         ("response_format", _response_format(settings)),
     )
     return tuple((name, value) for name, value in wanted if value is not None) + settings.extra
 
 
-def _effort(settings: Settings) -> Params:
-    styles: dict[str, Params] = {
-        "field": (("reasoning_effort", settings.effort),),
-        "object": (("reasoning", {"effort": settings.effort}),),
-    }
-    return styles.get(settings.effort_style, ()) if settings.effort else ()
-
-
 def _response_format(settings: Settings) -> dict[str, Any] | None:
-    """Return the form of the reply; without a schema the mode stands for whichever one a question has.
-
-    `json_object_schema` is how llama-cpp-python and others spell it who know `json_object` alone.
-    """
+    """Return the format of the reply; llama-cpp-python and others use `json_object_schema`."""
     if settings.structured == "none":
         return None
     if settings.structured == "json_object" or settings.form is None:
@@ -53,42 +56,40 @@ def _response_format(settings: Settings) -> dict[str, Any] | None:
     return {"type": "json_schema", "json_schema": {"name": settings.form.name, "strict": True, "schema": schema}}
 
 
-def body(asked: WireRequest) -> dict[str, Any]:
+def body(request: WireRequest) -> dict[str, Any]:
     """Return the JSON body of the POST."""
-    messages = [{"role": role, "content": content} for role, content in asked.messages]
-    found = {"model": asked.model, "messages": messages, asked.max_tokens_field: asked.max_tokens}
-    found.update(asked.params)
-    return found
+    messages = [{"role": role, "content": content} for role, content in request.messages]
+    fields = {"model": request.model, "messages": messages, request.max_tokens_field: request.max_tokens}
+    fields.update(request.params)
+    return fields
 
 
 def read_completion(data: bytes, status: int = HTTPStatus.OK) -> Reply:
-    """Read the body of a chat completion; BadBodyError where it is none."""
+    """Read a chat completion; BadBodyError if the body is not one."""
     value = json_of(data, status)
     try:
         choice = value["choices"][0]
         message = choice["message"]
         content, refusal = message.get("content"), message.get("refusal")
     except (KeyError, IndexError, TypeError, AttributeError):
-        raise BadBodyError(_lack(value)) from None
+        raise BadBodyError("the reply has no choice with a message") from None
     reason = "refusal" if refusal and isinstance(refusal, str) else str(choice.get("finish_reason") or "stop")
     return Reply(
         text=_text(content),
         reasoning=_reasoning(message),
         finish_reason=reason,
         usage=_read_usage(value.get("usage")),
-        model=str(value.get("model") or ""),
-        fingerprint=str(value.get("system_fingerprint") or ""),
-        id=str(value.get("id") or ""),
+        **identity(value),
     )
 
 
 def error_in_body(data: bytes) -> dict[str, Any]:
-    """Return the `error` object of a body, whatever its status; empty where there is none."""
+    """Return the `error` object of a body, whatever its status; empty without one."""
     try:
         value = json_value(data)
     except ValueError:
         return {}
-    if isinstance(value, list) and value:  # Google's endpoint wraps its errors so
+    if isinstance(value, list) and value:  # Google's endpoint sends a list
         value = value[0]
     if not isinstance(value, dict):
         return {}
@@ -103,35 +104,24 @@ def error_in_body(data: bytes) -> dict[str, Any]:
 
 
 def _detail(value: Any) -> dict[str, Any]:
-    """Read what servers on FastAPI say: a text, or a list of what is wrong where in the body."""
+    """Read the errors of servers built on FastAPI: a text, or a list of faults with their place in the body."""
     if isinstance(value, str):
         return {"message": value}
     rows = [row for row in value if isinstance(row, dict)] if isinstance(value, list) else []
     places = [".".join(str(part) for part in row.get("loc") or () if part != "body") for row in rows]
-    told = [f"{place}: {row.get('msg')}" for place, row in zip(places, rows, strict=True)]
-    return {"message": "; ".join(told), "code": str(rows[0].get("type") or ""), "param": places[0]} if rows else {}
-
-
-def _lack(value: Any) -> str:
-    """Say what a body lacks that is not a completion."""
-    choices = value.get("choices") if isinstance(value, dict) else None
-    if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
-        return "the reply has no choices"
-    return "the first choice has no message"
+    faults = [f"{place}: {row.get('msg')}" for place, row in zip(places, rows, strict=True)]
+    return {"message": "; ".join(faults), "code": str(rows[0].get("type") or ""), "param": places[0]} if rows else {}
 
 
 def _text(content: Any) -> str:
-    """Return the text of a content: one text, or the parts of a list that are texts; thoughts are none."""
-    parts = [_part(one) for one in content] if isinstance(content, list) else [content]
-    return clean_text("".join(part for part in parts if isinstance(part, str)))
-
-
-def _part(part: Any) -> Any:
-    return part.get("text") if isinstance(part, dict) else part
+    """Return the text of a content: a string, or a list of parts of which only texts count."""
+    parts = content if isinstance(content, list) else [content]
+    texts = [part.get("text") if isinstance(part, dict) else part for part in parts]
+    return clean_text("".join(text for text in texts if isinstance(text, str)))
 
 
 def _reasoning(message: dict[str, Any]) -> str:
-    """Return what a model thought, where an endpoint tells it apart: as a field, or as parts of the content."""
+    """Return the reasoning that came separately: as a field, or as parts of the content."""
     for name in ("reasoning_content", "reasoning"):
         if isinstance(message.get(name), str):
             return clean_text(message[name])
@@ -154,13 +144,6 @@ def _read_usage(value: Any) -> Usage:
 
 
 WIRE = Wire(
-    name="openai",
-    path="/chat/completions",
-    headers=headers,
-    params=params,
-    body=body,
-    read=read_completion,
-    error=error_in_body,
-    batch_url="/v1/chat/completions",
-    tries_settings=True,
-)
+    name="openai", path="/chat/completions", headers=headers, params=params, body=body, read=read_completion,
+    error=error_in_body, batch_url="/v1/chat/completions", tries_settings=True,
+)  # fmt: skip

@@ -12,9 +12,10 @@ import orjson
 from svr_async.core.files import write_atomic
 from svr_async.core.integrity import integrity_marks, joined_marks
 from svr_async.core.pair import PreferencePair
-from svr_async.core.sheet import Grid, Heading, Line, Sheet
+from svr_async.core.table import Line, Parts, Table
 from svr_async.engine.concurrency import ShutdownController, run_whole
 from svr_async.errors import CoverageError, UsageError
+from svr_async.evaluation.attacks import ATTACKS, MADE, attacked
 from svr_async.evaluation.audit import RUBRIC_HEADS, TABLE_HEADS, AttackFound, attack_found, rubric_rows, table_rows
 from svr_async.evaluation.items import Item
 from svr_async.evaluation.judging import evaluation_of, open_judge_pool
@@ -22,7 +23,6 @@ from svr_async.evaluation.run import Listener, judge_all, keys_named
 from svr_async.evaluation.settings import EvalSettings
 from svr_async.evaluation.setup import PreparedRun, prepare
 from svr_async.evaluation.wording import plural
-from svr_async.judges.attacks import ATTACKS, MADE, attacked
 from svr_async.scoring.methods.svr import Svr
 
 FILE = "audit.json"
@@ -59,12 +59,12 @@ class Audit:
         facts = {name: getattr(self, name) for name in ("bank", "judge", "data", "complete")}
         return facts | {"marks": list(self.marks), "attacks": [one.to_json() for one in self.found]}
 
-    def sheet(self, top: int) -> Sheet:
+    def sheet(self, top: int) -> Parts:
         """Yield a table of the attacks, and below it the `top` rubrics that gave way to each one that gains."""
         marks = "".join(f" [{word}]" for word in self.marks)
         partial = "" if self.complete else ": ended early, and not all pairs are judged"
         yield Line(f"bank {self.bank[:12]}, judge {self.judge}{marks}{partial}")
-        yield Grid(TABLE_HEADS, table_rows(self.found), texts=1)
+        yield Table(TABLE_HEADS, table_rows(self.found), texts=1)
         for one in self.found:
             if one.unjudged:
                 yield Line(
@@ -72,8 +72,8 @@ class Audit:
                 )
         for one in self.found:
             if one.gains and top:
-                yield Heading(f"{one.attack} gains by")
-                yield Grid(RUBRIC_HEADS, rubric_rows(one, top))
+                yield Table(caption=f"{one.attack} gains by")
+                yield Table(RUBRIC_HEADS, rubric_rows(one, top), texts=1)
 
 
 def plan_audit(settings: EvalSettings, attacks: Sequence[str] = USUAL) -> AuditPlan:

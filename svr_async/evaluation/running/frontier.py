@@ -8,21 +8,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from svr_async.adapters import get_adapter
 from svr_async.adapters.pair_files import select_pairs
-from svr_async.core.files import write_atomic
 from svr_async.core.pair import Order, PreferencePair, present
-from svr_async.engine.concurrency import bounded_map, run_whole
+from svr_async.engine.concurrency import bounded_map
 from svr_async.errors import ArtefactError, UsageError
 from svr_async.evaluation.frontier import Charge, Column, Frontier, draw_frontier, first_order
 from svr_async.evaluation.plan import Orders
-from svr_async.evaluation.reporting.frontier_figure import frontier_figures
-from svr_async.evaluation.reporting.frontier_files import as_csv, as_json
-from svr_async.evaluation.reporting.frontier_view import render_frontier
-from svr_async.evaluation.run_folder import Run, RunFolder
+from svr_async.evaluation.run_folder import Run
 from svr_async.evaluation.settings import EvalSettings, from_plain
 from svr_async.evaluation.setup import (
     ResolvedJudge,
@@ -33,7 +28,6 @@ from svr_async.evaluation.setup import (
     rephrasing,
     resolve_judges,
 )
-from svr_async.figures.files import write_figures
 from svr_async.judges.open_judge import OpenJudge, open_judge
 from svr_async.scoring.decision import Decision
 from svr_async.scoring.methods.contract import Method
@@ -43,7 +37,6 @@ MAYBE_TEXTS = ("method", "bank", "limit", "jury", "escalate_to", "data", "rubric
 TOP_KS = (1, 2, 3, 4, 6, 8, 12, 18)
 TRIED = 40  # pairs that show whether the cache holds replies for a smaller top_k
 WORKERS = 8
-FORMATS = ("html", "csv", "json")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,25 +46,6 @@ class Source:
     settings: EvalSettings
     judge: ResolvedJudge
     run: Run
-
-
-def write_frontier(runs: Sequence[Path], target: Path, figures: Path | None = None) -> Frontier:
-    """Draw the frontier of the judges of these runs, which judged the same pairs with the same method, to a file.
-
-    With `figures` it is drawn into that folder too.
-    """
-    kind = target.suffix.lower().removeprefix(".")
-    if kind not in FORMATS:
-        raise UsageError(f"--out {target}: no format for a frontier", hint="use .html, .csv or .json")
-    loaded = [RunFolder.load(run) for run in runs]
-    found = run_whole(frontier_of(loaded))
-    if figures is not None:
-        write_figures(figures, tuple(frontier_figures(loaded, found)))
-    if kind == "html":
-        write_atomic(target, render_frontier(loaded, found).encode())
-    else:
-        write_atomic(target, as_csv(found).encode() if kind == "csv" else as_json(found))
-    return found
 
 
 async def frontier_of(runs: Sequence[Run]) -> Frontier:

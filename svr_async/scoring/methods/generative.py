@@ -8,17 +8,17 @@ criteria or a solution and decides in the same reply. Their prompts are not to b
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 
-from svr_async.core.pair import HumanRubrics, Presentation, Prompt, Side, prompt_text
-from svr_async.engine.request import AmbiguousReplyError, ReplyRejectedError
+from svr_async.core.pair import HumanRubrics, Presentation, Prompt, prompt_text
+from svr_async.engine.request import ReplyRejectedError
 from svr_async.errors import UsageError
 from svr_async.judges.asking import Ask, asked
 from svr_async.judges.author import read_text
-from svr_async.judges.brackets import direct_reason, read_brackets, read_mark
-from svr_async.judges.protocol import Answer, Judge
+from svr_async.judges.protocol import Answer, Judge, Preference
+from svr_async.judges.reader import read_direct, read_mark
 from svr_async.scoring.decision import Decision
 from svr_async.scoring.methods.contract import Facts, OwnWords, Parts, Recipe
 from svr_async.scoring.methods.decisions import decided, undecided
@@ -27,9 +27,6 @@ ARM, ARROW, RM_R1 = "rubric-arm", "rubric-arrow", "rm-r1"
 TEMPLATES = {ARM: ("arm_rubrics", "arm_judge"), ARROW: ("arrow_rubrics", "arrow_judge"), RM_R1: ("rm_r1",)}
 """What each asks with: for the rubric, where it asks for one, then for the verdict."""
 MOST = 10.0
-_WINNER = re.compile(r"(?:winner|preferred|better)[^\n]{0,40}?(?:response|candidate|answer)[ _]([AB])\b", re.IGNORECASE)
-_DENIAL = re.compile(r"\b(?:not|no|neither|never|than|if)\b|n['’]t\b", re.IGNORECASE)
-_SCORE = re.compile(r"\[\[\s*(\d+(?:\.\d+)?)\s*\]\]")
 TOKENS_OF_RUBRIC, TOKENS_OF_VERDICT = 250, 400
 
 
@@ -84,7 +81,7 @@ class Generative:
         return Ask(
             template=TEMPLATES[self.name][0],
             texts={"PROMPT": prompt_text(prompt)},
-            read=lambda text, _: read_text(text),
+            read=read_text,
             placeholder="1. Planned criterion. [Hard Rule]",
             tokens=TOKENS_OF_RUBRIC,
         )
@@ -99,16 +96,15 @@ class Generative:
         ask = Ask(
             template=TEMPLATES[self.name][-1],
             texts=texts,
-            read=lambda text, _: (read_winner(text), direct_reason(text)),
-            placeholder=(Side.A, ""),
+            read=partial(read_direct, quoted=(shown.response_a, shown.response_b)),
+            placeholder=Preference(margin=1.0),
             tokens=TOKENS_OF_VERDICT,
         )
         answer = await asked(judge, ask)
         if answer.value is None:
             return undecided(answer, shown, rubric.requests)
-        side, reason = answer.value
         requests = rubric.requests + answer.requests
-        return replace(decided(1.0 if side is Side.A else -1.0, shown, (), requests, ()), reason=reason)
+        return replace(decided(answer.value.margin, shown, (), requests, ()), reason=answer.value.reason)
 
     async def _scored(self, judge: Judge, shown: Presentation, rubric: Answer[str]) -> Decision:
         assert rubric.value is not None
@@ -127,34 +123,16 @@ class Generative:
         return Ask(
             template=TEMPLATES[self.name][-1],
             texts={"PROMPT": prompt, "RESPONSE": response, "RUBRIC": rubric},
-            read=lambda text, _: read_grade(text),
+            read=lambda text: read_grade(text, response),
             placeholder=min(MOST, len(response) / 1000),
             tokens=TOKENS_OF_VERDICT,
         )
 
 
-def read_winner(text: str) -> Side:
-    """Return the side of a reply's [[A]] or [[B]], or else of "Winner: Response A" of a judge that was trained to it.
-
-    AmbiguousReplyError where there are several that differ, or where it is denied or another is compared with it.
-    """
-    named = list(_WINNER.finditer(text))
-    try:
-        return read_brackets(text)
-    except AmbiguousReplyError:
-        raise
-    except ReplyRejectedError:
-        if not named:
-            raise
-    if len({one[1].upper() for one in named}) > 1 or any(_DENIAL.search(one[0]) for one in named):
-        raise AmbiguousReplyError("Your answer named a winner in more than one way. End it with [[A]] or [[B]].")
-    return Side(named[-1][1].upper())
-
-
-def read_grade(text: str) -> float:
-    """Return a reply's score in double brackets, 0 to 10; ReplyRejectedError where there is none, or not one only."""
+def read_grade(text: str, response: str = "") -> float:
+    """Return a reply's score in double brackets, 0 to 10; ReplyRejectedError if there is none in that range."""
     wanted = f"a score from [[0]] to [[{MOST:.0f}]]"
-    score = read_mark(text, _SCORE, float, wanted)
+    score = read_mark(text, r"\d+(?:\.\d+)?", float, wanted, (response,))
     if score > MOST:
         raise ReplyRejectedError(f"Your answer did not end with {wanted}.")
     return score

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 
-from svr_async.core.pair import HumanRubrics, Presentation, Side
+from svr_async.core.pair import HumanRubrics, Presentation
 from svr_async.core.rubric import Rubric
 from svr_async.core.verdict import EVEN, Chances, Contribution, Outcome, RubricComparison
 from svr_async.judges.protocol import Answer, Judge, Reasked
@@ -91,11 +91,11 @@ class Rrd:
         return replace(found, requests=(*made, *dict.fromkeys(miner.keys)))
 
     async def _directly(self, miner: Miner, questions: Questions, shown: Presentation, found: Decision) -> Decision:
-        """Decide by a direct comparison: margin 1 or −1, and no rubric's contribution."""
-        side = await miner.ask(Stage.FALLBACK, questions.direct(shown))
-        if side is None:
+        """Decide by a direct comparison, without contributions of rubrics."""
+        said = await miner.ask(Stage.FALLBACK, questions.direct(shown))
+        if said is None:
             return undecided(NO_VERDICT, shown)
-        return decided(1.0 if side is Side.A else -1.0, shown, (), (), (*found.flags, FALLBACK))
+        return decided(said.margin, shown, (), (), (*found.flags, FALLBACK))
 
 
 def _row(rubric: Rubric, a: bool | None, b: bool | None) -> RubricComparison | None:

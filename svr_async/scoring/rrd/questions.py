@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 
-from svr_async.core.pair import Presentation, Prompt, Side, prompt_text
-from svr_async.core.rubric import MAX_RUBRIC_CHARS, Rubric
-from svr_async.engine.request import ReplyRejectedError
+from svr_async.core.pair import Presentation, Prompt, prompt_text
+from svr_async.core.rubric import Rubric
 from svr_async.judges.asking import Ask
 from svr_async.judges.author import read_text
-from svr_async.judges.brackets import read_brackets, read_mark, signed_marks
-from svr_async.judges.fence import clean
-from svr_async.judges.reply_text import read_object
+from svr_async.judges.protocol import Preference
+from svr_async.judges.questions import read_texts
+from svr_async.judges.reader import read_direct, read_mark
 from svr_async.scoring.rrd.options import RrdOptions
 
 TEMPLATES = ("rrd_rubrics", "rrd_decompose", "rrd_judge", "rrd_filter")
 PLANNED = "Planned rubric"
-_VERDICT = re.compile(r"\[\[(YES|NO)\]\]")
-_FILTER = re.compile(r"\[\[(NEW|OVERLAP|CONFLICT)\]\]")
 
 
 class Fate(StrEnum):
@@ -51,7 +48,7 @@ class Questions:
         return Ask(
             template="probe",
             texts=self._texts(CHOSEN=strong),
-            read=lambda text, _: read_text(text),
+            read=read_text,
             placeholder="Planned worse response.",
             tokens=len(strong) // 4,
         )
@@ -61,7 +58,7 @@ class Questions:
         return Ask(
             template="rrd_rubrics",
             texts=self._texts(RESPONSES=self._sampled),
-            read=lambda text, nonce: read_rubrics(text, "proposed_rubrics", nonce, most=self.options.initial),
+            read=lambda text: read_rubrics(text, "proposed_rubrics", self.options.initial),
             placeholder=tuple(Rubric(text=f"{PLANNED} {number}.") for number in range(1, 6)),
             tokens=200,
             most_tokens=self.options.proposal_tokens,
@@ -74,7 +71,7 @@ class Questions:
             template="rrd_decompose",
             texts=self._texts(RESPONSES=self._sampled),
             rubrics=[rubric],
-            read=lambda text, nonce: read_rubrics(text, "finer_rubrics", nonce, most=most),
+            read=lambda text: read_rubrics(text, "finer_rubrics", most),
             placeholder=tuple(Rubric(text=f"{rubric.text}{number}.") for number in range(1, most + 1)),
             tokens=40 * most,
             most_tokens=self.options.tokens,
@@ -86,7 +83,7 @@ class Questions:
             template="rrd_judge",
             texts=self._texts(RESPONSE=response),
             rubrics=[rubric],
-            read=lambda text, nonce: read_mark(signed_marks(text, nonce), _VERDICT, str, "[[YES]] or [[NO]]") == "YES",
+            read=lambda text: read_mark(text, "yes|no", str.upper, "[[YES]] or [[NO]]", (response,)) == "YES",
             placeholder=planned,
             tokens=30,
             most_tokens=self.options.judge_tokens,
@@ -98,31 +95,29 @@ class Questions:
             template="rrd_filter",
             texts=self._texts(),
             rubrics=[rubric, *accepted],
-            read=lambda text, nonce: read_mark(
-                signed_marks(text, nonce), _FILTER, Fate, "[[NEW]], [[OVERLAP]] or [[CONFLICT]]"
-            ),
+            read=_read_fate,
             placeholder=planned,
             tokens=40,
             most_tokens=self.options.tokens,
         )
 
-    def direct(self, shown: Presentation) -> Ask[Side]:
+    def direct(self, shown: Presentation) -> Ask[Preference]:
         """Ask for a direct comparison, where rubrics decide nothing."""
         return Ask(
             template="direct",
             texts=self._texts(RESPONSE_A=shown.response_a, RESPONSE_B=shown.response_b),
-            read=read_brackets,
-            placeholder=Side.A,
+            read=partial(read_direct, quoted=(shown.response_a, shown.response_b)),
+            placeholder=Preference(margin=1.0),
             tokens=150,
             most_tokens=self.options.direct_tokens,
         )
 
 
-def read_rubrics(text: str, key: str, nonce: str, *, most: int) -> tuple[Rubric, ...]:
-    """Read the list of rubric texts under a key, at most so many; ReplyRejectedError where there is none."""
-    found = read_object(text, key, nonce)
-    texts = (" ".join(clean(entry).split()) for entry in found.value[key] if isinstance(entry, str))
-    rubrics = {one.id: one for one in (Rubric(text=text) for text in texts if 0 < len(text) <= MAX_RUBRIC_CHARS)}
-    if not rubrics:
-        raise ReplyRejectedError(f'Your answer held no rubric: "{key}" is a list of texts.')
-    return tuple(rubrics.values())[:most]
+def _read_fate(text: str) -> Fate:
+    return Fate(read_mark(text, "new|overlap|conflict", str.upper, "[[NEW]], [[OVERLAP]] or [[CONFLICT]]"))
+
+
+def read_rubrics(text: str, key: str, most: int) -> tuple[Rubric, ...]:
+    """Read the list of rubric texts under a key, at most `most`; ReplyRejectedError if it is empty."""
+    rubrics = [Rubric(text=one) for one in read_texts(text, key, most)[0]]
+    return tuple({rubric.id: rubric for rubric in rubrics}.values())

@@ -20,7 +20,7 @@ from svr_async.training.running.run import open_session, open_training_judge
 from svr_async.training.running.settings import TrainSettings
 
 if TYPE_CHECKING:
-    from svr_async.judges.profile import Profile
+    from svr_async.judges.profiles import Profile
 
 Work = Callable[[Session], Awaitable[Any]]
 

@@ -18,10 +18,9 @@ from svr_async.engine.money import Budget, Price
 from svr_async.engine.stats import EngineStats
 from svr_async.errors import UsageError
 from svr_async.judges.decision import STATED
-from svr_async.judges.keys import naming_keys
-from svr_async.judges.limits import refuse_one_price
+from svr_async.judges.limits import WHOLE, refuse_one_price
 from svr_async.judges.open_judge import OpenJudge, open_judge
-from svr_async.judges.shares import WHOLE
+from svr_async.judges.profiles import naming_keys
 from svr_async.training.rounds.fit_log import FitLog
 from svr_async.training.rounds.fits import calibrate_round, fit_round, margins_with
 from svr_async.training.rounds.judge_calls import RUBRICS_PER_CALL, Crew

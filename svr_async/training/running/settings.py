@@ -9,7 +9,7 @@ from svr_async.core.prefixes import PrefixOrder
 from svr_async.core.validation import settle
 from svr_async.errors import UsageError
 from svr_async.judges.limits import JudgeLimits
-from svr_async.judges.spec import RULES, JudgeSpec
+from svr_async.judges.open_judge import RULES, JudgeSpec
 from svr_async.judges.templates import PAPER
 from svr_async.training.rounds.config import Publish, TrainConfig
 from svr_async.training.rounds.fit_terms import FitTerms, config_of

@@ -13,7 +13,7 @@ import orjson
 
 from svr_async.core.dev_pairs import accuracy_in_words, small_dev_warnings
 from svr_async.core.files import write_atomic
-from svr_async.core.sheet import Line, sheet_html
+from svr_async.core.table import Line, to_html
 from svr_async.engine.concurrency import run_whole
 from svr_async.engine.money import Price
 from svr_async.engine.stats import EngineStats
@@ -65,7 +65,7 @@ class TrainResult:
     def _repr_html_(self) -> str:
         lines = [Line(str(self.record["headline"]), loud=True), Line(str(self.folder), label="folder")]
         told = [Line(warning, label="warning") for warning in self.warnings]
-        return sheet_html(chain(lines, told, bank_sheet(self.bank)))
+        return to_html(chain(lines, told, bank_sheet(self.bank)))
 
     @property
     def outcomes(self) -> Outcomes:

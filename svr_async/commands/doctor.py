@@ -1,0 +1,105 @@
+"""`svr doctor`: is everything ready for an evaluation? One line for each check, with what to do."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import sys
+import textwrap
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from svr_async.commands.options import PATH, base_url_option, cache_option, json_option
+from svr_async.commands.screen import print_json
+from svr_async.errors import SvrError
+
+if TYPE_CHECKING:
+    from svr_async.judges.doctor import Finding
+
+MARKS = {"ok": ("ok  ", "green"), "warn": ("WARN", "yellow"), "fail": ("FAIL", "red"), "none": ("–   ", None)}
+INDENT = 14  # where the text of a line starts
+LINE_CHARS = 600  # most of a finding, parts of which come from the endpoint
+
+
+@click.command()
+@click.option("--judge", metavar="J", help="Also check this judge's endpoint, with at most six small calls.")
+@base_url_option
+@cache_option
+@click.option("--data", type=PATH, metavar="PATH", help="Also read this file of pairs.")
+@json_option
+def doctor(judge: str | None, base_url: str, cache: Path | str, data: Path | None, as_json: bool) -> int:
+    """Check cache, device and data; with --judge the endpoint: key, model, limits, JSON mode, latency, a verdict.
+
+    Each call is capped at 256 tokens and 30 s.
+
+    \b
+    Example:  svr doctor --judge gpt-oss-120b --base-url http://127.0.0.1:8000/v1
+    """
+    from svr_async.judges.doctor import Finding
+
+    findings: list[Finding] = []
+
+    def report(finding: Finding) -> None:
+        """Print a finding at once; with --json only collect it."""
+        findings.append(finding)
+        if not as_json:
+            _show(finding)
+
+    asyncio.run(_check(report, judge, base_url, cache, data))
+    if judge is None:
+        cure = "--judge J checks its endpoint: key, model, limits, latency"
+        report(Finding(name="judge", state="none", text="not set", cure=cure))
+    if as_json:
+        print_json([finding.to_json() for finding in findings])
+    return next((finding.exit_code for finding in findings if finding.state == "fail"), 0)
+
+
+async def _check(
+    report: Callable[[Finding], None],
+    judge: str | None,
+    base_url: str,
+    cache: Path | str,
+    data: Path | None,
+) -> None:
+    """Report what is checked on this machine, then the endpoint's findings one by one."""
+    from svr_async.judges import doctor as checks
+
+    local = [("cache", partial(checks.cache_finding, cache)), ("device", partial(checks.device_finding, _device))]
+    if data is not None:
+        local.append(("data", partial(_data_finding, data)))
+    for name, check in local:
+        try:
+            report(check())
+        except SvrError as error:
+            report(checks.failed(name, error))
+    if judge is not None:
+        async for finding in checks.examine(judge, base_url):
+            report(finding)
+
+
+def _device() -> str:
+    from svr_async.fit.device import devices_in_words
+
+    return devices_in_words()
+
+
+def _data_finding(path: Path) -> Finding:
+    from svr_async.adapters import get_adapter
+    from svr_async.judges.doctor import Finding
+
+    dataset = get_adapter("pairs").load(path)
+    return Finding(name="data", state="ok", text="; ".join([f"{len(dataset.pairs):,} pairs in {path}", *dataset.notes]))
+
+
+def _show(finding: Finding) -> None:
+    from svr_async.core.safetext import one_line
+
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else LINE_CHARS + INDENT
+    mark, colour = MARKS[finding.state]
+    text = one_line(finding.line(), LINE_CHARS)
+    lines = textwrap.wrap(text, max(20, width - INDENT), break_on_hyphens=False) or [""]
+    click.echo(f"{click.style(mark, fg=colour)} {finding.name:<8} " + f"\n{' ' * INDENT}".join(lines))

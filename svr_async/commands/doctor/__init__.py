@@ -1,1 +1,0 @@
-"""`svr doctor`: what is checked, and what is said of it."""

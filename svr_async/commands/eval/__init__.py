@@ -1,1 +1,0 @@
-"""`svr eval`: its flags, the judge and the method they name, and the run."""

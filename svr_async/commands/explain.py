@@ -1,0 +1,339 @@
+"""`svr explain`: one decision of a run, or of a pair judged now, with its calls."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from shlex import quote
+from textwrap import indent
+from typing import TYPE_CHECKING, Any
+
+import click
+import orjson
+
+from svr_async.commands.options import (
+    PATH,
+    GroupedCommand,
+    base_url_option,
+    cache_option,
+    given_flags,
+    json_option,
+    judge_option,
+    top_k_option,
+    with_limits,
+)
+from svr_async.commands.screen import plain_table, print_json, safe_console, tell, text_of
+from svr_async.errors import CoverageError, UsageError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.text import Text
+
+    from svr_async.evaluation.explain import Explanation
+    from svr_async.evaluation.items import RubricRow
+    from svr_async.evaluation.run_folder import Run
+    from svr_async.scoring.bank import RubricBank
+
+BAR_CELLS = 12  # of each half of a bar
+SHOWN_CHARS = 700
+CALL_CHARS = 6_000  # of a text of a call
+NO_REASONS = "no reasons are stored: the judge gave none"
+FEW_ROWS = 16  # rows of a table, up to which rubrics that count nothing are listed too
+GENERAL = "no bank is named, so the general checks of the rules judge decide"
+DIRECT = "no bank is named, so the judge is asked directly"
+PAIR_TEXTS = ("prompt", "a", "b")
+RUN_ONLY = ("data", "calls")
+BANK_ONLY = ("top_k",)
+
+
+@click.command(cls=GroupedCommand)
+@click.argument("run", metavar="[RUN]", required=False, type=PATH)
+@click.argument("item", metavar="[ITEM]", required=False)
+@click.option("--calls", is_flag=True, help="Show the requests and replies of ITEM too.")
+@click.option("--data", type=PATH, metavar="PATH", help="The run's data, if it has moved.")
+@click.option("--bank", metavar="BANK", help="Judge a pair now with this bank: a folder, or hf:user/name.")
+@click.option("--prompt", metavar="TEXT|@FILE", help="Judge a pair now: the prompt.")
+@click.option("--a", metavar="TEXT|@FILE", help="Judge a pair now: one response.")
+@click.option("--b", metavar="TEXT|@FILE", help="Judge a pair now: the other response.")
+@judge_option
+@base_url_option
+@cache_option
+@top_k_option
+@json_option
+def explain(run: Path | None, item: str | None, as_json: bool, **flags: Any) -> None:
+    """Explain one decision: each rubric's verdicts and signed contribution to the margin.
+
+    With RUN and ITEM, a decision of a run; without ITEM, the ids of the run's most confident mistakes. With --prompt,
+    --a and --b, a pair is judged now with the rubrics of --bank; without a bank a model is asked directly.
+
+    \b
+    Examples:
+      svr explain runs/first
+      svr explain runs/first rubric_eval_17 --calls
+      svr explain --judge rules --prompt "Name a prime." --a "7 is prime." --b "9."
+    """
+    given = [name for name in flags if name in given_flags(click.get_current_context())]
+    if run is None:
+        _explain_now(flags, given, as_json)
+        return
+    mixed = [name for name in given if name not in (*RUN_ONLY, "cache")]
+    if mixed:
+        raise UsageError(f"RUN and {_flag(mixed[0])} exclude each other", hint="explain a run, or a pair with --bank")
+    if item is None:
+        _explain_mistakes(run, as_json)
+        return
+    if flags["calls"]:
+        _explain_calls(run, item, flags["cache"] if "cache" in given else None, as_json)
+        return
+    _explain_item(run, item, flags["data"], as_json)
+
+
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
+def _explain_now(flags: dict[str, Any], given: list[str], as_json: bool) -> None:
+    """Judge the pair of the flags; CoverageError if the judge gave no verdict."""
+    from svr_async.engine.concurrency import run_whole
+    from svr_async.judges.open_judge import JudgeSpec
+    from svr_async.judges.profiles import naming_keys
+    from svr_async.scoring.bank import RubricBank
+
+    _check_pair(given)
+    texts = {name: text_of(_flag(name), flags[name]) for name in PAIR_TEXTS}
+    bank = None if flags["bank"] is None else RubricBank.load(flags["bank"])
+    with naming_keys(JudgeSpec.parse(flags["judge"], base_url=flags["base_url"]).key_variables):
+        found = run_whole(_judge_now(flags, texts, bank))
+    tell(found.to_json, lambda: show_explanation(found), as_json=as_json)
+    if found.item.margin is None:
+        raise CoverageError(f"no verdict: {found.item.outcome}", hint=found.item.detail)
+
+
+async def _judge_now(flags: dict[str, Any], texts: dict[str, str], bank: RubricBank | None) -> Explanation:
+    from svr_async.core.pair import PreferencePair
+    from svr_async.evaluation.explain import explain_decision
+    from svr_async.evaluation.items import build_item
+    from svr_async.evaluation.run_folder import Texts
+    from svr_async.serving.engine import Engine
+    from svr_async.serving.pairs import decide_pair, method_of, pair_doubts
+    from svr_async.serving.texts import as_prompt
+
+    prompt, a, b = as_prompt(texts["prompt"]), texts["a"], texts["b"]
+    pair = PreferencePair(id="pair", prompt=prompt, chosen=a, rejected=b, has_preference=False)
+    limits = with_limits(flags)["limits"]
+    async with Engine.limited(flags["judge"], limits, base_url=flags["base_url"]) as engine:
+        method = method_of(bank, engine, top_k=flags["top_k"])
+        decision = await decide_pair(method, engine.judge, prompt, a, b, order="hash")
+        doubts = pair_doubts(decision, prompt, bank, method, engine)
+        named = bank_in_words(flags["judge"]) if bank is None else bank.name or flags["bank"]
+        title = f"{named} · {engine.label}"
+    item = build_item(pair, decision, order=decision.shown.value, shown=(decision,), rows=(decision,))
+    shown = Texts(prompt=texts["prompt"], response_a=a, response_b=b)
+    return explain_decision(item, shown, title, of_run=False, doubts=doubts)
+
+
+def bank_in_words(judge: str) -> str:
+    """Describe what decides without a bank."""
+    return GENERAL if judge == "rules" else DIRECT
+
+
+def _check_pair(given: list[str]) -> None:
+    missing = [_flag(name) for name in PAIR_TEXTS if name not in given]
+    if len(missing) == len(PAIR_TEXTS) and "bank" not in given:
+        raise UsageError("svr explain needs a RUN, or --prompt, --a and --b")
+    if missing:
+        raise UsageError(f"a pair needs {' and '.join(missing)} too", hint="a text, or @FILE")
+    if "bank" not in given and (more := [_flag(name) for name in given if name in BANK_ONLY]):
+        raise UsageError(f"{more[0]} needs --bank", hint="--bank FOLDER of svr train")
+    if extra := [_flag(name) for name in given if name in RUN_ONLY]:
+        raise UsageError(f"{extra[0]} needs a RUN", hint="leave it out to judge a pair now")
+
+
+def _explain_mistakes(run: Path, as_json: bool) -> None:
+    from svr_async.evaluation.items import confident_mistakes
+    from svr_async.evaluation.run_folder import RunFolder, with_reasons
+
+    loaded = RunFolder.load(run)
+    mistakes = confident_mistakes(loaded.items)
+    if as_json:
+        print_json([asdict(found) for found in with_reasons(loaded.path, mistakes)])
+    else:
+        show_mistakes(loaded)
+
+
+def _explain_item(run: Path, item: str, data: Path | None, as_json: bool) -> None:
+    """Print the explanation, and how to see its calls."""
+    from svr_async.core.safetext import one_line
+    from svr_async.evaluation.details import explain as explain_one
+    from svr_async.evaluation.run_folder import RunFolder
+
+    found = explain_one(RunFolder.load(run), item, data=data)
+    tell(found.to_json, lambda: show_explanation(found), as_json=as_json)
+    if as_json or not found.item.requests:
+        return
+    if not found.item.reasons and not any(row.chances for row in found.rows):
+        click.echo(NO_REASONS)
+    names = quote(str(run)), quote(one_line(found.item.id, 200))
+    click.echo("svr explain {} {} --calls shows requests and replies".format(*names))
+
+
+def _explain_calls(run: Path, item: str, cache: Path | str | None, as_json: bool) -> None:
+    from svr_async.core.safetext import capped, for_terminal, json_for_terminal, one_line
+    from svr_async.evaluation.details import calls_of_item
+    from svr_async.evaluation.run_folder import RunFolder
+
+    calls, redactor, place = calls_of_item(RunFolder.load(run), item, cache)
+    if not calls:
+        raise UsageError(f"no call was made for {item}", hint="checks, recordings and equal responses need none")
+    if as_json:
+        values = orjson.dumps([one.to_json() for one in calls], option=orjson.OPT_INDENT_2)
+        click.echo(json_for_terminal(redactor.line(values)))
+        return
+    for one in calls:
+        for name, value in one.facts(place):
+            click.secho(f"{name:<9} ", nl=False, dim=True)
+            click.echo(one_line(redactor.text(value), 400))
+        for name, text in one.texts():
+            shown, more = capped(for_terminal(redactor.text(text)), CALL_CHARS)
+            click.secho(f"\n{name}", bold=True)
+            click.echo(indent(shown, "  ", lambda _: True))  # so that no text looks like a heading
+            if more:
+                click.secho(f"… {more:,} more characters: --json shows all", dim=True)
+        click.echo()
+
+
+def show_mistakes(run: Run) -> None:
+    """Print the ids of the most confident mistakes, the surest first."""
+    from rich.text import Text
+
+    from svr_async.core.safetext import one_line
+    from svr_async.evaluation.items import confident_mistakes
+    from svr_async.evaluation.labels import caption
+    from svr_async.evaluation.wording import signed
+
+    console = safe_console()
+    console.print(Text(one_line(caption(run), 400), style="bold"))
+    mistakes = confident_mistakes(run.items)
+    if not mistakes:
+        console.print("no pair was decided for the wrong response")
+        return
+    rows = [
+        (found.id, signed(found.margin), found.predicted or "", found.gold or "", found.domain) for found in mistakes
+    ]
+    console.print(plain_table(("item", "margin", "chosen", "right", "domain"), rows))
+    console.print(Text(f"svr explain {run.path} ITEM explains one of them", style="dim"))
+
+
+def show_explanation(found: Explanation) -> None:
+    """Print one decision: its outcome, rubrics with bars towards A (left) or B (right), and the texts, shortened."""
+    from rich.text import Text
+
+    from svr_async.core.safetext import one_line
+    from svr_async.evaluation.explain import (
+        counts_note,
+        decision_in_words,
+        in_words,
+        verdict_reasons,
+        votes_in_words,
+        why,
+    )
+
+    console = safe_console()
+    console.print(Text(one_line(found.caption, 400), style="dim"))
+    which = [Text(one_line(found.item.id, 200), style="bold")] if found.of_run else []
+    console.print(*which, Text(decision_in_words(found), style="bold"))
+    for place, doubt in enumerate(found.doubts):
+        console.print(Text(f"{'and' if place else 'but'} {one_line(doubt, 400)}", style="yellow"))
+    if found.rows:
+        _show_rubrics(console, found)
+        console.print(Text(counts_note(found), style="dim"))
+        console.print(Text(one_line(in_words(found), 400)))
+    elif found.item.margin is not None and not found.doubts and "identical" not in found.item.flags:
+        console.print("the judge gave its verdict directly, without rubrics")
+    for reason in verdict_reasons(found.item):
+        _show_text(console, why(reason), reason.text)
+    for said in votes_in_words(found.item):
+        console.print(Text(one_line(said, 400), style="dim"))
+    for name, value in (("detail", found.item.detail), ("flags", ", ".join(map(str, found.item.flags)))):
+        if value:
+            console.print(Text(f"{name}: ", style="dim"), Text(one_line(value, 400)))
+    _show_texts(console, found)
+
+
+def _show_rubrics(console: Console, found: Explanation) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    from svr_async.core.safetext import one_line
+    from svr_async.evaluation.explain import counts_at_all, marks_of, reason_of, verdict_of, why
+    from svr_async.evaluation.wording import signed
+
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    table.add_column("rubric", ratio=1)
+    for head in ("A", "B"):
+        table.add_column(head)
+    table.add_column("counts", justify="right")  # alpha times the weight of the bank
+    table.add_column(f"{'← A':<{BAR_CELLS}} {'B →':>{BAR_CELLS}}", no_wrap=True, min_width=2 * BAR_CELLS + 1)
+    table.add_column("adds", justify="right", no_wrap=True)
+    shown = found.rows if len(found.rows) <= FEW_ROWS else [row for row in found.rows if counts_at_all(row)]
+    for row in shown:
+        text = row.text if row.rephrased in {None, row.text} else f"{row.rephrased} (from: {row.text})"
+        shown_as = one_line(text, 400) + "".join(f" ({mark})" for mark in marks_of(found, row))
+        reason = reason_of(found.item, row)
+        told = "" if reason is None else f"\n{why(reason)}: {one_line(reason.text, 400)}"
+        table.add_row(
+            Text.assemble((shown_as, "" if row.delta else "dim"), (told, "dim")),
+            verdict_of(row, "A"),
+            verdict_of(row, "B"),
+            f"{row.importance:.2f}",
+            _bar(row, found.largest),
+            signed(row.contribution),
+        )
+    console.print(table)
+    if less := len(found.rows) - len(shown):
+        console.print(Text(f"and {less} that count less than 0.005: --json lists them", style="dim"))
+
+
+def _bar(row: RubricRow, largest: float) -> Text:
+    """Draw a contribution as a bar: to the left of the middle for A, to the right for B."""
+    from rich.text import Text
+
+    from svr_async.evaluation.explain import favoured
+
+    cells = max(1, round(BAR_CELLS * abs(row.contribution) / largest)) if row.contribution and largest else 0
+    left, right = (cells, 0) if favoured(row.contribution) == "A" else (0, cells)
+    return Text.assemble(
+        ("━" * left).rjust(BAR_CELLS),
+        ("│", "dim"),
+        ("━" * right).ljust(BAR_CELLS),
+        style="magenta" if left else "yellow",
+    )
+
+
+def _show_texts(console: Console, found: Explanation) -> None:
+    from rich.text import Text
+
+    from svr_async.evaluation.explain import tag_of
+
+    if found.texts is None:
+        console.print(Text("the run folder keeps no texts of this pair; --data PATH shows them", style="dim"))
+        return
+    for name, text in (
+        ("prompt", found.texts.prompt),
+        (f"response A{tag_of(found, 'A')}", found.texts.response_a),
+        (f"response B{tag_of(found, 'B')}", found.texts.response_b),
+    ):
+        _show_text(console, name, text)
+
+
+def _show_text(console: Console, name: str, text: str) -> None:
+    from rich.text import Text
+
+    from svr_async.core.safetext import capped, for_terminal
+
+    shown, more = capped(for_terminal(text), SHOWN_CHARS)
+    console.print()
+    console.print(Text(name, style="bold"))
+    console.print(Text(shown))
+    if more:
+        console.print(Text(f"… {more:,} more characters", style="dim"))

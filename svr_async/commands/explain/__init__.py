@@ -1,1 +1,0 @@
-"""`svr explain`: one decision of a run, or of a pair given by hand."""

@@ -1,0 +1,240 @@
+"""Why one pair was decided as it was: the signed contributions of its rubrics, and which mistakes were the surest."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from svr_async.core.pair import Order
+from svr_async.core.table import Line, Parts, Table, to_html
+from svr_async.errors import UsageError
+from svr_async.evaluation.items import Item, Reason, RubricRow
+from svr_async.evaluation.labels import caption
+from svr_async.evaluation.plan import Vote
+from svr_async.evaluation.run_folder import Run, Texts, with_reasons
+from svr_async.evaluation.wording import UNKNOWN, percent, plural, signed
+
+LEAST_SHOWN = 0.005  # of a contribution
+SWAPPED = "its A is B here"
+ASK_A_MODEL = "a model as --judge decides any"
+LIKELY = (
+    "In percent: how likely the judge holds a pass. Counts: the rubric’s weight for this prompt; its bar is that times "
+    "the difference expected of these. Such a judge gives no reasons."
+)
+NEARER = "Where both pass or both fail, the response that comes nearer counts a quarter."
+COUNTS = (
+    "Counts: the rubric’s weight for this prompt; its bar is that times the difference of the verdicts, 1.25 where one "
+    "passes and the other fails."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """One decision taken apart. `rows` are sorted by the size of their contribution, the largest first.
+
+    `largest` is the size of the largest contribution, for bars (0 where there is none); `texts` is None where
+    the run keeps none of this item. `caption` names the run with its marks, or what judged a pair of no run; such a
+    pair has no right answer, `of_run` is False, and `doubts` say why the verdict tells little.
+    """
+
+    item: Item
+    rows: tuple[RubricRow, ...]
+    largest: float
+    texts: Texts | None
+    caption: str
+    of_run: bool = True
+    doubts: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"<Explanation {self.item.id}: {decision_in_words(self)}, {len(self.rows)} rubrics>"
+
+    def _repr_html_(self) -> str:
+        return to_html(explanation_sheet(self))
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain JSON values."""
+        texts = None if self.texts is None else asdict(self.texts)
+        doubts = {} if self.of_run else {"doubts": list(self.doubts)}
+        return {
+            "run" if self.of_run else "judged_by": self.caption,
+            "item": asdict(self.item),
+            "texts": texts,
+            **doubts,
+        }
+
+
+def explain_item(run: Run, item_id: str, *, texts: Texts | None = None) -> Explanation:
+    """Take one decision apart; UsageError names the nearest ids where the run has no such item.
+
+    `texts` are those of the data set, for items whose texts the run folder does not keep.
+    """
+    (item,) = with_reasons(run.path, [item_of_run(run, item_id)])
+    return explain_decision(item, texts or run.examples.get(item_id), caption(run))
+
+
+def item_of_run(run: Run, item_id: str) -> Item:
+    """Return an item by its id; UsageError names the nearest ids where the run has no such item."""
+    item = next((item for item in run.items if item.id == item_id), None)
+    if item is None:
+        raise UsageError(f"{run.path} has no item {item_id!r}", hint=_suggestion(run.items, item_id))
+    return item
+
+
+def explain_decision(
+    item: Item, texts: Texts | None, title: str, *, of_run: bool = True, doubts: tuple[str, ...] = ()
+) -> Explanation:
+    """Take a decision apart: of a run, or of a pair that was judged just now."""
+    rows = by_size(item.rubrics)
+    largest = abs(rows[0].contribution) if rows else 0.0
+    return Explanation(item=item, rows=rows, largest=largest, texts=texts, caption=title, of_run=of_run, doubts=doubts)
+
+
+def explanation_sheet(found: Explanation) -> Parts:
+    """Yield a decision with its rubrics, what the judge wrote, and the texts."""
+    yield Line(found.caption)
+    yield Line(f"{found.item.id}: {decision_in_words(found)}", loud=True)
+    if found.rows:
+        rows = (
+            (row.rephrased or row.text, f"{row.importance:.2f}", signed(row.contribution), favoured(row.contribution),
+             verdict_of(row, "A"), verdict_of(row, "B"))
+            for row in found.rows
+        )  # fmt: skip
+        yield Table(("rubric", "counts", "adds", "towards", "A", "B"), tuple(rows), texts=3)
+        yield Line(in_words(found))
+    for reason in found.item.reasons:
+        yield Line(reason.text, label=why(reason))
+    if found.texts is not None:
+        yield Line(found.texts.prompt, label="prompt")
+        yield Line(found.texts.response_a, label=f"response A{tag_of(found, 'A')}")
+        yield Line(found.texts.response_b, label=f"response B{tag_of(found, 'B')}")
+
+
+def in_words(found: Explanation) -> str:
+    """Say in a sentence or two how many rubrics spoke for either response, and which counted most."""
+    sums = _sums(found.rows)
+    rubrics = plural(len(sums), "rubric")
+    if all(row.a is None for row in found.rows):
+        return f"Of {rubrics} the judge could decide none" + ("." if found.of_run else f"; {ASK_A_MODEL}.")
+    for_a, for_b = (sum(favoured(value) == side for value in sums.values()) for side in ("A", "B"))
+    said = f"Of {rubrics}, {for_a} for A, {for_b} for B, {len(sums) - for_a - for_b} for neither."
+    winner = found.item.predicted
+    its = [text for text, value in sums.items() if favoured(value) == winner]
+    return f'{said} What counted most for {winner}: "{max(its, key=lambda text: abs(sums[text]))}"' if its else said
+
+
+def counts_note(found: Explanation) -> str:
+    """Say what a rubric counts, also one that was judged in probabilities, or that both pass or fail."""
+    if any(row.chances for row in found.rows):
+        return LIKELY
+    alike = any(row.a and row.a == row.b and row.contribution for row in found.rows)
+    return f"{COUNTS} {NEARER}" if alike else COUNTS
+
+
+def reason_of(item: Item, row: RubricRow) -> Reason | None:
+    """Return what the judge wrote of a rubric in the order of this row; None where nothing is kept."""
+    same = (one for one in item.reasons if (one.rubric, one.shown, one.judge) == (row.id, row.shown, row.judge))
+    return next(same, None)
+
+
+def verdict_reasons(item: Item) -> tuple[Reason, ...]:
+    """Return what the judge wrote of its verdict as a whole, in each order and by each judge."""
+    return tuple(one for one in item.reasons if not one.rubric)
+
+
+def why(reason: Reason) -> str:
+    """Return what stands ahead of a reason: who wrote it, and whether it speaks of the responses as swapped."""
+    told = ", ".join(filter(None, [reason.judge, SWAPPED if reason.shown == Order.BA.value else ""]))
+    return f"why ({told})" if told else "why"
+
+
+def verdict_of(row: RubricRow, side: str) -> str:
+    """Return what the judge said of A or B: pass or fail, or how likely a pass is; a dash where it said nothing."""
+    if row.chances is not None:
+        return percent(row.chances[0] if side == "A" else row.chances[1], 0)
+    return (row.a if side == "A" else row.b) or UNKNOWN
+
+
+def _sums(rows: Sequence[RubricRow]) -> dict[str, float]:
+    """Return what each rubric counted, by its text, in all orders shown and with all judges together."""
+    sums: dict[str, float] = {}
+    for row in rows:
+        sums[row.text] = sums.get(row.text, 0.0) + row.contribution
+    return sums
+
+
+def votes_in_words(item: Item) -> tuple[str, ...]:
+    """Say what each judge said of a pair, in runs with more than one judge."""
+    return tuple(_vote_in_words(vote) for vote in item.votes)
+
+
+def _vote_in_words(vote: Vote) -> str:
+    order = "both orders" if vote.order == "both" else f"shown {vote.order}"
+    after = ", asked as the second judge" if vote.part == "escalation" else ""
+    if vote.margin is None:
+        return f"{vote.judge}: no verdict ({vote.outcome.replace('_', ' ')}), {order}{after}"
+    return f"{vote.judge}: {vote.predicted or 'tie'}, margin {signed(vote.margin)}, {order}{after}"
+
+
+def by_size(rows: Sequence[RubricRow]) -> tuple[RubricRow, ...]:
+    """Return rubrics by the size of their contribution, the largest first; equal ones in the order given."""
+    return tuple(sorted(rows, key=lambda row: -abs(row.contribution)))
+
+
+def favoured(value: float) -> str:
+    """Return the side that a margin or contribution favours: `A`, `B`, or nothing for 0."""
+    return "A" if value > 0 else "B" if value < 0 else ""
+
+
+def nearest_ids(items: Sequence[Item], item_id: str, limit: int = 3) -> tuple[str, ...]:
+    """Return the ids most like the one asked for: those that contain it first, then the nearest by spelling."""
+    wanted = item_id.casefold()
+    known = {item.id.casefold(): item.id for item in items}
+    close = [key for key in known if wanted and wanted in key][:limit]
+    close += [key for key in difflib.get_close_matches(wanted, known, n=limit, cutoff=0.6) if key not in close]
+    return tuple(known[key] for key in close[:limit])
+
+
+def _suggestion(items: Sequence[Item], item_id: str) -> str:
+    near = nearest_ids(items, item_id)
+    if not near:
+        return "`svr explain RUN` lists the most confident mistakes; items.jsonl has every id"
+    return f"did you mean {', '.join(near)}?"
+
+
+def marks_of(found: Explanation, row: RubricRow) -> list[str]:
+    """Return what tells two rows of one rubric apart: the order shown and the judge, where there are several."""
+    return [
+        *(["filler"] if row.filler else []),
+        *([row.shown] if found.item.order == "both" else []),
+        *filter(None, [row.judge]),
+    ]
+
+
+def decision_in_words(found: Explanation) -> str:
+    """Return what was decided and how surely, in words."""
+    item = found.item
+    if item.margin is None:
+        return f"{item.outcome}: no verdict"
+    if not found.of_run:
+        decided = f"{item.predicted} is better" if item.predicted else "a tie"
+        return f"{decided}, margin {signed(item.margin)} (above 0 for A, below 0 for B)"
+    judged = {True: "right", False: "wrong", None: "no right answer"}[item.correct]
+    chosen = f"chose {item.predicted}" if item.predicted else "a tie"
+    return f"{chosen} ({judged}), margin {signed(item.margin)}"
+
+
+def counts_at_all(row: RubricRow) -> bool:
+    """Whether what a rubric counts is shown as more than 0.00."""
+    return abs(row.contribution) >= LEAST_SHOWN
+
+
+def tag_of(found: Explanation, side: str) -> str:
+    """Return in brackets what a response is: the right answer, the judge's choice; nothing where it is neither."""
+    tags = [
+        words
+        for words, which in (("right answer", found.item.gold), ("judge's choice", found.item.predicted))
+        if which == side
+    ]
+    return f" ({', '.join(tags)})" if tags else ""

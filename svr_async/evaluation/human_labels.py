@@ -1,0 +1,331 @@
+"""Labels of people: read and write label files, measure agreement with a run, choose what to label next."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from svr_async.adapters.tables import Row, read_rows
+from svr_async.core.agreement import Estimate, cohen_kappa, krippendorff_alpha
+from svr_async.core.files import write_atomic
+from svr_async.core.pair import hashed_fraction
+from svr_async.core.statistics import Interval, wilson_interval
+from svr_async.core.table import Line, Parts, Table
+from svr_async.errors import DataError, UsageError
+from svr_async.evaluation import wording
+from svr_async.evaluation.items import Item
+from svr_async.evaluation.labels import caption
+from svr_async.evaluation.run_folder import Run, Texts
+from svr_async.evaluation.setup import texts_of_run
+from svr_async.evaluation.wording import plural
+
+LABELS = ("A", "B", "tie")
+FIELDS = ("id", "domain", "picked", "prompt", "response_a", "response_b", "label", "labeller", "note")
+RANDOM = "random"
+HEADS = ("raters", "items", "same label", "95 % interval", "Cohen’s κ", "95 % interval", "α", "95 % interval")
+SHOWN = 10
+_SPELLINGS = {one.casefold(): one for one in LABELS}
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")  # a spreadsheet would calculate these
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Label:
+    """One person's label of one item: A, B (in the data set's order) or tie; `where` is its row in the file.
+
+    `picked` is why the item was chosen for labelling; empty or "random" for a random sample.
+    """
+
+    id: str
+    label: str
+    labeller: str = ""
+    note: str = ""
+    picked: str = ""
+    where: str = ""
+
+
+def read_labels(path: Path) -> tuple[tuple[Label, ...], int]:
+    """Read rows of id, label (a, b or tie), labeller, note and picked; return the labels and the number of empty rows.
+
+    Any layout of `read_rows`; only id and label are required. DataError names an invalid row; UsageError if no row has
+    a label.
+    """
+    rows = [_label(row) for row in read_rows(path)]
+    found = tuple(one for one in rows if one is not None)
+    if not found:
+        raise UsageError(f"{path} has no labels", hint="fill in a, b or tie in its column label")
+    return found, len(rows) - len(found)
+
+
+def _label(row: Row) -> Label | None:
+    if row.problem:
+        raise DataError(f"{row.where}: {row.problem}", hint="a row has an id and a label")
+    for name in ("id", "label"):
+        if name not in row.values or row.values["id"] is None:
+            raise DataError(f"{row.where} has no {name}", hint="a row has an id and a label: a, b or tie")
+    texts = {name: str(row.values.get(name) or "").strip() for name in ("label", "labeller", "note", "picked")}
+    label = texts.pop("label")
+    if not label:
+        return None
+    if label.casefold() not in _SPELLINGS:
+        raise DataError(f"{row.where}: the label {label[:40]!r} is unknown", hint="write a, b or tie")
+    return Label(id=str(row.values["id"]), label=_SPELLINGS[label.casefold()], where=row.where, **texts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RaterAgreement:
+    """Two raters on `n` items: the share of equal labels with its Wilson interval, Cohen's κ, Krippendorff's α."""
+
+    first: str
+    second: str
+    n: int
+    share: float
+    share_ci95: Interval
+    kappa: Estimate
+    alpha: Estimate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HumanAgreement:
+    """A run compared with `labels` on `items`, by `labellers`; `picked` counts items chosen because they are hard.
+
+    `among` is α among people over the `shared` items that several labelled; `between` compares each two of them.
+    `judge` compares the judge with the label most people gave (None without such an item); `unjudged` items have no
+    verdict. `table` counts items by people's and the judge's label. `conflicts` are the ids where people and judge
+    prefer different responses, the largest margin first.
+    """
+
+    labels: int
+    items: int
+    picked: int
+    labellers: Mapping[str, int]
+    shared: int
+    among: Estimate
+    between: tuple[RaterAgreement, ...]
+    judge: RaterAgreement | None
+    unjudged: int
+    table: Mapping[str, Mapping[str, int]]
+    conflicts: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain JSON values; an estimate is {value, ci95}."""
+        return {name: _plain(value) for name, value in asdict(self).items()}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Estimate):
+        return {"value": value.value, "ci95": None if value.ci95 is None else list(value.ci95)}
+    if isinstance(value, dict):
+        return {name: _plain(one) for name, one in value.items()}
+    return [_plain(one) for one in value] if isinstance(value, list | tuple) else value
+
+
+def measure_agreement(items: Sequence[Item], labels: Sequence[Label], *, seed: int = 0) -> HumanAgreement:
+    """Compare a run's items with labels; DataError for an unknown item and for two labels of one person."""
+    by_id = {item.id: item for item in items}
+    given = _by_item(labels, by_id)
+    people = {key: majority([one.label for one in found.values()]) for key, found in given.items()}
+    both = [key for key in people if verdict_of(by_id[key]) is not None]
+    pairs = [(people[key], str(verdict_of(by_id[key]))) for key in both]
+    counts = Counter(pairs)
+    conflicts = [key for key, pair in zip(both, pairs, strict=True) if set(pair) == {"A", "B"}]
+    units = [[one.label for one in found.values()] for found in given.values()]
+    chosen = [all(one.picked not in {"", RANDOM} for one in found.values()) for found in given.values()]
+    return HumanAgreement(
+        labels=sum(map(len, units)),
+        items=len(given),
+        picked=sum(chosen),
+        labellers=dict(sorted(Counter(name for found in given.values() for name in found).items())),
+        shared=sum(len(unit) > 1 for unit in units),
+        among=_alpha(units, seed),
+        between=tuple(_between(given, seed)),
+        judge=_rater_agreement("people", "judge", pairs, seed) if pairs else None,
+        unjudged=len(people) - len(both),
+        table={one: {other: counts[one, other] for other in LABELS} for one in LABELS},
+        conflicts=tuple(sorted(conflicts, key=lambda key: (-abs(by_id[key].margin or 0.0), key))),
+    )
+
+
+def verdict_of(item: Item) -> str | None:
+    """Return the judge's verdict as a label: A, B or tie; None without a verdict."""
+    return None if item.margin is None else item.predicted or "tie"
+
+
+def majority(labels: Sequence[str]) -> str:
+    """Return the most frequent label; a tie if two are equally frequent."""
+    ranked = Counter(labels).most_common(2)
+    return "tie" if len(ranked) > 1 and ranked[0][1] == ranked[1][1] else ranked[0][0]
+
+
+def _by_item(labels: Sequence[Label], known: Mapping[str, Item]) -> dict[str, dict[str, Label]]:
+    given: dict[str, dict[str, Label]] = defaultdict(dict)
+    for one in labels:
+        if one.id not in known:
+            raise DataError(f"{one.where}: the run has no pair {one.id!r}", hint="give the run that was labelled")
+        before = given[one.id].setdefault(one.labeller, one)
+        if before.label != one.label:
+            raise DataError(
+                f"{one.where}: {one.id!r} is {one.label} here and {before.label} in {before.where}",
+                hint="keep one of the two, or fill in labeller",
+            )
+        if one.picked in {"", RANDOM}:
+            given[one.id][one.labeller] = one
+    return dict(given)
+
+
+def _between(given: Mapping[str, Mapping[str, Label]], seed: int) -> Iterator[RaterAgreement]:
+    names = sorted({name for found in given.values() for name in found})
+    for first, second in combinations(names, 2):
+        both = [found for found in given.values() if {first, second} <= found.keys()]
+        if shared := [(found[first].label, found[second].label) for found in both]:
+            yield _rater_agreement(first, second, shared, seed)
+
+
+def _rater_agreement(first: str, second: str, pairs: Sequence[tuple[str, str]], seed: int) -> RaterAgreement:
+    same = sum(one == other for one, other in pairs)
+    return RaterAgreement(
+        first=first,
+        second=second,
+        n=len(pairs),
+        share=same / len(pairs),
+        share_ci95=wilson_interval(same, len(pairs)),
+        kappa=cohen_kappa([one for one, _ in pairs], [other for _, other in pairs], seed=seed),
+        alpha=_alpha(pairs, seed),
+    )
+
+
+def _alpha(units: Sequence[Sequence[str]], seed: int) -> Estimate:
+    found = krippendorff_alpha([[LABELS.index(label) for label in unit] for unit in units], seed=seed)
+    return Estimate(found.alpha, found.ci95)
+
+
+def agreement_sheet(run: Run, found: HumanAgreement, blank: int) -> Parts:
+    """Yield a run's agreement with people; `blank` rows of the label file are empty."""
+    people = ", ".join(f"{name or 'unnamed'} {count}" for name, count in found.labellers.items())
+    empty = f"; {plural(blank, 'row')} not filled in" if blank else ""
+    yield Line(caption(run))
+    yield Line(f"{plural(found.labels, 'label')} of {plural(found.items, 'item')}: {people}{empty}")
+    if found.shared:
+        value, ends = _number(found.among)
+        yield Line(f"among people, {plural(found.shared, 'item')} with several labels: α {value} ({ends})")
+    if found.unjudged:
+        yield Line(f"{plural(found.unjudged, 'labelled item')} without a verdict of the judge")
+    rows = [_row(f"{one.first or 'unnamed'} and {one.second or 'unnamed'}", one) for one in found.between]
+    yield Line("")
+    yield Table(HEADS, rows + ([] if found.judge is None else [_row("people and the judge", found.judge)]))
+    yield Line("")
+    counts = [(one, *(wording.count(row[other]) for other in LABELS)) for one, row in found.table.items()]
+    yield Table(("people's label", *(f"judge {label}" for label in LABELS)), counts)
+    if found.picked:
+        yield Line(
+            f"{plural(found.picked, 'item')} picked as hard: agreement is lower on these than on a random sample"
+        )
+    if found.conflicts:
+        more = len(found.conflicts) - SHOWN
+        ids = ", ".join(found.conflicts[:SHOWN]) + (f" and {more} more (--json lists them)" if more > 0 else "")
+        yield Line(f"people and judge prefer different responses in {plural(len(found.conflicts), 'item')}: {ids}")
+
+
+def _row(name: str, one: RaterAgreement) -> tuple[str, ...]:
+    share = (wording.percent(one.share), wording.interval(one.share_ci95))
+    return (name, wording.count(one.n), *share, *_number(one.kappa), *_number(one.alpha))
+
+
+def _number(one: Estimate) -> tuple[str, str]:
+    ends = wording.UNKNOWN if one.ci95 is None else " to ".join(wording.signed(end) for end in one.ci95)
+    return wording.UNKNOWN if one.value is None else wording.signed(one.value), ends
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pick:
+    """An item worth labelling, and why: `order`, `margin` or `random`."""
+
+    item: Item
+    why: str
+
+
+def worth_labelling(
+    items: Sequence[Item], count: int, *, done: frozenset[str] = frozenset(), random: bool = False, seed: int = 0
+) -> tuple[Pick, ...]:
+    """Return `count` unlabelled items, each domain in proportion.
+
+    First items whose two orders disagree, then those with the smallest |margin|. With `random`, the order is a hash of
+    seed and id, so that the items represent all.
+    """
+    domains: dict[str, list[tuple[tuple[bool, float, str], Pick]]] = defaultdict(list)
+    for item in items:
+        if item.id in done or not (random or item.margin is not None):
+            continue
+        flips = len(item.margins) > 1 and min(item.margins.values()) < 0 < max(item.margins.values())
+        why = RANDOM if random else "order" if flips else "margin"
+        rank = hashed_fraction(f"svr-labels-{seed}", item.id) if random else abs(item.margin or 0.0)
+        domains[item.domain].append(((why != "order", rank, item.id), Pick(item=item, why=why)))
+    shares = _shares({name: len(found) for name, found in sorted(domains.items())}, count)
+    return tuple(
+        pick for name, n in shares.items() for _, pick in sorted(domains[name], key=lambda entry: entry[0])[:n]
+    )
+
+
+def _shares(sizes: Mapping[str, int], count: int) -> dict[str, int]:
+    """Divide a count by size; the largest remainders are rounded up, ties in the order of names."""
+    total = sum(sizes.values())
+    if count >= total:
+        return dict(sizes)
+    exact = {name: count * size / total for name, size in sizes.items()}
+    found = {name: int(value) for name, value in exact.items()}
+    for name in sorted(exact, key=lambda name: (found[name] - exact[name], name))[: count - sum(found.values())]:
+        found[name] += 1
+    return found
+
+
+def write_next(
+    run: Run, count: int, out: Path, *, done: frozenset[str] = frozenset(), random: bool = False,
+    data: Path | None = None, seed: int = 0,
+) -> tuple[dict[str, Any], str]:  # fmt: skip
+    """Write up to `count` items to label to `out`, .jsonl or .csv; return what was written, as values and in words.
+
+    Texts are from `data`, else from the run's own data if it is still there. The verdicts are not written. UsageError
+    if no item is left to label.
+    """
+    picks = worth_labelling(run.items, count, done=done, random=random, seed=seed)
+    if not picks:
+        raise UsageError(f"{run.path} has no item left to label", hint="every item with a verdict has a label")
+    named = (run.manifest.get("config") or {}).get("data")
+    own = Path(named) if isinstance(named, str) and named != "-" and Path(named).exists() else None
+    texts = texts_of_run(run, [pick.item.id for pick in picks], data or own)
+    _write_sheet(out, picks, texts)
+    reasons = Counter(pick.why for pick in picks)
+    why = ", ".join(f"{n} by {name}" for name, n in sorted(reasons.items()))
+    lacking = "" if texts else "; without texts, which --data PATH adds"
+    values = {"out": str(out), "items": len(picks), "by": dict(reasons), "with_texts": bool(texts)}
+    return values, f"{len(picks)} items to label in {out} ({why}){lacking}; fill in label: a, b or tie"
+
+
+def _write_sheet(path: Path, picks: Sequence[Pick], texts: Mapping[str, Texts]) -> None:
+    """Write items to label; a CSV cell that a spreadsheet would calculate gets an apostrophe."""
+    kind = path.suffix.lower()
+    if kind not in {".jsonl", ".csv"}:
+        raise UsageError(f"--out {path} is neither .jsonl nor .csv", hint="name a .jsonl or .csv file")
+    if path.exists():
+        raise UsageError(f"{path} exists and may hold labels", hint="name another file with --out")
+    rows = []
+    for pick in picks:
+        shown = asdict(texts[pick.item.id]) if pick.item.id in texts else {}
+        row = {"id": pick.item.id, "domain": pick.item.domain, "picked": pick.why, **shown}
+        rows.append({name: row.get(name, "") for name in FIELDS})
+    if kind == ".jsonl":
+        write_atomic(path, b"".join(orjson.dumps(row) + b"\n" for row in rows))
+        return
+    out = io.StringIO()
+    writer = csv.DictWriter(out, FIELDS, lineterminator="\n")
+    writer.writeheader()
+    for row in rows:
+        writer.writerow({n: "'" + text if n != "id" and text.startswith(_FORMULA) else text for n, text in row.items()})
+    write_atomic(path, out.getvalue().encode("utf-8", "replace"))

@@ -1,1 +1,0 @@
-"""What runs and banks left, as pages, tables and comparisons."""

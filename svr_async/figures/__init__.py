@@ -1,1 +1,0 @@
-"""Figures as files: a model of plain values in, SVG and PNG out."""

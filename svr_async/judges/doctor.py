@@ -1,0 +1,337 @@
+"""Checks of `svr doctor`: cache, device, data, and a judge's endpoint with at most six small calls.
+
+Each check gives a `Finding`: what was seen, and what to do about it. Findings are yielded as soon as they are known.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+from textwrap import shorten
+from typing import TYPE_CHECKING, Any, Literal
+from urllib.parse import urlsplit
+
+import orjson
+
+from svr_async.errors import AuthError, EndpointDownError, RefusedError, StorageError, SvrError
+
+if TYPE_CHECKING:
+    from svr_async.engine.engine import CallEngine
+    from svr_async.engine.request import Request
+    from svr_async.engine.transport import Transport
+    from svr_async.engine.wires import Params
+    from svr_async.judges.open_judge import JudgeSpec
+    from svr_async.judges.profiles import Profile
+
+MAX_TOKENS = 256  # of each answer
+TIMEOUT_S = 30.0  # of each call
+MODELS_TIMEOUT_S = 5.0
+MIN_FREE_BYTES = 200 * 2**20
+MAX_MODELS_BYTES = 2**20
+SHOWN_NAMES = 300
+CONTEXT_FIELDS = ("max_model_len", "context_length", "context_window", "max_context_length")
+UNITS = {"rpm": "requests", "tpm": "tokens"}
+DOWN = "start the server, or check the judge's address"
+CHOOSE = 'Which text is longer? A: "aa" B: "aaaaaa". Answer with the letter.'
+MODES: Mapping[Literal["json_schema", "json_object"], str] = {
+    "json_schema": CHOOSE,
+    "json_object": f'{CHOOSE} Write it as JSON: {{"verdict": "A"}}, or "B".',
+}
+SCHEMA = orjson.dumps({
+    "type": "object",
+    "properties": {"verdict": {"type": "string", "enum": ["A", "B"]}},
+    "required": ["verdict"],
+    "additionalProperties": False,
+})  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """The result of a check. `cure` says what to do; `exit_code` is that of a failure; `none`: could not be checked."""
+
+    name: str
+    state: Literal["ok", "warn", "fail", "none"]
+    text: str
+    cure: str = ""
+    exit_code: int = 0
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain JSON values; `ok` is false for a failure only."""
+        values = {"check": self.name, "ok": self.state != "fail", "state": self.state}
+        return values | {"detail": self.text, "cure": self.cure}
+
+    def line(self) -> str:
+        """Return text and cure as one line."""
+        return " ".join((f"{self.text} — {self.cure}" if self.cure else self.text).split())
+
+
+def failed(name: str, error: SvrError) -> Finding:
+    """Return the finding for an error."""
+    return Finding(name=name, state="fail", text=error.message, cure=error.hint, exit_code=error.exit_code)
+
+
+def cache_finding(cache: Path | str) -> Finding:
+    """Open the cache, and check the free space on its disk."""
+    from svr_async.engine.cache import Cache, local_folder
+
+    with closing(Cache.open(cache)) as opened:
+        writable = opened.writable
+    folder = local_folder(cache)
+    place = next((one for one in (folder, *folder.absolute().parents) if one.exists()), Path.cwd())
+    free = shutil.disk_usage(place).free
+    if free < MIN_FREE_BYTES:
+        raise StorageError(f"only {free / 2**20:.0f} MiB are free for the cache {cache}", hint="free some space")
+    text = f"{cache} opens, {free / 2**30:.1f} GiB free"
+    if not writable:
+        cure = "use --offline, or --cache DIR for another cache"
+        return Finding(name="cache", state="warn", text=f"{text}, read-only", cure=cure)
+    return Finding(name="cache", state="ok", text=text)
+
+
+def device_finding(label_of: Callable[[], str], devices: Path = Path("/dev")) -> Finding:
+    """Report the device of fits, as `label_of` names it; warn if an NVIDIA GPU is not used."""
+    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # a check takes no GPU memory
+    try:
+        label = label_of()
+    except (ModuleNotFoundError, RuntimeError) as error:
+        text = f"JAX does not work: {str(error)[:200]}; judging works, training does not"
+        return Finding(name="device", state="warn", text=text, cure="pip install svr-async, or set JAX_PLATFORMS=cpu")
+    if label.startswith("cpu") and any(devices.glob("nvidia[0-9]*")):
+        cure = "pip install 'svr-async[gpu]' to fit on it; judging does not need it"
+        return Finding(name="device", state="warn", text=f"{label}, but there is an NVIDIA GPU", cure=cure)
+    return Finding(name="device", state="ok", text=label)
+
+
+async def list_models(profile: Profile) -> Mapping[str, Mapping[str, Any]] | None:
+    """Return the models that an endpoint lists, by name; None without a list. The request is free.
+
+    EndpointDownError if nothing answers, AuthError if the key is refused.
+    """
+    import aiohttp
+
+    from svr_async.engine.http import proxy_for
+    from svr_async.engine.secrets import key_from_environment
+    from svr_async.judges.profiles import extras_of, key_hint
+
+    key, extras = key_from_environment(profile.key_env), extras_of(profile)
+    timeout = aiohttp.ClientTimeout(total=MODELS_TIMEOUT_S)
+    headers, proxy = extras.head(profile.spoken, key), proxy_for(profile.base_url)
+    try:
+        async with (
+            aiohttp.ClientSession(timeout=timeout, headers=headers, proxy=proxy) as session,
+            session.get(extras.with_query(f"{profile.base_url}/models"), allow_redirects=False) as reply,
+        ):
+            data = await reply.content.read(MAX_MODELS_BYTES)
+    except aiohttp.ClientConnectorError as error:
+        raise EndpointDownError(str(error), hint=DOWN) from error
+    except (aiohttp.ClientError, OSError, TimeoutError):
+        return None
+    if reply.status in {401, 403}:
+        raise AuthError(f"HTTP {reply.status} for the list of models", hint=key_hint(profile.key_env))
+    try:
+        return {str(row["id"]): row for row in orjson.loads(extras.hidden(key).mask_bytes(data))["data"]}
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+async def examine(judge: str, base_url: str = "") -> AsyncIterator[Finding]:
+    """Check the endpoints of a judge, and yield each finding as soon as it is known; a failure is the last."""
+    from svr_async.judges.open_judge import JudgeSpec
+    from svr_async.judges.profiles import naming_keys
+
+    name = "judge"
+    try:
+        spec = JudgeSpec.parse(judge, base_url=base_url)
+        if spec.profile is None:
+            yield Finding(name=name, state="ok", text=f"{judge} sends nothing")
+            return
+        variable = spec.profile.key_env
+        key = f"${variable} is {'set' if os.environ.get(variable) else 'not set'}" if variable else "no key"
+        text = f"{spec.profile.model} at {spec.profile.base_url}, {key} ({spec.profile.source})"
+        yield Finding(name=name, state="ok", text=text)
+        name = "answer"
+        for number, url in enumerate(spec.profile.base_urls):
+            capped = min(MAX_TOKENS, spec.profile.max_tokens)
+            profile = replace(spec.profile, base_url=url, base_urls=(), max_tokens=capped)
+            with naming_keys([variable]):
+                async for finding in _examine_address(replace(spec, profile=profile), profile, thorough=number == 0):
+                    yield finding
+                    if finding.state == "fail":
+                        return
+    except SvrError as error:
+        yield failed("key" if isinstance(error, AuthError) else name, error)
+
+
+async def _examine_address(spec: JudgeSpec, profile: Profile, *, thorough: bool) -> AsyncIterator[Finding]:
+    """Check one address; without `thorough` only whether it lists the model and answers."""
+    from svr_async.engine.cache import Cache
+    from svr_async.engine.caller import EngineConfig
+    from svr_async.engine.engine import CallEngine
+    from svr_async.engine.fallbacks import permanent
+    from svr_async.judges.profiles import transport_to
+
+    for finding in model_findings(profile, await list_models(profile)):
+        yield finding
+    config = EngineConfig(concurrency=1, attempts=1, repairs=0, first_contact_s=0.0, give_up_after_s=0.0)
+    transport = transport_to(profile, profile.base_url, timeout_s=TIMEOUT_S)
+    with tempfile.TemporaryDirectory() as folder:
+        async with CallEngine(transport, Cache.open(folder), config=config) as engine:
+            if spec.writes:
+                first_s, _ = await _answer(engine, profile, "Answer with the one word: ready")
+                yield _key_finding(profile)
+                refused = engine.refused(profile.endpoint, profile.model)
+                if refused:
+                    text = f"refused settings: {', '.join(map(str, refused))}"
+                    yield Finding(name="settings", state="warn", text=text, cure=permanent(refused))
+                if not engine.stats().prompt_tokens:
+                    cure = "costs are shown too low and --budget stops too late: use --max-calls"
+                    yield Finding(name="usage", state="warn", text="no token counts are reported", cure=cure)
+            if spec.writes and thorough:
+                second_s, cut = await _answer(engine, profile, "Answer with the one word: done")
+                text = f"a one-word answer takes {second_s:.2f} s (the first one {first_s:.2f} s)"
+                text += f", cut off at {MAX_TOKENS} tokens: the model reasons first" if cut else ""
+                yield Finding(name="latency", state="ok", text=text)
+                async for finding in _json_findings(engine, profile, transport):
+                    yield finding
+            if thorough or not spec.writes:
+                yield await _verdict_finding(spec, profile, engine)
+
+
+def _request(engine: CallEngine, profile: Profile, text: str, params: Params) -> Request:
+    """Return a small request, without the settings that the endpoint has refused."""
+    from svr_async.engine.fallbacks import apply_all
+    from svr_async.engine.request import Request
+
+    request = Request(
+        endpoint=profile.endpoint,
+        model=profile.model,
+        messages=(("user", text),),
+        max_tokens=profile.max_tokens,
+        max_tokens_field=profile.max_tokens_field,
+        params=params,
+        no_cache=True,
+        wire=profile.spoken,
+    )
+    return apply_all(engine.refused(profile.endpoint, profile.model), request)
+
+
+async def _answer(engine: CallEngine, profile: Profile, text: str) -> tuple[float, bool]:
+    """Return the seconds of a call, and whether the answer was cut off; SvrError if the call failed."""
+    from svr_async.core.verdict import Outcome
+    from svr_async.engine.request import Question
+
+    request, begun = _request(engine, profile, text, profile.params(structured=False)), time.monotonic()
+    done = await engine.complete(Question(request=request, parse=str, placeholder=str))
+    if done.outcome in {Outcome.CONTEXT_TOO_LONG, Outcome.REFUSAL}:
+        raise RefusedError(done.detail, hint="the endpoint refuses a one-line question: check its settings")
+    if done.reply is None and done.outcome is not Outcome.TRUNCATED:
+        raise EndpointDownError(done.detail, hint=DOWN)
+    return time.monotonic() - begun, done.reply is None or done.reply.truncated
+
+
+async def _json_findings(engine: CallEngine, profile: Profile, transport: Transport) -> AsyncIterator[Finding]:
+    """Try JSON schemas, then JSON objects, and report the rate limits in the headers of the reply."""
+    from svr_async.engine.transport import FailureError
+    from svr_async.engine.wires import Form
+
+    headers: Mapping[str, str] = {}
+    for mode, question in MODES.items():
+        try:  # a wire without this mode, a refusal, or a reply that is not JSON
+            params = replace(profile, structured=mode).params(structured=True, form=Form(name="verdict", schema=SCHEMA))
+            request = _request(engine, profile, question, params)
+            raw = await transport.send(request)
+            headers = raw.headers
+            if orjson.loads(request.wire.read(raw.body, raw.status).answer)["verdict"] in ("A", "B"):
+                cure = "" if profile.structured == mode else f'structured = "{mode}" in judges.toml uses it'
+                yield Finding(name="json", state="ok", text=f"{mode} works", cure=cure)
+                break
+        except (SvrError, FailureError, ValueError, TypeError, KeyError):
+            continue
+    else:
+        cure = "" if profile.structured == "none" else 'set structured = "none" in judges.toml'
+        yield Finding(name="json", state="warn", text="no JSON mode works; plain replies are read too", cure=cure)
+    yield limits_finding(headers, profile)
+
+
+async def _verdict_finding(spec: JudgeSpec, profile: Profile, engine: CallEngine) -> Finding:
+    """Ask for a verdict as an evaluation does."""
+    from svr_async.core.integrity import Integrity
+    from svr_async.core.pair import Presentation, user_prompt
+    from svr_async.judges.open_judge import roles_of
+    from svr_async.judges.templates import load_templates
+
+    prompt = user_prompt("What is 2 + 2?")
+    shown = Presentation(pair_id="doctor", prompt=prompt, response_a="2 + 2 is 4.", response_b="I like turtles.")
+    judge, _ = roles_of(spec, profile, engine, load_templates(None, spec.prompts))
+    begun = time.monotonic()
+    answer = await judge.prefer(shown)
+    if answer.value is None:
+        text = f"no verdict ({answer.outcome.value}): {answer.detail}"
+        if answer.outcome.value == "truncated":
+            cure = "a model that reasons first needs more tokens: try svr eval with --limit 5"
+            return Finding(name="verdict", state="none", text=text, cure=cure)
+        cure = 'is it a chat model? system_role = "user" helps models without a system role'
+        return Finding(name="verdict", state="fail", text=text, cure=cure, exit_code=4)
+    right, seconds = answer.value.margin > 0, time.monotonic() - begun
+    simulated = " (SIMULATED endpoint)" if Integrity.SIMULATED in judge.marks else ""
+    text = f"{'right' if right else 'wrong'}, in {seconds:.2f} s{simulated}"
+    cure = "" if right else "this judge may be too weak: compare it with another"
+    return Finding(name="verdict", state="ok" if right else "warn", text=text, cure=cure)
+
+
+def _key_finding(profile: Profile) -> Finding:
+    """Report the key of an endpoint that has answered; warn if it was sent unencrypted over a network."""
+    from svr_async.core.files import LOOPBACK
+
+    variable, parts = profile.key_env, urlsplit(profile.base_url)
+    if not os.environ.get(variable, ""):
+        return Finding(name="key", state="ok", text=f"{parts.netloc} answers without a key")
+    text = f"{parts.netloc} accepts the key in ${variable}"
+    if parts.scheme == "http" and parts.hostname not in LOOPBACK:
+        return Finding(name="key", state="warn", text=f"{text}, sent over http", cure="use https or a tunnel")
+    return Finding(name="key", state="ok", text=text)
+
+
+def is_listed(model: str, names: Iterable[str]) -> bool:
+    """Whether a model is among those listed, where some endpoints put a folder before the name."""
+    return any(f"/{name}".endswith(f"/{model}") for name in names)
+
+
+def model_findings(profile: Profile, models: Mapping[str, Mapping[str, Any]] | None) -> list[Finding]:
+    """Report whether the endpoint lists the model, and whether its context is as long as the profile says."""
+    if not models or not profile.model:
+        return [Finding(name="model", state="none", text="the endpoint does not list its models")]
+    if not is_listed(profile.model, models):
+        near = difflib.get_close_matches(profile.model, models, 1, cutoff=0.4)
+        cure = f"did you mean {near[0]}?" if near else "set one of them: --judge URL#model, or model in judges.toml"
+        text = f"{profile.model} is not among the models listed: {shorten(', '.join(models), SHOWN_NAMES)}"
+        return [Finding(name="model", state="warn", text=text, cure=cure)]
+    row = models.get(profile.model, {})
+    context = next((row[name] for name in CONTEXT_FIELDS if type(row.get(name)) is int and row[name] > 0), None)
+    found = [Finding(name="model", state="ok", text=f"{profile.model} is served")]
+    if context is not None:
+        short = context < profile.context_tokens
+        text = f"{context:,} tokens" + (f", fewer than the {profile.context_tokens:,} of the profile" if short else "")
+        cure = f"context_tokens = {context} in judges.toml" if short else ""
+        found.append(Finding(name="context", state="warn" if short else "ok", text=text, cure=cure))
+    return found
+
+
+def limits_finding(headers: Mapping[str, str], profile: Profile) -> Finding:
+    """Report the rate limits in the headers, and which ones the profile should have."""
+    from svr_async.engine.rates import header_number
+
+    limits = {name: header_number(headers.get(f"x-ratelimit-limit-{unit}", "")) for name, unit in UNITS.items()}
+    found = {name: limit for name, limit in limits.items() if limit is not None}
+    own = {"rpm": profile.rpm, "tpm": profile.tpm}
+    higher = [f"{name} = {limit:.0f}" for name, limit in found.items() if (own[name] or limit + 1) > limit]
+    text = ", ".join(f"{limit:,.0f} {UNITS[name]} a minute" for name, limit in found.items())
+    cure = f"{' and '.join(higher)} in judges.toml avoids refused calls" if higher else ""
+    return Finding(name="limits", state="ok", text=text or "none in the headers", cure=cure)

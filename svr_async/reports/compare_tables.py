@@ -1,0 +1,146 @@
+"""Comparisons as tables: the runs, each paired test, disagreements, and the drift of a judge."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from svr_async.core.agreement import Agreement
+from svr_async.core.table import Table
+from svr_async.evaluation import wording
+from svr_async.evaluation.chance import EVEN, against_chance
+from svr_async.evaluation.compare import HOLM, Comparison, Disagreement, Duel, PairedTest, RunSummary
+from svr_async.evaluation.drift import WEAK_ALPHA, Drift
+
+COLUMNS = "points: second − first. only 1st:2nd: pairs that only the first has right, and only the second."
+WIDE = 100  # columns that all numbers of a test need; narrower terminals show the main ones
+SHOWN_PAIRS, SHOWN_RUBRICS = 5, 20
+
+
+def comparison_tables(found: Comparison, width: int) -> Iterator[Table]:
+    """Yield the tables of a comparison for a terminal of `width` columns."""
+    rows = tuple(
+        (*_run(run), wording.interval(run.ci95), wording.percent(run.coverage)) for run in found.runs
+    )  # fmt: skip
+    below = tuple(f"{run.title}: {text}" for run in found.runs if (text := _below(run)))
+    yield Table(caption="", heads=("run", "pairs", "accuracy", "95 % interval", "coverage"), rows=rows, notes=below)
+    for place, duel in enumerate(found.duels):
+        yield _tests(duel, wide=width >= WIDE, legend=place == 0)
+        yield _cells(duel)
+        if duel.lost or duel.won:
+            yield _disagreements(duel)
+
+
+def _run(run: RunSummary) -> tuple[str, str, str]:
+    title = f"{run.title}{''.join(f' [{word}]' for word in run.marks)}"
+    return title, wording.count(run.n_total), wording.percent(run.accuracy)
+
+
+def _below(run: RunSummary) -> str:
+    """Compare with chance a run that has more than half of its pairs wrong."""
+    return against_chance({"accuracy": run.accuracy}, run.ci95) if (run.accuracy or 1.0) < EVEN else ""
+
+
+def _tests(duel: Duel, *, wide: bool, legend: bool) -> Table:
+    heads = ("pairs", "first", "second", "points", *(("95 % interval", "only 1st:2nd", "p") if wide else ()), "p Holm")
+    named = (("all shared pairs", duel.overall), *duel.domains.items())
+    return Table(
+        caption=f"first: {duel.first}, second: {duel.second}",
+        heads=("domain", *heads),
+        rows=tuple(_test(name, test, wide=wide) for name, test in named),
+        notes=(*((COLUMNS,) if wide else ()), HOLM) if legend else (),
+    )
+
+
+def _test(name: str, test: PairedTest, *, wide: bool) -> tuple[str, ...]:
+    more = (
+        f"{wording.points(test.ci95.low)} to {wording.points(test.ci95.high)}",
+        f"{test.only_first}:{test.only_second}",
+        wording.p_value(test.p),
+    )
+    return (
+        name,
+        wording.count(test.n),
+        wording.percent(test.accuracy_first),
+        wording.percent(test.accuracy_second),
+        wording.points(test.difference),
+        *(more if wide else ()),
+        wording.p_value(test.p_holm),
+    )
+
+
+def _cells(duel: Duel) -> Table:
+    test = duel.overall
+    named = (
+        ("both right", test.both),
+        ("only first right", test.only_first),
+        ("only second right", test.only_second),
+        ("neither right", test.neither),
+    )
+    rows = tuple((name, wording.count(count), wording.percent(count / test.n)) for name, count in named)
+    return Table(caption="", heads=("shared pairs", "count", "share"), rows=rows, notes=(duel.verdict,))
+
+
+def _disagreements(duel: Duel) -> Table:
+    rows = tuple(
+        (one.id, one.domain, one.gold, *_verdicts(one), only)
+        for only, part in (("first", duel.lost), ("second", duel.won))
+        for one in part[:SHOWN_PAIRS]
+    )
+    return Table(
+        caption=f"{wording.count(len(duel.lost))} pairs lost by the second, {len(duel.won):,} won",
+        heads=("pair", "domain", "answer", "first", "second", "only right"),
+        rows=rows,
+        notes=("--json lists all of them",) if len(rows) < len(duel.lost) + len(duel.won) else (),
+    )
+
+
+def _verdicts(one: Disagreement) -> tuple[str, str]:
+    """Return each run's verdict with its margin."""
+    said = ((one.first, one.first_margin), (one.second, one.second_margin))
+    first, second = (verdict if margin is None else f"{verdict} {wording.signed(margin)}" for verdict, margin in said)
+    return first, second
+
+
+def drift_tables(found: Drift, width: int) -> Iterator[Table]:
+    """Yield a drift report for a terminal of `width` columns: runs, verdicts, rubrics of weakest agreement."""
+    wide = width >= WIDE
+    ends = ("95 % interval",) if wide else ()
+    alpha, alpha_ends = _alpha(found.verdict)
+    notes = (f"verdicts: α {alpha} [{alpha_ends}] over {wording.plural(found.verdict.units, 'pair')}",)
+    yield Table(caption="", heads=("run", "pairs", "accuracy"), rows=tuple(map(_run, found.runs)), notes=notes)
+    rows = tuple(
+        (
+            one.run,
+            wording.percent(one.flips),
+            *((wording.interval(one.flips_ci95),) if wide else ()),
+            wording.signed(one.margin_shift, 3),
+            wording.points(one.accuracy.difference),
+            wording.p_value(one.accuracy.p),
+        )
+        for one in found.shifts
+    )
+    yield Table(caption="", heads=("against the first", "flips", *ends, "margin shift", "points", "p"), rows=rows)
+    if found.rubrics:
+        weak = sum(one.delta.alpha is not None and one.delta.alpha < WEAK_ALPHA for one in found.rubrics)
+        shown = found.rubrics[:SHOWN_RUBRICS]
+        yield Table(
+            caption=f"rubrics, weakest agreement first: {len(shown)} of {len(found.rubrics)}",
+            heads=("rubric", "pairs", "α", *ends, "flips", "shift"),
+            rows=tuple(
+                (
+                    one.text,
+                    wording.count(one.delta.units),
+                    *_alpha(one.delta)[: 2 if wide else 1],
+                    wording.percent(one.flips),
+                    wording.signed(one.shift),
+                )
+                for one in shown
+            ),
+            notes=(f"{wording.plural(weak, 'rubric')} below α {WEAK_ALPHA}: they do not transfer to the other judge.",),
+        )
+
+
+def _alpha(one: Agreement) -> tuple[str, str]:
+    if one.alpha is None or one.ci95 is None:
+        return wording.UNKNOWN, wording.UNKNOWN
+    return wording.signed(one.alpha), f"{wording.signed(one.ci95.low)} to {wording.signed(one.ci95.high)}"

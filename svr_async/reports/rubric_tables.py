@@ -1,0 +1,144 @@
+"""The rubrics that decide, as tables: the best net effects and the worst, each with what its columns mean below."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from svr_async.core.table import Table
+from svr_async.errors import UsageError
+from svr_async.evaluation import wording
+from svr_async.evaluation.labels import run_titles
+from svr_async.evaluation.rubric_effects import RubricEffect, RubricEffects, Tally, by_domain, rubric_effects
+from svr_async.evaluation.run_folder import Run
+from svr_async.scoring.bank import RubricBank
+
+BEST, WORST = 8, 5
+FEWEST = 2  # pairs; a rubric that was used on one alone is that pair's own
+ROOM_FOR_COUNTS, ROOM_FOR_GROUPS = 100, 140  # columns of a terminal
+MOST_GROUPS = 6
+LONG = 12  # letters, for the head of a column
+WHAT_IT_MEANS = (
+    "Used: pairs on which the judge gave a verdict on the rubric. Right: of those on which it leaned to one response, "
+    "how often to the right one."
+)
+WHAT_NET_MEANS = (
+    "Net: pairs that are right with the rubric and not without it (saved), less those that are right without it only "
+    "(errors caused). It is left out by striking what it contributed; the other rubrics stay as they are, and a tie is "
+    "not right."
+)
+BEYOND = "*: more than chance at 5 %, with Holm’s adjustment for testing every rubric."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deciding:
+    """Rubrics for a page or a table: the best, the worst, and the others between them."""
+
+    best: tuple[RubricEffect, ...]
+    worst: tuple[RubricEffect, ...]
+    others: tuple[RubricEffect, ...]
+
+
+def effects_of(runs: Sequence[Run]) -> RubricEffects:
+    """Return what the rubrics did, by domain for one run, by run for several."""
+    if len(runs) == 1:
+        return rubric_effects(by_domain(runs[0].items))
+    return rubric_effects({title: run.items for title, run in zip(run_titles(runs), runs, strict=True)})
+
+
+def bank_effects(bank: RubricBank, runs: Sequence[Run]) -> RubricEffects:
+    """Return what the rubrics of a bank did, by run; UsageError for a run whose rubrics are none of the bank's."""
+    known = {entry.id for entry in bank.rubrics}
+    for run in runs:
+        if not any(row.id in known for item in run.items for row in item.rubrics):
+            raise UsageError(f"no rubric of the bank was judged in {run.path}", hint="name runs of svr eval --bank")
+    found = rubric_effects({title: run.items for title, run in zip(run_titles(runs), runs, strict=True)})
+    return replace(found, rubrics=tuple(one for one in found.rubrics if one.id in known))
+
+
+def deciding(found: RubricEffects, best: int = BEST, worst: int = WORST) -> Deciding:
+    """Choose the rubrics to show first; those used on one pair alone are in none of the parts."""
+    known = [one for one in found.rubrics if one.total.used >= FEWEST]
+    last = [one for one in known[best:] if _harmful(one, found)][-worst:] if worst else []
+    first = known[:best]
+    shown = {one.id for one in (*first, *last)}
+    return Deciding(best=tuple(first), worst=tuple(last), others=tuple(one for one in known if one.id not in shown))
+
+
+def _harmful(one: RubricEffect, found: RubricEffects) -> bool:
+    return one.total.net < 0 if found.summed else 2 * one.total.right < one.total.leaned
+
+
+def rubric_tables(
+    found: RubricEffects, caption: str, *, width: int | None = None, best: int = BEST, worst: int = WORST
+) -> Iterator[Table]:
+    """Yield the table of the rubrics that decide, for a file or a terminal of so many columns; none without rubrics."""
+    chosen = deciding(found, best, worst)
+    if not (chosen.best or chosen.worst or chosen.others):
+        return
+    counts = found.summed and (width is None or width >= ROOM_FOR_COUNTS)
+    groups = _groups(found, width)
+    labels = _labels(groups, found)
+    numbered = (f"{label}: {name}" for label, name in zip(labels, groups, strict=True) if label != name)
+    heads = ("rubric", "used", "right", *(("net",) if found.summed else ()), *(("saved", "errors") if counts else ()))
+    rows = (*chosen.best, *chosen.worst)
+    yield Table(
+        caption=f"{caption}: {len(rows)} of {wording.plural(len(found.rubrics), 'rubric')}"
+        + (", the best net effect first" if found.summed else ", those right on the most pairs first"),
+        heads=(*heads, *labels),
+        rows=tuple(_row(one, groups, found, counts=counts, whole=width is None) for one in rows),
+        notes=(*numbered, *notes_of(found)),
+    )
+
+
+def _labels(groups: Sequence[str], found: RubricEffects) -> tuple[str, ...]:
+    """Return the heads of the groups' columns: their names, or numbers where these are long."""
+    if all(len(name) <= LONG for name in groups):
+        return tuple(groups)
+    return tuple(f"{'net' if found.summed else 'right'} {place}" for place in range(1, len(groups) + 1))
+
+
+def _groups(found: RubricEffects, width: int | None) -> tuple[str, ...]:
+    few = 1 < len(found.groups) <= MOST_GROUPS
+    return found.groups if few and (width is None or width >= ROOM_FOR_GROUPS) else ()
+
+
+def _row(
+    one: RubricEffect, groups: Sequence[str], found: RubricEffects, *, counts: bool, whole: bool
+) -> tuple[str, ...]:
+    total = one.total
+    right = wording.percent(total.accuracy) + (f" ({wording.interval(total.ci95)})" if whole and total.ci95 else "")
+    effect = (f"{net_in_words(total)}{'*' if one.beyond_chance else ''}",) if found.summed else ()
+    more = (wording.count(total.saved), wording.count(len(total.errors))) if counts else ()
+    cells = (_by_group(one.groups.get(name), summed=found.summed) for name in groups)
+    return (one.text, wording.count(total.used), right, *effect, *more, *cells)
+
+
+def _by_group(tally: Tally | None, *, summed: bool) -> str:
+    if tally is None:
+        return wording.UNKNOWN
+    return net_in_words(tally) if summed else wording.percent(tally.accuracy)
+
+
+def net_in_words(tally: Tally) -> str:
+    """Return a net effect with its sign."""
+    return wording.signed(tally.net, 0)
+
+
+def notes_of(found: RubricEffects) -> Iterator[str]:
+    """Yield what the columns mean, and what cannot be told."""
+    yield WHAT_IT_MEANS
+    yield f"{WHAT_NET_MEANS} {BEYOND}" if found.summed else no_net(found)
+    if found.summed and found.unsummed:
+        yield (
+            f"On {wording.plural(found.unsummed, 'pair')} of {wording.count(found.n)} the margin is no sum of "
+            "rubrics; they are in no net effect."
+        )
+
+
+def no_net(found: RubricEffects) -> str:
+    """Say why there are no net effects."""
+    return (
+        f"No net effect can be told: on {wording.count(found.unsummed)} of {wording.plural(found.n, 'pair')} the judge "
+        "named the winner itself, so that no decision follows from the rubrics alone."
+    )

@@ -1,0 +1,153 @@
+"""Manners of answering: the ways in which real models write the same verdict. One entry per manner."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from svr_async.errors import ConfigError
+
+Row = dict[str, Any]
+Payload = dict[str, Any]
+LISTS = ("rubric_comparisons", "rubric_scores")
+FAILED_SHARE = 0.05  # of pairs, in the manners that fail once
+
+
+@dataclass(frozen=True, slots=True)
+class Manner:
+    """`direct` has the places {reason} and {side}; `rows` writes JSON; `fails`: finish reason of some first tries."""
+
+    direct: str
+    rows: Callable[[Payload], str]
+    fails: str = ""
+
+    def say(self, prose: str, payload: Payload | None, rubrics: Sequence[tuple[str, str]]) -> str:
+        """Write a reply in this manner; `prose` ends with a mark if there is no payload."""
+        if payload is not None:
+            texts = dict(rubrics)
+            lists = [key for key in LISTS if key in payload]
+            named = {key: [row | {"text": texts.get(row["rubric_id"], "")} for row in payload[key]] for key in lists}
+            return self.rows(payload | named)
+        reason, _, mark = prose.rpartition("\n\n[[")
+        return self.direct.format(reason=reason, side=mark[:1], lower=mark[:1].lower())
+
+
+def _rows(change: Callable[[Row], Row], keeps_text: bool = False) -> Callable[[Payload], str]:
+    """Change each row; a row brings its rubric's text along, which is dropped unless the change uses it."""
+
+    def write(payload: Payload) -> str:
+        dropped = () if keeps_text else ("text",)
+        lists = {
+            key: [change({name: value for name, value in row.items() if name not in dropped}) for row in payload[key]]
+            for key in LISTS
+            if key in payload
+        }
+        return json.dumps(payload | lists, ensure_ascii=False)
+
+    return write
+
+
+_json = _rows(dict)
+
+
+def _text(change: Callable[[str], str]) -> Callable[[Payload], str]:
+    return lambda payload: change(_json(payload))
+
+
+def _around(before: str, after: str = "") -> Callable[[Payload], str]:
+    return _text(lambda text: f"{before}{text}{after}")
+
+
+def _verdicts(good: Any, bad: Any) -> Callable[[Payload], str]:
+    words = {"pass": good, "fail": bad}
+    return _rows(lambda row: {key: words.get(value, value) for key, value in row.items()})
+
+
+def _better(a: Any, b: Any) -> Callable[[Payload], str]:
+    words = {"A": a, "B": b}
+    return _rows(lambda row: row | ({"better": words[row["better"]]} if "better" in row else {}))
+
+
+def _ids(name: Callable[[int], Any]) -> Callable[[Payload], str]:
+    return _rows(lambda row: row | {"rubric_id": name(int(row["rubric_id"][1:]))})
+
+
+def _bare(write: Callable[[list[Row]], str]) -> Callable[[Payload], str]:
+    """Write the rows without the object around them, unless the object holds more."""
+
+    def bare(payload: Payload) -> str:
+        value = json.loads(_json(payload))
+        return write(next(iter(value.values()))) if len(value) == 1 else json.dumps(value)
+
+    return bare
+
+
+MANNERS: Mapping[str, Manner] = {
+    "plain": Manner("{reason}\n\n[[{side}]]", _json),
+    "fenced": Manner("{reason}\n\n```\n[[{side}]]\n```", _around("```json\n", "\n```")),
+    "prose": Manner("I compare.\n{reason}\nSo:\n[[{side}]]", _around("Here is my evaluation:\n\n")),
+    "prose-around": Manner("[[{side}]]\n\n{reason}", _around("Sure, {as asked}.\n```\n", "\n```\nI hope this helps!")),
+    "thinks": Manner("<think>[[B]] or [[A]]?</think>\n{reason}\n[[{side}]]", _around('<think>{"better": "A"}</think>')),
+    "thinks-unopened": Manner("Perhaps [[A]].\n</think>\n\n{reason}\n\n[[{side}]]", _around("Hm.\n</think>\n\n")),
+    "booleans": Manner('{reason}\n\n{{"winner": "{side}"}}', _verdicts(good=True, bad=False)),
+    "yes-no": Manner("{reason}\n\nWinner: {side}", _verdicts("Yes", "No")),
+    "upper": Manner("{reason}\n\nFINAL VERDICT: {side}", _verdicts("PASS", "FAIL")),
+    "met": Manner("{reason}\n\nWinner: Candidate {side}", _verdicts("Met", "Not met")),
+    "satisfied": Manner("{reason}\n\nAnswer: {side}", _verdicts("satisfied", "not satisfied")),
+    "ones": Manner("{reason}\n\nThe better response is: {side}", _verdicts(1, 0)),
+    "true-words": Manner("{reason}\n\nVerdict: **{side}**", _verdicts("True", "false")),
+    "candidates": Manner("{reason}\n\n[[Candidate {side}]]", _better("Candidate A", "Candidate B")),
+    "responses": Manner("{reason}\n\nResponse {side}", _better("Response A", "response_b")),
+    "sentences": Manner("{reason} Therefore, Response {side} is better.", _better("A is better", "B is better")),
+    "places": Manner("{reason}\n\n**Winner: Response {side}**", _better("first", "The second response")),
+    "numbers": Manner("{reason}\n\nVerdict: [{side}]", _better(1, "2")),
+    "lower": Manner("{reason}\n\n[[{lower}]]", _better("a", "b")),
+    "named-ids": Manner("{reason}\n\n**{side}**", _ids(lambda n: f"Rubric {n}")),
+    "number-ids": Manner("{reason}\n\n[{side}]", _ids(lambda n: n)),
+    "digit-ids": Manner("{reason}\n\n{side}", _ids(str)),
+    "lower-ids": Manner("{reason}\n\n{lower}", _ids(lambda n: f"r{n}")),
+    "bracket-ids": Manner("{reason}\n\n({side})", _ids(lambda n: f"[R{n}]")),
+    "text-ids": Manner(
+        "{reason}\n\nMy final answer is: {side}",
+        _rows(lambda row: row | {"rubric_id": row.pop("text")}, keeps_text=True),
+    ),
+    "zero-ids": Manner("{reason}\n\n$\\boxed{{{side}}}$", _ids(lambda n: n - 1)),
+    "no-ids": Manner("{reason}\n\n*{side}*", _rows(lambda row: {k: row[k] for k in row if k != "rubric_id"})),
+    "extra-keys": Manner("{side}", _rows(lambda row: {"confidence": 0.9, **row, "notes": ["none"]})),
+    "pretty": Manner(
+        "{reason}\n\n### Final verdict: [[{side}]]", _text(lambda text: json.dumps(json.loads(text), indent=2))
+    ),
+    "bare-list": Manner("[[{side}]]", _bare(json.dumps)),
+    "json-lines": Manner(
+        "Winner: Response {side}.\n\n{reason}", _bare(lambda rows: "\n".join([json.dumps(row) for row in rows]))
+    ),
+    "by-id": Manner(
+        "{reason}\n\nPreferred: {side}", _bare(lambda rows: json.dumps({row.pop("rubric_id"): row for row in rows}))
+    ),
+    "trailing-commas": Manner(
+        "{reason}\n\nDecision: {side}", _text(lambda text: text.replace("}", ",}").replace("}]", "},]"))
+    ),
+    "single-quotes": Manner("{reason}\n\n'{side}'", _text(lambda text: repr(json.loads(text)))),
+    "no-commas": Manner("{reason}\n\n[[ {side} ]]", _text(lambda text: text.replace("}, {", "} {"))),
+    "bare-keys": Manner("{reason}\n\n__{side}__", _text(lambda text: re.sub(r'"(\w+)":', r"\1:", text))),
+    "newlines": Manner(
+        "{reason}\r\n\r\n[[{side}]]\r\n", _text(lambda text: text.replace("candidate A", "candidate\nA"))
+    ),
+    "refuses-5-percent": Manner("{reason}\n\n[[{side}]]", _json, fails="content_filter"),
+    "truncated-5-percent": Manner("{reason}\n\n[[{side}]]", _json, fails="length"),
+    "empty-5-percent": Manner("{reason}\n\n[[{side}]]", _json, fails="stop"),
+    "ties": Manner("{reason}\n\n[[C]]", _better("tie", None)),
+    "even": Manner("Both are equally good.\n\nVerdict: tie", _better("equal", "both")),
+}
+"""By name, for `svr sim --manner`. All mean the same as `plain`, except those in EVEN, which have no preference."""
+EVEN = ("ties", "even")
+
+
+def manner_named(name: str) -> Manner:
+    """Return a manner; ConfigError for an unknown name."""
+    if name not in MANNERS:
+        raise ConfigError(f"--manner {name} is unknown", hint=f"one of {', '.join(MANNERS)}")
+    return MANNERS[name]

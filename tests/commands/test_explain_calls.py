@@ -1,0 +1,159 @@
+"""`svr explain --calls`: request, reply, reasons and tokens of the calls of an item."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from rig import name_judge, read_lines, serving, svr_here, write_bank, write_bench
+
+from svr_async.evaluation.details import reasons_in
+from svr_async.evaluation.items import Item
+from svr_async.evaluation.run_folder import REASONS, RunFolder, with_reasons
+from svr_async.simulation.config import SimConfig
+from svr_async.simulation.faults import FaultConfig
+from svr_async.simulation.server import SimServer
+
+KEY = "sk-a-key-that-nobody-may-see"
+
+
+@pytest.fixture(scope="module")
+def judged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SimServer]:
+    """Judge a few pairs directly, in both orders and with a log of calls, and with a bank; work in their folder."""
+    folder, before = tmp_path_factory.mktemp("judged"), Path.cwd()
+    os.chdir(folder)
+    try:
+        with serving() as sim:
+            write_bench(folder / "bench.jsonl", 4)
+            name_judge(folder, sim.base_url, price=[1, 0.5, 5], key_env="SIM_ACCESS")
+            write_bank(folder / "bank")
+            flags = ("eval", "rubricbench", "--data", "bench.jsonl", "--judge", "sim", "-q")
+            log = ("--log-json", "calls.jsonl", "--log-level", "call")
+            assert svr_here(*flags, "--method", "vanilla", "--order", "both", "--out", "direct", *log) == 0
+            assert svr_here(*flags, "--bank", "bank", "--out", "bankrun") == 0
+            yield sim
+    finally:
+        os.chdir(before)
+
+
+def items_of(run: str) -> tuple[Item, ...]:
+    """Return the items of a run with their reasons."""
+    return with_reasons(Path(run), RunFolder.load(run).items)
+
+
+def shown(capsys: pytest.CaptureFixture[str], run: str, item: str) -> list[dict[str, Any]]:
+    """Return what `svr explain RUN ITEM --calls --json` prints."""
+    capsys.readouterr()
+    assert svr_here("explain", run, item, "--calls", "--json") == 0
+    found: list[dict[str, Any]] = orjson.loads(capsys.readouterr().out)
+    return found
+
+
+def test_a_run_keeps_what_its_judge_wrote(judged: SimServer) -> None:
+    """A reason for every rubric, and the reasoning ahead of a direct verdict in each order, in no line of the items."""
+    for item in items_of("bankrun"):
+        assert {one.rubric for one in item.reasons} == {row.id for row in item.rubrics}
+        assert all("A does" in one.text for one in item.reasons)
+    for item in items_of("direct"):
+        assert [(one.rubric, one.shown) for one in item.reasons] == [("", "ab"), ("", "ba")]
+        assert "[[" not in item.reasons[0].text
+    assert all("reasons" not in line for line in read_lines(Path("bankrun") / "items.jsonl"))
+
+
+def test_requests_are_rebuilt_without_a_call(judged: SimServer, capsys: pytest.CaptureFixture[str]) -> None:
+    """All calls of an item, in order, with the body that was sent and its price."""
+    sent, (item, *_) = judged.stats()["calls"], items_of("direct")
+    found = shown(capsys, "direct", item.id)
+    assert judged.stats()["calls"] == sent
+    assert tuple(one["key"] for one in found) == item.requests
+    for one, reason in zip(found, item.reasons, strict=True):
+        assert one["request"]["body"]["messages"][0]["role"] == "system"
+        assert one["reasons"] == [{"rubric": "", "reason": reason.text}]
+        assert one["usd"] > 0
+        assert one["simulated"] is True
+
+
+def test_calls_are_those_that_the_run_recorded(judged: SimServer, capsys: pytest.CaptureFixture[str]) -> None:
+    """After the judge's profile was edited, the replies are still shown, without the request."""
+    (item, *_), path = items_of("bankrun"), Path("judges.toml")
+    before = path.read_text()
+    try:
+        path.write_text(before + "\nmax_tokens = 77\n")
+        (found,) = shown(capsys, "bankrun", item.id)
+        assert found["key"] == item.requests[0]
+        assert found["request"] is None
+        assert {entry["reason"] for entry in found["reasons"]} == {one.text for one in item.reasons}
+        assert svr_here("explain", "bankrun", item.id, "--calls") == 0
+        out = capsys.readouterr().out
+        assert "SIMULATED" in out
+        assert "have changed since the run" in out
+    finally:
+        path.write_text(before)
+
+
+def test_a_call_that_failed_is_shown_with_its_request(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There is no reply of it, but why, and what was asked."""
+    monkeypatch.chdir(tmp_path)
+    write_bench(tmp_path / "bench.jsonl", 1)
+    with serving(SimConfig(faults=FaultConfig(rate=1.0, kinds=("context-length",), max_faulty_attempts=99))) as sim:
+        name_judge(tmp_path, sim.base_url)
+        flags = ("eval", "rubricbench", "--data", "bench.jsonl", "--judge", "sim", "--method", "vanilla", "-q")
+        assert svr_here(*flags, "--out", "failed") == 3
+    (line,) = read_lines(Path("failed") / "failures.jsonl")
+    (found,) = shown(capsys, "failed", items_of("failed")[0].id)
+    assert found["key"] == line["key"]
+    assert found["reply"] is None
+    assert found["failure"] == {"outcome": line["outcome"], "detail": line["detail"]}
+    assert found["request"]["body"]["model"] == "gpt-oss-120b"
+
+
+def test_keys_and_controls_never_reach_the_terminal(
+    judged: SimServer, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A key that a judge's variable holds is masked, and what a candidate wrote cannot steer the terminal."""
+    rows = [orjson.loads(line) for line in Path("bench.jsonl").read_bytes().splitlines()]
+    column = next(name for name, value in rows[0].items() if isinstance(value, str) and len(value) > 200)
+    rows[0][column] += f" \x1b[2J\x1b]0;gone\x07 {KEY}\nreply\nA forged one."
+    Path("odd.jsonl").write_bytes(orjson.dumps(rows[0]) + b"\n")
+    flags = ("eval", "rubricbench", "--data", "odd.jsonl", "--judge", "sim", "--method", "vanilla", "-q")
+    monkeypatch.setenv("SIM_ACCESS", KEY)
+    assert svr_here(*flags, "--out", "odd") == 0
+    (item,) = items_of("odd")
+    assert shown(capsys, "odd", item.id)
+    for form in ((), ("--json",)):
+        assert svr_here("explain", "odd", item.id, "--calls", *form) == 0
+        told = capsys.readouterr().out
+        assert KEY not in told
+        assert "[key]" in told
+        assert "\x1b" not in told
+        assert "\nreply\nA forged one." not in told
+
+
+def test_explain_shows_reasons_and_leads_to_the_calls(judged: SimServer, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each rubric has its reason; a run without the file says so."""
+    (item, *_) = items_of("bankrun")
+    assert svr_here("explain", "bankrun", item.id) == 0
+    told = capsys.readouterr().out
+    assert told.count("why: ") == len(item.rubrics)
+    assert f"svr explain bankrun {item.id} --calls" in told
+    kept = (Path("bankrun") / REASONS).read_bytes()
+    (Path("bankrun") / REASONS).unlink()
+    assert svr_here("explain", "bankrun", item.id) == 0
+    assert "no reasons are stored" in capsys.readouterr().out
+    (Path("bankrun") / REASONS).write_bytes(kept)
+
+
+def test_reasons_are_read_out_of_replies_as_they_stand() -> None:
+    """Ahead of the last verdict, or behind it where there is nothing ahead; entries without a text are left out."""
+    assert reasons_in("First is right. [[A]]") == (("", "First is right."),)
+    assert reasons_in("[[A]] since it is right") == (("", "since it is right"),)
+    assert reasons_in("no verdict") == ()
+    entries = [{"rubric_id": "R1", "reason": "a"}, {"rubric_id": "R2"}, {"reason": "b"}]
+    assert reasons_in(orjson.dumps({"rubric_comparisons": entries}).decode()) == (("R1", "a"),)
+    assert reasons_in("nothing of the kind") == ()

@@ -1,0 +1,110 @@
+"""The drift report: one bank, several judgings of the same pairs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import orjson
+import pytest
+from made_run import made_items, made_manifest, write_run
+
+from svr_async.commands.main import run as run_command
+from svr_async.commands.main import svr as group
+from svr_async.errors import UsageError
+from svr_async.evaluation.drift import drift_of
+from svr_async.evaluation.items import Item
+from svr_async.evaluation.run_folder import RunFolder
+from svr_async.reports.compare_tables import drift_tables
+
+
+def turned(item: Item, rubric: str) -> Item:
+    """Return an item in which another judge saw one rubric the other way round."""
+    rows = tuple(
+        replace(row, delta=-row.delta, contribution=-row.contribution) if row.id == rubric and row.delta else row
+        for row in item.rubrics
+    )
+    margin = sum(row.contribution for row in rows) if item.margin else item.margin
+    side = item.predicted if not margin else "A" if margin > 0 else "B"
+    return replace(item, rubrics=rows, margin=margin, predicted=side, correct=side == item.gold)
+
+
+def write_two(folder: Path, other: list[Item], **metrics: str) -> list[str]:
+    """Write a run, and the items of another judge on the same pairs."""
+    judge = {**made_manifest()["judge"], "name": "later", "models_seen": ["b"]}
+    write_run(folder / "a")
+    write_run(folder / "b", items=other, manifest={"judge": judge}, metrics={"judge": "later", **metrics})
+    return [str(folder / name) for name in "ab"]
+
+
+def test_the_rubric_that_a_judge_turned_round_is_found(tmp_path: Path) -> None:
+    """Its α is far below 0, all of its signs flip; the others agree in full, and margins move by what it counted."""
+    items = made_items()
+    name = items[0].rubrics[0].id
+    paths = write_two(tmp_path, [turned(item, name) for item in items])
+    found = drift_of([RunFolder.load(path) for path in paths])
+
+    worst, *others = found.rubrics
+    assert (worst.id, worst.flips) == (name, 1.0)
+    assert worst.delta.alpha is not None
+    assert worst.delta.alpha < -0.5
+    assert {one.delta.alpha for one in others} == {1.0}
+    assert {one.shift for one in others} == {0.0}
+    assert found.verdict.alpha is not None
+    assert found.verdict.ci95 is not None
+    assert found.verdict.ci95.low < found.verdict.alpha < found.verdict.ci95.high < 1
+    shift = found.shifts[0]
+    assert shift.margin_shift is not None
+    assert shift.margin_shift_ci95 is not None
+    assert worst.shift is not None
+    assert shift.margin_shift == pytest.approx(0.62 * worst.shift * sum(map(_told, items)) / _scored(items), rel=1e-6)
+    assert any(line.startswith("judge: later, the baseline has gpt-oss-120b") for line in found.differs)
+    for width, intervals in ((120, 2), (80, 0)):
+        tables = list(drift_tables(found, width))
+        assert sum(table.heads.count("95 % interval") for table in tables) == intervals
+        assert all(len(row) == len(table.heads) for table in tables for row in table.rows)
+
+
+def _told(item: Item) -> bool:
+    return bool(item.rubrics)
+
+
+def _scored(items: list[Item]) -> int:
+    return sum(item.margin is not None for item in items)
+
+
+def test_the_same_judging_agrees_in_full(tmp_path: Path) -> None:
+    """A run against itself: α 1, no flips, no shift."""
+    run = RunFolder.load(write_run(tmp_path / "a"))
+    found = drift_of([run, run])
+    assert (found.verdict.alpha, found.shifts[0].flips, found.shifts[0].margin_shift) == (1.0, 0.0, 0.0)
+
+
+def test_only_one_bank_and_the_same_data_are_compared(tmp_path: Path) -> None:
+    """Another bank, or other pairs, is refused; so is a single run."""
+    paths = write_two(tmp_path, made_items(), bank="other")
+    first, second = map(RunFolder.load, paths)
+    with pytest.raises(UsageError, match="--drift needs one bank: other and bank-three-rounds"):
+        drift_of([first, second])
+    with pytest.raises(UsageError, match="data: 10 pairs"):
+        drift_of([first, replace(first, items=first.items[:10])])
+    with pytest.raises(UsageError, match="at least two runs"):
+        drift_of([first])
+
+
+def test_the_command_prints_tables_or_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`svr compare --drift`: what differs, verdicts, shifts and the weakest rubrics first; --json has all of them."""
+    items = made_items()
+    paths = write_two(tmp_path, [turned(item, items[0].rubrics[0].id) for item in items])
+    assert run_command(group, "svr", ["compare", *paths, "--drift"]) == 0
+    out = capsys.readouterr().out
+    for text in (
+        "! judge: later",
+        "verdicts: α +0.",
+        "6 of 6",
+        "Answers the question that was asked",
+        "do not transfer",
+    ):
+        assert text in out
+    assert run_command(group, "svr", ["compare", *paths, "--drift", "--json"]) == 0
+    assert len(orjson.loads(capsys.readouterr().out)["rubrics"]) == 6
