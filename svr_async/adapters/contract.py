@@ -36,9 +36,9 @@ Scorer = Callable[[Sequence[PairResult], float], dict[str, Any]]
 class Adapter:
     """One benchmark or training set.
 
-    `schema` describes the columns, `reading` says how labels are read. `rows` are the possible numbers of rows in the
-    official release, `groups` the rows by group. A path that matches `spelling` (default: `name`) is refused for
-    training unless the adapter is for `training`. `read_file` looks at all rows and returns what replaces `parse`.
+    `columns` are the names that --columns can map, `reading` says how labels are read. `rows` are the possible numbers
+    of rows in the official release, `groups` the rows by group. A path that matches `spelling` (default: `name`) is
+    refused for training unless the adapter is for `training`. `read_file` replaces `parse`; it looks at all rows first.
     `ruled`: its authors say how to score it; `chance`: the score of guessing, if not one half; `shares_prompts`: some
     pairs have one prompt.
     """
@@ -46,7 +46,7 @@ class Adapter:
     name: str
     title: str
     licence: str
-    schema: Mapping[str, str]
+    columns: tuple[str, ...]
     parse: RowParser
     score: Scorer
     reading: str = "chosen is better than rejected"
@@ -66,13 +66,13 @@ class Adapter:
     ) -> Dataset:
         """Load a file, a folder, `-` (standard input) or hf:org/name[@revision][:split].
 
-        `columns` names the file's columns as NAME=COLUMN,…, with NAME one of the schema's; `label_map` says what the
+        `columns` names the file's columns as NAME=COLUMN,…, with NAME one of the adapter's; `label_map` says what the
         values of a label mean, as 1=a,2=b. The first invalid row raises; `lenient` leaves such rows out and counts
         them. `official`: the path is from the official release, so other counts raise. DataError without any pair.
         """
         if label_map and self.read_file is None:
             raise UsageError(f"--label-map is for pairs; the labels of {self.name} are fixed", hint="omit --label-map")
-        named = parse_columns(columns, self.schema)
+        named = parse_columns(columns, self.columns)
         source, encoding = open_source(Path(path)), Encoding()
         rows = [renamed(row, named) for row in read_rows(source.path, encoding, source.files)]
         whole = self.read_file and self.read_file(rows, label_map, frozenset(named))

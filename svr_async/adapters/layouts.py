@@ -16,13 +16,13 @@ from svr_async.adapters.tables import Row
 from svr_async.errors import DataError, UsageError
 
 ID_COLUMNS = ("id", "pair_id", "case_id", "uid", "question_id", "prompt_id", "idx")
-LABEL_COLUMNS = (
+_LABEL_COLUMNS = (
     "label", "labels", "winner", "chosen_candidate", "preference", "preferred", "preferred_response", "better",
     "better_response", "better_response_id", "best", "choice", "verdict", "gold", "gold_label", "human_label",
     "selected", "chosen", "preference_strength", "overall_preference",
 )  # fmt: skip
 _SIGNED_LABELS = ("preference_strength", "overall_preference")  # HelpSteer: below 0 the first response is better
-CHOSEN_PAIRS = (
+_CHOSEN_PAIRS = (
     ("chosen", "rejected"), ("chosen", "reject"), ("chosen_response", "rejected_response"),
     ("response_chosen", "response_rejected"), ("preferred", "rejected"), ("preferred", "dispreferred"),
     ("preferred", "non_preferred"), ("preferred_output", "non_preferred_output"), ("accepted", "rejected"),
@@ -140,7 +140,7 @@ def layout_of(names: tuple[str, ...], named: frozenset[str] = frozenset()) -> La
 
     DataError if several columns may be the label, or there are more than two responses.
     """
-    chosen = next((Two(*two) for two in CHOSEN_PAIRS if set(two) <= set(names)), None)
+    chosen = next((Two(*two) for two in _CHOSEN_PAIRS if set(two) <= set(names)), None)
     if chosen and {"chosen", "rejected"} & named:
         return Layout(two=chosen)
     stems = product(_STEMS, _SUFFIXES, ("_", ""))
@@ -154,7 +154,7 @@ def layout_of(names: tuple[str, ...], named: frozenset[str] = frozenset()) -> La
 def _labelled(two: Two, names: Collection[str], named: frozenset[str], chosen: Two | None) -> Layout | None:
     """Return the layout of two responses with what says which is better; None if nothing does."""
     names = [name for name in names if name not in (chosen or ())]
-    labels = ["label"] if "label" in named else [name for name in LABEL_COLUMNS if name in names and name not in two]
+    labels = ["label"] if "label" in named else [name for name in _LABEL_COLUMNS if name in names and name not in two]
     labels = [name for name in labels if name not in _SIGNED_LABELS] or labels  # the others may be only how strong
     if chosen and not labels:
         labels = [chosen.first]  # "chosen" with two response columns names one of them, by letter or text

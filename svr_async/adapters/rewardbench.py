@@ -214,13 +214,7 @@ REWARDBENCH = Adapter(
     hub_files=("data/filtered-00000-of-00001.parquet",),
     rows=(2985,),
     groups=_COUNTS,
-    schema={
-        "prompt": "text, single turn",
-        "chosen": "text",
-        "rejected": "text",
-        "subset": "text: one of 23 subsets, in four sections",
-        "id": "whole number, unique within a subset",
-    },
+    columns=("prompt", "chosen", "rejected", "subset", "id"),
     parse=parse,
     score=score,
 )
@@ -235,13 +229,7 @@ REWARDBENCH2 = Adapter(
     hub_files=("data/test-00000-of-00001.parquet",),
     rows=(1865,),
     groups=SUBSETS,
-    schema={
-        "id": "text; in Ties ref:<n> (one right answer) or tied:<n> (several)",
-        "prompt": "text",
-        "chosen": "list of texts: one, or in Ties all right answers",
-        "rejected": "list of texts: three, or in Ties all wrong answers",
-        "subset": "Factuality, Precise IF, Math, Safety, Focus or Ties",
-    },
+    columns=("id", "prompt", "chosen", "rejected", "subset"),
     parse=parse2,
     score=score2,
 )

@@ -95,13 +95,7 @@ RMBENCH = Adapter(
     hub_files=("total_dataset.json",),
     rows=(1327,),
     groups=FILES,
-    schema={
-        "id": "whole number, unique within a domain",
-        "prompt": "text",
-        "chosen": "list of 3 texts: concise, detailed, detailed with markdown",
-        "rejected": "list of 3 texts, in the same order",
-        "domain": "chat, code, math, safety-refuse or safety-response; else taken from the file's name",
-    },
+    columns=("id", "prompt", "chosen", "rejected", "domain"),
     parse=parse,
     score=score,
 )

@@ -77,15 +77,7 @@ RUBRICBENCH = Adapter(
     hub_files=("data/train-00000-of-00001.parquet",),
     rows=(1147,),
     groups={"CHAT": 422, "CODE": 271, "STEM": 250, "IF": 124, "SAFETY": 80},
-    schema={
-        "case_id": "text, unique",
-        "instruction": "text: what the user asked",
-        "response_a": "text",
-        "response_b": "text",
-        "label": "0: response_a is better, 1: response_b (or `chosen_candidate`: a, b)",
-        "rubrics": "criteria, one a line (or `reference_rubrics`: a list of texts or objects)",
-        "domain": "text: fine domain, grouped into CHAT, CODE, STEM, IF and SAFETY",
-    },
+    columns=("case_id", "instruction", "response_a", "response_b", "label", "rubrics", "domain"),
     parse=parse,
     score=score,
 )

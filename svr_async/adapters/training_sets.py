@@ -78,14 +78,7 @@ HELPSTEER3 = Adapter(
     training=True,
     reading="overall_preference: below 0 = response1 is better, above 0 = response2 is better",
     ruled=False,
-    schema={
-        "domain": "general, stem, code or multilingual",
-        "language": "text: natural or programming language",
-        "context": "list of {role, content}, ending with the user",
-        "response1": "text",
-        "response2": "text",
-        "overall_preference": "whole number from -3 (response1 much better) to 3 (response2 much better)",
-    },
+    columns=("domain", "language", "context", "response1", "response2", "overall_preference"),
     parse=parse_helpsteer3,
     score=micro_scores,
 )
@@ -95,13 +88,7 @@ RMB = Adapter(
     licence="none stated in the git repository",
     training=True,
     reading="chosen is better than reject",
-    schema={
-        "pair_uid": "text, unique",
-        "conversation_input": "list of {role, content}, ending with the user",
-        "chosen": "object with `answer`",
-        "reject": "object with `answer`",
-        "category_path": "text such as Pairwise_set/Helpfulness/Chat/Discussion",
-    },
+    columns=("pair_uid", "conversation_input", "chosen", "reject", "category_path"),
     parse=parse_rmb,
     score=micro_scores,
 )

@@ -29,7 +29,7 @@ def counted(rows: int, **groups: int) -> Adapter:
         return Parsed(pairs=parsed.pairs, id=parsed.id, group=fields.optional_text("domain"))
 
     return Adapter(
-        name="x", title="X", licence="", schema={}, parse=parse, score=PAIRS.score, rows=(rows,), groups=groups
+        name="x", title="X", licence="", columns=(), parse=parse, score=PAIRS.score, rows=(rows,), groups=groups
     )
 
 

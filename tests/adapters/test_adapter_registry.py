@@ -15,12 +15,12 @@ from svr_async.evaluation.settings import EvalSettings
 
 
 def test_every_adapter_describes_itself() -> None:
-    """Each adapter has its own name, a title, a licence and a schema; hub files come with a hub id."""
+    """Each adapter has its own name, a title, a licence and columns; hub files come with a hub id."""
     for name, adapter in ADAPTERS.items():
         assert adapter.name == name
         assert adapter.title
         assert adapter.licence
-        assert all(adapter.schema.values())
+        assert adapter.columns
         assert bool(adapter.hub_id) == bool(adapter.hub_files)
 
 
@@ -32,7 +32,7 @@ def test_a_new_benchmark_is_one_file_and_one_line(monkeypatch: pytest.MonkeyPatc
         return Parsed(pairs=(PreferencePair(id="1", prompt=prompt, chosen=fields.text("good"), rejected="No."),))
 
     made = Adapter(
-        name="made", title="MADE", licence="none", schema={"question": "text", "good": "text"},
+        name="made", title="MADE", licence="none", columns=("question", "good"),
         parse=parse, score=lambda results, tie: {"overall": accuracy(results, tie), "rule": "plain"},
     )  # fmt: skip
     monkeypatch.setitem(ADAPTERS, "made", made)
