@@ -71,7 +71,7 @@ def check(path: Path, adapter: str, row: int, as_json: bool, lenient: bool, **ho
       svr data check votes.jsonl --label-map 1=a,2=b,0=tie --row 7
     """
     from svr_async.adapters import get_adapter
-    from svr_async.adapters.dataset import INVALID
+    from svr_async.adapters.records import INVALID
 
     known = get_adapter(adapter)
     dataset = known.load(path, lenient=True, **how)
@@ -99,11 +99,10 @@ def fetch(name: str, out: Path | None, as_json: bool) -> None:
     import shutil
 
     from svr_async.adapters import get_adapter
-    from svr_async.adapters.contract import fetch as fetch_files
-    from svr_async.adapters.hub import fetch_split, parse_hub
+    from svr_async.adapters.hub import fetch_files, parse_hub
     from svr_async.core.hub import SCHEME
 
-    found = fetch_split(parse_hub(name)) if name.startswith(SCHEME) else fetch_files(get_adapter(name), files=None)
+    found = fetch_files(parse_hub(name)) if name.startswith(SCHEME) else get_adapter(name).fetch(files=None)
     files = list(found.files)
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)

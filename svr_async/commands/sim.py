@@ -184,6 +184,6 @@ def _write(settings: PlantedConfig, out: Path, n_train: int | None, n_test: int,
         from svr_async.adapters import ADAPTERS
         from svr_async.simulation.benchmark_files import write_benchmarks
 
-        counts = {name: adapter.counts.groups for name, adapter in ADAPTERS.items()}
+        counts = {name: adapter.groups for name, adapter in ADAPTERS.items()}
         for path in write_benchmarks(planted, out, counts).values():
             click.echo(f"{path} (simulated)")
