@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from svr_async.evaluation.setup import PreparedRun
 
 ENDPOINT_ONLY = (
-    "base_url", "concurrency", "rpm", "tpm", "timeout", "budget", "max_calls", "retry_errors",
+    "base_url", "concurrency", "rpm", "tpm", "timeout", "give_up_after", "budget", "max_calls", "retry_errors",
     "strict_model", "prompts", "cache", "ray",
 )  # fmt: skip
 GROUPS = {

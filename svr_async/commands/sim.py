@@ -43,7 +43,6 @@ FLAGS = {
 
 
 @click.command(cls=GroupedCommand, groups=FLAGS)
-@click.option("--host", default="127.0.0.1", show_default=True, metavar="HOST", help="Address to listen on.")
 @click.option(
     "--port", default=8000, show_default=True, type=click.IntRange(0, 65535), metavar="N", help="0 takes any free port."
 )

@@ -236,7 +236,7 @@ def test_content_blind_methods_have_no_jury(evaluate: Run, capsys: pytest.Captur
 def test_flags_that_change_nothing_are_named(evaluate: Run, capsys: pytest.CaptureFixture[str]) -> None:
     """With the rules judge, flags about an endpoint are told to have no effect; without them nothing is said."""
     assert evaluate("--judge", "rules", "--cache", "bench.jsonl", "--rpm", "5") == 0
-    assert "note: --rpm, --cache change nothing: judge rules sends nothing" in capsys.readouterr().err
+    assert "note: --rpm, --cache have no effect: judge rules sends nothing" in capsys.readouterr().err
     assert evaluate("--judge", "rules", out="quiet") == 0
     assert "note:" not in capsys.readouterr().err
     assert evaluate("--judge", "rules", "--top-k", "3", out="chosen") == 0
