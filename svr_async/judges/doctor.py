@@ -207,18 +207,8 @@ async def _examine_address(spec: JudgeSpec, profile: Profile, *, thorough: bool)
 def _request(engine: CallEngine, profile: Profile, text: str, params: Params) -> Request:
     """Return a small request, without the settings that the endpoint has refused."""
     from svr_async.engine.fallbacks import apply_all
-    from svr_async.engine.request import Request
 
-    request = Request(
-        endpoint=profile.endpoint,
-        model=profile.model,
-        messages=(("user", text),),
-        max_tokens=profile.max_tokens,
-        max_tokens_field=profile.max_tokens_field,
-        params=params,
-        no_cache=True,
-        wire=profile.spoken,
-    )
+    request = profile.request((("user", text),), params, no_cache=True)
     return apply_all(engine.refused(profile.endpoint, profile.model), request)
 
 
