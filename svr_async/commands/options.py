@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any, TypeVar
 
 import click
 
-from svr_async.core.files import parse_toml, read_plain
+from svr_async.core.files import read_plain
 from svr_async.errors import ConfigError, UsageError
 from svr_async.judges.limits import FLAGS, JudgeLimits
 from svr_async.tracking.registry import NAMES, require_installed
@@ -86,7 +87,7 @@ def _load_config(ctx: click.Context, _: click.Parameter, path: Path | None) -> P
     if path is None:
         return None
     try:
-        values = parse_toml(read_plain(path).decode("utf-8"))
+        values = tomllib.loads(read_plain(path).decode("utf-8"))
     except OSError as error:
         raise ConfigError(f"cannot read --config {path}: {error.strerror}") from error
     except ValueError as error:

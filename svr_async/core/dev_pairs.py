@@ -1,7 +1,6 @@
-"""When dev pairs are too few for an accuracy to be told, and what is said in its place: one rule for all that tells it.
+"""Held-out (dev) pairs: the split by prompt, and when they are too few to report an accuracy.
 
-At 100 pairs the standard error of an accuracy near 70 % is 4.6 points; with fewer, a percentage says more than is
-known. Choices may still be made by it, and the raw number may be kept in a record.
+At 100 pairs the standard error of an accuracy near 70 % is 4.6 points; a percentage of fewer pairs would mislead.
 """
 
 from __future__ import annotations
@@ -15,51 +14,52 @@ ENOUGH_DEV = 100
 
 
 def enough(n_dev: int) -> bool:
-    """Whether an accuracy over so many dev pairs may be told."""
+    """Whether this number of held-out pairs is enough to report an accuracy."""
     return n_dev >= ENOUGH_DEV
 
 
+def not_reported(n_dev: int) -> str:
+    """Return the text that is shown in place of an accuracy's value."""
+    return f"not reported: {n_dev} held-out pairs, {ENOUGH_DEV} needed"
+
+
 def too_few(n_dev: int) -> str:
-    """Return what is said in the place of an accuracy."""
-    return f"too few pairs to say: {n_dev} dev pairs of the {ENOUGH_DEV} that it takes"
+    """Return the text that is shown in place of an accuracy."""
+    return f"accuracy {not_reported(n_dev)}"
 
 
 def accuracy_in_words(accuracy: float, n_dev: int) -> str:
-    """Return an accuracy (a fraction of 1) over dev pairs as a line tells it, or that they are too few."""
+    """Return an accuracy (a fraction of 1) over held-out pairs, or that they are too few."""
     return f"dev accuracy {100 * accuracy:.1f} %" if enough(n_dev) else too_few(n_dev)
 
 
 def metrics_in_words(metrics: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a bank's dev metrics with words in the place of each accuracy that its `pairs` are too few for."""
+    """Return a bank's dev metrics, with a text in place of each accuracy if its `pairs` are too few."""
     n_dev = metrics.get("pairs")
     if not isinstance(n_dev, int) or enough(n_dev):
         return dict(metrics)
-    return {name: too_few(n_dev) if name.endswith("accuracy") else value for name, value in metrics.items()}
+    return {name: not_reported(n_dev) if name.endswith("accuracy") else value for name, value in metrics.items()}
 
 
 def small_dev_warnings(n_dev: int, n_pairs: int) -> list[str]:
-    """Say where dev pairs are too few to tell an accuracy, with a cure; nothing where they are not."""
+    """Return a warning with a remedy if the held-out pairs are too few; empty otherwise."""
     if enough(n_dev):
         return []
     error = 100 * (0.7 * 0.3 / max(1, n_dev)) ** 0.5
     wanted = -(-ENOUGH_DEV * n_pairs // max(1, n_dev) // 100) * 100
     text = (
-        f"{n_dev} dev pairs: an accuracy near 70 % has a standard error of {error:.1f} points, so none is told, and "
-        f"differences between epochs, rounds and settings are chance. {ENOUGH_DEV} dev pairs take about {wanted:,} "
-        f"pairs in all, here are {n_pairs:,}: give more, or judge the bank on others (svr data split holds some out)"
+        f"{too_few(n_dev)} (standard error {error:.1f} points near 70 %); differences between epochs, rounds and "
+        f"settings are chance. Give about {wanted:,} pairs (now {n_pairs:,}), or evaluate the bank on other pairs "
+        "(svr data split holds some out)"
     )
     return [text]
-
-
-def in_share(pair: PreferencePair, share: float, *, salt: str) -> bool:
-    """Whether a hash of the pair's prompt falls into the first `share` (a fraction of 1)."""
-    return hashed_fraction("split", salt, prompt_text(pair.prompt)) < share
 
 
 def split_by_prompt(
     pairs: Sequence[PreferencePair], share: float, *, salt: str
 ) -> tuple[list[PreferencePair], list[PreferencePair]]:
     """Return (the rest, the share): about `share` of the prompts, with all their pairs, in the second list."""
-    inside = [in_share(pair, share, salt=salt) for pair in pairs]
-    rest = [pair for pair, taken in zip(pairs, inside, strict=True) if not taken]
-    return rest, [pair for pair, taken in zip(pairs, inside, strict=True) if taken]
+    parts: tuple[list[PreferencePair], list[PreferencePair]] = ([], [])
+    for pair in pairs:
+        parts[hashed_fraction("split", salt, prompt_text(pair.prompt)) < share].append(pair)
+    return parts

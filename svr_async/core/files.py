@@ -1,4 +1,4 @@
-"""Files written whole: readers see the old content or the new, never a part."""
+"""Files and folders: atomic writes, capped reads, errors in one line; and addresses of servers."""
 
 from __future__ import annotations
 
@@ -6,40 +6,36 @@ import contextlib
 import errno
 import os
 import secrets
-import stat
-import tomllib
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 from urllib.parse import urlsplit
 
 from svr_async.errors import StorageError, UsageError
 
+ELSEWHERE = "choose another place with --out"
+MOST_BYTES = 64 << 20  # of a file that is written by hand
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
-def write_atomic(path: str | os.PathLike[str], data: bytes, *, hint: str = "choose another place with --out") -> None:
+
+def write_atomic(path: str | os.PathLike[str], data: bytes, *, hint: str = ELSEWHERE) -> None:
     """Write a whole file: a temporary in the same folder, fsync, rename, fsync of the folder.
 
-    Missing folders are made. StorageError in one line on any failure (no space, no permission …); the temporary is
-    then gone and the old file untouched. `hint` says what to do when the cause is not a full disk.
+    Readers see the old content or the new, never a part. Missing folders are made. On any failure (no space, no
+    permission …) StorageError is raised and the old file stays; `hint` says what to do unless the disk is full.
     """
-    write_atomic_with(path, lambda file: _write_all(file, data), hint=hint)
+    write_atomic_with(path, lambda file: file.write(data), hint=hint)
 
 
-def write_lines(
-    path: str | os.PathLike[str], lines: Iterable[bytes], *, hint: str = "choose another place with --out"
-) -> None:
-    """Do as `write_atomic` for lines that are made one by one, none of which is held: each may take pages of memory."""
+def write_lines(path: str | os.PathLike[str], lines: Iterable[bytes], *, hint: str = ELSEWHERE) -> None:
+    """Do the same as `write_atomic` for lines that are made one by one, so that memory does not grow."""
     write_atomic_with(path, lambda file: file.writelines(lines), hint=hint)
 
 
 def write_atomic_with(
-    path: str | os.PathLike[str],
-    write: Callable[[BinaryIO], None],
-    *,
-    hint: str = "choose another place with --out",
+    path: str | os.PathLike[str], write: Callable[[BinaryIO], object], *, hint: str = ELSEWHERE
 ) -> None:
-    """Do as `write_atomic` for content that is too large to hold twice: `write` puts it into the open temporary."""
+    """Do the same as `write_atomic` for large content, which `write` writes to the open temporary."""
     target = Path(path)
     temporary = target.with_name(f".{target.name[:100]}.{secrets.token_hex(4)}.tmp")
     try:
@@ -75,58 +71,26 @@ def reason(error: OSError) -> str:
     return error.strerror or type(error).__name__
 
 
-def _write_all(file: BinaryIO, data: bytes) -> None:
-    file.write(data)
-
-
-MOST_BYTES = 64 << 20  # of a file that is written by hand
-
-
-def read_plain(path: Path, most: int = MOST_BYTES, *, follow: bool = True) -> bytes:
-    """Return the bytes of a plain file; OSError, its reason in `strerror`, where it is none or has more than `most`.
-
-    What is checked is what is read. Without `follow` a symbolic link is refused.
-    """
-    link = 0 if follow else getattr(os, "O_NOFOLLOW", 0)
-    handle = os.open(path, os.O_RDONLY | link | getattr(os, "O_NONBLOCK", 0))  # a pipe that nobody writes to opens, too
-    with open(handle, "rb") as file:  # noqa: PTH123  (a handle)
-        facts = os.fstat(file.fileno())
-        if stat.S_ISDIR(facts.st_mode):
-            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
-        if not stat.S_ISREG(facts.st_mode):
-            raise OSError(errno.EINVAL, "it is no plain file", str(path))
-        data = b"" if facts.st_size > most else file.read(most + 1)
-    if facts.st_size > most or len(data) > most:
+def read_plain(path: Path, most: int = MOST_BYTES) -> bytes:
+    """Return the bytes of a file; OSError with its reason in `strerror` if it has more than `most`."""
+    with path.open("rb") as file:
+        data = file.read(most + 1)
+    if len(data) > most:
         raise OSError(errno.EFBIG, f"it has more than {most:,} bytes", str(path))
     return data
 
 
-def parse_toml(text: str) -> dict[str, Any]:
-    """Return the tables of a TOML text; ValueError says what is wrong, also of values and digits without end."""
-    try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError:
-        raise
-    except ValueError:
-        raise ValueError("it holds a number of too many digits") from None
-    except RecursionError:
-        raise ValueError("its values are nested too deep") from None
-
-
 def require_utf8(args: Sequence[str]) -> None:
-    """Refuse an argument, or a working folder, that is not UTF-8 with a `UsageError`: no manifest could name it."""
-    with suppress(FileNotFoundError):  # a working folder that is gone
+    """Raise UsageError for an argument or working folder that is not UTF-8: a manifest could not name it."""
+    with contextlib.suppress(FileNotFoundError):  # the working folder was deleted
         args = [*args, str(Path.cwd())]
-    for one in args:
-        if not one.isascii() and one != one.encode("utf-8", "replace").decode():
-            raise UsageError(f"{one.encode('utf-8', 'backslashreplace').decode()} is not UTF-8; rename it")
-
-
-LOOPBACK = ("127.0.0.1", "::1", "localhost")
+    for arg in args:
+        if not arg.isascii() and arg != arg.encode("utf-8", "replace").decode():
+            raise UsageError(f"{arg.encode('utf-8', 'backslashreplace').decode()} is not UTF-8; rename it")
 
 
 def host_of(address: str) -> str:
-    """Return the host of an address; empty where it has none, or is none."""
+    """Return the host of an address; "" if it has no host or is invalid."""
     with contextlib.suppress(ValueError):
         return urlsplit(address).hostname or ""
     return ""
@@ -142,11 +106,11 @@ def is_server(address: str) -> bool:
 
 
 def open_folder(out: Path, flag: str = "--out") -> None:
-    """Make the folder that a run writes to, which a flag names; StorageError where that, or a file in it, cannot be."""
-    elsewhere = f"choose another place with {flag}"
+    """Make the folder that a run writes to; `flag` names it. StorageError if it cannot be made or written to."""
+    hint = f"choose another place with {flag}"
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise StorageError(f"cannot write to {out}: {reason(error)}", hint=elsewhere) from error
+        raise StorageError(f"cannot write to {out}: {reason(error)}", hint=hint) from error
     if not os.access(out, os.W_OK | os.X_OK):
-        raise StorageError(f"cannot write to {out}: no permission", hint=elsewhere)
+        raise StorageError(f"cannot write to {out}: no permission", hint=hint)

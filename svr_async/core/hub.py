@@ -1,4 +1,4 @@
-"""The Hugging Face hub as a server: where it is, whether it answers, and its errors in a line."""
+"""The Hugging Face hub: its address, whether it answers, and its errors in one line."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ PROBE_TIMEOUT_S = 5.0
 def hub_server(endpoint: str | None = None) -> str:
     """Return the address of the hub: `endpoint`, else the variable HF_ENDPOINT, else the public one.
 
-    ConfigError for what is no address of a server.
+    ConfigError if it is not the address of a server.
     """
     server = endpoint or os.environ.get("HF_ENDPOINT") or PUBLIC_HUB
     if not is_server(server):
-        raise ConfigError(f"the hub's address {server[:80]!r} is none", hint="write HF_ENDPOINT as https://HOST")
+        raise ConfigError(f"{server[:80]!r} is not the address of a hub", hint="write HF_ENDPOINT as https://HOST")
     return server
 
 
 def reachable(server: str) -> bool:
-    """Whether a connection can be opened: the library itself retries a dead address for half a minute.
+    """Whether a connection can be opened: the hub library would retry a dead address for half a minute.
 
-    True without a look where a proxy stands between, as only the library knows how to use that.
+    True without a check if a proxy is set, which only the library can use.
     """
     parts = urlsplit(server)
     host, port = parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
@@ -43,6 +43,6 @@ def reachable(server: str) -> bool:
 
 
 def first_line(error: Exception) -> str:
-    """Return an error's class and the first line that it says: the library's messages have several."""
+    """Return an error's class and the first line of its message."""
     lines = str(error).strip().splitlines()
     return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__

@@ -1,4 +1,4 @@
-"""Prefix caches as inference servers keep them, and the order of requests that makes them hit."""
+"""Prefix caches of inference servers, and request orders that use them."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ BLOCK_CHARS = 4 * BLOCK_TOKENS
 
 
 class PrefixOrder(StrEnum):
-    """How requests with a common beginning leave.
+    """The order of requests with a common prefix.
 
-    `leader`: one goes ahead, the others follow when it is answered, so that its beginning is computed once;
-    `adjacent`: next to each other, at once; `off`: in no particular order.
+    `leader`: the others wait until the first is answered, so that the prefix is computed once;
+    `adjacent`: all at once, next to each other; `off`: in any order.
     """
 
     LEADER = "leader"
@@ -25,10 +25,10 @@ class PrefixOrder(StrEnum):
 
 
 class PrefixCache:
-    """Blocks of 64 tokens, each known by all the text up to its end; the least recently used one goes first.
+    """Blocks of 64 tokens, keyed by all the text up to their end; the least recently used is evicted first.
 
-    `block_chars` is the length of a block in characters. A block can be used `lag_s` seconds after it was first asked
-    for: what is still being computed for one request cannot serve another.
+    `block_chars` is the length of a block in characters. A block is usable `lag_s` seconds after its first
+    request: until then it is being computed.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class PrefixCache:
         keys = self._block_keys(model, contents)
         ready = (self._known.get(key, now + 1) <= now for key in keys)
         hits = next((place for place, is_ready in enumerate(ready) if not is_ready), len(keys))
-        for key in reversed(keys):  # the first block is the most useful one: it becomes the most recent
+        for key in reversed(keys):  # the first block is the most useful: it becomes the most recent
             self._known.setdefault(key, now + self._lag_s)
             self._known.move_to_end(key)
         while len(self._known) > self.blocks:

@@ -1,4 +1,4 @@
-"""Whether the values of a record are of the kinds that its fields name: what a file holds may be anything."""
+"""Checks that the values of a dataclass have the types of its fields: files and callers may supply anything."""
 
 from __future__ import annotations
 
@@ -10,87 +10,69 @@ from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal, Union, get_args, get_origin
+from typing import Any
+
+import msgspec
 
 from svr_async.errors import UsageError
 
-MEANT: tuple[tuple[type, Callable[[Any], Any]], ...] = (  # what a program says, and what a field then holds
-    (str, Path), (Path, str), (int, str), (list, tuple),
-)  # fmt: skip
+CONVERSIONS: tuple[tuple[type, Callable[[Any], Any]], ...] = ((str, Path), (Path, str), (int, str), (list, tuple))
+"""A value of the first type may be given for a field of the second."""
 
 
 def misfit(record: Any) -> str:
-    """Return what is wrong with the first value of a dataclass that is of another kind than its field; "" if none is.
-
-    Looked at are texts, numbers, flags, null, tuples, lists, mappings, unions, literals and classes, records among them
-    as a whole; other kinds pass.
-    """
-    return misfit_of(type(record), {one.name: getattr(record, one.name) for one in fields(record)})
+    """Return an error for the first field of a dataclass whose value has another type; "" if all are right."""
+    return misfit_of(type(record), {field.name: getattr(record, field.name) for field in fields(record)})
 
 
 def misfit_of(kind: type, values: Mapping[str, Any]) -> str:
-    """Return the same of values that a dataclass is to be made of, by the names of its fields."""
+    """Return the same for the values that a dataclass will be made of, by field name."""
     hints = _hints(kind)
     wrong = next((name for name, value in values.items() if not fits(value, hints[name])), None)
     return "" if wrong is None else f"{wrong} is {short(values[wrong])}"
 
 
 def settle(record: Any) -> None:
-    """Make fields of a frozen dataclass what a program means: Path of a text, a text of a number, a tuple of a list.
+    """Convert fields of a frozen dataclass: str to Path, int to str, list to tuple, as the fields' types require.
 
-    UsageError for the first value that is of another kind than its field all the same.
+    UsageError for the first value that cannot be converted.
     """
     kind_of: type = type(record)
     hints = _hints(kind_of)
-    for one in fields(record):
-        value, kind = getattr(record, one.name), hints[one.name]
-        meant = (make(value) for said, make in MEANT if isinstance(value, said) and not isinstance(value, bool))
-        found = [value] if fits(value, kind) else [made for made in meant if fits(made, kind)]
-        if not found:
-            raise UsageError(f"{one.name} cannot be {short(value)}", hint=f"it is of the kind {one.type}")
-        object.__setattr__(record, one.name, found[0])
+    for field in fields(record):
+        value, kind = getattr(record, field.name), hints[field.name]
+        made = (make(value) for given, make in CONVERSIONS if isinstance(value, given) and not isinstance(value, bool))
+        fitting = [value] if fits(value, kind) else [one for one in made if fits(one, kind)]
+        if not fitting:
+            raise UsageError(f"{field.name} cannot be {short(value)}", hint=f"its type is {field.type}")
+        object.__setattr__(record, field.name, fitting[0])
 
 
 def fits(value: Any, kind: Any) -> bool:
-    """Whether a value is of a kind, as annotations name it; a whole number is a number, a flag is none."""
-    origin, inner = get_origin(kind), get_args(kind)
-    if origin is not None:
-        return _fits_inside(value, origin, inner)
-    if kind in {int, float}:
-        return isinstance(value, int if kind is int else int | float) and not isinstance(value, bool)
-    if kind is Any or not isinstance(kind, type):
-        return True
-    return isinstance(value, kind) and not (is_dataclass(kind) and misfit(value))
-
-
-def _fits_inside(value: Any, origin: Any, inner: tuple[Any, ...]) -> bool:
-    """Whether a value is a union, a literal, a tuple, list or mapping of these kinds."""
-    if origin in {Union, types.UnionType}:
-        return any(fits(value, one) for one in inner)
-    if origin is Literal:
-        return any(value == one for one in inner)
-    if not isinstance(value, origin):
+    """Whether a value has a type, as annotations name it; an int is a float, a bool is not an int."""
+    if typing.get_origin(kind) in {typing.Union, types.UnionType}:  # msgspec takes one custom type in a union
+        return any(fits(value, option) for option in typing.get_args(kind))
+    if is_dataclass(kind):
+        return isinstance(value, typing.cast("type", kind)) and not misfit(value)
+    if isinstance(value, list) and typing.get_origin(kind) is tuple:
         return False
-    if origin is tuple:
-        kinds = inner[:1] * len(value) if inner[-1] is Ellipsis else inner
-        return len(value) == len(kinds) and all(map(fits, value, kinds))
-    if isinstance(value, Mapping):
-        return all(fits(name, inner[0]) and fits(one, inner[1]) for name, one in value.items())
-    return not isinstance(value, list) or all(fits(one, inner[0]) for one in value)
-
-
-def is_deep(value: Any, most: int = 64) -> bool:
-    """Whether lists and tables of a JSON value lie deeper in each other than that: what writes them again would fail.
-
-    A reader of JSON takes a thousand, a writer a quarter of it; nothing of ours has ten.
-    """
-    level = [value]
-    for _ in range(most):
-        inner = (one.values() if isinstance(one, dict) else one for one in level if isinstance(one, dict | list))
-        level = [one for many in inner for one in many]
-        if not level:
-            return False
+    try:
+        msgspec.convert(value, kind, from_attributes=True, dec_hook=_instance)
+    except (msgspec.ValidationError, UsageError):
+        return False
     return True
+
+
+def short(value: Any, most: int = 60) -> str:
+    """Return a value as Python writes it, in at most `most` characters."""
+    text = repr(value)
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def _instance(kind: type, value: Any) -> Any:
+    if not isinstance(value, typing.get_origin(kind) or kind):
+        raise TypeError(f"not of the type {kind}")
+    return value
 
 
 @lru_cache(maxsize=64)
@@ -99,16 +81,7 @@ def _hints(kind: type) -> dict[str, Any]:
 
 
 class _Names(dict[str, Any]):
-    """The names that a module's annotations use; one that is imported for a type checker alone stands for anything."""
+    """The names in a module's annotations; a name that is imported only for a type checker stands for any type."""
 
     def __missing__(self, name: str) -> Any:
         return Any
-
-
-def short(value: Any, most: int = 60) -> str:
-    """Return a value as Python writes it, in at most so many characters; where it nests without end, say that."""
-    try:
-        text = repr(value)
-    except RecursionError:
-        return "nested too deep"
-    return text if len(text) <= most else text[: most - 1] + "…"

@@ -14,13 +14,10 @@ from concurrent.futures import wait
 from contextlib import aclosing
 from dataclasses import dataclass
 from functools import cache, wraps
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, Protocol, TypeVar
 
 from svr_async.engine.endpoint import EngineStoppedError
 from svr_async.errors import BudgetError, SvrError, UsageError
-
-if TYPE_CHECKING:
-    from svr_async.engine.engine import CallEngine
 
 MOST_UNREAD = 512  # results that wait for the reader before workers pause
 DRAIN_AFTER_SIGNAL_S = 6.0  # supervisors wait ten seconds after a signal; the rest is for writing the run folder
@@ -88,6 +85,20 @@ class StoppedError(SvrError):
         self.exit_code = 128 + number
 
 
+class Stoppable(Protocol):
+    """The part of an engine that ends a run early."""
+
+    @property
+    def fatal(self) -> SvrError | None:
+        """The first error that ends the run."""
+
+    def stop(self) -> None:
+        """Send nothing more."""
+
+    async def turn(self) -> None:
+        """Wait before a new item while many calls wait."""
+
+
 @dataclass(slots=True)
 class ShutdownController:
     """Stops a run early at the first error or signal: no new calls start, running calls may finish.
@@ -95,7 +106,7 @@ class ShutdownController:
     Running calls are billed, so their replies should be in the cache when the command is repeated.
     """
 
-    engines: tuple[CallEngine, ...] = ()
+    engines: tuple[Stoppable, ...] = ()
     error: SvrError | None = None
     signal: int = 0
     _limit: asyncio.Timeout | None = None

@@ -12,7 +12,7 @@ import msgspec
 import orjson
 from msgspec.structs import replace
 
-from svr_async.engine.wires import Wire
+from svr_async.engine.wires import Wire, WireRequest
 from svr_async.engine.wires.openai import WIRE as OPENAI
 
 KEY_SCHEMA = 1
@@ -38,20 +38,15 @@ class computed_once(Generic[T]):  # noqa: N801  (a decorator)
         return value
 
 
-class Request(msgspec.Struct, frozen=True, kw_only=True, dict=True):
+class Request(WireRequest, frozen=True, kw_only=True, dict=True):
     """One question to an endpoint.
 
-    `endpoint` identifies the endpoint in the cache key: its base URL, or a name. `params` are further fields of the
-    body, as the endpoint spells them. `no_cache` asks gateways for a fresh answer; it is not part of the key. `sample`
-    distinguishes several answers to one question: it is part of the key from 1 on, and never part of the body.
+    `endpoint` identifies the endpoint in the cache key: its base URL, or a name. `no_cache` asks gateways for a
+    fresh answer; it is not part of the key. `sample` distinguishes several answers to one question: it is part of the
+    key from 1 on, and never part of the body.
     """
 
     endpoint: str
-    model: str
-    messages: Messages
-    max_tokens: int = 8192
-    max_tokens_field: str = "max_tokens"
-    params: tuple[tuple[str, Any], ...] = ()
     no_cache: bool = False
     wire: Wire = OPENAI
     sample: int = 0

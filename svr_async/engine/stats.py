@@ -85,7 +85,6 @@ class Counts:
     batch_completion_tokens: int = 0
     reported_usd: float | None = None
     planned_calls: int = 0
-    planned_prompt_tokens: int = 0
     planned_completion_tokens: int = 0
     planned_max_completion_tokens: int = 0
     last_failure: str = ""

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from svr_async.core.files import parse_toml, read_plain
+from svr_async.core.files import read_plain
 from svr_async.engine import wires
 from svr_async.engine.money import Price
 from svr_async.engine.request import Messages, without_system
@@ -210,7 +210,7 @@ def load_profiles() -> dict[str, Profile]:
 
 def _read_tables(path: Path) -> dict[str, dict[str, Any]]:
     try:
-        return msgspec.convert(parse_toml(read_plain(path).decode("utf-8")), dict[str, dict[str, Any]])
+        return msgspec.convert(tomllib.loads(read_plain(path).decode("utf-8")), dict[str, dict[str, Any]])
     except msgspec.ValidationError as error:
         raise ConfigError(f"{path}: a setting stands outside a [judge] table ({error})") from None
     except (OSError, ValueError) as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from importlib import resources
@@ -10,7 +11,6 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from svr_async.core.files import parse_toml
 from svr_async.core.validation import misfit
 from svr_async.errors import ConfigError
 
@@ -147,7 +147,7 @@ def load_recipes(folder: Path | None = None) -> Recipes:
 
 def _parsed(file: Traversable) -> dict[str, Any]:
     try:
-        return parse_toml(file.read_text("utf-8"))
+        return tomllib.loads(file.read_text("utf-8"))
     except (OSError, ValueError) as error:
         raise ConfigError(f"cannot read the recipe {file.name}: {error}") from error
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from svr_async.core.integrity import Marks, marks_of_old_label
+from svr_async.core.integrity import NO_MARKS, Marks
 from svr_async.core.rubric import MAX_RUBRIC_CHARS, Rubric, rubric_id
 from svr_async.core.verdict import is_number, is_whole
 from svr_async.fit.tfidf import MAX_TERM_CHARS
@@ -110,7 +110,7 @@ class BankContent:
     dev_metrics: Mapping[str, Any] = field(default_factory=dict)
     name: str = ""
     judge: str = ""
-    marks: Marks | None = None
+    marks: Marks = NO_MARKS
     licence: str = ""
     prompts_digest: str = ""
     data_digests: Mapping[str, str] = field(default_factory=dict)
@@ -130,8 +130,8 @@ class BankContent:
 
     @property
     def integrity(self) -> Marks:
-        """What the judge was not that the bank was trained with; of an old bank, by the words of the judge's label."""
-        return marks_of_old_label(self.judge) if self.marks is None else self.marks
+        """The marks of the judge."""
+        return self.marks
 
     @property
     def weights(self) -> Floats:

@@ -16,9 +16,8 @@ from typing import Any, TypeVar
 import orjson
 
 from svr_async.core.files import reason, write_atomic
-from svr_async.core.integrity import marks_kept
+from svr_async.core.integrity import read_marks
 from svr_async.core.rubric import Check, Rubric
-from svr_async.core.validation import is_deep
 from svr_async.core.verdict import is_number
 from svr_async.errors import ArtefactError, StorageError, UsageError
 from svr_async.fit import tensors
@@ -86,7 +85,7 @@ def bank_json(bank: BankContent, files: Mapping[str, Any] | None = None) -> dict
         "schema_version": SCHEMA_VERSION,
         "name": bank.name,
         "judge": bank.judge,
-        **({} if bank.marks is None else {"marks": sorted(bank.marks)}),
+        "marks": sorted(bank.marks),
         "licence": bank.licence,
         "prompts_digest": bank.prompts_digest,
         "data_digests": dict(bank.data_digests),
@@ -221,8 +220,6 @@ def _object(data: bytes, path: Path) -> dict[str, Any]:
         raise _refused(path, f"it is not JSON ({error.msg})") from error
     if not isinstance(value, dict):
         raise _refused(path, f"it holds {type(value).__name__}, not an object")
-    if is_deep(value):
-        raise _refused(path, "its values are nested too deep")
     return value
 
 
@@ -292,7 +289,7 @@ def _bank(
         fit_settings=_get(described, "fit_settings", dict),
         dev_metrics=_get(described, "dev_metrics", dict),
         **{key: _get(described, key, str) for key in ("name", "judge", "licence", "prompts_digest")},
-        marks=marks_kept(described.get("marks")),
+        marks=read_marks(described.get("marks")),
         data_digests={key: _get(digests, key, str) for key in digests},
         notes=_texts(described, "notes"),
         history=history,

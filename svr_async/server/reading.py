@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from svr_async.core.pair import Prompt, prompt_text
-from svr_async.core.validation import is_deep
 from svr_async.engine.reply import json_value
 from svr_async.server.chat_text import turns_of, without_end
 from svr_async.server.group import digest
@@ -26,12 +25,9 @@ def parsed(data: bytes) -> Any:
     What a model wrote may hold half of a surrogate pair: it is read as replies of endpoints are, and judged.
     """
     try:
-        value = json_value(data)
+        return json_value(data)
     except ValueError as error:
         raise RefusalError(400, f"the body is not JSON: {error}") from None
-    if is_deep(value):  # some replies repeat parts of a body, which no writer would take
-        raise RefusalError(400, "the body is nested too deep")
-    return value
 
 
 def an_object(value: Any) -> Body:

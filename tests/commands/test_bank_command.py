@@ -21,8 +21,8 @@ from svr_async.commands.main import run
 from svr_async.core.rubric import Check, Rubric
 from svr_async.errors import UsageError
 from svr_async.evaluation.run_folder import RunFolder
-from svr_async.reports.bank_report import write_bank_report
-from svr_async.reports.bank_sheets import bank_sheet, stats_sheet
+from svr_async.reports.bank_summary import bank_parts, stats_parts
+from svr_async.reports.files import write_bank
 from svr_async.scoring.bank import BankRubric, InferenceSettings, RubricBank
 from svr_async.scoring.bank_stats import bank_stats
 
@@ -90,7 +90,7 @@ def test_show_tells_no_accuracy_of_too_few_dev_pairs(tmp_path: Path) -> None:
     """It says how many there are instead, and names the structure of the fit where it is known."""
     made(dev_metrics={"accuracy": 0.8125, "pairs": 16}, history=made_history()).save(tmp_path / "few")
     out = " ".join(call("show", tmp_path / "few").split())
-    assert "accuracy too few pairs to say: 16 dev pairs of the 100 that it takes, pairs 16" in out
+    assert "accuracy not reported: 16 held-out pairs, 100 needed, pairs 16" in out
     assert "81.2" not in out
     assert "structure 2 groups of prompts, sparsity 0.3, in common 0.2, top 6" in out
 
@@ -156,7 +156,7 @@ def test_effect_tells_what_each_rubric_did_in_runs(
     assert fail("show", folder, strange) == 2
     assert "no rubric of the bank was judged in" in capsys.readouterr().err
     page = tmp_path / "page.html"
-    write_bank_report(folder, page, None, runs)
+    write_bank(folder, page, None, runs)
     assert "What the rubrics did in runs" in page.read_text(encoding="utf-8")
 
 
@@ -284,8 +284,8 @@ def test_a_narrow_terminal_leaves_room_for_the_rubric(
         screen, "safe_console", lambda: Console(markup=False, emoji=False, highlight=False, width=width)
     )
     held = made(fit_settings={"fit": {"kind": "topics", "epochs": 3}, "ablate": []})
-    screen.show(bank_sheet(held, held.rubrics, narrow=screen.is_narrow()))
-    screen.show(stats_sheet(held, bank_stats(held)))
+    screen.show(bank_parts(held, held.rubrics, narrow=screen.is_narrow()))
+    screen.show(stats_parts(held, bank_stats(held)))
     shown = capsys.readouterr().out
     assert ("supports  domain" in shown) == column
     assert "Keeps to the number of words that was" in shown
@@ -297,7 +297,7 @@ def test_a_fit_of_many_settings_is_told_by_the_main_ones(capsys: pytest.CaptureF
     """A bank that was trained keeps dozens of settings: the screen has those asked for first and counts the others."""
     fit = {"kind": "topics", "epochs": 3, "seed": 42, **{f"setting_{number}": number for number in range(30)}}
     held = made(fit_settings={"rounds": 3, "ablate": [], "fit": fit}, data_digests={"pairs": "ab" * 32})
-    screen.show(bank_sheet(held, held.rubrics))
+    screen.show(bank_parts(held, held.rubrics))
     shown = capsys.readouterr().out
     assert "rounds 3, ablate none, fit.kind topics, fit.epochs 3, fit.seed 42, and 30 more: --json" in shown
     assert "pairs abababababab\n" in "\n".join(line.rstrip() for line in shown.splitlines()) + "\n"

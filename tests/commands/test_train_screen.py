@@ -155,7 +155,7 @@ def test_the_end_of_a_training_tells_no_accuracy_of_too_few_dev_pairs(capsys: py
     print_rounds(closing_record(60), Path("out"), "0123456789ab", 7.0)
     out = capsys.readouterr().out
     assert "75.0 %" not in out
-    assert "accuracy  too few pairs to say: 60 dev pairs of the 100 that it takes" in out.splitlines()
+    assert "accuracy  accuracy not reported: 60 held-out pairs, 100 needed" in out.splitlines()
     print_rounds(closing_record(100), Path("out"), "0123456789ab", 7.0)
     out = capsys.readouterr().out
     assert "75.0 %" in out

@@ -1,4 +1,4 @@
-"""Agreement beyond chance against worked examples, and corrected rates against worlds whose truth is known."""
+"""Agreement beyond chance against worked examples."""
 
 from __future__ import annotations
 

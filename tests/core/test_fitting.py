@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 
-from svr_async.core.files import parse_toml
 from svr_async.core.validation import misfit, settle
 from svr_async.errors import UsageError
 
@@ -76,10 +75,3 @@ def test_settings_take_what_is_meant() -> None:
     for name, value in (("data", 3), ("limit", True), ("domains", "x"), ("sample", "yes"), ("top_k", "6")):
         with pytest.raises(UsageError, match=f"{name} cannot be {value!r}"):
             Settings(**{name: value})  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize("text", ["a = " + "[" * 5000 + "]" * 5000, "a = " + "9" * 5000, "a = [", "a = 1\na = 2"])
-def test_whatever_is_wrong_with_toml_is_a_value_error(text: str) -> None:
-    """Values that nest without end and numbers without end, too."""
-    with pytest.raises(ValueError, match=r"."):
-        parse_toml(text)

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 from made_run import made_items, write_run
 
-from svr_async.adapters import contract, get_adapter, refuse_benchmark_for_training
+from svr_async.adapters import ADAPTERS, get_adapter, refuse_benchmark_for_training
 from svr_async.core.integrity import Marks, joined_marks
 from svr_async.errors import ArtefactError, DataError
 from svr_async.evaluation.labels import caption, mark_words, marks, run_titles
 from svr_async.evaluation.run_folder import Run, RunFolder
-from svr_async.reports.official import has_official_rule
+from svr_async.reports.summary import has_official_rule
 
 
 def loaded(folder: Path, **changes: Any) -> Run:
@@ -40,7 +38,6 @@ def test_a_whole_run_of_a_real_judge_has_no_mark(tmp_path: Path) -> None:
         ({}, {"judge": {"marks": ["offline_rules"]}}, "OFFLINE RULES"),
         ({}, {"judge": {"marks": ["recorded"]}}, "RECORDED"),
         ({"method": "longest"}, {"judge": {"marks": ["content_blind"]}}, "CONTENT-BLIND"),
-        ({}, {"judge": {"marks": ["of_a_newer_version"]}}, "OF A NEWER VERSION"),
         ({}, {"sample": True}, "SAMPLE DATA"),
         ({}, {"data": {"official": False, "notes": ["12 rows, not the official 1147"]}}, "NOT OFFICIAL COUNTS"),
     ],
@@ -58,11 +55,8 @@ def test_each_caveat_has_its_mark(
 
 def test_a_new_benchmark_is_a_file_and_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its name, its official counts and its rule are on its adapter: reports and training know it from there."""
-    made = replace(get_adapter("rmbench"), name="newbench", label="New Bench", spelling="", ruled=False)
-    module = ModuleType("svr_async.adapters.newbench")
-    module.__dict__["ADAPTER"] = made
-    monkeypatch.setitem(sys.modules, module.__name__, module)
-    monkeypatch.setattr(contract, "NAMES", (*contract.NAMES, "newbench"))
+    made = replace(get_adapter("rmbench"), name="newbench", title="New Bench", spelling="", ruled=False)
+    monkeypatch.setitem(ADAPTERS, "newbench", made)
     facts = {"metrics": {"benchmark": "newbench"}, "manifest": {"data": {"official": False}}}
     runs = [loaded(tmp_path / "first", **facts)]
 
@@ -71,24 +65,6 @@ def test_a_new_benchmark_is_a_file_and_a_line(tmp_path: Path, monkeypatch: pytes
     assert not has_official_rule(runs[0].metrics)
     with pytest.raises(DataError, match="is New Bench, and that is for evaluation only"):
         refuse_benchmark_for_training("data/newbench.jsonl")
-
-
-@pytest.mark.parametrize(
-    ("label", "words"),
-    [
-        ("gpt-oss-120b (SIMULATED endpoint)", ("SIMULATED",)),
-        ("rules (offline checks, no model)", ("OFFLINE RULES",)),
-        ("rules", ("OFFLINE RULES",)),
-        ("recorded replies (replies.jsonl)", ("RECORDED",)),
-        ("no judge (content-blind baseline)", ("CONTENT-BLIND",)),
-        ("rules (offline checks), small (SIMULATED endpoint): a jury, by majority", ("SIMULATED",)),
-    ],
-)
-def test_a_run_from_before_marks_were_kept_has_those_of_its_label(
-    tmp_path: Path, label: str, words: tuple[str]
-) -> None:
-    """An old manifest names no marks: they are told by the words that labels had then."""
-    assert mark_words(loaded(tmp_path, metrics={"judge_label": label}, manifest={"judge": {"name": "x"}})) == words
 
 
 def test_the_words_of_a_label_mark_nothing(tmp_path: Path) -> None:
@@ -136,9 +112,9 @@ def test_ones_own_pairs_have_no_official_counts_to_miss(tmp_path: Path) -> None:
 
 def test_marks_add_up_with_the_gravest_first(tmp_path: Path) -> None:
     """Several caveats are all shown."""
-    metrics = {"complete": False, "judge_label": "x (SIMULATED endpoint)"}
+    manifest = {"sample": True, "judge": {"marks": ["simulated"]}}
 
-    assert mark_words(loaded(tmp_path, metrics=metrics, manifest={"sample": True})) == (
+    assert mark_words(loaded(tmp_path, metrics={"complete": False}, manifest=manifest)) == (
         "PARTIAL",
         "SIMULATED",
         "SAMPLE DATA",

@@ -13,14 +13,13 @@ from aiohttp import web
 
 from svr_async.engine import wires
 from svr_async.engine.reply import BadBodyError, Reply, Usage, clean_text, json_of, token_count
-from svr_async.engine.request import Request
-from svr_async.engine.wires import Params, Settings, Wire
+from svr_async.engine.wires import Params, Settings, Wire, WireRequest
 
 NAME = "letters"
 KEY = "letter-key-1234"
 
 
-def body(asked: Request) -> dict[str, Any]:
+def body(asked: WireRequest) -> dict[str, Any]:
     """Return a letter: what the system says on top, the conversation below."""
     spoken = [{"by": role, "words": words} for role, words in asked.messages if role != "system"]
     top = "\n".join(words for role, words in asked.messages if role == "system")

@@ -6,12 +6,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import msgspec
 
 from svr_async.engine.reply import Reply
-
-if TYPE_CHECKING:
-    from svr_async.engine.request import Request
 
 Params = tuple[tuple[str, Any], ...]
 QUESTION = "question"  # role of a message that is a statement, answered with the probability that it is true
@@ -54,6 +53,19 @@ class Settings:
     extra: Params = ()
 
 
+class WireRequest(msgspec.Struct, frozen=True, kw_only=True, dict=True):
+    """The fields of a request that a wire reads.
+
+    A message is (role, content). `params` are further fields of the body, as the endpoint spells them.
+    """
+
+    model: str
+    messages: tuple[tuple[str, str], ...]
+    max_tokens: int = 8192
+    max_tokens_field: str = "max_tokens"
+    params: Params = ()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Wire:
     """The API of one kind of endpoint; `name` is its name in profiles.
@@ -62,21 +74,19 @@ class Wire:
     builds the JSON of a request, `read(body, status)` reads a reply (BadBodyError if it is not a complete answer).
     `error` returns {code, type, message} from an error body, in the vocabulary of `classify.py`. `limits` renames
     rate-limit headers to OpenAI's names (None if they have them). `batch_url` is the path in OpenAI's Batch API ("" if
-    not supported). `tries_settings`: `svr doctor` tries OpenAI's optional settings. `questions` is the number of
-    statements a request may hold, for wires that reply with probabilities (0 for text). `score`: the reply is the score
-    of the last turn, as {"score": number}.
+    not supported). `questions` is the number of statements a request may hold, for wires that reply with probabilities
+    (0 for text). `score`: the reply is the score of the last turn, as {"score": number}.
     """
 
     name: str
     path: str
     headers: Callable[[str], Mapping[str, str]]
     params: Callable[[Settings], Params]
-    body: Callable[[Request], dict[str, Any]]
+    body: Callable[[WireRequest], dict[str, Any]]
     read: Callable[[bytes, int], Reply]
     error: Callable[[bytes], Mapping[str, Any]]
     limits: Callable[[Mapping[str, str]], Mapping[str, str]] | None = None
     batch_url: str = ""
-    tries_settings: bool = False
     questions: int = 0
     score: bool = False
 

@@ -9,15 +9,12 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 
 from svr_async.engine.reply import BadBodyError, Reply, Usage, clean_text, identity, json_of, token_count
-from svr_async.engine.wires import Params, Settings, Wire, openai
-
-if TYPE_CHECKING:
-    from svr_async.engine.request import Request
+from svr_async.engine.wires import Params, Settings, Wire, WireRequest, openai
 
 VERSION = "2023-06-01"
 SYSTEM = ("system", "developer")
@@ -62,7 +59,7 @@ def params(settings: Settings) -> Params:
     return tuple((name, value) for name, value in wanted if value is not None) + settings.extra
 
 
-def body(request: Request) -> dict[str, Any]:
+def body(request: WireRequest) -> dict[str, Any]:
     """Return the JSON body: system messages are a separate field, and the token limit is required."""
     system = "\n\n".join(content for role, content in request.messages if role in SYSTEM)
     messages = [{"role": role, "content": content} for role, content in request.messages if role not in SYSTEM]

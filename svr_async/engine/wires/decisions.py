@@ -7,16 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 
 from svr_async.engine.reply import BadBodyError, Reply, Usage, identity, json_of, token_count
-from svr_async.engine.wires import QUESTION, Params, Settings, Wire
+from svr_async.engine.wires import QUESTION, Params, Settings, Wire, WireRequest
 from svr_async.engine.wires.openai import error_in_body, headers
-
-if TYPE_CHECKING:
-    from svr_async.engine.request import Request
 
 MOST_QUESTIONS = 400
 
@@ -26,7 +23,7 @@ def name_of(number: int) -> str:
     return f"q{number + 1}"
 
 
-def split_statements(request: Request) -> tuple[list[tuple[str, str]], dict[str, str]]:
+def split_statements(request: WireRequest) -> tuple[list[tuple[str, str]], dict[str, str]]:
     """Return the messages to show, and the statements about them by name."""
     shown = [(role, content) for role, content in request.messages if role != QUESTION]
     statements = [content for role, content in request.messages if role == QUESTION]
@@ -71,7 +68,7 @@ def params(settings: Settings) -> Params:
     return settings.extra
 
 
-def body(request: Request) -> dict[str, Any]:
+def body(request: WireRequest) -> dict[str, Any]:
     """Return the JSON body of the POST."""
     shown, statements = split_statements(request)
     return {

@@ -5,14 +5,11 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from svr_async.engine.reply import Reply, json_of
-from svr_async.engine.wires import QUESTION, Params, Settings, openai
+from svr_async.engine.wires import QUESTION, Params, Settings, WireRequest, openai
 from svr_async.engine.wires.decisions import name_of, reply_of
-
-if TYPE_CHECKING:
-    from svr_async.engine.request import Request
 
 TOP = 20  # the most alternatives that OpenAI, and vLLM by default, return for a token
 WORDS = {"yes": True, "no": False}
@@ -26,7 +23,7 @@ def params(settings: Settings) -> Params:
     return (*openai.params(plain), ("logprobs", True), ("top_logprobs", TOP))
 
 
-def body(request: Request) -> dict[str, Any]:
+def body(request: WireRequest) -> dict[str, Any]:
     """Return the JSON body; the statement ends the last message, so requests of a pair share a prefix."""
     fields = openai.body(request)
     turns: list[dict[str, str]] = []
@@ -76,6 +73,4 @@ def _mass(alternative: dict[str, Any], word: str) -> float:
     return math.exp(min(0.0, logprob))
 
 
-WIRE = replace(
-    openai.WIRE, name="logprobs", params=params, body=body, read=read, batch_url="", tries_settings=False, questions=1
-)
+WIRE = replace(openai.WIRE, name="logprobs", params=params, body=body, read=read, batch_url="", questions=1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 
@@ -18,10 +18,7 @@ from svr_async.engine.reply import (
     json_value,
     token_count,
 )
-from svr_async.engine.wires import Params, Settings, Wire
-
-if TYPE_CHECKING:
-    from svr_async.engine.request import Request
+from svr_async.engine.wires import Params, Settings, Wire, WireRequest
 
 
 def headers(key: str) -> dict[str, str]:
@@ -59,7 +56,7 @@ def _response_format(settings: Settings) -> dict[str, Any] | None:
     return {"type": "json_schema", "json_schema": {"name": settings.form.name, "strict": True, "schema": schema}}
 
 
-def body(request: Request) -> dict[str, Any]:
+def body(request: WireRequest) -> dict[str, Any]:
     """Return the JSON body of the POST."""
     messages = [{"role": role, "content": content} for role, content in request.messages]
     fields = {"model": request.model, "messages": messages, request.max_tokens_field: request.max_tokens}
@@ -148,5 +145,5 @@ def _read_usage(value: Any) -> Usage:
 
 WIRE = Wire(
     name="openai", path="/chat/completions", headers=headers, params=params, body=body, read=read_completion,
-    error=error_in_body, batch_url="/v1/chat/completions", tries_settings=True,
+    error=error_in_body, batch_url="/v1/chat/completions",
 )  # fmt: skip

@@ -7,17 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 
 from svr_async.core.verdict import is_number
 from svr_async.engine.reply import BadBodyError, Reply, Usage, identity, json_of, token_count
-from svr_async.engine.wires import Params, Settings, Wire
+from svr_async.engine.wires import Params, Settings, Wire, WireRequest
 from svr_async.engine.wires.openai import error_in_body, headers
-
-if TYPE_CHECKING:
-    from svr_async.engine.request import Request
 
 RAW = ("use_activation", False)  # the raw score of the model's head, not squeezed into [0, 1]
 
@@ -27,12 +24,12 @@ def params(settings: Settings) -> Params:
     return (RAW, *settings.extra)
 
 
-def conversation(request: Request) -> dict[str, Any]:
+def conversation(request: WireRequest) -> dict[str, Any]:
     """Return the body that shows prompt and response as one conversation."""
     return _common(request) | {"messages": [{"role": role, "content": text} for role, text in request.messages]}
 
 
-def text_pair(request: Request) -> dict[str, Any]:
+def text_pair(request: WireRequest) -> dict[str, Any]:
     """Return the body of `/score`: the last turn is the response, all earlier turns are the prompt."""
     *turns, (_, response) = request.messages
     lone = len(turns) == 1 and turns[0][0] == "user"
@@ -40,11 +37,11 @@ def text_pair(request: Request) -> dict[str, Any]:
     return _common(request) | {"text_1": prompt, "text_2": response}
 
 
-def _common(request: Request) -> dict[str, Any]:
+def _common(request: WireRequest) -> dict[str, Any]:
     return dict(request.params) | ({"model": request.model} if request.model else {})
 
 
-def wire_of(name: str, field: str, body: Callable[[Request], dict[str, Any]] = conversation) -> Wire:
+def wire_of(name: str, field: str, body: Callable[[WireRequest], dict[str, Any]] = conversation) -> Wire:
     """Return the wire whose rows hold the score as `field`."""
 
     def read(data: bytes, status: int = HTTPStatus.OK) -> Reply:

@@ -7,20 +7,17 @@ question. Other servers use the same shape for open models, so any base URL is a
 from __future__ import annotations
 
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from svr_async.engine.reply import BadBodyError, Reply, json_of, json_value
-from svr_async.engine.wires import Wire
+from svr_async.engine.wires import Wire, WireRequest
 from svr_async.engine.wires.decisions import params, probability_of, read_usage, reply_of, split_statements
 from svr_async.engine.wires.openai import error_in_body, headers
-
-if TYPE_CHECKING:
-    from svr_async.engine.request import Request
 
 MOST_QUESTIONS = 200  # OpenRouter's limit; the schema has none
 
 
-def body(request: Request) -> dict[str, Any]:
+def body(request: WireRequest) -> dict[str, Any]:
     """Return the JSON body; the state is one text of all messages."""
     shown, statements = split_statements(request)
     return {

@@ -17,7 +17,6 @@ import orjson
 from numpy.typing import NDArray
 
 from svr_async.core.files import reason, write_atomic, write_atomic_with
-from svr_async.core.validation import is_deep
 from svr_async.errors import ArtefactError, StorageError
 
 if TYPE_CHECKING:
@@ -137,8 +136,6 @@ def read_json(file: BinaryIO, path: Path) -> dict[str, Any]:
         raise refused(path, f"it is not JSON ({error.msg})") from error
     if not isinstance(value, dict):
         raise refused(path, f"it holds {type(value).__name__}, not an object")
-    if is_deep(value):
-        raise refused(path, "its values are nested too deep")
     return value
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from svr_async.core.integrity import marks_kept
+from svr_async.core.integrity import read_marks
 from svr_async.core.rubric import Check, Rubric
 from svr_async.core.verdict import is_whole
 from svr_async.errors import UsageError
@@ -126,7 +126,7 @@ def _meta_problem(meta: Mapping[str, Any]) -> str:
     if not isinstance(digests, dict) or texts_problem([*texts, *digests, *digests.values()]):
         return "judge and digests must be texts"
     try:
-        marks_kept(meta.get("marks"))
+        read_marks(meta.get("marks"))
         terms_from_json(meta.get("plan"))
     except (ValueError, TypeError) as error:
         return str(error)
@@ -157,7 +157,7 @@ def _header(folder: Path, meta: Mapping[str, Any]) -> StoreHeader:
         vocabulary=vocabulary,
         idf=idf,
         judge=meta["judge"],
-        marks=marks_kept(meta.get("marks")),
+        marks=read_marks(meta.get("marks")),
         prompts_digest=meta["prompts_digest"],
         data_digests=meta["data_digests"],
         terms=terms_from_json(meta["plan"]),

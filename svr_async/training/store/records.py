@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from svr_async.core.integrity import Marks, marks_of_old_label
+from svr_async.core.integrity import NO_MARKS, Marks
 from svr_async.fit.arrays import LARGEST_Z
 from svr_async.training.bank.build import bank_rubric
 from svr_async.training.bank.merge import Candidate
@@ -113,14 +113,14 @@ class StoreContent:
 class StoreHeader:
     """What a store says about itself, and its vocabulary.
 
-    `marks` are those of the judge, None where only its label is known. `terms` say how it is fitted where nobody says
+    `marks` are those of the judge. `terms` say how it is fitted where nobody says
     otherwise. `made_of` is a digest of all that a training made it of.
     """
 
     vocabulary: Mapping[str, int]
     idf: NDArray[np.float32]
     judge: str = ""
-    marks: Marks | None = None
+    marks: Marks = NO_MARKS
     prompts_digest: str = ""
     data_digests: Mapping[str, str] = field(default_factory=dict)
     terms: FitTerms = field(default_factory=FitTerms)
@@ -128,8 +128,8 @@ class StoreHeader:
 
     @property
     def integrity(self) -> Marks:
-        """What the judge was not; where its marks are not known, by the words of its label."""
-        return marks_of_old_label(self.judge) if self.marks is None else self.marks
+        """The marks of the judge."""
+        return self.marks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

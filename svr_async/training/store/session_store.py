@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import orjson
 from numpy.typing import NDArray
 
 from svr_async.core.files import reason
-from svr_async.core.integrity import Marks
+from svr_async.core.integrity import NO_MARKS, Marks
 from svr_async.core.pair import PreferencePair, prompt_text
 from svr_async.errors import StorageError, UsageError
 from svr_async.training.bank.merge import Candidate
@@ -21,7 +19,6 @@ from svr_async.training.rounds.fit_terms import FitTerms
 from svr_async.training.rounds.judgements import sources_of
 from svr_async.training.rounds.problem import HardNegative, source_names
 from svr_async.training.rounds.session import Material, Session
-from svr_async.training.store.files import META
 from svr_async.training.store.records import OWN, Csr, Judged, PairRows, StoreContent, StoreHeader, StoreRubric
 from svr_async.training.store.writer import write_store
 
@@ -61,7 +58,7 @@ def store_header(
     judge: str,
     prompts_digest: str,
     terms: FitTerms,
-    marks: Marks | None = None,
+    marks: Marks = NO_MARKS,
     made_of: str = "",
 ) -> StoreHeader:
     """Return what a store of this material says about itself."""
@@ -111,7 +108,7 @@ def settle(beside: Path, folder: Path) -> None:
     if not folder.exists():
         move_to(beside, folder)
         return
-    same = _contents(beside, folder) == _contents(folder, beside)
+    same = _files_of(beside) == _files_of(folder)
     shutil.rmtree(beside)
     if not same:
         raise store_exists(folder)
@@ -120,16 +117,6 @@ def settle(beside: Path, folder: Path) -> None:
 def store_exists(folder: Path) -> UsageError:
     """Return the error for a store that would be written where something else is."""
     return UsageError(f"{folder} exists already", hint="name another folder with --out, or remove it")
-
-
-def _contents(folder: Path, other: Path) -> dict[str, bytes]:
-    """Return a store's files; of meta.json what both stores say, since one from before marks were kept has none."""
-    found = _files_of(folder)
-    with suppress(OSError, ValueError, TypeError, KeyError):
-        mine, theirs = (orjson.loads((one / META).read_bytes()) for one in (folder, other))
-        if "marks" not in theirs and mine.pop("marks", None) is not None:
-            found[META] = orjson.dumps(mine, option=orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE)
-    return found
 
 
 def _files_of(folder: Path) -> dict[str, bytes]:

@@ -62,7 +62,7 @@ def _facts(header: StoreHeader) -> dict[str, Any]:
         "schema_version": SCHEMA_VERSION,
         "revision": 1,
         "judge": header.judge,
-        **({} if header.marks is None else {"marks": sorted(header.marks)}),
+        "marks": sorted(header.marks),
         "prompts_digest": header.prompts_digest,
         "bank_digest": "",
         "data_digests": dict(header.data_digests),
