@@ -150,11 +150,8 @@ def split(path: Path, adapter: str, share: float, seed: str, out: Path, as_json:
 @_format_option
 @click.option("--against", multiple=True, required=True, metavar="NAME=PATH", help="A benchmark's file; repeatable.")
 @click.option("--out", type=PATH, metavar="FILE", help="Write the clean pairs: .jsonl, .jsonl.gz.")
-@reading
 @json_option
-def contamination(
-    path: Path, adapter: str, against: tuple[str, ...], out: Path | None, as_json: bool, **how: Any
-) -> None:
+def contamination(path: Path, adapter: str, against: tuple[str, ...], out: Path | None, as_json: bool) -> None:
     """Count the pairs of TRAIN that share a run of 13 words with a benchmark, before and after dropping ties.
 
     Case, punctuation and HTML aside, in prompts and both responses: `--decontaminate` of svr train.
@@ -165,7 +162,7 @@ def contamination(
     from svr_async.training.bank.contamination import HEADS
     from svr_async.training.running.data import contamination_of
 
-    found = contamination_of(path, adapter, against, out, **how)
+    found = contamination_of(path, adapter, against, out)
     tell(found.to_json, lambda: safe_console().print(plain_table(HEADS, found.rows())), as_json=as_json)
     if not as_json:
         click.echo(found.sentence + (f", in {out}" if out else ""))

@@ -116,7 +116,7 @@ def sim(out: Path | None, n_train: int | None, n_test: int, benchmarks: bool, **
     """Serve a simulated judge with an OpenAI-compatible API, or write the pairs that it can judge.
 
     \b
-    Examples:
+    Example:
       svr sim --seed 1 --write simulated/
       svr sim --seed 1 --port 8000 --fault-rate 0.2
     """

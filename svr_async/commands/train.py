@@ -188,6 +188,8 @@ def induce(**flags: Any) -> int:
 @stage_asking
 @few_limits
 @prompts_option
+@shard_option
+@ray_option
 @retry_errors_option
 @click.option("--bank", type=PATH, metavar="DIR", help="Judge on the rubrics of this bank.")
 @click.option("--candidates", type=PATH, metavar="FILE.jsonl", help="Judge on what svr stages induce wrote.")
