@@ -27,8 +27,7 @@ from svr_async.engine.http import HttpTransport
 from svr_async.engine.money import Price
 from svr_async.engine.reply import Usage
 from svr_async.engine.secrets import Secret
-from svr_async.judges.author import ModelAuthor
-from svr_async.judges.model import ModelJudge
+from svr_async.judges.model import ModelAuthor, ModelJudge
 from svr_async.judges.profiles import Profile
 from svr_async.judges.questions import QuestionWriter
 from svr_async.judges.templates import load_templates

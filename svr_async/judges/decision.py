@@ -13,14 +13,14 @@ from svr_async.core.integrity import Marks
 from svr_async.core.pair import Presentation, Prompt, prompt_text
 from svr_async.core.rubric import Rubric, positive
 from svr_async.core.verdict import Chances, Outcome, RubricComparison
-from svr_async.engine.request import Question, ReplyRejectedError, Request
+from svr_async.engine.request import Question, ReplyRejectedError
 from svr_async.engine.wires import QUESTION
 from svr_async.engine.wires.decisions import name_of
-from svr_async.errors import ConfigError, UsageError
+from svr_async.errors import ConfigError
 from svr_async.judges.material import Material
-from svr_async.judges.model import ask_within, marks_of, without_value
+from svr_async.judges.model import answered, marks_of
 from svr_async.judges.profiles import Profile
-from svr_async.judges.protocol import Answer, Comparisons, Preference, Reasked, WrittenRubrics
+from svr_async.judges.protocol import Answer, Comparisons, Judge, Preference, Reasked
 from svr_async.judges.templates import Templates
 
 if TYPE_CHECKING:
@@ -86,15 +86,8 @@ class StatementWriter:
         """Return the question for the probabilities of statements, by their number."""
         ask = f"\n{self.forms['ask']}" if self.most == 1 else ""
         stated = [(QUESTION, f"{statement.text}{ask}") for statement in statements]
-        request = Request(
-            endpoint=self.profile.endpoint,
-            model=self.profile.model,
-            messages=self.profile.placed((("system", self.instructions), ("user", material), *stated)),
-            max_tokens=1,
-            max_tokens_field=self.profile.max_tokens_field,
-            params=self.profile.params(structured=False),
-            wire=self.profile.spoken,
-        )
+        messages = (("system", self.instructions), ("user", material), *stated)
+        request = replace(self.profile, max_tokens=1).request(messages)
         return Question(
             request=request,
             parse=partial(read_chances, count=len(statements)),
@@ -127,7 +120,7 @@ def read_chances(text: str, count: int) -> dict[int, Chance]:
 
 
 @dataclass(frozen=True, slots=True)
-class DecisionJudge:
+class DecisionJudge(Judge):
     """An endpoint that answers statements with probabilities; a refusal is an abstention.
 
     A rubric without all three probabilities is left out, never filled in. Statements that a reply leaves out are asked
@@ -155,11 +148,6 @@ class DecisionJudge:
             return found
         margin = sum(2 * chance - 1 for chance in found.value if chance is not None)
         return Answer(value=Preference(margin=margin), requests=found.requests, flags=found.flags)
-
-    async def write_rubrics(self, prompt: Prompt) -> Answer[WrittenRubrics]:  # noqa: ARG002
-        """Raise UsageError: it writes no text."""
-        hint = "it answers with numbers: name a text judge of `svr judges`"
-        raise UsageError(f"the judge {self.name} cannot write rubrics", hint=hint)
 
     async def compare(
         self,
@@ -205,10 +193,10 @@ class DecisionJudge:
             missing = [number for number in range(len(statements)) if number not in chances]
             for part in (missing[start : start + most] for start in range(0, len(missing), most)):
                 question = self.writer.question(text, [statements[number] for number in part])
-                done = await ask_within(self.engine, self.writer.profile, question)
-                keys.append(Reasked(done.key) if turn else done.key)
+                done = await answered(self.engine, self.writer.profile, question)
+                keys += map(Reasked, done.requests) if turn else done.requests
                 if done.value is None:
-                    failure = without_value(done)
+                    failure = done
                     chances |= dict.fromkeys(part)  # unreadable: not asked again
                     failed = failed or done.outcome in FAILED_CALL
                     if failed:

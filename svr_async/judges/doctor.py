@@ -11,7 +11,6 @@ import shutil
 import tempfile
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from textwrap import shorten
@@ -81,18 +80,13 @@ def cache_finding(cache: Path | str) -> Finding:
     """Open the cache, and check the free space on its disk."""
     from svr_async.engine.cache import Cache, local_folder
 
-    with closing(Cache.open(cache)) as opened:
-        writable = opened.writable
+    Cache.open(cache).close()
     folder = local_folder(cache)
     place = next((one for one in (folder, *folder.absolute().parents) if one.exists()), Path.cwd())
     free = shutil.disk_usage(place).free
     if free < MIN_FREE_BYTES:
         raise StorageError(f"only {free / 2**20:.0f} MiB are free for the cache {cache}", hint="free some space")
-    text = f"{cache} opens, {free / 2**30:.1f} GiB free"
-    if not writable:
-        cure = "use --offline, or --cache DIR for another cache"
-        return Finding(name="cache", state="warn", text=f"{text}, read-only", cure=cure)
-    return Finding(name="cache", state="ok", text=text)
+    return Finding(name="cache", state="ok", text=f"{cache} opens, {free / 2**30:.1f} GiB free")
 
 
 def device_finding(label_of: Callable[[], str], devices: Path = Path("/dev")) -> Finding:
@@ -207,18 +201,8 @@ async def _examine_address(spec: JudgeSpec, profile: Profile, *, thorough: bool)
 def _request(engine: CallEngine, profile: Profile, text: str, params: Params) -> Request:
     """Return a small request, without the settings that the endpoint has refused."""
     from svr_async.engine.fallbacks import apply_all
-    from svr_async.engine.request import Request
 
-    request = Request(
-        endpoint=profile.endpoint,
-        model=profile.model,
-        messages=(("user", text),),
-        max_tokens=profile.max_tokens,
-        max_tokens_field=profile.max_tokens_field,
-        params=params,
-        no_cache=True,
-        wire=profile.spoken,
-    )
+    request = profile.request((("user", text),), params, no_cache=True)
     return apply_all(engine.refused(profile.endpoint, profile.model), request)
 
 

@@ -214,8 +214,8 @@ class JudgeSpec:
 class OpenJudge:
     """A judge ready for use. `engine`, `profile` and `prompts` (template digests) are set for endpoints only.
 
-    `author` is the same model as a writer of rubrics and probes: None for a recording, one that raises for a judge
-    without text. If another judge writes, it is `behind` this one, and closed with it.
+    `author` is the same model as a writer of rubrics and probes: None for a judge that writes no text. If another
+    judge writes, it is `behind` this one, and closed with it.
     """
 
     judge: Judge
@@ -299,18 +299,19 @@ def open_judge(
     return OpenJudge(judge=judge, author=author, engine=engine, profile=spec.profile, prompts=used)
 
 
-def roles_of(spec: JudgeSpec, profile: Profile, engine: CallEngine, templates: Templates) -> tuple[Judge, Author]:
-    """Return the endpoint as a judge and as an author; the author of a judge without text raises."""
-    from svr_async.judges.scalar import NoAuthor, ScalarJudge
-
+def roles_of(
+    spec: JudgeSpec, profile: Profile, engine: CallEngine, templates: Templates
+) -> tuple[Judge, Author | None]:
+    """Return the endpoint as a judge, and as an author if it writes text."""
     if spec.scores:
-        return ScalarJudge(engine, profile), NoAuthor(profile.name)
+        from svr_async.judges.scalar import ScalarJudge
+
+        return ScalarJudge(engine, profile), None
     if spec.decides:
         from svr_async.judges.decision import DecisionJudge, StatementWriter
 
-        return DecisionJudge(engine, StatementWriter.of(profile, templates), profile.name), NoAuthor(profile.name)
-    from svr_async.judges.author import ModelAuthor
-    from svr_async.judges.model import ModelJudge
+        return DecisionJudge(engine, StatementWriter.of(profile, templates), profile.name), None
+    from svr_async.judges.model import ModelAuthor, ModelJudge
     from svr_async.judges.questions import QuestionWriter
 
     writer = QuestionWriter(profile, templates)

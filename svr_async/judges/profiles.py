@@ -24,7 +24,7 @@ from msgspec import Meta
 from svr_async.core.files import read_plain
 from svr_async.engine import wires
 from svr_async.engine.money import Price
-from svr_async.engine.request import Messages, without_system
+from svr_async.engine.request import Messages, Request, without_system
 from svr_async.engine.secrets import refuse_key_in_url
 from svr_async.engine.wires import Form, Params, Settings, Wire
 from svr_async.errors import AuthError, ConfigError
@@ -149,9 +149,21 @@ class Profile:
         rare = {"base_urls": urls, "wire": wire, "path": self.path, "headers": headers, "query": dict(self.query)}
         return facts | {name: value for name, value in rare.items() if value} | {"max_tokens": self.max_tokens}
 
-    def placed(self, messages: Messages) -> Messages:
-        """Return messages with the instructions where the model reads them."""
-        return messages if self.system_role == "system" else without_system(messages)
+    def request(
+        self, messages: Messages, params: Params | None = None, *, no_cache: bool = False, sample: int = 0
+    ) -> Request:
+        """Return a request; without `params` it asks for plain text."""
+        return Request(
+            endpoint=self.endpoint,
+            model=self.model,
+            messages=messages if self.system_role == "system" else without_system(messages),
+            max_tokens=self.max_tokens,
+            max_tokens_field=self.max_tokens_field,
+            params=self.params(structured=False) if params is None else params,
+            wire=self.spoken,
+            no_cache=no_cache,
+            sample=sample,
+        )
 
     def params(self, *, structured: bool, form: Form | None = None) -> Params:
         """Return the body fields besides model, messages and token limit; `structured` asks for JSON of this form."""

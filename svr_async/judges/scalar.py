@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 
 from svr_async.core.integrity import Marks
-from svr_async.core.pair import PreferencePair, Presentation, Prompt
-from svr_async.core.rubric import Rubric
-from svr_async.engine.request import Question, ReplyRejectedError, Request
-from svr_async.errors import UsageError
+from svr_async.core.pair import Presentation, Prompt
+from svr_async.engine.request import Question, ReplyRejectedError
 from svr_async.judges.material import clean
-from svr_async.judges.model import ask_within, marks_of, without_value
+from svr_async.judges.model import answered, marks_of
 from svr_async.judges.profiles import Profile
-from svr_async.judges.protocol import Answer, Comparisons, Preference, WrittenRubrics
+from svr_async.judges.protocol import Answer, Judge, Preference
 
 if TYPE_CHECKING:
     from svr_async.engine.engine import CallEngine
@@ -29,61 +26,8 @@ class _ScoreReply(msgspec.Struct):
     score: Score
 
 
-class OnlyScores:
-    """A judge that scores responses: questions about rubrics raise UsageError."""
-
-    __slots__ = ()
-
-    @property
-    def name(self) -> str:
-        """The judge's name; subclasses define it."""
-        raise NotImplementedError
-
-    async def write_rubrics(self, prompt: Prompt) -> Answer[WrittenRubrics]:  # noqa: ARG002
-        """Raise UsageError."""
-        self._refuse()
-
-    async def compare(
-        self,
-        shown: Presentation,  # noqa: ARG002
-        rubrics: Sequence[Rubric],  # noqa: ARG002
-        *,
-        overall: bool,  # noqa: ARG002
-        note: str = "",  # noqa: ARG002
-    ) -> Answer[Comparisons]:
-        """Raise UsageError."""
-        self._refuse()
-
-    async def score(self, prompt: Prompt, response: str, rubrics: Sequence[Rubric]) -> Answer[Mapping[str, float]]:  # noqa: ARG002
-        """Raise UsageError."""
-        self._refuse()
-
-    def _refuse(self) -> NoReturn:
-        hint = "a reward model scores whole responses: use --method vanilla"
-        raise UsageError(f"the judge {self.name} cannot judge by rubrics", hint=hint)
-
-
 @dataclass(frozen=True, slots=True)
-class NoAuthor:
-    """The author of a judge that writes no text: raises UsageError."""
-
-    name: str
-
-    async def induce(self, pair: PreferencePair, *, contrastive: bool = True) -> Answer[tuple[Rubric, ...]]:  # noqa: ARG002
-        """Raise UsageError."""
-        self._refuse("induce rubrics")
-
-    async def probe(self, pair: PreferencePair) -> Answer[str]:  # noqa: ARG002
-        """Raise UsageError."""
-        self._refuse("write a response")
-
-    def _refuse(self, task: str) -> NoReturn:
-        hint = "it answers with numbers: name a text judge of `svr judges` with --author, or rules"
-        raise UsageError(f"the judge {self.name} cannot {task}", hint=hint)
-
-
-@dataclass(frozen=True, slots=True)
-class ScalarJudge(OnlyScores):
+class ScalarJudge(Judge):
     """An endpoint that scores responses: the margin is the difference of two scores, and equal scores are a tie.
 
     A request holds one prompt and one response, so the cache serves a response's score to all its pairs and orders.
@@ -109,17 +53,15 @@ class ScalarJudge(OnlyScores):
 
     async def prefer(self, shown: Presentation) -> Answer[Preference]:
         """Score both responses; the reason names the scores."""
-        a = await self._scored(shown.prompt, shown.response_a)
-        b = await self._scored(shown.prompt, shown.response_b)
+        a, b = [
+            await answered(self.engine, self.profile, scoring(self.profile, shown.prompt, response))
+            for response in (shown.response_a, shown.response_b)
+        ]
         requests = tuple(dict.fromkeys(a.requests + b.requests))
         if a.value is None or b.value is None:
             lost: Answer[Any] = a if a.value is None else b
             return replace(lost, requests=requests)
         return Answer(value=by_scores(a.value, b.value), requests=requests)
-
-    async def _scored(self, prompt: Prompt, response: str) -> Answer[float]:
-        done = await ask_within(self.engine, self.profile, scoring(self.profile, prompt, response))
-        return without_value(done) if done.value is None else Answer(value=done.value, requests=(done.key,))
 
 
 def by_scores(a: float, b: float) -> Preference:
@@ -130,15 +72,7 @@ def by_scores(a: float, b: float) -> Preference:
 def scoring(profile: Profile, prompt: Prompt, response: str) -> Question[float]:
     """Return the question for a response's score: the prompt as a conversation that ends with the response."""
     turns = tuple((turn.role, clean(turn.content)) for turn in prompt)
-    request = Request(
-        endpoint=profile.endpoint,
-        model=profile.model,
-        messages=(*turns, ("assistant", clean(response))),
-        max_tokens=1,
-        max_tokens_field=profile.max_tokens_field,
-        params=profile.params(structured=False),
-        wire=profile.spoken,
-    )
+    request = replace(profile, max_tokens=1).request((*turns, ("assistant", clean(response))))
     return Question(request=request, parse=read_score, placeholder=lambda: float(len(response)), expected_tokens=0)
 
 

@@ -11,7 +11,7 @@ from rig import engine_at, judge_at, writer
 from stand_ins import UnaskedAuthor
 
 from svr_async.core.pair import Order, PreferencePair, present, user_prompt
-from svr_async.judges.author import ModelAuthor
+from svr_async.judges.model import ModelAuthor
 from svr_async.judges.rules.judge import RulesJudge
 from svr_async.judges.rules.registry import grid_rubrics
 from svr_async.simulation.config import SimConfig

@@ -160,7 +160,7 @@ def test_the_command_prints_what_the_file_holds(
     args = ["bank", "audit", str(place / "bank"), "--data", str(place / "pairs.jsonl"), "--format", "rubricbench"]
     with serving(SimConfig(weakness=WEAK)) as server:
         name_judge(tmp_path, server.base_url)
-        args += ["--judge", "sim", "--limit", "12", "--attack", "restated rubrics", "--out", "out", "-q"]
+        args += ["--judge", "sim", "--limit", "12", "--attack", "restated rubrics", "--out", "out"]
         assert command(group, "svr", [*args, "--dry-run"]) == 0
         assert "dry run: 24 calls" in capsys.readouterr().out
         assert server.stats()["calls"] == 0

@@ -12,7 +12,6 @@ from rig import pairs, profile
 from svr_async.core.pair import Order, Presentation, present, user_prompt
 from svr_async.core.rubric import Rubric
 from svr_async.errors import ConfigError
-from svr_async.judges.author import induction, probing
 from svr_async.judges.questions import QuestionWriter
 from svr_async.judges.templates import NAMES, PAPER, load_templates
 from svr_async.simulation.brain import Simulator
@@ -89,8 +88,8 @@ def test_the_simulated_judge_answers_both_layouts_alike() -> None:
             ask.compare(shown, rubrics, overall=True, note="One number."),
             ask.self_rubrics(pair.prompt),
             ask.pointwise(pair.prompt, pair.chosen, rubrics),
-            induction(ask, pair, contrastive=True),
-            probing(ask, pair),
+            ask.induction(pair, contrastive=True),
+            ask.probe(pair),
         ]
         replies = [judge.answer(orjson.loads(one.request.body_bytes)) for one in asked]
         read = [one.parse(reply["choices"][0]["message"]["content"]) for one, reply in zip(asked, replies, strict=True)]

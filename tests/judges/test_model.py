@@ -16,10 +16,9 @@ from svr_async.core.rubric import Rubric
 from svr_async.core.verdict import Outcome, RubricComparison, Verdict
 from svr_async.engine.request import Request
 from svr_async.engine.transport import RawReply
-from svr_async.judges.author import ModelAuthor
 from svr_async.judges.hybrid import HybridJudge
 from svr_async.judges.material import tag_of
-from svr_async.judges.model import ModelJudge
+from svr_async.judges.model import ModelAuthor, ModelJudge
 from svr_async.judges.protocol import Answer, Comparisons, Preference, WrittenRubrics
 from svr_async.simulation.server import SimServer
 

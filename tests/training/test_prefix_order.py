@@ -10,8 +10,7 @@ from rig import engine_at, pairs, writer
 
 from svr_async.core.prefixes import PrefixOrder
 from svr_async.core.rubric import Rubric
-from svr_async.judges.author import ModelAuthor
-from svr_async.judges.model import ModelJudge
+from svr_async.judges.model import ModelAuthor, ModelJudge
 from svr_async.simulation.catalogue import CRITERIA
 from svr_async.simulation.config import SimConfig
 from svr_async.simulation.prefix import PrefixCache
