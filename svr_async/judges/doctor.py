@@ -101,7 +101,9 @@ def device_finding(label_of: Callable[[], str], devices: Path = Path("/dev")) ->
     try:
         label = label_of()
     except (ModuleNotFoundError, RuntimeError) as error:
-        text = f"JAX does not work: {str(error)[:200]}; judging works, training does not"
+        missing = isinstance(error, ModuleNotFoundError)
+        problem = "JAX is not installed" if missing else f"JAX does not work ({str(error)[:200]})"
+        text = f"{problem}: judging works, training does not"
         return Finding(name="device", state="warn", text=text, cure="pip install svr-async, or set JAX_PLATFORMS=cpu")
     if label.startswith("cpu") and any(devices.glob("nvidia[0-9]*")):
         cure = "pip install 'svr-async[gpu]' to fit on it; judging does not need it"
