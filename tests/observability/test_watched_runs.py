@@ -152,7 +152,7 @@ def test_metrics_are_served_while_a_run_is_on(place: Path) -> None:
 
 
 def test_spans_go_where_the_variables_say(place: Path) -> None:
-    """`OTEL_TRACES_EXPORTER=console` prints a span a call and the run's, without a flag; OTEL_SDK_DISABLED turns it off."""
+    """`OTEL_TRACES_EXPORTER=console` prints spans of the run and its calls; OTEL_SDK_DISABLED turns it off."""
     variables: dict[str, Any] = {"OTEL_TRACES_EXPORTER": "console", "OTEL_METRICS_EXPORTER": "none"}
     done = svr(*EVAL, "--limit", "3", "-q", cwd=place, **variables)
     assert (done.returncode, done.stdout.count('"name": "chat gpt-oss-120b"')) == (0, 3), done.stderr
