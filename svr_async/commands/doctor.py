@@ -52,7 +52,7 @@ def doctor(judge: str | None, base_url: str, cache: Path | str, data: Path | Non
     asyncio.run(_check(report, judge, base_url, cache, data))
     if judge is None:
         cure = "--judge J checks its endpoint: key, model, limits, latency"
-        report(Finding(name="judge", state="none", text="not set", cure=cure))
+        report(Finding("judge", "none", "not set", cure))
     if as_json:
         print_json([finding.to_json() for finding in findings])
     return next((finding.exit_code for finding in findings if finding.state == "fail"), 0)
@@ -92,7 +92,7 @@ def _data_finding(path: Path) -> Finding:
     from svr_async.judges.doctor import Finding
 
     dataset = get_adapter("pairs").load(path)
-    return Finding(name="data", state="ok", text="; ".join([f"{len(dataset.pairs):,} pairs in {path}", *dataset.notes]))
+    return Finding("data", "ok", "; ".join([f"{len(dataset.pairs):,} pairs in {path}", *dataset.notes]))
 
 
 def _show(finding: Finding) -> None:

@@ -321,7 +321,6 @@ def test_the_shipped_prompts_have_all_they_need() -> None:
     for name in NAMES:
         assert templates[name].instructions
         assert templates[name].closing
-        assert "nonce" not in templates[name].instructions + templates[name].closing
 
 
 def test_a_folder_replaces_the_prompts_that_it_holds(tmp_path: Path) -> None:
@@ -386,13 +385,13 @@ def test_json_and_json_lines_carry_weights_and_checks(tmp_path: Path) -> None:
     ("name", "data", "says"),
     [
         ("r.txt", "", "holds no rubrics"), ("r.txt", "# only\n", "holds no rubrics"), ("r.json", "[]", "no rubrics"),
-        ("r.json", "{", "not JSON"), ("r.json", "{}", "not a list"), ("r.jsonl", '"a"\n{', "line 2 is not JSON"),
-        ("r.json", "[5]", "entry 1 is int"), ("r.json", '[""]', "needs a text"),
-        ("r.json", '[{"text": 5}]', "needs a text"),
-        ("r.json", f'["{"x" * 513}"]', "1 to 512"), ("r.json", '[{"text": "a", "weight": NaN}]', "not JSON"),
-        ("r.json", '[{"text": "a", "weight": "1"}]', "weight '1'"),
+        ("r.json", "{", "not a list"), ("r.json", "{}", "not a list"), ("r.jsonl", '"a"\n{', "rubric 2: Input data"),
+        ("r.json", "[5]", "rubric 1: Expected `object`, got `int`"), ("r.json", '[" "]', "needs a text"),
+        ("r.json", '[{"text": 5}]', "at `$.text`"), ("r.json", f'["{"x" * 513}"]', "length <= 512"),
+        ("r.json", '[{"text": "a", "weight": NaN}]', "malformed"),
+        ("r.json", '[{"text": "a", "weight": "1"}]', "at `$.weight`"),
         ("r.json", '[{"text": "a", "weight": true}]', "weight"),
-        ("r.json", '[{"text": "a", "check": 5}]', "bad check"),
+        ("r.json", '[{"text": "a", "check": 5}]', "at `$.check`"),
         ("r.json", '[{"text": "a", "check": {"name": 5}}]', "check"),
     ],
 )  # fmt: skip
