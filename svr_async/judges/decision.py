@@ -17,11 +17,10 @@ from svr_async.engine.request import Question, ReplyRejectedError
 from svr_async.engine.wires import QUESTION
 from svr_async.engine.wires.decisions import name_of
 from svr_async.errors import ConfigError
-from svr_async.judges.material import Material
 from svr_async.judges.model import answered, marks_of
 from svr_async.judges.profiles import Profile
 from svr_async.judges.protocol import Answer, Comparisons, Judge, Preference, Reasked
-from svr_async.judges.templates import Templates
+from svr_async.judges.templates import Material, Templates
 
 if TYPE_CHECKING:
     from svr_async.engine.engine import CallEngine
@@ -129,7 +128,6 @@ class DecisionJudge(Judge):
 
     engine: CallEngine
     writer: StatementWriter
-    label: str
 
     @property
     def name(self) -> str:

@@ -291,7 +291,7 @@ def open_judge(
     engine = _engine_of(spec.profile, limits, settings, budget)
     judge, author = roles_of(spec, spec.profile, engine, templates)
     if spec.hybrid:
-        from svr_async.judges.hybrid import HybridJudge
+        from svr_async.judges.model import HybridJudge
         from svr_async.judges.rules.judge import RulesJudge
 
         judge = HybridJudge(judge, RulesJudge())
@@ -310,12 +310,12 @@ def roles_of(
     if spec.decides:
         from svr_async.judges.decision import DecisionJudge, StatementWriter
 
-        return DecisionJudge(engine, StatementWriter.of(profile, templates), profile.name), None
-    from svr_async.judges.model import ModelAuthor, ModelJudge
+        return DecisionJudge(engine, StatementWriter.of(profile, templates)), None
+    from svr_async.judges.model import ModelJudge
     from svr_async.judges.questions import QuestionWriter
 
-    writer = QuestionWriter(profile, templates)
-    return ModelJudge(engine, writer, profile.name), ModelAuthor(engine, writer)
+    model = ModelJudge(engine, QuestionWriter(profile, templates))
+    return model, model
 
 
 def _engine_of(profile: Profile, limits: JudgeLimits, config: EngineConfig, budget: Budget | None) -> CallEngine:

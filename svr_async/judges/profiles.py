@@ -188,11 +188,8 @@ def _this_machine(identity: str) -> str:
 
 
 def variable_in(value: str) -> str | None:
-    """Return the variable that a header or parameter names as `$NAME` or `env:NAME`; None for a plain value."""
-    for mark in ("$", "env:"):
-        if value.startswith(mark) and value.removeprefix(mark).isidentifier():
-            return value.removeprefix(mark)
-    return None
+    """Return the variable that a header or parameter names as `$NAME`; None for a plain value."""
+    return value[1:] if value.startswith("$") and value[1:].isidentifier() else None
 
 
 def _shipped(name: str) -> dict[str, dict[str, Any]]:

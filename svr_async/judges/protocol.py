@@ -86,6 +86,7 @@ class Judge(Protocol):
     @property
     def label(self) -> str:
         """How results of this judge are labelled in reports, e.g. "rules (offline checks, no model)"."""
+        return self.name
 
     @property
     def marks(self) -> Marks:

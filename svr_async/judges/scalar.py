@@ -10,10 +10,10 @@ import msgspec
 from svr_async.core.integrity import Marks
 from svr_async.core.pair import Presentation, Prompt
 from svr_async.engine.request import Question, ReplyRejectedError
-from svr_async.judges.material import clean
 from svr_async.judges.model import answered, marks_of
 from svr_async.judges.profiles import Profile
 from svr_async.judges.protocol import Answer, Judge, Preference
+from svr_async.judges.templates import clean
 
 if TYPE_CHECKING:
     from svr_async.engine.engine import CallEngine

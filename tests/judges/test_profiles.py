@@ -24,15 +24,13 @@ from svr_async.engine.money import Price
 from svr_async.engine.secrets import Secret
 from svr_async.errors import ConfigError, UsageError
 from svr_async.judges.decision import Stated, StatementWriter
-from svr_async.judges.hybrid import HybridJudge
 from svr_async.judges.limits import AUTO, JudgeLimits
-from svr_async.judges.material import Material
-from svr_async.judges.model import ModelJudge
+from svr_async.judges.model import HybridJudge, ModelJudge
 from svr_async.judges.open_judge import OPEN_FILES, JudgeSpec, OpenJudge, find_profile, open_judge, within_descriptors
 from svr_async.judges.profiles import Profile, extras_of, load_profiles, profile_file, transport_to
 from svr_async.judges.questions import QuestionWriter
 from svr_async.judges.rubric_file import load_rubric_file
-from svr_async.judges.templates import DECIDING, NAMES, load_templates
+from svr_async.judges.templates import DECIDING, NAMES, Material, load_templates
 from svr_async.simulation.server import SimServer
 
 URL = "http://127.0.0.1:8000/v1"
@@ -141,11 +139,11 @@ def test_a_model_of_a_known_endpoint_needs_no_profile(tmp_path: Path, monkeypatc
 
 
 def test_headers_and_parameters_come_from_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """$NAME and env:NAME are filled in and kept secret; a variable that is not set is one line."""
+    """$NAME is filled in and kept secret; a variable that is not set is one line."""
     lines = (
         f'[x]\nmodel = "m"\nbase_url = "{URL}"\npath = "/deploy/chat"\nkey_header = "api-key"',
         'headers = { "X-Org" = "$MY_ORG", "X-Title" = "svr" }',
-        'query = { "api-version" = "2024-10-21", "sig" = "env:MY_SIG" }',
+        'query = { "api-version" = "2024-10-21", "sig" = "$MY_SIG" }',
     )
     write(tmp_path, "\n".join(lines))
     own = load_profiles()["x"]
