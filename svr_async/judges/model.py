@@ -169,12 +169,13 @@ class HybridJudge(Judge):
     async def write_rubrics(self, prompt: Prompt) -> Answer[WrittenRubrics]:
         """Join the model's rubrics with the constraints that checks read out of the prompt."""
         written = await self.model.write_rubrics(prompt)
-        if written.value is None:
-            return written
         read = (await self.rules.write_rubrics(prompt)).value
-        extra = () if read is None else read.rubrics
-        joined = {rubric.id: rubric for rubric in (*written.value.rubrics, *extra)}
-        return replace(written, value=WrittenRubrics(rubrics=tuple(joined.values()), note=written.value.note))
+
+        def joined(own: WrittenRubrics) -> WrittenRubrics:
+            by_id = {rubric.id: rubric for rubric in (*own.rubrics, *(read.rubrics if read else ()))}
+            return WrittenRubrics(rubrics=tuple(by_id.values()), note=own.note)
+
+        return written.map(joined)
 
     async def compare(
         self, shown: Presentation, rubrics: Sequence[Rubric], *, overall: bool, note: str = ""
@@ -198,7 +199,7 @@ class HybridJudge(Judge):
         if not rest:
             return Answer(value=known)
         asked = await self.model.score(prompt, response, rest)
-        return asked if asked.value is None else replace(asked, value={**asked.value, **known})
+        return asked.map(lambda scores: {**scores, **known})
 
 
 def _in_order(rubrics: Sequence[Rubric], rows: Mapping[str, RubricComparison]) -> tuple[RubricComparison, ...]:

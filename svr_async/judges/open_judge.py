@@ -304,7 +304,7 @@ def roles_of(
 ) -> tuple[Judge, Author | None]:
     """Return the endpoint as a judge, and as an author if it writes text."""
     if spec.scores:
-        from svr_async.judges.scalar import ScalarJudge
+        from svr_async.judges.decision import ScalarJudge
 
         return ScalarJudge(engine, profile), None
     if spec.decides:
