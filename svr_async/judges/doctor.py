@@ -11,7 +11,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from textwrap import shorten
@@ -44,12 +44,10 @@ MODES: Mapping[Literal["json_schema", "json_object"], str] = {
     "json_schema": CHOOSE,
     "json_object": f'{CHOOSE} Write it as JSON: {{"verdict": "A"}}, or "B".',
 }
-SCHEMA = orjson.dumps({
-    "type": "object",
-    "properties": {"verdict": {"type": "string", "enum": ["A", "B"]}},
-    "required": ["verdict"],
-    "additionalProperties": False,
-})  # fmt: skip
+SCHEMA = (
+    b'{"type":"object","properties":{"verdict":{"type":"string","enum":["A","B"]}},'
+    b'"required":["verdict"],"additionalProperties":false}'
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,10 +87,8 @@ def cache_finding(cache: Path | str) -> Finding:
     if free < MIN_FREE_BYTES:
         raise StorageError(f"only {free / 2**20:.0f} MiB are free for the cache {cache}", hint="free some space")
     text = f"{cache} opens, {free / 2**30:.1f} GiB free"
-    if not writable:
-        cure = "use --offline, or --cache DIR for another cache"
-        return Finding("cache", "warn", f"{text}, read-only", cure)
-    return Finding("cache", "ok", text)
+    cure = "use --offline, or --cache DIR for another cache"
+    return Finding("cache", "ok", text) if writable else Finding("cache", "warn", f"{text}, read-only", cure)
 
 
 def device_finding(label_of: Callable[[], str], devices: Path = Path("/dev")) -> Finding:
@@ -102,11 +98,11 @@ def device_finding(label_of: Callable[[], str], devices: Path = Path("/dev")) ->
         label = label_of()
     except (ModuleNotFoundError, RuntimeError) as error:
         text = f"JAX does not work: {str(error)[:200]}; judging works, training does not"
-        return Finding("device", "warn", text, cure="pip install svr-async, or set JAX_PLATFORMS=cpu")
-    if label.startswith("cpu") and any(devices.glob("nvidia[0-9]*")):
-        cure = "pip install 'svr-async[gpu]' to fit on it; judging does not need it"
-        return Finding("device", "warn", f"{label}, but there is an NVIDIA GPU", cure)
-    return Finding("device", "ok", label)
+        return Finding("device", "warn", text, "pip install svr-async, or set JAX_PLATFORMS=cpu")
+    if not label.startswith("cpu") or not any(devices.glob("nvidia[0-9]*")):
+        return Finding("device", "ok", label)
+    cure = "pip install 'svr-async[gpu]' to fit on it; judging does not need it"
+    return Finding("device", "warn", f"{label}, but there is an NVIDIA GPU", cure)
 
 
 async def list_models(profile: Profile) -> Mapping[str, Mapping[str, Any]] | None:
@@ -135,10 +131,9 @@ async def list_models(profile: Profile) -> Mapping[str, Mapping[str, Any]] | Non
         return None
     if reply.status in {401, 403}:
         raise AuthError(f"HTTP {reply.status} for the list of models", hint=key_hint(profile.key_env))
-    try:
+    with suppress(ValueError, KeyError, TypeError):
         return {str(row["id"]): row for row in orjson.loads(extras.hidden(key).mask_bytes(data))["data"]}
-    except (ValueError, KeyError, TypeError):
-        return None
+    return None
 
 
 async def examine(judge: str, base_url: str = "") -> AsyncIterator[Finding]:
@@ -264,10 +259,10 @@ async def _verdict_finding(spec: JudgeSpec, profile: Profile, engine: CallEngine
     if answer.value is None:
         text = f"no verdict ({answer.outcome.value}): {answer.detail}"
         if answer.outcome.value == "truncated":
-            cure = "a model that reasons first needs more tokens: try svr eval with --limit 5"
-            return Finding("verdict", "none", text, cure)
-        cure = 'is it a chat model? system_role = "user" helps models without a system role'
-        return Finding("verdict", "fail", text, cure=cure, exit_code=4)
+            return Finding(
+                "verdict", "none", text, "a model that reasons first needs more tokens than this check gives"
+            )
+        return Finding("verdict", "fail", text, 'system_role = "user" helps models without a system role', 4)
     right, seconds = answer.value.margin > 0, time.monotonic() - begun
     simulated = " (SIMULATED endpoint)" if Integrity.SIMULATED in judge.marks else ""
     text = f"{'right' if right else 'wrong'}, in {seconds:.2f} s{simulated}"
@@ -283,9 +278,8 @@ def _key_finding(profile: Profile) -> Finding:
     if not os.environ.get(variable, ""):
         return Finding("key", "ok", f"{parts.netloc} answers without a key")
     text = f"{parts.netloc} accepts the key in ${variable}"
-    if parts.scheme == "http" and parts.hostname not in LOOPBACK:
-        return Finding("key", "warn", f"{text}, sent over http", cure="use https or a tunnel")
-    return Finding("key", "ok", text)
+    plain = parts.scheme == "http" and parts.hostname not in LOOPBACK
+    return Finding("key", "warn", f"{text}, sent over http", "use https") if plain else Finding("key", "ok", text)
 
 
 def is_listed(model: str, names: Iterable[str]) -> bool:
@@ -318,9 +312,8 @@ def limits_finding(headers: Mapping[str, str], profile: Profile) -> Finding:
     from svr_async.engine.rates import header_number
 
     limits = {name: header_number(headers.get(f"x-ratelimit-limit-{unit}", "")) for name, unit in UNITS.items()}
-    found = {name: limit for name, limit in limits.items() if limit is not None}
     own = {"rpm": profile.rpm, "tpm": profile.tpm}
-    higher = [f"{name} = {limit:.0f}" for name, limit in found.items() if (own[name] or limit + 1) > limit]
-    text = ", ".join(f"{limit:,.0f} {UNITS[name]} a minute" for name, limit in found.items())
+    higher = [f"{name} = {most:.0f}" for name, most in limits.items() if most and (own[name] or most + 1) > most]
+    text = ", ".join(f"{most:,.0f} {UNITS[name]} a minute" for name, most in limits.items() if most)
     cure = f"{' and '.join(higher)} in judges.toml avoids refused calls" if higher else ""
     return Finding("limits", "ok", text or "none in the headers", cure)

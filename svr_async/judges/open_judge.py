@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -57,7 +56,15 @@ def find_profile(name: str, *, base_url: str = "") -> Profile:
 
 
 def _text_profile(name: str, base_url: str, profiles: Mapping[str, Profile]) -> Profile:
-    from svr_async.judges.profiles import FILE, OPENAI_KEY, Profile, endpoint_settings, key_variable, known_endpoints
+    from svr_async.judges.profiles import (
+        FILE,
+        OPENAI_KEY,
+        Profile,
+        endpoint_settings,
+        key_variable,
+        known_endpoints,
+        near,
+    )
 
     environment = os.environ.get("OPENAI_BASE_URL", "")
     if "://" in name:
@@ -76,8 +83,7 @@ def _text_profile(name: str, base_url: str, profiles: Mapping[str, Profile]) -> 
         return _moved(found, base_url)
     if base_url or environment:
         return Profile(name=name, model=name, base_url=base_url or environment, source="--base-url")
-    near = difflib.get_close_matches(name, profiles, 2, cutoff=0.4)
-    hint = f"did you mean {' or '.join(near)}?" if near else "svr judges lists them."
+    hint = near(name, profiles) or "svr judges lists them."
     if Path(FILE).is_file():
         hint += f" ./{FILE} is read with --judges {FILE} only."
     raise ConfigError(
