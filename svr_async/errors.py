@@ -94,7 +94,7 @@ class StorageError(SvrError):
 
 
 class EndpointDownError(SvrError):
-    """The endpoint gave no success for 30 minutes."""
+    """The endpoint gave no success for longer than `--give-up-after`."""
 
     exit_code = 6
 

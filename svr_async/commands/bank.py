@@ -136,7 +136,7 @@ def diff(first: str, second: str, as_json: bool) -> None:
 
 @bank.command(short_help="Bring the rubrics of banks together.")
 @click.argument("folders", nargs=-1, required=True, metavar="BANK BANK...")
-@click.option("--out", type=FOLDER, required=True, metavar="DIR")
+@click.option("--out", type=FOLDER, required=True, metavar="DIR", help="Where the merged bank goes.")
 @json_option
 def merge(folders: tuple[str, ...], out: Path, as_json: bool) -> None:
     """Bring the rubrics of banks together; the merged bank has no selector until svr-fit fits one.

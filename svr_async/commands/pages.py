@@ -66,14 +66,12 @@ def view(
     metavar="DIR",
     help="Write the figures as SVG, for light and dark pages, and PNG.",
 )
-@click.option("--data", type=PATH, metavar="PATH", help="The run's data, where it has moved.")
 @json_option
 def report(
     runs: tuple[Path, ...],
     out: Path | None,
     frontier: bool,
     figures: Path | None,
-    data: Path | None,
     as_json: bool,
 ) -> None:
     """Write one run, several side by side, or a bank, as a page or a table.
@@ -97,7 +95,7 @@ def report(
         return
     from svr_async.reports.files import ReportSettings, write_report
 
-    settings = ReportSettings(runs=runs, out=out, figures=figures, data=data)
+    settings = ReportSettings(runs=runs, out=out, figures=figures)
     written = write_report(settings)
     tell(written.to_json, written.in_words(), as_json=as_json, line=True)
     if not written.of_bank and not as_json:

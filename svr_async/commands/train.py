@@ -109,6 +109,7 @@ def train(**flags: Any) -> int:
     type=click.Choice(["default", "paper"]),
     help="Default: as the store was trained, else our default fit; paper is the paper's text.",
 )
+@click.option("--epochs", type=click.IntRange(min=0), metavar="N", help="Epochs of --preset paper, instead of 8.")
 @click.option("--seed", type=click.IntRange(min=0), metavar="N", help="Default: the store's, 42 where it has none.")
 @click.option(
     "--seeds",
@@ -187,6 +188,8 @@ def induce(**flags: Any) -> int:
 @stage_asking
 @few_limits
 @prompts_option
+@shard_option
+@ray_option
 @retry_errors_option
 @click.option("--bank", type=PATH, metavar="DIR", help="Judge on the rubrics of this bank.")
 @click.option("--candidates", type=PATH, metavar="FILE.jsonl", help="Judge on what svr stages induce wrote.")

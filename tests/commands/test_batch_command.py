@@ -227,7 +227,7 @@ def test_stages_of_training_go_by_batch(folder: Path, sim: SimServer, name: str)
     write_planted(folder / "train.jsonl")
     write_candidates(folder / "candidates.jsonl", "Cites a source.", "Is brief.", "Answers the question first.")
     extra = ("--candidates", "candidates.jsonl") if name == "judge" else ()
-    words = (name, "train.jsonl", *extra, "--judge", "sim", "-q")
+    words = ("stages", name, "train.jsonl", *extra, "--judge", "sim", "-q")
     assert svr_here(*words, "--out", "live", "--cache", "live-cache") == 0
     by_batch((*words, "--out", "made"))
     assert not (folder / "made.stages").exists()

@@ -60,7 +60,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 svr_here("eval", "pairs", "--data", "made.jsonl", *RULES, "--method", method, "-q", "--out", method)
                 == 0
             )
-        assert svr_here("stages induce", "made.jsonl", *RULES, "--out", "c.jsonl", "-q") == 0
+        assert svr_here("stages", "induce", "made.jsonl", *RULES, "--out", "c.jsonl", "-q") == 0
         words = ("--candidates", "c.jsonl", "--out", "store", "-q")
         assert svr_here("stages", "judge", "made.jsonl", *RULES, *words) == 0
         groups = b'{"prompt": "Say it in one sentence.", "responses": ["One. Two. Three.", "One."]}'

@@ -109,8 +109,6 @@ def test_the_page_and_the_table_are_files_of_their_own(
     capsys.readouterr()
     assert svr_here("report", "small", "--frontier", "--json") == 0
     assert orjson.loads(capsys.readouterr().out)["n_pairs"] == N
-    assert evaluate("--judge", "small", "--report", "frontier", out="reported") == 0
-    assert Path("reported/frontier.html").is_file()
 
 
 def test_fewer_rubrics_are_drawn_where_they_were_judged(judged: tuple[Path, SimServer]) -> None:

@@ -114,7 +114,7 @@ def test_a_bare_group_shows_its_help(args: list[str], capsys: pytest.CaptureFixt
         (["eval", "pairs", "--sampel"], "--sample"), (["--frobnicate"], "--frobnicate"),
         (["eval", "pairs", "--order", "up"], "up"), (["eval", "pairs", "--audit", "2"], "audit"),
         (["eval", "pairs", "--max-calls", "-1"], "max-calls"), (["cache", "exprt"], "export"),
-        (["data", "show"], "NAME"), (["eval", "pairs", "--rpm", "0"], "rpm"),
+        (["data", "check"], "PATH"), (["eval", "pairs", "--rpm", "0"], "rpm"),
     ],
 )  # fmt: skip
 def test_a_slip_of_the_finger_is_one_line_and_exit_two(
@@ -160,7 +160,7 @@ def test_a_bug_can_be_seen_in_full(monkeypatch: pytest.MonkeyPatch) -> None:
         run(failing(ZeroDivisionError()), "svr", [])
 
 
-@pytest.mark.parametrize("args", ["judges --json", "data ls", "eval rubricbench --sample --method first", ""])
+@pytest.mark.parametrize("args", ["judges --json", "data ls", "eval rubricbench --sample --method first -q", ""])
 def test_a_reader_that_leaves_early_is_no_error(args: str, tmp_path: Path) -> None:
     """`svr … | head -0`: exit 0 and not a word on stderr; the run is written all the same."""
     read, write = os.pipe()

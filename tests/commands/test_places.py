@@ -84,7 +84,7 @@ def test_rows_that_break_the_schema_can_be_left_out(folder: Path, capsys: pytest
     with write_made(folder / "made.jsonl", 60).open("a") as file:
         file.write('{"prompt": 3}\n')
     for args in (
-        ("stages", "induce", "made.jsonl", *RULES, "--out", "c.jsonl", "-q"),
+        ("train", "made.jsonl", *RULES, "--rounds", "1", "--out", "out", "-q"),
         ("data", "split", "made.jsonl", "--out", "s"),
     ):
         assert svr_here(*args) == 2

@@ -160,19 +160,19 @@ def test_prices_are_read_as_written() -> None:
 
 def test_prices_are_listed_with_their_day(cli: Cli) -> None:
     """`svr judges --prices` lists each shipped price with day and page, the cheapest first."""
-    code, out, _ = cli("prices", "--json")
+    code, out, _ = cli("judges", "--prices", "--json")
     found = orjson.loads(out)
     assert code == 0
     assert found["gpt-4o-mini"]["in"] == 0.15
     assert all(one["date"] and one["source"] for one in found.values())
     dear = [one["in"] + one["out"] / 4 for one in found.values()]
     assert dear == sorted(dear)
-    assert "2026-10-07" in cli("prices")[1]
+    assert "2026-10-07" in cli("judges", "--prices")[1]
 
 
 def test_prices_fit_a_narrow_terminal(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     """On eighty columns every judge is named and no price is cut."""
     monkeypatch.setattr("svr_async.commands.screen.PLAIN_WIDTH", 80)
-    out = cli("prices")[1]
+    out = cli("judges", "--prices")[1]
     assert max(map(len, out.splitlines()[:-1])) <= 80
     assert re.search(r"gpt-4o-mini +\$0.15 +\$0.075 +\$0.60 +2026-05-27", out)

@@ -81,7 +81,7 @@ def test_a_stage_says_which_questions_failed_and_asks_them_again_only_when_told(
     name_judge(folder, failing.base_url)
     assert svr(*command) == 3
     out, err = capsys.readouterr()
-    assert f"warning: {command[0]}: " in out
+    assert f"warning: {command[1]}: " in out
     assert "questions have no answer (" in out
     assert "context_too_long" in out
     assert "--retry-errors" in err.strip()

@@ -186,8 +186,8 @@ def test_descriptive_induction_proposes_other_rubrics(folder: Path) -> None:
     "args",
     [
         ("train", "--out", "out"),
-        ("stages", "induce", "--out", "c2.jsonl"),
-        ("stages", "judge", "--candidates", "c.jsonl", "--out", "store"),
+        ("stages induce", "--out", "c2.jsonl"),
+        ("stages judge", "--candidates", "c.jsonl", "--out", "store"),
     ],
 )
 def test_a_benchmark_is_refused_as_training_data_by_every_stage(
@@ -201,7 +201,7 @@ def test_a_benchmark_is_refused_as_training_data_by_every_stage(
     command, *flags = args
     for given in ([f"{name}_v1.jsonl"], [f"{name}/test.jsonl"], ["made.jsonl", "--format", name]):
         (folder / given[0]).write_bytes((folder / "made.jsonl").read_bytes())
-        assert svr_here(command, *given, *flags, "-q") == 2
+        assert svr_here(*command.split(), *given, *flags, "-q") == 2
         line = last_line(capsys)
         assert "evaluation only" in line
         assert "Bench" in line
