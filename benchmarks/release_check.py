@@ -43,7 +43,7 @@ STEPS = (
     TRAIN,
     "fit trained/stores/round-1 --out again -q",
     "eval pairs --data world/rubricbench.jsonl --limit 200 --judge rules --bank again/bank -q --json",
-    "bank card again/bank",
+    "bank show again/bank --card",
 )
 OVER_HTTP = "eval pairs --data world/rubricbench.jsonl --limit 60 --bank again/bank --judge {}#sim-strong -q --json"
 

@@ -80,7 +80,7 @@ _HOMES = {
     "TrainResult": ("training.running.train", "TrainResult"),
     "TrainSettings": ("training.running.settings", "TrainSettings"),
     "evaluate": ("evaluation.run", "evaluate"),
-    "explain": ("evaluation.running.explaining", "explain"),
+    "explain": ("evaluation.details", "explain"),
     "judge_pairs": ("serving.many", "judge_pairs"),
     "judge_pairs_sync": ("serving.many", "judge_pairs_sync"),
     "load_run": ("evaluation.run_folder", "load_run"),

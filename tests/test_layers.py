@@ -153,6 +153,12 @@ def test_no_arrow_points_up(part: str) -> None:
                     assert pieces[1] in allowed, f"{path}:{line} imports {name}; {part} may import {sorted(allowed)}"
 
 
+def test_one_function_of_evaluation_reaches_reports() -> None:
+    """A run that ends writes its report, and a notebook shows it, by `run_folder.reports` alone."""
+    naming = [path.name for path in (PACKAGE / "evaluation").rglob("*.py") if "svr_async.reports" in path.read_text()]
+    assert naming == ["run_folder.py"]
+
+
 def room_of(name: str) -> str:
     """Return the room of a module of a part with rooms: the folder below the part, "" beside them."""
     pieces = name.split(".")
@@ -244,7 +250,7 @@ HELP = ("svr_async", "svr_async.commands", "svr_async.commands.main")
 @pytest.mark.parametrize("name", ["", *COMMANDS])
 def test_asking_for_help_is_light(name: str) -> None:
     """No module on the way to `svr --help`, or to the help of a command, imports a heavy library at module level."""
-    extra = [COMMANDS[name][0].partition(":")[0]] if name else []
+    extra = [f"svr_async.commands.{COMMANDS[name][0].partition(':')[0]}"] if name else []
     reached = reached_from(*HELP, *extra)
     assert PACKAGE / "errors.py" in reached
     for path in reached:

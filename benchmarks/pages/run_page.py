@@ -24,15 +24,14 @@ from pathlib import Path
 from typing import Any
 
 TESTS = Path(__file__).resolve().parents[2] / "tests"
-sys.path[:0] = [str(TESTS), str(TESTS / "evaluation")]
+sys.path.insert(0, str(TESTS))
 
 from chromium import Page, chromium  # noqa: E402
 from made_run import RUBRICS, made_item, write_run  # noqa: E402
 
 from svr_async.evaluation.items import Item, Reason  # noqa: E402
 from svr_async.evaluation.run_folder import RunFolder, Texts, with_reasons, write_reasons  # noqa: E402  # noqa: E402
-from svr_async.reports.item_page import item_part  # noqa: E402
-from svr_async.reports.report import render_report  # noqa: E402
+from svr_async.reports.page import render_runs  # noqa: E402
 
 DOMAINS = ("Chat", "Code", "STEM", "Instruction following", "Safety")
 SHOWN = """(async () => { for (;;) {
@@ -64,7 +63,7 @@ SEARCH = """(async () => {
 OPEN = """(async () => {
   const began = performance.now();
   location.hash = "#items?item=" + %r;
-  while (document.querySelector("#items-opened h1")?.textContent !== %r) await new Promise(done => setTimeout(done));
+  while (document.querySelector("#items-opened h2")?.textContent !== %r) await new Promise(done => setTimeout(done));
   return performance.now() - began;
 })()"""
 
@@ -188,7 +187,7 @@ async def main() -> None:
         began = time.process_time()
         run = RunFolder.load(place)
         whole = replace(run, items=with_reasons(place, run.items))
-        html = render_report([run], items=item_part([whole], texts, first=True)).encode()
+        html = render_runs([whole], texts=texts).encode()
         page = args.keep or Path(folder) / "page.html"
         page.write_bytes(html)
         raw = sum(len(text) for one in texts.values() for text in (one.prompt, one.response_a, one.response_b))

@@ -1,7 +1,7 @@
 """Whether embeddings of prompts group them better than their words do, on pairs that the offline `rules` judge judged.
 
-    svr induce PAIRS --judge rules --out candidates.jsonl
-    svr judge PAIRS --judge rules --candidates candidates.jsonl --out store
+    svr stages induce PAIRS --judge rules --out candidates.jsonl
+    svr stages judge PAIRS --judge rules --candidates candidates.jsonl --out store
     python benchmarks/paper/embeddings.py texts --store store --out texts.json
     python benchmarks/paper/embed_texts.py texts.json --model FOLDER --out vectors.npz    # where the model is installed
     python benchmarks/paper/embeddings.py compare --store store --vectors vectors.npz     # the table, in Markdown
@@ -253,7 +253,7 @@ def main() -> None:
     second.add_argument("--top-k", type=int, nargs="+", default=list(TOP_KS), help="rubrics a prompt at most")
     second.add_argument("--repeats", type=int, default=1, help="partitions of the prompts to average over")
     for step in (first, second):
-        step.add_argument("--store", type=Path, required=True, help="the store that `svr judge` wrote")
+        step.add_argument("--store", type=Path, required=True, help="the store that `svr stages judge` wrote")
     args = parser.parse_args()
     if args.step == "texts":
         args.out.write_text(json.dumps(read_prompts(load_store(args.store))), "utf-8")

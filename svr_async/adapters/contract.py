@@ -1,42 +1,33 @@
-"""The description of a benchmark or training set, and the registry of them."""
+"""Describes a benchmark or training set, and loads its pairs: strict or lenient, with unique ids, listing problems."""
 
 from __future__ import annotations
 
-import difflib
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from importlib import import_module
-from importlib.resources import as_file, files
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from svr_async.adapters.columns import parse_columns, renamed
-from svr_async.adapters.dataset import (
-    CONTRADICTING,
-    INVALID,
-    REPEATED,
-    Collector,
-    FileReader,
-    OfficialCounts,
-    RowParser,
-    in_rows,
-    pairs_digest,
-    prompts_note,
-)
-from svr_async.adapters.hub import Source, Wanted, get_files, open_source
-from svr_async.adapters.records import Dataset, PairResult, Parsed
-from svr_async.adapters.tables import Encoding, read_rows
-from svr_async.core.hub import SCHEME
-from svr_async.core.pair import PreferencePair
+import orjson
+
+from svr_async.adapters.fields import Fields, RowError
+from svr_async.adapters.hub import Source, Wanted, fetch_files, open_source
+from svr_async.adapters.layouts import parse_columns, renamed
+from svr_async.adapters.records import CONTRADICTING, INVALID, REPEATED, Dataset, PairResult, Parsed, Problem
+from svr_async.adapters.tables import Encoding, Row, read_rows
+from svr_async.core.pair import PreferencePair, prompt_text
 from svr_async.errors import DataError, UsageError
 
-__all__ = ["Adapter", "Dataset", "OfficialCounts", "PairResult", "Parsed"]
+IDENTICAL = "two identical responses: a verdict is chance"
+EMPTY = "an empty response"
+_FIRST = 3
+_ANSWERS = ("sure", "certainly", "here is", "here's", "here are", "i'm sorry", "as an ai", "of course", "yes,", "no,")
 
-NAMES = ("rubricbench", "rewardbench", "rewardbench2", "rmbench", "helpsteer3", "rmb", "pairs")
-NO_COUNTS = OfficialCounts()
-SAMPLE_FILE = "rubricbench_sample.jsonl"
-
+RowParser = Callable[[Fields], Parsed]
+"""Turns one row into pairs; RowError if the row breaks its schema."""
+FileReader = Callable[[Sequence[Row], str, frozenset[str]], tuple[RowParser, Sequence[str]]]
+"""Looks at all rows, --label-map and the names in --columns; returns a parser of rows, and how labels are read."""
 Scorer = Callable[[Sequence[PairResult], float], dict[str, Any]]
 """Judged pairs and the credit for a tie → the benchmark's own scores, as fractions of 1."""
 
@@ -45,178 +36,196 @@ Scorer = Callable[[Sequence[PairResult], float], dict[str, Any]]
 class Adapter:
     """One benchmark or training set.
 
-    `schema` describes the columns, `reading` says how labels are read. `tie_credit` is the official credit for a tie.
-    `label` is its name in reports (default: `name`). A path that matches `spelling` (default: `name`) is refused for
-    training unless the adapter is for `training`. `read_file` looks at all rows and returns what replaces `parse`.
+    `columns` are the names that --columns can map, `reading` says how labels are read. `rows` are the possible numbers
+    of rows in the official release, `groups` the rows by group. A path that matches `spelling` (default: `name`) is
+    refused for training unless the adapter is for `training`. `read_file` replaces `parse`; it looks at all rows first.
     `ruled`: its authors say how to score it; `chance`: the score of guessing, if not one half; `shares_prompts`: some
-    pairs have one prompt; `sampled`: the shipped sample has its layout.
+    pairs have one prompt.
     """
 
     name: str
     title: str
     licence: str
-    schema: Mapping[str, str]
+    columns: tuple[str, ...]
     parse: RowParser
     score: Scorer
     reading: str = "chosen is better than rejected"
     hub_id: str = ""
     hub_files: tuple[str, ...] = ()
-    homepage: str = ""
     read_file: FileReader | None = None
-    counts: OfficialCounts = NO_COUNTS
-    tie_credit: float = 0.0
+    rows: tuple[int, ...] = ()
+    groups: Mapping[str, int] = field(default_factory=dict)
     training: bool = False
-    label: str = ""
     spelling: str = ""
     ruled: bool = True
     chance: str = ""
     shares_prompts: bool = False
-    sampled: bool = False
 
     def load(
-        self,
-        path: Path | str,
-        *,
-        lenient: bool = False,
-        official: bool = False,
-        columns: str = "",
-        label_map: str = "",
+        self, path: Path | str, *, lenient: bool = False, official: bool = False, columns: str = "", label_map: str = ""
     ) -> Dataset:
         """Load a file, a folder, `-` (standard input) or hf:org/name[@revision][:split].
 
-        `columns` names the file's columns as NAME=COLUMN,…, with NAME one of the schema's; `label_map` says what the
-        values of a label mean, as 1=a,2=b. See `load_dataset` for `lenient`, `official` and errors.
+        `columns` names the file's columns as NAME=COLUMN,…, with NAME one of the adapter's; `label_map` says what the
+        values of a label mean, as 1=a,2=b. The first invalid row raises; `lenient` leaves such rows out and counts
+        them. `official`: the path is from the official release, so other counts raise. DataError without any pair.
         """
         if label_map and self.read_file is None:
             raise UsageError(f"--label-map is for pairs; the labels of {self.name} are fixed", hint="omit --label-map")
-        named = parse_columns(columns, self.schema)
-        return load_dataset(self, Path(path), columns=named, label_map=label_map, lenient=lenient, official=official)
+        named = parse_columns(columns, self.columns)
+        source, encoding = open_source(Path(path)), Encoding()
+        rows = [renamed(row, named) for row in read_rows(source.path, encoding, source.files)]
+        whole = self.read_file and self.read_file(rows, label_map, frozenset(named))
+        parse, readings = whole or (self.parse, (self.reading,))
+        collected = _Collector(rows, parse, lenient=lenient)
+        pairs, problems = collected.pairs, tuple(collected.problems.values())
+        if not pairs:
+            why = "".join(f"; {one.what}: {one.count}" for one in problems if not one.kept)
+            raise DataError(f"0 usable pairs in {path} ({_rows(len(rows))}{why})", hint=collected.hint)
+        mismatch = self._mismatch(len(rows), collected.groups)
+        if mismatch and official:
+            raise DataError(f"{path}: {mismatch}", hint="the release has changed; pass the file by --data to use it")
+        invalid = sum(one.count for one in problems if one.what.startswith(INVALID))
+        notes = (
+            f"{mismatch}: scores are not benchmark scores" if mismatch else "",
+            f"{_rows(invalid)} left out as invalid" if invalid else "",
+            *(f"{one.what}: {_rows(one.count)}" for one in problems if one.kept),
+            _prompts_note(pairs),
+            f"{encoding.legacy} bytes are not UTF-8 and were read as Windows-1252" if encoding.legacy else "",
+            f"{encoding.replaced} characters replaced by U+FFFD (NUL, lone surrogates)" if encoding.replaced else "",
+        )
+        return Dataset(
+            name=self.name,
+            pairs=pairs,
+            source=Path(path),
+            digest=_digest(pairs),
+            n_rows=len(rows),
+            notes=tuple(filter(None, notes)),
+            problems=problems,
+            official=bool(self.rows) and not mismatch and not invalid,
+            readings=tuple(readings),
+            encoding=str(encoding),
+            origin=source.origin,
+            tied=collected.tied,
+        )
+
+    def _mismatch(self, n_rows: int, groups: Mapping[str, int]) -> str:
+        """Return how these counts differ from the official ones, or an empty text."""
+        if self.rows and n_rows not in self.rows:
+            return f"{n_rows} rows, not the official {' or '.join(map(str, self.rows))}"
+        wrong = [f"{name} {groups.get(name, 0)}, not {n}" for name, n in self.groups.items() if groups.get(name) != n]
+        return f"rows by group differ from the official ones: {'; '.join(wrong)}" if wrong else ""
+
+    def fetch(self, cache_dir: Path | None = None, *, endpoint: str = "", files: int | None = 1) -> Source:
+        """Download the first `files` of the adapter (None: all), or find them in the cache.
+
+        `endpoint` (default: the variable HF_ENDPOINT, else the public hub) names another server.
+        """
+        if not self.hub_files:
+            raise DataError(f"{self.title} cannot be fetched", hint="download its files and pass them by --data PATH")
+        return fetch_files(Wanted(self.hub_id), self.hub_files[:files], cache_dir, endpoint=endpoint)
 
     def official_scores(
         self, pairs: Iterable[PreferencePair], results: Iterable[PairResult], *, tie_credit: float = 0.0
     ) -> dict[str, Any]:
         """Return the benchmark's own scores over all `pairs`; a pair without a result counts as unscored.
 
-        Always has `overall` (a fraction of 1, or None where no pair has a right answer) and `rule` (in words).
+        Always has `overall` (a fraction of 1, or None if no pair has a right answer) and `rule` (in words).
         `tie_credit` is 0 (the paper's code) or 0.5 (RewardBench's official rule for generative judges).
         """
-        if tie_credit not in (0.0, 0.5):
-            raise ValueError(f"tie_credit must be 0 or 0.5 (got {tie_credit})")
         judged = {result.pair.id: result for result in results}
         return self.score([judged.get(pair.id) or PairResult(pair, None) for pair in pairs], tie_credit)
 
 
-def load_dataset(
-    adapter: Adapter, path: Path, *, columns: Mapping[str, str], label_map: str, lenient: bool, official: bool
-) -> Dataset:
-    """Read a file, a folder, standard input or files of the hub into a data set.
-
-    Strict: the first invalid row raises; `lenient`: invalid rows are left out and counted. `official`: the path is from
-    the official release, so other counts raise. DataError if no usable pair is left.
-    """
-    source, encoding = open_source(path), Encoding()
-    rows = [renamed(row, columns) for row in read_rows(source.path, encoding, source.files)]
-    counts, parse = adapter.counts, adapter.parse
-    readings: Sequence[str] = (adapter.reading,)
-    if adapter.read_file is not None:
-        parse, readings = adapter.read_file(rows, label_map, frozenset(columns))
-    collected = Collector()
-    for row in rows:
-        collected.add(row, parse, lenient=lenient)
-    pairs = collected.pairs()
-    if not pairs:
-        why = "; ".join(f"{one.what}: {one.count}" for one in collected.problems.values() if not one.kept)
-        message = f"0 usable pairs in {path} ({in_rows(len(rows))}{'; ' + why if why else ''})"
-        raise DataError(message, hint=collected.hint or "see `svr data check`")
-    mismatch = counts.mismatch(len(rows), collected.groups)
-    if mismatch and official:
-        raise DataError(f"{path}: {mismatch}", hint="the release has changed; pass the file by --data to use it anyway")
-    note = f"{mismatch}: scores are not benchmark scores" if mismatch else counts.label_note(pairs)
-    kept = [f"{one.what}: {in_rows(one.count)}" for one in collected.problems.values() if one.kept]
-    invalid = collected.count(INVALID)
-    extra = (
-        note,
-        f"{in_rows(invalid)} left out as invalid" if invalid else "",
-        *kept,
-        prompts_note(pairs),
-        f"{encoding.legacy} bytes are not UTF-8 and were read as Windows-1252" if encoding.legacy else "",
-        f"{encoding.replaced} characters replaced by U+FFFD (NUL, lone surrogates)" if encoding.replaced else "",
-    )
-    return Dataset(
-        name=adapter.name,
-        pairs=pairs,
-        source=path,
-        digest=pairs_digest(pairs),
-        n_rows=len(rows),
-        notes=tuple(filter(None, extra)),
-        problems=tuple(collected.problems.values()),
-        official=bool(counts.rows) and not mismatch and not invalid,
-        readings=tuple(filter(None, readings)),
-        encoding=str(encoding),
-        origin=source.origin,
-        repeated=collected.count(REPEATED),
-        contradicting=collected.count(CONTRADICTING),
-        tied=collected.tied,
-    )
+def _rows(count: int) -> str:
+    return "1 row" if count == 1 else f"{count} rows"
 
 
-def fetch(adapter: Adapter, cache_dir: Path | None = None, *, endpoint: str = "", files: int | None = 1) -> Source:
-    """Download the first files of an adapter (None: all), or find them in the cache.
-
-    `endpoint` (default: the variable HF_ENDPOINT, else the public hub) names another server.
-    """
-    names = adapter.hub_files[:files]
-    where = f" from {adapter.homepage}" if adapter.homepage else ""
-    by_hand = f"download {', '.join(names) or 'its files'}{where} and pass the path with --data PATH"
-    if not names:
-        raise DataError(f"{adapter.title} cannot be fetched", hint=by_hand)
-    what = f"{adapter.title}, {', '.join(names)} of {adapter.hub_id}"
-    found = tuple(get_files(what, by_hand, Wanted(adapter.hub_id), names, cache_dir, endpoint).values())
-    folder = found[0].parents[names[0].count("/")]
-    return Source(folder, found, f"{SCHEME}{adapter.hub_id}@{folder.name}")
+def _prompts_note(pairs: Sequence[PreferencePair]) -> str:
+    """Return a warning if the prompts look like answers (columns mixed up), or an empty text."""
+    prompts = [prompt_text(pair.prompt).strip().casefold() for pair in pairs]
+    answers = [pair.chosen.strip().casefold() for pair in pairs]
+    same = sum(prompt == answer for prompt, answer in zip(prompts, answers, strict=True))
+    asks, asked = (sum(text.endswith("?") for text in texts) for texts in (prompts, answers))
+    replies, replied = (sum(text.startswith(_ANSWERS) for text in texts) for texts in (prompts, answers))
+    questions_answer = asked * 2 > len(pairs) and asks * 5 < asked
+    if same * 2 > len(pairs) or questions_answer or (replies * 5 > len(pairs) and replies > replied):
+        return "the prompts look like answers: check which column holds the prompt (--columns prompt=…)"
+    return ""
 
 
-class _Registry(Mapping[str, Adapter]):
-    """A read-only mapping of names to adapters; an adapter's module is imported on access."""
-
-    def __getitem__(self, name: str) -> Adapter:
-        if name not in NAMES:
-            raise KeyError(name)
-        adapter: Adapter = import_module(f"svr_async.adapters.{name}").ADAPTER
-        return adapter
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(NAMES)
-
-    def __len__(self) -> int:
-        return len(NAMES)
+def _digest(pairs: Iterable[PreferencePair]) -> str:
+    """Return the SHA-256 over the pairs' contents, one canonical JSON line a pair."""
+    digest = hashlib.sha256()
+    for p in pairs:
+        kind = [p.domain, p.subset, p.chosen_first, p.has_preference, p.strength, p.rubrics, p.item, p.slot]
+        more = [one for one in (p.source, p.points) if one]
+        content = [p.id, [[turn.role, turn.content] for turn in p.prompt], p.chosen, p.rejected, *kind, *more]
+        digest.update(orjson.dumps(content, option=orjson.OPT_APPEND_NEWLINE))
+    return digest.hexdigest()
 
 
-ADAPTERS: Mapping[str, Adapter] = _Registry()
+class _Collector:
+    """Parses rows: collects pairs with unique ids, and counts everything else."""
 
+    def __init__(self, rows: Sequence[Row], parse: RowParser, *, lenient: bool) -> None:
+        self.pairs: list[PreferencePair] = []
+        self.tied: list[PreferencePair] = []
+        self.groups: Counter[str] = Counter()
+        self.problems: dict[str, Problem] = {}
+        self.hint = "see `svr data check`"
+        self._ids: Counter[str] = Counter()
+        self._preferred: dict[int, int] = {}
+        for row in rows:
+            try:
+                parsed = parse(Fields(row).checked())
+            except RowError as error:
+                if not lenient:
+                    raise
+                self.hint = error.hint or self.hint
+                self._count(f"{INVALID}{error.reason}", row, kept=False)
+            else:
+                self._add(row, parsed)
 
-def get_adapter(name: str) -> Adapter:
-    """Return the adapter of this name; UsageError lists the known ones."""
-    if name in NAMES:
-        return ADAPTERS[name]
-    near = difflib.get_close_matches(name.casefold(), NAMES, n=1)
-    raise UsageError(
-        f"unknown benchmark {name!r}", hint=f"did you mean {near[0]}?" if near else f"there are {', '.join(NAMES)}"
-    )
+    def _add(self, row: Row, parsed: Parsed) -> None:
+        self.groups[parsed.group] += 1
+        if parsed.skipped:
+            self._count(parsed.skipped, row, kept=False)
+        for note in parsed.notes:
+            self._count(note, row, kept=True)
+        self.tied += [parsed.tied] if parsed.tied else []
+        if parsed.pairs:
+            suffix = self._suffix(parsed.id or parsed.pairs[0].item or parsed.pairs[0].id)
+            if suffix:
+                self._count(REPEATED, row, kept=True)
+            for pair in parsed.pairs:
+                self._look_at(row, pair)
+                item = pair.item + suffix if pair.item else ""
+                self.pairs.append(replace(pair, id=pair.id + suffix, item=item) if suffix else pair)
 
+    def _suffix(self, key: str) -> str:
+        """Return "" for a new id, else the first of #2, #3 … that makes it unique, and remember it."""
+        number = self._ids[key] + 1
+        while number > 1 and f"{key}#{number}" in self._ids:
+            number += 1
+        self._ids[key] = number
+        if number == 1:
+            return ""
+        self._ids[f"{key}#{number}"] = 1
+        return f"#{number}"
 
-def refuse_benchmark_for_training(name: Path | str) -> None:
-    """Raise DataError if a path or format names a benchmark, which is for evaluation only."""
-    for adapter in ADAPTERS.values():
-        if not adapter.training and re.search(adapter.spelling or adapter.name, str(name).casefold()):
-            raise DataError(
-                f"{name} is {adapter.label or adapter.name}, and that is for evaluation only",
-                hint="train on preference pairs such as HelpSteer3 or RMB",
-            )
+    def _look_at(self, row: Row, pair: PreferencePair) -> None:
+        if pair.chosen == pair.rejected:
+            self._count(IDENTICAL, row, kept=True)
+        elif pair.has_preference and not pair.item:
+            key, chosen = hash((pair.prompt, frozenset((pair.chosen, pair.rejected)))), hash(pair.chosen)
+            if self._preferred.setdefault(key, chosen) != chosen:
+                self._count(CONTRADICTING, row, kept=True)
+        if not pair.chosen.strip() or not pair.rejected.strip():
+            self._count(EMPTY, row, kept=True)
 
-
-def load_sample() -> Dataset:
-    """Load the small set shipped with the package, in RubricBench's schema; a note says that it is no benchmark."""
-    with as_file(files("svr_async.adapters") / "samples" / SAMPLE_FILE) as path:
-        dataset = ADAPTERS["rubricbench"].load(path)
-    return replace(dataset, name="rubricbench-sample", notes=("the sample shipped with svr-async, not a benchmark",))
+    def _count(self, what: str, row: Row, *, kept: bool) -> None:
+        problem = self.problems.setdefault(what, Problem(what, kept))
+        problem.count += 1
+        if len(problem.first) < _FIRST:
+            problem.first.append(row.where)

@@ -1,19 +1,28 @@
-"""Typed access to the columns of a row; a wrong value becomes one line with place, column, expected and found."""
+"""Typed access to the columns of a row: texts, numbers, conversations, rubrics. A wrong value becomes one line."""
 
 from __future__ import annotations
 
-import difflib
+import ast
+import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Annotated, Any
 
 import msgspec
 
 from svr_async.adapters.tables import Row
-from svr_async.core.pair import Prompt, parse_prompt
+from svr_async.core.pair import Message, Prompt, parse_prompt
 from svr_async.core.rubric import split_rubrics
 from svr_async.errors import DataError
 
+PROMPT_COLUMNS = (
+    "prompt", "messages", "conversations", "conversation", "context", "instruction", "question", "query", "history",
+    "post", "user_prompt", "user_input", "input",
+)  # fmt: skip
+_SYSTEM_COLUMNS = ("system", "system_prompt")
+_SPEAKER = re.compile(r"(?:\A|\n\n)(Human|Assistant):")
+_ROLES = {"Human": "user", "Assistant": "assistant"}
 _SHOWN_CHARS = 40
 
 
@@ -25,23 +34,13 @@ class RowError(DataError):
         self.reason = reason
 
 
-def describe(value: Any) -> str:
+def _describe(value: Any) -> str:
     """Describe a value in a few words: "3.5", "null", "a list of 2", "'maybe'"."""
-    if isinstance(value, list | tuple):
-        return f"a list of {len(value)}"
     if isinstance(value, str):
         return f"{value[:_SHOWN_CHARS]!r}" + ("…" if len(value) > _SHOWN_CHARS else "")
-    if isinstance(value, Mapping):
-        return "an object"
-    return {None: "null"}.get(value, str(value))
-
-
-def as_integer(value: Any) -> int | None:
-    """Return a whole number from an int, an integral float or a text of digits; None for anything else."""
-    try:
-        return msgspec.convert(value, int, strict=False)
-    except msgspec.ValidationError:
-        return None
+    if isinstance(value, list | dict):
+        return f"a list of {len(value)}" if isinstance(value, list) else "an object"
+    return "null" if value is None else str(value)
 
 
 class _Criterion(msgspec.Struct):
@@ -54,15 +53,12 @@ class _Criterion(msgspec.Struct):
     points: float | None = None
     weight: float | None = None
 
-    @property
-    def words(self) -> str | None:
+    def parts(self) -> tuple[str | None, float | None]:
+        """Return the text and the points."""
+        words = (self.rubric, self.text, self.criterion, self.description)
         return next(
-            (one for one in (self.rubric, self.text, self.criterion, self.description) if one is not None), None
-        )
-
-    @property
-    def number(self) -> float | None:
-        return self.weight if self.points is None else self.points
+            (one for one in words if one is not None), None
+        ), self.weight if self.points is None else self.points
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +66,12 @@ class Fields:
     """The columns of one row; every method raises RowError if the row does not hold the wanted value."""
 
     row: Row
+
+    def checked(self) -> Fields:
+        """Return the columns if the row could be read at all."""
+        if self.row.problem:
+            raise RowError(self.row, self.row.problem)
+        return self
 
     def has(self, column: str) -> bool:
         """Whether the column is present and not null."""
@@ -85,8 +87,9 @@ class Fields:
             raise self.missing(column)
         return self.row.values[column]
 
-    def convert(self, column: str, value: Any, kind: Any, expected: str) -> Any:
-        """Return the value of a column as a type that msgspec knows; digits in a text (CSV) count as a number."""
+    def _convert(self, column: str, kind: Any, expected: str) -> Any:
+        """Return a column's value as a type that msgspec knows; digits in a text (CSV) count as a number."""
+        value = self.value(column)
         try:
             return msgspec.convert(value, kind, strict=False)
         except msgspec.ValidationError as error:
@@ -94,22 +97,21 @@ class Fields:
 
     def text(self, column: str) -> str:
         """Return a text, which may be empty."""
-        return str(self.convert(column, self.value(column), str, "text"))
+        return str(self._convert(column, str, "text"))
 
-    def optional_text(self, column: str, default: str = "") -> str:
-        """Return a text, or the default if the column is absent or null."""
-        return self.text(column) if self.has(column) else default
+    def optional_text(self, column: str) -> str:
+        """Return a text, empty if the column is absent or null."""
+        return self.text(column) if self.has(column) else ""
 
     def texts(self, column: str, count: int | None = None) -> tuple[str, ...]:
         """Return a list of texts: of exactly `count`, or of at least one."""
         kind = Annotated[tuple[str, ...], msgspec.Meta(min_length=count or 1, max_length=count)]
-        expected = f"a list of {count} texts" if count else "a list of texts"
-        return tuple(self.convert(column, self.value(column), kind, expected))
+        return tuple(self._convert(column, kind, f"a list of {count} texts" if count else "a list of texts"))
 
     def integer(self, column: str, low: int, high: int) -> int:
         """Return a whole number in [low, high]."""
         kind = Annotated[int, msgspec.Meta(ge=low, le=high)]
-        return int(self.convert(column, self.value(column), kind, f"a whole number from {low} to {high}"))
+        return int(self._convert(column, kind, f"a whole number from {low} to {high}"))
 
     def prompt(self, column: str) -> Prompt:
         """Return a conversation from a text or a list of messages, not all of them blank."""
@@ -120,10 +122,9 @@ class Fields:
         if not isinstance(value, str | list | tuple):
             raise self.unfit(column, "text or a list of messages", value)
         try:
-            prompt = parse_prompt(value)
+            return self.filled(parse_prompt(value), column)
         except ValueError as error:
             raise RowError(self.row, f"column {column!r}: {error}") from error
-        return self.filled(prompt, column)
 
     def filled(self, prompt: Prompt, column: str) -> Prompt:
         """Return the prompt if any turn has text."""
@@ -134,46 +135,111 @@ class Fields:
     def identifier(self, columns: Sequence[str]) -> str:
         """Return the first id column as text, or an empty text if the row has none."""
         column = self.first(columns)
-        value = self.value(column) if column else ""
-        number = None if isinstance(value, str) else as_integer(value)
-        if number is None and not isinstance(value, str):
-            raise self.unfit(column, "an id (text or whole number)", value)
-        return value if number is None else str(number)
+        value = self.row.values.get(column, "")
+        return value if isinstance(value, str) else str(self._convert(column, int, "an id (text or whole number)"))
 
     def rubrics(self, columns: Sequence[str]) -> dict[str, Any]:
-        """Return a pair's `rubrics` and `points` from the first of these columns; nothing if the row has none.
+        """Return a pair's `rubrics` and `points` from the first of these columns; empty if the row has none.
 
         Criteria are a block of lines, a list of texts, or a list of objects, also as JSON in a text. Objects may have
         points or weights of either sign; a criterion without any counts 1 if another has some.
         """
         column = self.first(columns)
-        value = self.value(column) if column else []
+        value = self.row.values.get(column, [])
         if isinstance(value, str):
-            listed = _json_list(value)
-            value = split_rubrics(value) if listed is None else listed
-        listed = self.convert(column, value, list[str | _Criterion], "a list of texts or objects")
-        found = [_Criterion(text=one) if isinstance(one, str) else one for one in listed]
-        if any(one.words is None for one in found):
+            try:
+                value = msgspec.json.decode(value, type=list[Any])
+            except msgspec.DecodeError:
+                value = list(split_rubrics(value))
+        try:
+            listed = msgspec.convert(value, list[str | _Criterion], strict=False)
+        except msgspec.ValidationError as error:
+            raise self.unfit(column, "a list of texts or objects", value) from error
+        found = [(one, None) if isinstance(one, str) else one.parts() for one in listed]
+        if any(text is None for text, _ in found):
             raise self.unfit(column, "objects with rubric, text, criterion or description", value)
-        kept = {text: one.number for one in found if (text := (one.words or "").strip())}
+        kept = {text.strip(): number for text, number in found if text and text.strip()}
         counted = any(number is not None for number in kept.values())
         points = tuple(1.0 if number is None else number for number in kept.values()) if counted else ()
         return {"rubrics": tuple(kept), "points": points}
 
     def missing(self, column: str) -> RowError:
-        """Return the error for an absent column: the columns found, and the nearest name."""
+        """Return the error for an absent column: the columns found."""
         found = [str(name) for name in self.row.values]
-        near = difflib.get_close_matches(column, found, n=1, cutoff=0.6)
-        detail = f"; columns found: {', '.join(found) or 'none'}" + (f"; nearest: {near[0]!r}" if near else "")
-        return RowError(self.row, f"no column {column!r}", detail)
+        return RowError(self.row, f"no column {column!r}", f"; columns found: {', '.join(found) or 'none'}")
 
     def unfit(self, column: str, expected: str, found: Any) -> RowError:
         """Return the error for a value of the wrong kind."""
-        return RowError(self.row, f"column {column!r}: expected {expected}", f", found {describe(found)}")
+        return RowError(self.row, f"column {column!r}: expected {expected}", f", found {_describe(found)}")
 
 
-def _json_list(text: str) -> list[Any] | None:
-    try:
-        return msgspec.json.decode(text, type=list[Any])
-    except msgspec.DecodeError:
-        return None
+def prompt_of(fields: Fields) -> Prompt:
+    """Return the prompt of a row: its system turn, earlier turns, and the first prompt column; empty without one."""
+    column, prompt = fields.first(PROMPT_COLUMNS), Prompt()
+    if column:
+        value = stored_messages(fields.value(column))
+        if isinstance(value, Mapping) and "messages" in value:
+            value = value["messages"]  # OpenAI's preference files
+        extra = fields.row.values.get("input") if column == "instruction" else ""
+        if isinstance(value, str) and isinstance(extra, str) and extra.strip():
+            value = f"{value}\n\n{extra}" if value.strip() else extra  # Alpaca's instruction with its input
+        prompt = fields.as_prompt(column, value)
+        history = fields.row.values.get("history")
+        if column != "history" and isinstance(history, list):  # [question, answer], …
+            turns = [zip(("user", "assistant"), turn, strict=False) for turn in history]
+            prompt = (*(Message(role, str(text)) for turn in turns for role, text in turn), *prompt)
+    system = fields.row.values.get(fields.first(_SYSTEM_COLUMNS))
+    if isinstance(system, str) and system.strip() and all(turn.role != "system" for turn in prompt):
+        return (Message("system", system), *prompt)
+    return prompt
+
+
+def read_answer(value: Any, *, transcript: bool) -> tuple[Prompt, str]:
+    """Split a response from the turns stored before it; ValueError says what is wrong.
+
+    `transcript`: without a prompt column, a text is a whole "Human: … Assistant: …" conversation.
+    """
+    value = stored_messages(value)
+    if isinstance(value, str) and not transcript:
+        return (), value
+    if isinstance(value, str):
+        turns = transcript_turns(value)
+    elif isinstance(value, Mapping) or (isinstance(value, list) and value and isinstance(value[0], Mapping)):
+        turns = parse_prompt([value] if isinstance(value, Mapping) else value)
+    else:
+        raise ValueError("expected text, a message or a list of messages")
+    if turns[-1].role != "assistant":
+        raise ValueError(f"the last message is by {turns[-1].role}, not by the assistant")
+    return turns[:-1], turns[-1].content
+
+
+def stored_messages(value: Any) -> Any:
+    """Return the messages that a text holds as JSON or as Python prints them (in CSV files), else the value."""
+    if isinstance(value, str) and value.lstrip().startswith(("[{", "{'role'", '{"role"')):
+        for read in (msgspec.json.decode, ast.literal_eval):
+            with suppress(msgspec.DecodeError, ValueError, SyntaxError, MemoryError, RecursionError):
+                found = read(value.strip())
+                messages = found if isinstance(found, list) else [found]
+                if all(isinstance(one, Mapping) and ("role" in one or "from" in one) for one in messages):
+                    return messages
+    return value
+
+
+def transcript_turns(text: str) -> Prompt:
+    """Split a transcript whose turns start with "Human:" or "Assistant:" after an empty line."""
+    _, *parts = _SPEAKER.split(text)
+    if not parts or not _SPEAKER.match(text):
+        raise ValueError("expected a prompt column, or a transcript that starts with 'Human:'")
+    return tuple(Message(_ROLES[who], what.strip()) for who, what in zip(parts[::2], parts[1::2], strict=True))
+
+
+def join_prompt(given: Prompt, before: Prompt) -> Prompt:
+    """Return the whole conversation from a prompt column and the turns stored with a response.
+
+    Some sets repeat the prompt before each response (then `before` ends with it), others continue from it.
+    """
+    if not before or not given:
+        return before or given
+    tail = before[-len(given) :]
+    same = [turn.content.strip() for turn in tail] == [turn.content.strip() for turn in given]
+    return before if same else given + before

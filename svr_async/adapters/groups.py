@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from svr_async.adapters import rmb
-from svr_async.adapters.columns import ID_COLUMNS, LIST_COLUMNS, with_plain_names
-from svr_async.adapters.fields import Fields, RowError
+from svr_async.adapters.fields import Fields, RowError, prompt_of, read_answer
 from svr_async.adapters.hub import open_source
-from svr_async.adapters.labels import as_number
-from svr_async.adapters.messages import prompt_of, read_answer
+from svr_async.adapters.layouts import ID_COLUMNS, LIST_COLUMNS, as_number, with_plain_names
 from svr_async.adapters.records import content_id
 from svr_async.adapters.tables import Row, read_rows
+from svr_async.adapters.training_sets import best_and_losers
 from svr_async.core.pair import Prompt, hashed_fraction
 from svr_async.errors import DataError
 
-WANTED = "a prompt and a list of " + ", ".join(LIST_COLUMNS)
+_WANTED = "a prompt and a list of " + ", ".join(LIST_COLUMNS)
 _TEXTS = ("response", "answer", "completion", "output", "text", "content")
 _SCORES = ("fine_grained_score", "fine-grained_score", "score", "rating", "reward", "overall_score")
 _RANKS = ("rank", "ranking")
-_LISTED = {"scores": False, "ratings": False, "rewards": False, "ranks": True, "rankings": True}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,19 +49,17 @@ def read_groups(path: Path) -> list[ResponseGroup]:
         seen[group.id] += 1
         groups.append(replace(group, id=f"{group.id}#{seen[group.id]}") if seen[group.id] > 1 else group)
     if not groups:
-        raise DataError(f"no rows in {path}", hint=f"give {WANTED}")
+        raise DataError(f"no rows in {path}", hint=f"give {_WANTED}")
     return groups
 
 
 def _read(row: Row) -> ResponseGroup:
-    if row.problem:
-        raise RowError(row, row.problem)
-    fields = Fields(with_plain_names(row))
+    fields = Fields(with_plain_names(Fields(row).checked().row))
     if fields.has("bon_best"):
         return _best_of_n(fields)
     prompt = prompt_of(fields)
     if not prompt:
-        raise RowError(row, "no prompt in it", hint=f"give {WANTED}")
+        raise RowError(row, "no prompt in it", hint=f"give {_WANTED}")
     column = fields.first(LIST_COLUMNS)
     if not column:
         raise fields.missing(LIST_COLUMNS[0])
@@ -72,23 +67,21 @@ def _read(row: Row) -> ResponseGroup:
     if not isinstance(listed, list) or not listed:
         raise fields.unfit(column, "a list of responses", listed)
     responses = tuple(_text(fields, column, one) for one in listed)
-    own = fields.identifier(ID_COLUMNS)
-    return ResponseGroup(
-        id=own or content_id(prompt, *responses), prompt=prompt, responses=responses, best=_best(fields)
-    )
+    group_id = fields.identifier(ID_COLUMNS) or content_id(prompt, *responses)
+    return ResponseGroup(id=group_id, prompt=prompt, responses=responses, best=_best(fields))
 
 
 def _text(fields: Fields, column: str, value: Any) -> str:
     key = _text_key(value) if isinstance(value, Mapping) and "role" not in value else ""
     try:
-        return str(value[key]) if key else read_answer(value, transcript=False).response
+        return str(value[key]) if key else read_answer(value, transcript=False)[1]
     except ValueError as error:
         raise fields.unfit(column, "responses (texts, messages, or objects with a text)", value) from error
 
 
 def _best(fields: Fields) -> frozenset[int]:
     """Return the places of the best responses by their numbers; empty if all are equal."""
-    scored, is_rank = scored_responses(fields) or ([], False)
+    scored, is_rank = scored_responses(fields)
     numbers = [-number if is_rank else number for number, _ in scored]
     best = frozenset(place for place, number in enumerate(numbers) if number == max(numbers))
     return best if len(best) < len(numbers) else frozenset()
@@ -96,7 +89,7 @@ def _best(fields: Fields) -> frozenset[int]:
 
 def _best_of_n(fields: Fields) -> ResponseGroup:
     """Read a record of RMB; its order says which is best, so it is replaced by one drawn by a hash."""
-    prompt, best, losers = rmb.best_and_losers(fields)
+    prompt, best, losers = best_and_losers(fields)
     own = fields.identifier(("bon_uid",)) or content_id(prompt, best)
     texts = [best, *losers]
     order = sorted(range(len(texts)), key=lambda place: hashed_fraction("listed", own, str(place)))
@@ -104,45 +97,34 @@ def _best_of_n(fields: Fields) -> ResponseGroup:
     return ResponseGroup(id=own, prompt=prompt, responses=responses, best=frozenset({order.index(0)}))
 
 
-def scored_responses(fields: Fields) -> tuple[Sequence[tuple[float, str]], bool] | None:
+def scored_responses(fields: Fields) -> tuple[list[tuple[float, str]], bool]:
     """Return (number, text) of each listed response, and whether the numbers are ranks, of which less is better.
 
-    None if a row lists no responses with numbers. RowError for a missing number.
+    Empty if a row lists no responses with numbers, inside them or in another column. RowError for a missing number.
     """
-    for column in LIST_COLUMNS:
-        listed = fields.row.values.get(column)
-        if isinstance(listed, list) and listed:
-            found = _inside(fields, column, listed) or _alongside(fields, listed)
-            if found is not None:
-                return found
-    return None
+    column = fields.first(LIST_COLUMNS)
+    listed = fields.row.values.get(column)
+    if not isinstance(listed, list) or not listed:
+        return [], False
+    if isinstance(listed[0], Mapping):
+        key, name = _text_key(listed[0]), next((one for one in (*_SCORES, *_RANKS) if one in listed[0]), "")
+        objects = [one if isinstance(one, Mapping) else {} for one in listed]
+        values: Any = [one.get(name) for one in objects]
+        texts: list[Any] = [one.get(key) for one in objects]
+    else:
+        name = fields.first([f"{one}s" for one in (*_SCORES, *_RANKS)])
+        texts, values = listed, fields.row.values.get(name)
+    if not name or not isinstance(values, list):
+        return [], False
+    scored = [
+        (number, text)
+        for value, text in zip(values, texts, strict=False)
+        if (number := as_number(value)) is not None and isinstance(text, str)
+    ]
+    if not len(scored) == len(listed) == len(values):
+        raise fields.unfit(column, f"a text and a number in {name} for each response", listed)
+    return scored, name.removesuffix("s") in _RANKS
 
 
 def _text_key(response: Mapping[str, Any]) -> str:
     return next((key for key in _TEXTS if isinstance(response.get(key), str)), "")
-
-
-def _inside(fields: Fields, column: str, listed: Sequence[Any]) -> tuple[Sequence[tuple[float, str]], bool] | None:
-    """Read responses that are objects with a text and a number."""
-    first = listed[0] if isinstance(listed[0], Mapping) else {}
-    text, score = _text_key(first), next((key for key in (*_SCORES, *_RANKS) if key in first), "")
-    if not text or not score:
-        return None
-    scored = []
-    for one in listed:
-        number = as_number(one.get(score)) if isinstance(one, Mapping) else None
-        if number is None or not isinstance(one.get(text), str):
-            raise fields.unfit(column, f"objects with {text} and a number in {score}", one)
-        scored.append((number, str(one[text])))
-    return scored, score in _RANKS
-
-
-def _alongside(fields: Fields, listed: Sequence[Any]) -> tuple[Sequence[tuple[float, str]], bool] | None:
-    """Read responses that are texts, with a list of numbers in another column."""
-    name = next((one for one in _LISTED if isinstance(fields.row.values.get(one), list)), "")
-    if not name or not all(isinstance(one, str) for one in listed):
-        return None
-    numbers = [number for one in fields.value(name) if (number := as_number(one)) is not None]
-    if len(numbers) != len(listed) or len(numbers) != len(fields.value(name)):
-        raise fields.unfit(name, f"{len(listed)} numbers", fields.value(name))
-    return list(zip(numbers, listed, strict=True)), _LISTED[name]

@@ -12,7 +12,6 @@ from svr_async.core.hub import PUBLIC_HUB, SCHEME, first_line, hub_server, reach
 from svr_async.errors import DataError, UsageError
 
 CACHE = Path("cache/hub")
-_SHARD = re.compile(r"-\d{5}-of-\d{5}")
 
 
 class Source(NamedTuple):
@@ -36,7 +35,7 @@ class Wanted(NamedTuple):
 
 def open_source(path: Path) -> Source:
     """Return where the rows of a data argument are: a path as it is, or the files of a hub data set once fetched."""
-    return fetch_split(parse_hub(str(path))) if str(path).startswith(SCHEME) else Source(path)
+    return fetch_files(parse_hub(str(path))) if str(path).startswith(SCHEME) else Source(path)
 
 
 def parse_hub(text: str) -> Wanted:
@@ -45,20 +44,6 @@ def parse_hub(text: str) -> Wanted:
     if match is None:
         raise UsageError(f"{text} is not a data set of the hub", hint="write hf:org/name or hf:org/name@revision:split")
     return Wanted(match[1], match[2] or "main", match[3] or "")
-
-
-def fetch_split(wanted: Wanted, cache_dir: Path | None = None, *, endpoint: str = "") -> Source:
-    """Download the data files of one split, or find them in the cache, and return them with their revision.
-
-    DataError lists the splits if the wanted one is missing, or none is named and there are several.
-    """
-    by_hand = f"download its files and pass their path; {PUBLIC_HUB}/datasets/{wanted.repo} has them"
-    found = get_files(str(wanted), by_hand, wanted, (), cache_dir, endpoint)
-    folders = {file.parents[name.count("/")] for name, file in found.items()}
-    if len(folders) != 1:
-        raise DataError(f"{wanted} changed while it was fetched", hint="fetch it again, or name a revision")
-    (folder,) = folders
-    return Source(folder, tuple(found.values()), str(wanted._replace(revision=folder.name)))
 
 
 def choose_files(names: Sequence[str], wanted: Wanted) -> list[str]:
@@ -78,23 +63,24 @@ def choose_files(names: Sequence[str], wanted: Wanted) -> list[str]:
 def _split_name(name: str) -> str:
     """Return the name that the parts of one split share: data/train for data/train-00000-of-00003.parquet."""
     folder, slash, file = name.rpartition("/")
-    return folder + slash + _SHARD.sub("", file.partition(".")[0])
+    return folder + slash + re.sub(r"-\d{5}-of-\d{5}", "", file.partition(".")[0])
 
 
-def get_files(
-    what: str,
-    by_hand: str,
-    wanted: Wanted,
-    names: Sequence[str],
-    cache_dir: Path | None,
-    endpoint: str,
-) -> dict[str, Path]:
-    """Return `names`, or the wanted split, of a repository: from the server, or from the cache without a connection."""
+def fetch_files(
+    wanted: Wanted, names: Sequence[str] = (), cache_dir: Path | None = None, *, endpoint: str = ""
+) -> Source:
+    """Download `names`, or the data files of one split, or find them in the cache; return them with their revision.
+
+    DataError lists the splits if the wanted one is missing, or none is named and there are several.
+    """
+    what = f"{', '.join(names)} of {wanted.repo}" if names else str(wanted)
+    where = f"{PUBLIC_HUB}/datasets/{wanted.repo}"
+    hint = f"download {', '.join(names) or 'its files'} from {where} and pass the path with --data PATH"
     try:
         import huggingface_hub as hub
     except ImportError as error:
         message = f"{what}: fetching it needs huggingface-hub"
-        raise DataError(message, hint=f"pip install 'svr-async[hub]', or {by_hand}") from error
+        raise DataError(message, hint=f"pip install 'svr-async[hub]', or {hint}") from error
     server, place = hub_server(endpoint), cache_dir or CACHE
     online = reachable(server)
     fixed: dict[str, Any] = {
@@ -111,9 +97,11 @@ def get_files(
 
     try:
         chosen = names or choose_files(listed(), wanted)
-        return {name: Path(hub.hf_hub_download(wanted.repo, name, **fixed)) for name in chosen}
+        found = tuple(Path(hub.hf_hub_download(wanted.repo, name, **fixed)) for name in chosen)
     except DataError:
         raise
     except Exception as error:  # the library's errors differ by version: httpx, requests, its own
         why = first_line(error) if online else f"no connection to {server}, and it is not in {place}"
-        raise DataError(f"{what}: could not fetch it ({why})", hint=by_hand) from error
+        raise DataError(f"{what}: could not fetch it ({why})", hint=hint) from error
+    folder = found[0].parents[chosen[0].count("/")]
+    return Source(folder, found, str(wanted._replace(revision=folder.name)))

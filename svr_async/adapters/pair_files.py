@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -41,22 +42,14 @@ def select_pairs(
             raise UsageError(f"there is no domain {min(unknown)!r}", hint=f"there are {', '.join(known)}")
         pairs = [pair for pair in pairs if pair.domain.casefold() in wanted]
     if limit:
-        start, end = _parse_limit(limit)
-        pairs = pairs[start:end]
+        match = re.fullmatch(r"(?:(\d+)-)?(\d+)", limit)
+        start, end = (int(match[1] or 1), int(match[2])) if match else (0, 0)
+        if not 1 <= start <= end:
+            raise UsageError(f"--limit {limit} is not a range", hint="write 100, or 101-200")
+        pairs = pairs[start - 1 : end]
     if not pairs:
         raise UsageError(f"0 usable pairs are left after --limit {limit}", hint="widen --limit")
     return pairs
-
-
-def _parse_limit(limit: str) -> tuple[int, int]:
-    first, dash, last = limit.partition("-")
-    try:
-        start, end = (int(first) - 1, int(last)) if dash else (0, int(first))
-    except ValueError:
-        start, end = -1, -1
-    if start < 0 or end <= start:
-        raise UsageError(f"--limit {limit} is not a range", hint="write 100, or 101-200")
-    return start, end
 
 
 def write_split(pairs: Sequence[PreferencePair], share: float, seed: str, out: Path) -> dict[str, int]:
@@ -70,10 +63,9 @@ def write_split(pairs: Sequence[PreferencePair], share: float, seed: str, out: P
             f"--share {share:g} puts {len(train)} pairs into train and {len(test)} into test",
             hint="give more pairs, of more prompts, or another share",
         )
-    sides = {"train": train, "test": test}
-    for name, side in sides.items():
-        write_pairs(out / f"{name}.jsonl", side)
-    return {name: len(side) for name, side in sides.items()}
+    write_pairs(out / "train.jsonl", train)
+    write_pairs(out / "test.jsonl", test)
+    return {"train": len(train), "test": len(test)}
 
 
 def refuse_other_names(out: Path) -> None:

@@ -14,6 +14,10 @@ import orjson
 
 from svr_async.core.pair import PreferencePair, Prompt, hashed_fraction
 
+INVALID = "invalid: "
+REPEATED = "repeated rows, kept with #2, #3 … after their ids"
+CONTRADICTING = "rows with the label of an earlier row with the same texts reversed, kept"
+
 
 @dataclass(slots=True)
 class Problem:
@@ -29,10 +33,9 @@ class Problem:
 class Dataset:
     """Pairs in the data's order, with what a report says about them.
 
-    `digest` is the SHA-256 of the pairs' contents, the same for every file format. `skipped` counts rows left out, by
-    reason; `problems` list these and odd rows that are kept. `official`: the row counts are those of the official
-    release. `readings` say how labels were read; `origin` is the pinned address on the hub. `tied` are rows that prefer
-    neither: in no count and no digest, only for questions about texts.
+    `digest` is the SHA-256 of the pairs' contents, the same for every file format. `problems` list rows left out and
+    odd rows that are kept. `official`: the row counts are those of the official release. `readings` say how labels
+    were read; `origin` is the pinned address on the hub. `tied` are rows that prefer neither: they are in no count.
     """
 
     name: str
@@ -46,8 +49,6 @@ class Dataset:
     readings: tuple[str, ...] = ()
     encoding: str = ""
     origin: str = ""
-    repeated: int = 0
-    contradicting: int = 0
     tied: Sequence[PreferencePair] = ()
 
     @property
@@ -57,12 +58,13 @@ class Dataset:
 
     def left_out(self) -> dict[str, int]:
         """Return how many rows were left out (ties, others) and how many odd ones were kept."""
+        counts = {one.what: one.count for one in self.problems}
         ties = sum(count for reason, count in self.skipped.items() if reason.startswith("tie"))
         found = {
             "ties": ties,
             "skipped": sum(self.skipped.values()) - ties,
-            "repeated": self.repeated,
-            "contradicting": self.contradicting,
+            "repeated": counts.get(REPEATED, 0),
+            "contradicting": counts.get(CONTRADICTING, 0),
         }
         return {name: count for name, count in found.items() if count}
 
@@ -78,7 +80,7 @@ class Parsed:
     pairs: tuple[PreferencePair, ...] = ()
     id: str = ""
     group: str = ""
-    skipped: tuple[str, ...] = ()
+    skipped: str = ""
     notes: tuple[str, ...] = ()
     tied: PreferencePair | None = None
 
@@ -94,33 +96,24 @@ class PairResult:
     margin: float | None
     scores: tuple[float, float] | None = None
 
-    def __post_init__(self) -> None:
-        if self.margin is not None and math.isnan(self.margin):
-            raise ValueError(f"the margin of pair {self.pair.id!r} is NaN; an unscored pair has None")
-
     def credit(self, tie_credit: float = 0.0, unscored_credit: float = 0.0) -> float:
         """Return 1 for a win, 0 for a loss, and the given credits for a tie and for no verdict."""
-        if self.margin is None:
-            return unscored_credit
-        if self.margin == 0:
-            return tie_credit
-        return 1.0 if self.margin > 0 else 0.0
+        if not self.margin:
+            return unscored_credit if self.margin is None else tie_credit
+        return float(self.margin > 0)
 
 
 def accuracy(results: Sequence[PairResult], tie_credit: float = 0.0, unscored_credit: float = 0.0) -> float | None:
-    """Return the mean credit over the pairs that have a right answer; None where there are none."""
+    """Return the mean credit over the pairs that have a right answer; None if there are none."""
     return mean([r.credit(tie_credit, unscored_credit) for r in results if r.pair.has_preference])
 
 
 def accuracy_by(
-    name_of: Callable[[PreferencePair], str],
-    results: Sequence[PairResult],
-    tie_credit: float,
-    unscored_credit: float = 0.0,
+    name_of: Callable[[PreferencePair], str], results: Sequence[PairResult], tie: float, unscored: float = 0.0
 ) -> dict[str, float]:
     """Return the accuracy of each group of pairs that has one, in alphabetical order of the groups' names."""
     groups = grouped(name_of, results)
-    found = {name: accuracy(part, tie_credit, unscored_credit) for name, part in groups.items()}
+    found = {name: accuracy(part, tie, unscored) for name, part in groups.items()}
     return {name: value for name, value in found.items() if value is not None}
 
 
@@ -154,10 +147,16 @@ def content_id(prompt: Prompt, *responses: str) -> str:
     return "p" + hashlib.blake2b(orjson.dumps(parts), digest_size=8).hexdigest()
 
 
-def drawn_first(pair_id: str) -> bool:
-    """Say whether the chosen response is listed first, where the data lists "chosen, rejected" and so tells nothing.
+def pair_of(
+    prompt: Prompt, first: str, second: str, pair_id: str = "", *, first_is_better: bool | None = None, **more: Any
+) -> PreferencePair:
+    """Build a pair; without an id, its id is a hash of its contents.
 
-    A bit of a hash of the id: balanced, free of seeds, and independent of `core.pair.hashed_order`.
-    Without it the data's order would give the answer away.
+    None: the data lists "chosen, rejected", so a hash of the id, independent of `core.pair.hashed_order`, draws which
+    is listed first. The data's order would give the answer away.
     """
-    return hashed_fraction("listed first", pair_id) < 0.5
+    pair_id = pair_id or content_id(prompt, first, second)
+    drawn = hashed_fraction("listed first", pair_id) < 0.5
+    chosen, rejected = (second, first) if first_is_better is False else (first, second)
+    listed = drawn if first_is_better is None else first_is_better
+    return PreferencePair(id=pair_id, prompt=prompt, chosen=chosen, rejected=rejected, chosen_first=listed, **more)

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any
 
-from svr_async.adapters.contract import Adapter, OfficialCounts
+from svr_async.adapters.contract import Adapter
 from svr_async.adapters.fields import Fields, RowError
-from svr_async.adapters.records import PairResult, Parsed, accuracy, content_id, drawn_first, grouped, mean
-from svr_async.core.pair import PreferencePair
+from svr_async.adapters.records import PairResult, Parsed, accuracy, content_id, grouped, mean, pair_of
 
 STYLES = ("concise", "detailed", "markdown")
 DOMAINS = ("chat", "math", "code", "safety")
 FILES = {"chat": 129, "code": 228, "math": 529, "safety-refuse": 284, "safety-response": 157}
+LEVELS = ("easy", "normal", "hard")
 _PLACES = range(len(STYLES))
 CELLS = tuple((i, j) for i in _PLACES for j in _PLACES)
 
@@ -22,16 +21,12 @@ CELLS = tuple((i, j) for i in _PLACES for j in _PLACES)
 def difficulty(cell: tuple[int, int]) -> str:
     """Name a cell (chosen style i, rejected style j): hard above the diagonal, where the wrong answer looks better."""
     i, j = cell
-    if i == j:
-        return "normal"
-    return "hard" if i < j else "easy"
+    return "normal" if i == j else "hard" if i < j else "easy"
 
 
 def domain_of(name: str) -> str:
     """Return chat, math, code or safety for one of the five file names; an empty text for anything else."""
-    if name not in FILES:
-        return ""
-    return "safety" if name.startswith("safety") else name
+    return name.partition("-")[0] if name in FILES else ""
 
 
 def parse(fields: Fields) -> Parsed:
@@ -44,32 +39,18 @@ def parse(fields: Fields) -> Parsed:
     name = _file_domain(fields)
     own_id = fields.identifier(("id",))
     item = f"{name}/{own_id or content_id(prompt, *chosen, *rejected)}"
-    pairs = tuple(
-        PreferencePair(
-            id=(pair_id := f"{item}/{i}-{j}"),
-            prompt=prompt,
-            chosen=chosen[i],
-            rejected=rejected[j],
-            domain=domain_of(name),
-            subset=name,
-            chosen_first=drawn_first(pair_id),
-            item=item,
-            slot=(i, j),
-        )
-        for i, j in CELLS
-    )
+    kind: dict[str, Any] = {"domain": domain_of(name), "subset": name, "item": item}
+    pairs = tuple(pair_of(prompt, chosen[i], rejected[j], f"{item}/{i}-{j}", slot=(i, j), **kind) for i, j in CELLS)
     return Parsed(pairs=pairs, id=item if own_id else "", group=name)
 
 
 def _file_domain(fields: Fields) -> str:
     given = fields.optional_text("domain")
     name = given or PurePosixPath(fields.row.file).name.split(".")[0].removesuffix("_filtered")
-    if domain_of(name):
-        return name
-    expected = f"expected one of {', '.join(FILES)}"
-    if given:
-        raise RowError(fields.row, f"column 'domain': {expected}", f", found {given!r}")
-    raise RowError(fields.row, f"no column 'domain' and none in the file's name: {expected}", f", found {name!r}")
+    if name not in FILES:
+        where = "column 'domain'" if given else "no column 'domain' and none in the file's name"
+        raise RowError(fields.row, f"{where}: expected one of {', '.join(FILES)}", f", found {name!r}")
+    return name
 
 
 def score(results: Sequence[PairResult], tie_credit: float) -> dict[str, Any]:
@@ -79,12 +60,11 @@ def score(results: Sequence[PairResult], tie_credit: float) -> dict[str, Any]:
     any pair are left out of the means.
     """
     by_domain = grouped(lambda pair: pair.domain, results)
-    cells = {name: cell_accuracies(by_domain[name], tie_credit) for name in DOMAINS if name in by_domain}
+    cells = {name: _cell_accuracies(by_domain[name], tie_credit) for name in DOMAINS if name in by_domain}
     domains = {name: _difficulties(part) for name, part in cells.items()}
-    levels = ("easy", "normal", "hard")
     return {
         "overall": mean([domain["average"] for domain in domains.values()]),
-        **{level: mean([domain[level] for domain in domains.values() if level in domain]) for level in levels},
+        **{level: mean([domain[level] for domain in domains.values() if level in domain]) for level in LEVELS},
         "domains": domains,
         "matrices": {name: [[part.get((i, j)) for j in _PLACES] for i in _PLACES] for name, part in cells.items()},
         "complete": set(domains) == set(DOMAINS) and all(len(part) == len(CELLS) for part in cells.values()),
@@ -92,7 +72,7 @@ def score(results: Sequence[PairResult], tie_credit: float) -> dict[str, Any]:
     }
 
 
-def cell_accuracies(results: Sequence[PairResult], tie_credit: float) -> dict[tuple[int, int], float]:
+def _cell_accuracies(results: Sequence[PairResult], tie_credit: float) -> dict[tuple[int, int], float]:
     """Return the share of prompts where chosen style i beats rejected style j, for each cell that has pairs."""
     cells = {cell: [result for result in results if result.pair.slot == cell] for cell in CELLS}
     return {cell: value for cell, part in cells.items() if (value := accuracy(part, tie_credit)) is not None}
@@ -100,31 +80,22 @@ def cell_accuracies(results: Sequence[PairResult], tie_credit: float) -> dict[tu
 
 def _difficulties(cells: Mapping[tuple[int, int], float]) -> dict[str, float]:
     """Return the mean of each difficulty that has cells, and their mean as `average`."""
-    levels: dict[str, list[float]] = {}
-    for cell, value in cells.items():
-        levels.setdefault(difficulty(cell), []).append(value)
-    means = {name: math.fsum(levels[name]) / len(levels[name]) for name in sorted(levels)}
-    return {**means, "average": math.fsum(means.values()) / len(means)}
+    levels = {level: mean([v for cell, v in cells.items() if difficulty(cell) == level]) for level in sorted(LEVELS)}
+    known = {level: value for level, value in levels.items() if value is not None}
+    return {**known, "average": mean(list(known.values())) or 0.0}
 
 
-ADAPTER = Adapter(
+RMBENCH = Adapter(
     name="rmbench",
     title="RM-Bench",
-    label="RM-Bench",
     spelling=r"(?<![a-z0-9])rm[-_. ]?bench",
     shares_prompts=True,
     licence="ODC-BY (data card); the git repository states none",
-    homepage="https://github.com/THU-KEG/RM-Bench",
     hub_id="THU-KEG/RM-Bench",
     hub_files=("total_dataset.json",),
-    counts=OfficialCounts(rows=(1327,), groups=FILES),
-    schema={
-        "id": "whole number, unique within a domain",
-        "prompt": "text",
-        "chosen": "list of 3 texts: concise, detailed, detailed with markdown",
-        "rejected": "list of 3 texts, in the same order",
-        "domain": "chat, code, math, safety-refuse or safety-response; else taken from the file's name",
-    },
+    rows=(1327,),
+    groups=FILES,
+    columns=("id", "prompt", "chosen", "rejected", "domain"),
     parse=parse,
     score=score,
 )

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from svr_async.adapters.contract import Adapter, OfficialCounts
-from svr_async.adapters.fields import Fields, RowError, as_integer
-from svr_async.adapters.records import PairResult, Parsed, accuracy, accuracy_by, content_id, mean
-from svr_async.core.pair import PreferencePair
+from svr_async.adapters.contract import Adapter
+from svr_async.adapters.fields import Fields, RowError
+from svr_async.adapters.records import PairResult, Parsed, accuracy, accuracy_by, mean, pair_of
 
 OTHER = "OTHER"
 GROUPS: Mapping[str, tuple[str, ...]] = {
@@ -19,58 +18,43 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "SAFETY": ("harmlessness", "safety"),
 }
 _GROUP_OF = {domain: group for group, domains in GROUPS.items() for domain in domains}
+_SIDES = {"label": {"0": True, "1": False}, "chosen_candidate": {"a": True, "b": False}}
 _RUBRIC_COLUMNS = ("rubrics", "reference_rubrics", "oracle_rubrics", "benchmark_rubrics")
 
 
 def domain_group(domain: str) -> str:
-    """Return the group of a fine domain, whatever its case; OTHER where it is in none."""
+    """Return the group of a fine domain, whatever its case; OTHER if it is in none."""
     return _GROUP_OF.get(domain.strip().casefold(), OTHER)
 
 
-def chosen_is_first(fields: Fields) -> bool:
-    """Read `label` (0: response A is better, 1: B) or `chosen_candidate` (a, b); both must agree where both are."""
-    sides = {column: _side(fields, column) for column in ("label", "chosen_candidate") if fields.has(column)}
-    if not sides:
+def _chosen_is_first(fields: Fields) -> bool:
+    """Read `label` (0: response A is better, 1: B) or `chosen_candidate` (a, b); if both are there, they must agree."""
+    found = set()
+    for column, sides in _SIDES.items():
+        if fields.has(column):
+            value = str(fields.value(column)).strip().casefold().removesuffix(".0")
+            if value not in sides:
+                raise fields.unfit(column, "0 (A is better) or 1 (B)" if "0" in sides else "a or b", value)
+            found.add(sides[value])
+    if not found:
         raise fields.missing("label")
-    if len(set(sides.values())) > 1:
+    if len(found) > 1:
         raise RowError(fields.row, "columns 'label' and 'chosen_candidate' contradict each other")
-    return next(iter(sides.values()))
-
-
-def _side(fields: Fields, column: str) -> bool:
-    value = fields.value(column)
-    number = as_integer(value)
-    name = str(value).strip().casefold() if number is None else {0: "a", 1: "b"}.get(number, "")
-    if name not in ("a", "b"):
-        expected = "0 (A is better) or 1 (B)" if column == "label" else "'a' or 'b'"
-        raise fields.unfit(column, expected, value)
-    return name == "a"
+    return found.pop()
 
 
 def parse(fields: Fields) -> Parsed:
-    """Turn one case into a pair in its own order; `domain` is the group, `subset` the fine domain."""
+    """Turn one row into a pair in the data's order; `domain` is its group, `subset` its fine domain."""
     prompt = fields.prompt("instruction")
     a, b = fields.text("response_a"), fields.text("response_b")
-    a_is_chosen = chosen_is_first(fields)
+    a_is_chosen = _chosen_is_first(fields)
     domain = fields.text("domain")
     group = domain_group(domain)
     case_id = fields.identifier(("case_id", "id"))
-    pair = PreferencePair(
-        id=case_id or content_id(prompt, a, b),
-        prompt=prompt,
-        chosen=a if a_is_chosen else b,
-        rejected=b if a_is_chosen else a,
-        domain=group,
-        subset=domain,
-        chosen_first=a_is_chosen,
-        **fields.rubrics(_RUBRIC_COLUMNS),
-    )
-    return Parsed(pairs=(pair,), id=case_id, group=group, notes=tuple(_remarks(group, domain, pair)))
-
-
-def _remarks(group: str, domain: str, pair: PreferencePair) -> list[str]:
-    remarks = [] if pair.rubrics else ["no reference rubrics"]
-    return [*remarks, f"unknown domain {domain!r} put into {OTHER}"] if group == OTHER else remarks
+    kind = {"domain": group, "subset": domain, **fields.rubrics(_RUBRIC_COLUMNS)}
+    pair = pair_of(prompt, a, b, case_id, first_is_better=a_is_chosen, **kind)
+    remarks = {"no reference rubrics": not pair.rubrics, f"unknown domain {domain!r} put into {OTHER}": group == OTHER}
+    return Parsed(pairs=(pair,), id=case_id, group=group, notes=tuple(text for text, odd in remarks.items() if odd))
 
 
 def score(results: Sequence[PairResult], tie_credit: float) -> dict[str, Any]:
@@ -83,29 +67,17 @@ def score(results: Sequence[PairResult], tie_credit: float) -> dict[str, Any]:
     }
 
 
-ADAPTER = Adapter(
+RUBRICBENCH = Adapter(
     name="rubricbench",
     title="RubricBench",
-    label="RubricBench",
     spelling=r"rubric[-_. ]?bench",
-    sampled=True,
     reading="label: 0 = response_a is better, 1 = response_b is better (or chosen_candidate: a, b)",
     licence="CC BY 4.0 (paper); the data card states none",
-    homepage="https://huggingface.co/datasets/DonJoey/rubricbench",
     hub_id="DonJoey/rubricbench",
     hub_files=("data/train-00000-of-00001.parquet",),
-    counts=OfficialCounts(
-        rows=(1147,), groups={"CHAT": 422, "CODE": 271, "STEM": 250, "IF": 124, "SAFETY": 80}, first_chosen=584
-    ),
-    schema={
-        "case_id": "text, unique",
-        "instruction": "text: what the user asked",
-        "response_a": "text",
-        "response_b": "text",
-        "label": "0: response_a is better, 1: response_b (or `chosen_candidate`: a, b)",
-        "rubrics": "criteria, one a line (or `reference_rubrics`: a list of texts or objects)",
-        "domain": "text: fine domain, grouped into CHAT, CODE, STEM, IF and SAFETY",
-    },
+    rows=(1147,),
+    groups={"CHAT": 422, "CODE": 271, "STEM": 250, "IF": 124, "SAFETY": 80},
+    columns=("case_id", "instruction", "response_a", "response_b", "label", "rubrics", "domain"),
     parse=parse,
     score=score,
 )

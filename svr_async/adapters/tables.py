@@ -11,7 +11,6 @@ import re
 import sys
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -47,7 +46,7 @@ class Row:
 
 @dataclass(slots=True)
 class Encoding:
-    """How the text of files was decoded: names of encodings, and how many characters were not as they should be.
+    """How the text of files was decoded: names of encodings, and how many characters had to be changed.
 
     `legacy` counts bytes that are not UTF-8 and were read as Windows-1252; `replaced` counts NUL and lone surrogates,
     which became U+FFFD.
@@ -60,6 +59,39 @@ class Encoding:
     def __str__(self) -> str:
         return ", ".join(sorted(self.names)) + (f"; {self.legacy} bytes read as Windows-1252" if self.legacy else "")
 
+    def text(self, data: bytes) -> str:
+        """Decode UTF-8, or UTF-16 as Excel writes it; any other byte is read as Windows-1252, and counted."""
+        if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+            self.names.add("UTF-16")
+            return data.decode("utf-16", "replace")
+        self.names.add("UTF-8 with a byte order mark" if data.startswith(codecs.BOM_UTF8) else "UTF-8")
+        text, count = _FOREIGN_BYTE.subn(
+            lambda found: bytes([ord(found[0]) & 0xFF]).decode("cp1252", "replace"),
+            data.decode("utf-8-sig", "surrogateescape"),
+        )
+        self.legacy += count
+        return text
+
+    def json(self, text: str) -> Any:
+        """Parse JSON: fast if it is clean, else leniently (NaN, control characters, lone surrogates)."""
+        try:
+            value = orjson.loads(text)
+            return self.scrub(value) if "\\u0000" in text else value
+        except orjson.JSONDecodeError:
+            return self.scrub(json.loads(text, strict=False))
+
+    def scrub(self, value: Any) -> Any:
+        """Replace characters that cannot be sent or stored, in every text of a JSON value, and count them."""
+        if isinstance(value, str):
+            clean, count = _UNSENDABLE.subn("\ufffd", value)
+            self.replaced += count
+            return clean
+        if isinstance(value, list):
+            return [self.scrub(element) for element in value]
+        if isinstance(value, dict):
+            return {self.scrub(key): self.scrub(element) for key, element in value.items()}
+        return value
+
 
 def read_rows(path: Path, encoding: Encoding | None = None, files: Sequence[Path] = ()) -> Iterator[Row]:
     """Yield the rows of a file, of all data files below a folder in sorted order, or of `files` in it.
@@ -67,41 +99,40 @@ def read_rows(path: Path, encoding: Encoding | None = None, files: Sequence[Path
     A line that is not a JSON object comes as a row with a `problem`. DataError for a file that cannot be read.
     """
     encoding = Encoding() if encoding is None else encoding
-    if path == STDIN:
-        data = _standard_input()
-        yield from _read(_kind_of(data), io.BytesIO(data), "standard input", encoding)
-        return
-    for file in files or data_files(path):
-        name = file.relative_to(path).as_posix() if path.is_dir() else file.name
-        with _one_line_errors(name), file.open("rb") as stream:
-            yield from _read(file.name.lower(), stream, name, encoding)
+    for file in [STDIN] if path == STDIN else files or data_files(path):
+        name = "standard input" if file == STDIN else str(file.relative_to(path)) if path.is_dir() else file.name
+        try:
+            data = _standard_input() if file == STDIN else file.read_bytes()
+            data = gzip.decompress(data) if data.startswith(b"\x1f\x8b") else data
+            suffix = _kind_of(data) if file == STDIN else _suffix(name)
+            if suffix == ".parquet":
+                yield from _read_parquet(data, name, encoding)
+            else:
+                yield from _READERS[suffix](encoding.text(data), name, encoding)
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            raise DataError(f"{name}: truncated or damaged gzip file ({error})", hint="fetch it again") from error
+        except (csv.Error, OSError) as error:
+            raise DataError(f"{name}: cannot be read ({error})") from error
 
 
 def data_files(path: Path) -> list[Path]:
     """Return the data files below a folder, sorted by path, or the file itself; DataError if there are none."""
-    with _one_line_errors(path.name):
-        if path.is_dir():
-            below = sorted(p for p in path.rglob("*") if _suffix(p.name.lower()) and p.is_file())
-            found = [p for p in below if not any(part.startswith(".") for part in p.relative_to(path).parts)]
-            if not found:
-                raise DataError(f"no data files below {path}", hint=f"accepted: {_ACCEPTED}")
-            return found
-        if not path.exists():
-            raise DataError(f"no such file or folder: {path}", hint="check the path")
-    if not _suffix(path.name.lower()):
+    if path.is_dir():
+        below = sorted(p for p in path.rglob("*") if _suffix(p.name) and p.is_file())
+        found = [p for p in below if not any(part.startswith(".") for part in p.relative_to(path).parts)]
+        if not found:
+            raise DataError(f"no data files below {path}", hint=f"accepted: {_ACCEPTED}")
+        return found
+    if not path.exists():
+        raise DataError(f"no such file or folder: {path}", hint="check the path")
+    if not _suffix(path.name):
         raise DataError(f"cannot read {path.name}: unknown suffix", hint=f"accepted: {_ACCEPTED}")
     return [path]
 
 
 def _suffix(name: str) -> str:
-    plain = name.removesuffix(".gz")
+    plain = name.lower().removesuffix(".gz")
     return next((suffix for suffix in SUFFIXES if plain.endswith(suffix)), "")
-
-
-def _read(name_or_suffix: str, stream: io.BufferedIOBase, name: str, encoding: Encoding) -> Iterator[Row]:
-    with _one_line_errors(name):
-        opened = gzip.GzipFile(fileobj=stream) if name_or_suffix.endswith(".gz") else stream
-        yield from _READERS[_suffix(name_or_suffix)](opened, name, encoding)
 
 
 @cache
@@ -113,70 +144,10 @@ def _standard_input() -> bytes:
 
 
 def _kind_of(data: bytes) -> str:
-    """Return the suffix of standard input: Parquet, gzipped JSON, JSON, or a table."""
-    if data.startswith((b"PAR1", b"\x1f\x8b")):
-        return ".parquet" if data.startswith(b"P") else ".json.gz"
+    """Return the suffix that fits the content of standard input."""
+    if data.startswith(b"PAR1"):
+        return ".parquet"
     return ".json" if data.removeprefix(codecs.BOM_UTF8).lstrip()[:1] in (b"{", b"[") else ".csv"
-
-
-@contextmanager
-def _one_line_errors(name: str) -> Iterator[None]:
-    try:
-        yield
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise DataError(f"{name}: truncated or damaged gzip file ({error})", hint="fetch it again") from error
-    except csv.Error as error:
-        raise DataError(f"{name}: not a readable csv file ({error})") from error
-    except OSError as error:
-        raise DataError(f"{name}: cannot be read ({error})") from error
-
-
-def _utf8(stream: Any, encoding: Encoding) -> Any:
-    """Return a stream of UTF-8 lines without a byte order mark; UTF-16, as Excel writes it, is converted."""
-    buffered = stream if hasattr(stream, "peek") else io.BufferedReader(stream)
-    start = buffered.peek(3)[:3]
-    if start[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
-        encoding.names.add("UTF-16")
-        return io.BytesIO(buffered.read().decode("utf-16", "replace").encode())
-    if start == codecs.BOM_UTF8:
-        buffered.read(3)
-    encoding.names.add("UTF-8 with a byte order mark" if start == codecs.BOM_UTF8 else "UTF-8")
-    return buffered
-
-
-def _decode(raw: bytes, encoding: Encoding) -> str:
-    """Decode UTF-8; any other byte is read as Windows-1252, and counted."""
-    try:
-        return raw.decode()
-    except UnicodeDecodeError:
-        text, count = _FOREIGN_BYTE.subn(
-            lambda found: bytes([ord(found[0]) & 0xFF]).decode("cp1252", "replace"),
-            raw.decode("utf-8", "surrogateescape"),
-        )
-        encoding.legacy += count
-        return text
-
-
-def _scrub(value: Any, encoding: Encoding) -> Any:
-    """Replace characters that cannot be sent or stored, in every text of a JSON value, and count them."""
-    if isinstance(value, str):
-        clean, count = _UNSENDABLE.subn("\ufffd", value)
-        encoding.replaced += count
-        return clean
-    if isinstance(value, list):
-        return [_scrub(element, encoding) for element in value]
-    if isinstance(value, dict):
-        return {_scrub(key, encoding): _scrub(element, encoding) for key, element in value.items()}
-    return value
-
-
-def _parse_json(raw: bytes, encoding: Encoding) -> Any:
-    """Parse JSON: fast if it is clean, else leniently (NaN, control characters, lone surrogates)."""
-    try:
-        value = orjson.loads(raw)
-        return _scrub(value, encoding) if b"\\u0000" in raw else value
-    except orjson.JSONDecodeError:
-        return _scrub(json.loads(_decode(raw, encoding), strict=False), encoding)
 
 
 def _row(name: str, number: int, value: Any) -> Row:
@@ -185,86 +156,65 @@ def _row(name: str, number: int, value: Any) -> Row:
     return Row(name, number, {}, f"expected an object with columns, found {type(value).__name__}")
 
 
-def _read_jsonl(stream: Any, name: str, encoding: Encoding) -> Iterator[Row]:
-    for number, line in enumerate(_utf8(stream, encoding), 1):
-        if not line.strip():
-            continue
-        try:
-            yield _row(name, number, _parse_json(line, encoding))
-        except (ValueError, RecursionError) as error:
-            yield Row(name, number, {}, f"not valid JSON ({error})")
+def _read_jsonl(text: str, name: str, encoding: Encoding) -> Iterator[Row]:
+    for number, line in enumerate(text.split("\n"), 1):
+        if line.strip():
+            try:
+                yield _row(name, number, encoding.json(line))
+            except (ValueError, RecursionError) as error:
+                yield Row(name, number, {}, f"not valid JSON ({error})")
 
 
-def _read_json(stream: Any, name: str, encoding: Encoding) -> Iterator[Row]:
-    raw = _utf8(stream, encoding).read()
+def _read_json(text: str, name: str, encoding: Encoding) -> Iterator[Row]:
+    """Read a list of records, also as the only list of objects in an object; one record; or one object a line."""
     try:
-        value = _parse_json(raw, encoding)
+        value = encoding.json(text)
     except (ValueError, RecursionError) as error:
-        if not raw.lstrip().startswith(b"{"):
+        if not text.lstrip().startswith("{"):
             raise DataError(f"{name}: not valid JSON ({error})") from error
-        yield from _read_jsonl(io.BytesIO(raw), name, encoding)  # one object a line in a .json file
+        yield from _read_jsonl(text, name, encoding)
         return
-    for number, element in enumerate(_records(value, name), 1):
-        yield _row(name, number, element)
-
-
-def _records(value: Any, name: str) -> list[Any]:
-    """Return the records of a JSON file: the list itself, the only list of objects in an object, or one record."""
-    if isinstance(value, list):
-        return value
-    if not isinstance(value, dict):
+    if isinstance(value, dict):
+        lists = {key: v for key, v in value.items() if isinstance(v, list) and v and isinstance(v[0], dict)}
+        if len(lists) != 1 and not any(isinstance(v, str) for v in value.values()):
+            found = ", ".join(map(repr, lists)) or "none"
+            raise DataError(f"{name}: expected one list of records in the object, found {found}")
+        value = next(iter(lists.values())) if len(lists) == 1 else [value]
+    if not isinstance(value, list):
         raise DataError(f"{name}: expected a list of records, found {type(value).__name__}")
-    lists = {key: v for key, v in value.items() if isinstance(v, list) and v and isinstance(v[0], dict)}
-    if len(lists) == 1:
-        return next(iter(lists.values()))
-    if any(isinstance(v, str) for v in value.values()):
-        return [value]
-    found = ", ".join(map(repr, lists)) or "none"
-    raise DataError(f"{name}: expected one list of records in the object, found {found}")
+    yield from (_row(name, number, element) for number, element in enumerate(value, 1))
 
 
-def _read_csv(stream: Any, name: str, encoding: Encoding) -> Iterator[Row]:
+def _read_csv(text: str, name: str, encoding: Encoding) -> Iterator[Row]:
     csv.field_size_limit(_FIELD_BYTES)
-    text = _decode(_utf8(stream, encoding).read(), encoding)
     widths = {mark: len(next(csv.reader(io.StringIO(text, newline=""), delimiter=mark), [])) for mark in _DELIMITERS}
     table = csv.DictReader(io.StringIO(text, newline=""), delimiter=max(_DELIMITERS, key=lambda mark: widths[mark]))
     for number, cells in enumerate(table, 1):
         if None in cells:
             yield Row(name, number, {}, "more cells than the header has columns")
         else:
-            yield Row(name, number, _scrub(cells, encoding))
+            yield Row(name, number, encoding.scrub(cells))
 
 
-def _read_parquet(stream: Any, name: str, encoding: Encoding) -> Iterator[Row]:
+def _read_parquet(data: bytes, name: str, encoding: Encoding) -> Iterator[Row]:
+    """Read a Parquet file; times become text, since Python has none as fine or as late."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    number = 0
     try:
-        with pq.ParquetFile(pa.BufferReader(stream.read()), pre_buffer=False) as file:
-            for batch in file.iter_batches(256, use_threads=False):  # a thread left at the end can hang Python
-                columns = [_plain_column(column) for column in batch.columns]
-                for cells in zip(*columns, strict=True):
-                    number += 1
-                    yield Row(name, number, _scrub(dict(zip(batch.schema.names, cells, strict=True)), encoding))
+        table = pq.ParquetFile(pa.BufferReader(data), pre_buffer=False).read(use_threads=False)
+        columns = [c.cast("string") if pa.types.is_temporal(c.type) else c for c in table.columns]
+        rows = pa.table(columns, names=table.column_names).to_pylist()
     except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
         first_line = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise DataError(f"{name}: damaged or not a parquet file ({first_line})", hint="fetch it again") from error
+    yield from (Row(name, number, encoding.scrub(cells)) for number, cells in enumerate(rows, 1))
 
 
-def _plain_column(column: Any) -> list[Any]:
-    """Return a column's values; times as text, since Python has none as fine or as late."""
-    import pyarrow as pa
-
-    values: list[Any] = (column.cast("string") if pa.types.is_temporal(column.type) else column).to_pylist()
-    return values
-
-
-_READERS: Mapping[str, Callable[[Any, str, Encoding], Iterator[Row]]] = {
+_READERS: Mapping[str, Callable[[str, str, Encoding], Iterator[Row]]] = {
     ".json": _read_json,
     ".jsonl": _read_jsonl,
     ".ndjson": _read_jsonl,
     ".csv": _read_csv,
     ".tsv": _read_csv,
-    ".parquet": _read_parquet,
 }

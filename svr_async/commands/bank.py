@@ -67,7 +67,7 @@ def show(
       svr bank show bank/ runs/first runs/second
       svr bank show bank/ --lint --json
     """
-    from svr_async.reports.bank_sheets import bank_sheet, rubric_sheet
+    from svr_async.reports.bank_summary import bank_parts, rubric_parts
     from svr_async.scoring.bank_files import rubric_json
 
     held = _load(folder)
@@ -78,15 +78,15 @@ def show(
     else:
         chosen = [_one(held, key)] if key else _listed(held, domain)[: top or None]
         values = {"digest": held.digest, **_summary(held), "rubrics": [rubric_json(entry) for entry in chosen]}
-        tell(values, rubric_sheet(chosen[0]) if key else bank_sheet(held, chosen, narrow=is_narrow()), as_json=as_json)
+        tell(values, rubric_parts(chosen[0]) if key else bank_parts(held, chosen, narrow=is_narrow()), as_json=as_json)
 
 
 def _show_stats(held: RubricBank, as_json: bool) -> None:
-    from svr_async.reports.bank_sheets import stats_sheet
+    from svr_async.reports.bank_summary import stats_parts
     from svr_async.scoring.bank_stats import bank_stats
 
     found = bank_stats(held)
-    tell(found, stats_sheet(held, found), as_json=as_json)
+    tell(found, stats_parts(held, found), as_json=as_json)
 
 
 def _show_card(held: RubricBank, as_json: bool) -> None:
@@ -107,11 +107,11 @@ def _show_lint(held: RubricBank, as_json: bool) -> None:
 def _show_effects(held: RubricBank, runs: tuple[Path, ...], top: int, as_json: bool) -> None:
     """Show how often each rubric was used and right; its contribution is removed from the stored margins."""
     from svr_async.evaluation.run_folder import RunFolder
-    from svr_async.reports.rubric_tables import bank_effects, rubric_tables
+    from svr_async.reports.effects import bank_effects, effects_tables
 
     found = bank_effects(held, [RunFolder.load(run) for run in runs])
     most = top or len(held)
-    tables = rubric_tables(found, held.name or "bank", width=safe_console().width, best=most, worst=most)
+    tables = effects_tables(found, held.name or "bank", width=safe_console().width, best=most, worst=most)
     tell(found.to_json, tables, as_json=as_json)
     if (idle := len(held) - len(found.rubrics)) and not as_json:
         click.echo(f"{idle} of the bank's {len(held)} rubrics were judged on no pair of these runs")
@@ -136,9 +136,9 @@ def diff(first: str, second: str, as_json: bool) -> None:
 
 @bank.command(short_help="Bring the rubrics of banks together.")
 @click.argument("folders", nargs=-1, required=True, metavar="BANK BANK...")
-@click.option("--out", type=FOLDER, required=True, metavar="DIR")
+@click.option("--out", type=FOLDER, required=True, metavar="DIR", help="Where the merged bank goes.")
 @json_option
-def merge(folders: tuple[str, ...], out: Path, cutoff: float, cap: int, as_json: bool) -> None:
+def merge(folders: tuple[str, ...], out: Path, as_json: bool) -> None:
     """Bring the rubrics of banks together; the merged bank has no selector until svr-fit fits one.
 
     \b
@@ -147,12 +147,12 @@ def merge(folders: tuple[str, ...], out: Path, cutoff: float, cap: int, as_json:
     from svr_async.training.bank.build import merge_banks
 
     banks = [_load(folder) for folder in folders]
-    merged = merge_banks(banks, cutoff=cutoff, cap=cap)
+    merged = merge_banks(banks)
     _keep(out, merged)
     digest = merged.save(out)
     counts = [len(held) for held in banks]
     told = f"{sum(counts)} rubrics of {len(banks)} banks became {len(merged)} in {out}"
-    told += f"\nits selector is the same for every prompt; to fit one: svr judge PAIRS --bank {out} --judge J"
+    told += f"\nits selector is the same for every prompt; to fit one: svr stages judge PAIRS --bank {out} --judge J"
     values = {"folder": str(out), "digest": digest, "rubrics": len(merged), "from": counts}
     tell(values, told, as_json=as_json)
 

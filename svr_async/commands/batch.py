@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from svr_async.engine.batch_files import Export, Results, State
     from svr_async.judges.batch import BatchRun, Exported, Imported
 
-TRAINING = ("judge", "induce", "train")
+STAGES = ("judge", "induce")
+TRAINING = (*STAGES, "train")
 
 folder_argument = click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
 base_url_option = click.option("--base-url", default="", metavar="URL", help="Endpoint of the batches.")
@@ -56,7 +57,7 @@ def batch() -> None:
 def export(
     folder: Path, command: tuple[str, ...], max_requests: int, max_mb: int, only: str | None, *, as_json: bool
 ) -> int:
-    """Write the calls that COMMAND is missing to FOLDER. COMMAND: eval, judge, induce or train, with its own flags.
+    """Write the missing calls of COMMAND (eval, train, stages judge, stages induce; with its options) to FOLDER.
 
     Nothing is sent. Calls that depend on missing replies, such as verdicts on rubrics that a judge has yet to write,
     are exported after the import, by the same command into another folder.
@@ -135,9 +136,11 @@ def run_of(words: Sequence[str]) -> BatchRun:
 
         params = params_of(name, args)
         return batch_evaluation(eval_settings({**params, "dry_run": False, "offline": True}, params["given"]))
+    if name == "stages" and args:
+        name, *args = args
     if name in TRAINING:
         return _training(name, params_of(name, args))
-    raise UsageError(f"svr {name} cannot be made as a batch", hint=f"eval, {', '.join(TRAINING)} can")
+    raise UsageError(f"svr {name} cannot be made as a batch", hint="eval, train, stages judge and stages induce can")
 
 
 def command_of(words: Sequence[str]) -> tuple[str, ...]:
@@ -150,9 +153,12 @@ def command_of(words: Sequence[str]) -> tuple[str, ...]:
 
 def params_of(name: str, args: Sequence[str]) -> dict[str, Any]:
     """Return the values of a command's options, including those from --config and SVR_… variables."""
-    command = svr.get_command(click.Context(svr), name)
+    group: click.Command | None = svr.get_command(click.Context(svr), "stages") if name in STAGES else svr
+    assert isinstance(group, click.Group)
+    command, path = group.get_command(click.Context(group), name), f"stages {name}" if name in STAGES else name
     assert command is not None
-    with command.make_context(f"svr {name}", list(args), auto_envvar_prefix=f"SVR_{name.upper()}") as context:
+    prefix = f"SVR_{path.replace(' ', '_').upper()}"
+    with command.make_context(f"svr {path}", list(args), auto_envvar_prefix=prefix) as context:
         return dict(context.params) | {"given": given_flags(context)}
 
 

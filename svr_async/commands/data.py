@@ -71,7 +71,7 @@ def check(path: Path, adapter: str, row: int, as_json: bool, lenient: bool, **ho
       svr data check votes.jsonl --label-map 1=a,2=b,0=tie --row 7
     """
     from svr_async.adapters import get_adapter
-    from svr_async.adapters.dataset import INVALID
+    from svr_async.adapters.records import INVALID
 
     known = get_adapter(adapter)
     dataset = known.load(path, lenient=True, **how)
@@ -99,11 +99,10 @@ def fetch(name: str, out: Path | None, as_json: bool) -> None:
     import shutil
 
     from svr_async.adapters import get_adapter
-    from svr_async.adapters.contract import fetch as fetch_files
-    from svr_async.adapters.hub import fetch_split, parse_hub
+    from svr_async.adapters.hub import fetch_files, parse_hub
     from svr_async.core.hub import SCHEME
 
-    found = fetch_split(parse_hub(name)) if name.startswith(SCHEME) else fetch_files(get_adapter(name), files=None)
+    found = fetch_files(parse_hub(name)) if name.startswith(SCHEME) else get_adapter(name).fetch(files=None)
     files = list(found.files)
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
@@ -151,11 +150,8 @@ def split(path: Path, adapter: str, share: float, seed: str, out: Path, as_json:
 @_format_option
 @click.option("--against", multiple=True, required=True, metavar="NAME=PATH", help="A benchmark's file; repeatable.")
 @click.option("--out", type=PATH, metavar="FILE", help="Write the clean pairs: .jsonl, .jsonl.gz.")
-@reading
 @json_option
-def contamination(
-    path: Path, adapter: str, against: tuple[str, ...], out: Path | None, as_json: bool, **how: Any
-) -> None:
+def contamination(path: Path, adapter: str, against: tuple[str, ...], out: Path | None, as_json: bool) -> None:
     """Count the pairs of TRAIN that share a run of 13 words with a benchmark, before and after dropping ties.
 
     Case, punctuation and HTML aside, in prompts and both responses: `--decontaminate` of svr train.
@@ -166,7 +162,7 @@ def contamination(
     from svr_async.training.bank.contamination import HEADS
     from svr_async.training.running.data import contamination_of
 
-    found = contamination_of(path, adapter, against, out, **how)
+    found = contamination_of(path, adapter, against, out)
     tell(found.to_json, lambda: safe_console().print(plain_table(HEADS, found.rows())), as_json=as_json)
     if not as_json:
         click.echo(found.sentence + (f", in {out}" if out else ""))

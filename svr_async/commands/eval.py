@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
     from svr_async.evaluation.setup import PreparedRun
 
 ENDPOINT_ONLY = (
-    "base_url", "concurrency", "rpm", "tpm", "timeout", "budget", "max_calls", "retry_errors",
+    "base_url", "concurrency", "rpm", "tpm", "timeout", "give_up_after", "budget", "max_calls", "retry_errors",
     "strict_model", "prompts", "cache", "ray",
 )  # fmt: skip
 GROUPS = {
@@ -92,6 +93,7 @@ several_judges = together(
 @click.option("--rephrase", is_flag=True, help="Fit the bank's rubrics to each prompt first: one more call a prompt.")
 @click.option("--rubrics", type=PATH, metavar="FILE", help="A fixed list of rubrics: .txt, .json or .jsonl.")
 @click.option("--data", type=PATH, metavar="PATH", help="The benchmark's file, instead of a download.")
+@click.option("--format", "adapter", metavar="NAME", help="Layout of SOURCE, if it is a file. Default: any pairs.")
 @click.option("--sample", is_flag=True, help="Judge the small sample that ships with the package.")
 @limit_option
 @click.option("--domain", multiple=True, metavar="NAME", help="Only this domain. Repeatable.")
@@ -151,6 +153,7 @@ def evaluate(**flags: Any) -> int:
     Examples:
       svr eval rubricbench --sample --judge rules
       svr eval rubricbench --judge gpt-oss-120b --base-url http://127.0.0.1:8000/v1
+      svr eval total_dataset.json --format rmbench --judge gpt-oss-120b
       svr eval my_pairs.jsonl --judge gpt-oss-120b --method self-rubric --dry-run
       svr eval rubricbench --judge small --escalate-to big --escalate-below 0.5 --audit-below 0.5
 
@@ -180,8 +183,13 @@ def evaluate(**flags: Any) -> int:
 
 def eval_settings(flags: Mapping[str, Any], given: frozenset[str]) -> EvalSettings:
     """Return the settings of the flags; UsageError for flags that exclude each other."""
+    from svr_async.adapters import get_adapter
     from svr_async.evaluation.settings import EvalSettings
 
+    if flags["adapter"]:
+        if flags["data"] or flags["sample"]:
+            raise UsageError("--format is the layout of SOURCE", hint="leave --data and --sample out")
+        flags = {**flags, "benchmark": get_adapter(flags["adapter"]).name, "data": Path(flags["benchmark"])}
     if flags["jury"] is not None and "judge" in given:
         raise UsageError("--jury and --judge exclude each other", hint="--jury names all judges")
     if flags["jury"] is None and "jury_rule" in given:

@@ -80,7 +80,9 @@ class LazyGroup(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         """Write the list of commands by sections, without importing them."""
-        for title, names in SECTIONS.items():
+        named = {name for names in SECTIONS.values() for name in names} | HIDDEN
+        others = tuple(name for name in COMMANDS if name not in named)
+        for title, names in {**SECTIONS, **({"More": others} if others else {})}.items():
             with formatter.section(title):
                 formatter.write_dl([(name, COMMANDS[name][1]) for name in names])
 

@@ -34,7 +34,7 @@ USUAL: Groups = {
     ),
     "Reading the data": ("adapter", "benchmark", "domain", "lenient", "columns", "label_map"),
     "The endpoint": (
-        "base_url", "judges", "concurrency", "rpm", "tpm", "timeout", "max_calls", "price",
+        "base_url", "judges", "concurrency", "rpm", "tpm", "timeout", "give_up_after", "max_calls", "price",
         "strict_model", "prompts", "shard", "ray", "cache",
     ),
     "The run": ("offline", "resume", "retry_errors", "min_coverage", "force", "replace", "seed"),
@@ -227,6 +227,14 @@ limited = together(  # --base-url and all limits of calls
         show_default=True,
         metavar="SECONDS",
         help="Seconds for one call.",
+    ),
+    click.option(
+        "--give-up-after",
+        type=click.FloatRange(min=1),
+        default=1800.0,
+        show_default=True,
+        metavar="SECONDS",
+        help="Stop after this long without any success.",
     ),
     budget_option,
     price_option,

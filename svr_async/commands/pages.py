@@ -31,7 +31,7 @@ def view(
       svr view runs/first runs/second --out both.html --no-open
     """
     from svr_async.commands.results import runs_under
-    from svr_async.reports.view import open_page, write_page
+    from svr_async.reports.files import open_page, write_page
 
     if out is not None and out.suffix.lower() not in {".html", ".htm"}:
         raise UsageError(f"--out {out} is not an HTML file", hint="name a .html file")
@@ -40,7 +40,7 @@ def view(
         if latest is None:
             raise UsageError("no runs under ./runs", hint="svr view RUN, or svr eval to judge one")
         runs = (latest[0],)
-    target, n_bytes = write_page(runs, out, data=data, calls=calls, first=True)
+    target, n_bytes = write_page(runs, out, data=data, calls=calls)
     opened = not no_open and open_page(target)
     text = f"wrote {target} ({n_bytes / 1000:,.0f} kB){'' if opened or no_open else '; no browser to open it'}"
     tell({"out": str(target), "bytes": n_bytes, "opened": opened}, text, as_json=as_json, line=True)
@@ -64,16 +64,14 @@ def view(
     "--figures",
     type=PATH,
     metavar="DIR",
-    help="Write figures as SVG and PNG for light and dark pages, and show them in the page (needs matplotlib).",
+    help="Write the figures as SVG, for light and dark pages, and PNG.",
 )
-@click.option("--data", type=PATH, metavar="PATH", help="The run's data, where it has moved.")
 @json_option
 def report(
     runs: tuple[Path, ...],
     out: Path | None,
     frontier: bool,
     figures: Path | None,
-    data: Path | None,
     as_json: bool,
 ) -> None:
     """Write one run, several side by side, or a bank, as a page or a table.
@@ -95,9 +93,9 @@ def report(
     if frontier:
         _report_frontier(runs, out, figures, as_json)
         return
-    from svr_async.reports.report_files import ReportSettings, write_report
+    from svr_async.reports.files import ReportSettings, write_report
 
-    settings = ReportSettings(runs=runs, out=out, figures=figures, data=data)
+    settings = ReportSettings(runs=runs, out=out, figures=figures)
     written = write_report(settings)
     tell(written.to_json, written.in_words(), as_json=as_json, line=True)
     if not written.of_bank and not as_json:
@@ -108,15 +106,15 @@ def _show_rubrics(runs: tuple[Path, ...]) -> None:
     """Print the rubrics that decide, of one run by domain, of several by run."""
     from svr_async.commands.screen import safe_console, show
     from svr_async.evaluation.run_folder import RunFolder
-    from svr_async.reports.rubric_tables import effects_of, rubric_tables
+    from svr_async.reports.effects import effects_of, effects_tables
 
     found = effects_of([RunFolder.load(run) for run in runs])
-    show(rubric_tables(found, "rubrics that decide", width=safe_console().width))
+    show(effects_tables(found, "rubrics that decide", width=safe_console().width))
 
 
 def _report_frontier(runs: tuple[Path, ...], out: Path | None, figures: Path | None, as_json: bool) -> None:
-    from svr_async.reports.frontier_files import as_json as frontier_json
-    from svr_async.reports.report_files import write_frontier
+    from svr_async.reports.files import write_frontier
+    from svr_async.reports.frontier import as_json as frontier_json
 
     target = out or runs[0] / "frontier.html"
     found = write_frontier(runs, target, figures)

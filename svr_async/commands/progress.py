@@ -5,13 +5,12 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 import click
 
-from svr_async.commands.screen import plain_table, styled_console
 from svr_async.core.safetext import one_line
 from svr_async.engine.endpoint import EndpointStats
 from svr_async.engine.stats import EngineStats
@@ -19,6 +18,8 @@ from svr_async.engine.stats import EngineStats
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress, TaskID
+
+    from svr_async.evaluation.run_folder import Run
 
 PLAIN_EVERY_S = 10.0
 REFRESH_EVERY_S = 0.1
@@ -125,31 +126,15 @@ def stage_bar(console: Console) -> Progress:
     )
 
 
-def print_summary(metrics: Mapping[str, Any], folder: str) -> None:
-    """Print the headline, the domains, the official scores and where the report is."""
-    from rich.markup import escape
-    from rich.text import Text
+def print_summary(run: Run) -> None:
+    """Print the summary of a run, where its report is, and what to do next."""
+    from svr_async.commands.screen import show
+    from svr_async.core.table import Line
+    from svr_async.reports.summary import summarise
+    from svr_async.reports.text import run_parts
 
-    from svr_async.core.safetext import one_line
-    from svr_async.evaluation.chance import against_chance
-    from svr_async.reports.run_words import (
-        DOMAIN_HEADS,
-        domain_rows,
-        headline,
-        shown_percent,
-        summary_lines,
-    )
-
-    console = styled_console()
-    title = one_line(f"{metrics['benchmark']} · {metrics['method']} · {metrics['judge_label']}", 400)
-    console.print(f"[bold]{escape(title)}[/]" + ("" if metrics["complete"] else "  [bold red]PARTIAL[/]"))
-    console.print(f"accuracy [bold]{shown_percent(metrics['accuracy'])}[/] {escape(headline(metrics))}")
-    console.print(f"[dim]chance[/]    {against_chance(metrics, metrics['accuracy_ci95'])}")
-    if rows := domain_rows(metrics):
-        console.print(plain_table(DOMAIN_HEADS[: len(rows[0])], rows))
-    for label, text in summary_lines(metrics):
-        console.print(Text.assemble((f"{one_line(label):<9} ", "dim"), one_line(text, 2_000)))
-    console.print(f"[dim]report[/]    {escape(one_line(folder))}/report.html", soft_wrap=True)
+    show([*run_parts(summarise(run)), Line(f"{run.path}/report.html", label="report")])
+    show([Line(f"svr view {run.path}", label="next")])
 
 
 def engine_facts(stats: Callable[[], EngineStats] | None) -> str:

@@ -13,7 +13,6 @@ from svr_async.commands.options import (
     common,
     few_limits,
     limit_option,
-    quiet_option,
 )
 
 
@@ -28,11 +27,9 @@ from svr_async.commands.options import (
 )
 @click.option("--decontaminate", is_flag=True, help="Leave out train pairs that overlap with the benchmarks of --data.")
 @limit_option
-@click.option("--recipes", type=PATH, metavar="DIR", help="Recipes in place of those that ship.")
 @few_limits
 @click.option("--dry-run", is_flag=True, help="Count calls, tokens, price and time by table; send nothing.")
 @click.option("--out", type=PATH, default="runs/repro", show_default=True, metavar="DIR", help="Where all of it goes.")
-@quiet_option
 @common
 def repro(**flags: Any) -> int:
     """Rebuild TABLES of the paper, by their labels: rubricbench, tab:rmbenches, ablation … or all.
@@ -47,7 +44,7 @@ def repro(**flags: Any) -> int:
     from svr_async.reproduction.reproduce import reproduce
 
     settings, tables, as_json = _settings(flags), flags["tables"], flags["as_json"]
-    say = (lambda _: None) if flags["quiet"] else lambda text: click.echo(text, err=True)
+    say = (lambda _: None) if as_json else lambda text: click.echo(text, err=True)
     if flags["dry_run"]:
         count = count_reproduction(settings, tables, say)
         tell(count.as_json(), describe_reproduction(count), as_json=as_json)
@@ -62,7 +59,7 @@ def _settings(flags: dict[str, Any]) -> Any:
     from svr_async.reproduction.recipe import load_recipes
     from svr_async.reproduction.settings import ReproSettings, by_name, data_files
 
-    recipes = load_recipes(flags["recipes"])
+    recipes = load_recipes(None)
     judge, judges = by_name(flags["judge"], "judge", tuple(recipes.roles))
     bank, banks = by_name(flags["bank"], "bank", tuple(recipes.banks))
     named = {"judge": judge, "judges": judges, "banks": ({"full": bank} if bank else {}) | banks}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from svr_async.commands.options import PATH, json_option, seed_option
+from svr_async.commands.options import PATH, json_option
 from svr_async.errors import UsageError
 
 if TYPE_CHECKING:
@@ -17,9 +17,8 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("runs", nargs=-1, required=True, metavar="RUN RUN...", type=PATH)
 @click.option("--drift", is_flag=True, help="Measure judge drift: same bank, other judge or date.")
-@seed_option
 @json_option
-def compare(runs: tuple[Path, ...], drift: bool, seed: int, as_json: bool) -> None:
+def compare(runs: tuple[Path, ...], drift: bool, as_json: bool) -> None:
     """Compare runs over the same data: accuracy, paired tests, and the pairs that only one run has right.
 
     Each later run is tested against the first, on the pairs that both judged. Intervals draw pairs of one prompt
@@ -40,10 +39,10 @@ def compare(runs: tuple[Path, ...], drift: bool, seed: int, as_json: bool) -> No
 
     loaded, width = [RunFolder.load(run) for run in runs], safe_console().width
     if drift:
-        shift = drift_of(loaded, seed=seed)
+        shift = drift_of(loaded)
         tell(shift.to_json, [*warnings_of(shift.differs), *drift_tables(shift, width)], as_json=as_json)
         return
-    found = compare_runs(loaded, seed=seed)
+    found = compare_runs(loaded)
     tell(found.to_json, [*warnings_of(found.warnings), *comparison_tables(found, width)], as_json=as_json)
 
 

@@ -50,6 +50,7 @@ MIB = 2**20
     help="Rewards within a group, or over the request's anchor or label.",
 )
 @scheduled("circle")
+@click.option("--group-size", type=click.IntRange(min=0), default=0, metavar="N", help="Members of a group.")
 @top_k_option
 @click.option(
     "--length-penalty",

@@ -43,7 +43,6 @@ FLAGS = {
 
 
 @click.command(cls=GroupedCommand, groups=FLAGS)
-@click.option("--host", default="127.0.0.1", show_default=True, metavar="HOST", help="Address to listen on.")
 @click.option(
     "--port", default=8000, show_default=True, type=click.IntRange(0, 65535), metavar="N", help="0 takes any free port."
 )
@@ -117,7 +116,7 @@ def sim(out: Path | None, n_train: int | None, n_test: int, benchmarks: bool, **
     """Serve a simulated judge with an OpenAI-compatible API, or write the pairs that it can judge.
 
     \b
-    Examples:
+    Example:
       svr sim --seed 1 --write simulated/
       svr sim --seed 1 --port 8000 --fault-rate 0.2
     """
@@ -184,6 +183,6 @@ def _write(settings: PlantedConfig, out: Path, n_train: int | None, n_test: int,
         from svr_async.adapters import ADAPTERS
         from svr_async.simulation.benchmark_files import write_benchmarks
 
-        counts = {name: adapter.counts.groups for name, adapter in ADAPTERS.items()}
+        counts = {name: adapter.groups for name, adapter in ADAPTERS.items()}
         for path in write_benchmarks(planted, out, counts).values():
             click.echo(f"{path} (simulated)")

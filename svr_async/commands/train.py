@@ -109,6 +109,7 @@ def train(**flags: Any) -> int:
     type=click.Choice(["default", "paper"]),
     help="Default: as the store was trained, else our default fit; paper is the paper's text.",
 )
+@click.option("--epochs", type=click.IntRange(min=0), metavar="N", help="Epochs of --preset paper, instead of 8.")
 @click.option("--seed", type=click.IntRange(min=0), metavar="N", help="Default: the store's, 42 where it has none.")
 @click.option(
     "--seeds",
@@ -168,6 +169,7 @@ def stages() -> None:
 @stage_asking
 @few_limits
 @prompts_option
+@retry_errors_option
 @click.option("--descriptive", is_flag=True, help="Describe good responses instead of contrasting two (the ablation).")
 @click.option("--out", type=PATH, required=True, metavar="FILE.jsonl", help="Where candidates go.")
 @json_option
@@ -186,8 +188,11 @@ def induce(**flags: Any) -> int:
 @stage_asking
 @few_limits
 @prompts_option
+@shard_option
+@ray_option
+@retry_errors_option
 @click.option("--bank", type=PATH, metavar="DIR", help="Judge on the rubrics of this bank.")
-@click.option("--candidates", type=PATH, metavar="FILE.jsonl", help="Judge on what svr induce wrote.")
+@click.option("--candidates", type=PATH, metavar="FILE.jsonl", help="Judge on what svr stages induce wrote.")
 @pool_option
 @pool_size_option
 @click.option("--out", type=PATH, required=True, metavar="DIR", help="The feature store.")
@@ -209,6 +214,7 @@ def judge(**flags: Any) -> int:
 @click.option("--format", "adapter", default="pairs", show_default=True, metavar="NAME", help="Layout of --pairs.")
 @click.option("--rubrics", type=PATH, metavar="FILE.jsonl", help="With --pairs: a rubric's text on each line.")
 @click.option("--z", type=PATH, metavar="FILE", help="With --pairs: judged entries, .npz or .parquet.")
+@click.option("--judge", default="imported", show_default=True, metavar="TEXT", help="Who judged, for the bank's card.")
 @click.option("--seed", type=click.IntRange(0, (1 << 32) - 1), default=42, show_default=True, metavar="N", help="Seed.")
 @json_option
 def store(folder: Path, as_json: bool, **flags: Any) -> None:
@@ -234,7 +240,7 @@ def store(folder: Path, as_json: bool, **flags: Any) -> None:
     refuse_benchmark_for_training(flags["pairs"])
     refuse_benchmark_for_training(flags["adapter"])
     dataset = get_adapter(flags["adapter"]).load(flags["pairs"])
-    options = ImportOptions(terms=FitTerms(seed=flags["seed"]))
+    options = ImportOptions(terms=FitTerms(seed=flags["seed"]), judge=flags["judge"])
     made = import_store(dataset.pairs, dataset.digest, flags["rubrics"], flags["z"], folder, options)
     _print(folder, store_facts(made), as_json=as_json)
 

@@ -21,8 +21,8 @@ from svr_async.evaluation.dry_run import describe_count
 from svr_async.evaluation.metrics import engine_block
 from svr_async.evaluation.wording import UNKNOWN, plural
 from svr_async.fit.learning_curve import LearningCurve
-from svr_async.reports.bank_report import write_bank_report
-from svr_async.reports.run_words import calls_in_words
+from svr_async.reports.files import write_bank
+from svr_async.reports.text import calls_in_words
 from svr_async.reproduction.training_count import Work, count_training
 from svr_async.tracking.facts import of_training
 from svr_async.tracking.hand_over import hand_over
@@ -43,7 +43,7 @@ def train_settings(flags: Mapping[str, Any]) -> TrainSettings:
 
 
 def stage_settings(flags: Mapping[str, Any]) -> TrainSettings:
-    """Return what `svr induce` or `svr judge` is to do: a training of one round that keeps its stages beside --out."""
+    """Return the settings of one stage: a training of one round, with its folder next to --out."""
     whole = train_settings(flags)
     ablate = ("induction",) if flags.get("descriptive") else ()
     return replace(whole, out=stages_beside(Path(flags["out"])), rounds=1, ablate=ablate)
@@ -57,7 +57,7 @@ def run_train(flags: Mapping[str, Any]) -> int:
         return print_count(flags, settings, plan_rounds, ASSUMED)
     with TrainScreen(quiet=flags["quiet"]) as screen:
         result = train(settings, screen)
-    write_bank_report(result.folder / "bank", result.folder / "report.html")
+    write_bank(result.folder / "bank", result.folder / "report.html")
     _print_training(result, time.monotonic() - begun, as_json=flags["as_json"])
     told = {**result.record, **asked_block(result.stats, result.price)}
     facts = partial(of_training, "train", settings.out, known_of(TrainSettings, flags), told)
@@ -121,12 +121,12 @@ def run_fit(flags: Mapping[str, Any]) -> int:
     """Fit and return the exit code; SvrError for a store that fails its checks, or has nothing to learn from."""
     settings = FitSettings(**known_of(FitSettings, flags))
     with FitScreen(quiet=flags["quiet"], epochs=not flags["as_json"]) as screen:
-        if flags["sweep"] or flags["keep_all"]:
-            swept = sweep_store(settings, flags["sweep"], keep_all=flags["keep_all"], listener=screen)
+        if flags["sweep"]:
+            swept = sweep_store(settings, flags["sweep"], listener=screen)
             found = StoreFit(bank=swept.bank, record=swept.record)
         else:
             found = fit_store(settings, screen)
-    write_bank_report(settings.out / "bank", settings.out / "report.html")
+    write_bank(settings.out / "bank", settings.out / "report.html")
     if flags["as_json"]:
         print_json(found.record)
     else:

@@ -58,7 +58,7 @@ class Screen(Listener):
         """Print the metrics, unless the terminal has gone."""
         if self.shutdown is not None and self.shutdown.hung_up:
             return
-        tell(result.metrics, lambda: print_summary(result.metrics, str(result.folder)), as_json=self.as_json)
+        tell(result.metrics, lambda: print_summary(result.run()), as_json=self.as_json)
 
 
 def show_notice(say: Callable[[str], None], notice: Notice, *, verbose: bool) -> None:

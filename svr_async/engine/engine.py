@@ -21,7 +21,7 @@ from svr_async.engine.fallbacks import FILE as FALLBACKS_FILE
 from svr_async.engine.fallbacks import Fallbacks, ParameterFallback
 from svr_async.engine.money import Budget, Price
 from svr_async.engine.reply import Reply, preview
-from svr_async.engine.request import Question, ReplyRejectedError, Request, estimate_tokens
+from svr_async.engine.request import Question, ReplyRejectedError, Request
 from svr_async.engine.stats import Counters, EngineStats, snapshot
 from svr_async.engine.transport import Transport
 from svr_async.errors import SvrError, UsageError
@@ -237,7 +237,6 @@ class CallEngine:
             self._planned.add(request.key)
             self.on_planned(request)
             self._counters.planned_calls += 1
-            self._counters.planned_prompt_tokens += estimate_tokens(request.prompt_chars)
             self._counters.planned_completion_tokens += question.expected_tokens
             self._counters.planned_max_completion_tokens += request.max_tokens
         return Completion(value=question.placeholder(), outcome=Outcome.SCORED, key=request.key.hex())

@@ -24,7 +24,7 @@ def benchmark_name(run: Run) -> str:
     key = str(run.metrics["benchmark"])
     plain = key.removesuffix(SAMPLE_SUFFIX)
     adapter = adapter_of(run.metrics)
-    name = (adapter.label if adapter else "") or plain
+    name = adapter.title if adapter else plain
     return name if plain == key else f"{name} sample"
 
 

@@ -15,7 +15,7 @@ import orjson
 from svr_async.adapters.pair_files import taught_digest, usable
 from svr_async.core.files import write_atomic
 from svr_async.core.integrity import Integrity
-from svr_async.core.table import to_html
+from svr_async.core.pair import prompt_text
 from svr_async.core.verdict import Outcome
 from svr_async.engine.concurrency import ShutdownController, run_whole
 from svr_async.engine.events import Notice
@@ -33,8 +33,7 @@ from svr_async.evaluation.judging import (
 )
 from svr_async.evaluation.metrics import JudgeCost, joined
 from svr_async.evaluation.record import RunFacts, RunRecord, begin_run, write_results
-from svr_async.evaluation.run_folder import RunFolder, reports
-from svr_async.evaluation.run_view import run_in_short, run_sheet
+from svr_async.evaluation.run_folder import Run, RunFolder, reports, run_in_short
 from svr_async.evaluation.settings import EvalSettings
 from svr_async.evaluation.setup import PreparedRun, prepare
 from svr_async.judges.batch import Opened, Unanswered, endpoints_of
@@ -89,7 +88,11 @@ class EvalResult:
         return f"<EvalResult {run_in_short(self.metrics)}, in {self.folder}>"
 
     def _repr_html_(self) -> str:
-        return to_html(run_sheet(str(self.folder), self.metrics))
+        return str(reports().run_html(self.run()))
+
+    def run(self) -> Run:
+        """Return the run folder that was written."""
+        return RunFolder.load(self.folder, self.items)
 
     @property
     def complete(self) -> bool:
@@ -397,5 +400,6 @@ def keep_shard(run: PreparedRun, asked: UsageSummary) -> None:
 def end_run(folder: Path, record: RunRecord, items: Sequence[Item], facts: RunFacts) -> dict[str, Any]:
     """Write everything that a run folder holds and return the metrics."""
     metrics = write_results(folder, record, items, facts)
-    reports().write_run_files(RunFolder.load(folder, items))
+    run = RunFolder.load(folder, items)
+    reports().write_run_files(run, {pair.id: prompt_text(pair.prompt) for pair in record.pairs})
     return metrics

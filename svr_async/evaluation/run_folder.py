@@ -17,11 +17,10 @@ import orjson
 
 from svr_async.core.files import reason, write_atomic
 from svr_async.core.integrity import Marks
-from svr_async.core.table import to_html
 from svr_async.errors import ArtefactError, StorageError, UsageError
 from svr_async.evaluation.items import Item, Reason, read_item
 from svr_async.evaluation.run_tables import Table, arrow_table, pandas_frame
-from svr_async.evaluation.run_view import run_in_short, run_sheet
+from svr_async.evaluation.wording import percent, plural
 
 REASONS = "reasons.json.gz"
 REASON_COLUMNS = ("item", "rubric", "shown", "judge", "text")
@@ -131,7 +130,7 @@ class Run:
         return f"<Run {self.name}, {run_in_short(self.metrics)}>"
 
     def _repr_html_(self) -> str:
-        return to_html(run_sheet(str(self.path), self.metrics, self.integrity))
+        return str(reports().run_html(self))
 
     def to_arrow(self, of: Table = "items") -> Any:
         """Return a `pyarrow.Table` with a row for each item, or, of `rubrics`, for each rubric of each item."""
@@ -140,6 +139,15 @@ class Run:
     def to_pandas(self, of: Table = "items") -> Any:
         """Return the same as a `pandas.DataFrame`; UsageError where pandas is not installed."""
         return pandas_frame(self.items, of)
+
+
+def run_in_short(metrics: Mapping[str, Any]) -> str:
+    """Return a run in a line: what was judged how and by whom, and the accuracy."""
+    judge = metrics.get("judge_label") or metrics["judge"]
+    return (
+        f"{metrics['benchmark']}, {metrics['method']} by {judge}: {percent(metrics['accuracy'])} "
+        f"of {plural(metrics['n_total'], 'pair')}{'' if metrics.get('complete') else ', PARTIAL'}"
+    )
 
 
 def reports() -> Any:

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from svr_async.adapters.contract import NAMES
+from svr_async.adapters import ADAPTERS
 from svr_async.core.validation import misfit_of, settle
 from svr_async.engine.money import Price
 from svr_async.errors import UsageError
@@ -75,7 +75,7 @@ class EvalSettings:
 
     def __post_init__(self) -> None:
         settle(self)
-        if self.benchmark not in NAMES and self.data is None and _is_data(self.benchmark):
+        if self.benchmark not in ADAPTERS and self.data is None and _is_data(self.benchmark):
             object.__setattr__(self, "data", Path(self.benchmark))
             object.__setattr__(self, "benchmark", "pairs")
         for name, known in (("order", OrderPolicy), ("jury_rule", JuryRule)):

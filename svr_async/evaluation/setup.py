@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from svr_async.adapters import Adapter, Dataset, get_adapter, load_sample
-from svr_async.adapters.contract import fetch
 from svr_async.adapters.hub import CACHE
 from svr_async.adapters.pair_files import select_pairs
 from svr_async.core.pair import PreferencePair, prompt_digest, prompt_text
@@ -264,7 +263,7 @@ def load_dataset(settings: EvalSettings, adapter: Adapter) -> Dataset:
     if settings.sample and settings.data is not None:
         raise UsageError("--sample and --data exclude each other", hint="give one of them")
     if settings.sample:
-        if not adapter.sampled:
+        if adapter.name not in ("rubricbench", "pairs"):
             raise UsageError(f"there is no sample for {adapter.name}", hint="svr eval rubricbench --sample")
         return load_sample()
     if settings.data is not None:
@@ -273,7 +272,7 @@ def load_dataset(settings: EvalSettings, adapter: Adapter) -> Dataset:
         )
     if not adapter.hub_id:
         raise UsageError(f"svr eval {adapter.name} needs --data PATH", hint="json, jsonl, csv or parquet, or a folder")
-    return adapter.load(fetch(adapter, CACHE).files[0], official=True)
+    return adapter.load(adapter.fetch(CACHE).files[0], official=True)
 
 
 def pairs_of(pairs: Sequence[PreferencePair], share: Share) -> Sequence[PreferencePair]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 UNKNOWN = "–"
 _NBSP = "\u00a0"
 MINUS = "−"
@@ -117,3 +120,26 @@ def order_in_words(policy: str) -> str:
         "hash": "by a hash of the pair's id",
     }
     return words.get(policy, policy)
+
+
+EVEN = 0.5
+
+
+def against_chance(metrics: Mapping[str, Any], interval: Sequence[float] | None) -> str:
+    """Say whether a run decides better than guessing; empty without an interval.
+
+    Ties and missing verdicts count as wrong; where they alone put the accuracy below one half, that is said.
+    """
+    if interval is None:
+        return ""
+    low, high = interval
+    if low > EVEN:
+        return "Better than guessing."
+    accuracy, scored, bounds = (metrics.get(f"accuracy{name}") for name in ("", "_scored", "_bounds"))
+    below = high < EVEN or (accuracy is not None and accuracy < EVEN)
+    if below and bounds and bounds[1] > EVEN and (scored is None or scored >= EVEN):
+        of_those = "" if scored is None else f"; of the pairs with a verdict {percent(scored)} are right"
+        return f"Below 50 % with ties and missing verdicts counted as wrong{of_those}."
+    if high < EVEN:
+        return "Worse than guessing: check which way round the labels are."
+    return "No better than guessing so far."

@@ -185,7 +185,7 @@ def _refuse_pending(folder: Path, keys: set[str]) -> None:
         if pending:
             raise UsageError(
                 f"{len(pending):,} of these requests are also in {other.name}, which is not imported yet",
-                hint=f"first: svr batch import {other.name} --wait, or svr batch cancel {other.name}",
+                hint=f"first: svr batch import {other.name} --wait, or cancel it at the endpoint",
             )
 
 

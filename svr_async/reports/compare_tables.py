@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from svr_async.core.agreement import Agreement
 from svr_async.core.table import Table
 from svr_async.evaluation import wording
-from svr_async.evaluation.chance import EVEN, against_chance
 from svr_async.evaluation.compare import HOLM, Comparison, Disagreement, Duel, PairedTest, RunSummary
 from svr_async.evaluation.drift import WEAK_ALPHA, Drift
+from svr_async.evaluation.wording import EVEN, against_chance
 
 COLUMNS = "points: second − first. only 1st:2nd: pairs that only the first has right, and only the second."
 WIDE = 100  # columns that all numbers of a test need; narrower terminals show the main ones

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from svr_async.core.safetext import one_line
-from svr_async.evaluation.labels import run_titles
-from svr_async.reports.bank_figures import Course, dynamics_figure, map_figure
-from svr_async.reports.figure_model import Axis, Bars, Figure, Panel, Plane, Role, Series, Trace
-from svr_async.reports.run_figures import ACCURACY, abstention_figure, cost_figure, heat_figure
+from svr_async.reports.drawing import Figure, Panel, Series, dots, plane
+from svr_async.reports.figures import Course, abstention_figure, cost_figure, course_figure, heat_figure, map_figure
+from svr_async.reports.summary import summarise
 from svr_async.reproduction.recipe import Recipe
 from svr_async.reproduction.results import Absent, Results, runs_of
 from svr_async.reproduction.table import Cell, Row, Table, ours, printed
 from svr_async.reproduction.tables.bank import bank_and_run
 
-INTERVALS = "Whiskers are 95 % intervals of ours; diamonds are printed values."
+INTERVALS = "Lines are 95 % intervals of ours; diamonds are printed values."
 
 
 def figures_of(recipes: Sequence[Recipe], tables: Sequence[Table], results: Results) -> Iterator[Figure]:
@@ -38,65 +38,58 @@ def _held(rows: Sequence[Row], place: int) -> list[Row]:
     return [row for row in rows if ours(row.cells[place]) is not None or printed(row.cells[place]) is not None]
 
 
-def _series(cells: Sequence[Cell], name: str, role: Role, roles: tuple[Role, ...] = ()) -> tuple[Series, Series]:
-    """Return our values of a column with their intervals, and the printed ones."""
-    known = tuple(cell.interval for cell in cells)
-    mine = Series(name=name, values=tuple(map(ours, cells)), intervals=known, role=role, roles=roles)
-    return mine, Series(name="printed", values=tuple(map(printed, cells)), role="printed")
+def _series(cells: Sequence[Cell], name: str, colour: str = "first", *, signed: bool = False) -> tuple[Series, Series]:
+    """Return our values of a column with their intervals, and the printed ones, by row."""
+    mine = [(float(i), cell) for i, cell in enumerate(cells) if cell.ours is not None]
+    theirs = [(float(i), cell.printed) for i, cell in enumerate(cells) if cell.printed is not None]
+    values = [(i, cell.ours or 0.0) for i, cell in mine]
+    colours = tuple("behind" if value < 0 else "ahead" for _, value in values) if signed else ()
+    intervals = tuple(cell.interval for _, cell in mine)
+    ours_ = Series(name=name, points=tuple(values), intervals=intervals, colour=colour, colours=colours)
+    return ours_, Series(name="printed", points=tuple(theirs), colour="ink", hollow=True)
 
 
 def _accuracy(table: Table) -> Iterator[Figure]:
-    """Yield a bar a row of the table's only column."""
+    """Yield a dot a row of the table's only column."""
     rows = _held(table.rows, 0)
-    series = _series([row.cells[0] for row in rows], "ours", "ours")
-    yield _figure(table, Bars(names=_names(rows), series=series, axis=ACCURACY, level=50.0))
+    series = _series([row.cells[0] for row in rows], "ours")
+    yield _figure(table, dots(_names(rows), series, "accuracy, %", level=50.0))
 
 
 def _signed(place: int, words: str, digits: int) -> Callable[[Table], Iterator[Figure]]:
-    """Return what yields bars to both sides of zero, of one column: ahead in one colour, behind in another."""
+    """Return what yields dots to both sides of zero, of one column: ahead in one colour, behind in another."""
 
     def figures(table: Table) -> Iterator[Figure]:
         rows = _held(table.rows, place)
-        cells = [row.cells[place] for row in rows]
-        roles: tuple[Role, ...] = tuple("behind" if (cell.ours or 0.0) < 0 else "ahead" for cell in cells)
-        series = _series(cells, "", "", roles)
-        yield _figure(table, Bars(names=_names(rows), series=series, axis=Axis(name=words), digits=digits, signed=True))
+        series = _series([row.cells[place] for row in rows], "ours", signed=True)
+        yield _figure(table, dots(_names(rows), series, words, level=0.0, digits=digits))
 
     return figures
 
 
 def _by_judge(table: Table) -> Iterator[Figure]:
-    """Yield a group of bars a judge, a bar a method; printed values are in the table."""
+    """Yield a group of dots a judge, a dot a method; printed values are in the table."""
     rows = [row for row in table.rows if any(ours(cell) is not None for cell in row.cells)]
-    series = tuple(
+    series = [
         _series([row.cells[place] for row in rows], column.name, "")[0] for place, column in enumerate(table.columns)
-    )
-    panel = Bars(names=_names(rows), series=series, axis=ACCURACY, level=50.0)
-    yield _figure(table, panel, "Whiskers are 95 % intervals; printed values are in the table.")
+    ]
+    panel = dots(_names(rows), series, "accuracy, %", level=50.0)
+    yield _figure(table, panel, "Lines are 95 % intervals; printed values are in the table.")
 
 
 def _topk(table: Table) -> Iterator[Figure]:
     """Yield accuracy over the number of rubrics."""
-    known = [(float(row.names[0]), row.cells[0]) for row in table.rows]
-    mine = [(k, cell) for k, cell in known if cell.ours is not None]
-    theirs = tuple((k, cell.printed) for k, cell in known if cell.printed is not None)
-    traces = (
-        Trace(
-            name="ours",
-            points=tuple((k, cell.ours or 0.0) for k, cell in mine),
-            intervals=tuple(cell.interval for _, cell in mine),
-            role="ours",
-        ),
-        Trace(name="printed", points=theirs, role="printed"),
-    )
-    x = Axis(name="rubrics a prompt, at most", ticks=tuple(k for k, _ in known))
-    yield _figure(table, Plane(traces=traces, x=x, y=Axis(name="accuracy, %")), "Whiskers are 95 % intervals of ours.")
+    mine, theirs = _series([row.cells[0] for row in table.rows], "ours")
+    sizes = [float(row.names[0]) for row in table.rows]
+    series = [replace(one, points=tuple((sizes[int(i)], value) for i, value in one.points)) for one in (mine, theirs)]
+    panel = plane(series, "rubrics a prompt, at most", "accuracy, %", ticks=sizes)
+    yield _figure(table, panel, "Lines are 95 % intervals of ours.")
 
 
 def _dynamics(table: Table) -> Iterator[Figure]:
     rounds = [int(row.names[0]) for row in table.rows]
     note = "Margins are in the scale of each fit's weights, so only their course compares with the printed one."
-    found = dynamics_figure(table.short, rounds, _course(table, ours), _course(table, printed), table.marks, (note,))
+    found = course_figure(table.short, rounds, _course(table, ours), _course(table, printed), table.marks, (note,))
     if found is not None:
         yield found
 
@@ -117,8 +110,7 @@ def _bank(recipe: Recipe, results: Results) -> Iterator[Figure]:
 def _runs(recipe: Recipe, results: Results) -> Iterator[Figure]:
     """Yield accuracy of a recipe's runs against cost, and where unsure pairs are left out."""
     runs = [run for run in runs_of(recipe, results) if not isinstance(run, Absent)]
-    titles = [one_line(title, 90) for title in run_titles(runs)]
-    drawn = cost_figure(runs, titles), abstention_figure(runs, titles)
+    drawn = cost_figure(runs, [summarise(run) for run in runs]), abstention_figure(runs)
     yield from (one for one in drawn if one is not None)
 
 

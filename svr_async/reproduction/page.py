@@ -8,8 +8,8 @@ from functools import cache
 from importlib import resources
 
 from svr_async.core.integrity import CAVEATS, Mark
-from svr_async.reports.figure_files import Drawn
-from svr_async.reports.report import environment, page_head, template_text
+from svr_async.reports.drawing import Figure, image
+from svr_async.reports.page import environment, page_head, template_text
 from svr_async.reproduction.arithmetic import Check
 from svr_async.reproduction.table import Cell, Column, Row, Table, ours
 from svr_async.reproduction.writers import LEGEND, caption, interval_words, padded
@@ -51,7 +51,7 @@ class TableView:
     judged: tuple[str, ...]
 
 
-def render_page(tables: Sequence[Table], marks: Sequence[Check], checks: int, figures: Sequence[Drawn] = ()) -> str:
+def render_page(tables: Sequence[Table], marks: Sequence[Check], checks: int, figures: Sequence[Figure] = ()) -> str:
     """Return the page: every value escaped, no scripts, no requests. The same tables give the same bytes."""
     style = template_text("report.css") + _text("report.css")
     caveats = {mark.word: mark for mark in CAVEATS.values()}
@@ -65,7 +65,7 @@ def render_page(tables: Sequence[Table], marks: Sequence[Check], checks: int, fi
             legend=LEGEND,
             findings=marks,
             n_checks=checks,
-            **page_head(style, figures),
+            **page_head(style, [image(one) for one in figures]),
         )
     )
     return page.strip() + "\n"

@@ -9,7 +9,7 @@ from typing import Any
 
 from svr_async.core.files import open_folder, write_atomic
 from svr_async.evaluation.wording import plural
-from svr_async.reports.figure_files import Drawn, open_figures, write_figures
+from svr_async.reports.drawing import Figure, write_figures
 from svr_async.reproduction.arithmetic import checks, marks
 from svr_async.reproduction.figures import figures_of
 from svr_async.reproduction.page import render_page
@@ -57,17 +57,18 @@ def reproduce(settings: ReproSettings, names: Sequence[str], say: Say) -> Reprod
     plan = plan_of(recipes, chosen(recipes, names))
     open_folder(settings.out)
     if settings.figures is not None:
-        open_figures(settings.figures)
+        open_folder(settings.figures, "--figures")
     work = open_work(settings, plan, say)
     results = do_all(work)
     tables = tuple(build(recipe, load_printed(), results) for recipe in plan.tables)
     figures = tuple(figures_of(plan.tables, tables, results)) if settings.figures else ()
-    drawn = write_figures(settings.figures, figures) if settings.figures else ()
-    report = write_tables(settings.out, tables, drawn)
+    if settings.figures is not None:
+        write_figures(settings.figures, figures)
+    report = write_tables(settings.out, tables, figures)
     return Reproduction(tables=tables, report=report, calls=work.calls, usd=work.usd)
 
 
-def write_tables(out: Path, tables: Sequence[Table], figures: Sequence[Drawn] = ()) -> Path:
+def write_tables(out: Path, tables: Sequence[Table], figures: Sequence[Figure] = ()) -> Path:
     """Write each table by itself and all of them on a page; return the page. The same tables give the same bytes."""
     folder = out / "tables"
     folder.mkdir(parents=True, exist_ok=True)

@@ -78,7 +78,7 @@ def push_bank(upload: Upload, *, private: bool = False, endpoint: str | None = N
     """
     hub, server = library(), hub_server(endpoint)
     if not reachable(server):
-        raise UsageError(f"no connection to {server}", hint="svr bank export BANK --to DIR copies it into a folder")
+        raise UsageError(f"no connection to {server}", hint="copy the folder")
     if not hub.get_token():
         raise UsageError("there is no token of the hub", hint="set HF_TOKEN to one that may write, or hf auth login")
     try:
@@ -91,7 +91,7 @@ def push_bank(upload: Upload, *, private: bool = False, endpoint: str | None = N
     except Exception as error:  # the library's errors differ by version: httpx, requests, its own
         raise UsageError(
             f"could not upload the bank to {upload.repository} ({why_not(error, server)})",
-            hint="check the name, the network and HF_TOKEN, or copy the folder: svr bank export BANK --to DIR",
+            hint="check the name, the network and HF_TOKEN, or copy the folder",
         ) from error
 
 

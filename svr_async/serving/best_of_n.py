@@ -37,7 +37,7 @@ class RankedGroup:
         return frozenset(place for place, score in known.items() if score == max(known.values()))
 
     def row(self) -> dict[str, Any]:
-        """Return it as plain JSON values, which `svr pairs build` reads."""
+        """Return it as plain JSON values, which `svr rank --pairs-out` reads."""
         told = {
             "id": self.group.id,
             "prompt": [{"role": turn.role, "content": turn.content} for turn in self.group.prompt],

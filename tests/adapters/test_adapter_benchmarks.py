@@ -8,6 +8,8 @@ import pytest
 
 from svr_async.adapters import PairResult, get_adapter
 from svr_async.adapters.rmbench import CELLS, FILES, difficulty
+from svr_async.commands.main import run
+from svr_async.commands.main import svr as group
 from svr_async.errors import DataError
 
 Write = Callable[..., Path]
@@ -147,16 +149,27 @@ def test_rows_that_cannot_be_scored_are_refused(write: Write, name: str, row: di
 
 def test_official_counts_are_recognised(write: Write) -> None:
     """All rows of a release make a data set official; a row in another group does not."""
-    counts = REWARDBENCH.counts.groups
+    counts = REWARDBENCH.groups
     rows = [rb(subset, n) for subset, size in counts.items() for n in range(size)]
     assert len(rows) == 2985
     assert REWARDBENCH.load(write("all.jsonl", rows), official=True).official
     rows[0] = rb("hep-js", 9999)
     with pytest.raises(DataError, match="rows by group differ"):
         REWARDBENCH.load(write("moved.jsonl", rows), official=True)
-    assert sum(REWARDBENCH2.counts.groups.values()) == 1865
+    assert sum(REWARDBENCH2.groups.values()) == 1865
     dataset = RMBENCH.load(
         write("total_dataset.json.gz", [rm(n, domain=name) for name, size in FILES.items() for n in range(size)]),
         official=True,
     )
     assert (dataset.official, len(dataset.pairs)) == (True, 11_943)
+
+
+def test_format_names_the_layout_of_a_file(write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`svr eval FILE --format rmbench` judges as `svr eval rmbench --data FILE` does."""
+    monkeypatch.chdir(tmp_path)
+    write("total_dataset.json", [rm(n, domain=name) for n in range(2) for name in ("chat", "safety-response")])
+    ways = {"a": ["total_dataset.json", "--format", "rmbench"], "b": ["rmbench", "--data", "total_dataset.json"]}
+    for out, words in ways.items():
+        assert run(group, "svr", ["eval", *words, "--judge", "rules", "--out", out, "-q"]) == 0
+    assert Path("a/items.jsonl").read_bytes() == Path("b/items.jsonl").read_bytes()
+    assert run(group, "svr", ["eval", "total_dataset.json", "--format", "rmbench", "--sample", "--judge", "rules"]) == 2

@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 
 from svr_async.adapters import get_adapter
-from svr_async.adapters.contract import fetch
-from svr_async.adapters.hub import Wanted, choose_files, fetch_split, parse_hub
-from svr_async.core.hub import hub_server, reachable
-from svr_async.errors import ConfigError, DataError, UsageError
+from svr_async.adapters.hub import Wanted, choose_files, fetch_files, parse_hub
+from svr_async.core.hub import reachable
+from svr_async.errors import DataError, UsageError
 
 COMMIT = "c" * 40
 FILES = (
@@ -83,11 +82,11 @@ def nowhere() -> str:
 
 def test_a_file_is_fetched_once_and_loads(hub: list[str], tmp_path: Path) -> None:
     """The official file comes from HF_ENDPOINT into the cache, is found there again, and loads as the data set."""
-    (path,) = fetch(ADAPTER, tmp_path / "cache").files
+    (path,) = ADAPTER.fetch(tmp_path / "cache").files
     assert path.is_relative_to(tmp_path / "cache")
     assert len(ADAPTER.load(path).pairs) == 1
     gets = [line for line in hub if line.startswith("GET /datasets/")]
-    assert fetch(ADAPTER, tmp_path / "cache").files == (path,)
+    assert ADAPTER.fetch(tmp_path / "cache").files == (path,)
     assert [line for line in hub if line.startswith("GET /datasets/")] == gets
     assert len(gets) == 1
 
@@ -101,17 +100,10 @@ def test_a_split_of_any_data_set_is_read_at_a_pinned_revision(
     assert [pair.chosen for pair in dataset.pairs] == list(FILES[:2])
     assert dataset.origin == f"hf:me/mine@{COMMIT}:train"
     assert not [line for line in hub if "test" in line]
-    again = fetch_split(parse_hub("hf:me/mine:data/train"), endpoint=nowhere())
+    again = fetch_files(parse_hub("hf:me/mine:data/train"), endpoint=nowhere())
     assert [file.name for file in again.files] == ["train-00000-of-00002.jsonl", "train-00001-of-00002.jsonl"]
     with pytest.raises(DataError, match="not in cache/hub"):
-        fetch_split(parse_hub("hf:me/other"), endpoint=nowhere())
-
-
-def test_all_files_of_a_benchmark_are_fetched(hub: list[str], tmp_path: Path) -> None:
-    """A benchmark's files come with the revision that they are of."""
-    found = fetch(ADAPTER, tmp_path, files=None)
-    assert [file.relative_to(found.path).as_posix() for file in found.files] == [FILE]
-    assert found.origin == f"hf:allenai/reward-bench@{COMMIT}"
+        fetch_files(parse_hub("hf:me/other"), endpoint=nowhere())
 
 
 @pytest.mark.parametrize(
@@ -138,17 +130,9 @@ def test_an_address_of_another_form_is_refused(text: str) -> None:
     assert parse_hub("hf:a/b@v1.0:data/train") == ("a/b", "v1.0", "data/train")
 
 
-@pytest.mark.parametrize("server", ["http://[x", "http://h:99999", "nowhere", "file:///etc"])
-def test_a_hub_at_no_address_is_refused(monkeypatch: pytest.MonkeyPatch, server: str) -> None:
-    """What HF_ENDPOINT holds is told in a line before anything is asked."""
-    monkeypatch.setenv("HF_ENDPOINT", server)
-    with pytest.raises(ConfigError, match="not the address of a hub"):
-        hub_server()
-
-
 def test_an_official_file_with_other_counts_is_refused(hub: list[str], tmp_path: Path) -> None:
     """What comes from the hub must have the official number of rows."""
-    (path,) = fetch(ADAPTER, tmp_path / "cache").files
+    (path,) = ADAPTER.fetch(tmp_path / "cache").files
     with pytest.raises(DataError, match="1 rows, not the official 2985"):
         ADAPTER.load(path, official=True)
 
@@ -156,7 +140,7 @@ def test_an_official_file_with_other_counts_is_refused(hub: list[str], tmp_path:
 def test_a_missing_file_says_which_and_where_to_put_it(hub: list[str], tmp_path: Path) -> None:
     """A file that the server does not have is named in one line, with what to do."""
     with pytest.raises(DataError) as caught:
-        fetch(get_adapter("rmbench"), tmp_path)
+        get_adapter("rmbench").fetch(tmp_path)
     line = caught.value.one_line()
     assert "total_dataset.json of THU-KEG/RM-Bench: could not fetch it" in line
     assert "pass the path with --data PATH" in line
@@ -164,18 +148,18 @@ def test_a_missing_file_says_which_and_where_to_put_it(hub: list[str], tmp_path:
 
 def test_without_a_network_the_cache_still_serves(hub: list[str], tmp_path: Path) -> None:
     """Without a connection a file in the cache is used, and one that is not there is one line."""
-    (path,) = fetch(ADAPTER, tmp_path / "cache").files
+    (path,) = ADAPTER.fetch(tmp_path / "cache").files
     dead = nowhere()
-    assert fetch(ADAPTER, tmp_path / "cache", endpoint=dead).files == (path,)
+    assert ADAPTER.fetch(tmp_path / "cache", endpoint=dead).files == (path,)
     with pytest.raises(DataError, match=rf"could not fetch it \(no connection to {dead}"):
-        fetch(ADAPTER, tmp_path / "empty", endpoint=dead)
+        ADAPTER.fetch(tmp_path / "empty", endpoint=dead)
 
 
 def test_without_the_package_the_extra_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Without huggingface-hub the message names the extra to install and the way by hand."""
     monkeypatch.setitem(__import__("sys").modules, "huggingface_hub", None)
     with pytest.raises(DataError) as caught:
-        fetch(ADAPTER, tmp_path)
+        ADAPTER.fetch(tmp_path)
     assert "pip install 'svr-async[hub]'" in caught.value.one_line()
     assert f"download {FILE} from" in caught.value.one_line()
 
@@ -184,7 +168,7 @@ def test_without_the_package_the_extra_is_named(monkeypatch: pytest.MonkeyPatch,
 def test_sets_that_are_not_on_the_hub_say_so(name: str, tmp_path: Path) -> None:
     """A set without a hub file cannot be fetched, and says how to bring it."""
     with pytest.raises(DataError, match="cannot be fetched") as caught:
-        fetch(get_adapter(name), tmp_path)
+        get_adapter(name).fetch(tmp_path)
     assert "--data PATH" in caught.value.one_line()
 
 

@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from svr_async.adapters import PairResult, get_adapter
-from svr_async.adapters.messages import join_prompt, transcript_turns
+from svr_async.adapters.fields import join_prompt, transcript_turns
 from svr_async.adapters.pairs import DIFFERENT_PROMPTS, RECORDED
 from svr_async.commands.main import run
 from svr_async.commands.main import svr as group
@@ -295,7 +295,7 @@ def test_optional_columns_are_used(write: Write) -> None:
         ({"chosen": chat(REPLY), "rejected": chat(OTHER)}, "column 'chosen': the prompt is empty"),
         ({"prompt": "hi", "chosen": ["x"], "rejected": ["z"]}, "column 'chosen': expected text, a message or a list"),
         ({"text": "x"}, "unknown layout of preference pair; columns found: text"),
-        ({"prompt": "p", "chosen": "a", "rejcted": "b"}, "unknown .* did you mean 'rejcted' for 'rejected'"),
+        ({"prompt": "p", "chosen": "a", "rejcted": "b"}, "unknown .* columns found: prompt, chosen, rejcted"),
     ],
 )
 def test_rows_of_an_unknown_layout_say_what_is_missing(write: Write, row: dict[str, Any], message: str) -> None:
@@ -305,7 +305,7 @@ def test_rows_of_an_unknown_layout_say_what_is_missing(write: Write, row: dict[s
 
 
 def test_rows_that_are_no_pair_are_counted(write: Write) -> None:
-    """Pairs about different conversations, and files of judges' results, are left out."""
+    """Pairs about different conversations, are left out."""
     rows = [
         {"chosen": "\n\nHuman: hi\n\nAssistant: x", "rejected": "\n\nHuman: ho\n\nAssistant: y"},
         {"chosen": "\n\nHuman: hi\n\nAssistant: x", "rejected": "\n\nHuman: hi\n\nAssistant: y"},

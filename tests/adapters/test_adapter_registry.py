@@ -1,14 +1,11 @@
-"""The registry lists cheaply, imports late, and guesses at misspelt names."""
+"""The registry lists adapters and guesses at misspelt names."""
 
-import subprocess
-import sys
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
-from svr_async.adapters import ADAPTERS, contract, get_adapter, refuse_benchmark_for_training
-from svr_async.adapters.contract import NAMES, Adapter
+from svr_async.adapters import ADAPTERS, get_adapter, refuse_benchmark_for_training
+from svr_async.adapters.contract import Adapter
 from svr_async.adapters.fields import Fields
 from svr_async.adapters.records import Parsed, accuracy
 from svr_async.core.pair import PreferencePair
@@ -18,30 +15,27 @@ from svr_async.evaluation.settings import EvalSettings
 
 
 def test_every_adapter_describes_itself() -> None:
-    """Each adapter has its own name, a title, a licence and a schema; hub files come with a hub id."""
-    assert list(ADAPTERS) == list(NAMES)
+    """Each adapter has its own name, a title, a licence and columns; hub files come with a hub id."""
     for name, adapter in ADAPTERS.items():
         assert adapter.name == name
         assert adapter.title
         assert adapter.licence
-        assert all(adapter.schema.values())
+        assert adapter.columns
         assert bool(adapter.hub_id) == bool(adapter.hub_files)
 
 
 def test_a_new_benchmark_is_one_file_and_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A file with an adapter and its name in the registry are all: a run of it has its pairs, scores and name."""
+    """An adapter in the registry is all: a run of it has its pairs, scores and name."""
 
     def parse(fields: Fields) -> Parsed:
         prompt = fields.prompt("question")
         return Parsed(pairs=(PreferencePair(id="1", prompt=prompt, chosen=fields.text("good"), rejected="No."),))
 
-    file = ModuleType("svr_async.adapters.made")
-    vars(file)["ADAPTER"] = Adapter(
-        name="made", title="Made", label="MADE", licence="none", schema={"question": "text", "good": "text"},
+    made = Adapter(
+        name="made", title="MADE", licence="none", columns=("question", "good"),
         parse=parse, score=lambda results, tie: {"overall": accuracy(results, tie), "rule": "plain"},
     )  # fmt: skip
-    monkeypatch.setitem(sys.modules, file.__name__, file)
-    monkeypatch.setattr(contract, "NAMES", (*NAMES, "made"))
+    monkeypatch.setitem(ADAPTERS, "made", made)
     (tmp_path / "made.jsonl").write_text('{"question": "Name three cats.", "good": "Lion, lynx and tiger."}\n')
     done = evaluate(
         EvalSettings(benchmark="made", data=tmp_path / "made.jsonl", method="longest", out=tmp_path / "run")
@@ -53,16 +47,6 @@ def test_a_new_benchmark_is_one_file_and_one_line(monkeypatch: pytest.MonkeyPatc
         refuse_benchmark_for_training("made.jsonl")
 
 
-def test_listing_imports_no_adapter_and_nothing_heavy() -> None:
-    """Importing the package and listing the names loads neither an adapter nor pyarrow, NumPy or the hub."""
-    script = (
-        "import sys; from svr_async.adapters import ADAPTERS, load_sample; names = list(ADAPTERS);"
-        "heavy = {'pyarrow', 'numpy', 'huggingface_hub', 'aiohttp', 'svr_async.adapters.pairs'} & set(sys.modules);"
-        "assert not heavy, heavy"
-    )
-    subprocess.run([sys.executable, "-c", script], check=True)
-
-
 def test_unknown_names_are_answered_with_a_guess_or_the_list() -> None:
     """A misspelt benchmark is answered with the nearest name, a strange one with all names."""
     with pytest.raises(UsageError) as caught:
@@ -71,5 +55,3 @@ def test_unknown_names_are_answered_with_a_guess_or_the_list() -> None:
     with pytest.raises(UsageError) as caught:
         get_adapter("xyz")
     assert "there are rubricbench, rewardbench" in caught.value.one_line()
-    with pytest.raises(KeyError):
-        ADAPTERS["xyz"]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from svr_async.adapters import get_adapter, rmb
+from svr_async.adapters import get_adapter, training_sets
 from svr_async.adapters.contract import Adapter
 from svr_async.errors import DataError
 
@@ -55,16 +55,6 @@ def test_a_record_becomes_a_pair_with_its_category(write: Callable[..., Path], a
     assert (pair.domain, pair.subset) == ("helpfulness", "Chat/Discussion")
 
 
-def test_a_record_without_a_category_is_in_no_domain(write: Callable[..., Path]) -> None:
-    """A category path that is absent, or only names the set, leaves the domain open."""
-    rows = [pairwise(1, path=None), pairwise(2, path="Pairwise_set"), pairwise(3, path="Harmlessness")]
-    assert [(p.domain, p.subset) for p in RMB.load(write("a.json", rows)).pairs] == [
-        ("(none)", ""),
-        ("(none)", ""),
-        ("harmlessness", ""),
-    ]
-
-
 @EITHER
 def test_empty_and_identical_answers_are_left_out_and_counted(write: Callable[..., Path], adapter: Adapter) -> None:
     """A record with an empty answer, or with the same answer twice, teaches nothing; each kind is counted."""
@@ -81,7 +71,7 @@ def test_a_folder_of_both_kinds_gives_the_pairs(write: Callable[..., Path], tmp_
     write("Pairwise_set/Helpfulness/Chat/Discussion.json.gz", [pairwise(1), pairwise(2)])
     dataset = adapter.load(tmp_path)
     assert [pair.id for pair in dataset.pairs] == ["1", "2"]
-    assert dataset.skipped == {rmb.BEST_OF_N: 2}
+    assert dataset.skipped == {training_sets.BEST_OF_N: 2}
 
 
 def test_a_blank_last_turn_of_a_conversation_is_legal(write: Callable[..., Path]) -> None:

@@ -81,13 +81,3 @@ def test_metrics_give_rubrics_and_verdicts(script: ModuleType, write: Callable[.
         ("compare", "ab", {"rubric_comparisons": [], "preferred_candidate": "B"}),
         ("compare", "ba", {"rubric_comparisons": []}),
     ]
-
-
-def test_an_unknown_evaluator_is_answered_with_the_ones_there_are(
-    script: ModuleType, write: Callable[..., Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """A strategy that the folder does not hold ends in one line that lists the others."""
-    write("LLMBar/Natural/evaluators/ChatGPT/Vanilla/result.json", [row(1, "1", "1")])
-    assert script.main(["--llmbar", str(tmp_path), "--out", str(tmp_path / "out")]) == 2
-    assert "no results of GPT-4/Vanilla" in (line := capsys.readouterr().err)
-    assert "there are ChatGPT/Vanilla" in line

@@ -48,7 +48,7 @@ PLACES = ("the river", "the coast", "a hill", "the old mill", "our village", "a 
 
 
 def write_candidates(path: Path, *texts: str, checks: int = 2) -> Path:
-    """Write candidate rubrics as `svr induce` does; without texts, some that checks decide."""
+    """Write candidate rubrics as `svr stages induce` does; without texts, some that checks decide."""
     named = [{"name": name, "args": {}} for name in ("bullet_list", "bold")[:checks]]
     rubrics: list[dict[str, Any]] = [{"text": text} for text in texts] or [
         {"text": f"Check {n}.", "check": c} for n, c in enumerate(named)

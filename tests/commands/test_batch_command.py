@@ -223,11 +223,11 @@ def test_judges_of_one_run_have_a_batch_each(
 
 @pytest.mark.parametrize("name", ["induce", "judge"])
 def test_stages_of_training_go_by_batch(folder: Path, sim: SimServer, name: str) -> None:
-    """`svr induce` and `svr judge` send nothing after the import, and write the same bytes."""
+    """`svr stages induce` and `svr stages judge` send nothing after the import, and write the same bytes."""
     write_planted(folder / "train.jsonl")
     write_candidates(folder / "candidates.jsonl", "Cites a source.", "Is brief.", "Answers the question first.")
     extra = ("--candidates", "candidates.jsonl") if name == "judge" else ()
-    words = (name, "train.jsonl", *extra, "--judge", "sim", "-q")
+    words = ("stages", name, "train.jsonl", *extra, "--judge", "sim", "-q")
     assert svr_here(*words, "--out", "live", "--cache", "live-cache") == 0
     by_batch((*words, "--out", "made"))
     assert not (folder / "made.stages").exists()

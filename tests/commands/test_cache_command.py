@@ -103,7 +103,7 @@ def test_a_second_machine_sends_nothing_with_a_shared_redis_cache(
         assert (code, orjson.loads(out)["rows"]) == (0, 8)
         code, _, err = cli("cache", "clear", "--yes", "--cache", server.url)
         assert (code, "works on a cache in a folder" in err) == (2, True)
-        assert cli("call", "show", "--run", "first", "--item", "sim-test-00000")[0] == 0  # with the manifest's cache
+        assert cli("explain", "first", "sim-test-00000", "--calls")[0] == 0  # with the manifest's cache
 
 
 def test_a_password_in_a_redis_address_is_refused(cli: Cli, tmp_path: Path) -> None:

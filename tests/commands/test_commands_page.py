@@ -60,9 +60,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 svr_here("eval", "pairs", "--data", "made.jsonl", *RULES, "--method", method, "-q", "--out", method)
                 == 0
             )
-        assert svr_here("induce", "made.jsonl", *RULES, "--out", "c.jsonl", "-q") == 0
+        assert svr_here("stages", "induce", "made.jsonl", *RULES, "--out", "c.jsonl", "-q") == 0
         words = ("--candidates", "c.jsonl", "--out", "store", "-q")
-        assert svr_here("judge", "made.jsonl", *RULES, *words) == 0
+        assert svr_here("stages", "judge", "made.jsonl", *RULES, *words) == 0
         groups = b'{"prompt": "Say it in one sentence.", "responses": ["One. Two. Three.", "One."]}'
         (place / "groups.jsonl").write_bytes(groups)
         assert svr_here("rank", "groups.jsonl", *RULES, "--out", "ranked.jsonl") == 0
@@ -73,15 +73,15 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 COMMANDS: list[tuple[str, ...]] = [
     ("eval", "pairs", "--data", "made.jsonl", *RULES, "-q", "--limit", "2", "--out", "few"),
-    ("explain", "vanilla", "made-1"), ("compare", "vanilla", "longest"), ("gate", "vanilla", "--baseline", "vanilla"),
-    ("report", "vanilla"), ("doctor", *CACHE), ("data ls",), ("data check", "made.jsonl"), ("data show", "rubricbench"),
-    ("data convert", "made.jsonl", "--out", "same.jsonl"), ("data split", "made.jsonl", "--out", "sides"),
+    ("explain", "vanilla", "made-1"), ("compare", "vanilla", "longest"), ("gate", "vanilla", "vanilla"), ("runs", "."),
+    ("report", "vanilla"), ("doctor", *CACHE), ("data ls",), ("data check", "made.jsonl"),
+    ("data split", "made.jsonl", "--out", "sides"),
     ("data contamination", "made.jsonl", "--against", "pairs=made.jsonl"), ("cache stats", *CACHE),
     ("cache export", "other.gz", *CACHE), ("cache import", "cache.gz", *CACHE),
     ("cache clear", "--older-than", "900d", "--yes", *CACHE),
-    ("induce", "made.jsonl", *RULES, "-q", "--out", "d.jsonl"), ("store show", "store"),
-    ("rank", "--prompt", "x", *RULES, "a", "b"), ("pairs build", "ranked.jsonl", "--out", "built.jsonl"),
-    ("judge", "made.jsonl", *RULES, "-q", "--candidates", "c.jsonl", "--out", "store"),
+    ("stages induce", "made.jsonl", *RULES, "-q", "--out", "d.jsonl"), ("stages store", "store"),
+    ("rank", "--prompt", "x", *RULES, "a", "b"),
+    ("stages judge", "made.jsonl", *RULES, "-q", "--candidates", "c.jsonl", "--out", "store"),
 ]  # fmt: skip
 
 

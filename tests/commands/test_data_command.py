@@ -70,18 +70,6 @@ def test_standard_input_is_read_like_a_file(table: Path, piped: None, capsys: py
     assert svr("data", "split", "-", "--share", "0.5", "--out", "split") == 0
 
 
-@pytest.mark.parametrize("name", ["pairs.jsonl", "pairs.jsonl.gz"])
-def test_a_converted_file_holds_the_same_pairs(table: Path, name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """`svr data convert` writes what every command reads, with the same preferences, and counts what it left out."""
-    assert svr("data", "convert", "votes.csv", "--out", name) == 0
-    assert "3 pairs of 4 rows" in (told := capsys.readouterr().out)
-    assert "left out: 1 tie; kept: 1 row repeated" in told
-    before, after = get_adapter("pairs").load(table), get_adapter("pairs").load(name)
-    assert before.digest == after.digest
-    assert svr("data", "convert", "votes.csv", "--out", "pairs.csv") == 2
-    assert "--out pairs.csv is not a jsonl file" in capsys.readouterr().err
-
-
 def test_the_line_of_the_accuracy_counts_what_was_left_out(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Ties, other rows and repeated ones stand beside the accuracy: on the screen, in the report, in metrics.json."""
     assert svr("eval", "pairs", "--data", "votes.csv", "--method", "first", "-q", "--out", "run") == 0
@@ -191,8 +179,6 @@ def test_overlap_with_benchmarks_is_counted_with_and_without_ties(
     for name in ("train.jsonl", "one.jsonl"):
         assert svr(*given[:5], "--out", name) == 2
         assert f"--out {name} would overwrite {name}, which is read" in capsys.readouterr().err
-    assert svr("data", "convert", ".", "--out", "train.jsonl") == 2
-    assert "would overwrite" in capsys.readouterr().err
     assert Path("train.jsonl").read_bytes() == kept
     assert svr(*given, "--out", "clean.csv") == 2
     assert "--out clean.csv is not a jsonl file" in capsys.readouterr().err

@@ -79,7 +79,20 @@ def test_items_keep_probabilities_and_are_read_as_they_were_written(folder: Path
 
 def test_a_feature_store_holds_the_expected_scores(folder: Path) -> None:
     """From the judge to the store nothing rounds z to the scores of verdicts; a pool is one call where it fits."""
-    command = ("judge", "pairs.jsonl", "--bank", "bank", "--judge", "dec", "--out", "store", "-q", "--cache", "cache")
+    command = (
+        "stages",
+        "judge",
+        "pairs.jsonl",
+        "--bank",
+        "bank",
+        "--judge",
+        "dec",
+        "--out",
+        "store",
+        "-q",
+        "--cache",
+        "cache",
+    )
     assert svr_here(*command) == 0
     z = load_store(folder / "store").z.value
     assert len(z) > N

@@ -18,7 +18,7 @@ PAIR = ("--bank", "bank", "--prompt", "Why?", "--a", "So.", "--b", "Because.")
 COMMANDS = (
     ("eval", "rubricbench", "--data", "bench.jsonl", "-q", "--out", "run"),
     ("train", "made.jsonl", "-q", "--out", "out"),
-    ("induce", "made.jsonl", "-q", "--out", "c.jsonl"),
+    ("stages", "induce", "made.jsonl", "-q", "--out", "c.jsonl"),
     ("explain", *PAIR),
     ("doctor",),
 )

@@ -70,7 +70,7 @@ def test_a_signal_drains_writes_a_partial_run_and_says_how_to_go_on(
     assert "Traceback" not in errors
     last = errors.strip().splitlines()[-1]
     assert f"stopped by {signal.Signals(number).name}" in last
-    assert "run the same command to go on" in last
+    assert "run the same command to continue" in last
     assert "PARTIAL" in out
     metrics = orjson.loads((tmp_path / "run" / "metrics.json").read_bytes())
     assert metrics["complete"] is False

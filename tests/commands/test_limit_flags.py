@@ -19,11 +19,12 @@ Cli = Callable[..., tuple[int, str, str]]
 COMMANDS = (
     ("eval", "rubricbench", "--data", "bench.jsonl", "-q", "--out", "run"),
     ("train", "pairs.jsonl", "-q", "--rounds", "1", "--out", "out"),
-    ("induce", "pairs.jsonl", "-q", "--out", "c.jsonl"),
-    ("judge", "pairs.jsonl", "-q", "--candidates", "some.jsonl", "--out", "store"),
+    ("stages", "induce", "pairs.jsonl", "-q", "--out", "c.jsonl"),
+    ("stages", "judge", "pairs.jsonl", "-q", "--candidates", "some.jsonl", "--out", "store"),
     ("explain", "--bank", "bank", "--prompt", "Why?", "--a", "So.", "--b", "Because."),
 )
-EACH = pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[0])
+BUDGETED = pytest.mark.parametrize("command", COMMANDS[:4], ids=lambda command: command[1])
+WHOLE = pytest.mark.parametrize("command", COMMANDS[:2], ids=lambda command: command[0])  # with all limits
 
 
 @pytest.fixture
@@ -41,7 +42,7 @@ def ask(cli: Cli, tmp_path: Path) -> Cli:
     return call
 
 
-@EACH
+@WHOLE
 def test_limits_reach_the_engine(
     command: tuple[str, ...], ask: Cli, sim: SimServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -54,14 +55,14 @@ def test_limits_reach_the_engine(
         opening(self, *args, **settings)
 
     monkeypatch.setattr(CallEngine, "__init__", noting)
-    limits = ("--rpm", "600", "--tpm", "9000000", "--give-up-after", "77", "--concurrency", "3", "--max-calls", "0")
+    limits = ("--rpm", "600", "--tpm", "9000000", "--concurrency", "3", "--max-calls", "0")
     code, out, err = ask(sim, *command, *limits)
     assert (code, "--max-calls 0 is reached" in out + err) == (4, True)
-    assert (seen[0].rpm, seen[0].tpm, seen[0].give_up_after_s) == (600, 9_000_000, 77)
+    assert (seen[0].rpm, seen[0].tpm) == (600, 9_000_000)
     assert (seen[0].concurrency, seen[0].start) == (3, None)
 
 
-@EACH
+@WHOLE
 def test_another_model_is_refused_on_demand(command: tuple[str, ...], ask: Cli) -> None:
     """With --strict-model a command ends with exit 4 where another model than the judge's answers."""
     faults = FaultConfig(rate=1.0, kinds=("wrong-model",), max_faulty_attempts=10)
@@ -70,7 +71,7 @@ def test_another_model_is_refused_on_demand(command: tuple[str, ...], ask: Cli) 
     assert (code, "answered as 'gpt-oss-120b-preview'" in out + err) == (4, True)
 
 
-@EACH
+@WHOLE
 def test_a_call_ends_after_the_time_that_it_was_given(command: tuple[str, ...], ask: Cli) -> None:
     """With --timeout a call that takes longer has failed, so that the one that follows meets the cap on calls."""
     with serving(SimConfig(latency_ms=50_000.0, latency_sigma=0.0)) as slow:
@@ -79,14 +80,14 @@ def test_a_call_ends_after_the_time_that_it_was_given(command: tuple[str, ...], 
     assert (code, "--max-calls 1 is reached" in out + err, asked) == (4, True, 1)
 
 
-@EACH
+@BUDGETED
 def test_a_number_of_calls_that_is_none_is_refused(command: tuple[str, ...], ask: Cli, sim: SimServer) -> None:
     """Whoever is asked."""
     code, _, err = ask(sim, *command, "--concurrency", "many")
     assert (code, "--concurrency many is not auto or a number from 1 to 8192" in err) == (2, True)
 
 
-@EACH
+@BUDGETED
 def test_a_cap_in_dollars_needs_a_known_cost(command: tuple[str, ...], ask: Cli, sim: SimServer) -> None:
     """Neither a price nor a reported cost: the run ends after one call, unless it needs no more."""
     calls = sim.stats()["calls"]

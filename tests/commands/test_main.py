@@ -83,7 +83,7 @@ def test_a_new_command_is_one_file_and_one_line(
     file = ModuleType("svr_async.commands.hello")
     file.hello = hello  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, file.__name__, file)
-    monkeypatch.setitem(COMMANDS, "hello", ("svr_async.commands.hello:hello", "Say hello."))
+    monkeypatch.setitem(COMMANDS, "hello", ("hello:hello", "Say hello."))
     assert [run(group, "svr", [word]) for word in ("--help", "hello", "helo")] == [0, 0, 2]
     shown = capsys.readouterr()
     assert "Say hello." in shown.out
@@ -110,11 +110,11 @@ def test_a_bare_group_shows_its_help(args: list[str], capsys: pytest.CaptureFixt
 @pytest.mark.parametrize(
     ("args", "says"),
     [
-        (["evl"], "did you mean eval?"), (["zzz"], "there is no command 'zzz'"), (["eval"], "BENCHMARK"),
+        (["evl"], "did you mean eval?"), (["zzz"], "there is no command 'zzz'"), (["eval"], "SOURCE"),
         (["eval", "pairs", "--sampel"], "--sample"), (["--frobnicate"], "--frobnicate"),
         (["eval", "pairs", "--order", "up"], "up"), (["eval", "pairs", "--audit", "2"], "audit"),
         (["eval", "pairs", "--max-calls", "-1"], "max-calls"), (["cache", "exprt"], "export"),
-        (["data", "show"], "NAME"), (["eval", "pairs", "--rpm", "0"], "rpm"),
+        (["data", "check"], "PATH"), (["eval", "pairs", "--rpm", "0"], "rpm"),
     ],
 )  # fmt: skip
 def test_a_slip_of_the_finger_is_one_line_and_exit_two(
@@ -160,7 +160,7 @@ def test_a_bug_can_be_seen_in_full(monkeypatch: pytest.MonkeyPatch) -> None:
         run(failing(ZeroDivisionError()), "svr", [])
 
 
-@pytest.mark.parametrize("args", ["judges --json", "data ls", "eval rubricbench --sample --method first", ""])
+@pytest.mark.parametrize("args", ["judges --json", "data ls", "eval rubricbench --sample --method first -q", ""])
 def test_a_reader_that_leaves_early_is_no_error(args: str, tmp_path: Path) -> None:
     """`svr … | head -0`: exit 0 and not a word on stderr; the run is written all the same."""
     read, write = os.pipe()

@@ -29,8 +29,8 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     [
         EVAL,
         ("train", "made.jsonl", "--out", "out"),
-        ("induce", "made.jsonl", "--out", "c.jsonl"),
-        ("judge", "made.jsonl", "--bank", "bank", "--out", "store"),
+        ("stages", "induce", "made.jsonl", "--out", "c.jsonl"),
+        ("stages", "judge", "made.jsonl", "--bank", "bank", "--out", "store"),
         ("explain", "--prompt", "Name a prime.", "--a", "7", "--b", "9"),
         ("bank", "audit", "bank", "--data", "made.jsonl"),
     ],

@@ -24,16 +24,16 @@ def bank(folder: Path) -> dict[str, bytes]:
 
 @pytest.mark.parametrize("out", ["file", "file/below"])
 @pytest.mark.parametrize("judge", ["rules", "http://127.0.0.1:9/v1#m"])
-@pytest.mark.parametrize("command", ["train", "induce"])
+@pytest.mark.parametrize("command", ["train", "stages induce"])
 def test_a_place_that_cannot_be_written_is_exit_five_before_a_call(
     folder: Path, capsys: pytest.CaptureFixture[str], command: str, judge: str, out: str
 ) -> None:
     """`--out` at or below a file ends training in one line with the path, with any judge, and asks nothing."""
-    if (command, out) == ("induce", "file"):
+    if (command, out) == ("stages induce", "file"):
         out = "file/other"  # its own output is a file
     write_planted(folder / "pairs.jsonl", 40)
     (folder / "file").write_text("mine")
-    assert svr_here(command, "pairs.jsonl", "--judge", judge, "--out", out, "-q") == 5
+    assert svr_here(*command.split(), "pairs.jsonl", "--judge", judge, "--out", out, "-q") == 5
     assert f"cannot write to {out}" in last_line(capsys)
     assert (folder / "file").read_text() == "mine"
 
@@ -42,7 +42,7 @@ def test_a_fit_looks_at_its_place_first(folder: Path, capsys: pytest.CaptureFixt
     """`svr fit` into a file is refused before an epoch."""
     write_made(folder / "made.jsonl", 40)
     write_candidates(folder / "c.jsonl", "Is kind.")
-    assert svr_here("judge", "made.jsonl", *RULES, "--candidates", "c.jsonl", "--out", "store", "-q") == 0
+    assert svr_here("stages", "judge", "made.jsonl", *RULES, "--candidates", "c.jsonl", "--out", "store", "-q") == 0
     capsys.readouterr()
     assert svr_here("fit", "store", "--out", "made.jsonl") == 5
     assert "cannot write to made.jsonl" in last_line(capsys)
@@ -54,7 +54,7 @@ def test_training_leaves_the_bank_of_another_command(
     """`svr train` and `svr fit` do not write over a bank that they did not make."""
     write_made(folder / "made.jsonl", 40)
     write_candidates(folder / "c.jsonl", "Is kind.")
-    assert svr_here("judge", "made.jsonl", *RULES, "--candidates", "c.jsonl", "--out", "store", "-q") == 0
+    assert svr_here("stages", "judge", "made.jsonl", *RULES, "--candidates", "c.jsonl", "--out", "store", "-q") == 0
     capsys.readouterr()
     for args in (("train", "made.jsonl", *RULES), ("fit", "store")):
         assert svr_here(*args, "--out", "out", "-q") == 2
@@ -84,7 +84,7 @@ def test_rows_that_break_the_schema_can_be_left_out(folder: Path, capsys: pytest
     with write_made(folder / "made.jsonl", 60).open("a") as file:
         file.write('{"prompt": 3}\n')
     for args in (
-        ("induce", "made.jsonl", *RULES, "--out", "c.jsonl", "-q"),
+        ("train", "made.jsonl", *RULES, "--rounds", "1", "--out", "out", "-q"),
         ("data", "split", "made.jsonl", "--out", "s"),
     ):
         assert svr_here(*args) == 2

@@ -236,33 +236,47 @@ def test_content_blind_methods_have_no_jury(evaluate: Run, capsys: pytest.Captur
 def test_flags_that_change_nothing_are_named(evaluate: Run, capsys: pytest.CaptureFixture[str]) -> None:
     """With the rules judge, flags about an endpoint are told to have no effect; without them nothing is said."""
     assert evaluate("--judge", "rules", "--cache", "bench.jsonl", "--rpm", "5") == 0
-    assert "note: --rpm, --cache change nothing: judge rules sends nothing" in capsys.readouterr().err
+    assert "note: --rpm, --cache have no effect: judge rules sends nothing" in capsys.readouterr().err
     assert evaluate("--judge", "rules", out="quiet") == 0
     assert "note:" not in capsys.readouterr().err
     assert evaluate("--judge", "rules", "--top-k", "3", out="chosen") == 0
-    assert "note: --top-k changes nothing: fixed has no bank to choose rubrics from" in capsys.readouterr().err
+    assert "note: --top-k has no effect: fixed has no bank to choose rubrics from" in capsys.readouterr().err
 
 
 # --- training-shaped traffic -----------------------------------------------------------------------------------------
 
 
 def test_judging_pools_can_be_priced_first(evaluate: Run, capsys: pytest.CaptureFixture[str], sim: SimServer) -> None:
-    """A dry run of `svr judge` counts its calls, and leaves nothing behind."""
+    """A dry run of `svr stages judge` counts its calls, and leaves nothing behind."""
     rows = [
         {"id": f"p{n}", "prompt": f"Question {n}?", "chosen": "Yes, because. " * 40, "rejected": "No. " * 40}
         for n in range(40)
     ]
     Path("pairs.jsonl").write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in rows))
-    assert run(group, "svr", ["induce", "pairs.jsonl", "--judge", "rules", "--out", "candidates.jsonl", "-q"]) == 0
-    words = ["judge", "pairs.jsonl", "--candidates", "candidates.jsonl", "--judge", "mid", "--out", "store", "-q"]
+    assert (
+        run(group, "svr", ["stages", "induce", "pairs.jsonl", "--judge", "rules", "--out", "candidates.jsonl", "-q"])
+        == 0
+    )
+    words = [
+        "stages",
+        "judge",
+        "pairs.jsonl",
+        "--candidates",
+        "candidates.jsonl",
+        "--judge",
+        "mid",
+        "--out",
+        "store",
+        "-q",
+    ]
     capsys.readouterr()
     before = sim.stats()["calls"]
-    assert run(group, "svr", [*words, "--rubrics-per-call", "1", "--dry-run", "--json"]) == 0
+    assert run(group, "svr", [*words, "--dry-run", "--json"]) == 0
     plan = orjson.loads(capsys.readouterr().out)
-    assert plan["calls"] >= 40
+    assert plan["calls"] > 0
     assert sim.stats()["calls"] == before
     assert not list(Path().glob("store*"))
-    assert run(group, "svr", [*words, "--rubrics-per-call", "1", "--json"]) == 0
+    assert run(group, "svr", [*words, "--json"]) == 0
     done = orjson.loads(capsys.readouterr().out)
     assert done["calls"]["sent"] == plan["calls"]
 

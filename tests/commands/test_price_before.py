@@ -1,4 +1,4 @@
-"""What a run costs is known before it: `--dry-run` against what was sent, `--price`, `--budget`, `svr prices`."""
+"""The cost is known before a run: `--dry-run`, `--price`, `--budget`, `svr judges --prices`."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_a_training_costs_what_was_said(ask: Ask, trained: Path, tmp_path: Path)
     _, told, _ = ask(*TRAIN, *PRICE, "--dry-run")
     assert near(told["calls"], real["calls"]["sent"], 0.15)
     assert near(told["usd"], real["paid_usd"], 0.2)
-    assert ask("induce", "pairs.jsonl", "--judge", "sim", "--out", "c.jsonl", "-q")[0] == 0
+    assert ask("stages", "induce", "pairs.jsonl", "--judge", "sim", "--out", "c.jsonl", "-q")[0] == 0
     _, told, _ = ask(*TRAIN, *PRICE, "--dry-run")
     assert told["sampled_answers"] > 10
     known = told["cache_hits"] / real["calls"]["sent"] * real["paid_usd"]
@@ -107,9 +107,9 @@ def test_a_training_costs_what_was_said(ask: Ask, trained: Path, tmp_path: Path)
 
 
 def test_induction_is_counted_exactly(ask: Ask, tmp_path: Path) -> None:
-    """`svr induce --dry-run` counts a call a training pair, and writes nothing."""
+    """`svr stages induce --dry-run` counts a call a training pair, and writes nothing."""
     write_planted(tmp_path / "pairs.jsonl")
-    command = ("induce", "pairs.jsonl", "--judge", "sim", "--out", "c.jsonl", "-q")
+    command = ("stages", "induce", "pairs.jsonl", "--judge", "sim", "--out", "c.jsonl", "-q")
     _, told, _ = ask(*command, "--dry-run")
     assert not (tmp_path / "c.jsonl").exists()
     _, done, _ = ask(*command)
@@ -159,20 +159,20 @@ def test_prices_are_read_as_written() -> None:
 
 
 def test_prices_are_listed_with_their_day(cli: Cli) -> None:
-    """`svr prices` lists each shipped price with day and page, the cheapest first."""
-    code, out, _ = cli("prices", "--json")
+    """`svr judges --prices` lists each shipped price with day and page, the cheapest first."""
+    code, out, _ = cli("judges", "--prices", "--json")
     found = orjson.loads(out)
     assert code == 0
     assert found["gpt-4o-mini"]["in"] == 0.15
     assert all(one["date"] and one["source"] for one in found.values())
     dear = [one["in"] + one["out"] / 4 for one in found.values()]
     assert dear == sorted(dear)
-    assert "2026-10-07" in cli("prices")[1]
+    assert "2026-10-07" in cli("judges", "--prices")[1]
 
 
 def test_prices_fit_a_narrow_terminal(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     """On eighty columns every judge is named and no price is cut."""
     monkeypatch.setattr("svr_async.commands.screen.PLAIN_WIDTH", 80)
-    out = cli("prices")[1]
+    out = cli("judges", "--prices")[1]
     assert max(map(len, out.splitlines()[:-1])) <= 80
     assert re.search(r"gpt-4o-mini +\$0.15 +\$0.075 +\$0.60 +2026-05-27", out)

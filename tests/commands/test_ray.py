@@ -79,9 +79,9 @@ def test_a_lost_node_costs_a_retry(cli: Cli, cluster: FakeRay, place: Path, sim:
 
 
 def test_training_can_use_a_cluster_too(cli: Cli, cluster: FakeRay, place: Path) -> None:
-    """`svr judge --ray` writes the same store."""
-    assert cli("induce", "pairs.jsonl", "--judge", "rules", "--out", "candidates.jsonl", "-q")[0] == 0
-    flags = ("judge", "pairs.jsonl", "--candidates", "candidates.jsonl", "--judge", "sim", "-q")
+    """`svr stages judge --ray` writes the same store."""
+    assert cli("stages", "induce", "pairs.jsonl", "--judge", "rules", "--out", "candidates.jsonl", "-q")[0] == 0
+    flags = ("stages", "judge", "pairs.jsonl", "--candidates", "candidates.jsonl", "--judge", "sim", "-q")
     assert cli(*flags, "--cache", "cache1", "--out", "one")[0] == 0
     assert cli(*flags, "--ray", "auto", "--cache", "cache2", "--out", "many")[0] == 0
     assert cluster.actors

@@ -155,12 +155,12 @@ def test_caps_are_divided_among_shards(cli: Cli, sim: SimServer) -> None:
 
 
 def test_shards_of_a_stage_fill_caches_and_the_command_then_sends_nothing(cli: Cli, tmp_path: Path) -> None:
-    """`svr judge` on two machines: each asks its part; with both caches the store is that of one machine."""
+    """`svr stages judge` on two machines: each asks its part; with both caches the store is that of one machine."""
     write_planted(tmp_path / "pairs.jsonl", 40)
     with serving() as sim:
         name_judge(tmp_path, sim.base_url)
-        assert cli("induce", "pairs.jsonl", "--judge", "rules", "--out", "candidates.jsonl", "-q")[0] == 0
-        flags = ("judge", "pairs.jsonl", "--candidates", "candidates.jsonl", "--judge", "sim", "-q")
+        assert cli("stages", "induce", "pairs.jsonl", "--judge", "rules", "--out", "candidates.jsonl", "-q")[0] == 0
+        flags = ("stages", "judge", "pairs.jsonl", "--candidates", "candidates.jsonl", "--judge", "sim", "-q")
         for number in (1, 2):
             shard = ("--shard", f"{number}/2", "--cache", f"m{number}")
             code, out, err = cli(*flags, *shard, "--out", f"store{number}")

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
-from svr_async.commands.progress import engine_facts, print_summary
+from svr_async.commands.progress import engine_facts
 from svr_async.engine.endpoint import EndpointStats
 from svr_async.engine.stats import EngineStats, Spread
-from svr_async.reports.run_words import calls_in_words
+from svr_async.reports.text import calls_in_words
 
 
 def facts(**changes: Any) -> EngineStats:
@@ -74,30 +72,3 @@ def test_calls_say_which_were_asked_again_for_a_broken_reply() -> None:
     told = calls_in_words({"calls": CALLS | {"repaired": 33}, **COSTS})
     assert told.startswith("1,483 sent, 0 from cache, 244 retries, 33 asked again for a reply that could not be read; ")
     assert calls_in_words({"calls": CALLS, **COSTS}).startswith("1,483 sent, 0 from cache, 244 retries; price unknown")
-
-
-@pytest.mark.parametrize(
-    ("benchmark", "complete", "line"),
-    [
-        ("rubricbench", True, "official  overall 50.0 %"),
-        ("rubricbench", False, "official  overall 50.0 % (pairs that are not judged yet count as wrong here)"),
-        ("rewardbench2", True, "official  overall 50.0 %"),
-        ("pairs", True, None),
-    ],
-)
-def test_official_scores_are_those_that_somebody_defined(
-    benchmark: str, complete: bool, line: str | None, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """One's own pairs have none beside the accuracy; a run that is not whole says what the score counts."""
-    rows = {name: {"n": 4, "accuracy": 0.5, "ci95": [0.2, 0.8], "accuracy_half_credit": 0.5} for name in ("a", "b")}
-    official = {"overall": 0.5, "by_domain": dict.fromkeys(rows, 0.5), "rule": "correct / total"}
-    whole = {
-        "benchmark": benchmark, "method": "svr", "judge_label": "rules", "complete": complete, "n_total": 8,
-        "accuracy": 0.5, "accuracy_bounds": [0.5, 0.5], "accuracy_ci95": [0.2, 0.8], "coverage": 1.0,
-        "accuracy_half_credit": 0.5, "by_domain": rows, "official": official, "outcomes": {"scored": 8},
-        "order": {"policy": "ab", "audited": 0}, "calls": CALLS, **COSTS, "wall_s": 1.0, "notes": [],
-    }  # fmt: skip
-    print_summary(whole, "run")
-    told = [shown.rstrip() for shown in capsys.readouterr().out.splitlines()]
-    assert [shown for shown in told if "overall" in shown] == ([] if line is None else [line])
-    assert any(shown.startswith("guessing  The best of four") for shown in told) == (benchmark == "rewardbench2")

@@ -22,8 +22,8 @@ from svr_async.training.store.reader import load_store
 
 pytestmark = pytest.mark.timeout(PATIENCE_S)
 FAULTS = SimConfig(faults=FaultConfig(rate=0.4, kinds=("context-length",)))
-INDUCE = ("induce", "pairs.jsonl", "--judge", "sim", "--out", "c.jsonl", "-q")
-JUDGE = ("judge", "pairs.jsonl", "--judge", "sim", "--candidates", "made.jsonl", "--out", "store", "-q")
+INDUCE = ("stages", "induce", "pairs.jsonl", "--judge", "sim", "--out", "c.jsonl", "-q")
+JUDGE = ("stages", "judge", "pairs.jsonl", "--judge", "sim", "--candidates", "made.jsonl", "--out", "store", "-q")
 TRAIN = ("train", "pairs.jsonl", "--judge", "sim", "--out", "out", "--rounds", "1", "--pool-size", "4", "-q")
 
 
@@ -81,7 +81,7 @@ def test_a_stage_says_which_questions_failed_and_asks_them_again_only_when_told(
     name_judge(folder, failing.base_url)
     assert svr(*command) == 3
     out, err = capsys.readouterr()
-    assert f"warning: {command[0]}: " in out
+    assert f"warning: {command[1]}: " in out
     assert "questions have no answer (" in out
     assert "context_too_long" in out
     assert "--retry-errors" in err.strip()

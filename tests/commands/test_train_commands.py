@@ -100,9 +100,12 @@ def test_the_rules_judge_trains_offline_and_gives_the_same_bank_every_time(
 def test_induce_judge_and_fit_by_themselves_end_with_a_bank(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The three stages in a row, offline; fitting the same store again gives the same bank."""
     write_made(folder / "made.jsonl")
-    assert svr_here("induce", "made.jsonl", *RULES, "--out", "c.jsonl", "-q", "--json") == 0
+    assert svr_here("stages", "induce", "made.jsonl", *RULES, "--out", "c.jsonl", "-q", "--json") == 0
     assert orjson.loads(capsys.readouterr().out)["rubrics"] == len(read_lines(folder / "c.jsonl")) > 0
-    assert svr_here("judge", "made.jsonl", *RULES, "--candidates", "c.jsonl", "--out", "store", "-q", "--json") == 0
+    assert (
+        svr_here("stages", "judge", "made.jsonl", *RULES, "--candidates", "c.jsonl", "--out", "store", "-q", "--json")
+        == 0
+    )
     assert orjson.loads(capsys.readouterr().out)["entries"] > 0
     for out in ("one", "two"):
         assert svr_here("fit", "store", "--out", out, "-q", "--json") == 0
@@ -111,7 +114,10 @@ def test_induce_judge_and_fit_by_themselves_end_with_a_bank(folder: Path, capsys
     write_bench(folder / "bench.jsonl", 5)
     flags = ("eval", "rubricbench", "--data", "bench.jsonl", "--judge", "rules", "--bank", "one/bank", "-q")
     assert svr_here(*flags, "--out", "run", "--min-coverage", "0") == 0
-    assert svr_here("judge", "made.jsonl", *RULES, "--bank", "one/bank", "--out", "again", "-q", "--limit", "60") == 0
+    assert (
+        svr_here("stages", "judge", "made.jsonl", *RULES, "--bank", "one/bank", "--out", "again", "-q", "--limit", "60")
+        == 0
+    )
 
 
 def test_the_papers_preset_trains_all_rounds_and_publishes_the_last_unless_another_is_named(
@@ -157,7 +163,7 @@ def test_a_fit_by_itself_follows_its_preset_in_use_too(
     """
     write_made(folder / "made.jsonl")
     write_candidates(folder / "c.jsonl")
-    assert svr_here("judge", "made.jsonl", *RULES, "--candidates", "c.jsonl", "--out", "store", "-q") == 0
+    assert svr_here("stages", "judge", "made.jsonl", *RULES, "--candidates", "c.jsonl", "--out", "store", "-q") == 0
     epochs = ("--epochs", "1") if preset == "paper" else ()
     assert svr_here("fit", "store", "--out", "out", "--preset", preset, *epochs, "-q") == 0
     bank = RubricBank.load(folder / "out" / "bank")
@@ -167,8 +173,8 @@ def test_a_fit_by_itself_follows_its_preset_in_use_too(
 def test_descriptive_induction_proposes_other_rubrics(folder: Path) -> None:
     """--descriptive describes the chosen response and does not look at the other one."""
     write_made(folder / "made.jsonl", 30)
-    assert svr_here("induce", "made.jsonl", *RULES, "--out", "c.jsonl", "-q") == 0
-    assert svr_here("induce", "made.jsonl", *RULES, "--out", "d.jsonl", "-q", "--descriptive") == 0
+    assert svr_here("stages", "induce", "made.jsonl", *RULES, "--out", "c.jsonl", "-q") == 0
+    assert svr_here("stages", "induce", "made.jsonl", *RULES, "--out", "d.jsonl", "-q", "--descriptive") == 0
     assert len(read_lines(folder / "d.jsonl")) > len(read_lines(folder / "c.jsonl"))
 
 
@@ -180,8 +186,8 @@ def test_descriptive_induction_proposes_other_rubrics(folder: Path) -> None:
     "args",
     [
         ("train", "--out", "out"),
-        ("induce", "--out", "c2.jsonl"),
-        ("judge", "--candidates", "c.jsonl", "--out", "store"),
+        ("stages induce", "--out", "c2.jsonl"),
+        ("stages judge", "--candidates", "c.jsonl", "--out", "store"),
     ],
 )
 def test_a_benchmark_is_refused_as_training_data_by_every_stage(
@@ -195,7 +201,7 @@ def test_a_benchmark_is_refused_as_training_data_by_every_stage(
     command, *flags = args
     for given in ([f"{name}_v1.jsonl"], [f"{name}/test.jsonl"], ["made.jsonl", "--format", name]):
         (folder / given[0]).write_bytes((folder / "made.jsonl").read_bytes())
-        assert svr_here(command, *given, *flags, "-q") == 2
+        assert svr_here(*command.split(), *given, *flags, "-q") == 2
         line = last_line(capsys)
         assert "evaluation only" in line
         assert "Bench" in line
@@ -235,8 +241,8 @@ def test_pairs_that_nothing_can_be_said_of_end_with_eight(folder: Path, capsys: 
     """No rubric is induced: exit 8 and one line from `train` and `induce`, and neither a bank nor a file."""
     rows = [{"id": f"{n}", "prompt": f"Say {n}", "chosen": f"ab{n}", "rejected": f"cd{n}"} for n in range(120)]
     (folder / "bare.jsonl").write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in rows))
-    for command, out in (("train", "out"), ("induce", "c.jsonl")):
-        assert svr_here(command, "bare.jsonl", *RULES, "--out", out, "-q") == 8
+    for command, out in (("train", "out"), ("stages induce", "c.jsonl")):
+        assert svr_here(*command.split(), "bare.jsonl", *RULES, "--out", out, "-q") == 8
         assert "no rubric was induced" in last_line(capsys)
     assert not (folder / "out" / "bank").exists()
     assert not (folder / "c.jsonl").exists()
@@ -258,7 +264,7 @@ def test_epochs_for_the_default_are_refused(folder: Path, capsys: pytest.Capture
     """The default is solved: a number of epochs for it is told in a line, not ignored."""
     write_made(folder / "made.jsonl", 40)
     write_candidates(folder / "c.jsonl")
-    assert svr_here("judge", "made.jsonl", *RULES, "--candidates", "c.jsonl", "--out", "store", "-q") == 0
+    assert svr_here("stages", "judge", "made.jsonl", *RULES, "--candidates", "c.jsonl", "--out", "store", "-q") == 0
     capsys.readouterr()
     assert svr_here("fit", "store", "--out", "out", "--epochs", "2") == 2
     assert "epochs must be 0 (got 2)" in last_line(capsys)
@@ -273,7 +279,7 @@ def test_one_rubric_and_prompts_without_a_word_give_a_bank_that_works(
     rows = [{**row, "prompt": sign} for row, sign in zip(read_lines(folder / "made.jsonl"), signs, strict=False)]
     (folder / "signs.jsonl").write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in rows))
     write_candidates(folder / "c.jsonl", checks=1)
-    assert svr_here("judge", "signs.jsonl", *RULES, "--candidates", "c.jsonl", "--out", "store", "-q") == 0
+    assert svr_here("stages", "judge", "signs.jsonl", *RULES, "--candidates", "c.jsonl", "--out", "store", "-q") == 0
     assert orjson.loads((folder / "store" / "vocabulary.json").read_bytes()) == {}
     assert svr_here("fit", "store", "--out", "out", "-q") == 0
     unseen = {"id": "u", "prompt": "Which trees?", "chosen": "- oak\n- elm", "rejected": "oak and elm"}
@@ -300,7 +306,7 @@ def test_a_z_that_says_nothing_or_cannot_be_ends_the_fit(
     """All tied: exit 8, nothing to learn from; not a number or outside of Δ's values: exit 7, whatever its checksum."""
     write_made(folder / "made.jsonl", 40)
     write_candidates(folder / "c.jsonl", checks=1)
-    assert svr_here("judge", "made.jsonl", *RULES, "--candidates", "c.jsonl", "--out", "store", "-q") == 0
+    assert svr_here("stages", "judge", "made.jsonl", *RULES, "--candidates", "c.jsonl", "--out", "store", "-q") == 0
     path, meta = folder / "store" / "z-0001.npz", orjson.loads((folder / "store" / "meta.json").read_bytes())
     with np.load(path) as held:
         arrays = dict(held)
@@ -322,7 +328,7 @@ def test_judging_again_into_the_same_store_asks_nothing_and_other_rubrics_are_re
     write_made(folder / "made.jsonl", 40)
     write_candidates(folder / "c.jsonl")
     write_candidates(folder / "other.jsonl", checks=1)
-    flags = ("judge", "made.jsonl", *RULES, "--out", "store", "-q", "--candidates")
+    flags = ("stages", "judge", "made.jsonl", *RULES, "--out", "store", "-q", "--candidates")
     assert svr_here(*flags, "c.jsonl") == 0
     before = files_of(folder / "store")
     assert svr_here(*flags, "c.jsonl") == 0
@@ -331,7 +337,7 @@ def test_judging_again_into_the_same_store_asks_nothing_and_other_rubrics_are_re
     assert "store exists already" in last_line(capsys)
     assert files_of(folder / "store") == before
     (folder / "file").write_text("")
-    assert svr_here("judge", "made.jsonl", *RULES, "--out", "file", "-q", "--candidates", "c.jsonl") == 2
+    assert svr_here("stages", "judge", "made.jsonl", *RULES, "--out", "file", "-q", "--candidates", "c.jsonl") == 2
     assert "file exists already" in last_line(capsys)
 
 
@@ -342,7 +348,7 @@ def test_a_check_that_was_changed_is_judged_anew(folder: Path) -> None:
     for name in ("bullet_list", "numbered_list"):
         row = {"rubric": {"text": "Lists.", "check": {"name": name, "args": {}}}, "sources": [], "count": 1}
         (folder / "c.jsonl").write_bytes(orjson.dumps(row | {"aliases": []}))
-        assert svr_here("judge", "made.jsonl", *RULES, "--candidates", "c.jsonl", "--out", "store", "-q") == 0
+        assert svr_here("stages", "judge", "made.jsonl", *RULES, "--candidates", "c.jsonl", "--out", "store", "-q") == 0
         stores.append(load_store(folder / "store").z.value.tolist())
         (folder / "store").rename(folder / name)
     assert stores[0] != stores[1]
@@ -359,7 +365,7 @@ def test_a_store_with_nothing_to_learn_from_ends_with_eight(folder: Path, capsys
     assert "0 rubrics" in last_line(capsys)
     write_made(folder / "made.jsonl", 40)
     write_candidates(folder / "c.jsonl", "Is kind.")
-    assert svr_here("judge", "made.jsonl", *RULES, "--candidates", "c.jsonl", "--out", "store", "-q") == 0
+    assert svr_here("stages", "judge", "made.jsonl", *RULES, "--candidates", "c.jsonl", "--out", "store", "-q") == 0
     capsys.readouterr()
     assert svr_here("fit", "store", "--out", "out", "-q") == 8
     last_line(capsys)
@@ -372,7 +378,7 @@ def test_a_damaged_store_ends_with_seven_and_a_missing_one_with_two(
     """Any file of the store that was cut or changed is found before a fit begins."""
     write_made(folder / "made.jsonl", 40)
     write_candidates(folder / "c.jsonl", "Is kind.")
-    assert svr_here("judge", "made.jsonl", *RULES, "--candidates", "c.jsonl", "--out", "store", "-q") == 0
+    assert svr_here("stages", "judge", "made.jsonl", *RULES, "--candidates", "c.jsonl", "--out", "store", "-q") == 0
     capsys.readouterr()
     for name, data in files_of(folder / "store").items():
         (folder / "store" / name).write_bytes(data[: len(data) // 2])
@@ -386,7 +392,7 @@ def test_a_damaged_store_ends_with_seven_and_a_missing_one_with_two(
 def test_a_damaged_stage_is_named(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A stage file that cannot be read stops the run with exit 7; removed, the run goes on."""
     write_made(folder / "made.jsonl", 30)
-    flags = ("induce", "made.jsonl", *RULES, "--out", "c.jsonl", "-q")
+    flags = ("stages", "induce", "made.jsonl", *RULES, "--out", "c.jsonl", "-q")
     assert svr_here(*flags) == 0
     before = (folder / "c.jsonl").read_bytes()
     stage = next((folder / "c.jsonl.stages").rglob("induce.json"))
@@ -408,7 +414,7 @@ def test_a_damaged_file_of_candidates_is_named_by_line(
     """Exit 7 with file and line; an empty file and a missing one are usage errors, and so are both or neither."""
     write_made(folder / "made.jsonl", 30)
     (folder / "c.jsonl").write_text("\n" + line + "\n")
-    flags = ("judge", "made.jsonl", *RULES, "--out", "store", "-q")
+    flags = ("stages", "judge", "made.jsonl", *RULES, "--out", "store", "-q")
     assert svr_here(*flags, "--candidates", "c.jsonl") == 7
     assert "c.jsonl line 2" in last_line(capsys)
 
@@ -418,7 +424,7 @@ def test_rubrics_to_judge_must_be_named_once(folder: Path, capsys: pytest.Captur
     write_made(folder / "made.jsonl", 30)
     (folder / "c.jsonl").write_text("\n")
     for more in ((), ("--bank", "b", "--candidates", "c.jsonl"), ("--candidates", "c.jsonl"), ("--candidates", "no")):
-        assert svr_here("judge", "made.jsonl", *RULES, "--out", "store", "-q", *more) == 2
+        assert svr_here("stages", "judge", "made.jsonl", *RULES, "--out", "store", "-q", *more) == 2
         last_line(capsys)
 
 
@@ -461,10 +467,10 @@ def test_what_no_bank_can_hold_is_refused_before_anything_is_computed(
         (folder / "long.jsonl").write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in long))
         assert svr_here("train", "long.jsonl", *RULES, "--out", "out", "-q") == 2
         assert "4,097" in last_line(capsys)
-    assert svr_here("train", "made.jsonl", *RULES, "--out", "out", "-q", "--licence", "x" * 4097) == 2
-    assert "--licence" in last_line(capsys)
+    assert svr_here("train", "made.jsonl", *RULES, "--out", "out", "-q", "--license", "x" * 4097) == 2
+    assert "--license" in last_line(capsys)
     write_candidates(folder / "c.jsonl", "Is kind.", "Is kind " * 70)
-    assert svr_here("judge", "made.jsonl", *RULES, "--candidates", "c.jsonl", "--out", "store", "-q") == 7
+    assert svr_here("stages", "judge", "made.jsonl", *RULES, "--candidates", "c.jsonl", "--out", "store", "-q") == 7
     assert "c.jsonl line 2" in last_line(capsys)
     assert not any((folder / name).exists() for name in ("out", "store", "store.stages"))
 
@@ -478,7 +484,7 @@ def test_files_of_candidates_may_be_joined(folder: Path) -> None:
         (folder / f"{name}.jsonl").write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in lines))
     joined = (folder / "one.jsonl").read_bytes() + (folder / "two.jsonl").read_bytes()
     (folder / "both.jsonl").write_bytes(joined)
-    assert svr_here("judge", "made.jsonl", *RULES, "--candidates", "both.jsonl", "--out", "store", "-q") == 0
+    assert svr_here("stages", "judge", "made.jsonl", *RULES, "--candidates", "both.jsonl", "--out", "store", "-q") == 0
     kind, *others = load_store(folder / "store").rubrics
     assert kind.candidate.source_pair_ids == ("made-1", "made-2", "made-3")
     assert (kind.candidate.observed_count, len(others)) == (2, 2)
@@ -489,10 +495,13 @@ def test_no_rubric_is_judged_on_a_held_out_prompt_that_it_came_from(
 ) -> None:
     """Rubrics that were induced with another seed, as those of merged banks: said, and left out just there."""
     write_made(folder / "made.jsonl")
-    assert svr_here("induce", "made.jsonl", *RULES, "--out", "c.jsonl", "--seed", "1", "-q") == 0
+    assert svr_here("stages", "induce", "made.jsonl", *RULES, "--out", "c.jsonl", "--seed", "1", "-q") == 0
     capsys.readouterr()
     for pool in ("all", "cross"):
-        assert svr_here("judge", "made.jsonl", *RULES, "--candidates", "c.jsonl", "--out", pool, "--pool", pool) == 0
+        assert (
+            svr_here("stages", "judge", "made.jsonl", *RULES, "--candidates", "c.jsonl", "--out", pool, "--pool", pool)
+            == 0
+        )
         assert "came from prompts that are held out here" in capsys.readouterr().err
         store = load_store(folder / pool)
         sources = [set(entry.candidate.source_pair_ids) for entry in store.rubrics]
@@ -502,8 +511,8 @@ def test_no_rubric_is_judged_on_a_held_out_prompt_that_it_came_from(
             assert not [place for place in entries if store.pair_ids[row] in sources[place]]
             judged += len(entries)
         assert judged > 0
-    assert svr_here("induce", "made.jsonl", *RULES, "--out", "same.jsonl", "-q") == 0
-    assert svr_here("judge", "made.jsonl", *RULES, "--candidates", "same.jsonl", "--out", "same") == 0
+    assert svr_here("stages", "induce", "made.jsonl", *RULES, "--out", "same.jsonl", "-q") == 0
+    assert svr_here("stages", "judge", "made.jsonl", *RULES, "--candidates", "same.jsonl", "--out", "same") == 0
     assert "held out here" not in capsys.readouterr().err
 
 

@@ -12,7 +12,7 @@ from made_pairs import write_planted
 from rig import background, name_judge, paid, read_lines, sim_process, svr, wait_until
 
 N, CONCURRENCY = 40, 8
-INDUCE = ("induce", "pairs.jsonl", "--judge", "sim", "--out", "out", "--concurrency", str(CONCURRENCY))
+INDUCE = ("stages", "induce", "pairs.jsonl", "--judge", "sim", "--out", "out", "--concurrency", str(CONCURRENCY))
 TRAIN = ("train", "pairs.jsonl", "--judge", "sim", "--out", "out", "--concurrency", str(CONCURRENCY))
 
 
@@ -50,7 +50,7 @@ def test_a_signal_lets_calls_under_way_end_and_none_is_paid_for_again(
         assert "run the same command again to continue" in last
         before = sum(paid(log).values())
         assert before < N
-        done = svr("induce", "pairs.jsonl", "--judge", "sim", "--out", "rubrics.jsonl", cwd=tmp_path)
+        done = svr("stages", "induce", "pairs.jsonl", "--judge", "sim", "--out", "rubrics.jsonl", cwd=tmp_path)
         assert done.returncode == 0, done.stderr
         assert before < sum(paid(log).values())
         assert set(paid(log).values()) == {1}

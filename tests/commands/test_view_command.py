@@ -118,17 +118,16 @@ def test_the_browser_is_given_a_page_of_its_own(
     told = orjson.loads(capsys.readouterr().out)
     assert opened == [Path(told["out"]).as_uri()]
     assert told["opened"] is True
-    assert 'data-first="yes"' in Path(told["out"]).read_text()
     assert sorted(Path("ba").iterdir()) == before
     shutil.rmtree(Path(told["out"]).parent)
 
 
-def test_a_report_has_items_and_a_summary_none() -> None:
-    """`svr report RUN` holds all items behind its summary; with --summary there is no script in the page."""
+def test_a_report_has_all_items() -> None:
+    """`svr report RUN` writes the same page as `svr view RUN`."""
     assert svr_here("report", "ba", "--out", "report.html") == 0
     assert len(packed_in("report.html")["index"]["id"]) == 2
-    assert svr_here("report", "ba", "--summary", "--out", "summary.html") == 0
-    assert "<script" not in Path("summary.html").read_text()
+    assert svr_here("view", "ba", "--no-open", "--out", "view.html") == 0
+    assert Path("report.html").read_bytes() == Path("view.html").read_bytes()
 
 
 def test_data_that_is_gone_is_told_in_the_page(tmp_path: Path) -> None:
@@ -147,9 +146,8 @@ def test_data_that_is_gone_is_told_in_the_page(tmp_path: Path) -> None:
 
 def test_what_cannot_be_viewed_is_told_in_a_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Three runs, runs that share nothing, another suffix, a folder that is no run."""
-    assert "not of 3" in refused(capsys, "view", "both", "ba", "ba", "--no-open")
-    assert "one run" in refused(capsys, "report", "both", "ba", "--data", "bench.jsonl")
-    assert "is HTML" in refused(capsys, "view", "both", "--out", "page.csv")
+    assert "got 3" in refused(capsys, "view", "both", "ba", "ba", "--no-open")
+    assert "is not an HTML file" in refused(capsys, "view", "both", "--out", "page.csv")
     assert "not a run folder" in refused(capsys, "view", str(tmp_path))
     shutil.copytree("ba", tmp_path / "other")
     items = (tmp_path / "other" / "items.jsonl").read_text().replace('"id":"', '"id":"x')

@@ -235,17 +235,6 @@ def test_a_reply_is_looked_up_by_the_start_of_its_key(tmp_path: Path) -> None:
         look_up(tmp_path / "none", "0000", 5)
 
 
-def test_a_read_only_cache_serves_its_replies_and_accepts_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The engine asks for `write_error` before it pays for a reply."""
-    filled(tmp_path, range(3))
-    monkeypatch.setattr("os.access", lambda *_: False)  # root may write anywhere
-    with contextlib.closing(Cache.open(tmp_path)) as cache:
-        assert cache.get(key_of(1)) == reply_of(1)
-        error = cache.write_error()
-        assert error is not None
-        assert "read-only" in error.message
-
-
 def test_a_redis_server_that_is_not_there_is_one_line() -> None:
     """The address is named."""
     with pytest.raises(StorageError) as caught:

@@ -11,8 +11,6 @@ from typing import Any
 import aiohttp
 import pytest
 from aiohttp.client_reqrep import ConnectionKey
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from yarl import URL
 
 from svr_async.core.verdict import Outcome
@@ -171,48 +169,6 @@ def test_rate_limits_carry_the_requested_wait() -> None:
 def test_every_form_of_retry_after_is_read(headers: dict[str, str], expected: float | None) -> None:
     """Seconds, milliseconds, dates against the server's clock, and reset headers; nonsense is ignored."""
     assert retry_after(headers) == expected
-
-
-HEADER_VALUES = st.one_of(
-    st.text(max_size=40),
-    st.from_regex(r"[-+]?[0-9]{0,400}(\.[0-9]*)?(e[-+]?[0-9]{1,4})?", fullmatch=True),
-    st.from_regex(r"([0-9]{1,30}[hms]{1,2}){1,4}", fullmatch=True),
-    st.from_regex(r"[A-Z][a-z]{2}, [0-9]{1,3} [A-Z][a-z]{2} [0-9]{1,12} [0-9:]{1,12} [-+A-Z0-9]{0,6}", fullmatch=True),
-    st.datetimes(timezones=st.just(UTC)).map(lambda moment: format_datetime(moment, usegmt=True)),
-)
-
-
-@settings(deadline=None, max_examples=150)
-@given(
-    headers=st.dictionaries(
-        st.sampled_from(
-            ["retry-after", "retry-after-ms", "date", "x-ratelimit-reset-requests", "x-ratelimit-reset-tokens"]
-        ),
-        HEADER_VALUES,
-    )
-)
-def test_no_header_text_breaks_the_classifier(headers: dict[str, str]) -> None:
-    """Whatever the headers hold, the wait is None or a finite number of seconds that is not negative."""
-    wait_s = retry_after(headers)
-    assert wait_s is None or 0 <= wait_s < float("inf")
-    failure = classify_status(429, headers, {})
-    assert failure.kind in {Kind.RATE_LIMITED, Kind.RUN}
-
-
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=10),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
-    max_leaves=5,
-)
-
-
-@settings(deadline=None, max_examples=200)
-@given(status=st.integers(200, 599), error=st.dictionaries(st.sampled_from(["code", "type", "message"]), JSON))
-def test_every_reply_is_classified(status: int, error: dict[str, Any]) -> None:
-    """Any status with any error object has a kind, and a detail of at most a few hundred characters."""
-    failure = classify_status(status, {}, error, body_preview="preview")
-    assert failure.kind in Kind
-    assert len(failure.detail) < 400
 
 
 KEY: Any = ConnectionKey("judge.example", 443, False, True, None, None, None)

@@ -21,6 +21,7 @@ def test_failures_are_known_in_the_next_run(tmp_path: Path) -> None:
     assert again.get("k1") == (Outcome.PARSE_ERROR, "no verdict")
     assert again.get("k2") == (Outcome.REFUSAL, "filtered")
     assert (again.get("k3"), len(again)) == (None, 2)
+    assert len(FailureLog(tmp_path / "failures.jsonl", forget=True)) == 0
     memory = FailureLog()
     memory.add("k", Outcome.TRUNCATED, "")
     assert memory.get("k") == (Outcome.TRUNCATED, "")
@@ -39,18 +40,6 @@ def test_a_torn_or_foreign_line_is_skipped(tmp_path: Path) -> None:
         assert log.get("k1") == (Outcome.API_ERROR, "one")
         log.add("k2", Outcome.REFUSAL, "two")
         assert FailureLog(path).get("k2") == (Outcome.REFUSAL, "two"), cut
-
-
-def test_forgetting_deletes_nothing(tmp_path: Path) -> None:
-    """With `forget` no failure is known; the file stays as it is until the next failure."""
-    path = tmp_path / "failures.jsonl"
-    FailureLog(path).add("k1", Outcome.API_ERROR, "one")
-    before = path.read_bytes()
-    log = FailureLog(path, forget=True)
-    assert log.get("k1") is None
-    assert path.read_bytes() == before
-    log.add("k2", Outcome.API_ERROR, "two")
-    assert FailureLog(path).get("k2") is not None
 
 
 def test_a_log_that_cannot_be_written_or_read_is_a_storage_error(tmp_path: Path) -> None:

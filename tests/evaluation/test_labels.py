@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 from made_run import made_items, write_run
 
-from svr_async.adapters import contract, get_adapter, refuse_benchmark_for_training
+from svr_async.adapters import ADAPTERS, get_adapter, refuse_benchmark_for_training
 from svr_async.core.integrity import Marks, joined_marks
 from svr_async.errors import ArtefactError, DataError
 from svr_async.evaluation.labels import caption, mark_words, marks, run_titles
 from svr_async.evaluation.run_folder import Run, RunFolder
-from svr_async.reports.official import has_official_rule
+from svr_async.reports.summary import has_official_rule
 
 
 def loaded(folder: Path, **changes: Any) -> Run:
@@ -57,11 +55,8 @@ def test_each_caveat_has_its_mark(
 
 def test_a_new_benchmark_is_a_file_and_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its name, its official counts and its rule are on its adapter: reports and training know it from there."""
-    made = replace(get_adapter("rmbench"), name="newbench", label="New Bench", spelling="", ruled=False)
-    module = ModuleType("svr_async.adapters.newbench")
-    module.__dict__["ADAPTER"] = made
-    monkeypatch.setitem(sys.modules, module.__name__, module)
-    monkeypatch.setattr(contract, "NAMES", (*contract.NAMES, "newbench"))
+    made = replace(get_adapter("rmbench"), name="newbench", title="New Bench", spelling="", ruled=False)
+    monkeypatch.setitem(ADAPTERS, "newbench", made)
     facts = {"metrics": {"benchmark": "newbench"}, "manifest": {"data": {"official": False}}}
     runs = [loaded(tmp_path / "first", **facts)]
 

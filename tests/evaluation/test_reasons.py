@@ -16,7 +16,6 @@ from svr_async.errors import ArtefactError
 from svr_async.evaluation.explain import explain_item, reason_of, why
 from svr_async.evaluation.items import MAX_REASON_CHARS, Item, Reason, build_item
 from svr_async.evaluation.run_folder import REASONS, RunFolder, with_reasons, write_reasons
-from svr_async.reports.report import render_report
 from svr_async.scoring.decision import Decision
 
 PAIR = pairs(1)[0]
@@ -102,7 +101,7 @@ def test_explanations_and_the_report_show_them_escaped(tmp_path: Path) -> None:
         replace(
             item,
             reasons=tuple(
-                Reason(rubric=row.id, shown=row.shown, judge="", text=f"<b>{item.id}</b>") for row in item.rubrics[:1]
+                Reason(rubric=row.id, shown=row.shown, judge="", text=f"<i>{item.id}</i>") for row in item.rubrics[:1]
             ),
         )
         for item in made_items(n=40)
@@ -111,7 +110,7 @@ def test_explanations_and_the_report_show_them_escaped(tmp_path: Path) -> None:
     write_reasons(tmp_path / "run", items)
     run = RunFolder.load(tmp_path / "run")
     wrong = next(item for item in run.items if item.correct is False and item.margin)
-    assert explain_item(run, wrong.id).item.reasons[0].text == f"<b>{wrong.id}</b>"
-    page = render_report([run])
-    assert f"&lt;b&gt;{wrong.id}&lt;/b&gt;" in page
-    assert "<b>" + wrong.id not in page
+    assert explain_item(run, wrong.id).item.reasons[0].text == f"<i>{wrong.id}</i>"
+    page = explain_item(run, wrong.id)._repr_html_()
+    assert f"&lt;i&gt;{wrong.id}&lt;/i&gt;" in page
+    assert "<i>" + wrong.id not in page

@@ -109,7 +109,7 @@ def make_store() -> None:
     row = {"rubric": {"text": "Has bullets.", "check": {"name": "bullet_list", "args": {}}}}
     Path("candidates.jsonl").write_text(json.dumps({**row, "sources": [], "count": 1, "aliases": []}) + "\n")
     flags = ("--candidates", "candidates.jsonl", "--judge", "rules", "--out", "store", "-q")
-    assert svr_here("judge", "pairs.jsonl", *flags) == 0
+    assert svr_here("stages", "judge", "pairs.jsonl", *flags) == 0
 
 
 def make_run() -> None:

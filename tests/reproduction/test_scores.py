@@ -9,8 +9,7 @@ import pytest
 
 from svr_async.adapters import get_adapter
 from svr_async.adapters.records import PairResult
-from svr_async.adapters.rewardbench import SECTIONS
-from svr_async.adapters.rewardbench2 import SUBSETS
+from svr_async.adapters.rewardbench import SECTIONS, SUBSETS
 from svr_async.adapters.rmbench import CELLS, FILES, domain_of
 from svr_async.core.pair import PreferencePair, user_prompt
 from svr_async.core.statistics import newcombe_interval, wilson_interval

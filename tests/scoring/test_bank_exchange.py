@@ -53,7 +53,7 @@ def svr(capsys: pytest.CaptureFixture[str]) -> Svr:
 def test_a_bank_goes_up_in_one_commit_and_comes_back(hub: HubServer, tmp_path: Path, svr: Svr) -> None:
     """The bank's own files and a card go, nothing that lies beside them; what comes back is the same bank, pinned."""
     digest = keep_beside(tmp_path)
-    code, out, _ = svr("bank", "push", "trained/bank", "hf:someone/small", "--licence", "mit", "--json")
+    code, out, _ = svr("bank", "push", "trained/bank", "hf:someone/small", "--license", "mit", "--json")
     told = orjson.loads(out)
     assert (code, told["place"]) == (0, f"{hub.address}/someone/small/commit/{COMMIT}")
     assert sorted(hub.files) == sorted(told["files"])

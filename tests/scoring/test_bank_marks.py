@@ -10,7 +10,7 @@ import pytest
 from svr_async.core.integrity import Marks
 from svr_async.core.rubric import Rubric
 from svr_async.errors import ArtefactError
-from svr_async.reports.bank_view import view_bank
+from svr_async.reports.bank_summary import summarise_bank
 from svr_async.scoring.bank import BankRubric, RubricBank
 from svr_async.training.bank.build import merge_banks
 
@@ -26,7 +26,7 @@ def test_marks_come_back_with_a_bank(marks: Marks, tmp_path: Path) -> None:
     made("simulated-annealer-7b", marks).save(tmp_path)
     held = RubricBank.load(tmp_path)
     assert held.marks == held.integrity == marks
-    assert len(view_bank(held).marks) == len(marks)
+    assert len(summarise_bank(held).marks) == len(marks)
 
 
 def test_merged_banks_have_the_marks_of_all() -> None:

@@ -68,11 +68,11 @@ def test_the_preset_asks_in_the_papers_layouts_and_decontaminates(
     case = {"case_id": "1", "instruction": text, "response_a": "a", "response_b": "b", "label": 0, "domain": "code"}
     pairs.write_text("".join(json.dumps(row) + "\n" for row in rows))
     bench.write_text(json.dumps(case))
-    monkeypatch.setattr("svr_async.training.running.data.fetch", lambda *_: Source(bench, (bench,)))
+    monkeypatch.setattr("svr_async.adapters.Adapter.fetch", lambda *_: Source(bench, (bench,)))
     data = load_data(replace(train, pairs=pairs))
     assert ([pair.id for pair in data.pairs], len(data.contaminated), data.decontaminated) == (["0"], 2, True)
     monkeypatch.undo()
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_DISABLE_TELEMETRY", True)
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UsageError, match="RubricBench, which is not here") as caught:

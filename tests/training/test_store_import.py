@@ -118,7 +118,7 @@ def test_all_forms_of_the_same_entries_give_the_same_store(home: Path) -> None:
 
 
 def test_candidates_of_svr_induce_are_rubrics_and_their_checks_come_along(home: Path) -> None:
-    """A line as `svr induce` writes it, with a check, counts and other wordings."""
+    """A line as `svr stages induce` writes it, with a check, counts and other wordings."""
     check = {"name": "max_words", "args": {"n": 50}}
     line = {"rubric": {"text": "Is brief", "check": check}, "sources": ["p2"], "count": 3, "aliases": ["Is short"]}
     write_rubrics([line, RUBRICS[1]])

@@ -74,9 +74,8 @@ class Wire:
     builds the JSON of a request, `read(body, status)` reads a reply (BadBodyError if it is not a complete answer).
     `error` returns {code, type, message} from an error body, in the vocabulary of `classify.py`. `limits` renames
     rate-limit headers to OpenAI's names (None if they have them). `batch_url` is the path in OpenAI's Batch API ("" if
-    not supported). `tries_settings`: `svr doctor` tries OpenAI's optional settings. `questions` is the number of
-    statements a request may hold, for wires that reply with probabilities (0 for text). `score`: the reply is the score
-    of the last turn, as {"score": number}.
+    not supported). `questions` is the number of statements a request may hold, for wires that reply with probabilities
+    (0 for text). `score`: the reply is the score of the last turn, as {"score": number}.
     """
 
     name: str
@@ -88,7 +87,6 @@ class Wire:
     error: Callable[[bytes], Mapping[str, Any]]
     limits: Callable[[Mapping[str, str]], Mapping[str, str]] | None = None
     batch_url: str = ""
-    tries_settings: bool = False
     questions: int = 0
     score: bool = False
 

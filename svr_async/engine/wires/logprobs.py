@@ -73,6 +73,4 @@ def _mass(alternative: dict[str, Any], word: str) -> float:
     return math.exp(min(0.0, logprob))
 
 
-WIRE = replace(
-    openai.WIRE, name="logprobs", params=params, body=body, read=read, batch_url="", tries_settings=False, questions=1
-)
+WIRE = replace(openai.WIRE, name="logprobs", params=params, body=body, read=read, batch_url="", questions=1)

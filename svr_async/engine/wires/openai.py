@@ -145,5 +145,5 @@ def _read_usage(value: Any) -> Usage:
 
 WIRE = Wire(
     name="openai", path="/chat/completions", headers=headers, params=params, body=body, read=read_completion,
-    error=error_in_body, batch_url="/v1/chat/completions", tries_settings=True,
+    error=error_in_body, batch_url="/v1/chat/completions",
 )  # fmt: skip

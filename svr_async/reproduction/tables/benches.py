@@ -6,8 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from svr_async.adapters.rewardbench import SECTIONS, weight
-from svr_async.adapters.rewardbench2 import shared_credit
+from svr_async.adapters.rewardbench import SECTIONS, shared_credit, weight
 from svr_async.adapters.rmbench import DOMAINS, difficulty
 from svr_async.core.pair import Side
 from svr_async.evaluation.items import Item

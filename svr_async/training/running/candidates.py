@@ -22,7 +22,7 @@ from svr_async.training.running.listener import Listener
 from svr_async.training.running.settings import TrainSettings
 from svr_async.training.running.stage import run_stage
 
-INDUCED = "svr induce writes such a file"
+INDUCED = "svr stages induce writes such a file"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +55,7 @@ async def ask_for_candidates(session: Session) -> tuple[Candidate, ...]:
 def load_rubrics(bank: Path | None, candidates: Path | None) -> Sequence[Candidate]:
     """Return the rubrics of a bank or of a file of candidates; UsageError unless one of them is named."""
     if (bank is None) == (candidates is None):
-        raise UsageError("svr judge needs rubrics", hint="give one of --bank DIR and --candidates FILE")
+        raise UsageError("svr stages judge needs rubrics", hint="give one of --bank DIR and --candidates FILE")
     if bank is not None:
         return [candidate_of(entry) for entry in RubricBank.load(bank).rubrics if not entry.disabled]
     assert candidates is not None
@@ -77,6 +77,6 @@ def _candidate(line: bytes, where: str) -> Candidate:
     except (orjson.JSONDecodeError, KeyError, TypeError, ValueError, AttributeError) as error:
         why = f"the field {error} is missing" if isinstance(error, KeyError) else str(error)
         raise ArtefactError(
-            f"{where} is not a candidate: {why}", hint="write the file again with svr induce"
+            f"{where} is not a candidate: {why}", hint="write the file again with svr stages induce"
         ) from error
     return found

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from svr_async.adapters import Dataset, get_adapter, refuse_benchmark_for_training
-from svr_async.adapters.contract import fetch
 from svr_async.adapters.hub import CACHE
 from svr_async.adapters.pair_files import refuse_other_names, refuse_to_overwrite, select_pairs, usable, write_pairs
 from svr_async.core.pair import PreferencePair
@@ -63,7 +62,7 @@ def _rubricbench() -> tuple[str, ...]:
     """Return RubricBench as the hub has it; UsageError where it cannot be had."""
     name = "rubricbench"
     try:
-        return (f"{name}={fetch(get_adapter(name), CACHE).files[0]}",)
+        return (f"{name}={get_adapter(name).fetch(CACHE).files[0]}",)
     except DataError as error:
         raise UsageError(
             f"--preset paper leaves out pairs that overlap with RubricBench, which is not here: {error.message}",

@@ -94,7 +94,7 @@ def open_store(folder: Path) -> FeatureStore:
     """Return a store that holds rubrics; SvrError for any other."""
     store = load_store(folder)
     if not store.rubrics:
-        raise DegenerateFitError(f"{folder} holds 0 rubrics", hint="induce some: svr induce, then svr judge")
+        raise DegenerateFitError(f"{folder} holds 0 rubrics", hint="induce some: svr induce, then svr stages judge")
     return store
 
 

@@ -28,7 +28,7 @@ from svr_async.training.store.reader import load_store
 from svr_async.training.store.records import OWN, FeatureStore, Judged, StoreRubric, rubrics_problem
 from svr_async.training.store.session_store import put_beside, settle, store_content, store_header
 
-RUBRICS_HINT = 'a line is {"text": …} with an optional id, or what svr induce writes'
+RUBRICS_HINT = 'a line is {"text": …} with an optional id, or what svr stages induce writes'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +93,7 @@ def _rubric(line: bytes, where: str) -> tuple[Candidate, str]:
 
 
 def _as_candidate(value: Any) -> dict[str, Any]:
-    """Return a line in the form that `svr induce` writes; TypeError where a value is of another type."""
+    """Return a line in the form that `svr stages induce` writes; TypeError where a value is of another type."""
     if not isinstance(value, dict):
         raise TypeError(f"expected an object, found {type(value).__name__}")
     if not isinstance(value.get("id", ""), str):

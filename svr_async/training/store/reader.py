@@ -105,7 +105,9 @@ def read_meta(folder: Path) -> dict[str, Any]:
     """Return meta.json after checking its form; UsageError where the folder holds no store."""
     path = folder / files.META
     if not path.is_file():
-        raise UsageError(f"there is no feature store in {folder} ({files.META} is missing)", hint="svr judge makes one")
+        raise UsageError(
+            f"there is no feature store in {folder} ({files.META} is missing)", hint="svr stages judge makes one"
+        )
     with files.open_plain(path, files.MAX_JSON_BYTES) as file:
         meta = files.read_json(file, path)
     if meta.get("format") != FORMAT:

@@ -2,23 +2,23 @@
 
 const EMPTY = {
   q: "", result: "", other: "", change: "", domain: "", subset: "", order: "", rubric: "", from: "", to: "", label: "",
-  sort: "", item: "",
+  sort: "mistakes", item: "", chip: "", blind: "",
 };
 const state = { ...EMPTY };
+// The surest mistakes of one run come first; of two runs those items on which they differ.
+const usual = () => (beside() ? { ...EMPTY, change: "differ", sort: "change" } : EMPTY);
 const last = () => index.runs.at(-1);
 const beside = () => index.runs.length > 1;
 
 // Read the state from the address; two runs are shown where they differ, the losses first, unless it says otherwise.
 function readState() {
   const given = new URLSearchParams(location.hash.replace(/^#items\??/, ""));
-  const usual = beside() ? { ...EMPTY, change: "differ", sort: "change" } : EMPTY;
-  for (const name of Object.keys(EMPTY)) state[name] = given.get(name) ?? usual[name];
+  for (const name of Object.keys(EMPTY)) state[name] = given.get(name) ?? usual()[name];
 }
 
 // Return the address of the state with some parts changed.
 function addressOf(changed = {}) {
-  const usual = beside() ? { ...EMPTY, change: "differ", sort: "change" } : EMPTY;
-  const parts = Object.entries({ ...state, ...changed }).filter(([name, value]) => value !== usual[name]);
+  const parts = Object.entries({ ...state, ...changed }).filter(([name, value]) => value !== usual()[name]);
   const query = new URLSearchParams(parts).toString();
   return query ? `#items?${query}` : "#items";
 }
@@ -52,6 +52,7 @@ function testsOf(found) {
   if (state.rubric) tests.push(place => last().rubrics.codes[place].includes(Number(state.rubric)));
   if (state.from) tests.push(place => sizeOf(last(), place) >= Number(state.from));
   if (state.to) tests.push(place => sizeOf(last(), place) >= 0 && sizeOf(last(), place) <= Number(state.to));
+  if (state.chip) tests.push(place => CHIPS[state.chip](place));
   if (state.label) tests.push(place => kindOfLabel(place) === state.label);
   if (found) tests.push(place => found[place]);
   return tests;
@@ -70,9 +71,22 @@ function selected(found) {
   return places.sort((a, b) => compare(keys.get(a), keys.get(b)) || a - b);
 }
 
+// What a chip selects; one that no item passes is not shown.
+const unlike = ["right", "wrong", "tie", "no right answer"];
+const CHIPS = {
+  wrong: place => named(last().result, place) === "wrong",
+  close: place => last().close[place] === 1,
+  flipped: place => last().swapped[place] === 1,
+  "no verdict": place => !unlike.includes(named(last().result, place)),
+};
+
 const sizeOf = (run, place) => (run.margin[place] === null ? -1 : Math.abs(run.margin[place]));
 const CHANGES = ["worse", "other", "better", "same"];
 const SORTS = {
+  mistakes: place => {  // wrong ones from the surest on, then those without a verdict, then right ones from the closest on
+    const sign = { wrong: -1, right: 1 }[named(last().result, place)] ?? 0;
+    return sign * 1e9 + sign * sizeOf(last(), place);
+  },
   id: place => index.id[place],
   domain: place => named(index.domain, place),
   subset: place => named(index.subset, place),

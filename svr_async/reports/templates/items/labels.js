@@ -1,4 +1,4 @@
-// Labels of people: kept in this browser where it lets us, and saved as the file that `svr labels` reads.
+// Labels of people: kept in this browser where it lets us, and saved as the file that `svr agreement` reads.
 
 const labels = new Map();  // id → {label, note}
 const shelf = () => `svr-async labels ${last().digest}`;
@@ -12,6 +12,9 @@ const kindOfLabel = place => {
 function saidOf(place) {
   return last().margin[place] === null ? "" : named(last().predicted, place) || "tie";
 }
+
+// With blind labelling the judge's verdict and the right answer are hidden until an item has a label.
+const isBlind = place => state.blind === "1" && !labels.get(index.id[place])?.label;
 
 function readLabels() {
   try {
@@ -45,13 +48,17 @@ function labelRows() {
 
 // Return the form in which a person agrees or disagrees with the verdict, and says why.
 function labelForm(place) {
-  const id = index.id[place], said = saidOf(place), held = { label: "", note: "", ...labels.get(id) };
+  const id = index.id[place], said = isBlind(place) ? "" : saidOf(place), held = { label: "", note: "", ...labels.get(id) };
   const box = make("fieldset", "label-box", make("legend", "", "What do you say?"));
   for (const label of ["A", "B", "tie"]) {
     const input = make("input");
     Object.assign(input, { type: "radio", name: "items-label", value: label, checked: held.label === label });
-    input.addEventListener("change", () => { held.label = label; keepLabel(id, held); });
-    const what = label === "tie" ? "equally good" : `${label} is better`;
+    input.addEventListener("change", () => {
+      held.label = label;
+      keepLabel(id, held);
+      if (state.blind === "1") show();
+    });
+    const what = `${label === "tie" ? "equally good" : `${label} is better`} (key ${["A", "B", "tie"].indexOf(label) === 2 ? 0 : ["A", "B"].indexOf(label) + 1})`;
     box.append(make("label", "", input, said ? `${label === said ? "Agree" : "Disagree"}: ${what}` : what));
   }
   const why = make("input", "why");

@@ -7,8 +7,9 @@ async function showItem(place, held) {
   if (!held()) return;  // another was asked for meanwhile
   const box = part("opened");
   box.replaceChildren(
-    heading(place), ...index.runs.map((run, n) => verdictLine(run, detail.runs[n], place, text)),
-    textsOfItem(place, detail, text), ...index.runs.map((run, n) => evidence(run, detail.runs[n], place, text)), labelForm(place));
+    heading(place), ...(isBlind(place) ? [] : index.runs.map((run, n) => verdictLine(run, detail.runs[n], place, text))),
+    textsOfItem(place, detail, text), labelForm(place),
+    ...(isBlind(place) ? [] : index.runs.map((run, n) => evidence(run, detail.runs[n], place, text))));
   showFound();
 }
 
@@ -38,7 +39,7 @@ function heading(place) {
   };
   const back = make("a", "step", `All items`);
   back.href = addressOf({ item: "" });
-  const title = make("h1", "", index.id[place]);
+  const title = make("h2", "", index.id[place]);
   title.tabIndex = -1;
   const where = [named(index.domain, place), named(index.subset, place)].filter(Boolean).join(" · ");
   const nav = make("nav", "steps", back);
@@ -51,7 +52,7 @@ function heading(place) {
 function verdictLine(run, side, place, text) {
   const said = named(run.predicted, place), result = named(run.result, place), margins = Object.entries(side.margins ?? {});
   const line = make("p", "decided", make("span", `result ${result.replace(/\W/g, "-")}`, result), " ");
-  if (beside()) line.prepend(make("strong", "", run.title), " ");
+  if (beside()) line.prepend(make("strong", "", run === last() ? "Run B" : "Run A"), " ");
   line.append(said ? `chose ${said}, ` : "", `margin ${signed(run.margin[place])}`);
   if (margins.length > 1) {
     line.append(make("span", "muted", ` (${margins.map(([order, margin]) => `shown ${shownAs(order)}: ${signed(margin)}`).join(", ")}${run.swapped[place] ? "; the two orders name different sides" : ""})`));
@@ -100,10 +101,11 @@ function options(paint, apart) {
 
 function response(place, side, content) {
   const head = [make("span", "name", `Response ${side}`)];
-  const gold = named(index.gold, place) === side;
+  const gold = !isBlind(place) && named(index.gold, place) === side;
   if (gold) head.push(make("span", "tag gold-tag", "right answer"));
   index.runs.forEach((run, n) => {
-    if (named(run.predicted, place) === side) head.push(make("span", "tag", beside() ? `choice of the ${n ? "second" : "first"} run` : "judge’s choice"));
+    if (isBlind(place) || named(run.predicted, place) !== side) return;
+    head.push(make("span", "tag", beside() ? `choice of run ${n ? "B" : "A"}` : "judge’s choice"));
   });
   return passage(`side-${side}${gold ? " gold" : ""}`, head, content);
 }
@@ -119,14 +121,14 @@ function passage(kind, head, content) {
 // Return what a run's verdict rests on: rubrics with signed contributions and reasons, votes, and calls.
 function evidence(run, side, place, text) {
   const box = make("section", "item-evidence");
-  const title = make("h2", "", beside() ? run.title : "What decided");
+  const title = make("h3", "", beside() ? `What decided run ${run === last() ? "B" : "A"}` : "What decided");
   box.append(title);
   if (side.rows) box.append(rubricTable(run, side, place, text));
   else box.append(make("p", "empty", "This verdict rests on no rubrics."));
   for (const one of side.verdict ?? []) box.append(make("p", "why", make("b", "", whyOf(one)), " ", text(one.text)));
   for (const vote of side.votes ?? []) box.append(make("p", "why", make("b", "", vote.judge), ` ${vote.predicted ?? "no verdict"}, margin ${signed(vote.margin)}, shown ${shownAs(vote.order)}`));
   for (const call of side.calls ?? []) box.append(exchange(call, text));
-  if (!side.calls && side.keys) box.append(make("p", "empty", `Calls ${side.keys.join(", ")}: svr view --calls puts them here, svr call show --run ${run.folder} --item ${index.id[place]} prints them.`));
+  if (!side.calls && side.keys) box.append(make("p", "empty", `Calls ${side.keys.join(", ")}: svr view --calls puts them here, svr explain --calls prints them.`));
   return box;
 }
 

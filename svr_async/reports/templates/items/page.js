@@ -16,16 +16,15 @@ function go(changed) {
 const openAt = at => shown.length && (active = at, go({ item: index.id[shown[at]] }));
 
 async function show() {
-  const here = location.hash.startsWith("#items") || (!location.hash && part("main").dataset.first === "yes");
-  for (const node of document.body.children) {
-    if (!["SCRIPT", "NOSCRIPT"].includes(node.tagName) && node !== part("views")) node.hidden = here !== (node === part("main"));
-  }
-  document.documentElement.classList.toggle("at-items", here);
-  part("views").querySelectorAll("a").forEach((link, i) => link.toggleAttribute("aria-current", here === (i === 1)));
-  if (!here || !index) return;
+  if (!index) return;
   readState();
+  // an opened item has the page to itself
+  document.documentElement.classList.toggle("at-item", Boolean(state.item));
+  for (const node of document.querySelectorAll("header.masthead, .hero, .notes, #rest, .colophon")) node.hidden = Boolean(state.item);
+  part("notes").hidden = false;
   fillForm();
   await lookFor(state.q.trim());
+  if (location.hash.startsWith("#items") && !state.item) part("main").scrollIntoView();
 }
 
 // Show what passes the filters; the texts are searched block by block where the words are new.
@@ -63,7 +62,7 @@ async function showOpened(mine) {
   part("opened").hidden = place < 0;
   if (place >= 0) {
     active = Math.max(0, shown.indexOf(place));
-    part("opened").querySelector("h1").focus({ preventScroll: true });
+    part("opened").querySelector("h2").focus({ preventScroll: true });
     scrollTo(0, 0);
   } else if (was) focusRow(active);
 }
@@ -81,7 +80,7 @@ function buildForm() {
   const byCount = rows => rows.sort((a, b) => b[2] - a[2]);
   offer("result", byCount(counted(index.runs[0].result)));
   offer("other", beside() ? byCount(counted(last().result)) : []);
-  offer("change", beside() ? [["all", "all items"], ["differ", "where they differ"], ["worse", "right, then not"], ["better", "not, then right"]] : []);
+  offer("change", beside() ? [["all", "all items"], ["differ", "where they differ"], ["worse", "only run A is right"], ["better", "only run B is right"]] : []);
   offer("domain", counted(index.domain));
   offer("subset", counted(index.subset));
   const flips = last().swapped.filter(Boolean).length;
@@ -89,13 +88,22 @@ function buildForm() {
   const rubrics = counted(last().rubrics, last().rubrics.codes.flat());
   offer("rubric", rubrics.map(([, words], code) => [String(code), words.length > 90 ? `${words.slice(0, 88)}…` : words]));
   offer("label", [["agree", "agree"], ["disagree", "disagree"], ["none", "no label"]]);
-  if (beside()) part("result").closest("label").firstElementChild.textContent = "First run";
+  if (beside()) part("result").closest("label").firstElementChild.textContent = "Run A";
   for (const name of FIELDS) {
     part(name).addEventListener(part(name).tagName === "SELECT" ? "change" : "input", later(name === "q" ? 150 : 0, () => go({ [name]: part(name).value })));
   }
   part("filters").addEventListener("submit", event => event.preventDefault());
   part("clear").addEventListener("click", () => go(Object.fromEntries(FIELDS.map(name => [name, name === "change" && beside() ? "all" : ""]))));
-  part("more").open = !matchMedia("(max-width: 44rem)").matches;
+  part("blind").addEventListener("click", () => go({ blind: state.blind ? "" : "1", sort: state.blind ? usual().sort : "", chip: "", result: "" }));
+  const chips = Object.entries(CHIPS).map(([name, test]) => [name, index.id.filter((_, place) => test(place)).length]);
+  for (const [name, n] of [["", index.id.length], ...chips]) {
+    if (!n) continue;
+    const chip = make("button", "chip", `${name || "all"} ${count(n)}`);
+    Object.assign(chip, { type: "button" });
+    chip.dataset.chip = name;
+    chip.addEventListener("click", () => go({ chip: name }));
+    part("chips").append(chip);
+  }
 }
 
 // Fill a list of choices; one with fewer than two of them is not shown.
@@ -110,6 +118,9 @@ function offer(name, choices) {
 }
 
 function fillForm() {
+  part("blind").setAttribute("aria-pressed", String(state.blind === "1"));
+  part("chips").hidden = state.blind === "1";
+  for (const chip of part("chips").children) chip.setAttribute("aria-pressed", String(chip.dataset.chip === state.chip));
   for (const name of FIELDS) if (part(name) !== document.activeElement || name !== "q") part(name).value = state[name];
 }
 
@@ -126,7 +137,7 @@ function later(wait, act) {
 
 function onKey(event) {
   const typing = event.target.matches("input, select, textarea");
-  if (event.ctrlKey || event.metaKey || event.altKey || !document.documentElement.classList.contains("at-items")) return;
+  if (event.ctrlKey || event.metaKey || event.altKey ) return;
   if (event.key === "/" && !typing) {
     event.preventDefault();
     if (state.item) go({ item: "" });
@@ -134,6 +145,8 @@ function onKey(event) {
   } else if (event.key === "Escape") {
     if (event.target === part("q")) { part("q").value = ""; go({ q: "" }); focusRow(active); }
     else if (state.item) go({ item: "" });
+  } else if (state.item && !event.target.matches("input:not([type=radio]), textarea") && event.key in { 1: 0, 2: 0, 0: 0 }) {
+    document.querySelector(`.label-box input[value=${{ 1: "A", 2: "B", 0: "tie" }[event.key]}]`)?.click();
   } else if (state.item && !typing && (event.key === "ArrowLeft" || event.key === "ArrowRight")) {
     const at = shown.indexOf(index.id.indexOf(state.item)) + (event.key === "ArrowLeft" ? -1 : 1);
     if (shown[at] !== undefined && !event.target.closest(".passage")) openAt(at);
@@ -144,10 +157,8 @@ function onKey(event) {
 }
 
 async function begin() {
-  part("views").hidden = false;
+  part("main").hidden = false;
   addEventListener("hashchange", show);
-  show();
-  if (!part("block-0")) parsed.then(show);  // what stands below is not read yet
   try {
     index = await unpack("index");
   } catch (error) {
@@ -155,10 +166,10 @@ async function begin() {
     return;
   }
   for (const note of index.notes) part("notes").append(make("li", "", note));
-  for (const run of index.runs) part("runs").append(make("li", "", run.caption));
+  readState();
+  readLabels();
   buildForm();
   buildTable();
-  readLabels();
   keepLabels();
   part("csv").addEventListener("click", () => save("items.csv", csvOf(exportRows())));
   part("jsonl").addEventListener("click", () => save("items.jsonl", linesOf(exportRows())));

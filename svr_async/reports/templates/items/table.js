@@ -12,32 +12,34 @@ function columnsOf() {
   const [one, two] = index.runs;
   const result = run => place => make("span", `result ${named(run.result, place).replace(/\W/g, "-")}`, named(run.result, place));
   const margin = run => place => signed(run.margin[place]);
-  const item = { name: "Item", sort: "id", kind: "item", cell: nameCell };
+  const item = { name: "Prompt", sort: "id", kind: "item", cell: nameCell };
+  const several = column => index[column].names.length > 1;
+  const hidden = cell => place => (isBlind(place) ? "" : cell(place));
   const domain = { name: "Domain", sort: "domain", kind: "words", cell: place => named(index.domain, place) };
   const label = { name: "Label", sort: "label", kind: "label", cell: place => ({ none: "" })[kindOfLabel(place)] ?? kindOfLabel(place) };
-  const orders = { name: "Order", sort: "order", kind: "order", cell: place => shownAs(named(last().order, place)) + (last().swapped[place] ? ", flips" : "") };
   if (!two) {
     const subset = { name: "Subset", sort: "subset", kind: "words", cell: place => named(index.subset, place) };
-    return [{ name: "Result", sort: "result", kind: "verdict", cell: result(one) }, item, domain, subset,
-      { name: "Judge", sort: "", kind: "side", cell: place => named(one.predicted, place) },
-      { name: "Margin", sort: "margin", kind: "num", cell: margin(one) }, orders, label];
+    return [item, { name: "Result", sort: "result", kind: "verdict", cell: hidden(result(one)) },
+      ...(several("domain") ? [domain] : []), ...(several("subset") ? [subset] : []),
+      { name: "Margin", sort: "margin", kind: "num", cell: hidden(margin(one)) }, ...(labels.size ? [label] : [])];
   }
-  return [{ name: "Change", sort: "change", kind: "change", cell: place => make("span", `result ${changeOf(place)}`, changeOf(place)) },
-    item, domain,
-    { name: "First", sort: "result", kind: "verdict", cell: result(one) },
-    { name: "Margin", sort: "margin", kind: "num first", cell: margin(one) },
-    { name: "Second", sort: "other", kind: "verdict", cell: result(two) },
-    { name: "Margin", sort: "othermargin", kind: "num", cell: margin(two) }, label];
+  return [item, { name: "Change", sort: "change", kind: "change", cell: hidden(place => make("span", `result ${changeOf(place)}`, changeOf(place))) },
+    ...(several("domain") ? [domain] : []),
+    { name: "Run A", sort: "result", kind: "verdict", cell: hidden(result(one)) },
+    { name: "Margin", sort: "margin", kind: "num first", cell: hidden(margin(one)) },
+    { name: "Run B", sort: "other", kind: "verdict", cell: hidden(result(two)) },
+    { name: "Margin", sort: "othermargin", kind: "num", cell: hidden(margin(two)) }];
 }
 
 function nameCell(place) {
-  const link = make("a", "", index.id[place]);
+  const link = make("a", "", index.prompt[place] || index.id[place]);
   link.href = addressOf({ item: index.id[place] });
   link.tabIndex = -1;
-  return make("span", "name", link, make("small", "", named(index.domain, place)));
+  const tags = isBlind(place) ? [] : ["close", "flipped"].filter(name => CHIPS[name](place)).map(name => make("span", "tag faint", name));
+  return make("span", "name", link, " ", ...tags, make("small", "", index.prompt[place] ? index.id[place] : named(index.domain, place)));
 }
 
-const rowHeight = () => (matchMedia("(max-width: 44rem)").matches ? 58 : 36);
+const rowHeight = () => (matchMedia("(max-width: 44rem)").matches ? 66 : 52);
 
 function buildTable() {
   columns = columnsOf();

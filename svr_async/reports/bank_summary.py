@@ -1,0 +1,382 @@
+"""The summary of a bank: where it comes from, its rubrics, how it was fitted; for terminals and for its page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from svr_async.core.dev_pairs import enough, metrics_in_words, too_few
+from svr_async.core.integrity import Mark, integrity_marks
+from svr_async.core.rubric import IMPORTANCES
+from svr_async.core.statistics import Interval, wilson_interval
+from svr_async.core.table import Line, Part, Table, in_words
+from svr_async.evaluation import wording
+from svr_async.evaluation.wording import against_chance
+from svr_async.reports.drawing import Figure
+from svr_async.reports.figures import fit_figure, learning_figure, map_figure, rounds_figure
+from svr_async.reports.summary import Fact, flat_facts, number
+from svr_async.scoring.bank import BankRubric, RubricBank
+from svr_async.scoring.bank_choice import candidates, divided, how_chosen, structure_parts
+from svr_async.scoring.bank_history import BankHistory, Choice, RoundFacts
+from svr_async.scoring.bank_stats import GENERIC, bank_stats, in_one_level
+
+SHOWN = 20  # rubrics on a terminal, and ids of a rubric's pairs
+SHOWN_RUBRICS, SHOWN_EXAMPLES = 100, 3  # on a page
+LEAST_ACTIVE = 5e-5  # a lower activation rate would be shown as 0.00 %
+FEW_SETTINGS = 8
+MAIN_SETTINGS = (
+    "rounds", "ablate", "support_margin", "redundancy_cutoff", "pools.policy", "fit.kind", "fit.epochs", "fit.seed",
+)  # fmt: skip
+COLUMNS = ("id", "weight", "active %", "seen", "supports", "domain", "facet", "rubric")
+NARROW_COLUMNS = ("id", "weight", "active %", "rubric")
+NO_HISTORY = "This bank keeps no history of its fit: it was merged, or is of an older version."
+ABLATIONS = {
+    "induction": "contrastive induction: rubrics describe good responses instead of contrasting two",
+    "support": "support pairs: drawn at random instead of by their margin",
+    "probe": "probes: hard negatives come from the data’s own responses only",
+    "diversity": "the diversity term of the loss",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BankSummary:
+    """Everything that is shown of a bank; `facts` are how it was made."""
+
+    title: str
+    judge: str
+    n_rubrics: int
+    headline: str
+    reading: str
+    accuracy: float | None
+    ci95: Interval | None
+    marks: tuple[Mark, ...]
+    notes: tuple[str, ...]
+    rubrics: Table
+    yardsticks: tuple[Fact, ...]
+    structure: tuple[Fact, ...]
+    tables: tuple[Table, ...]
+    facts: tuple[Fact, ...]
+    settings: tuple[Fact, ...]
+    history: BankHistory | None
+
+
+def summarise_bank(bank: RubricBank) -> BankSummary:
+    """Work out the summary of a bank; without a history it is about rubrics and settings."""
+    accuracy, n_dev = _accuracy(bank)
+    measured = accuracy is None or not n_dev or enough(n_dev)
+    history = bank.history if measured or bank.history is None else _without_dev(bank.history)
+    interval = wilson_interval(accuracy * n_dev, n_dev) if accuracy is not None and n_dev and measured else None
+    pairs = wording.plural(n_dev, "held-out pair")
+    if not measured:
+        headline = f"{too_few(n_dev)[:1].upper()}{too_few(n_dev)[1:]}."
+    elif accuracy is None:
+        headline = "Accuracy not known: no pairs were held out of the fit."
+    else:
+        known = f" (95 % interval {wording.interval(interval)}, {pairs})" if interval else ""
+        headline = f"Accuracy {wording.percent(accuracy)} on pairs held out of the fit{known}. A tie counts one half."
+    reading = (against_chance({"accuracy": accuracy}, interval), _chosen_by(history))
+    return BankSummary(
+        title=bank.name or "A rubric bank",
+        judge=bank.judge or "not recorded",
+        n_rubrics=len(bank),
+        headline=headline,
+        reading=" ".join(filter(None, reading)),
+        accuracy=accuracy if measured else None,
+        ci95=interval,
+        marks=integrity_marks(bank.integrity),
+        notes=(
+            *(history.warnings if history else (NO_HISTORY,)),
+            *(f"{note[:1].upper()}{note[1:]}" for note in bank.notes),
+        ),
+        rubrics=_rubric_table(bank.rubrics),
+        yardsticks=tuple(_yardsticks(bank, history)),
+        structure=() if history is None or history.choice is None else tuple(_structure(history.choice)),
+        tables=tuple(_tables(bank, history)),
+        facts=tuple(_facts(bank)),
+        settings=tuple(flat_facts(bank.fit_settings)),
+        history=history,
+    )
+
+
+def bank_figures(bank: RubricBank, found: BankSummary) -> list[Figure]:
+    """Return the figures that a bank has data for."""
+    marks, history = tuple(mark.word for mark in found.marks), found.history
+    drawn = [map_figure(bank)]
+    if history is not None:
+        drawn += [
+            rounds_figure(history.rounds, marks), fit_figure(history.curves, history.chosen_seed, marks),
+            learning_figure(history.learning_curve, marks),
+        ]  # fmt: skip
+    return [one for one in drawn if one is not None]
+
+
+def _accuracy(bank: RubricBank) -> tuple[float | None, int]:
+    """Return the dev accuracy that the bank claims and over how many pairs; none where nothing was held out."""
+    curve = bank.history.chosen if bank.history else None
+    claimed, pairs = number(bank.dev_metrics.get("accuracy")), number(bank.dev_metrics.get("pairs"))
+    n_dev = int(pairs) if pairs and pairs > 0 else curve.dev_pairs if curve else 0
+    if curve is not None and not n_dev:
+        return None, 0
+    return (claimed if claimed is not None and 0 <= claimed <= 1 else None), n_dev
+
+
+def _without_dev(history: BankHistory) -> BankHistory:
+    """Return a history without what too few dev pairs have measured."""
+    nothing = dict.fromkeys(("dev_accuracy", "fit_accuracy", "vote_accuracy", "linear_accuracy"))
+    return replace(
+        history,
+        curves=tuple(replace(curve, dev_pairs=0) for curve in history.curves),
+        rounds=tuple(replace(one, **nothing) for one in history.rounds),  # type: ignore[arg-type]  # all are optional
+        vote_accuracy=None,
+        linear_accuracy=None,
+    )
+
+
+def _chosen_by(history: BankHistory | None) -> str:
+    """Say what else the held-out pairs chose, which makes their accuracy a little too high."""
+    if history is None:
+        return ""
+    what = ["the epoch"] if any(record.epoch for curve in history.curves for record in curve.epochs) else []
+    what += ["the seed"] if len({curve.seed for curve in history.curves}) > 1 else []
+    what += ["the round" if history.choice else "the round and the settings for use"] if history.rounds else []
+    if not what:
+        return ""
+    chosen = " and ".join([", ".join(what[:-1]), what[-1]]) if len(what) > 1 else what[0]
+    return f"These pairs also chose {chosen}, so expect a little less on new ones."
+
+
+def _yardsticks(bank: RubricBank, history: BankHistory | None) -> Iterator[Fact]:
+    most = min(bank.inference.top_k, len(bank))
+    yield Fact(name="Rubrics", value=wording.count(len(bank)), note=f"up to {most} for a prompt")
+    curve = history.chosen if history else None
+    if curve is not None and curve.best is not None and curve.dev_pairs:
+        error = curve.error(curve.best)
+        note = "on the judged rubrics" + ("" if error is None else f"; standard error {100 * error:.1f} points")
+        yield Fact(name="The fit", value=wording.percent(curve.best.dev_accuracy), note=note)
+    if history is not None and history.linear_accuracy is not None:
+        note = "the same for every prompt, on the judged rubrics"
+        yield Fact(name="One weight a rubric", value=wording.percent(history.linear_accuracy), note=note)
+    if history is not None and history.vote_accuracy is not None:
+        note = "every judged rubric counts the same"
+        yield Fact(name="Unweighted vote", value=wording.percent(history.vote_accuracy), note=note)
+
+
+def _structure(choice: Choice) -> Iterator[Fact]:
+    yield from (Fact(name=name, value=value, note=note) for name, value, note in structure_parts(choice))
+
+
+def _rubric_table(rubrics: Sequence[BankRubric]) -> Table:
+    """Return the rubrics that decide most: by weight times activation, then by weight, then by id."""
+    active = [entry for entry in rubrics if entry.activation_rate >= LEAST_ACTIVE] or list(rubrics)
+    alike = len({entry.example_prompts for entry in active}) == 1 < len(active)  # every prompt activates the same
+    order = sorted(active, key=lambda entry: (-entry.weight * entry.activation_rate, -entry.weight, entry.id))
+    rows = [
+        (
+            entry.text, f"{entry.weight:.3f}", wording.percent(entry.activation_rate, 2),
+            f"{entry.weight * entry.activation_rate:.3f}", " · ".join(_tags(entry)),
+            "" if alike else " ".join(entry.example_prompts[:SHOWN_EXAMPLES]),
+        )
+        for entry in order[:SHOWN_RUBRICS]
+    ]  # fmt: skip
+    notes = (
+        "By weight times activation, which is the mean of alpha over the training prompts.",
+        *(() if alike else ("Active for: the pairs whose prompts activate a rubric most.",)),
+    )
+    heads = ("Rubric", "Weight", "Activation", "Both", "Domain and facet", "Active for")
+    caption = f"{len(rows)} of {wording.plural(len(rubrics), 'rubric')}"
+    return Table(heads, rows, caption=caption, notes=notes, texts=2)
+
+
+def _tags(entry: BankRubric) -> Iterator[str]:
+    yield entry.domain or GENERIC
+    if entry.rubric.facet:
+        yield entry.rubric.facet
+    states = {"checked by a program": entry.rubric.check, "disabled": entry.disabled, "added by hand": entry.added}
+    yield from (words for words, held in states.items() if held)
+
+
+def _tables(bank: RubricBank, history: BankHistory | None) -> Iterator[Table]:
+    """Yield rounds, candidates of the structure, the learning curve and the domains, where there are any."""
+    if history is not None and history.rounds:
+        yield _rounds_table(history.rounds, history.chosen_round)
+    if history is not None and history.choice is not None:
+        best, others = divided(candidates(history.choice))
+        rows = [
+            (
+                f"{one.groups}{' (chosen)' if one.taken else ''}", one.sparsity, one.common, str(one.top_k),
+                f"{wording.percent(one.accuracy)} ± {100 * one.error:.1f}",
+            )
+            for one in best
+        ]  # fmt: skip
+        notes = (how_chosen(history.choice), *((f"{len(others)} more were tried.",) if others else ()))
+        heads = ("Groups", "Sparsity", "In common", "Rubrics", "Accuracy")
+        yield Table(heads, rows, caption="Structures that were tried, on prompts left out in turn", notes=notes)
+    if history is not None and history.learning_curve is not None:
+        rows_ = [
+            (
+                wording.count(one.pairs), wording.percent(one.share), wording.percent(one.accuracy),
+                wording.interval((one.low, one.high)), str(one.draws),
+            )
+            for one in history.learning_curve.points
+        ]  # fmt: skip
+        note = history.learning_curve.in_words()
+        yield Table(
+            ("Pairs", "Share", "Accuracy", "95 % interval", "Draws"), rows_, caption="More pairs", notes=(note,)
+        )
+    domains = bank_stats(bank)["domains"]
+    cells = [
+        (name, wording.count(row["rubrics"]), wording.percent(row["activation"]), f"{row['mean_weight']:.3f}")
+        for name, row in domains.items()
+    ]
+    note = "A rubric belongs to the domain of most of the pairs that it was mined from; otherwise it is generic."
+    yield Table(("Domain", "Rubrics", "Activation", "Mean weight"), cells, caption="Domains", notes=(note,))
+
+
+def _rounds_table(rounds: Sequence[RoundFacts], chosen: int) -> Table:
+    """Return a row for each round; columns that no round has measured are left out."""
+    columns = (
+        ("Rubrics fitted", "bank"), ("Kept", "kept"), ("Active", "active"), ("Support pairs", "support"),
+        ("Hard negatives", "hard_negatives"), ("Judged entries", "judged_entries"), ("Train margin", "train_margin"),
+        ("Dev margin", "dev_margin"), ("Dev accuracy", "dev_accuracy"), ("Unweighted vote", "vote_accuracy"),
+    )  # fmt: skip
+    held = [(head, name) for head, name in columns if any(getattr(one, name) is not None for one in rounds)]
+    rows = [
+        (
+            f"{one.round}{' (chosen)' if one.round == chosen else ''}",
+            *(_measure(name, getattr(one, name)) for _, name in held),
+        )
+        for one in rounds
+    ]
+    return Table(("Round", *(head for head, _ in held)), rows, caption="Round by round")
+
+
+def _measure(name: str, value: float | None) -> str:
+    if name.endswith("accuracy"):
+        return wording.percent(value)
+    return wording.signed(value) if name.endswith("margin") else wording.count(value)
+
+
+def _facts(bank: RubricBank) -> Iterator[Fact]:
+    facts = bank.history.trained_on if bank.history else None
+    yield Fact(name="Judge", value=bank.judge or "not recorded")
+    if facts is not None:
+        if facts.source:
+            yield Fact(name="Pairs", value=facts.source, code=True)
+        yield Fact(name="Trained on", value=wording.plural(facts.train_pairs, "pair"))
+        note = "whole prompts: none is on both sides"
+        yield Fact(name="Held out", value=wording.plural(facts.dev_pairs, "pair"), note=note)
+        if facts.contaminated is not None:
+            note = "they share 13 words in a row with a benchmark"
+            yield Fact(name="Left out", value=wording.plural(facts.contaminated, "pair"), note=note)
+        yield Fact(name="Preset of the fit", value=facts.preset or wording.UNKNOWN)
+    for name in _ablated(bank):
+        yield Fact(name="Ablation", value=ABLATIONS.get(name, name))
+    for name, digest in bank.data_digests.items():
+        yield Fact(name=f"Digest of {name}", value=digest, code=True)
+    if bank.prompts_digest:
+        yield Fact(name="Digest of the prompts", value=bank.prompts_digest, code=True)
+    yield Fact(name="Licence", value=bank.licence or "not recorded")
+    yield Fact(name="Bank", value=bank.digest[:16], code=True)
+
+
+def _ablated(bank: RubricBank) -> tuple[str, ...]:
+    if bank.history is not None and bank.history.trained_on is not None:
+        return bank.history.trained_on.ablate
+    named = bank.fit_settings.get("ablate")
+    return tuple(str(name) for name in named) if isinstance(named, list | tuple) else ()
+
+
+def bank_parts(bank: RubricBank, chosen: Sequence[BankRubric], *, narrow: bool = False) -> Iterator[Part]:
+    """Yield where a bank comes from and a table of the chosen rubrics, of few columns in a narrow terminal."""
+    used = sum(entry.activation_rate > 0 for entry in bank.rubrics)
+    counted = f"{len(bank):,}, {used:,} of them in use" if 0 < used < len(bank) else f"{len(bank):,}"
+    yield Line(label="bank", text=f"{bank.name or 'without a name'}  {bank.digest[:12]}")
+    yield Line(label="rubrics", text=f"{counted}, selector {bank.selector_kind}, {len(bank.vocabulary):,} terms")
+    top, pool = min(bank.inference.top_k, len(bank)), min(bank.inference.selection_pool, len(bank))
+    filler = f"a filler weighs {bank.inference.filler_weight:g}"
+    yield Line(label="inference", text=f"top {top} of the best {pool}, {filler}")
+    yield Line(label="judge", text=bank.judge or "not recorded")
+    yield Line(label="licence", text=bank.licence or "not recorded")
+    dev = {
+        name: wording.percent(value) if name.endswith("accuracy") and isinstance(value, int | float) else value
+        for name, value in metrics_in_words(bank.dev_metrics).items()
+    }
+    data = {name: digest[:12] for name, digest in bank.data_digests.items()}
+    for label, values in (("dev", dev), ("fit", _main_settings(bank.fit_settings)), ("data", data)):
+        if values:
+            yield Line(wrapped=True, label=label, text=in_words(in_one_level(values)))
+    if bank.history is not None and bank.history.choice is not None:
+        yield Line(wrapped=True, label="structure", text=bank.history.choice.in_words())
+    yield from (Line(wrapped=True, label="note", text=note) for note in bank.notes)
+    alike = len(bank) > 1 and len({f"{entry.weight:.3f}" for entry in bank.rubrics}) == 1
+    order = f"the most active first; each weighs {bank.rubrics[0].weight:.4g}" if alike else "the heaviest first"
+    columns, texts = (NARROW_COLUMNS, 1) if narrow else (COLUMNS, 3)
+    heads = [head for head in columns if not (alike and head == "weight")]
+    rows = [[row[head] for head in heads] for row in map(_cells, chosen)]
+    yield Table(heads, rows, caption=f"{len(chosen)} of {len(bank)} rubrics, {order}", texts=texts)
+
+
+def _main_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of a fit that a reader asks for first, and the number of others; all of a few."""
+    flat = in_one_level(settings)
+    if len(flat) <= FEW_SETTINGS:
+        return flat
+    main = {name: flat[name] for name in MAIN_SETTINGS if name in flat}
+    return {**main, "and": f"{len(flat) - len(main)} more: --json"}
+
+
+def _cells(entry: BankRubric) -> dict[str, str]:
+    states = {"check": entry.rubric.check, "disabled": entry.disabled, "added": entry.added}
+    text = entry.text + "".join(f" [{name}]" for name, held in states.items() if held)
+    cells = (
+        entry.id, f"{entry.weight:.3f}", f"{100 * entry.activation_rate:.2f}", f"{entry.observed_count:,}",
+        f"{entry.support_count:,}", entry.domain or "generic", entry.rubric.facet or "–", text,
+    )  # fmt: skip
+    return dict(zip(COLUMNS, cells, strict=True))
+
+
+def rubric_parts(entry: BankRubric) -> Iterator[Part]:
+    """Yield all about one rubric."""
+    rubric = entry.rubric
+    facts = {
+        "rubric": entry.text,
+        "id": entry.id,
+        "weight": f"{entry.weight:.4f}",
+        "active": f"{100 * entry.activation_rate:.3f} % of training prompts, by mean alpha",
+        "seen": f"{entry.observed_count} times, in {len(entry.source_pair_ids)} pairs",
+        "supports": f"{entry.support_count} support pairs",
+        "domain": entry.domain or "generic",
+        "facet": rubric.facet or "–",
+        "importance": rubric.importance or "–",
+        "grounding": rubric.grounding or "–",
+        "check": "none: a judge decides" if rubric.check is None else in_words(rubric.check.to_json()),
+    }
+    yield from (Line(label=label, text=text) for label, text in facts.items())
+    lists = (("examples", entry.example_prompts), ("alias", entry.aliases), ("mined from", entry.source_pair_ids))
+    for label, texts in lists:
+        yield from (Line(label=label, text=text) for text in texts[:SHOWN])
+        if len(texts) > SHOWN:
+            yield Line(label=label, text=f"and {len(texts) - SHOWN} more: --json lists them")
+
+
+def stats_parts(bank: RubricBank, found: Mapping[str, Any]) -> Iterator[Part]:
+    """Yield the counts of a bank by domain and by facet."""
+    weights, words = found["weight_quantiles"], found["words_quantiles"]
+    lines = {
+        "rubrics": f"{len(bank)}, {found['with_check']} with a check, {found['aliases']} other wordings",
+        "in use": f"{found['effective_rubrics']:.1f} effective, {found['never_active']} never active",
+        "weight": f"median {weights[2]:.3f}, quartiles {weights[1]:.3f} to {weights[3]:.3f}",
+        "length": f"median {words[2]:.0f} words, longest {words[4]:.0f}",
+        "mined from": f"{found['source_pairs']:,} pairs, {found['observed']:,} proposals",
+    }
+    yield from (Line(label=label, text=text) for label, text in lines.items())
+    for group in ("domain", "facet"):
+        rows = [
+            (
+                name, f"{row['rubrics']:,}", f"{100 * row['share']:.1f}", *(f"{row[one]:,}" for one in IMPORTANCES),
+                f"{row['activation']:.3f}", f"{row['supports']:,}", f"{row['mean_weight']:.3f}",
+            )
+            for name, row in found[f"{group}s"].items()
+        ]  # fmt: skip
+        yield Table((group, "rubrics", "%", *IMPORTANCES, "active", "supports", "weight"), rows, caption=f"by {group}")

@@ -1,0 +1,237 @@
+"""The items of a page: an index that it sorts and filters by, and compressed blocks of texts that it opens."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import orjson
+
+from svr_async.core.safetext import one_line
+from svr_async.errors import UsageError
+from svr_async.evaluation.explain import by_size, reason_of, verdict_reasons
+from svr_async.evaluation.items import Exchange, Exchanges, Item, RubricRow
+from svr_async.evaluation.labels import run_titles
+from svr_async.evaluation.run_folder import Run, Texts
+from svr_async.reports.summary import RunSummary
+
+MOST_RUNS = 2
+MOST_RUBRICS = 2_000  # that a page offers a filter for
+MOST_NAME_CHARS = 300  # of a rubric in the list of that filter
+START_CHARS = 100  # of a prompt in the list
+BLOCK_ITEMS = 200
+ROW = ("shown", "a", "b", "better", "contribution", "alpha", "weight", "filler", "judge", "chances")
+SCRIPTS = ("words", "markdown", "differences", "data", "filters", "table", "opened", "labels", "files", "page")
+Couple = tuple[Item, ...]  # one pair as each run judged it: one item, or two
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ItemPart:
+    """All items of a page: packed index and blocks."""
+
+    index: str
+    blocks: tuple[str, ...]
+    n_items: int
+    n_runs: int
+
+
+def item_part(
+    runs: Sequence[Run],
+    summaries: Sequence[RunSummary],
+    texts: Mapping[str, Texts],
+    *,
+    prompts: Mapping[str, str] | None = None,
+    exchanges: Sequence[Exchanges] = (),
+    notes: Sequence[str] = (),
+) -> ItemPart:
+    """Pack the items of a run, or those that two runs share, with the texts that are known, by id.
+
+    `prompts` are prompts of items whose texts are left out. Items need their reasons (`with_reasons`) to show them.
+    UsageError for two runs that share no item.
+    """
+    couples = couples_of(runs)
+    packs = list(_blocks(couples, texts, exchanges))
+    prompts = prompts or {}
+    starts = []
+    for item in (couple[0] for couple in couples):
+        known = texts.get(item.id)
+        prompt = known.prompt if known else prompts.get(item.id, "")
+        starts.append(one_line(prompt[: 2 * START_CHARS].strip(), START_CHARS))
+    first = [couple[0] for couple in couples]
+    titles = run_titles(runs)
+    index = {
+        "notes": list(notes),
+        "id": [item.id for item in first],
+        "prompt": starts,
+        "domain": _coded(item.domain for item in first),
+        "subset": _coded(item.subset for item in first),
+        "gold": _coded(item.gold or "" for item in first),
+        "runs": [_run(run, titles[n], summaries[n], [couple[n] for couple in couples]) for n, run in enumerate(runs)],
+        "block": BLOCK_ITEMS,
+        "starts": [start for start, _ in packs],
+    }
+    blocks = tuple(block for _, block in packs)
+    return ItemPart(index=packed(index), blocks=blocks, n_items=len(couples), n_runs=len(runs))
+
+
+def couples_of(runs: Sequence[Run]) -> list[Couple]:
+    """Return the items of one run, or those that two share, in the first's order; UsageError if they share none.
+
+    Items of the same id are paired in the order in which they occur.
+    """
+    first, *others = ([(key, item) for key, item in _numbered(run.items)] for run in runs)
+    known = [dict(other) for other in others]
+    found = [(item, *(other[key] for other in known)) for key, item in first if all(key in other for other in known)]
+    if not found and len(runs) > 1:
+        hint = "view runs over the same data side by side"
+        raise UsageError(f"{runs[0].path} and {runs[1].path} share no item", hint=hint)
+    return found
+
+
+def _numbered(items: Iterable[Item]) -> Iterator[tuple[tuple[str, int], Item]]:
+    seen: Counter[str] = Counter()
+    for item in items:
+        yield (item.id, seen[item.id]), item
+        seen[item.id] += 1
+
+
+def _run(run: Run, title: str, summary: RunSummary, items: Sequence[Item]) -> dict[str, Any]:
+    """Return the columns of a run: names once, and a number into them for each item."""
+    close = summary.close
+    return {
+        "title": title,
+        "folder": str(run.path),
+        "digest": str(run.manifest.get("digest") or run.name),
+        "result": _coded(result_of(item) for item in items),
+        "outcome": _coded(item.outcome for item in items),
+        "predicted": _coded(item.predicted or "" for item in items),
+        "order": _coded(item.order for item in items),
+        "margin": [item.margin for item in items],
+        "close": [int(close is not None and item.margin is not None and abs(item.margin) <= close) for item in items],
+        "swapped": [int(flips(item)) for item in items],
+        "flags": _many(item.flags for item in items),
+        "rubrics": _rubrics(items),
+    }
+
+
+def result_of(item: Item) -> str:
+    """Return in a word how an item ended: right, wrong, tie, no right answer, or why there is no verdict."""
+    if item.outcome != "scored":
+        return item.outcome.replace("_", " ")
+    return {True: "right", False: "wrong", None: "no right answer"}[item.correct]
+
+
+def flips(item: Item) -> bool:
+    """Whether the two orders shown name different sides."""
+    ends = item.margins.values()
+    return len(item.margins) > 1 and min(ends) < 0 < max(ends)
+
+
+def _coded(values: Iterable[str]) -> dict[str, list[Any]]:
+    names: dict[str, int] = {}
+    codes = [names.setdefault(value, len(names)) for value in values]
+    return {"names": list(names), "codes": codes}
+
+
+def _many(rows: Iterable[Sequence[str]]) -> dict[str, list[Any]]:
+    names: dict[str, int] = {}
+    codes = [[names.setdefault(value, len(names)) for value in row] for row in rows]
+    return {"names": list(names), "codes": codes}
+
+
+def _rubrics(items: Sequence[Item]) -> dict[str, list[Any]]:
+    """Return the rubrics that several items have, the most frequent first; those of one item alone are no filter."""
+    texts = [list(dict.fromkeys(row.text for row in item.rubrics)) for item in items]
+    counts = Counter(text for row in texts for text in row)
+    kept = [text for text, n in counts.most_common(MOST_RUBRICS) if n > 1 or len(items) < MOST_RUBRICS]
+    numbers: Mapping[str, int] = {text: place for place, text in enumerate(kept)}
+    names = [text if len(text) <= MOST_NAME_CHARS else f"{text[:MOST_NAME_CHARS]}…" for text in kept]
+    return {"names": names, "codes": [[numbers[text] for text in row if text in numbers] for row in texts]}
+
+
+@dataclass(slots=True)
+class _Numbered:
+    """Texts by number, each once; `new` are those of the current block."""
+
+    numbers: dict[str, int] = field(default_factory=dict)
+    new: list[str] = field(default_factory=list)
+
+    def place(self, text: str) -> int:
+        """Return the number of a text."""
+        if text not in self.numbers:
+            self.numbers[text] = len(self.numbers)
+            self.new.append(text.encode("utf-8", "replace").decode("utf-8"))
+        return self.numbers[text]
+
+
+def _blocks(
+    couples: Sequence[Couple], texts: Mapping[str, Texts], exchanges: Sequence[Exchanges] = ()
+) -> Iterator[tuple[int, str]]:
+    """Yield of each block the number of its first text, and the block: JSON, gzipped, in base64.
+
+    A block holds `items`, up to 200 in the order of the index, and `texts`, those that first occur in them. Items name
+    texts by their number over all blocks; an item's texts are in its own block or in an earlier one.
+    """
+    held = _Numbered()
+    for at in range(0, len(couples), BLOCK_ITEMS):
+        held.new = []
+        rows = [_detail(held, couple, texts.get(couple[0].id), exchanges) for couple in couples[at : at + BLOCK_ITEMS]]
+        yield len(held.numbers) - len(held.new), packed({"items": rows, "texts": held.new})
+
+
+def packed(value: Mapping[str, Any]) -> str:
+    """Return JSON, gzipped, in base64: letters that mean nothing in HTML, whatever the texts say."""
+    return base64.b64encode(gzip.compress(orjson.dumps(value), compresslevel=6, mtime=0)).decode()
+
+
+def _detail(held: _Numbered, couple: Couple, texts: Texts | None, exchanges: Sequence[Exchanges]) -> dict[str, Any]:
+    """Return what is shown of an opened item, with texts as numbers."""
+    shown = {} if texts is None else {name: held.place(text) for name, text in asdict(texts).items()}
+    sides = [_side(held, item) for item in couple]
+    for side, calls in zip(sides, exchanges, strict=False):
+        if found := calls.get(couple[0].id):
+            side["calls"] = [_call(held, one, texts) for one in found]
+    return {**shown, "runs": sides}
+
+
+def _side(held: _Numbered, item: Item) -> dict[str, Any]:
+    """Return how one run judged an item; empty parts are left out."""
+    parts = {
+        "margins": item.margins,
+        "rows": [_row(held, item, row) for row in by_size(item.rubrics)],
+        "verdict": [
+            {"shown": one.shown, "judge": one.judge, "text": held.place(one.text)} for one in verdict_reasons(item)
+        ],
+        "votes": [{**asdict(vote), "contributions": None} for vote in item.votes],
+        "detail": held.place(item.detail) if item.detail else None,
+        "keys": [key[:12] for key in item.requests],
+    }
+    return {name: value for name, value in parts.items() if value}
+
+
+def _row(held: _Numbered, item: Item, row: RubricRow) -> dict[str, Any]:
+    reason = reason_of(item, row)
+    parts = {name: getattr(row, name) for name in ROW}
+    parts["text"] = held.place(row.text)
+    parts["rephrased"] = held.place(row.rephrased) if row.rephrased else None
+    parts["reason"] = held.place(reason.text) if reason else None
+    return {name: value for name, value in parts.items() if value not in {None, "", False}}
+
+
+def _call(held: _Numbered, one: Exchange, texts: Texts | None) -> dict[str, Any]:
+    """Return a call; parts of its request that are the item's own texts are stored once."""
+    own = () if texts is None else tuple(filter(None, asdict(texts).values()))
+    asked = [[role, [held.place(part) for part in _parts(text, own)]] for role, text in one.asked]
+    return {"key": one.key, "asked": asked, "reply": held.place(one.reply)}
+
+
+def _parts(text: str, own: Sequence[str]) -> Iterator[str]:
+    """Yield a text cut before and behind each occurrence of the texts of an item."""
+    known = frozenset(own)
+    pattern = "|".join(map(re.escape, sorted(known, key=len, reverse=True)))
+    yield from filter(None, re.split(f"({pattern})", text) if known else [text])

@@ -1,0 +1,157 @@
+"""Summaries of runs as lines and tables: for terminals, notebooks, Markdown, LaTeX and CSV."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from svr_async.core.table import WRITERS, Line, Part, Table, to_csv
+from svr_async.errors import UsageError
+from svr_async.evaluation import wording
+from svr_async.evaluation.compare import HOLM, Comparison, PairedTest, compare_runs
+from svr_async.evaluation.labels import mark_words, run_titles
+from svr_async.evaluation.run_folder import Run
+from svr_async.reports.effects import effects_of, effects_tables
+from svr_async.reports.summary import Fact, Number, RunSummary, summarise
+
+CSV_HEADS = ("run", "benchmark", "method", "judge", "marks", "score", "group", "n", "value", "low", "high")
+MOST_SCORES = 8  # of the benchmark's own scores on a terminal; a page and a table show all
+HALVES = ("accuracy_half_credit", "accuracy_scored", "accuracy_bounds")  # shown where they differ from the accuracy
+
+
+def run_parts(found: RunSummary) -> Iterator[Part]:
+    """Yield what a terminal or a notebook shows of a run: the result in a sentence, the domains, the other facts."""
+    yield Line(f"{found.benchmark} · {found.title}")
+    yield from (Line(f"{mark.word}: {mark.text}", wrapped=True, loud=True) for mark in found.marks)
+    yield Line(f"{found.headline} {found.reading}".rstrip())
+    if domains := found.domains:
+        rows = [(one.name, wording.count(one.n), one.words, one.interval) for one in domains]
+        yield Table(("domain", "pairs", "accuracy", "95 % interval"), rows)
+    for one in found.of(""):
+        if one.key in HALVES and {one.value, *(one.ci95 or ())} - {None, found.accuracy}:
+            yield Line(f"{one.words} ({one.note})", label=one.name.lower())
+    if scores := [one for one in found.of("official") if not one.depth]:
+        text = ", ".join(f"{one.name} {one.words}" for one in scores[:MOST_SCORES])
+        yield Line(text, label=found.official_title.split()[0].lower())
+    if found.outcomes:
+        yield Line(", ".join(f"{name} {wording.count(n)}" for name, n, _ in found.outcomes), label="outcomes")
+    yield from _facts("order", found.order)
+    yield from _facts("calls", found.cost)
+    yield from _facts("judges", found.judges)
+    yield from (Line(note, label="note", wrapped=True) for note in found.notes)
+
+
+def _facts(label: str, facts: Sequence[Fact]) -> Iterator[Line]:
+    told = [f"{one.name} {one.value}" for one in facts if one.value not in {"0", wording.UNKNOWN}]
+    if told:
+        yield Line("; ".join(told), label=label, wrapped=True)
+
+
+def render_tables(runs: Sequence[Run], kinds: Sequence[str], *, comparison: Comparison | None = None) -> dict[str, str]:
+    """Return the tables of one run, or of several side by side, as some of `md`, `tex` and `csv`."""
+    unknown = [kind for kind in kinds if kind not in {*WRITERS, "csv"}]
+    if unknown:
+        raise UsageError(f"no table format for {unknown[0]!r}", hint="use .md, .tex or .csv")
+    summaries = [summarise(run) for run in runs]
+    found = {"csv": runs_csv(runs, summaries)} if "csv" in kinds else {}
+    if set(kinds) - {"csv"}:
+        effects = summaries[0].effects if len(runs) == 1 else effects_of(runs)
+        title = summaries[0].caption if len(runs) == 1 else f"{len(runs)} runs together"
+        tables = [run_table(runs, summaries, comparison), *effects_tables(effects, f"Rubrics that decide, {title}")]
+        found |= {kind: "\n".join(map(WRITERS[kind], tables)) for kind in kinds if kind != "csv"}
+    return found
+
+
+def run_table(runs: Sequence[Run], summaries: Sequence[RunSummary], comparison: Comparison | None = None) -> Table:
+    """Lay out all numbers with a column for each run; the first run is the baseline."""
+    if not runs:
+        raise UsageError("a table needs at least one run", hint="svr report RUN --out table.md")
+    held = [{(one.group, one.key, one.name): one for one in found.numbers} for found in summaries]
+    keys = list(dict.fromkeys(key for one in held for key in one if key[0] != "heading"))
+    rows = [(_row_name(key, held), *(_cell(one.get(key)) for one in held)) for key in keys]
+    if len(runs) == 1:
+        found = summaries[0]
+        notes = [f"{found.headline} {found.reading}".rstrip(), *(f"{one.word}: {one.text}" for one in found.marks)]
+        return Table(
+            ("", "Value"), rows, caption=found.caption, notes=[*notes, *filter(None, [found.rule]), *found.notes]
+        )
+    compared = comparison or compare_runs(runs, require_shared=False)
+    heads = [
+        f"{title}{''.join(f' [{word}]' for word in mark_words(run))}"
+        for title, run in zip(run_titles(runs), runs, strict=True)
+    ]
+    benchmarks = ", ".join(dict.fromkeys(one.benchmark for one in summaries))
+    caption = f"{benchmarks}: {len(runs)} runs compared"
+    tests = tuple(_test_rows(compared))
+    return Table(("", *heads), (*rows, *tests), caption=caption, notes=(*compared.warnings, HOLM))
+
+
+def _row_name(key: tuple[str, str, str], held: Sequence[Mapping[tuple[str, str, str], Number]]) -> str:
+    one = next(found[key] for found in held if key in found)
+    if one.group == "official":
+        return f"Official: {one.key.replace('_', ' ')}"
+    name = one.name if one.group in {"", "cost"} else f"{one.group.capitalize()}: {one.name.replace('_', ' ')}"
+    return f"{name} (n = {wording.count(one.n)})" if one.n is not None and one.group in {"domain", "subset"} else name
+
+
+def _cell(one: Number | None) -> str:
+    if one is None:
+        return wording.UNKNOWN
+    return f"{one.words} ({one.interval})" if one.interval else one.words
+
+
+def _test_rows(comparison: Comparison) -> Iterator[tuple[str, ...]]:
+    """Yield the paired tests against the first run; its own column is empty."""
+    tests: dict[str, PairedTest] = {duel.second: duel.overall for duel in comparison.duels}
+    found = [tests.get(run.title) for run in comparison.runs]
+    said: Sequence[tuple[str, Callable[[PairedTest], str]]] = (
+        ("Points against the first", lambda test: wording.points(test.difference)),
+        ("95 % interval of the points", lambda test: " to ".join(wording.points(end) for end in test.ci95)),
+        ("McNemar p", lambda test: wording.p_value(test.p)),
+        ("McNemar p, Holm", lambda test: wording.p_value(test.p_holm)),
+    )
+    for name, say in said:
+        yield name, *(wording.UNKNOWN if test is None else say(test) for test in found)
+
+
+def runs_csv(runs: Sequence[Run], summaries: Sequence[RunSummary]) -> str:
+    """Return one number a row, in fractions of 1 and full precision; every row has its run's marks."""
+    rows: list[list[Any]] = []
+    for run, found in zip(runs, summaries, strict=True):
+        start = [found.name, str(run.metrics["benchmark"]), found.method, found.judge, " ".join(mark_words(run))]
+        for one in found.numbers:
+            if one.group != "heading":
+                score, group = (
+                    (one.group, one.key) if one.group == "official" else (one.key, "" if not one.group else one.name)
+                )
+                rows.append(
+                    [*start, score, "" if one.group == "cost" else group, one.n, one.value, *(one.ci95 or (None, None))]
+                )
+        for effect in found.effects.rubrics:
+            total = effect.total
+            ends = total.ci95 or (None, None)
+            rows.append([*start, "rubric_right", effect.id, total.leaned, total.accuracy, *ends])
+            if found.effects.summed:
+                rows.append([*start, "rubric_net", effect.id, total.used, total.net, None, None])
+    return to_csv(CSV_HEADS, rows)
+
+
+def calls_in_words(metrics: Mapping[str, Any]) -> str:
+    """Say what was sent and what it cost, from the blocks of metrics.json."""
+    calls, cost = metrics["calls"], metrics["cost_usd"]
+    if not calls["sent"] and not calls["cache_hits"]:
+        return "none"
+    price = (
+        "price unknown" if cost is None else f"${cost:.4f} for these answers, ${metrics['paid_usd']:.4f} of it paid now"
+    )
+    sent = f"{calls['sent']:,} sent, {calls['cache_hits']:,} from cache, {calls['retries']:,} retries"
+    broken = calls.get("repaired", 0)
+    again = f", {broken:,} asked again for a reply that could not be read" if broken else ""
+    cache = metrics["cache"]
+    share = (
+        f"; {wording.percent(cache['cached_share'])} of the input from the endpoint's cache"
+        if cache["cached_share"]
+        else ""
+    )
+    saved = f", ${cache['saved_usd']:.4f} saved" if share and cache["saved_usd"] else ""
+    return f"{sent}{again}; {price}{share}{saved}"

@@ -1,0 +1,83 @@
+"""`svr compare`, `agreement` and `runs` on run folders."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import orjson
+import pytest
+from made_run import made_items, write_run
+
+from svr_async.commands.main import run as run_command
+from svr_async.commands.main import svr as group
+
+Cli = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Cli:
+    """Return a function that runs `svr …` in an empty folder; it returns exit code, stdout and stderr."""
+    monkeypatch.chdir(tmp_path)
+
+    def call(*args: object) -> tuple[int, str, str]:
+        capsys.readouterr()
+        code = run_command(group, "svr", [*map(str, args)])
+        shown = capsys.readouterr()
+        return code, shown.out, shown.err
+
+    return call
+
+
+def test_a_comparison_shows_tests_and_disagreements(cli: Cli, tmp_path: Path) -> None:
+    """The terminal shows both; --json has every disagreement; one run is refused in a line."""
+    write_run(tmp_path / "a", items=made_items(seed=1, skill=0.55))
+    write_run(tmp_path / "b", items=made_items(seed=2, skill=0.75))
+    code, out, _ = cli("compare", "a", "b")
+    assert code == 0
+    assert "neither right" in out
+    assert "pairs lost by the second" in out
+    duel = orjson.loads(cli("compare", "a", "b", "--json")[1])["duels"][0]
+    assert len(duel["lost"]) == duel["overall"]["only_first"]
+    assert len(duel["won"]) == duel["overall"]["only_second"]
+    code, _, err = cli("compare", "a")
+    assert (code, err.count("\n")) == (2, 1)
+
+
+def test_runs_are_listed_the_latest_first(cli: Cli, tmp_path: Path) -> None:
+    """Benchmark, method, judge, accuracy, cost and time of each run; other folders and broken files are skipped."""
+    import os
+
+    for place, name in enumerate(("old", "new")):
+        write_run(tmp_path / "runs" / name)
+        os.utime(tmp_path / "runs" / name / "metrics.json", (1e9 + place, 1e9 + place))
+    (tmp_path / "runs" / "broken").mkdir()
+    (tmp_path / "runs" / "broken" / "metrics.json").write_text("{")
+    found = orjson.loads(cli("runs", "--json")[1])
+    assert [one["run"] for one in found] == ["runs/new", "runs/old"]
+    assert found[0]["method"] == "svr"
+    assert found[0]["when"] == "2001-09-09 01:46 UTC"
+    code, out, _ = cli("runs")
+    assert code == 0
+    assert "runs/new" in out
+    code, _, err = cli("runs", "nowhere")
+    assert (code, "no runs under nowhere" in err) == (2, True)
+
+
+def test_the_command_writes_a_sheet_and_compares_a_filled_one(cli: Cli, tmp_path: Path) -> None:
+    """`svr agreement RUN LABELS`, and --next; the wrong combination is one line."""
+    write_run(tmp_path / "run")
+    assert cli("agreement", "run", "--next", 20, "--random", "--out", "todo.jsonl")[0] == 0
+    rows = [orjson.loads(line) | {"label": "a"} for line in (tmp_path / "todo.jsonl").read_bytes().splitlines()]
+    (tmp_path / "todo.jsonl").write_bytes(b"\n".join(map(orjson.dumps, rows)))
+    code, out, _ = cli("agreement", "run", "todo.jsonl")
+    assert code == 0
+    assert "20 labels of 20 items" in out
+    assert "people and the judge" in out
+    code, out, err = cli("agreement", "run", "todo.jsonl", "--json", "--next", 5, "--out", "more.csv")
+    found = orjson.loads(out)
+    assert (code, found["items"], found["blank"], found["next"]["items"]) == (0, 20, 0, 5)
+    assert "5 items to label in more.csv" in err
+    for args in ((), ("--next", 5), ("--random",), ("todo.jsonl", "--out", "x.csv")):
+        code, _, err = cli("agreement", "run", *args)
+        assert (code, err.count("\n")) == (2, 1), args

@@ -1,0 +1,78 @@
+"""The paper's figures from rebuilt tables: which tables have one, and that printed values stand beside ours."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from svr_async.core.statistics import Interval
+from svr_async.reports.drawing import Figure
+from svr_async.reproduction.figures import figures_of
+from svr_async.reproduction.recipe import load_recipes
+from svr_async.reproduction.results import Results
+from svr_async.reproduction.table import Cell, Column, Row, Table
+
+NOTHING = Results(runs={}, banks={})
+
+
+def rows(*values: tuple[str, float | None, float | None]) -> tuple[Row, ...]:
+    """Return rows with ours and printed in the only column; an interval of two points around ours."""
+    return tuple(
+        Row(
+            names=(name,),
+            cells=(Cell(ours=ours, printed=printed, interval=None if ours is None else Interval(ours - 1, ours + 1)),),
+        )
+        for name, ours, printed in values
+    )
+
+
+def figure_of(label: str, held: tuple[Row, ...], *columns: str) -> list[Figure]:
+    """Return the figures of a table under the label of a recipe that ships."""
+    recipe = next(one for one in load_recipes(None).tables if one.label == label)
+    named = tuple(Column(name=name) for name in columns or ("Overall",))
+    table = Table(label=label, title="A table", heads=("Name",), columns=named, rows=held, marks=("SIMULATED",))
+    return list(figures_of([recipe], [table], NOTHING))
+
+
+def test_printed_values_stand_beside_ours() -> None:
+    """A row that is absent keeps its printed value, ours has its interval, and the marks are the table's."""
+    (figure,) = figure_of("fig:gap", rows(("SVR", 80.0, 84.6), ("Scalar RM", None, 60.0), ("nothing", None, None)))
+    assert (figure.name, figure.marks) == ("gap", ("SIMULATED",))
+    ours, printed = figure.panels[0].series
+    assert (ours.points, ours.intervals[0]) == (((0.0, 80.0),), (79.0, 81.0))
+    assert (printed.hollow, printed.points) == (True, ((0.0, 84.6), (1.0, 60.0)))
+
+
+def test_a_table_without_numbers_of_ours_has_no_figure() -> None:
+    """What nobody judged is not drawn, though printed values are known."""
+    assert figure_of("fig:gap", rows(("SVR", None, 84.6))) == []
+
+
+def test_what_is_behind_has_another_colour() -> None:
+    """Net counts below zero are behind, those from zero on ahead."""
+    held = rows(("code", -3.0, -10.0), ("math", 0.0, 2.0))
+    (figure,) = figure_of("tab:domain_net_advantage", held, "Net")
+    assert figure.panels[0].series[0].colours == ("behind", "ahead")
+
+
+@pytest.mark.parametrize(
+    ("label", "columns"), [("fig:topk_sensitivity", ("Accuracy",)), ("fig:training_dynamics", ("Train margin",))]
+)
+def test_courses_are_lines(label: str, columns: tuple[str, ...]) -> None:
+    """Values over k and over rounds are joined, the printed ones as well."""
+    (figure,) = figure_of(label, rows(("1", 80.0, 81.0), ("2", 82.0, None)), *columns)
+    ours, *_, printed = figure.panels[0].series
+    assert printed.points == ((1.0, 81.0),)
+    assert ours.points == ((1.0, 80.0), (2.0, 82.0))
+
+
+def test_judges_are_series() -> None:
+    """A series a column; a judge that nobody asked is left out."""
+    first, second = rows(("one", 70.0, None), ("two", None, None))
+    held = tuple(replace(row, cells=row.cells * 2) for row in (first, second))
+    (figure,) = figure_of("tab:model_transfer", held, "Vanilla", "SVR")
+    assert [(one.name, one.points) for one in figure.panels[0].series] == [
+        ("Vanilla", ((0.0, 70.0),)),
+        ("SVR", ((0.0, 70.0),)),
+    ]
