@@ -151,7 +151,7 @@ def test_marks_that_all_runs_share_are_no_difference(tmp_path: Path) -> None:
 
 def test_marks_that_differ_are_one_line(tmp_path: Path) -> None:
     """Offline runs beside a baseline and a model are told in one warning, with how many carry which mark."""
-    marks = (["offline_rules"], ["offline_rules"], [])
+    marks: tuple[list[str], ...] = (["offline_rules"], ["offline_rules"], [])
     runs = [
         loaded(tmp_path / str(i), made_items(n=30, seed=i), manifest={"judge": {"marks": words}})
         for i, words in enumerate(marks)
