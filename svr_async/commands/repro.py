@@ -21,7 +21,13 @@ from svr_async.commands.options import (
 @click.option("--data", multiple=True, metavar="DIR|NAME=PATH", help="Files by benchmark, and by train.")
 @click.option("--judge", multiple=True, metavar="[ROLE=]J", help="Who judges: for all but reward models, or a role.")
 @click.option("--bank", multiple=True, metavar="[NAME=]DIR", help="A trained bank in place of full, or of another.")
-@click.option("--preset", type=click.Choice(["default", "paper"]), default="default", show_default=True)
+@click.option(
+    "--preset",
+    type=click.Choice(["default", "paper"]),
+    default="default",
+    show_default=True,
+    help="How banks are trained.",
+)
 @click.option(
     "--rounds", type=click.IntRange(min=1), default=3, show_default=True, metavar="N", help="Rounds of a training."
 )

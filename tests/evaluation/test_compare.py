@@ -131,7 +131,7 @@ def test_different_data_is_said(two: list[Run], tmp_path: Path) -> None:
         tmp_path / "other",
         items,
         metrics={"benchmark": "rewardbench", "judge_label": "x (SIMULATED endpoint)"},
-        manifest={"data": {"digest": "blake2b:0"}},
+        manifest={"data": {"digest": "blake2b:0"}, "judge": {"marks": ["simulated"]}},
     )
     text = "\n".join(compare_runs([two[0], other]).warnings)
 
@@ -151,10 +151,10 @@ def test_marks_that_all_runs_share_are_no_difference(tmp_path: Path) -> None:
 
 def test_marks_that_differ_are_one_line(tmp_path: Path) -> None:
     """Offline runs beside a baseline and a model are told in one warning, with how many carry which mark."""
-    labels = ("rules (offline checks, no model)", "rules (offline checks, no model)", "gpt-oss-120b")
+    marks: tuple[list[str], ...] = (["offline_rules"], ["offline_rules"], [])
     runs = [
-        loaded(tmp_path / str(i), made_items(n=30, seed=i), metrics={"judge_label": label})
-        for i, label in enumerate(labels)
+        loaded(tmp_path / str(i), made_items(n=30, seed=i), manifest={"judge": {"marks": words}})
+        for i, words in enumerate(marks)
     ]
 
     said = [warning for warning in compare_runs(runs).warnings if "marked" in warning]
