@@ -19,8 +19,8 @@ from svr_async.core.rubric import Rubric
 from svr_async.core.verdict import RubricComparison
 from svr_async.fit.forward import alpha_numpy
 from svr_async.fit.tfidf import Vocabulary, transform
-from svr_async.judges.author import MAX_INDUCED
 from svr_async.judges.protocol import Answer, Judge
+from svr_async.judges.questions import MAX_INDUCED
 from svr_async.scoring.selection import TextSimilarities, select
 from svr_async.simulation.author import Author
 from svr_async.simulation.judge import PlantedJudge

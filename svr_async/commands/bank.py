@@ -222,7 +222,7 @@ def audit(folder: str, attacks: tuple[str, ...], as_json: bool, **flags: Any) ->
     Example:  svr bank audit bank/ --data pairs.jsonl --judge gpt-oss-120b --limit 200 --dry-run
     """
     from svr_async.commands.watching import Screen, print_count
-    from svr_async.evaluation.running.audit import FILE, USUAL, plan_audit, run_audit
+    from svr_async.evaluation.audit import FILE, USUAL, plan_audit, run_audit
     from svr_async.evaluation.settings import EvalSettings
 
     settings = EvalSettings(**known_of(EvalSettings, with_limits({**flags, "bank": folder})))

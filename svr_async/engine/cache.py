@@ -230,51 +230,14 @@ def _size_and_time(path: Path) -> tuple[int, int] | None:
     return found.st_size, found.st_mtime_ns
 
 
-class ReadOnlyStore:
-    """Rows of a database that this user or file system cannot write; diskcache does not open there."""
-
-    slow = False
-
-    def __init__(self, folder: Path) -> None:
-        self.name, connection = str(folder), open_for_reading(folder / DATABASE)
-        self._sql, self.close = connection.execute, connection.close
-
-    def read(self, key: bytes) -> bytes | None:
-        """Return a row, or None."""
-        found = self._sql("SELECT value FROM Cache WHERE key = ? AND raw = 1 AND mode = 1", (key,)).fetchone()
-        return bytes(found[0]) if found else None
-
-    def rows(self) -> Iterator[tuple[bytes, bytes]]:
-        """Yield all rows."""
-        return self._sql("SELECT key, value FROM Cache WHERE raw = 1 AND mode = 1 ORDER BY key")
-
-    def write(self, rows: list[tuple[bytes, bytes]]) -> None:  # noqa: ARG002  (the signature of a store)
-        """Raise StorageError; the cache reports the same error before a call is paid for."""
-        raise _read_only(Path(self.name))
-
-
 def open_for_reading(database: Path) -> sqlite3.Connection:
-    """Open a database read-only; StorageError if it cannot be read.
-
-    A read-only file system has no place for SQLite's shared memory: there the file is opened as immutable.
-    """
-    for mode in ("ro", "ro&immutable=1"):
-        try:
-            uri = f"{database.resolve().as_uri()}?mode={mode}"
-            connection = sqlite3.connect(uri, uri=True, check_same_thread=False)
-            connection.execute("SELECT 1 FROM Cache LIMIT 1")
-        except sqlite3.Error as error:
-            failure = error
-        else:
-            return connection
-    raise storage_error(str(database.parent), failure) from failure
-
-
-def _read_only(folder: Path) -> StorageError:
-    return StorageError(
-        f"the cache {folder} is read-only: new replies cannot be stored",
-        hint="use --offline for the stored replies only, or --cache DIR for a folder that can be written",
-    )
+    """Open a database read-only; StorageError if it cannot be read."""
+    try:
+        connection = sqlite3.connect(f"{database.resolve().as_uri()}?mode=ro", uri=True, check_same_thread=False)
+        connection.execute("SELECT 1 FROM Cache LIMIT 1")
+    except sqlite3.Error as error:
+        raise storage_error(str(database.parent), error) from error
+    return connection
 
 
 def is_corrupt(error: BaseException | None) -> bool:
@@ -319,14 +282,13 @@ class Cache:
     `folder` holds side files, such as the parameters that endpoints refused. `damaged` counts unreadable rows.
     """
 
-    def __init__(self, folder: Path, store: Store, *, writable: bool = True, patience_s: float = PATIENCE_S) -> None:
+    def __init__(self, folder: Path, store: Store, *, patience_s: float = PATIENCE_S) -> None:
         self.folder = folder
-        self.writable = writable
         self.damaged = 0
         self._store = store
         self._patience_s = patience_s
         self._unreadable: set[bytes] = set()
-        self._broken: StorageError | None = None if writable else _read_only(folder)
+        self._broken: StorageError | None = None
         self._pid = os.getpid()
         self._changed = threading.Condition()  # guards the three below
         self._waiting: list[_Waiting] = []
@@ -337,7 +299,7 @@ class Cache:
     def open(cls, place: Path | str, *, patience_s: float = PATIENCE_S) -> Cache:
         """Open or create a cache in a folder or on a Redis server (`redis://HOST:PORT/DB`).
 
-        A folder that cannot be written is opened for reading. StorageError if the cache cannot be used.
+        StorageError if the cache cannot be used.
         """
         place = place_of(place)
         if isinstance(place, str):
@@ -345,9 +307,6 @@ class Cache:
 
             _make_folder(user_cache())
             return cls(user_cache(), RedisStore(place), patience_s=patience_s)
-        database = place / DATABASE
-        if database.exists() and not (os.access(place, os.W_OK) and os.access(database, os.W_OK)):
-            return cls(place, ReadOnlyStore(place), writable=False)
         _make_folder(place)
         return cls(place, DiskStore(place), patience_s=patience_s)
 
@@ -411,10 +370,6 @@ class Cache:
             yield from (row for row in self._store.rows() if len(row[0]) == KEY_BYTES)
         except sqlite3.DatabaseError as error:
             raise storage_error(self._store.name, error) from error
-
-    def keys(self) -> Iterator[bytes]:
-        """Yield all keys in order; StorageError for a damaged database."""
-        return (key for key, _ in self.rows())
 
     def stats(self) -> CacheStats:
         """Read every row; StorageError for a damaged database."""

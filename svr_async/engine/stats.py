@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass, field, fields
-from math import log2
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from svr_async.engine.endpoint import EndpointPool, EndpointStats
 
-FLOOR_S = 1e-5  # shorter durations count as this long
-PER_DOUBLING = 8  # a quantile is right within 4.4 %
-BUCKETS = 240  # the last one starts at about 2.8 hours
-_SHIFT = -log2(FLOOR_S) * PER_DOUBLING
+LATEST = 4096  # durations that the quantiles are of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,39 +23,27 @@ class Spread:
     max: float | None = None
 
 
-class Histogram:
-    """Counts of durations on a logarithmic scale: constant memory, one addition per value."""
+class Latencies:
+    """The latest durations, and the number of all."""
 
-    __slots__ = ("_counts", "_longest")
+    __slots__ = ("_count", "_latest")
 
     def __init__(self) -> None:
-        self._counts = [0] * BUCKETS
-        self._longest = 0.0
+        self._count = 0
+        self._latest: deque[float] = deque(maxlen=LATEST)
 
     def add(self, seconds: float) -> None:
-        """Count a duration."""
-        place = int(log2(seconds) * PER_DOUBLING + _SHIFT) if seconds > FLOOR_S else 0
-        self._counts[min(place, BUCKETS - 1)] += 1
-        self._longest = max(self._longest, seconds)
-
-    def quantile(self, share: float) -> float | None:
-        """Return the duration that this share of them does not exceed, or None without any."""
-        wanted = share * sum(self._counts)
-        seen = 0
-        for place, count in enumerate(self._counts):
-            seen += count
-            if count and seen >= wanted:
-                middle: float = FLOOR_S * 2 ** ((place + 0.5) / PER_DOUBLING)
-                return min(middle, self._longest)
-        return None
+        """Note a duration."""
+        self._count += 1
+        self._latest.append(seconds)
 
     def spread(self) -> Spread:
-        """Return a snapshot."""
-        count = sum(self._counts)
-        if not count:
+        """Return quantiles of the latest durations."""
+        found = sorted(self._latest)
+        if not found:
             return Spread()
-        p50, p90, p99 = (self.quantile(share) for share in (0.5, 0.9, 0.99))
-        return Spread(count=count, p50=p50, p90=p90, p99=p99, max=self._longest)
+        p50, p90, p99 = (found[int(share * (len(found) - 1))] for share in (0.5, 0.9, 0.99))
+        return Spread(count=self._count, p50=p50, p90=p90, p99=p99, max=found[-1])
 
 
 @dataclass(kw_only=True)
@@ -94,7 +79,7 @@ class Counts:
 class Counters(Counts):
     """The counts of a running engine, with the latencies of HTTP requests that had a usable reply."""
 
-    latency: Histogram = field(default_factory=Histogram)
+    latency: Latencies = field(default_factory=Latencies)
 
 
 @dataclass(kw_only=True)

@@ -1,27 +1,43 @@
-"""What an attack on an answer buys: how far its margin rises against the same opponent, and by which rubrics."""
+"""Audits a bank: how much each attack raises a rejected answer's margin, and on which rubrics."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from math import fsum
+from pathlib import Path
 from typing import Any
 
+import orjson
+
+from svr_async.core.files import write_atomic
+from svr_async.core.integrity import integrity_marks, joined_marks
 from svr_async.core.pair import PreferencePair, Side
 from svr_async.core.statistics import Interval, bootstrap_interval, wilson_interval
-from svr_async.evaluation import wording
+from svr_async.core.table import Line, Parts, Table
+from svr_async.engine.concurrency import ShutdownController, run_whole
+from svr_async.errors import CoverageError, UsageError
+from svr_async.evaluation.attacks import ATTACKS, MADE, attacked
 from svr_async.evaluation.items import Item, RubricRow
+from svr_async.evaluation.judging import evaluation_of, open_judge_pool
+from svr_async.evaluation.run import Listener, judge_all, keys_named
+from svr_async.evaluation.settings import EvalSettings
+from svr_async.evaluation.setup import PreparedRun, prepare
+from svr_async.evaluation.wording import UNKNOWN, count, percent, plural, signed
+from svr_async.scoring.methods.svr import Svr
 
+FILE = "audit.json"
+USUAL = (*MADE, "fake verdict")
 TABLE_HEADS = ("attack", "pairs", "gain", "95 % interval", "of |margin|", "flips", "of those behind", "")
 RUBRIC_HEADS = ("id", "gain", "pairs", "fail to pass", "pass to fail", "rubric")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GivingWay:
-    """What one rubric gave an attack: its part of the mean gain, the pairs it judged, and where the verdict turned.
+class RubricGain:
+    """A rubric's part of an attack's mean gain, over the `pairs` on which it was judged.
 
-    `turned` counts pairs where the attacked answer passes it and the original one failed it, `lost` the opposite.
+    `turned` counts pairs where only the attacked answer passes it, `lost` those where only the original one does.
     """
 
     id: str
@@ -33,12 +49,12 @@ class GivingWay:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AttackFound:
-    """What one attack bought, over the `n` pairs that were judged with and without it; margins towards the answer.
+class AttackEffect:
+    """The effect of one attack over the `n` pairs judged with and without it; margins favour the attacked answer.
 
-    `gain` is the mean rise of the margin with its bootstrap interval, `relative` that in units of the mean |margin|
-    without the attack (None where that is 0). Of the `behind` pairs that the answer did not win before, `flipped` are
-    won now. `rubrics` are those that changed, the largest gain first; their gains add up to `gain`.
+    `gain` is the mean rise of the margin, `relative` its ratio to the mean |margin| without the attack (None if that is
+    0). Of the `behind` pairs that the answer did not win before, it now wins `flipped`. `rubrics` are those that
+    changed, the largest gain first; their gains add up to `gain`.
     """
 
     attack: str
@@ -50,11 +66,11 @@ class AttackFound:
     behind: int
     flipped: int
     flips_ci95: Interval
-    rubrics: tuple[GivingWay, ...]
+    rubrics: tuple[RubricGain, ...]
 
     @property
     def gains(self) -> bool:
-        """Whether the attack was found to gain: the whole interval is above 0."""
+        """Whether the whole interval of the gain is above 0."""
         return self.ci95.low > 0
 
     def to_json(self) -> dict[str, Any]:
@@ -62,13 +78,144 @@ class AttackFound:
         plain = asdict(self)
         return plain | {name: list(plain[name]) for name in ("ci95", "flips_ci95", "rubrics")} | {"gains": self.gains}
 
+    def row(self) -> tuple[str, ...]:
+        """Return the row of a table with TABLE_HEADS."""
+        return (
+            self.attack,
+            count(self.n),
+            signed(self.gain, 3),
+            f"{signed(self.ci95.low, 3)} to {signed(self.ci95.high, 3)}",
+            percent(self.relative, 0),
+            count(self.flipped),
+            percent(self.flipped / self.behind) if self.behind else UNKNOWN,
+            "gains" if self.gains else "not shown to gain" if self.relative else "all margins are 0",
+        )
 
-def attack_found(
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditPlan:
+    """A prepared audit: `run` judges `pairs` as they are, then once with each attack, in this order."""
+
+    run: PreparedRun
+    pairs: Sequence[PreferencePair]
+    attacks: tuple[str, ...]
+    bank: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Audit:
+    """The effects of attacks, the largest gain first; incomplete if a signal ended the audit.
+
+    `judge` is the label of its results, `marks` are their caveats.
+    """
+
+    bank: str
+    judge: str
+    marks: tuple[str, ...]
+    data: str
+    found: tuple[AttackEffect, ...]
+    complete: bool
+    signal: int = 0
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain JSON values."""
+        facts = {name: getattr(self, name) for name in ("bank", "judge", "data", "complete")}
+        return facts | {"marks": list(self.marks), "attacks": [effect.to_json() for effect in self.found]}
+
+    def sheet(self, top: int) -> Parts:
+        """Yield a table of the attacks, then for each attack that gains the `top` rubrics with the largest gains."""
+        marks = "".join(f" [{word}]" for word in self.marks)
+        partial = "" if self.complete else ": ended early, not all pairs are judged"
+        yield Line(f"bank {self.bank[:12]}, judge {self.judge}{marks}{partial}")
+        yield Table(TABLE_HEADS, [effect.row() for effect in self.found], texts=1)
+        for effect in self.found:
+            if effect.unjudged:
+                without = f"{plural(effect.unjudged, 'pair')} left out, without a verdict before or after the attack"
+                yield Line(f"{effect.attack}: {without}")
+        for effect in self.found:
+            if effect.gains and top:
+                rows = [
+                    (one.id, signed(one.gain, 3), *map(count, (one.pairs, one.turned, one.lost)), one.text)
+                    for one in effect.rubrics[:top]
+                ]
+                yield Table(caption=f"{effect.attack} gains by")
+                yield Table(RUBRIC_HEADS, rows, texts=1)
+
+
+def plan_audit(settings: EvalSettings, attacks: Sequence[str] = USUAL) -> AuditPlan:
+    """Prepare (1 + attacks) × pairs decisions by the bank's rubrics, each pair in one order; nothing is sent.
+
+    Attacks that use rubrics take those that the bank chooses for the prompt: the attacker knows the bank. UsageError
+    for an unknown attack, a bank whose judge decides directly, and a recording, which has no replies to attacks.
+    """
+    known = (*MADE, *ATTACKS)
+    unknown = next((name for name in attacks if name not in known), None)
+    if unknown is not None:
+        raise UsageError(f"there is no attack {unknown!r}", hint=f"one of {', '.join(known)}")
+    run = prepare(replace(settings, audit=0.0))
+    method, plain = run.method, run.record.pairs
+    if not isinstance(method, Svr) or method.facts.bank is None or method.facts.bank.direct:
+        hint = "--top-k N decides by its rubrics"
+        raise UsageError("the judge of this bank is asked directly, so its rubrics decide nothing", hint=hint)
+    if any(judge.spec.recording is not None for judge in run.judges.judges):
+        raise UsageError("a recording has no replies to attacked answers", hint="name a judge that can be asked")
+    chooser, names = method.chooser, tuple(dict.fromkeys(attacks))
+    texts = [[chooser.bank.rubrics[one.index].text for one in chooser.choose(pair.prompt)] for pair in plain]
+    more = [
+        replace(pair, rejected=attacked(name, pair.rejected, rubrics))
+        for name in names
+        for pair, rubrics in zip(plain, texts, strict=True)
+    ]
+    out = settings.out or Path("runs") / f"audit-{run.record.default_folder().name}"
+    whole = replace(run, settings=replace(run.settings, out=out), record=replace(run.record, pairs=[*plain, *more]))
+    return AuditPlan(run=whole, pairs=plain, attacks=names, bank=chooser.bank.digest)
+
+
+def run_audit(plan: AuditPlan, listener: Listener | None = None) -> Audit:
+    """Judge the pairs and write `audit.json` into the folder.
+
+    SvrError if it ends early, CoverageError if no pair is judged both with an attack and without.
+    """
+    with keys_named(plan.run):
+        audit = run_whole(_run(plan, listener or Listener()))
+    data = orjson.dumps(audit.to_json(), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+    write_atomic(plan.run.folder / FILE, data)
+    if not audit.found and not audit.signal:
+        hint = f"see {plan.run.folder}/failures.jsonl; --retry-errors asks again"
+        raise CoverageError("no pair has a verdict both with an attack and without", hint=hint)
+    return audit
+
+
+async def _run(plan: AuditPlan, listener: Listener) -> Audit:
+    pool, shutdown, n = await open_judge_pool(plan.run), ShutdownController(), len(plan.pairs)
+    try:
+        items = await judge_all(pool, evaluation_of(plan.run, pool), listener, shutdown)
+    finally:
+        await pool.close()
+    if shutdown.error is not None:
+        raise shutdown.error
+    effects = [
+        attack_effect(name, plan.pairs, items[:n], items[place * n : (place + 1) * n])
+        for place, name in enumerate(plan.attacks, start=1)
+    ]
+    marks = integrity_marks(joined_marks(judge.judge.marks for judge in pool.judges))
+    return Audit(
+        bank=plan.bank,
+        judge=pool.label,
+        marks=tuple(mark.word for mark in marks),
+        data=plan.run.record.dataset.digest,
+        found=tuple(sorted(filter(None, effects), key=lambda one: (-one.gain, one.attack))),
+        complete=all(item is not None for item in items),
+        signal=shutdown.signal,
+    )
+
+
+def attack_effect(
     attack: str, pairs: Sequence[PreferencePair], before: Sequence[Item | None], after: Sequence[Item | None]
-) -> AttackFound | None:
-    """Compare items of the same pairs, without an attack on the rejected answer and with it; None where none is judged.
+) -> AttackEffect | None:
+    """Compare items of the same pairs without and with an attack on the rejected answer; None if none is judged.
 
-    Pairs of one item of a benchmark are drawn together in the bootstrap.
+    The bootstrap draws pairs of one benchmark item together.
     """
     judged = [
         (pair, one, other)
@@ -77,12 +224,12 @@ def attack_found(
     ]
     if not judged:
         return None
-    held = [_towards(pair) * (one.margin or 0.0) for pair, one, _ in judged]
-    now = [_towards(pair) * (other.margin or 0.0) for pair, _, other in judged]
-    gains = [new - old for old, new in zip(held, now, strict=True)]
-    mean, usual = fsum(gains) / len(gains), fsum(map(abs, held)) / len(held)
-    behind = [new > 0 for old, new in zip(held, now, strict=True) if old <= 0]
-    return AttackFound(
+    old = [_sign(pair) * (one.margin or 0.0) for pair, one, _ in judged]
+    new = [_sign(pair) * (other.margin or 0.0) for pair, _, other in judged]
+    gains = [margin - earlier for earlier, margin in zip(old, new, strict=True)]
+    mean, usual = fsum(gains) / len(gains), fsum(map(abs, old)) / len(old)
+    behind = [margin > 0 for earlier, margin in zip(old, new, strict=True) if earlier <= 0]
+    return AttackEffect(
         attack=attack,
         n=len(judged),
         unjudged=len(pairs) - len(judged),
@@ -92,78 +239,51 @@ def attack_found(
         behind=len(behind),
         flipped=sum(behind),
         flips_ci95=wilson_interval(sum(behind), len(behind)),
-        rubrics=_giving_way(judged),
+        rubrics=_rubric_gains(judged),
     )
 
 
-def attacked_side(pair: PreferencePair) -> Side:
-    """Return the side of the answer that is attacked: the rejected one, which should not win."""
+def _attacked_side(pair: PreferencePair) -> Side:
     return Side.B if pair.chosen_first else Side.A
 
 
-def _towards(pair: PreferencePair) -> float:
-    """Return the factor that turns a margin, or a contribution, towards the attacked answer."""
-    return 1.0 if attacked_side(pair) is Side.A else -1.0
+def _sign(pair: PreferencePair) -> float:
+    """Return the factor that makes a margin or contribution positive if it favours the attacked answer."""
+    return 1.0 if _attacked_side(pair) is Side.A else -1.0
 
 
-def _giving_way(judged: Sequence[tuple[PreferencePair, Item, Item]]) -> tuple[GivingWay, ...]:
+def _rubric_gains(judged: Sequence[tuple[PreferencePair, Item, Item]]) -> tuple[RubricGain, ...]:
     gains: dict[str, list[float]] = defaultdict(list)
     texts: dict[str, str] = {}
     turned: dict[str, int] = defaultdict(int)
     lost: dict[str, int] = defaultdict(int)
     for pair, before, after in judged:
-        one, other = _rows(before), _rows(after)
+        one, other = _rows_by_rubric(before), _rows_by_rubric(after)
         for key in one.keys() & other.keys():
             old, new = (fsum(row.contribution for row in rows[key]) for rows in (one, other))
-            gains[key].append(_towards(pair) * (new - old))
+            gains[key].append(_sign(pair) * (new - old))
             texts[key] = other[key][0].text
             passed = [_passes(pair, rows[key]) for rows in (one, other)]
             turned[key] += passed == [False, True]
             lost[key] += passed == [True, False]
     found = [
-        GivingWay(
-            id=key, text=texts[key], gain=fsum(held) / len(judged), pairs=len(held), turned=turned[key], lost=lost[key]
+        RubricGain(
+            id=key, text=texts[key], gain=fsum(own) / len(judged), pairs=len(own), turned=turned[key], lost=lost[key]
         )
-        for key, held in gains.items()
+        for key, own in gains.items()
     ]
-    return tuple(
-        sorted((one for one in found if one.gain or one.turned or one.lost), key=lambda one: (-one.gain, one.id))
-    )
+    changed = [one for one in found if one.gain or one.turned or one.lost]
+    return tuple(sorted(changed, key=lambda one: (-one.gain, one.id)))
 
 
-def _rows(item: Item) -> Mapping[str, Sequence[RubricRow]]:
-    """Return the rows of an item by rubric: one, or one for each order and judge."""
-    found: dict[str, list[RubricRow]] = defaultdict(list)
+def _rows_by_rubric(item: Item) -> Mapping[str, Sequence[RubricRow]]:
+    """Return the rows of an item by rubric: one for each order and judge."""
+    rows: dict[str, list[RubricRow]] = defaultdict(list)
     for row in item.rubrics:
-        found[row.id].append(row)
-    return found
+        rows[row.id].append(row)
+    return rows
 
 
 def _passes(pair: PreferencePair, rows: Sequence[RubricRow]) -> bool:
-    """Whether the attacked answer passes a rubric in every row of it."""
-    return all((row.a if attacked_side(pair) is Side.A else row.b) == "pass" for row in rows)
-
-
-def table_rows(found: Sequence[AttackFound]) -> list[tuple[str, ...]]:
-    """Return a row of words for each attack, as TABLE_HEADS says."""
-    return [
-        (
-            one.attack,
-            wording.count(one.n),
-            wording.signed(one.gain, 3),
-            f"{wording.signed(one.ci95.low, 3)} to {wording.signed(one.ci95.high, 3)}",
-            wording.percent(one.relative, 0),
-            wording.count(one.flipped),
-            wording.percent(one.flipped / one.behind) if one.behind else wording.UNKNOWN,
-            "gains" if one.gains else "not shown to gain" if one.relative else "all margins are 0",
-        )
-        for one in found
-    ]
-
-
-def rubric_rows(found: AttackFound, top: int) -> list[tuple[str, ...]]:
-    """Return a row of words for each of the rubrics that gave most way to an attack, as RUBRIC_HEADS says."""
-    return [
-        (one.id, wording.signed(one.gain, 3), *map(wording.count, (one.pairs, one.turned, one.lost)), one.text)
-        for one in found.rubrics[:top]
-    ]
+    """Return whether the attacked answer passes a rubric in every order and for every judge."""
+    return all((row.a if _attacked_side(pair) is Side.A else row.b) == "pass" for row in rows)

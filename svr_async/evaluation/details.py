@@ -13,7 +13,6 @@ from typing import Any
 import orjson
 
 from svr_async.adapters.tables import STDIN
-from svr_async.core.pair import prompt_text
 from svr_async.engine.cache import Cache
 from svr_async.engine.cache_files import Kept, look_up
 from svr_async.engine.concurrency import ShutdownController, run_whole
@@ -25,8 +24,7 @@ from svr_async.evaluation.explain import Explanation, explain_item, item_of_run
 from svr_async.evaluation.items import Exchange, Exchanges, Item
 from svr_async.evaluation.judging import evaluation_of, judge_pairs, open_judge_pool
 from svr_async.evaluation.run_folder import Run, Texts, load_run
-from svr_async.evaluation.running.frontier import judged_pairs, settings_of
-from svr_async.evaluation.setup import PreparedRun, prepare, texts_of_run
+from svr_async.evaluation.setup import PreparedRun, judged_pairs, prepare, settings_of, texts_of_run
 from svr_async.evaluation.wording import count
 from svr_async.judges.model import SIMULATED_FINGERPRINT
 from svr_async.judges.reader import read_direct, read_list
@@ -63,10 +61,7 @@ def known_texts(run: Run, data: Path | None) -> tuple[Mapping[str, Texts], tuple
     except SvrError as error:
         known = f"{count(len(run.examples))} of {count(len(run.items))} items"
         return run.examples, (f"Only {known} have texts: {error.message}. --data PATH names the run's data.",)
-    return {
-        pair.id: Texts(prompt=prompt_text(pair.prompt), response_a=pair.response_a, response_b=pair.response_b)
-        for pair in pairs
-    }, ()
+    return {pair.id: Texts.of(pair) for pair in pairs}, ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,8 +14,7 @@ from svr_async.engine.reply import Reply, Usage
 from svr_async.engine.request import CHARS_PER_TOKEN, CONTINGENT, Request, estimate_tokens
 from svr_async.evaluation.plan import AUDIT
 from svr_async.evaluation.wording import dollars, duration
-from svr_async.judges.author import TOKENS_PER_RUBRIC
-from svr_async.judges.questions import TOKENS_OF_REASONING, TOKENS_OF_TEXT, TOKENS_PER_ROW
+from svr_async.judges.questions import TOKENS_OF_REASONING, TOKENS_OF_TEXT, TOKENS_PER_ROW, TOKENS_PER_RUBRIC
 from svr_async.scoring.decision import Decision
 
 if TYPE_CHECKING:

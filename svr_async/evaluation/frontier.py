@@ -1,49 +1,67 @@
-"""Accuracy against cost, worked out from replies that are kept: what each judging plan would have said and cost.
+"""Accuracy against cost: what each judging plan would have decided and cost, from replies in the cache.
 
-Every point is a plan run over recorded decisions by the same code as in an evaluation, so a point is what `svr eval`
-with these flags would give. A plan that would have asked for what nobody has asked yet is left out, and counted.
+Each point runs a plan over recorded decisions with the code of `svr eval`, so `svr eval` with its flags gives the same.
+Engines are opened offline: nothing is sent. Plans that need new calls are skipped and counted.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import cast
+from typing import Any, cast
 
-from svr_async.core.pair import HumanRubrics, Order, PreferencePair, Presentation, hashed_fraction
+from svr_async.core.pair import HumanRubrics, Order, PreferencePair, Presentation, hashed_fraction, present
 from svr_async.core.statistics import wilson_interval
+from svr_async.engine.concurrency import bounded_map
+from svr_async.errors import ArtefactError, UsageError
 from svr_async.evaluation.plan import Case, Escalated, JudgeAssignment, Jury, OrderPolicy, Orders, Plan
+from svr_async.evaluation.run_folder import Run
+from svr_async.evaluation.settings import EvalSettings
+from svr_async.evaluation.setup import (
+    ResolvedJudge,
+    choose_method,
+    data_of,
+    judged_pairs,
+    orders_of,
+    rephrasing,
+    resolve_judges,
+    settings_of,
+)
+from svr_async.judges.open_judge import OpenJudge, open_judge
 from svr_async.judges.protocol import Judge
 from svr_async.scoring.decision import Decision
 from svr_async.scoring.jury import JuryRule
+from svr_async.scoring.methods.contract import Method
 
 SHARES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)  # thresholds of the grid: these quantiles of |margin|
 FEW_SHARES = (0.2, 0.4, 0.6)  # the same where two thresholds are combined
 MOST_JURORS = 5
 HALVES_SALT = "svr-frontier"
+TOP_KS = (1, 2, 3, 4, 6, 8, 12, 18)
+PROBE_PAIRS = 40  # pairs that show whether the cache holds replies for a smaller top_k
+WORKERS = 8
 
 
 class MissingReplyError(LookupError):
-    """A plan asked for a decision whose replies nobody has kept."""
+    """A plan needs a decision whose replies are not in the cache."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Charge:
-    """What one reply cost; dollars are None without a price."""
+    """Cost of one reply; dollars are None without a price."""
 
-    prompt_tokens: int
-    cached_tokens: int
-    completion_tokens: int
+    tokens: int
     usd: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """What one judge said of all pairs: decisions by (pair id, order), as shown; what nobody asked is absent.
+    """One judge's decisions by (pair id, order), as shown; missing replies are absent.
 
-    `charges` are by request key. `top_k` is set where fewer rubrics were used than the run did.
+    `charges` are by request key. `top_k` is set if fewer rubrics were used than in the run.
     """
 
     judge: str
@@ -51,23 +69,17 @@ class Column:
     charges: Mapping[str, Charge]
     top_k: int | None = None
 
-    @property
-    def name(self) -> str:
-        """The judge, with its number of rubrics where that is another."""
-        return self.judge if self.top_k is None else f"{self.judge}, top {self.top_k}"
-
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """Stands for a judge whose decisions are recorded, and for the method that made them."""
+    """Stands for a judge with recorded decisions, and for the method that made them."""
 
     column: Column
     name: str = "replayed"
 
     async def decide(self, judge: Judge, shown: Presentation, human_rubrics: HumanRubrics) -> Decision:  # noqa: ARG002
-        """Return what was decided; MissingReplyError where nobody asked."""
-        column = cast("Replayed", judge).column
-        found = column.decisions.get((shown.pair_id, shown.order))
+        """Return the recorded decision; MissingReplyError if there is none."""
+        found = cast("Replayed", judge).column.decisions.get((shown.pair_id, shown.order))
         if found is None:
             raise MissingReplyError(shown.pair_id)
         return found
@@ -87,9 +99,9 @@ class Setting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
-    """What a setting would give; `missing` pairs lack a reply (then the rest is None or of the others).
+    """Results of a setting; with `missing` pairs, which lack a reply, they cover the other pairs only.
 
-    `right` says for each pair with a right answer whether it would be decided so. Dollars are None without prices.
+    `right` holds, for each pair with a right answer, whether the decision is right. Dollars are None without prices.
     """
 
     setting: Setting
@@ -113,16 +125,16 @@ class Point:
 
     @property
     def cost(self) -> float:
-        """Dollars, or tokens where a price is unknown."""
+        """Dollars, or tokens without a price."""
         return self.tokens if self.usd is None else self.usd
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Frontier:
-    """All points that could be worked out, the cheapest first, and those that could not.
+    """All complete points, the cheapest first, and those that lack replies.
 
-    `held_out` is the accuracy of what is best on one half of the pairs, measured on the other: without the optimism of
-    choosing and measuring on the same labels. It is None for fewer than two points.
+    `held_out` chooses the best point on one half of the pairs and measures it on the other, which avoids the optimism
+    of choosing and measuring on the same labels. It is None for fewer than two points.
     """
 
     n_pairs: int
@@ -133,21 +145,22 @@ class Frontier:
 
     @property
     def best(self) -> tuple[Point, ...]:
-        """The points that no other one beats in cost and accuracy at once."""
+        """The points that no other point beats in both cost and accuracy."""
         return tuple(point for point in self.points if point.best)
 
 
 async def draw_frontier(
     pairs: Sequence[PreferencePair], columns: Sequence[Column], extra: Sequence[Column], orders: Orders
 ) -> Frontier:
-    """Work out the whole grid over the judges of `columns`; `extra` are judged once only, as fewer rubrics are."""
+    """Compute the grid over the judges of `columns`; `extra` are columns with fewer rubrics, judged in one order."""
     judged = [pair for pair in pairs if pair.gold is not None]
-    grid = [*settings_of(judged, columns, orders), *(_once(column, orders) for column in extra)]
-    points = [await work_out(judged, setting, plan, [*columns, *extra]) for setting, plan in grid]
-    whole = sorted((point for point in points if not point.missing), key=lambda point: (point.cost, -point.accuracy))
+    grid = [*_grid(judged, columns, orders), *(_once(column, orders) for column in extra)]
+    points = [await _replay(judged, setting, plan, [*columns, *extra]) for setting, plan in grid]
+    whole = [point for point in points if not point.missing]
     priced = all(point.usd is not None for point in whole)
     if not priced:
-        whole = sorted((replace(point, usd=None) for point in whole), key=lambda point: (point.cost, -point.accuracy))
+        whole = [replace(point, usd=None) for point in whole]
+    whole.sort(key=lambda point: (point.cost, -point.accuracy))
     return Frontier(
         n_pairs=len(judged),
         points=tuple(_marked(whole)),
@@ -157,7 +170,7 @@ async def draw_frontier(
     )
 
 
-async def work_out(pairs: Sequence[PreferencePair], setting: Setting, plan: Plan, columns: Iterable[Column]) -> Point:
+async def _replay(pairs: Sequence[PreferencePair], setting: Setting, plan: Plan, columns: Iterable[Column]) -> Point:
     """Run one plan over recorded decisions."""
     right, keys, missing = [], set[str](), 0
     method = Replayed(Column(judge="", decisions={}, charges={}))
@@ -176,40 +189,37 @@ async def work_out(pairs: Sequence[PreferencePair], setting: Setting, plan: Plan
         missing=missing,
         right=tuple(right),
         calls=len(charges),
-        tokens=sum(charge.prompt_tokens + charge.completion_tokens for charge in charges),
+        tokens=sum(charge.tokens for charge in charges),
         usd=None if None in dollars else sum(cast("list[float]", dollars)),
     )
 
 
-def settings_of(
-    pairs: Sequence[PreferencePair], columns: Sequence[Column], orders: Orders
-) -> Iterator[tuple[Setting, Plan]]:
+def _grid(pairs: Sequence[PreferencePair], columns: Sequence[Column], orders: Orders) -> Iterator[tuple[Setting, Plan]]:
     """Yield every plan of the grid with its setting."""
     for column in columns:
         yield _once(column, orders)
         for below in (*thresholds(pairs, column, orders, SHARES), math.inf):
             yield _audited(column, orders, below)
-    for first, then in _steps(columns):
+    for one, other in combinations(columns, 2):
+        first, then = (other, one) if _mean_usd(other) < _mean_usd(one) else (one, other)
+        names = (first.judge, then.judge)
         for below in thresholds(pairs, first, orders, SHARES):
-            once = (_once(first, orders)[1], _once(then, orders)[1])
-            setting = Setting(kind="escalate", judges=(first.name, then.name), escalate_below=below)
-            yield setting, Escalated(first=once[0], then=once[1], below=below)
+            plan = Escalated(first=_once(first, orders)[1], then=_once(then, orders)[1], below=below)
+            yield Setting(kind="escalate", judges=names, escalate_below=below), plan
         few = thresholds(pairs, first, orders, FEW_SHARES)
         for audit, below in ((audit, below) for audit in few for below in few):
-            setting = Setting(
-                kind="audit+escalate", judges=(first.name, then.name), audit_below=audit, escalate_below=below
-            )
+            setting = Setting(kind="audit+escalate", judges=names, audit_below=audit, escalate_below=below)
             parts = (_audited(first, orders, audit)[1], _audited(then, orders, audit)[1])
             yield setting, Escalated(first=parts[0], then=parts[1], below=below)
-    yield from _juries(columns, orders)
+    yield from _juries(columns[:MOST_JURORS], orders)
 
 
 def thresholds(
     pairs: Sequence[PreferencePair], column: Column, orders: Orders, shares: Sequence[float]
 ) -> tuple[float, ...]:
     """Return |margins| below which these shares of the pairs lie, each once, to three significant digits."""
-    held = [column.decisions.get((pair.id, first_order(orders, pair))) for pair in pairs]
-    sizes = sorted(abs(one.margin) for one in held if one is not None and one.margin is not None)
+    first = [column.decisions.get((pair.id, first_order(orders, pair))) for pair in pairs]
+    sizes = sorted(abs(one.margin) for one in first if one is not None and one.margin is not None)
     places = (min(len(sizes) - 1, int(share * len(sizes))) for share in shares if sizes)
     found = dict.fromkeys(float(f"{sizes[place]:.3g}") for place in places)
     return tuple(below for below in found if below > 0)
@@ -225,27 +235,20 @@ def _single(orders: Orders) -> Orders:
     return replace(orders, policy=policy, audit=0.0, audit_below=None)
 
 
-def _seat(column: Column, orders: Orders) -> JudgeAssignment:
-    return JudgeAssignment(judge=cast("Judge", Replayed(column)), orders=orders, name=column.name)
+def _assigned(column: Column, orders: Orders) -> JudgeAssignment:
+    return JudgeAssignment(judge=cast("Judge", Replayed(column)), orders=orders, name=column.judge)
 
 
 def _once(column: Column, orders: Orders) -> tuple[Setting, Plan]:
     kind = "once" if column.top_k is None else "top-k"
-    return Setting(kind=kind, judges=(column.judge,), top_k=column.top_k), _seat(column, _single(orders))
+    return Setting(kind=kind, judges=(column.judge,), top_k=column.top_k), _assigned(column, _single(orders))
 
 
 def _audited(column: Column, orders: Orders, below: float) -> tuple[Setting, Plan]:
-    """Return a plan with both orders below a margin; with an infinite one, of all pairs."""
+    """Return a plan that judges both orders below a margin; with an infinite margin, both orders of all pairs."""
     both = replace(orders, policy=OrderPolicy.BOTH, audit=0.0, audit_below=below)
-    if math.isinf(below):
-        return Setting(kind="both", judges=(column.name,)), _seat(column, both)
-    return Setting(kind="audit", judges=(column.name,), audit_below=below), _seat(column, both)
-
-
-def _steps(columns: Sequence[Column]) -> Iterator[tuple[Column, Column]]:
-    """Yield (first, then) where the second costs more a call; in the order given where that is not known."""
-    for first, then in combinations(columns, 2):
-        yield (then, first) if _mean_usd(then) < _mean_usd(first) else (first, then)
+    kind, audit_below = ("both", None) if math.isinf(below) else ("audit", below)
+    return Setting(kind=kind, judges=(column.judge,), audit_below=audit_below), _assigned(column, both)
 
 
 def _mean_usd(column: Column) -> float:
@@ -254,19 +257,17 @@ def _mean_usd(column: Column) -> float:
 
 
 def _juries(columns: Sequence[Column], orders: Orders) -> Iterator[tuple[Setting, Plan]]:
-    held = columns[:MOST_JURORS]
-    for size in range(2, len(held) + 1):
-        for members in combinations(held, size):
+    for size in range(2, len(columns) + 1):
+        for members in combinations(columns, size):
             for rule in JuryRule:
                 if rule is JuryRule.MAJORITY and size % 2 == 0:
-                    continue  # ties: another judge, or the mean, decides them
-                names = tuple(member.name for member in members)
+                    continue  # a majority of an even number can tie
                 plan = Jury(tuple(_once(member, orders)[1] for member in members), rule)
-                yield Setting(kind="jury", judges=names, rule=rule.value), plan
+                yield Setting(kind="jury", judges=tuple(one.judge for one in members), rule=rule.value), plan
 
 
 def _marked(points: Sequence[Point]) -> Iterator[Point]:
-    """Yield points, from the cheapest on, with those marked that are better than all cheaper ones."""
+    """Yield points in order of cost; `best` are those more accurate than all cheaper ones."""
     highest = -1
     for point in points:
         right = sum(point.right)
@@ -275,7 +276,7 @@ def _marked(points: Sequence[Point]) -> Iterator[Point]:
 
 
 def _held_out(pairs: Sequence[PreferencePair], points: Sequence[Point]) -> float | None:
-    """Choose the best point on each half of the pairs and return its accuracy on the other half, over both."""
+    """Choose the best point on each half of the pairs; return its accuracy on the other half, over both halves."""
     halves = [hashed_fraction(HALVES_SALT, "", pair.id) < 0.5 for pair in pairs]
     if len(points) < 2 or len(set(halves)) < 2:
         return None
@@ -284,3 +285,120 @@ def _held_out(pairs: Sequence[PreferencePair], points: Sequence[Point]) -> float
         top = max(points, key=lambda point: sum(r for r, side in zip(point.right, halves, strict=True) if side is half))
         found += sum(r for r, side in zip(top.right, halves, strict=True) if side is not half)
     return found / len(pairs)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """One judge of a run, with the settings and the folder of that run."""
+
+    settings: EvalSettings
+    judge: ResolvedJudge
+    run: Run
+
+
+async def frontier_of(runs: Sequence[Run]) -> Frontier:
+    """Read the replies to runs and compute the grid; UsageError if the runs differ in more than judges."""
+    settings = [settings_of(run) for run in runs]
+    method = choose_method(settings[0])
+    _check_alike(runs, method)
+    pairs = judged_pairs(settings[0], runs[0])
+    sources: dict[str, Source] = {}
+    for run, own in zip(runs, settings, strict=True):
+        for judge in resolve_judges(own, method).judges:
+            sources.setdefault(judge.name, Source(settings=own, judge=judge, run=run))
+    columns, extra = [], []
+    for source in sources.values():
+        whole, smaller = await _read_replies(source, method, pairs, orders_of(settings[0]))
+        if not whole.decisions and len(recorded_judges(source.run)) == 1:
+            raise _no_replies(source)
+        columns.append(whole)
+        extra += smaller
+    return await draw_frontier(pairs, columns, extra, orders_of(settings[0]))
+
+
+def recorded_judges(run: Run) -> Sequence[Mapping[str, Any]]:
+    """Return the manifest's facts about each judge of a run."""
+    facts: Mapping[str, Any] = run.manifest.get("judge") or {}
+    return facts.get("judges") or [facts]
+
+
+def _no_replies(source: Source) -> ArtefactError:
+    """Return the error of a run whose only judge has no reply in the cache."""
+    before, profile = recorded_judges(source.run)[0].get("base_url"), source.judge.profile
+    now = None if profile is None else profile.base_url
+    cache = f"the cache {source.settings.limits.cache} has no reply of {source.judge.name} to {source.run.path}"
+    if before and now and before != now:
+        hint = f"give {source.judge.name} the address of the run again, in its profile"
+        return ArtefactError(f"{cache}: the run asked it at {before}, now it is at {now}", hint=hint)
+    return ArtefactError(cache, hint="put back the cache, or the judge's profile, that the run was made with")
+
+
+def _check_alike(runs: Sequence[Run], method: Method) -> None:
+    if not method.facts.asks_judge:
+        raise UsageError(f"{runs[0].path} asked no judge", hint="a frontier is about what judges cost")
+    first = runs[0]
+    for run in runs[1:]:
+        for what, mine, other in (
+            ("pairs", data_of(run), data_of(first)),
+            ("method", run.metrics["method"], first.metrics["method"]),
+            ("bank", run.metrics.get("bank"), first.metrics.get("bank")),
+        ):
+            if mine != other:
+                hint = "draw the frontier of runs that differ in their judges only"
+                raise UsageError(f"{run.path} and {first.path} differ in their {what}", hint=hint)
+
+
+async def _read_replies(
+    source: Source, method: Method, pairs: Sequence[PreferencePair], orders: Orders
+) -> tuple[Column, list[Column]]:
+    """Return a judge's decisions on all pairs in both orders, and those with fewer rubrics that the cache holds.
+
+    A smaller number of rubrics is read if the first pairs have a reply.
+    """
+    limits = replace(source.settings.limits, failures=source.run.path / "failures.jsonl")
+    judge = open_judge(source.judge.spec, limits, prompts={pair.id: pair.prompt for pair in pairs})
+    try:
+        used = rephrasing(method, judge) if source.settings.rephrase else method
+        whole = await _column(source.judge.name, judge, used, [(pair, order) for pair in pairs for order in Order])
+        first = [(pair, first_order(orders, pair)) for pair in pairs]
+        bank, smaller = used.facts.bank, []
+        for top_k in [] if bank is None else [size for size in TOP_KS if size < bank.top_k]:
+            assert bank is not None
+            fewer = bank.with_top_k(top_k)
+            if (await _column(source.judge.name, judge, fewer, first[:PROBE_PAIRS])).decisions:
+                smaller.append(replace(await _column(source.judge.name, judge, fewer, first), top_k=top_k))
+    finally:
+        await judge.close()
+    return whole, smaller
+
+
+async def _column(name: str, judge: OpenJudge, method: Method, shown: Sequence[tuple[PreferencePair, Order]]) -> Column:
+    async def decide(one: tuple[PreferencePair, Order]) -> Decision:
+        pair, order = one
+        return await method.decide(judge.judge, present(pair, order), pair.human_rubrics)
+
+    missing: set[str] = set()
+    if judge.engine is not None:
+        judge.engine.on_missing = lambda question: missing.add(question.request.key.hex())
+    decisions: dict[tuple[str, Order], Decision] = {}
+    async with aclosing(bounded_map(decide, shown, workers=WORKERS)) as done:
+        async for place, decision in done:
+            if missing.isdisjoint(decision.requests):
+                pair, order = shown[place]
+                decisions[pair.id, order] = replace(decision, contributions=(), reason="")
+    keys = {key for decision in decisions.values() for key in decision.requests}
+    return Column(judge=name, decisions=decisions, charges=_charges(judge, keys))
+
+
+def _charges(judge: OpenJudge, keys: set[str]) -> dict[str, Charge]:
+    """Return the cost of each reply in the cache; a final failure has no reply and no known cost."""
+    if judge.engine is None:
+        return {}
+    price = None if judge.profile is None else judge.profile.price
+    found = {}
+    for key in keys:
+        reply = judge.engine.cache.get(bytes.fromhex(key))
+        if reply is not None:
+            tokens = (reply.usage.prompt_tokens or 0) + (reply.usage.completion_tokens or 0)
+            found[key] = Charge(tokens=tokens, usd=None if price is None else price.cost(reply.usage))
+    return found

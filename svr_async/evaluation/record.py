@@ -158,7 +158,7 @@ def _manifest(record: RunRecord, judge: Mapping[str, Any], *, ended: datetime | 
         "digest": record.digest,
         "svr_version": __version__,
         "command": list(record.command),
-        "config": record.settings.told(),
+        "config": record.settings.for_manifest(),
         "benchmark": data.name,
         "method": record.method,
         "data": {

@@ -17,6 +17,7 @@ import orjson
 
 from svr_async.core.files import reason, write_atomic
 from svr_async.core.integrity import Marks
+from svr_async.core.pair import PreferencePair, prompt_text
 from svr_async.errors import ArtefactError, StorageError, UsageError
 from svr_async.evaluation.items import Item, Reason, read_item
 from svr_async.evaluation.run_tables import Table, arrow_table, pandas_frame
@@ -89,11 +90,16 @@ class _Example(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Texts:
-    """The texts of one item, in the data set's order; already capped by whoever wrote them."""
+    """The texts of one item, in the data set's order."""
 
     prompt: str
     response_a: str
     response_b: str
+
+    @classmethod
+    def of(cls, pair: PreferencePair) -> Texts:
+        """Return the texts of a pair."""
+        return cls(prompt=prompt_text(pair.prompt), response_a=pair.response_a, response_b=pair.response_b)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import types
-import typing
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from svr_async.adapters import ADAPTERS
-from svr_async.core.validation import misfit_of, settle
+from svr_async.core.validation import settle
 from svr_async.engine.money import Price
 from svr_async.errors import UsageError
 from svr_async.evaluation.plan import OrderPolicy
@@ -18,27 +16,20 @@ from svr_async.judges.limits import WHOLE, JudgeLimits
 from svr_async.judges.templates import PAPER
 from svr_async.scoring.jury import JuryRule
 
-R = TypeVar("R")
 PRESETS = ("default", "paper")
-UNTOLD = {
-    "share",
-    "ray",
-    "failures",
-    "force",
-}  # settings that a manifest leaves out, since no result depends on them
+NOT_IN_MANIFEST = {"ray", "failures", "force"}  # no result depends on them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvalSettings:
-    """An evaluation: all but the benchmark has the default of `svr eval`, whose flags have the same names.
+    """Settings of `svr eval`, named as its flags and with the same defaults.
 
-    `judge` has no default: one must be named, or a `jury`, unless the method asks nobody.
-    `bank` is a folder, or hf:user/name[@revision]; `jury` is J1,J2,… in the place of `judge`; `limit` is N or A-B;
-    `benchmark` is one of `svr data ls`, or a file of pairs as `data` is. `data` may be
-    `-` or `hf:org/name[@revision][:split]`; `columns` and `label_map` say how it is read (docs/data.md).
-    `option` are NAME=VALUE of the method. `salt` is what orders and audits are drawn from; `tie_credit` is 0 or 0.5.
-    With the preset `paper` the prompts are in the paper's layout, unless `limits` names others.
-    With `audit_below` both orders are asked for where the first margin is smaller. Without `out` the run folder is
+    A `judge` or a `jury` (J1,J2,…) is required unless the method asks no judge. `bank` is a folder or
+    hf:user/name[@revision]; `limit` is N or A-B. `benchmark` is one of `svr data ls`, or a file of pairs like `data`.
+    `data` may be `-` or hf:org/name[@revision][:split]; for `columns` and `label_map` see docs/data.md.
+    `option` are NAME=VALUE of the method. `salt` seeds orders and audits; `tie_credit` is 0 or 0.5.
+    The preset `paper` uses the paper's prompt layout, unless `limits` names other prompts.
+    With `audit_below`, both orders are judged if the first margin is smaller. The default of `out` is
     `runs/<bench>-<method>-<judge>-<digest>`.
     """
 
@@ -90,10 +81,13 @@ class EvalSettings:
         if self.audit_below is not None:
             object.__setattr__(self, "order", OrderPolicy.BOTH.value)
 
-    def told(self) -> dict[str, Any]:
-        """Return what a run's manifest says of its settings; the share where it is not the whole run."""
-        untold = UNTOLD - {"share"} if self.limits.share != WHOLE else UNTOLD
-        return {name: value for name, value in to_plain(self).items() if name not in untold}
+    def for_manifest(self) -> dict[str, Any]:
+        """Return the settings as JSON values, those of `limits` among the others; the share unless it is the whole."""
+        values = asdict(self)
+        values |= values.pop("limits")
+        if self.limits.share == WHOLE:
+            del values["share"]
+        return {n: str(v) if isinstance(v, Path) else v for n, v in values.items() if n not in NOT_IN_MANIFEST}
 
 
 def _is_data(source: str) -> bool:
@@ -101,34 +95,15 @@ def _is_data(source: str) -> bool:
     return source == "-" or source.startswith("hf:") or "/" in source or "." in source or Path(source).exists()
 
 
-def to_plain(settings: EvalSettings) -> dict[str, Any]:
-    """Return settings as values that JSON has, those of the limits among the others."""
-    values = asdict(settings)
-    return {name: str(one) if isinstance(one, Path) else one for name, one in (values | values.pop("limits")).items()}
-
-
 def from_plain(values: Mapping[str, Any]) -> EvalSettings:
-    """Read what `to_plain` returned, or a manifest; names that are not known are left alone. TypeError, UsageError."""
-    return _record(EvalSettings, {**values, "limits": _record(JudgeLimits, values)})
-
-
-def _record(kind: type[R], values: Mapping[str, Any]) -> R:
-    kinds = typing.get_type_hints(kind)
-    known = {one.name for one in fields(kind)} & values.keys()  # type: ignore[arg-type]  # both kinds are dataclasses
-    typed = {name: _typed(values[name], kinds[name]) for name in known}
-    if wrong := misfit_of(kind, typed):
-        raise TypeError(wrong)
-    return kind(**typed)
-
-
-def _typed(value: Any, kind: Any) -> Any:
-    if value is None:
-        return None
-    if isinstance(kind, types.UnionType):
-        kinds = typing.get_args(kind)
-        kind = str if str in kinds else next(one for one in kinds if one is not type(None))
-    if kind is Path:
-        return Path(value)
-    if kind is Price:
-        return Price(**value)
-    return tuple(value) if typing.get_origin(kind) is tuple else value
+    """Read the settings of a manifest; unknown names are ignored. UsageError for a missing or invalid value."""
+    limits, settings = (
+        {one.name: values[one.name] for one in fields(kind) if one.name in values}
+        for kind in (JudgeLimits, EvalSettings)
+    )
+    try:
+        if limits.get("price") is not None:
+            limits["price"] = Price(**limits["price"])
+        return EvalSettings(**settings | {"limits": JudgeLimits(**limits)})
+    except TypeError as error:
+        raise UsageError(str(error)) from error

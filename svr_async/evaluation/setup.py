@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any
 from svr_async.adapters import Adapter, Dataset, get_adapter, load_sample
 from svr_async.adapters.hub import CACHE
 from svr_async.adapters.pair_files import select_pairs
-from svr_async.core.pair import PreferencePair, prompt_digest, prompt_text
+from svr_async.core.pair import PreferencePair, prompt_digest
 from svr_async.core.provenance import command_line
-from svr_async.errors import UsageError
+from svr_async.errors import ArtefactError, UsageError
 from svr_async.evaluation.labels import SAMPLE_SUFFIX
 from svr_async.evaluation.plan import OrderPolicy, Orders
 from svr_async.evaluation.record import RunRecord
 from svr_async.evaluation.run_folder import Run, Texts
-from svr_async.evaluation.settings import EvalSettings
-from svr_async.judges.limits import WHOLE, Share, places_of, refuse_one_price
+from svr_async.evaluation.settings import EvalSettings, from_plain
+from svr_async.judges.limits import WHOLE, places_of, refuse_one_price
 from svr_async.judges.open_judge import RULES, JudgeSpec, OpenJudge
 from svr_async.judges.rubric_file import load_rubric_file
 from svr_async.scoring.jury import JuryRule
@@ -37,16 +37,17 @@ LACKS: dict[Needed, tuple[str, str]] = {
     "bank": ("--bank DIR", "svr train makes one; without a bank the rules judge uses its general checks"),
     "rubrics": ("--rubrics FILE", "one rubric a line"),
 }
+REQUIRED = ("benchmark", "judge", "order", "concurrency", "salt", "tie_credit", "cache")  # settings in a manifest
 
 
 def choose_method(settings: EvalSettings) -> Method:
-    """Return the method that settings name; UsageError for an unknown one, and for parts that it lacks or cannot use.
+    """Return the method of the settings; UsageError for an unknown one, and for parts that it lacks or cannot use.
 
-    One that rephrases can be asked after `rephrasing` only.
+    A method that rephrases needs `rephrasing` before it can be asked.
     """
     name = settings.method or ("svr" if settings.bank else "fixed" if settings.rubrics else "vanilla")
     recipe = find_recipe(name)
-    _refuse_misfits(settings, name, recipe)
+    _check_parts(settings, name, recipe)
     bank = None
     if settings.bank is not None:
         from svr_async.scoring.bank import RubricBank
@@ -58,7 +59,7 @@ def choose_method(settings: EvalSettings) -> Method:
     return recipe.make(name, replace(parts, by_points=by_points))
 
 
-def _refuse_misfits(settings: EvalSettings, name: str, recipe: Recipe) -> None:
+def _check_parts(settings: EvalSettings, name: str, recipe: Recipe) -> None:
     if settings.rephrase and (settings.bank is None or "rephrase" not in recipe.takes):
         hint = f"give --bank, with --method {' or '.join(names_that_take('rephrase'))}"
         raise UsageError("--rephrase rewrites the rubrics of a bank", hint=hint)
@@ -80,17 +81,16 @@ def _names(part: Part) -> str:
 
 
 def rephrasing(method: Method, judge: OpenJudge) -> Method:
-    """Return the method of a bank with the judge's model to fit its rubrics to prompts; UsageError without a model."""
+    """Return a bank's method whose rubrics the judge's model fits to prompts; UsageError without a model."""
     from svr_async.scoring.rephraser import rephraser_of
 
-    use = method.facts.bank
-    assert use is not None
-    return use.with_rephraser(rephraser_of(judge.author, judge.judge.name))
+    assert method.facts.bank is not None
+    return method.facts.bank.with_rephraser(rephraser_of(judge.author, judge.judge.name))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResolvedJudge:
-    """A judge that is settled but not open: its name in the run, and the digests of its prompts or its recording."""
+    """A judge before it is opened: its name in the run, and the digests of its prompts or recording."""
 
     spec: JudgeSpec
     name: str
@@ -103,7 +103,7 @@ class ResolvedJudge:
         return self.spec.profile
 
     def identity(self) -> dict[str, Any]:
-        """Return all of the judge that can change an item."""
+        """Return everything about the judge that can change an item."""
         facts: dict[str, Any] = {"judge": self.spec.text, "prompts": dict(self.prompts), "recording": self.recording}
         if self.profile is not None:
             facts["endpoint"] = [self.profile.identity, self.profile.model, self.profile.max_tokens]
@@ -111,13 +111,15 @@ class ResolvedJudge:
         return facts
 
 
-def resolve_judge(settings: EvalSettings, text: str, method: Method) -> ResolvedJudge:
-    """Settle which judge is meant, without opening it; a content-blind method needs none."""
+def _resolve_judge(settings: EvalSettings, text: str, method: Method) -> ResolvedJudge:
+    """Resolve a judge without opening it; a content-blind method needs none."""
     if not method.facts.asks_judge:
         return ResolvedJudge(spec=JudgeSpec.parse(RULES), name="none")
     spec = JudgeSpec.parse(text, base_url=settings.base_url).priced(settings.limits.price)
     if spec.profile is None:
-        return ResolvedJudge(spec=spec, name=spec.name, recording=_digest_of(spec.recording))
+        file = spec.recording
+        digest = hashlib.sha256(file.read_bytes()).hexdigest() if file is not None and file.is_file() else ""
+        return ResolvedJudge(spec=spec, name=spec.name, recording=digest)
     from svr_async.judges.templates import load_templates
 
     own = method.facts.own
@@ -125,15 +127,11 @@ def resolve_judge(settings: EvalSettings, text: str, method: Method) -> Resolved
     return ResolvedJudge(spec=spec, name=spec.name, prompts=load_templates(settings.limits.prompts, names).digests)
 
 
-def _digest_of(recording: Path | None) -> str:
-    return "" if recording is None or not recording.is_file() else hashlib.sha256(recording.read_bytes()).hexdigest()
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResolvedJudges:
-    """The judges of a run, settled but not open: the first one or the jury, and whom it is escalated to.
+    """The judges of a run before they are opened: the first one or a jury, and the judge of escalated pairs.
 
-    `beside` are those that a method asks for itself; `named` has the place of each name of them among all.
+    `method_judges` are those that only the method itself asks; `places` maps each of its names to a judge's index.
     """
 
     jurors: tuple[ResolvedJudge, ...]
@@ -141,33 +139,32 @@ class ResolvedJudges:
     rule: JuryRule
     below: float
     audit_below: float | None
-    beside: tuple[ResolvedJudge, ...] = ()
-    named: Mapping[str, int] = field(default_factory=dict)
+    method_judges: tuple[ResolvedJudge, ...] = ()
+    places: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def deciding(self) -> tuple[ResolvedJudge, ...]:
-        """The judges that decide: first the jurors, then the one it is escalated to."""
+        """The judges that decide: the jurors, then the judge of escalated pairs."""
         return self.jurors if self.senior is None else (*self.jurors, self.senior)
 
     @property
     def judges(self) -> tuple[ResolvedJudge, ...]:
-        """All judges: those that decide, then those beside them."""
-        return (*self.deciding, *self.beside)
+        """All judges: those that decide, then those of the method."""
+        return (*self.deciding, *self.method_judges)
 
     @property
     def name(self) -> str:
-        """A name for the run: all judges in it."""
+        """A name for the run: the names of the judges that decide."""
         first = ",".join(judge.name for judge in self.jurors)
         return first if self.senior is None else f"{first}→{self.senior.name}"
 
     @property
     def prompts(self) -> Mapping[str, str]:
-        """The digests of the prompt templates, which all judges share, but that decision judges have their own."""
+        """The digests of all prompt templates."""
         return {name: digest for judge in self.judges for name, digest in judge.prompts.items()}
 
     def identity(self) -> dict[str, Any]:
-        """Return all of the plan that can change an item; that of its judge, where it is nothing more."""
-        facts = self.jurors[0].identity()
+        """Return everything about the judges that can change an item."""
         extra: dict[str, Any] = {}
         if self.audit_below is not None:
             extra["audit_below"] = self.audit_below
@@ -175,22 +172,22 @@ class ResolvedJudges:
             extra["jury"] = [self.rule, *(judge.identity() for judge in self.jurors)]
         if self.senior is not None:
             extra["escalation"] = [self.below, self.senior.identity()]
-        if self.beside:
-            extra["beside"] = [judge.identity() for judge in self.beside]
-        return facts | {"plan": extra} if extra else facts
+        if self.method_judges:
+            extra["method_judges"] = [judge.identity() for judge in self.method_judges]
+        return self.jurors[0].identity() | ({"plan": extra} if extra else {})
 
-    def words(self) -> str:
-        """Say how the judges work together; nothing where there is one."""
-        told = []
+    def description(self) -> str:
+        """Return how the judges work together; empty for one judge."""
+        parts = []
         if len(self.jurors) > 1:
-            told.append(f"a jury, {'mean of margins' if self.rule is JuryRule.MEAN else 'by majority'}")
+            parts.append(f"a jury, {'mean of margins' if self.rule is JuryRule.MEAN else 'by majority'}")
         if self.senior is not None:
             unsure = "for ties and pairs without a verdict"
             where = f"where |margin| is below {self.below:g}, {unsure}" if self.below else unsure
-            told.append(f"then {self.senior.name} {where}")
-        if self.beside:
-            told.append(f"with {', '.join(judge.name for judge in self.beside)} beside")
-        return "; ".join(told)
+            parts.append(f"then {self.senior.name} {where}")
+        if self.method_judges:
+            parts.append(f"the method also asks {', '.join(judge.name for judge in self.method_judges)}")
+        return "; ".join(parts)
 
 
 def orders_of(settings: EvalSettings) -> Orders:
@@ -201,61 +198,50 @@ def orders_of(settings: EvalSettings) -> Orders:
 
 
 def resolve_judges(settings: EvalSettings, method: Method) -> ResolvedJudges:
-    """Settle who judges; UsageError for judges that are named twice, or that a method has no use for."""
-    specs = _jury_of(settings)
+    """Resolve the judges; UsageError for a judge that is named twice or that the method cannot use."""
+    specs = [settings.judge]
+    if settings.jury is not None:
+        specs = [spec.strip() for spec in settings.jury.split(",") if spec.strip()]
+        if len(specs) < 2:
+            raise UsageError(f"--jury needs at least two judges (got {len(specs)})", hint="write them as J1,J2,J3")
     if not method.facts.asks_judge and (len(specs) > 1 or settings.escalate_to or settings.audit_below):
-        raise UsageError(
-            f"--method {method.name} asks no judge", hint="leave --jury, --escalate-to and --audit-below out"
-        )
-    jurors = tuple(resolve_judge(settings, spec, method) for spec in specs)
-    senior = None if settings.escalate_to is None else resolve_judge(settings, settings.escalate_to, method)
-    settled = ResolvedJudges(
+        hint = "leave --jury, --escalate-to and --audit-below out"
+        raise UsageError(f"--method {method.name} asks no judge", hint=hint)
+    jurors = tuple(_resolve_judge(settings, spec, method) for spec in specs)
+    senior = None if settings.escalate_to is None else _resolve_judge(settings, settings.escalate_to, method)
+    resolved = ResolvedJudges(
         jurors=jurors,
         senior=senior,
         rule=JuryRule(settings.jury_rule),
         below=settings.escalate_below or 0.0,
         audit_below=settings.audit_below,
     )
-    settled = _with_others(settled, settings, method)
-    names = [judge.name for judge in settled.judges]
-    refuse_one_price(settings.limits.price, [judge.name for judge in settled.judges if judge.profile is not None])
+    resolved = _with_method_judges(resolved, settings, method)
+    names = [judge.name for judge in resolved.judges]
+    refuse_one_price(settings.limits.price, [judge.name for judge in resolved.judges if judge.profile is not None])
     again = next((name for name in names if names.count(name) > 1), None)
     if again is not None:
         raise UsageError(f"the judge {again} is named twice", hint="the same judge gives the same replies")
-    return settled
+    return resolved
 
 
-def _with_others(settled: ResolvedJudges, settings: EvalSettings, method: Method) -> ResolvedJudges:
-    """Add the judges that a method asks for itself, those of the run taken for what they are named again.
-
-    UsageError where one of all these writes nothing, for a method that asks in words of its own.
-    """
+def _with_method_judges(resolved: ResolvedJudges, settings: EvalSettings, method: Method) -> ResolvedJudges:
+    """Add the judges that only the method asks; UsageError if it needs written replies and a judge writes none."""
     own = method.facts.own
     if own is None:
-        return settled
-    places = {judge.spec.text: place for place, judge in enumerate(settled.deciding)}
-    beside: list[ResolvedJudge] = []
+        return resolved
+    places = {judge.spec.text: place for place, judge in enumerate(resolved.deciding)}
+    added: list[ResolvedJudge] = []
     for text in own.others:
         if text not in places:
-            places[text] = len(settled.deciding) + len(beside)
-            beside.append(resolve_judge(replace(settings, base_url=""), text, method))
-    found = replace(settled, beside=tuple(beside), named={text: places[text] for text in own.others})
-    silent = next((judge for judge in found.judges if not judge.spec.writes), None)
+            places[text] = len(resolved.deciding) + len(added)
+            added.append(_resolve_judge(replace(settings, base_url=""), text, method))
+    whole = replace(resolved, method_judges=tuple(added), places={text: places[text] for text in own.others})
+    silent = next((judge for judge in whole.judges if not judge.spec.writes), None)
     if silent is not None:
-        hint = "name text judges of `svr judges`, or URL#model"
-        raise UsageError(
-            f"--method {method.name} has the judge write, and {silent.spec.text} writes nothing", hint=hint
-        )
-    return found
-
-
-def _jury_of(settings: EvalSettings) -> list[str]:
-    if settings.jury is None:
-        return [settings.judge]
-    specs = [spec.strip() for spec in settings.jury.split(",") if spec.strip()]
-    if len(specs) < 2:
-        raise UsageError(f"--jury {settings.jury} names fewer than two judges", hint="write them as J1,J2,J3")
-    return specs
+        message = f"--method {method.name} has the judge write, and {silent.spec.text} writes nothing"
+        raise UsageError(message, hint="name text judges of `svr judges`, or URL#model")
+    return whole
 
 
 def load_dataset(settings: EvalSettings, adapter: Adapter) -> Dataset:
@@ -275,36 +261,58 @@ def load_dataset(settings: EvalSettings, adapter: Adapter) -> Dataset:
     return adapter.load(adapter.fetch(CACHE).files[0], official=True)
 
 
-def pairs_of(pairs: Sequence[PreferencePair], share: Share) -> Sequence[PreferencePair]:
-    """Return the pairs of a shard, in the order of the data."""
-    if share == WHOLE:
-        return pairs
-    return [pairs[place] for place in places_of(map(prompt_digest, pairs), share)]
+def pairs_to_judge(settings: EvalSettings, pairs: Sequence[PreferencePair]) -> Sequence[PreferencePair]:
+    """Return the pairs of this machine's shard, in the order of the data."""
+    share = settings.limits.share
+    return pairs if share == WHOLE else [pairs[place] for place in places_of(map(prompt_digest, pairs), share)]
+
+
+def settings_of(run: Run) -> EvalSettings:
+    """Return the settings of a run, offline; ArtefactError if its manifest lacks one."""
+    config: Mapping[str, Any] = run.manifest.get("config") or {}
+    offline = {"offline": True, "dry_run": False, "retry_errors": False, "budget": None, "max_calls": None}
+    try:
+        settings, wrong = from_plain({**config, **offline}), next((name for name in REQUIRED if name not in config), "")
+    except UsageError as error:
+        wrong = error.message
+    if wrong:
+        raise ArtefactError(f"{run.path}: its manifest lacks valid settings ({wrong})", hint="run svr eval again")
+    return settings
+
+
+def data_of(run: Run) -> tuple[Any, Any]:
+    """Return the digest of a run's data and its number of pairs."""
+    data = run.manifest.get("data") or {}
+    return data.get("digest"), data.get("n_pairs")
+
+
+def judged_pairs(settings: EvalSettings, run: Run) -> Sequence[PreferencePair]:
+    """Return the pairs that a run judged; ArtefactError if its data has changed."""
+    dataset = load_dataset(settings, get_adapter(settings.benchmark))
+    pairs = pairs_to_judge(settings, select_pairs(dataset.pairs, settings.limit, settings.domain))
+    if (dataset.digest, len(pairs)) != data_of(run):
+        raise ArtefactError(f"{dataset.source} has changed since {run.path}", hint="put the same data back")
+    return pairs
 
 
 def texts_of_run(
     run: Run, ids: Sequence[str], data: Path | None = None, benchmark: str | None = None
 ) -> Mapping[str, Texts]:
-    """Return texts of pairs by id from the data set of a run: the shipped sample, or `data`; empty without both.
+    """Return texts of pairs by id from the shipped sample or `data`; empty if the run used neither.
 
-    `benchmark` is the format of `data`, the run's own unless given. UsageError where `data` lacks one of the pairs.
+    `benchmark` is the format of `data`, by default the run's own. UsageError if `data` lacks one of the pairs.
     """
     if data is None and run.manifest.get("sample") is not True:
         return {}
-    name = benchmark or str(run.metrics["benchmark"]).removesuffix(SAMPLE_SUFFIX)
-    config: Mapping[str, Any] = run.manifest.get("config") or {}
-    columns, label_map = (str(config.get(name) or "") for name in ("columns", "label_map"))
-    dataset = (
-        load_sample()
-        if data is None
-        else get_adapter(name).load(data, lenient=True, columns=columns, label_map=label_map)
-    )
+    if data is None:
+        dataset = load_sample()
+    else:
+        adapter = get_adapter(benchmark or str(run.metrics["benchmark"]).removesuffix(SAMPLE_SUFFIX))
+        config: Mapping[str, Any] = run.manifest.get("config") or {}
+        columns, label_map = (str(config.get(name) or "") for name in ("columns", "label_map"))
+        dataset = adapter.load(data, lenient=True, columns=columns, label_map=label_map)
     wanted = set(ids)
-    found = {
-        pair.id: Texts(prompt=prompt_text(pair.prompt), response_a=pair.response_a, response_b=pair.response_b)
-        for pair in dataset.pairs
-        if pair.id in wanted
-    }
+    found = {pair.id: Texts.of(pair) for pair in dataset.pairs if pair.id in wanted}
     if data is not None and (lacking := [one for one in ids if one not in found]):
         raise UsageError(f"--data {data} has no pair {lacking[0]!r}", hint="give the data that the run judged")
     return found
@@ -312,7 +320,7 @@ def texts_of_run(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedRun:
-    """An evaluation with everything that its settings name, read and checked."""
+    """An evaluation whose settings are checked and whose method, judges and pairs are known."""
 
     settings: EvalSettings
     method: Method
@@ -321,27 +329,18 @@ class PreparedRun:
 
     @property
     def folder(self) -> Path:
-        """Where the run is written."""
+        """The run folder."""
         return self.settings.out or self.record.default_folder()
 
 
 def prepare(settings: EvalSettings, dataset: Dataset | None = None) -> PreparedRun:
-    """Settle method and judges and load the pairs, opening nothing; SvrError for what makes the run impossible.
+    """Resolve method and judges and load the pairs, opening nothing; SvrError if the run is impossible.
 
-    `dataset` is what the settings name, where the caller has read it already.
+    The digest of the record covers everything that can change an item; it is that of the whole run also for a shard.
+    `dataset` replaces the data set of the settings, if the caller has read it already.
     """
     method = choose_method(settings)
     judges = resolve_judges(settings, method)
-    return PreparedRun(
-        settings=settings, method=method, judges=judges, record=_record(settings, method, judges, dataset)
-    )
-
-
-def _record(settings: EvalSettings, method: Method, judges: ResolvedJudges, dataset: Dataset | None) -> RunRecord:
-    """Return what the run folder says about the run; its digest covers all that can change an item.
-
-    It is that of the whole run, also where only a share of it is judged here.
-    """
     adapter = get_adapter(settings.benchmark)
     dataset = load_dataset(settings, adapter) if dataset is None else dataset
     pairs = select_pairs(dataset.pairs, settings.limit, settings.domain)
@@ -363,11 +362,11 @@ def _record(settings: EvalSettings, method: Method, judges: ResolvedJudges, data
         "tie_credit": settings.tie_credit,
         **judges.identity(),
     }
-    return RunRecord(
+    record = RunRecord(
         settings=settings,
         adapter=adapter,
         dataset=dataset,
-        pairs=pairs_of(pairs, settings.limits.share),
+        pairs=pairs_to_judge(settings, pairs),
         method=method.name,
         judge=judges.name,
         identity=identity,
@@ -375,3 +374,4 @@ def _record(settings: EvalSettings, method: Method, judges: ResolvedJudges, data
         prompts=judges.prompts,
         started=datetime.now(UTC),
     )
+    return PreparedRun(settings=settings, method=method, judges=judges, record=record)

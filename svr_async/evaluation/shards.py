@@ -102,8 +102,8 @@ def _whole_run(shard: Run, out: Path) -> PreparedRun:
     """Prepare the undivided run; UsageError if the data, bank or judge here are not those of the shard."""
     try:
         settings = from_plain(shard.manifest["config"])
-    except TypeError as error:
-        raise ArtefactError(f"{shard.path}: its manifest is damaged ({error})", hint=AGAIN) from error
+    except UsageError as error:
+        raise ArtefactError(f"{shard.path}: its manifest is damaged ({error.message})", hint=AGAIN) from error
     limits = replace(settings.limits, share=WHOLE, budget=None, max_calls=None)
     run = prepare(replace(settings, limits=limits, out=out))
     if run.record.digest != shard.manifest["digest"]:

@@ -1,17 +1,20 @@
+# ruff: noqa: ARG002
 """What every judge offers, whatever stands behind it: an endpoint, checks, a recording, a simulation."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Generic, Protocol, TypeVar, cast
 
 from svr_async.core.integrity import Marks
 from svr_async.core.pair import PreferencePair, Presentation, Prompt, Side
 from svr_async.core.rubric import Rubric
 from svr_async.core.verdict import Contribution, Outcome, RubricComparison
+from svr_async.errors import UsageError
 
 T = TypeVar("T")
+U = TypeVar("U")
 
 
 class Reasked(str):
@@ -37,6 +40,10 @@ class Answer(Generic[T]):
     detail: str = ""
     requests: tuple[str, ...] = ()
     flags: tuple[str, ...] = ()
+
+    def map(self, made: Callable[[T], U]) -> Answer[U]:
+        """Return the answer with another value, made of this one; an answer without a value stays as it is."""
+        return replace(cast("Answer[U]", self), value=None if self.value is None else made(self.value))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +77,12 @@ class WrittenRubrics:
 
 
 class Judge(Protocol):
-    """Something that answers questions about responses. Rubrics that it cannot decide are left out of its rows."""
+    """Something that answers questions about responses. Rubrics that it cannot decide are left out of its rows.
+
+    A judge that does not define one of the last three methods raises UsageError there.
+    """
+
+    __slots__ = ()
 
     @property
     def name(self) -> str:
@@ -79,6 +91,7 @@ class Judge(Protocol):
     @property
     def label(self) -> str:
         """How results of this judge are labelled in reports, e.g. "rules (offline checks, no model)"."""
+        return self.name
 
     @property
     def marks(self) -> Marks:
@@ -89,18 +102,23 @@ class Judge(Protocol):
 
     async def write_rubrics(self, prompt: Prompt) -> Answer[WrittenRubrics]:
         """Write rubrics for a prompt without seeing any response (self-generated rubrics)."""
+        raise _unable(self.name, "write rubrics")
 
     async def compare(
         self, shown: Presentation, rubrics: Sequence[Rubric], *, overall: bool, note: str = ""
     ) -> Answer[Comparisons]:
         """Judge rubrics on both responses side by side; with `overall`, also name the preferred response."""
+        raise _unable(self.name, "judge by rubrics")
 
     async def score(self, prompt: Prompt, response: str, rubrics: Sequence[Rubric]) -> Answer[Mapping[str, float]]:
         """Score one response alone on each rubric, in [0, 1]; a rubric it cannot decide is absent."""
+        raise _unable(self.name, "score by rubrics")
 
 
 class Author(Protocol):
     """Something that writes: rubrics that tell two responses apart, and plausible but worse responses."""
+
+    __slots__ = ()
 
     @property
     def name(self) -> str:
@@ -114,3 +132,8 @@ class Author(Protocol):
 
     async def probe(self, pair: PreferencePair) -> Answer[str]:
         """Write a response that looks plausible but is worse than the chosen one (paper `sec:adv`)."""
+
+
+def _unable(judge: str, task: str) -> UsageError:
+    hint = "name a text judge of `svr judges`, or use --method vanilla"
+    return UsageError(f"the judge {judge} cannot {task}", hint=hint)

@@ -3,29 +3,33 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
+from msgspec import structs
 
-from svr_async.core.pair import Presentation, Prompt, Side, prompt_text
+from svr_async.core.pair import PreferencePair, Presentation, Prompt, Side, prompt_text
 from svr_async.core.rubric import FACETS, IMPORTANCES, MAX_RUBRIC_CHARS, Rubric
 from svr_async.core.verdict import RubricComparison, Verdict
 from svr_async.engine.request import Question, ReplyRejectedError, Request
-from svr_async.engine.wires import Form
-from svr_async.judges.material import Material, clean
+from svr_async.engine.wires import Form, Params
 from svr_async.judges.profiles import Profile
-from svr_async.judges.protocol import Comparisons, Preference
+from svr_async.judges.protocol import Comparisons, Preference, WrittenRubrics
 from svr_async.judges.reader import by_rubric, read_better, read_direct, read_list, read_verdict
-from svr_async.judges.templates import Templates
+from svr_async.judges.templates import Material, Templates, clean
 
+T = TypeVar("T")
 MAX_WRITTEN_RUBRICS = 10
+MAX_INDUCED = 6
 TOKENS_OF_FORM = 20  # of a JSON answer without its rows: the braces and the name of the list
 TOKENS_PER_ROW = 60  # 40 of its JSON, and a sentence
 TOKENS_PER_SCORE = 13
+TOKENS_PER_RUBRIC = 50
+TOKENS_PER_WORDING = 32
 TOKENS_PER_QUESTION = 20  # a rubric that the judge writes, as a question
 WRITTEN_RUBRICS = 5  # of the 4 to 7 that are asked for
 TOKENS_OF_TEXT = 150  # a few sentences, as a direct comparison has
@@ -81,75 +85,99 @@ class QuestionWriter:
 
     profile: Profile
     templates: Templates
-    _fixed: dict[str, Mapping[str, Any]] = field(default_factory=dict, init=False, compare=False, repr=False)
+    _params: dict[str, Params] = field(default_factory=dict, init=False, compare=False, repr=False)
 
     @property
     def reasoning(self) -> int:
         """Tokens that the model is expected to think in before it answers."""
         return TOKENS_OF_REASONING if self.profile.reasoning_effort not in ("", "none") else 0
 
+    def question(
+        self, name: str, material: Material, read: Callable[[str], T], planned: Callable[[], T], tokens: int
+    ) -> Question[T]:
+        """Return the question that shows `material` with the template `name`, and expects `tokens` as an answer."""
+        request, expected = self.request(name, material), self.reasoning + tokens
+        return Question(request=request, parse=read, placeholder=planned, expected_tokens=expected)
+
     def direct(self, shown: Presentation) -> Question[Preference]:
         """Ask which response is better, without rubrics (paper `app:prompts`, vanilla judge)."""
-        return Question(
-            request=self.request("direct", Material.pair(shown)),
-            parse=partial(read_direct, quoted=(shown.response_a, shown.response_b)),
-            placeholder=_planned_preference,
-            expected_tokens=self.reasoning + TOKENS_OF_TEXT,
-        )
+        read = partial(read_direct, quoted=(shown.response_a, shown.response_b))
+        return self.question("direct", Material.pair(shown), read, lambda: Preference(margin=1.0), TOKENS_OF_TEXT)
 
     def compare(
         self, shown: Presentation, rubrics: Sequence[Rubric], *, overall: bool, note: str = ""
     ) -> Question[Comparisons]:
         """Ask for verdicts on each rubric; R1…Rk are local ids, in the order given."""
         quoted = shown.response_a, shown.response_b
-        return Question(
-            request=self.request("compare_overall" if overall else "compare", Material.pair(shown, rubrics, note)),
-            parse=partial(read_comparisons, rubrics=rubrics, overall=overall, quoted=quoted),
-            placeholder=partial(_planned_comparisons, rubrics),
-            expected_tokens=self.reasoning + TOKENS_OF_FORM + TOKENS_PER_ROW * len(rubrics),
+        return self.question(
+            "compare_overall" if overall else "compare",
+            Material.pair(shown, rubrics, note),
+            partial(read_comparisons, rubrics=rubrics, overall=overall, quoted=quoted),
+            partial(_planned_comparisons, rubrics),
+            TOKENS_OF_FORM + TOKENS_PER_ROW * len(rubrics),
         )
 
-    def self_rubrics(self, prompt: Prompt) -> Question[tuple[tuple[str, ...], str]]:
+    def self_rubrics(self, prompt: Prompt) -> Question[WrittenRubrics]:
         """Ask for rubrics from the prompt alone (paper `app:prompts`, self-generated rubrics)."""
-        return Question(
-            request=self.request("self_rubrics", Material({"PROMPT": prompt_text(prompt)})),
-            parse=read_written,
-            placeholder=lambda: (
-                tuple(f"Planned rubric {n}: the response does what the prompt asks." for n in range(WRITTEN_RUBRICS)),
-                "",
-            ),
-            expected_tokens=self.reasoning + TOKENS_OF_FORM + TOKENS_PER_QUESTION * (WRITTEN_RUBRICS + 1),
-        )
+        planned = [f"Planned rubric {n}: the response does what the prompt asks." for n in range(WRITTEN_RUBRICS)]
+        tokens = TOKENS_OF_FORM + TOKENS_PER_QUESTION * (WRITTEN_RUBRICS + 1)
+        material = Material({"PROMPT": prompt_text(prompt)})
+        return self.question("self_rubrics", material, read_written, lambda: _written(planned), tokens)
 
     def pointwise(self, prompt: Prompt, response: str, rubrics: Sequence[Rubric]) -> Question[Mapping[str, float]]:
         """Ask for a score of one response on each rubric (paper `sec:analysis_ablation`, pointwise inference)."""
-        return Question(
-            request=self.request("pointwise", Material({"PROMPT": prompt_text(prompt), "RESPONSE": response}, rubrics)),
-            parse=partial(read_scores, rubrics=rubrics, quoted=(response,)),
-            placeholder=lambda: dict.fromkeys([rubric.id for rubric in rubrics], 0.5),
-            expected_tokens=self.reasoning + TOKENS_OF_FORM + TOKENS_PER_SCORE * len(rubrics),
+        return self.question(
+            "pointwise",
+            Material({"PROMPT": prompt_text(prompt), "RESPONSE": response}, rubrics),
+            partial(read_scores, rubrics=rubrics, quoted=(response,)),
+            lambda: dict.fromkeys([rubric.id for rubric in rubrics], 0.5),
+            TOKENS_OF_FORM + TOKENS_PER_SCORE * len(rubrics),
+        )
+
+    def induction(self, pair: PreferencePair, *, contrastive: bool) -> Question[tuple[Rubric, ...]]:
+        """Ask for 2 to 6 rubrics (paper `app:prompts`); the descriptive form does not show the rejected response."""
+        asked = self.question(
+            "contrastive" if contrastive else "descriptive",
+            Material.preference(pair, rejected=contrastive),
+            read_induced,
+            lambda: (Rubric(text="Planned rubric: the response does what the prompt asks."),),
+            TOKENS_OF_FORM + 4 * TOKENS_PER_RUBRIC,
+        )
+        fixed = self.reasoning + TOKENS_OF_FORM
+        return structs.replace(asked, expected_of=lambda rubrics: fixed + len(rubrics) * TOKENS_PER_RUBRIC)
+
+    def probe(self, pair: PreferencePair) -> Question[str]:
+        """Ask for a plausible but worse response (paper `app:prompts`, adversarial probe)."""
+        material = Material.preference(pair, rejected=False)
+        return self.question("probe", material, read_text, lambda: pair.rejected, len(pair.chosen) // 4)
+
+    def rephrase(self, prompt: Prompt, rubrics: Sequence[Rubric]) -> Question[Mapping[str, str]]:
+        """Ask for wordings that fit a prompt (paper `sec:margin`); R1…Rk are local ids, in the order given."""
+        return self.question(
+            "rephrase",
+            Material({"PROMPT": prompt_text(prompt)}, rubrics),
+            partial(read_rephrased, rubrics=rubrics),
+            lambda: {rubric.id: rubric.text for rubric in rubrics},
+            TOKENS_OF_FORM + TOKENS_PER_WORDING * len(rubrics),
         )
 
     def request(self, name: str, material: Material) -> Request:
         """Return the request that shows `material` in the words and the layout of the template `name`."""
-        fixed = self._fixed.get(name)
-        if fixed is None:
-            profile, form = self.profile, FORMS.get(name)
-            fixed = self._fixed[name] = {
-                "endpoint": profile.endpoint,
-                "model": profile.model,
-                "max_tokens": profile.max_tokens,
-                "max_tokens_field": profile.max_tokens_field,
-                "params": profile.params(structured=form is not None, form=form),
-                "wire": profile.spoken,
-            }
-        return Request(messages=self.profile.placed(material.within(self.templates[name])), **fixed)
+        params = self._params.get(name)
+        if params is None:
+            form = FORMS.get(name)
+            params = self._params[name] = self.profile.params(structured=form is not None, form=form)
+        return self.profile.request(material.within(self.templates[name]), params)
 
 
-def read_written(text: str) -> tuple[tuple[str, ...], str]:
+def read_written(text: str) -> WrittenRubrics:
     """Read the rubrics that a judge wrote, and its note on the expected answer."""
     texts, held = read_texts(text, "rubrics", MAX_WRITTEN_RUBRICS)
-    return texts, one_line(held.get("rubric_note"))
+    return _written(texts, one_line(held.get("rubric_note")))
+
+
+def _written(texts: Iterable[str], note: str = "") -> WrittenRubrics:
+    return WrittenRubrics(rubrics=tuple(Rubric(text=text) for text in texts), note=note)
 
 
 def read_texts(text: str, key: str, most: int) -> tuple[tuple[str, ...], Mapping[str, Any]]:
@@ -212,8 +240,51 @@ def _score(row: Mapping[str, Any], _: Rubric) -> float | None:
     return score if value is not None and 0 <= score <= 1 else None
 
 
-def _planned_preference() -> Preference:
-    return Preference(margin=1.0)
+def read_induced(text: str) -> tuple[Rubric, ...]:
+    """Read `contrastive_rubrics`: at most six with a text of at most 512 characters; unknown labels are left empty."""
+    rows, _ = read_list(text, "contrastive_rubrics")
+    rubrics = [rubric for rubric in map(_rubric, rows) if rubric is not None]
+    if not rubrics:
+        raise ReplyRejectedError('No entry of "contrastive_rubrics" had a "rubric" text.')
+    return tuple({rubric.id: rubric for rubric in rubrics}.values())[:MAX_INDUCED]
+
+
+def _rubric(entry: Any) -> Rubric | None:
+    text = one_line(entry.get("rubric")) if isinstance(entry, Mapping) else ""
+    if not text or len(text) > MAX_RUBRIC_CHARS:
+        return None
+    return Rubric(
+        text=text,
+        facet=entry["facet"] if entry.get("facet") in FACETS else "",
+        importance=entry["importance"] if entry.get("importance") in IMPORTANCES else "",
+        grounding=one_line(entry.get("grounding"))[:MAX_RUBRIC_CHARS],
+    )
+
+
+def read_rephrased(text: str, rubrics: Sequence[Rubric]) -> dict[str, str]:
+    """Read `rephrased_rubrics` as rubric id → new wording; left out are rubrics without one clear wording.
+
+    Two rubrics with the same wording are left out both. ReplyRejectedError if none remains.
+    """
+    rows, _ = read_list(text, "rephrased_rubrics")
+    found = by_rubric(rows, rubrics, _wording, str.casefold)
+    same = [wording.casefold() for wording in found.values()]
+    kept = {name: wording for name, wording in found.items() if same.count(wording.casefold()) == 1}
+    if not kept:
+        raise ReplyRejectedError('No entry of "rephrased_rubrics" had a known rubric_id and a "rubric" text.')
+    return kept
+
+
+def _wording(row: Mapping[str, Any], _: Rubric) -> str | None:
+    wording = one_line(row.get("rubric"))
+    return wording if 0 < len(wording) <= MAX_RUBRIC_CHARS else None
+
+
+def read_text(text: str) -> str:
+    """Read a plain text reply; ReplyRejectedError where it is empty."""
+    if not text.strip():
+        raise ReplyRejectedError("Your answer was empty.")
+    return clean(text.strip())
 
 
 def _planned_comparisons(rubrics: Sequence[Rubric]) -> Comparisons:

@@ -16,8 +16,9 @@ from __future__ import annotations
 import csv
 import hashlib
 import io
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -31,10 +32,10 @@ from svr_async.core.verdict import Outcome
 from svr_async.engine.reply import without_thoughts
 from svr_async.engine.request import ReplyRejectedError
 from svr_async.errors import ConfigError
-from svr_async.judges.protocol import Answer, Comparisons, Preference, WrittenRubrics
+from svr_async.judges.decision import Score, by_scores
+from svr_async.judges.protocol import Answer, Comparisons, Judge, Preference, WrittenRubrics
 from svr_async.judges.questions import read_comparisons, read_written
 from svr_async.judges.reader import read_direct
-from svr_async.judges.scalar import OnlyScores, Score, by_scores
 
 T = TypeVar("T")
 CSV = ".csv"
@@ -66,7 +67,7 @@ class _Row(msgspec.Struct):
 
 
 @dataclass(frozen=True, slots=True)
-class RecordedJudge:
+class RecordedJudge(Judge):
     """Replays replies by (role, pair id, order). Pairs without a reply are unscored, and counted."""
 
     path: Path
@@ -86,27 +87,13 @@ class RecordedJudge:
 
     async def prefer(self, shown: Presentation) -> Answer[Preference]:
         """Replay a direct verdict."""
-        reply = self.replies.get(("direct", shown.pair_id, shown.order.value))
-        if reply is None:
-            return _missing("direct", shown.pair_id, shown.order)
-        try:
-            return Answer(value=read_direct(reply, (shown.response_a, shown.response_b)))
-        except ReplyRejectedError as error:
-            return Answer(value=None, outcome=Outcome.PARSE_ERROR, detail=str(error))
+        read = partial(read_direct, quoted=(shown.response_a, shown.response_b))
+        return self._replayed(("direct", shown.pair_id, shown.order.value), read)
 
     async def write_rubrics(self, prompt: Prompt) -> Answer[WrittenRubrics]:
         """Replay rubrics that were written for a prompt."""
         pair_id = self.prompts.get(_key(prompt_text(prompt)), "")
-        reply = self.replies.get(("self_rubrics", pair_id, ""))
-        if reply is None:
-            return _missing("self_rubrics", pair_id or "this prompt", None)
-        if _wrote_none(reply):
-            return Answer(value=WrittenRubrics(rubrics=()))
-        try:
-            texts, note = read_written(reply)
-        except ReplyRejectedError as error:
-            return Answer(value=None, outcome=Outcome.PARSE_ERROR, detail=str(error))
-        return Answer(value=WrittenRubrics(rubrics=tuple(Rubric(text=text) for text in texts), note=note))
+        return self._replayed(("self_rubrics", pair_id, ""), _read_written)
 
     async def compare(
         self,
@@ -117,22 +104,24 @@ class RecordedJudge:
         note: str = "",  # noqa: ARG002
     ) -> Answer[Comparisons]:
         """Replay verdicts per rubric and the overall preference."""
-        reply = self.replies.get(("compare", shown.pair_id, shown.order.value))
+        quoted = shown.response_a, shown.response_b
+        read = partial(read_comparisons, rubrics=rubrics, overall=overall, quoted=quoted)
+        return self._replayed(("compare", shown.pair_id, shown.order.value), read)
+
+    def _replayed(self, key: Key, read: Callable[[str], T]) -> Answer[T]:
+        reply, (role, pair_id, order) = self.replies.get(key), key
         if reply is None:
-            return _missing("compare", shown.pair_id, shown.order)
+            shown = f" in order {order}" if order else ""
+            detail = f"no recorded {role} reply for {pair_id or 'this prompt'}{shown}"
+            return Answer(value=None, outcome=Outcome.API_ERROR, detail=detail)
         try:
-            quoted = shown.response_a, shown.response_b
-            return Answer(value=read_comparisons(reply, rubrics, overall=overall, quoted=quoted))
+            return Answer(value=read(reply))
         except ReplyRejectedError as error:
             return Answer(value=None, outcome=Outcome.PARSE_ERROR, detail=str(error))
 
-    async def score(self, prompt: Prompt, response: str, rubrics: Sequence[Rubric]) -> Answer[Mapping[str, float]]:  # noqa: ARG002
-        """Recordings have no pointwise scores."""
-        return Answer(value=None, outcome=Outcome.API_ERROR, detail="recordings have no pointwise scores")
-
 
 @dataclass(frozen=True, slots=True)
-class RecordedScores(OnlyScores):
+class RecordedScores(Judge):
     """Replays scores by pair id, or by prompt and response. Pairs without both scores are unscored, and counted."""
 
     path: Path
@@ -226,20 +215,15 @@ def _load_scores(path: Path, rows: Iterator[tuple[str, _ScoreRow]]) -> RecordedS
     return found
 
 
-def _wrote_none(reply: str) -> bool:
-    """Whether a reply is an empty list of rubrics."""
+def _read_written(reply: str) -> WrittenRubrics:
+    """Read a reply; a recording may hold an empty list of rubrics."""
     try:
-        value = msgspec.json.decode(reply)
-    except msgspec.DecodeError:
-        return False
-    return isinstance(value, dict) and value.get("rubrics") == []
+        none = msgspec.json.decode(reply)["rubrics"] == []
+    except (msgspec.DecodeError, KeyError, TypeError):
+        none = False
+    return WrittenRubrics(rubrics=()) if none else read_written(reply)
 
 
 def _key(*texts: str) -> bytes:
     data = [text.encode("utf-8", "replace") for text in texts]
     return hashlib.blake2b(b"".join(len(one).to_bytes(8, "big") + one for one in data), digest_size=16).digest()
-
-
-def _missing(role: str, pair_id: str, order: Order | None) -> Answer[Any]:
-    shown = f" in order {order.value}" if order else ""
-    return Answer(value=None, outcome=Outcome.API_ERROR, detail=f"no recorded {role} reply for {pair_id}{shown}")

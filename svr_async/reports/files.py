@@ -166,7 +166,7 @@ def open_page(page: Path) -> bool:
 
 def write_frontier(runs: Sequence[Path], target: Path, figures: Path | None = None) -> Frontier:
     """Write accuracy against cost for the judges of runs over the same pairs; `figures` is a folder for the plot."""
-    from svr_async.evaluation.running.frontier import frontier_of
+    from svr_async.evaluation.frontier import frontier_of
 
     kind = target.suffix.lower().removeprefix(".")
     if kind not in FRONTIER_FORMATS:

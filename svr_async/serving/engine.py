@@ -148,7 +148,7 @@ class Engine:
         `sample` above 0 is another answer to the same question. `temperature` and `max_tokens` (of the answer) stand in
         the place of the profile's. UsageError for a judge that writes no texts; what stops an engine is raised.
         """
-        from svr_async.judges.asking import asked_plainly
+        from svr_async.judges.model import asked_plainly
 
         judge, conversation = self.check_loop().judge, as_prompt(prompt)
         return await asked_plainly(

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from svr_async.core.pair import prompt_text
-from svr_async.judges.author import read_induced
+from svr_async.judges.questions import read_induced
 from svr_async.simulation.author import Author
 from svr_async.simulation.brain import Simulator
 from svr_async.simulation.calibration import calibrate_items

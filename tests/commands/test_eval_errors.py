@@ -236,21 +236,6 @@ def test_a_cache_that_cannot_be_used_is_exit_five(fail: Eval, tmp_path: Path) ->
         assert (code, says in line) == (5, True), line
 
 
-def test_a_read_only_cache_serves_what_it_has(fail: Eval, sim: SimServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Hits are served; a miss is exit 5 with two cures, or with --offline an unscored pair and exit 3."""
-    assert run(group, "svr", [*ASK, "--limit", "8", "--audit", "0"]) == 0
-    monkeypatch.setattr("os.access", lambda path, *_: "cache" not in Path(path).parts[-2:])  # root may write anywhere
-    assert run(group, "svr", [*ASK, "--limit", "8", "--audit", "0"]) == 0
-    code, line = fail(*ASK, "--audit", "0", "--out", "more")
-    assert (code, "read-only" in line, "--offline" in line) == (5, True, True)
-    calls = sim.stats()["calls"]
-    code, line = fail(*ASK, "--audit", "0", "--out", "offline", "--offline")
-    assert (code, "12 of 20 pairs have no verdict" in line) == (3, True)
-    assert sim.stats()["calls"] == calls
-    items = [orjson.loads(text) for text in Path("offline/items.jsonl").read_bytes().splitlines()]
-    assert sum("--offline" in item["detail"] for item in items) == 12
-
-
 def test_a_run_folder_that_cannot_be_written_is_exit_five(fail: Eval, tmp_path: Path) -> None:
     """A file in the folder's way is named before the first call."""
     (tmp_path / "run").write_text("a file")

@@ -155,7 +155,7 @@ def test_changed_data_are_found_out(judged: tuple[Path, SimServer], capsys: pyte
     Path("moved.jsonl").write_bytes(Path("bench.jsonl").read_bytes().replace(b"the", b"teh", 1))
     capsys.readouterr()
     assert svr_here("report", "moved", "--frontier") == 7
-    assert "is not what moved judged" in capsys.readouterr().err
+    assert "has changed since moved" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -204,7 +204,7 @@ def test_a_dry_run_gives_the_worst_case_and_then_what_is_left(
     ("args", "says"),
     [
         (("--jury", "small,big", "--judge", "mid"), "--jury and --judge exclude each other"),
-        (("--jury", "small"), "fewer than two judges"),
+        (("--jury", "small"), "at least two judges"),
         (("--jury", "small,small"), "named twice"),
         (("--judge", "small", "--escalate-to", "small"), "named twice"),
         (("--judge", "small", "--jury-rule", "majority"), "needs a jury"),

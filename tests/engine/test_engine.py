@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rig import Scripted, ask, by_turn, completion, refusal, scripted_engine, until
+from rig import ask, by_turn, completion, refusal, scripted_engine, until
 
 from svr_async.core.verdict import Outcome
-from svr_async.engine.cache import Cache, ReadOnlyStore
 from svr_async.engine.caller import EngineConfig
 from svr_async.engine.classify import Billed, Failure, Kind
 from svr_async.engine.endpoint import EngineStoppedError
@@ -330,19 +329,6 @@ async def test_a_cache_that_cannot_be_written_stops_the_run(
         assert all(isinstance(one, StorageError | EngineStoppedError) for one in found)
         assert isinstance(engine.fatal, StorageError)
         assert len(transport.sent) <= 2
-
-
-async def test_a_read_only_cache_sends_nothing(cache_folder: Path) -> None:
-    """Cached replies are served; any other question ends the run before a call leaves."""
-    async with scripted_engine(cache_folder, by_turn(completion("yes"))) as (engine, _):
-        await engine.complete(ask("known"))
-    transport = Scripted(by_turn(completion("yes")))
-    cache = Cache(cache_folder, ReadOnlyStore(cache_folder), writable=False)
-    async with CallEngine(transport, cache, config=EngineConfig(concurrency=8)) as engine:
-        assert (await engine.complete(ask("known"))).from_cache
-        found = await gather_all(engine, [ask(f"q{n}") for n in range(20)])
-        assert all(isinstance(one, StorageError | EngineStoppedError) for one in found)
-        assert (isinstance(engine.fatal, StorageError), transport.sent) == (True, [])
 
 
 async def test_a_failures_log_that_cannot_be_written_stops_the_run(cache_folder: Path, tmp_path: Path) -> None:

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from rig import ask, by_turn, completion, refusal, scripted_engine
 
 from svr_async.core.verdict import Outcome
@@ -28,7 +25,7 @@ from svr_async.engine.events import (
 )
 from svr_async.engine.money import Price
 from svr_async.engine.request import Request
-from svr_async.engine.stats import FLOOR_S, Histogram, Spread
+from svr_async.engine.stats import LATEST, Latencies, Spread
 from svr_async.errors import AuthError
 
 Answer = Callable[[Request, int], Any]
@@ -179,31 +176,12 @@ async def test_stats_have_latency_and_limit(cache_folder: Path) -> None:
         assert stats.latency.p50 <= stats.latency.max
 
 
-# --- histogram --------------------------------------------------------------------------------------------------------
-
-
-@settings(deadline=None, max_examples=200)
-@given(
-    st.lists(st.floats(FLOOR_S, 9000, allow_nan=False), min_size=1, max_size=200),
-    st.sampled_from([0.5, 0.9, 0.99, 1.0]),
-)
-def test_a_quantile_is_right_within_five_percent(seconds: list[float], share: float) -> None:
-    """The histogram's quantile lies within 4.5 % of the exact one."""
-    histogram = Histogram()
-    for one in seconds:
-        histogram.add(one)
-    exact = sorted(seconds)[math.ceil(share * len(seconds)) - 1]
-    found = histogram.quantile(share)
-    assert found is not None
-    assert abs(found - exact) <= 0.045 * exact
-    assert histogram.spread().max == max(seconds)
-
-
-def test_the_ends_of_the_scale_are_counted() -> None:
-    """The shortest and the longest durations are counted; without any there is no quantile."""
-    histogram = Histogram()
-    assert (histogram.quantile(0.5), histogram.spread()) == (None, Spread())
-    for seconds in (0.0, 1e-9, 1e9):
-        histogram.add(seconds)
-    assert histogram.spread().count == 3
-    assert histogram.spread().max == 1e9
+def test_latencies_are_those_of_the_latest_calls() -> None:
+    """Quantiles are of the latest durations; the count is of all; without any there is no quantile."""
+    latencies = Latencies()
+    assert latencies.spread() == Spread()
+    for number in range(LATEST + 101):
+        latencies.add(float(number))
+    found = latencies.spread()
+    assert (found.count, found.max) == (LATEST + 101, LATEST + 100.0)
+    assert found.p50 == 101 + (LATEST - 1) // 2

@@ -20,9 +20,8 @@ from svr_async.core.table import Line
 from svr_async.engine.concurrency import ShutdownController
 from svr_async.errors import BudgetError, ConfigError, CoverageError, UsageError
 from svr_async.evaluation.attacks import ATTACKS, attacked
-from svr_async.evaluation.audit import AttackFound, attack_found, table_rows
+from svr_async.evaluation.audit import USUAL, AttackEffect, attack_effect, plan_audit, run_audit
 from svr_async.evaluation.run import Listener, count_calls
-from svr_async.evaluation.running.audit import USUAL, plan_audit, run_audit
 from svr_async.evaluation.settings import EvalSettings
 from svr_async.judges.limits import JudgeLimits
 from svr_async.scoring.bank import RubricBank
@@ -53,7 +52,7 @@ def settings(place: Path, judge: str, out: Path, **limits: object) -> EvalSettin
     )  # fmt: skip
 
 
-def audited(place: Path, out: Path, weakness: Weakness) -> dict[str, AttackFound]:
+def audited(place: Path, out: Path, weakness: Weakness) -> dict[str, AttackEffect]:
     """Audit with a judge of these weaknesses, and return what each attack bought."""
     with serving(SimConfig(weakness=weakness)) as server:
         asked = settings(place, f"{server.base_url}#gpt-oss-120b", out)
@@ -61,12 +60,12 @@ def audited(place: Path, out: Path, weakness: Weakness) -> dict[str, AttackFound
 
 
 @pytest.fixture(scope="module")
-def weak(place: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, AttackFound]:
+def weak(place: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, AttackEffect]:
     """Audit once with a judge that has the planted weaknesses."""
     return audited(place, tmp_path_factory.mktemp("weak") / "out", WEAK)
 
 
-def test_each_planted_weakness_is_found_to_gain(weak: dict[str, AttackFound]) -> None:
+def test_each_planted_weakness_is_found_to_gain(weak: dict[str, AttackEffect]) -> None:
     """Padding, restated rubrics and keywords gain, by an interval above 0, and win pairs; nothing else does."""
     assert set(weak) == set(USUAL)
     assert {name for name, one in weak.items() if one.gains} == set(PLANTED)
@@ -78,7 +77,7 @@ def test_each_planted_weakness_is_found_to_gain(weak: dict[str, AttackFound]) ->
     assert next(iter(weak)) == "restated rubrics"
 
 
-def test_the_rubrics_that_give_way_are_those_that_the_weakness_is_about(weak: dict[str, AttackFound]) -> None:
+def test_the_rubrics_that_give_way_are_those_that_the_weakness_is_about(weak: dict[str, AttackEffect]) -> None:
     """Padding turns rubrics on coverage and reasoning, the others any; the parts add up to the whole gain."""
     first = [FACETS[one.text] for one in weak["padding"].rubrics[:2]]
     assert sorted(first) == sorted(TAKEN_BY_LENGTH)
@@ -161,7 +160,7 @@ def test_the_command_prints_what_the_file_holds(
     args = ["bank", "audit", str(place / "bank"), "--data", str(place / "pairs.jsonl"), "--format", "rubricbench"]
     with serving(SimConfig(weakness=WEAK)) as server:
         name_judge(tmp_path, server.base_url)
-        args += ["--judge", "sim", "--limit", "12", "--attack", "restated rubrics", "--out", "out", "-q"]
+        args += ["--judge", "sim", "--limit", "12", "--attack", "restated rubrics", "--out", "out"]
         assert command(group, "svr", [*args, "--dry-run"]) == 0
         assert "dry run: 24 calls" in capsys.readouterr().out
         assert server.stats()["calls"] == 0
@@ -214,13 +213,13 @@ def test_margins_are_turned_towards_the_attacked_answer() -> None:
         PreferencePair(id="x", prompt=user_prompt("?"), chosen="c", rejected="r", chosen_first=first)
         for first in (True, False)
     ]
-    found = [attack_found("padding", [pair], [item], [replace(item, margin=-0.25)]) for pair in pairs]
+    found = [attack_effect("padding", [pair], [item], [replace(item, margin=-0.25)]) for pair in pairs]
     told = [(one.gain, one.behind, one.flipped) for one in found if one is not None]
     assert told == [(0.75, 1, 1), (-0.75, 0, 0)]
-    assert attack_found("padding", pairs[:1], [item], [None]) is None
-    still = attack_found("padding", pairs[:1], [replace(item, margin=0.0)], [replace(item, margin=0.0)])
+    assert attack_effect("padding", pairs[:1], [item], [None]) is None
+    still = attack_effect("padding", pairs[:1], [replace(item, margin=0.0)], [replace(item, margin=0.0)])
     assert still is not None
-    assert table_rows([still])[0][-1] == "all margins are 0"
+    assert still.row()[-1] == "all margins are 0"
 
 
 def test_an_attack_keeps_the_answer_and_adds_to_it() -> None:

@@ -130,31 +130,31 @@ def test_different_data_is_said(two: list[Run], tmp_path: Path) -> None:
     other = loaded(
         tmp_path / "other",
         items,
-        metrics={"benchmark": "rewardbench"},
+        metrics={"benchmark": "rewardbench", "judge_label": "x (SIMULATED endpoint)"},
         manifest={"data": {"digest": "blake2b:0"}, "judge": {"marks": ["simulated"]}},
     )
     text = "\n".join(compare_runs([two[0], other]).warnings)
 
     assert "different benchmarks (RewardBench, RubricBench)" in text
     assert "data digests differ" in text
-    assert "Only some runs are marked: svr · gpt-oss-120b SIMULATED" in text
+    assert "Only some runs are marked: svr · x (SIMULATED endpoint) SIMULATED" in text
     assert "320 shared pairs" in text
 
 
 def test_marks_that_all_runs_share_are_no_difference(tmp_path: Path) -> None:
     """Two runs of the offline judge on the same sample are compared without a warning about marks."""
-    manifest = {"judge": {"marks": ["offline_rules"]}}
-    runs = [loaded(tmp_path / name, made_items(n=30, seed=i), manifest=manifest) for i, name in enumerate("ab")]
+    metrics = {"judge_label": "rules (offline checks, no model)"}
+    runs = [loaded(tmp_path / name, made_items(n=30, seed=i), metrics=metrics) for i, name in enumerate("ab")]
 
     assert not any("marked" in warning for warning in compare_runs(runs).warnings)
 
 
 def test_marks_that_differ_are_one_line(tmp_path: Path) -> None:
-    """The runs that carry a mark, of which others have none, are named in one warning."""
-    marks: list[list[str]] = [["offline_rules"], ["offline_rules"], []]
+    """Offline runs beside a baseline and a model are told in one warning, with how many carry which mark."""
+    marks: tuple[list[str], ...] = (["offline_rules"], ["offline_rules"], [])
     runs = [
-        loaded(tmp_path / str(i), made_items(n=30, seed=i), manifest={"judge": {"marks": kinds}})
-        for i, kinds in enumerate(marks)
+        loaded(tmp_path / str(i), made_items(n=30, seed=i), manifest={"judge": {"marks": words}})
+        for i, words in enumerate(marks)
     ]
 
     said = [warning for warning in compare_runs(runs).warnings if "marked" in warning]

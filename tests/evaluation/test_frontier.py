@@ -62,7 +62,7 @@ def column(
             decisions[pair.id, order] = Decision(
                 margin=size if shown_as_a else -size, outcome=Outcome.SCORED, shown=order, requests=(key,)
             )
-            charges[key] = Charge(prompt_tokens=100, cached_tokens=0, completion_tokens=10, usd=usd)
+            charges[key] = Charge(tokens=110, usd=usd)
     return Column(judge=name, decisions=decisions, charges=charges, top_k=top_k)
 
 

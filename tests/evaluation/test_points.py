@@ -55,16 +55,6 @@ def test_the_oracle_adds_up_points(tmp_path: Path) -> None:
         assert run.metrics["accuracy"] == 1.0
 
 
-def test_converted_rows_keep_their_points(tmp_path: Path) -> None:
-    """`svr data convert` writes what it read."""
-    out = tmp_path / "plain.jsonl"
-    assert CliRunner().invoke(data_command, ["convert", str(written(tmp_path)), "--out", str(out)]).exit_code == 0
-    assert orjson.loads(out.read_bytes().splitlines()[0])["rubrics"] == [
-        {"text": SHORT, "points": 3.0},
-        {"text": LONG, "points": -5.0},
-    ]
-
-
 @pytest.mark.parametrize(("rubrics", "margin"), [(rubrics, margin) for _, rubrics, margin in ROWS[:2]])
 def test_a_file_of_rubrics_adds_up_points(tmp_path: Path, rubrics: Any, margin: float) -> None:
     """`--rubrics FILE` scores every pair with the points of the file."""

@@ -21,7 +21,6 @@ from svr_async.judges.decision import DecisionJudge, StatementWriter
 from svr_async.judges.limits import JudgeLimits
 from svr_async.judges.open_judge import JudgeSpec, open_judge
 from svr_async.judges.protocol import Answer, Comparisons, Reasked
-from svr_async.judges.scalar import NoAuthor
 from svr_async.judges.templates import DECIDING, load_templates
 from svr_async.simulation.server import SimServer
 
@@ -57,7 +56,7 @@ async def scripted(
 ) -> AsyncIterator[tuple[DecisionJudge, Scripted]]:
     """Open a decision judge on a script."""
     async with scripted_engine(cache, answer) as (engine, transport):
-        yield DecisionJudge(engine, writer(**settings), "dec"), transport
+        yield DecisionJudge(engine, writer(**settings)), transport
 
 
 async def compared(judge: DecisionJudge) -> Answer[Comparisons]:
@@ -158,10 +157,6 @@ async def test_what_needs_words_is_refused_in_a_line(tmp_path: Path) -> None:
         with pytest.raises(UsageError) as caught:
             await judge.write_rubrics(shown().prompt)
     assert "name a text judge" in caught.value.one_line()
-    for work in (NoAuthor("dec").induce(pairs(1)[0]), NoAuthor("dec").probe(pairs(1)[0])):
-        with pytest.raises(UsageError) as caught:
-            await work
-        assert "--author" in caught.value.one_line()
     assert not transport.sent
 
 

@@ -11,17 +11,9 @@ from svr_async.core.pair import prompt_text, user_prompt
 from svr_async.core.rubric import MAX_RUBRIC_CHARS, Rubric
 from svr_async.engine.request import ReplyRejectedError, Request
 from svr_async.engine.transport import RawReply
-from svr_async.judges.author import (
-    MAX_INDUCED,
-    ModelAuthor,
-    induction,
-    probing,
-    read_induced,
-    read_rephrased,
-    read_text,
-    rephrasing,
-)
-from svr_async.judges.material import clean
+from svr_async.judges.model import ModelJudge
+from svr_async.judges.questions import MAX_INDUCED, read_induced, read_rephrased, read_text
+from svr_async.judges.templates import clean
 
 
 def reply(*entries: str | dict[str, Any] | None) -> str:
@@ -76,16 +68,16 @@ def test_only_contrastive_induction_shows_the_rejected_response() -> None:
     both, one, probe = (
         question.request.messages[1][1]
         for question in (
-            induction(writer(), pair, contrastive=True),
-            induction(writer(), pair, contrastive=False),
-            probing(writer(), pair),
+            writer().induction(pair, contrastive=True),
+            writer().induction(pair, contrastive=False),
+            writer().probe(pair),
         )
     )
     assert pair.rejected in both
     assert pair.rejected not in one
     assert pair.rejected not in probe
     assert all(pair.chosen in text for text in (both, one, probe))
-    assert induction(writer(), pair, contrastive=True).request == induction(writer(), pair, contrastive=True).request
+    assert writer().induction(pair, contrastive=True).request == writer().induction(pair, contrastive=True).request
 
 
 # --- rubrics in the words of a prompt ---------------------------------------------------------------------------------
@@ -144,14 +136,14 @@ def test_ten_thousand_forged_entries_cost_little() -> None:
 def test_the_question_shows_the_prompt_and_the_rubrics_and_no_response() -> None:
     """The same prompt and rubrics give the same request."""
     pair, rubrics = pairs(1)[0], [Rubric(text="Names a source"), Rubric(text="Is short")]
-    question = rephrasing(writer(), pair.prompt, rubrics)
+    question = writer().rephrase(pair.prompt, rubrics)
     text = question.request.messages[1][1]
     assert clean(prompt_text(pair.prompt)) in text
     assert "R1: Names a source\nR2: Is short" in text
     assert pair.chosen not in text
     assert pair.rejected not in text
-    assert question.request == rephrasing(writer(), pair.prompt, rubrics).request
-    assert question.request != rephrasing(writer(), user_prompt("another"), rubrics).request
+    assert question.request == writer().rephrase(pair.prompt, rubrics).request
+    assert question.request != writer().rephrase(user_prompt("another"), rubrics).request
     assert question.placeholder() == {rubric.id: rubric.text for rubric in rubrics}
     assert question.expected_tokens > 0
 
@@ -165,7 +157,7 @@ async def test_the_author_returns_texts_by_rubric_and_asks_again_when_none_can_b
 
     rubrics = [Rubric(text="Is short"), Rubric(text="Names a source")]
     async with scripted_engine(cache_folder, answer) as (engine, transport):
-        author = ModelAuthor(engine, writer())
+        author = ModelJudge(engine, writer())
         for _ in range(2):
             found = await author.rephrase(user_prompt("bread"), rubrics)
             assert found.value == {rubrics[1].id: "Names a source on bread"}
@@ -176,5 +168,5 @@ async def test_the_author_returns_texts_by_rubric_and_asks_again_when_none_can_b
 async def test_an_author_that_refuses_says_so(cache_folder: Path) -> None:
     """A refusal is an outcome without a value."""
     async with scripted_engine(cache_folder, lambda *_: completion("", "content_filter")) as (engine, _):
-        found = await ModelAuthor(engine, writer()).rephrase(user_prompt("bread"), [Rubric(text="Is short")])
+        found = await ModelJudge(engine, writer()).rephrase(user_prompt("bread"), [Rubric(text="Is short")])
     assert (found.value, found.outcome.value) == (None, "refusal")

@@ -18,9 +18,8 @@ from svr_async.errors import UsageError
 from svr_async.evaluation.run import count_calls, evaluate
 from svr_async.evaluation.settings import EvalSettings
 from svr_async.evaluation.setup import choose_method, prepare
-from svr_async.judges.asking import sampling
 from svr_async.judges.limits import JudgeLimits
-from svr_async.judges.model import ModelJudge
+from svr_async.judges.model import ModelJudge, conversation
 from svr_async.judges.questions import QuestionWriter
 from svr_async.judges.templates import NAMES, load_templates
 from svr_async.scoring.decision import Decision
@@ -111,7 +110,7 @@ async def decide(cache: Path, script: Script, **options: Any) -> tuple[Decision,
     method = Rrd(options=RrdOptions(**options))
     shipped = load_templates(names=(*NAMES, *TEMPLATES))
     async with scripted_engine(cache, lambda request, _: said(request, script)) as (engine, transport):
-        judge = ModelJudge(engine, QuestionWriter(writer().profile, shipped), "sim")
+        judge = ModelJudge(engine, QuestionWriter(writer().profile, shipped))
         return await method.decide(judge, shown(), ()), method, transport.sent
 
 
@@ -176,11 +175,11 @@ async def test_so_many_rejections_end_the_search(tmp_path: Path) -> None:
 def test_samples_are_told_apart_where_an_endpoint_knows_no_seed() -> None:
     """Equal bodies, other cache keys; where it knows one, the bodies differ too; what is not sent stays so."""
     seedless = profile("http://h:1/v1", wire="anthropic")
-    one, two = (sampling(seedless, shown().prompt, number, temperature=0.7, top_p=0.9) for number in (1, 2))
+    one, two = (conversation(seedless, shown().prompt, number, temperature=0.7, top_p=0.9) for number in (1, 2))
     assert one.body_bytes == two.body_bytes
     assert one.key != two.key
     plain = profile("http://h:1/v1", temperature=None, seed=7)
-    third = sampling(plain, shown().prompt, 3, temperature=0.7, top_p=0.9)
+    third = conversation(plain, shown().prompt, 3, temperature=0.7, top_p=0.9)
     assert dict(third.params) == {"top_p": 0.9, "n": 1, "seed": 10}
 
 

@@ -15,9 +15,9 @@ from functools import partial
 from svr_async.core.pair import HumanRubrics, Presentation, Prompt, prompt_text
 from svr_async.engine.request import ReplyRejectedError
 from svr_async.errors import UsageError
-from svr_async.judges.asking import Ask, asked
-from svr_async.judges.author import read_text
+from svr_async.judges.model import Ask, asked
 from svr_async.judges.protocol import Answer, Judge, Preference
+from svr_async.judges.questions import read_text
 from svr_async.judges.reader import read_direct, read_mark
 from svr_async.scoring.decision import Decision
 from svr_async.scoring.methods.contract import Facts, OwnWords, Parts, Recipe

@@ -14,7 +14,7 @@ from svr_async.core.rubric import Rubric
 from svr_async.core.verdict import Outcome
 from svr_async.engine.concurrency import bounded_map
 from svr_async.errors import UsageError
-from svr_async.judges.asking import Ask, asked, sampled
+from svr_async.judges.model import Ask, asked, sampled
 from svr_async.judges.protocol import Answer, Judge
 from svr_async.scoring.rrd.options import RrdOptions
 from svr_async.scoring.rrd.questions import Fate, Questions

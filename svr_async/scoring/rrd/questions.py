@@ -9,10 +9,9 @@ from functools import partial
 
 from svr_async.core.pair import Presentation, Prompt, prompt_text
 from svr_async.core.rubric import Rubric
-from svr_async.judges.asking import Ask
-from svr_async.judges.author import read_text
+from svr_async.judges.model import Ask
 from svr_async.judges.protocol import Preference
-from svr_async.judges.questions import read_texts
+from svr_async.judges.questions import read_text, read_texts
 from svr_async.judges.reader import read_direct, read_mark
 from svr_async.scoring.rrd.options import RrdOptions
 

@@ -83,11 +83,11 @@ async def open_run(settings: TrainSettings, data: TrainingData, listener: Listen
 
 
 def open_training_judge(settings: TrainSettings) -> OpenJudge:
-    """Open the judge that trains; UsageError for a recording, which induces nothing."""
-    spec = settings.spec
-    if spec.recording is not None:
-        raise UsageError(f"--judge {settings.judge} cannot induce rubrics", hint="train with rules or an endpoint")
-    author = settings.author_spec
+    """Open the judge that trains; UsageError where nothing can induce rubrics."""
+    spec, author = settings.spec, settings.author_spec
+    if spec.recording is not None or (author is None and spec.decides):
+        hint = "name a text judge with --author, or train with rules or a text judge"
+        raise UsageError(f"--judge {settings.judge} cannot induce rubrics", hint=hint)
     open_folder(settings.out)
     limits = replace(settings.limits, failures=settings.out / "failures.jsonl")
     if author is None:

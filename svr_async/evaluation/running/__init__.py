@@ -1,1 +1,0 @@
-"""A run: from settings to judges, pairs and a method, and to the run folder."""
