@@ -31,7 +31,7 @@ _INHERITED = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)  # where a new proce
 LARGEST = 1 << 16  # bytes of an order
 LOADED = (
     "commands.main", "commands.eval", "commands.sim", "commands.train_run", "engine.http",
-    "reports.report", "reports.tables", "fit.training",
+    "reports.page", "reports.text", "fit.training",
     "judges.model", "judges.open_judge", "judges.rules.judge", "adapters.pairs", "adapters.rubricbench",
     "simulation.server", "scoring.bank", "training.store.reader", "training.store.writer",
 )  # fmt: skip

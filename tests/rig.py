@@ -129,7 +129,7 @@ async def engine_at(
 async def judge_at(base_url: str, cache: Path, **config: Any) -> AsyncIterator[ModelJudge]:
     """Open a model judge with short waits on an endpoint."""
     async with engine_at(base_url, cache, **config) as engine:
-        yield ModelJudge(engine, writer(base_url), "sim")
+        yield ModelJudge(engine, writer(base_url))
 
 
 class Scripted:

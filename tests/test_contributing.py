@@ -26,4 +26,5 @@ def test_a_file_to_add_has_others_beside_it(name: str) -> None:
     """Where something new goes there are modules of its kind already, and the list that names them."""
     folder = ROOT / Path(name).parent
     assert len(list(folder.glob("*.py"))) > 2
-    assert (folder / {"commands": "main.py", "wires": "__init__.py"}.get(folder.name, "registry.py")).exists()
+    lists = {"commands": "main.py", "wires": "__init__.py", "adapters": "__init__.py"}
+    assert (folder / lists.get(folder.name, "registry.py")).exists()

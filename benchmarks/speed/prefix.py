@@ -27,7 +27,7 @@ from svr_async.engine.http import HttpTransport
 from svr_async.engine.money import Price
 from svr_async.engine.reply import Usage
 from svr_async.engine.secrets import Secret
-from svr_async.judges.model import ModelAuthor, ModelJudge
+from svr_async.judges.model import ModelJudge
 from svr_async.judges.profiles import Profile
 from svr_async.judges.questions import QuestionWriter
 from svr_async.judges.templates import load_templates
@@ -59,8 +59,8 @@ async def measure(args: argparse.Namespace, order: PrefixOrder, tasks: Sequence[
             settings = EngineConfig(concurrency=args.in_flight)
             async with CallEngine(transport, Cache.open(Path(folder)), config=settings) as engine:
                 crew = Crew(
-                    judge=ModelJudge(engine, writer, "sim"),
-                    author=ModelAuthor(engine, writer),
+                    judge=ModelJudge(engine, writer),
+                    author=ModelJudge(engine, writer),
                     workers=args.in_flight,
                     rubrics_per_call=args.per_call,
                     prefix=order,

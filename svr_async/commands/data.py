@@ -75,7 +75,8 @@ def check(path: Path, adapter: str, row: int, as_json: bool, lenient: bool, **ho
 
     known = get_adapter(adapter)
     dataset = known.load(path, lenient=True, **how)
-    facts = {"name": known.name, "title": known.title, **_facts(dataset, row)}
+    chance = {"chance": known.chance} if known.chance else {}
+    facts = {"name": known.name, "title": known.title, **chance, **_facts(dataset, row)}
     tell(facts, lambda: _print(facts), as_json=as_json)
     invalid = sum(count for reason, count in dataset.skipped.items() if reason.startswith(INVALID))
     if invalid and not lenient:

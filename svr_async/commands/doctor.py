@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from svr_async.commands.options import PATH, base_url_option, cache_option, json_option
+from svr_async.commands.options import PATH, base_url_option, cache_option, json_option, judges_option
 from svr_async.commands.screen import print_json
 from svr_async.errors import SvrError
 
@@ -28,6 +28,7 @@ LINE_CHARS = 600  # most of a finding, parts of which come from the endpoint
 @click.command()
 @click.option("--judge", metavar="J", help="Also check this judge's endpoint, with at most six small calls.")
 @base_url_option
+@judges_option
 @cache_option
 @click.option("--data", type=PATH, metavar="PATH", help="Also read this file of pairs.")
 @json_option
@@ -52,7 +53,7 @@ def doctor(judge: str | None, base_url: str, cache: Path | str, data: Path | Non
     asyncio.run(_check(report, judge, base_url, cache, data))
     if judge is None:
         cure = "--judge J checks its endpoint: key, model, limits, latency"
-        report(Finding(name="judge", state="none", text="not set", cure=cure))
+        report(Finding("judge", "none", "not set", cure))
     if as_json:
         print_json([finding.to_json() for finding in findings])
     return next((finding.exit_code for finding in findings if finding.state == "fail"), 0)
@@ -92,7 +93,7 @@ def _data_finding(path: Path) -> Finding:
     from svr_async.judges.doctor import Finding
 
     dataset = get_adapter("pairs").load(path)
-    return Finding(name="data", state="ok", text="; ".join([f"{len(dataset.pairs):,} pairs in {path}", *dataset.notes]))
+    return Finding("data", "ok", "; ".join([f"{len(dataset.pairs):,} pairs in {path}", *dataset.notes]))
 
 
 def _show(finding: Finding) -> None:

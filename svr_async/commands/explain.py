@@ -19,7 +19,6 @@ from svr_async.commands.options import (
     given_flags,
     json_option,
     judge_option,
-    top_k_option,
     with_limits,
 )
 from svr_async.commands.screen import plain_table, print_json, safe_console, tell, text_of
@@ -43,7 +42,6 @@ GENERAL = "no bank is named, so the general checks of the rules judge decide"
 DIRECT = "no bank is named, so the judge is asked directly"
 PAIR_TEXTS = ("prompt", "a", "b")
 RUN_ONLY = ("data", "calls")
-BANK_ONLY = ("top_k",)
 
 
 @click.command(cls=GroupedCommand)
@@ -58,7 +56,6 @@ BANK_ONLY = ("top_k",)
 @judge_option
 @base_url_option
 @cache_option
-@top_k_option
 @json_option
 def explain(run: Path | None, item: str | None, as_json: bool, **flags: Any) -> None:
     """Explain one decision: each rubric's verdicts and signed contribution to the margin.
@@ -122,7 +119,7 @@ async def _judge_now(flags: dict[str, Any], texts: dict[str, str], bank: RubricB
     pair = PreferencePair(id="pair", prompt=prompt, chosen=a, rejected=b, has_preference=False)
     limits = with_limits(flags)["limits"]
     async with Engine.limited(flags["judge"], limits, base_url=flags["base_url"]) as engine:
-        method = method_of(bank, engine, top_k=flags["top_k"])
+        method = method_of(bank, engine, top_k=None)
         decision = await decide_pair(method, engine.judge, prompt, a, b, order="hash")
         doubts = pair_doubts(decision, prompt, bank, method, engine)
         named = bank_in_words(flags["judge"]) if bank is None else bank.name or flags["bank"]
@@ -143,8 +140,6 @@ def _check_pair(given: list[str]) -> None:
         raise UsageError("svr explain needs a RUN, or --prompt, --a and --b")
     if missing:
         raise UsageError(f"a pair needs {' and '.join(missing)} too", hint="a text, or @FILE")
-    if "bank" not in given and (more := [_flag(name) for name in given if name in BANK_ONLY]):
-        raise UsageError(f"{more[0]} needs --bank", hint="--bank FOLDER of svr train")
     if extra := [_flag(name) for name in given if name in RUN_ONLY]:
         raise UsageError(f"{extra[0]} needs a RUN", hint="leave it out to judge a pair now")
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from svr_async.commands.options import json_option
+from svr_async.commands.options import json_option, judges_option
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -23,6 +23,7 @@ WIDE = 150  # columns from which the table has room for whole addresses
 
 @click.command()
 @click.option("--prices", is_flag=True, help="List prices, the cheapest first, with their day and page.")
+@judges_option
 @json_option
 def judges(as_json: bool, *, prices: bool) -> None:
     """List the judges that `--judge` knows.

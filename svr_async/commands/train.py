@@ -19,10 +19,10 @@ from svr_async.commands.options import (
     learning_curve_option,
     license_option,
     limited,
+    min_coverage_option,
     per_call_option,
     pool_option,
     pool_size_option,
-    prompts_option,
     ray_option,
     retry_errors_option,
     shard_option,
@@ -168,8 +168,8 @@ def stages() -> None:
 @stages.command(cls=GroupedCommand, context_settings=HELP)
 @stage_asking
 @few_limits
-@prompts_option
 @retry_errors_option
+@min_coverage_option
 @click.option("--descriptive", is_flag=True, help="Describe good responses instead of contrasting two (the ablation).")
 @click.option("--out", type=PATH, required=True, metavar="FILE.jsonl", help="Where candidates go.")
 @json_option
@@ -187,10 +187,10 @@ def induce(**flags: Any) -> int:
 @stages.command(cls=GroupedCommand, context_settings=HELP)
 @stage_asking
 @few_limits
-@prompts_option
 @shard_option
 @ray_option
 @retry_errors_option
+@min_coverage_option
 @click.option("--bank", type=PATH, metavar="DIR", help="Judge on the rubrics of this bank.")
 @click.option("--candidates", type=PATH, metavar="FILE.jsonl", help="Judge on what svr stages induce wrote.")
 @pool_option

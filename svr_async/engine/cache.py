@@ -371,10 +371,6 @@ class Cache:
         except sqlite3.DatabaseError as error:
             raise storage_error(self._store.name, error) from error
 
-    def keys(self) -> Iterator[bytes]:
-        """Yield all keys in order; StorageError for a damaged database."""
-        return (key for key, _ in self.rows())
-
     def stats(self) -> CacheStats:
         """Read every row; StorageError for a damaged database."""
         sizes = [(len(row), unpack(key, row) is None) for key, row in self.rows()]

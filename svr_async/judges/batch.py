@@ -22,7 +22,6 @@ from svr_async.engine import batch_files
 from svr_async.engine.batch_files import Export, Results, State
 from svr_async.engine.concurrency import run_whole
 from svr_async.engine.fallbacks import find_fallbacks, permanent
-from svr_async.engine.http import NO_EXTRAS
 from svr_async.engine.reply import Reply, Usage
 from svr_async.engine.request import CONTINGENT, Question, ReplyRejectedError, estimate_tokens
 from svr_async.engine.secrets import key_from_environment, refuse_key_in_url
@@ -302,6 +301,8 @@ def at_endpoint(
                 hint=f"if that is right: --base-url {address}",
             )
     judge = profiles.get(export.judge)
+    from svr_async.engine.http import NO_EXTRAS
+
     extras = NO_EXTRAS if judge is None or judge.base_url != address else extras_of(judge)
 
     async def main() -> State:

@@ -1,8 +1,8 @@
-"""Decision judges: endpoints that answer statements with probabilities, from which Δ is expected."""
+"""Judges that answer with numbers: decision judges give probabilities, scalar reward models score a response."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Self
@@ -17,11 +17,10 @@ from svr_async.engine.request import Question, ReplyRejectedError
 from svr_async.engine.wires import QUESTION
 from svr_async.engine.wires.decisions import name_of
 from svr_async.errors import ConfigError
-from svr_async.judges.material import Material
 from svr_async.judges.model import answered, marks_of
 from svr_async.judges.profiles import Profile
 from svr_async.judges.protocol import Answer, Comparisons, Judge, Preference, Reasked
-from svr_async.judges.templates import Templates
+from svr_async.judges.templates import Material, Templates, clean
 
 if TYPE_CHECKING:
     from svr_async.engine.engine import CallEngine
@@ -36,8 +35,15 @@ FAILED_CALL = frozenset({Outcome.API_ERROR, Outcome.CONTEXT_TOO_LONG})
 Chance = float | None
 """P(the statement is true); None if the judge refused to answer."""
 
+Score = Annotated[float, msgspec.Meta(ge=-1e300, le=1e300)]
+"""A score; the difference of two is still a number."""
+
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
 _Probability = Annotated[float, msgspec.Meta(ge=0, le=1)] | None
+
+
+class _ScoreReply(msgspec.Struct):
+    score: Score
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +135,6 @@ class DecisionJudge(Judge):
 
     engine: CallEngine
     writer: StatementWriter
-    label: str
 
     @property
     def name(self) -> str:
@@ -144,10 +149,7 @@ class DecisionJudge(Judge):
     async def prefer(self, shown: Presentation) -> Answer[Preference]:
         """Ask how likely A is to be the better response: margin 2 P − 1, in [−1, 1]."""
         found = await self._chances(Material.pair(shown), [Stated(self.writer.forms["direct"])])
-        if found.value is None:
-            return found
-        margin = sum(2 * chance - 1 for chance in found.value if chance is not None)
-        return Answer(value=Preference(margin=margin), requests=found.requests, flags=found.flags)
+        return found.map(lambda chances: Preference(margin=sum(2 * one - 1 for one in chances if one is not None)))
 
     async def compare(
         self,
@@ -160,24 +162,21 @@ class DecisionJudge(Judge):
         """Ask three statements for each rubric; the overall preference follows from them."""
         statements = [self.writer.about(form, rubric) for rubric in rubrics for form in STATED]
         found = await self._chances(Material.pair(shown, note=note), statements)
-        if found.value is None:
-            return found
-        rows = []
-        for number, rubric in enumerate(rubrics):
-            a, b, better = found.value[3 * number : 3 * number + 3]
-            if a is not None and b is not None and better is not None:
-                rows.append(RubricComparison.likely(rubric.id, Chances(a, b, better)))
-        return Answer(value=Comparisons(rows=tuple(rows)), requests=found.requests, flags=found.flags)
+
+        def rows(chances: Sequence[Chance]) -> Iterator[RubricComparison]:
+            for number, rubric in enumerate(rubrics):
+                a, b, better = chances[3 * number : 3 * number + 3]
+                if a is not None and b is not None and better is not None:
+                    yield RubricComparison.likely(rubric.id, Chances(a, b, better))
+
+        return found.map(lambda chances: Comparisons(rows=tuple(rows(chances))))
 
     async def score(self, prompt: Prompt, response: str, rubrics: Sequence[Rubric]) -> Answer[Mapping[str, float]]:
         """Ask how likely one response alone is to satisfy each rubric."""
         material = Material({"PROMPT": prompt_text(prompt), "RESPONSE": response})
         found = await self._chances(material, [self.writer.about("alone", rubric) for rubric in rubrics])
-        if found.value is None:
-            return found
-        scored = zip(rubrics, found.value, strict=True)
-        scores = {rubric.id: chance for rubric, chance in scored if chance is not None}
-        return Answer(value=scores, requests=found.requests, flags=found.flags)
+        ids = [rubric.id for rubric in rubrics]
+        return found.map(lambda chances: {name: one for name, one in zip(ids, chances, strict=True) if one is not None})
 
     async def _chances(self, material: Material, statements: Sequence[Stated]) -> Answer[Any]:
         """Ask for the probabilities of statements, as many in a call as the wire takes; ask again for missing ones.
@@ -186,29 +185,83 @@ class DecisionJudge(Judge):
         failure's.
         """
         chances: dict[int, Chance] = {}
-        keys: list[str] = []
+        keys: dict[str, None] = {}
         failure: Answer[Any] = Answer(value=None, outcome=Outcome.PARSE_ERROR, detail="the replies have no statement")
-        text, most, failed = material.fenced(), self.writer.most, False
+        text, most = material.fenced(), self.writer.most
         for turn in range(1 + MAX_REASKS):
             missing = [number for number in range(len(statements)) if number not in chances]
             for part in (missing[start : start + most] for start in range(0, len(missing), most)):
                 question = self.writer.question(text, [statements[number] for number in part])
                 done = await answered(self.engine, self.writer.profile, question)
-                keys += map(Reasked, done.requests) if turn else done.requests
+                keys |= dict.fromkeys(map(Reasked, done.requests) if turn else done.requests)
+                if done.outcome in FAILED_CALL:
+                    return replace(done, requests=tuple(keys))
                 if done.value is None:
                     failure = done
                     chances |= dict.fromkeys(part)  # unreadable: not asked again
-                    failed = failed or done.outcome in FAILED_CALL
-                    if failed:
-                        break
                 else:
                     chances |= {part[n]: statements[part[n]].of(chance) for n, chance in done.value.items()}
-            if failed:
-                break
-        requests = tuple(dict.fromkeys(keys))
         value = tuple(chances.get(number) for number in range(len(statements)))
-        if failed or (value and all(chance is None for chance in value)):
-            return replace(failure, requests=requests)
+        if value and all(chance is None for chance in value):
+            return replace(failure, requests=tuple(keys))
         refused = ("refused_rubrics",) if None in chances.values() else ()
         flags = (*refused, "missing_rubrics") if len(chances) < len(statements) else refused
-        return Answer(value=value, requests=requests, flags=flags)
+        return Answer(value=value, requests=tuple(keys), flags=flags)
+
+
+@dataclass(frozen=True, slots=True)
+class ScalarJudge(Judge):
+    """An endpoint that scores responses: the margin is the difference of two scores, and equal scores are a tie.
+
+    A request holds one prompt and one response, so the cache serves a response's score to all its pairs and orders.
+    """
+
+    engine: CallEngine
+    profile: Profile
+
+    @property
+    def name(self) -> str:
+        """The profile's name."""
+        return self.profile.name
+
+    @property
+    def label(self) -> str:
+        """The label of results."""
+        return f"{self.name} (scalar reward model)"
+
+    @property
+    def marks(self) -> Marks:
+        """Empty, except for replies of `svr sim`."""
+        return marks_of(self.engine)
+
+    async def prefer(self, shown: Presentation) -> Answer[Preference]:
+        """Score both responses; the reason names the scores."""
+        a, b = [
+            await answered(self.engine, self.profile, scoring(self.profile, shown.prompt, response))
+            for response in (shown.response_a, shown.response_b)
+        ]
+        requests = tuple(dict.fromkeys(a.requests + b.requests))
+        if a.value is None or b.value is None:
+            lost: Answer[Any] = a if a.value is None else b
+            return replace(lost, requests=requests)
+        return Answer(value=by_scores(a.value, b.value), requests=requests)
+
+
+def by_scores(a: float, b: float) -> Preference:
+    """Return the preference of two scores: their difference."""
+    return Preference(margin=a - b, reason=f"Response A scores {a:.6g}, response B {b:.6g}.", scores=(a, b))
+
+
+def scoring(profile: Profile, prompt: Prompt, response: str) -> Question[float]:
+    """Return the question for a response's score: the prompt as a conversation that ends with the response."""
+    turns = tuple((turn.role, clean(turn.content)) for turn in prompt)
+    request = replace(profile, max_tokens=1).request((*turns, ("assistant", clean(response))))
+    return Question(request=request, parse=read_score, placeholder=lambda: float(len(response)), expected_tokens=0)
+
+
+def read_score(text: str) -> float:
+    """Return the score in a reply; ReplyRejectedError if there is none."""
+    try:
+        return msgspec.json.decode(text, type=_ScoreReply).score
+    except msgspec.DecodeError:
+        raise ReplyRejectedError("The reply has no score.") from None

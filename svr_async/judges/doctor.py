@@ -11,6 +11,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from textwrap import shorten
@@ -43,15 +44,13 @@ MODES: Mapping[Literal["json_schema", "json_object"], str] = {
     "json_schema": CHOOSE,
     "json_object": f'{CHOOSE} Write it as JSON: {{"verdict": "A"}}, or "B".',
 }
-SCHEMA = orjson.dumps({
-    "type": "object",
-    "properties": {"verdict": {"type": "string", "enum": ["A", "B"]}},
-    "required": ["verdict"],
-    "additionalProperties": False,
-})  # fmt: skip
+SCHEMA = (
+    b'{"type":"object","properties":{"verdict":{"type":"string","enum":["A","B"]}},'
+    b'"required":["verdict"],"additionalProperties":false}'
+)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Finding:
     """The result of a check. `cure` says what to do; `exit_code` is that of a failure; `none`: could not be checked."""
 
@@ -73,7 +72,7 @@ class Finding:
 
 def failed(name: str, error: SvrError) -> Finding:
     """Return the finding for an error."""
-    return Finding(name=name, state="fail", text=error.message, cure=error.hint, exit_code=error.exit_code)
+    return Finding(name, "fail", error.message, cure=error.hint, exit_code=error.exit_code)
 
 
 def cache_finding(cache: Path | str) -> Finding:
@@ -86,7 +85,7 @@ def cache_finding(cache: Path | str) -> Finding:
     free = shutil.disk_usage(place).free
     if free < MIN_FREE_BYTES:
         raise StorageError(f"only {free / 2**20:.0f} MiB are free for the cache {cache}", hint="free some space")
-    return Finding(name="cache", state="ok", text=f"{cache} opens, {free / 2**30:.1f} GiB free")
+    return Finding("cache", "ok", f"{cache} opens, {free / 2**30:.1f} GiB free")
 
 
 def device_finding(label_of: Callable[[], str], devices: Path = Path("/dev")) -> Finding:
@@ -96,11 +95,11 @@ def device_finding(label_of: Callable[[], str], devices: Path = Path("/dev")) ->
         label = label_of()
     except (ModuleNotFoundError, RuntimeError) as error:
         text = f"JAX does not work: {str(error)[:200]}; judging works, training does not"
-        return Finding(name="device", state="warn", text=text, cure="pip install svr-async, or set JAX_PLATFORMS=cpu")
-    if label.startswith("cpu") and any(devices.glob("nvidia[0-9]*")):
-        cure = "pip install 'svr-async[gpu]' to fit on it; judging does not need it"
-        return Finding(name="device", state="warn", text=f"{label}, but there is an NVIDIA GPU", cure=cure)
-    return Finding(name="device", state="ok", text=label)
+        return Finding("device", "warn", text, "pip install svr-async, or set JAX_PLATFORMS=cpu")
+    if not label.startswith("cpu") or not any(devices.glob("nvidia[0-9]*")):
+        return Finding("device", "ok", label)
+    cure = "pip install 'svr-async[gpu]' to fit on it; judging does not need it"
+    return Finding("device", "warn", f"{label}, but there is an NVIDIA GPU", cure)
 
 
 async def list_models(profile: Profile) -> Mapping[str, Mapping[str, Any]] | None:
@@ -129,10 +128,9 @@ async def list_models(profile: Profile) -> Mapping[str, Mapping[str, Any]] | Non
         return None
     if reply.status in {401, 403}:
         raise AuthError(f"HTTP {reply.status} for the list of models", hint=key_hint(profile.key_env))
-    try:
+    with suppress(ValueError, KeyError, TypeError):
         return {str(row["id"]): row for row in orjson.loads(extras.hidden(key).mask_bytes(data))["data"]}
-    except (ValueError, KeyError, TypeError):
-        return None
+    return None
 
 
 async def examine(judge: str, base_url: str = "") -> AsyncIterator[Finding]:
@@ -144,12 +142,12 @@ async def examine(judge: str, base_url: str = "") -> AsyncIterator[Finding]:
     try:
         spec = JudgeSpec.parse(judge, base_url=base_url)
         if spec.profile is None:
-            yield Finding(name=name, state="ok", text=f"{judge} sends nothing")
+            yield Finding(name, "ok", f"{judge} sends nothing")
             return
         variable = spec.profile.key_env
         key = f"${variable} is {'set' if os.environ.get(variable) else 'not set'}" if variable else "no key"
         text = f"{spec.profile.model} at {spec.profile.base_url}, {key} ({spec.profile.source})"
-        yield Finding(name=name, state="ok", text=text)
+        yield Finding(name, "ok", text)
         name = "answer"
         for number, url in enumerate(spec.profile.base_urls):
             capped = min(MAX_TOKENS, spec.profile.max_tokens)
@@ -183,15 +181,14 @@ async def _examine_address(spec: JudgeSpec, profile: Profile, *, thorough: bool)
                 refused = engine.refused(profile.endpoint, profile.model)
                 if refused:
                     text = f"refused settings: {', '.join(map(str, refused))}"
-                    yield Finding(name="settings", state="warn", text=text, cure=permanent(refused))
+                    yield Finding("settings", "warn", text, cure=permanent(refused))
                 if not engine.stats().prompt_tokens:
                     cure = "costs are shown too low and --budget stops too late: use --max-calls"
-                    yield Finding(name="usage", state="warn", text="no token counts are reported", cure=cure)
+                    yield Finding("usage", "warn", "no token counts are reported", cure)
             if spec.writes and thorough:
                 second_s, cut = await _answer(engine, profile, "Answer with the one word: done")
                 text = f"a one-word answer takes {second_s:.2f} s (the first one {first_s:.2f} s)"
-                text += f", cut off at {MAX_TOKENS} tokens: the model reasons first" if cut else ""
-                yield Finding(name="latency", state="ok", text=text)
+                yield Finding("latency", "ok", text + (f", cut off at {MAX_TOKENS} tokens" if cut else ""))
                 async for finding in _json_findings(engine, profile, transport):
                     yield finding
             if thorough or not spec.writes:
@@ -234,13 +231,13 @@ async def _json_findings(engine: CallEngine, profile: Profile, transport: Transp
             headers = raw.headers
             if orjson.loads(request.wire.read(raw.body, raw.status).answer)["verdict"] in ("A", "B"):
                 cure = "" if profile.structured == mode else f'structured = "{mode}" in judges.toml uses it'
-                yield Finding(name="json", state="ok", text=f"{mode} works", cure=cure)
+                yield Finding("json", "ok", f"{mode} works", cure)
                 break
         except (SvrError, FailureError, ValueError, TypeError, KeyError):
             continue
     else:
         cure = "" if profile.structured == "none" else 'set structured = "none" in judges.toml'
-        yield Finding(name="json", state="warn", text="no JSON mode works; plain replies are read too", cure=cure)
+        yield Finding("json", "warn", "no JSON mode works; plain replies are read too", cure)
     yield limits_finding(headers, profile)
 
 
@@ -259,15 +256,15 @@ async def _verdict_finding(spec: JudgeSpec, profile: Profile, engine: CallEngine
     if answer.value is None:
         text = f"no verdict ({answer.outcome.value}): {answer.detail}"
         if answer.outcome.value == "truncated":
-            cure = "a model that reasons first needs more tokens: try svr eval with --limit 5"
-            return Finding(name="verdict", state="none", text=text, cure=cure)
-        cure = 'is it a chat model? system_role = "user" helps models without a system role'
-        return Finding(name="verdict", state="fail", text=text, cure=cure, exit_code=4)
+            return Finding(
+                "verdict", "none", text, "a model that reasons first needs more tokens than this check gives"
+            )
+        return Finding("verdict", "fail", text, 'system_role = "user" helps models without a system role', 4)
     right, seconds = answer.value.margin > 0, time.monotonic() - begun
     simulated = " (SIMULATED endpoint)" if Integrity.SIMULATED in judge.marks else ""
     text = f"{'right' if right else 'wrong'}, in {seconds:.2f} s{simulated}"
     cure = "" if right else "this judge may be too weak: compare it with another"
-    return Finding(name="verdict", state="ok" if right else "warn", text=text, cure=cure)
+    return Finding("verdict", "ok" if right else "warn", text, cure)
 
 
 def _key_finding(profile: Profile) -> Finding:
@@ -276,11 +273,10 @@ def _key_finding(profile: Profile) -> Finding:
 
     variable, parts = profile.key_env, urlsplit(profile.base_url)
     if not os.environ.get(variable, ""):
-        return Finding(name="key", state="ok", text=f"{parts.netloc} answers without a key")
+        return Finding("key", "ok", f"{parts.netloc} answers without a key")
     text = f"{parts.netloc} accepts the key in ${variable}"
-    if parts.scheme == "http" and parts.hostname not in LOOPBACK:
-        return Finding(name="key", state="warn", text=f"{text}, sent over http", cure="use https or a tunnel")
-    return Finding(name="key", state="ok", text=text)
+    plain = parts.scheme == "http" and parts.hostname not in LOOPBACK
+    return Finding("key", "warn", f"{text}, sent over http", "use https") if plain else Finding("key", "ok", text)
 
 
 def is_listed(model: str, names: Iterable[str]) -> bool:
@@ -291,20 +287,20 @@ def is_listed(model: str, names: Iterable[str]) -> bool:
 def model_findings(profile: Profile, models: Mapping[str, Mapping[str, Any]] | None) -> list[Finding]:
     """Report whether the endpoint lists the model, and whether its context is as long as the profile says."""
     if not models or not profile.model:
-        return [Finding(name="model", state="none", text="the endpoint does not list its models")]
+        return [Finding("model", "none", "the endpoint does not list its models")]
     if not is_listed(profile.model, models):
         near = difflib.get_close_matches(profile.model, models, 1, cutoff=0.4)
         cure = f"did you mean {near[0]}?" if near else "set one of them: --judge URL#model, or model in judges.toml"
         text = f"{profile.model} is not among the models listed: {shorten(', '.join(models), SHOWN_NAMES)}"
-        return [Finding(name="model", state="warn", text=text, cure=cure)]
+        return [Finding("model", "warn", text, cure)]
     row = models.get(profile.model, {})
     context = next((row[name] for name in CONTEXT_FIELDS if type(row.get(name)) is int and row[name] > 0), None)
-    found = [Finding(name="model", state="ok", text=f"{profile.model} is served")]
+    found = [Finding("model", "ok", f"{profile.model} is served")]
     if context is not None:
         short = context < profile.context_tokens
         text = f"{context:,} tokens" + (f", fewer than the {profile.context_tokens:,} of the profile" if short else "")
         cure = f"context_tokens = {context} in judges.toml" if short else ""
-        found.append(Finding(name="context", state="warn" if short else "ok", text=text, cure=cure))
+        found.append(Finding("context", "warn" if short else "ok", text, cure))
     return found
 
 
@@ -313,9 +309,8 @@ def limits_finding(headers: Mapping[str, str], profile: Profile) -> Finding:
     from svr_async.engine.rates import header_number
 
     limits = {name: header_number(headers.get(f"x-ratelimit-limit-{unit}", "")) for name, unit in UNITS.items()}
-    found = {name: limit for name, limit in limits.items() if limit is not None}
     own = {"rpm": profile.rpm, "tpm": profile.tpm}
-    higher = [f"{name} = {limit:.0f}" for name, limit in found.items() if (own[name] or limit + 1) > limit]
-    text = ", ".join(f"{limit:,.0f} {UNITS[name]} a minute" for name, limit in found.items())
+    higher = [f"{name} = {most:.0f}" for name, most in limits.items() if most and (own[name] or most + 1) > most]
+    text = ", ".join(f"{most:,.0f} {UNITS[name]} a minute" for name, most in limits.items() if most)
     cure = f"{' and '.join(higher)} in judges.toml avoids refused calls" if higher else ""
-    return Finding(name="limits", state="ok", text=text or "none in the headers", cure=cure)
+    return Finding("limits", "ok", text or "none in the headers", cure)

@@ -124,17 +124,19 @@ class JudgeLimits:
         from svr_async.engine.caller import EngineConfig
         from svr_async.engine.endpoint import START
 
-        whole = EngineConfig(
-            concurrency=profile.concurrency if self.concurrency == AUTO else int(self.concurrency),
-            start=START if self.concurrency == AUTO else None,
-            rpm=self.rpm or profile.rpm,
-            tpm=self.tpm or profile.tpm,
+        auto, count = self.concurrency == AUTO, self.share[1]
+        rpm, tpm = self.rpm or profile.rpm, self.tpm or profile.tpm
+        most = profile.concurrency if auto else int(self.concurrency)
+        return EngineConfig(
+            concurrency=max(1, part_of(most, self.share)),
+            start=max(1, part_of(START, self.share)) if auto else None,
+            rpm=rpm and rpm / count,
+            tpm=tpm and tpm / count,
             give_up_after_s=self.give_up_after_s,
             offline=self.offline,
             strict_model=self.strict_model,
             dry_run=self.dry_run,
         )
-        return whole if self.share == WHOLE else config_share(whole, self.share)
 
 
 def refuse_one_price(price: Price | None, paid: Sequence[str]) -> None:
@@ -142,15 +144,3 @@ def refuse_one_price(price: Price | None, paid: Sequence[str]) -> None:
     if price is not None and len(paid) > 1:
         hint = "set price = [in, cached, out] for each in judges.toml"
         raise UsageError(f"--price needs a single paid judge (got {', '.join(paid)})", hint=hint)
-
-
-def config_share(config: EngineConfig, share: Share) -> EngineConfig:
-    """Return an engine's settings for a share: an equal part of the rates, and at least one call in flight."""
-    _, count = share
-    return replace(
-        config,
-        concurrency=max(1, part_of(config.concurrency, share)),
-        start=config.start and max(1, part_of(config.start, share)),
-        rpm=config.rpm and config.rpm / count,
-        tpm=config.tpm and config.tpm / count,
-    )

@@ -1,4 +1,4 @@
-"""A model behind an endpoint: as a judge, as an author, and for questions in a method's own words."""
+"""A model behind an endpoint: as judge and author, behind checks (`J+rules`), and for a method's own questions."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from msgspec import structs
 from svr_async.core.integrity import NO_MARKS, Integrity, Marks
 from svr_async.core.pair import PreferencePair, Presentation, Prompt
 from svr_async.core.rubric import Rubric
-from svr_async.core.verdict import Outcome
+from svr_async.core.verdict import Outcome, RubricComparison
 from svr_async.engine.request import Question, ReplyRejectedError, Request
 from svr_async.engine.wires import Settings
 from svr_async.errors import UsageError
-from svr_async.judges.material import Material, clean
 from svr_async.judges.profiles import Profile
-from svr_async.judges.protocol import Answer, Author, Comparisons, Judge, Preference, Reasked, WrittenRubrics
+from svr_async.judges.protocol import Answer, Comparisons, Judge, Preference, Reasked, WrittenRubrics
 from svr_async.judges.questions import QuestionWriter, read_text
+from svr_async.judges.templates import Material, clean
 
 if TYPE_CHECKING:
     from svr_async.engine.engine import CallEngine
@@ -50,11 +50,13 @@ def marks_of(engine: CallEngine) -> Marks:
 
 @dataclass(frozen=True, slots=True)
 class ModelJudge(Judge):
-    """An endpoint as a judge. Rubrics that a reply leaves out are asked again alone, once, and never filled in."""
+    """An endpoint as a judge and as an author.
+
+    Rubrics that a reply leaves out are asked again alone, once, and never filled in.
+    """
 
     engine: CallEngine
     writer: QuestionWriter
-    label: str
 
     @property
     def name(self) -> str:
@@ -111,6 +113,18 @@ class ModelJudge(Judge):
         flags = ("missing_rubrics",) if any(rubric.id not in by_id for rubric in rubrics) else ()
         return Answer(value=by_id, requests=tuple(dict.fromkeys(requests)), flags=flags)
 
+    async def induce(self, pair: PreferencePair, *, contrastive: bool = True) -> Answer[tuple[Rubric, ...]]:
+        """Ask for 2 to 6 rubrics."""
+        return await self._ask(self.writer.induction(pair, contrastive=contrastive))
+
+    async def probe(self, pair: PreferencePair) -> Answer[str]:
+        """Ask for a plausible but worse response."""
+        return await self._ask(self.writer.probe(pair))
+
+    async def rephrase(self, prompt: Prompt, rubrics: Sequence[Rubric]) -> Answer[Mapping[str, str]]:
+        """Ask for rubrics in words that fit a prompt: texts by id, without those that have no clear wording."""
+        return await self._ask(self.writer.rephrase(prompt, rubrics))
+
     async def _compare_halves(self, shown: Presentation, rubrics: Sequence[Rubric]) -> Answer[Comparisons]:
         middle = len(rubrics) // 2
         first = await self.compare(shown, rubrics[:middle], overall=False)
@@ -127,34 +141,69 @@ class ModelJudge(Judge):
 
 
 @dataclass(frozen=True, slots=True)
-class ModelAuthor(Author):
-    """An endpoint as an author."""
+class HybridJudge(Judge):
+    """A model judge with the rules judge in front of it."""
 
-    engine: CallEngine
-    writer: QuestionWriter
+    model: Judge
+    rules: Judge
 
     @property
     def name(self) -> str:
-        """The profile's name."""
-        return self.writer.profile.name
+        """Both names, joined by a plus."""
+        return f"{self.model.name}+rules"
 
-    async def induce(self, pair: PreferencePair, *, contrastive: bool = True) -> Answer[tuple[Rubric, ...]]:
-        """Ask for 2 to 6 rubrics."""
-        return await self._ask(self.writer.induction(pair, contrastive=contrastive))
+    @property
+    def label(self) -> str:
+        """How its results are labelled."""
+        return f"{self.model.label} + offline checks"
 
-    async def probe(self, pair: PreferencePair) -> Answer[str]:
-        """Ask for a plausible but worse response."""
-        return await self._ask(self.writer.probe(pair))
+    @property
+    def marks(self) -> Marks:
+        """Those of the model, since it was asked."""
+        return self.model.marks
 
-    async def rephrase(self, prompt: Prompt, rubrics: Sequence[Rubric]) -> Answer[Mapping[str, str]]:
-        """Ask for rubrics in words that fit a prompt, before any response is seen: texts by id.
+    async def prefer(self, shown: Presentation) -> Answer[Preference]:
+        """Ask the model: a direct verdict has no rubrics to share out."""
+        return await self.model.prefer(shown)
 
-        A rubric without one clear wording in the reply is absent.
-        """
-        return await self._ask(self.writer.rephrase(prompt, rubrics))
+    async def write_rubrics(self, prompt: Prompt) -> Answer[WrittenRubrics]:
+        """Join the model's rubrics with the constraints that checks read out of the prompt."""
+        written = await self.model.write_rubrics(prompt)
+        read = (await self.rules.write_rubrics(prompt)).value
 
-    async def _ask(self, question: Question[T]) -> Answer[T]:
-        return await answered(self.engine, self.writer.profile, question)
+        def joined(own: WrittenRubrics) -> WrittenRubrics:
+            by_id = {rubric.id: rubric for rubric in (*own.rubrics, *(read.rubrics if read else ()))}
+            return WrittenRubrics(rubrics=tuple(by_id.values()), note=own.note)
+
+        return written.map(joined)
+
+    async def compare(
+        self, shown: Presentation, rubrics: Sequence[Rubric], *, overall: bool, note: str = ""
+    ) -> Answer[Comparisons]:
+        """Decide what checks can decide; ask the model for the rest, and for the overall preference."""
+        checked = (await self.rules.compare(shown, rubrics, overall=False)).value
+        decided = {row.rubric_id: row for row in checked.rows if row.better is not None} if checked else {}
+        rest = [rubric for rubric in rubrics if rubric.id not in decided]
+        if not rest and not overall:
+            return Answer(value=Comparisons(rows=_in_order(rubrics, decided)))
+        asked = await self.model.compare(shown, rubrics if overall else rest, overall=overall, note=note)
+        if asked.value is None:
+            return asked
+        rows = {row.rubric_id: row for row in asked.value.rows} | decided
+        return replace(asked, value=Comparisons(rows=_in_order(rubrics, rows), preferred=asked.value.preferred))
+
+    async def score(self, prompt: Prompt, response: str, rubrics: Sequence[Rubric]) -> Answer[Mapping[str, float]]:
+        """Score what checks can score; ask the model for the rest."""
+        known = dict((await self.rules.score(prompt, response, rubrics)).value or {})
+        rest = [rubric for rubric in rubrics if rubric.id not in known]
+        if not rest:
+            return Answer(value=known)
+        asked = await self.model.score(prompt, response, rest)
+        return asked.map(lambda scores: {**scores, **known})
+
+
+def _in_order(rubrics: Sequence[Rubric], rows: Mapping[str, RubricComparison]) -> tuple[RubricComparison, ...]:
+    return tuple(rows[rubric.id] for rubric in rubrics if rubric.id in rows)
 
 
 # --- questions in a method's own words --------------------------------------------------------------------------------

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -57,7 +56,15 @@ def find_profile(name: str, *, base_url: str = "") -> Profile:
 
 
 def _text_profile(name: str, base_url: str, profiles: Mapping[str, Profile]) -> Profile:
-    from svr_async.judges.profiles import FILE, OPENAI_KEY, Profile, endpoint_settings, key_variable, known_endpoints
+    from svr_async.judges.profiles import (
+        FILE,
+        OPENAI_KEY,
+        Profile,
+        endpoint_settings,
+        key_variable,
+        known_endpoints,
+        near,
+    )
 
     environment = os.environ.get("OPENAI_BASE_URL", "")
     if "://" in name:
@@ -76,8 +83,7 @@ def _text_profile(name: str, base_url: str, profiles: Mapping[str, Profile]) -> 
         return _moved(found, base_url)
     if base_url or environment:
         return Profile(name=name, model=name, base_url=base_url or environment, source="--base-url")
-    near = difflib.get_close_matches(name, profiles, 2, cutoff=0.4)
-    hint = f"did you mean {' or '.join(near)}?" if near else "svr judges lists them."
+    hint = near(name, profiles) or "svr judges lists them."
     if Path(FILE).is_file():
         hint += f" ./{FILE} is read with --judges {FILE} only."
     raise ConfigError(
@@ -291,7 +297,7 @@ def open_judge(
     engine = _engine_of(spec.profile, limits, settings, budget)
     judge, author = roles_of(spec, spec.profile, engine, templates)
     if spec.hybrid:
-        from svr_async.judges.hybrid import HybridJudge
+        from svr_async.judges.model import HybridJudge
         from svr_async.judges.rules.judge import RulesJudge
 
         judge = HybridJudge(judge, RulesJudge())
@@ -304,18 +310,18 @@ def roles_of(
 ) -> tuple[Judge, Author | None]:
     """Return the endpoint as a judge, and as an author if it writes text."""
     if spec.scores:
-        from svr_async.judges.scalar import ScalarJudge
+        from svr_async.judges.decision import ScalarJudge
 
         return ScalarJudge(engine, profile), None
     if spec.decides:
         from svr_async.judges.decision import DecisionJudge, StatementWriter
 
-        return DecisionJudge(engine, StatementWriter.of(profile, templates), profile.name), None
-    from svr_async.judges.model import ModelAuthor, ModelJudge
+        return DecisionJudge(engine, StatementWriter.of(profile, templates)), None
+    from svr_async.judges.model import ModelJudge
     from svr_async.judges.questions import QuestionWriter
 
-    writer = QuestionWriter(profile, templates)
-    return ModelJudge(engine, writer, profile.name), ModelAuthor(engine, writer)
+    model = ModelJudge(engine, QuestionWriter(profile, templates))
+    return model, model
 
 
 def _engine_of(profile: Profile, limits: JudgeLimits, config: EngineConfig, budget: Budget | None) -> CallEngine:

@@ -12,7 +12,7 @@ import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -100,7 +100,6 @@ class Profile:
             if name.lower() in KEY_HEADERS and variable_in(value) is None:
                 hint = f'name a variable: {name} = "$NAME"'
                 raise ConfigError(f"the header {name} holds a key in plain text", hint=hint)
-        self._require_wire_settings()
         urls = [refuse_key_in_url(url.strip()) for url in self.base_url.split(",") if url.strip()]
         if not urls or len(set(urls)) < len(urls):
             raise ConfigError(f"base_url {self.base_url!r} is empty or names an address twice")
@@ -109,14 +108,6 @@ class Profile:
         object.__setattr__(self, "base_url", urls[0])
         if not self.identity:
             object.__setattr__(self, "identity", self.address)
-
-    def _require_wire_settings(self) -> None:
-        """Raise ConfigError for a setting that the wire would drop silently."""
-        plain = Settings(temperature=None, top_p=None, n=None)
-        loose = self.structured if self.structured.startswith("json_object") else "none"
-        for name, asked in (("seed", replace(plain, seed=self.seed)), ("structured", replace(plain, structured=loose))):
-            if asked != plain and self.spoken.params(asked) == self.spoken.params(plain):
-                raise ConfigError(f"the wire {self.wire} has no {name} = {getattr(self, name)!r}")
 
     @property
     def address(self) -> str:
@@ -188,11 +179,8 @@ def _this_machine(identity: str) -> str:
 
 
 def variable_in(value: str) -> str | None:
-    """Return the variable that a header or parameter names as `$NAME` or `env:NAME`; None for a plain value."""
-    for mark in ("$", "env:"):
-        if value.startswith(mark) and value.removeprefix(mark).isidentifier():
-            return value.removeprefix(mark)
-    return None
+    """Return the variable that a header or parameter names as `$NAME`; None for a plain value."""
+    return value[1:] if value.startswith("$") and value[1:].isidentifier() else None
 
 
 def _shipped(name: str) -> dict[str, dict[str, Any]]:
@@ -242,12 +230,18 @@ def _profile(name: str, table: Mapping[str, Any], source: str) -> Profile:
 
 
 def _refuse_unknown(table: Iterable[str]) -> None:
-    known = {one.name for one in fields(Profile)} - {"name", "source", "base_urls"} | {"endpoint"}
+    known = sorted({one.name for one in fields(Profile)} - {"name", "source", "base_urls"} | {"endpoint"})
     for key in table:
         if key not in known:
-            near = difflib.get_close_matches(key, known, 1)
-            hint = f"did you mean {near[0]}?" if near else f"known settings: {', '.join(sorted(known))}"
-            raise ConfigError(f"unknown setting {key!r}", hint=hint)
+            raise ConfigError(
+                f"unknown setting {key!r}", hint=near(key, known) or f"known settings: {', '.join(known)}"
+            )
+
+
+def near(name: str, known: Iterable[str]) -> str:
+    """Return a question that names the known name most like this one; "" if none is like it."""
+    found = difflib.get_close_matches(name, known, 1, cutoff=0.4)
+    return f"did you mean {found[0]}?" if found else ""
 
 
 def _normal(table: Mapping[str, Any]) -> dict[str, Any]:
@@ -278,8 +272,7 @@ def endpoint_settings(name: str) -> dict[str, Any]:
     """Return the settings of a known endpoint; ConfigError if unknown."""
     known = known_endpoints()
     if name not in known:
-        near = difflib.get_close_matches(name, known, 1)
-        hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(known)}; for others set base_url"
+        hint = near(name, known) or f"known: {', '.join(known)}; for others set base_url"
         raise ConfigError(f"unknown endpoint {name!r}", hint=hint)
     return dict(known[name])
 

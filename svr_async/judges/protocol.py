@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Generic, Protocol, TypeVar, cast
 
 from svr_async.core.integrity import Marks
 from svr_async.core.pair import PreferencePair, Presentation, Prompt, Side
@@ -14,6 +14,7 @@ from svr_async.core.verdict import Contribution, Outcome, RubricComparison
 from svr_async.errors import UsageError
 
 T = TypeVar("T")
+U = TypeVar("U")
 
 
 class Reasked(str):
@@ -39,6 +40,10 @@ class Answer(Generic[T]):
     detail: str = ""
     requests: tuple[str, ...] = ()
     flags: tuple[str, ...] = ()
+
+    def map(self, made: Callable[[T], U]) -> Answer[U]:
+        """Return the answer with another value, made of this one; an answer without a value stays as it is."""
+        return replace(cast("Answer[U]", self), value=None if self.value is None else made(self.value))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +91,7 @@ class Judge(Protocol):
     @property
     def label(self) -> str:
         """How results of this judge are labelled in reports, e.g. "rules (offline checks, no model)"."""
+        return self.name
 
     @property
     def marks(self) -> Marks:

@@ -17,11 +17,10 @@ from svr_async.core.rubric import FACETS, IMPORTANCES, MAX_RUBRIC_CHARS, Rubric
 from svr_async.core.verdict import RubricComparison, Verdict
 from svr_async.engine.request import Question, ReplyRejectedError, Request
 from svr_async.engine.wires import Form, Params
-from svr_async.judges.material import Material, clean
 from svr_async.judges.profiles import Profile
 from svr_async.judges.protocol import Comparisons, Preference, WrittenRubrics
 from svr_async.judges.reader import by_rubric, read_better, read_direct, read_list, read_verdict
-from svr_async.judges.templates import Templates
+from svr_async.judges.templates import Material, Templates, clean
 
 T = TypeVar("T")
 MAX_WRITTEN_RUBRICS = 10

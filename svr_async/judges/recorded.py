@@ -32,10 +32,10 @@ from svr_async.core.verdict import Outcome
 from svr_async.engine.reply import without_thoughts
 from svr_async.engine.request import ReplyRejectedError
 from svr_async.errors import ConfigError
+from svr_async.judges.decision import Score, by_scores
 from svr_async.judges.protocol import Answer, Comparisons, Judge, Preference, WrittenRubrics
 from svr_async.judges.questions import read_comparisons, read_written
 from svr_async.judges.reader import read_direct
-from svr_async.judges.scalar import Score, by_scores
 
 T = TypeVar("T")
 CSV = ".csv"

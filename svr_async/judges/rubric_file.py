@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-import orjson
+import msgspec
 
 from svr_async.core.files import read_plain
 from svr_async.core.rubric import MAX_RUBRIC_CHARS, Check, Rubric, split_rubrics
-from svr_async.core.verdict import is_number
 from svr_async.errors import ConfigError
 
 TEXTS = ("text", "rubric", "criterion", "description")
 WEIGHTS = ("weight", "points")
+
+
+class _Entry(msgspec.Struct):
+    """A rubric in a file, by the first names of TEXTS and WEIGHTS."""
+
+    text: Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_RUBRIC_CHARS)]
+    weight: Annotated[float, msgspec.Meta(ge=-1e300, le=1e300)] = 1.0
+    facet: str | None = None
+    importance: str | None = None
+    grounding: str | None = None
+    check: dict[str, Any] | None = None
 
 
 def load_rubric_file(path: Path) -> tuple[tuple[tuple[Rubric, float], ...], bool]:
@@ -26,61 +35,42 @@ def load_rubric_file(path: Path) -> tuple[tuple[tuple[Rubric, float], ...], bool
     `importance`, `check`. Weights are points where an entry says `points`, or where one is negative.
     """
     try:
-        data = read_plain(path)
+        text = read_plain(path).decode("utf-8-sig", "replace")
     except OSError as error:
         raise ConfigError(f"cannot read the rubrics {path}: {error.strerror}") from error
     found: dict[str, tuple[Rubric, float]] = {}
-    entries = _entries(path, data)
-    for where, entry in entries:
-        rubric, weight = _read(entry, where)
+    named = False
+    for number, entry in enumerate(_entries(path, text), 1):
+        try:
+            value = msgspec.json.decode(entry) if isinstance(entry, bytes) else entry
+            rubric, weight = _read(value)
+        except ValueError as error:
+            raise ConfigError(f"{path}: rubric {number}: {error}") from error
         found.setdefault(rubric.id, (rubric, weight))
+        named = named or (isinstance(value, Mapping) and "points" in value)
     if not found:
         raise ConfigError(f"{path} holds no rubrics", hint="write one a line")
-    named = any(isinstance(entry, Mapping) and "points" in entry for _, entry in entries)
     return tuple(found.values()), named or any(weight < 0 for _, weight in found.values())
 
 
-def _entries(path: Path, data: bytes) -> list[tuple[str, Any]]:
-    text = data.decode("utf-8-sig", "replace")
+def _entries(path: Path, text: str) -> list[Any]:
     if path.suffix == ".jsonl":
-        lines = enumerate(text.splitlines(), 1)
-        return [(f"{path} line {n}", _json(line, f"{path} line {n}")) for n, line in lines if line.strip()]
+        return [line.encode() for line in text.splitlines() if line.strip()]
     if path.suffix == ".json":
-        value = _json(text, str(path))
-        if not isinstance(value, list):
-            raise ConfigError(f"{path} is not a list of rubrics", hint='write ["…", "…"]')
-        return [(f"{path} entry {n}", entry) for n, entry in enumerate(value, 1)]
-    lines_ = (line for line in split_rubrics(text) if not line.startswith("#"))
-    return [(f"{path} rubric {n}", line) for n, line in enumerate(lines_, 1)]
+        try:
+            return msgspec.json.decode(text, type=list[Any])
+        except msgspec.DecodeError as error:
+            raise ConfigError(f"{path} is not a list of rubrics: {error}", hint='write ["…", "…"]') from error
+    return [line for line in split_rubrics(text) if not line.startswith("#")]
 
 
-def _json(text: str, where: str) -> Any:
-    try:
-        return orjson.loads(text)
-    except orjson.JSONDecodeError as error:
-        raise ConfigError(f"{where} is not JSON: {error}") from error
-
-
-def _read(entry: Any, where: str) -> tuple[Rubric, float]:
-    if isinstance(entry, str):
-        entry = {"text": entry}
-    if not isinstance(entry, Mapping):
-        raise ConfigError(f"{where} is {type(entry).__name__}, not a text or an object")
-    text = next((entry[name] for name in TEXTS if name in entry), None)
-    weight = next((entry[name] for name in WEIGHTS if name in entry), 1.0)
-    if not isinstance(text, str) or not text.strip() or len(text) > MAX_RUBRIC_CHARS:
-        raise ConfigError(f"{where} needs a text of 1 to {MAX_RUBRIC_CHARS} characters")
-    if not is_number(weight) or not math.isfinite(weight):
-        raise ConfigError(f"{where} has the weight {weight!r}", hint="write a number")
-    check = _check(entry.get("check"), where)
-    texts = {name: str(entry.get(name) or "") for name in ("facet", "importance", "grounding")}
-    return Rubric(text=" ".join(text.split()), check=check, **texts), float(weight)
-
-
-def _check(value: Any, where: str) -> Check | None:
-    if value is None:
-        return None
-    try:
-        return Check.from_json(value)
-    except (ValueError, AttributeError) as error:
-        raise ConfigError(f"{where} has a bad check: {error}") from error
+def _read(entry: Any) -> tuple[Rubric, float]:
+    given = {"text": entry} if isinstance(entry, str) else entry
+    if isinstance(given, Mapping):
+        named = {"text": TEXTS, "weight": WEIGHTS}
+        first = {name: next((given[one] for one in names if one in given), None) for name, names in named.items()}
+        given = {**given, **{name: value for name, value in first.items() if value is not None}}
+    one = msgspec.convert(given, _Entry)
+    check = None if one.check is None else Check.from_json(one.check)
+    labels = {"facet": one.facet or "", "importance": one.importance or "", "grounding": one.grounding or ""}
+    return Rubric(text=" ".join(one.text.split()), check=check, **labels), one.weight

@@ -11,8 +11,8 @@ from svr_async.core.table import to_html
 from svr_async.core.verdict import Contribution, Outcome
 from svr_async.engine.concurrency import in_sync
 from svr_async.errors import UsageError
-from svr_async.judges.material import clean
 from svr_async.judges.protocol import Judge
+from svr_async.judges.templates import clean
 from svr_async.scoring.bank import RubricBank
 from svr_async.scoring.chooser import Chooser, open_chooser
 from svr_async.scoring.decision import Decision, average

@@ -137,7 +137,8 @@ def draw_fault(
 ) -> Fault | None:
     """Return the fault of attempt number `attempt` (from 0) at a request, or None.
 
-    `struck` are the damaged answers of this topic so far: a client asks again once, so there is at most one.
+    `struck` are the damaged answers of this topic so far. A client asks again once, so the default limit of 2 faulty
+    attempts allows one of them.
     """
     if attempt >= config.max_faulty_attempts or not config.rate:
         return None
@@ -146,7 +147,8 @@ def draw_fault(
     if not kinds or uniform(drawn, 0) >= config.rate:
         return None
     fault = kinds[int(uniform(drawn, 1) * len(kinds))]
-    allowed = not struck if fault.spoils else not (fault.once and attempt)
+    most = max(1, config.max_faulty_attempts - 1)
+    allowed = len(struck) < most if fault.spoils else not (fault.once and attempt)
     return fault if allowed else None
 
 

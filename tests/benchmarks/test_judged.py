@@ -11,7 +11,7 @@ from rig import engine_at, judge_at, writer
 from stand_ins import UnaskedAuthor
 
 from svr_async.core.pair import Order, PreferencePair, present, user_prompt
-from svr_async.judges.model import ModelAuthor
+from svr_async.judges.model import ModelJudge
 from svr_async.judges.rules.judge import RulesJudge
 from svr_async.judges.rules.registry import grid_rubrics
 from svr_async.simulation.config import SimConfig
@@ -45,7 +45,7 @@ async def test_the_judge_in_process_answers_as_the_simulated_endpoint_does(
         engine_at(sim.base_url, tmp_path / "b") as engine,
     ):
         for pair in pairs:
-            rubrics = (await ModelAuthor(engine, writer(sim.base_url)).induce(pair)).value
+            rubrics = (await ModelJudge(engine, writer(sim.base_url)).induce(pair)).value
             assert rubrics
             for order in Order:
                 shown = present(pair, order)

@@ -64,7 +64,7 @@ def test_clear_asks_first(cli: Cli, filled: Path, options: tuple[str, ...], expe
     """Without a terminal --yes is needed; what is not named stays."""
     code, out, err = cli("cache", "clear", *options, "--cache", "cache")
     assert (code, says in out + err) == (expected, True), out + err
-    assert len(list(Cache.open(filled).keys())) == (0 if options == ("--yes",) else 4)
+    assert len(list(Cache.open(filled).rows())) == (0 if options == ("--yes",) else 4)
 
 
 @pytest.mark.parametrize("name", ["replies.jsonl", "replies.jsonl.gz"])

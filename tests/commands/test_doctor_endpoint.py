@@ -141,6 +141,6 @@ def test_a_key_is_never_shown(cli: Cli, tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_a_finding_as_a_line_and_as_json() -> None:
     """`ok` is false for failures only."""
-    finding = Finding(name="n", state="warn", text="a\nb", cure="c")
+    finding = Finding("n", "warn", "a\nb", "c")
     assert finding.line() == "a b — c"
     assert finding.to_json() == {"check": "n", "ok": True, "state": "warn", "detail": "a\nb", "cure": "c"}

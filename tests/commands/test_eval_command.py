@@ -406,7 +406,7 @@ def test_pairs_without_a_right_answer_are_judged_and_not_scored(
     code = run(group, "svr", ["eval", "rewardbench2", "--data", "ties.jsonl", "--method", "longest", "--json", "-q"])
     shown = capsys.readouterr()
     assert code == 0, shown.err
-    assert run(group, "svr", ["data", "show", "rewardbench2"]) == 0
+    assert run(group, "svr", ["data", "check", "ties.jsonl", "--format", "rewardbench2"]) == 0
     assert "The best of four is guessed right on 25 % of the items" in capsys.readouterr().out
 
 

@@ -128,7 +128,6 @@ def test_without_a_bank_the_general_checks_decide(
     ("args", "says"),
     [
         ((*asked()[:2], *asked()[4:]), "no judge is named"),
-        ((*asked()[2:], "--top-k", "3"), "--top-k needs --bank"),
         ((), "needs a RUN, or --prompt, --a and --b"),
         (("--prompt", "x"), "a pair needs --a and --b too"),
         (("--judge", "rules"), "needs a RUN, or --prompt"),
@@ -136,7 +135,6 @@ def test_without_a_bank_the_general_checks_decide(
         (("--bank", "bank", "--prompt", "x", "--b", "y"), "a pair needs --a too "),
         (("run", "--bank", "bank"), "RUN and --bank exclude each other"),
         (("run", "item", "--judge", "rules"), "RUN and --judge exclude each other"),
-        (("run", "item", "--top-k", "3"), "RUN and --top-k exclude each other"),
         (asked("--data", "d.jsonl"), "--data needs a RUN"),
         (asked(a="@nowhere.txt"), "cannot read --a @nowhere.txt"),
         (asked(a="@raw.bin"), "it is not UTF-8 text"),

@@ -28,7 +28,7 @@ def test_every_printed_command_is_one_that_its_program_takes(page: Path) -> None
         "svr eval pairs --data d.jsonl --judge rules --limited 3",
         "svr eval pairs --order sideways",
         "svr bank edits bank/",
-        "svr bank show bank/ other/",
+        "svr bank shaw bank/",
         "svr sim --sede 1 --port 8000",
         "svr batch export mine/ eval pairs --jugde gpt-4o-mini",
         "svr-fit store --out",

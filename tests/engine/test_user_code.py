@@ -96,7 +96,7 @@ def test_a_loop_may_end_with_an_engine_open(cache_folder: Path) -> None:
     asyncio.run(asyncio.wait_for(forgets_to_close(), 20))
     cache = Cache.open(cache_folder)
     try:
-        texts = {reply.text for key in list(cache.keys()) if (reply := cache.get(key)) is not None}
+        texts = {reply.text for key, _ in list(cache.rows()) if (reply := cache.get(key)) is not None}
     finally:
         cache.close()
     assert len(answered) == 8

@@ -250,5 +250,5 @@ def test_items_of_a_run_as_scores(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     rows = read_lines(tmp_path / "scores.jsonl")
     assert len(rows) == n
     assert all({"id", "value", "explanation", "metadata"} <= row.keys() and "judge" in row["metadata"] for row in rows)
-    with pytest.raises(UsageError, match="no jsonl file"):
+    with pytest.raises(UsageError, match="not a jsonl file"):
         write_scores("run", "scores.csv")

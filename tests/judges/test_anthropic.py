@@ -20,7 +20,7 @@ from svr_async.engine.reply import BadBodyError
 from svr_async.engine.request import Request
 from svr_async.engine.wires import Form, Settings
 from svr_async.engine.wires.anthropic import WIRE
-from svr_async.errors import AuthError, ConfigError, ModelError, QuotaError, SvrError, UsageError
+from svr_async.errors import AuthError, ModelError, QuotaError, SvrError, UsageError
 from svr_async.judges.batch import choose_endpoint
 from svr_async.judges.doctor import examine
 from svr_async.judges.limits import JudgeLimits
@@ -158,18 +158,6 @@ def test_rates_are_heard() -> None:
     waits = classify_reply(WIRE, 429, {**found, "retry-after": "7"}, b"{}", "")
     assert waits.wait_s == 7.0
     assert classify_reply(WIRE, 429, found, b"{}", "").wait_s == 12.0
-
-
-def test_what_the_wire_has_no_word_for_is_refused() -> None:
-    """A seed, or a bare JSON object, would be left out without a sign."""
-    base: dict[str, Any] = {"name": "c", "model": "m", "base_url": "http://h/v1", "wire": "anthropic"}
-    with pytest.raises(ConfigError, match="the wire anthropic has no seed = 7"):
-        Profile(**base, seed=7)
-    with pytest.raises(ConfigError, match="has no structured = 'json_object'"):
-        Profile(**base, structured="json_object")
-    with pytest.raises(ConfigError, match="has no structured = 'json_object_schema'"):
-        Profile(**base, structured="json_object_schema")
-    assert Profile(**base, structured="json_schema").identity == "http://h/v1#anthropic"
 
 
 def test_calls_are_not_exported_as_openais_batch() -> None:

@@ -56,7 +56,7 @@ async def scripted(
 ) -> AsyncIterator[tuple[DecisionJudge, Scripted]]:
     """Open a decision judge on a script."""
     async with scripted_engine(cache, answer) as (engine, transport):
-        yield DecisionJudge(engine, writer(**settings), "dec"), transport
+        yield DecisionJudge(engine, writer(**settings)), transport
 
 
 async def compared(judge: DecisionJudge) -> Answer[Comparisons]:

@@ -126,7 +126,7 @@ def test_a_layout_of_ones_own_has_any_order(tmp_path: Path) -> None:
         ),
         ("compare", "=== user ===\n{promt} {response_a} {response_b} {rubrics}", "the place {promt}, which is unknown"),
         ("compare", "=== user ===\n{prompt} {response_a} {response_b} {fenced rubrics}", "{fenced rubrics}, which is"),
-        ("probe", "{prompt} {chosen}\n=== user ===\n", "has both dividers, or no user message"),
+        ("probe", "{prompt} {chosen}\n=== user ===\n", "or has no user message"),
         ("probe", "{prompt}\n=== user ===\n{chosen}\n=== closing ===\nx", "has both dividers"),
         ("decide", "x\n=== user ===\ny", "the prompt decide has no free layout"),
     ],
@@ -137,15 +137,3 @@ def test_a_wrong_layout_is_one_line(tmp_path: Path, name: str, text: str, says: 
         load_templates(folder_with(tmp_path, **{name: text}), (name,))
     assert says in caught.value.one_line()
     assert "\n" not in caught.value.one_line()
-
-
-def test_a_folder_with_the_name_of_the_set_is_not_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where a folder `paper` holds prompts, `--prompts paper` is refused; its whole path means the folder."""
-    own = tmp_path / "paper"
-    own.mkdir()
-    monkeypatch.chdir(tmp_path)
-    assert load_templates(PAPER)["direct"].free
-    folder_with(own, direct="Mine.\n=== closing ===\nEnd with [[A]] or [[B]].")
-    with pytest.raises(ConfigError, match="is a set that ships"):
-        load_templates(PAPER)
-    assert load_templates(own)["direct"].instructions == "Mine."

@@ -16,10 +16,9 @@ from svr_async.core.rubric import Rubric
 from svr_async.core.verdict import Outcome, RubricComparison, Verdict
 from svr_async.engine.request import Request
 from svr_async.engine.transport import RawReply
-from svr_async.judges.hybrid import HybridJudge
-from svr_async.judges.material import tag_of
-from svr_async.judges.model import ModelAuthor, ModelJudge
+from svr_async.judges.model import HybridJudge, ModelJudge
 from svr_async.judges.protocol import Answer, Comparisons, Preference, WrittenRubrics
+from svr_async.judges.templates import tag_of
 from svr_async.simulation.server import SimServer
 
 RUBRICS = [Rubric(text=f"Is it good in way {number}?") for number in range(1, 5)]
@@ -56,7 +55,7 @@ def judging(keep: Callable[[int, int], bool], **more: Any) -> Callable[[Request,
 async def test_missing_rubrics_are_asked_again_alone(cache_folder: Path) -> None:
     """Only the rubrics that a reply left out are asked again; ids are those of the request, mapped back by content."""
     async with scripted_engine(cache_folder, judging(lambda call, n: n == 3 or call > 0)) as (engine, transport):
-        judge = ModelJudge(engine, writer(), "m")
+        judge = ModelJudge(engine, writer())
         answer = await judge.compare(PAIR, RUBRICS, overall=False)
         assert [listed(request) for request in transport.sent] == [
             [rubric.text for rubric in RUBRICS],
@@ -71,7 +70,7 @@ async def test_missing_rubrics_are_asked_again_alone(cache_folder: Path) -> None
 async def test_rubrics_that_stay_missing_are_left_out_and_flagged(cache_folder: Path) -> None:
     """After one more call a rubric without a verdict is absent, never filled in, and the answer says so."""
     async with scripted_engine(cache_folder, judging(lambda _, n: n != 2), repairs=0) as (engine, transport):
-        judge = ModelJudge(engine, writer(), "m")
+        judge = ModelJudge(engine, writer())
         answer = await judge.compare(PAIR, RUBRICS, overall=False)
         assert len(transport.sent) == 2
         assert answer.value is not None
@@ -82,7 +81,7 @@ async def test_rubrics_that_stay_missing_are_left_out_and_flagged(cache_folder: 
 async def test_missing_scores_are_asked_again_too(cache_folder: Path) -> None:
     """Pointwise scores are completed the same way."""
     async with scripted_engine(cache_folder, judging(lambda call, n: n > 2 or call > 0)) as (engine, transport):
-        answer = await ModelJudge(engine, writer(), "m").score(PAIR.prompt, "Answer.", RUBRICS)
+        answer = await ModelJudge(engine, writer()).score(PAIR.prompt, "Answer.", RUBRICS)
         assert answer.value == {rubric.id: (number + 1) / 10 for number, rubric in enumerate(RUBRICS)}
         assert [len(listed(request)) for request in transport.sent] == [4, 2]
         assert (answer.flags, answer.requests) == ((), tuple(request.key.hex() for request in transport.sent))
@@ -98,7 +97,7 @@ async def test_contradictory_rows_are_flagged_wherever_they_came_from(cache_fold
         return completion(orjson.dumps({"rubric_comparisons": rows}).decode())
 
     async with scripted_engine(cache_folder, answer) as (engine, _):
-        found = await ModelJudge(engine, writer(), "m").compare(PAIR, RUBRICS[:2], overall=False)
+        found = await ModelJudge(engine, writer()).compare(PAIR, RUBRICS[:2], overall=False)
         assert found.flags == ("inconsistent",)
         assert found.value is not None
         assert [row.delta for row in found.value.rows] == [-0.75, -1.25]
@@ -107,13 +106,13 @@ async def test_contradictory_rows_are_flagged_wherever_they_came_from(cache_fold
 async def test_a_question_without_an_answer_says_why_in_every_role(cache_folder: Path) -> None:
     """Each role passes the outcome and the reason on, with the key of the request."""
     async with scripted_engine(cache_folder, lambda *_: completion("no idea"), repairs=1) as (engine, _):
-        judge = ModelJudge(engine, writer(), "m")
+        judge = ModelJudge(engine, writer())
         answers: list[Answer[Any]] = [
             await judge.prefer(PAIR),
             await judge.compare(PAIR, RUBRICS, overall=True),
             await judge.write_rubrics(PAIR.prompt),
             await judge.score(PAIR.prompt, "Answer.", RUBRICS),
-            await ModelAuthor(engine, writer()).induce(pairs(1)[0]),
+            await ModelJudge(engine, writer()).induce(pairs(1)[0]),
         ]
     for answer in answers:
         assert (answer.value, answer.outcome, len(answer.requests)) == (None, Outcome.PARSE_ERROR, 1)
@@ -123,7 +122,7 @@ async def test_a_question_without_an_answer_says_why_in_every_role(cache_folder:
 async def test_the_author_asks_the_planted_world(cache_folder: Path) -> None:
     """Induction gives two to six rubrics with known labels, a probe gives a text; both come from the cache later."""
     async with SimServer() as sim, judge_at(sim.base_url, cache_folder) as judge:
-        author = ModelAuthor(judge.engine, judge.writer)
+        author = ModelJudge(judge.engine, judge.writer)
         for contrastive in (True, False):
             induced = await author.induce(pairs(1)[0], contrastive=contrastive)
             assert induced.value is not None

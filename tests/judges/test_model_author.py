@@ -11,9 +11,9 @@ from svr_async.core.pair import prompt_text, user_prompt
 from svr_async.core.rubric import MAX_RUBRIC_CHARS, Rubric
 from svr_async.engine.request import ReplyRejectedError, Request
 from svr_async.engine.transport import RawReply
-from svr_async.judges.material import clean
-from svr_async.judges.model import ModelAuthor
+from svr_async.judges.model import ModelJudge
 from svr_async.judges.questions import MAX_INDUCED, read_induced, read_rephrased, read_text
+from svr_async.judges.templates import clean
 
 
 def reply(*entries: str | dict[str, Any] | None) -> str:
@@ -157,7 +157,7 @@ async def test_the_author_returns_texts_by_rubric_and_asks_again_when_none_can_b
 
     rubrics = [Rubric(text="Is short"), Rubric(text="Names a source")]
     async with scripted_engine(cache_folder, answer) as (engine, transport):
-        author = ModelAuthor(engine, writer())
+        author = ModelJudge(engine, writer())
         for _ in range(2):
             found = await author.rephrase(user_prompt("bread"), rubrics)
             assert found.value == {rubrics[1].id: "Names a source on bread"}
@@ -168,5 +168,5 @@ async def test_the_author_returns_texts_by_rubric_and_asks_again_when_none_can_b
 async def test_an_author_that_refuses_says_so(cache_folder: Path) -> None:
     """A refusal is an outcome without a value."""
     async with scripted_engine(cache_folder, lambda *_: completion("", "content_filter")) as (engine, _):
-        found = await ModelAuthor(engine, writer()).rephrase(user_prompt("bread"), [Rubric(text="Is short")])
+        found = await ModelJudge(engine, writer()).rephrase(user_prompt("bread"), [Rubric(text="Is short")])
     assert (found.value, found.outcome.value) == (None, "refusal")

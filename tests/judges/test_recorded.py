@@ -83,14 +83,13 @@ def test_what_was_not_recorded_is_counted_not_guessed(tmp_path: Path) -> None:
             await judge.prefer(ab), await judge.compare(ab, RUBRICS, overall=False),
             await judge.write_rubrics(PAIR.prompt), await judge.prefer(ba),
             await judge.compare(ba, RUBRICS, overall=True), await judge.write_rubrics(pairs(2)[1].prompt),
-            await judge.score(PAIR.prompt, "a", RUBRICS),
         ]  # fmt: skip
 
     doubtful = judge_of(tmp_path / "two.jsonl", line("direct", "[[A]] then [[B]]"))
     assert asyncio.run(doubtful.prefer(present(PAIR, Order.AB))).outcome is Outcome.PARSE_ERROR
     answers = asyncio.run(ask())
-    assert [answer.value for answer in answers] == [None] * 7
-    assert [answer.outcome for answer in answers] == [Outcome.PARSE_ERROR] * 3 + [Outcome.API_ERROR] * 4
+    assert [answer.value for answer in answers] == [None] * 6
+    assert [answer.outcome for answer in answers] == [Outcome.PARSE_ERROR] * 3 + [Outcome.API_ERROR] * 3
     assert "order ba" in answers[3].detail
     assert all(answer.detail for answer in answers)
 

@@ -17,11 +17,11 @@ from svr_async.engine.reply import BadBodyError
 from svr_async.engine.transport import RawReply
 from svr_async.engine.wires import find_wire
 from svr_async.errors import ConfigError, UsageError
+from svr_async.judges.decision import ScalarJudge
 from svr_async.judges.doctor import examine
 from svr_async.judges.limits import JudgeLimits
 from svr_async.judges.open_judge import REWARD_WIRES, JudgeSpec, find_profile, open_judge
 from svr_async.judges.recorded import MOST_CELL_CHARS, RecordedScores, load_recorded
-from svr_async.judges.scalar import ScalarJudge
 from svr_async.simulation.server import SimServer
 
 URL = "rm:http://127.0.0.1:1"

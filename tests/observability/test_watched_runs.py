@@ -152,13 +152,13 @@ def test_metrics_are_served_while_a_run_is_on(place: Path) -> None:
 
 
 def test_spans_go_where_the_variables_say(place: Path) -> None:
-    """`OTEL_TRACES_EXPORTER=console` prints a span a call and the run's, without a flag; --no-otel turns it off."""
+    """`OTEL_TRACES_EXPORTER=console` prints spans of the run and its calls; OTEL_SDK_DISABLED turns it off."""
     variables: dict[str, Any] = {"OTEL_TRACES_EXPORTER": "console", "OTEL_METRICS_EXPORTER": "none"}
     done = svr(*EVAL, "--limit", "3", "-q", cwd=place, **variables)
     assert (done.returncode, done.stdout.count('"name": "chat gpt-oss-120b"')) == (0, 3), done.stderr
     assert done.stdout.count('"name": "svr eval"') == 1
     assert done.stdout.count('"service.name": "svr-async"') == 7
-    silent = svr(*EVAL, "--limit", "3", "-q", "--no-otel", cwd=place, **variables)
+    silent = svr(*EVAL, "--limit", "3", "-q", cwd=place, OTEL_SDK_DISABLED="true", **variables)
     assert '"name"' not in silent.stdout
 
 
@@ -202,11 +202,9 @@ def test_opentelemetry_is_on_only_where_its_variables_ask_for_it(variables: dict
 
 
 def test_variables_without_the_package_are_a_remark_not_a_failure(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A machine that sets OTEL_ variables for all programs does not stop those that lack the extra; --otel does."""
+    """A machine that sets OTEL_ variables for all programs does not stop those that lack the extra."""
     monkeypatch.setenv("OTEL_TRACES_EXPORTER", "pigeon")
     for _ in range(2):
         code, _, err = cli(*EVAL, "-q")
-        assert (code, "--no-otel" in err, err.count("\n")) == (0, True, 1), err
+        assert (code, "OTEL_SDK_DISABLED=true" in err, err.count("\n")) == (0, True, 1), err
         monkeypatch.setitem(sys.modules, "opentelemetry.sdk", None)
-    code, _, err = cli(*EVAL, "-q", "--otel")
-    assert (code, "svr-async[otel]" in err, err.count("\n")) == (2, True, 1), err

@@ -48,7 +48,7 @@ MODES: dict[str, Callable[[], web.Response]] = {
     "an answer with an escaped plus": lambda: escaped(ESCAPED[1], 200),
     "a redirect": lambda: web.Response(status=307, headers={"Location": f"/?k={quote(KEY)}"}),
 }
-ASK = ("eval", "rubricbench", "--data", "bench.jsonl", "--judge", "sim", "--give-up-after", "1", "--max-calls", "6",
+ASK = ("eval", "rubricbench", "--data", "bench.jsonl", "--judge", "sim", "--max-calls", "6",
        "-v", "--out", "run", "--cache", "cache")  # fmt: skip
 
 

@@ -38,7 +38,7 @@ def _listen(event: str, args: tuple[object, ...]) -> None:
     if not _folder:
         return
     from_file = event == "exec" and str(getattr(args[0], "co_filename", "")).startswith(_folder[0])
-    if from_file or event in LOUD:
+    if from_file or (event in LOUD and args[0] != "fc-list"):  # matplotlib lists the fonts of the machine
         _heard.append(f"{event} {args!r}"[:200])
 
 

@@ -83,7 +83,7 @@ def rows(cache: Path) -> int:
     """Count the replies in a cache; all of them must be readable."""
     opened = Cache.open(cache)
     try:
-        replies = [opened.get(key) for key in list(opened.keys())]
+        replies = [opened.get(key) for key, _ in list(opened.rows())]
     finally:
         opened.close()
     assert None not in replies

@@ -110,7 +110,7 @@ async def decide(cache: Path, script: Script, **options: Any) -> tuple[Decision,
     method = Rrd(options=RrdOptions(**options))
     shipped = load_templates(names=(*NAMES, *TEMPLATES))
     async with scripted_engine(cache, lambda request, _: said(request, script)) as (engine, transport):
-        judge = ModelJudge(engine, QuestionWriter(writer().profile, shipped), "sim")
+        judge = ModelJudge(engine, QuestionWriter(writer().profile, shipped))
         return await method.decide(judge, shown(), ()), method, transport.sent
 
 

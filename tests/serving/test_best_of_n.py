@@ -119,7 +119,7 @@ def test_a_file_is_ranked_and_what_was_asked_is_not_paid_again(
 def test_pairs_are_built_of_a_ranked_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The best against the worst, each row with judge, marks and bank; `pairs` reads them as any others."""
+    """Pair the best with the worst, each row with judge, marks and bank, in a form that the adapter `pairs` reads."""
     monkeypatch.chdir(tmp_path)
     checked_bank().save(tmp_path / "bank")
     write(
@@ -127,10 +127,9 @@ def test_pairs_are_built_of_a_ranked_file(
         {"id": "q", "prompt": "Say it in a few words: what is bread?", "responses": [LONG, SHORT, SHORT]},
         {"prompt": "What is the capital of France?", "responses": ["Paris.", "Lyons."]},
     )
-    assert svr_here("rank", "f.jsonl", *RULES, "--bank", "bank", "--out", "ranked.jsonl") == 0
-    assert "rules (offline checks, no model) · bank checked" in capsys.readouterr().out
-    assert svr_here("pairs", "build", "ranked.jsonl", "--out", "pairs.jsonl", "--json") == 0
-    assert orjson.loads(capsys.readouterr().out) == {KEPT: 1, ALIKE: 1}
+    asked = ("rank", "f.jsonl", *RULES, "--bank", "bank", "--out", "ranked.jsonl", "--pairs-out", "pairs.jsonl")
+    assert svr_here(*asked, "--json") == 0
+    assert orjson.loads(capsys.readouterr().out)["pairs"] == {KEPT: 1, ALIKE: 1}
     (row,) = read_lines(Path("pairs.jsonl"))
     assert (row["chosen"], row["rejected"], row["margin"] > 0) == (SHORT, LONG, True)
     assert row["from"] == {"id": "q", "chosen": 1, "rejected": 0, "of": 3}

@@ -126,14 +126,14 @@ def test_help_has_an_example(args: list[str]) -> None:
     """Every help page shows how to call the command."""
     result = CliRunner().invoke(sim, args, catch_exceptions=False)
     assert result.exit_code == 0
-    assert "Example:" in result.output
+    assert "Examples:" in result.output
     assert "svr sim" in result.output
     assert "\\b" not in result.output
 
 
 @pytest.mark.parametrize(
     ("args", "word"),
-    [(["--faults", "plague"], "plague"), (["--rpm", "-3"], "rpm must be >= 0")],
+    [(["--faults", "plague"], "plague")],
 )
 def test_wrong_flags_are_refused_by_name(args: list[str], word: str) -> None:
     """A flag that makes no sense ends in an error that quotes it, before anything listens."""

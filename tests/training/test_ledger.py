@@ -28,10 +28,10 @@ def test_z_is_positive_where_the_chosen_response_wins_however_it_was_shown(chose
         RubricComparison("for", a=verdicts[Side.A], b=verdicts[Side.B], better=chosen),
         RubricComparison("against", a=verdicts[Side.B], b=verdicts[Side.A], better=chosen.other()),
         RubricComparison("slightly", a=Verdict.PASS, b=Verdict.PASS, better=chosen),
-        RubricComparison("abstained", a=Verdict.PASS, b=Verdict.PASS, better=None),
+        RubricComparison("alike", a=Verdict.PASS, b=Verdict.PASS, better=None),
     )
     found = oriented(made, order, [Comparisons(rows=rows[:2]), Comparisons(rows=rows[2:])])
-    assert found == {"for": 1.25, "against": -1.25, "slightly": 0.25}
+    assert found == {"for": 1.25, "against": -1.25, "slightly": 0.25, "alike": 0.0}
 
 
 def test_missing_stays_missing() -> None:

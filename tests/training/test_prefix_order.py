@@ -10,7 +10,7 @@ from rig import engine_at, pairs, writer
 
 from svr_async.core.prefixes import PrefixOrder
 from svr_async.core.rubric import Rubric
-from svr_async.judges.model import ModelAuthor, ModelJudge
+from svr_async.judges.model import ModelJudge
 from svr_async.simulation.catalogue import CRITERIA
 from svr_async.simulation.config import SimConfig
 from svr_async.simulation.prefix import PrefixCache
@@ -30,7 +30,7 @@ async def judged(
         async with engine_at(sim.base_url, folder, concurrency=8) as engine:
             ask = writer(sim.base_url, identity="sim")
             crew = Crew(
-                judge=ModelJudge(engine, ask, "sim"), author=ModelAuthor(engine, ask), workers=8, rubrics_per_call=6,
+                judge=ModelJudge(engine, ask), author=ModelJudge(engine, ask), workers=8, rubrics_per_call=6,
                 prefix=prefix,
             )  # fmt: skip
             found, asked = await judge_pools(crew, [PoolTask(pair, POOL) for pair in pairs(40)])

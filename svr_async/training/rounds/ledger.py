@@ -66,4 +66,4 @@ def oriented(pair: PreferencePair, order: Order, answers: Sequence[Comparisons])
     chosen_shown_as_a = pair.chosen_first == (order is Order.AB)
     sign = 1.0 if chosen_shown_as_a else -1.0
     rows = (row for answer in answers for row in answer.rows)
-    return {row.rubric_id: sign * row.delta for row in rows if row.delta is not None}
+    return {row.rubric_id: sign * row.delta for row in rows}

@@ -68,14 +68,11 @@ class _Ended:
         return float(self.outcome.accuracy or 0.0), -self.runs.results[0].dev_loss
 
 
-def sweep_store(
-    settings: FitSettings, sweep: Sequence[str], *, keep_all: bool = False, listener: FitListener | None = None
-) -> Swept:
+def sweep_store(settings: FitSettings, sweep: Sequence[str], *, listener: FitListener | None = None) -> Swept:
     """Fit a store with every combination of `sweep`, and write the best's bank to `out`/bank and the table.
 
-    `keep_all` also writes each bank to `out`/banks. The best is that with the highest accuracy on dev pairs, of equals
-    that with the lower dev loss, then the first. SvrError for a sweep that says nothing that can be done, or a store
-    without dev pairs.
+    The best is that with the highest accuracy on dev pairs, of equals that with the lower dev loss, then the first.
+    SvrError for a sweep that cannot be done, or a store without dev pairs.
     """
     listener = listener or Silent()
     named = read_sweep(sweep)
@@ -96,8 +93,6 @@ def sweep_store(
             listener.say(f"{number} of {len(wanted)}: {candidate.name}")
     best = max(ended, key=lambda one: one.rank)
     rows = [_row(one, is_best=one is best) for one in ended]
-    for one in ended if keep_all else ():
-        _bank(settings, store, stored, one).save(settings.out / "banks" / one.candidate.name)
     bank = _bank(settings, store, stored, best)
     bank.save(settings.out / "bank")
     table = {"chosen_by": "dev accuracy", "best": best.candidate.name, "candidates": rows}
