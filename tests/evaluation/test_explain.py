@@ -10,7 +10,7 @@ import pytest
 from made_run import made_items, write_run
 
 from svr_async.errors import UsageError
-from svr_async.evaluation.explain import counts_note, explain_item, favoured, in_words, nearest_ids
+from svr_async.evaluation.explain import counts_note, explain_item, in_words, nearest_ids
 from svr_async.evaluation.items import confident_mistakes
 from svr_async.evaluation.run_folder import Run, RunFolder, Texts
 
@@ -60,13 +60,8 @@ def test_an_unknown_id_suggests_the_nearest(run: Run) -> None:
 
     assert "did you mean chat-0010, chat-0011, chat-0012?" in caught.value.hint
     assert nearest_ids(run.items, "caht-0042")[0] == "chat-0042"
-
-
-def test_an_id_like_no_other_gets_directions(run: Run) -> None:
-    """Where nothing is near, the message says where the ids are."""
     with pytest.raises(UsageError) as caught:
         explain_item(run, "§§§")
-
     assert "items.jsonl" in caught.value.hint
 
 
@@ -93,12 +88,6 @@ def test_items_without_a_right_answer_are_no_mistakes() -> None:
     items = [replace(item, gold=None, correct=None) for item in made_items()]
 
     assert confident_mistakes(items) == ()
-
-
-@pytest.mark.parametrize(("value", "side"), [(0.3, "A"), (-0.3, "B"), (0.0, "")])
-def test_favoured_side(value: float, side: str) -> None:
-    """Positive is for A, negative for B, nothing for neither."""
-    assert favoured(value) == side
 
 
 def test_to_json_holds_item_texts_and_run(run: Run) -> None:

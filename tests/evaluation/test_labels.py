@@ -22,35 +22,47 @@ def loaded(folder: Path, **changes: Any) -> Run:
     return RunFolder.load(write_run(folder, **{"items": made_items(n=12)} | changes))
 
 
-def test_a_whole_run_of_a_real_judge_has_no_mark(tmp_path: Path) -> None:
-    """Nothing is marked where nothing is doubtful, and the caption names benchmark, method and judge."""
-    run = loaded(tmp_path)
-
-    assert marks(run) == ()
-    assert caption(run) == "RubricBench · svr · gpt-oss-120b"
+def judged(*marks: str, **manifest: Any) -> dict[str, Any]:
+    """Return a manifest with these marks of the judge."""
+    return {"judge": {"marks": list(marks)}, **manifest}
 
 
 @pytest.mark.parametrize(
-    ("metrics", "manifest", "word"),
+    ("metrics", "manifest", "words"),
     [
-        ({"complete": False}, {}, "PARTIAL"),
-        ({}, {"judge": {"marks": ["simulated"]}}, "SIMULATED"),
-        ({}, {"judge": {"marks": ["offline_rules"]}}, "OFFLINE RULES"),
-        ({}, {"judge": {"marks": ["recorded"]}}, "RECORDED"),
-        ({"method": "longest"}, {"judge": {"marks": ["content_blind"]}}, "CONTENT-BLIND"),
-        ({}, {"sample": True}, "SAMPLE DATA"),
-        ({}, {"data": {"official": False, "notes": ["12 rows, not the official 1147"]}}, "NOT OFFICIAL COUNTS"),
+        ({}, {}, ()),
+        ({"judge_label": "recorded-speech-no model-simulated"}, judged(), ()),  # marks come from the manifest only
+        ({"benchmark": "pairs"}, {"data": {"official": False}}, ()),  # only benchmarks have official counts
+        ({"complete": False}, {}, ("PARTIAL",)),
+        ({}, judged("simulated"), ("SIMULATED",)),
+        ({}, judged("offline_rules"), ("OFFLINE RULES",)),
+        ({}, judged("recorded"), ("RECORDED",)),
+        ({"method": "longest"}, judged("content_blind"), ("CONTENT-BLIND",)),
+        ({}, {"sample": True}, ("SAMPLE DATA",)),
+        ({}, {"data": {"official": False, "notes": ["12 rows, not 1147"]}}, ("NOT OFFICIAL COUNTS",)),
+        ({"complete": False}, judged("simulated", sample=True), ("PARTIAL", "SIMULATED", "SAMPLE DATA")),
     ],
 )
 def test_each_caveat_has_its_mark(
-    tmp_path: Path, metrics: dict[str, bool | str], manifest: dict[str, bool | dict[str, Any]], word: str
+    tmp_path: Path, metrics: dict[str, Any], manifest: dict[str, Any], words: tuple[str, ...]
 ) -> None:
-    """Every caveat is one word in captions and a sentence at the top of the report."""
+    """Every caveat is a word in captions, the gravest first, and a sentence at the top of the report."""
     run = loaded(tmp_path, metrics=metrics, manifest=manifest)
+    assert mark_words(run) == words
+    assert all(f"[{word}]" in caption(run) for word in words)
+    assert all(len(mark.text) > 30 for mark in marks(run))
 
-    assert mark_words(run) == (word,)
-    assert f"[{word}]" in caption(run)
-    assert len(marks(run)[0].text) > 30
+
+@pytest.mark.parametrize(
+    ("benchmark", "sample", "text"),
+    [
+        ("rubricbench", False, "RubricBench · svr · gpt-oss-120b"),
+        ("rubricbench-sample", True, "RubricBench sample · svr · gpt-oss-120b [SAMPLE DATA]"),
+    ],
+)
+def test_captions_name_the_benchmark_or_its_sample(tmp_path: Path, benchmark: str, sample: bool, text: str) -> None:
+    """The sample is never called the benchmark."""
+    assert caption(loaded(tmp_path, metrics={"benchmark": benchmark}, manifest={"sample": sample})) == text
 
 
 def test_a_new_benchmark_is_a_file_and_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -65,13 +77,6 @@ def test_a_new_benchmark_is_a_file_and_a_line(tmp_path: Path, monkeypatch: pytes
     assert not has_official_rule(runs[0].metrics)
     with pytest.raises(DataError, match="is New Bench, and that is for evaluation only"):
         refuse_benchmark_for_training("data/newbench.jsonl")
-
-
-def test_the_words_of_a_label_mark_nothing(tmp_path: Path) -> None:
-    """A real judge may be called as it likes: what it is stands in the manifest."""
-    metrics = {"judge_label": "recorded-speech-no model-simulated"}
-
-    assert mark_words(loaded(tmp_path, metrics=metrics, manifest={"judge": {"marks": []}})) == ()
 
 
 @pytest.mark.parametrize("marks", ["simulated", [1], ["<b>"], [""], ["x" * 50], {"simulated": True}])
@@ -89,36 +94,6 @@ def test_several_judges_have_the_marks_of_each_but_rules_only_alone() -> None:
     assert joined_marks([rules, sim]) == sim
     assert joined_marks([rules, model]) == model
     assert joined_marks([rules]) == rules
-
-
-def test_a_model_with_offline_checks_is_no_offline_run(tmp_path: Path) -> None:
-    """A hybrid judge asked a model, so it is not marked as offline."""
-    assert mark_words(loaded(tmp_path, metrics={"judge_label": "gpt-oss-120b + offline checks"})) == ()
-
-
-def test_a_sample_is_named_after_its_benchmark(tmp_path: Path) -> None:
-    """The shipped sample in a benchmark's format is never called the benchmark."""
-    run = loaded(tmp_path, metrics={"benchmark": "rubricbench-sample"}, manifest={"sample": True})
-
-    assert caption(run) == "RubricBench sample · svr · gpt-oss-120b [SAMPLE DATA]"
-
-
-def test_ones_own_pairs_have_no_official_counts_to_miss(tmp_path: Path) -> None:
-    """Only the benchmarks have official counts."""
-    manifest = {"data": {"official": False}}
-
-    assert mark_words(loaded(tmp_path, metrics={"benchmark": "pairs"}, manifest=manifest)) == ()
-
-
-def test_marks_add_up_with_the_gravest_first(tmp_path: Path) -> None:
-    """Several caveats are all shown."""
-    manifest = {"sample": True, "judge": {"marks": ["simulated"]}}
-
-    assert mark_words(loaded(tmp_path, metrics={"complete": False}, manifest=manifest)) == (
-        "PARTIAL",
-        "SIMULATED",
-        "SAMPLE DATA",
-    )
 
 
 def test_titles_tell_runs_apart(tmp_path: Path) -> None:
