@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from math import fsum
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ import orjson
 
 from svr_async.core.files import write_atomic
 from svr_async.core.integrity import integrity_marks, joined_marks
-from svr_async.core.pair import PreferencePair, Side
+from svr_async.core.pair import PreferencePair
 from svr_async.core.statistics import Interval, bootstrap_interval, wilson_interval
 from svr_async.core.table import Line, Parts, Table
 from svr_async.engine.concurrency import ShutdownController, run_whole
@@ -75,8 +75,8 @@ class AttackEffect:
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON values."""
-        plain = asdict(self)
-        return plain | {name: list(plain[name]) for name in ("ci95", "flips_ci95", "rubrics")} | {"gains": self.gains}
+        plain: dict[str, Any] = orjson.loads(orjson.dumps(self, default=list))
+        return plain | {"gains": self.gains}
 
     def row(self) -> tuple[str, ...]:
         """Return the row of a table with TABLE_HEADS."""
@@ -243,20 +243,15 @@ def attack_effect(
     )
 
 
-def _attacked_side(pair: PreferencePair) -> Side:
-    return Side.B if pair.chosen_first else Side.A
-
-
 def _sign(pair: PreferencePair) -> float:
-    """Return the factor that makes a margin or contribution positive if it favours the attacked answer."""
-    return 1.0 if _attacked_side(pair) is Side.A else -1.0
+    """Return the factor that makes a margin or contribution positive if it favours the attacked, rejected answer."""
+    return -1.0 if pair.chosen_first else 1.0
 
 
 def _rubric_gains(judged: Sequence[tuple[PreferencePair, Item, Item]]) -> tuple[RubricGain, ...]:
     gains: dict[str, list[float]] = defaultdict(list)
     texts: dict[str, str] = {}
-    turned: dict[str, int] = defaultdict(int)
-    lost: dict[str, int] = defaultdict(int)
+    turned, lost = Counter[str](), Counter[str]()
     for pair, before, after in judged:
         one, other = _rows_by_rubric(before), _rows_by_rubric(after)
         for key in one.keys() & other.keys():
@@ -286,4 +281,4 @@ def _rows_by_rubric(item: Item) -> Mapping[str, Sequence[RubricRow]]:
 
 def _passes(pair: PreferencePair, rows: Sequence[RubricRow]) -> bool:
     """Return whether the attacked answer passes a rubric in every order and for every judge."""
-    return all((row.a if _attacked_side(pair) is Side.A else row.b) == "pass" for row in rows)
+    return all((row.b if pair.chosen_first else row.a) == "pass" for row in rows)

@@ -161,9 +161,13 @@ async def draw_frontier(
     if not priced:
         whole = [replace(point, usd=None) for point in whole]
     whole.sort(key=lambda point: (point.cost, -point.accuracy))
+    marked, highest = [], -1
+    for point in whole:  # the best are more accurate than all cheaper points
+        marked.append(replace(point, best=sum(point.right) > highest))
+        highest = max(highest, sum(point.right))
     return Frontier(
         n_pairs=len(judged),
-        points=tuple(_marked(whole)),
+        points=tuple(marked),
         left_out=tuple(point for point in points if point.missing),
         held_out=_held_out(judged, whole),
         priced=priced,
@@ -264,15 +268,6 @@ def _juries(columns: Sequence[Column], orders: Orders) -> Iterator[tuple[Setting
                     continue  # a majority of an even number can tie
                 plan = Jury(tuple(_once(member, orders)[1] for member in members), rule)
                 yield Setting(kind="jury", judges=tuple(one.judge for one in members), rule=rule.value), plan
-
-
-def _marked(points: Sequence[Point]) -> Iterator[Point]:
-    """Yield points in order of cost; `best` are those more accurate than all cheaper ones."""
-    highest = -1
-    for point in points:
-        right = sum(point.right)
-        yield replace(point, best=right > highest)
-        highest = max(highest, right)
 
 
 def _held_out(pairs: Sequence[PreferencePair], points: Sequence[Point]) -> float | None:

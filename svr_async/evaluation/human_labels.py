@@ -115,16 +115,13 @@ class HumanAgreement:
     conflicts: tuple[str, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain JSON values; an estimate is {value, ci95}."""
-        return {name: _plain(value) for name, value in asdict(self).items()}
+        """Return plain JSON values; an estimate is {value, ci95}, an interval [low, high]."""
 
+        def values(one: Any) -> Any:
+            return one._asdict() if isinstance(one, Estimate) else list(one)
 
-def _plain(value: Any) -> Any:
-    if isinstance(value, Estimate):
-        return {"value": value.value, "ci95": None if value.ci95 is None else list(value.ci95)}
-    if isinstance(value, dict):
-        return {name: _plain(one) for name, one in value.items()}
-    return [_plain(one) for one in value] if isinstance(value, list | tuple) else value
+        plain: dict[str, Any] = orjson.loads(orjson.dumps(self, default=values))
+        return plain
 
 
 def measure_agreement(items: Sequence[Item], labels: Sequence[Label], *, seed: int = 0) -> HumanAgreement:

@@ -136,7 +136,7 @@ class Orders:
             return (first, Order.BA if first is Order.AB else Order.AB)
         return (first,)
 
-    def settled_by(self, margin: float | None) -> bool:
+    def suffices(self, margin: float | None) -> bool:
         """Return whether the margin of the first order suffices, so that the second order is not judged."""
         return self.audit_below is not None and (margin is None or abs(margin) >= self.audit_below)
 
@@ -171,7 +171,7 @@ class JudgeAssignment:
         shown = [await self._decide(case, first)]
         guessed = case.guessed(shown[0])
         averages = self.orders.policy is OrderPolicy.BOTH
-        if rest and (guessed or not self.orders.settled_by(shown[0].margin)):
+        if rest and (guessed or not self.orders.suffices(shown[0].margin)):
             with (
                 marked(CONTINGENT, guessed and self.orders.audit_below is not None),
                 marked(AUDIT, not averages),
