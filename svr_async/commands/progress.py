@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Self
 import click
 
 from svr_async.core.safetext import one_line
-from svr_async.engine.endpoint import EndpointStats
-from svr_async.engine.stats import EngineStats
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress, TaskID
 
+    from svr_async.engine.endpoint import EndpointStats
+    from svr_async.engine.stats import EngineStats
     from svr_async.evaluation.run_folder import Run
 
 PLAIN_EVERY_S = 10.0

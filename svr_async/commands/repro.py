@@ -13,6 +13,7 @@ from svr_async.commands.options import (
     common,
     few_limits,
     limit_option,
+    price_option,
 )
 
 
@@ -33,7 +34,10 @@ from svr_async.commands.options import (
 )
 @click.option("--decontaminate", is_flag=True, help="Leave out train pairs that overlap with the benchmarks of --data.")
 @limit_option
+@click.option("--recipes", type=PATH, metavar="DIR", help="Recipes in place of those that ship.")
+@click.option("--figures", type=PATH, metavar="DIR", help="Draw figures too, as SVG and PNG.")
 @few_limits
+@price_option
 @click.option("--dry-run", is_flag=True, help="Count calls, tokens, price and time by table; send nothing.")
 @click.option("--out", type=PATH, default="runs/repro", show_default=True, metavar="DIR", help="Where all of it goes.")
 @common
@@ -65,7 +69,7 @@ def _settings(flags: dict[str, Any]) -> Any:
     from svr_async.reproduction.recipe import load_recipes
     from svr_async.reproduction.settings import ReproSettings, by_name, data_files
 
-    recipes = load_recipes(None)
+    recipes = load_recipes(flags["recipes"])
     judge, judges = by_name(flags["judge"], "judge", tuple(recipes.roles))
     bank, banks = by_name(flags["bank"], "bank", tuple(recipes.banks))
     named = {"judge": judge, "judges": judges, "banks": ({"full": bank} if bank else {}) | banks}

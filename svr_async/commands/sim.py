@@ -37,7 +37,7 @@ _draw_option = click.option(
 FLAGS = {
     "Planted data": ("out", "n_train", "n_test", "benchmarks"),
     "How it judges": ("manner", "weak", "reasoning"),
-    "How fast it is": ("latency_ms", "rpm", "tpm"),
+    "How fast it is": ("latency_ms",),
     "What goes wrong": ("fault_rate", "faults"),
 }
 
@@ -56,7 +56,6 @@ FLAGS = {
     "--weak", metavar="NAME=CHANCE,…", default="", help="Taken in by padding, restated, keywords, instructions."
 )
 @click.option("--reasoning", is_flag=True, help="Refuse max_tokens and a temperature, as reasoning models do.")
-@click.option("--api-key", default="", metavar="TEXT", help="Refuse callers that do not send this key.")
 @click.option(
     "--latency-ms",
     default=0.0,
@@ -64,8 +63,6 @@ FLAGS = {
     metavar="N",
     help="Median time of a reply of 256 tokens; 0: at once.",
 )
-@click.option("--rpm", default=0.0, show_default=True, metavar="N", help="Requests a minute; 0: no limit.")
-@click.option("--tpm", default=0.0, show_default=True, metavar="N", help="Tokens a minute; 0: no limit.")
 @click.option(
     "--fault-rate",
     default=0.0,

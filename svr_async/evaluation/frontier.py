@@ -239,7 +239,7 @@ def _assigned(column: Column, orders: Orders) -> JudgeAssignment:
     return JudgeAssignment(judge=cast("Judge", Replayed(column)), orders=orders, name=column.judge)
 
 
-def _once(column: Column, orders: Orders) -> tuple[Setting, Plan]:
+def _once(column: Column, orders: Orders) -> tuple[Setting, JudgeAssignment]:
     kind = "once" if column.top_k is None else "top-k"
     return Setting(kind=kind, judges=(column.judge,), top_k=column.top_k), _assigned(column, _single(orders))
 

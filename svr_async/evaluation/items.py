@@ -1,4 +1,4 @@
-"""One line of items.jsonl: what was decided about one pair, in the data set's order of A and B; and why."""
+"""Items of a run: the decision on one pair, in the data set's order of A and B, as a line of items.jsonl."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import msgspec
 import orjson
 
 from svr_async.core.pair import PreferencePair, Side
-from svr_async.core.verdict import Chances, Contribution, Outcome
+from svr_async.core.verdict import Contribution, Outcome
 from svr_async.engine.reply import clean_text
 from svr_async.evaluation.plan import PairDecision, Rows, Vote
 from svr_async.judges.protocol import Reasked
@@ -27,9 +27,9 @@ MISTAKES = 20
 class RubricRow:
     """One rubric of one item. `a`, `b`, `better`, `delta` are None where the judge gave no verdict.
 
-    `text` is the rubric's own text, `rephrased` the wording that the judge saw where it was rewritten for the prompt;
-    `judge` is who judged it, in runs with more than one judge. `chances` are the probabilities of a decision judge that
-    A passes, that B does and that A is better; `a`, `b` and `better` are then what is likelier.
+    `text` is the rubric's original text, `rephrased` its text rewritten for the prompt, if any. `judge` is set in runs
+    with more than one judge. `chances` are a decision judge's probabilities that A passes, that B passes and that A is
+    better; `a`, `b` and `better` are then the likelier outcomes.
     """
 
     id: str
@@ -51,10 +51,10 @@ class RubricRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reason:
-    """What a judge wrote of one rubric, or with `rubric` "" of its verdict as a whole.
+    """A judge's reason for one rubric, or with `rubric` "" for its verdict as a whole.
 
-    It speaks of A and B as the judge saw them: with `shown` ba its A is the data set's B. `judge` is who wrote it, in
-    runs with more than one judge.
+    A and B are as the judge saw them: with `shown` ba, its A is the data set's B. `judge` is set in runs with more than
+    one judge.
     """
 
     rubric: str
@@ -67,12 +67,10 @@ class Reason:
 class Item:
     """One judged pair. `order` is `ab`, `ba`, `both` or `mixed`; `margin` > 0 favours response A of the data set.
 
-    `item` is the benchmark's item that the pair belongs to (its own id where that is one pair).
-    `gold` is None for pairs without a right answer; then `correct` is None too and the pair is in no accuracy.
-    `margins` holds the margin of each order shown (`ab`, `ba`), both in the data set's A and B.
-    `scores` are those of A and B where each response is scored by itself.
-    In runs with more than one judge `judge` names who decided and `votes` holds what each one said by itself.
-    `reasons` are in no line: a run keeps them in a file beside the items (`reasons.py`).
+    `item` is the benchmark's item that the pair belongs to, by default its id. `gold` is None for pairs without a right
+    answer; then `correct` is None and the pair is in no accuracy. `margins` holds the margin of each order shown (`ab`,
+    `ba`), both in data order. `scores` are those of A and B if each response is scored separately. In runs with more
+    than one judge, `judge` decided and `votes` holds the vote of each. `reasons` are stored in a separate file.
     """
 
     id: str
@@ -98,25 +96,23 @@ class Item:
     def to_line(self) -> bytes:
         """Return the item as one JSON line, keys in the order of the fields.
 
-        What only juries have is else left out, and so is what only decision judges or scalar ones say.
+        Fields of juries, of decision judges and of scores are absent without a value.
         """
         absent = (*(() if self.votes else ("judge", "votes")), *(("scores",) if self.scores is None else ()))
-        value = _kept(self, ("reasons", *absent))
-        value["margins"], value["rubrics"] = dict(self.margins), self._row_values()
-        return orjson.dumps(value, option=orjson.OPT_APPEND_NEWLINE)
-
-    def _row_values(self) -> list[Mapping[str, Any]]:
+        value = _fields_of(self, ("reasons", *absent))
         alone = () if self.votes else ("judge",)
-        return [_kept(row, alone if row.chances else (*alone, "chances")) for row in self.rubrics]
-
-
-def _kept(record: RubricRow | Item, left_out: tuple[str, ...]) -> dict[str, Any]:
-    """Return the fields of a record but for some, in their order; orjson writes the records in it by itself."""
-    names = ITEM_NAMES if isinstance(record, Item) else ROW_NAMES
-    return {name: getattr(record, name) for name in names if name not in left_out}
+        value["margins"] = dict(self.margins)
+        value["rubrics"] = [_fields_of(row, alone if row.chances else (*alone, "chances")) for row in self.rubrics]
+        return orjson.dumps(value, option=orjson.OPT_APPEND_NEWLINE)
 
 
 ROW_NAMES, ITEM_NAMES = (tuple(field.name for field in fields(kind)) for kind in (RubricRow, Item))
+
+
+def _fields_of(record: RubricRow | Item, absent: tuple[str, ...]) -> dict[str, Any]:
+    """Return the other fields of a record, in their order."""
+    names = ITEM_NAMES if isinstance(record, Item) else ROW_NAMES
+    return {name: getattr(record, name) for name in names if name not in absent}
 
 
 read_item: Callable[[bytes], Item] = msgspec.json.Decoder(Item).decode
@@ -171,23 +167,15 @@ def item_from(pair: PreferencePair, judged: PairDecision, *, alone: bool = True)
 
 
 def _reasons(rows: Rows, alone: bool) -> Iterator[Reason]:
-    """Yield what the judge wrote of its verdict, then of each rubric; nothing where it wrote nothing."""
+    """Yield the judge's reasons: that of the verdict, then those of rubrics."""
     decision = rows.decision
-    told = [(part.rubric.id, part.comparison.reason) for part in decision.contributions if part.comparison is not None]
-    for rubric, text in [("", decision.reason), *told]:
-        if text and (kept := _capped(clean_text(text).strip())):
-            yield Reason(rubric=rubric, shown=decision.shown.value, judge="" if alone else rows.judge, text=kept)
-
-
-def _capped(text: str) -> str:
-    over = len(text) - MAX_REASON_CHARS
-    return text if over <= 0 else f"{text[:MAX_REASON_CHARS]}… {over} more characters, in the cache"
-
-
-def rephrased_counts(items: Sequence[Item]) -> tuple[int, int]:
-    """Return how many rubrics were shown in runs that rephrase, and how many of them in their own words."""
-    rows = [row for item in items for row in item.rubrics]
-    return len(rows), sum(row.rephrased is None for row in rows)
+    parts = [(part.rubric.id, part.comparison.reason) for part in decision.contributions if part.comparison is not None]
+    for rubric, written in [("", decision.reason), *parts]:
+        text = clean_text(written).strip() if written else ""
+        if (over := len(text) - MAX_REASON_CHARS) > 0:
+            text = f"{text[:MAX_REASON_CHARS]}… {over} more characters, in the cache"
+        if text:
+            yield Reason(rubric=rubric, shown=decision.shown.value, judge="" if alone else rows.judge, text=text)
 
 
 def _rounded_vote(vote: Vote) -> Vote:
@@ -197,6 +185,7 @@ def _rounded_vote(vote: Vote) -> Vote:
 
 def _row(entry: Contribution, rows: Rows, alone: bool) -> RubricRow:
     made = entry.comparison
+    chances = None if made is None else made.chances
     return RubricRow(
         id=entry.rubric.id,
         text=entry.rubric.text,
@@ -212,12 +201,8 @@ def _row(entry: Contribution, rows: Rows, alone: bool) -> RubricRow:
         shown=rows.decision.shown.value,
         rephrased=entry.rephrased,
         judge="" if alone else rows.judge,
-        chances=None if made is None or made.chances is None else _told(made.chances),
+        chances=None if chances is None else (settled(chances.a), settled(chances.b), settled(chances.better)),
     )
-
-
-def _told(chances: Chances) -> tuple[float, float, float]:
-    return settled(chances.a), settled(chances.b), settled(chances.better)
 
 
 def _rounded(value: float | None) -> float | None:

@@ -68,29 +68,24 @@ def by_domain(items: Sequence[Item], prompts: Mapping[str, Hashable] = NO_PROMPT
 
 
 def order_block(items: Sequence[Item], policy: OrderPolicy, audit_below: float | None = None) -> dict[str, Any]:
-    """Return what the pairs judged both ways tell: how often the verdict flips, and how often the first shown wins.
+    """Return, for pairs judged in both orders, how often the verdict flips and how often the response shown first wins.
 
-    Where only small margins are judged both ways, `audit_below`, these rates are those of the close pairs.
-
-    `lean_a` is the share of verdicts for the response shown first, over both orders: 0.5 where position plays no role.
+    With `audit_below` these are the pairs with small margins. `lean_a` is the share of verdicts for the response shown
+    first, over both orders: 0.5 if position plays no role.
     """
     audited = [item for item in items if item.margins and len(item.margins) == len(Order)]
     both = [(item, item.margins[Order.AB.value], item.margins[Order.BA.value]) for item in audited]
     flips = sum(1 for _, ab, ba in both if (ab > 0) != (ba > 0) or (ab < 0) != (ba < 0))
-    firsts = [wins for _, ab, ba in both for wins in (_first(ab), _first(-ba))]
-    policy_words = {"policy": policy.value} | ({} if audit_below is None else {"audit_below": audit_below})
+    firsts = [0.5 if margin == 0 else float(margin > 0) for _, ab, ba in both for margin in (ab, -ba)]
     return {
-        **policy_words,
+        "policy": policy.value,
+        **({} if audit_below is None else {"audit_below": audit_below}),
         "audited": len(both),
         "flip_rate": _share(flips, len(both)),
         "lean_a": _share(sum(firsts), len(firsts)),
         "accuracy_ab": _share(sum(_right(item, ab) for item, ab, _ in both), len(both)),
         "accuracy_ba": _share(sum(_right(item, ba) for item, _, ba in both), len(both)),
     }
-
-
-def _first(margin: float) -> float:
-    return 0.5 if margin == 0 else float(margin > 0)
 
 
 def _right(item: Item, margin: float) -> bool:
@@ -128,11 +123,11 @@ def official_block(
     """Return the benchmark's own scores; margins are oriented chosen minus rejected for it."""
     judged = {item.id: item for item in items if item.outcome in SCORED}
     kinds: dict[Hashable, PreferencePair] = {}
-    return adapter.score([_result(_nameless(pair, kinds), judged.get(pair.id)) for pair in pairs], tie_credit)
+    return adapter.score([_result(_without_texts(pair, kinds), judged.get(pair.id)) for pair in pairs], tie_credit)
 
 
-def _nameless(pair: PreferencePair, kinds: dict[Hashable, PreferencePair]) -> PreferencePair:
-    """Return what scores look at of a pair, one object for all that are alike in it: no text is held for scores."""
+def _without_texts(pair: PreferencePair, kinds: dict[Hashable, PreferencePair]) -> PreferencePair:
+    """Return a pair without texts, one object for all that scores cannot tell apart, to save memory."""
     kind = (
         pair.domain, pair.subset, pair.chosen_first, pair.has_preference, pair.strength, pair.item, pair.slot,
     )  # fmt: skip
@@ -161,6 +156,7 @@ def _share(part: float, whole: int) -> float | None:
     return round(part / whole, 6) if whole else None
 
 
+TOKENS = ("prompt_tokens", "cached_tokens", "completion_tokens")
 CALLS = ("sent", "cache_hits", "joined", "retries", "rate_limited", "repaired", "failed", "lost")
 
 
@@ -179,10 +175,6 @@ def joined(found: Sequence[EngineStats], usd: float | None) -> EngineStats:
     `usd` is what all of them paid.
     """
     reported = [stats.reported_usd for stats in found if stats.reported_usd is not None]
-    return replace(found[0], **(_sums(found) | {"usd": usd, "reported_usd": sum(reported) if reported else None}))
-
-
-def _sums(found: Sequence[EngineStats]) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for one in fields(EngineStats):
         held = [getattr(stats, one.name) for stats in found]
@@ -194,21 +186,22 @@ def _sums(found: Sequence[EngineStats]) -> dict[str, Any]:
             values[one.name] = tuple(part for value in held for part in value)
         elif all(type(value) is str for value in held):
             values[one.name] = next((value for value in reversed(held) if value), "")
-    return values
+    values |= {"usd": usd, "reported_usd": sum(reported) if reported else None}
+    return replace(found[0], **values)
 
 
 def engine_block(stats: EngineStats | None, price: Price | None) -> dict[str, Any]:
     """Return calls of this process, tokens behind the results (whenever they were paid), and their cost."""
     if stats is None:
-        zero = {"prompt_tokens": 0, "cached_tokens": 0, "completion_tokens": 0}
+        zero = dict.fromkeys(TOKENS, 0)
         calls = {"sent": 0, "cache_hits": 0, "retries": 0, "failed": 0}
-        return {"calls": calls, "usage": zero, "cache": cache_block(zero, None), "cost_usd": 0.0, "paid_usd": 0.0}
-    tokens = {name: getattr(stats, name) for name in ("prompt_tokens", "cached_tokens", "completion_tokens")}
+        return {"calls": calls, "usage": zero, "cache": _cache_block(zero, None), "cost_usd": 0.0, "paid_usd": 0.0}
+    tokens = {name: getattr(stats, name) for name in TOKENS}
     return {
         "calls": {name: getattr(stats, name) for name in CALLS},
         "usage": tokens,
-        "cache": cache_block(tokens, price, stats.batch_cached_tokens),
-        "cost_usd": _rounded(stats.reported_usd if price is None else sum(map(price.cost, usages_of(stats)))),
+        "cache": _cache_block(tokens, price, stats.batch_cached_tokens),
+        "cost_usd": _rounded(stats.reported_usd if price is None else sum(map(price.cost, _usages(stats)))),
         "paid_usd": _rounded(stats.usd if price is None else stats.usd or 0.0),
     }
 
@@ -231,42 +224,28 @@ def costs_block(costs: Sequence[JudgeCost], total: EngineStats | None) -> dict[s
     return sums | {"judges": each}
 
 
-def usages_of(stats: EngineStats) -> tuple[Usage, Usage]:
-    """Return the tokens behind the results: those of live calls, and those bought in batches."""
-    live = Usage(
-        prompt_tokens=stats.prompt_tokens - stats.batch_prompt_tokens,
-        cached_tokens=stats.cached_tokens - stats.batch_cached_tokens,
-        completion_tokens=stats.completion_tokens - stats.batch_completion_tokens,
-    )
-    batch = Usage(
-        prompt_tokens=stats.batch_prompt_tokens,
-        cached_tokens=stats.batch_cached_tokens,
-        completion_tokens=stats.batch_completion_tokens,
-        batch=True,
-    )
-    return live, batch
+def _usages(stats: EngineStats) -> tuple[Usage, Usage]:
+    """Return the tokens behind the results: those of live calls, and those of batches."""
+    batch = {name: getattr(stats, f"batch_{name}") for name in TOKENS}
+    live = {name: getattr(stats, name) - batch[name] for name in TOKENS}
+    return Usage(**live), Usage(**batch, batch=True)
 
 
-def cache_block(tokens: Mapping[str, int], price: Price | None, batch_cached: int = 0) -> dict[str, float | None]:
-    """Return which share of the input the endpoint had cached, and the dollars that this saved.
+def _cache_block(tokens: Mapping[str, int], price: Price | None, batch_cached: int = 0) -> dict[str, float | None]:
+    """Return the share of input tokens that the endpoint had cached, and the dollars saved.
 
-    Of the cached tokens `batch_cached` were bought in a batch.
+    `batch_cached` is the number of cached tokens in batches.
     """
     prompt, cached = tokens["prompt_tokens"], tokens["cached_tokens"]
-    batch_saved = 0.0 if price is None else BATCH_PRICE_SHARE * saved_usd(batch_cached, price)
-    return {
-        "cached_share": round(cached / prompt, 6) if prompt else None,
-        "saved_usd": None if price is None else round(saved_usd(cached - batch_cached, price) + batch_saved, 6),
-    }
+    saved = None
+    if price is not None:
+        live, batch = ((price.input - price.cached) * n / 1e6 for n in (cached - batch_cached, batch_cached))
+        saved = round(live + BATCH_PRICE_SHARE * batch, 6)
+    return {"cached_share": _share(cached, prompt), "saved_usd": saved}
 
 
 def _rounded(usd: float | None) -> float | None:
     return None if usd is None else round(usd, 6)
-
-
-def saved_usd(cached_tokens: int, price: Price) -> float:
-    """Return by how many dollars cached input is cheaper than the same input computed afresh."""
-    return cached_tokens * (price.input - price.cached) / 1e6
 
 
 def _sum(values: Sequence[float | None]) -> float | None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -21,21 +21,24 @@ if TYPE_CHECKING:
     from svr_async.engine.engine import CallEngine
 
 
-def nothing_guessed(_: Decision, /) -> bool:
-    """Say of every decision that it is none that was made up."""
+Guess = Callable[[Decision], bool]
+"""Whether a decision rests on placeholder replies, as in a dry run."""
+
+AUDIT_SALT = "svr-audit"
+AUDIT: ContextVar[bool] = ContextVar("audit", default=False)
+"""True while a pair is judged in the other order only to measure the effect of the order."""
+ESCALATED = "escalated"
+ESCALATION_FAILED = "escalation_failed"
+
+
+def nothing_guessed(_: Decision) -> bool:
+    """Return False: no decision is a placeholder."""
     return False
-
-
-class Guess(Protocol):
-    """Says whether a decision rests on replies that are only made up, as in a dry run."""
-
-    def __call__(self, decision: Decision, /) -> bool:
-        """Whether the decision is a guess."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """One pair to be judged by a method; `guessed` tells which decisions are only made up."""
+    """One pair to be judged by a method."""
 
     pair: PreferencePair
     method: Decider
@@ -44,7 +47,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vote:
-    """What one judge said of one pair, by itself: `part` is `jury`, `first` or `escalation`.
+    """One judge's decision on one pair: `part` is `jury`, `first` or `escalation`.
 
     `contributions` are by rubric id, of this judge alone; with two orders, those of their mean.
     """
@@ -58,10 +61,28 @@ class Vote:
     contributions: Mapping[str, float] = field(default_factory=dict)
     detail: str = ""
 
+    @classmethod
+    def of(cls, judge: str, part: str, order: str, decision: Decision) -> Vote:
+        """Return the vote of a judge with this decision."""
+        preferred = decision.preferred
+        sums: dict[str, float] = {}
+        for entry in decision.contributions:
+            sums[entry.rubric.id] = sums.get(entry.rubric.id, 0.0) + entry.value
+        return cls(
+            judge=judge,
+            part=part,
+            order=order,
+            outcome=decision.outcome.value,
+            margin=decision.margin,
+            predicted=None if preferred is None else preferred.value,
+            contributions=sums,
+            detail=decision.detail,
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rows:
-    """The rubrics that one judge judged in one order, with the weights that they have in the whole."""
+    """The rubrics that one judge judged in one order, with their weights in the whole decision."""
 
     judge: str
     decision: Decision
@@ -69,10 +90,10 @@ class Rows:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairDecision:
-    """A decision in data order, with how it came about.
+    """A decision in data order, and its parts.
 
-    `order` is `ab`, `ba`, `both`, or `mixed` where judges differ; `margins` are by order shown; `rows` add up to the
-    margin for methods that add up rubrics; `judge` names who decided.
+    `order` is `ab`, `ba`, `both`, or `mixed` if judges differ; `margins` are by order shown. For methods that add up
+    rubrics, `rows` add up to the margin. `judge` is the one that decided.
     """
 
     decision: Decision
@@ -82,38 +103,6 @@ class PairDecision:
     rows: tuple[Rows, ...]
     votes: tuple[Vote, ...]
     guessed: bool = False
-
-    @property
-    def scored(self) -> bool:
-        """Whether there is a verdict that is no tie."""
-        return self.decision.outcome is Outcome.SCORED
-
-
-def vote_of(judge: str, part: str, order: str, decision: Decision) -> Vote:
-    """Return the vote of one judge."""
-    preferred = decision.preferred
-    sums: dict[str, float] = {}
-    for entry in decision.contributions:
-        sums[entry.rubric.id] = sums.get(entry.rubric.id, 0.0) + entry.value
-    return Vote(
-        judge=judge,
-        part=part,
-        order=order,
-        outcome=decision.outcome.value,
-        margin=decision.margin,
-        predicted=None if preferred is None else preferred.value,
-        contributions=sums,
-        detail=decision.detail,
-    )
-
-
-def shared_margins(parts: Sequence[PairDecision]) -> dict[str, float]:
-    """Return the mean margin of each order in which all of these judged."""
-    orders = [order for order in parts[0].margins if all(order in other.margins for other in parts)]
-    return {order: sum(one.margins[order] for one in parts) / len(parts) for order in orders}
-
-
-AUDIT_SALT = "svr-audit"
 
 
 class OrderPolicy(StrEnum):
@@ -127,9 +116,9 @@ class OrderPolicy(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Orders:
-    """A policy with the share of pairs that are judged both ways only to see whether the order matters.
+    """A policy, and the share of pairs that are judged in both orders only to measure the order's effect.
 
-    With `audit_below` the policy `both` asks a second time only where the first |margin| is below it.
+    With `audit_below`, the policy `both` judges the second order only if the first |margin| is below it.
     """
 
     policy: OrderPolicy = OrderPolicy.HASH
@@ -148,28 +137,18 @@ class Orders:
         return (first,)
 
     def settled_by(self, margin: float | None) -> bool:
-        """Whether the margin of the first order is enough, so that the second is not asked."""
+        """Return whether the margin of the first order suffices, so that the second order is not judged."""
         return self.audit_below is not None and (margin is None or abs(margin) >= self.audit_below)
 
 
-AUDIT: ContextVar[bool] = ContextVar("audit", default=False)
-"""True while a pair is judged in the other order only to measure the effect of the order."""
-ESCALATED = "escalated"
-ESCALATION_FAILED = "escalation_failed"
-
-
 class Plan(Protocol):
-    """Something that decides pairs."""
-
-    @property
-    def name(self) -> str:
-        """Who judges, in a few words."""
+    """Decides pairs."""
 
     def assignments(self) -> tuple[JudgeAssignment, ...]:
         """Return all judges that may be asked, each with its engine."""
 
     async def decide(self, case: Case) -> PairDecision:
-        """Return the decision on one pair; SvrError for what ends the run."""
+        """Return the decision on one pair; SvrError for an error that ends the run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,18 +170,14 @@ class JudgeAssignment:
         first, *rest = self.orders.orders(case.pair)
         shown = [await self._decide(case, first)]
         guessed = case.guessed(shown[0])
+        averages = self.orders.policy is OrderPolicy.BOTH
         if rest and (guessed or not self.orders.settled_by(shown[0].margin)):
-            audit = self.orders.policy is not OrderPolicy.BOTH
-            with contingent(guessed and self.orders.audit_below is not None), marked(AUDIT, audit):
+            with (
+                marked(CONTINGENT, guessed and self.orders.audit_below is not None),
+                marked(AUDIT, not averages),
+            ):
                 shown.append(await self._decide(case, rest[0]))
-        return self._opinion(shown, any(case.guessed(decision) for decision in shown))
-
-    async def _decide(self, case: Case, order: Order) -> Decision:
-        decision = await case.method.decide(self.judge, present(case.pair, order), case.pair.human_rubrics)
-        return decision.in_data_order()
-
-    def _opinion(self, shown: list[Decision], guessed: bool) -> PairDecision:
-        both = self.orders.policy is OrderPolicy.BOTH and len(shown) > 1
+        both = averages and len(shown) > 1
         decision = average(shown) if both else shown[0]
         order = "both" if both else shown[0].shown.value
         counted = [halved(one) for one in shown] if both else shown[:1]
@@ -212,77 +187,71 @@ class JudgeAssignment:
             order=order,
             margins={one.shown.value: one.margin for one in shown if one.margin is not None},
             rows=tuple(Rows(judge=self.name, decision=one) for one in counted),
-            votes=(vote_of(self.name, self.part, order, decision),),
-            guessed=guessed,
+            votes=(Vote.of(self.name, self.part, order, decision),),
+            guessed=any(case.guessed(one) for one in shown),
         )
+
+    async def _decide(self, case: Case, order: Order) -> Decision:
+        decision = await case.method.decide(self.judge, present(case.pair, order), case.pair.human_rubrics)
+        return decision.in_data_order()
 
 
 @dataclass(frozen=True, slots=True)
 class Jury:
-    """Several judges that all see every pair; the rule joins their margins."""
+    """Several judges that all judge every pair; the rule joins their margins."""
 
-    members: tuple[Plan, ...]
+    members: tuple[JudgeAssignment, ...]
     rule: JuryRule = JuryRule.MEAN
 
-    @property
-    def name(self) -> str:
-        """All names."""
-        return ",".join(member.name for member in self.members)
-
     def assignments(self) -> tuple[JudgeAssignment, ...]:
-        """Return those of all members."""
-        return tuple(assignment for member in self.members for assignment in member.assignments())
+        """Return all members."""
+        return self.members
 
     async def decide(self, case: Case) -> PairDecision:
-        """Hear all members, one after another, and join what they say."""
+        """Ask all members, one after another, and join their decisions."""
         parts = [await member.decide(case) for member in self.members]
-        heard = [judged for judged in parts if judged.decision.margin is not None]
-        decision = verdict([judged.decision for judged in parts], self.rule)
-        orders = {judged.order for judged in parts}
+        scored = [part for part in parts if part.decision.margin is not None]
+        decision = verdict([part.decision for part in parts], self.rule)
+        orders = {part.order for part in parts}
+        margins, rows = {}, list[Rows]()
+        if decision.margin is not None:
+            shared = [order for order in scored[0].margins if all(order in part.margins for part in scored)]
+            margins = {order: sum(part.margins[order] for part in scored) / len(scored) for order in shared}
+            share = len(scored) if self.rule is JuryRule.MEAN else 1
+            rows = [replace(row, decision=scaled(row.decision, share)) for part in scored for row in part.rows]
         return PairDecision(
             decision=decision,
-            judge=self.name,
+            judge=",".join(member.name for member in self.members),
             order=parts[0].order if len(orders) == 1 else "mixed",
-            margins=shared_margins(heard) if decision.margin is not None else {},
-            rows=self._rows(heard) if decision.margin is not None else (),
-            votes=tuple(vote for judged in parts for vote in judged.votes),
-            guessed=any(judged.guessed for judged in parts),
+            margins=margins,
+            rows=tuple(rows),
+            votes=tuple(vote for part in parts for vote in part.votes),
+            guessed=any(part.guessed for part in parts),
         )
-
-    def _rows(self, heard: list[PairDecision]) -> tuple[Rows, ...]:
-        """Return the rows of all members, each with its share of the whole where margins are averaged."""
-        share = len(heard) if self.rule is JuryRule.MEAN else 1
-        rows = [row for judged in heard for row in judged.rows]
-        return tuple(replace(row, decision=scaled(row.decision, share)) for row in rows)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Escalated:
     """A first plan, and a second one for the pairs on which the first is unsure.
 
-    Unsure is a margin below `below`, a tie, or no verdict where another judge may have one. Where the second has no
-    verdict either, the first one's stands.
+    Unsure is a margin below `below`, a tie, or no verdict if another judge may have one. If the second has no verdict
+    either, that of the first stands.
     """
 
     first: Plan
     then: Plan
     below: float
 
-    @property
-    def name(self) -> str:
-        """Who judges first, and who judges last."""
-        return f"{self.first.name}→{self.then.name}"
-
     def assignments(self) -> tuple[JudgeAssignment, ...]:
-        """Return those of both."""
+        """Return those of both plans."""
         return (*self.first.assignments(), *self.then.assignments())
 
     async def decide(self, case: Case) -> PairDecision:
-        """Ask the first, and the second where that is not enough."""
+        """Ask the first plan, and the second if the first is unsure."""
         first = await self.first.decide(case)
-        if not first.guessed and not self.unsure(first.decision):
+        if not first.guessed and not self._unsure(first.decision):
             return first
-        with contingent(first.guessed):
+        with marked(CONTINGENT, first.guessed):
             second = await self.then.decide(case)
         votes = (*first.votes, *second.votes)
         requests = first.decision.requests + second.decision.requests
@@ -293,26 +262,15 @@ class Escalated:
         decided = replace(second.decision, requests=requests, flags=flags)
         return replace(second, decision=decided, votes=votes, guessed=first.guessed or second.guessed)
 
-    def unsure(self, decision: Decision) -> bool:
-        """Whether a decision is one that the second plan is asked about."""
+    def _unsure(self, decision: Decision) -> bool:
         if decision.margin is None:
             return decision.outcome is not Outcome.INVALID_INPUT
         return decision.outcome is Outcome.TIE or abs(decision.margin) < self.below
 
 
-def engines_of(plan: Plan) -> tuple[CallEngine, ...]:
-    """Return the engines of a plan's judges."""
-    return tuple(assignment.engine for assignment in plan.assignments() if assignment.engine is not None)
-
-
-def contingent(maybe: bool) -> AbstractContextManager[None]:
-    """Mark questions that may turn out not to be needed."""
-    return marked(CONTINGENT, maybe)
-
-
 @contextmanager
 def marked(mark: ContextVar[bool], value: bool) -> Iterator[None]:
-    """Set a mark, unless it is set already, for the questions inside."""
+    """Set a mark, unless it is set already, for the requests inside."""
     token = mark.set(mark.get() or value)
     try:
         yield

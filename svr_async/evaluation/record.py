@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import platform
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -23,23 +24,19 @@ from svr_async.evaluation import metrics as counting
 from svr_async.evaluation.items import MISTAKES, Item, confident_mistakes
 from svr_async.evaluation.metrics import JudgeCost, costs_block, plan_block
 from svr_async.evaluation.plan import OrderPolicy
-from svr_async.evaluation.run_folder import RunFolder, write_reasons
+from svr_async.evaluation.run_folder import RunFolder, Texts, write_reasons
 from svr_async.evaluation.settings import EvalSettings
-from svr_async.judges.limits import WHOLE, Share, share_in_words
+from svr_async.judges.limits import WHOLE, share_in_words
 from svr_async.version import __version__
 
 EXAMPLE_CHARS = 20_000
-
-
 PACKAGES = ("aiohttp", "diskcache", "orjson", "tenacity", "numpy")
-
-
 SCHEMA_VERSION = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRecord:
-    """What a run folder says about itself before anything is judged. `identity` is all that can change an item."""
+    """A run before it is judged. `identity` holds everything that can change an item."""
 
     settings: EvalSettings
     adapter: Adapter
@@ -59,7 +56,7 @@ class RunRecord:
         return hashlib.sha256(data).hexdigest()[:8]
 
     def default_folder(self) -> Path:
-        """Return `runs/<bench>-<method>-<judge>-<digest>`, and for a shard which one it is."""
+        """Return `runs/<bench>-<method>-<judge>-<digest>`, with the number of a shard."""
         judge = "".join(c if c.isalnum() or c in "-_.+" else "-" for c in self.judge)[:60]
         number, count = self.settings.limits.share
         shard = "" if count == 1 else f"-shard-{number + 1}-of-{count}"
@@ -68,7 +65,7 @@ class RunRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFacts:
-    """What is known when a run ends; `costs` are those of each judge, `method` is what the method itself counted."""
+    """Facts of an ended run; `costs` has an entry for each judge, `method` the method's own counts."""
 
     judge: Mapping[str, Any]
     stats: EngineStats | None
@@ -80,29 +77,19 @@ class RunFacts:
 
 
 def begin_run(folder: Path, record: RunRecord, judge: Mapping[str, Any]) -> None:
-    """Claim the folder with a manifest; UsageError where it holds another run, or another share of this one."""
-    path = RunFolder(folder).manifest
-    held, share = _held(path) if path.exists() else (None, WHOLE)
-    if held not in {None, record.digest}:
-        raise UsageError(
-            f"{folder} holds another run (digest {held}, this one is {record.digest})",
-            hint="name another folder with --out",
-        )
-    if held is not None and share != record.settings.limits.share:
-        what = "all of this run" if share == WHOLE else f"shard {share_in_words(share)} of this run"
-        raise UsageError(f"{folder} holds {what}", hint="name another folder with --out")
+    """Claim the folder with a manifest; UsageError if it has another run, or another shard of this one."""
+    path, hint = RunFolder(folder).manifest, "name another folder with --out"
+    with suppress(AttributeError, OSError, TypeError, ValueError):  # a missing or damaged manifest is written again
+        earlier = orjson.loads(path.read_bytes())
+        number, count = earlier.get("config", {}).get("share") or WHOLE
+        share, digest = (number, count), earlier.get("digest")
+        if digest not in {None, record.digest}:
+            message = f"{folder} holds another run (digest {digest}, this one is {record.digest})"
+            raise UsageError(message, hint=hint)
+        if digest is not None and share != record.settings.limits.share:
+            what = "all of this run" if share == WHOLE else f"shard {share_in_words(share)} of this run"
+            raise UsageError(f"{folder} holds {what}", hint=hint)
     write_atomic(path, _pretty(_manifest(record, judge, ended=None, complete=False)))
-
-
-def _held(manifest: Path) -> tuple[str | None, Share]:
-    """Return the digest and the share of the run in a folder; None where its manifest does not tell."""
-    try:
-        found = orjson.loads(manifest.read_bytes())
-        number, count = found.get("config", {}).get("share") or WHOLE
-    except (orjson.JSONDecodeError, AttributeError, OSError, TypeError, ValueError):
-        return None, WHOLE
-    digest = found.get("digest")
-    return digest if isinstance(digest, str) else None, (number, count)
 
 
 def write_results(folder: Path, record: RunRecord, items: Sequence[Item], facts: RunFacts) -> dict[str, Any]:
@@ -110,7 +97,7 @@ def write_results(folder: Path, record: RunRecord, items: Sequence[Item], facts:
     files = RunFolder(folder)
     write_lines(files.items, (item.to_line() for item in items))
     write_reasons(folder, items)
-    metrics = build_metrics(record, items, facts)
+    metrics = _metrics(record, items, facts)
     write_atomic(files.metrics, _pretty(metrics))
     write_atomic(files.examples, _examples(record.pairs, items))
     manifest = _manifest(record, facts.judge, ended=datetime.now(UTC), complete=facts.complete)
@@ -118,11 +105,16 @@ def write_results(folder: Path, record: RunRecord, items: Sequence[Item], facts:
     return metrics
 
 
-def build_metrics(record: RunRecord, items: Sequence[Item], facts: RunFacts) -> dict[str, Any]:
+def _metrics(record: RunRecord, items: Sequence[Item], facts: RunFacts) -> dict[str, Any]:
     """Return metrics.json; keys are stable, accuracies are fractions of 1."""
     settings, prompts = record.settings, dict[str, int]()
-    pairs = _noting_prompts(record.pairs, prompts)
-    official = counting.official_block(record.adapter, pairs, items, float(settings.tie_credit))
+
+    def pairs() -> Iterator[PreferencePair]:  # may read each pair again, so one pass also notes its prompt
+        for pair in record.pairs:
+            prompts[pair.id] = hash(prompt_text(pair.prompt))
+            yield pair
+
+    official = counting.official_block(record.adapter, pairs(), items, float(settings.tie_credit))
     return {
         "benchmark": record.dataset.name,
         "method": record.method,
@@ -142,13 +134,6 @@ def build_metrics(record: RunRecord, items: Sequence[Item], facts: RunFacts) -> 
         "left_out": record.dataset.left_out(),
         "notes": [*record.dataset.notes, *facts.notes],
     }
-
-
-def _noting_prompts(pairs: Iterable[PreferencePair], prompts: dict[str, int]) -> Iterator[PreferencePair]:
-    """Yield the pairs, each of which may have to be read again, and note by its id a number for its prompt."""
-    for pair in pairs:
-        prompts[pair.id] = hash(prompt_text(pair.prompt))
-        yield pair
 
 
 def _manifest(record: RunRecord, judge: Mapping[str, Any], *, ended: datetime | None, complete: bool) -> dict[str, Any]:
@@ -185,19 +170,9 @@ def _manifest(record: RunRecord, judge: Mapping[str, Any], *, ended: datetime | 
 
 def _examples(pairs: Sequence[PreferencePair], items: Sequence[Item]) -> bytes:
     wanted = {item.id for item in confident_mistakes(items, MISTAKES)}
-    lines = [
-        orjson.dumps(
-            {
-                "id": pair.id,
-                "prompt": _capped(prompt_text(pair.prompt)),
-                "response_a": _capped(pair.response_a),
-                "response_b": _capped(pair.response_b),
-            }
-        )
-        for pair in pairs
-        if pair.id in wanted
-    ]
-    return b"".join(line + b"\n" for line in lines)
+    texts = ((pair.id, asdict(Texts.of(pair))) for pair in pairs if pair.id in wanted)
+    rows = ({"id": key} | {name: _capped(text) for name, text in found.items()} for key, found in texts)
+    return b"".join(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE) for row in rows)
 
 
 def _capped(text: str) -> str:

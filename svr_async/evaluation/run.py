@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -20,9 +20,9 @@ from svr_async.core.verdict import Outcome
 from svr_async.engine.concurrency import ShutdownController, run_whole
 from svr_async.engine.events import Notice
 from svr_async.engine.stats import EngineStats
-from svr_async.errors import SvrError, UsageError
+from svr_async.errors import UsageError
 from svr_async.evaluation.dry_run import DryRunCount, describe_stages, guessed_by, total_count
-from svr_async.evaluation.items import Item, rephrased_counts
+from svr_async.evaluation.items import Item
 from svr_async.evaluation.judging import (
     Evaluation,
     JudgePool,
@@ -73,9 +73,9 @@ class Listener:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvalResult:
-    """A run that has ended: its folder, what metrics.json says, the items of the judged pairs in the order of the data.
+    """An ended run: its folder, the contents of metrics.json, the items of the judged pairs in the order of the data.
 
-    `total` is the number of pairs. A run that a `signal` has stopped, or that an error ended, is not complete.
+    `total` is the number of pairs. A run ended by a `signal` or an error is not complete.
     """
 
     folder: Path
@@ -91,7 +91,7 @@ class EvalResult:
         return str(reports().run_html(self.run()))
 
     def run(self) -> Run:
-        """Return the run folder that was written."""
+        """Return the run in the folder."""
         return RunFolder.load(self.folder, self.items)
 
     @property
@@ -101,7 +101,7 @@ class EvalResult:
 
     @property
     def left(self) -> str:
-        """How far the run has come, in words; failed pairs are not counted as judged."""
+        """The progress of the run in words; failed pairs do not count as judged."""
         judged = sum(item.outcome == Outcome.SCORED for item in self.items)
         failed = len(self.items) - judged
         also = f", {failed} failed" if failed else ""
@@ -109,14 +109,12 @@ class EvalResult:
 
 
 SHARD_FILE = "shard.json"
-
-
-SEEN = ("models_seen", "fingerprints", "refused")  # of a judge's facts: lists of what was met on the way
+UNIONS = ("models_seen", "fingerprints", "refused")  # facts of a judge that are joined as sets
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsageSummary:
-    """What one machine asked for its items. `usd` is what it paid, `tallied` what the method itself has counted."""
+    """The usage of one machine. `usd` is the amount paid, `tallied` are the method's own counts."""
 
     judge: Mapping[str, Any]
     costs: tuple[JudgeCost, ...]
@@ -127,16 +125,15 @@ class UsageSummary:
 
     @property
     def stats(self) -> EngineStats | None:
-        """The facts of all engines as one; None where nothing is sent."""
+        """The joined facts of all engines; None if nothing is sent."""
         found = [cost.stats for cost in self.costs if cost.stats is not None]
         return joined(found, self.usd) if found else None
 
 
 def joined_usage(parts: Sequence[UsageSummary]) -> UsageSummary:
-    """Return what machines asked as if one had: sums, what any of them met, and the time of the slowest."""
-    first = parts[0]
+    """Return the usage of several machines as if it were one: sums, unions, and the time of the slowest."""
     return replace(
-        first,
+        parts[0],
         judge=_joined_facts([part.judge for part in parts]),
         costs=tuple(_joined_cost(each) for each in zip(*(part.costs for part in parts), strict=True)),
         usd=_sum([part.usd for part in parts]),
@@ -157,7 +154,7 @@ def _sum(values: Sequence[float | None]) -> float | None:
 
 def _joined_facts(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     facts = dict(parts[0])
-    for name in SEEN:
+    for name in UNIONS:
         if any(name in part for part in parts):
             facts[name] = sorted({one for part in parts for one in part.get(name, ())})
     if "judges" in facts:
@@ -166,77 +163,61 @@ def _joined_facts(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def end_judging(run: PreparedRun, items: Sequence[Item], parts: Sequence[UsageSummary]) -> dict[str, Any]:
-    """Write the folder of a run whose questions these parts have asked; return its metrics."""
-    asked, own = joined_usage(parts), run.method.facts.own
+    """Write the folder of a run from the usage of its machines; return its metrics."""
+    usage, own = joined_usage(parts), run.method.facts.own
     counted = {} if own is None else own.counted([part.tallied for part in parts])
     facts = RunFacts(
-        judge=asked.judge,
-        stats=asked.stats,
-        costs=asked.costs,
-        wall_s=asked.wall_s,
+        judge=usage.judge,
+        stats=usage.stats,
+        costs=usage.costs,
+        wall_s=usage.wall_s,
         complete=len(items) == len(run.record.pairs),
-        notes=(
-            *asked.notes,
-            *_rephrase_notes(run, items),
-            *_own_notes(run, counted),
-            *_share_notes(run),
-            *_taught_notes(run),
-        ),
+        notes=(*usage.notes, *_run_notes(run, items, counted)),
         method=counted,
     )
     return end_run(run.folder, run.record, items, facts)
 
 
-def _share_notes(run: PreparedRun) -> tuple[str, ...]:
-    share = run.settings.limits.share
-    return () if share == WHOLE else (f"shard {share_in_words(share)} of a run: svr merge makes the run of all shards",)
+def _run_notes(run: PreparedRun, items: Sequence[Item], counted: Mapping[str, Any]) -> Iterator[str]:
+    """Yield notes: rubrics not rephrased, the method's calls and reconstructed prompts, the shard, leaked pairs."""
+    if run.settings.rephrase:
+        rows = [row for item in items for row in item.rubrics]
+        if unchanged := sum(row.rephrased is None for row in rows):
+            yield f"{unchanged} of {len(rows)} rubrics kept their own words: the rephrasing gave none for them"
+    if (own := run.method.facts.own) is not None:
+        from svr_async.judges.templates import load_templates
 
-
-def _taught_notes(run: PreparedRun) -> tuple[str, ...]:
-    """Say so where the bank was trained on the data set that is judged."""
+        if counted:
+            yield f"asked by stage: {describe_stages(counted)}"
+        shipped = load_templates(names=own.templates).digests
+        if ours := [name for name, digest in shipped.items() if run.record.prompts.get(name) == digest]:
+            yield f"prompts reconstructed from the description of {run.method.name}, not its own: {', '.join(ours)}"
+    if (share := run.settings.limits.share) != WHOLE:
+        yield f"shard {share_in_words(share)} of a run: svr merge makes the run of all shards"
     use, data = run.method.facts.bank, run.record.dataset
-    if use is None or not use.taught_by:
-        return ()
-    if taught_digest(data.digest, (pair.id for pair in data.pairs if usable(pair))) not in use.taught_by:
-        return ()
-    return ("the bank was trained on these very pairs: how it does on new ones, only others tell (svr data split)",)
-
-
-def _own_notes(run: PreparedRun, counted: Mapping[str, Any]) -> tuple[str, ...]:
-    """Say what the method asked, and which prompts of it are ours, written to its description."""
-    own = run.method.facts.own
-    if own is None:
-        return ()
-    from svr_async.judges.templates import load_templates
-
-    shipped = load_templates(names=own.templates).digests
-    ours = [name for name, digest in shipped.items() if run.record.prompts.get(name) == digest]
-    told = [f"asked by stage: {describe_stages(counted)}"] if counted else []
-    if ours:
-        told.append(f"prompts reconstructed from the description of {run.method.name}, not its own: {', '.join(ours)}")
-    return tuple(told)
-
-
-def _rephrase_notes(run: PreparedRun, items: Sequence[Item]) -> tuple[str, ...]:
-    """Say how many rubrics were judged in their own words because no sure wording for the prompt came back."""
-    shown, kept = rephrased_counts(items) if run.settings.rephrase else (0, 0)
-    return (f"{kept} of {shown} rubrics kept their own words: the rephrasing gave none for them",) if kept else ()
+    taught_by = () if use is None else use.taught_by
+    if taught_by and taught_digest(data.digest, (pair.id for pair in data.pairs if usable(pair))) in taught_by:
+        yield "the bank was trained on these very pairs: measure it on new ones (svr data split)"
 
 
 def evaluate(settings: EvalSettings, listener: Listener | None = None) -> EvalResult:
-    """Judge pairs and write the run folder; a folder with a part of the same run is completed.
+    """Judge pairs and write the run folder; an unfinished folder of the same run is completed.
 
-    SvrError for what makes the run impossible, and for what ended it early: what was judged by then is in its folder.
+    SvrError if the run is impossible or ends early; the folder then holds the pairs judged so far.
     """
     return run_now(prepare(settings), listener or Listener())
 
 
 def run_now(run: PreparedRun, listener: Listener) -> EvalResult:
-    """Do what was prepared, on an event loop of its own."""
+    """Run a prepared evaluation on a new event loop."""
     limits, folder = run.settings.limits, run.folder
     if limits.dry_run:
-        raise UsageError("a dry run judges nothing", hint="count_calls says what would be sent")
-    refuse_empty(run)
+        raise UsageError("a dry run judges nothing", hint="count_calls returns the planned calls")
+    if not run.record.pairs:
+        shard = share_in_words(limits.share)
+        raise UsageError(
+            f"--shard {shard} has no pairs: the run has fewer prompts than shards", hint="use fewer shards"
+        )
     if folder.exists() and not run.settings.resume:
         hint = "name another with --out, or leave --no-resume out"
         raise UsageError(f"{folder} exists and --no-resume is set", hint=hint)
@@ -247,15 +228,15 @@ def run_now(run: PreparedRun, listener: Listener) -> EvalResult:
 def count_calls(run: PreparedRun, before: set[str] | None = None) -> dict[str, Any] | None:
     """Return the calls, tokens and dollars of a run, sending nothing; None if no judge sends anything.
 
-    Replies that the cache holds are used, so that what depends on them is exact. Questions in `before` are not counted,
-    and those that are counted are added to it.
+    Calls that depend on cached replies are counted exactly. Requests in `before` are not counted; those that are
+    counted are added to it.
     """
     with keys_named(run):
         return run_whole(_count_calls(run, set() if before is None else before))
 
 
 def keys_named(run: PreparedRun) -> AbstractContextManager[None]:
-    """Return what is entered while a run's judges are asked: an error about a key names the key's variable."""
+    """Return a context in which an error about an API key names its variable."""
     return naming_keys(name for judge in run.judges.judges for name in judge.spec.key_variables)
 
 
@@ -303,16 +284,19 @@ async def _judge_and_write(run: PreparedRun, pool: JudgePool, evaluation: Evalua
         costs=pool.costs(),
         usd=pool.stats().usd if pool.sending else None,
         tallied=evaluation.tallied(),
-        notes=_notes(pool),
+        notes=tuple(dict.fromkeys(note for judge in pool.judges for note in _judge_notes(judge))),
         wall_s=time.monotonic() - begun,
     )
     metrics = end_judging(run, judged, [asked])
     if run.settings.limits.share != WHOLE:
-        keep_shard(run, asked)
+        value = {"share": run.settings.limits.share, "asked": asked}
+        data = orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+        write_atomic(run.folder / SHARD_FILE, data)
     result = EvalResult(folder=run.folder, metrics=metrics, items=judged, total=len(items), signal=shutdown.signal)
     listener.ended(result)
     if shutdown.error is not None:
-        raise _with_progress(shutdown.error, result.left)
+        error = shutdown.error
+        raise type(error)(f"{error.message}; {result.left}", hint=error.hint)
     return result
 
 
@@ -326,41 +310,31 @@ async def judge_all(
         return await run_evaluation(evaluation, shutdown, on_item=listener.done)
 
 
-def _with_progress(error: SvrError, left: str) -> SvrError:
-    return type(error)(f"{error.message}; {left}", hint=error.hint)
-
-
 def _judge_facts(run: PreparedRun, pool: JudgePool) -> dict[str, Any]:
     if run.method.facts.asks_judge:
         return pool.facts()
     return {"name": "none", "label": "no judge (content-blind baseline)", "marks": [Integrity.CONTENT_BLIND]}
 
 
-def _notes(pool: JudgePool) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(note for judge in pool.judges for note in _judge_notes(judge)))
-
-
-def _judge_notes(judge: OpenJudge) -> tuple[str, ...]:
-    notes = []
+def _judge_notes(judge: OpenJudge) -> Iterator[str]:
     if judge.engine is not None and judge.profile is not None:
         others = sorted(filter(None, judge.engine.models - {judge.profile.model}))
         if others and judge.profile.model:
-            notes.append(f"the endpoint answered as {', '.join(others)}, not {judge.profile.model}")
+            yield f"the endpoint answered as {', '.join(others)}, not {judge.profile.model}"
         if judge.engine.cache.damaged:
-            notes.append(f"{judge.engine.cache.damaged} damaged cache rows were asked again")
-    return tuple(notes)
+            yield f"{judge.engine.cache.damaged} damaged cache rows were asked again"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchEvaluation:
-    """An evaluation, without calls."""
+    """An evaluation whose calls are sent as a batch."""
 
     run: PreparedRun
     profiles: tuple[Profile, ...]
 
     @property
     def staged(self) -> bool:
-        """Whether rubrics are written or reworded before they are judged, or margins decide what else is asked."""
+        """Whether replies decide which other requests are needed."""
         settings = self.run.settings
         adaptive = settings.audit_below is not None or settings.escalate_to is not None
         return adaptive or self.run.method.facts.staged
@@ -370,7 +344,7 @@ class BatchEvaluation:
         return await open_judge_pool(self.run)
 
     async def ask(self, opened: Opened, unanswered: Unanswered) -> None:
-        """Judge every pair as far as the replies go."""
+        """Judge every pair as far as the replies allow."""
         assert isinstance(opened, JudgePool)
         shutdown = ShutdownController()
         await judge_pairs(replace(evaluation_of(self.run, opened), guessed=unanswered.guessed), shutdown)
@@ -378,27 +352,14 @@ class BatchEvaluation:
 
 
 def batch_evaluation(settings: EvalSettings) -> BatchEvaluation:
-    """Settle data, method and judges; UsageError where no judge sends anything."""
+    """Prepare data, method and judges; UsageError if no judge sends anything."""
     run = prepare(settings)
     profiles = endpoints_of([judge.profile for judge in run.judges.judges], settings.judge)
     return BatchEvaluation(run=run, profiles=profiles)
 
 
-def refuse_empty(run: PreparedRun) -> None:
-    """Raise UsageError for a shard without pairs."""
-    if not run.record.pairs:
-        told = share_in_words(run.settings.limits.share)
-        raise UsageError(f"--shard {told} has no pairs: the run has fewer prompts than shards", hint="use fewer shards")
-
-
-def keep_shard(run: PreparedRun, asked: UsageSummary) -> None:
-    """Write what a merge needs in addition to the files of a run."""
-    value = {"share": run.settings.limits.share, "asked": asked}
-    write_atomic(run.folder / SHARD_FILE, orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
-
-
 def end_run(folder: Path, record: RunRecord, items: Sequence[Item], facts: RunFacts) -> dict[str, Any]:
-    """Write everything that a run folder holds and return the metrics."""
+    """Write the files of a run folder and return the metrics."""
     metrics = write_results(folder, record, items, facts)
     run = RunFolder.load(folder, items)
     reports().write_run_files(run, {pair.id: prompt_text(pair.prompt) for pair in record.pairs})

@@ -75,7 +75,7 @@ def _read_shard(folder: Path) -> Shard:
 
 
 def _asked(value: Mapping[str, Any]) -> UsageSummary:
-    """Read what `keep_shard` wrote of the calls; latencies are not merged."""
+    """Read the usage of a shard; latencies are not merged."""
     costs = []
     for cost in value["costs"]:
         stats = cost["stats"] and EngineStats(**{**cost["stats"], "latency": Spread(), "endpoints": ()})

@@ -34,7 +34,7 @@ def test_a_figure_is_built_with_one_command(cli: Cli, sim: SimServer, tmp_path: 
     named = orjson.loads(out)
     assert (code, named["total"]["calls"]) == (0, named["tables"]["tab:error_overlap"]["calls"])
     assert not (tmp_path / "runs").exists()
-    code, out, _ = cli(*same, "--json", "-q")
+    code, out, _ = cli(*same, "--json")
     done = orjson.loads(out)
     assert (code, done["calls"], done["absent"]) == (0, named["total"]["calls"], 0)
     code, out, err = cli(*same)

@@ -8,7 +8,7 @@ import pytest
 from pages import ROOT, pages
 from printed import Printed, WrongCommandError, check, printed
 
-PRINTING = [*pages(), *(ROOT / name for name in ("CONTRIBUTING.md", "SECURITY.md"))]
+PRINTING = [*pages(), *(ROOT / name for name in ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"))]
 
 
 @pytest.mark.parametrize("page", PRINTING, ids=lambda page: page.relative_to(ROOT).as_posix())
@@ -28,6 +28,7 @@ def test_every_printed_command_is_one_that_its_program_takes(page: Path) -> None
         "svr eval pairs --data d.jsonl --judge rules --limited 3",
         "svr eval pairs --order sideways",
         "svr bank edits bank/",
+        "svr bank shaw bank/",
         "svr sim --sede 1 --port 8000",
         "svr batch export mine/ eval pairs --jugde gpt-4o-mini",
         "svr-fit store --out",

@@ -167,7 +167,6 @@ async def test_a_jury_can_be_escalated() -> None:
     plan = Escalated(first=jury, then=assignment(third, name="z", part="escalation"), below=0.1)
     item = item_from(PAIR, await opinion_of(plan), alone=False)
     assert (item.margin, [vote.judge for vote in item.votes]) == (3.0, ["x", "y", "z"])
-    assert plan.name == "x,y→z"
 
 
 # --- what is only guessed ---------------------------------------------------------------------------------------------
