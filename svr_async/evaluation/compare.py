@@ -129,7 +129,7 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """Something that differs between two runs: `kind` is judge, model, data, prompts, settings or partial."""
+    """A difference between two runs: `kind` is judge, model, data, prompts, settings or partial."""
 
     kind: str
     text: str
@@ -202,7 +202,8 @@ def _duel(first: Run, second: Run, titles: tuple[str, str], seed: int) -> Duel |
         by_domain.setdefault(couple[0].domain, []).append(couple)
     tests = {name: couples_test(group, seed) for name, group in by_domain.items()}
     adjusted = holm([found.p for found in tests.values()])
-    lost, won = _disagreements(couples)
+    unlike = [(a, b) for a, b in couples if (a.correct is True) != (b.correct is True)]
+    unlike.sort(key=lambda couple: (-abs((couple[0].margin or 0.0) - (couple[1].margin or 0.0)), couple[0].id))
     return Duel(
         first=titles[0],
         second=titles[1],
@@ -210,17 +211,9 @@ def _duel(first: Run, second: Run, titles: tuple[str, str], seed: int) -> Duel |
         only_in_second=len(right) - len(common),
         overall=couples_test(couples, seed),
         domains={name: replace(found, p_holm=p) for (name, found), p in zip(tests.items(), adjusted, strict=True)},
-        lost=lost,
-        won=won,
+        lost=tuple(_disagreement(a, b) for a, b in unlike if a.correct),
+        won=tuple(_disagreement(a, b) for a, b in unlike if not a.correct),
     )
-
-
-def _disagreements(couples: Sequence[tuple[Item, Item]]) -> tuple[tuple[Disagreement, ...], tuple[Disagreement, ...]]:
-    """Return the pairs that only the first run has right, and those that only the second has right."""
-    found = [(a, b) for a, b in couples if (a.correct is True) != (b.correct is True)]
-    found.sort(key=lambda couple: (-abs((couple[0].margin or 0.0) - (couple[1].margin or 0.0)), couple[0].id))
-    lost, won = ([_disagreement(a, b) for a, b in found if bool(a.correct) is first] for first in (True, False))
-    return tuple(lost), tuple(won)
 
 
 def _disagreement(first: Item, second: Item) -> Disagreement:
@@ -262,7 +255,7 @@ def paired_test(
     seed: int = 0,
     same_replies: bool = False,
 ) -> PairedTest:
-    """Test two lists of right answers over the same items; `clusters` names the cluster of each item.
+    """Test two lists of right answers over the same items: McNemar's exact test, or sign flips of whole `clusters`.
 
     A bootstrap never draws what was not observed: with twenty items that both have right, it shows no uncertainty. So
     the interval is at least as wide as Newcombe's of the shares of discordant items. With `same_replies`, both lists
@@ -272,7 +265,13 @@ def paired_test(
     n, gap = table.n, (table.only_second - table.only_first) / table.n
     drawn = paired_difference_interval(first, second, clusters=clusters, seed=seed)
     rare = drawn if same_replies else newcombe_interval(table.only_second / n, n, table.only_first / n, n)
-    p = _p_value(first, second, clusters)
+    if clusters is None:
+        p = mcnemar_exact(table.only_first, table.only_second)
+    else:
+        sums: Counter[str] = Counter()
+        for cluster, before, after in zip(clusters, first, second, strict=True):
+            sums[cluster] += after - before
+        p = sign_flip_exact(list(sums.values()))
     return PairedTest(
         n=n,
         accuracy_first=(table.both + table.only_first) / n,
@@ -288,17 +287,6 @@ def paired_test(
     )
 
 
-def _p_value(first: Sequence[bool], second: Sequence[bool], clusters: Sequence[str] | None) -> float:
-    """Return McNemar's exact p-value; with clusters, the p-value of flipping whole clusters."""
-    if clusters is None:
-        table = paired_counts(first, second)
-        return mcnemar_exact(table.only_first, table.only_second)
-    sums: Counter[str] = Counter()
-    for cluster, before, after in zip(clusters, first, second, strict=True):
-        sums[cluster] += after - before
-    return sign_flip_exact(list(sums.values()))
-
-
 def _warnings(runs: Sequence[Run], titles: Sequence[str]) -> list[str]:
     found = []
     benchmarks = sorted({benchmark_name(run) for run in runs})
@@ -310,20 +298,11 @@ def _warnings(runs: Sequence[Run], titles: Sequence[str]) -> list[str]:
     found += [
         f"{title} is PARTIAL: it did not finish." for run, title in zip(runs, titles, strict=True) if not run.complete
     ]
-    return found + _unlike_marks(runs, titles) + _gold_conflicts(runs, titles)
-
-
-def _unlike_marks(runs: Sequence[Run], titles: Sequence[str]) -> list[str]:
-    """Name the marks that only some runs carry."""
     marks = [frozenset(mark_words(run)) - {"PARTIAL"} for run in runs]
     extra = [sorted(kind - frozenset.intersection(*marks)) for kind in marks]
-    named = [f"{title} {' and '.join(words)}" for title, words in zip(titles, extra, strict=True) if words]
-    return [f"Only some runs are marked: {'; '.join(named)}."] if named else []
-
-
-def _gold_conflicts(runs: Sequence[Run], titles: Sequence[str]) -> list[str]:
+    if named := [f"{title} {' and '.join(words)}" for title, words in zip(titles, extra, strict=True) if words]:
+        found.append(f"Only some runs are marked: {'; '.join(named)}.")
     first = by_key(runs[0].items)
-    found = []
     for run, title in zip(runs[1:], titles[1:], strict=True):
         other = by_key(run.items)
         n = sum(1 for key, item in first.items() if key in other and other[key].gold != item.gold)
@@ -332,20 +311,16 @@ def _gold_conflicts(runs: Sequence[Run], titles: Sequence[str]) -> list[str]:
     return found
 
 
-def _missing(duels: Sequence[Duel]) -> list[str]:
-    found = []
+def _missing(duels: Sequence[Duel]) -> Iterator[str]:
     for duel in duels:
-        for n, has, lacks in (
-            (duel.only_in_first, duel.first, duel.second),
-            (duel.only_in_second, duel.second, duel.first),
-        ):
+        first, second = duel.first, duel.second
+        for n, has, lacks in ((duel.only_in_first, first, second), (duel.only_in_second, second, first)):
             if n:
-                found.append(f"{plural(n, 'pair')} of {has} are not in {lacks} and are left out of the paired test.")
-    return found
+                yield f"{plural(n, 'pair')} of {has} are not in {lacks} and are left out of the paired test."
 
 
 def differences(run: Run, baseline: Run) -> list[Difference]:
-    """Return what must be the same in two runs and is not, so that a gap may have another cause.
+    """Return differences that may be the cause of a gap between two runs.
 
     Method, bank, rubrics and top-k may differ: they are the subject of the comparison.
     """

@@ -1,4 +1,4 @@
-"""Why one pair was decided as it was: the signed contributions of its rubrics, and which mistakes were the surest."""
+"""Explains the decision on one pair by the signed contributions of its rubrics."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ COUNTS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """One decision taken apart. `rows` are sorted by the size of their contribution, the largest first.
+    """One decision and its parts. `rows` are sorted by the size of their contribution, the largest first.
 
-    `largest` is the size of the largest contribution, for bars (0 where there is none); `texts` is None where
-    the run keeps none of this item. `caption` names the run with its marks, or what judged a pair of no run; such a
-    pair has no right answer, `of_run` is False, and `doubts` say why the verdict tells little.
+    `largest` is the size of the largest contribution, for bars (0 without rows); `texts` is None if unknown. `caption`
+    names the run with its marks. For a pair judged now, `of_run` is False, `caption` names the judge and there is no
+    right answer; `doubts` are reasons to doubt the verdict.
     """
 
     item: Item
@@ -51,7 +51,7 @@ class Explanation:
         return f"<Explanation {self.item.id}: {decision_in_words(self)}, {len(self.rows)} rubrics>"
 
     def _repr_html_(self) -> str:
-        return to_html(explanation_sheet(self))
+        return to_html(_sheet(self))
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON values."""
@@ -66,33 +66,36 @@ class Explanation:
 
 
 def explain_item(run: Run, item_id: str, *, texts: Texts | None = None) -> Explanation:
-    """Take one decision apart; UsageError names the nearest ids where the run has no such item.
+    """Explain one decision; UsageError suggests the nearest ids for an unknown one.
 
-    `texts` are those of the data set, for items whose texts the run folder does not keep.
+    `texts` are those of the data set, for items without texts in the run folder.
     """
     (item,) = with_reasons(run.path, [item_of_run(run, item_id)])
     return explain_decision(item, texts or run.examples.get(item_id), caption(run))
 
 
 def item_of_run(run: Run, item_id: str) -> Item:
-    """Return an item by its id; UsageError names the nearest ids where the run has no such item."""
+    """Return an item by its id; UsageError suggests the nearest ids for an unknown one."""
     item = next((item for item in run.items if item.id == item_id), None)
     if item is None:
-        raise UsageError(f"{run.path} has no item {item_id!r}", hint=_suggestion(run.items, item_id))
+        hint = "`svr explain RUN` lists the most confident mistakes; items.jsonl has every id"
+        if near := nearest_ids(run.items, item_id):
+            hint = f"did you mean {', '.join(near)}?"
+        raise UsageError(f"{run.path} has no item {item_id!r}", hint=hint)
     return item
 
 
 def explain_decision(
     item: Item, texts: Texts | None, title: str, *, of_run: bool = True, doubts: tuple[str, ...] = ()
 ) -> Explanation:
-    """Take a decision apart: of a run, or of a pair that was judged just now."""
+    """Explain a decision of a run, or of a pair judged now."""
     rows = by_size(item.rubrics)
     largest = abs(rows[0].contribution) if rows else 0.0
     return Explanation(item=item, rows=rows, largest=largest, texts=texts, caption=title, of_run=of_run, doubts=doubts)
 
 
-def explanation_sheet(found: Explanation) -> Parts:
-    """Yield a decision with its rubrics, what the judge wrote, and the texts."""
+def _sheet(found: Explanation) -> Parts:
+    """Yield a decision with its rubrics, the judge's reasons, and the texts."""
     yield Line(found.caption)
     yield Line(f"{found.item.id}: {decision_in_words(found)}", loud=True)
     if found.rows:
@@ -112,8 +115,10 @@ def explanation_sheet(found: Explanation) -> Parts:
 
 
 def in_words(found: Explanation) -> str:
-    """Say in a sentence or two how many rubrics spoke for either response, and which counted most."""
-    sums = _sums(found.rows)
+    """Return in words how many rubrics favour each response, and which counted most."""
+    sums: dict[str, float] = {}  # by text, over all orders and judges
+    for row in found.rows:
+        sums[row.text] = sums.get(row.text, 0.0) + row.contribution
     rubrics = plural(len(sums), "rubric")
     if all(row.a is None for row in found.rows):
         return f"Of {rubrics} the judge could decide none" + ("." if found.of_run else f"; {ASK_A_MODEL}.")
@@ -125,7 +130,7 @@ def in_words(found: Explanation) -> str:
 
 
 def counts_note(found: Explanation) -> str:
-    """Say what a rubric counts, also one that was judged in probabilities, or that both pass or fail."""
+    """Return the meaning of the column `counts` for these rubrics."""
     if any(row.chances for row in found.rows):
         return LIKELY
     alike = any(row.a and row.a == row.b and row.contribution for row in found.rows)
@@ -133,39 +138,31 @@ def counts_note(found: Explanation) -> str:
 
 
 def reason_of(item: Item, row: RubricRow) -> Reason | None:
-    """Return what the judge wrote of a rubric in the order of this row; None where nothing is kept."""
+    """Return the judge's reason for a rubric in the order of this row; None if there is none."""
     same = (one for one in item.reasons if (one.rubric, one.shown, one.judge) == (row.id, row.shown, row.judge))
     return next(same, None)
 
 
 def verdict_reasons(item: Item) -> tuple[Reason, ...]:
-    """Return what the judge wrote of its verdict as a whole, in each order and by each judge."""
+    """Return the reasons for the verdict as a whole, in each order and by each judge."""
     return tuple(one for one in item.reasons if not one.rubric)
 
 
 def why(reason: Reason) -> str:
-    """Return what stands ahead of a reason: who wrote it, and whether it speaks of the responses as swapped."""
-    told = ", ".join(filter(None, [reason.judge, SWAPPED if reason.shown == Order.BA.value else ""]))
-    return f"why ({told})" if told else "why"
+    """Return the label of a reason: its judge, and whether it names the responses swapped."""
+    parts = ", ".join(filter(None, [reason.judge, SWAPPED if reason.shown == Order.BA.value else ""]))
+    return f"why ({parts})" if parts else "why"
 
 
 def verdict_of(row: RubricRow, side: str) -> str:
-    """Return what the judge said of A or B: pass or fail, or how likely a pass is; a dash where it said nothing."""
+    """Return the verdict on A or B: pass, fail or the probability of a pass; a dash if missing."""
     if row.chances is not None:
         return percent(row.chances[0] if side == "A" else row.chances[1], 0)
     return (row.a if side == "A" else row.b) or UNKNOWN
 
 
-def _sums(rows: Sequence[RubricRow]) -> dict[str, float]:
-    """Return what each rubric counted, by its text, in all orders shown and with all judges together."""
-    sums: dict[str, float] = {}
-    for row in rows:
-        sums[row.text] = sums.get(row.text, 0.0) + row.contribution
-    return sums
-
-
 def votes_in_words(item: Item) -> tuple[str, ...]:
-    """Say what each judge said of a pair, in runs with more than one judge."""
+    """Return each judge's vote in words, in runs with more than one judge."""
     return tuple(_vote_in_words(vote) for vote in item.votes)
 
 
@@ -183,12 +180,12 @@ def by_size(rows: Sequence[RubricRow]) -> tuple[RubricRow, ...]:
 
 
 def favoured(value: float) -> str:
-    """Return the side that a margin or contribution favours: `A`, `B`, or nothing for 0."""
+    """Return the side that a margin or contribution favours: `A`, `B`, or an empty string for 0."""
     return "A" if value > 0 else "B" if value < 0 else ""
 
 
 def nearest_ids(items: Sequence[Item], item_id: str, limit: int = 3) -> tuple[str, ...]:
-    """Return the ids most like the one asked for: those that contain it first, then the nearest by spelling."""
+    """Return the nearest ids: first those that contain this one, then those with similar spelling."""
     wanted = item_id.casefold()
     known = {item.id.casefold(): item.id for item in items}
     close = [key for key in known if wanted and wanted in key][:limit]
@@ -196,15 +193,8 @@ def nearest_ids(items: Sequence[Item], item_id: str, limit: int = 3) -> tuple[st
     return tuple(known[key] for key in close[:limit])
 
 
-def _suggestion(items: Sequence[Item], item_id: str) -> str:
-    near = nearest_ids(items, item_id)
-    if not near:
-        return "`svr explain RUN` lists the most confident mistakes; items.jsonl has every id"
-    return f"did you mean {', '.join(near)}?"
-
-
 def marks_of(found: Explanation, row: RubricRow) -> list[str]:
-    """Return what tells two rows of one rubric apart: the order shown and the judge, where there are several."""
+    """Return the labels of a row: filler, its order and its judge, if there are several."""
     return [
         *(["filler"] if row.filler else []),
         *([row.shown] if found.item.order == "both" else []),
@@ -213,7 +203,7 @@ def marks_of(found: Explanation, row: RubricRow) -> list[str]:
 
 
 def decision_in_words(found: Explanation) -> str:
-    """Return what was decided and how surely, in words."""
+    """Return the decision and its margin in words."""
     item = found.item
     if item.margin is None:
         return f"{item.outcome}: no verdict"
@@ -226,12 +216,12 @@ def decision_in_words(found: Explanation) -> str:
 
 
 def counts_at_all(row: RubricRow) -> bool:
-    """Whether what a rubric counts is shown as more than 0.00."""
+    """Return whether a contribution is shown as more than 0.00."""
     return abs(row.contribution) >= LEAST_SHOWN
 
 
 def tag_of(found: Explanation, side: str) -> str:
-    """Return in brackets what a response is: the right answer, the judge's choice; nothing where it is neither."""
+    """Return in brackets whether a response is the right answer or the judge's choice."""
     tags = [
         words
         for words, which in (("right answer", found.item.gold), ("judge's choice", found.item.predicted))

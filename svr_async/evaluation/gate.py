@@ -19,6 +19,7 @@ from enum import StrEnum
 import orjson
 
 from svr_async.core.safetext import one_line
+from svr_async.core.table import Table, to_markdown
 from svr_async.errors import GateError, UsageError
 from svr_async.evaluation import wording
 from svr_async.evaluation.compare import ALLOWABLE, SIGNIFICANT, PairedTest, compare_runs, differences, notes_on
@@ -27,7 +28,6 @@ from svr_async.evaluation.run_folder import Run
 from svr_async.evaluation.wording import plural, points
 
 LINE_CHARS = 600
-MARKDOWN_SPECIAL = r"\`*_{}[]<>#|~!&"
 
 
 class Verdict(StrEnum):
@@ -134,42 +134,30 @@ def _sentence(verdict: Verdict, test: PairedTest | None, margin: float, refusals
     return f"{loss} is not shown, but up to {points(-test.ci95.low).lstrip('+')} points are possible: {on_pairs}."
 
 
-def gate_text(gate: Gate) -> str:
-    """Return the verdict for a terminal: a sentence, then the numbers, then remarks."""
+def _text(gate: Gate) -> str:
     lines = [f"{gate.verdict.upper()}: {one_line(gate.sentence, LINE_CHARS)}"]
     lines += [f"  {name}: {one_line(value, LINE_CHARS)}" for name, value in _facts(gate)]
     return "".join(f"{line}\n" for line in [*lines, *(f"! {one_line(text, LINE_CHARS)}" for text in _remarks(gate))])
 
 
-def gate_json(gate: Gate) -> str:
-    """Return the gate's fields as JSON; an interval is [low, high]."""
+def _json(gate: Gate) -> str:
+    """Return the fields of the gate; an interval is [low, high]."""
     return orjson.dumps(gate, default=list, option=orjson.OPT_INDENT_2).decode() + "\n"
 
 
-def gate_github(gate: Gate) -> str:
-    """Return workflow commands that GitHub shows as annotations: one for the verdict, one for each remark."""
+def _github(gate: Gate) -> str:
+    """Return annotations for GitHub: one for the verdict, one for each remark; `%` is escaped as in its toolkit."""
     marks = "".join(f" [{word}]" for word in gate.marks)
-    whole = f"{gate.run} against {gate.baseline}{marks}. {gate.sentence}"
-    first = f"::{LEVELS[gate.verdict]} title=svr gate {gate.verdict}::{_escaped(whole)}\n"
     level = "error" if gate.verdict is Verdict.REFUSED else "warning"
-    return first + "".join(f"::{level} title=svr gate::{_escaped(text)}\n" for text in _remarks(gate))
+    whole = f"{gate.run} against {gate.baseline}{marks}. {gate.sentence}"
+    lines = [(f"{LEVELS[gate.verdict]} title=svr gate {gate.verdict}", whole)]
+    lines += [(f"{level} title=svr gate", text) for text in _remarks(gate)]
+    return "".join(f"::{head}::{one_line(text, LINE_CHARS).replace('%', '%25')}\n" for head, text in lines)
 
 
-def _escaped(text: str) -> str:
-    """Escape a message as GitHub's toolkit does; `one_line` already removes line breaks."""
-    return one_line(text, LINE_CHARS).replace("%", "%25")
-
-
-def gate_markdown(gate: Gate) -> str:
-    """Return a table for a pull request's comment or a job's summary."""
-    rows = "".join(f"| {_markdown(name)} | {_markdown(value)} |\n" for name, value in _facts(gate))
-    remarks = "".join(f"- {_markdown(text)}\n" for text in _remarks(gate))
-    title = f"**{_markdown(f'svr gate: {gate.verdict}. {gate.sentence}')}**\n\n"
-    return title + f"| | value |\n|---|---|\n{rows}" + (f"\n{remarks}" if remarks else "")
-
-
-def _markdown(text: str) -> str:
-    return "".join(f"\\{char}" if char in MARKDOWN_SPECIAL else char for char in one_line(text, LINE_CHARS))
+def _markdown(gate: Gate) -> str:
+    title = f"svr gate: {gate.verdict}. {gate.sentence}"
+    return to_markdown(Table(("", "value"), tuple(_facts(gate)), caption=title, notes=_remarks(gate), texts=1))
 
 
 def _remarks(gate: Gate) -> tuple[str, ...]:
@@ -187,19 +175,12 @@ def _facts(gate: Gate) -> Iterator[tuple[str, str]]:
     if gate.marks:
         yield "marks", ", ".join(gate.marks)
     if (test := gate.test) is not None:
-        yield (
-            "accuracy",
-            f"{wording.percent(test.accuracy_second)}, the baseline {wording.percent(test.accuracy_first)}",
-        )
+        first, second = wording.percent(test.accuracy_first), wording.percent(test.accuracy_second)
+        yield "accuracy", f"{second}, the baseline {first}"
         yield "margin tolerated", f"{100 * gate.margin:g} points"
         yield "only the run right", wording.count(test.only_second)
         yield "only the baseline right", wording.count(test.only_first)
         yield "exact paired test, p", wording.p_value(test.p)
 
 
-FORMATS: Mapping[str, Callable[[Gate], str]] = {
-    "text": gate_text,
-    "json": gate_json,
-    "github": gate_github,
-    "md": gate_markdown,
-}
+FORMATS: Mapping[str, Callable[[Gate], str]] = {"text": _text, "json": _json, "github": _github, "md": _markdown}

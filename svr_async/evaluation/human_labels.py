@@ -1,4 +1,4 @@
-"""Labels of people: read and write label files, measure agreement with a run, choose what to label next."""
+"""Human labels: reads and writes label files, measures agreement with a run, chooses items to label next."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import combinations
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -181,9 +181,8 @@ def _by_item(labels: Sequence[Label], known: Mapping[str, Item]) -> dict[str, di
 
 
 def _between(given: Mapping[str, Mapping[str, Label]], seed: int) -> Iterator[RaterAgreement]:
-    names = sorted({name for found in given.values() for name in found})
-    for first, second in combinations(names, 2):
-        both = [found for found in given.values() if {first, second} <= found.keys()]
+    for first, second in combinations(sorted({name for found in given.values() for name in found}), 2):
+        both = (found for found in given.values() if {first, second} <= found.keys())
         if shared := [(found[first].label, found[second].label) for found in both]:
             yield _rater_agreement(first, second, shared, seed)
 
@@ -217,9 +216,9 @@ def agreement_sheet(run: Run, found: HumanAgreement, blank: int) -> Parts:
         yield Line(f"among people, {plural(found.shared, 'item')} with several labels: α {value} ({ends})")
     if found.unjudged:
         yield Line(f"{plural(found.unjudged, 'labelled item')} without a verdict of the judge")
-    rows = [_row(f"{one.first or 'unnamed'} and {one.second or 'unnamed'}", one) for one in found.between]
+    rows = [_agreement_row(f"{one.first or 'unnamed'} and {one.second or 'unnamed'}", one) for one in found.between]
     yield Line("")
-    yield Table(HEADS, rows + ([] if found.judge is None else [_row("people and the judge", found.judge)]))
+    yield Table(HEADS, rows + ([] if found.judge is None else [_agreement_row("people and the judge", found.judge)]))
     yield Line("")
     counts = [(one, *(wording.count(row[other]) for other in LABELS)) for one, row in found.table.items()]
     yield Table(("people's label", *(f"judge {label}" for label in LABELS)), counts)
@@ -233,7 +232,7 @@ def agreement_sheet(run: Run, found: HumanAgreement, blank: int) -> Parts:
         yield Line(f"people and judge prefer different responses in {plural(len(found.conflicts), 'item')}: {ids}")
 
 
-def _row(name: str, one: RaterAgreement) -> tuple[str, ...]:
+def _agreement_row(name: str, one: RaterAgreement) -> tuple[str, ...]:
     share = (wording.percent(one.share), wording.interval(one.share_ci95))
     return (name, wording.count(one.n), *share, *_number(one.kappa), *_number(one.alpha))
 
@@ -243,8 +242,7 @@ def _number(one: Estimate) -> tuple[str, str]:
     return wording.UNKNOWN if one.value is None else wording.signed(one.value), ends
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pick:
+class Pick(NamedTuple):
     """An item worth labelling, and why: `order`, `margin` or `random`."""
 
     item: Item
@@ -268,9 +266,8 @@ def worth_labelling(
         rank = hashed_fraction(f"svr-labels-{seed}", item.id) if random else abs(item.margin or 0.0)
         domains[item.domain].append(((why != "order", rank, item.id), Pick(item=item, why=why)))
     shares = _shares({name: len(found) for name, found in sorted(domains.items())}, count)
-    return tuple(
-        pick for name, n in shares.items() for _, pick in sorted(domains[name], key=lambda entry: entry[0])[:n]
-    )
+    ranked = {name: sorted(found, key=lambda entry: entry[0]) for name, found in domains.items()}
+    return tuple(pick for name, n in shares.items() for _, pick in ranked[name][:n])
 
 
 def _shares(sizes: Mapping[str, int], count: int) -> dict[str, int]:
@@ -321,11 +318,13 @@ def _write_sheet(path: Path, picks: Sequence[Pick], texts: Mapping[str, Texts]) 
         row = {"id": pick.item.id, "domain": pick.item.domain, "picked": pick.why, **shown}
         rows.append({name: row.get(name, "") for name in FIELDS})
     if kind == ".jsonl":
-        write_atomic(path, b"".join(orjson.dumps(row) + b"\n" for row in rows))
-        return
-    out = io.StringIO()
-    writer = csv.DictWriter(out, FIELDS, lineterminator="\n")
-    writer.writeheader()
-    for row in rows:
-        writer.writerow({n: "'" + text if n != "id" and text.startswith(_FORMULA) else text for n, text in row.items()})
-    write_atomic(path, out.getvalue().encode("utf-8", "replace"))
+        data = b"".join(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE) for row in rows)
+    else:
+        out = io.StringIO()
+        writer = csv.writer(out, lineterminator="\n")
+        writer.writerow(FIELDS)
+        for row in rows:
+            shown = {n: "'" + text if text.startswith(_FORMULA) else text for n, text in row.items()}
+            writer.writerow((shown | {"id": row["id"]}).values())  # an id must match the run
+        data = out.getvalue().encode("utf-8", "replace")
+    write_atomic(path, data)

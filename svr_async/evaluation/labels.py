@@ -1,4 +1,4 @@
-"""How a run is named, and the marks that tell a reader what its numbers are not."""
+"""Titles of runs, and marks: caveats on their numbers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SAMPLE_SUFFIX = "-sample"  # after a benchmark's name: the shipped sample was ju
 
 
 def adapter_of(metrics: Mapping[str, Any]) -> Adapter | None:
-    """Return the adapter of a run's data, or of what its sample is a sample of; None where this version has none."""
+    """Return the adapter of a run's benchmark, or of that of its sample; None if unknown."""
     return ADAPTERS.get(str(metrics["benchmark"]).removesuffix(SAMPLE_SUFFIX))
 
 
@@ -34,14 +34,14 @@ def run_title(run: Run) -> str:
 
 
 def run_titles(runs: Sequence[Run]) -> tuple[str, ...]:
-    """Return one title per run, with the folder's name where two would be the same, and a number where that fails."""
+    """Return a title for each run; equal titles get the folder's name, then a number."""
     titles = [run_title(run) for run in runs]
     titles = [f"{t} · {run.name}" if titles.count(t) > 1 else t for t, run in zip(titles, runs, strict=True)]
     return tuple(f"{t} ({i})" if titles.count(t) > 1 else t for i, t in enumerate(titles, start=1))
 
 
 def marks(run: Run) -> tuple[Mark, ...]:
-    """Return every caveat of a run, the gravest first; empty for a whole run of a real judge on official data."""
+    """Return the caveats of a run, the gravest first; none for a finished run of a real judge on official data."""
     found = (_partial(run), *integrity_marks(run.integrity), _sample(run), _unofficial(run), _blind(run))
     return tuple(mark for mark in found if mark is not None)
 
@@ -52,7 +52,7 @@ def mark_words(run: Run) -> tuple[str, ...]:
 
 
 def caption(run: Run) -> str:
-    """Return benchmark, method, judge label and marks in one line, for the caption of any table of this run."""
+    """Return benchmark, method, judge label and marks in one line."""
     words = "".join(f" [{word}]" for word in mark_words(run))
     return f"{benchmark_name(run)} · {run_title(run)}{words}"
 

@@ -7,10 +7,11 @@ import os
 import zlib
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from types import ModuleType
+from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 import orjson
@@ -19,14 +20,15 @@ from svr_async.core.files import reason, write_atomic
 from svr_async.core.integrity import Marks
 from svr_async.core.pair import PreferencePair, prompt_text
 from svr_async.errors import ArtefactError, StorageError, UsageError
-from svr_async.evaluation.items import Item, Reason, read_item
-from svr_async.evaluation.run_tables import Table, arrow_table, pandas_frame
+from svr_async.evaluation.items import Item, Reason, RubricRow, read_item
 from svr_async.evaluation.wording import percent, plural
 
 REASONS = "reasons.json.gz"
 REASON_COLUMNS = ("item", "rubric", "shown", "judge", "text")
 AGAIN = "run svr eval again; what was judged is in the cache"
 T = TypeVar("T")
+Table = Literal["items", "rubrics"]
+NESTED = {"rubrics", "votes", "reasons", "margins"}  # fields of an item that are tables or become two columns
 Count = Annotated[int, msgspec.Meta(ge=0)]
 Interval = tuple[float, float] | None
 Numbers = dict[str, float | None] | None
@@ -104,7 +106,7 @@ class Texts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """Everything that a run folder holds. `metrics` and `manifest` are the parsed files, checked on reading."""
+    """The contents of a run folder. `metrics` and `manifest` are the parsed files, checked on reading."""
 
     path: Path
     manifest: Mapping[str, Any]
@@ -119,12 +121,12 @@ class Run:
 
     @property
     def complete(self) -> bool:
-        """Whether the run came to its end; a run that did not is PARTIAL wherever it is shown."""
+        """Whether the run is finished; an unfinished run is marked PARTIAL."""
         return self.metrics.get("complete") is True
 
     @property
     def judge_label(self) -> str:
-        """How results of this judge must be labelled; the judge's short name where nothing was recorded."""
+        """The recorded label of the judge, or its short name."""
         return str(self.metrics.get("judge_label") or self.metrics["judge"])
 
     @property
@@ -140,15 +142,45 @@ class Run:
 
     def to_arrow(self, of: Table = "items") -> Any:
         """Return a `pyarrow.Table` with a row for each item, or, of `rubrics`, for each rubric of each item."""
-        return arrow_table(self.items, of)
+        return _installed("pyarrow", "to_arrow").table(columns_of(self.items, of))
 
     def to_pandas(self, of: Table = "items") -> Any:
-        """Return the same as a `pandas.DataFrame`; UsageError where pandas is not installed."""
-        return pandas_frame(self.items, of)
+        """Return the same as a `pandas.DataFrame`; UsageError if pandas is not installed."""
+        return _installed("pandas", "to_pandas").DataFrame(columns_of(self.items, of))
+
+
+def columns_of(items: Sequence[Item], of: Table = "items") -> dict[str, list[Any]]:
+    """Return a table by columns, rows in the order of the data; UsageError for an unknown table.
+
+    Of `items`: the fields of `Item` that are not tables; `margin_ab` and `margin_ba` are its margins by order. Of
+    `rubrics`: `item` is the item's id, the others are the fields of `RubricRow`.
+    """
+    if of == "items":
+        names = [one.name for one in fields(Item) if one.name not in NESTED]
+        orders = {f"margin_{order}": [item.margins.get(order) for item in items] for order in ("ab", "ba")}
+        return {name: [_plain(getattr(item, name)) for item in items] for name in names} | orders
+    if of == "rubrics":
+        names, rows = [one.name for one in fields(RubricRow)], [(item, row) for item in items for row in item.rubrics]
+        return {"item": [item.id for item, _ in rows]} | {
+            n: [_plain(getattr(row, n)) for _, row in rows] for n in names
+        }
+    raise UsageError(f"a run has no table {of!r}", hint="the tables are items and rubrics")
+
+
+def _plain(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _installed(package: str, method: str) -> ModuleType:
+    try:
+        return import_module(package)
+    except ImportError as error:
+        hint = f"pip install {package}"
+        raise UsageError(f"{method}() needs {package}, which is not installed", hint=hint) from error
 
 
 def run_in_short(metrics: Mapping[str, Any]) -> str:
-    """Return a run in a line: what was judged how and by whom, and the accuracy."""
+    """Return a run in a line: benchmark, method, judge and accuracy."""
     judge = metrics.get("judge_label") or metrics["judge"]
     return (
         f"{metrics['benchmark']}, {metrics['method']} by {judge}: {percent(metrics['accuracy'])} "
@@ -157,7 +189,7 @@ def run_in_short(metrics: Mapping[str, Any]) -> str:
 
 
 def reports() -> Any:
-    """Return the module that renders runs, which is in the layer above: the only way from here to there."""
+    """Return the module that renders runs; no other function here may use the layer above."""
     return import_module("svr_async.reports.files")
 
 
@@ -213,10 +245,7 @@ class RunFolder:
             manifest=_read_object(folder.manifest, _Manifest),
             metrics=_read_object(folder.metrics, _Metrics),
             items=tuple(_lines(folder.items, read_item)) if items is None else tuple(items),
-            examples={
-                one.id: Texts(prompt=one.prompt, response_a=one.response_a, response_b=one.response_b)
-                for one in examples
-            },
+            examples={one.id: Texts(**{n: getattr(one, n) for n in Texts.__slots__}) for one in examples},
         )
 
 

@@ -28,18 +28,18 @@ AGAIN = "run its svr eval --shard command again; the judged pairs are in the cac
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shard:
-    """A shard: the run in its folder, which share of the whole it is, and what it asked."""
+    """A shard: the run in its folder, its share of the whole, and its usage."""
 
     run: Run
     share: Share
-    asked: UsageSummary
+    usage: UsageSummary
 
 
 def merge_shards(folders: Sequence[Path], out: Path) -> EvalResult:
-    """Write the run of these shards: its items and metrics are those of a run on one machine.
+    """Write the run of these shards, with the items and metrics of a run on one machine; nothing is sent.
 
-    Data, bank and judges.toml must be here, as for `svr eval`; nothing is sent. UsageError for missing, repeated or
-    unfinished shards and for shards of different runs; ArtefactError for damaged ones.
+    Needs the data, bank and judges.toml of `svr eval`. UsageError for missing, repeated or unfinished shards and for
+    shards of different runs; ArtefactError for damaged ones.
     """
     shards = sorted(map(_read_shard, folders), key=lambda shard: shard.share)
     _check_set(shards)
@@ -48,10 +48,10 @@ def merge_shards(folders: Sequence[Path], out: Path) -> EvalResult:
     items = [found[pair.id] for pair in run.record.pairs if pair.id in found]
     if not len(items) == len(found) == len(run.record.pairs):
         raise ArtefactError(f"the shards have {len(found)} of {len(run.record.pairs)} pairs", hint=AGAIN)
-    parts = [shard.asked for shard in shards]
+    parts = [shard.usage for shard in shards]
     begin_run(out, run.record, joined_usage(parts).judge)
     failures = [path.read_bytes() for folder in folders if (path := folder / FAILURES).exists()]
-    if failures:  # so that a later `svr eval` in this folder does not ask these questions again
+    if failures:  # a later `svr eval` in this folder must not repeat these requests
         write_atomic(out / FAILURES, b"\n".join(failures))
     return EvalResult(folder=out, metrics=end_judging(run, items, parts), items=items, total=len(items))
 
@@ -63,7 +63,7 @@ def _read_shard(folder: Path) -> Shard:
     try:
         value = orjson.loads(path.read_bytes())
         number, count = value["share"]
-        shard = Shard(run=run, share=(number, count), asked=_asked(value["asked"]))
+        shard = Shard(run=run, share=(number, count), usage=_usage(value["asked"]))
         wrong = misfit(shard)
     except (OSError, KeyError, TypeError, ValueError) as error:
         wrong = " ".join(str(error).split())[:120]
@@ -74,7 +74,7 @@ def _read_shard(folder: Path) -> Shard:
     return replace(shard, run=replace(run, items=with_reasons(folder, run.items)))
 
 
-def _asked(value: Mapping[str, Any]) -> UsageSummary:
+def _usage(value: Mapping[str, Any]) -> UsageSummary:
     """Read the usage of a shard; latencies are not merged."""
     costs = []
     for cost in value["costs"]:
@@ -94,8 +94,8 @@ def _check_set(shards: Sequence[Shard]) -> None:
             raise UsageError(both, hint="the commands must differ in --shard only, with the same data and version")
     held, count = [shard.share for shard in shards], shards[0].share[1]
     if held != [(number, count) for number in range(count)]:
-        told = ", ".join(map(share_in_words, held[:8])) + (" …" if len(held) > 8 else "")
-        raise UsageError(f"a merge needs each of {count} shards once (got {told})", hint="name all shards of one run")
+        given = ", ".join(map(share_in_words, held[:8])) + (" …" if len(held) > 8 else "")
+        raise UsageError(f"a merge needs each of {count} shards once (got {given})", hint="name all shards of one run")
 
 
 def _whole_run(shard: Run, out: Path) -> PreparedRun:

@@ -1,4 +1,4 @@
-"""Numbers as people read them: percentages, intervals, counts, money, durations; unknown is a dash, never 0 or NaN."""
+"""Formats numbers: percentages, intervals, counts, money, durations; unknown is a dash."""
 
 from __future__ import annotations
 
@@ -58,10 +58,7 @@ def plural(value: int, one: str, many: str = "") -> str:
 
 
 def left_out(counts: object) -> str:
-    """Return what a data set left out and what is odd in it, as `left out: 3 ties, 2 rows`; nothing where all is well.
-
-    `counts` is `left_out` of metrics.json, which runs of older versions do not have.
-    """
+    """Return skipped and odd rows in words, as `left out: 3 ties, 2 rows`; `counts` is `left_out` of metrics.json."""
     found = {name: n for name, n in counts.items() if isinstance(n, int)} if isinstance(counts, dict) else {}
     gone = [("ties", "tie"), ("skipped", "other row")]
     odd = {"repeated": "repeated", "contradicting": "with opposite labels"}
@@ -88,10 +85,7 @@ def dollars(value: float | None) -> str:
 
 
 def tariff(value: float, digits: int = 0) -> str:
-    """Return a round amount of money with all of its digits, at least two decimals or none: `$3`, `$0.20`, `$0.025`.
-
-    `digits` decimals are shown where there are fewer.
-    """
+    """Return an amount of money with all of its digits, `digits` decimals at least: `$3`, `$0.20`, `$0.025`."""
     own = len(f"{value:.12g}".partition(".")[2])
     most = max(own, digits)
     return f"${value:,.{max(2, most) if most else 0}f}"
@@ -126,9 +120,9 @@ EVEN = 0.5
 
 
 def against_chance(metrics: Mapping[str, Any], interval: Sequence[float] | None) -> str:
-    """Say whether a run decides better than guessing; empty without an interval.
+    """Return in words whether a run is better than guessing; empty without an interval.
 
-    Ties and missing verdicts count as wrong; where they alone put the accuracy below one half, that is said.
+    Ties and missing verdicts count as wrong; the text says so if only they put the accuracy below one half.
     """
     if interval is None:
         return ""

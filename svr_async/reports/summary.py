@@ -15,6 +15,7 @@ from svr_async.core.integrity import Mark
 from svr_async.core.statistics import Interval, quantile_groups, wilson_interval
 from svr_async.core.verdict import is_number
 from svr_async.evaluation import wording
+from svr_async.evaluation.compare import accuracy_interval
 from svr_async.evaluation.items import Item
 from svr_async.evaluation.labels import adapter_of, benchmark_name, caption, marks, run_title
 from svr_async.evaluation.metrics import accuracy_block
@@ -183,15 +184,6 @@ def summarise(run: Run) -> RunSummary:
         how=tuple(_how(run)),
         config=tuple(flat_facts(run.manifest.get("config") or {})),
     )
-
-
-def accuracy_interval(run: Run) -> Interval | None:
-    """Return the 95 % interval of the strict accuracy: as recorded, else Wilson's from the items."""
-    recorded = run.metrics.get("accuracy_ci95")
-    if recorded is not None:
-        return Interval(recorded[0], recorded[1])
-    known = [item.correct for item in run.items if item.correct is not None]
-    return wilson_interval(sum(known), len(known)) if known else None
 
 
 def _headline(run: Run, accuracy: float | None, interval: Interval | None) -> str:

@@ -16,7 +16,7 @@ from svr_async import Run, explain, load_run
 from svr_async.errors import UsageError
 from svr_async.evaluation.items import RubricRow
 from svr_async.evaluation.run import EvalResult
-from svr_async.evaluation.run_tables import columns_of
+from svr_async.evaluation.run_folder import columns_of
 
 
 @pytest.fixture(scope="module")

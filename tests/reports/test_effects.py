@@ -53,8 +53,8 @@ def test_a_rubric_saves_what_is_wrong_without_it_and_causes_what_is_right_withou
 
     total = found["x"].total
     assert (total.used, total.leaned, total.right) == (5, 5, 3)
-    assert (total.saved, total.errors, total.net) == (2, ("caused",), 1)
-    assert (found["y"].total.saved, found["y"].total.errors) == (0, ())
+    assert (total.saved, total.errors, total.net) == (2, ["caused"], 1)
+    assert (found["y"].total.saved, found["y"].total.errors) == (0, [])
     assert total.accuracy == pytest.approx(0.6)
 
 
@@ -62,7 +62,7 @@ def test_the_side_of_the_right_answer_decides_and_not_the_sign() -> None:
     """Where B is right, a contribution towards B is right and saves the pair."""
     total = told([made("b", [("x", -1.0), ("y", 0.5)], gold="B")])["x"].total
 
-    assert (total.right, total.saved, total.errors) == (1, 1, ())
+    assert (total.right, total.saved, total.errors) == (1, 1, [])
 
 
 def test_a_pair_that_says_nothing_of_a_rubric_is_not_counted() -> None:
