@@ -58,9 +58,7 @@ def repro(flags: argparse.Namespace, url: str, folder: str, *more: str) -> list[
         own["gpt-4o"] = own["gemini-2.5-pro"] = own["rubric-arm"]
     judges = [text for role, judge in own.items() for text in ("--judge", f"{role}={judge}")]
     same = ["--data", str(flags.out / "data"), "--base-url", url, "--cache", str(flags.out / "cache")]
-    return svr(
-        "repro", *flags.tables, *same, *judges, "--rounds", str(flags.rounds), "--out", str(flags.out / folder), *more
-    )
+    return svr("repro", *flags.tables, *same, *judges, "--out", str(flags.out / folder), *more)
 
 
 def killed(command: Sequence[str], log: Path, moments: Sequence[float]) -> int:
@@ -115,7 +113,6 @@ def read_flags() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=0, help="of the world and of the moments")
     parser.add_argument("--port", type=int, default=0, help="of the endpoint; the same one finds the same cache again")
     parser.add_argument("--train", type=int, default=1500, help="training pairs")
-    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--rrd", action="store_true", help="RRD's row too, some 234,000 calls")
     parser.add_argument("--tables", nargs="+", default=["all"])
     return parser.parse_args()

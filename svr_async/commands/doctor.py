@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from svr_async.commands.options import PATH, base_url_option, cache_option, json_option, judges_option
+from svr_async.commands.options import PATH, base_url_option, cache_option, json_option
 from svr_async.commands.screen import print_json
 from svr_async.errors import SvrError
 
@@ -28,7 +28,6 @@ LINE_CHARS = 600  # most of a finding, parts of which come from the endpoint
 @click.command()
 @click.option("--judge", metavar="J", help="Also check this judge's endpoint, with at most six small calls.")
 @base_url_option
-@judges_option
 @cache_option
 @click.option("--data", type=PATH, metavar="PATH", help="Also read this file of pairs.")
 @json_option

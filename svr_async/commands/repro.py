@@ -29,9 +29,6 @@ from svr_async.commands.options import (
     show_default=True,
     help="How banks are trained.",
 )
-@click.option(
-    "--rounds", type=click.IntRange(min=1), default=3, show_default=True, metavar="N", help="Rounds of a training."
-)
 @click.option("--decontaminate", is_flag=True, help="Leave out train pairs that overlap with the benchmarks of --data.")
 @limit_option
 @click.option("--recipes", type=PATH, metavar="DIR", help="Recipes in place of those that ship.")

@@ -6,8 +6,10 @@ from collections import deque
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING
 
+from svr_async.engine.endpoint import EndpointStats
+
 if TYPE_CHECKING:
-    from svr_async.engine.endpoint import EndpointPool, EndpointStats
+    from svr_async.engine.endpoint import EndpointPool
 
 LATEST = 4096  # durations that the quantiles are of
 

@@ -169,7 +169,7 @@ def _gaps(bank: BankContent) -> str:
 
 
 def _use(hub: OnHub | None) -> str:
-    lines = [f"svr eval pairs --data PAIRS.jsonl --judge JUDGE --bank {hub.name if hub else 'THIS_FOLDER'}"]
+    lines = [f"svr eval PAIRS.jsonl --judge JUDGE --bank {hub.name if hub else 'THIS_FOLDER'}"]
     if hub is not None:
         lines = ["pip install 'svr-async[hub]'", *lines, f"svr bank pull {hub.name} bank"]
     return "\n".join(["```", *lines, "```"])

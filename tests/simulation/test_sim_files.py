@@ -126,7 +126,7 @@ def test_help_has_an_example(args: list[str]) -> None:
     """Every help page shows how to call the command."""
     result = CliRunner().invoke(sim, args, catch_exceptions=False)
     assert result.exit_code == 0
-    assert "Examples:" in result.output
+    assert "Example:" in result.output
     assert "svr sim" in result.output
     assert "\\b" not in result.output
 
