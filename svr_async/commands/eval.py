@@ -172,7 +172,7 @@ def evaluate(**flags: Any) -> int:
     for note in notes_of(run, given):
         click.echo(f"note: {note}", err=True)
     if run.settings.limits.dry_run:
-        print_count(run, as_json=flags["as_json"])
+        print_count(run, as_json=flags["as_json"], verbose=flags["verbose"])
         return 0
     screen = Screen(quiet=flags["quiet"], verbose=flags["verbose"], as_json=flags["as_json"])
     result = run_now(run, screen)

@@ -70,10 +70,10 @@ def show_notice(say: Callable[[str], None], notice: Notice, *, verbose: bool) ->
         say(f"note: {notice.text}" if notice.kind is NoticeKind.NOTE else notice.text)
 
 
-def print_count(run: PreparedRun, *, as_json: bool) -> None:
+def print_count(run: PreparedRun, *, as_json: bool, verbose: bool = False) -> None:
     """Print what would be asked, as JSON or in words."""
     count = count_calls(run)
     if count is None:
         click.echo("0 calls: this judge sends nothing")
     else:
-        tell(count, describe_count(count), as_json=as_json)
+        tell(count, describe_count(count, verbose=verbose), as_json=as_json)

@@ -35,6 +35,8 @@ def run_parts(found: RunSummary) -> Iterator[Part]:
         yield Line(text, label=found.official_title.split()[0].lower())
     if found.outcomes:
         yield Line(", ".join(f"{name} {wording.count(n)}" for name, n, _ in found.outcomes), label="outcomes")
+    if left := next((fact.value for fact in found.how if fact.name == "Left out"), ""):
+        yield Line(left, label="rows")
     yield from _facts("order", found.order)
     yield from _facts("calls", found.cost)
     yield from _facts("judges", found.judges)

@@ -53,14 +53,14 @@ def test_an_evaluation_costs_what_was_said(ask: Ask) -> None:
 
 @pytest.mark.parametrize("method", ["vanilla", "self-rubric", "oracle", "pointwise"])
 def test_dollars_are_near_before_any_call(ask: Ask, tmp_path: Path, method: str) -> None:
-    """With an empty cache, by what is assumed alone, an evaluation's dollars are within 20 % and its calls exact."""
+    """With an empty cache, by what is assumed alone, an evaluation's dollars are within 25 % and its calls exact."""
     (tmp_path / "rubrics.txt").write_text("".join(f"{entry.rubric}\n" for entry in CRITERIA[:5]))
     rubrics = ("--rubrics", "rubrics.txt") if method == "pointwise" else ()
     command = (*EVAL[:7], method, *rubrics, *PRICE, "--limit", "20")
     _, told, _ = ask(*command, "--dry-run")
     _, paid, _ = ask(*command, "--out", "run", "-q")
     assert (told["sampled_answers"], told["calls"]) == (0, paid["calls"]["sent"])
-    assert near(told["usd"], paid["paid_usd"], 0.2)
+    assert near(told["usd"], paid["paid_usd"], 0.25)
 
 
 def test_an_effort_is_in_the_price(ask: Ask, sim: SimServer, tmp_path: Path) -> None:
@@ -74,9 +74,11 @@ def test_an_effort_is_in_the_price(ask: Ask, sim: SimServer, tmp_path: Path) -> 
 
 
 def test_what_is_assumed_is_said(ask: Ask, cli: Cli) -> None:
-    """Below the dollars of a dry run stand the characters of a token and the tokens of each kind of answer."""
-    _, out, _ = cli(*EVAL, *PRICE, "--dry-run", "--cache", "cache")
-    assert "assumed: 4 characters a token in; out, 60 tokens a rubric that is judged, 150 a direct verdict" in out
+    """With -v a dry run states the characters of a token and the tokens of each kind of answer."""
+    _, out, _ = cli(*EVAL, *PRICE, "--dry-run", "-v", "--cache", "cache")
+    assert "assumed: 4 characters a token in; 60 tokens for each judged rubric, 150 for a direct verdict" in " ".join(
+        out.split()
+    )
 
 
 def test_a_batch_costs_half_of_the_price(ask: Ask, cli: Cli) -> None:

@@ -80,7 +80,7 @@ def test_a_program_and_the_command_train_the_same_bank(folder: Path, capsys: pyt
     assert [one.number for one in result.rounds] == [1]
     assert (notes.judge, notes.fits_seen, result.stats) == (result.record["judge"], 1, None)
     assert set(notes.stages) == {"inducing", "judging"}
-    assert notes.said[0] == "judge rules (offline checks, no model)"
+    assert notes.said[1] == "judge rules (offline checks, no model)"
 
 
 def test_a_training_goes_on_and_is_not_gone_over(folder: Path) -> None:

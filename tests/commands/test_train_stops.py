@@ -9,7 +9,9 @@ from pathlib import Path
 import orjson
 import pytest
 from made_pairs import write_planted
-from rig import background, name_judge, paid, read_lines, sim_process, svr, wait_until
+from rig import background, name_judge, paid, read_lines, serving, sim_process, svr, wait_until
+
+from svr_async.simulation.config import SimConfig
 
 N, CONCURRENCY = 40, 8
 INDUCE = ("stages", "induce", "pairs.jsonl", "--judge", "sim", "--out", "out", "--concurrency", str(CONCURRENCY))
@@ -72,11 +74,10 @@ def test_a_second_signal_ends_a_training_at_once(tmp_path: Path) -> None:
 
 def test_an_error_that_ends_a_training_loses_no_reply_that_comes_soon(tmp_path: Path) -> None:
     """When the credit ends, calls are under way that were still paid for: their replies, a moment later, are kept."""
-    log = tmp_path / "log.jsonl"
     write_planted(tmp_path / "pairs.jsonl", N)
-    with sim_process(tmp_path, "--latency-ms", "250", "--quota", "12", "--log", log) as url:
-        name_judge(tmp_path, url)
+    with serving(SimConfig(latency_ms=250.0, quota=12)) as server:
+        name_judge(tmp_path, server.base_url)
         stopped = svr(*INDUCE, cwd=tmp_path)
     assert stopped.returncode == 4, stopped.stderr
     assert "quota" in stopped.stderr.strip().splitlines()[-1]
-    assert f" {sum(paid(log).values())} replies," in svr("cache", "stats", cwd=tmp_path).stdout
+    assert " 12 replies," in svr("cache", "stats", cwd=tmp_path).stdout

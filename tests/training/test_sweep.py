@@ -92,23 +92,23 @@ def files_of(bank: Path) -> dict[str, bytes]:
 def test_each_candidate_comes_to_what_it_comes_to_alone(store: Path, tmp_path: Path) -> None:
     """Structures in one batch and seeds by themselves give the banks of single fits; dev accuracy takes the best."""
     sweep = ["sparsity=0.1,0.3", "groups=1,2"]
-    swept = sweep_store(FitSettings(store=store, out=tmp_path / "all"), sweep, keep_all=True)
+    swept = sweep_store(FitSettings(store=store, out=tmp_path / "all"), sweep)
     assert [row["name"] for row in swept.rows if row["best"]] == [swept.best]
     top = max(row["dev_accuracy"] for row in swept.rows)
     assert next(row for row in swept.rows if row["best"])["dev_accuracy"] == top
-    assert files_of(tmp_path / "all" / "bank") == files_of(tmp_path / "all" / "banks" / swept.best)
     one = FitSettings(store=store, out=tmp_path / "one")
-    alone = sweep_store(one, ["sparsity=0.3", "groups=2"])
-    assert files_of(tmp_path / "one" / "bank") == files_of(tmp_path / "all" / "banks" / alone.best)
+    alone = sweep_store(one, swept.best.split(","))
+    assert alone.best == swept.best
+    assert files_of(tmp_path / "all" / "bank") == files_of(tmp_path / "one" / "bank")
     assert orjson.loads((tmp_path / "all" / "sweep.json").read_bytes())["candidates"] == list(swept.rows)
     assert "no other data chose" in sweep_lines(swept.record["sweep"])[-1]
 
 
 def test_seeds_are_those_of_single_fits(store: Path, tmp_path: Path) -> None:
     """Where the structure is chosen, too; and what does not go with a sweep is refused before it begins."""
-    sweep_store(FitSettings(store=store, out=tmp_path / "all"), ["seed=3,4"], keep_all=True)
+    sweep_store(FitSettings(store=store, out=tmp_path / "all"), ["seed=4"])
     fit_store(FitSettings(store=store, out=tmp_path / "one", seed=4))
-    assert files_of(tmp_path / "all" / "banks" / "seed=4") == files_of(tmp_path / "one" / "bank")
+    assert files_of(tmp_path / "all" / "bank") == files_of(tmp_path / "one" / "bank")
     with pytest.raises(UsageError, match="--seeds does not go with --sweep"):
         sweep_store(FitSettings(store=store, out=tmp_path / "no", seeds=2), ["seed=3"])
     with pytest.raises(UsageError, match="--preset paper is none"):

@@ -13,6 +13,7 @@ from svr_async.core.dev_pairs import split_by_prompt
 from svr_async.core.files import open_folder
 from svr_async.core.pair import PreferencePair
 from svr_async.core.prefixes import PrefixOrder
+from svr_async.core.rubric import Rubric
 from svr_async.engine.concurrency import ShutdownController
 from svr_async.engine.money import Budget, Price
 from svr_async.engine.stats import EngineStats
@@ -21,6 +22,7 @@ from svr_async.judges.decision import STATED
 from svr_async.judges.limits import WHOLE, refuse_one_price
 from svr_async.judges.open_judge import OpenJudge, open_judge
 from svr_async.judges.profiles import naming_keys
+from svr_async.judges.protocol import Answer
 from svr_async.training.rounds.fit_log import FitLog
 from svr_async.training.rounds.fits import calibrate_round, fit_round, margins_with
 from svr_async.training.rounds.judge_calls import RUBRICS_PER_CALL, Crew
@@ -82,12 +84,36 @@ async def open_run(settings: TrainSettings, data: TrainingData, listener: Listen
         await judge.close()
 
 
+def require_author(settings: TrainSettings) -> None:
+    """Raise UsageError if nothing can induce rubrics."""
+    spec = settings.spec
+    if spec.recording is not None or (settings.author_spec is None and spec.decides):
+        raise _cannot_induce(settings.judge)
+
+
+def _cannot_induce(judge: str) -> UsageError:
+    hint = "name a text judge with --author, or train with rules or a text judge"
+    return UsageError(f"--judge {judge} cannot induce rubrics", hint=hint)
+
+
+@dataclass(frozen=True, slots=True)
+class _NoAuthor:
+    """Stands for the author where nothing is induced."""
+
+    name: str
+
+    async def induce(self, pair: PreferencePair, *, contrastive: bool = True) -> Answer[tuple[Rubric, ...]]:
+        """Raise UsageError."""
+        raise _cannot_induce(self.name)
+
+    async def probe(self, pair: PreferencePair) -> Answer[str]:
+        """Raise UsageError."""
+        raise _cannot_induce(self.name)
+
+
 def open_training_judge(settings: TrainSettings) -> OpenJudge:
-    """Open the judge that trains; UsageError where nothing can induce rubrics."""
+    """Open the judge that trains, with its author."""
     spec, author = settings.spec, settings.author_spec
-    if spec.recording is not None or (author is None and spec.decides):
-        hint = "name a text judge with --author, or train with rules or a text judge"
-        raise UsageError(f"--judge {settings.judge} cannot induce rubrics", hint=hint)
     open_folder(settings.out)
     limits = replace(settings.limits, failures=settings.out / "failures.jsonl")
     if author is None:
@@ -149,11 +175,10 @@ def _say_what_there_is(
 
 def _crew(settings: TrainSettings, judge: OpenJudge, listener: Listener) -> Crew:
     engine = judge.engine
-    assert judge.author is not None
     shutdown = ShutdownController(engines=judge.engines)
     return Crew(
         judge=judge.judge,
-        author=judge.author,
+        author=judge.author or _NoAuthor(judge.judge.name),
         workers=engine.config.concurrency if engine else OFFLINE_WORKERS,
         rubrics_per_call=_rubrics_per_call(settings, judge),
         prefix=PrefixOrder(settings.prefix),

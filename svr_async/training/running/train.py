@@ -33,7 +33,7 @@ from svr_async.training.running.data import TrainingData, load_data
 from svr_async.training.running.learning_curve import learned_curve, require_solved
 from svr_async.training.running.listener import Listener, Silent
 from svr_async.training.running.places import keep_bank, keep_training
-from svr_async.training.running.run import TrainingRun, open_run
+from svr_async.training.running.run import TrainingRun, open_run, require_author
 from svr_async.training.running.settings import TrainSettings, train_config
 from svr_async.training.store.round_stores import drop_rounds, keep_round
 
@@ -82,6 +82,7 @@ def train(settings: TrainSettings, listener: Listener | None = None) -> TrainRes
     Questions without an answer are in the result, and end nothing: `answers.require_answers` refuses too many of them.
     """
     keep_bank(settings.out, "stages", "record.json")
+    require_author(settings)
     data = load_data(settings)
     require_solved(train_config(settings), settings.learning_curve)
     return run_whole(_train(settings, data, listener or Silent()))
