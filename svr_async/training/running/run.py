@@ -102,11 +102,11 @@ class _NoAuthor:
 
     name: str
 
-    async def induce(self, pair: PreferencePair, *, contrastive: bool = True) -> Answer[tuple[Rubric, ...]]:
+    async def induce(self, *_: Any, **__: Any) -> Answer[tuple[Rubric, ...]]:
         """Raise UsageError."""
         raise _cannot_induce(self.name)
 
-    async def probe(self, pair: PreferencePair) -> Answer[str]:
+    async def probe(self, *_: Any) -> Answer[str]:
         """Raise UsageError."""
         raise _cannot_induce(self.name)
 
