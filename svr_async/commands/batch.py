@@ -131,7 +131,7 @@ def run_of(words: Sequence[str]) -> BatchRun:
     """Parse a command, e.g. ("eval", "rubricbench", "--judge", …); UsageError if it calls no endpoint."""
     name, *args = words
     if name == "eval":
-        from svr_async.commands.eval import eval_settings
+        from svr_async.commands.watching import eval_settings
         from svr_async.evaluation.run import batch_evaluation
 
         params = params_of(name, args)

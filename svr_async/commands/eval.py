@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -19,7 +18,6 @@ from svr_async.commands.options import (
     dry_run_option,
     given_flags,
     judge_option,
-    known_of,
     limit_option,
     limited,
     min_coverage_option,
@@ -32,9 +30,7 @@ from svr_async.commands.options import (
     together,
     top_k_option,
     track_option,
-    with_limits,
 )
-from svr_async.errors import UsageError
 from svr_async.scoring.methods.registry import NAMES
 
 if TYPE_CHECKING:
@@ -159,7 +155,7 @@ def evaluate(**flags: Any) -> int:
 
     Every option is also a variable (SVR_EVAL_JUDGE is --judge) and a key of a --config file.
     """
-    from svr_async.commands.watching import Screen, print_count
+    from svr_async.commands.watching import Screen, eval_settings, print_count
     from svr_async.evaluation.run import run_now
     from svr_async.evaluation.setup import prepare
     from svr_async.tracking.facts import of_evaluation
@@ -179,27 +175,6 @@ def evaluate(**flags: Any) -> int:
     if not result.signal:
         hand_over(flags["track"], partial(of_evaluation, run.folder), partial(click.echo, err=True))
     return _exit_code(run.settings, result, screen)
-
-
-def eval_settings(flags: Mapping[str, Any], given: frozenset[str]) -> EvalSettings:
-    """Return the settings of the flags; UsageError for flags that exclude each other."""
-    from svr_async.adapters import get_adapter
-    from svr_async.evaluation.settings import EvalSettings
-
-    if flags["adapter"]:
-        if flags["data"] or flags["sample"]:
-            raise UsageError("--format is the layout of SOURCE", hint="leave --data and --sample out")
-        flags = {**flags, "benchmark": get_adapter(flags["adapter"]).name, "data": Path(flags["benchmark"])}
-    if flags["jury"] is not None and "judge" in given:
-        raise UsageError("--jury and --judge exclude each other", hint="--jury names all judges")
-    if flags["jury"] is None and "jury_rule" in given:
-        raise UsageError(f"--jury-rule {flags['jury_rule']} needs a jury", hint="--jury J1,J2,J3 names one")
-    if flags["audit_below"] is not None and "order" in given and flags["order"] != "both":
-        raise UsageError(
-            f"--audit-below and --order {flags['order']} exclude each other",
-            hint="it is about the second call of --order both",
-        )
-    return EvalSettings(**known_of(EvalSettings, with_limits({**flags, "salt": flags["seed"]})))
 
 
 def _exit_code(settings: EvalSettings, result: EvalResult, screen: Screen) -> int:

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import click
 
+from svr_async.commands.options import known_of, with_limits
 from svr_async.commands.progress import RunProgress, print_summary
 from svr_async.commands.screen import tell
 from svr_async.engine.concurrency import ShutdownController, draining
 from svr_async.engine.events import Notice, NoticeKind
 from svr_async.engine.stats import EngineStats
+from svr_async.errors import UsageError
 from svr_async.evaluation.dry_run import describe_count
 from svr_async.evaluation.items import Item
 from svr_async.evaluation.run import EvalResult, Listener, count_calls
+from svr_async.evaluation.settings import EvalSettings
 from svr_async.evaluation.setup import PreparedRun
 
 
@@ -77,3 +82,23 @@ def print_count(run: PreparedRun, *, as_json: bool, verbose: bool = False) -> No
         click.echo("0 calls: this judge sends nothing")
     else:
         tell(count, describe_count(count, verbose=verbose), as_json=as_json)
+
+
+def eval_settings(flags: Mapping[str, Any], given: frozenset[str]) -> EvalSettings:
+    """Return the settings of the flags; UsageError for flags that exclude each other."""
+    from svr_async.adapters import get_adapter
+
+    if flags["adapter"]:
+        if flags["data"] or flags["sample"]:
+            raise UsageError("--format is the layout of SOURCE", hint="leave --data and --sample out")
+        flags = {**flags, "benchmark": get_adapter(flags["adapter"]).name, "data": Path(flags["benchmark"])}
+    if flags["jury"] is not None and "judge" in given:
+        raise UsageError("--jury and --judge exclude each other", hint="--jury names all judges")
+    if flags["jury"] is None and "jury_rule" in given:
+        raise UsageError(f"--jury-rule {flags['jury_rule']} needs a jury", hint="--jury J1,J2,J3 names one")
+    if flags["audit_below"] is not None and "order" in given and flags["order"] != "both":
+        raise UsageError(
+            f"--audit-below and --order {flags['order']} exclude each other",
+            hint="it is about the second call of --order both",
+        )
+    return EvalSettings(**known_of(EvalSettings, with_limits({**flags, "salt": flags["seed"]})))

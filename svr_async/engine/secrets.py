@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 from collections.abc import Iterable
 from urllib.parse import urlsplit
 
@@ -46,10 +47,22 @@ class Secret:
 
     def mask_bytes(self, data: bytes) -> bytes:
         """Return `data` with every occurrence of the secret masked."""
-        return data.replace(self._bytes, MASK.encode()) if self.is_long else data
+        if not self.is_long:
+            return data
+        data = data.replace(self._bytes, MASK.encode())
+        if b"\\/" not in data and b"\\u00" not in data:  # no escape that JSON may write a key's characters with
+            return data
+        return _escaped(self._text).sub(MASK.encode(), data)
 
     def __reduce__(self) -> str:
         raise TypeError("a secret is never serialised")
+
+
+@functools.cache
+def _escaped(text: str) -> re.Pattern[bytes]:
+    """Return a pattern of a text in which JSON may write each character as an escape."""
+    forms = (rf"(?:\\{{0,4}}{re.escape(char)}|\\{{1,4}}u{ord(char):04x})" for char in text)
+    return re.compile("".join(forms).encode(), re.IGNORECASE)
 
 
 class Secrets:

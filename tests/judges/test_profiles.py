@@ -198,8 +198,8 @@ def test_a_file_of_the_working_directory_is_read_only_when_it_is_named(
     with pytest.raises(ConfigError, match="unknown judge 'lab'") as caught:
         find_profile("lab")
     assert "--judges judges.toml" in caught.value.hint
-    run(group, "svr", ["doctor", "--judges", "judges.toml", "--judge", "lab"])
-    assert "m at http://127.0.0.1:9/v1" in capsys.readouterr().out
+    run(group, "svr", ["judges", "--judges", "judges.toml", "--json"])
+    assert "http://127.0.0.1:9/v1" in capsys.readouterr().out
     assert not os.environ["SVR_JUDGES"]
 
 

@@ -232,7 +232,7 @@ def test_samplers_are_judges_of_their_own(tmp_path: Path, monkeypatch: pytest.Mo
     judges = run.metrics["judges"]
     assert set(judges) == {"sim", "sim-strong", "sim-weak"}
     assert (judges["sim-strong"]["calls"]["sent"], judges["sim-weak"]["calls"]["sent"]) == (2 * N, N)
-    assert run.metrics["judge_label"].endswith("with sim-strong, sim-weak beside")
+    assert run.metrics["judge_label"].endswith("the method also asks sim-strong, sim-weak")
     with pytest.raises(UsageError, match="rules writes nothing"):
         prepare(settings(tmp_path, sim, option=("samplers=rules",)))
 

@@ -19,7 +19,6 @@ from svr_async.training.rounds.induction import counted, induced
 from svr_async.training.rounds.session import Session
 from svr_async.training.rounds.state import candidate_from_json, candidate_to_json
 from svr_async.training.running.listener import Listener
-from svr_async.training.running.run import require_author
 from svr_async.training.running.settings import TrainSettings
 from svr_async.training.running.stage import run_stage
 
@@ -39,7 +38,6 @@ def induce(settings: TrainSettings, file: Path, listener: Listener | None = None
 
     The stage is kept in `settings.out`.
     """
-    require_author(settings)
     candidates, outcomes = run_stage(settings, lambda run: ask_for_candidates(run.session), listener)
     if not candidates:
         why = "".join(f"; {line}" for line in unanswered_lines(outcomes))

@@ -82,9 +82,9 @@ def train(settings: TrainSettings, listener: Listener | None = None) -> TrainRes
     Questions without an answer are in the result, and end nothing: `answers.require_answers` refuses too many of them.
     """
     keep_bank(settings.out, "stages", "record.json")
-    require_author(settings)
-    data = load_data(settings)
     require_solved(train_config(settings), settings.learning_curve)
+    data = load_data(settings)
+    require_author(settings)
     return run_whole(_train(settings, data, listener or Silent()))
 
 
