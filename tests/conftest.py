@@ -57,6 +57,14 @@ def only_loopback() -> Iterator[None]:
     assert not _strangers, f"tried to reach {_strangers}"
 
 
+@pytest.fixture(autouse=True, scope="module")
+def _no_judges_of_other_modules() -> Iterator[None]:
+    """Forget the judges.toml that a fixture of another module named."""
+    os.environ["SVR_JUDGES"] = ""
+    yield
+    os.environ["SVR_JUDGES"] = ""
+
+
 @pytest.fixture(autouse=True)
 def clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
     """Take away the user's keys, endpoints, proxies, flags and judges.toml; the cache folder is the test's own."""

@@ -103,12 +103,12 @@ def test_a_training_leaves_history_and_page_and_warns_of_a_small_dev_split(
     assert "OFFLINE RULES" in page
     assert "Ablation" in page
     assert "(standard error " in page
-    few = f"not reported: {record['dev_pairs']} held-out pairs, 100 needed"
+    few = f"accuracy not reported: {record['dev_pairs']} held-out pairs, 100 needed"
     assert record["headline"] == few
     assert few in said.out
     assert few in said.err
     assert few[1:] in page
-    assert few in (folder / "out" / "bank" / "card.md").read_text()
+    assert "held-out pairs, 100 needed" in (folder / "out" / "bank" / "card.md").read_text()
     assert not re.search(r"dev accuracy [\d.]+ %", said.out + said.err + page)
     assert history.choice is not None
     assert orjson.loads(orjson.dumps(history.choice.as_json())) == record["rounds"][-1]["structure"]
