@@ -89,7 +89,7 @@ from svr_async.errors import UsageError
 def train(**flags: Any) -> int:
     """Train a bank on PAIRS: induce rubrics, judge, fit, prune, find the boundary, and again.
 
-    A run that was stopped goes on when the same command is given again.
+    Repeat the command to continue a stopped run.
 
     \b
     Examples:
@@ -142,8 +142,8 @@ def train(**flags: Any) -> int:
 def fit(**flags: Any) -> int:
     """Fit selector and weights on a feature STORE and write a bank. Uses the GPU where JAX finds one.
 
-    Fits, prunes and calibrates as training does: the store of a round of svr train gives that round's bank. A fit that
-    was stopped goes on when the same command is given again.
+    Fits, prunes and calibrates as training does: the store of a round of svr train gives that round's bank. Repeat
+    the command to continue a stopped fit.
 
     \b
     Examples:
