@@ -76,8 +76,8 @@ def report(
 ) -> None:
     """Write one run, several side by side, or a bank, as a page or a table.
 
-    RUN is a run's folder, or a bank's: then the page shows how it was fitted, what is in it, and what its rubrics did
-    in the runs named beside it. The HTML page is one file that makes no requests and can be mailed as it is. The page
+    RUN is the folder of a run or of a bank. The page of a bank shows its rubrics, its fit and, with runs as well, what
+    its rubrics did there. The HTML page is one file that makes no requests and can be mailed as it is. The page
     of one run has a table of all its items, which svr view opens at once.
 
     \b

@@ -26,7 +26,7 @@ class EvalSettings:
 
     A `judge` or a `jury` (J1,J2,…) is required unless the method asks no judge. `bank` is a folder or
     hf:user/name[@revision]; `limit` is N or A-B. `benchmark` is one of `svr data ls`, or a file of pairs like `data`.
-    `data` may be `-` or hf:org/name[@revision][:split]; for `columns` and `label_map` see docs/data.md.
+    `data` may be `-` or `hf:org/name@revision:split`; for `columns` and `label_map` see docs/data.md.
     `option` are NAME=VALUE of the method. `salt` seeds orders and audits; `tie_credit` is 0 or 0.5.
     The preset `paper` uses the paper's prompt layout, unless `limits` names other prompts.
     With `audit_below`, both orders are judged if the first margin is smaller. The default of `out` is
