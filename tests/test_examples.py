@@ -29,7 +29,7 @@ async def endless():
 try:
     run_sync(endless())
 except KeyboardInterrupt:
-    print("stopped, and then", score_pair_sync(PROMPT, GOOD, POOR, engine=JUDGE).winner)
+    print("stopped, and then", score_pair(PROMPT, GOOD, POOR, engine=JUDGE).winner)
 """
 
 

@@ -98,11 +98,11 @@ def rank(
 
 def _rank_one(prompt: str, responses: tuple[str, ...], *, as_json: bool, **flags: Any) -> None:
     from svr_async.commands.screen import tell
-    from svr_async.serving.ranking import rank as rank_texts
+    from svr_async.serving.ranking import arank
 
     asked = text_of("--prompt", prompt)
     texts = [text_of("RESPONSE", text) for text in responses]
-    found = _asked(lambda **how: rank_texts(asked, texts, **how), **with_limits(flags))
+    found = _asked(lambda **how: arank(asked, texts, **how), **with_limits(flags))
     tell(found.to_json(), lambda: _show(found, texts), as_json=as_json)
 
 
@@ -113,8 +113,7 @@ def _rank_file(
     from svr_async.adapters.pair_files import refuse_other_names, refuse_to_overwrite, write_rows
     from svr_async.adapters.tables import read_rows
     from svr_async.commands.screen import tell
-    from svr_async.serving.best_of_n import rank_groups, summary, summary_sheet, write_ranked
-    from svr_async.serving.preferences import preference_rows
+    from svr_async.serving.best_of_n import preference_rows, rank_groups, summary, summary_sheet, write_ranked
 
     refuse_other_names(out)
     refuse_to_overwrite(out, [path])
@@ -126,7 +125,7 @@ def _rank_file(
     write_ranked(out, found)
     told = summary(found)
     if pairs_out is not None:
-        made, counts = preference_rows(read_rows(out), min_margin=min_margin, every=False)
+        made, counts = preference_rows(read_rows(out), min_margin=min_margin)
         write_rows(pairs_out, made)
         told["pairs"] = counts
     tell(told, summary_sheet(told), as_json=as_json)

@@ -43,7 +43,7 @@ def load_rubric_file(path: Path) -> tuple[tuple[tuple[Rubric, float], ...], bool
     for number, entry in enumerate(_entries(path, text), 1):
         try:
             value = msgspec.json.decode(entry) if isinstance(entry, bytes) else entry
-            rubric, weight = _read(value)
+            rubric, weight = read_rubric(value)
         except ValueError as error:
             raise ConfigError(f"{path}: rubric {number}: {error}") from error
         found.setdefault(rubric.id, (rubric, weight))
@@ -64,7 +64,8 @@ def _entries(path: Path, text: str) -> list[Any]:
     return [line for line in split_rubrics(text) if not line.startswith("#")]
 
 
-def _read(entry: Any) -> tuple[Rubric, float]:
+def read_rubric(entry: Any) -> tuple[Rubric, float]:
+    """Return a rubric and its weight from a text or an object of a rubric file; ValueError for other values."""
     given = {"text": entry} if isinstance(entry, str) else entry
     if isinstance(given, Mapping):
         named = {"text": TEXTS, "weight": WEIGHTS}
