@@ -11,9 +11,8 @@ from typing import Any
 
 import orjson
 
-from svr_async.core.dev_pairs import split_by_prompt
 from svr_async.core.files import write_atomic, write_lines
-from svr_async.core.pair import PreferencePair
+from svr_async.core.pair import PreferencePair, split_by_prompt
 from svr_async.errors import UsageError
 
 

@@ -101,9 +101,9 @@ def fetch(name: str, out: Path | None, as_json: bool) -> None:
 
     from svr_async.adapters import get_adapter
     from svr_async.adapters.hub import fetch_files, parse_hub
-    from svr_async.core.hub import SCHEME
+    from svr_async.core.files import HUB_SCHEME
 
-    found = fetch_files(parse_hub(name)) if name.startswith(SCHEME) else get_adapter(name).fetch(files=None)
+    found = fetch_files(parse_hub(name)) if name.startswith(HUB_SCHEME) else get_adapter(name).fetch(files=None)
     files = list(found.files)
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 from svr_async.adapters import Adapter, Dataset, get_adapter, load_sample
 from svr_async.adapters.hub import CACHE
 from svr_async.adapters.pair_files import select_pairs
-from svr_async.core.pair import PreferencePair, prompt_digest
-from svr_async.core.provenance import command_line
+from svr_async.core.pair import PreferencePair
 from svr_async.errors import ArtefactError, UsageError
 from svr_async.evaluation.labels import SAMPLE_SUFFIX
 from svr_async.evaluation.plan import OrderPolicy, Orders
@@ -23,6 +22,7 @@ from svr_async.evaluation.settings import EvalSettings, from_plain
 from svr_async.judges.limits import WHOLE, places_of, refuse_one_price
 from svr_async.judges.open_judge import RULES, JudgeSpec, OpenJudge
 from svr_async.judges.rubric_file import load_rubric_file
+from svr_async.scoring.bank_made import command_line
 from svr_async.scoring.jury import JuryRule
 from svr_async.scoring.methods.contract import Method, Needed, Part, Parts, Recipe
 from svr_async.scoring.methods.options import read_options
@@ -264,7 +264,7 @@ def load_dataset(settings: EvalSettings, adapter: Adapter) -> Dataset:
 def pairs_to_judge(settings: EvalSettings, pairs: Sequence[PreferencePair]) -> Sequence[PreferencePair]:
     """Return the pairs of this machine's shard, in the order of the data."""
     share = settings.limits.share
-    return pairs if share == WHOLE else [pairs[place] for place in places_of(map(prompt_digest, pairs), share)]
+    return pairs if share == WHOLE else [pairs[place] for place in places_of([pair.prompt for pair in pairs], share)]
 
 
 def settings_of(run: Run) -> EvalSettings:

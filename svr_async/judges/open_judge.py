@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlsplit
 
 from svr_async.core.integrity import Integrity
-from svr_async.core.provenance import descriptors_for
+from svr_async.engine.concurrency import descriptors_for
 from svr_async.errors import ConfigError, UsageError
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from svr_async.core.validation import misfit
+from svr_async.core.validation import type_error
 from svr_async.errors import ConfigError
 
 ROLE = re.compile("@([a-z0-9.-]+)")
@@ -190,7 +190,7 @@ def _tuples(value: Mapping[str, Any]) -> dict[str, Any]:
 def _made(kind: type[R], file: str, values: Mapping[str, Any]) -> R:
     try:
         made = kind(**values)
-        wrong = misfit(made)
+        wrong = type_error(made)
     except TypeError as error:
         wrong = str(error)
     if wrong:

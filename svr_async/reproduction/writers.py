@@ -6,8 +6,9 @@ import csv
 import io
 from collections.abc import Iterator
 
-from svr_async.core.table import csv_text, latex, markdown
+from svr_async.core.table import markdown
 from svr_async.evaluation import wording
+from svr_async.reports.writers import csv_text, latex
 from svr_async.reproduction.table import Cell, Column, Row, Table, ours, printed
 
 DIFFERS = "≠"

@@ -11,7 +11,7 @@ from typing import Self
 
 from aiohttp import web
 
-from svr_async.core.provenance import descriptors_for
+from svr_async.engine.concurrency import descriptors_for
 from svr_async.errors import UsageError, system_words
 from svr_async.judges.limits import JudgeLimits
 from svr_async.observability.prometheus import PrometheusMetrics

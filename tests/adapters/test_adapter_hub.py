@@ -11,7 +11,7 @@ import pytest
 
 from svr_async.adapters import get_adapter
 from svr_async.adapters.hub import Wanted, choose_files, fetch_files, parse_hub
-from svr_async.core.hub import reachable
+from svr_async.core.files import reachable
 from svr_async.errors import DataError, UsageError
 
 COMMIT = "c" * 40

@@ -6,7 +6,6 @@ import itertools
 import math
 import random
 from fractions import Fraction
-from itertools import pairwise
 from statistics import NormalDist
 
 import numpy as np
@@ -21,7 +20,6 @@ from svr_async.core.statistics import (
     mcnemar_exact,
     paired_counts,
     paired_difference_interval,
-    quantile_groups,
     share_interval,
     sign_flip_exact,
     wilson_interval,
@@ -279,29 +277,6 @@ def test_holm_refuses_what_is_no_probability(wrong: list[float]) -> None:
     """Values outside 0..1 and NaN are refused."""
     with pytest.raises(ValueError, match=r"0\.\.1"):
         holm(wrong)
-
-
-@given(st.lists(st.integers(0, 9), max_size=60), st.integers(1, 7))
-@settings(deadline=None)
-def test_quantile_groups_partition_by_value(values: list[int], groups: int) -> None:
-    """Groups are a partition in rising order, at most as many as asked for, and equal values are never split."""
-    found = quantile_groups(values, groups)
-
-    assert sorted(index for group in found for index in group) == list(range(len(values)))
-    assert len(found) <= groups
-    for lower, upper in pairwise(found):
-        assert max(values[i] for i in lower) < min(values[i] for i in upper)
-
-
-def test_quantile_groups_of_distinct_values_have_equal_size() -> None:
-    """Twenty distinct values make five groups of four."""
-    assert [len(group) for group in quantile_groups(list(range(20)), 5)] == [4] * 5
-
-
-def test_quantile_groups_need_a_group() -> None:
-    """Zero groups are refused."""
-    with pytest.raises(ValueError, match=r"got 0"):
-        quantile_groups([1.0], 0)
 
 
 def all_flips(differences: list[int]) -> float:

@@ -13,7 +13,6 @@ import pytest
 from svr_async.adapters import get_adapter
 from svr_async.adapters.records import Dataset, Problem
 from svr_async.core.pair import PreferencePair, user_prompt
-from svr_async.core.provenance import command_line
 from svr_async.engine.money import Price
 from svr_async.errors import StorageError, UsageError
 from svr_async.evaluation.items import Item, Reason, RubricRow
@@ -22,6 +21,7 @@ from svr_async.evaluation.record import EXAMPLE_CHARS, RunFacts, RunRecord, begi
 from svr_async.evaluation.run import end_run
 from svr_async.evaluation.run_folder import RunFolder, with_reasons
 from svr_async.evaluation.settings import EvalSettings
+from svr_async.scoring.bank_made import command_line
 
 JUDGE = {"name": "j", "label": "j (test)"}
 PAIRS = tuple(

@@ -9,10 +9,8 @@ from functools import partial
 from typing import Any
 
 from svr_async.adapters.pair_files import taught_digest
-from svr_async.core.dev_pairs import split_by_prompt
 from svr_async.core.files import open_folder
-from svr_async.core.pair import PreferencePair
-from svr_async.core.prefixes import PrefixOrder
+from svr_async.core.pair import PreferencePair, split_by_prompt
 from svr_async.core.rubric import Rubric
 from svr_async.engine.concurrency import ShutdownController
 from svr_async.engine.money import Budget, Price
@@ -23,6 +21,7 @@ from svr_async.judges.limits import WHOLE, refuse_one_price
 from svr_async.judges.open_judge import OpenJudge, open_judge
 from svr_async.judges.profiles import naming_keys
 from svr_async.judges.protocol import Answer
+from svr_async.training.rounds.config import PrefixOrder
 from svr_async.training.rounds.fit_log import FitLog
 from svr_async.training.rounds.fits import calibrate_round, fit_round, margins_with
 from svr_async.training.rounds.judge_calls import RUBRICS_PER_CALL, Crew
