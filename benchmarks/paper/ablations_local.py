@@ -90,7 +90,7 @@ class Local:
 
     def yardsticks(self) -> None:
         """Decide the test pairs directly, and by the human rubrics."""
-        self._keep("vanilla", [self._prefer(item) for item in self.test])
+        self._keep("direct", [self._prefer(item) for item in self.test])
         self._keep("oracle", [self._overall(item) for item in self.test])
 
     def bank(self, name: str, part: str) -> None:

@@ -45,7 +45,7 @@ def choose_method(settings: EvalSettings) -> Method:
 
     A method that rephrases needs `rephrasing` before it can be asked.
     """
-    name = settings.method or ("svr" if settings.bank else "fixed" if settings.rubrics else "vanilla")
+    name = settings.method or ("svr" if settings.bank else "fixed" if settings.rubrics else "direct")
     recipe = find_recipe(name)
     _check_parts(settings, name, recipe)
     bank = None

@@ -135,5 +135,5 @@ class Author(Protocol):
 
 
 def _unable(judge: str, task: str) -> UsageError:
-    hint = "name a text judge of `svr judges`, or use --method vanilla"
+    hint = "name a text judge of `svr judges`, or use --method direct"
     return UsageError(f"the judge {judge} cannot {task}", hint=hint)

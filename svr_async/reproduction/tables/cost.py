@@ -25,7 +25,7 @@ RRD_STAGES = {
     "generation": "generations", "proposal": "proposals", "decomposition": "decompositions",
     "sample_judgments": "judgments",
 }  # fmt: skip
-CALLS_A_PAIR = {"vanilla": 1.0, "svr": 1.0, "self-rubric": 2.0}  # app:cost, in words
+CALLS_A_PAIR = {"direct": 1.0, "svr": 1.0, "self-rubric": 2.0}  # app:cost, in words
 
 
 def cost(recipe: Recipe, printed: Printed, results: Results) -> Table:
