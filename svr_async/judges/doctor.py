@@ -111,7 +111,8 @@ async def list_models(profile: Profile) -> Mapping[str, Mapping[str, Any]] | Non
 
     from svr_async.engine.http import proxy_for
     from svr_async.engine.secrets import key_from_environment
-    from svr_async.judges.profiles import extras_of, key_hint
+    from svr_async.judges.open_judge import extras_of
+    from svr_async.judges.profiles import key_hint
 
     key, extras = key_from_environment(profile.key_env), extras_of(profile)
     timeout = aiohttp.ClientTimeout(total=MODELS_TIMEOUT_S)
@@ -167,7 +168,7 @@ async def _examine_address(spec: JudgeSpec, profile: Profile, *, thorough: bool)
     from svr_async.engine.caller import EngineConfig
     from svr_async.engine.engine import CallEngine
     from svr_async.engine.fallbacks import permanent
-    from svr_async.judges.profiles import transport_to
+    from svr_async.judges.open_judge import transport_to
 
     for finding in model_findings(profile, await list_models(profile)):
         yield finding

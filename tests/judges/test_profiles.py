@@ -16,21 +16,29 @@ from rig import QUICK, pairs
 from svr_async.commands.main import run
 from svr_async.commands.main import svr as group
 from svr_async.core.pair import Order, present
-from svr_async.core.rubric import Check, Rubric
+from svr_async.core.rubric import Check, Rubric, Statement
 from svr_async.engine.caller import EngineConfig
 from svr_async.engine.endpoint import START
 from svr_async.engine.http import HttpTransport
 from svr_async.engine.money import Price
 from svr_async.engine.secrets import Secret
 from svr_async.errors import ConfigError, UsageError
-from svr_async.judges.decision import Stated, StatementWriter
+from svr_async.judges.decision import StatementWriter
 from svr_async.judges.limits import AUTO, JudgeLimits
 from svr_async.judges.model import HybridJudge, ModelJudge
-from svr_async.judges.open_judge import OPEN_FILES, JudgeSpec, OpenJudge, find_profile, open_judge, within_descriptors
-from svr_async.judges.profiles import Profile, extras_of, load_profiles, profile_file, transport_to
+from svr_async.judges.open_judge import (
+    OPEN_FILES,
+    JudgeSpec,
+    OpenJudge,
+    extras_of,
+    open_judge,
+    transport_to,
+    within_descriptors,
+)
+from svr_async.judges.profiles import Profile, find_profile, load_profiles, profile_file
 from svr_async.judges.questions import QuestionWriter
-from svr_async.judges.rubric_file import load_rubric_file
 from svr_async.judges.templates import DECIDING, NAMES, Material, load_templates
+from svr_async.scoring.rubric_file import load_rubric_file
 from svr_async.simulation.server import SimServer
 
 URL = "http://127.0.0.1:8000/v1"
@@ -112,7 +120,7 @@ def test_a_model_without_a_system_is_told_in_the_users_message() -> None:
     (_, system), (_, user) = QuestionWriter(usual, load_templates()).request("compare", shown).messages
     assert only == ("user", f"{system}\n\n{user}")
     decider = StatementWriter.of(replace(own, wire="logprobs"), load_templates(None, DECIDING))
-    (sent,) = orjson.loads(decider.question("A and B.", [Stated(decider.forms["direct"])]).request.body_bytes)[
+    (sent,) = orjson.loads(decider.question("A and B.", [Statement(decider.forms["direct"])]).request.body_bytes)[
         "messages"
     ]
     assert sent["role"] == "user"

@@ -20,7 +20,8 @@ from svr_async.errors import ConfigError, UsageError
 from svr_async.judges.decision import ScalarJudge
 from svr_async.judges.doctor import examine
 from svr_async.judges.limits import JudgeLimits
-from svr_async.judges.open_judge import REWARD_WIRES, JudgeSpec, find_profile, open_judge
+from svr_async.judges.open_judge import JudgeSpec, open_judge
+from svr_async.judges.profiles import REWARD_WIRES, find_profile
 from svr_async.judges.recorded import MOST_CELL_CHARS, RecordedScores, load_recorded
 from svr_async.simulation.server import SimServer
 

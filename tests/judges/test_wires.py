@@ -23,8 +23,8 @@ from svr_async.errors import AuthError, ConfigError, ModelError, SvrError, Usage
 from svr_async.judges.batch import choose_endpoint
 from svr_async.judges.doctor import Finding, examine
 from svr_async.judges.limits import JudgeLimits
-from svr_async.judges.open_judge import JudgeSpec, find_profile, open_judge
-from svr_async.judges.profiles import Profile, load_profiles
+from svr_async.judges.open_judge import JudgeSpec, open_judge
+from svr_async.judges.profiles import Profile, find_profile, load_profiles
 from svr_async.judges.protocol import Answer, Preference
 
 # What svr-async 0.1.0 sent before there were wires: a cache or a batch that was paid for is known by these bytes.

@@ -194,6 +194,11 @@ class CheckSpec:
         return re.compile(text, re.IGNORECASE)
 
 
+Holds = Callable[[TextView], object]
+Simple = tuple[str, str, Holds] | tuple[str, str, Holds, tuple[str, str]]
+"""The name of a check, its words, its condition, and perhaps the name and words of the negated check."""
+
+
 @final
 class CheckTable(list[CheckSpec]):
     """The checks of one module. The words of a check, `says`, continue "The response"."""
@@ -222,16 +227,10 @@ class CheckTable(list[CheckSpec]):
 
         return register
 
-    def simple(
-        self,
-        name: str,
-        says: str,
-        facet: str,
-        holds: Callable[[TextView], object],
-        opposite: tuple[str, str] | None = None,
-    ) -> None:
-        """Register a yes-or-no check of the response alone."""
-        self._append(name, lambda _, response: yes_if(response.once(holds)), says, facet, opposite)
+    def simple(self, facet: str, *checks: Simple) -> None:
+        """Register yes-or-no checks of the response alone."""
+        for name, says, holds, *opposite in checks:
+            self._append(name, _yes_or_no(holds), says, facet, *opposite)
 
     def bounds(
         self,
@@ -274,6 +273,10 @@ _KINDS: Mapping[str, tuple[str, str, int, str, int, Callable[[float, float], Fin
     "min": ("coverage", "at least", 1, "max", -1, at_least),
     "exact": ("format", "exactly", 1, "", 0, lambda value, n: within(value, n, n)),
 }
+
+
+def _yes_or_no(holds: Holds) -> Decide:
+    return lambda _, response: yes_if(response.once(holds))
 
 
 def _with_findings(decide: Callable[..., Any]) -> Decide:
