@@ -111,9 +111,9 @@ class Statement:
     text: str
     turned: bool = False
 
-    def chance_of_rubric(self, chance: float | None) -> float | None:
-        """Return the rubric's probability for that of the statement."""
-        return 1 - chance if self.turned and chance is not None else chance
+    def chance(self, stated: float | None) -> float | None:
+        """Return the rubric's probability, given that of the statement."""
+        return 1 - stated if self.turned and stated is not None else stated
 
 
 def positive(text: str) -> Statement:

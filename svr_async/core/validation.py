@@ -22,7 +22,8 @@ CONVERSIONS: tuple[tuple[type, Callable[[Any], Any]], ...] = ((str, Path), (Path
 
 def type_error(record: Any) -> str:
     """Return an error for the first field of a dataclass whose value has another type; "" if all are right."""
-    hints = _hints(type(record))
+    owner: Any = type(record)
+    hints = _hints(owner)
     wrong = next((one.name for one in fields(record) if not has_type(getattr(record, one.name), hints[one.name])), None)
     return "" if wrong is None else f"{wrong} is {short(getattr(record, wrong))}"
 
@@ -32,8 +33,8 @@ def coerce_fields(record: Any) -> None:
 
     UsageError for the first value that cannot be converted.
     """
-    kind_of: type = type(record)
-    hints = _hints(kind_of)
+    owner: Any = type(record)
+    hints = _hints(owner)
     for field in fields(record):
         value, kind = getattr(record, field.name), hints[field.name]
         made = (make(value) for given, make in CONVERSIONS if isinstance(value, given) and not isinstance(value, bool))

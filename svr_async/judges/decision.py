@@ -188,9 +188,7 @@ class DecisionJudge(Judge):
                     failure = done
                     chances |= dict.fromkeys(part)  # unreadable: not asked again
                 else:
-                    chances |= {
-                        part[n]: statements[part[n]].chance_of_rubric(chance) for n, chance in done.value.items()
-                    }
+                    chances |= {part[n]: statements[part[n]].chance(p) for n, p in done.value.items()}
         value = tuple(chances.get(number) for number in range(len(statements)))
         if value and all(chance is None for chance in value):
             return replace(failure, requests=tuple(keys))

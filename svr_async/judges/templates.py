@@ -179,10 +179,8 @@ class Material:
         places |= {FENCED + name.lower(): text for name, text in self._fences().items()}
         places |= {"rubrics": listing(self.rubrics or ()), "note": clean(self.note)}
         # each place is replaced once, so that braces in a text stay
-        filled = (
-            _PLACE.sub(lambda place: places[place[1]], text) for text in (template.instructions, template.closing)
-        )
-        return tuple((role, text) for role, text in zip(("system", "user"), filled, strict=True) if text)
+        messages = {"system": template.instructions, "user": template.closing}
+        return tuple((r, _PLACE.sub(lambda place: places[place[1]], text)) for r, text in messages.items() if text)
 
     def fenced(self) -> str:
         """Return all of it as the shipped prompts show it: the fenced texts, then rubrics and note."""
