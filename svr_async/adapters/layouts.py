@@ -232,11 +232,9 @@ def is_missing(value: Any) -> bool:
 
 def as_number(value: Any) -> float | None:
     """Return a finite number, also from a text; None for true, false and anything else."""
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
-        return None
     try:
-        number = float(value)
-    except (ValueError, OverflowError):
+        number = math.nan if isinstance(value, bool) else float(value)
+    except (TypeError, ValueError, OverflowError):
         return None
     return number if math.isfinite(number) else None
 

@@ -6,10 +6,11 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from importlib.resources import as_file, files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from svr_async.adapters import Adapter, Dataset, get_adapter, load_sample
+from svr_async.adapters import Adapter, Dataset, get_adapter
 from svr_async.adapters.hub import CACHE
 from svr_async.adapters.pair_files import select_pairs
 from svr_async.core.pair import PreferencePair
@@ -375,3 +376,10 @@ def prepare(settings: EvalSettings, dataset: Dataset | None = None) -> PreparedR
         started=datetime.now(UTC),
     )
     return PreparedRun(settings=settings, method=method, judges=judges, record=record)
+
+
+def load_sample() -> Dataset:
+    """Load the small set shipped with the package, in RubricBench's schema; a note says that it is no benchmark."""
+    with as_file(files("svr_async.adapters") / "samples" / "rubricbench_sample.jsonl") as path:
+        dataset = get_adapter("rubricbench").load(path)
+    return replace(dataset, name="rubricbench-sample", notes=("the sample shipped with svr-async, not a benchmark",))

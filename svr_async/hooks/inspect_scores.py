@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from svr_async.adapters.pair_files import refuse_other_names, write_rows
+from svr_async.adapters.pair_files import check_output, write_rows
 from svr_async.evaluation.items import Item
 from svr_async.evaluation.run_folder import Run, load_run
 from svr_async.serving.views import number
@@ -19,7 +19,7 @@ def write_scores(run: Run | str | Path, out: Path | str) -> int:
     a file of another name.
     """
     path = Path(out)
-    refuse_other_names(path)
+    check_output(path)
     held = run if isinstance(run, Run) else load_run(run)
     rows = [_row(item, held.judge_label) for item in held.items if item.margin is not None and item.gold]
     write_rows(path, rows)

@@ -5,6 +5,7 @@ It is no part of the bank: two trainings of the same pairs give the same bank, w
 
 from __future__ import annotations
 
+import hashlib
 import os
 import platform
 import re
@@ -77,3 +78,11 @@ def versions(packages: Iterable[str]) -> dict[str, str]:
         except PackageNotFoundError:
             continue
     return found
+
+
+def training_fingerprint(data: str, ids: Iterable[str]) -> str:
+    """Return the name of a bank's training data: a digest of the data set's digest and the ids of its pairs."""
+    sha = hashlib.sha256()
+    for part in map(orjson.dumps, (data, [*ids])):
+        sha.update(len(part).to_bytes(8, "big") + part)
+    return sha.hexdigest()[:32]

@@ -6,11 +6,12 @@ import random
 from collections.abc import Iterator, Sequence
 
 import pytest
+from stand_ins import official_scores
 
 from svr_async.adapters import get_adapter
 from svr_async.adapters.records import PairResult
 from svr_async.adapters.rewardbench import SECTIONS, SUBSETS
-from svr_async.adapters.rmbench import CELLS, FILES, domain_of
+from svr_async.adapters.rmbench import CELLS, FILES
 from svr_async.core.pair import PreferencePair, user_prompt
 from svr_async.core.statistics import newcombe_interval, wilson_interval
 from svr_async.evaluation.items import Item
@@ -46,7 +47,7 @@ def of_rmbench() -> Iterator[PreferencePair]:
         for number in range(4):
             for i, j in CELLS:
                 item = f"{file}/{number}"
-                yield pair(f"{item}/{i}-{j}", domain_of(file), file, item, (i, j))
+                yield pair(f"{item}/{i}-{j}", file.partition("-")[0], file, item, (i, j))
 
 
 def test_rewardbench_sections_are_the_official_ones() -> None:
@@ -55,7 +56,7 @@ def test_rewardbench_sections_are_the_official_ones() -> None:
         pair(f"{subset}/{n}", name, subset) for name, held in SECTIONS.items() for subset in held for n in range(3)
     ]
     items, results = judged(pairs, 1)
-    official = get_adapter("rewardbench").official_scores(pairs, results)["sections"]
+    official = official_scores(get_adapter("rewardbench"), pairs, results)["sections"]
     for name, value in official.items():
         score = scored(section_parts(items, name))
         assert score is not None
@@ -72,7 +73,7 @@ def test_rewardbench_2_counts_items_and_beside_them_pairs() -> None:
         for m in (1, 2, 3)
     ]
     items, results = judged(pairs, 2)
-    official = get_adapter("rewardbench2").official_scores(pairs, results)
+    official = official_scores(get_adapter("rewardbench2"), pairs, results)
     for name in official["pair_level"]:
         whole, single = scored(item_parts(items, name)), scored(pair_parts(items, name))
         assert whole is not None
@@ -85,7 +86,7 @@ def test_rmbench_levels_are_means_over_domains() -> None:
     """Both safety files are one domain, and the nine pairs of a prompt are one witness."""
     pairs = list(of_rmbench())
     items, results = judged(pairs, 3)
-    official = get_adapter("rmbench").official_scores(pairs, results)
+    official = official_scores(get_adapter("rmbench"), pairs, results)
     parts = {level: level_parts(items, level) for level in ("easy", "normal", "hard")}
     for level, held in parts.items():
         score = scored(held)

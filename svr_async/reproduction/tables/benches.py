@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from svr_async.adapters.rewardbench import SECTIONS, shared_credit, weight
+from svr_async.adapters.rewardbench import SECTIONS, WEIGHTS, shared_credit
 from svr_async.adapters.rmbench import DOMAINS, difficulty
 from svr_async.core.pair import Side
 from svr_async.evaluation.items import Item
@@ -38,12 +38,12 @@ def section_parts(items: Sequence[Item], section: str) -> Parts:
     """Return the parts of a RewardBench section: subsets weighted as its authors do, pairs of a subset evenly."""
     held = [item for item in items if item.domain == section and item.correct is not None]
     sizes = Counter(item.subset for item in held)
-    total = sum(weight(subset) for subset in sizes)
+    total = sum(WEIGHTS[subset] for subset in sizes)
     return [
         Part(
             cell=f"rb/{item.subset}",
             cluster=f"rb/{item.id}",
-            weight=weight(item.subset) / total / sizes[item.subset],
+            weight=WEIGHTS[item.subset] / total / sizes[item.subset],
             credit=float(item.correct is True),
         )
         for item in held
