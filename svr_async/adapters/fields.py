@@ -187,7 +187,7 @@ def prompt_of(fields: Fields) -> Prompt:
 
 
 def read_answer(value: Any, *, transcript: bool) -> tuple[Prompt, str]:
-    """Split a response from the turns stored before it; ValueError says what is wrong.
+    """Split a response from the turns stored before it; ValueError for another form.
 
     `transcript`: without a prompt column, a text is a whole "Human: … Assistant: …" conversation.
     """

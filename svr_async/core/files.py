@@ -51,8 +51,8 @@ def write_atomic_with(
         sync_folder(target.parent)
     except OSError as error:
         full = error.errno in {errno.ENOSPC, errno.EDQUOT}
-        cure = "free some space and try again" if full else hint
-        raise StorageError(f"cannot write {target}: {reason(error)}", hint=cure) from error
+        hint = "free some space and try again" if full else hint
+        raise StorageError(f"cannot write {target}: {reason(error)}", hint=hint) from error
     finally:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)

@@ -50,7 +50,7 @@ def user_prompt(text: str) -> Prompt:
 
 
 def parse_prompt(value: Any) -> Prompt:
-    """Return a `Prompt` from a string or a list of `{role, content}`; ValueError says what is wrong."""
+    """Return a `Prompt` from a string or a list of `{role, content}`; ValueError explains an invalid value."""
     if isinstance(value, str):
         return user_prompt(value)
     if not isinstance(value, Sequence) or not value:
@@ -91,7 +91,7 @@ def prompt_text(prompt: Prompt) -> str:
 class PreferencePair:
     """A prompt with a preferred and another response: the triple (x, r⁺, r⁻) of the paper (`sec:setup`).
 
-    `chosen_first` tells which of the two the data set lists first (its response A).
+    `chosen_first` says which of the two the data set lists first (its response A).
     `has_preference` is False for pairs that are judged but have no right answer (RewardBench 2 Ties).
     `item` groups the pairs of one benchmark item; `slot` places this pair inside it.
     `source` names where the data have the pair from; empty where they do not say. `points` are those of `rubrics`,

@@ -217,7 +217,7 @@ class Imported:
 
 
 def import_results(run: BatchRun, results: Results, exported: set[str], judge: str) -> Imported:
-    """Store the replies that answer their questions, then count what is left to ask."""
+    """Store the replies that answer their questions, then count the questions that remain."""
     price = next((profile.price for profile in run.profiles if profile.name == judge), None)
     report = Imported(requests=len(exported), usd=None if price is None else 0.0)
     missing: dict[str, bool] = {}  # keys of unanswered questions, and whether the results answer them

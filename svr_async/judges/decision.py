@@ -248,7 +248,7 @@ def scoring(profile: Profile, prompt: Prompt, response: str) -> Question[float]:
 
 
 def read_score(text: str) -> float:
-    """Return the score in a reply; ReplyRejectedError if there is none."""
+    """Return the score in a reply; ReplyRejectedError if it has none."""
     try:
         return msgspec.json.decode(text, type=_ScoreReply).score
     except msgspec.DecodeError:

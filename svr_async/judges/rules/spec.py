@@ -156,12 +156,12 @@ class CheckSpec:
     params: Mapping[str, Param] = field(default_factory=dict)
     grid: Sequence[Args] = ({},)
     inverse: str = ""
-    """The check that passes exactly where this one fails; empty if there is none."""
+    """The check that passes exactly where this one fails; may be empty."""
     shift: int = 0
     """Added to the argument `n` for the inverse: at most 50 becomes at least 51."""
 
     def problem(self, args: Args) -> str:
-        """Return in a few words what is wrong with arguments; empty if they are valid."""
+        """Return the problem with arguments in a few words; empty if they are valid."""
         if set(args) != set(self.params):
             takes, got = (", ".join(sorted(names)) or "no arguments" for names in (self.params, args))
             return f"takes {takes}, not {got}"
