@@ -47,7 +47,7 @@ def counted(rows: int, **groups: int) -> Adapter:
         ({"domain": 3}, "column 'domain': expected text, found 3"),
         ({"id": 1.5}, "column 'id': expected an id .*, found 1.5"),
         ({"rubrics": 3}, "column 'rubrics': expected a list of texts or objects, found 3"),
-        ({"rubrics": [3]}, r"column 'rubrics': expected a list of texts or objects, found \['x'\]"),
+        ({"rubrics": [3]}, r"column 'rubrics': expected a list of texts or objects, found \[3\]"),
         ({"rubrics": [{"note": "x"}]}, "column 'rubrics': expected objects with rubric, text, criterion"),
         ({"strength": "strong"}, "column 'strength': expected a whole number.*, found 'strong'"),
     ],
