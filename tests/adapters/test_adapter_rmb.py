@@ -57,7 +57,10 @@ def test_empty_and_identical_answers_are_left_out_and_counted(write: Callable[..
     ("change", "message"),
     [
         ({"chosen": "text"}, "column 'chosen': expected an object with a text in `answer`, found 'text'"),
-        ({"reject": {"llm_name": "m", "answer": None}}, "column 'reject': expected an object with a text in `answer`, found {'llm"),
+        (
+            {"reject": {"llm_name": "m", "answer": None}},
+            "column 'reject': expected an object with a text in `answer`, found {'llm",
+        ),
         ({"conversation_input": []}, "column 'conversation_input': a prompt is a text or a list of messages"),
     ],
 )
