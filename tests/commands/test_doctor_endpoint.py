@@ -143,4 +143,4 @@ def test_a_finding_as_a_line_and_as_json() -> None:
     """`ok` is false for failures only."""
     finding = Finding("n", "warn", "a\nb", "c")
     assert finding.line() == "a b — c"
-    assert finding.to_json() == {"check": "n", "ok": True, "state": "warn", "detail": "a\nb", "cure": "c"}
+    assert finding.to_json() == {"check": "n", "ok": True, "state": "warn", "detail": "a\nb", "hint": "c"}
