@@ -80,7 +80,7 @@ several_judges = together(
     "--method",
     type=click.Choice(NAMES),
     metavar="METHOD",
-    help="How a pair is judged. Default: svr with --bank, fixed with --rubrics, else vanilla, without rubrics. "
+    help="How a pair is judged. Default: svr with --bank, fixed with --rubrics, else direct, without rubrics. "
     f"One of {', '.join(NAMES)}.",
 )
 @click.option("--option", multiple=True, metavar="NAME=VALUE", help="An option of the method (docs/methods.md).")

@@ -110,16 +110,14 @@ def _rank_file(
     path: Path, out: Path, *, as_json: bool, pairs_out: Path | None, min_margin: float, **flags: Any
 ) -> None:
     from svr_async.adapters.groups import read_groups
-    from svr_async.adapters.pair_files import refuse_other_names, refuse_to_overwrite, write_rows
+    from svr_async.adapters.pair_files import check_output, write_rows
     from svr_async.adapters.tables import read_rows
     from svr_async.commands.screen import tell
     from svr_async.serving.best_of_n import preference_rows, rank_groups, summary, summary_sheet, write_ranked
 
-    refuse_other_names(out)
-    refuse_to_overwrite(out, [path])
+    check_output(out, [path])
     if pairs_out is not None:
-        refuse_other_names(pairs_out)
-        refuse_to_overwrite(pairs_out, [path, out])
+        check_output(pairs_out, [path, out])
     groups = read_groups(path)
     found = _asked(lambda **how: rank_groups(groups, **how), **with_limits(flags))
     write_ranked(out, found)

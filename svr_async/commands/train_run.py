@@ -14,7 +14,6 @@ import click
 from svr_async.commands.options import known_of, with_limits
 from svr_async.commands.screen import print_json, styled_console, tell
 from svr_async.commands.train_screen import FitScreen, TrainScreen, sharing
-from svr_async.core.dev_pairs import accuracy_in_words, enough
 from svr_async.engine.money import Price
 from svr_async.engine.stats import EngineStats
 from svr_async.evaluation.dry_run import describe_count
@@ -24,6 +23,7 @@ from svr_async.fit.learning_curve import LearningCurve
 from svr_async.reports.files import write_bank
 from svr_async.reports.text import calls_in_words
 from svr_async.reproduction.training_count import Work, count_training
+from svr_async.scoring.dev_pairs import accuracy_in_words, enough
 from svr_async.tracking.facts import of_training
 from svr_async.tracking.hand_over import hand_over
 from svr_async.training.rounds.answers import require_answers, unanswered_lines

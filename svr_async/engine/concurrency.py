@@ -351,3 +351,18 @@ async def _contained(work: Coroutine[Any, Any, T]) -> T:
         return await work
     except (KeyboardInterrupt, SystemExit) as error:
         raise RuntimeError(f"{type(error).__name__} was raised on the library's own event loop") from error
+
+
+def descriptors_for(wanted: int) -> int | None:
+    """Ask for `wanted` file descriptors and return how many this process may have; None if there is no limit."""
+    try:
+        import resource
+    except ImportError:
+        return None
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if resource.RLIM_INFINITY not in (soft, hard) and soft < wanted:
+        soft = min(wanted, hard)
+        with contextlib.suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return None if soft == resource.RLIM_INFINITY else soft

@@ -10,9 +10,9 @@ from typing import Any
 
 import orjson
 
-from svr_async.core.agreement import Agreement, krippendorff_alpha, nominal, squared
 from svr_async.core.statistics import Interval, bootstrap_interval, wilson_interval
 from svr_async.errors import UsageError
+from svr_async.evaluation.agreement import Agreement, krippendorff_alpha, nominal, squared
 from svr_async.evaluation.compare import PairedTest, RunSummary, by_key, couples_test, differences, summarise
 from svr_async.evaluation.items import Item
 from svr_async.evaluation.labels import run_titles

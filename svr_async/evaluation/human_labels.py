@@ -14,13 +14,13 @@ from typing import Any, NamedTuple
 import orjson
 
 from svr_async.adapters.tables import Row, read_rows
-from svr_async.core.agreement import Estimate, cohen_kappa, krippendorff_alpha
 from svr_async.core.files import write_atomic
 from svr_async.core.pair import hashed_fraction
 from svr_async.core.statistics import Interval, wilson_interval
 from svr_async.core.table import Line, Parts, Table
 from svr_async.errors import DataError, UsageError
 from svr_async.evaluation import wording
+from svr_async.evaluation.agreement import Estimate, cohen_kappa, krippendorff_alpha
 from svr_async.evaluation.items import Item
 from svr_async.evaluation.labels import caption
 from svr_async.evaluation.run_folder import Run, Texts

@@ -17,7 +17,6 @@ from svr_async.adapters.contract import Adapter
 from svr_async.adapters.records import Dataset
 from svr_async.core.files import write_atomic, write_lines
 from svr_async.core.pair import PreferencePair, prompt_text
-from svr_async.core.provenance import versions
 from svr_async.engine.stats import EngineStats
 from svr_async.errors import UsageError
 from svr_async.evaluation import metrics as counting
@@ -27,6 +26,7 @@ from svr_async.evaluation.plan import OrderPolicy
 from svr_async.evaluation.run_folder import RunFolder, Texts, write_reasons
 from svr_async.evaluation.settings import EvalSettings
 from svr_async.judges.limits import WHOLE, share_in_words
+from svr_async.scoring.bank_made import versions
 from svr_async.version import __version__
 
 EXAMPLE_CHARS = 20_000

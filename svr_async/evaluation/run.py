@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from svr_async.adapters.pair_files import taught_digest, usable
+from svr_async.adapters.pair_files import usable
 from svr_async.core.files import write_atomic
 from svr_async.core.integrity import Integrity
 from svr_async.core.pair import prompt_text
@@ -40,6 +40,7 @@ from svr_async.judges.batch import Opened, Unanswered, endpoints_of
 from svr_async.judges.limits import WHOLE, share_in_words
 from svr_async.judges.open_judge import OpenJudge
 from svr_async.judges.profiles import naming_keys
+from svr_async.scoring.bank_made import training_fingerprint
 
 if TYPE_CHECKING:
     from svr_async.judges.profiles import Profile
@@ -196,7 +197,7 @@ def _run_notes(run: PreparedRun, items: Sequence[Item], counted: Mapping[str, An
         yield f"shard {share_in_words(share)} of a run: svr merge makes the run of all shards"
     use, data = run.method.facts.bank, run.record.dataset
     taught_by = () if use is None else use.taught_by
-    if taught_by and taught_digest(data.digest, (pair.id for pair in data.pairs if usable(pair))) in taught_by:
+    if taught_by and training_fingerprint(data.digest, (pair.id for pair in data.pairs if usable(pair))) in taught_by:
         yield "the bank was trained on these very pairs: measure it on new ones (svr data split)"
 
 

@@ -6,14 +6,14 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from importlib.resources import as_file, files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from svr_async.adapters import Adapter, Dataset, get_adapter, load_sample
+from svr_async.adapters import Adapter, Dataset, get_adapter
 from svr_async.adapters.hub import CACHE
 from svr_async.adapters.pair_files import select_pairs
-from svr_async.core.pair import PreferencePair, prompt_digest
-from svr_async.core.provenance import command_line
+from svr_async.core.pair import PreferencePair
 from svr_async.errors import ArtefactError, UsageError
 from svr_async.evaluation.labels import SAMPLE_SUFFIX
 from svr_async.evaluation.plan import OrderPolicy, Orders
@@ -22,11 +22,12 @@ from svr_async.evaluation.run_folder import Run, Texts
 from svr_async.evaluation.settings import EvalSettings, from_plain
 from svr_async.judges.limits import WHOLE, places_of, refuse_one_price
 from svr_async.judges.open_judge import RULES, JudgeSpec, OpenJudge
-from svr_async.judges.rubric_file import load_rubric_file
+from svr_async.scoring.bank_made import command_line
 from svr_async.scoring.jury import JuryRule
 from svr_async.scoring.methods.contract import Method, Needed, Part, Parts, Recipe
 from svr_async.scoring.methods.options import read_options
 from svr_async.scoring.methods.registry import find_recipe, names_that_take
+from svr_async.scoring.rubric_file import load_rubric_file
 from svr_async.version import __version__
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def choose_method(settings: EvalSettings) -> Method:
 
     A method that rephrases needs `rephrasing` before it can be asked.
     """
-    name = settings.method or ("svr" if settings.bank else "fixed" if settings.rubrics else "vanilla")
+    name = settings.method or ("svr" if settings.bank else "fixed" if settings.rubrics else "direct")
     recipe = find_recipe(name)
     _check_parts(settings, name, recipe)
     bank = None
@@ -264,7 +265,7 @@ def load_dataset(settings: EvalSettings, adapter: Adapter) -> Dataset:
 def pairs_to_judge(settings: EvalSettings, pairs: Sequence[PreferencePair]) -> Sequence[PreferencePair]:
     """Return the pairs of this machine's shard, in the order of the data."""
     share = settings.limits.share
-    return pairs if share == WHOLE else [pairs[place] for place in places_of(map(prompt_digest, pairs), share)]
+    return pairs if share == WHOLE else [pairs[place] for place in places_of([pair.prompt for pair in pairs], share)]
 
 
 def settings_of(run: Run) -> EvalSettings:
@@ -375,3 +376,10 @@ def prepare(settings: EvalSettings, dataset: Dataset | None = None) -> PreparedR
         started=datetime.now(UTC),
     )
     return PreparedRun(settings=settings, method=method, judges=judges, record=record)
+
+
+def load_sample() -> Dataset:
+    """Load the small set shipped with the package, in RubricBench's schema; a note says that it is no benchmark."""
+    with as_file(files("svr_async.adapters") / "samples" / "rubricbench_sample.jsonl") as path:
+        dataset = get_adapter("rubricbench").load(path)
+    return replace(dataset, name="rubricbench-sample", notes=("the sample shipped with svr-async, not a benchmark",))

@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 
 from svr_async.core.files import write_atomic
-from svr_async.core.validation import misfit
+from svr_async.core.validation import type_error
 from svr_async.engine.money import Price
 from svr_async.engine.stats import EngineStats, Spread
 from svr_async.errors import ArtefactError, UsageError
@@ -64,7 +64,7 @@ def _read_shard(folder: Path) -> Shard:
         value = orjson.loads(path.read_bytes())
         number, count = value["share"]
         shard = Shard(run=run, share=(number, count), usage=_usage(value["asked"]))
-        wrong = misfit(shard)
+        wrong = type_error(shard)
     except (OSError, KeyError, TypeError, ValueError) as error:
         wrong = " ".join(str(error).split())[:120]
     if wrong:

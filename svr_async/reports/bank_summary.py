@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from svr_async.core.dev_pairs import enough, metrics_in_words, too_few
 from svr_async.core.integrity import Mark, integrity_marks
 from svr_async.core.rubric import IMPORTANCES
 from svr_async.core.statistics import Interval, wilson_interval
@@ -20,6 +19,7 @@ from svr_async.scoring.bank import BankRubric, RubricBank
 from svr_async.scoring.bank_choice import candidates, divided, how_chosen, structure_parts
 from svr_async.scoring.bank_history import BankHistory, Choice, RoundFacts
 from svr_async.scoring.bank_stats import GENERIC, bank_stats, in_one_level
+from svr_async.scoring.dev_pairs import enough, metrics_in_words, too_few
 
 SHOWN = 20  # rubrics on a terminal, and ids of a rubric's pairs
 SHOWN_RUBRICS, SHOWN_EXAMPLES = 100, 3  # on a page

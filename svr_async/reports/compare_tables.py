@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from svr_async.core.agreement import Agreement
 from svr_async.core.table import Table
 from svr_async.evaluation import wording
+from svr_async.evaluation.agreement import Agreement
 from svr_async.evaluation.compare import HOLM, Comparison, Disagreement, Duel, PairedTest, RunSummary
 from svr_async.evaluation.drift import WEAK_ALPHA, Drift
 from svr_async.evaluation.wording import EVEN, against_chance

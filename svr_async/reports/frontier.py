@@ -7,9 +7,10 @@ from typing import Any
 
 import orjson
 
-from svr_async.core.table import Table, to_csv
+from svr_async.core.table import Table
 from svr_async.evaluation import wording
 from svr_async.evaluation.frontier import Frontier, Point
+from svr_async.reports.writers import to_csv
 
 KINDS = {
     "once": "one call a pair",

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import orjson
 
 from svr_async.core.integrity import Mark
-from svr_async.core.statistics import Interval, quantile_groups, wilson_interval
+from svr_async.core.statistics import Interval, wilson_interval
 from svr_async.core.verdict import is_number
 from svr_async.evaluation import wording
 from svr_async.evaluation.compare import accuracy_interval
@@ -332,11 +332,26 @@ def confidence(items: Sequence[Item], groups: int = 5) -> tuple[Bin, ...]:
     """Group items by |margin| into at most five equal parts, with the accuracy of each; fewer than two give none."""
     known = [(abs(item.margin), item.correct) for item in items if item.margin is not None and item.correct is not None]
     bins = []
-    for members in quantile_groups([size for size, _ in known], groups):
+    for members in _quantile_groups([size for size, _ in known], groups):
         sizes, right = [known[i][0] for i in members], sum(known[i][1] for i in members)
         ends = wilson_interval(right, len(members))
         bins.append(Bin(low=min(sizes), high=max(sizes), n=len(members), accuracy=right / len(members), ci95=ends))
     return tuple(bins) if len(bins) > 1 else ()
+
+
+def _quantile_groups(values: Sequence[float], groups: int) -> tuple[tuple[int, ...], ...]:
+    """Split indices into at most `groups` runs of rising value and about equal size; equal values stay together.
+
+    The value at sorted place i (0-based, of n) belongs to group ⌊groups·i/n⌋ of the first item that shares it.
+    """
+    order = sorted(range(len(values)), key=lambda i: values[i])
+    found: dict[int, list[int]] = {}
+    group = 0
+    for place, index in enumerate(order):
+        if place == 0 or values[index] != values[order[place - 1]]:
+            group = groups * place // len(order)
+        found.setdefault(group, []).append(index)
+    return tuple(tuple(sorted(members)) for members in found.values())
 
 
 def _close(items: Sequence[Item]) -> float | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from svr_async.core.table import WRITERS, Line, Part, Table, to_csv
+from svr_async.core.table import Line, Part, Table
 from svr_async.errors import UsageError
 from svr_async.evaluation import wording
 from svr_async.evaluation.compare import HOLM, Comparison, PairedTest, compare_runs
@@ -13,6 +13,7 @@ from svr_async.evaluation.labels import mark_words, run_titles
 from svr_async.evaluation.run_folder import Run
 from svr_async.reports.effects import effects_of, effects_tables
 from svr_async.reports.summary import Fact, Number, RunSummary, summarise
+from svr_async.reports.writers import WRITERS, to_csv
 
 CSV_HEADS = ("run", "benchmark", "method", "judge", "marks", "score", "group", "n", "value", "low", "high")
 MOST_SCORES = 8  # of the benchmark's own scores on a terminal; a page and a table show all

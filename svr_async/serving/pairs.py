@@ -20,8 +20,8 @@ from svr_async.scoring.chooser import Chooser, open_chooser
 from svr_async.scoring.decision import Decision, average
 from svr_async.scoring.doubts import doubts_of
 from svr_async.scoring.methods.contract import Method
+from svr_async.scoring.methods.direct import Direct
 from svr_async.scoring.methods.svr import Svr
-from svr_async.scoring.methods.vanilla import Vanilla
 from svr_async.scoring.rephraser import Rephraser, rephraser_of
 from svr_async.serving.engine import FREE_WORKERS, Engine, opened
 from svr_async.serving.texts import PromptLike, ResponseLike, as_prompt, as_response
@@ -183,7 +183,7 @@ def method_of(
     if bank is None:
         if top_k is not None or rephrase:
             raise UsageError("top_k and rephrase need a bank", hint="bank=Bank.load(folder)")
-        return Vanilla()
+        return Direct()
     if not isinstance(bank, RubricBank):
         raise UsageError(f"bank is a Bank, not {type(bank).__name__}", hint=f"bank=Bank.load({str(bank)[:40]!r})")
     rephraser: Rephraser | None = None

@@ -13,8 +13,8 @@ from svr_async.core.verdict import Outcome
 from svr_async.engine.concurrency import in_sync
 from svr_async.errors import UsageError
 from svr_async.judges.protocol import Answer, Judge
-from svr_async.judges.rubric_file import read_rubric
 from svr_async.scoring.bank import RubricBank
+from svr_async.scoring.rubric_file import read_rubric
 from svr_async.serving.engine import Engine, opened
 from svr_async.serving.pairs import chooser_of, judge_of, label_of
 from svr_async.serving.texts import PromptLike, ResponseLike, as_prompt, as_response

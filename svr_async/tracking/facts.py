@@ -6,14 +6,13 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from svr_async.core.dev_pairs import enough
 from svr_async.core.integrity import Mark, integrity_marks
-from svr_async.core.provenance import command_line, versions
 from svr_async.core.statistics import wilson_interval
 from svr_async.evaluation.labels import marks
 from svr_async.evaluation.run_folder import RunFolder
 from svr_async.scoring.bank import RubricBank
-from svr_async.scoring.bank_made import PACKAGES
+from svr_async.scoring.bank_made import PACKAGES, command_line, versions
+from svr_async.scoring.dev_pairs import enough
 from svr_async.tracking.contract import Tracked, flat_numbers, flat_settings
 
 MOST_BYTES = 64 << 20  # of a report that goes with a run

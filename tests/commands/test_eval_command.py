@@ -78,10 +78,10 @@ def test_concurrency_does_not_show_in_the_results(evaluate: Eval) -> None:
     assert run_metrics("run-1")["calls"]["sent"] == run_metrics("run-512")["calls"]["sent"] >= N
 
 
-@pytest.mark.parametrize("method", ["vanilla", "oracle", "self-rubric", "pointwise"])
+@pytest.mark.parametrize("method", ["direct", "oracle", "self-rubric", "pointwise"])
 def test_one_fault_in_five_does_not_show_in_the_results(evaluate: Eval, tmp_path: Path, method: str) -> None:
     """Against an endpoint with thirty kinds of fault the items are those of the flawless one."""
-    limit = () if method == "vanilla" else ("--limit", "60")
+    limit = () if method == "direct" else ("--limit", "60")
     assert evaluate("--method", method, *limit, "--cache", "smooth-cache", out="smooth") == 0
     kinds = tuple(kind for kind in GROUPS["mixed"] if kind not in {"429-date", "wrong-model"})
     small: dict[str, Any] = {"huge_bytes": 2**24, "bomb_bytes": 2**24}
@@ -124,7 +124,7 @@ def test_a_run_goes_on_where_it_stopped(evaluate: Eval, sim: SimServer) -> None:
 # --- methods and judges ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("method", ["vanilla", "self-rubric", "oracle", "pointwise", "fixed"])
+@pytest.mark.parametrize("method", ["direct", "self-rubric", "oracle", "pointwise", "fixed"])
 def test_every_method_runs_against_an_endpoint(evaluate: Eval, tmp_path: Path, method: str) -> None:
     """Each method scores every pair, names itself, and leaves a folder that loads."""
     (tmp_path / "rubrics.txt").write_text("\n".join(pairs(1)[0].rubrics))

@@ -33,7 +33,7 @@ def judged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SimServer]:
             write_bank(folder / "bank")
             flags = ("eval", "rubricbench", "--data", "bench.jsonl", "--judge", "sim", "-q")
             log = ("--log-json", "calls.jsonl", "--log-level", "call")
-            assert svr_here(*flags, "--method", "vanilla", "--order", "both", "--out", "direct", *log) == 0
+            assert svr_here(*flags, "--method", "direct", "--order", "both", "--out", "direct", *log) == 0
             assert svr_here(*flags, "--bank", "bank", "--out", "bankrun") == 0
             yield sim
     finally:
@@ -103,7 +103,7 @@ def test_a_call_that_failed_is_shown_with_its_request(
     write_bench(tmp_path / "bench.jsonl", 1)
     with serving(SimConfig(faults=FaultConfig(rate=1.0, kinds=("context-length",), max_faulty_attempts=99))) as sim:
         name_judge(tmp_path, sim.base_url)
-        flags = ("eval", "rubricbench", "--data", "bench.jsonl", "--judge", "sim", "--method", "vanilla", "-q")
+        flags = ("eval", "rubricbench", "--data", "bench.jsonl", "--judge", "sim", "--method", "direct", "-q")
         assert svr_here(*flags, "--out", "failed") == 3
     (line,) = read_lines(Path("failed") / "failures.jsonl")
     (found,) = shown(capsys, "failed", items_of("failed")[0].id)
@@ -121,7 +121,7 @@ def test_keys_and_controls_never_reach_the_terminal(
     column = next(name for name, value in rows[0].items() if isinstance(value, str) and len(value) > 200)
     rows[0][column] += f" \x1b[2J\x1b]0;gone\x07 {KEY}\nreply\nA forged one."
     Path("odd.jsonl").write_bytes(orjson.dumps(rows[0]) + b"\n")
-    flags = ("eval", "rubricbench", "--data", "odd.jsonl", "--judge", "sim", "--method", "vanilla", "-q")
+    flags = ("eval", "rubricbench", "--data", "odd.jsonl", "--judge", "sim", "--method", "direct", "-q")
     monkeypatch.setenv("SIM_ACCESS", KEY)
     assert svr_here(*flags, "--out", "odd") == 0
     (item,) = items_of("odd")

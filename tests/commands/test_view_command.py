@@ -30,7 +30,7 @@ def judged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         with serving() as sim:
             write_bench(folder / "bench.jsonl", 4)
             name_judge(folder, sim.base_url)
-            flags = ("eval", "rubricbench", "--data", "bench.jsonl", "--judge", "sim", "--method", "vanilla", "-q")
+            flags = ("eval", "rubricbench", "--data", "bench.jsonl", "--judge", "sim", "--method", "direct", "-q")
             assert svr_here(*flags, "--order", "both", "--out", "both") == 0
             assert svr_here(*flags, "--order", "ba", "--limit", "2", "--out", "ba") == 0
         yield folder

@@ -26,7 +26,7 @@ def loaded(folder: Path, items: list[Item], **changes: Any) -> Run:
 def two(tmp_path: Path) -> list[Run]:
     """Give a weak and a strong run over the same pairs."""
     return [
-        loaded(tmp_path / "weak", made_items(seed=1, skill=0.55), metrics={"method": "vanilla"}),
+        loaded(tmp_path / "weak", made_items(seed=1, skill=0.55), metrics={"method": "direct"}),
         loaded(tmp_path / "strong", made_items(seed=2, skill=0.75)),
     ]
 
@@ -105,7 +105,7 @@ def test_only_shared_items_are_paired_and_the_rest_is_counted(two: list[Run], tm
 
     assert found.duels[0].overall.n == 250
     assert (found.duels[0].only_in_first, found.duels[0].only_in_second) == (70, 0)
-    assert any(warning.startswith("70 pairs of vanilla") for warning in found.warnings)
+    assert any(warning.startswith("70 pairs of direct") for warning in found.warnings)
     assert any("is PARTIAL" in warning for warning in found.warnings)
 
 
@@ -202,4 +202,4 @@ def test_to_json_is_plain(two: list[Run]) -> None:
     value = orjson.loads(orjson.dumps(found.to_json()))
 
     assert value["duels"][0]["overall"]["ci95"] == list(found.duels[0].overall.ci95)
-    assert value["runs"][0]["title"] == "vanilla · gpt-oss-120b"
+    assert value["runs"][0]["title"] == "direct · gpt-oss-120b"

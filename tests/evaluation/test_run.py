@@ -28,8 +28,8 @@ from svr_async.evaluation.judging import Evaluation, run_evaluation
 from svr_async.evaluation.plan import JudgeAssignment, OrderPolicy, Orders
 from svr_async.judges.protocol import Judge
 from svr_async.scoring.decision import Decision
+from svr_async.scoring.methods.direct import Direct
 from svr_async.scoring.methods.oracle import Oracle
-from svr_async.scoring.methods.vanilla import Vanilla
 from svr_async.simulation.config import SimConfig
 from svr_async.simulation.faults import FaultConfig
 from svr_async.simulation.server import SimServer
@@ -228,7 +228,7 @@ async def test_at_the_budget_calls_under_way_are_waited_for(
             shutdown = ShutdownController()
             evaluation = by_one(
                 pairs=pairs(N),
-                method=Vanilla(),
+                method=Direct(),
                 judge=judge,
                 engine=judge.engine,
                 workers=8,

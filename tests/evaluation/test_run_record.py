@@ -13,7 +13,6 @@ import pytest
 from svr_async.adapters import get_adapter
 from svr_async.adapters.records import Dataset, Problem
 from svr_async.core.pair import PreferencePair, user_prompt
-from svr_async.core.provenance import command_line
 from svr_async.engine.money import Price
 from svr_async.errors import StorageError, UsageError
 from svr_async.evaluation.items import Item, Reason, RubricRow
@@ -22,6 +21,7 @@ from svr_async.evaluation.record import EXAMPLE_CHARS, RunFacts, RunRecord, begi
 from svr_async.evaluation.run import end_run
 from svr_async.evaluation.run_folder import RunFolder, with_reasons
 from svr_async.evaluation.settings import EvalSettings
+from svr_async.scoring.bank_made import command_line
 
 JUDGE = {"name": "j", "label": "j (test)"}
 PAIRS = tuple(
@@ -42,7 +42,7 @@ def record(**changes: Any) -> RunRecord:
     )  # fmt: skip
     made = RunRecord(
         settings=EvalSettings(benchmark="pairs"), adapter=get_adapter("pairs"), dataset=data, pairs=PAIRS,
-        method="vanilla", judge="j/1 é", identity={"data": "d", "judge": "j"}, command=("svr", "eval"),
+        method="direct", judge="j/1 é", identity={"data": "d", "judge": "j"}, command=("svr", "eval"),
         prompts={"direct": "1"}, started=datetime(2026, 3, 1, tzinfo=UTC),
     )  # fmt: skip
     return replace(made, **changes)
@@ -133,7 +133,7 @@ def test_a_folder_belongs_to_one_run(tmp_path: Path) -> None:
 def test_the_default_folder_is_named_by_what_was_run() -> None:
     """Benchmark, method, judge and digest, without characters that a path cannot hold."""
     folder = record().default_folder()
-    assert folder == Path("runs") / f"made-vanilla-j-1-é-{record().digest}"
+    assert folder == Path("runs") / f"made-direct-j-1-é-{record().digest}"
     assert len(record(judge="x" * 500).default_folder().name) < 100
     assert ".." not in record(judge="../../etc").default_folder().parts
 

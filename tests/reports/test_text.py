@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 from made_run import made_items, write_run
 
-from svr_async.core.table import csv_text, latex, markdown
+from svr_async.core.table import markdown
 from svr_async.errors import UsageError
 from svr_async.evaluation.run_folder import Run, RunFolder
 from svr_async.reports.summary import summarise
 from svr_async.reports.text import render_tables, run_table
+from svr_async.reports.writers import csv_text, latex
 
 HOSTILE = "=1+1|<img src=x onerror=alert(1)>\n& $x_1$ \\input{secret} `code` \u202egnp.exe\x1b[31m"
 

@@ -11,13 +11,13 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from svr_async.core.dev_pairs import accuracy_in_words
 from svr_async.core.pair import PreferencePair
 from svr_async.errors import DegenerateFitError
 from svr_async.fit.arrays import FitArrays
 from svr_async.fit.choices import Choice
 from svr_async.fit.forward import Selector
 from svr_async.scoring.bank import InferenceSettings
+from svr_async.scoring.dev_pairs import accuracy_in_words
 from svr_async.training.bank.merge import Candidate, merge, without
 from svr_async.training.bank.prune_redundant import RedundancyEdges, redundancy_edges
 from svr_async.training.rounds.answers import unanswered_lines

@@ -8,12 +8,12 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from svr_async.core.dev_pairs import accuracy_in_words
 from svr_async.fit.arrays import FitArrays
 from svr_async.fit.config import FitConfig
 from svr_async.fit.forward import Selector
 from svr_async.fit.history import FitResult, watched
 from svr_async.fit.training import OnEpoch, calibrate, fit, pair_margins
+from svr_async.scoring.dev_pairs import accuracy_in_words
 from svr_async.training.rounds.config import TrainConfig
 from svr_async.training.rounds.fit_log import FitLog, empty_curve, yardsticks_of
 from svr_async.training.rounds.fit_stage import kept_fit

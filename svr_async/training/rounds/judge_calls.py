@@ -14,12 +14,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from svr_async.core.pair import PreferencePair, hashed_order, present
-from svr_async.core.prefixes import PrefixOrder
 from svr_async.core.rubric import Rubric
 from svr_async.engine.concurrency import ShutdownController
 from svr_async.judges.limits import WHOLE, Share, places_of, share_in_words
 from svr_async.judges.protocol import Answer, Author, Comparisons, Judge
 from svr_async.training.rounds.answers import unanswered
+from svr_async.training.rounds.config import PrefixOrder
 from svr_async.training.rounds.ledger import oriented
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from svr_async.core.agreement import (
+from svr_async.evaluation.agreement import (
     cohen_kappa,
     krippendorff_alpha,
     nominal,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from svr_async.core.dev_pairs import accuracy_in_words, enough, metrics_in_words, small_dev_warnings
+from svr_async.scoring.dev_pairs import accuracy_in_words, enough, metrics_in_words, small_dev_warnings
 
 
 def test_an_accuracy_is_told_from_a_hundred_pairs_on() -> None:

@@ -1,14 +1,12 @@
-"""Held-out (dev) pairs: the split by prompt, and when they are too few to report an accuracy.
+"""Held-out (dev) pairs: when they are too few to report an accuracy.
 
 At 100 pairs the standard error of an accuracy near 70 % is 4.6 points; a percentage of fewer pairs would mislead.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
-
-from svr_async.core.pair import PreferencePair, hashed_fraction, prompt_text
 
 ENOUGH_DEV = 100
 
@@ -53,13 +51,3 @@ def small_dev_warnings(n_dev: int, n_pairs: int) -> list[str]:
         "(svr data split holds some out)"
     )
     return [text]
-
-
-def split_by_prompt(
-    pairs: Sequence[PreferencePair], share: float, *, salt: str
-) -> tuple[list[PreferencePair], list[PreferencePair]]:
-    """Return (the rest, the share): about `share` of the prompts, with all their pairs, in the second list."""
-    parts: tuple[list[PreferencePair], list[PreferencePair]] = ([], [])
-    for pair in pairs:
-        parts[hashed_fraction("split", salt, prompt_text(pair.prompt)) < share].append(pair)
-    return parts

@@ -1,4 +1,4 @@
-"""`vanilla`: the judge asked directly, without rubrics."""
+"""`direct`: the judge asked directly, without rubrics."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from svr_async.scoring.methods.decisions import decided, undecided
 
 
 @dataclass(frozen=True, slots=True)
-class Vanilla:
+class Direct:
     """The judge asked directly, without rubrics (paper `app:prompts`)."""
 
-    name: str = "vanilla"
+    name: str = "direct"
 
     @property
     def facts(self) -> Facts:
@@ -31,4 +31,4 @@ class Vanilla:
         return replace(found, reason=answer.value.reason, scores=answer.value.scores)
 
 
-RECIPE = Recipe(make=lambda *_: Vanilla())
+RECIPE = Recipe(make=lambda *_: Direct())

@@ -1,6 +1,6 @@
 """The prefix cache: whole blocks, the least recently used go first, and none serves before it is computed."""
 
-from svr_async.core.prefixes import BLOCK_CHARS, BLOCK_TOKENS, PrefixCache
+from svr_async.simulation.prefix import BLOCK_CHARS, BLOCK_TOKENS, PrefixCache
 
 
 def test_a_common_beginning_is_cached_in_whole_blocks() -> None:
