@@ -19,8 +19,7 @@ from svr_async.core.pair import PreferencePair, user_prompt
 from svr_async.core.table import Line
 from svr_async.engine.concurrency import ShutdownController
 from svr_async.errors import BudgetError, ConfigError, CoverageError, UsageError
-from svr_async.evaluation.attacks import ATTACKS, attacked
-from svr_async.evaluation.audit import USUAL, AttackEffect, attack_effect, plan_audit, run_audit
+from svr_async.evaluation.audit import ATTACKS, AttackEffect, attack_effect, plan_audit, run_audit
 from svr_async.evaluation.run import Listener, count_calls
 from svr_async.evaluation.settings import EvalSettings
 from svr_async.judges.limits import JudgeLimits
@@ -67,7 +66,7 @@ def weak(place: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Att
 
 def test_each_planted_weakness_is_found_to_gain(weak: dict[str, AttackEffect]) -> None:
     """Padding, restated rubrics and keywords gain, by an interval above 0, and win pairs; nothing else does."""
-    assert set(weak) == set(USUAL)
+    assert set(weak) == set(ATTACKS)
     assert {name for name, one in weak.items() if one.gains} == set(PLANTED)
     for name in PLANTED:
         one = weak[name]
@@ -203,7 +202,7 @@ def test_a_bank_that_asks_directly_has_nothing_to_audit(place: Path, tmp_path: P
     asked = replace(settings(place, "rules", tmp_path / "out"), bank=str(tmp_path / "direct"))
     with pytest.raises(UsageError, match="asked directly"):
         plan_audit(asked)
-    assert plan_audit(replace(asked, top_k=3)).attacks == USUAL
+    assert plan_audit(replace(asked, top_k=3)).attacks == tuple(ATTACKS)
 
 
 def test_margins_are_turned_towards_the_attacked_answer() -> None:
@@ -222,14 +221,12 @@ def test_margins_are_turned_towards_the_attacked_answer() -> None:
     assert still.row()[-1] == "all margins are 0"
 
 
-def test_an_attack_keeps_the_answer_and_adds_to_it() -> None:
-    """Every attack stands behind the whole answer; padding doubles it, and no rubric's word is in it."""
+def test_attacks_are_built_from_the_answer_and_its_rubrics() -> None:
+    """Padding is as long as the answer; restated rubrics and keywords use the rubrics' words."""
     rubrics = ["Names its sources.", "Warns of the usual slip."]
-    for name in (*USUAL, *ATTACKS):
-        assert attacked(name, "The answer.", rubrics).startswith("The answer.\n\n")
-    assert len(attacked("padding", "word " * 400, rubrics).split()) >= 800
-    assert attacked("restated rubrics", "A.", rubrics).endswith("Names its sources. Warns of the usual slip.")
-    assert attacked("keywords", "A.", rubrics).endswith("Keywords: names, slip, sources, usual, warns.")
+    assert len(ATTACKS["padding"]("word " * 400, rubrics).split()) >= 400
+    assert ATTACKS["restated rubrics"]("A.", rubrics) == "Names its sources. Warns of the usual slip."
+    assert ATTACKS["keywords"]("A.", rubrics) == "Keywords: names, slip, sources, usual, warns."
 
 
 def test_weaknesses_are_read_from_a_flag(monkeypatch: pytest.MonkeyPatch) -> None:
