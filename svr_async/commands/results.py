@@ -22,8 +22,8 @@ def compare(runs: tuple[Path, ...], drift: bool, as_json: bool) -> None:
     """Compare runs over the same data: accuracy, paired tests, and the pairs that only one run has right.
 
     Each later run is tested against the first, on the pairs that both judged. Intervals draw pairs of one prompt
-    together; p-values are exact and adjusted for several tests (Holm). --drift shows Krippendorff's α of verdicts and
-    of each rubric, flips, and shifts of the margin.
+    together; p-values are exact and adjusted for several tests (Holm). --drift shows flipped verdicts, shifts of the
+    margin, and the rubrics that flip most.
 
     \b
     Examples:
@@ -111,7 +111,7 @@ def agreement(
     data: Path | None,
     as_json: bool,
 ) -> None:
-    """Compare a RUN with labels of people: share of equal labels, Cohen's κ and Krippendorff's α.
+    """Compare a RUN with labels of people: share of equal labels and Cohen's κ.
 
     LABELS has rows of id, label (a, b or tie), labeller and note.
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -20,10 +21,9 @@ from svr_async.engine.failures import FailureLog
 from svr_async.engine.money import Price
 from svr_async.engine.request import ReplyRejectedError, Request
 from svr_async.errors import SvrError, UsageError
-from svr_async.evaluation.explain import Explanation, explain_item, item_of_run
 from svr_async.evaluation.items import Exchange, Exchanges, Item
 from svr_async.evaluation.judging import evaluation_of, judge_pairs, open_judge_pool
-from svr_async.evaluation.run_folder import Run, Texts, load_run
+from svr_async.evaluation.run_folder import Run, Texts
 from svr_async.evaluation.setup import PreparedRun, judged_pairs, prepare, settings_of, texts_of_run
 from svr_async.evaluation.wording import count
 from svr_async.judges.model import SIMULATED_FINGERPRINT
@@ -35,22 +35,28 @@ UNKNOWN_REQUEST = "not shown: the judge's profile, the prompts or the data have 
 _IN_MESSAGES = {"messages", "input", "questions", "system"}  # parts of a body that are shown as messages
 
 
-def explain(run: Run | str | os.PathLike[str], item: str, *, data: Path | None = None) -> Explanation:
-    """Explain one decision of a run: each rubric's verdicts and signed contribution.
+def item_of_run(run: Run, item_id: str) -> Item:
+    """Return an item by its id; UsageError suggests the nearest ids for an unknown one."""
+    item = next((item for item in run.items if item.id == item_id), None)
+    if item is None:
+        hint = "`svr explain RUN` lists the most confident mistakes; items.jsonl has every id"
+        if near := nearest_ids(run.items, item_id):
+            hint = f"did you mean {', '.join(near)}?"
+        raise UsageError(f"{run.path} has no item {item_id!r}", hint=hint)
+    return item
 
-    Texts that the run folder does not keep are read from `data`, else from the run's own data if it has not changed.
-    UsageError suggests the nearest ids for an unknown one.
-    """
-    loaded = run if isinstance(run, Run) else load_run(run)
-    found = explain_item(loaded, item)
-    if found.texts is not None and data is None:
-        return found
-    texts = known_texts(loaded, None)[0] if data is None else texts_of_run(loaded, [item], data)
-    return explain_item(loaded, item, texts=texts.get(item))
+
+def nearest_ids(items: Sequence[Item], item_id: str, limit: int = 3) -> tuple[str, ...]:
+    """Return the nearest ids: first those that contain this one, then those with similar spelling."""
+    wanted = item_id.casefold()
+    known = {item.id.casefold(): item.id for item in items}
+    close = [key for key in known if wanted and wanted in key][:limit]
+    close += [key for key in difflib.get_close_matches(wanted, known, n=limit, cutoff=0.6) if key not in close]
+    return tuple(known[key] for key in close[:limit])
 
 
 def known_texts(run: Run, data: Path | None) -> tuple[Mapping[str, Texts], tuple[str, ...]]:
-    """Return the texts of a run's items by id, and a note if only the texts kept in the run folder are known."""
+    """Return the texts of a run's items by id, and a note if they are unknown."""
     if data is not None:
         return texts_of_run(run, [item.id for item in run.items], data), ()
     try:
@@ -59,8 +65,7 @@ def known_texts(run: Run, data: Path | None) -> tuple[Mapping[str, Texts], tuple
             raise UsageError("standard input is not stored")
         pairs = judged_pairs(settings, run)
     except SvrError as error:
-        known = f"{count(len(run.examples))} of {count(len(run.items))} items"
-        return run.examples, (f"Only {known} have texts: {error.message}. --data PATH names the run's data.",)
+        return {}, (f"The items have no texts: {error.message}. --data PATH names the run's data.",)
     return {pair.id: Texts.of(pair) for pair in pairs}, ()
 
 

@@ -23,8 +23,8 @@ from svr_async.core.table import Table, to_markdown
 from svr_async.errors import GateError, UsageError
 from svr_async.evaluation import wording
 from svr_async.evaluation.compare import ALLOWABLE, SIGNIFICANT, PairedTest, compare_runs, differences, notes_on
-from svr_async.evaluation.labels import mark_words, run_titles
 from svr_async.evaluation.run_folder import Run
+from svr_async.evaluation.summary import summaries_of
 from svr_async.evaluation.wording import plural, points
 
 LINE_CHARS = 600
@@ -86,11 +86,11 @@ def gate_runs(run: Run, baseline: Run, *, margin: float = 0.0, allow: Sequence[s
         test, verdict = duel.overall, decide(duel.overall, margin)
         worse = {name: one for name, one in duel.domains.items() if one.difference < 0 and one.significant}
         warnings = [f"allowed to differ: {one.text}" for one in unlike] + notes_on(run, baseline)
-    titles = run_titles([run, baseline])
+    first, second = summaries_of([run, baseline])
     return Gate(
-        run=titles[0],
-        baseline=titles[1],
-        marks=tuple(dict.fromkeys((*mark_words(run), *mark_words(baseline)))),
+        run=first.title,
+        baseline=second.title,
+        marks=tuple(dict.fromkeys((*first.mark_words, *second.mark_words))),
         margin=margin,
         verdict=verdict,
         sentence=_sentence(verdict, test, margin, refusals),

@@ -1,4 +1,4 @@
-"""Writes run folders: manifest, items, metrics, examples, each file whole or not at all."""
+"""Writes run folders: manifest, items, metrics, each file whole or not at all."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import hashlib
 import platform
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -21,15 +21,14 @@ from svr_async.core.provenance import versions
 from svr_async.engine.stats import EngineStats
 from svr_async.errors import UsageError
 from svr_async.evaluation import metrics as counting
-from svr_async.evaluation.items import MISTAKES, Item, confident_mistakes
+from svr_async.evaluation.items import Item
 from svr_async.evaluation.metrics import JudgeCost, costs_block, plan_block
 from svr_async.evaluation.plan import OrderPolicy
-from svr_async.evaluation.run_folder import RunFolder, Texts, write_reasons
+from svr_async.evaluation.run_folder import RunFolder, write_reasons
 from svr_async.evaluation.settings import EvalSettings
 from svr_async.judges.limits import WHOLE, share_in_words
 from svr_async.version import __version__
 
-EXAMPLE_CHARS = 20_000
 PACKAGES = ("aiohttp", "diskcache", "orjson", "tenacity", "numpy")
 SCHEMA_VERSION = 1
 
@@ -93,13 +92,12 @@ def begin_run(folder: Path, record: RunRecord, judge: Mapping[str, Any]) -> None
 
 
 def write_results(folder: Path, record: RunRecord, items: Sequence[Item], facts: RunFacts) -> dict[str, Any]:
-    """Write items, reasons, metrics, examples and the manifest; return the metrics."""
+    """Write items, reasons, metrics and the manifest; return the metrics."""
     files = RunFolder(folder)
     write_lines(files.items, (item.to_line() for item in items))
     write_reasons(folder, items)
     metrics = _metrics(record, items, facts)
     write_atomic(files.metrics, _pretty(metrics))
-    write_atomic(files.examples, _examples(record.pairs, items))
     manifest = _manifest(record, facts.judge, ended=datetime.now(UTC), complete=facts.complete)
     write_atomic(files.manifest, _pretty(manifest))
     return metrics
@@ -166,20 +164,6 @@ def _manifest(record: RunRecord, judge: Mapping[str, Any], *, ended: datetime | 
         "device": platform.machine(),
         "versions": versions(PACKAGES),
     }
-
-
-def _examples(pairs: Sequence[PreferencePair], items: Sequence[Item]) -> bytes:
-    wanted = {item.id for item in confident_mistakes(items, MISTAKES)}
-    texts = ((pair.id, asdict(Texts.of(pair))) for pair in pairs if pair.id in wanted)
-    rows = ({"id": key} | {name: _capped(text) for name, text in found.items()} for key, found in texts)
-    return b"".join(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE) for row in rows)
-
-
-def _capped(text: str) -> str:
-    text = text.encode("utf-8", "replace").decode("utf-8")
-    if len(text) <= EXAMPLE_CHARS:
-        return text
-    return f"{text[:EXAMPLE_CHARS]}\n… {len(text) - EXAMPLE_CHARS} more characters"
 
 
 def _pretty(value: Mapping[str, Any]) -> bytes:

@@ -22,7 +22,7 @@ from svr_async.engine.events import Notice
 from svr_async.engine.stats import EngineStats
 from svr_async.errors import UsageError
 from svr_async.evaluation.dry_run import DryRunCount, describe_stages, guessed_by, total_count
-from svr_async.evaluation.items import Item
+from svr_async.evaluation.items import Item, confident_mistakes
 from svr_async.evaluation.judging import (
     Evaluation,
     JudgePool,
@@ -33,7 +33,7 @@ from svr_async.evaluation.judging import (
 )
 from svr_async.evaluation.metrics import JudgeCost, joined
 from svr_async.evaluation.record import RunFacts, RunRecord, begin_run, write_results
-from svr_async.evaluation.run_folder import Run, RunFolder, reports, run_in_short
+from svr_async.evaluation.run_folder import Run, RunFolder, Texts, reports, run_in_short
 from svr_async.evaluation.settings import EvalSettings
 from svr_async.evaluation.setup import PreparedRun, prepare
 from svr_async.judges.batch import Opened, Unanswered, endpoints_of
@@ -362,5 +362,7 @@ def end_run(folder: Path, record: RunRecord, items: Sequence[Item], facts: RunFa
     """Write the files of a run folder and return the metrics."""
     metrics = write_results(folder, record, items, facts)
     run = RunFolder.load(folder, items)
-    reports().write_run_files(run, {pair.id: prompt_text(pair.prompt) for pair in record.pairs})
+    surest = {item.id for item in confident_mistakes(items)}  # a page with all texts would be large: svr view makes it
+    texts = {pair.id: Texts.of(pair) for pair in record.pairs if pair.id in surest}
+    reports().write_run_files(run, {pair.id: prompt_text(pair.prompt) for pair in record.pairs}, texts)
     return metrics

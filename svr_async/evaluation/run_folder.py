@@ -8,10 +8,11 @@ import zlib
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import Annotated, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import msgspec
 import orjson
@@ -22,6 +23,9 @@ from svr_async.core.pair import PreferencePair, prompt_text
 from svr_async.errors import ArtefactError, StorageError, UsageError
 from svr_async.evaluation.items import Item, Reason, RubricRow, read_item
 from svr_async.evaluation.wording import percent, plural
+
+if TYPE_CHECKING:
+    from svr_async.evaluation.summary import RunSummary
 
 REASONS = "reasons.json.gz"
 REASON_COLUMNS = ("item", "rubric", "shown", "judge", "text")
@@ -83,13 +87,6 @@ class _Manifest(msgspec.Struct):
     judge: _Judge | None = None
 
 
-class _Example(msgspec.Struct):
-    id: str
-    prompt: str
-    response_a: str
-    response_b: str
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Texts:
     """The texts of one item, in the data set's order."""
@@ -104,7 +101,7 @@ class Texts:
         return cls(prompt=prompt_text(pair.prompt), response_a=pair.response_a, response_b=pair.response_b)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)  # no slots: the summary is computed once and kept
 class Run:
     """The contents of a run folder. `metrics` and `manifest` are the parsed files, checked on reading."""
 
@@ -112,7 +109,6 @@ class Run:
     manifest: Mapping[str, Any]
     items: tuple[Item, ...]
     metrics: Mapping[str, Any]
-    examples: Mapping[str, Texts]
 
     @property
     def name(self) -> str:
@@ -133,6 +129,13 @@ class Run:
     def integrity(self) -> Marks:
         """The marks of the judge."""
         return frozenset((self.manifest.get("judge") or {}).get("marks") or ())
+
+    @cached_property
+    def summary(self) -> RunSummary:
+        """Every number that is shown of the run."""
+        from svr_async.evaluation.summary import summarise
+
+        return summarise(self)
 
     def __repr__(self) -> str:
         return f"<Run {self.name}, {run_in_short(self.metrics)}>"
@@ -220,11 +223,6 @@ class RunFolder:
         return self.path / "metrics.json"
 
     @property
-    def examples(self) -> Path:
-        """The texts of the most confident mistakes."""
-        return self.path / "examples.jsonl"
-
-    @property
     def report(self) -> Path:
         """The report for a browser."""
         return self.path / "report.html"
@@ -234,22 +232,17 @@ class RunFolder:
         """Read and check a run folder; `items` that were just written there are not read again.
 
         UsageError if the folder has no run, ArtefactError for a missing or damaged file, StorageError for one that
-        cannot be read. Without `examples.jsonl` the texts are unknown.
+        cannot be read.
         """
         folder = RunFolder(Path(path))
         if not _exists(folder.metrics) and not _exists(folder.items):
             raise _no_run(folder)
-        examples = _lines(folder.examples, _read_example) if _exists(folder.examples) else []
         return Run(
             path=folder.path,
             manifest=_read_object(folder.manifest, _Manifest),
             metrics=_read_object(folder.metrics, _Metrics),
             items=tuple(_lines(folder.items, read_item)) if items is None else tuple(items),
-            examples={one.id: Texts(**{n: getattr(one, n) for n in Texts.__slots__}) for one in examples},
         )
-
-
-_read_example = msgspec.json.Decoder(_Example).decode
 
 
 def _no_run(folder: RunFolder) -> UsageError:

@@ -15,11 +15,11 @@ from svr_async.adapters.pair_files import select_pairs
 from svr_async.core.pair import PreferencePair, prompt_digest
 from svr_async.core.provenance import command_line
 from svr_async.errors import ArtefactError, UsageError
-from svr_async.evaluation.labels import SAMPLE_SUFFIX
 from svr_async.evaluation.plan import OrderPolicy, Orders
 from svr_async.evaluation.record import RunRecord
 from svr_async.evaluation.run_folder import Run, Texts
 from svr_async.evaluation.settings import EvalSettings, from_plain
+from svr_async.evaluation.summary import SAMPLE_SUFFIX
 from svr_async.judges.limits import WHOLE, places_of, refuse_one_price
 from svr_async.judges.open_judge import RULES, JudgeSpec, OpenJudge
 from svr_async.judges.rubric_file import load_rubric_file

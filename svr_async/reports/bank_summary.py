@@ -12,10 +12,9 @@ from svr_async.core.rubric import IMPORTANCES
 from svr_async.core.statistics import Interval, wilson_interval
 from svr_async.core.table import Line, Part, Table, in_words
 from svr_async.evaluation import wording
+from svr_async.evaluation.summary import number
 from svr_async.evaluation.wording import against_chance
-from svr_async.reports.drawing import Figure
-from svr_async.reports.figures import fit_figure, learning_figure, map_figure, rounds_figure
-from svr_async.reports.summary import Fact, flat_facts, number
+from svr_async.reports.facts import Fact, flat_facts
 from svr_async.scoring.bank import BankRubric, RubricBank
 from svr_async.scoring.bank_choice import candidates, divided, how_chosen, structure_parts
 from svr_async.scoring.bank_history import BankHistory, Choice, RoundFacts
@@ -97,18 +96,6 @@ def summarise_bank(bank: RubricBank) -> BankSummary:
         settings=tuple(flat_facts(bank.fit_settings)),
         history=history,
     )
-
-
-def bank_figures(bank: RubricBank, found: BankSummary) -> list[Figure]:
-    """Return the figures that a bank has data for."""
-    marks, history = tuple(mark.word for mark in found.marks), found.history
-    drawn = [map_figure(bank)]
-    if history is not None:
-        drawn += [
-            rounds_figure(history.rounds, marks), fit_figure(history.curves, history.chosen_seed, marks),
-            learning_figure(history.learning_curve, marks),
-        ]  # fmt: skip
-    return [one for one in drawn if one is not None]
 
 
 def _accuracy(bank: RubricBank) -> tuple[float | None, int]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from svr_async.core.agreement import Agreement
 from svr_async.core.table import Table
 from svr_async.evaluation import wording
-from svr_async.evaluation.compare import HOLM, Comparison, Disagreement, Duel, PairedTest, RunSummary
-from svr_async.evaluation.drift import WEAK_ALPHA, Drift
+from svr_async.evaluation.compare import HOLM, Comparison, Disagreement, Duel, PairedTest
+from svr_async.evaluation.drift import Drift
+from svr_async.evaluation.summary import RunSummary
 from svr_async.evaluation.wording import EVEN, against_chance
 
 COLUMNS = "points: second − first. only 1st:2nd: pairs that only the first has right, and only the second."
@@ -31,8 +31,7 @@ def comparison_tables(found: Comparison, width: int) -> Iterator[Table]:
 
 
 def _run(run: RunSummary) -> tuple[str, str, str]:
-    title = f"{run.title}{''.join(f' [{word}]' for word in run.marks)}"
-    return title, wording.count(run.n_total), wording.percent(run.accuracy)
+    return run.marked_title, wording.count(run.n_total), wording.percent(run.accuracy)
 
 
 def _below(run: RunSummary) -> str:
@@ -102,12 +101,10 @@ def _verdicts(one: Disagreement) -> tuple[str, str]:
 
 
 def drift_tables(found: Drift, width: int) -> Iterator[Table]:
-    """Yield a drift report for a terminal of `width` columns: runs, verdicts, rubrics of weakest agreement."""
+    """Yield a drift report for a terminal of `width` columns: runs, shifts, and the rubrics that flip most."""
     wide = width >= WIDE
     ends = ("95 % interval",) if wide else ()
-    alpha, alpha_ends = _alpha(found.verdict)
-    notes = (f"verdicts: α {alpha} [{alpha_ends}] over {wording.plural(found.verdict.units, 'pair')}",)
-    yield Table(caption="", heads=("run", "pairs", "accuracy"), rows=tuple(map(_run, found.runs)), notes=notes)
+    yield Table(caption="", heads=("run", "pairs", "accuracy"), rows=tuple(map(_run, found.runs)))
     rows = tuple(
         (
             one.run,
@@ -120,27 +117,14 @@ def drift_tables(found: Drift, width: int) -> Iterator[Table]:
         for one in found.shifts
     )
     yield Table(caption="", heads=("against the first", "flips", *ends, "margin shift", "points", "p"), rows=rows)
-    if found.rubrics:
-        weak = sum(one.delta.alpha is not None and one.delta.alpha < WEAK_ALPHA for one in found.rubrics)
-        shown = found.rubrics[:SHOWN_RUBRICS]
-        yield Table(
-            caption=f"rubrics, weakest agreement first: {len(shown)} of {len(found.rubrics)}",
-            heads=("rubric", "pairs", "α", *ends, "flips", "shift"),
-            rows=tuple(
-                (
-                    one.text,
-                    wording.count(one.delta.units),
-                    *_alpha(one.delta)[: 2 if wide else 1],
-                    wording.percent(one.flips),
-                    wording.signed(one.shift),
-                )
-                for one in shown
-            ),
-            notes=(f"{wording.plural(weak, 'rubric')} below α {WEAK_ALPHA}: they do not transfer to the other judge.",),
-        )
-
-
-def _alpha(one: Agreement) -> tuple[str, str]:
-    if one.alpha is None or one.ci95 is None:
-        return wording.UNKNOWN, wording.UNKNOWN
-    return wording.signed(one.alpha), f"{wording.signed(one.ci95.low)} to {wording.signed(one.ci95.high)}"
+    for one in found.shifts:
+        if one.rubrics:
+            shown = one.rubrics[:SHOWN_RUBRICS]
+            yield Table(
+                caption=f"{one.run}: rubrics that flip most, {len(shown)} of {len(one.rubrics)}",
+                heads=("rubric", "pairs", "flips", "shift"),
+                rows=tuple(
+                    (row.text, wording.count(row.pairs), wording.percent(row.flips), wording.signed(row.shift))
+                    for row in shown
+                ),
+            )

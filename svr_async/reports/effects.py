@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from svr_async.core.table import Table
 from svr_async.errors import UsageError
 from svr_async.evaluation import wording
-from svr_async.evaluation.labels import run_titles
-from svr_async.evaluation.rubric_effects import RubricEffect, RubricEffects, Tally, by_domain, rubric_effects
+from svr_async.evaluation.rubric_effects import RubricEffect, RubricEffects, Tally, rubric_effects
 from svr_async.evaluation.run_folder import Run
+from svr_async.evaluation.summary import summaries_of
 from svr_async.scoring.bank import RubricBank
 
 BEST, WORST, MOST_FOLDED = 8, 5, 100
@@ -42,8 +42,12 @@ class Deciding:
 def effects_of(runs: Sequence[Run]) -> RubricEffects:
     """Return what the rubrics did, by domain for one run, by run for several."""
     if len(runs) == 1:
-        return rubric_effects(by_domain(runs[0].items))
-    return rubric_effects({title: run.items for title, run in zip(run_titles(runs), runs, strict=True)})
+        return runs[0].summary.effects
+    return _effects_by_run(runs)
+
+
+def _effects_by_run(runs: Sequence[Run]) -> RubricEffects:
+    return rubric_effects({one.title: run.items for one, run in zip(summaries_of(runs), runs, strict=True)})
 
 
 def bank_effects(bank: RubricBank, runs: Sequence[Run]) -> RubricEffects:
@@ -52,7 +56,7 @@ def bank_effects(bank: RubricBank, runs: Sequence[Run]) -> RubricEffects:
     for run in runs:
         if not any(row.id in known for item in run.items for row in item.rubrics):
             raise UsageError(f"no rubric of the bank was judged in {run.path}", hint="name runs of svr eval --bank")
-    found = rubric_effects({title: run.items for title, run in zip(run_titles(runs), runs, strict=True)})
+    found = _effects_by_run(runs)
     return replace(found, rubrics=tuple(one for one in found.rubrics if one.id in known))
 
 

@@ -7,39 +7,37 @@ import webbrowser
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from svr_async.core.files import write_atomic
 from svr_async.core.table import to_html
 from svr_async.engine.concurrency import run_whole
 from svr_async.errors import UsageError
-from svr_async.evaluation.frontier import Frontier
-from svr_async.evaluation.run_folder import Run, RunFolder, with_reasons
-from svr_async.reports.bank_summary import bank_figures, summarise_bank
+from svr_async.evaluation.run_folder import Run, RunFolder, Texts, with_reasons
+from svr_async.evaluation.summary import summaries_of
 from svr_async.reports.drawing import write_figures
-from svr_async.reports.effects import bank_effects, effects_tables
-from svr_async.reports.figures import frontier_figure, run_figures
-from svr_async.reports.frontier import as_csv, as_json
+from svr_async.reports.figures import run_figures
 from svr_async.reports.items import MOST_RUNS, couples_of
-from svr_async.reports.page import render_bank, render_frontier, render_runs
-from svr_async.reports.summary import summarise
+from svr_async.reports.page import render_runs
 from svr_async.reports.text import render_tables, run_parts
-from svr_async.scoring.bank import RubricBank
+
+if TYPE_CHECKING:
+    from svr_async.evaluation.frontier import Frontier
 
 FORMATS = ("html", "md", "tex", "csv")
 FRONTIER_FORMATS = ("html", "csv", "json")
 
 
-def write_run_files(run: Run, prompts: Mapping[str, str]) -> None:
+def write_run_files(run: Run, prompts: Mapping[str, str], texts: Mapping[str, Texts]) -> None:
     """Write report.html, table.md and table.tex into the folder of a run that has just ended."""
-    write_atomic(RunFolder(run.path).report, render_runs([run], prompts=prompts).encode())
+    write_atomic(RunFolder(run.path).report, render_runs([run], texts=texts, prompts=prompts).encode())
     for kind, text in render_tables([run], ("md", "tex")).items():
         write_atomic(run.path / f"table.{kind}", text.encode())
 
 
 def run_html(run: Run) -> str:
     """Return what a notebook shows of a run."""
-    return to_html(run_parts(summarise(run)))
+    return to_html(run_parts(run.summary))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +98,7 @@ def _write_runs(settings: ReportSettings, target: Path) -> int:
         raise UsageError(f"--out {target}: no format for this suffix", hint="use .html, .md, .tex or .csv")
     runs = [RunFolder.load(run) for run in settings.runs]
     if settings.figures is not None:
-        write_figures(settings.figures, list(run_figures(runs, [summarise(run) for run in runs])))
+        write_figures(settings.figures, list(run_figures(summaries_of(runs))))
     text = page_of(runs, data=settings.data) if kind == "html" else render_tables(runs, (kind,))[kind]
     page = text.encode()
     write_atomic(target, page)
@@ -109,6 +107,11 @@ def _write_runs(settings: ReportSettings, target: Path) -> int:
 
 def write_bank(folder: Path, target: Path, figures: Path | None = None, runs: Sequence[Path] = ()) -> int:
     """Write the page of the bank in a folder, with what its rubrics did in runs; return its bytes."""
+    from svr_async.reports.bank_page import bank_figures, render_bank
+    from svr_async.reports.bank_summary import summarise_bank
+    from svr_async.reports.effects import bank_effects, effects_tables
+    from svr_async.scoring.bank import RubricBank
+
     if target.suffix.lower() != ".html":
         raise UsageError(f"--out {target}: a bank's report is .html", hint="svr bank card writes Markdown")
     bank = RubricBank.load(folder)
@@ -167,16 +170,18 @@ def open_page(page: Path) -> bool:
 def write_frontier(runs: Sequence[Path], target: Path, figures: Path | None = None) -> Frontier:
     """Write accuracy against cost for the judges of runs over the same pairs; `figures` is a folder for the plot."""
     from svr_async.evaluation.frontier import frontier_of
+    from svr_async.reports.frontier import as_csv, as_json, frontier_figure, render_frontier
 
     kind = target.suffix.lower().removeprefix(".")
     if kind not in FRONTIER_FORMATS:
         raise UsageError(f"--out {target}: no format for a frontier", hint="use .html, .csv or .json")
     loaded = [RunFolder.load(run) for run in runs]
     found = run_whole(frontier_of(loaded))
-    if figures is not None and (figure := frontier_figure(loaded, found)):
+    summaries = summaries_of(loaded)
+    if figures is not None and (figure := frontier_figure(summaries, found)):
         write_figures(figures, [figure])
     if kind == "html":
-        write_atomic(target, render_frontier(loaded, found).encode())
+        write_atomic(target, render_frontier(summaries, found).encode())
     else:
         write_atomic(target, as_csv(found).encode() if kind == "csv" else as_json(found))
     return found

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import orjson
 
+from svr_async.core.safetext import one_line
 from svr_async.core.table import Table, to_csv
 from svr_async.evaluation import wording
 from svr_async.evaluation.frontier import Frontier, Point
+from svr_async.evaluation.summary import RunSummary
+from svr_async.reports.drawing import Figure, Series, image, plane
+from svr_async.reports.figures import all_marks, in_percent
+from svr_async.reports.page import render
 
 KINDS = {
     "once": "one call a pair",
@@ -153,3 +158,45 @@ def _row(point: Point) -> dict[str, Any]:
         "usd": None if point.usd is None else round(point.usd, 6),
         "missing": point.missing,
     }
+
+
+def frontier_figure(runs: Sequence[RunSummary], found: Frontier) -> Figure | None:
+    """Return accuracy over cost, a dot a plan, the best for their cost joined and numbered; None without plans."""
+    if not found.points:
+        return None
+    best = found.best
+    series = [
+        Series(
+            name="best for their cost",
+            points=tuple((point.cost, 100 * point.accuracy) for point in best),
+            intervals=tuple(in_percent(point.ci95) for point in best),
+            labels=tuple(map(str, range(1, len(best) + 1))),
+            colour="ink",
+        )
+    ]
+    for kind in dict.fromkeys(point.setting.kind for point in found.points):
+        spots = tuple((one.cost, 100 * one.accuracy) for one in found.points if one.setting.kind == kind)
+        series.append(Series(name=KINDS[kind], points=spots, sizes=(0.1,) * len(spots), kind="dots"))
+    notes = (
+        *(f"{number}  {one_line(in_words(point), 120)}" for number, point in enumerate(best, start=1)),
+        "Lines are 95 % intervals. The best of many plans looks better here than it will be on other pairs.",
+    )
+    panel = plane(series, "dollars" if found.priced else "tokens", "accuracy, %")
+    title = f"Accuracy against cost, by plan, on {runs[0].benchmark}"
+    marks = tuple(word for word in all_marks(runs) if word != "PARTIAL")
+    return Figure(name="frontier", title=title, panels=(panel,), marks=marks, notes=notes)
+
+
+def render_frontier(runs: Sequence[RunSummary], found: Frontier) -> str:
+    """Return the page of accuracy against cost."""
+    figure = frontier_figure(runs, found)
+    return render(
+        "frontier.html.j2",
+        title=runs[0].benchmark,
+        judges="; ".join(dict.fromkeys(run.judge for run in runs)),
+        method=runs[0].method,
+        marks=list({mark.word: mark for run in runs for mark in run.marks if mark.word != "PARTIAL"}.values()),
+        found=found,
+        tables=list(frontier_tables(found)),
+        figures=[image(figure)] if figure else [],
+    )

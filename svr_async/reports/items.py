@@ -14,11 +14,10 @@ import orjson
 
 from svr_async.core.safetext import one_line
 from svr_async.errors import UsageError
-from svr_async.evaluation.explain import by_size, reason_of, verdict_reasons
 from svr_async.evaluation.items import Exchange, Exchanges, Item, RubricRow
-from svr_async.evaluation.labels import run_titles
 from svr_async.evaluation.run_folder import Run, Texts
-from svr_async.reports.summary import RunSummary
+from svr_async.evaluation.summary import RunSummary
+from svr_async.reports.explain import by_size, reason_of, verdict_reasons
 
 MOST_RUNS = 2
 MOST_RUBRICS = 2_000  # that a page offers a filter for
@@ -63,7 +62,6 @@ def item_part(
         prompt = known.prompt if known else prompts.get(item.id, "")
         starts.append(one_line(prompt[: 2 * START_CHARS].strip(), START_CHARS))
     first = [couple[0] for couple in couples]
-    titles = run_titles(runs)
     index = {
         "notes": list(notes),
         "id": [item.id for item in first],
@@ -71,7 +69,7 @@ def item_part(
         "domain": _coded(item.domain for item in first),
         "subset": _coded(item.subset for item in first),
         "gold": _coded(item.gold or "" for item in first),
-        "runs": [_run(run, titles[n], summaries[n], [couple[n] for couple in couples]) for n, run in enumerate(runs)],
+        "runs": [_run(summaries[n], [couple[n] for couple in couples]) for n in range(len(runs))],
         "block": BLOCK_ITEMS,
         "starts": [start for start, _ in packs],
     }
@@ -100,13 +98,13 @@ def _numbered(items: Iterable[Item]) -> Iterator[tuple[tuple[str, int], Item]]:
         seen[item.id] += 1
 
 
-def _run(run: Run, title: str, summary: RunSummary, items: Sequence[Item]) -> dict[str, Any]:
+def _run(summary: RunSummary, items: Sequence[Item]) -> dict[str, Any]:
     """Return the columns of a run: names once, and a number into them for each item."""
     close = summary.close
     return {
-        "title": title,
-        "folder": str(run.path),
-        "digest": str(run.manifest.get("digest") or run.name),
+        "title": summary.title,
+        "folder": summary.folder,
+        "digest": str(summary.manifest.get("digest") or summary.name),
         "result": _coded(result_of(item) for item in items),
         "outcome": _coded(item.outcome for item in items),
         "predicted": _coded(item.predicted or "" for item in items),

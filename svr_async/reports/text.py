@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from svr_async.core.table import WRITERS, Line, Part, Table, to_csv
 from svr_async.errors import UsageError
 from svr_async.evaluation import wording
 from svr_async.evaluation.compare import HOLM, Comparison, PairedTest, compare_runs
-from svr_async.evaluation.labels import mark_words, run_titles
 from svr_async.evaluation.run_folder import Run
+from svr_async.evaluation.summary import Number, RunSummary, summaries_of
 from svr_async.reports.effects import effects_of, effects_tables
-from svr_async.reports.summary import Fact, Number, RunSummary, summarise
+from svr_async.reports.facts import Fact, cost_facts, how_facts, judge_facts, order_facts
 
 CSV_HEADS = ("run", "benchmark", "method", "judge", "marks", "score", "group", "n", "value", "low", "high")
 MOST_SCORES = 8  # of the benchmark's own scores on a terminal; a page and a table show all
@@ -35,15 +35,15 @@ def run_parts(found: RunSummary) -> Iterator[Part]:
         yield Line(text, label=found.official_title.split()[0].lower())
     if found.outcomes:
         yield Line(", ".join(f"{name} {wording.count(n)}" for name, n, _ in found.outcomes), label="outcomes")
-    if left := next((fact.value for fact in found.how if fact.name == "Left out"), ""):
+    if left := next((fact.value for fact in how_facts(found) if fact.name == "Left out"), ""):
         yield Line(left, label="rows")
-    yield from _facts("order", found.order)
-    yield from _facts("calls", found.cost)
-    yield from _facts("judges", found.judges)
+    yield from _facts("order", order_facts(found))
+    yield from _facts("calls", cost_facts(found))
+    yield from _facts("judges", judge_facts(found))
     yield from (Line(note, label="note", wrapped=True) for note in found.notes)
 
 
-def _facts(label: str, facts: Sequence[Fact]) -> Iterator[Line]:
+def _facts(label: str, facts: Iterable[Fact]) -> Iterator[Line]:
     told = [f"{one.name} {one.value}" for one in facts if one.value not in {"0", wording.UNKNOWN}]
     if told:
         yield Line("; ".join(told), label=label, wrapped=True)
@@ -54,36 +54,35 @@ def render_tables(runs: Sequence[Run], kinds: Sequence[str], *, comparison: Comp
     unknown = [kind for kind in kinds if kind not in {*WRITERS, "csv"}]
     if unknown:
         raise UsageError(f"no table format for {unknown[0]!r}", hint="use .md, .tex or .csv")
-    summaries = [summarise(run) for run in runs]
-    found = {"csv": runs_csv(runs, summaries)} if "csv" in kinds else {}
+    summaries = summaries_of(runs)
+    found = {"csv": runs_csv(summaries)} if "csv" in kinds else {}
     if set(kinds) - {"csv"}:
         effects = summaries[0].effects if len(runs) == 1 else effects_of(runs)
         title = summaries[0].caption if len(runs) == 1 else f"{len(runs)} runs together"
-        tables = [run_table(runs, summaries, comparison), *effects_tables(effects, f"Rubrics that decide, {title}")]
+        tables = [
+            run_table(summaries, comparison or compare_runs(runs, require_shared=False) if len(runs) > 1 else None),
+            *effects_tables(effects, f"Rubrics that decide, {title}"),
+        ]
         found |= {kind: "\n".join(map(WRITERS[kind], tables)) for kind in kinds if kind != "csv"}
     return found
 
 
-def run_table(runs: Sequence[Run], summaries: Sequence[RunSummary], comparison: Comparison | None = None) -> Table:
+def run_table(summaries: Sequence[RunSummary], compared: Comparison | None = None) -> Table:
     """Lay out all numbers with a column for each run; the first run is the baseline."""
-    if not runs:
+    if not summaries:
         raise UsageError("a table needs at least one run", hint="svr report RUN --out table.md")
     held = [{(one.group, one.key, one.name): one for one in found.numbers} for found in summaries]
     keys = list(dict.fromkeys(key for one in held for key in one if key[0] != "heading"))
     rows = [(_row_name(key, held), *(_cell(one.get(key)) for one in held)) for key in keys]
-    if len(runs) == 1:
+    if compared is None:
         found = summaries[0]
         notes = [f"{found.headline} {found.reading}".rstrip(), *(f"{one.word}: {one.text}" for one in found.marks)]
         return Table(
             ("", "Value"), rows, caption=found.caption, notes=[*notes, *filter(None, [found.rule]), *found.notes]
         )
-    compared = comparison or compare_runs(runs, require_shared=False)
-    heads = [
-        f"{title}{''.join(f' [{word}]' for word in mark_words(run))}"
-        for title, run in zip(run_titles(runs), runs, strict=True)
-    ]
+    heads = [one.marked_title for one in summaries]
     benchmarks = ", ".join(dict.fromkeys(one.benchmark for one in summaries))
-    caption = f"{benchmarks}: {len(runs)} runs compared"
+    caption = f"{benchmarks}: {len(summaries)} runs compared"
     tests = tuple(_test_rows(compared))
     return Table(("", *heads), (*rows, *tests), caption=caption, notes=(*compared.warnings, HOLM))
 
@@ -116,11 +115,11 @@ def _test_rows(comparison: Comparison) -> Iterator[tuple[str, ...]]:
         yield name, *(wording.UNKNOWN if test is None else say(test) for test in found)
 
 
-def runs_csv(runs: Sequence[Run], summaries: Sequence[RunSummary]) -> str:
+def runs_csv(summaries: Sequence[RunSummary]) -> str:
     """Return one number a row, in fractions of 1 and full precision; every row has its run's marks."""
     rows: list[list[Any]] = []
-    for run, found in zip(runs, summaries, strict=True):
-        start = [found.name, str(run.metrics["benchmark"]), found.method, found.judge, " ".join(mark_words(run))]
+    for found in summaries:
+        start = [found.name, str(found.metrics["benchmark"]), found.method, found.judge, " ".join(found.mark_words)]
         for one in found.numbers:
             if one.group != "heading":
                 score, group = (

@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from svr_async.core.safetext import one_line
+from svr_async.evaluation.summary import summaries_of
+from svr_async.reports.bank_page import Course, course_figure, map_figure
 from svr_async.reports.drawing import Figure, Panel, Series, dots, plane
-from svr_async.reports.figures import Course, abstention_figure, cost_figure, course_figure, heat_figure, map_figure
-from svr_async.reports.summary import summarise
+from svr_async.reports.figures import abstention_figure, cost_figure, heat_figure
 from svr_async.reproduction.recipe import Recipe
 from svr_async.reproduction.results import Absent, Results, runs_of
 from svr_async.reproduction.table import Cell, Row, Table, ours, printed
@@ -103,14 +104,15 @@ def _bank(recipe: Recipe, results: Results) -> Iterator[Figure]:
     found = bank_and_run(recipe, results)
     if not isinstance(found, Absent):
         bank, run = found
-        drawn = heat_figure(run, "bank_activation"), map_figure(bank.bank, "bank_map")
+        drawn = heat_figure(run.summary, "bank_activation"), map_figure(bank.bank, "bank_map")
         yield from (one for one in drawn if one is not None)
 
 
 def _runs(recipe: Recipe, results: Results) -> Iterator[Figure]:
     """Yield accuracy of a recipe's runs against cost, and where unsure pairs are left out."""
     runs = [run for run in runs_of(recipe, results) if not isinstance(run, Absent)]
-    drawn = cost_figure(runs, [summarise(run) for run in runs]), abstention_figure(runs)
+    summaries = summaries_of(runs)
+    drawn = cost_figure(summaries), abstention_figure(summaries)
     yield from (one for one in drawn if one is not None)
 
 

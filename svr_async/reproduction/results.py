@@ -13,7 +13,6 @@ from svr_async.adapters import get_adapter
 from svr_async.adapters.pair_files import select_pairs
 from svr_async.core.pair import PreferencePair
 from svr_async.errors import SvrError
-from svr_async.evaluation.labels import mark_words
 from svr_async.evaluation.run_folder import Run, RunFolder
 from svr_async.evaluation.settings import from_plain
 from svr_async.evaluation.setup import load_dataset
@@ -74,7 +73,7 @@ class Results:
 
 def judged(run: Run) -> str:
     """Say who judged a run, with its marks and, where verdicts are missing, how many there are."""
-    words = "".join(f" [{word}]" for word in mark_words(run) if word not in run.judge_label.upper())
+    words = "".join(f" [{word}]" for word in run.summary.mark_words if word not in run.judge_label.upper())
     coverage = run.metrics.get("coverage")
     lack = "" if coverage in (None, 1.0) else f"; {run.metrics['n_scored']:,} of {run.metrics['n_total']:,} scored"
     return f"{run.judge_label}{words}{lack}"
@@ -82,7 +81,7 @@ def judged(run: Run) -> str:
 
 def marks_of(runs: Sequence[Run]) -> tuple[str, ...]:
     """Return the marks that any of the runs carries, the gravest first."""
-    return tuple(dict.fromkeys(word for run in runs for word in mark_words(run)))
+    return tuple(dict.fromkeys(word for run in runs for word in run.summary.mark_words))
 
 
 def pairs_of(run: Run) -> Mapping[str, PreferencePair]:

@@ -10,7 +10,6 @@ from svr_async.core.dev_pairs import enough
 from svr_async.core.integrity import Mark, integrity_marks
 from svr_async.core.provenance import command_line, versions
 from svr_async.core.statistics import wilson_interval
-from svr_async.evaluation.labels import marks
 from svr_async.evaluation.run_folder import RunFolder
 from svr_async.scoring.bank import RubricBank
 from svr_async.scoring.bank_made import PACKAGES
@@ -30,7 +29,7 @@ def of_evaluation(folder: Path) -> Tracked:
     return Tracked(
         kind="eval",
         name=run.name,
-        **_labelled(marks(run)),
+        **_labelled(run.summary.marks),
         settings=flat_settings({**config, **told, **about, "method": run.metrics["method"]}),
         metrics=flat_numbers(run.metrics),
         files=_small((RunFolder(folder).report,)),

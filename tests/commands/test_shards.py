@@ -21,7 +21,7 @@ from svr_async.simulation.server import SimServer
 Cli = Callable[..., tuple[int, str, str]]
 N = 24
 EVAL = ("eval", "rubricbench", "--data", "bench.jsonl", "-q")
-FILES = ("items.jsonl", "reasons.json.gz", "examples.jsonl", "table.md", "table.tex")
+FILES = ("items.jsonl", "reasons.json.gz", "table.md", "table.tex")
 SENT = "paid"
 
 

@@ -30,8 +30,7 @@ from svr_async.evaluation.frontier import (
 )
 from svr_async.evaluation.plan import OrderPolicy, Orders
 from svr_async.evaluation.run_folder import RunFolder
-from svr_async.reports.frontier import OPTIMISM, as_csv, as_json
-from svr_async.reports.page import render_frontier
+from svr_async.reports.frontier import OPTIMISM, as_csv, as_json, render_frontier
 from svr_async.scoring.decision import Decision
 
 PAIRS = pairs(60)
@@ -170,7 +169,7 @@ async def test_csv_and_json_hold_every_point(tmp_path: Path) -> None:
 async def test_the_page_says_that_thresholds_and_labels_are_of_the_same_pairs(tmp_path: Path) -> None:
     """The caveat, the check on the other half, flags to copy and the simulated mark are on the page; it is stable."""
     write_run(tmp_path / "run", metrics={"judge_label": "small (SIMULATED endpoint)"})
-    runs = [RunFolder.load(tmp_path / "run")]
+    runs = [RunFolder.load(tmp_path / "run").summary]
     found = await drawn(column("small", 0.6), column(ATTACK, 0.9, usd=0.01))
     page = render_frontier(runs, found)
     assert page == render_frontier(runs, found)

@@ -13,9 +13,9 @@ from svr_async.core.pair import Order, Side
 from svr_async.core.rubric import Rubric
 from svr_async.core.verdict import Contribution, Outcome, RubricComparison, Verdict
 from svr_async.errors import ArtefactError
-from svr_async.evaluation.explain import explain_item, reason_of, why
 from svr_async.evaluation.items import MAX_REASON_CHARS, Item, Reason, build_item
 from svr_async.evaluation.run_folder import REASONS, RunFolder, with_reasons, write_reasons
+from svr_async.reports.explain import explain, reason_of, why
 from svr_async.scoring.decision import Decision
 
 PAIR = pairs(1)[0]
@@ -110,7 +110,7 @@ def test_explanations_and_the_report_show_them_escaped(tmp_path: Path) -> None:
     write_reasons(tmp_path / "run", items)
     run = RunFolder.load(tmp_path / "run")
     wrong = next(item for item in run.items if item.correct is False and item.margin)
-    assert explain_item(run, wrong.id).item.reasons[0].text == f"<i>{wrong.id}</i>"
-    page = explain_item(run, wrong.id)._repr_html_()
+    assert explain(run, wrong.id).item.reasons[0].text == f"<i>{wrong.id}</i>"
+    page = explain(run, wrong.id)._repr_html_()
     assert f"&lt;i&gt;{wrong.id}&lt;/i&gt;" in page
     assert "<i>" + wrong.id not in page

@@ -18,7 +18,7 @@ from svr_async.engine.money import Price
 from svr_async.errors import StorageError, UsageError
 from svr_async.evaluation.items import Item, Reason, RubricRow
 from svr_async.evaluation.metrics import JudgeCost
-from svr_async.evaluation.record import EXAMPLE_CHARS, RunFacts, RunRecord, begin_run
+from svr_async.evaluation.record import RunFacts, RunRecord, begin_run
 from svr_async.evaluation.run import end_run
 from svr_async.evaluation.run_folder import RunFolder, with_reasons
 from svr_async.evaluation.settings import EvalSettings
@@ -31,7 +31,7 @@ PAIRS = tuple(
     )
     for n in range(6)
 )  # fmt: skip
-FILES = {"manifest.json", "items.jsonl", "metrics.json", "examples.jsonl", "report.html", "table.md", "table.tex"}
+FILES = {"manifest.json", "items.jsonl", "metrics.json", "report.html", "table.md", "table.tex"}
 
 
 def record(**changes: Any) -> RunRecord:
@@ -110,7 +110,7 @@ def test_the_same_run_gives_the_same_bytes(tmp_path: Path) -> None:
     for name in ("a", "b"):
         begin_run(tmp_path / name, record(), JUDGE)
         end_run(tmp_path / name, record(), [item(n) for n in range(6)], facts())
-    for name in ("items.jsonl", "metrics.json", "examples.jsonl"):
+    for name in ("items.jsonl", "metrics.json"):
         assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
 
 
@@ -156,15 +156,6 @@ def test_failures_and_ties_are_written_too(tmp_path: Path) -> None:
     found = end_run(tmp_path / "run", record(), items, facts())
     assert (found["accuracy"], found["n_scored"], found["coverage"]) == (0.0, 1, pytest.approx(1 / 3, abs=1e-6))
     assert found["outcomes"] == {"tie": 1, "parse_error": 1, "refusal": 1}
-
-
-def test_examples_are_capped_and_storable(tmp_path: Path) -> None:
-    """Texts of the surest mistakes are kept up to a length; characters that UTF-8 cannot hold are replaced."""
-    end_run(tmp_path / "run", record(), [item(n) for n in range(6)], facts())
-    rows = [orjson.loads(line) for line in (tmp_path / "run" / "examples.jsonl").read_bytes().splitlines()]
-    assert {row["id"] for row in rows} == {f"p{n}" for n in range(6) if n % 2 == 0}
-    assert all(row["response_a"] == "c?" for row in rows)
-    assert all(EXAMPLE_CHARS < len(row["prompt"]) < EXAMPLE_CHARS + 100 for row in rows)
 
 
 def test_a_folder_that_cannot_be_written_is_a_storage_error(tmp_path: Path) -> None:

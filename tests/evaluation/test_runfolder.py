@@ -26,12 +26,6 @@ def test_what_was_written_is_read(tmp_path: Path) -> None:
     assert run.manifest["svr_version"] == "0.1.0"
     assert run.name == "first-run"
     assert run.complete
-    assert all(texts.prompt.startswith("My sourdough") for texts in run.examples.values())
-
-
-def test_a_run_without_texts_is_a_run(tmp_path: Path) -> None:
-    """examples.jsonl may be absent."""
-    assert RunFolder.load(write_run(tmp_path, texts=None)).examples == {}
 
 
 @pytest.mark.parametrize("value", [False, None, "yes"])
@@ -83,7 +77,6 @@ def test_a_missing_file_is_named(tmp_path: Path, name: str) -> None:
         ("items.jsonl", b"{}\n", r"items\.jsonl line 1: .*`id`"),
         ("items.jsonl", b"\n\n7\n", r"items\.jsonl line 3: "),
         ("items.jsonl", b'{"id": "x', r"items\.jsonl line 1: "),
-        ("examples.jsonl", b'{"id": "x"}\n', r"examples\.jsonl line 1: .*`prompt`"),
     ],
 )
 def test_a_damaged_file_is_named_with_its_line(tmp_path: Path, name: str, content: bytes, message: str) -> None:

@@ -120,7 +120,7 @@ def test_hostile_texts_add_no_element_and_no_attribute(tmp_path: Path, several: 
 
 def test_a_run_that_knows_little_still_has_a_page(tmp_path: Path) -> None:
     """Only the required keys: absent parts are left out, nothing is NaN or None."""
-    write_run(tmp_path, texts=None)
+    write_run(tmp_path)
     (tmp_path / "items.jsonl").write_bytes(b"")
     bare = {"benchmark": "pairs", "method": "direct", "judge": "j", "n_total": 0, "n_scored": 0}
     (tmp_path / "metrics.json").write_bytes(orjson.dumps(bare))

@@ -12,8 +12,9 @@ from made_run import made_items, write_run
 
 from svr_async.core.table import csv_text, latex, markdown
 from svr_async.errors import UsageError
+from svr_async.evaluation.compare import compare_runs
 from svr_async.evaluation.run_folder import Run, RunFolder
-from svr_async.reports.summary import summarise
+from svr_async.evaluation.summary import summaries_of
 from svr_async.reports.text import render_tables, run_table
 
 HOSTILE = "=1+1|<img src=x onerror=alert(1)>\n& $x_1$ \\input{secret} `code` \u202egnp.exe\x1b[31m"
@@ -57,7 +58,7 @@ def test_an_unknown_suffix_is_refused(run: Run) -> None:
 def test_no_run_makes_no_table() -> None:
     """A table of nothing is refused."""
     with pytest.raises(UsageError, match="at least one run"):
-        run_table([], [])
+        run_table([])
 
 
 @pytest.mark.parametrize("suffix", ["md", "tex", "csv"])
@@ -73,7 +74,7 @@ def test_marks_are_in_every_table(simulated: Run, suffix: str) -> None:
 def test_marks_stay_with_their_column_side_by_side(run: Run, simulated: Run, suffix: str) -> None:
     """Only the doubtful run's head is marked, and the paired test is below."""
     text = render_tables([run, simulated], (suffix,))[suffix]
-    table = run_table([run, simulated], [summarise(run), summarise(simulated)])
+    table = run_table(summaries_of([run, simulated]), compare_runs([run, simulated]))
 
     assert "PARTIAL" not in table.heads[1]
     assert "[PARTIAL] [SIMULATED]" in table.heads[2]

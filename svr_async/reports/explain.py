@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import difflib
+import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 from svr_async.core.pair import Order
 from svr_async.core.table import Line, Parts, Table, to_html
-from svr_async.errors import UsageError
+from svr_async.evaluation.details import item_of_run, known_texts
 from svr_async.evaluation.items import Item, Reason, RubricRow
-from svr_async.evaluation.labels import caption
 from svr_async.evaluation.plan import Vote
-from svr_async.evaluation.run_folder import Run, Texts, with_reasons
+from svr_async.evaluation.run_folder import Run, Texts, load_run, with_reasons
+from svr_async.evaluation.setup import texts_of_run
 from svr_async.evaluation.wording import UNKNOWN, percent, plural, signed
 
 LEAST_SHOWN = 0.005  # of a contribution
@@ -65,24 +66,16 @@ class Explanation:
         }
 
 
-def explain_item(run: Run, item_id: str, *, texts: Texts | None = None) -> Explanation:
-    """Explain one decision; UsageError suggests the nearest ids for an unknown one.
+def explain(run: Run | str | os.PathLike[str], item: str, *, data: Path | None = None) -> Explanation:
+    """Explain one decision of a run: each rubric's verdicts and signed contribution.
 
-    `texts` are those of the data set, for items without texts in the run folder.
+    Texts are read from `data`, else from the run's own data if it has not changed. UsageError suggests the nearest ids
+    for an unknown one.
     """
-    (item,) = with_reasons(run.path, [item_of_run(run, item_id)])
-    return explain_decision(item, texts or run.examples.get(item_id), caption(run))
-
-
-def item_of_run(run: Run, item_id: str) -> Item:
-    """Return an item by its id; UsageError suggests the nearest ids for an unknown one."""
-    item = next((item for item in run.items if item.id == item_id), None)
-    if item is None:
-        hint = "`svr explain RUN` lists the most confident mistakes; items.jsonl has every id"
-        if near := nearest_ids(run.items, item_id):
-            hint = f"did you mean {', '.join(near)}?"
-        raise UsageError(f"{run.path} has no item {item_id!r}", hint=hint)
-    return item
+    loaded = run if isinstance(run, Run) else load_run(run)
+    (decided,) = with_reasons(loaded.path, [item_of_run(loaded, item)])
+    texts = known_texts(loaded, None)[0] if data is None else texts_of_run(loaded, [item], data)
+    return explain_decision(decided, texts.get(item), loaded.summary.caption)
 
 
 def explain_decision(
@@ -182,15 +175,6 @@ def by_size(rows: Sequence[RubricRow]) -> tuple[RubricRow, ...]:
 def favoured(value: float) -> str:
     """Return the side that a margin or contribution favours: `A`, `B`, or an empty string for 0."""
     return "A" if value > 0 else "B" if value < 0 else ""
-
-
-def nearest_ids(items: Sequence[Item], item_id: str, limit: int = 3) -> tuple[str, ...]:
-    """Return the nearest ids: first those that contain this one, then those with similar spelling."""
-    wanted = item_id.casefold()
-    known = {item.id.casefold(): item.id for item in items}
-    close = [key for key in known if wanted and wanted in key][:limit]
-    close += [key for key in difflib.get_close_matches(wanted, known, n=limit, cutoff=0.6) if key not in close]
-    return tuple(known[key] for key in close[:limit])
 
 
 def marks_of(found: Explanation, row: RubricRow) -> list[str]:

@@ -10,21 +10,22 @@ import pytest
 from made_run import made_items, write_run
 
 from svr_async.errors import UsageError
-from svr_async.evaluation.explain import counts_note, explain_item, in_words, nearest_ids
+from svr_async.evaluation.details import nearest_ids
 from svr_async.evaluation.items import confident_mistakes
-from svr_async.evaluation.run_folder import Run, RunFolder, Texts
+from svr_async.evaluation.run_folder import Run, RunFolder
+from svr_async.reports.explain import counts_note, explain, in_words
 
 
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
-    """Give a run with texts."""
+    """Give a run."""
     return RunFolder.load(write_run(tmp_path))
 
 
 def test_contributions_come_largest_first_and_add_up_to_the_margin(run: Run) -> None:
     """The rows are the item's rubrics by size, and their sum is the margin."""
     item = confident_mistakes(run.items)[0]
-    found = explain_item(run, item.id)
+    found = explain(run, item.id)
 
     sizes = [abs(row.contribution) for row in found.rows]
     assert sizes == sorted(sizes, reverse=True)
@@ -33,21 +34,10 @@ def test_contributions_come_largest_first_and_add_up_to_the_margin(run: Run) -> 
     assert found.caption == "RubricBench · svr · gpt-oss-120b"
 
 
-def test_texts_come_from_the_run_or_from_the_caller(run: Run) -> None:
-    """Kept texts are shown; given ones win; an item without either has none."""
-    mistake = confident_mistakes(run.items)[0].id
-    right = next(item.id for item in run.items if item.correct)
-    given = Texts(prompt="p", response_a="a", response_b="b")
-
-    assert explain_item(run, mistake).texts is not None
-    assert explain_item(run, right).texts is None
-    assert explain_item(run, right, texts=given).texts == given
-
-
 def test_an_item_without_a_verdict_can_be_explained(run: Run) -> None:
     """No margin, no rows, but its outcome and detail."""
     lost = next(item for item in run.items if item.margin is None)
-    found = explain_item(run, lost.id)
+    found = explain(run, lost.id)
 
     assert (found.rows, found.largest) == ((), 0.0)
     assert found.item.detail == "no verdict in the reply"
@@ -56,12 +46,12 @@ def test_an_item_without_a_verdict_can_be_explained(run: Run) -> None:
 def test_an_unknown_id_suggests_the_nearest(run: Run) -> None:
     """A typing mistake gets the id that was meant, without regard to case."""
     with pytest.raises(UsageError, match="has no item 'CHAT-001'") as caught:
-        explain_item(run, "CHAT-001")
+        explain(run, "CHAT-001")
 
     assert "did you mean chat-0010, chat-0011, chat-0012?" in caught.value.hint
     assert nearest_ids(run.items, "caht-0042")[0] == "chat-0042"
     with pytest.raises(UsageError) as caught:
-        explain_item(run, "§§§")
+        explain(run, "§§§")
     assert "items.jsonl" in caught.value.hint
 
 
@@ -93,16 +83,16 @@ def test_items_without_a_right_answer_are_no_mistakes() -> None:
 def test_to_json_holds_item_texts_and_run(run: Run) -> None:
     """The JSON form is plain and complete."""
     item = confident_mistakes(run.items)[0]
-    value = orjson.loads(orjson.dumps(explain_item(run, item.id).to_json()))
+    value = orjson.loads(orjson.dumps(explain(run, item.id).to_json()))
 
     assert value["run"] == "RubricBench · svr · gpt-oss-120b"
     assert value["item"]["id"] == item.id
-    assert value["texts"]["response_b"].startswith("# Understanding")
+    assert value["texts"] is None
 
 
 def test_a_summary_counts_rubrics_not_rows(run: Run) -> None:
     """A rubric judged in both orders is one rubric, with what it counts in both; what counted most is the winner's."""
-    found = explain_item(run, confident_mistakes(run.items)[0].id)
+    found = explain(run, confident_mistakes(run.items)[0].id)
     winner = found.item.predicted
     other = -1 if winner == "A" else 1
     rows = tuple(
@@ -122,7 +112,7 @@ def test_a_summary_counts_rubrics_not_rows(run: Run) -> None:
 
 def test_a_run_without_verdicts_on_rubrics_is_said_without_advice_on_flags(run: Run) -> None:
     """A run is done: only a pair that is judged now can be given to another judge."""
-    found = explain_item(run, confident_mistakes(run.items)[0].id)
+    found = explain(run, confident_mistakes(run.items)[0].id)
     none = replace(found, rows=tuple(replace(row, a=None, b=None, delta=None, contribution=0.0) for row in found.rows))
     assert in_words(none).endswith("the judge could decide none.")
     assert in_words(replace(none, of_run=False)).endswith("a model as --judge decides any.")
@@ -130,7 +120,7 @@ def test_a_run_without_verdicts_on_rubrics_is_said_without_advice_on_flags(run: 
 
 def test_equal_verdicts_that_count_are_explained_and_others_are_not(run: Run) -> None:
     """The quarter of the nearer response is told only where a rubric counts that both pass, or both fail."""
-    found = explain_item(run, confident_mistakes(run.items)[0].id)
+    found = explain(run, confident_mistakes(run.items)[0].id)
     clear = replace(found, rows=tuple(replace(row, a="pass", b="fail") for row in found.rows))
     alike = replace(clear, rows=(replace(clear.rows[0], b="pass"), *clear.rows[1:]))
     assert "Counts: the rubric’s weight" in counts_note(clear)
