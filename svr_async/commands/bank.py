@@ -224,6 +224,7 @@ def audit(folder: str, attacks: tuple[str, ...], as_json: bool, **flags: Any) ->
     from svr_async.commands.watching import Screen, print_count
     from svr_async.evaluation.audit import ATTACKS, FILE, plan_audit, run_audit
     from svr_async.evaluation.settings import EvalSettings
+    from svr_async.reports.sheets import audit_sheet
 
     settings = EvalSettings(**known_of(EvalSettings, with_limits({**flags, "bank": folder})))
     plan = plan_audit(settings, attacks or tuple(ATTACKS))
@@ -231,7 +232,7 @@ def audit(folder: str, attacks: tuple[str, ...], as_json: bool, **flags: Any) ->
         print_count(plan.run, as_json=as_json)
         return 0
     found = run_audit(plan, Screen(quiet=as_json, verbose=False, as_json=as_json))
-    tell(found.to_json, found.sheet(SHOWN_OF_ATTACK), as_json=as_json)
+    tell(found.to_json, audit_sheet(found, SHOWN_OF_ATTACK), as_json=as_json)
     if not as_json:
         click.echo(f"all of it is in {plan.run.folder / FILE}")
     return 128 + found.signal if found.signal else 0

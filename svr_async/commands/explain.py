@@ -146,12 +146,12 @@ def _check_pair(given: list[str]) -> None:
 
 def _explain_mistakes(run: Path, as_json: bool) -> None:
     from svr_async.evaluation.items import confident_mistakes
-    from svr_async.evaluation.run_folder import RunFolder, with_reasons
+    from svr_async.evaluation.run_folder import RunFolder
 
     loaded = RunFolder.load(run)
     mistakes = confident_mistakes(loaded.items)
     if as_json:
-        print_json([asdict(found) for found in with_reasons(loaded.path, mistakes)])
+        print_json([asdict(found) for found in mistakes])
     else:
         show_mistakes(loaded)
 

@@ -86,8 +86,9 @@ def gate(
     \b
     Example:  svr gate runs/new runs/main --margin 1 --output github
     """
-    from svr_async.evaluation.gate import FORMATS, gate_runs, raise_unless_passed
+    from svr_async.evaluation.gate import gate_runs, raise_unless_passed
     from svr_async.evaluation.run_folder import RunFolder
+    from svr_async.reports.sheets import FORMATS
 
     found = gate_runs(RunFolder.load(run), RunFolder.load(baseline), margin=margin / 100, allow=allow)
     click.echo(FORMATS["json" if as_json else form](found), nl=False)
@@ -121,8 +122,9 @@ def agreement(
       svr agreement runs/first todo.csv
     """
     from svr_async.commands.screen import print_json, show
-    from svr_async.evaluation.human_labels import agreement_sheet, measure_agreement, read_labels, write_next
+    from svr_async.evaluation.human_labels import measure_agreement, read_labels, write_next
     from svr_async.evaluation.run_folder import RunFolder
+    from svr_async.reports.sheets import agreement_sheet
 
     if (count is None) is not (out is None) or (count is None and (labels is None or random)):
         raise UsageError("svr agreement needs LABELS, or --next N with --out FILE")

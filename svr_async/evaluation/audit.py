@@ -18,7 +18,6 @@ from svr_async.core.integrity import integrity_marks, joined_marks
 from svr_async.core.pair import PreferencePair
 from svr_async.core.similarity import content_tokens
 from svr_async.core.statistics import Interval, bootstrap_interval, wilson_interval
-from svr_async.core.table import Line, Parts, Table
 from svr_async.engine.concurrency import ShutdownController, run_whole
 from svr_async.errors import CoverageError, UsageError
 from svr_async.evaluation.items import Item, RubricRow
@@ -26,12 +25,9 @@ from svr_async.evaluation.judging import evaluation_of, open_judge_pool
 from svr_async.evaluation.run import Listener, judge_all, keys_named
 from svr_async.evaluation.settings import EvalSettings
 from svr_async.evaluation.setup import PreparedRun, prepare
-from svr_async.evaluation.wording import UNKNOWN, count, percent, plural, signed
 from svr_async.scoring.methods.svr import Svr
 
 FILE = "audit.json"
-TABLE_HEADS = ("attack", "pairs", "gain", "95 % interval", "of |margin|", "flips", "of those behind", "")
-RUBRIC_HEADS = ("id", "gain", "pairs", "fail to pass", "pass to fail", "rubric")
 PADDING = (
     "There is a good deal more that one could say about all of this, and every part of it deserves attention.",
     "It is worth pausing here, because matters of this kind are seldom as simple as they may seem at first.",
@@ -129,19 +125,6 @@ class AttackEffect:
         plain: dict[str, Any] = orjson.loads(orjson.dumps(self, default=list))
         return plain | {"gains": self.gains}
 
-    def row(self) -> tuple[str, ...]:
-        """Return the row of a table with TABLE_HEADS."""
-        return (
-            self.attack,
-            count(self.n),
-            signed(self.gain, 3),
-            f"{signed(self.ci95.low, 3)} to {signed(self.ci95.high, 3)}",
-            percent(self.relative, 0),
-            count(self.flipped),
-            percent(self.flipped / self.behind) if self.behind else UNKNOWN,
-            "gains" if self.gains else "not shown to gain" if self.relative else "all margins are 0",
-        )
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditPlan:
@@ -172,25 +155,6 @@ class Audit:
         """Return plain JSON values."""
         facts = {name: getattr(self, name) for name in ("bank", "judge", "data", "complete")}
         return facts | {"marks": list(self.marks), "attacks": [effect.to_json() for effect in self.found]}
-
-    def sheet(self, top: int) -> Parts:
-        """Yield a table of the attacks, then for each attack that gains the `top` rubrics with the largest gains."""
-        marks = "".join(f" [{word}]" for word in self.marks)
-        partial = "" if self.complete else ": ended early, not all pairs are judged"
-        yield Line(f"bank {self.bank[:12]}, judge {self.judge}{marks}{partial}")
-        yield Table(TABLE_HEADS, [effect.row() for effect in self.found], texts=1)
-        for effect in self.found:
-            if effect.unjudged:
-                without = f"{plural(effect.unjudged, 'pair')} left out, without a verdict before or after the attack"
-                yield Line(f"{effect.attack}: {without}")
-        for effect in self.found:
-            if effect.gains and top:
-                rows = [
-                    (one.id, signed(one.gain, 3), *map(count, (one.pairs, one.turned, one.lost)), one.text)
-                    for one in effect.rubrics[:top]
-                ]
-                yield Table(caption=f"{effect.attack} gains by")
-                yield Table(RUBRIC_HEADS, rows, texts=1)
 
 
 def plan_audit(settings: EvalSettings, attacks: Sequence[str] = tuple(ATTACKS)) -> AuditPlan:

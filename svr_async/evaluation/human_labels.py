@@ -18,19 +18,14 @@ from svr_async.core.agreement import Estimate, cohen_kappa
 from svr_async.core.files import write_atomic
 from svr_async.core.pair import hashed_fraction
 from svr_async.core.statistics import Interval, wilson_interval
-from svr_async.core.table import Line, Parts, Table
 from svr_async.errors import DataError, UsageError
-from svr_async.evaluation import wording
 from svr_async.evaluation.items import Item
 from svr_async.evaluation.run_folder import Run, Texts
 from svr_async.evaluation.setup import texts_of_run
-from svr_async.evaluation.wording import plural
 
 LABELS = ("A", "B", "tie")
 FIELDS = ("id", "domain", "picked", "prompt", "response_a", "response_b", "label", "labeller", "note")
 RANDOM = "random"
-HEADS = ("raters", "items", "same label", "95 % interval", "Cohen’s κ", "95 % interval")
-SHOWN = 10
 _SPELLINGS = {one.casefold(): one for one in LABELS}
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")  # a spreadsheet would calculate these
 
@@ -189,40 +184,6 @@ def _rater_agreement(first: str, second: str, pairs: Sequence[tuple[str, str]], 
         share_ci95=wilson_interval(same, len(pairs)),
         kappa=cohen_kappa([one for one, _ in pairs], [other for _, other in pairs], seed=seed),
     )
-
-
-def agreement_sheet(run: Run, found: HumanAgreement, blank: int) -> Parts:
-    """Yield a run's agreement with people; `blank` rows of the label file are empty."""
-    people = ", ".join(f"{name or 'unnamed'} {count}" for name, count in found.labellers.items())
-    empty = f"; {plural(blank, 'row')} not filled in" if blank else ""
-    yield Line(run.summary.caption)
-    yield Line(f"{plural(found.labels, 'label')} of {plural(found.items, 'item')}: {people}{empty}")
-    if found.unjudged:
-        yield Line(f"{plural(found.unjudged, 'labelled item')} without a verdict of the judge")
-    rows = [_agreement_row(f"{one.first or 'unnamed'} and {one.second or 'unnamed'}", one) for one in found.between]
-    yield Line("")
-    yield Table(HEADS, rows + ([] if found.judge is None else [_agreement_row("people and the judge", found.judge)]))
-    yield Line("")
-    counts = [(one, *(wording.count(row[other]) for other in LABELS)) for one, row in found.table.items()]
-    yield Table(("people's label", *(f"judge {label}" for label in LABELS)), counts)
-    if found.picked:
-        yield Line(
-            f"{plural(found.picked, 'item')} picked as hard: agreement is lower on these than on a random sample"
-        )
-    if found.conflicts:
-        more = len(found.conflicts) - SHOWN
-        ids = ", ".join(found.conflicts[:SHOWN]) + (f" and {more} more (--json lists them)" if more > 0 else "")
-        yield Line(f"people and judge prefer different responses in {plural(len(found.conflicts), 'item')}: {ids}")
-
-
-def _agreement_row(name: str, one: RaterAgreement) -> tuple[str, ...]:
-    share = (wording.percent(one.share), wording.interval(one.share_ci95))
-    return (name, wording.count(one.n), *share, *_number(one.kappa))
-
-
-def _number(one: Estimate) -> tuple[str, str]:
-    ends = wording.UNKNOWN if one.ci95 is None else " to ".join(wording.signed(end) for end in one.ci95)
-    return wording.UNKNOWN if one.value is None else wording.signed(one.value), ends
 
 
 class Pick(NamedTuple):

@@ -70,7 +70,7 @@ class Item:
     `item` is the benchmark's item that the pair belongs to, by default its id. `gold` is None for pairs without a right
     answer; then `correct` is None and the pair is in no accuracy. `margins` holds the margin of each order shown (`ab`,
     `ba`), both in data order. `scores` are those of A and B if each response is scored separately. In runs with more
-    than one judge, `judge` decided and `votes` holds the vote of each. `reasons` are stored in a separate file.
+    than one judge, `judge` decided and `votes` holds the vote of each.
     """
 
     id: str
@@ -96,10 +96,10 @@ class Item:
     def to_line(self) -> bytes:
         """Return the item as one JSON line, keys in the order of the fields.
 
-        Fields of juries, of decision judges and of scores are absent without a value.
+        Fields of juries, of decision judges, scores and reasons are absent without a value.
         """
         absent = (*(() if self.votes else ("judge", "votes")), *(("scores",) if self.scores is None else ()))
-        value = _fields_of(self, ("reasons", *absent))
+        value = _fields_of(self, absent if self.reasons else (*absent, "reasons"))
         alone = () if self.votes else ("judge",)
         value["margins"] = dict(self.margins)
         value["rubrics"] = [_fields_of(row, alone if row.chances else (*alone, "chances")) for row in self.rubrics]

@@ -157,6 +157,7 @@ def _share(part: float, whole: int) -> float | None:
 
 
 TOKENS = ("prompt_tokens", "cached_tokens", "completion_tokens")
+SPENT = ("calls", "usage", "cache", "cost_usd", "paid_usd", "judges")  # blocks of metrics.json on what a run cost
 CALLS = ("sent", "cache_hits", "joined", "retries", "rate_limited", "repaired", "failed", "lost")
 
 
@@ -222,6 +223,22 @@ def costs_block(costs: Sequence[JudgeCost], total: EngineStats | None) -> dict[s
     if sums["paid_usd"] is not None and total is not None:
         sums["paid_usd"] = round(total.usd or 0.0, 6)
     return sums | {"judges": each}
+
+
+def added_costs(blocks: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the sums of what several machines spent on parts of one run."""
+    sums = {name: _added([block[name] for block in blocks if name in block]) for name in SPENT if name in blocks[0]}
+    for block in (sums, *sums.get("judges", {}).values()):
+        block["cache"]["cached_share"] = _share(block["usage"]["cached_tokens"], block["usage"]["prompt_tokens"])
+    return sums
+
+
+def _added(values: Sequence[Any]) -> Any:
+    if isinstance(values[0], Mapping):
+        return {name: _added([value[name] for value in values]) for name in values[0]}
+    if None in values:
+        return None
+    return sum(values) if isinstance(values[0], int) else round(sum(values), 6)
 
 
 def _usages(stats: EngineStats) -> tuple[Usage, Usage]:

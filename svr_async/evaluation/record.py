@@ -6,7 +6,7 @@ import hashlib
 import platform
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -18,13 +18,12 @@ from svr_async.adapters.records import Dataset
 from svr_async.core.files import write_atomic, write_lines
 from svr_async.core.pair import PreferencePair, prompt_text
 from svr_async.core.provenance import versions
-from svr_async.engine.stats import EngineStats
 from svr_async.errors import UsageError
 from svr_async.evaluation import metrics as counting
 from svr_async.evaluation.items import Item
-from svr_async.evaluation.metrics import JudgeCost, costs_block, plan_block
+from svr_async.evaluation.metrics import plan_block
 from svr_async.evaluation.plan import OrderPolicy
-from svr_async.evaluation.run_folder import RunFolder, write_reasons
+from svr_async.evaluation.run_folder import RunFolder
 from svr_async.evaluation.settings import EvalSettings
 from svr_async.judges.limits import WHOLE, share_in_words
 from svr_async.version import __version__
@@ -64,15 +63,13 @@ class RunRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFacts:
-    """Facts of an ended run; `costs` has an entry for each judge, `method` the method's own counts."""
+    """Facts of an ended run; `spent` are the blocks of metrics.json on calls, tokens and cost."""
 
     judge: Mapping[str, Any]
-    stats: EngineStats | None
-    costs: tuple[JudgeCost, ...]
+    spent: Mapping[str, Any]
     wall_s: float
     complete: bool
     notes: tuple[str, ...] = ()
-    method: Mapping[str, Any] = field(default_factory=dict)
 
 
 def begin_run(folder: Path, record: RunRecord, judge: Mapping[str, Any]) -> None:
@@ -92,10 +89,9 @@ def begin_run(folder: Path, record: RunRecord, judge: Mapping[str, Any]) -> None
 
 
 def write_results(folder: Path, record: RunRecord, items: Sequence[Item], facts: RunFacts) -> dict[str, Any]:
-    """Write items, reasons, metrics and the manifest; return the metrics."""
+    """Write items, metrics and the manifest; return the metrics."""
     files = RunFolder(folder)
     write_lines(files.items, (item.to_line() for item in items))
-    write_reasons(folder, items)
     metrics = _metrics(record, items, facts)
     write_atomic(files.metrics, _pretty(metrics))
     manifest = _manifest(record, facts.judge, ended=datetime.now(UTC), complete=facts.complete)
@@ -125,8 +121,7 @@ def _metrics(record: RunRecord, items: Sequence[Item], facts: RunFacts) -> dict[
         "outcomes": dict(counting.outcome_counts(items)),
         "order": counting.order_block(items, OrderPolicy(settings.order), settings.audit_below),
         **plan_block(items),
-        **costs_block(facts.costs, facts.stats),
-        **({"method_calls": dict(facts.method)} if facts.method else {}),
+        **facts.spent,
         "wall_s": round(facts.wall_s, 3),
         "complete": facts.complete,
         "left_out": record.dataset.left_out(),

@@ -10,10 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import orjson
-
 from svr_async.adapters.pair_files import taught_digest, usable
-from svr_async.core.files import write_atomic
 from svr_async.core.integrity import Integrity
 from svr_async.core.pair import prompt_text
 from svr_async.core.verdict import Outcome
@@ -31,8 +28,8 @@ from svr_async.evaluation.judging import (
     open_judge_pool,
     run_evaluation,
 )
-from svr_async.evaluation.metrics import JudgeCost, joined
-from svr_async.evaluation.record import RunFacts, RunRecord, begin_run, write_results
+from svr_async.evaluation.metrics import costs_block
+from svr_async.evaluation.record import RunFacts, begin_run, write_results
 from svr_async.evaluation.run_folder import Run, RunFolder, Texts, reports, run_in_short
 from svr_async.evaluation.settings import EvalSettings
 from svr_async.evaluation.setup import PreparedRun, prepare
@@ -108,74 +105,22 @@ class EvalResult:
         return f"{judged} of {self.total} pairs are judged and kept in {self.folder}{also}"
 
 
-SHARD_FILE = "shard.json"
-UNIONS = ("models_seen", "fingerprints", "refused")  # facts of a judge that are joined as sets
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UsageSummary:
-    """The usage of one machine. `usd` is the amount paid, `tallied` are the method's own counts."""
-
-    judge: Mapping[str, Any]
-    costs: tuple[JudgeCost, ...]
-    usd: float | None
-    tallied: Mapping[str, Any]
-    notes: tuple[str, ...]
-    wall_s: float
-
-    @property
-    def stats(self) -> EngineStats | None:
-        """The joined facts of all engines; None if nothing is sent."""
-        found = [cost.stats for cost in self.costs if cost.stats is not None]
-        return joined(found, self.usd) if found else None
-
-
-def joined_usage(parts: Sequence[UsageSummary]) -> UsageSummary:
-    """Return the usage of several machines as if it were one: sums, unions, and the time of the slowest."""
-    return replace(
-        parts[0],
-        judge=_joined_facts([part.judge for part in parts]),
-        costs=tuple(_joined_cost(each) for each in zip(*(part.costs for part in parts), strict=True)),
-        usd=_sum([part.usd for part in parts]),
-        notes=tuple(dict.fromkeys(note for part in parts for note in part.notes)),
-        wall_s=max(part.wall_s for part in parts),
-    )
-
-
-def _joined_cost(parts: Sequence[JudgeCost]) -> JudgeCost:
-    found = [part.stats for part in parts if part.stats is not None]
-    return replace(parts[0], stats=joined(found, _sum([stats.usd for stats in found])) if found else None)
-
-
-def _sum(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return sum(known) if known else None
-
-
-def _joined_facts(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    facts = dict(parts[0])
-    for name in UNIONS:
-        if any(name in part for part in parts):
-            facts[name] = sorted({one for part in parts for one in part.get(name, ())})
-    if "judges" in facts:
-        facts["judges"] = [_joined_facts(each) for each in zip(*(part["judges"] for part in parts), strict=True)]
-    return facts
-
-
-def end_judging(run: PreparedRun, items: Sequence[Item], parts: Sequence[UsageSummary]) -> dict[str, Any]:
-    """Write the folder of a run from the usage of its machines; return its metrics."""
-    usage, own = joined_usage(parts), run.method.facts.own
-    counted = {} if own is None else own.counted([part.tallied for part in parts])
-    facts = RunFacts(
-        judge=usage.judge,
-        stats=usage.stats,
-        costs=usage.costs,
-        wall_s=usage.wall_s,
-        complete=len(items) == len(run.record.pairs),
-        notes=(*usage.notes, *_run_notes(run, items, counted)),
-        method=counted,
-    )
-    return end_run(run.folder, run.record, items, facts)
+def end_run(
+    run: PreparedRun, items: Sequence[Item], facts: RunFacts, tallies: Sequence[Mapping[str, Any]]
+) -> dict[str, Any]:
+    """Write the folder of a run and return its metrics; `tallies` are the method's own counts, one for each machine."""
+    own = run.method.facts.own
+    counted = {} if own is None else own.counted(tallies)
+    spent = {**facts.spent, **({"method_calls": dict(counted)} if counted else {})}
+    if run.settings.limits.share != WHOLE:
+        spent["tally"] = tallies[0]  # for svr merge
+    notes = (*facts.notes, *_run_notes(run, items, counted))
+    metrics = write_results(run.folder, run.record, items, replace(facts, spent=spent, notes=notes))
+    surest = {item.id for item in confident_mistakes(items)}  # a page with all texts would be large: svr view makes it
+    texts = {pair.id: Texts.of(pair) for pair in run.record.pairs if pair.id in surest}
+    prompts = {pair.id: prompt_text(pair.prompt) for pair in run.record.pairs}
+    reports().write_run_files(RunFolder.load(run.folder, items), prompts, texts)
+    return metrics
 
 
 def _run_notes(run: PreparedRun, items: Sequence[Item], counted: Mapping[str, Any]) -> Iterator[str]:
@@ -279,19 +224,14 @@ async def _judge_and_write(run: PreparedRun, pool: JudgePool, evaluation: Evalua
     judged = [item for item in items if item is not None]
     if not judged and shutdown.error is not None:
         raise shutdown.error
-    asked = UsageSummary(
+    facts = RunFacts(
         judge=_judge_facts(run, pool),
-        costs=pool.costs(),
-        usd=pool.stats().usd if pool.sending else None,
-        tallied=evaluation.tallied(),
-        notes=tuple(dict.fromkeys(note for judge in pool.judges for note in _judge_notes(judge))),
+        spent=costs_block(pool.costs(), pool.stats() if pool.sending else None),
         wall_s=time.monotonic() - begun,
+        complete=len(judged) == len(items),
+        notes=tuple(dict.fromkeys(note for judge in pool.judges for note in _judge_notes(judge))),
     )
-    metrics = end_judging(run, judged, [asked])
-    if run.settings.limits.share != WHOLE:
-        value = {"share": run.settings.limits.share, "asked": asked}
-        data = orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
-        write_atomic(run.folder / SHARD_FILE, data)
+    metrics = end_run(run, judged, facts, [evaluation.tallied()])
     result = EvalResult(folder=run.folder, metrics=metrics, items=judged, total=len(items), signal=shutdown.signal)
     listener.ended(result)
     if shutdown.error is not None:
@@ -356,13 +296,3 @@ def batch_evaluation(settings: EvalSettings) -> BatchEvaluation:
     run = prepare(settings)
     profiles = endpoints_of([judge.profile for judge in run.judges.judges], settings.judge)
     return BatchEvaluation(run=run, profiles=profiles)
-
-
-def end_run(folder: Path, record: RunRecord, items: Sequence[Item], facts: RunFacts) -> dict[str, Any]:
-    """Write the files of a run folder and return the metrics."""
-    metrics = write_results(folder, record, items, facts)
-    run = RunFolder.load(folder, items)
-    surest = {item.id for item in confident_mistakes(items)}  # a page with all texts would be large: svr view makes it
-    texts = {pair.id: Texts.of(pair) for pair in record.pairs if pair.id in surest}
-    reports().write_run_files(run, {pair.id: prompt_text(pair.prompt) for pair in record.pairs}, texts)
-    return metrics

@@ -1,38 +1,30 @@
-"""Reads run folders: manifest, items, metrics, reasons, examples."""
+"""Reads run folders: manifest, items, metrics."""
 
 from __future__ import annotations
 
-import gzip
 import os
-import zlib
-from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
-from types import ModuleType
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import msgspec
 import orjson
 
-from svr_async.core.files import reason, write_atomic
+from svr_async.core.files import reason
 from svr_async.core.integrity import Marks
 from svr_async.core.pair import PreferencePair, prompt_text
 from svr_async.errors import ArtefactError, StorageError, UsageError
-from svr_async.evaluation.items import Item, Reason, RubricRow, read_item
+from svr_async.evaluation.items import Item, read_item
 from svr_async.evaluation.wording import percent, plural
 
 if TYPE_CHECKING:
     from svr_async.evaluation.summary import RunSummary
 
-REASONS = "reasons.json.gz"
-REASON_COLUMNS = ("item", "rubric", "shown", "judge", "text")
 AGAIN = "run svr eval again; what was judged is in the cache"
 T = TypeVar("T")
-Table = Literal["items", "rubrics"]
-NESTED = {"rubrics", "votes", "reasons", "margins"}  # fields of an item that are tables or become two columns
 Count = Annotated[int, msgspec.Meta(ge=0)]
 Interval = tuple[float, float] | None
 Numbers = dict[str, float | None] | None
@@ -142,44 +134,6 @@ class Run:
 
     def _repr_html_(self) -> str:
         return str(reports().run_html(self))
-
-    def to_arrow(self, of: Table = "items") -> Any:
-        """Return a `pyarrow.Table` with a row for each item, or, of `rubrics`, for each rubric of each item."""
-        return _installed("pyarrow", "to_arrow").table(columns_of(self.items, of))
-
-    def to_pandas(self, of: Table = "items") -> Any:
-        """Return the same as a `pandas.DataFrame`; UsageError if pandas is not installed."""
-        return _installed("pandas", "to_pandas").DataFrame(columns_of(self.items, of))
-
-
-def columns_of(items: Sequence[Item], of: Table = "items") -> dict[str, list[Any]]:
-    """Return a table by columns, rows in the order of the data; UsageError for an unknown table.
-
-    Of `items`: the fields of `Item` that are not tables; `margin_ab` and `margin_ba` are its margins by order. Of
-    `rubrics`: `item` is the item's id, the others are the fields of `RubricRow`.
-    """
-    if of == "items":
-        names = [one.name for one in fields(Item) if one.name not in NESTED]
-        orders = {f"margin_{order}": [item.margins.get(order) for item in items] for order in ("ab", "ba")}
-        return {name: [_plain(getattr(item, name)) for item in items] for name in names} | orders
-    if of == "rubrics":
-        names, rows = [one.name for one in fields(RubricRow)], [(item, row) for item in items for row in item.rubrics]
-        return {"item": [item.id for item, _ in rows]} | {
-            n: [_plain(getattr(row, n)) for _, row in rows] for n in names
-        }
-    raise UsageError(f"a run has no table {of!r}", hint="the tables are items and rubrics")
-
-
-def _plain(value: Any) -> Any:
-    return list(value) if isinstance(value, tuple) else value
-
-
-def _installed(package: str, method: str) -> ModuleType:
-    try:
-        return import_module(package)
-    except ImportError as error:
-        hint = f"pip install {package}"
-        raise UsageError(f"{method}() needs {package}, which is not installed", hint=hint) from error
 
 
 def run_in_short(metrics: Mapping[str, Any]) -> str:
@@ -294,39 +248,3 @@ def _lines(path: Path, read: Callable[[bytes], T]) -> list[T]:
 
 def _damaged(where: str, error: Exception) -> ArtefactError:
     return ArtefactError(f"{where}: {' '.join(str(error).split())[:200]}", hint=AGAIN)
-
-
-def write_reasons(folder: Path, items: Sequence[Item]) -> None:
-    """Write the judges' reasons of items as `reasons.json.gz`, an object of columns; without any there is no file.
-
-    `pandas.read_json` and `polars` read it.
-    """
-    path = folder / REASONS
-    rows = [(item.id, one.rubric, one.shown, one.judge, one.text) for item in items for one in item.reasons]
-    if rows:
-        columns = dict(zip(REASON_COLUMNS, zip(*rows, strict=True), strict=True))
-        write_atomic(path, gzip.compress(orjson.dumps(columns), 5, mtime=0))
-        return
-    try:
-        path.unlink(missing_ok=True)
-    except OSError as error:
-        raise StorageError(f"cannot remove {path}: {reason(error)}", hint="choose another place with --out") from error
-
-
-def with_reasons(folder: Path, items: Sequence[Item]) -> tuple[Item, ...]:
-    """Return items with the reasons that the run folder keeps for them; ArtefactError for a damaged file."""
-    path = folder / REASONS
-    found = _read_reasons(path, {item.id for item in items}) if items and path.exists() else {}
-    return tuple(replace(item, reasons=tuple(found.get(item.id, ()))) for item in items)
-
-
-def _read_reasons(path: Path, ids: Collection[str]) -> Mapping[str, list[Reason]]:
-    found: dict[str, list[Reason]] = defaultdict(list)
-    try:
-        columns = msgspec.json.decode(gzip.decompress(path.read_bytes()), type=dict[str, list[str]])
-        for item, rubric, shown, judge, text in zip(*(columns[name] for name in REASON_COLUMNS), strict=True):
-            if item in ids:
-                found[item].append(Reason(rubric=rubric, shown=shown, judge=judge, text=text))
-    except (OSError, EOFError, zlib.error, ValueError, KeyError) as error:
-        raise _damaged(f"{path}: not the reasons of a run", error) from error
-    return found

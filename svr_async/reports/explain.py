@@ -13,7 +13,7 @@ from svr_async.core.table import Line, Parts, Table, to_html
 from svr_async.evaluation.details import item_of_run, known_texts
 from svr_async.evaluation.items import Item, Reason, RubricRow
 from svr_async.evaluation.plan import Vote
-from svr_async.evaluation.run_folder import Run, Texts, load_run, with_reasons
+from svr_async.evaluation.run_folder import Run, Texts, load_run
 from svr_async.evaluation.setup import texts_of_run
 from svr_async.evaluation.wording import UNKNOWN, percent, plural, signed
 
@@ -73,7 +73,7 @@ def explain(run: Run | str | os.PathLike[str], item: str, *, data: Path | None =
     for an unknown one.
     """
     loaded = run if isinstance(run, Run) else load_run(run)
-    (decided,) = with_reasons(loaded.path, [item_of_run(loaded, item)])
+    decided = item_of_run(loaded, item)
     texts = known_texts(loaded, None)[0] if data is None else texts_of_run(loaded, [item], data)
     return explain_decision(decided, texts.get(item), loaded.summary.caption)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 import webbrowser
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ from svr_async.core.files import write_atomic
 from svr_async.core.table import to_html
 from svr_async.engine.concurrency import run_whole
 from svr_async.errors import UsageError
-from svr_async.evaluation.run_folder import Run, RunFolder, Texts, with_reasons
+from svr_async.evaluation.run_folder import Run, RunFolder, Texts
 from svr_async.evaluation.summary import summaries_of
 from svr_async.reports.drawing import write_figures
 from svr_async.reports.figures import run_figures
@@ -155,8 +155,7 @@ def page_of(
 
     texts, notes = known_texts(runs[0], data)
     exchanges = [exchanges_of(run, cache) for run in runs] if calls else []
-    whole = [replace(run, items=with_reasons(run.path, run.items)) for run in runs]
-    return render_runs(whole, texts=texts, exchanges=exchanges, notes=notes)
+    return render_runs(runs, texts=texts, exchanges=exchanges, notes=notes)
 
 
 def open_page(page: Path) -> bool:

@@ -21,9 +21,7 @@ KINDS = {
     "both": "both orders for all pairs",
     "audit": "both orders for close pairs",
     "escalate": "a second judge for close pairs",
-    "audit+escalate": "both of these",
     "jury": "a jury",
-    "top-k": "fewer rubrics",
 }
 MOST_LEFT_OUT = 40
 OPTIMISM = (
@@ -31,7 +29,7 @@ OPTIMISM = (
     "other pairs."
 )
 HEADS = (
-    "best", "kind", "judges", "rule", "top_k", "audit_below", "escalate_below", "n", "accuracy", "low", "high",
+    "best", "kind", "judges", "rule", "audit_below", "escalate_below", "n", "accuracy", "low", "high",
     "calls", "tokens", "usd", "missing",
 )  # fmt: skip
 
@@ -76,11 +74,9 @@ def in_words(point: Point) -> str:
     audit = f"both orders below {_size(setting.audit_below)}"
     if setting.kind == "jury":
         return f"{', '.join(names)}: {'mean of margins' if setting.rule == 'mean' else 'majority'}"
-    if setting.kind in {"escalate", "audit+escalate"}:
-        text = f"{names[0]}, then {names[1]} below {_size(setting.escalate_below)}"
-        return f"{text}; {audit}" if setting.kind == "audit+escalate" else text
-    top_k = f"{wording.plural(setting.top_k or 0, 'rubric')} at most"
-    return f"{names[0]}, {({'once': 'once', 'both': 'both orders', 'audit': audit, 'top-k': top_k})[setting.kind]}"
+    if setting.kind == "escalate":
+        return f"{names[0]}, then {names[1]} below {_size(setting.escalate_below)}"
+    return f"{names[0]}, {({'once': 'once', 'both': 'both orders', 'audit': audit})[setting.kind]}"
 
 
 def flags_of(point: Point) -> str:
@@ -90,8 +86,6 @@ def flags_of(point: Point) -> str:
         rule = "" if setting.rule == "mean" else f" --jury-rule {setting.rule}"
         return f"--jury {','.join(setting.judges)}{rule} --audit 0"
     text = f"--judge {setting.judges[0]}"
-    if setting.top_k is not None:
-        text += f" --top-k {setting.top_k}"
     if setting.kind == "both":
         text += " --order both"
     elif setting.audit_below is not None:
@@ -135,7 +129,7 @@ def _plain(value: Any) -> Any:
 
 
 def _without_numbers(point: Point) -> dict[str, Any]:
-    return {name: value for name, value in _row(point).items() if name in {*HEADS[1:7], "missing"}}
+    return {name: value for name, value in _row(point).items() if name in {*HEADS[1:6], "missing"}}
 
 
 def _row(point: Point) -> dict[str, Any]:
@@ -146,7 +140,6 @@ def _row(point: Point) -> dict[str, Any]:
         "kind": setting.kind,
         "judges": list(setting.judges),
         "rule": setting.rule,
-        "top_k": setting.top_k,
         "audit_below": setting.audit_below,
         "escalate_below": setting.escalate_below,
         "n": len(point.right),

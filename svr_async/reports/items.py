@@ -50,7 +50,7 @@ def item_part(
 ) -> ItemPart:
     """Pack the items of a run, or those that two runs share, with the texts that are known, by id.
 
-    `prompts` are prompts of items whose texts are left out. Items need their reasons (`with_reasons`) to show them.
+    `prompts` are prompts of items whose texts are left out.
     UsageError for two runs that share no item.
     """
     couples = couples_of(runs)

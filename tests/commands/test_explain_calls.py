@@ -13,7 +13,7 @@ from rig import name_judge, read_lines, serving, svr_here, write_bank, write_ben
 
 from svr_async.evaluation.details import reasons_in
 from svr_async.evaluation.items import Item
-from svr_async.evaluation.run_folder import REASONS, RunFolder, with_reasons
+from svr_async.evaluation.run_folder import RunFolder
 from svr_async.simulation.config import SimConfig
 from svr_async.simulation.faults import FaultConfig
 from svr_async.simulation.server import SimServer
@@ -42,7 +42,7 @@ def judged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SimServer]:
 
 def items_of(run: str) -> tuple[Item, ...]:
     """Return the items of a run with their reasons."""
-    return with_reasons(Path(run), RunFolder.load(run).items)
+    return RunFolder.load(run).items
 
 
 def shown(capsys: pytest.CaptureFixture[str], run: str, item: str) -> list[dict[str, Any]]:
@@ -136,17 +136,12 @@ def test_keys_and_controls_never_reach_the_terminal(
 
 
 def test_explain_shows_reasons_and_leads_to_the_calls(judged: SimServer, capsys: pytest.CaptureFixture[str]) -> None:
-    """Each rubric has its reason; a run without the file says so."""
+    """Each rubric has its reason."""
     (item, *_) = items_of("bankrun")
     assert svr_here("explain", "bankrun", item.id) == 0
     told = capsys.readouterr().out
     assert told.count("why: ") == len(item.rubrics)
     assert f"svr explain bankrun {item.id} --calls" in told
-    kept = (Path("bankrun") / REASONS).read_bytes()
-    (Path("bankrun") / REASONS).unlink()
-    assert svr_here("explain", "bankrun", item.id) == 0
-    assert "no reasons are stored" in capsys.readouterr().out
-    (Path("bankrun") / REASONS).write_bytes(kept)
 
 
 def test_reasons_are_read_out_of_replies_as_they_stand() -> None:

@@ -6,7 +6,6 @@ import csv
 import io
 import math
 import random
-from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 
@@ -23,7 +22,6 @@ from svr_async.evaluation.frontier import (
     Column,
     Frontier,
     Point,
-    Setting,
     draw_frontier,
     first_order,
     thresholds,
@@ -44,7 +42,6 @@ def column(
     *,
     orders: tuple[Order, ...] = tuple(Order),
     lack: int = 0,
-    top_k: int | None = None,
     seed: str = "",
 ) -> Column:
     """Return a judge that is right with this chance, more often at large margins; `lack` pairs lack replies."""
@@ -62,7 +59,7 @@ def column(
                 margin=size if shown_as_a else -size, outcome=Outcome.SCORED, shown=order, requests=(key,)
             )
             charges[key] = Charge(tokens=110, usd=usd)
-    return Column(judge=name, decisions=decisions, charges=charges, top_k=top_k)
+    return Column(judge=name, decisions=decisions, charges=charges)
 
 
 def by_setting(found: Frontier) -> dict[tuple[str, tuple[str, ...], float | None, float | None, str], Point]:
@@ -79,9 +76,9 @@ def size_of(decision: Decision) -> float:
     return abs(decision.margin)
 
 
-async def drawn(*columns: Column, extra: Sequence[Column] = ()) -> Frontier:
+async def drawn(*columns: Column) -> Frontier:
     """Draw the frontier."""
-    return await draw_frontier(PAIRS, columns, extra, ORDERS)
+    return await draw_frontier(PAIRS, columns, ORDERS)
 
 
 async def test_a_point_is_worked_out_from_the_margins() -> None:
@@ -113,7 +110,7 @@ async def test_the_best_are_those_that_no_cheaper_one_equals() -> None:
     assert found.held_out is not None
     assert 0.4 < found.held_out <= 1.0
     assert {point.setting.kind for point in found.points} == {
-        "once", "both", "audit", "escalate", "audit+escalate", "jury"
+        "once", "both", "audit", "escalate", "jury"
     }  # fmt: skip
     rules = {point.setting.rule for point in found.points if len(point.setting.judges) == 3}
     assert rules == {"mean", "majority"}
@@ -144,13 +141,6 @@ async def test_without_prices_the_cost_is_tokens() -> None:
     assert not found.priced
     assert all(point.usd is None and point.cost == point.tokens for point in found.points)
     assert all(row["usd"] is None for row in orjson.loads(as_json(found))["points"])
-
-
-async def test_fewer_rubrics_are_points_of_their_own() -> None:
-    """A column with fewer rubrics is judged once, and named by its number."""
-    found = await drawn(column("small", 0.6), extra=[column("small", 0.5, usd=0.0005, top_k=2)])
-    point = next(point for point in found.points if point.setting.kind == "top-k")
-    assert point.setting == Setting(kind="top-k", judges=("small",), top_k=2)
 
 
 async def test_csv_and_json_hold_every_point(tmp_path: Path) -> None:

@@ -15,9 +15,10 @@ from svr_async.commands.main import run as run_command
 from svr_async.commands.main import svr as group
 from svr_async.errors import GateError, UsageError
 from svr_async.evaluation.compare import ALLOWABLE, paired_test
-from svr_async.evaluation.gate import FORMATS, Verdict, decide, gate_runs, raise_unless_passed
+from svr_async.evaluation.gate import Verdict, decide, gate_runs, raise_unless_passed
 from svr_async.evaluation.items import Item
 from svr_async.evaluation.run_folder import Run, RunFolder
+from svr_async.reports.sheets import FORMATS
 
 
 def loaded(folder: Path, lost: int = 0, **changes: Any) -> Run:

@@ -18,7 +18,6 @@ from svr_async.core.table import Line, Table
 from svr_async.errors import DataError, SvrError, UsageError
 from svr_async.evaluation.human_labels import (
     Label,
-    agreement_sheet,
     majority,
     measure_agreement,
     read_labels,
@@ -28,6 +27,7 @@ from svr_async.evaluation.human_labels import (
 )
 from svr_async.evaluation.items import Item
 from svr_async.evaluation.run_folder import RunFolder
+from svr_async.reports.sheets import agreement_sheet
 
 ITEMS = made_items()
 
@@ -56,7 +56,6 @@ def test_the_judge_is_compared_with_what_most_people_said() -> None:
     assert sum(sum(row.values()) for row in found.table.values()) == found.judge.n == len(scored)
     assert found.table["A"]["A"] == sum(item.gold == item.predicted == "A" for item in scored)
     assert sum(found.table[side]["tie"] for side in "AB") == sum(item.margin == 0 for item in scored)
-    assert found.judge.kappa.value == pytest.approx(found.judge.alpha.value or 0, abs=0.02)
     wrong = [item for item in scored if item.correct is False and item.margin]
     assert set(found.conflicts) == {item.id for item in wrong}
     assert found.conflicts[0] == max(wrong, key=lambda item: (abs(item.margin or 0), item.id)).id

@@ -14,13 +14,11 @@ from svr_async.adapters import get_adapter
 from svr_async.adapters.records import Dataset, Problem
 from svr_async.core.pair import PreferencePair, user_prompt
 from svr_async.core.provenance import command_line
-from svr_async.engine.money import Price
 from svr_async.errors import StorageError, UsageError
 from svr_async.evaluation.items import Item, Reason, RubricRow
-from svr_async.evaluation.metrics import JudgeCost
-from svr_async.evaluation.record import RunFacts, RunRecord, begin_run
-from svr_async.evaluation.run import end_run
-from svr_async.evaluation.run_folder import RunFolder, with_reasons
+from svr_async.evaluation.metrics import engine_block
+from svr_async.evaluation.record import RunFacts, RunRecord, begin_run, write_results
+from svr_async.evaluation.run_folder import RunFolder
 from svr_async.evaluation.settings import EvalSettings
 
 JUDGE = {"name": "j", "label": "j (test)"}
@@ -31,7 +29,7 @@ PAIRS = tuple(
     )
     for n in range(6)
 )  # fmt: skip
-FILES = {"manifest.json", "items.jsonl", "metrics.json", "report.html", "table.md", "table.tex"}
+FILES = {"manifest.json", "items.jsonl", "metrics.json"}
 
 
 def record(**changes: Any) -> RunRecord:
@@ -61,8 +59,7 @@ def item(n: int, margin: float | None = -1.0, outcome: str = "scored") -> Item:
 
 def facts(*, complete: bool = True, notes: tuple[str, ...] = ("careful",)) -> RunFacts:
     """Return how a run ended."""
-    costs = (JudgeCost(name="rules", stats=None, price=Price(input=1, cached=1, output=1)),)
-    return RunFacts(judge=JUDGE, stats=None, costs=costs, wall_s=1.23456, complete=complete, notes=notes)
+    return RunFacts(judge=JUDGE, spent=engine_block(None, None), wall_s=1.23456, complete=complete, notes=notes)
 
 
 def test_a_run_folder_holds_all_its_files(tmp_path: Path) -> None:
@@ -70,7 +67,7 @@ def test_a_run_folder_holds_all_its_files(tmp_path: Path) -> None:
     items = [item(n) for n in range(6)]
     begin_run(tmp_path / "run", record(), JUDGE)
     assert RunFolder(tmp_path / "run").manifest.exists()
-    end_run(tmp_path / "run", record(), items, facts())
+    write_results(tmp_path / "run", record(), items, facts())
     assert {path.name for path in (tmp_path / "run").iterdir()} == FILES
     run = RunFolder.load(tmp_path / "run")
     assert list(run.items) == items
@@ -85,15 +82,14 @@ def test_items_that_were_just_written_need_not_be_read(tmp_path: Path) -> None:
     )  # fmt: skip
     reason = Reason(rubric="r", shown="ab", judge="", text="because")
     items = [replace(item(n), rubrics=(row, replace(row, chances=None)), reasons=(reason,)) for n in range(6)]
-    end_run(tmp_path / "run", record(), items, facts())
+    write_results(tmp_path / "run", record(), items, facts())
     found = RunFolder.load(tmp_path / "run")
-    whole = replace(found, items=with_reasons(found.path, found.items))
-    assert RunFolder.load(tmp_path / "run", items) == whole
+    assert RunFolder.load(tmp_path / "run", items) == found
 
 
 def test_metrics_have_their_documented_keys(tmp_path: Path) -> None:
     """The keys that others build on, with notes of data and run."""
-    found = end_run(tmp_path / "run", record(), [item(n) for n in range(6)], facts())
+    found = write_results(tmp_path / "run", record(), [item(n) for n in range(6)], facts())
     assert orjson.loads((tmp_path / "run" / "metrics.json").read_bytes()) == found
     for key in (
         "benchmark", "method", "judge", "bank", "n_total", "n_scored", "coverage", "accuracy", "accuracy_scored",
@@ -109,7 +105,7 @@ def test_the_same_run_gives_the_same_bytes(tmp_path: Path) -> None:
     """Items and metrics of two runs with the same inputs are equal byte for byte."""
     for name in ("a", "b"):
         begin_run(tmp_path / name, record(), JUDGE)
-        end_run(tmp_path / name, record(), [item(n) for n in range(6)], facts())
+        write_results(tmp_path / name, record(), [item(n) for n in range(6)], facts())
     for name in ("items.jsonl", "metrics.json"):
         assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
 
@@ -142,7 +138,7 @@ def test_the_default_folder_is_named_by_what_was_run() -> None:
 def test_a_partial_run_says_so_everywhere(tmp_path: Path, judged: int) -> None:
     """A run that was stopped, even before its first pair, is written with what there is and marked as partial."""
     begin_run(tmp_path / "run", record(), JUDGE)
-    found = end_run(tmp_path / "run", record(), [item(n) for n in range(judged)], facts(complete=False))
+    found = write_results(tmp_path / "run", record(), [item(n) for n in range(judged)], facts(complete=False))
     assert (found["complete"], found["n_total"]) == (False, judged)
     run = RunFolder.load(tmp_path / "run")
     assert not run.complete
@@ -153,7 +149,7 @@ def test_a_partial_run_says_so_everywhere(tmp_path: Path, judged: int) -> None:
 def test_failures_and_ties_are_written_too(tmp_path: Path) -> None:
     """A run in which nothing was scored has a report, an accuracy of zero and full counts."""
     items = [item(0, None, "refusal"), item(1, None, "parse_error"), item(2, 0.0, "tie")]
-    found = end_run(tmp_path / "run", record(), items, facts())
+    found = write_results(tmp_path / "run", record(), items, facts())
     assert (found["accuracy"], found["n_scored"], found["coverage"]) == (0.0, 1, pytest.approx(1 / 3, abs=1e-6))
     assert found["outcomes"] == {"tie": 1, "parse_error": 1, "refusal": 1}
 
