@@ -33,12 +33,12 @@ from svr_async.evaluation.record import RunFacts, begin_run, write_results
 from svr_async.evaluation.run_folder import Run, RunFolder, Texts, reports, run_in_short
 from svr_async.evaluation.settings import EvalSettings
 from svr_async.evaluation.setup import PreparedRun, prepare
-from svr_async.judges.batch import Opened, Unanswered, endpoints_of
 from svr_async.judges.limits import WHOLE, share_in_words
 from svr_async.judges.open_judge import OpenJudge
 from svr_async.judges.profiles import naming_keys
 
 if TYPE_CHECKING:
+    from svr_async.judges.batch import Opened, Unanswered
     from svr_async.judges.profiles import Profile
 
 
@@ -293,6 +293,8 @@ class BatchEvaluation:
 
 def batch_evaluation(settings: EvalSettings) -> BatchEvaluation:
     """Prepare data, method and judges; UsageError if no judge sends anything."""
+    from svr_async.judges.batch import endpoints_of
+
     run = prepare(settings)
     profiles = endpoints_of([judge.profile for judge in run.judges.judges], settings.judge)
     return BatchEvaluation(run=run, profiles=profiles)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from svr_async.core.table import Table
 from svr_async.errors import UsageError
@@ -11,7 +12,9 @@ from svr_async.evaluation import wording
 from svr_async.evaluation.rubric_effects import RubricEffect, RubricEffects, Tally, rubric_effects
 from svr_async.evaluation.run_folder import Run
 from svr_async.evaluation.summary import summaries_of
-from svr_async.scoring.bank import RubricBank
+
+if TYPE_CHECKING:
+    from svr_async.scoring.bank import RubricBank
 
 BEST, WORST, MOST_FOLDED = 8, 5, 100
 FEWEST = 2  # pairs; the effect of a rubric on a single pair is not listed

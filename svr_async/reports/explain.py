@@ -10,11 +10,9 @@ from typing import Any
 
 from svr_async.core.pair import Order
 from svr_async.core.table import Line, Parts, Table, to_html
-from svr_async.evaluation.details import item_of_run, known_texts
 from svr_async.evaluation.items import Item, Reason, RubricRow
 from svr_async.evaluation.plan import Vote
 from svr_async.evaluation.run_folder import Run, Texts, load_run
-from svr_async.evaluation.setup import texts_of_run
 from svr_async.evaluation.wording import UNKNOWN, percent, plural, signed
 
 LEAST_SHOWN = 0.005  # of a contribution
@@ -72,6 +70,9 @@ def explain(run: Run | str | os.PathLike[str], item: str, *, data: Path | None =
     Texts are read from `data`, else from the run's own data if it has not changed. UsageError suggests the nearest ids
     for an unknown one.
     """
+    from svr_async.evaluation.details import item_of_run, known_texts
+    from svr_async.evaluation.setup import texts_of_run
+
     loaded = run if isinstance(run, Run) else load_run(run)
     decided = item_of_run(loaded, item)
     texts = known_texts(loaded, None)[0] if data is None else texts_of_run(loaded, [item], data)
