@@ -73,19 +73,32 @@ class RunFacts:
 
 
 def begin_run(folder: Path, record: RunRecord, judge: Mapping[str, Any]) -> None:
-    """Claim the folder with a manifest; UsageError if it has another run, or another shard of this one."""
+    """Claim the folder with a manifest; UsageError if it has items of another run, or another shard of this one."""
     path, hint = RunFolder(folder).manifest, "name another folder with --out"
     with suppress(AttributeError, OSError, TypeError, ValueError):  # a missing or damaged manifest is written again
         earlier = orjson.loads(path.read_bytes())
         number, count = earlier.get("config", {}).get("share") or WHOLE
         share, digest = (number, count), earlier.get("digest")
-        if digest not in {None, record.digest}:
-            message = f"{folder} holds another run (digest {digest}, this one is {record.digest})"
-            raise UsageError(message, hint=hint)
+        if digest not in {None, record.digest} and RunFolder(folder).items.exists():
+            differs = _differs(earlier, _manifest(record, judge, ended=None, complete=False))
+            raise UsageError(f"{folder} holds another run: {differs}", hint=hint)
         if digest is not None and share != record.settings.limits.share:
             what = "all of this run" if share == WHOLE else f"shard {share_in_words(share)} of this run"
             raise UsageError(f"{folder} holds {what}", hint=hint)
     write_atomic(path, _pretty(_manifest(record, judge, ended=None, complete=False)))
+
+
+def _differs(earlier: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    """Say how two manifests of different runs differ."""
+    for what, part in (("method", "method"), ("judge", "config"), ("data", "config"), ("bank", "config")):
+        before, after = (one.get(part) if what == part else one[part].get(what) for one in (earlier, now))
+        if before != after:
+            return f"its {what} is {before or 'not set'}, this one has {after or 'not set'}"
+    names = [name for name in now["config"] if name != "out" and earlier["config"].get(name) != now["config"][name]]
+    if names:
+        before, after = earlier["config"].get(names[0]), now["config"][names[0]]
+        return f"its {names[0].replace('_', '-')} is {before}, this one has {after}"
+    return "the data, the bank, the judge's profile or the version of svr-async has changed since"
 
 
 def write_results(folder: Path, record: RunRecord, items: Sequence[Item], facts: RunFacts) -> dict[str, Any]:

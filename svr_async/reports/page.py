@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from importlib import resources
 from string import ascii_uppercase
@@ -53,21 +54,23 @@ def render_runs(
     summaries = summaries_of(runs)
     if len(runs) > 1 and comparison is None:
         comparison = compare_runs(runs, require_shared=False)
+    letters = dict(zip((one.title for one in summaries), ascii_uppercase, strict=False))
     items = None
     if len(runs) == 1 or (len(runs) <= MOST_RUNS and comparison is not None and comparison.duels):
         items = item_part(runs, summaries, texts or {}, prompts=prompts, exchanges=exchanges, notes=notes)
+    named = [replace(one, title=f"Run {letters[one.title]}") for one in summaries] if len(runs) > 1 else summaries
     return render(
         "run.html.j2",
         summaries=summaries,
         comparison=comparison,
-        letters=dict(zip((one.title for one in summaries), ascii_uppercase, strict=False)),
+        letters=letters,
         duels=[]
         if comparison is None
         else [(duel, _duel_table(duel.overall, duel.domains)) for duel in comparison.duels],
         holm=HOLM,
         items=items,
         effects=list(effects_tables(summaries[0].effects, "By net effect")) if len(runs) == 1 else [],
-        figures=[image(one) for one in run_figures(summaries)],
+        figures=[image(one) for one in run_figures(named)],
         script=_script() if items else "",
     )
 

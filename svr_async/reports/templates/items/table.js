@@ -23,7 +23,7 @@ function columnsOf() {
       ...(several("domain") ? [domain] : []), ...(several("subset") ? [subset] : []),
       { name: "Margin", sort: "margin", kind: "num", cell: hidden(margin(one)) }, ...(labels.size ? [label] : [])];
   }
-  return [item, { name: "Change", sort: "change", kind: "change", cell: hidden(place => make("span", `result ${changeOf(place)}`, changeOf(place))) },
+  return [item, { name: "Change", sort: "change", kind: "change", cell: hidden(place => make("span", `result ${changeOf(place)}`, CHANGE_WORDS[changeOf(place)])) },
     ...(several("domain") ? [domain] : []),
     { name: "Run A", sort: "result", kind: "verdict", cell: hidden(result(one)) },
     { name: "Margin", sort: "margin", kind: "num first", cell: hidden(margin(one)) },
@@ -35,7 +35,7 @@ function nameCell(place) {
   const link = make("a", "", index.prompt[place] || index.id[place]);
   link.href = addressOf({ item: index.id[place] });
   link.tabIndex = -1;
-  const tags = isBlind(place) ? [] : ["close", "flipped"].filter(name => CHIPS[name](place)).map(name => make("span", "tag faint", name));
+  const tags = isBlind(place) ? [] : CHIPS.filter(([name, , test]) => ["close", "flipped"].includes(name) && test(place)).map(([name]) => make("span", "tag faint", name));
   return make("span", "name", link, " ", ...tags, make("small", "", index.prompt[place] ? index.id[place] : named(index.domain, place)));
 }
 
