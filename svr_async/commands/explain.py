@@ -176,6 +176,7 @@ def _explain_calls(run: Path, item: str, cache: Path | str | None, as_json: bool
     from svr_async.core.safetext import capped, for_terminal, json_for_terminal, one_line
     from svr_async.evaluation.details import calls_of_item
     from svr_async.evaluation.run_folder import RunFolder
+    from svr_async.reports.explain import call_facts, call_texts
 
     calls, redactor, place = calls_of_item(RunFolder.load(run), item, cache)
     if not calls:
@@ -185,10 +186,10 @@ def _explain_calls(run: Path, item: str, cache: Path | str | None, as_json: bool
         click.echo(json_for_terminal(redactor.line(values)))
         return
     for one in calls:
-        for name, value in one.facts(place):
+        for name, value in call_facts(one, place):
             click.secho(f"{name:<9} ", nl=False, dim=True)
             click.echo(one_line(redactor.text(value), 400))
-        for name, text in one.texts():
+        for name, text in call_texts(one):
             shown, more = capped(for_terminal(redactor.text(text)), CALL_CHARS)
             click.secho(f"\n{name}", bold=True)
             click.echo(indent(shown, "  ", lambda _: True))  # so that no text looks like a heading

@@ -17,10 +17,10 @@ from svr_async.commands.train_screen import FitScreen, TrainScreen, sharing
 from svr_async.core.dev_pairs import accuracy_in_words, enough
 from svr_async.engine.money import Price
 from svr_async.engine.stats import EngineStats
-from svr_async.evaluation.dry_run import describe_count
 from svr_async.evaluation.metrics import engine_block
 from svr_async.evaluation.wording import UNKNOWN, plural
 from svr_async.fit.learning_curve import LearningCurve
+from svr_async.reports.dry_run import describe_count
 from svr_async.reports.files import write_bank
 from svr_async.reports.text import calls_in_words
 from svr_async.reproduction.training_count import Work, count_training

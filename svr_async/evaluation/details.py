@@ -7,11 +7,8 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
-
-import orjson
 
 from svr_async.adapters.tables import STDIN
 from svr_async.engine.cache import Cache
@@ -25,14 +22,11 @@ from svr_async.evaluation.items import Exchange, Exchanges, Item
 from svr_async.evaluation.judging import evaluation_of, judge_pairs, open_judge_pool
 from svr_async.evaluation.run_folder import Run, Texts
 from svr_async.evaluation.setup import PreparedRun, judged_pairs, prepare, settings_of, texts_of_run
-from svr_async.evaluation.wording import count
 from svr_async.judges.model import SIMULATED_FINGERPRINT
 from svr_async.judges.reader import read_direct, read_list
 from svr_async.observability.redaction import Redactor
 
 KEY_DIGITS = 12  # of a cache key, as pages show it
-UNKNOWN_REQUEST = "not shown: the judge's profile, the prompts or the data have changed since the run"
-_IN_MESSAGES = {"messages", "input", "questions", "system"}  # parts of a body that are shown as messages
 
 
 def item_of_run(run: Run, item_id: str) -> Item:
@@ -101,42 +95,6 @@ class Call:
             "tries": reply and reply.tries,
             "failure": self.failure and dict(zip(("outcome", "detail"), self.failure, strict=True)),
         }
-
-    def facts(self, cache: Path | str) -> list[tuple[str, str]]:
-        """Return what is known of the call as labelled lines."""
-        found = [("call", self.key)]
-        if (request := self.request) is not None:
-            found.append(("asked", f"{request.model} at {request.endpoint} (wire {request.wire.name})"))
-        if self.failure:
-            found.append(("failed", ": ".join(filter(None, self.failure))))
-        if self.kept is None:
-            return [*found, ("reply", f"not in {cache}")]
-        if (reply := self.kept.reply) is None:
-            return [*found, ("reply", f"damaged in {cache}; it will be asked again")]
-        at = self.kept.kept_at
-        when = "" if at is None else f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M:%S} UTC "
-        model = (reply.model or "unnamed model") + " (SIMULATED endpoint)" * self.to_json()["simulated"]
-        usage, cost = reply.usage, "" if self.usd is None else f", ${self.usd:.6f}"
-        tokens = f"in {count(usage.prompt_tokens)} (cached {count(usage.cached_tokens)})"
-        return [
-            *found,
-            ("answered", f"by {model}, finish {reply.finish_reason}, tries {reply.tries}"),
-            ("tokens", f"{tokens}, out {count(usage.completion_tokens)}{cost}{', in a batch' * usage.batch}"),
-            ("stored", f"{when}in {cache}"),
-        ]
-
-    def texts(self) -> list[tuple[str, str]]:
-        """Return the texts of the call with their names: request, settings, thoughts, reply, reasons."""
-        found = [("request", UNKNOWN_REQUEST)]
-        if self.request is not None:
-            settings = {name: value for name, value in self.request.body().items() if name not in _IN_MESSAGES}
-            found = [*self.request.messages, ("settings", orjson.dumps(settings).decode())]
-        reply = None if self.kept is None else self.kept.reply
-        if reply is not None:
-            reasons = "\n".join(f"{rubric}: {text}" if rubric else text for rubric, text in self.reasons)
-            found += [("thoughts", reply.reasoning)] if reply.reasoning else []
-            found += [("reply", reply.text), ("reasons", reasons or "none in this reply")]
-        return found
 
 
 def reasons_in(text: str) -> tuple[tuple[str, str], ...]:

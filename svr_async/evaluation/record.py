@@ -80,7 +80,8 @@ def begin_run(folder: Path, record: RunRecord, judge: Mapping[str, Any]) -> None
         number, count = earlier.get("config", {}).get("share") or WHOLE
         share, digest = (number, count), earlier.get("digest")
         if digest not in {None, record.digest} and RunFolder(folder).items.exists():
-            differs = _differs(earlier, _manifest(record, judge, ended=None, complete=False))
+            now = orjson.loads(_pretty(_manifest(record, judge, ended=None, complete=False)))
+            differs = _differs(earlier, now)
             raise UsageError(f"{folder} holds another run: {differs}", hint=hint)
         if digest is not None and share != record.settings.limits.share:
             what = "all of this run" if share == WHOLE else f"shard {share_in_words(share)} of this run"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Any
 from svr_async.adapters.pair_files import taught_digest, usable
 from svr_async.core.integrity import Integrity
 from svr_async.core.pair import prompt_text
-from svr_async.core.verdict import Outcome
 from svr_async.engine.concurrency import ShutdownController, run_whole
 from svr_async.engine.events import Notice
 from svr_async.engine.stats import EngineStats
-from svr_async.errors import UsageError
+from svr_async.errors import SvrError, UsageError
 from svr_async.evaluation.dry_run import DryRunCount, describe_stages, guessed_by, total_count
 from svr_async.evaluation.items import Item, confident_mistakes
 from svr_async.evaluation.judging import (
@@ -28,7 +27,7 @@ from svr_async.evaluation.judging import (
     open_judge_pool,
     run_evaluation,
 )
-from svr_async.evaluation.metrics import costs_block
+from svr_async.evaluation.metrics import SCORED, costs_block
 from svr_async.evaluation.record import RunFacts, begin_run, write_results
 from svr_async.evaluation.run_folder import Run, RunFolder, Texts, reports, run_in_short
 from svr_async.evaluation.settings import EvalSettings
@@ -99,7 +98,7 @@ class EvalResult:
     @property
     def left(self) -> str:
         """The progress of the run in words; failed pairs do not count as judged."""
-        judged = sum(item.outcome == Outcome.SCORED for item in self.items)
+        judged = sum(item.outcome in SCORED for item in self.items)
         failed = len(self.items) - judged
         also = f", {failed} failed" if failed else ""
         return f"{judged} of {self.total} pairs are judged and kept in {self.folder}{also}"
@@ -218,7 +217,10 @@ async def _count_calls(run: PreparedRun, before: set[str]) -> dict[str, Any] | N
 
 
 async def _judge_and_write(run: PreparedRun, pool: JudgePool, evaluation: Evaluation, listener: Listener) -> EvalResult:
+    before = _judged_before(run.folder)
     begin_run(run.folder, run.record, _judge_facts(run, pool))
+    if before:
+        listener.note(f"resuming: {before:,} of {len(run.record.pairs):,} pairs already judged")
     shutdown, begun = ShutdownController(), time.monotonic()
     items = await judge_all(pool, evaluation, listener, shutdown)
     judged = [item for item in items if item is not None]
@@ -248,6 +250,14 @@ async def judge_all(
         for engine in evaluation.engines:
             engine.set_on_notice(listener.on_notice)
         return await run_evaluation(evaluation, shutdown, on_item=listener.done)
+
+
+def _judged_before(folder: Path) -> int:
+    """Return how many pairs have a verdict in the folder of an unfinished run."""
+    with suppress(SvrError):
+        found = RunFolder.load(folder)
+        return 0 if found.complete else int(found.metrics["n_scored"])
+    return 0
 
 
 def _judge_facts(run: PreparedRun, pool: JudgePool) -> dict[str, Any]:

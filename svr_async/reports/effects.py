@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from svr_async.core.table import Table
@@ -16,7 +16,7 @@ from svr_async.evaluation.summary import summaries_of
 if TYPE_CHECKING:
     from svr_async.scoring.bank import RubricBank
 
-BEST, WORST, MOST_FOLDED = 8, 5, 100
+BEST, WORST = 8, 5
 FEWEST = 2  # pairs; the effect of a rubric on a single pair is not listed
 ROOM_FOR_COUNTS, ROOM_FOR_GROUPS = 100, 140  # columns of a terminal
 MOST_GROUPS = 6
@@ -30,16 +30,6 @@ WHAT_NET_MEANS = (
     "A rubric is left out by removing its contribution; the other rubrics stay as they are."
 )
 BEYOND = "*: more than chance at 5 %, with Holm’s adjustment for testing every rubric."
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Deciding:
-    """Rubrics for a page or a table: the best, the worst, and the others; `hidden` more are not listed."""
-
-    best: tuple[RubricEffect, ...]
-    worst: tuple[RubricEffect, ...]
-    others: tuple[RubricEffect, ...]
-    hidden: int
 
 
 def effects_of(runs: Sequence[Run]) -> RubricEffects:
@@ -63,15 +53,11 @@ def bank_effects(bank: RubricBank, runs: Sequence[Run]) -> RubricEffects:
     return replace(found, rubrics=tuple(one for one in found.rubrics if one.id in known))
 
 
-def deciding(found: RubricEffects, best: int = BEST, worst: int = WORST) -> Deciding:
-    """Choose the rubrics to show first; those that were used on one pair only are hidden."""
+def deciding(found: RubricEffects, best: int = BEST, worst: int = WORST) -> tuple[RubricEffect, ...]:
+    """Return the best rubrics, then the worst harmful ones; those that were used on one pair only are left out."""
     known = [one for one in found.rubrics if one.total.used >= FEWEST]
     harmful = [one for one in known[best:] if _is_harmful(one, found)]
-    first, last = known[:best], harmful[-worst:] if worst else []
-    shown = {one.id for one in (*first, *last)}
-    others = [one for one in known if one.id not in shown][:MOST_FOLDED]
-    hidden = len(found.rubrics) - len(shown) - len(others)
-    return Deciding(best=tuple(first), worst=tuple(last), others=tuple(others), hidden=hidden)
+    return (*known[:best], *(harmful[-worst:] if worst else []))
 
 
 def _is_harmful(one: RubricEffect, found: RubricEffects) -> bool:
@@ -82,9 +68,8 @@ def effects_tables(
     found: RubricEffects, caption: str, *, width: int | None = None, best: int = BEST, worst: int = WORST
 ) -> Iterator[Table]:
     """Yield the table of the rubrics that decide, for a file or a terminal of `width` columns; none without rubrics."""
-    chosen = deciding(found, best, worst)
-    rows = (*chosen.best, *chosen.worst)
-    if not rows and not chosen.others:
+    rows = deciding(found, best, worst)
+    if not rows:
         return
     counts = found.summed and (width is None or width >= ROOM_FOR_COUNTS)
     groups = (

@@ -5,16 +5,24 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import orjson
 
 from svr_async.core.pair import Order
 from svr_async.core.table import Line, Parts, Table, to_html
 from svr_async.evaluation.items import Item, Reason, RubricRow
 from svr_async.evaluation.plan import Vote
 from svr_async.evaluation.run_folder import Run, Texts, load_run
-from svr_async.evaluation.wording import UNKNOWN, percent, plural, signed
+from svr_async.evaluation.wording import UNKNOWN, count, percent, plural, signed
 
+if TYPE_CHECKING:
+    from svr_async.evaluation.details import Call
+
+UNKNOWN_REQUEST = "not shown: the judge's profile, the prompts or the data have changed since the run"
+IN_MESSAGES = {"messages", "input", "questions", "system"}  # parts of a body that are shown as messages
 LEAST_SHOWN = 0.005  # of a contribution
 SWAPPED = "its A is B here"
 ASK_A_MODEL = "a model as --judge decides any"
@@ -213,3 +221,41 @@ def tag_of(found: Explanation, side: str) -> str:
         if which == side
     ]
     return f" ({', '.join(tags)})" if tags else ""
+
+
+def call_facts(call: Call, cache: Path | str) -> list[tuple[str, str]]:
+    """Return what is known of the call as labelled lines."""
+    found = [("call", call.key)]
+    if (request := call.request) is not None:
+        found.append(("asked", f"{request.model} at {request.endpoint} (wire {request.wire.name})"))
+    if call.failure:
+        found.append(("failed", ": ".join(filter(None, call.failure))))
+    if call.kept is None:
+        return [*found, ("reply", f"not in {cache}")]
+    if (reply := call.kept.reply) is None:
+        return [*found, ("reply", f"damaged in {cache}; it will be asked again")]
+    at = call.kept.kept_at
+    when = "" if at is None else f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M:%S} UTC "
+    model = (reply.model or "unnamed model") + " (SIMULATED endpoint)" * call.to_json()["simulated"]
+    usage, cost = reply.usage, "" if call.usd is None else f", ${call.usd:.6f}"
+    tokens = f"in {count(usage.prompt_tokens)} (cached {count(usage.cached_tokens)})"
+    return [
+        *found,
+        ("answered", f"by {model}, finish {reply.finish_reason}, tries {reply.tries}"),
+        ("tokens", f"{tokens}, out {count(usage.completion_tokens)}{cost}{', in a batch' * usage.batch}"),
+        ("stored", f"{when}in {cache}"),
+    ]
+
+
+def call_texts(call: Call) -> list[tuple[str, str]]:
+    """Return the texts of the call with their names: request, settings, thoughts, reply, reasons."""
+    found = [("request", UNKNOWN_REQUEST)]
+    if call.request is not None:
+        settings = {name: value for name, value in call.request.body().items() if name not in IN_MESSAGES}
+        found = [*call.request.messages, ("settings", orjson.dumps(settings).decode())]
+    reply = None if call.kept is None else call.kept.reply
+    if reply is not None:
+        reasons = "\n".join(f"{rubric}: {text}" if rubric else text for rubric, text in call.reasons)
+        found += [("thoughts", reply.reasoning)] if reply.reasoning else []
+        found += [("reply", reply.text), ("reasons", reasons or "none in this reply")]
+    return found

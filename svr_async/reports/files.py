@@ -5,9 +5,8 @@ from __future__ import annotations
 import tempfile
 import webbrowser
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from svr_async.core.files import write_atomic
 from svr_async.core.table import to_html
@@ -40,49 +39,21 @@ def run_html(run: Run) -> str:
     return to_html(run_parts(run.summary))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReportSettings:
-    """What a report shows: runs, or a bank and runs that used it; the suffix of `out` names the format.
+def write_report(named: Sequence[Path], out: Path | None = None, figures: Path | None = None) -> tuple[Path, int, bool]:
+    """Write the report of runs, or of a bank and runs that used it; return its path, its bytes, and whether of a bank.
 
-    `figures` is a folder for figures; `data` has the texts of one run's items.
+    The suffix of `out` names the format; `figures` is a folder for figures. UsageError for two banks and for an unknown
+    suffix.
     """
-
-    runs: tuple[Path, ...]
-    out: Path | None = None
-    figures: Path | None = None
-    data: Path | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reported:
-    """A report that was written, and whether it is a bank's."""
-
-    out: Path
-    bytes: int
-    runs: tuple[Path, ...]
-    of_bank: bool
-
-    def to_json(self) -> dict[str, Any]:
-        """Return plain JSON values."""
-        return {"out": str(self.out), "bytes": self.bytes, "runs": [str(run) for run in self.runs]}
-
-    def in_words(self) -> str:
-        """Say where it is."""
-        return f"wrote {self.out} ({self.bytes / 1000:,.0f} kB)"
-
-
-def write_report(settings: ReportSettings) -> Reported:
-    """Write a report; UsageError for two banks and for an unknown suffix."""
-    named = [(path, _bank_in(path)) for path in settings.runs]
-    banks, runs = [bank for _, bank in named if bank], tuple(path for path, bank in named if bank is None)
+    banks = {path: bank for path in named if (bank := _bank_in(path))}
+    runs = [path for path in named if path not in banks]
     if len(banks) > 1:
         raise UsageError("a bank's report shows one bank", hint="svr bank diff compares two banks")
-    alone = len(settings.runs) == 1 or bool(banks and named[0][1])
-    out = settings.out or (settings.runs[0] / "report.html" if alone else Path("comparison.html"))
-    if settings.data is not None and (banks or len(runs) > MOST_RUNS):
-        raise UsageError("--data is for the items of one run or of two", hint="leave it out")
-    n_bytes = write_bank(banks[0], out, settings.figures, runs) if banks else _write_runs(settings, out)
-    return Reported(out=out, bytes=n_bytes, runs=settings.runs, of_bank=bool(banks))
+    alone = len(named) == 1 or named[0] in banks
+    target = out or (named[0] / "report.html" if alone else Path("comparison.html"))
+    if banks:
+        return target, write_bank(next(iter(banks.values())), target, figures, runs), True
+    return target, _write_runs(runs, target, figures), False
 
 
 def _bank_in(path: Path) -> Path | None:
@@ -92,15 +63,14 @@ def _bank_in(path: Path) -> Path | None:
     return next((folder for folder in (path, path / "bank") if (folder / "bank.json").is_file()), None)
 
 
-def _write_runs(settings: ReportSettings, target: Path) -> int:
+def _write_runs(paths: Sequence[Path], target: Path, figures: Path | None) -> int:
     kind = target.suffix.lower().removeprefix(".")
     if kind not in FORMATS:
         raise UsageError(f"--out {target}: no format for this suffix", hint="use .html, .md, .tex or .csv")
-    runs = [RunFolder.load(run) for run in settings.runs]
-    if settings.figures is not None:
-        write_figures(settings.figures, list(run_figures(summaries_of(runs))))
-    text = page_of(runs, data=settings.data) if kind == "html" else render_tables(runs, (kind,))[kind]
-    page = text.encode()
+    runs = [RunFolder.load(path) for path in paths]
+    if figures is not None:
+        write_figures(figures, list(run_figures(summaries_of(runs))))
+    page = (page_of(runs) if kind == "html" else render_tables(runs, (kind,))[kind]).encode()
     write_atomic(target, page)
     return len(page)
 

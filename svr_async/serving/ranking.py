@@ -141,7 +141,7 @@ def _given(responses: Sequence[str], anchor: int | None) -> Sequence[str]:
     if not responses:
         raise UsageError("there is no response to rank", hint="give at least one")
     if anchor is not None and not 0 <= anchor < len(responses):
-        raise UsageError(f"anchor={anchor} is none of {len(responses)} responses", hint="places count from 0")
+        raise UsageError(f"anchor={anchor}: there are {len(responses)} responses", hint="anchor is an index from 0")
     return responses
 
 

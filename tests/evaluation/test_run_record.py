@@ -111,15 +111,17 @@ def test_the_same_run_gives_the_same_bytes(tmp_path: Path) -> None:
 
 
 def test_a_folder_belongs_to_one_run(tmp_path: Path) -> None:
-    """Another run is refused with both digests and nothing changed; the same run, or a torn manifest, goes on."""
+    """Another run's items are refused in words and kept; the same run, no items or a torn manifest continue."""
     folder = tmp_path / "run"
+    begin_run(folder, record(identity={"data": "empty"}), JUDGE)
     begin_run(folder, record(), JUDGE)
+    write_results(folder, record(), [item(0)], facts())
     before = (folder / "manifest.json").read_bytes()
     other = record(identity={"data": "other"})
     assert other.digest != record().digest
     with pytest.raises(UsageError, match="holds another run") as caught:
         begin_run(folder, other, JUDGE)
-    assert record().digest in caught.value.message
+    assert "has changed since" in caught.value.message
     assert (folder / "manifest.json").read_bytes() == before
     begin_run(folder, record(), JUDGE)
     (folder / "manifest.json").write_text("{torn")
