@@ -45,14 +45,14 @@ def write_report(named: Sequence[Path], out: Path | None = None, figures: Path |
     The suffix of `out` names the format; `figures` is a folder for figures. UsageError for two banks and for an unknown
     suffix.
     """
-    banks = {path: bank for path in named if (bank := _bank_in(path))}
-    runs = [path for path in named if path not in banks]
+    found = [(path, _bank_in(path)) for path in named]
+    banks, runs = [bank for _, bank in found if bank], [path for path, bank in found if bank is None]
     if len(banks) > 1:
         raise UsageError("a bank's report shows one bank", hint="svr bank diff compares two banks")
-    alone = len(named) == 1 or named[0] in banks
+    alone = len(named) == 1 or found[0][1] is not None
     target = out or (named[0] / "report.html" if alone else Path("comparison.html"))
     if banks:
-        return target, write_bank(next(iter(banks.values())), target, figures, runs), True
+        return target, write_bank(banks[0], target, figures, runs), True
     return target, _write_runs(runs, target, figures), False
 
 

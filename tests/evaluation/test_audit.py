@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,18 +10,14 @@ import pytest
 from made_run import made_item
 from rig import name_judge, serving, write_bank, write_bench
 
-from svr_async.commands import sim
 from svr_async.commands.main import run as command
 from svr_async.commands.main import svr as group
 from svr_async.core.pair import PreferencePair, user_prompt
-from svr_async.core.table import Line
-from svr_async.engine.concurrency import ShutdownController
-from svr_async.errors import BudgetError, ConfigError, CoverageError, UsageError
+from svr_async.errors import BudgetError, CoverageError, UsageError
 from svr_async.evaluation.audit import ATTACKS, AttackEffect, attack_effect, plan_audit, run_audit
-from svr_async.evaluation.run import Listener, count_calls
+from svr_async.evaluation.run import count_calls
 from svr_async.evaluation.settings import EvalSettings
 from svr_async.judges.limits import JudgeLimits
-from svr_async.reports.sheets import audit_sheet
 from svr_async.scoring.bank import RubricBank
 from svr_async.simulation.catalogue import CRITERIA
 from svr_async.simulation.config import SimConfig
@@ -113,38 +107,6 @@ def test_a_dry_run_counts_and_a_second_audit_asks_nothing(place: Path, tmp_path:
     assert (told["marks"], told["bank"]) == (["SIMULATED"], RubricBank.load(place / "bank").digest)
 
 
-class Stopping(Listener):
-    """Ends an audit by a signal once so many pairs are judged."""
-
-    def __init__(self, after: int) -> None:
-        self.left, self.shutdown = after, ShutdownController()
-
-    @contextlib.contextmanager
-    def judging(self, total: int, stats: object, shutdown: ShutdownController) -> Iterator[None]:
-        """Hold what can be stopped."""
-        self.shutdown = shutdown
-        yield
-
-    def done(self, what: object) -> None:
-        """Count a pair."""
-        self.left -= 1
-        if not self.left:
-            self.shutdown.interrupt(15)
-
-
-def test_an_audit_that_is_ended_early_says_so(place: Path, tmp_path: Path) -> None:
-    """What has a verdict both ways by then is compared, the rest is counted; the same audit goes on later."""
-    with serving() as server:
-        asked = settings(place, f"{server.base_url}#gpt-oss-120b", tmp_path / "out", concurrency="1")
-        found = run_audit(plan_audit(asked, ["padding"]), Stopping(N + 10))
-        assert (found.complete, found.signal) == (False, 15)
-        assert 10 <= found.found[0].n == N - found.found[0].unjudged < N
-        shown = [part.text for part in audit_sheet(found, 3) if isinstance(part, Line)]
-        assert "ended early" in shown[0]
-        assert "without a verdict" in shown[1]
-        assert run_audit(plan_audit(asked, ["padding"])).complete
-
-
 def test_an_audit_without_a_verdict_is_an_error(place: Path, tmp_path: Path) -> None:
     """Nothing can be compared where nothing is in the cache and nothing may be sent."""
     asked = settings(place, "http://127.0.0.1:9/v1#gpt-oss-120b", tmp_path / "out", offline=True)
@@ -228,21 +190,3 @@ def test_attacks_are_built_from_the_answer_and_its_rubrics() -> None:
     assert len(ATTACKS["padding"]("word " * 400, rubrics).split()) >= 400
     assert ATTACKS["restated rubrics"]("A.", rubrics) == "Names its sources. Warns of the usual slip."
     assert ATTACKS["keywords"]("A.", rubrics) == "Keywords: names, slip, sources, usual, warns."
-
-
-def test_weaknesses_are_read_from_a_flag(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Names and chances, which `svr sim --weak` serves with; by default there are none."""
-    served: list[SimConfig] = []
-
-    async def serve(config: SimConfig, _: object) -> None:
-        served.append(config)
-
-    monkeypatch.setattr(sim, "_serve", serve)
-    for flags in ([], ["--weak", "restated=0.25"]):
-        assert command(group, "svr", ["sim", *flags]) == 0
-    assert [config.weakness for config in served] == [Weakness(), Weakness(restated=0.25)]
-    assert Weakness.parse("padding=0.5, keywords=1") == Weakness(padding=0.5, keywords=1.0)
-    assert Weakness.parse("") == SimConfig().weakness == Weakness()
-    for text in ("length=1", "padding", "padding=much", "padding=2", "padding=nan"):
-        with pytest.raises(ConfigError, match="weakness"):
-            Weakness.parse(text)

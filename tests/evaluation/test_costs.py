@@ -69,9 +69,3 @@ def test_a_sum_with_an_unknown_price_is_unknown(key: str) -> None:
     block = costs_block(costs, joined([stats(sent=1), stats(sent=1)], 0.0))
     assert block[key] is None
     assert block["judges"]["a"][key] == 0.0
-
-
-def test_one_judge_has_no_table_of_judges() -> None:
-    """The metrics of a run with one judge are as they always were."""
-    costs = (JudgeCost(name="a", stats=stats(sent=1, usd=0.0), price=CHEAP),)
-    assert costs_block(costs, stats(sent=1)) == engine_block(stats(sent=1), CHEAP)

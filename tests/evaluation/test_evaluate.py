@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -123,15 +122,6 @@ def test_calls_can_be_counted_first(settings: EvalSettings) -> None:
     assert count_calls(prepare(replace(settings, judge="rules"))) is None
     with pytest.raises(UsageError, match="a dry run judges nothing"):
         evaluate(replace(settings, limits=JudgeLimits(dry_run=True)))
-
-
-def test_it_can_be_called_beside_an_event_loop(settings: EvalSettings) -> None:
-    """In a thread of a program that has one."""
-
-    async def main() -> EvalResult:
-        return await asyncio.to_thread(evaluate, settings)
-
-    assert asyncio.run(main()).complete
 
 
 def test_settings_mean_what_they_say_together() -> None:

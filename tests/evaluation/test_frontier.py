@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import math
 import random
 from itertools import pairwise
 from pathlib import Path
@@ -170,13 +169,3 @@ async def test_the_page_says_that_thresholds_and_labels_are_of_the_same_pairs(tm
     assert "<script>" not in page
     empty = render_frontier(runs, await drawn(column("lacking", 0.7, lack=3)))
     assert "The cache has too few replies for any plan" in empty
-
-
-def test_thresholds_are_short_numbers_below_which_shares_of_the_pairs_lie() -> None:
-    """Three digits at most, so that they can be typed; about the share of pairs lies below each."""
-    small = column("small", 0.6)
-    found = thresholds(PAIRS, small, ORDERS, (0.2, 0.5))
-    sizes = [size_of(small.decisions[pair.id, first_order(ORDERS, pair)]) for pair in PAIRS]
-    for share, below in zip((0.2, 0.5), found, strict=True):
-        assert float(f"{below:.3g}") == below
-        assert math.isclose(sum(size < below for size in sizes) / len(sizes), share, abs_tol=0.03)

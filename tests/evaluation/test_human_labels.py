@@ -127,18 +127,6 @@ def test_what_to_label_next_is_where_the_judge_is_least_sure() -> None:
     assert len(worth_labelling(ITEMS, 9999)) == len(scored)
 
 
-def test_a_random_draw_leans_to_no_margin_and_depends_on_its_salt() -> None:
-    """Its mean |margin| is that of all, items without a verdict are in it, and the same salt draws the same."""
-    drawn = worth_labelling(ITEMS, 160, random=True)
-    assert drawn == worth_labelling(ITEMS, 160, random=True)
-    assert drawn != worth_labelling(ITEMS, 160, random=True, seed=1)
-    assert {pick.why for pick in drawn} == {"random"}
-    sizes = [abs(pick.item.margin) for pick in drawn if pick.item.margin is not None]
-    every = [abs(item.margin) for item in ITEMS if item.margin is not None]
-    assert sum(sizes) / len(sizes) == pytest.approx(sum(every) / len(every), rel=0.15)
-    assert len(sizes) < len(drawn)
-
-
 @pytest.mark.parametrize("name", ["todo.csv", "todo.jsonl"])
 def test_a_sheet_is_filled_in_and_read_back(name: str, tmp_path: Path) -> None:
     """It has the texts and no verdict; empty rows are counted; a CSV cell is never a formula."""
@@ -186,15 +174,3 @@ def test_an_invalid_label_file_is_one_line(text: str, words: str, tmp_path: Path
     with pytest.raises(SvrError) as caught:
         read_labels(tmp_path / "labels.csv")
     assert words in caught.value.one_line()
-
-
-def test_nothing_left_to_label_is_an_error(tmp_path: Path) -> None:
-    """Labelled items are not written again."""
-    run = RunFolder.load(write_run(tmp_path / "run", items=ITEMS))
-    _, text = write_next(
-        run, 999, tmp_path / "todo.jsonl", done=frozenset(item.id for item in ITEMS[100:]), random=True
-    )
-    assert text.startswith("100 items to label in")
-    assert "without texts, which --data PATH adds" in text
-    with pytest.raises(UsageError, match="no item left to label"):
-        write_next(run, 1, tmp_path / "more.jsonl", done=frozenset(item.id for item in ITEMS))

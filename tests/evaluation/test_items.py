@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from svr_async.core.pair import Order, PreferencePair, Side, user_prompt
+from svr_async.core.pair import PreferencePair, Side, user_prompt
 from svr_async.core.rubric import Rubric
 from svr_async.core.verdict import Contribution, Outcome, RubricComparison, Verdict
 from svr_async.evaluation.items import Item, build_item, read_item
@@ -87,11 +87,3 @@ def test_margins_are_rounded_alike_everywhere(margin: float) -> None:
     line = item(margin, Outcome.SCORED if margin else Outcome.TIE).to_line()
     assert b"-0.0," not in line
     assert abs(orjson.loads(line)["margin"] - margin) <= 1e-9 + abs(margin) * 1e-9
-
-
-def test_shown_orders_are_both_kept() -> None:
-    """A pair judged both ways has both margins, in the data set's order."""
-    ab = Decision(margin=1.0, outcome=Outcome.SCORED)
-    ba = Decision(margin=1.0, outcome=Outcome.SCORED, shown=Order.BA).in_data_order()
-    found = build_item(pair(), ab, order="ab", shown=[ab, ba], rows=[ab])
-    assert found.margins == {"ab": 1.0, "ba": -1.0}

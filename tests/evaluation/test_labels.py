@@ -10,8 +10,7 @@ import pytest
 from made_run import made_items, write_run
 
 from svr_async.adapters import ADAPTERS, get_adapter, refuse_benchmark_for_training
-from svr_async.core.integrity import Marks, joined_marks
-from svr_async.errors import ArtefactError, DataError
+from svr_async.errors import DataError
 from svr_async.evaluation.run_folder import Run, RunFolder
 from svr_async.evaluation.summary import has_official_rule, summaries_of
 
@@ -76,23 +75,6 @@ def test_a_new_benchmark_is_a_file_and_a_line(tmp_path: Path, monkeypatch: pytes
     assert not has_official_rule(runs[0].metrics)
     with pytest.raises(DataError, match="is New Bench, and that is for evaluation only"):
         refuse_benchmark_for_training("data/newbench.jsonl")
-
-
-@pytest.mark.parametrize("marks", ["simulated", [1], ["<b>"], [""], ["x" * 50], {"simulated": True}])
-def test_garbled_marks_are_refused(tmp_path: Path, marks: str | list[int | str] | dict[str, bool]) -> None:
-    """Marks that are not short words are no manifest of ours."""
-    with pytest.raises(ArtefactError, match=r"\$\.judge"):
-        loaded(tmp_path, manifest={"judge": {"marks": marks}})
-
-
-def test_several_judges_have_the_marks_of_each_but_rules_only_alone() -> None:
-    """Where a model has a vote, checks did not decide alone."""
-    rules, sim = frozenset({"offline_rules"}), frozenset({"simulated"})
-    model: Marks = frozenset()
-
-    assert joined_marks([rules, sim]) == sim
-    assert joined_marks([rules, model]) == model
-    assert joined_marks([rules]) == rules
 
 
 def test_titles_tell_runs_apart(tmp_path: Path) -> None:

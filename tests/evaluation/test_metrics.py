@@ -82,14 +82,6 @@ def test_nothing_judged_gives_no_number(items: list[Item]) -> None:
     assert found["accuracy_bounds"] == found["accuracy_ci95"] == [0.0, 1.0]
 
 
-def test_domains_are_apart_and_sorted() -> None:
-    """Each domain has its own n, accuracy and interval."""
-    found = metrics.by_domain([right("b"), wrong("b"), right("a"), free()])
-    assert list(found) == ["a", "b"]
-    assert (found["b"]["n"], found["b"]["accuracy"]) == (2, 0.5)
-    assert (found["a"]["n"], found["a"]["accuracy"]) == (1, 1.0)
-
-
 def both(ab: float, ba: float, gold: str = "A") -> Item:
     """Return an item that was judged in both orders."""
     return replace(BLANK, margins={"ab": ab, "ba": ba}, gold=gold)
@@ -115,14 +107,6 @@ def test_a_judge_stuck_on_the_first_response_leans_fully() -> None:
     assert metrics.order_block([both(1.0, 0.0)], OrderPolicy.HASH)["flip_rate"] == 1.0
     none = metrics.order_block([right()], OrderPolicy.AB)
     assert (none["audited"], none["flip_rate"], none["lean_a"]) == (0, None, None)
-
-
-def test_outcomes_are_counted_in_the_order_of_the_set_and_add_up() -> None:
-    """Every item has exactly one outcome."""
-    items = [right(), tied(), failed(), failed("refusal"), failed("api_error"), right()]
-    found = metrics.outcome_counts(items)
-    assert list(found) == ["scored", "tie", "parse_error", "refusal", "api_error"]
-    assert sum(found.values()) == len(items)
 
 
 def stats(**changes: Any) -> EngineStats:

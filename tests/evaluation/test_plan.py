@@ -160,15 +160,6 @@ async def test_where_the_second_judge_fails_the_first_one_stands() -> None:
     assert (await opinion_of(neither)).decision.outcome is Outcome.TRUNCATED
 
 
-async def test_a_jury_can_be_escalated() -> None:
-    """Parts stand in one another: a jury that is close asks a third judge."""
-    jury = Jury((assignment(Says(1.0), name="x", part="jury"), assignment(Says(-0.9), name="y", part="jury")))
-    third = Says(3.0)
-    plan = Escalated(first=jury, then=assignment(third, name="z", part="escalation"), below=0.1)
-    item = item_from(PAIR, await opinion_of(plan), alone=False)
-    assert (item.margin, [vote.judge for vote in item.votes]) == (3.0, ["x", "y", "z"])
-
-
 # --- what is only guessed ---------------------------------------------------------------------------------------------
 
 

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import orjson
-import pytest
 from click.testing import CliRunner
 
 from svr_async.commands.data import data as data_command
@@ -53,14 +52,3 @@ def test_the_oracle_adds_up_points(tmp_path: Path) -> None:
         )
         assert {item.id: item.margin for item in run.items} == {shape: margin for shape, _, margin in ROWS}
         assert run.metrics["accuracy"] == 1.0
-
-
-@pytest.mark.parametrize(("rubrics", "margin"), [(rubrics, margin) for _, rubrics, margin in ROWS[:2]])
-def test_a_file_of_rubrics_adds_up_points(tmp_path: Path, rubrics: Any, margin: float) -> None:
-    """`--rubrics FILE` scores every pair with the points of the file."""
-    listed = tmp_path / "rubrics.json"
-    listed.write_bytes(orjson.dumps(rubrics))
-    run = evaluate(
-        EvalSettings(benchmark="pairs", data=written(tmp_path), rubrics=listed, judge="rules", out=tmp_path / "run")
-    )
-    assert {item.margin for item in run.items} == {margin}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hashlib
 import signal
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,9 +13,8 @@ from typing import Any
 import pytest
 from rig import ask, by_turn, completion, judge_at, pairs, refusal, scripted_engine
 
-from svr_async.core.pair import HumanRubrics, Presentation, Side
-from svr_async.core.rubric import Rubric
-from svr_async.core.verdict import Contribution, Outcome, RubricComparison, Verdict
+from svr_async.core.pair import HumanRubrics, Presentation
+from svr_async.core.verdict import Outcome
 from svr_async.engine import concurrency as concurrency_module
 from svr_async.engine.concurrency import ShutdownController
 from svr_async.engine.engine import CallEngine
@@ -62,23 +60,6 @@ class Asking:
     async def decide(self, judge: Judge, shown: Presentation, human_rubrics: HumanRubrics) -> Decision:
         done = await self.engine.complete(ask(shown.pair_id, bad=(BAD,)))
         return Decision(margin=None if done.value is None else 1.0, outcome=done.outcome, shown=shown.order)
-
-
-class Wordy:
-    """A method with five rubrics, on each of which the judge wrote a paragraph."""
-
-    name = "wordy"
-    rubrics = tuple(Rubric(text=f"Says what it is about, in {n} words.") for n in range(5))
-
-    async def decide(self, judge: Judge, shown: Presentation, human_rubrics: HumanRubrics) -> Decision:
-        rows = [RubricComparison(r.id, Verdict.PASS, Verdict.FAIL, Side.A, shown.pair_id * 40) for r in self.rubrics]
-        parts = tuple(
-            Contribution(rubric=rubric, comparison=row) for rubric, row in zip(self.rubrics, rows, strict=True)
-        )
-        keys = tuple(hashlib.sha256(f"{shown.pair_id} {n}".encode()).hexdigest() for n in range(3))
-        return Decision(
-            margin=6.25, outcome=Outcome.SCORED, contributions=parts, shown=shown.order, requests=keys
-        ).in_data_order()
 
 
 def by_one(
@@ -209,15 +190,6 @@ async def test_calls_that_do_not_end_are_left_after_the_drain(
         assert engine.stats().in_flight == 0
 
 
-async def test_a_signal_ends_the_wait_for_what_is_billed(cache_folder: Path) -> None:
-    """At the budget answers are waited for, but not against the will of who is waiting."""
-    async with hanging_run(cache_folder) as (shutdown, task, _):
-        shutdown.fail(BudgetError("enough"))
-        shutdown.interrupt(signal.SIGINT)
-        assert await asyncio.wait_for(task, 10) == [None] * N
-        assert isinstance(shutdown.error, BudgetError)
-
-
 async def test_at_the_budget_calls_under_way_are_waited_for(
     cache_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -261,22 +233,6 @@ async def test_a_bug_in_a_method_is_raised_not_swallowed(error: type[Exception])
     evaluation = by_one(pairs=pairs(3), method=Broken(), workers=2)
     with pytest.raises(error):
         await run_evaluation(evaluation, ShutdownController())
-
-
-@pytest.mark.parametrize(
-    "first",
-    [
-        completion("good"),
-        completion("no", finish="content_filter"),
-        refusal(400, "too long", code="context_length_exceeded"),
-    ],
-)
-async def test_a_judge_read_once_or_failing_otherwise_is_asked_to_the_end(cache_folder: Path, first: Any) -> None:
-    """Only where nothing at all can be read is the run ended early."""
-    async with scripted_engine(cache_folder, by_turn(first, first, completion(BAD))) as (engine, _):
-        shutdown = ShutdownController()
-        items = await run_evaluation(by_one(pairs=pairs(25), method=Asking(engine), engine=engine, workers=1), shutdown)
-    assert (shutdown.error, items.count(None)) == (None, 0)
 
 
 async def test_a_judge_that_cannot_be_read_is_paid_for_twenty_pairs(cache_folder: Path, tmp_path: Path) -> None:

@@ -13,9 +13,8 @@ import pytest
 from svr_async.adapters import get_adapter
 from svr_async.adapters.records import Dataset, Problem
 from svr_async.core.pair import PreferencePair, user_prompt
-from svr_async.core.provenance import command_line
 from svr_async.errors import StorageError, UsageError
-from svr_async.evaluation.items import Item, Reason, RubricRow
+from svr_async.evaluation.items import Item
 from svr_async.evaluation.metrics import engine_block
 from svr_async.evaluation.record import RunFacts, RunRecord, begin_run, write_results
 from svr_async.evaluation.run_folder import RunFolder
@@ -72,19 +71,6 @@ def test_a_run_folder_holds_all_its_files(tmp_path: Path) -> None:
     run = RunFolder.load(tmp_path / "run")
     assert list(run.items) == items
     assert run.complete
-
-
-def test_items_that_were_just_written_need_not_be_read(tmp_path: Path) -> None:
-    """A run that is loaded with the items that it was written from is the one that its files hold, reasons included."""
-    row = RubricRow(
-        id="r", text="is short", alpha=0.5, weight=1.0, importance=0.5, filler=False, a="pass", b="fail", better="A",
-        delta=1.25, contribution=0.625, shown="ab", chances=(0.9, 0.25, 0.75),
-    )  # fmt: skip
-    reason = Reason(rubric="r", shown="ab", judge="", text="because")
-    items = [replace(item(n), rubrics=(row, replace(row, chances=None)), reasons=(reason,)) for n in range(6)]
-    write_results(tmp_path / "run", record(), items, facts())
-    found = RunFolder.load(tmp_path / "run")
-    assert RunFolder.load(tmp_path / "run", items) == found
 
 
 def test_metrics_have_their_documented_keys(tmp_path: Path) -> None:
@@ -148,22 +134,8 @@ def test_a_partial_run_says_so_everywhere(tmp_path: Path, judged: int) -> None:
     assert "PARTIAL" in run.summary.mark_words
 
 
-def test_failures_and_ties_are_written_too(tmp_path: Path) -> None:
-    """A run in which nothing was scored has a report, an accuracy of zero and full counts."""
-    items = [item(0, None, "refusal"), item(1, None, "parse_error"), item(2, 0.0, "tie")]
-    found = write_results(tmp_path / "run", record(), items, facts())
-    assert (found["accuracy"], found["n_scored"], found["coverage"]) == (0.0, 1, pytest.approx(1 / 3, abs=1e-6))
-    assert found["outcomes"] == {"tie": 1, "parse_error": 1, "refusal": 1}
-
-
 def test_a_folder_that_cannot_be_written_is_a_storage_error(tmp_path: Path) -> None:
     """A file in the folder's place is named in one line before anything is judged."""
     (tmp_path / "run").write_text("a file")
     with pytest.raises(StorageError, match="cannot write"):
         begin_run(tmp_path / "run", record(), JUDGE)
-
-
-def test_the_command_is_kept_as_typed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Program name without its folder, then the arguments."""
-    monkeypatch.setattr("sys.argv", ["/somewhere/private/svr-eval", "pairs", "--limit", "3"])
-    assert command_line() == ["svr-eval", "pairs", "--limit", "3"]

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-import orjson
 import pytest
-from made_run import made_items, write_run
+from made_run import write_run
 
 from svr_async.errors import UsageError
 from svr_async.evaluation.details import nearest_ids
@@ -55,41 +54,6 @@ def test_an_unknown_id_suggests_the_nearest(run: Run) -> None:
     assert "items.jsonl" in caught.value.hint
 
 
-def test_mistakes_are_wrong_verdicts_by_size_of_margin() -> None:
-    """Ties and items without a verdict are no mistakes of this kind; equal margins keep the data's order."""
-    items = made_items()
-    found = confident_mistakes(items, 1000)
-
-    assert all(item.correct is False and item.predicted is not None for item in found)
-    assert len(found) == sum(item.outcome == "scored" and item.correct is False for item in items)
-    margins = [item.margin for item in found if item.margin is not None]
-    assert len(margins) == len(found)
-    sizes = [abs(margin) for margin in margins]
-    assert sizes == sorted(sizes, reverse=True)
-
-    flat = [replace(item, margin=1.0 if margin > 0 else -1.0) for item, margin in zip(found, margins, strict=True)]
-    assert [item.id for item in confident_mistakes(sorted(flat, key=lambda i: i.id))] == sorted(
-        item.id for item in flat
-    )[:20]
-
-
-def test_items_without_a_right_answer_are_no_mistakes() -> None:
-    """A pair that nobody labelled cannot be wrong."""
-    items = [replace(item, gold=None, correct=None) for item in made_items()]
-
-    assert confident_mistakes(items) == ()
-
-
-def test_to_json_holds_item_texts_and_run(run: Run) -> None:
-    """The JSON form is plain and complete."""
-    item = confident_mistakes(run.items)[0]
-    value = orjson.loads(orjson.dumps(explain(run, item.id).to_json()))
-
-    assert value["run"] == "RubricBench · svr · gpt-oss-120b"
-    assert value["item"]["id"] == item.id
-    assert value["texts"] is None
-
-
 def test_a_summary_counts_rubrics_not_rows(run: Run) -> None:
     """A rubric judged in both orders is one rubric, with what it counts in both; what counted most is the winner's."""
     found = explain(run, confident_mistakes(run.items)[0].id)
@@ -108,14 +72,6 @@ def test_a_summary_counts_rubrics_not_rows(run: Run) -> None:
     assert said.startswith("Of 3 rubrics, ")
     assert f"{2} for {winner}" in said
     assert said.endswith(f'What counted most for {winner}: "wins"')
-
-
-def test_a_run_without_verdicts_on_rubrics_is_said_without_advice_on_flags(run: Run) -> None:
-    """A run is done: only a pair that is judged now can be given to another judge."""
-    found = explain(run, confident_mistakes(run.items)[0].id)
-    none = replace(found, rows=tuple(replace(row, a=None, b=None, delta=None, contribution=0.0) for row in found.rows))
-    assert in_words(none).endswith("the judge could decide none.")
-    assert in_words(replace(none, of_run=False)).endswith("a model as --judge decides any.")
 
 
 def test_equal_verdicts_that_count_are_explained_and_others_are_not(run: Run) -> None:

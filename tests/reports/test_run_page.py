@@ -16,7 +16,6 @@ import pytest
 from hostile_run import ATTACK, HARMLESS, armed_run
 from made_run import made_items, write_run
 
-from svr_async.errors import UsageError
 from svr_async.evaluation.run_folder import RunFolder
 from svr_async.reports.page import render_runs
 
@@ -166,9 +165,3 @@ def test_official_scores_are_worded_by_their_kind(tmp_path: Path) -> None:
     for words in ("Overall 80.0 %", "By group CHAT 75.0 % empty –", "Prompts 1,327", "1 50.0 % 2 25.0 %"):
         assert words in text
     assert "False" not in text
-
-
-def test_no_run_makes_no_page() -> None:
-    """A report of nothing is refused."""
-    with pytest.raises(UsageError, match="at least one run"):
-        render_runs([])
