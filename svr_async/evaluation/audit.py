@@ -167,7 +167,7 @@ def plan_audit(settings: EvalSettings, attacks: Sequence[str] = tuple(ATTACKS)) 
     if unknown is not None:
         raise UsageError(f"there is no attack {unknown!r}", hint=f"one of {', '.join(ATTACKS)}")
     run = prepare(replace(settings, audit=0.0))
-    method, plain = run.method, run.record.pairs
+    method, plain = run.method, run.pairs
     if not isinstance(method, Svr) or method.facts.bank is None or method.facts.bank.direct:
         hint = "--top-k N decides by its rubrics"
         raise UsageError("the judge of this bank is asked directly, so its rubrics decide nothing", hint=hint)
@@ -180,8 +180,8 @@ def plan_audit(settings: EvalSettings, attacks: Sequence[str] = tuple(ATTACKS)) 
         for name in names
         for pair, rubrics in zip(plain, texts, strict=True)
     ]
-    out = settings.out or Path("runs") / f"audit-{run.record.default_folder().name}"
-    whole = replace(run, settings=replace(run.settings, out=out), record=replace(run.record, pairs=[*plain, *more]))
+    out = settings.out or Path("runs") / f"audit-{run.folder.name}"
+    whole = replace(run, settings=replace(run.settings, out=out), pairs=[*plain, *more])
     return AuditPlan(run=whole, pairs=plain, attacks=names, bank=chooser.bank.digest)
 
 
@@ -217,7 +217,7 @@ async def _run(plan: AuditPlan, listener: Listener) -> Audit:
         bank=plan.bank,
         judge=pool.label,
         marks=tuple(mark.word for mark in marks),
-        data=plan.run.record.dataset.digest,
+        data=plan.run.dataset.digest,
         found=tuple(sorted(filter(None, effects), key=lambda one: (-one.gain, one.attack))),
         complete=all(item is not None for item in items),
         signal=shutdown.signal,

@@ -179,7 +179,7 @@ async def _requests(prepared: PreparedRun, ids: set[str]) -> Rebuilt:
         for engine in (judge.engine for judge in pool.judges if judge.engine is not None):
             engine.on_asked = noting(engine.price)
         shutdown = ShutdownController()
-        await judge_pairs(evaluation_of(prepared, pool, [p for p in prepared.record.pairs if p.id in ids]), shutdown)
+        await judge_pairs(evaluation_of(prepared, pool, [p for p in prepared.pairs if p.id in ids]), shutdown)
         shutdown.reraise()
     finally:
         await pool.close()

@@ -40,6 +40,7 @@ SHARES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)  # thresholds of the grid
 MOST_JURORS = 5
 HALVES_SALT = "svr-frontier"
 WORKERS = 8
+Charge = tuple[int, float | None]  # tokens and dollars of a reply
 
 
 class MissingReplyError(LookupError):
@@ -47,18 +48,10 @@ class MissingReplyError(LookupError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Charge:
-    """Cost of one reply; dollars are None without a price."""
-
-    tokens: int
-    usd: float | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """One judge's decisions by (pair id, order), as shown, and the cost of its replies by request key.
+    """One judge's decisions by (pair id, order), as shown; missing replies are absent.
 
-    Missing replies are absent.
+    `charges` are tokens and dollars (None without a price) of each reply by its request key.
     """
 
     judge: str
@@ -179,13 +172,13 @@ async def _replay(pairs: Sequence[PreferencePair], setting: Setting, plan: Plan,
         keys.update(judged.decision.requests)
         right.append(judged.decision.preferred is pair.gold)
     charges = [column.charges[key] for column in columns for key in keys & column.charges.keys()]
-    dollars = [charge.usd for charge in charges]
+    dollars = [usd for _, usd in charges]
     return Point(
         setting=setting,
         missing=missing,
         right=tuple(right),
         calls=len(charges),
-        tokens=sum(charge.tokens for charge in charges),
+        tokens=sum(tokens for tokens, _ in charges),
         usd=None if None in dollars else sum(cast("list[float]", dollars)),
     )
 
@@ -242,8 +235,7 @@ def _audited(column: Column, orders: Orders, below: float) -> tuple[Setting, Pla
 
 
 def _mean_usd(column: Column) -> float:
-    charges = column.charges.values()
-    return sum(charge.usd or 0.0 for charge in charges) / max(1, len(charges))
+    return sum(usd or 0.0 for _, usd in column.charges.values()) / max(1, len(column.charges))
 
 
 def _juries(columns: Sequence[Column], orders: Orders) -> Iterator[tuple[Setting, Plan]]:
@@ -268,49 +260,40 @@ def _held_out(pairs: Sequence[PreferencePair], points: Sequence[Point]) -> float
     return found / len(pairs)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
-    """One judge of a run, with the settings and the folder of that run."""
-
-    settings: EvalSettings
-    judge: ResolvedJudge
-    run: Run
-
-
 async def frontier_of(runs: Sequence[Run]) -> Frontier:
     """Read the replies to runs and compute the grid; UsageError if the runs differ in more than judges."""
     settings = [settings_of(run) for run in runs]
-    method = choose_method(settings[0])
+    method, orders = choose_method(settings[0]), orders_of(settings[0])
     _check_alike(runs, method)
     pairs = judged_pairs(settings[0], runs[0])
-    sources: dict[str, Source] = {}
+    columns: dict[str, Column] = {}
     for run, own in zip(runs, settings, strict=True):
         for judge in resolve_judges(own, method).judges:
-            sources.setdefault(judge.name, Source(settings=own, judge=judge, run=run))
-    columns = []
-    for source in sources.values():
-        column = await _read_replies(source, method, pairs)
-        if not column.decisions and len(recorded_judges(source.run)) == 1:
-            raise _no_replies(source)
-        columns.append(column)
-    return await draw_frontier(pairs, columns, orders_of(settings[0]))
+            if judge.name not in columns:
+                columns[judge.name] = await _read_replies(run, own, judge, method, pairs)
+    return await draw_frontier(pairs, list(columns.values()), orders)
 
 
-def recorded_judges(run: Run) -> Sequence[Mapping[str, Any]]:
-    """Return the manifest's facts about each judge of a run."""
+async def _read_replies(
+    run: Run, settings: EvalSettings, resolved: ResolvedJudge, method: Method, pairs: Sequence[PreferencePair]
+) -> Column:
+    """Return a judge's decisions on all pairs in both orders; ArtefactError if its run's only judge has no reply."""
+    limits = replace(settings.limits, failures=run.path / "failures.jsonl")
+    judge = open_judge(resolved.spec, limits, prompts={pair.id: pair.prompt for pair in pairs})
+    used = rephrasing(method, judge) if settings.rephrase else method
+    try:
+        column = await _column(resolved.name, judge, used, [(pair, order) for pair in pairs for order in Order])
+    finally:
+        await judge.close()
     facts: Mapping[str, Any] = run.manifest.get("judge") or {}
-    return facts.get("judges") or [facts]
-
-
-def _no_replies(source: Source) -> ArtefactError:
-    """Return the error of a run whose only judge has no reply in the cache."""
-    before, profile = recorded_judges(source.run)[0].get("base_url"), source.judge.profile
-    now = None if profile is None else profile.base_url
-    cache = f"the cache {source.settings.limits.cache} has no reply of {source.judge.name} to {source.run.path}"
+    if column.decisions or len(facts.get("judges") or ()) > 1:
+        return column
+    before, now = facts.get("base_url"), resolved.profile and resolved.profile.base_url
+    cache = f"the cache {limits.cache} has no reply of {resolved.name} to {run.path}"
     if before and now and before != now:
-        hint = f"give {source.judge.name} the address of the run again, in its profile"
-        return ArtefactError(f"{cache}: the run asked it at {before}, now it is at {now}", hint=hint)
-    return ArtefactError(cache, hint="put back the cache, or the judge's profile, that the run was made with")
+        hint = f"give {resolved.name} the address of the run again, in its profile"
+        raise ArtefactError(f"{cache}: the run asked it at {before}, now it is at {now}", hint=hint)
+    raise ArtefactError(cache, hint="put back the cache, or the judge's profile, that the run was made with")
 
 
 def _check_alike(runs: Sequence[Run], method: Method) -> None:
@@ -326,18 +309,6 @@ def _check_alike(runs: Sequence[Run], method: Method) -> None:
             if mine != other:
                 hint = "draw the frontier of runs that differ in their judges only"
                 raise UsageError(f"{run.path} and {first.path} differ in their {what}", hint=hint)
-
-
-async def _read_replies(source: Source, method: Method, pairs: Sequence[PreferencePair]) -> Column:
-    """Return a judge's decisions on all pairs in both orders."""
-    limits = replace(source.settings.limits, failures=source.run.path / "failures.jsonl")
-    judge = open_judge(source.judge.spec, limits, prompts={pair.id: pair.prompt for pair in pairs})
-    used = rephrasing(method, judge) if source.settings.rephrase else method
-    shown = [(pair, order) for pair in pairs for order in Order]
-    try:
-        return await _column(source.judge.name, judge, used, shown)
-    finally:
-        await judge.close()
 
 
 async def _column(name: str, judge: OpenJudge, method: Method, shown: Sequence[tuple[PreferencePair, Order]]) -> Column:
@@ -363,10 +334,10 @@ def _charges(judge: OpenJudge, keys: set[str]) -> dict[str, Charge]:
     if judge.engine is None:
         return {}
     price = None if judge.profile is None else judge.profile.price
-    found = {}
+    found: dict[str, Charge] = {}
     for key in keys:
         reply = judge.engine.cache.get(bytes.fromhex(key))
         if reply is not None:
             tokens = (reply.usage.prompt_tokens or 0) + (reply.usage.completion_tokens or 0)
-            found[key] = Charge(tokens=tokens, usd=None if price is None else price.cost(reply.usage))
+            found[key] = tokens, None if price is None else price.cost(reply.usage)
     return found

@@ -189,7 +189,7 @@ async def open_judge_pool(run: PreparedRun) -> JudgePool:
     count = len(run.judges.judges)
     try:
         for one in run.judges.judges:
-            prompts = {} if one.spec.recording is None else {pair.id: pair.prompt for pair in run.record.pairs}
+            prompts = {} if one.spec.recording is None else {pair.id: pair.prompt for pair in run.pairs}
             opened.append(open_judge(one.spec, limits, prompts=prompts, budget=budget, engines=count))
     except BaseException:
         for judge in opened:
@@ -209,7 +209,7 @@ def evaluation_of(run: PreparedRun, pool: JudgePool, pairs: Sequence[PreferenceP
     added = pool.judges[len(pool.resolved.deciding) :]
     workers = sum(judge.engine.config.workers for judge in pool.sending if judge.engine is not None)
     return Evaluation(
-        pairs=run.record.pairs if pairs is None else pairs,
+        pairs=run.pairs if pairs is None else pairs,
         method=method,
         plan=pool.plan,
         workers=workers or OFFLINE_WORKERS,

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
 import platform
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import orjson
 
-from svr_async.adapters.contract import Adapter
-from svr_async.adapters.records import Dataset
 from svr_async.core.files import write_atomic, write_lines
 from svr_async.core.pair import PreferencePair, prompt_text
 from svr_async.core.provenance import versions
@@ -24,41 +20,12 @@ from svr_async.evaluation.items import Item
 from svr_async.evaluation.metrics import plan_block
 from svr_async.evaluation.plan import OrderPolicy
 from svr_async.evaluation.run_folder import RunFolder
-from svr_async.evaluation.settings import EvalSettings
+from svr_async.evaluation.setup import PreparedRun
 from svr_async.judges.limits import WHOLE, share_in_words
 from svr_async.version import __version__
 
 PACKAGES = ("aiohttp", "diskcache", "orjson", "tenacity", "numpy")
 SCHEMA_VERSION = 1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunRecord:
-    """A run before it is judged. `identity` holds everything that can change an item."""
-
-    settings: EvalSettings
-    adapter: Adapter
-    dataset: Dataset
-    pairs: Sequence[PreferencePair]
-    method: str
-    judge: str
-    identity: Mapping[str, Any]
-    command: Sequence[str]
-    prompts: Mapping[str, str]
-    started: datetime
-
-    @property
-    def digest(self) -> str:
-        """Eight hex digits over the run's identity: runs with the same digest have the same items."""
-        data = orjson.dumps(self.identity, option=orjson.OPT_SORT_KEYS, default=str)
-        return hashlib.sha256(data).hexdigest()[:8]
-
-    def default_folder(self) -> Path:
-        """Return `runs/<bench>-<method>-<judge>-<digest>`, with the number of a shard."""
-        judge = "".join(c if c.isalnum() or c in "-_.+" else "-" for c in self.judge)[:60]
-        number, count = self.settings.limits.share
-        shard = "" if count == 1 else f"-shard-{number + 1}-of-{count}"
-        return Path("runs") / f"{self.dataset.name}-{self.method}-{judge}-{self.digest}{shard}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,21 +39,22 @@ class RunFacts:
     notes: tuple[str, ...] = ()
 
 
-def begin_run(folder: Path, record: RunRecord, judge: Mapping[str, Any]) -> None:
-    """Claim the folder with a manifest; UsageError if it has items of another run, or another shard of this one."""
-    path, hint = RunFolder(folder).manifest, "name another folder with --out"
+def begin_run(run: PreparedRun, judge: Mapping[str, Any]) -> None:
+    """Claim the run folder with a manifest; UsageError if it has items of another run, or another shard of this one."""
+    folder, hint = run.folder, "name another folder with --out"
+    path = RunFolder(folder).manifest
     with suppress(AttributeError, OSError, TypeError, ValueError):  # a missing or damaged manifest is written again
         earlier = orjson.loads(path.read_bytes())
         number, count = earlier.get("config", {}).get("share") or WHOLE
         share, digest = (number, count), earlier.get("digest")
-        if digest not in {None, record.digest} and RunFolder(folder).items.exists():
-            now = orjson.loads(_pretty(_manifest(record, judge, ended=None, complete=False)))
+        if digest not in {None, run.digest} and RunFolder(folder).items.exists():
+            now = orjson.loads(_pretty(_manifest(run, judge, ended=None, complete=False)))
             differs = _differs(earlier, now)
             raise UsageError(f"{folder} holds another run: {differs}", hint=hint)
-        if digest is not None and share != record.settings.limits.share:
+        if digest is not None and share != run.settings.limits.share:
             what = "all of this run" if share == WHOLE else f"shard {share_in_words(share)} of this run"
             raise UsageError(f"{folder} holds {what}", hint=hint)
-    write_atomic(path, _pretty(_manifest(record, judge, ended=None, complete=False)))
+    write_atomic(path, _pretty(_manifest(run, judge, ended=None, complete=False)))
 
 
 def _differs(earlier: Mapping[str, Any], now: Mapping[str, Any]) -> str:
@@ -102,31 +70,31 @@ def _differs(earlier: Mapping[str, Any], now: Mapping[str, Any]) -> str:
     return "the data, the bank, the judge's profile or the version of svr-async has changed since"
 
 
-def write_results(folder: Path, record: RunRecord, items: Sequence[Item], facts: RunFacts) -> dict[str, Any]:
+def write_results(run: PreparedRun, items: Sequence[Item], facts: RunFacts) -> dict[str, Any]:
     """Write items, metrics and the manifest; return the metrics."""
-    files = RunFolder(folder)
+    files = RunFolder(run.folder)
     write_lines(files.items, (item.to_line() for item in items))
-    metrics = _metrics(record, items, facts)
+    metrics = _metrics(run, items, facts)
     write_atomic(files.metrics, _pretty(metrics))
-    manifest = _manifest(record, facts.judge, ended=datetime.now(UTC), complete=facts.complete)
+    manifest = _manifest(run, facts.judge, ended=datetime.now(UTC), complete=facts.complete)
     write_atomic(files.manifest, _pretty(manifest))
     return metrics
 
 
-def _metrics(record: RunRecord, items: Sequence[Item], facts: RunFacts) -> dict[str, Any]:
+def _metrics(run: PreparedRun, items: Sequence[Item], facts: RunFacts) -> dict[str, Any]:
     """Return metrics.json; keys are stable, accuracies are fractions of 1."""
-    settings, prompts = record.settings, dict[str, int]()
+    settings, prompts = run.settings, dict[str, int]()
 
     def pairs() -> Iterator[PreferencePair]:  # may read each pair again, so one pass also notes its prompt
-        for pair in record.pairs:
+        for pair in run.pairs:
             prompts[pair.id] = hash(prompt_text(pair.prompt))
             yield pair
 
-    official = counting.official_block(record.adapter, pairs(), items, float(settings.tie_credit))
+    official = counting.official_block(run.adapter, pairs(), items, float(settings.tie_credit))
     return {
-        "benchmark": record.dataset.name,
-        "method": record.method,
-        "judge": record.judge,
+        "benchmark": run.dataset.name,
+        "method": run.method.name,
+        "judge": run.judges.name,
         "judge_label": facts.judge["label"],
         "bank": settings.bank,
         **counting.accuracy_block(items, prompts),
@@ -138,26 +106,26 @@ def _metrics(record: RunRecord, items: Sequence[Item], facts: RunFacts) -> dict[
         **facts.spent,
         "wall_s": round(facts.wall_s, 3),
         "complete": facts.complete,
-        "left_out": record.dataset.left_out(),
-        "notes": [*record.dataset.notes, *facts.notes],
+        "left_out": run.dataset.left_out(),
+        "notes": [*run.dataset.notes, *facts.notes],
     }
 
 
-def _manifest(record: RunRecord, judge: Mapping[str, Any], *, ended: datetime | None, complete: bool) -> dict[str, Any]:
-    data = record.dataset
+def _manifest(run: PreparedRun, judge: Mapping[str, Any], *, ended: datetime | None, complete: bool) -> dict[str, Any]:
+    data = run.dataset
     return {
         "schema_version": SCHEMA_VERSION,
-        "digest": record.digest,
+        "digest": run.digest,
         "svr_version": __version__,
-        "command": list(record.command),
-        "config": record.settings.for_manifest(),
+        "command": list(run.command),
+        "config": run.settings.for_manifest(),
         "benchmark": data.name,
-        "method": record.method,
+        "method": run.method.name,
         "data": {
             "path": str(data.source),
             "digest": data.digest,
             "n_rows": data.n_rows,
-            "n_pairs": len(record.pairs),
+            "n_pairs": len(run.pairs),
             "official": data.official,
             "notes": list(data.notes),
             "skipped": dict(data.skipped),
@@ -165,9 +133,9 @@ def _manifest(record: RunRecord, judge: Mapping[str, Any], *, ended: datetime | 
             "origin": data.origin,
         },
         "judge": dict(judge),
-        "prompts": dict(record.prompts),
-        "sample": record.settings.sample,
-        "started": record.started.isoformat(timespec="seconds"),
+        "prompts": dict(run.judges.prompts),
+        "sample": run.settings.sample,
+        "started": run.started.isoformat(timespec="seconds"),
         "ended": ended.isoformat(timespec="seconds") if ended else None,
         "complete": complete,
         "device": platform.machine(),

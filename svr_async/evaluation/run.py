@@ -114,10 +114,10 @@ def end_run(
     if run.settings.limits.share != WHOLE:
         spent["tally"] = tallies[0]  # for svr merge
     notes = (*facts.notes, *_run_notes(run, items, counted))
-    metrics = write_results(run.folder, run.record, items, replace(facts, spent=spent, notes=notes))
+    metrics = write_results(run, items, replace(facts, spent=spent, notes=notes))
     surest = {item.id for item in confident_mistakes(items)}  # a page with all texts would be large: svr view makes it
-    texts = {pair.id: Texts.of(pair) for pair in run.record.pairs if pair.id in surest}
-    prompts = {pair.id: prompt_text(pair.prompt) for pair in run.record.pairs}
+    texts = {pair.id: Texts.of(pair) for pair in run.pairs if pair.id in surest}
+    prompts = {pair.id: prompt_text(pair.prompt) for pair in run.pairs}
     reports().write_run_files(RunFolder.load(run.folder, items), prompts, texts)
     return metrics
 
@@ -134,11 +134,11 @@ def _run_notes(run: PreparedRun, items: Sequence[Item], counted: Mapping[str, An
         if counted:
             yield f"asked by stage: {describe_stages(counted)}"
         shipped = load_templates(names=own.templates).digests
-        if ours := [name for name, digest in shipped.items() if run.record.prompts.get(name) == digest]:
+        if ours := [name for name, digest in shipped.items() if run.judges.prompts.get(name) == digest]:
             yield f"prompts reconstructed from the description of {run.method.name}, not its own: {', '.join(ours)}"
     if (share := run.settings.limits.share) != WHOLE:
         yield f"shard {share_in_words(share)} of a run: svr merge makes the run of all shards"
-    use, data = run.method.facts.bank, run.record.dataset
+    use, data = run.method.facts.bank, run.dataset
     taught_by = () if use is None else use.taught_by
     if taught_by and taught_digest(data.digest, (pair.id for pair in data.pairs if usable(pair))) in taught_by:
         yield "the bank was trained on these very pairs: measure it on new ones (svr data split)"
@@ -157,7 +157,7 @@ def run_now(run: PreparedRun, listener: Listener) -> EvalResult:
     limits, folder = run.settings.limits, run.folder
     if limits.dry_run:
         raise UsageError("a dry run judges nothing", hint="count_calls returns the planned calls")
-    if not run.record.pairs:
+    if not run.pairs:
         shard = share_in_words(limits.share)
         raise UsageError(
             f"--shard {shard} has no pairs: the run has fewer prompts than shards", hint="use fewer shards"
@@ -218,9 +218,9 @@ async def _count_calls(run: PreparedRun, before: set[str]) -> dict[str, Any] | N
 
 async def _judge_and_write(run: PreparedRun, pool: JudgePool, evaluation: Evaluation, listener: Listener) -> EvalResult:
     before = _judged_before(run.folder)
-    begin_run(run.folder, run.record, _judge_facts(run, pool))
+    begin_run(run, _judge_facts(run, pool))
     if before:
-        listener.note(f"resuming: {before:,} of {len(run.record.pairs):,} pairs already judged")
+        listener.note(f"resuming: {before:,} of {len(run.pairs):,} pairs already judged")
     shutdown, begun = ShutdownController(), time.monotonic()
     items = await judge_all(pool, evaluation, listener, shutdown)
     judged = [item for item in items if item is not None]

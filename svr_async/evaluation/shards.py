@@ -32,9 +32,9 @@ def merge_shards(folders: Sequence[Path], out: Path) -> EvalResult:
     _check_set(shards)
     run = _whole_run(shards[0], out)
     found = {item.id: item for shard in shards for item in shard.items}
-    items = [found[pair.id] for pair in run.record.pairs if pair.id in found]
-    if not len(items) == len(found) == len(run.record.pairs):
-        raise ArtefactError(f"the shards have {len(found)} of {len(run.record.pairs)} pairs", hint=AGAIN)
+    items = [found[pair.id] for pair in run.pairs if pair.id in found]
+    if not len(items) == len(found) == len(run.pairs):
+        raise ArtefactError(f"the shards have {len(found)} of {len(run.pairs)} pairs", hint=AGAIN)
     metrics = [shard.metrics for shard in shards]
     try:
         facts = RunFacts(
@@ -46,7 +46,7 @@ def merge_shards(folders: Sequence[Path], out: Path) -> EvalResult:
         tallies = [one["tally"] for one in metrics]
     except (AttributeError, KeyError, TypeError) as error:
         raise ArtefactError(f"a shard of {out} is damaged ({error})", hint=AGAIN) from error
-    begin_run(out, run.record, facts.judge)
+    begin_run(run, facts.judge)
     failures = [path.read_bytes() for folder in folders if (path := folder / FAILURES).exists()]
     if failures:  # a later `svr eval` in this folder must not repeat these requests
         write_atomic(out / FAILURES, b"\n".join(failures))
@@ -101,7 +101,7 @@ def _whole_run(shard: Run, out: Path) -> PreparedRun:
         raise ArtefactError(f"{shard.path}: its manifest is damaged ({error.message})", hint=AGAIN) from error
     limits = replace(settings.limits, share=WHOLE, budget=None, max_calls=None)
     run = prepare(replace(settings, limits=limits, out=out))
-    if run.record.digest != shard.manifest["digest"]:
+    if run.digest != shard.manifest["digest"]:
         hint = "merge with the same data, bank, judges.toml and version"
         raise UsageError(f"data, bank or judge on this machine are not those of {shard.path}", hint=hint)
     return run

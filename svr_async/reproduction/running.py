@@ -194,14 +194,14 @@ def evaluation_of(work: Work, spec: RunSpec, banks: dict[str, Path] | None = Non
     if not {pair.domain for pair in dataset.pairs} & set(spec.domain):  # another file in the form of the benchmark
         settings = replace(settings, domain=())
     prepared = prepare(settings, dataset)
-    folder = work.settings.out / "runs" / f"{spec.name}-{prepared.record.digest}"
+    folder = work.settings.out / "runs" / f"{spec.name}-{prepared.digest}"
     return replace(prepared, settings=replace(prepared.settings, out=folder))
 
 
 def whole(run: PreparedRun) -> bool:
     """Whether this very run is in its folder already, with a verdict on every pair."""
     manifest, metrics = _read(run.folder / "manifest.json"), _read(run.folder / "metrics.json")
-    if manifest.get("digest") != run.record.digest or metrics.get("complete") is not True:
+    if manifest.get("digest") != run.digest or metrics.get("complete") is not True:
         return False
     return metrics.get("coverage") in (None, 1.0) and (run.folder / "items.jsonl").is_file()
 

@@ -17,7 +17,6 @@ from rig import pairs
 from svr_async.core.pair import Order, PreferencePair, Side
 from svr_async.core.verdict import Outcome
 from svr_async.evaluation.frontier import (
-    Charge,
     Column,
     Frontier,
     Point,
@@ -57,7 +56,7 @@ def column(
             decisions[pair.id, order] = Decision(
                 margin=size if shown_as_a else -size, outcome=Outcome.SCORED, shown=order, requests=(key,)
             )
-            charges[key] = Charge(tokens=110, usd=usd)
+            charges[key] = (110, usd)
     return Column(judge=name, decisions=decisions, charges=charges)
 
 

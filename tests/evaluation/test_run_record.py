@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +15,10 @@ from svr_async.core.pair import PreferencePair, user_prompt
 from svr_async.errors import StorageError, UsageError
 from svr_async.evaluation.items import Item
 from svr_async.evaluation.metrics import engine_block
-from svr_async.evaluation.record import RunFacts, RunRecord, begin_run, write_results
+from svr_async.evaluation.record import RunFacts, begin_run, write_results
 from svr_async.evaluation.run_folder import RunFolder
 from svr_async.evaluation.settings import EvalSettings
+from svr_async.evaluation.setup import PreparedRun, prepare
 
 JUDGE = {"name": "j", "label": "j (test)"}
 PAIRS = tuple(
@@ -31,18 +31,17 @@ PAIRS = tuple(
 FILES = {"manifest.json", "items.jsonl", "metrics.json"}
 
 
-def record(**changes: Any) -> RunRecord:
-    """Return what a run knows about itself."""
+def made(folder: Path, judge: str = "j/1 é", **changes: Any) -> PreparedRun:
+    """Return a prepared run over made pairs."""
+    run = prepare(EvalSettings(benchmark="rubricbench", sample=True, judge="rules", out=folder))
     data = Dataset(
         name="made", pairs=PAIRS, source=Path("made.jsonl"), digest="d" * 64, n_rows=6, notes=("a note",),
         problems=(Problem("tie", kept=False, count=1),),
     )  # fmt: skip
-    made = RunRecord(
-        settings=EvalSettings(benchmark="pairs"), adapter=get_adapter("pairs"), dataset=data, pairs=PAIRS,
-        method="vanilla", judge="j/1 é", identity={"data": "d", "judge": "j"}, command=("svr", "eval"),
-        prompts={"direct": "1"}, started=datetime(2026, 3, 1, tzinfo=UTC),
-    )  # fmt: skip
-    return replace(made, **changes)
+    (juror,) = run.judges.jurors
+    judges = replace(run.judges, jurors=(replace(juror, name=judge),))
+    changes = {"identity": {"data": "d", "judge": "j"}, **changes}
+    return replace(run, judges=judges, adapter=get_adapter("pairs"), dataset=data, pairs=PAIRS, **changes)
 
 
 def item(n: int, margin: float | None = -1.0, outcome: str = "scored") -> Item:
@@ -64,9 +63,9 @@ def facts(*, complete: bool = True, notes: tuple[str, ...] = ("careful",)) -> Ru
 def test_a_run_folder_holds_all_its_files(tmp_path: Path) -> None:
     """Every documented file is there and can be loaded again; items are those given."""
     items = [item(n) for n in range(6)]
-    begin_run(tmp_path / "run", record(), JUDGE)
+    begin_run(made(tmp_path / "run"), JUDGE)
     assert RunFolder(tmp_path / "run").manifest.exists()
-    write_results(tmp_path / "run", record(), items, facts())
+    write_results(made(tmp_path / "run"), items, facts())
     assert {path.name for path in (tmp_path / "run").iterdir()} == FILES
     run = RunFolder.load(tmp_path / "run")
     assert list(run.items) == items
@@ -75,7 +74,7 @@ def test_a_run_folder_holds_all_its_files(tmp_path: Path) -> None:
 
 def test_metrics_have_their_documented_keys(tmp_path: Path) -> None:
     """The keys that others build on, with notes of data and run."""
-    found = write_results(tmp_path / "run", record(), [item(n) for n in range(6)], facts())
+    found = write_results(made(tmp_path / "run"), [item(n) for n in range(6)], facts())
     assert orjson.loads((tmp_path / "run" / "metrics.json").read_bytes()) == found
     for key in (
         "benchmark", "method", "judge", "bank", "n_total", "n_scored", "coverage", "accuracy", "accuracy_scored",
@@ -90,8 +89,8 @@ def test_metrics_have_their_documented_keys(tmp_path: Path) -> None:
 def test_the_same_run_gives_the_same_bytes(tmp_path: Path) -> None:
     """Items and metrics of two runs with the same inputs are equal byte for byte."""
     for name in ("a", "b"):
-        begin_run(tmp_path / name, record(), JUDGE)
-        write_results(tmp_path / name, record(), [item(n) for n in range(6)], facts())
+        begin_run(made(tmp_path / name), JUDGE)
+        write_results(made(tmp_path / name), [item(n) for n in range(6)], facts())
     for name in ("items.jsonl", "metrics.json"):
         assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
 
@@ -99,34 +98,36 @@ def test_the_same_run_gives_the_same_bytes(tmp_path: Path) -> None:
 def test_a_folder_belongs_to_one_run(tmp_path: Path) -> None:
     """Another run's items are refused in words and kept; the same run, no items or a torn manifest continue."""
     folder = tmp_path / "run"
-    begin_run(folder, record(identity={"data": "empty"}), JUDGE)
-    begin_run(folder, record(), JUDGE)
-    write_results(folder, record(), [item(0)], facts())
+    begin_run(made(folder, identity={"data": "empty"}), JUDGE)
+    begin_run(made(folder), JUDGE)
+    write_results(made(folder), [item(0)], facts())
     before = (folder / "manifest.json").read_bytes()
-    other = record(identity={"data": "other"})
-    assert other.digest != record().digest
+    other = made(folder, identity={"data": "other"})
+    assert other.digest != made(folder).digest
     with pytest.raises(UsageError, match="holds another run") as caught:
-        begin_run(folder, other, JUDGE)
+        begin_run(other, JUDGE)
     assert "has changed since" in caught.value.message
     assert (folder / "manifest.json").read_bytes() == before
-    begin_run(folder, record(), JUDGE)
+    begin_run(made(folder), JUDGE)
     (folder / "manifest.json").write_text("{torn")
-    begin_run(folder, record(), JUDGE)
+    begin_run(made(folder), JUDGE)
 
 
 def test_the_default_folder_is_named_by_what_was_run() -> None:
     """Benchmark, method, judge and digest, without characters that a path cannot hold."""
-    folder = record().default_folder()
-    assert folder == Path("runs") / f"made-vanilla-j-1-é-{record().digest}"
-    assert len(record(judge="x" * 500).default_folder().name) < 100
-    assert ".." not in record(judge="../../etc").default_folder().parts
+    run = replace(made(Path("x")), settings=EvalSettings(benchmark="pairs"))
+    assert run.folder == Path("runs") / f"made-vanilla-j-1-é-{run.digest}"
+    for judge in ("x" * 500, "../../etc"):
+        folder = replace(made(Path("x"), judge), settings=EvalSettings(benchmark="pairs")).folder
+        assert len(folder.name) < 100
+        assert ".." not in folder.parts
 
 
 @pytest.mark.parametrize("judged", [0, 3])
 def test_a_partial_run_says_so_everywhere(tmp_path: Path, judged: int) -> None:
     """A run that was stopped, even before its first pair, is written with what there is and marked as partial."""
-    begin_run(tmp_path / "run", record(), JUDGE)
-    found = write_results(tmp_path / "run", record(), [item(n) for n in range(judged)], facts(complete=False))
+    begin_run(made(tmp_path / "run"), JUDGE)
+    found = write_results(made(tmp_path / "run"), [item(n) for n in range(judged)], facts(complete=False))
     assert (found["complete"], found["n_total"]) == (False, judged)
     run = RunFolder.load(tmp_path / "run")
     assert not run.complete
@@ -138,4 +139,4 @@ def test_a_folder_that_cannot_be_written_is_a_storage_error(tmp_path: Path) -> N
     """A file in the folder's place is named in one line before anything is judged."""
     (tmp_path / "run").write_text("a file")
     with pytest.raises(StorageError, match="cannot write"):
-        begin_run(tmp_path / "run", record(), JUDGE)
+        begin_run(made(tmp_path / "run"), JUDGE)
