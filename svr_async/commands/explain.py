@@ -108,7 +108,8 @@ def _explain_now(flags: dict[str, Any], given: list[str], as_json: bool) -> None
 
 async def _judge_now(flags: dict[str, Any], texts: dict[str, str], bank: RubricBank | None) -> Explanation:
     from svr_async.core.pair import PreferencePair
-    from svr_async.evaluation.items import build_item
+    from svr_async.evaluation.items import item_from
+    from svr_async.evaluation.plan import PairDecision, Rows
     from svr_async.evaluation.run_folder import Texts
     from svr_async.reports.explain import explain_decision
     from svr_async.serving.engine import Engine
@@ -124,7 +125,16 @@ async def _judge_now(flags: dict[str, Any], texts: dict[str, str], bank: RubricB
         doubts = pair_doubts(decision, prompt, bank, method, engine)
         named = bank_in_words(flags["judge"]) if bank is None else bank.name or flags["bank"]
         title = f"{named} · {engine.label}"
-    item = build_item(pair, decision, order=decision.shown.value, shown=(decision,), rows=(decision,))
+    order, margin = decision.shown.value, decision.margin
+    judged = PairDecision(
+        decision=decision,
+        judge="",
+        order=order,
+        margins={} if margin is None else {order: margin},
+        rows=(Rows(judge="", decision=decision),),
+        votes=(),
+    )
+    item = item_from(pair, judged)
     shown = Texts(prompt=texts["prompt"], response_a=a, response_b=b)
     return explain_decision(item, shown, title, of_run=False, doubts=doubts)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import cycle
@@ -20,7 +20,7 @@ from svr_async.core.similarity import content_tokens
 from svr_async.core.statistics import Interval, bootstrap_interval, wilson_interval
 from svr_async.engine.concurrency import ShutdownController, run_whole
 from svr_async.errors import CoverageError, UsageError
-from svr_async.evaluation.items import Item, RubricRow
+from svr_async.evaluation.items import Item
 from svr_async.evaluation.judging import evaluation_of, open_judge_pool
 from svr_async.evaluation.run import Listener, judge_all, keys_named
 from svr_async.evaluation.settings import EvalSettings
@@ -82,17 +82,12 @@ ATTACKS: Mapping[str, Callable[[str, Sequence[str]], str]] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RubricGain:
-    """A rubric's part of an attack's mean gain, over the `pairs` on which it was judged.
-
-    `turned` counts pairs where only the attacked answer passes it, `lost` those where only the original one does.
-    """
+    """A rubric's part of an attack's mean gain, over the `pairs` on which it was judged."""
 
     id: str
     text: str
     gain: float
     pairs: int
-    turned: int
-    lost: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -265,34 +260,20 @@ def _sign(pair: PreferencePair) -> float:
 def _rubric_gains(judged: Sequence[tuple[PreferencePair, Item, Item]]) -> tuple[RubricGain, ...]:
     gains: dict[str, list[float]] = defaultdict(list)
     texts: dict[str, str] = {}
-    turned, lost = Counter[str](), Counter[str]()
     for pair, before, after in judged:
-        one, other = _rows_by_rubric(before), _rows_by_rubric(after)
-        for key in one.keys() & other.keys():
-            old, new = (fsum(row.contribution for row in rows[key]) for rows in (one, other))
-            gains[key].append(_sign(pair) * (new - old))
-            texts[key] = other[key][0].text
-            passed = [_passes(pair, rows[key]) for rows in (one, other)]
-            turned[key] += passed == [False, True]
-            lost[key] += passed == [True, False]
-    found = [
-        RubricGain(
-            id=key, text=texts[key], gain=fsum(own) / len(judged), pairs=len(own), turned=turned[key], lost=lost[key]
-        )
-        for key, own in gains.items()
-    ]
-    changed = [one for one in found if one.gain or one.turned or one.lost]
-    return tuple(sorted(changed, key=lambda one: (-one.gain, one.id)))
+        old, new = _contributions(before), _contributions(after)
+        texts.update({row.id: row.text for row in after.rubrics})
+        for key in old.keys() & new.keys():
+            gains[key].append(_sign(pair) * (new[key] - old[key]))
+    found = (
+        RubricGain(id=key, text=texts[key], gain=fsum(own) / len(judged), pairs=len(own)) for key, own in gains.items()
+    )
+    return tuple(sorted((one for one in found if one.gain), key=lambda one: (-one.gain, one.id)))
 
 
-def _rows_by_rubric(item: Item) -> Mapping[str, Sequence[RubricRow]]:
-    """Return the rows of an item by rubric: one for each order and judge."""
-    rows: dict[str, list[RubricRow]] = defaultdict(list)
+def _contributions(item: Item) -> Mapping[str, float]:
+    """Return each rubric's contribution, over every order and judge."""
+    sums: dict[str, float] = defaultdict(float)
     for row in item.rubrics:
-        rows[row.id].append(row)
-    return rows
-
-
-def _passes(pair: PreferencePair, rows: Sequence[RubricRow]) -> bool:
-    """Return whether the attacked answer passes a rubric in every order and for every judge."""
-    return all((row.b if pair.chosen_first else row.a) == "pass" for row in rows)
+        sums[row.id] += row.contribution
+    return sums

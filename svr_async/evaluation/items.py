@@ -14,7 +14,7 @@ from svr_async.core.verdict import Contribution, Outcome
 from svr_async.engine.reply import clean_text
 from svr_async.evaluation.plan import PairDecision, Rows, Vote
 from svr_async.judges.protocol import Reasked
-from svr_async.scoring.decision import Decision, settled
+from svr_async.scoring.decision import settled
 
 SideName = Annotated[str, msgspec.Meta(pattern="^[AB]$")]
 VerdictName = Annotated[str, msgspec.Meta(pattern="^(pass|fail)$")]
@@ -117,24 +117,6 @@ def _fields_of(record: RubricRow | Item, absent: tuple[str, ...]) -> dict[str, A
 
 read_item: Callable[[bytes], Item] = msgspec.json.Decoder(Item).decode
 """Read one line of items.jsonl; ValueError names the first field of another type."""
-
-
-def build_item(
-    pair: PreferencePair, decision: Decision, *, order: str, shown: Sequence[Decision], rows: Sequence[Decision]
-) -> Item:
-    """Join a pair and its decision (data order) to an item.
-
-    `shown` are the decisions of each order that was shown, `rows` those whose rubrics are listed.
-    """
-    judged = PairDecision(
-        decision=decision,
-        judge="",
-        order=order,
-        margins={one.shown.value: one.margin for one in shown if one.margin is not None},
-        rows=tuple(Rows(judge="", decision=one) for one in rows),
-        votes=(),
-    )
-    return item_from(pair, judged)
 
 
 def item_from(pair: PreferencePair, judged: PairDecision, *, alone: bool = True) -> Item:

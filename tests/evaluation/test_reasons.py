@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from made_item import build_item
 from made_run import made_items, write_run
 from rig import pairs
 
 from svr_async.core.pair import Order, Side
 from svr_async.core.rubric import Rubric
 from svr_async.core.verdict import Contribution, Outcome, RubricComparison, Verdict
-from svr_async.evaluation.items import MAX_REASON_CHARS, Item, Reason, build_item, read_item
+from svr_async.evaluation.items import MAX_REASON_CHARS, Item, Reason, read_item
 from svr_async.evaluation.run_folder import RunFolder
 from svr_async.reports.explain import explain, reason_of, why
 from svr_async.scoring.decision import Decision

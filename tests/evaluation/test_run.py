@@ -66,7 +66,8 @@ def by_one(
     *, judge: Any = None, orders: Orders | None = None, engine: CallEngine | None = None, **what: Any
 ) -> Evaluation:
     """Return an evaluation by one judge; a method that asks none needs none."""
-    return Evaluation(plan=JudgeAssignment(judge=judge, orders=orders or Orders(), engine=engine), **what)
+    plan = JudgeAssignment(judge=judge, orders=orders or Orders())
+    return Evaluation(plan=plan, engines=() if engine is None else (engine,), **what)
 
 
 def lines(items: Sequence[Item | None]) -> list[bytes]:
