@@ -248,14 +248,13 @@ def call_facts(call: Call, cache: Path | str) -> list[tuple[str, str]]:
 
 
 def call_texts(call: Call) -> list[tuple[str, str]]:
-    """Return the texts of the call with their names: request, settings, thoughts, reply, reasons."""
+    """Return the texts of the call with their names: request, settings, thoughts, reply."""
     found = [("request", UNKNOWN_REQUEST)]
     if call.request is not None:
         settings = {name: value for name, value in call.request.body().items() if name not in IN_MESSAGES}
         found = [*call.request.messages, ("settings", orjson.dumps(settings).decode())]
     reply = None if call.kept is None else call.kept.reply
     if reply is not None:
-        reasons = "\n".join(f"{rubric}: {text}" if rubric else text for rubric, text in call.reasons)
         found += [("thoughts", reply.reasoning)] if reply.reasoning else []
-        found += [("reply", reply.text), ("reasons", reasons or "none in this reply")]
+        found.append(("reply", reply.text))
     return found

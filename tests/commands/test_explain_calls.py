@@ -11,7 +11,6 @@ import orjson
 import pytest
 from rig import name_judge, read_lines, serving, svr_here, write_bank, write_bench
 
-from svr_async.evaluation.details import reasons_in
 from svr_async.evaluation.items import Item
 from svr_async.evaluation.run_folder import RunFolder
 from svr_async.simulation.config import SimConfig
@@ -71,7 +70,7 @@ def test_requests_are_rebuilt_without_a_call(judged: SimServer, capsys: pytest.C
     assert tuple(one["key"] for one in found) == item.requests
     for one, reason in zip(found, item.reasons, strict=True):
         assert one["request"]["body"]["messages"][0]["role"] == "system"
-        assert one["reasons"] == [{"rubric": "", "reason": reason.text}]
+        assert reason.text in one["reply"]["text"]
         assert one["usd"] > 0
         assert one["simulated"] is True
 
@@ -85,7 +84,7 @@ def test_calls_are_those_that_the_run_recorded(judged: SimServer, capsys: pytest
         (found,) = shown(capsys, "bankrun", item.id)
         assert found["key"] == item.requests[0]
         assert found["request"] is None
-        assert {entry["reason"] for entry in found["reasons"]} == {one.text for one in item.reasons}
+        assert found["reply"]["text"]
         assert svr_here("explain", "bankrun", item.id, "--calls") == 0
         out = capsys.readouterr().out
         assert "SIMULATED" in out
@@ -141,13 +140,3 @@ def test_explain_shows_reasons_and_leads_to_the_calls(judged: SimServer, capsys:
     told = capsys.readouterr().out
     assert told.count("why: ") == len(item.rubrics)
     assert f"svr explain bankrun {item.id} --calls" in told
-
-
-def test_reasons_are_read_out_of_replies_as_they_stand() -> None:
-    """Ahead of the last verdict, or behind it where there is nothing ahead; entries without a text are left out."""
-    assert reasons_in("First is right. [[A]]") == (("", "First is right."),)
-    assert reasons_in("[[A]] since it is right") == (("", "since it is right"),)
-    assert reasons_in("no verdict") == ()
-    entries = [{"rubric_id": "R1", "reason": "a"}, {"rubric_id": "R2"}, {"reason": "b"}]
-    assert reasons_in(orjson.dumps({"rubric_comparisons": entries}).decode()) == (("R1", "a"),)
-    assert reasons_in("nothing of the kind") == ()
