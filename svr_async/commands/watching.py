@@ -21,7 +21,7 @@ from svr_async.evaluation.items import Item
 from svr_async.evaluation.run import EvalResult, Listener, count_calls
 from svr_async.evaluation.settings import EvalSettings
 from svr_async.evaluation.setup import PreparedRun
-from svr_async.reports.dry_run import describe_count
+from svr_async.reports.text import describe_count
 
 
 @dataclass(slots=True, kw_only=True)

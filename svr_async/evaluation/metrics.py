@@ -207,22 +207,16 @@ def engine_block(stats: EngineStats | None, price: Price | None) -> dict[str, An
     }
 
 
-def costs_block(costs: Sequence[JudgeCost], total: EngineStats | None) -> dict[str, Any]:
+def costs_block(costs: Sequence[JudgeCost]) -> dict[str, Any]:
     """Return what all judges were asked and cost together, and each by itself where there are several.
 
     A sum of dollars is unknown where the price of one judge that was asked is.
     """
-    if len(costs) == 1:
-        return engine_block(total, costs[0].price)
     each = {cost.name: engine_block(cost.stats, cost.price) for cost in costs}
-    sums = engine_block(total, None)
-    asked = [block for cost, block in zip(costs, each.values(), strict=True) if cost.stats is not None]
-    for key in ("cost_usd", "paid_usd"):
-        sums[key] = _sum([block[key] for block in asked])
-    sums["cache"]["saved_usd"] = _sum([block["cache"]["saved_usd"] for block in asked])
-    if sums["paid_usd"] is not None and total is not None:
-        sums["paid_usd"] = round(total.usd or 0.0, 6)
-    return sums | {"judges": each}
+    if len(costs) == 1:
+        return each[costs[0].name]
+    asked = [each[cost.name] for cost in costs if cost.stats is not None]
+    return added_costs(asked or list(each.values())) | {"judges": each}
 
 
 def added_costs(blocks: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -263,8 +257,3 @@ def _cache_block(tokens: Mapping[str, int], price: Price | None, batch_cached: i
 
 def _rounded(usd: float | None) -> float | None:
     return None if usd is None else round(usd, 6)
-
-
-def _sum(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return round(sum(known), 6) if len(known) == len(values) else None

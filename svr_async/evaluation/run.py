@@ -228,7 +228,7 @@ async def _judge_and_write(run: PreparedRun, pool: JudgePool, evaluation: Evalua
         raise shutdown.error
     facts = RunFacts(
         judge=_judge_facts(run, pool),
-        spent=costs_block(pool.costs(), pool.stats() if pool.sending else None),
+        spent=costs_block(pool.costs()),
         wall_s=time.monotonic() - begun,
         complete=len(judged) == len(items),
         notes=tuple(dict.fromkeys(note for judge in pool.judges for note in _judge_notes(judge))),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from svr_async.core.table import Table
 from svr_async.evaluation import wording
@@ -24,7 +25,10 @@ def comparison_tables(found: Comparison, width: int) -> Iterator[Table]:
     below = tuple(f"{run.title}: {text}" for run in found.runs if (text := _below(run)))
     yield Table(caption="", heads=("run", "pairs", "accuracy", "95 % interval", "coverage"), rows=rows, notes=below)
     for place, duel in enumerate(found.duels):
-        yield _tests(duel, wide=width >= WIDE, legend=place == 0)
+        wide = width >= WIDE
+        notes = (*((COLUMNS,) if wide else ()), HOLM) if place == 0 else ()
+        caption = f"first: {duel.first}, second: {duel.second}"
+        yield replace(paired_table(duel, wide=wide), caption=caption, notes=notes)
         yield _cells(duel)
         if duel.lost or duel.won:
             yield _disagreements(duel)
@@ -39,15 +43,11 @@ def _below(run: RunSummary) -> str:
     return against_chance({"accuracy": run.accuracy}, run.ci95) if (run.accuracy or 1.0) < EVEN else ""
 
 
-def _tests(duel: Duel, *, wide: bool, legend: bool) -> Table:
+def paired_table(duel: Duel, *, wide: bool = True) -> Table:
+    """Return the paired tests of two runs, over all pairs and by domain."""
     heads = ("pairs", "first", "second", "points", *(("95 % interval", "only 1st:2nd", "p") if wide else ()), "p Holm")
-    named = (("all shared pairs", duel.overall), *duel.domains.items())
-    return Table(
-        caption=f"first: {duel.first}, second: {duel.second}",
-        heads=("domain", *heads),
-        rows=tuple(_test(name, test, wide=wide) for name, test in named),
-        notes=(*((COLUMNS,) if wide else ()), HOLM) if legend else (),
-    )
+    named = (("all shared pairs", duel.overall), *(duel.domains.items() if len(duel.domains) > 1 else ()))
+    return Table(("domain", *heads), tuple(_test(name, test, wide=wide) for name, test in named))
 
 
 def _test(name: str, test: PairedTest, *, wide: bool) -> tuple[str, ...]:

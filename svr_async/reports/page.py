@@ -16,14 +16,14 @@ from string import ascii_uppercase
 from typing import TYPE_CHECKING, Any
 
 from svr_async.core.safetext import visible
-from svr_async.core.table import Table
 from svr_async.errors import UsageError
 from svr_async.evaluation import wording
-from svr_async.evaluation.compare import HOLM, Comparison, PairedTest, compare_runs
+from svr_async.evaluation.compare import HOLM, Comparison, compare_runs
 from svr_async.evaluation.items import Exchanges
 from svr_async.evaluation.run_folder import Run, Texts
 from svr_async.evaluation.summary import summaries_of
 from svr_async.reports import facts
+from svr_async.reports.compare_tables import paired_table
 from svr_async.reports.drawing import Image, image
 from svr_async.reports.effects import effects_tables
 from svr_async.reports.figures import run_figures
@@ -64,27 +64,13 @@ def render_runs(
         summaries=summaries,
         comparison=comparison,
         letters=letters,
-        duels=[]
-        if comparison is None
-        else [(duel, _duel_table(duel.overall, duel.domains)) for duel in comparison.duels],
+        duels=[] if comparison is None else [(duel, paired_table(duel)) for duel in comparison.duels],
         holm=HOLM,
         items=items,
         effects=list(effects_tables(summaries[0].effects, "By net effect")) if len(runs) == 1 else [],
         figures=[image(one) for one in run_figures(named)],
         script=_script() if items else "",
     )
-
-
-def _duel_table(overall: PairedTest, domains: Mapping[str, PairedTest]) -> Table:
-    rows = [
-        (
-            name, wording.count(test.n), wording.percent(test.accuracy_first), wording.percent(test.accuracy_second),
-            wording.points(test.difference), f"{wording.points(test.ci95.low)} to {wording.points(test.ci95.high)}",
-            wording.p_value(test.p_holm),
-        )
-        for name, test in (("all shared pairs", overall), *(domains.items() if len(domains) > 1 else ()))
-    ]  # fmt: skip
-    return Table(("", "pairs", "first", "second", "points", "95 % interval", "p"), rows)
 
 
 def render(name: str, *, figures: Sequence[Image], script: str = "", **values: Any) -> str:
