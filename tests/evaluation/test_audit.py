@@ -156,16 +156,6 @@ def test_what_cannot_be_audited_is_said_before_anything_is_asked(
         plan_audit(replace(settings(place, "rules", tmp_path / "out"), **changes), attacks)  # type: ignore[arg-type]  # texts only
 
 
-def test_a_bank_that_asks_directly_has_nothing_to_audit(place: Path, tmp_path: Path) -> None:
-    """Its rubrics decide nothing; with --top-k they do."""
-    held = RubricBank.load(place / "bank")
-    replace(held, inference=replace(held.inference, direct=True)).save(tmp_path / "direct")
-    asked = replace(settings(place, "rules", tmp_path / "out"), bank=str(tmp_path / "direct"))
-    with pytest.raises(UsageError, match="asked directly"):
-        plan_audit(asked)
-    assert plan_audit(replace(asked, top_k=3)).attacks == tuple(ATTACKS)
-
-
 def test_margins_are_turned_towards_the_attacked_answer() -> None:
     """A fall of A's margin is a gain where the rejected answer is B, and a loss where it is A."""
     item = replace(made_item("chat-0003", "Chat", 7, 0.9), margin=0.5, rubrics=())

@@ -98,17 +98,6 @@ def test_the_audit_counts_flips_and_leaning() -> None:
     assert (found["accuracy_ab"], found["accuracy_ba"]) == (1.0, 5 / 8)
 
 
-def test_a_judge_stuck_on_the_first_response_leans_fully() -> None:
-    """Always the first shown: everything flips and `lean_a` is one; always a tie leans neither way."""
-    found = metrics.order_block([both(1.0, -1.0)] * 4, OrderPolicy.BOTH)
-    assert (found["flip_rate"], found["lean_a"]) == (1.0, 1.0)
-    ties = metrics.order_block([both(0.0, 0.0)] * 4, OrderPolicy.BOTH)
-    assert (ties["flip_rate"], ties["lean_a"], ties["accuracy_ab"]) == (0.0, 0.5, 0.0)
-    assert metrics.order_block([both(1.0, 0.0)], OrderPolicy.HASH)["flip_rate"] == 1.0
-    none = metrics.order_block([right()], OrderPolicy.AB)
-    assert (none["audited"], none["flip_rate"], none["lean_a"]) == (0, None, None)
-
-
 def stats(**changes: Any) -> EngineStats:
     """Return engine facts."""
     return EngineStats(**changes)

@@ -223,19 +223,6 @@ async def test_a_failed_pair_is_an_item_with_its_reason(cache_folder: Path) -> N
         assert [item.correct for item in items if item is not None] == [False] * 3
 
 
-@pytest.mark.parametrize("error", [ZeroDivisionError, TimeoutError])
-async def test_a_bug_in_a_method_is_raised_not_swallowed(error: type[Exception]) -> None:
-    """An exception that nobody expects ends the run loudly, a timeout too."""
-
-    class Broken(Lengths):
-        async def decide(self, judge: Judge, shown: Presentation, human_rubrics: HumanRubrics) -> Decision:
-            raise error("bug")
-
-    evaluation = by_one(pairs=pairs(3), method=Broken(), workers=2)
-    with pytest.raises(error):
-        await run_evaluation(evaluation, ShutdownController())
-
-
 async def test_a_judge_that_cannot_be_read_is_paid_for_twenty_pairs(cache_folder: Path, tmp_path: Path) -> None:
     """The run ends and says what came, of new pairs only; a mended judge goes on after them, as does who says so."""
 

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import errno
-import os
 from pathlib import Path
-from typing import Any
 
 import pytest
 from made_run import made_items, write_run
 
-from svr_async.core.files import write_atomic
-from svr_async.errors import ArtefactError, StorageError, UsageError
+from svr_async.errors import ArtefactError, UsageError
 from svr_async.evaluation.run_folder import RunFolder
 
 
@@ -80,54 +76,3 @@ def test_a_damaged_file_is_named_with_its_line(tmp_path: Path, name: str, conten
     with pytest.raises(ArtefactError, match=message) as caught:
         RunFolder.load(tmp_path)
     assert "\n" not in caught.value.one_line()
-
-
-def test_write_atomic_makes_folders_and_replaces(tmp_path: Path) -> None:
-    """A new file appears with its folders, an old one is replaced, and nothing else is left."""
-    target = tmp_path / "deep" / "file.json"
-    write_atomic(target, b"old")
-    write_atomic(target, b"new")
-
-    assert target.read_bytes() == b"new"
-    assert list(target.parent.iterdir()) == [target]
-
-
-@pytest.mark.parametrize("call", ["fsync", "replace", "open"])
-@pytest.mark.parametrize(("number", "cure"), [(errno.ENOSPC, "free some space"), (errno.EIO, "choose another place")])
-def test_a_failing_disk_leaves_the_old_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str, number: int, cure: str
-) -> None:
-    """When any step of the writing fails, the old content stays, no temporary is left, and one line says why."""
-    target = tmp_path / "file.json"
-    target.write_bytes(b"old")
-
-    def fail(*_args: object, **_kwargs: Any) -> None:
-        raise OSError(number, os.strerror(number))
-
-    if call == "fsync":
-        monkeypatch.setattr(os, "fsync", fail)
-    else:
-        monkeypatch.setattr(Path, call, fail)
-    with pytest.raises(StorageError) as caught:
-        write_atomic(target, b"new")
-    monkeypatch.undo()
-
-    assert caught.value.exit_code == 5
-    assert os.strerror(number) in caught.value.one_line()
-    assert cure in caught.value.hint
-    assert target.read_bytes() == b"old"
-    assert list(tmp_path.iterdir()) == [target]
-
-
-def test_a_folder_in_the_way_is_a_storage_error(tmp_path: Path) -> None:
-    """Writing over a folder fails in one line."""
-    with pytest.raises(StorageError, match="cannot write"):
-        write_atomic(tmp_path, b"x")
-
-
-def test_write_atomic_respects_the_umask(tmp_path: Path) -> None:
-    """Reports are as readable as any file the user makes, not private like a temporary."""
-    write_atomic(tmp_path / "a", b"")
-    (tmp_path / "b").write_bytes(b"")
-
-    assert (tmp_path / "a").stat().st_mode == (tmp_path / "b").stat().st_mode

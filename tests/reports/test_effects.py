@@ -57,19 +57,6 @@ def test_a_rubric_saves_what_is_wrong_without_it_and_causes_what_is_right_withou
     assert total.accuracy == pytest.approx(0.6)
 
 
-def test_a_pair_that_says_nothing_of_a_rubric_is_not_counted() -> None:
-    """Abstentions are not used, contributions of nothing do not lean, pairs without a right answer take no part."""
-    items = [
-        made("abstained", [("x", None), ("y", 1.0)]),
-        made("weightless", [("x", 0.0), ("y", 1.0)]),
-        made("open", [("x", 1.0)], gold=None),
-        made("used", [("x", 1.0)]),
-    ]
-    total = told(items)["x"].total
-
-    assert (total.used, total.leaned, total.right, total.saved) == (2, 1, 1, 1)
-
-
 def test_domains_and_runs_are_groups_of_the_same_numbers() -> None:
     """By group the counts add up to the total, under the names that were given."""
     items = [

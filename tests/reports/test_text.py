@@ -11,10 +11,8 @@ import pytest
 from made_run import made_items, write_run
 
 from svr_async.core.table import csv_text, latex, markdown
-from svr_async.evaluation.compare import compare_runs
 from svr_async.evaluation.run_folder import Run, RunFolder
-from svr_async.evaluation.summary import summaries_of
-from svr_async.reports.text import render_tables, run_table
+from svr_async.reports.text import render_tables
 
 HOSTILE = "=1+1|<img src=x onerror=alert(1)>\n& $x_1$ \\input{secret} `code` \u202egnp.exe\x1b[31m"
 
@@ -55,18 +53,6 @@ def test_marks_are_in_every_table(simulated: Run, suffix: str) -> None:
 
     assert "PARTIAL" in text
     assert "SIMULATED" in text
-
-
-@pytest.mark.parametrize("suffix", ["md", "tex"])
-def test_marks_stay_with_their_column_side_by_side(run: Run, simulated: Run, suffix: str) -> None:
-    """Only the doubtful run's head is marked, and the paired test is below."""
-    text = render_tables([run, simulated], (suffix,))[suffix]
-    table = run_table(summaries_of([run, simulated]), compare_runs([run, simulated]))
-
-    assert "PARTIAL" not in table.heads[1]
-    assert "[PARTIAL] [SIMULATED]" in table.heads[2]
-    assert any(row[0] == "McNemar p" and row[1] == "–" for row in table.rows)
-    assert "PARTIAL" in text
 
 
 def test_markdown_is_inert(hostile: Run) -> None:
