@@ -94,14 +94,14 @@ def gate_runs(run: Run, baseline: Run, *, margin: float = 0.0, allow: Sequence[s
 def raise_unless_passed(gate: Gate, *, strict: bool = False) -> None:
     """Raise GateError for a failed gate (with `strict` also an undecided one), UsageError for a refused one."""
     if gate.verdict is Verdict.REFUSED:
-        raise UsageError(gate.sentence, hint=_cure(gate.refusals))
+        raise UsageError(gate.sentence, hint=_hint(gate.refusals))
     if gate.verdict is Verdict.FAILED:
         raise GateError(gate.sentence, hint=f"svr compare shows where {gate.run} lost")
     if gate.verdict is Verdict.UNDECIDED and strict:
         raise GateError(gate.sentence, hint="judge more pairs, or give a larger --margin")
 
 
-def _cure(refusals: Sequence[str]) -> str:
+def _hint(refusals: Sequence[str]) -> str:
     kinds = dict.fromkeys(text.partition(":")[0].partition(",")[0] for text in refusals)
     if "partial" in kinds:
         return "finish it: run svr eval again"

@@ -178,15 +178,15 @@ def joined(found: Sequence[EngineStats], usd: float | None) -> EngineStats:
     reported = [stats.reported_usd for stats in found if stats.reported_usd is not None]
     values: dict[str, Any] = {}
     for one in fields(EngineStats):
-        held = [getattr(stats, one.name) for stats in found]
-        if all(type(value) is int for value in held):
-            values[one.name] = sum(held)
-        elif all(type(value) is float for value in held):
-            values[one.name] = max(held)
-        elif all(type(value) is tuple for value in held):
-            values[one.name] = tuple(part for value in held for part in value)
-        elif all(type(value) is str for value in held):
-            values[one.name] = next((value for value in reversed(held) if value), "")
+        values_of = [getattr(stats, one.name) for stats in found]
+        if all(type(value) is int for value in values_of):
+            values[one.name] = sum(values_of)
+        elif all(type(value) is float for value in values_of):
+            values[one.name] = max(values_of)
+        elif all(type(value) is tuple for value in values_of):
+            values[one.name] = tuple(part for value in values_of for part in value)
+        elif all(type(value) is str for value in values_of):
+            values[one.name] = next((value for value in reversed(values_of) if value), "")
     values |= {"usd": usd, "reported_usd": sum(reported) if reported else None}
     return replace(found[0], **values)
 
@@ -208,7 +208,7 @@ def engine_block(stats: EngineStats | None, price: Price | None) -> dict[str, An
 
 
 def costs_block(costs: Sequence[JudgeCost]) -> dict[str, Any]:
-    """Return what all judges were asked and cost together, and each by itself where there are several.
+    """Return what all judges were asked and cost together, and each by itself if there are several.
 
     A sum of dollars is unknown where the price of one judge that was asked is.
     """

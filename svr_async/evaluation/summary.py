@@ -315,7 +315,7 @@ def _numbers(run: Run, accuracy: float | None, interval: Interval | None) -> Ite
 
 
 def _groups(run: Run) -> Iterator[Number]:
-    """Yield the accuracies of domains and subsets where there are several, and the benchmark's own scores."""
+    """Yield the accuracies of domains and subsets if there are several, and the benchmark's own scores."""
     domains = run.metrics.get("by_domain") or {}
     for name, row in domains.items() if len(domains) > 1 else ():
         ends = row.get("ci95")

@@ -17,7 +17,7 @@ from svr_async.scoring.bank_stats import GENERIC
 
 MOST_GROUPS, MOST_MAPPED, FEWEST_MAPPED = 7, 400, 4  # domains and rubrics of a map
 NAMED = 8  # rubrics that a map numbers
-MOST_TERMS, MOST_NEAR = 4_096, 12.0  # words of a map, and neighbours that a rubric is laid beside
+MOST_TERMS, MOST_NEAR = 4_096, 12.0  # words of a map, and neighbours of a rubric
 Course = Mapping[str, Sequence[float | None]]  # by the name of a measure: its value after each round
 MEASURES: tuple[tuple[str, tuple[tuple[str, str, bool], ...]], ...] = (  # unit: measures with colour and dashes
     ("margin", (("Train margin", "muted", True), ("Dev margin", "first", False))),
@@ -58,8 +58,8 @@ def course_figure(
             for measure, *_ in measures
         ]
         if any(one.points for one in series):
-            held = [one for one in (*series, *theirs) if one.points]
-            panels.append(plane(held, "", unit, ticks=[float(one) for one in rounds], low=True))
+            known = [one for one in (*series, *theirs) if one.points]
+            panels.append(plane(known, "", unit, ticks=[float(one) for one in rounds], low=True))
     if not panels:
         return None
     return Figure(name=name, title="Training, by round", panels=tuple(panels), marks=marks, notes=notes)
@@ -103,8 +103,10 @@ def fit_figure(curves: Sequence[FitCurve], seed: int, marks: tuple[str, ...]) ->
     loss += [Series(name="dev pairs", points=tuple(dev), kind="band", colour="first")] if dev else []
     panels = [plane(loss, "" if dev else "epoch", "loss", low=True)]
     if dev:
-        held = Series(name="dev pairs", points=tuple(accuracy), intervals=tuple(errors), kind="band", colour="first")
-        panels.append(plane([held], "epoch, all fits one after another", "dev accuracy, %", low=True))
+        dev_series = Series(
+            name="dev pairs", points=tuple(accuracy), intervals=tuple(errors), kind="band", colour="first"
+        )
+        panels.append(plane([dev_series], "epoch, all fits one after another", "dev accuracy, %", low=True))
     note = "The band is one standard error of the dev accuracy."
     return Figure(name="fit", title="The fit, epoch by epoch", panels=tuple(panels), marks=marks, notes=(note,))
 

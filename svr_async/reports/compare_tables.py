@@ -95,8 +95,10 @@ def _disagreements(duel: Duel) -> Table:
 
 def _verdicts(one: Disagreement) -> tuple[str, str]:
     """Return each run's verdict with its margin."""
-    said = ((one.first, one.first_margin), (one.second, one.second_margin))
-    first, second = (verdict if margin is None else f"{verdict} {wording.signed(margin)}" for verdict, margin in said)
+    verdicts = ((one.first, one.first_margin), (one.second, one.second_margin))
+    first, second = (
+        verdict if margin is None else f"{verdict} {wording.signed(margin)}" for verdict, margin in verdicts
+    )
     return first, second
 
 

@@ -125,10 +125,12 @@ def in_words(found: Explanation) -> str:
     if all(row.a is None for row in found.rows):
         return f"Of {rubrics} the judge could decide none" + ("." if found.of_run else f"; {ASK_A_MODEL}.")
     for_a, for_b = (sum(favoured(value) == side for value in sums.values()) for side in ("A", "B"))
-    said = f"Of {rubrics}, {for_a} for A, {for_b} for B, {len(sums) - for_a - for_b} for neither."
+    counted = f"Of {rubrics}, {for_a} for A, {for_b} for B, {len(sums) - for_a - for_b} for neither."
     winner = found.item.predicted
     its = [text for text, value in sums.items() if favoured(value) == winner]
-    return f'{said} What counted most for {winner}: "{max(its, key=lambda text: abs(sums[text]))}"' if its else said
+    return (
+        f'{counted} What counted most for {winner}: "{max(its, key=lambda text: abs(sums[text]))}"' if its else counted
+    )
 
 
 def counts_note(found: Explanation) -> str:
@@ -224,7 +226,7 @@ def tag_of(found: Explanation, side: str) -> str:
 
 
 def call_facts(call: Call, cache: Path | str) -> list[tuple[str, str]]:
-    """Return what is known of the call as labelled lines."""
+    """Return the facts of a call as labelled lines."""
     found = [("call", call.key)]
     if (request := call.request) is not None:
         found.append(("asked", f"{request.model} at {request.endpoint} (wire {request.wire.name})"))

@@ -53,9 +53,9 @@ def run_parts(found: RunSummary) -> Iterator[Part]:
 
 
 def _facts(label: str, facts: Iterable[Fact]) -> Iterator[Line]:
-    told = [f"{one.name} {one.value}" for one in facts if one.value not in {"0", wording.UNKNOWN}]
-    if told:
-        yield Line("; ".join(told), label=label, wrapped=True)
+    named = [f"{one.name} {one.value}" for one in facts if one.value not in {"0", wording.UNKNOWN}]
+    if named:
+        yield Line("; ".join(named), label=label, wrapped=True)
 
 
 def render_tables(runs: Sequence[Run], kinds: Sequence[str], *, comparison: Comparison | None = None) -> dict[str, str]:
@@ -80,9 +80,9 @@ def run_table(summaries: Sequence[RunSummary], compared: Comparison | None = Non
     """Lay out all numbers with a column for each run; the first run is the baseline."""
     if not summaries:
         raise UsageError("a table needs at least one run", hint="svr report RUN --out table.md")
-    held = [{(one.group, one.key, one.name): one for one in found.numbers} for found in summaries]
-    keys = list(dict.fromkeys(key for one in held for key in one if key[0] != "heading"))
-    rows = [(_row_name(key, held), *(_cell(one.get(key)) for one in held)) for key in keys]
+    tables = [{(one.group, one.key, one.name): one for one in found.numbers} for found in summaries]
+    keys = list(dict.fromkeys(key for one in tables for key in one if key[0] != "heading"))
+    rows = [(_row_name(key, tables), *(_cell(one.get(key)) for one in tables)) for key in keys]
     if compared is None:
         found = summaries[0]
         notes = [f"{found.headline} {found.reading}".rstrip(), *(f"{one.word}: {one.text}" for one in found.marks)]
@@ -96,8 +96,8 @@ def run_table(summaries: Sequence[RunSummary], compared: Comparison | None = Non
     return Table(("", *heads), (*rows, *tests), caption=caption, notes=(*compared.warnings, HOLM))
 
 
-def _row_name(key: tuple[str, str, str], held: Sequence[Mapping[tuple[str, str, str], Number]]) -> str:
-    one = next(found[key] for found in held if key in found)
+def _row_name(key: tuple[str, str, str], tables: Sequence[Mapping[tuple[str, str, str], Number]]) -> str:
+    one = next(found[key] for found in tables if key in found)
     if one.group == "official":
         return f"Official: {one.key.replace('_', ' ')}"
     name = one.name if one.group in {"", "cost"} else f"{one.group.capitalize()}: {one.name.replace('_', ' ')}"
@@ -114,13 +114,13 @@ def _test_rows(comparison: Comparison) -> Iterator[tuple[str, ...]]:
     """Yield the paired tests against the first run; its own column is empty."""
     tests: dict[str, PairedTest] = {duel.second: duel.overall for duel in comparison.duels}
     found = [tests.get(run.title) for run in comparison.runs]
-    said: Sequence[tuple[str, Callable[[PairedTest], str]]] = (
+    tests_shown: Sequence[tuple[str, Callable[[PairedTest], str]]] = (
         ("Points against the first", lambda test: wording.points(test.difference)),
         ("95 % interval of the points", lambda test: " to ".join(wording.points(end) for end in test.ci95)),
         ("McNemar p", lambda test: wording.p_value(test.p)),
         ("McNemar p, Holm", lambda test: wording.p_value(test.p_holm)),
     )
-    for name, say in said:
+    for name, say in tests_shown:
         yield name, *(wording.UNKNOWN if test is None else say(test) for test in found)
 
 

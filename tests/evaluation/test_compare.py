@@ -71,17 +71,6 @@ def test_a_run_against_itself_shows_no_difference(two: list[Run]) -> None:
     assert duel.verdict.startswith("No difference shown")
 
 
-def test_only_shared_items_are_paired_and_the_rest_is_counted(two: list[Run], tmp_path: Path) -> None:
-    """Items of one side only are left out of the test, with a warning that says how many."""
-    short = loaded(tmp_path / "short", list(two[1].items[:250]), metrics={"complete": False})
-    found = compare_runs([two[0], short])
-
-    assert found.duels[0].overall.n == 250
-    assert (found.duels[0].only_in_first, found.duels[0].only_in_second) == (70, 0)
-    assert any(warning.startswith("70 pairs of vanilla") for warning in found.warnings)
-    assert any("is PARTIAL" in warning for warning in found.warnings)
-
-
 def test_different_data_is_said(two: list[Run], tmp_path: Path) -> None:
     """Other digests, benchmarks, marks and right answers are each named."""
     items = [replace(item, gold="B" if item.gold == "A" else "A") for item in two[1].items]

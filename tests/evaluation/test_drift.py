@@ -66,13 +66,6 @@ def _scored(items: list[Item]) -> int:
     return sum(item.margin is not None for item in items)
 
 
-def test_the_same_judging_agrees_in_full(tmp_path: Path) -> None:
-    """A run against itself: no flips, no shift."""
-    run = RunFolder.load(write_run(tmp_path / "a"))
-    found = drift_of([run, run])
-    assert (found.shifts[0].flips, found.shifts[0].margin_shift) == (0.0, 0.0)
-
-
 def test_only_one_bank_and_the_same_data_are_compared(tmp_path: Path) -> None:
     """Another bank, or other pairs, is refused; so is a single run."""
     paths = write_two(tmp_path, made_items(), bank="other")

@@ -52,12 +52,6 @@ def test_right_is_the_gold_side_and_nothing_else(
     assert found.margins == ({} if margin is None else {"ab": margin})
 
 
-def test_a_pair_without_a_right_answer_is_neither_right_nor_wrong() -> None:
-    """`gold` and `correct` are both empty, the verdict stays."""
-    found = item(1.0, gold=False)
-    assert (found.gold, found.correct, found.predicted) == (None, None, "A")
-
-
 def test_an_item_lists_the_questions_that_every_run_asks() -> None:
     """What was put again for rubrics that a reply left out depends on the reply: the bytes of an item do not."""
     made = Decision(margin=1.0, outcome=Outcome.SCORED, requests=("k", Reasked("again"), "other"))

@@ -51,18 +51,6 @@ def test_each_caveat_has_its_mark(
     assert all(len(mark.text) > 30 for mark in run.summary.marks)
 
 
-@pytest.mark.parametrize(
-    ("benchmark", "sample", "text"),
-    [
-        ("rubricbench", False, "RubricBench · svr · gpt-oss-120b"),
-        ("rubricbench-sample", True, "RubricBench sample · svr · gpt-oss-120b [SAMPLE DATA]"),
-    ],
-)
-def test_captions_name_the_benchmark_or_its_sample(tmp_path: Path, benchmark: str, sample: bool, text: str) -> None:
-    """The sample is never called the benchmark."""
-    assert loaded(tmp_path, metrics={"benchmark": benchmark}, manifest={"sample": sample}).summary.caption == text
-
-
 def test_a_new_benchmark_is_a_file_and_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its name, its official counts and its rule are on its adapter: reports and training know it from there."""
     made = replace(get_adapter("rmbench"), name="newbench", title="New Bench", spelling="", ruled=False)

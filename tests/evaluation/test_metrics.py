@@ -74,14 +74,6 @@ def test_pairs_of_one_prompt_are_one_witness() -> None:
     assert metrics.by_domain(grouped)["d"]["ci95"] == found["accuracy_ci95"]
 
 
-@pytest.mark.parametrize("items", [[], [free()]])
-def test_nothing_judged_gives_no_number(items: list[Item]) -> None:
-    """Without a pair that has a right answer accuracies are null, never 0/0; the interval is all of [0, 1]."""
-    found = metrics.accuracy_block(items)
-    assert (found["n_total"], found["accuracy"], found["coverage"]) == (0, None, None)
-    assert found["accuracy_bounds"] == found["accuracy_ci95"] == [0.0, 1.0]
-
-
 def both(ab: float, ba: float, gold: str = "A") -> Item:
     """Return an item that was judged in both orders."""
     return replace(BLANK, margins={"ab": ab, "ba": ba}, gold=gold)

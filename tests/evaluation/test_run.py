@@ -123,10 +123,7 @@ async def test_an_error_that_ends_the_run_keeps_what_was_judged(cache_folder: Pa
 
     async with scripted_engine(cache_folder, answer, concurrency=2) as (engine, _):
         shutdown = ShutdownController()
-        evaluation = by_one(
-            pairs=pairs(N), method=Asking(engine), engine=engine, workers=2,
-            orders=Orders(audit=0.0),
-        )  # fmt: skip
+        evaluation = by_one(pairs=pairs(N), method=Asking(engine), engine=engine, workers=2, orders=NO_AUDIT)
         items = await run_evaluation(evaluation, shutdown)
         assert isinstance(shutdown.error, AuthError)
         assert [item is not None for item in items] == [True] * 5 + [False] * 7
@@ -143,10 +140,7 @@ async def test_a_signal_lets_calls_under_way_end(cache_folder: Path) -> None:
 
     async with scripted_engine(cache_folder, lambda *_: answer(), concurrency=3) as (engine, transport):
         shutdown = ShutdownController()
-        evaluation = by_one(
-            pairs=pairs(N), method=Asking(engine), engine=engine, workers=8,
-            orders=Orders(audit=0.0),
-        )  # fmt: skip
+        evaluation = by_one(pairs=pairs(N), method=Asking(engine), engine=engine, workers=8, orders=NO_AUDIT)
         task = asyncio.create_task(run_evaluation(evaluation, shutdown))
         while len(transport.sent) < 3:  # noqa: ASYNC110  (the script has no event for this)
             await asyncio.sleep(0.001)
@@ -170,10 +164,7 @@ async def hanging_run(
 
     async with scripted_engine(cache_folder, lambda *_: never(), concurrency=3) as (engine, transport):
         shutdown = ShutdownController()
-        evaluation = by_one(
-            pairs=pairs(N), method=Asking(engine), engine=engine, workers=3,
-            orders=Orders(audit=0.0),
-        )  # fmt: skip
+        evaluation = by_one(pairs=pairs(N), method=Asking(engine), engine=engine, workers=3, orders=NO_AUDIT)
         task = asyncio.create_task(run_evaluation(evaluation, shutdown))
         while len(transport.sent) < 3:  # noqa: ASYNC110  (the script has no event for this)
             await asyncio.sleep(0.001)
@@ -200,12 +191,7 @@ async def test_at_the_budget_calls_under_way_are_waited_for(
         async with judge_at(sim.base_url, cache_folder, budget=Budget(max_calls=5), concurrency=5) as judge:
             shutdown = ShutdownController()
             evaluation = by_one(
-                pairs=pairs(N),
-                method=Vanilla(),
-                judge=judge,
-                engine=judge.engine,
-                workers=8,
-                orders=Orders(audit=0.0),
+                pairs=pairs(N), method=Vanilla(), judge=judge, engine=judge.engine, workers=8, orders=NO_AUDIT
             )
             items = await run_evaluation(evaluation, shutdown)
         assert isinstance(shutdown.error, BudgetError)
@@ -215,9 +201,7 @@ async def test_at_the_budget_calls_under_way_are_waited_for(
 async def test_a_failed_pair_is_an_item_with_its_reason(cache_folder: Path) -> None:
     """What could not be judged is in the list with outcome and detail, never missing."""
     async with scripted_engine(cache_folder, lambda *_: refusal(400, "bad")) as (engine, _):
-        evaluation = by_one(
-            pairs=pairs(3), method=Asking(engine), engine=engine, workers=3,
-        )  # fmt: skip
+        evaluation = by_one(pairs=pairs(3), method=Asking(engine), engine=engine, workers=3)
         items = await run_evaluation(evaluation, ShutdownController())
         assert [item.outcome for item in items if item is not None] == ["api_error"] * 3
         assert [item.correct for item in items if item is not None] == [False] * 3

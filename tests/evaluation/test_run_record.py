@@ -12,7 +12,7 @@ import pytest
 from svr_async.adapters import get_adapter
 from svr_async.adapters.records import Dataset, Problem
 from svr_async.core.pair import PreferencePair, user_prompt
-from svr_async.errors import StorageError, UsageError
+from svr_async.errors import UsageError
 from svr_async.evaluation.items import Item
 from svr_async.evaluation.metrics import engine_block
 from svr_async.evaluation.record import RunFacts, begin_run, write_results
@@ -133,10 +133,3 @@ def test_a_partial_run_says_so_everywhere(tmp_path: Path, judged: int) -> None:
     assert not run.complete
     assert len(run.items) == judged
     assert "PARTIAL" in run.summary.mark_words
-
-
-def test_a_folder_that_cannot_be_written_is_a_storage_error(tmp_path: Path) -> None:
-    """A file in the folder's place is named in one line before anything is judged."""
-    (tmp_path / "run").write_text("a file")
-    with pytest.raises(StorageError, match="cannot write"):
-        begin_run(made(tmp_path / "run"), JUDGE)

@@ -6,8 +6,6 @@ import re
 from dataclasses import replace
 from functools import partial
 from html import unescape
-from itertools import combinations
-from math import dist
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -20,7 +18,6 @@ from svr_async.evaluation.frontier import Frontier, Point, Setting
 from svr_async.evaluation.items import Item
 from svr_async.evaluation.run_folder import RunFolder
 from svr_async.evaluation.summary import abstention, summaries_of
-from svr_async.reports.bank_page import layout
 from svr_async.reports.drawing import Figure, Series, dots, files_of, heat, plane
 from svr_async.reports.figures import run_figures
 from svr_async.reports.frontier import frontier_figure
@@ -76,17 +73,6 @@ def test_unsure_pairs_are_left_out_by_their_margin_alone() -> None:
     ]
     assert [(one.answered, one.accuracy) for one in found] == [pytest.approx(one) for one in expected]
     assert all(one.ci95.low < one.accuracy < one.ci95.high for one in found)
-
-
-def test_rubrics_with_like_words_lie_near_each_other() -> None:
-    """The map is the same each time; texts without words have places too."""
-    like = [f"cites a source for every claim {word}" for word in ("made", "given", "stated")]
-    unlike = [f"code compiles without errors {word}" for word in ("today", "always", "soon")]
-    places = layout([*like, *unlike])
-    assert places == layout([*like, *unlike])
-    inside = [dist(a, b) for side in (places[:3], places[3:]) for a, b in combinations(side, 2)]
-    assert max(inside) < min(dist(a, b) for a in places[:3] for b in places[3:])
-    assert layout(["", " ", "…", "?"]) == [(0.0, 0.0)] * 4
 
 
 def test_a_frontier_names_its_best_plans(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,7 @@ from svr_async.errors import UsageError
 from svr_async.evaluation.details import nearest_ids
 from svr_async.evaluation.items import confident_mistakes
 from svr_async.evaluation.run_folder import Run, RunFolder
-from svr_async.reports.explain import explain, in_words
+from svr_async.reports.explain import explain
 
 
 @pytest.fixture
@@ -43,23 +42,3 @@ def test_an_unknown_id_suggests_the_nearest(run: Run) -> None:
     with pytest.raises(UsageError) as caught:
         explain(run, "§§§")
     assert "items.jsonl" in caught.value.hint
-
-
-def test_a_summary_counts_rubrics_not_rows(run: Run) -> None:
-    """A rubric judged in both orders is one rubric, with what it counts in both; what counted most is the winner's."""
-    found = explain(run, confident_mistakes(run.items)[0].id)
-    winner = found.item.predicted
-    other = -1 if winner == "A" else 1
-    rows = tuple(
-        replace(found.rows[0], text=text, contribution=value, shown=shown)
-        for text, value, shown in (
-            ("turns", 0.6 * other, "ab"),
-            ("turns", -0.7 * other, "ba"),
-            ("loses", 0.5 * other, "ab"),
-            ("wins", -0.4 * other, "ab"),
-        )
-    )
-    said = in_words(replace(found, rows=rows))
-    assert said.startswith("Of 3 rubrics, ")
-    assert f"{2} for {winner}" in said
-    assert said.endswith(f'What counted most for {winner}: "wins"')

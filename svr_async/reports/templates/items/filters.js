@@ -6,9 +6,9 @@ const EMPTY = {
 };
 const state = { ...EMPTY };
 // The surest mistakes of one run come first; of two runs those items on which they differ.
-const usual = () => (beside() ? { ...EMPTY, change: "differ", sort: "change" } : EMPTY);
+const usual = () => (comparing() ? { ...EMPTY, change: "differ", sort: "change" } : EMPTY);
 const last = () => index.runs.at(-1);
-const beside = () => index.runs.length > 1;
+const comparing = () => index.runs.length > 1;
 
 // Read the state from the address; two runs are shown where they differ, the losses first, unless it says otherwise.
 function readState() {
@@ -44,10 +44,10 @@ function testsOf(found) {
   coded(index.domain, state.domain);
   coded(index.subset, state.subset);
   coded(index.runs[0].result, state.result);
-  if (beside()) coded(last().result, state.other);
+  if (comparing()) coded(last().result, state.other);
   if (state.order === "flips") tests.push(place => last().swapped[place]);
   else coded(last().order, state.order);
-  const chip = beside() ? CHANGE_CHIPS.find(one => one[0] === state.change) : CHIPS.find(one => one[0] === state.chip);
+  const chip = comparing() ? CHANGE_CHIPS.find(one => one[0] === state.change) : CHIPS.find(one => one[0] === state.chip);
   if (chip) tests.push(chip[2]);
   if (state.rubric) tests.push(place => last().rubrics.codes[place].includes(Number(state.rubric)));
   if (state.from) tests.push(place => sizeOf(last(), place) >= Number(state.from));

@@ -33,11 +33,11 @@ async function lookFor(words) {
   if (!words) search = { words, found: null };
   else if (search.words !== words) {
     search = { words, found: Uint8Array.from(index.id, id => (id.toLowerCase().includes(words.toLowerCase()) ? 1 : 0)) };
-    let told = performance.now();
+    let lastShown = performance.now();
     refresh("searching …");
     await searchTexts(words, search.found, done => {
-      if (mine === wanted && performance.now() - told > 200) {
-        told = performance.now();
+      if (mine === wanted && performance.now() - lastShown > 200) {
+        lastShown = performance.now();
         refresh(`searching, ${count(done)} of ${plural(index.starts.length, "block")} …`);
       }
       return mine === wanted;
@@ -79,7 +79,7 @@ function buildForm() {
   };
   const byCount = rows => rows.sort((a, b) => b[2] - a[2]);
   offer("result", byCount(counted(index.runs[0].result)));
-  offer("other", beside() ? byCount(counted(last().result)) : []);
+  offer("other", comparing() ? byCount(counted(last().result)) : []);
   offer("domain", counted(index.domain));
   offer("subset", counted(index.subset));
   const flips = last().swapped.filter(Boolean).length;
@@ -87,15 +87,15 @@ function buildForm() {
   const rubrics = counted(last().rubrics, last().rubrics.codes.flat());
   offer("rubric", rubrics.map(([, words], code) => [String(code), words.length > 90 ? `${words.slice(0, 88)}…` : words]));
   offer("label", [["agree", "agree"], ["disagree", "disagree"], ["none", "no label"]]);
-  if (beside()) part("result").closest("label").firstElementChild.textContent = "Run A";
+  if (comparing()) part("result").closest("label").firstElementChild.textContent = "Run A";
   for (const name of FIELDS) {
     part(name).addEventListener(part(name).tagName === "SELECT" ? "change" : "input", later(name === "q" ? 150 : 0, () => go({ [name]: part(name).value })));
   }
   part("filters").addEventListener("submit", event => event.preventDefault());
-  part("clear").addEventListener("click", () => go({ ...Object.fromEntries(FIELDS.map(name => [name, ""])), chip: "", change: beside() ? "all" : "" }));
+  part("clear").addEventListener("click", () => go({ ...Object.fromEntries(FIELDS.map(name => [name, ""])), chip: "", change: comparing() ? "all" : "" }));
   part("blind").addEventListener("click", () => go({ blind: state.blind ? "" : "1", sort: state.blind ? usual().sort : "", chip: "", result: "" }));
-  const key = beside() ? "change" : "chip";  // of one run chips choose by result, of two runs by how they differ
-  for (const [value, words, test] of beside() ? CHANGE_CHIPS : CHIPS) {
+  const key = comparing() ? "change" : "chip";  // of one run chips choose by result, of two runs by how they differ
+  for (const [value, words, test] of comparing() ? CHANGE_CHIPS : CHIPS) {
     const n = index.id.filter((_, place) => test(place)).length;
     if (!n) continue;
     const chip = make("button", "chip", `${words} ${count(n)}`);
@@ -119,7 +119,7 @@ function offer(name, choices) {
 function fillForm() {
   part("blind").setAttribute("aria-pressed", String(state.blind === "1"));
   part("chips").hidden = state.blind === "1";
-  for (const chip of part("chips").children) chip.setAttribute("aria-pressed", String(chip.dataset.chip === (beside() ? state.change : state.chip)));
+  for (const chip of part("chips").children) chip.setAttribute("aria-pressed", String(chip.dataset.chip === (comparing() ? state.change : state.chip)));
   for (const name of FIELDS) if (part(name) !== document.activeElement || name !== "q") part(name).value = state[name];
 }
 

@@ -98,9 +98,9 @@ function draw(anew = false, printed = false) {
   if (!anew && first === drawn[0] && end === drawn[1]) return;
   const focused = part("rows").contains(document.activeElement);
   while (rows.length < end - first) rows.push(newRow());
-  const held = [];
-  for (let at = first; at < end; at++) held.push(fillRow(rows[at % rows.length], at));
-  part("rows").replaceChildren(pad(first * height), ...held, pad((shown.length - end) * height));
+  const visibleRows = [];
+  for (let at = first; at < end; at++) visibleRows.push(fillRow(rows[at % rows.length], at));
+  part("rows").replaceChildren(pad(first * height), ...visibleRows, pad((shown.length - end) * height));
   drawn = [first, end];
   if (focused) (rowAt(active) ?? scroll).focus({ preventScroll: true });
 }
