@@ -88,7 +88,7 @@ const CHANGE_CHIPS = [
 
 const sizeOf = (run, place) => (run.margin[place] === null ? -1 : Math.abs(run.margin[place]));
 const CHANGES = ["worse", "other", "better", "same"];
-const CHANGE_WORDS = { worse: "only A right", other: "neither right", better: "only B right", same: "same" };
+const CHANGE_WORDS = { worse: "only A", other: "none", better: "only B", same: "same" };
 const SORTS = {
   mistakes: place => {  // wrong ones from the surest on, then those without a verdict, then right ones from the closest on
     const sign = { wrong: -1, right: 1 }[named(last().result, place)] ?? 0;

@@ -23,7 +23,7 @@ function columnsOf() {
       ...(several("domain") ? [domain] : []), ...(several("subset") ? [subset] : []),
       { name: "Margin", sort: "margin", kind: "num", cell: hidden(margin(one)) }, ...(labels.size ? [label] : [])];
   }
-  return [item, { name: "Change", sort: "change", kind: "change", cell: hidden(place => make("span", `result ${changeOf(place)}`, CHANGE_WORDS[changeOf(place)])) },
+  return [item, { name: "Right", sort: "change", kind: "change", cell: hidden(place => make("span", `result ${changeOf(place)}`, CHANGE_WORDS[changeOf(place)])) },
     ...(several("domain") ? [domain] : []),
     { name: "Run A", sort: "result", kind: "verdict", cell: hidden(result(one)) },
     { name: "Margin", sort: "margin", kind: "num first", cell: hidden(margin(one)) },
