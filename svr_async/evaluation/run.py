@@ -28,8 +28,16 @@ from svr_async.evaluation.judging import (
     run_evaluation,
 )
 from svr_async.evaluation.metrics import SCORED, costs_block
-from svr_async.evaluation.record import RunFacts, begin_run, write_results
-from svr_async.evaluation.run_folder import Run, RunFolder, Texts, reports, run_in_short
+from svr_async.evaluation.run_folder import (
+    Run,
+    RunFacts,
+    RunFolder,
+    Texts,
+    begin_run,
+    reports,
+    run_in_short,
+    write_results,
+)
 from svr_async.evaluation.settings import EvalSettings
 from svr_async.evaluation.setup import PreparedRun, prepare
 from svr_async.judges.limits import WHOLE, share_in_words
