@@ -19,9 +19,7 @@ SHOWN_PAIRS, SHOWN_RUBRICS = 5, 20
 
 def comparison_tables(found: Comparison, width: int) -> Iterator[Table]:
     """Yield the tables of a comparison for a terminal of `width` columns."""
-    rows = tuple(
-        (*_run(run), wording.interval(run.ci95), wording.percent(run.coverage)) for run in found.runs
-    )  # fmt: skip
+    rows = tuple((*_run(run), wording.interval(run.ci95), wording.percent(run.coverage)) for run in found.runs)
     below = tuple(f"{run.title}: {text}" for run in found.runs if (text := _below(run)))
     yield Table(caption="", heads=("run", "pairs", "accuracy", "95 % interval", "coverage"), rows=rows, notes=below)
     for place, duel in enumerate(found.duels):

@@ -217,12 +217,9 @@ def counts_at_all(row: RubricRow) -> bool:
 
 def tag_of(found: Explanation, side: str) -> str:
     """Return in brackets whether a response is the right answer or the judge's choice."""
-    tags = [
-        words
-        for words, which in (("right answer", found.item.gold), ("judge's choice", found.item.predicted))
-        if which == side
-    ]
-    return f" ({', '.join(tags)})" if tags else ""
+    sides = (("right answer", found.item.gold), ("judge's choice", found.item.predicted))
+    tags = ", ".join(words for words, which in sides if which == side)
+    return f" ({tags})" if tags else ""
 
 
 def call_facts(call: Call, cache: Path | str) -> list[tuple[str, str]]:

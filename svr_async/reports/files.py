@@ -101,9 +101,8 @@ def write_page(
 ) -> tuple[Path, int]:  # fmt: skip
     """Write the page of a run, or of two, with the texts of all items; return its path and its bytes.
 
-    Without a `target` it goes to a new temporary folder. Texts are those of `data`, or of the run's own data. With
-    `calls` it has requests and replies too, from `cache` or the run's own. UsageError for more than two runs, for two
-    that share no item, and for `data` that lacks one of the pairs.
+    Without a `target` it goes to a new temporary folder. `calls` adds requests and replies, from `cache` or the run's
+    own. UsageError for more than two runs, for two that share no item, and for `data` that lacks one of the pairs.
     """
     if len(runs) > MOST_RUNS:
         raise UsageError(f"a page shows the items of one run or of two (got {len(runs)})", hint="name two of them")
