@@ -63,14 +63,6 @@ def test_pairs_of_a_prompt_are_one_witness(two: list[Run]) -> None:
     assert not together.significant
 
 
-def test_a_run_against_itself_shows_no_difference(two: list[Run]) -> None:
-    """Equal runs: no discordant pair, p = 1, a difference of exactly 0."""
-    duel = compare_runs([two[0], two[0]]).duels[0]
-
-    assert (duel.overall.p, duel.overall.difference, tuple(duel.overall.ci95)) == (1.0, 0.0, (0.0, 0.0))
-    assert duel.verdict.startswith("No difference shown")
-
-
 def test_different_data_is_said(two: list[Run], tmp_path: Path) -> None:
     """Other digests, benchmarks, marks and right answers are each named."""
     items = [replace(item, gold="B" if item.gold == "A" else "A") for item in two[1].items]

@@ -86,14 +86,6 @@ def test_several_people_are_compared_with_each_other_first(tmp_path: Path) -> No
     assert majority(["A", "B", "A"]) == "A"
 
 
-def test_picked_items_are_counted() -> None:
-    """Agreement on items chosen as hard is not that of all items, and the sheet says so; a random label counts more."""
-    hard = [pick.item for pick in worth_labelling(ITEMS, 40)]
-    picked = said(hard, 1.0, picked="margin")
-    assert measure_agreement(ITEMS, picked).picked == 40
-    assert measure_agreement(ITEMS, [*picked, *said(hard[:35], 1.0, picked="random")]).picked == 5
-
-
 def test_labels_that_do_not_fit_the_run_are_errors() -> None:
     """An unknown item, and two labels of one person; the same label twice counts once."""
     one = Label(id=ITEMS[0].id, label="A", where="labels.csv row 1")

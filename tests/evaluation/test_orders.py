@@ -84,10 +84,3 @@ def test_averaged_contributions_add_up_to_the_margin() -> None:
     found = average([one, other])
     assert sum(part.value for part in found.contributions) == found.margin == -0.25
     assert [part.weight for part in halved(one).contributions] == [1.0]
-
-
-@pytest.mark.parametrize(("ab", "ba"), [(None, 1.0), (1.0, None), (None, None)])
-def test_a_pair_that_failed_one_way_round_is_not_scored(ab: float | None, ba: float | None) -> None:
-    """Half an answer is no answer: the outcome is the failed side's."""
-    found = average([decision(ab), decision(ba, shown=Order.BA)])
-    assert (found.margin, found.outcome) == (None, Outcome.API_ERROR)

@@ -106,13 +106,6 @@ async def test_the_second_order_is_asked_only_where_the_first_margin_is_small(
     assert len(judge.asked) == len(found.decision.requests) == (2 if order == "both" else 1)
 
 
-async def test_a_first_order_without_a_verdict_is_not_asked_again() -> None:
-    """Two orders are averaged only where both have a verdict, so the second could not help."""
-    judge = Says(Outcome.REFUSAL)
-    found = await opinion_of(assignment(judge, policy=OrderPolicy.BOTH, below=1.0))
-    assert (found.decision.outcome, len(judge.asked)) == (Outcome.REFUSAL, 1)
-
-
 # --- juries -----------------------------------------------------------------------------------------------------------
 
 

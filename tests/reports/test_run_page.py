@@ -152,16 +152,3 @@ def test_runs_are_named_a_and_b_and_their_difference_comes_first(tmp_path: Path)
     assert "is PARTIAL: it did not finish" in page.text
     assert ("href", "#items?change=differ") in page.attributes
     assert page.tags["table"] >= 3
-
-
-def test_official_scores_are_worded_by_their_kind(tmp_path: Path) -> None:
-    """Fractions are percentages, whole numbers counts, the rule a sentence, matrices rows, flags left out."""
-    official = {
-        "overall": 0.8, "by_group": {"CHAT": 0.75, "empty": None}, "prompts": 1327,
-        "matrices": {"chat": [[0.5, 0.25]]}, "complete": False, "rule": "mean of four sections",
-    }  # fmt: skip
-    text = page_of(write_run(tmp_path, metrics={"official": official})).text
-    assert "Mean of four sections. Parts of the benchmark are missing." in text
-    for words in ("Overall 80.0 %", "By group CHAT 75.0 % empty –", "Prompts 1,327", "1 50.0 % 2 25.0 %"):
-        assert words in text
-    assert "False" not in text
