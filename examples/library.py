@@ -71,7 +71,7 @@ def a_run(folder: Path) -> tuple[Run, Explanation]:
     """Judge the sample that is shipped, read the run back, and take one decision apart."""
     result = evaluate(EvalSettings(benchmark="rubricbench", sample=True, judge="rules", out=folder))
     run = load_run(result.folder)
-    print(run.to_arrow().num_rows, "items,", run.to_arrow("rubrics").num_rows, "rubrics judged")
+    print(len(run.items), "items,", sum(len(item.rubrics) for item in run.items), "rubrics judged")
     return run, explain(run, run.items[0].id)
 
 

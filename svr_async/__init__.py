@@ -13,13 +13,12 @@ from svr_async.version import __version__
 if TYPE_CHECKING:
     from svr_async.engine.concurrency import run_sync
     from svr_async.errors import SvrError
-    from svr_async.evaluation.details import explain
-    from svr_async.evaluation.explain import Explanation
     from svr_async.evaluation.run import EvalResult, Listener, evaluate
     from svr_async.evaluation.run_folder import Run, load_run
     from svr_async.evaluation.settings import EvalSettings
     from svr_async.judges.limits import JudgeLimits
     from svr_async.judges.protocol import Answer, Judge
+    from svr_async.reports.explain import Explanation, explain
     from svr_async.scoring.bank import RubricBank as Bank
     from svr_async.serving.engine import Engine
     from svr_async.serving.pairs import PairVerdict, ajudge_pairs, ascore_pair, judge_pairs, score_pair
@@ -67,7 +66,7 @@ _HOMES = {
     "Engine": ("serving.engine", "Engine"),
     "EvalResult": ("evaluation.run", "EvalResult"),
     "EvalSettings": ("evaluation.settings", "EvalSettings"),
-    "Explanation": ("evaluation.explain", "Explanation"),
+    "Explanation": ("reports.explain", "Explanation"),
     "Judge": ("judges.protocol", "Judge"),
     "JudgeLimits": ("judges.limits", "JudgeLimits"),
     "Listener": ("evaluation.run", "Listener"),
@@ -83,7 +82,7 @@ _HOMES = {
     "ascore": ("serving.scores", "ascore"),
     "ascore_pair": ("serving.pairs", "ascore_pair"),
     "evaluate": ("evaluation.run", "evaluate"),
-    "explain": ("evaluation.details", "explain"),
+    "explain": ("reports.explain", "explain"),
     "judge_pairs": ("serving.pairs", "judge_pairs"),
     "load_run": ("evaluation.run_folder", "load_run"),
     "rank": ("serving.ranking", "rank"),

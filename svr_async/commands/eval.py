@@ -163,7 +163,7 @@ def evaluate(**flags: Any) -> int:
 
     given = given_flags(click.get_current_context())
     run = prepare(eval_settings(flags, given))
-    for note in () if flags["quiet"] else run.record.dataset.readings:
+    for note in () if flags["quiet"] else run.dataset.readings:
         click.echo(f"labels: {note}", err=True)
     for note in notes_of(run, given):
         click.echo(f"note: {note}", err=True)

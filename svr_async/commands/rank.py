@@ -60,7 +60,7 @@ ALIKE = "nothing tells them apart: the order is that in which they were given"
 )
 @scheduled("all")
 @click.option(
-    "--anchor", type=click.IntRange(min=0), metavar="N", help="With --schedule anchor: the RESPONSE, from 0, for all."
+    "--anchor", type=click.IntRange(min=1), metavar="N", help="With --schedule anchor: the RESPONSE, from 1, for all."
 )
 @top_k_option
 @few_limits
@@ -84,6 +84,12 @@ def rank(
       svr rank --judge rules --prompt "Say it in one sentence: what is bread?" "Baked dough." "It is food. We bake it."
       svr rank samples.jsonl --judge gpt-oss-120b --bank banks/mine --schedule circle --out ranked.jsonl
     """
+    if flags["anchor"] is not None:
+        if responses and flags["anchor"] > len(responses):
+            raise UsageError(
+                f"--anchor {flags['anchor']}: there are {len(responses)} responses", hint="places count from 1"
+            )
+        flags["anchor"] -= 1
     _refuse_without_bank(flags)
     if prompt is not None and out is None:
         _rank_one(prompt, responses, as_json=as_json, **flags)

@@ -1,4 +1,4 @@
-"""Agreement of raters beyond chance: Krippendorff's alpha and Cohen's kappa, with bootstrap intervals."""
+"""Agreement of raters beyond chance: Cohen's kappa, with a bootstrap interval."""
 
 from __future__ import annotations
 
@@ -15,18 +15,6 @@ Floats = NDArray[np.float64]
 RESAMPLES = 2_000
 MOST_UNDEFINED = 0.5  # share of resamples without a value, above which no interval is given
 
-Distance = Callable[[float, float], float]
-
-
-def nominal(first: float, second: float) -> float:
-    """Return 1 if two ratings differ: for categories."""
-    return float(first != second)
-
-
-def squared(first: float, second: float) -> float:
-    """Return the squared difference of two ratings: for numbers."""
-    return (first - second) ** 2
-
 
 class Estimate(NamedTuple):
     """A number with its 95 % interval; None if the data do not determine it."""
@@ -36,45 +24,6 @@ class Estimate(NamedTuple):
 
 
 NOTHING = Estimate(None, None)
-
-
-class Agreement(NamedTuple):
-    """Alpha over `units` with at least two ratings, and its 95 % interval; None for one unit or a single value.
-
-    1 is full agreement, 0 agreement by chance, below 0 systematic disagreement.
-    """
-
-    units: int
-    alpha: float | None
-    ci95: Interval | None
-
-
-def krippendorff_alpha(
-    ratings: Sequence[Sequence[float | None]],
-    distance: Distance = nominal,
-    *,
-    resamples: int = RESAMPLES,
-    seed: int = 0,
-) -> Agreement:
-    """Return Krippendorff's alpha of ratings: a row for each unit, in it a rating for each rater or None.
-
-    α = 1 − D_o / D_e: D_o is the mean distance within units, each unit's ordered pairs weighted by 1/(ratings − 1);
-    D_e that of pairs drawn from all ratings. Units with fewer than two ratings are left out. The interval is a
-    percentile bootstrap over units. Source: Krippendorff 2004, Content Analysis, ch. 11.
-    """
-    rows = [known for row in ratings if len(known := [rating for rating in row if rating is not None]) > 1]
-    values = sorted({value for row in rows for value in row})
-    if len(values) < 2 or len(rows) < 2:
-        return Agreement(len(rows), None, None)
-    counts = np.array([[row.count(value) for value in values] for row in rows], dtype=np.float64)
-    apart = np.array([[distance(first, second) for second in values] for first in values])
-
-    def alphas(weights: Floats, units: Floats) -> Floats:
-        totals = weights @ units
-        within = weights @ (((units @ apart) * units).sum(axis=1) / (units.sum(axis=1) - 1))
-        return 1 - _ratio(within, ((totals @ apart) * totals).sum(axis=1) / (totals.sum(axis=1) - 1))
-
-    return Agreement(len(rows), *_estimate(counts, alphas, resamples, seed))
 
 
 def cohen_kappa(

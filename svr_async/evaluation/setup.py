@@ -10,16 +10,17 @@ from importlib.resources import as_file, files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import orjson
+
 from svr_async.adapters import Adapter, Dataset, get_adapter
 from svr_async.adapters.hub import CACHE
 from svr_async.adapters.pair_files import select_pairs
 from svr_async.core.pair import PreferencePair
 from svr_async.errors import ArtefactError, UsageError
-from svr_async.evaluation.labels import SAMPLE_SUFFIX
 from svr_async.evaluation.plan import OrderPolicy, Orders
-from svr_async.evaluation.record import RunRecord
 from svr_async.evaluation.run_folder import Run, Texts
 from svr_async.evaluation.settings import EvalSettings, from_plain
+from svr_async.evaluation.summary import SAMPLE_SUFFIX
 from svr_async.judges.limits import WHOLE, places_of, refuse_one_price
 from svr_async.judges.open_judge import RULES, JudgeSpec, OpenJudge
 from svr_async.scoring.bank_made import command_line
@@ -321,23 +322,41 @@ def texts_of_run(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedRun:
-    """An evaluation whose settings are checked and whose method, judges and pairs are known."""
+    """An evaluation whose settings are checked and whose method, judges and pairs are known.
+
+    `identity` holds everything that can change an item.
+    """
 
     settings: EvalSettings
     method: Method
     judges: ResolvedJudges
-    record: RunRecord
+    adapter: Adapter
+    dataset: Dataset
+    pairs: Sequence[PreferencePair]
+    identity: Mapping[str, Any]
+    command: Sequence[str]
+    started: datetime
+
+    @property
+    def digest(self) -> str:
+        """Eight hex digits over the identity: runs with the same digest have the same items."""
+        data = orjson.dumps(self.identity, option=orjson.OPT_SORT_KEYS, default=str)
+        return hashlib.sha256(data).hexdigest()[:8]
 
     @property
     def folder(self) -> Path:
-        """The run folder."""
-        return self.settings.out or self.record.default_folder()
+        """The run folder: --out, or `runs/<bench>-<method>-<judge>-<digest>` with the number of a shard."""
+        judge = "".join(c if c.isalnum() or c in "-_.+" else "-" for c in self.judges.name)[:60]
+        number, count = self.settings.limits.share
+        shard = "" if count == 1 else f"-shard-{number + 1}-of-{count}"
+        default = Path("runs") / f"{self.dataset.name}-{self.method.name}-{judge}-{self.digest}{shard}"
+        return self.settings.out or default
 
 
 def prepare(settings: EvalSettings, dataset: Dataset | None = None) -> PreparedRun:
     """Resolve method and judges and load the pairs, opening nothing; SvrError if the run is impossible.
 
-    The digest of the record covers everything that can change an item; it is that of the whole run also for a shard.
+    The digest covers everything that can change an item; it is that of the whole run also for a shard.
     `dataset` replaces the data set of the settings, if the caller has read it already.
     """
     method = choose_method(settings)
@@ -363,19 +382,17 @@ def prepare(settings: EvalSettings, dataset: Dataset | None = None) -> PreparedR
         "tie_credit": settings.tie_credit,
         **judges.identity(),
     }
-    record = RunRecord(
+    return PreparedRun(
         settings=settings,
+        method=method,
+        judges=judges,
         adapter=adapter,
         dataset=dataset,
         pairs=pairs_to_judge(settings, pairs),
-        method=method.name,
-        judge=judges.name,
         identity=identity,
         command=command_line(),
-        prompts=judges.prompts,
         started=datetime.now(UTC),
     )
-    return PreparedRun(settings=settings, method=method, judges=judges, record=record)
 
 
 def load_sample() -> Dataset:

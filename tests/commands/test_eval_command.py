@@ -30,7 +30,6 @@ from rig import (
 from svr_async.commands.main import run
 from svr_async.commands.main import svr as group
 from svr_async.engine.cache import DATABASE
-from svr_async.evaluation.labels import mark_words
 from svr_async.evaluation.run_folder import RunFolder
 from svr_async.simulation.config import SimConfig
 from svr_async.simulation.faults import GROUPS, FaultConfig
@@ -188,7 +187,7 @@ def test_the_name_of_a_file_is_no_mark(evaluate: Eval, tmp_path: Path) -> None:
     reply = {"pair_id": pairs(1)[0].id, "order": "ab", "role": "direct", "reply": "[[A]]"}
     (tmp_path / "simulated.jsonl").write_bytes(orjson.dumps(reply))
     assert evaluate("--limit", "1", "--order", "ab", "--audit", "0", judge="recorded:simulated.jsonl") == 0
-    assert mark_words(RunFolder.load(tmp_path / "run")) == ("RECORDED", "NOT OFFICIAL COUNTS")
+    assert RunFolder.load(tmp_path / "run").summary.mark_words == ("RECORDED", "NOT OFFICIAL COUNTS")
     assert marks() == ["recorded"]
 
 

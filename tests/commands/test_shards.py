@@ -21,7 +21,7 @@ from svr_async.simulation.server import SimServer
 Cli = Callable[..., tuple[int, str, str]]
 N = 24
 EVAL = ("eval", "rubricbench", "--data", "bench.jsonl", "-q")
-FILES = ("items.jsonl", "reasons.json.gz", "examples.jsonl", "table.md", "table.tex")
+FILES = ("items.jsonl", "table.md", "table.tex")
 SENT = "paid"
 
 
@@ -110,7 +110,7 @@ def test_what_is_no_whole_set_of_shards_is_refused_in_a_line(cli: Cli, sim: SimS
     assert cli(*EVAL, *flags, "--cache", "m1", "--out", "whole")[0] == 0
     shutil.copytree("s2", "twin")
     shutil.copytree("s2", "changed")
-    Path("changed", "shard.json").write_bytes(Path("s2", "shard.json").read_bytes()[:-40])
+    Path("changed", "metrics.json").write_bytes(Path("s2", "metrics.json").read_bytes()[:-40])
     shutil.copytree("s2", "torn")
     Path("torn", "items.jsonl").write_bytes(run_items("s2").partition(b"\n")[2])
     for shards, code, says in (
@@ -121,7 +121,7 @@ def test_what_is_no_whole_set_of_shards_is_refused_in_a_line(cli: Cli, sim: SimS
         (("s1", "pairs"), 2, "pairs and s1 are shards of different runs"),
         (("s1", "part"), 2, "part, shard 2/2, is not finished"),
         (("s1", "whole"), 2, "whole is not a shard of a run"),
-        (("s1", "changed"), 7, "changed/shard.json is damaged"),
+        (("s1", "changed"), 7, "changed/metrics.json: "),
         (("s1", "torn"), 7, f"the shards have {N - 1} of {N} pairs"),
     ):
         found, _, err = cli("merge", *shards, "--out", "merged")

@@ -53,7 +53,7 @@ def test_every_name_makes_a_method_of_that_name(name: str) -> None:
     method = made(name)
     assert method.name == name
     identity = orjson.loads(orjson.dumps(method.facts.identity))
-    run = prepare(EvalSettings(benchmark="rubricbench", sample=True, method="longest")).record.identity
+    run = prepare(EvalSettings(benchmark="rubricbench", sample=True, method="longest")).identity
     assert identity.keys().isdisjoint(run.keys() - {"rubrics", "bank"})
 
 

@@ -1,45 +1,34 @@
-"""The summary of a run: every number that terminal, pages, tables and CSV show, worked out once."""
+"""The summary of a run: every number that terminals, pages, tables, figures, gates and trackers show, computed once."""
 
 from __future__ import annotations
 
-import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
-from typing import Any, Literal
+from dataclasses import dataclass, replace
+from itertools import accumulate, pairwise
+from typing import TYPE_CHECKING, Any, Literal
 
-import orjson
-
-from svr_async.core.integrity import Mark
+from svr_async.adapters import ADAPTERS, Adapter
+from svr_async.core.integrity import Integrity, Mark, integrity_marks
 from svr_async.core.statistics import Interval, wilson_interval
 from svr_async.core.verdict import is_number
 from svr_async.evaluation import wording
-from svr_async.evaluation.compare import accuracy_interval
 from svr_async.evaluation.items import Item
-from svr_async.evaluation.labels import adapter_of, benchmark_name, caption, marks, run_title
 from svr_async.evaluation.metrics import accuracy_block
 from svr_async.evaluation.rubric_effects import RubricEffects, by_domain, rubric_effects
-from svr_async.evaluation.run_folder import Run
 from svr_async.evaluation.wording import against_chance
+from svr_async.scoring.methods.content_blind import PREFERS
+
+if TYPE_CHECKING:
+    from svr_async.evaluation.run_folder import Run
 
 Kind = Literal["share", "count", "dollars"]
+SAMPLE_SUFFIX = "-sample"  # after a benchmark's name: the shipped sample was judged in its format
 ELSEWHERE = ("coverage", "tie_credit")  # of the benchmark's own scores: shown with the accuracy, and in the settings
 CLOSE = 0.1  # this share of the verdicts, those with the smallest |margin|, is called close
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fact:
-    """A named value in words, with a note where the name is not enough; `code` is typed or hashed.
-
-    `words` are the parts of a command, which a line is broken between.
-    """
-
-    name: str
-    value: str
-    note: str = ""
-    code: bool = False
-    words: tuple[str, ...] = ()
+FEWEST = 20  # pairs with a verdict, below which nothing is drawn
+MOST_STEPS = 80  # thresholds of an abstention curve
+MOST_RUBRICS, MOST_DOMAINS = 16, 9  # of the table of chosen rubrics
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,18 +86,38 @@ class Bin:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Abstention:
+    """Accuracy of the pairs that are answered, the surest first: shares of 1."""
+
+    answered: float
+    accuracy: float
+    ci95: Interval
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Activation:
+    """In what share of a domain's pairs each rubric is chosen: a row for each rubric, a column for each domain."""
+
+    rubrics: tuple[str, ...]
+    domains: tuple[tuple[str, int], ...]
+    shares: tuple[tuple[float, ...], ...]
+    n_rubrics: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunSummary:
-    """Everything that is shown of a run. `shares` are (class, words, share) of right, wrong, tie and no verdict."""
+    """Everything that is shown of a run. `shares` are (class, words, share) of right, wrong, tie and no verdict.
+
+    Accuracies are strict, as fractions of 1. `metrics` and `manifest` are the files of the run folder.
+    """
 
     name: str
     folder: str
     benchmark: str
     title: str
-    caption: str
     method: str
     judge: str
     bank: str
-    started: str
     marks: tuple[Mark, ...]
     notes: tuple[str, ...]
     complete: bool
@@ -116,6 +125,7 @@ class RunSummary:
     n_scored: int
     headline: str
     reading: str
+    coverage: float | None
     accuracy: float | None
     ci95: Interval | None
     tokens_per_pair: float
@@ -125,48 +135,67 @@ class RunSummary:
     shares: tuple[tuple[str, str, float], ...]
     outcomes: tuple[tuple[str, int, str], ...]
     confidence: tuple[Bin, ...]
+    abstention: tuple[Abstention, ...]
+    activation: Activation | None
     close: float | None
     effects: RubricEffects
-    order: tuple[Fact, ...]
-    judges: tuple[Fact, ...]
-    cost: tuple[Fact, ...]
-    how: tuple[Fact, ...]
-    config: tuple[Fact, ...]
+    metrics: Mapping[str, Any]
+    manifest: Mapping[str, Any]
 
-    def of(self, group: str) -> tuple[Number, ...]:
-        """Return the numbers of a group: empty for those of the whole run, or domain, subset, official, outcome."""
-        return tuple(one for one in self.numbers if one.group == group)
+    @property
+    def mark_words(self) -> tuple[str, ...]:
+        """The caveats as words, as `("PARTIAL", "SIMULATED")`."""
+        return tuple(mark.word for mark in self.marks)
+
+    @property
+    def marked_title(self) -> str:
+        """Method, judge and marks."""
+        return f"{self.title}{''.join(f' [{word}]' for word in self.mark_words)}"
+
+    @property
+    def caption(self) -> str:
+        """Benchmark, method, judge and marks in one line."""
+        return f"{self.benchmark} · {self.marked_title}"
 
     @property
     def domains(self) -> tuple[Number, ...]:
         """The accuracy of each domain; nothing for a single one."""
         return self.of("domain")
 
+    def of(self, group: str) -> tuple[Number, ...]:
+        """Return the numbers of a group: empty for those of the whole run, or domain, subset, official, outcome."""
+        return tuple(one for one in self.numbers if one.group == group)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the main numbers as plain JSON values."""
+        names = ("title", "name", "method", "judge", "n_total", "coverage", "accuracy", "ci95")
+        plain = {name: getattr(self, name) for name in names}
+        return plain | {"benchmark": str(self.metrics["benchmark"]), "marks": self.mark_words}
+
 
 def summarise(run: Run) -> RunSummary:
-    """Work out the summary of a run."""
-    metrics, interval = run.metrics, accuracy_interval(run)
+    """Compute the summary of a run; `Run.summary` keeps it."""
+    metrics = run.metrics
     usage = metrics.get("usage") or {}
     tokens = (usage.get("prompt_tokens") or 0) + (usage.get("completion_tokens") or 0)
     known = metrics["n_scored"] > 0 or not run.items
-    accuracy, interval = (metrics.get("accuracy"), interval) if known else (None, None)
+    accuracy, interval = (metrics.get("accuracy"), accuracy_interval(run)) if known else (None, None)
     return RunSummary(
         name=run.name,
         folder=str(run.path),
-        benchmark=benchmark_name(run),
-        title=run_title(run),
-        caption=caption(run),
+        benchmark=_benchmark(metrics),
+        title=f"{metrics['method']} · {run.judge_label}",
         method=str(metrics["method"]),
         judge=run.judge_label,
         bank=str(metrics.get("bank") or ""),
-        started=moment(run.manifest.get("started")),
-        marks=marks(run),
+        marks=tuple(_marks(run)),
         notes=tuple(str(note) for note in metrics.get("notes") or ()),
         complete=run.complete,
         n_total=metrics["n_total"],
         n_scored=metrics["n_scored"],
         headline=_headline(run, accuracy, interval),
         reading=against_chance(metrics, interval),
+        coverage=metrics.get("coverage"),
         accuracy=accuracy,
         ci95=interval,
         tokens_per_pair=tokens / max(1, metrics["n_total"]),
@@ -176,14 +205,68 @@ def summarise(run: Run) -> RunSummary:
         shares=_shares(run.items),
         outcomes=_outcomes(metrics),
         confidence=confidence(run.items),
+        abstention=abstention(run.items),
+        activation=_activation(run.items),
         close=_close(run.items),
         effects=rubric_effects(by_domain(run.items)),
-        order=tuple(_order(metrics.get("order") or {})),
-        judges=tuple(_judges(metrics)),
-        cost=tuple(_cost(metrics)),
-        how=tuple(_how(run)),
-        config=tuple(flat_facts(run.manifest.get("config") or {})),
+        metrics=metrics,
+        manifest=run.manifest,
     )
+
+
+def summaries_of(runs: Sequence[Run]) -> tuple[RunSummary, ...]:
+    """Return the summaries of runs; equal titles get the folder's name, then a number."""
+    found = [run.summary for run in runs]
+    titles = [one.title for one in found]
+    titles = [f"{t} · {one.name}" if titles.count(t) > 1 else t for t, one in zip(titles, found, strict=True)]
+    titles = [f"{t} ({i})" if titles.count(t) > 1 else t for i, t in enumerate(titles, start=1)]
+    return tuple(replace(one, title=title) for one, title in zip(found, titles, strict=True))
+
+
+def _adapter(metrics: Mapping[str, Any]) -> Adapter | None:
+    """Return the adapter of a run's benchmark, or of that of its sample; None if unknown."""
+    return ADAPTERS.get(str(metrics["benchmark"]).removesuffix(SAMPLE_SUFFIX))
+
+
+def _benchmark(metrics: Mapping[str, Any]) -> str:
+    """Return the benchmark's name as its authors write it."""
+    key, adapter = str(metrics["benchmark"]), _adapter(metrics)
+    plain = key.removesuffix(SAMPLE_SUFFIX)
+    name = adapter.title if adapter else plain
+    return name if plain == key else f"{name} sample"
+
+
+def _marks(run: Run) -> Iterator[Mark]:
+    """Yield the caveats of a run, the gravest first; nothing for a finished run of a real judge on official data."""
+    data: Mapping[str, Any] = run.manifest.get("data") or {}
+    if not run.complete:
+        planned = data.get("n_pairs")
+        done, total = run.metrics["n_scored"], planned if isinstance(planned, int) else run.metrics["n_total"]
+        judged = f"{wording.count(done)} of {wording.plural(total, 'pair')} have a verdict"
+        yield Mark(word="PARTIAL", text=f"The run did not finish: {judged}. Its numbers will change.")
+    yield from integrity_marks(run.integrity)
+    if run.manifest.get("sample") is True:
+        text = "The small sample that ships with the package was judged, not the benchmark itself."
+        yield Mark(word="SAMPLE DATA", text=text)
+    adapter = ADAPTERS.get(str(run.metrics["benchmark"]))
+    if data.get("official") is False and adapter is not None and not adapter.training:
+        notes = data.get("notes") or ()
+        why = "; ".join(map(str, notes)) if isinstance(notes, list | tuple) else str(notes)
+        text = "The data does not have the official counts, so the scores are not comparable with published ones."
+        yield Mark(word="NOT OFFICIAL COUNTS", text=f"{text} {why}".strip())
+    if Integrity.CONTENT_BLIND in run.integrity:
+        prefers = PREFERS.get(str(run.metrics["method"]))
+        always = f": it always prefers {prefers}" if prefers else ""
+        yield Mark(word="CONTENT-BLIND", text=f"A baseline that reads nothing{always}.")
+
+
+def accuracy_interval(run: Run) -> Interval | None:
+    """Return the 95 % interval of the strict accuracy: the recorded one, else Wilson's from the items."""
+    recorded = run.metrics.get("accuracy_ci95")
+    if recorded is not None:
+        return Interval(recorded[0], recorded[1])
+    marked = [item.correct for item in run.items if item.correct is not None]
+    return wilson_interval(sum(marked), len(marked)) if marked else None
 
 
 def _headline(run: Run, accuracy: float | None, interval: Interval | None) -> str:
@@ -232,7 +315,7 @@ def _numbers(run: Run, accuracy: float | None, interval: Interval | None) -> Ite
 
 
 def _groups(run: Run) -> Iterator[Number]:
-    """Yield the accuracies of domains and subsets where there are several, and the benchmark's own scores."""
+    """Yield the accuracies of domains and subsets if there are several, and the benchmark's own scores."""
     domains = run.metrics.get("by_domain") or {}
     for name, row in domains.items() if len(domains) > 1 else ():
         ends = row.get("ci95")
@@ -257,7 +340,7 @@ def _groups(run: Run) -> Iterator[Number]:
 
 def has_official_rule(metrics: Mapping[str, Any]) -> bool:
     """Whether the authors of this data say how it is scored."""
-    adapter = adapter_of(metrics)
+    adapter = _adapter(metrics)
     return adapter is None or adapter.ruled
 
 
@@ -303,7 +386,7 @@ def _scores(scores: Mapping[str, Any], prefix: str, depth: int = 0) -> Iterator[
 
 def _rule(metrics: Mapping[str, Any]) -> str:
     """Return the benchmark's rule in words, whether parts of it were missing, and what guessing would score."""
-    official, adapter = own_scores(metrics), adapter_of(metrics)
+    official, adapter = own_scores(metrics), _adapter(metrics)
     parts = [
         str(official.get("rule") or "").rstrip("."),
         "Parts of the benchmark are missing" if official.get("complete") is False else "",
@@ -362,125 +445,38 @@ def _close(items: Sequence[Item]) -> float | None:
     return min(sizes[int(CLOSE * len(sizes))], sizes[-1])
 
 
-def _order(order: Mapping[str, Any]) -> Iterator[Fact]:
-    """Yield the order audit; `lean_a` is the share of verdicts for the response shown first."""
-    yield Fact(name="Order shown", value=wording.order_in_words(str(order.get("policy") or wording.UNKNOWN)))
-    audited, below = number(order.get("audited")), order.get("audit_below")
-    if audited is not None:
-        note = f"those with a margin below {below:g}" if below is not None else ""
-        yield Fact(name="Judged in both orders", value=wording.count(audited) if audited else "none", note=note)
-    for key, name, note in (
-        ("flip_rate", "Flip rate", "verdicts that change when the two responses trade places"),
-        ("lean_a", "For the first response", "share of verdicts for the one shown first; 50 % is even-handed"),
-        ("accuracy_ab", "Accuracy, order A–B", ""),
-        ("accuracy_ba", "Accuracy, order B–A", ""),
-    ):
-        value = number(order.get(key))
-        if value is not None:
-            yield Fact(name=name, value=wording.percent(value), note=note)
-
-
-def _judges(metrics: Mapping[str, Any]) -> Iterator[Fact]:
-    """Yield how several judges of a run agreed and what each cost; nothing for runs with one judge."""
-    votes, judges = metrics.get("votes") or {}, metrics.get("judges") or {}
-    if (agreement := number(votes.get("agreement"))) is not None:
-        note = "share of pairs with two verdicts or more on which all of them agree"
-        yield Fact(name="Agreement", value=wording.percent(agreement), note=note)
-    if (escalated := number(votes.get("escalated"))) is not None:
-        changed = wording.count(number(votes.get("changed")))
-        yield Fact(name="Escalated", value=wording.count(escalated), note=f"{changed} changed sides")
-    for name, block in judges.items():
-        if isinstance(block, Mapping):
-            calls = block.get("calls") or {}
-            sent, known = wording.count(number(calls.get("sent"))), wording.count(number(calls.get("cache_hits")))
-            note = f"{sent} calls sent, {known} from the cache"
-            yield Fact(name=str(name), value=wording.dollars(number(block.get("cost_usd"))), note=note)
-
-
-CALLS = {
-    "sent": "Calls sent", "cache_hits": "Answered by the cache", "joined": "Joined a call in flight",
-    "failed": "Calls that failed", "lost": "Replies lost",
-}  # fmt: skip
-
-
-def _cost(metrics: Mapping[str, Any]) -> Iterator[Fact]:
-    """Yield calls, tokens, dollars and time."""
-    calls, usage = metrics.get("calls") or {}, metrics.get("usage") or {}
-    for name, n in calls.items():
-        yield Fact(name=CALLS.get(name, name.replace("_", " ").capitalize()), value=wording.count(n))
-    prompt, cached = usage.get("prompt_tokens"), usage.get("cached_tokens")
-    saved = number((metrics.get("cache") or {}).get("saved_usd"))
-    share = f"{wording.percent(cached / prompt, 0)} read from the endpoint's cache" if prompt and cached else ""
-    share += f", which saved {wording.dollars(saved)}" if share and saved else ""
-    yield Fact(name="Prompt tokens", value=wording.count(prompt), note=share)
-    yield Fact(name="Completion tokens", value=wording.count(usage.get("completion_tokens")))
-    cost, total = metrics.get("cost_usd"), metrics["n_total"]
-    each = f"{wording.dollars(1000 * cost / total)} per 1,000 pairs" if cost and total else ""
-    yield Fact(name="Cost", value=wording.dollars(cost), note=each)
-    if "paid_usd" in metrics:
-        yield Fact(name="Paid by this run", value=wording.dollars(number(metrics["paid_usd"])))
-    yield Fact(name="Time", value=wording.duration(metrics.get("wall_s")))
-
-
-def _how(run: Run) -> Iterator[Fact]:
-    """Yield how a run was made."""
-    manifest = run.manifest
-    data, judge = manifest.get("data") or {}, manifest.get("judge") or {}
-    skipped = data.get("skipped")
-    if isinstance(skipped, Mapping):
-        skipped = "; ".join(f"{reason}: {n}" for reason, n in skipped.items())
-    rows = (
-        ("Command", manifest.get("command"), True),
-        ("Package", manifest.get("svr_version") and f"svr-async {manifest['svr_version']}", False),
-        ("Started", moment(manifest.get("started")), False),
-        ("Ended", moment(manifest.get("ended")), False),
-        ("Run folder", run.name, True),
-        ("Judge", judge.get("name"), False),
-        ("Model", judge.get("model"), True),
-        ("Endpoint", judge.get("base_url"), True),
-        ("Data", data.get("path"), True),
-        ("Data digest", data.get("digest"), True),
-        ("Pairs", data.get("n_pairs"), False),
-        ("Skipped rows", skipped, False),
-        ("Left out", wording.left_out(run.metrics.get("left_out")), False),
+def abstention(items: Sequence[Item]) -> tuple[Abstention, ...]:
+    """Return the accuracy at thresholds of |margin|; no threshold splits pairs of one |margin|."""
+    known = [item for item in items if item.correct is not None]
+    sizes = sorted(((abs(item.margin), item.correct) for item in known if item.margin), key=lambda one: -one[0])
+    right = list(accumulate(int(bool(correct)) for _, correct in sizes))
+    last = [i for i, (one, other) in enumerate(pairwise(sizes)) if one[0] != other[0]]
+    steps = [i for i in (*last, len(sizes) - 1) if i + 1 >= FEWEST]
+    kept = dict.fromkeys(
+        steps[round(i * (len(steps) - 1) / (MOST_STEPS - 1))] for i in range(MOST_STEPS if steps else 0)
     )
-    for name, value, code in rows:
-        if value not in (None, "", (), [], {}):
-            words = tuple(map(shlex.quote, value)) if code and _is_words(value) else ()
-            yield Fact(name=name, value=plain(value), code=code, words=words)
-    for name, value in (manifest.get("prompts") or {}).items():
-        yield Fact(name=f"Prompt {name}", value=plain(value), code=True)
-    for name, value in (manifest.get("versions") or {}).items():
-        yield Fact(name=str(name), value=plain(value))
+    return tuple(
+        Abstention(answered=(i + 1) / len(known), accuracy=right[i] / (i + 1), ci95=wilson_interval(right[i], i + 1))
+        for i in kept
+    )
 
 
-def flat_facts(value: Mapping[str, Any], prefix: str = "") -> Iterator[Fact]:
-    """Yield a nested configuration as facts, named `outer.inner`."""
-    for name, entry in value.items():
-        if isinstance(entry, Mapping) and entry:
-            yield from flat_facts(entry, f"{prefix}{name}.")
-        else:
-            yield Fact(name=f"{prefix}{name}", value=plain(entry), code=True)
-
-
-def plain(value: Any) -> str:
-    """Return a JSON value as text: texts as they are, lists of words as a shell would read them, the rest as JSON."""
-    if isinstance(value, str):
-        return value
-    return shlex.join(value) if _is_words(value) else orjson.dumps(value, default=str).decode()
-
-
-def _is_words(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(entry, str) for entry in value)
-
-
-def moment(value: Any) -> str:
-    """Return an ISO time as `5 January 2026, 10:22 UTC`; anything else as it stands."""
-    try:
-        when = datetime.fromisoformat(str(value))
-    except ValueError:
-        return "" if value is None else str(value)
-    return f"{when.day} {when:%B %Y, %H:%M} {when.tzname() or ''}".rstrip()
+def _activation(items: Sequence[Item]) -> Activation | None:
+    """Count the rubrics chosen most, by domain; None without rubrics that pairs share."""
+    sizes = Counter(item.domain for item in items if item.rubrics)
+    domains = tuple(sizes.most_common(MOST_DOMAINS))
+    chosen, totals, texts = Counter[tuple[str, str]](), Counter[str](), dict[str, str]()
+    for item in items:
+        found = {row.id: row.text for row in item.rubrics}
+        texts |= found
+        totals.update(list(found))
+        chosen.update((rubric, item.domain) for rubric in found)
+    shown = sorted((rubric for rubric, n in totals.items() if n > 1), key=lambda rubric: (-totals[rubric], rubric))
+    shown = shown[:MOST_RUBRICS]
+    if not shown:
+        return None
+    shares = tuple(tuple(chosen[rubric, domain] / n for domain, n in domains) for rubric in shown)
+    return Activation(rubrics=tuple(texts[one] for one in shown), domains=domains, shares=shares, n_rubrics=len(totals))
 
 
 def number(value: Any) -> float | None:

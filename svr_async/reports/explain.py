@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-import difflib
+import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import orjson
 
 from svr_async.core.pair import Order
 from svr_async.core.table import Line, Parts, Table, to_html
-from svr_async.errors import UsageError
 from svr_async.evaluation.items import Item, Reason, RubricRow
-from svr_async.evaluation.labels import caption
 from svr_async.evaluation.plan import Vote
-from svr_async.evaluation.run_folder import Run, Texts, with_reasons
-from svr_async.evaluation.wording import UNKNOWN, percent, plural, signed
+from svr_async.evaluation.run_folder import Run, Texts, load_run
+from svr_async.evaluation.wording import UNKNOWN, count, percent, plural, signed
 
+if TYPE_CHECKING:
+    from svr_async.evaluation.details import Call
+
+UNKNOWN_REQUEST = "not shown: the judge's profile, the prompts or the data have changed since the run"
+IN_MESSAGES = {"messages", "input", "questions", "system"}  # parts of a body that are shown as messages
 LEAST_SHOWN = 0.005  # of a contribution
 SWAPPED = "its A is B here"
 ASK_A_MODEL = "a model as --judge decides any"
@@ -65,24 +72,19 @@ class Explanation:
         }
 
 
-def explain_item(run: Run, item_id: str, *, texts: Texts | None = None) -> Explanation:
-    """Explain one decision; UsageError suggests the nearest ids for an unknown one.
+def explain(run: Run | str | os.PathLike[str], item: str, *, data: Path | None = None) -> Explanation:
+    """Explain one decision of a run: each rubric's verdicts and signed contribution.
 
-    `texts` are those of the data set, for items without texts in the run folder.
+    Texts are read from `data`, else from the run's own data if it has not changed. UsageError suggests the nearest ids
+    for an unknown one.
     """
-    (item,) = with_reasons(run.path, [item_of_run(run, item_id)])
-    return explain_decision(item, texts or run.examples.get(item_id), caption(run))
+    from svr_async.evaluation.details import item_of_run, known_texts
+    from svr_async.evaluation.setup import texts_of_run
 
-
-def item_of_run(run: Run, item_id: str) -> Item:
-    """Return an item by its id; UsageError suggests the nearest ids for an unknown one."""
-    item = next((item for item in run.items if item.id == item_id), None)
-    if item is None:
-        hint = "`svr explain RUN` lists the most confident mistakes; items.jsonl has every id"
-        if near := nearest_ids(run.items, item_id):
-            hint = f"did you mean {', '.join(near)}?"
-        raise UsageError(f"{run.path} has no item {item_id!r}", hint=hint)
-    return item
+    loaded = run if isinstance(run, Run) else load_run(run)
+    decided = item_of_run(loaded, item)
+    texts = known_texts(loaded, None)[0] if data is None else texts_of_run(loaded, [item], data)
+    return explain_decision(decided, texts.get(item), loaded.summary.caption)
 
 
 def explain_decision(
@@ -123,10 +125,12 @@ def in_words(found: Explanation) -> str:
     if all(row.a is None for row in found.rows):
         return f"Of {rubrics} the judge could decide none" + ("." if found.of_run else f"; {ASK_A_MODEL}.")
     for_a, for_b = (sum(favoured(value) == side for value in sums.values()) for side in ("A", "B"))
-    said = f"Of {rubrics}, {for_a} for A, {for_b} for B, {len(sums) - for_a - for_b} for neither."
+    counted = f"Of {rubrics}, {for_a} for A, {for_b} for B, {len(sums) - for_a - for_b} for neither."
     winner = found.item.predicted
     its = [text for text, value in sums.items() if favoured(value) == winner]
-    return f'{said} What counted most for {winner}: "{max(its, key=lambda text: abs(sums[text]))}"' if its else said
+    return (
+        f'{counted} What counted most for {winner}: "{max(its, key=lambda text: abs(sums[text]))}"' if its else counted
+    )
 
 
 def counts_note(found: Explanation) -> str:
@@ -184,15 +188,6 @@ def favoured(value: float) -> str:
     return "A" if value > 0 else "B" if value < 0 else ""
 
 
-def nearest_ids(items: Sequence[Item], item_id: str, limit: int = 3) -> tuple[str, ...]:
-    """Return the nearest ids: first those that contain this one, then those with similar spelling."""
-    wanted = item_id.casefold()
-    known = {item.id.casefold(): item.id for item in items}
-    close = [key for key in known if wanted and wanted in key][:limit]
-    close += [key for key in difflib.get_close_matches(wanted, known, n=limit, cutoff=0.6) if key not in close]
-    return tuple(known[key] for key in close[:limit])
-
-
 def marks_of(found: Explanation, row: RubricRow) -> list[str]:
     """Return the labels of a row: filler, its order and its judge, if there are several."""
     return [
@@ -222,9 +217,43 @@ def counts_at_all(row: RubricRow) -> bool:
 
 def tag_of(found: Explanation, side: str) -> str:
     """Return in brackets whether a response is the right answer or the judge's choice."""
-    tags = [
-        words
-        for words, which in (("right answer", found.item.gold), ("judge's choice", found.item.predicted))
-        if which == side
+    sides = (("right answer", found.item.gold), ("judge's choice", found.item.predicted))
+    tags = ", ".join(words for words, which in sides if which == side)
+    return f" ({tags})" if tags else ""
+
+
+def call_facts(call: Call, cache: Path | str) -> list[tuple[str, str]]:
+    """Return the facts of a call as labelled lines."""
+    found = [("call", call.key)]
+    if (request := call.request) is not None:
+        found.append(("asked", f"{request.model} at {request.endpoint} (wire {request.wire.name})"))
+    if call.failure:
+        found.append(("failed", ": ".join(filter(None, call.failure))))
+    if call.kept is None:
+        return [*found, ("reply", f"not in {cache}")]
+    if (reply := call.kept.reply) is None:
+        return [*found, ("reply", f"damaged in {cache}; it will be asked again")]
+    at = call.kept.kept_at
+    when = "" if at is None else f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M:%S} UTC "
+    model = (reply.model or "unnamed model") + " (SIMULATED endpoint)" * call.to_json()["simulated"]
+    usage, cost = reply.usage, "" if call.usd is None else f", ${call.usd:.6f}"
+    tokens = f"in {count(usage.prompt_tokens)} (cached {count(usage.cached_tokens)})"
+    return [
+        *found,
+        ("answered", f"by {model}, finish {reply.finish_reason}, tries {reply.tries}"),
+        ("tokens", f"{tokens}, out {count(usage.completion_tokens)}{cost}{', in a batch' * usage.batch}"),
+        ("stored", f"{when}in {cache}"),
     ]
-    return f" ({', '.join(tags)})" if tags else ""
+
+
+def call_texts(call: Call) -> list[tuple[str, str]]:
+    """Return the texts of the call with their names: request, settings, thoughts, reply."""
+    found = [("request", UNKNOWN_REQUEST)]
+    if call.request is not None:
+        settings = {name: value for name, value in call.request.body().items() if name not in IN_MESSAGES}
+        found = [*call.request.messages, ("settings", orjson.dumps(settings).decode())]
+    reply = None if call.kept is None else call.kept.reply
+    if reply is not None:
+        found += [("thoughts", reply.reasoning)] if reply.reasoning else []
+        found.append(("reply", reply.text))
+    return found
