@@ -125,7 +125,7 @@ class CallEngine:
         if self._beat is not None:
             self._beat.cancel()
         await self._caller.transport.close()
-        await asyncio.to_thread(self.cache.drain)
+        await self.cache.drain()
         self.cache.close()
         if self._watch is not None:
             self._watch.snapshot(self.stats(), closing=True)
