@@ -47,8 +47,8 @@ LOCK_TIMEOUT_S = 0.2  # another process holds the lock for milliseconds; the eve
 MAX_LOG_BYTES = 4 * 2**20
 FEW_KEYS = 20_000  # read in 20 ms; all keys of a larger cache are looked up in SQLite
 
-# Settings stored in a database would otherwise win over diskcache's defaults. `sync` does what SQLite would otherwise do
-# on the event loop: it synchronises each commit, and copies the log into the database.
+# Settings stored in a database would otherwise win over diskcache's defaults. What SQLite would do on the event loop,
+# `DiskStore.sync` does in a thread: synchronise each commit, and copy the log into the database.
 SETTINGS: dict[str, Any] = {
     "eviction_policy": "none",
     "cull_limit": 0,
@@ -290,11 +290,12 @@ class Cache:
     """Replies by request key. Open it with `Cache.open`.
 
     It is used on one event loop at a time. `folder` holds side files, such as the parameters that endpoints refused.
-    `damaged` counts unreadable rows.
+    `slow`: read it with `find`, so that the event loop does not wait. `damaged` counts unreadable rows.
     """
 
     def __init__(self, folder: Path, store: Store, *, patience_s: float = PATIENCE_S) -> None:
         self.folder = folder
+        self.slow = store.slow
         self.damaged = 0
         self._store = store
         self._patience_s = patience_s
@@ -338,7 +339,7 @@ class Cache:
 
     async def find(self, key: bytes) -> Reply | None:
         """Return the reply to a request, or None, without blocking the event loop for longer than a disk read."""
-        return await asyncio.to_thread(self.get, key) if self._store.slow else self.get(key)
+        return await asyncio.to_thread(self.get, key) if self.slow else self.get(key)
 
     async def put(self, key: bytes, reply: Reply) -> None:
         """Store a reply and return after its commit; StorageError if it cannot be stored."""
@@ -409,7 +410,7 @@ class Cache:
         deadline, pause_s = time.monotonic() + self._patience_s, 0.05
         while self._broken is None:
             try:
-                if self._store.slow:
+                if self.slow:
                     await asyncio.to_thread(self._store.write, rows)
                 else:
                     self._store.write(rows)

@@ -147,12 +147,13 @@ class CallEngine:
         if asyncio.get_running_loop() is not self._loop:
             self._bind_loop()
         while True:
-            found = await self._recall(question)
+            key = question.request.key
+            found = self._recall(question, await self.cache.find(key) if self.cache.slow else self.cache.get(key))
             if found is not None:
                 return found
             sent = self._with_fallbacks(question)
             if sent is not question:
-                found = await self._recall(sent)
+                found = self._recall(sent, await self.cache.find(sent.request.key))
                 if found is not None:
                     return found
             with contextlib.suppress(ParameterRefusedError):  # the fallback is known now
@@ -211,12 +212,11 @@ class CallEngine:
             raise RuntimeError("this engine belongs to another event loop or thread: open one for each")
         self._loop = asyncio.get_running_loop()
 
-    async def _recall(self, question: Question[T]) -> Completion[T] | None:
+    def _recall(self, question: Question[T], reply: Reply | None) -> Completion[T] | None:
         """Return the completion from a cached reply; None if there is none or it cannot be read."""
-        request = question.request
-        reply = await self.cache.find(request.key)
         if reply is None:
             return None
+        request = question.request
         try:
             value = _parse(question, reply)
         except ReplyRejectedError:

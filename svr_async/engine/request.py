@@ -63,7 +63,7 @@ class Request(WireRequest, frozen=True, kw_only=True, dict=True):
     @computed_once
     def key(self) -> bytes:
         """BLAKE2b-256 over everything that can change the answer; never the API key, a timeout or an attempt."""
-        whole = b'{"body":%b%b' % (self.body_bytes, _after_body(self.endpoint, self.sample))
+        whole = b"".join((b'{"body":', self.body_bytes, _after_body(self.endpoint, self.sample)))
         return hashlib.blake2b(whole, digest_size=32).digest()
 
     @property

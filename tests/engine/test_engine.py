@@ -112,6 +112,7 @@ async def test_map_answers_every_question(cache_folder: Path) -> None:
         async with aclosing(engine.map(ask(f"r{n}") for n in range(10**6))) as results:
             async for _ in results:
                 break
+        await engine.cache.drain()
         assert len(asyncio.all_tasks()) == 1
 
 
