@@ -95,9 +95,6 @@ class Stoppable(Protocol):
     def stop(self) -> None:
         """Send nothing more."""
 
-    async def turn(self) -> None:
-        """Wait before a new item while many calls wait."""
-
 
 @dataclass(slots=True)
 class ShutdownController:
@@ -169,8 +166,6 @@ class ShutdownController:
 
     async def _try(self, work: Callable[[T], Awaitable[R]], item: T) -> tuple[R] | None:
         try:
-            for engine in self.engines:
-                await engine.turn()
             return (await work(item),)
         except SvrError as error:
             self.fail(error)

@@ -30,7 +30,6 @@ OUTAGE = 20  # failures in a row that open the breaker; 5 if there are other end
 LONGEST_OUTAGE_WAIT_S = 15.0
 READ_HEADERS_S = 0.25  # how often the headers of successful replies are read
 PATIENCE_S = 5.0  # until a refusal confirms them, reported limits hold a call no longer: some endpoints report 0 left
-SHORT_QUEUE = 8  # no new item starts while more calls wait
 SHORTEST_TIMER_S = 0.001
 
 
@@ -357,7 +356,6 @@ class EndpointPool:
         self._ceiling = ceiling
         self._clock = clock
         self._queue: deque[tuple[asyncio.Future[Slot], int, float]] = deque()
-        self._new_items: deque[asyncio.Future[None]] = deque()
         self.waiting = 0
         self.counts_tokens = any(endpoint.counts_tokens for endpoint in self.endpoints)
         self.stopped = False
@@ -415,16 +413,6 @@ class EndpointPool:
                 self.leave(place.result())
             raise
 
-    async def turn(self) -> None:
-        """Wait before starting a new item while calls of started items wait: those finish first."""
-        while self.waiting > SHORT_QUEUE and not self.stopped:
-            place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._new_items.append(place)
-            try:
-                await place
-            finally:
-                asyncio.get_running_loop().call_soon(self._wake_new)  # after this item's first call has queued
-
     def leave(self, slot: Slot) -> None:
         """Note that a call has ended, and let the next ones leave."""
         slot.endpoint.leave(slot)
@@ -440,7 +428,6 @@ class EndpointPool:
             if not place.done():
                 place.set_exception(EngineStoppedError())
         self.waiting = 0
-        self._wake_new()
 
     def stats(self) -> tuple[EndpointStats, ...]:
         """Return a snapshot of each endpoint."""
@@ -462,15 +449,6 @@ class EndpointPool:
                 place.set_result(endpoint.take(now, tokens))
             self._queue.popleft()
         self._set_timer(opens, now)
-        self._wake_new()
-
-    def _wake_new(self) -> None:
-        while self._new_items and (self.stopped or self.waiting <= SHORT_QUEUE):
-            place = self._new_items.popleft()
-            if not place.done():
-                place.set_result(None)
-                if not self.stopped:
-                    return
 
     def _choose(self, now: float, tokens: int) -> tuple[Endpoint | None, float]:
         """Return the endpoint that a call may leave to, or the time at which to look again."""

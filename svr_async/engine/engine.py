@@ -134,10 +134,6 @@ class CallEngine:
         """Send nothing more: calls in flight end, calls that wait raise EngineStoppedError."""
         self._caller.stop()
 
-    async def turn(self) -> None:
-        """Wait before a new item while many calls wait, so that items in progress come first."""
-        await self._caller.pool.turn()
-
     async def complete(self, question: Question[T]) -> Completion[T]:
         """Answer a question from the cache, from an identical call in flight, or by a call.
 

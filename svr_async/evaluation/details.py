@@ -19,6 +19,7 @@ from svr_async.engine.concurrency import ShutdownController, run_whole
 from svr_async.engine.failures import FailureLog
 from svr_async.engine.money import Price
 from svr_async.engine.request import ReplyRejectedError, Request
+from svr_async.engine.secrets import Secrets, environment_secrets
 from svr_async.errors import SvrError, UsageError
 from svr_async.evaluation.explain import Explanation, explain_item, item_of_run
 from svr_async.evaluation.items import Exchange, Exchanges, Item
@@ -28,7 +29,6 @@ from svr_async.evaluation.setup import PreparedRun, judged_pairs, prepare, setti
 from svr_async.evaluation.wording import count
 from svr_async.judges.model import SIMULATED_FINGERPRINT
 from svr_async.judges.reader import read_direct, read_list
-from svr_async.observability.redaction import Redactor
 
 KEY_DIGITS = 12  # of a cache key, as pages show it
 UNKNOWN_REQUEST = "not shown: the judge's profile, the prompts or the data have changed since the run"
@@ -156,7 +156,7 @@ class Rebuilt:
     secrets: tuple[str, ...] = ()
 
 
-def calls_of_item(run: Run, item_id: str, cache: Path | str | None = None) -> tuple[list[Call], Redactor, Path | str]:
+def calls_of_item(run: Run, item_id: str, cache: Path | str | None = None) -> tuple[list[Call], Secrets, Path | str]:
     """Return the calls of an item, what masks keys in their texts, and the cache that holds the replies.
 
     The keys are those the run recorded, then those of calls that were asked again. A request is rebuilt from data and
@@ -172,14 +172,14 @@ def calls_of_item(run: Run, item_id: str, cache: Path | str | None = None) -> tu
         usd = None if price is None or kept is None or kept.reply is None else price.cost(kept.reply.usage)
         failure = None if failed is None else (failed[0].value, failed[1])
         calls.append(Call(key=key, kept=kept, request=request, usd=usd, failure=failure))
-    return calls, Redactor(rebuilt.secrets), place
+    return calls, environment_secrets(rebuilt.secrets), place
 
 
 def exchanges_of(run: Run, cache: Path | str | None = None) -> Exchanges:
     """Return every recorded call of a run whose reply is cached and whose request can be rebuilt; keys are masked."""
     place = cache or settings_of(run).limits.cache
     rebuilt = _rebuild(run, run.items, place)
-    redactor = Redactor(rebuilt.secrets)
+    secrets = environment_secrets(rebuilt.secrets)
     found: dict[str, list[Exchange]] = {item.id: [] for item in run.items}
     if not rebuilt.requests:
         return found
@@ -188,8 +188,8 @@ def exchanges_of(run: Run, cache: Path | str | None = None) -> Exchanges:
             for key in item.requests:
                 reply = replies.get(bytes.fromhex(key)) if key in rebuilt.requests else None
                 if reply is not None:
-                    turns = tuple((role, redactor.text(text)) for role, text in rebuilt.requests[key][0].messages)
-                    exchange = Exchange(key=key[:KEY_DIGITS], asked=turns, reply=redactor.text(reply.text))
+                    turns = tuple((role, secrets.mask(text)) for role, text in rebuilt.requests[key][0].messages)
+                    exchange = Exchange(key=key[:KEY_DIGITS], asked=turns, reply=secrets.mask(reply.text))
                     found[item.id].append(exchange)
     return found
 

@@ -19,12 +19,11 @@ from typing import Any
 import orjson
 
 from svr_async.engine.events import AttemptEnded, CallEnded, Event, RetryPlanned, Snapshot
+from svr_async.engine.secrets import Secrets, environment_secrets
 from svr_async.errors import UsageError
-from svr_async.observability.redaction import Redactor
 
 SNAPSHOT_EVERY_S = 10.0
 MOST_WAITING = 100_000  # lines; a disk that stalls for longer costs lines, not memory
-MOST_IN_A_WRITE = 512
 STDERR = "-"
 CLOSE_WAIT_S = 10.0
 PER_CALL = (CallEnded, RetryPlanned)
@@ -37,17 +36,16 @@ class JsonLog:
     """An observer that appends one JSON line per event to a file, or to standard error for `-`.
 
     Each line has `time` (UTC), `run` and `pid`, so that several runs can share a file. Lines are written whole and in
-    order, several per `write`; a torn last line of an earlier run is ended first. A line that cannot be written is
-    counted in `dropped` and never stops the run.
+    order; a torn last line of an earlier run is ended first. A line that cannot be written is counted in `dropped`.
     """
 
-    def __init__(self, target: str, *, level: str = "run", run: str = "", redactor: Redactor | None = None) -> None:
+    def __init__(self, target: str, *, level: str = "run", run: str = "", hidden: Secrets | None = None) -> None:
         self.dropped = 0
         self.problem = ""
         self._file = _open(target)
         self._level = level
         self._head = {"run": run, "pid": os.getpid()}
-        self._redactor = redactor or Redactor()
+        self._hidden = hidden or environment_secrets()
         self._next_snapshot: dict[int, float] = {}
         self._waiting: queue.SimpleQueue[tuple[float, Event] | None] = queue.SimpleQueue()
         self._writer = threading.Thread(target=self._write, name="svr-log", daemon=True)
@@ -77,21 +75,20 @@ class JsonLog:
         return False
 
     def _write(self) -> None:
-        while (batch := _take(self._waiting)) is not None:
-            lines = [self._line(moment, event) for moment, event in batch]
-            data = b"".join(lines)
+        while (waiting := self._waiting.get()) is not None:
+            data = self._line(*waiting)
             try:
                 while data:
                     data = data[os.write(self._file, data) :]
             except OSError as error:
                 self.problem = self.problem or (error.strerror or str(error))
-                self.dropped += len(lines)
+                self.dropped += 1
         os.close(self._file)
 
     def _line(self, moment: float, event: Event) -> bytes:
         stamp = datetime.fromtimestamp(moment, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         record = {"time": stamp, **self._head, **record_of(event)}
-        return self._redactor.line(orjson.dumps(record, default=str, option=orjson.OPT_APPEND_NEWLINE))
+        return self._hidden.mask_bytes(orjson.dumps(record, default=str, option=orjson.OPT_APPEND_NEWLINE))
 
 
 def record_of(event: Event) -> dict[str, Any]:
@@ -150,21 +147,3 @@ def _is_torn(file: int) -> bool:
         return size > 0 and os.pread(file, 1, size - 1) != b"\n"
     except OSError:
         return False
-
-
-def _take(waiting: queue.SimpleQueue[tuple[float, Event] | None]) -> list[tuple[float, Event]] | None:
-    """Wait for an event and return it with those behind it; None once the log closes and all is written."""
-    first = waiting.get()
-    if first is None:
-        return None
-    batch = [first]
-    while len(batch) < MOST_IN_A_WRITE:
-        try:
-            event = waiting.get_nowait()
-        except queue.Empty:
-            break
-        if event is None:
-            waiting.put(None)
-            break
-        batch.append(event)
-    return batch

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from svr_async.engine.events import AttemptEnded, CallEnded, Event, RunEnded, RunStarted, Snapshot
+from svr_async.engine.secrets import Secrets, environment_secrets
 from svr_async.errors import UsageError
-from svr_async.observability.redaction import Redactor
-from svr_async.observability.totals import Latest
+from svr_async.observability.session import Latest
 
 if TYPE_CHECKING:
     from opentelemetry.metrics import CallbackOptions, MeterProvider, Observation
@@ -47,15 +47,15 @@ GAUGES = (
 
 
 class OtelObserver:
-    """An observer that makes spans and metrics on the given providers; `redactor` masks the texts of errors.
+    """An observer that makes spans and metrics on the given providers; `hidden` is masked in the texts of errors.
 
     Each call is a separate trace with a link to the run's span: no backend takes a trace of 100,000 calls, and a
     sampler can keep a share of the calls.
     """
 
-    def __init__(self, tracers: TracerProvider, meters: MeterProvider, redactor: Redactor | None = None) -> None:
+    def __init__(self, tracers: TracerProvider, meters: MeterProvider, hidden: Secrets | None = None) -> None:
         self._tracer = tracers.get_tracer(SCOPE)
-        self._redactor = redactor or Redactor()
+        self._hidden = hidden or environment_secrets()
         self._latest = Latest()
         self._attempts: dict[str, list[tuple[int, AttemptEnded]]] = {}
         self._run: Span | None = None
@@ -132,7 +132,7 @@ class OtelObserver:
         from opentelemetry.trace import Status, StatusCode
 
         if error:
-            span.set_status(Status(StatusCode.ERROR, self._redactor.text(detail or error)))
+            span.set_status(Status(StatusCode.ERROR, self._hidden.mask(detail or error)))
 
     def _end_run(self, span: Span, event: RunEnded) -> None:
         known = {name: value for name, value in event.totals.items() if value is not None}
@@ -212,7 +212,11 @@ class OtelPipeline:
     """Providers with the exporters that the OTEL_… variables name, or the providers that the process already has."""
 
     def __init__(self) -> None:
-        _require_sdk()
+        try:
+            import opentelemetry.sdk  # noqa: F401  (an extra)
+        except ImportError:
+            hint = f"pip install 'svr-async[{EXTRA}]'"
+            raise UsageError("OpenTelemetry needs the package opentelemetry-sdk", hint=hint) from None
         from opentelemetry import metrics, trace
 
         self._closing: list[SdkTracerProvider | SdkMeterProvider] = []
@@ -273,11 +277,3 @@ def _exporter(signal: str, name: str) -> Any:
         return found.load()()
     hint = f"pip install 'svr-async[{EXTRA}]' installs OTLP"
     raise UsageError(f"OpenTelemetry has no exporter {full} for {signal} here", hint=hint)
-
-
-def _require_sdk() -> None:
-    try:
-        import opentelemetry.sdk  # noqa: F401  (an extra)
-    except ImportError:
-        hint = f"pip install 'svr-async[{EXTRA}]'"
-        raise UsageError("OpenTelemetry needs the package opentelemetry-sdk", hint=hint) from None

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 from svr_async.engine.events import AttemptEnded, CallEnded, Event, ItemFailed, Snapshot
-from svr_async.engine.stats import EngineStats
 from svr_async.errors import UsageError
-from svr_async.observability.totals import Latest
+from svr_async.observability.session import Latest
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
     from prometheus_client.metrics_core import Metric
 
-Facts: TypeAlias = Mapping[str, Sequence[EngineStats]]
 EXTRA = "prometheus"
 LOOPBACK = "127.0.0.1"
 SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 25, 50, 100, 250, 600)
@@ -86,7 +83,6 @@ class PrometheusMetrics:
         """Yield the facts of the engines as metrics; the server's thread calls it at each scrape."""
         from prometheus_client import core
 
-        facts = self._latest.by_model()
         for family, rows in ((core.CounterMetricFamily, COUNTERS), (core.GaugeMetricFamily, GAUGES)):
             for field, name, text in rows:
                 metric = family(name, text, labels=("model",))
@@ -94,26 +90,10 @@ class PrometheusMetrics:
                     metric.add_metric((model,), value)
                 yield metric
         tokens = core.CounterMetricFamily("svr_tokens", "Tokens behind the results.", labels=("model", "type"))
-        for model, engines in facts.items():
-            for field, kind in TOKENS:
-                tokens.add_metric((model, kind), sum(getattr(stats, field) for stats in engines))
-        yield from (tokens, *_endpoints(core, facts))
-
-
-def _endpoints(core: Any, facts: Facts) -> Iterator[Metric]:
-    """Yield the calls in flight and the limit of each endpoint."""
-    for field, name, text in (
-        ("in_flight", "svr_endpoint_calls_in_flight", "Calls in flight to one endpoint."),
-        ("limit", "svr_endpoint_concurrency_limit", "Calls that may be in flight to one endpoint now."),
-    ):
-        family = core.GaugeMetricFamily(name, text, labels=("model", "endpoint"))
-        for model, engines in facts.items():
-            sums: Counter[str] = Counter()
-            for endpoint in (endpoint for stats in engines for endpoint in stats.endpoints):
-                sums[endpoint.name] += getattr(endpoint, field)
-            for endpoint_name, value in sums.items():
-                family.add_metric((model, endpoint_name), value)
-        yield family
+        for field, kind in TOKENS:
+            for model, value in self._latest.sums(field).items():
+                tokens.add_metric((model, kind), value)
+        yield tokens
 
 
 def _client() -> Any:

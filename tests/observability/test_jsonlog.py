@@ -16,9 +16,9 @@ from made_events import call, facts, snapshot
 
 from svr_async.engine import events
 from svr_async.engine.events import EngineStopped, Event, ItemFailed, RetryPlanned, RunEnded, RunStarted
+from svr_async.engine.secrets import environment_secrets
 from svr_async.errors import UsageError
 from svr_async.observability.jsonlog import MOST_CHARS, JsonLog, record_of
-from svr_async.observability.redaction import Redactor
 
 DOCS = Path(__file__).parents[2] / "docs" / "observability.md"
 
@@ -123,11 +123,11 @@ def test_texts_from_outside_are_capped_and_made_whole(tmp_path: Path) -> None:
 
 def test_keys_are_masked_whatever_they_came_in(tmp_path: Path) -> None:
     """Secrets that are given, and values of variables named like secrets, appear in no line; short words stay."""
-    redactor = Redactor(["sk-given-1234567"], {"MY_API_KEY": "sk-named-7654321", "A_TOKEN": "word", "HOME": "/home/u"})
+    named = {"MY_API_KEY": "sk-named-7654321", "A_TOKEN": "word", "HOME": "/home/u"}
     (line,) = logged(
         tmp_path / "log",
         EngineStopped(error="word", detail="sk-given-1234567 sk-named-7654321 /home/u"),
-        redactor=redactor,
+        hidden=environment_secrets(["sk-given-1234567"], named),
     )
     assert (line["error"], line["detail"]) == ("word", "[key] [key] /home/u")
 
@@ -136,9 +136,9 @@ def test_keys_are_masked_whatever_they_came_in(tmp_path: Path) -> None:
 @given(st.text(st.characters(exclude_categories=["Cs"]), min_size=8, max_size=30).filter(lambda text: text.strip()))
 def test_no_secret_survives_in_text_or_json(secret: str) -> None:
     """Quotes, controls and letters of any script in a key make no difference."""
-    redactor = Redactor([secret], {})
-    assert secret not in redactor.text(f"a{secret}b")
-    line = redactor.line(orjson.dumps({"detail": f"a{secret}b"}))
+    secrets = environment_secrets([secret], {})
+    assert secret not in secrets.mask(f"a{secret}b")
+    line = secrets.mask_bytes(orjson.dumps({"detail": f"a{secret}b"}))
     assert b"[key]" in line
     assert secret not in str(orjson.loads(line))
 

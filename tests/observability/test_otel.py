@@ -20,10 +20,10 @@ from opentelemetry.semconv.attributes import error_attributes, http_attributes, 
 from opentelemetry.trace import SpanKind, StatusCode
 
 from svr_async.engine.events import ItemFailed, RunEnded, RunStarted
+from svr_async.engine.secrets import environment_secrets
 from svr_async.errors import UsageError
 from svr_async.observability import otel
 from svr_async.observability.otel import OtelObserver, OtelPipeline, server_of
-from svr_async.observability.redaction import Redactor
 
 
 class Exported:
@@ -34,7 +34,7 @@ class Exported:
         tracers = TracerProvider(shutdown_on_exit=False)
         tracers.add_span_processor(SimpleSpanProcessor(self._spans))
         self.meters = MeterProvider([self._reader], shutdown_on_exit=False)
-        self.tell = OtelObserver(tracers, self.meters, Redactor(["sk-sentinel-99"], {}))
+        self.tell = OtelObserver(tracers, self.meters, environment_secrets(["sk-sentinel-99"], {}))
 
     def spans(self) -> list[ReadableSpan]:
         """Return the spans that ended, in that order."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import urllib.request
 from collections.abc import Iterator
-from types import SimpleNamespace
 
 import pytest
 from made_events import attempt, call, snapshot
@@ -38,9 +37,8 @@ def scrape(url: str) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
 def test_facts_of_the_engines_are_counters_and_gauges(served: tuple[PrometheusMetrics, str]) -> None:
     """The last facts of each engine count; two engines of one model are added up, an unknown cost is left out."""
     metrics, url = served
-    endpoint = SimpleNamespace(name="gpu1", in_flight=2, limit=5)
     metrics(snapshot(1, sent=1, in_flight=9))
-    metrics(snapshot(1, sent=10, in_flight=4, limit=64, prompt_tokens=100, usd=0.25, endpoints=(endpoint,)))
+    metrics(snapshot(1, sent=10, in_flight=4, limit=64, prompt_tokens=100, usd=0.25))
     metrics(snapshot(2, sent=5, in_flight=1, limit=32, usd=0.25))
     metrics(snapshot(3, model="other", sent=1))
     found = scrape(url)
@@ -51,7 +49,6 @@ def test_facts_of_the_engines_are_counters_and_gauges(served: tuple[PrometheusMe
     assert found["svr_cost_dollars_total", m] == 0.5
     assert ("svr_cost_dollars_total", other) not in found
     assert found["svr_tokens_total", (*m, ("type", "input"))] == 100
-    assert found["svr_endpoint_concurrency_limit", (("endpoint", "gpu1"), *m)] == 5
 
 
 def test_calls_and_requests_are_histograms_in_seconds(served: tuple[PrometheusMetrics, str]) -> None:

@@ -5,13 +5,10 @@ from __future__ import annotations
 from http import HTTPStatus
 from typing import Any
 
-import msgspec
 import orjson
 
 from svr_async.engine.reply import (
     BadBodyError,
-    Count,
-    Dollars,
     Reply,
     Usage,
     clean_text,
@@ -67,74 +64,8 @@ def body(request: WireRequest) -> dict[str, Any]:
     return fields
 
 
-class _Message(msgspec.Struct, frozen=True, gc=False):
-    content: str | None = None
-    refusal: str | None = None
-    reasoning_content: str | None = None
-    reasoning: str | None = None
-
-
-class _Choice(msgspec.Struct, frozen=True, gc=False):
-    message: _Message
-    finish_reason: str | None = None
-
-
-class _Details(msgspec.Struct, frozen=True, gc=False):
-    cached_tokens: Count | None = None
-
-
-class _Tokens(msgspec.Struct, frozen=True, gc=False):
-    prompt_tokens: Count | None = None
-    completion_tokens: Count | None = None
-    cached_tokens: Count | None = None
-    prompt_tokens_details: _Details | None = None
-    cost: Dollars | None = None
-
-
-class _Completion(msgspec.Struct):
-    """The usual shape; anything else takes the slower `_read_any`."""
-
-    choices: list[_Choice]
-    usage: _Tokens | None = None
-    model: str | None = None
-    system_fingerprint: str | None = None
-    id: str | None = None
-    error: Any = None
-
-
-_decode = msgspec.json.Decoder(_Completion).decode
-_NO_TOKENS = _Tokens()
-
-
 def read_completion(data: bytes, status: int = HTTPStatus.OK) -> Reply:
     """Read a chat completion; BadBodyError if the body is not one."""
-    try:
-        value = _decode(data)
-        choice = value.choices[0]
-    except (ValueError, IndexError, RecursionError):
-        return _read_any(data, status)
-    if value.error or not 200 <= status < HTTPStatus.MULTIPLE_CHOICES:
-        return _read_any(data, status)
-    message, usage = choice.message, value.usage or _NO_TOKENS
-    details = usage.prompt_tokens_details
-    return Reply(
-        text=message.content or "",
-        reasoning=message.reasoning_content or message.reasoning or "",
-        finish_reason="refusal" if message.refusal else choice.finish_reason or "stop",
-        usage=Usage(
-            prompt_tokens=usage.prompt_tokens,
-            cached_tokens=usage.cached_tokens if details is None else details.cached_tokens,
-            completion_tokens=usage.completion_tokens,
-            cost_usd=usage.cost,
-        ),
-        model=value.model or "",
-        fingerprint=value.system_fingerprint or "",
-        id=value.id or "",
-    )
-
-
-def _read_any(data: bytes, status: int) -> Reply:
-    """Read a completion of any other shape."""
     value = json_of(data, status)
     try:
         choice = value["choices"][0]
@@ -184,6 +115,8 @@ def _detail(value: Any) -> dict[str, Any]:
 
 def _text(content: Any) -> str:
     """Return the text of a content: a string, or a list of parts of which only texts count."""
+    if isinstance(content, str):
+        return clean_text(content)
     parts = content if isinstance(content, list) else [content]
     texts = [part.get("text") if isinstance(part, dict) else part for part in parts]
     return clean_text("".join(text for text in texts if isinstance(text, str)))
