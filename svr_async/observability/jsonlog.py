@@ -5,13 +5,14 @@ The names, fields and levels of the records are the schema of the log; docs/obse
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import queue
 import re
 import threading
 import time
-from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import fields
 from datetime import UTC, datetime
 from functools import cache
 from typing import Any
@@ -28,8 +29,6 @@ STDERR = "-"
 CLOSE_WAIT_S = 10.0
 PER_CALL = (CallEnded, RetryPlanned)
 DRY_RUN = "planned_"  # counts of a dry run, which sends nothing
-DIGITS = 6  # decimal places of seconds and dollars
-MOST_CHARS = 500  # longest text: some come from an endpoint
 
 
 class JsonLog:
@@ -88,43 +87,26 @@ class JsonLog:
     def _line(self, moment: float, event: Event) -> bytes:
         stamp = datetime.fromtimestamp(moment, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         record = {"time": stamp, **self._head, **record_of(event)}
-        return self._hidden.mask_bytes(orjson.dumps(record, default=str, option=orjson.OPT_APPEND_NEWLINE))
+        try:
+            line = orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE)
+        except TypeError:  # a text that is not Unicode: half a surrogate pair
+            line = json.dumps(record, default=str).encode() + b"\n"
+        return self._hidden.mask_bytes(line)
 
 
 def record_of(event: Event) -> dict[str, Any]:
     """Return the name and fields of an event; the facts of a snapshot are fields of the record itself."""
-    values = _plain(event)
+    values = {field.name: getattr(event, field.name) for field in fields(event)}
     if isinstance(event, Snapshot):
         facts = values.pop("stats")
-        values |= {name: value for name, value in facts.items() if not name.startswith(DRY_RUN)}
-    return {"event": _snake(type(event).__name__), **values}
+        values |= {field.name: getattr(facts, field.name) for field in fields(facts)}
+    kept = {name: value for name, value in values.items() if not name.startswith(DRY_RUN)}
+    return {"event": _snake(type(event).__name__), **kept}
 
 
 @cache
 def _snake(name: str) -> str:
     return re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
-
-
-def _plain(value: Any) -> Any:
-    """Return a value as JSON has it. Frequent types come first: a log of calls does this for each."""
-    kind = type(value)
-    if kind is int or kind is bool or value is None:
-        return value
-    if kind is str:
-        text = value if value.isascii() else value.encode("utf-8", "replace").decode()
-        return text if len(text) <= MOST_CHARS else text[: MOST_CHARS - 1] + "…"
-    if kind is float:
-        return round(value, DIGITS)
-    if is_dataclass(kind):
-        return {name: _plain(getattr(value, name)) for name in _fields_of(kind)}
-    if isinstance(value, Mapping):
-        return {str(name): _plain(element) for name, element in value.items()}
-    return [_plain(element) for element in value] if isinstance(value, list | tuple) else value
-
-
-@cache
-def _fields_of(kind: type[Any]) -> tuple[str, ...]:
-    return tuple(field.name for field in fields(kind))
 
 
 def _open(target: str) -> int:
@@ -135,15 +117,8 @@ def _open(target: str) -> int:
     except OSError as error:
         hint = "name a file in a folder that exists"
         raise UsageError(f"cannot write --log-json {target}: {error.strerror}", hint=hint) from error
-    if _is_torn(file):
-        os.write(file, b"\n")
-    return file
-
-
-def _is_torn(file: int) -> bool:
-    """Whether a file ends within a line; False for a pipe or a device."""
-    try:
+    with contextlib.suppress(OSError):  # a pipe or a device has no end
         size = os.lseek(file, 0, os.SEEK_END)
-        return size > 0 and os.pread(file, 1, size - 1) != b"\n"
-    except OSError:
-        return False
+        if size and os.pread(file, 1, size - 1) != b"\n":  # a kill left a part of a line
+            os.write(file, b"\n")
+    return file

@@ -1,6 +1,6 @@
 """Watch one run: open the observers that its flags name, and close them when it has ended.
 
-`Latest` keeps the last facts of each engine; Prometheus, OpenTelemetry and the totals of a run are sums of them.
+`Latest` keeps the last facts of each engine; Prometheus and the totals of a run are sums of them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 
 from svr_async.engine.events import Event, Observer, RunEnded, RunStarted, Snapshot, observing
 from svr_async.engine.secrets import Secrets, environment_secrets
-from svr_async.engine.stats import EngineStats
 from svr_async.errors import UsageError
 from svr_async.observability.jsonlog import JsonLog
 
@@ -40,18 +39,14 @@ class Latest:
         if isinstance(event, Snapshot):
             self._by_source[event.source] = event
 
-    def by_model(self) -> dict[str, list[EngineStats]]:
-        """Return the last facts of all engines by their model; "" before the first request."""
-        found: dict[str, list[EngineStats]] = {}
-        for snapshot in list(self._by_source.values()):
-            found.setdefault(snapshot.model, []).append(snapshot.stats)
-        return found
-
     def sums(self, field: str) -> dict[str, float]:
-        """Return one fact by model, summed over the engines that know it."""
-        values = {model: [getattr(stats, field) for stats in engines] for model, engines in self.by_model().items()}
-        known = {model: [value for value in found if value is not None] for model, found in values.items()}
-        return {model: sum(found) for model, found in known.items() if found}
+        """Return one fact by model, summed over the engines that know it; the model is "" before the first request."""
+        found: dict[str, float] = {}
+        for snapshot in list(self._by_source.values()):
+            value = getattr(snapshot.stats, field)
+            if value is not None:
+                found[snapshot.model] = found.get(snapshot.model, 0) + value
+        return found
 
     def totals(self) -> dict[str, int | float | None]:
         """Return the sums over all engines; `usd` is None if the cost of one of them is unknown."""
@@ -119,12 +114,11 @@ def _open(settings: WatchSettings, stack: ExitStack, say: Say) -> Iterator[Obser
         stack.callback(_close_log, log, settings.log_json, say)
         yield log
     if settings.port is not None:
-        from svr_async.observability.prometheus import MetricsServer, PrometheusMetrics
+        from svr_async.observability.prometheus import PrometheusMetrics, serve_metrics
 
         metrics = PrometheusMetrics()
-        server = MetricsServer(metrics, settings.port, settings.host)
-        stack.callback(server.close)
-        say(f"metrics at http://{settings.host}:{server.port}/metrics while this runs")
+        port = serve_metrics(metrics, settings.host, settings.port, stack)
+        say(f"metrics at http://{settings.host}:{port}/metrics while this runs")
         yield metrics
 
 

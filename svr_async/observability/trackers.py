@@ -6,16 +6,19 @@ Where a run goes is set by each tracker's own variables, such as WANDB_PROJECT o
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import redirect_stdout
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
 from svr_async.errors import UsageError
 
+T = TypeVar("T")
 PROJECT = "svr-async"
 MLFLOW_CHARS, MLFLOW_AT_ONCE = 6_000, 100  # longest parameter, and parameters of one request
 WANDB_TAG_CHARS = 64
@@ -30,7 +33,7 @@ DEFAULTS = {
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "30",
     "WANDB_ERROR_REPORTING": "false",
 }
-"""Variables set if the user has not: send no telemetry, and do not wait for long."""
+"""Variables of the process, unless the user sets them: send no telemetry, and do not wait for long."""
 
 
 class TrackedRun(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,25 +81,22 @@ def to_mlflow(run: TrackedRun) -> str:
     """Store a run in MLflow; return the store and the run's id."""
     import mlflow
 
-    def named(values: Mapping[str, float]) -> dict[str, float]:
-        return {_mlflow_name(name): value for name, value in values.items()}
-
     mlflow.set_experiment(os.environ.get("MLFLOW_EXPERIMENT_NAME") or PROJECT)
     with mlflow.start_run(run_name=run.name, description=run.note or None) as stored:
         mlflow.set_tags({"kind": run.kind, "labels": ", ".join(run.labels)})
-        settings = [(_mlflow_name(name), value[:MLFLOW_CHARS]) for name, value in run.settings.items()]
+        settings = [(name, value[:MLFLOW_CHARS]) for name, value in _mlflow_named(run.settings).items()]
         for begin in range(0, len(settings), MLFLOW_AT_ONCE):
             mlflow.log_params(dict(settings[begin : begin + MLFLOW_AT_ONCE]))
         for step, metrics in run.series:
-            mlflow.log_metrics(named(metrics), step=step)
-        mlflow.log_metrics(named(run.metrics))
+            mlflow.log_metrics(_mlflow_named(metrics), step=step)
+        mlflow.log_metrics(_mlflow_named(run.metrics))
         for file in run.files:
             mlflow.log_artifact(file)
     return f"{mlflow.get_tracking_uri()} run {stored.info.run_id}"
 
 
-def _mlflow_name(name: str) -> str:
-    return "".join(char if char.isalnum() or char in "_-. /" else "_" for char in name)
+def _mlflow_named(values: Mapping[str, T]) -> dict[str, T]:
+    return {re.sub(r"[^\w. /-]", "_", name): value for name, value in values.items()}
 
 
 def to_trackio(run: TrackedRun) -> str:
@@ -129,8 +129,6 @@ def require_installed(names: tuple[str, ...]) -> tuple[str, ...]:
 
 def main(name: str) -> int:
     """Store the run on standard input; if that fails, the last line of standard error is the reason."""
-    for variable, value in DEFAULTS.items():
-        os.environ.setdefault(variable, value)
     run = msgspec.json.decode(sys.stdin.buffer.read(), type=TrackedRun)
     try:
         with redirect_stdout(sys.stderr):  # trackers print to it
@@ -140,3 +138,7 @@ def main(name: str) -> int:
         return 1
     print(place)  # noqa: T201
     return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

@@ -6,12 +6,10 @@ Each tracker runs in a separate process with a time limit: a failure costs the r
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -24,6 +22,7 @@ from svr_async.core.statistics import Interval
 from svr_async.core.verdict import is_number
 from svr_async.engine.secrets import environment_secrets
 from svr_async.evaluation.run_folder import RunFolder
+from svr_async.observability import trackers
 from svr_async.observability.trackers import TrackedRun
 from svr_async.reports.bank_summary import summarise_bank
 from svr_async.reports.summary import flat_facts, summarise
@@ -33,13 +32,6 @@ LIMIT_S = 180.0  # a first run creates MLflow's database: a minute on a slow dis
 MAX_FILE_BYTES = 64 << 20
 MAX_CHARS = 300
 LOCAL_SETTINGS = ("cache", "out", "dry_run", "resume", "force")  # they do not describe the run
-LAUNCH = """
-import sys
-sys.path.insert(0, sys.argv[1])
-from svr_async.observability.trackers import main
-sys.exit(main(sys.argv[2]))
-"""
-"""Nothing is imported from the working folder: a tracker may keep a folder of its own name there."""
 
 
 def evaluation_facts(folder: Path) -> TrackedRun:
@@ -126,30 +118,23 @@ def hand_over(
 
 def _store(name: str, data: bytes, limit_s: float) -> tuple[bool, str]:
     """Run a tracker; return whether it stored the run, and where, or why not."""
-    command = [sys.executable, "-P", "-c", LAUNCH, str(Path(errors.__file__).parents[1]), name]
+    root = str(Path(errors.__file__).parents[1])  # a checkout need not be installed
+    path = os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH"))))
+    command = [sys.executable, "-P", "-m", trackers.__name__, name]  # -P: nothing is imported from the working folder
     # Files, not pipes: a tracker's helpers may hold a pipe open long after it has ended.
-    with tempfile.TemporaryFile() as run, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-        run.write(data)
-        run.seek(0)
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         try:
-            process = subprocess.Popen(command, stdin=run, stdout=out, stderr=err, start_new_session=True)  # noqa: S603
-            with process:
-                try:
-                    code = process.wait(limit_s)
-                finally:
-                    _kill(process)
+            done = subprocess.run(  # noqa: S603
+                command, input=data, stdout=out, stderr=err, timeout=limit_s, check=False,
+                env={**trackers.DEFAULTS, **os.environ, "PYTHONPATH": path},
+            )  # fmt: skip
         except subprocess.TimeoutExpired:
             return False, f"no answer in {limit_s:.0f} s"
         except OSError as error:
             return False, str(error.strerror)
-        return (True, _last_line(out)) if code == 0 else (False, _last_line(err) or f"it ended with {code}")
-
-
-def _kill(process: subprocess.Popen[bytes]) -> None:
-    """Kill a process that still runs, with its helpers."""
-    if process.poll() is None:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL) if hasattr(os, "killpg") else process.kill()
+        if done.returncode == 0:
+            return True, _last_line(out)
+        return False, _last_line(err) or f"it ended with {done.returncode}"
 
 
 def _last_line(file: IO[bytes]) -> str:

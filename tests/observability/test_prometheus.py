@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import urllib.request
 from collections.abc import Iterator
+from contextlib import ExitStack
 
 import pytest
 from made_events import attempt, call, snapshot
@@ -12,18 +13,15 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from svr_async.engine.events import ItemFailed, RunStarted
 from svr_async.errors import UsageError
-from svr_async.observability.prometheus import MetricsServer, PrometheusMetrics
+from svr_async.observability.prometheus import PrometheusMetrics, serve_metrics
 
 
 @pytest.fixture
 def served() -> Iterator[tuple[PrometheusMetrics, str]]:
     """Serve metrics on a free port."""
     metrics = PrometheusMetrics()
-    server = MetricsServer(metrics, 0)
-    try:
-        yield metrics, f"http://127.0.0.1:{server.port}/metrics"
-    finally:
-        server.close()
+    with ExitStack() as stack:
+        yield metrics, f"http://127.0.0.1:{serve_metrics(metrics, '127.0.0.1', 0, stack)}/metrics"
 
 
 def scrape(url: str) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
@@ -74,7 +72,7 @@ def test_a_taken_port_and_an_absent_package_are_one_line(
     metrics, url = served
     port = int(url.split(":")[2].split("/")[0])
     with pytest.raises(UsageError, match=f"cannot serve metrics on 127.0.0.1:{port}"):
-        MetricsServer(metrics, port)
+        serve_metrics(metrics, "127.0.0.1", port, ExitStack())
     monkeypatch.setitem(sys.modules, "prometheus_client", None)
     with pytest.raises(UsageError) as caught:
         PrometheusMetrics()

@@ -118,7 +118,19 @@ def test_a_training_and_a_fit_are_tracked_from_the_command_line(
 ) -> None:
     """`--track` of `svr train` and `svr fit` leaves a run each; standard output is theirs alone."""
     assert run(group, "svr", ["sim", "--seed", "1", "--train", "80", "--write", "world"]) == 0
-    train = "train world/train.jsonl --judge rules --rounds 1 --out out -q --track wandb".split()
+    train = [
+        "train",
+        "world/train.jsonl",
+        "--judge",
+        "rules",
+        "--rounds",
+        "1",
+        "--out",
+        "out",
+        "-q",
+        "--track",
+        "wandb",
+    ]
     assert run(group, "svr", train) == 0
     assert run(group, "svr", ["fit", "out/stores/round-1", "--out", "again", "-q", "--track", "wandb"]) == 0
     out, err = capsys.readouterr()
