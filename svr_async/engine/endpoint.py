@@ -355,7 +355,7 @@ class EndpointPool:
         self._only = self.endpoints[0] if len(self.endpoints) == 1 else None
         self._ceiling = ceiling
         self._clock = clock
-        self._queue: deque[tuple[asyncio.Future[Slot], int, float]] = deque()
+        self._queue: deque[tuple[asyncio.Future[Slot], int]] = deque()
         self.waiting = 0
         self.counts_tokens = any(endpoint.counts_tokens for endpoint in self.endpoints)
         self.stopped = False
@@ -371,11 +371,6 @@ class EndpointPool:
     def limit(self) -> int:
         """Calls that may be in flight now, on all endpoints."""
         return min(self._ceiling, sum(endpoint.limit.limit for endpoint in self.endpoints))
-
-    @property
-    def queue_age_s(self) -> float:
-        """How long the first call in the queue has waited, in seconds; 0 if none waits."""
-        return max(0.0, self._clock() - self._queue[0][2]) if self.waiting and self._queue else 0.0
 
     @property
     def all_down(self) -> bool:
@@ -401,7 +396,7 @@ class EndpointPool:
         if self.stopped:
             raise EngineStoppedError
         place: asyncio.Future[Slot] = asyncio.get_running_loop().create_future()
-        self._queue.append((place, tokens, self._clock()))
+        self._queue.append((place, tokens))
         self.waiting += 1
         self._serve()
         try:
@@ -424,7 +419,7 @@ class EndpointPool:
         self.stopped = True
         self._set_timer(NEVER, 0.0)
         while self._queue:
-            place, _, _ = self._queue.popleft()
+            place, _ = self._queue.popleft()
             if not place.done():
                 place.set_exception(EngineStoppedError())
         self.waiting = 0
@@ -439,7 +434,7 @@ class EndpointPool:
         now = self._clock()
         opens = NEVER
         while self._queue:
-            place, tokens, _ = self._queue[0]
+            place, tokens = self._queue[0]
             if not place.done():
                 endpoint, at = self._choose(now, tokens)
                 if endpoint is None:

@@ -7,7 +7,6 @@ HTTPS_PROXY and NO_PROXY.
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import socket
 import ssl
 from collections.abc import Mapping
@@ -24,7 +23,7 @@ import aiohttp
 import orjson
 from yarl import URL
 
-from svr_async.core.files import is_server
+from svr_async.core.files import LOOPBACK, is_server
 from svr_async.engine.classify import Billed, Failure, Kind
 from svr_async.engine.request import Request
 from svr_async.engine.secrets import Secret, Secrets
@@ -241,20 +240,13 @@ def proxy_for(url: str) -> str | None:
     parts = urlsplit(url)
     host = parts.hostname or ""
     named = getproxies_environment().get(parts.scheme, "")
-    if not named or _is_loopback(host) or proxy_bypass(host):
+    if not named or host in LOOPBACK or proxy_bypass(host):
         return None
     proxy = named if "://" in named else f"http://{named}"
     if not is_server(proxy):
         hint = "write http://HOST:PORT, or add the endpoint to NO_PROXY"
         raise UsageError(f"{parts.scheme.upper()}_PROXY is not the address of an HTTP proxy", hint=hint)
     return proxy
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def classify_exception(error: Exception, url: URL) -> Failure:

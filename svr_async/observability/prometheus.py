@@ -29,7 +29,6 @@ FACTS = (
     ("calls_in_flight", "in_flight", "Calls in flight.", False),
     ("calls_waiting", "waiting", "Calls that wait for a slot.", False),
     ("concurrency_limit", "limit", "Calls that may be in flight now.", False),
-    ("queue_age_seconds", "queue_age_s", "How long the longest-waiting call has waited for its slot.", False),
 )
 """Name, field of the engine's facts, description, and whether it is a counter (a gauge otherwise)."""
 TOKENS = (("prompt_tokens", "input"), ("cached_tokens", "cached"), ("completion_tokens", "output"))
