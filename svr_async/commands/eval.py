@@ -158,8 +158,6 @@ def evaluate(**flags: Any) -> int:
     from svr_async.commands.watching import Screen, eval_settings, print_count
     from svr_async.evaluation.run import run_now
     from svr_async.evaluation.setup import prepare
-    from svr_async.tracking.facts import of_evaluation
-    from svr_async.tracking.hand_over import hand_over
 
     given = given_flags(click.get_current_context())
     run = prepare(eval_settings(flags, given))
@@ -172,8 +170,10 @@ def evaluate(**flags: Any) -> int:
         return 0
     screen = Screen(quiet=flags["quiet"], verbose=flags["verbose"], as_json=flags["as_json"])
     result = run_now(run, screen)
-    if not result.signal:
-        hand_over(flags["track"], partial(of_evaluation, run.folder), partial(click.echo, err=True))
+    if flags["track"] and not result.signal:
+        from svr_async.observability.tracking import evaluation_facts, hand_over
+
+        hand_over(flags["track"], partial(evaluation_facts, run.folder), partial(click.echo, err=True))
     return _exit_code(run.settings, result, screen)
 
 

@@ -188,19 +188,19 @@ def _explain_calls(run: Path, item: str, cache: Path | str | None, as_json: bool
     from svr_async.evaluation.run_folder import RunFolder
     from svr_async.reports.explain import call_facts, call_texts
 
-    calls, redactor, place = calls_of_item(RunFolder.load(run), item, cache)
+    calls, secrets, place = calls_of_item(RunFolder.load(run), item, cache)
     if not calls:
         raise UsageError(f"no call was made for {item}", hint="checks, recordings and equal responses need none")
     if as_json:
         values = orjson.dumps([one.to_json() for one in calls], option=orjson.OPT_INDENT_2)
-        click.echo(json_for_terminal(redactor.line(values)))
+        click.echo(json_for_terminal(secrets.mask_bytes(values)))
         return
     for one in calls:
         for name, value in call_facts(one, place):
             click.secho(f"{name:<9} ", nl=False, dim=True)
-            click.echo(one_line(redactor.text(value), 400))
+            click.echo(one_line(secrets.mask(value), 400))
         for name, text in call_texts(one):
-            shown, more = capped(for_terminal(redactor.text(text)), CALL_CHARS)
+            shown, more = capped(for_terminal(secrets.mask(text)), CALL_CHARS)
             click.secho(f"\n{name}", bold=True)
             click.echo(indent(shown, "  ", lambda _: True))  # so that no text looks like a heading
             if more:

@@ -15,7 +15,7 @@ import click
 from svr_async.core.files import read_plain
 from svr_async.errors import ConfigError, UsageError
 from svr_async.judges.limits import FLAGS, JudgeLimits
-from svr_async.tracking.registry import NAMES, require_installed
+from svr_async.observability.trackers import TRACKERS, require_installed
 
 F = TypeVar("F", bound=Callable[..., Any])
 PATH = click.Path(path_type=Path)
@@ -348,10 +348,10 @@ ray_option = click.option(
 )
 track_option = click.option(
     "--track",
-    type=click.Choice(NAMES),
+    type=click.Choice(list(TRACKERS)),
     multiple=True,
     callback=lambda _, __, names: require_installed(names),
-    help="Hand the run to this tracker when it has ended; may be given again (docs/tracking.md).",
+    help="Hand the run to this tracker when it has ended; may be given again (docs/observability.md).",
 )
 per_call_option = click.option(
     "--rubrics-per-call",

@@ -19,12 +19,11 @@ from svr_async.engine.stats import EngineStats
 from svr_async.evaluation.metrics import engine_block
 from svr_async.evaluation.wording import UNKNOWN, plural
 from svr_async.fit.learning_curve import LearningCurve
+from svr_async.observability.tracking import hand_over, training_facts
 from svr_async.reports.files import write_bank
 from svr_async.reports.text import calls_in_words, describe_count
 from svr_async.reproduction.training_count import Work, count_training
 from svr_async.scoring.dev_pairs import accuracy_in_words, enough
-from svr_async.tracking.facts import of_training
-from svr_async.tracking.hand_over import hand_over
 from svr_async.training.rounds.answers import require_answers, unanswered_lines
 from svr_async.training.rounds.planned import ASSUMED, Assumed, plan_rounds
 from svr_async.training.running.candidates import ask_for_candidates, induce, load_rubrics
@@ -59,7 +58,7 @@ def run_train(flags: Mapping[str, Any]) -> int:
     write_bank(result.folder / "bank", result.folder / "report.html")
     _print_training(result, time.monotonic() - begun, as_json=flags["as_json"])
     told = {**result.record, **asked_block(result.stats, result.price)}
-    facts = partial(of_training, "train", settings.out, known_of(TrainSettings, flags), told)
+    facts = partial(training_facts, "train", settings.out, known_of(TrainSettings, flags), told)
     hand_over(flags["track"], facts, partial(click.echo, err=True))
     require_answers(result.outcomes, settings.min_coverage, settings.out / "failures.jsonl")
     return 0
@@ -132,7 +131,7 @@ def run_fit(flags: Mapping[str, Any]) -> int:
         click.echo("".join(f"{line}\n" for line in sweep_lines(found.record.get("sweep"))), nl=False)
         print_fit(found.record, settings.out)
         print_learning(found.learned)
-    facts = partial(of_training, "fit", settings.out, known_of(FitSettings, flags), found.record)
+    facts = partial(training_facts, "fit", settings.out, known_of(FitSettings, flags), found.record)
     hand_over(flags["track"], facts, partial(click.echo, err=True))
     return 0
 

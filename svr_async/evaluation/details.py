@@ -17,13 +17,13 @@ from svr_async.engine.concurrency import ShutdownController, run_whole
 from svr_async.engine.failures import FailureLog
 from svr_async.engine.money import Price
 from svr_async.engine.request import Request
+from svr_async.engine.secrets import Secrets, environment_secrets
 from svr_async.errors import SvrError, UsageError
 from svr_async.evaluation.items import Exchange, Exchanges, Item
 from svr_async.evaluation.judging import evaluation_of, judge_pairs, open_judge_pool
 from svr_async.evaluation.run_folder import Run, Texts
 from svr_async.evaluation.setup import PreparedRun, judged_pairs, prepare, settings_of, texts_of_run
 from svr_async.judges.model import SIMULATED_FINGERPRINT
-from svr_async.observability.redaction import Redactor
 
 KEY_DIGITS = 12  # of a cache key, as pages show it
 Requests = Mapping[str, tuple[Request, Price | None]]  # with their prices, by key
@@ -91,7 +91,7 @@ class Call:
         }
 
 
-def calls_of_item(run: Run, item_id: str, cache: Path | str | None = None) -> tuple[list[Call], Redactor, Path | str]:
+def calls_of_item(run: Run, item_id: str, cache: Path | str | None = None) -> tuple[list[Call], Secrets, Path | str]:
     """Return the calls of an item, what masks keys in their texts, and the cache that holds the replies.
 
     The keys are those the run recorded, then those of calls that were asked again. A request is rebuilt from data and
@@ -107,23 +107,25 @@ def calls_of_item(run: Run, item_id: str, cache: Path | str | None = None) -> tu
         usd = None if price is None or kept is None or kept.reply is None else price.cost(kept.reply.usage)
         failure = None if failed is None else (failed[0].value, failed[1])
         calls.append(Call(key=key, kept=kept, request=request, usd=usd, failure=failure))
-    return calls, Redactor(secrets), place
+    return calls, environment_secrets(secrets), place
 
 
 def exchanges_of(run: Run, cache: Path | str | None = None) -> Exchanges:
     """Return every recorded call of a run whose reply is cached and whose request can be rebuilt; keys are masked."""
     place = cache or settings_of(run).limits.cache
-    requests, secrets = _rebuild(run, run.items, place)
-    mask = Redactor(secrets).text
+    requests, keys = _rebuild(run, run.items, place)
+    secrets = environment_secrets(keys)
     found: dict[str, list[Exchange]] = {item.id: [] for item in run.items}
     if not requests:
         return found
     with closing(Cache.open(place)) as replies:
-        calls = ((one, key) for one in run.items for key in one.requests if key in requests)
-        for item, key in calls:
-            if (reply := replies.get(bytes.fromhex(key))) is not None:
-                turns = tuple((role, mask(text)) for role, text in requests[key][0].messages)
-                found[item.id].append(Exchange(key=key[:KEY_DIGITS], asked=turns, reply=mask(reply.text)))
+        for item in run.items:
+            for key in item.requests:
+                reply = replies.get(bytes.fromhex(key)) if key in requests else None
+                if reply is not None:
+                    turns = tuple((role, secrets.mask(text)) for role, text in requests[key][0].messages)
+                    exchange = Exchange(key=key[:KEY_DIGITS], asked=turns, reply=secrets.mask(reply.text))
+                    found[item.id].append(exchange)
     return found
 
 

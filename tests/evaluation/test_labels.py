@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 from made_run import made_items, write_run
 
-from svr_async.adapters import ADAPTERS, get_adapter, refuse_benchmark_for_training
+from svr_async.adapters import ADAPTERS, get_adapter
 from svr_async.errors import DataError
 from svr_async.evaluation.run_folder import Run, RunFolder
 from svr_async.evaluation.summary import has_official_rule, summaries_of
+from svr_async.training.running.data import refuse_benchmark_for_training
 
 
 def loaded(folder: Path, **changes: Any) -> Run:

@@ -1,4 +1,4 @@
-"""What a training leaves behind, as trackers are told of it, without one; and a key that nobody may be told."""
+"""An evaluation and a training as trackers get them; KEY must be in none of their files."""
 
 from __future__ import annotations
 
@@ -6,11 +6,27 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from rig import write_bank
+import pytest
+from rig import name_judge, serving, write_bank, write_bench
 
+from svr_async.commands.main import run
+from svr_async.commands.main import svr as group
 from svr_async.scoring.bank import RubricBank
+from svr_async.simulation.config import SimConfig
 
 KEY = "sk-made-up-and-secret"
+
+
+def evaluate(folder: Path) -> Path:
+    """Evaluate 20 pairs over an endpoint with a key and a price; return the run's folder."""
+    write_bench(folder / "bench.jsonl", 20)
+    with pytest.MonkeyPatch.context() as patch, serving(SimConfig(api_key=KEY)) as guarded:
+        patch.chdir(folder)
+        patch.setenv("MY_KEY", KEY)
+        name_judge(folder, guarded.base_url, key_env="MY_KEY", price=[1.0, 1.0, 2.0])
+        args = ["eval", "rubricbench", "--data", "bench.jsonl", "--judge", "sim", "-q", "--out", "run"]
+        assert run(group, "svr", args) == 0
+    return folder / "run"
 
 
 def record(dev_pairs: int) -> dict[str, Any]:
