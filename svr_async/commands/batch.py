@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from svr_async.commands.main import svr
-from svr_async.commands.options import HELP, given_flags, json_option
+from svr_async.commands.options import COUNT, FOLDER, HELP, given_flags, json_option, option
 from svr_async.commands.screen import tell
 from svr_async.core.safetext import for_terminal, one_line
 from svr_async.errors import ArtefactError, CoverageError, RefusedError, UsageError
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 STAGES = ("judge", "induce")
 TRAINING = (*STAGES, "train")
 
-folder_argument = click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
-base_url_option = click.option("--base-url", default="", metavar="URL", help="Endpoint of the batches.")
+folder_argument = click.argument("folder", type=FOLDER)
+base_url_option = option("--base-url", default="", metavar="URL", help="Endpoint of the batches.")
 
 
 @click.group()
@@ -39,18 +39,9 @@ def batch() -> None:
 
 
 @batch.command(context_settings={**HELP, "allow_interspersed_args": False})
-@click.option(
-    "--max-requests",
-    type=click.IntRange(min=1),
-    default=50_000,
-    show_default=True,
-    metavar="N",
-    help="Requests a file.",
-)
-@click.option(
-    "--max-mb", type=click.IntRange(min=1), default=200, show_default=True, metavar="N", help="Size of a file in MB."
-)
-@click.option("--only", metavar="J", help="With several judges: the one to export. Each needs its own folder.")
+@option("--max-requests", type=COUNT, default=50_000, metavar="N", help="Requests a file.")
+@option("--max-mb", type=COUNT, default=200, metavar="N", help="Size of a file in MB.")
+@option("--only", metavar="J", help="With several judges: the one to export. Each needs its own folder.")
 @json_option
 @folder_argument
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
@@ -98,7 +89,7 @@ def status(folder: Path, base_url: str, *, as_json: bool) -> int:
 @batch.command("import", context_settings=HELP)
 @folder_argument
 @click.argument("results", nargs=-1, type=click.Path(path_type=Path, dir_okay=False))
-@click.option("--wait", is_flag=True, help="Wait until all batches have ended.")
+@option("--wait", is_flag=True, help="Wait until all batches have ended.")
 @base_url_option
 @json_option
 def import_(folder: Path, results: tuple[Path, ...], base_url: str, *, wait: bool, as_json: bool) -> int:
@@ -131,7 +122,7 @@ def run_of(words: Sequence[str]) -> BatchRun:
     """Parse a command, e.g. ("eval", "rubricbench", "--judge", …); UsageError if it calls no endpoint."""
     name, *args = words
     if name == "eval":
-        from svr_async.commands.watching import eval_settings
+        from svr_async.commands.eval_run import eval_settings
         from svr_async.evaluation.run import batch_evaluation
 
         params = params_of(name, args)

@@ -3,27 +3,31 @@
 from __future__ import annotations
 
 import contextlib
-import re
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import click
 
-from svr_async.commands.options import PATH, cache_option, json_option
+from svr_async.commands.options import PATH, cache_option, json_option, option
 from svr_async.commands.screen import tell
 from svr_async.errors import UsageError
 
 UNITS_S = {"h": 3600, "d": 86_400, "w": 7 * 86_400}
 
 
-def _seconds(_: click.Context, __: click.Parameter, text: str | None) -> float | None:
-    """Return a duration such as 30d in seconds."""
-    if text is None:
-        return None
-    if not re.fullmatch(r"\d{1,6}[hdw]", text):
-        raise UsageError(f"--older-than {text} is not a duration", hint="write 12h, 30d or 8w")
-    return float(text[:-1]) * UNITS_S[text[-1]]
+class Duration(click.ParamType):  # type: ignore[type-arg]  # generic in newer releases of click only
+    """A duration such as 12h, 30d or 8w, in seconds."""
+
+    name = "duration"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Return the seconds."""
+        number, unit = str(value)[:-1], str(value)[-1:]
+        if not number.isdecimal() or len(number) > 6 or unit not in UNITS_S:
+            self.fail(f"{value} is not a duration: write 12h, 30d or 8w", param, ctx)
+        return float(number) * UNITS_S[unit]
 
 
 @click.group()
@@ -97,8 +101,8 @@ def import_(file: Path, cache: Path | str, as_json: bool) -> None:
 
 
 @cache.command(short_help="Delete all or old replies.")
-@click.option("--older-than", callback=_seconds, metavar="30d", help="Only replies stored longer ago (h, d or w).")
-@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
+@option("--older-than", type=Duration(), metavar="30d", help="Only replies stored longer ago (h, d or w).")
+@option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @cache_option
 @json_option
 def clear(older_than: float | None, yes: bool, cache: Path | str, as_json: bool) -> None:

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from svr_async.commands.options import PATH, json_option, reading
-from svr_async.commands.screen import plain_table, safe_console, styled_console, tell
+from svr_async.commands.options import COUNT, PATH, SEED, format_option, json_option, option, reading
+from svr_async.commands.screen import show, tell
 from svr_async.core.pair import prompt_text
+from svr_async.core.table import Line, Part, Table
 from svr_async.errors import UsageError
 
 if TYPE_CHECKING:
     from svr_async.adapters import Dataset
+
+OPEN_SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)
+MOST_CHARS = 2_000  # of a text of the pair
 
 
 @click.group()
@@ -24,7 +29,7 @@ def data() -> None:
     \b
     Examples:
       svr data check my_pairs.csv
-      svr data check my_pairs.csv
+      svr data split my_pairs.csv --out split/
     """
 
 
@@ -42,22 +47,14 @@ def list_data(as_json: bool) -> None:
         {"name": a.name, "title": a.title, "hub": a.hub_id, "licence": a.licence, "training": a.training}
         for a in ADAPTERS.values()
     ]
-    heads = ("name", "what", "on the hub", "licence")
-    told = [(row["name"], row["title"], row["hub"] or "– (--data PATH)", row["licence"]) for row in rows]
-    tell(rows, lambda: safe_console().print(plain_table(heads, told, words=True)), as_json=as_json)
-
-
-_format_option = click.option(
-    "--format", "adapter", default="pairs", show_default=True, metavar="NAME", help="The adapter for PATH."
-)
+    listed = [(row["name"], row["title"], row["hub"] or "– (--data PATH)", row["licence"]) for row in rows]
+    tell(rows, [Table(("name", "title", "on the hub", "licence"), listed, texts=3)], as_json=as_json)
 
 
 @data.command(short_help="List all problems of a file, and how it would be read.")
 @click.argument("path", type=PATH)
-@_format_option
-@click.option(
-    "--row", type=click.IntRange(min=1), default=1, show_default=True, metavar="N", help="Which pair to show."
-)
+@format_option
+@option("--row", type=COUNT, default=1, metavar="N", help="Which pair to show.")
 @reading
 @json_option
 def check(path: Path, adapter: str, row: int, as_json: bool, lenient: bool, **how: Any) -> int:
@@ -77,7 +74,7 @@ def check(path: Path, adapter: str, row: int, as_json: bool, lenient: bool, **ho
     dataset = known.load(path, lenient=True, **how)
     chance = {"chance": known.chance} if known.chance else {}
     facts = {"name": known.name, "title": known.title, **chance, **_facts(dataset, row)}
-    tell(facts, lambda: _print(facts), as_json=as_json)
+    tell(facts, _facts_parts(facts), as_json=as_json)
     invalid = sum(count for reason, count in dataset.skipped.items() if reason.startswith(INVALID))
     if invalid and not lenient:
         click.echo(f"a run would stop at the first invalid row ({invalid} in all); --lenient leaves them out", err=True)
@@ -87,7 +84,7 @@ def check(path: Path, adapter: str, row: int, as_json: bool, lenient: bool, **ho
 
 @data.command(short_help="Download a benchmark, or a data set of the hub.")
 @click.argument("name", metavar="NAME|hf:org/name[@revision][:split]")
-@click.option("--out", type=PATH, metavar="DIR", help="Copy the files here as well.")
+@option("--out", type=PATH, metavar="DIR", help="Copy the files here as well.")
 @json_option
 def fetch(name: str, out: Path | None, as_json: bool) -> None:
     """Download the files of a benchmark that `svr data ls` names, or of a data set on the Hugging Face hub.
@@ -114,25 +111,13 @@ def fetch(name: str, out: Path | None, as_json: bool) -> None:
 
 @data.command(short_help="Split pairs into train and test by their prompts.")
 @click.argument("path", type=PATH)
-@_format_option
-@click.option(
-    "--share",
-    type=click.FloatRange(0, 1, min_open=True, max_open=True),
-    default=0.2,
-    show_default=True,
-    metavar="0..1",
-    help="Share of the prompts in test.",
-)
-@click.option(
-    "--seed",
-    default="",
-    metavar="TEXT",
-    help="Another word or number draws other prompts; never those of `svr train --seed`.",
-)
-@click.option("--out", type=PATH, required=True, metavar="DIR", help="For train.jsonl, test.jsonl.")
+@format_option
+@option("--share", type=OPEN_SHARE, default=0.2, metavar="0..1", help="Share of the prompts in test.")
+@option("--seed", type=SEED, default=0, metavar="N", help="Seed; other prompts than those of `svr train --seed`.")
+@option("--out", type=PATH, required=True, metavar="DIR", help="For train.jsonl, test.jsonl.")
 @reading
 @json_option
-def split(path: Path, adapter: str, share: float, seed: str, out: Path, as_json: bool, **how: Any) -> None:
+def split(path: Path, adapter: str, share: float, seed: int, out: Path, as_json: bool, **how: Any) -> None:
     """Split pairs into train.jsonl and test.jsonl by their prompts, so that no prompt is on both sides.
 
     \b
@@ -141,16 +126,16 @@ def split(path: Path, adapter: str, share: float, seed: str, out: Path, as_json:
     from svr_async.adapters import get_adapter
     from svr_async.adapters.pair_files import write_split
 
-    counts = write_split(get_adapter(adapter).load(path, **how).pairs, share, seed, out)
+    counts = write_split(get_adapter(adapter).load(path, **how).pairs, share, str(seed or ""), out)
     told = f"{counts['train']:,} pairs in {out / 'train.jsonl'}, {counts['test']:,} in {out / 'test.jsonl'}"
     tell(counts, told, as_json=as_json, line=True)
 
 
 @data.command(short_help="Count pairs that overlap with benchmarks, and leave them out.")
 @click.argument("path", type=PATH, metavar="TRAIN")
-@_format_option
-@click.option("--against", multiple=True, required=True, metavar="NAME=PATH", help="A benchmark's file; repeatable.")
-@click.option("--out", type=PATH, metavar="FILE", help="Write the clean pairs: .jsonl, .jsonl.gz.")
+@format_option
+@option("--against", multiple=True, required=True, metavar="NAME=PATH", help="A benchmark's file; repeatable.")
+@option("--out", type=PATH, metavar="FILE", help="Write the clean pairs: .jsonl, .jsonl.gz.")
 @json_option
 def contamination(path: Path, adapter: str, against: tuple[str, ...], out: Path | None, as_json: bool) -> None:
     """Count the pairs of TRAIN that share a run of 13 words with a benchmark, before and after dropping ties.
@@ -164,9 +149,8 @@ def contamination(path: Path, adapter: str, against: tuple[str, ...], out: Path 
     from svr_async.training.running.data import contamination_of
 
     found = contamination_of(path, adapter, against, out)
-    tell(found.to_json, lambda: safe_console().print(plain_table(HEADS, found.rows())), as_json=as_json)
-    if not as_json:
-        click.echo(found.sentence + (f", in {out}" if out else ""))
+    sentence = Line(found.sentence + (f", in {out}" if out else ""))
+    tell(found.to_json, lambda: show([Table(HEADS, list(found.rows())), sentence]), as_json=as_json)
 
 
 _FACTS = ("chance", "path", "origin", "encoding", "rows", "problems", "pairs", "labels", "A is better", "digest",
@@ -215,41 +199,21 @@ def _rubrics(dataset: Dataset) -> str:
     return (f"{found:,}" + (f", {negative:,} with negative points" if negative else "")) if found else ""
 
 
-def _told(dataset: Any) -> str:
-    from svr_async.evaluation.wording import left_out
-
-    odd = left_out(dataset.left_out())
-    return f" ({odd})" if odd else ""
-
-
-def _listed(value: Any) -> str:
-    """Return counts, problems and lists as text."""
-    if isinstance(value, dict):
-        return ", ".join(f"{name}: {count:,}" for name, count in value.items())
-    if not isinstance(value, list):
-        return str(value)
-    return "; ".join(_problem(one) if isinstance(one, dict) else one for one in value)
-
-
-def _problem(one: dict[str, Any]) -> str:
-    more = ", …" if one["rows"] > len(one["first"]) else ""
-    end = "" if one["kept"] else " (left out)"
-    return f"\n  {one['rows']:,} × {one['what']}{end}: {', '.join(one['first'])}{more}"
-
-
-def _print(facts: dict[str, Any]) -> None:
-    from rich.markup import escape
-
-    from svr_async.core.safetext import for_terminal
-
-    console = styled_console()
-    console.print(f"[bold]{facts['title']}[/]")
-    for column, text in facts.get("schema", {}).items():
-        console.print(f"  [cyan]{escape(column)}[/]  {escape(text)}")
+def _facts_parts(facts: dict[str, Any]) -> Iterator[Part]:
+    """Yield the facts about a data set, then the pair."""
+    yield Line(facts["title"])
     for name in _FACTS:
-        if facts.get(name):
-            told = escape(for_terminal(_listed(facts[name])))
-            console.print(f"[dim]{name}[/]  {told}", soft_wrap=name != "domains")
-    for name, text in ((name, text) for name, text in facts.get("pair", {}).items() if text):
-        shown = "\n".join(text) if isinstance(text, list) else str(text)
-        console.print(f"[cyan]{name}[/]  {escape(for_terminal(shown[:2000]))}")
+        value: Any = facts.get(name) or []
+        if name == "problems":
+            for one in value:
+                more = ", …" if one["rows"] > len(one["first"]) else ""
+                end = "" if one["kept"] else " (left out)"
+                yield Line(f"{one['rows']:,} × {one['what']}{end}: {', '.join(one['first'])}{more}", label="problem")
+        elif value:
+            counts = value.items() if isinstance(value, dict) else ()
+            listed = [f"{key}: {count:,}" for key, count in counts] or (value if isinstance(value, list) else [value])
+            yield Line(", ".join(map(str, listed)), label=name, wrapped=True)
+    for name, text in facts["pair"].items():
+        if text:
+            shown = "; ".join(text) if isinstance(text, list) else str(text)
+            yield Line(shown[:MOST_CHARS], label=name, wrapped=True)

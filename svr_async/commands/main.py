@@ -44,18 +44,20 @@ COMMANDS = {
     "sim": ("sim:sim", "Serve the simulated judge endpoint."),
 }
 SECTIONS = {
-    "Judge and train": ("eval", "train", "explain", "rank", "serve"),
+    "Judge and train": ("eval", "train", "explain"),
+    "Use a bank": ("rank", "serve", "bank", "fit"),
     "Results": ("view", "runs", "report", "compare", "gate", "agreement"),
-    "Judges and data": ("judges", "doctor", "batch", "cache", "data"),
-    "Banks": ("bank", "fit", "stages"),
+    "Judges and their replies": ("judges", "doctor", "batch", "cache"),
+    "Data": ("data",),
 }
-HIDDEN = frozenset({"merge", "repro", "sim"})
+HIDDEN = frozenset({"stages", "merge", "repro", "sim"})
 MEANT = {  # options of other tools
     "--model": "--judge", "--api-base": "--base-url", "--n": "--limit", "--max-samples": "--limit",
     "--num-samples": "--limit", "--output": "--out", "--output-dir": "--out", "--memo": "--cache",
     "--workers": "--concurrency", "--num-workers": "--concurrency", "--labels": "--label-map",
     "--licence": "--license",
 }  # fmt: skip
+FILE_FLAGS = frozenset({"--data", "--file", "--input", "--pairs", "--dataset"})  # where the file is the argument
 INTERRUPTED = 130
 NO_ROOM = {errno.ENOSPC, errno.EDQUOT}  # what writing to standard output may meet
 BUG = 1
@@ -82,9 +84,10 @@ class LazyGroup(click.Group):
         """Write the list of commands by sections, without importing them."""
         named = {name for names in SECTIONS.values() for name in names} | HIDDEN
         others = tuple(name for name in COMMANDS if name not in named)
-        for title, names in {**SECTIONS, **({"More": others} if others else {})}.items():
-            with formatter.section(title):
-                formatter.write_dl([(name, COMMANDS[name][1]) for name in names])
+        for title, names in (*SECTIONS.items(), ("More", others)):
+            if names:
+                with formatter.section(title):
+                    formatter.write_dl([(name, COMMANDS[name][1]) for name in names])
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Return the commands that begin so, without importing them."""
@@ -97,12 +100,11 @@ class LazyGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Name the nearest command for one that does not exist."""
-        name = args[0] if args else ""
-        if name and not name.startswith("-") and name not in COMMANDS:
+        if args[0] not in COMMANDS and not args[0].startswith("-"):
             import difflib
 
-            near = difflib.get_close_matches(name, COMMANDS, 1)
-            ctx.fail(f"there is no command {name!r}" + (f"; did you mean {near[0]}?" if near else ""))
+            near = difflib.get_close_matches(args[0], COMMANDS, 1)
+            ctx.fail(f"there is no command {args[0]!r}" + (f"; did you mean {near[0]}?" if near else ""))
         return super().resolve_command(ctx, args)
 
 
@@ -138,7 +140,9 @@ def svr() -> None:
     """Judge preference pairs with rubrics: fast, once, and without losing a call.
 
     \b
-    Try:   svr eval rubricbench --sample --judge rules
+    Try, offline and without a model:
+      svr explain --judge rules --prompt "Name a prime." --a "7 is prime." --b "9."
+      svr eval rubricbench --sample --judge rules
     """
 
 
@@ -209,12 +213,20 @@ def _path_of(error: click.ClickException, name: str) -> str:
 
 
 def _click_message(error: click.ClickException) -> str:
-    if isinstance(error, click.NoSuchOption) and error.ctx is not None:
-        known = [name for param in error.ctx.command.params for name in param.opts]
-        meant = [MEANT[error.option_name]] if MEANT.get(error.option_name) in known else error.possibilities or ()
-        hint = f"did you mean {meant[0]}?" if meant else f"{error.ctx.command_path} --help"
-        return f"there is no option {error.option_name} — {hint}"
-    message = error.format_message().strip().rstrip(".")
-    message = message.replace("a valid float range", "a number").replace("a valid integer range", "a whole number")
     ctx = getattr(error, "ctx", None)
+    if isinstance(error, click.NoSuchOption) and ctx is not None:
+        return f"there is no option {error.option_name} — {_cure(error, ctx)}"
+    message = error.format_message().strip().rstrip(".")
+    for words, ours in (("a valid float range", "a number"), ("a valid integer range", "a whole number")):
+        message = message.replace(words, ours)
     return f"{message} — {ctx.command_path} --help" if ctx is not None else message
+
+
+def _cure(error: click.NoSuchOption, ctx: click.Context) -> str:
+    """Return what was probably meant by an unknown option."""
+    known = [name for param in ctx.command.params for name in param.opts]
+    files = [param.make_metavar(ctx) for param in ctx.command.params if isinstance(param, click.Argument)]
+    if error.option_name in FILE_FLAGS and files:
+        return f"the file is an argument: {ctx.command_path} {files[0]}"
+    meant = [MEANT[error.option_name]] if MEANT.get(error.option_name) in known else error.possibilities or ()
+    return f"did you mean {meant[0]}?" if meant else f"{ctx.command_path} --help"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from svr_async.commands.options import PATH, json_option
+from svr_async.commands.options import COUNT, PATH, data_option, json_option, option
 from svr_async.errors import UsageError
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("runs", nargs=-1, required=True, metavar="RUN RUN...", type=PATH)
-@click.option("--drift", is_flag=True, help="Measure judge drift: same bank, other judge or date.")
+@option("--drift", is_flag=True, help="Measure judge drift: same bank, other judge or date.")
 @json_option
 def compare(runs: tuple[Path, ...], drift: bool, as_json: bool) -> None:
     """Compare runs over the same data: accuracy, paired tests, and the pairs that only one run has right.
@@ -49,30 +49,12 @@ def compare(runs: tuple[Path, ...], drift: bool, as_json: bool) -> None:
 @click.command()
 @click.argument("run", metavar="RUN", type=PATH)
 @click.argument("baseline", metavar="BASELINE", type=PATH)
-@click.option(
-    "--margin",
-    type=click.FloatRange(0, 100),
-    default=0.0,
-    show_default=True,
-    metavar="POINTS",
-    help="Tolerate this loss of accuracy.",
+@option(
+    "--margin", type=click.FloatRange(0, 100), default=0.0, metavar="POINTS", help="Tolerate this loss. Default: 0."
 )
-@click.option("--strict", is_flag=True, help="Exit 9 also if the pairs cannot decide.")
-@click.option(
-    "--allow",
-    multiple=True,
-    metavar="KIND",
-    help="Accept another judge, model, prompts or settings. Repeatable.",
-)
-@click.option(
-    "--output",
-    "form",
-    type=click.Choice(["text", "json", "github", "md"]),
-    default="text",
-    show_default=True,
-    metavar="FORM",
-    help="Print text, json, github (annotations) or md.",
-)
+@option("--strict", is_flag=True, help="Exit 9 also if the pairs cannot decide.")
+@option("--allow", multiple=True, metavar="KIND", help="Accept another judge, model, prompts or settings. Repeatable.")
+@option("--output", "form", type=click.Choice(["text", "json", "github", "md"]), default="text", help="Form of output.")
 @json_option
 def gate(
     run: Path, baseline: Path, margin: float, strict: bool, allow: tuple[str, ...], form: str, as_json: bool
@@ -97,10 +79,10 @@ def gate(
 @click.command()
 @click.argument("run", metavar="RUN", type=PATH)
 @click.argument("labels", metavar="[LABELS]", required=False, type=PATH)
-@click.option("--next", "count", type=click.IntRange(1), metavar="N", help="Write N items worth labelling to --out.")
-@click.option("--random", is_flag=True, help="With --next, draw a random sample.")
-@click.option("--out", type=PATH, metavar="FILE", help="Where --next writes: .jsonl or .csv.")
-@click.option("--data", type=PATH, metavar="PATH", help="The run's data, if it has moved.")
+@option("--next", "count", type=COUNT, metavar="N", help="Write N items worth labelling to --out.")
+@option("--random", is_flag=True, help="With --next, draw a random sample.")
+@option("--out", type=PATH, metavar="FILE", help="Where --next writes: .jsonl or .csv.")
+@data_option
 @json_option
 def agreement(
     run: Path,
@@ -199,7 +181,7 @@ def _facts(path: Path, metrics: dict[str, Any]) -> dict[str, Any]:
 
 @click.command()
 @click.argument("shards", nargs=-1, required=True, metavar="SHARD...", type=PATH)
-@click.option("--out", required=True, type=PATH, metavar="RUN", help="Where the run is written.")
+@option("--out", required=True, type=PATH, metavar="RUN", help="Where the run is written.")
 @json_option
 def merge(shards: tuple[Path, ...], out: Path, as_json: bool) -> None:
     """Merge all SHARDs of a run (folders of svr eval --shard) into one run, without any call.
@@ -207,7 +189,7 @@ def merge(shards: tuple[Path, ...], out: Path, as_json: bool) -> None:
     \b
     Example:  svr merge runs/*-shard-*-of-4 --out runs/whole
     """
-    from svr_async.commands.watching import Screen
+    from svr_async.commands.eval_run import Screen
     from svr_async.evaluation.shards import merge_shards
 
-    Screen(quiet=True, verbose=False, as_json=as_json).ended(merge_shards(shards, out))
+    Screen(quiet=True, as_json=as_json).ended(merge_shards(shards, out))

@@ -9,14 +9,17 @@ import click
 
 from svr_async.commands.log_flags import Address
 from svr_async.commands.options import (
+    COUNT,
     HELP,
-    USUAL,
     GroupedCommand,
+    bank_option,
     config_option,
     few_limits,
     judge_option,
     known_of,
+    option,
     scheduled,
+    together,
     top_k_option,
     with_limits,
 )
@@ -25,56 +28,43 @@ from svr_async.errors import UsageError
 if TYPE_CHECKING:
     from svr_async.server.listen import RewardServer
 
-GROUPS = {
-    "Rewards": ("relative", "schedule", "rounds", "group_size", "length_penalty", "style_penalty"),
-    "Limits": ("deadline_s", "token_env", "max_body", "max_group"),
-    **USUAL,
-}
 MIB = 2**20
 
 
-@click.command(cls=GroupedCommand, groups=GROUPS, context_settings=HELP)
+@click.command(cls=GroupedCommand, context_settings=HELP)
 @judge_option
-@click.option("--bank", metavar="BANK", help="Judge with this bank: a folder, or hf:user/name.")
-@click.option(
-    "--listen", type=Address(), default="8080", show_default=True, metavar="[HOST:]PORT", help="0 takes any free port."
-)
-@click.option(
-    "--fallback", type=float, default=0.0, show_default=True, metavar="N", help="The reward where the judge gives none."
-)
-@click.option(
-    "--relative",
-    type=click.Choice(["group", "anchor"]),
-    default="group",
-    show_default=True,
-    help="Rewards within a group, or over the request's anchor or label.",
-)
-@scheduled("circle")
-@click.option("--group-size", type=click.IntRange(min=0), default=0, metavar="N", help="Members of a group.")
+@bank_option
+@option("--listen", type=Address(), default="8080", metavar="[HOST:]PORT", help="0 takes any free port.")
+@option("--fallback", type=float, default=0.0, metavar="N", help="The reward if the judge gives none. Default: 0.")
 @top_k_option
-@click.option(
-    "--length-penalty",
-    type=float,
-    default=0.0,
-    metavar="N",
-    help="Taken off a response 2.7 times as long as its group.",
+@together(
+    option(
+        "--relative",
+        type=click.Choice(["group", "anchor"]),
+        default="group",
+        help="Rewards within a group, or over the request's anchor or label.",
+    ),
+    scheduled("circle"),
+    option("--group-size", type=click.IntRange(min=0), default=0, metavar="N", help="Members of a group."),
+    option("--length-penalty", type=float, default=0.0, metavar="N", help="Penalty per e-fold of the group's length."),
+    option("--style-penalty", type=float, default=0.0, metavar="N", help="Penalty per Markdown mark a word above it."),
+    group="Rewards",
 )
-@click.option(
-    "--style-penalty", type=float, default=0.0, metavar="N", help="Taken off per Markdown mark a word above the group."
+@together(
+    option(
+        "--deadline",
+        "deadline_s",
+        type=click.FloatRange(min=0.1),
+        default=100.0,
+        metavar="SECONDS",
+        help="Limit of a request; shorter than the client's timeout.",
+    ),
+    option("--token-env", metavar="NAME", help="Require the bearer token in this variable."),
+    option("--max-body", type=COUNT, default=4, metavar="MIB", help="Largest body."),
+    group="Limits",
 )
-@click.option(
-    "--deadline",
-    "deadline_s",
-    type=click.FloatRange(min=0.1),
-    default=100.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="Seconds in which everyone is answered; less than the client waits.",
-)
-@click.option("--token-env", metavar="NAME", help="Let in who sends the bearer token in this variable, and no others.")
-@click.option("--max-body", type=click.IntRange(min=1), default=4, metavar="MIB", help="Largest body. Default: 4.")
 @few_limits
-@config_option
+@together(config_option, group="Output and settings")
 def serve(**flags: Any) -> None:
     """Serve rewards over HTTP, for trainers (OpenRLHF, slime, verl, NeMo Gym) and clients of rerankers.
 
@@ -83,14 +73,13 @@ def serve(**flags: Any) -> None:
       svr serve --bank runs/demo/trained/bank --judge rules --listen 8080
       curl -d '{"prompt": "Name a colour.", "a": "Blue.", "b": "No."}' http://127.0.0.1:8080/v1/svr/compare
     """
+    from svr_async.engine.concurrency import run_whole
     from svr_async.judges.open_judge import JudgeSpec
     from svr_async.judges.profiles import naming_keys
 
     server = _server(with_limits(flags))
     with naming_keys(JudgeSpec.parse(flags["judge"], base_url=flags["base_url"]).key_variables):
-        from svr_async.engine.concurrency import run_whole
-
-        run_whole(_until_told(server))
+        run_whole(_serve(server))
 
 
 def _server(flags: dict[str, Any]) -> RewardServer:
@@ -101,7 +90,7 @@ def _server(flags: dict[str, Any]) -> RewardServer:
     (host, port), name = flags["listen"], flags["token_env"]
     token = os.environ.get(name, "") if name else ""
     if name and not token:
-        raise UsageError(f"--token-env {name} names no variable with a token", hint=f"export {name}=…")
+        raise UsageError(f"--token-env {name}: the variable has no token", hint=f"export {name}=…")
     given = {**flags, "host": host, "port": port, "token": token, "max_body": flags["max_body"] * MIB}
     return RewardServer(
         flags["judge"],
@@ -112,16 +101,17 @@ def _server(flags: dict[str, Any]) -> RewardServer:
     )
 
 
-async def _until_told(server: RewardServer) -> None:
-    """Serve until SIGINT or SIGTERM, then let what is under way end."""
+async def _serve(server: RewardServer) -> None:
+    """Serve until SIGINT or SIGTERM, then let running requests end."""
     from svr_async.engine.concurrency import stop_event
 
     with stop_event() as stop:
         async with server:
-            click.echo(f"serving at {server.url} — {server.referee.label}; GET / tells what there is")
+            click.echo(f"serving at {server.url} — {server.referee.label}; GET / lists the routes")
             await stop.wait()
-            click.echo("stopping: what is under way may finish; again to stop at once", err=True)
-    told = server.tally.facts()
-    click.echo(
-        f"{told['requests']:,} requests, {told['rewards']:,} rewards, {told['fallbacks']:,} of them the fallback"
+            click.echo("stopping: running requests may finish; again to stop at once", err=True)
+    facts = server.tally.facts()
+    counts = (
+        f"{facts['requests']:,} requests, {facts['rewards']:,} rewards, {facts['fallbacks']:,} of them the fallback"
     )
+    click.echo(counts)
