@@ -211,7 +211,7 @@ def edit(folder: str, out: Path | None, in_place: bool, by: str, reason: str, as
 @limit_option
 @few_limits
 @dry_run_option
-@option("--out", type=PATH, metavar="DIR", help="For audit.json. Default: runs/audit-…")
+@option("--out", type=FOLDER, metavar="DIR", help="For audit.json. Default: runs/audit-…")
 @json_option
 def audit(folder: str, attacks: tuple[str, ...], as_json: bool, **flags: Any) -> int:
     """Judge PAIRS with BANK as they are, and again with each attack at the end of the rejected answer.

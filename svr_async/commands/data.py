@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from svr_async.commands.options import COUNT, PATH, SEED, format_option, json_option, option, reading
+from svr_async.commands.options import COUNT, FOLDER, PATH, SEED, format_option, json_option, option, reading
 from svr_async.commands.screen import show, tell
 from svr_async.core.pair import prompt_text
 from svr_async.core.table import Line, Part, Table
@@ -84,7 +84,7 @@ def check(path: Path, adapter: str, row: int, as_json: bool, lenient: bool, **ho
 
 @data.command(short_help="Download a benchmark, or a data set of the hub.")
 @click.argument("name", metavar="NAME|hf:org/name[@revision][:split]")
-@option("--out", type=PATH, metavar="DIR", help="Copy the files here as well.")
+@option("--out", type=FOLDER, metavar="DIR", help="Copy the files here as well.")
 @json_option
 def fetch(name: str, out: Path | None, as_json: bool) -> None:
     """Download the files of a benchmark that `svr data ls` names, or of a data set on the Hugging Face hub.
@@ -114,7 +114,7 @@ def fetch(name: str, out: Path | None, as_json: bool) -> None:
 @format_option
 @option("--share", type=OPEN_SHARE, default=0.2, metavar="0..1", help="Share of the prompts in test.")
 @option("--seed", type=SEED, default=0, metavar="N", help="Seed; other prompts than those of `svr train --seed`.")
-@option("--out", type=PATH, required=True, metavar="DIR", help="For train.jsonl, test.jsonl.")
+@option("--out", type=FOLDER, required=True, metavar="DIR", help="For train.jsonl, test.jsonl.")
 @reading
 @json_option
 def split(path: Path, adapter: str, share: float, seed: int, out: Path, as_json: bool, **how: Any) -> None:

@@ -9,6 +9,7 @@ import click
 from svr_async.commands.log_flags import observed
 from svr_async.commands.options import (
     AMOUNT,
+    FOLDER,
     HELP,
     PATH,
     RATE,
@@ -85,7 +86,7 @@ several_judges = together(
 @option("--sample", is_flag=True, help="Judge the small sample that ships with the package.")
 @limit_option
 @dry_run_option
-@option("--out", type=PATH, metavar="DIR", help="Run folder. Default: runs/<bench>-<method>-<judge>-<digest>.")
+@option("--out", type=FOLDER, metavar="DIR", help="Run folder. Default: runs/<bench>-<method>-<judge>-<digest>.")
 @how_judged
 @several_judges
 @together(

@@ -58,6 +58,11 @@ MEANT = {  # options of other tools
     "--licence": "--license",
 }  # fmt: skip
 FILE_FLAGS = frozenset({"--data", "--file", "--input", "--pairs", "--dataset"})  # where the file is the argument
+SHORTER = (
+    ("valid float range", "number"),
+    ("valid integer range", "whole number"),
+    (" is a file", " is a file: name a folder"),
+)
 INTERRUPTED = 130
 NO_ROOM = {errno.ENOSPC, errno.EDQUOT}  # what writing to standard output may meet
 BUG = 1
@@ -217,7 +222,7 @@ def _click_message(error: click.ClickException) -> str:
     if isinstance(error, click.NoSuchOption) and ctx is not None:
         return f"there is no option {error.option_name} — {_cure(error, ctx)}"
     message = error.format_message().strip().rstrip(".")
-    for words, ours in (("a valid float range", "a number"), ("a valid integer range", "a whole number")):
+    for words, ours in SHORTER:
         message = message.replace(words, ours)
     return f"{message} — {ctx.command_path} --help" if ctx is not None else message
 

@@ -10,6 +10,7 @@ import click
 from svr_async.commands.log_flags import observed
 from svr_async.commands.options import (
     COUNT,
+    FOLDER,
     HELP,
     PATH,
     SEED,
@@ -67,7 +68,7 @@ learned = together(
 
 @click.command(cls=GroupedCommand, context_settings=HELP)
 @pairs_options
-@option("--out", type=PATH, required=True, metavar="DIR", help="Where bank/, the record and the stages go.")
+@option("--out", type=FOLDER, required=True, metavar="DIR", help="Where bank/, the record and the stages go.")
 @option("--rounds", type=COUNT, default=3, metavar="N", help="Rounds of Algorithm 1.")
 @learned
 @reading
@@ -96,7 +97,7 @@ def train(**flags: Any) -> int:
 
 @click.command(cls=GroupedCommand, context_settings=HELP)
 @click.argument("store", type=PATH)
-@option("--out", type=PATH, required=True, metavar="DIR", help="Where the bank goes.")
+@option("--out", type=FOLDER, required=True, metavar="DIR", help="Where the bank goes.")
 @option("--preset", type=click.Choice(["default", "paper"]), help="How to fit. Default: as the store was trained.")
 @option("--epochs", type=click.IntRange(0), metavar="N", help="Epochs of --preset paper. Default: 8.")
 @option("--seed", type=SEED, metavar="N", help="Seed. Default: the store's, else 42.")
@@ -169,7 +170,7 @@ def induce(**flags: Any) -> int:
 @option("--bank", type=PATH, metavar="DIR", help="Judge on the rubrics of this bank.")
 @option("--candidates", type=PATH, metavar="FILE.jsonl", help="Judge on what svr stages induce wrote.")
 @pool_options
-@option("--out", type=PATH, required=True, metavar="DIR", help="The feature store.")
+@option("--out", type=FOLDER, required=True, metavar="DIR", help="The feature store.")
 def judge(**flags: Any) -> int:
     """Judge pools of rubrics on PAIRS and write a feature store for svr-fit.
 

@@ -143,7 +143,7 @@ def run_train(flags: Mapping[str, Any]) -> int:
     with TrainScreen(quiet=flags["quiet"]) as screen:
         if not flags["quiet"] and JudgeSpec.parse(settings.judge, base_url=settings.base_url).profile is not None:
             screen.working("planning calls")
-            screen.say(_estimate(settings))
+            screen.note(f"plan: {_estimate(settings)}")
         result = train(settings, screen)
     write_bank(result.folder / "bank", result.folder / "report.html")
     asked = asked_block(result.stats, result.price)
@@ -152,9 +152,7 @@ def run_train(flags: Mapping[str, Any]) -> int:
         author = {"author": written} if written else {}
         print_json({**result.record, "bank_digest": result.digest, **asked, **author})
     else:
-        show(_training_parts(result, time.monotonic() - begun))
-        calls = {"calls": asked, "author": written}
-        show(Line(calls_in_words(block), label=name) for name, block in calls.items() if block)
+        show(_training_parts(result, time.monotonic() - begun, {"calls": asked, "author": written}))
     told = {**result.record, **asked}
     facts = partial(of_training, "train", settings.out, known_of(TrainSettings, flags), told)
     hand_over(flags["track"], facts, partial(click.echo, err=True))
@@ -167,7 +165,9 @@ def _estimate(settings: TrainSettings) -> str:
     count = count_training(settings, plan_rounds, ASSUMED)
     assert count is not None
     cost = "" if count["usd"] is None else f", about {dollars(count['usd'])}"
-    return f"{plural(settings.rounds, 'round')}: about {count['calls']:,} calls{cost}, {duration(count['seconds'])}"
+    return (
+        f"{plural(settings.rounds, 'round')}, about {count['calls']:,} calls{cost}, about {duration(count['seconds'])}"
+    )
 
 
 @sharing
@@ -239,7 +239,7 @@ def print_count(flags: Mapping[str, Any], settings: TrainSettings, work: Work, a
     return 0
 
 
-def _training_parts(result: TrainResult, wall_s: float) -> Iterator[Part]:
+def _training_parts(result: TrainResult, wall_s: float, calls: Mapping[str, Any]) -> Iterator[Part]:
     """Yield a table of the rounds, where the bank is, and what to do next."""
     record, out = result.record, result.folder
     names = ("round", "bank", "kept", "support", "hard_negatives", "judged_entries", "dev_accuracy")
@@ -259,6 +259,7 @@ def _training_parts(result: TrainResult, wall_s: float) -> Iterator[Part]:
     yield from (Line(line, label="warning", loud=True) for line in unanswered_lines(record["outcomes"]))
     yield from _learning_parts(result.learned)
     yield from _places(out, f"  ({result.digest[:12]}), {wall_s:.0f} s")
+    yield from (Line(calls_in_words(block), label=name) for name, block in calls.items() if block)
     yield Line(f"svr eval OTHER_PAIRS --judge … --bank {shlex.quote(str(out / 'bank'))}", label="next")
 
 

@@ -73,6 +73,7 @@ class Call:
     request: Request | None
     usd: float | None
     failure: tuple[str, str] | None
+    unread: str = ""
 
     @property
     def reasons(self) -> tuple[tuple[str, str], ...]:
@@ -105,7 +106,7 @@ class Call:
         if self.failure:
             found.append(("failed", ": ".join(filter(None, self.failure))))
         if self.kept is None:
-            return [*found, ("reply", f"not in {cache}")]
+            return found if self.unread else [*found, ("reply", f"not in {cache}")]
         if (reply := self.kept.reply) is None:
             return [*found, ("reply", f"damaged in {cache}; it will be asked again")]
         at = self.kept.kept_at
@@ -131,6 +132,8 @@ class Call:
             reasons = "\n".join(f"{rubric}: {text}" if rubric else text for rubric, text in self.reasons)
             found += [("thoughts", reply.reasoning)] if reply.reasoning else []
             found += [("reply", reply.text), ("reasons", reasons or "none in this reply")]
+        elif self.unread:
+            found.append(("unreadable reply", self.unread))
         return found
 
 
@@ -171,7 +174,9 @@ def calls_of_item(run: Run, item_id: str, cache: Path | str | None = None) -> tu
         kept, failed = next(iter(look_up(place, key, 1)), None), failures.get(key)
         usd = None if price is None or kept is None or kept.reply is None else price.cost(kept.reply.usage)
         failure = None if failed is None else (failed[0].value, failed[1])
-        calls.append(Call(key=key, kept=kept, request=request, usd=usd, failure=failure))
+        calls.append(
+            Call(key=key, kept=kept, request=request, usd=usd, failure=failure, unread=failures.texts.get(key, ""))
+        )
     return calls, Redactor(rebuilt.secrets), place
 
 

@@ -30,6 +30,11 @@ from svr_async.judges.limits import WHOLE, share_in_words
 from svr_async.version import __version__
 
 EXAMPLE_CHARS = 20_000
+DECISIVE = (
+    "judge", "jury", "jury_rule", "escalate_to", "escalate_below", "base_url", "bank", "top_k", "rephrase", "rubrics",
+    "option", "limit", "domain", "preset", "order", "audit", "audit_below", "salt", "tie_credit",
+)  # fmt: skip
+"""Settings that decide what a run's items are."""
 PACKAGES = ("aiohttp", "diskcache", "orjson", "tenacity", "numpy")
 SCHEMA_VERSION = 1
 
@@ -84,12 +89,27 @@ def begin_run(folder: Path, record: RunRecord, judge: Mapping[str, Any]) -> None
         number, count = earlier.get("config", {}).get("share") or WHOLE
         share, digest = (number, count), earlier.get("digest")
         if digest not in {None, record.digest}:
-            message = f"{folder} holds another run (digest {digest}, this one is {record.digest})"
-            raise UsageError(message, hint=hint)
+            raise UsageError(f"{folder} holds another run: {_differences(earlier, record)}", hint=hint)
         if digest is not None and share != record.settings.limits.share:
             what = "all of this run" if share == WHOLE else f"shard {share_in_words(share)} of this run"
             raise UsageError(f"{folder} holds {what}", hint=hint)
     write_atomic(path, _pretty(_manifest(record, judge, ended=None, complete=False)))
+
+
+def _differences(earlier: Mapping[str, Any], record: RunRecord) -> str:
+    """Say what differs between a run and the one in a folder: settings by name, then the data."""
+    earlier = {**earlier, "config": {**(earlier.get("config") or {}), "method": earlier.get("method")}}
+    ours = {**record.settings.for_manifest(), "method": record.method}
+    old, new = (orjson.loads(orjson.dumps(one, default=str)) for one in (earlier.get("config") or {}, ours))
+    names = [name for name in ("method", *DECISIVE) if old.get(name) != new.get(name)]
+    found = [f"{name.replace('_', '-')} {_word(old.get(name))} there, {_word(new.get(name))} here" for name in names]
+    if (earlier.get("data") or {}).get("digest") != record.dataset.digest:
+        found.append("the data differ")
+    return "; ".join(found) or "prompts, profile or version differ"
+
+
+def _word(value: Any) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, list) else "not set" if value is None else str(value)
 
 
 def write_results(folder: Path, record: RunRecord, items: Sequence[Item], facts: RunFacts) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -274,6 +274,7 @@ async def _count_calls(run: PreparedRun, before: set[str]) -> dict[str, Any] | N
 
 async def _judge_and_write(run: PreparedRun, pool: JudgePool, evaluation: Evaluation, listener: Listener) -> EvalResult:
     begin_run(run.folder, run.record, _judge_facts(run, pool))
+    _note_resumed(run, listener)
     shutdown, begun = ShutdownController(), time.monotonic()
     items = await judge_all(pool, evaluation, listener, shutdown)
     judged = [item for item in items if item is not None]
@@ -298,6 +299,14 @@ async def _judge_and_write(run: PreparedRun, pool: JudgePool, evaluation: Evalua
         error = shutdown.error
         raise type(error)(f"{error.message}; {result.left}", hint=error.hint)
     return result
+
+
+def _note_resumed(run: PreparedRun, listener: Listener) -> None:
+    """Say how many pairs an unfinished run in the folder has judged; their replies are in the cache."""
+    with suppress(OSError, ValueError, TypeError, KeyError):  # no earlier results, or damaged ones: written again
+        metrics = orjson.loads((run.folder / "metrics.json").read_bytes())
+        if not metrics["complete"]:
+            listener.note(f"resuming: {metrics['n_scored']:,} of {len(run.record.pairs):,} already judged")
 
 
 async def judge_all(
