@@ -9,20 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from svr_async.commands.options import (
-    FOLDER,
-    PATH,
-    GroupedCommand,
-    dry_run_option,
-    few_limits,
-    json_option,
-    judge_option,
-    known_of,
-    limit_option,
-    option,
-    top_k_option,
-    with_limits,
-)
+from svr_async.commands import options as opt
+from svr_async.commands.options import GroupedCommand, known_of, option, with_limits
 from svr_async.commands.screen import is_narrow, print_json, safe_console, show, tell
 from svr_async.errors import UsageError
 
@@ -46,14 +34,14 @@ def bank() -> None:
 
 @bank.command("show")
 @bank_argument
-@click.argument("runs", nargs=-1, metavar="[RUN...]", type=PATH)
-@option("--top", type=click.IntRange(0), default=SHOWN, metavar="N", help="Rubrics listed; 0: all.")
-@option("--domain", metavar="NAME", help="List the rubrics of one domain (generic: of several).")
-@option("--rubric", "key", metavar="ID", help="Show one rubric; the start of its id is enough.")
+@click.argument("runs", nargs=-1, metavar="[RUN...]", type=opt.PATH)
+@option("--top N", type=click.IntRange(0), default=SHOWN, help="Rubrics listed; 0: all.")
+@option("--domain NAME", help="List the rubrics of one domain (generic: of several).")
+@option("--rubric ID", "key", help="Show one rubric; the start of its id is enough.")
 @option("--stats", "view", flag_value="stats", help="Count rubrics by domain and facet.")
 @option("--card", "view", flag_value="card", help="Print the bank's card: training, results, rubrics, gaps.")
 @option("--lint", "view", flag_value="lint", help="List vague, double, opposed, repeated, idle or broken rubrics.")
-@json_option
+@opt.json
 def show_bank(
     folder: str, runs: tuple[Path, ...], top: int, domain: str | None, key: str | None, view: str | None, as_json: bool
 ) -> None:
@@ -121,7 +109,7 @@ def _effects(held: RubricBank, runs: tuple[Path, ...], most: int) -> tuple[Any, 
 @bank.command(short_help="Compare two banks.")
 @click.argument("first", metavar="BANK")
 @click.argument("second", metavar="BANK")
-@json_option
+@opt.json
 def diff(first: str, second: str, as_json: bool) -> None:
     """Compare two banks: rubrics gained, lost, reworded and reweighed, settings and dev metrics.
 
@@ -137,8 +125,8 @@ def diff(first: str, second: str, as_json: bool) -> None:
 
 @bank.command(short_help="Bring the rubrics of banks together.")
 @click.argument("folders", nargs=-1, required=True, metavar="BANK BANK...")
-@option("--out", type=FOLDER, required=True, metavar="DIR", help="Where the merged bank goes.")
-@json_option
+@option("--out DIR", type=opt.FOLDER, required=True, help="Where the merged bank goes.")
+@opt.json
 def merge(folders: tuple[str, ...], out: Path, as_json: bool) -> None:
     """Bring the rubrics of banks together; the merged bank has no selector until svr-fit fits one.
 
@@ -161,15 +149,15 @@ def merge(folders: tuple[str, ...], out: Path, as_json: bool) -> None:
 
 @bank.command(short_help="Disable, reword, reweigh or add rubrics.")
 @click.argument("folder", metavar="BANK")
-@option("--disable", "disabled", multiple=True, metavar="ID", help="Never choose this rubric again.")
-@option("--reword", "reworded", multiple=True, type=(str, str), metavar="ID TEXT", help="Give it another text.")
-@option("--weight", "reweighed", multiple=True, type=(str, float), metavar="ID W", help="Give it another weight.")
-@option("--add", "added", multiple=True, metavar="TEXT", help="Add a rubric, for every prompt.")
-@option("--by", required=True, metavar="NAME", help="Who edits.")
-@option("--reason", required=True, metavar="TEXT", help="Why.")
-@option("--out", type=FOLDER, metavar="DIR", help="Where the edited bank goes.")
+@option("--disable ID", "disabled", multiple=True, help="Never choose this rubric again.")
+@option("--reword ID TEXT", "reworded", multiple=True, type=(str, str), help="Give it another text.")
+@option("--weight ID W", "reweighed", multiple=True, type=(str, float), help="Give it another weight.")
+@option("--add TEXT", "added", multiple=True, help="Add a rubric, for every prompt.")
+@option("--by NAME", required=True, help="Who edits.")
+@option("--reason TEXT", required=True, help="Why.")
+@option("--out DIR", type=opt.FOLDER, help="Where the edited bank goes.")
 @option("--in-place", is_flag=True, help="Write it over BANK; the former is kept beside it.")
-@json_option
+@opt.json
 def edit(folder: str, out: Path | None, in_place: bool, by: str, reason: str, as_json: bool, **plan: object) -> None:
     """Edit a bank by hand; every change is kept in its history. ID is the start of a rubric's id.
 
@@ -203,16 +191,16 @@ def edit(folder: str, out: Path | None, in_place: bool, by: str, reason: str, as
 
 @bank.command(cls=GroupedCommand, short_help="Measure what attacks on answers buy.")
 @click.argument("folder", metavar="BANK")
-@option("--data", type=PATH, required=True, metavar="PAIRS", help="Pairs to attack.")
-@option("--format", "benchmark", default="pairs", metavar="NAME", help="Layout of PAIRS.")
-@judge_option
-@option("--attack", "attacks", multiple=True, metavar="NAME", help="Only this attack; may be given again.")
-@top_k_option
-@limit_option
-@few_limits
-@dry_run_option
-@option("--out", type=FOLDER, metavar="DIR", help="For audit.json. Default: runs/audit-…")
-@json_option
+@option("--data PAIRS", type=opt.PATH, required=True, help="Pairs to attack.")
+@option("--format NAME", "benchmark", default="pairs", help="Layout of PAIRS.")
+@opt.judge
+@option("--attack NAME", "attacks", multiple=True, help="Only this attack; may be given again.")
+@opt.top_k
+@opt.limit
+@opt.few_limits
+@opt.dry_run
+@option("--out DIR", type=opt.FOLDER, help="For audit.json. Default: runs/audit-…")
+@opt.json
 def audit(folder: str, attacks: tuple[str, ...], as_json: bool, **flags: Any) -> int:
     """Judge PAIRS with BANK as they are, and again with each attack at the end of the rejected answer.
 
@@ -241,9 +229,9 @@ def audit(folder: str, attacks: tuple[str, ...], as_json: bool, **flags: Any) ->
 @click.argument("folder", metavar="BANK")
 @click.argument("name", metavar="hf:OWNER/NAME")
 @option("--private", is_flag=True, help="Make a new repository private.")
-@option("--license", "licence", metavar="TEXT", default="", help="Licence in the card, in place of the bank's.")
+@option("--license TEXT", "licence", default="", help="Licence in the card, in place of the bank's.")
 @option("--dry-run", is_flag=True, help="Print the files and the card; upload and ask nothing.")
-@json_option
+@opt.json
 def push(folder: str, name: str, private: bool, licence: str, dry_run: bool, as_json: bool) -> None:
     """Upload BANK with a card to a repository of the Hugging Face hub, in one commit; a token is in HF_TOKEN.
 
@@ -268,8 +256,8 @@ def push(folder: str, name: str, private: bool, licence: str, dry_run: bool, as_
 
 @bank.command(short_help="Download a bank from the Hugging Face hub.")
 @click.argument("name", metavar="hf:OWNER/NAME[@REV]")
-@click.argument("out", metavar="OUT", type=PATH)
-@json_option
+@click.argument("out", metavar="OUT", type=opt.PATH)
+@opt.json
 def pull(name: str, out: Path, as_json: bool) -> None:
     """Download a bank into the new folder OUT, once all of it has been checked; tells the commit that it is of.
 

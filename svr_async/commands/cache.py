@@ -10,7 +10,8 @@ from typing import Any
 
 import click
 
-from svr_async.commands.options import PATH, cache_option, json_option, option
+from svr_async.commands import options as opt
+from svr_async.commands.options import option
 from svr_async.commands.screen import tell
 from svr_async.errors import UsageError
 
@@ -40,8 +41,8 @@ def cache() -> None:
 
 
 @cache.command()
-@cache_option
-@json_option
+@opt.cache
+@opt.json
 def stats(cache: Path | str, as_json: bool) -> None:
     """Count the replies, damaged rows and bytes.
 
@@ -59,9 +60,9 @@ def stats(cache: Path | str, as_json: bool) -> None:
 
 
 @cache.command("export", short_help="Write all replies to a file.")
-@click.argument("file", type=PATH)
-@cache_option
-@json_option
+@click.argument("file", type=opt.PATH)
+@opt.cache
+@opt.json
 def export_(file: Path, cache: Path | str, as_json: bool) -> None:
     """Write all readable replies to FILE: .jsonl or .jsonl.gz. A damaged cache exports what can be read.
 
@@ -78,9 +79,9 @@ def export_(file: Path, cache: Path | str, as_json: bool) -> None:
 
 
 @cache.command("import", short_help="Add the replies of a file.")
-@click.argument("file", type=PATH)
-@cache_option
-@json_option
+@click.argument("file", type=opt.PATH)
+@opt.cache
+@opt.json
 def import_(file: Path, cache: Path | str, as_json: bool) -> None:
     """Add the replies of FILE that the cache does not have; replies in the cache stay.
 
@@ -101,10 +102,10 @@ def import_(file: Path, cache: Path | str, as_json: bool) -> None:
 
 
 @cache.command(short_help="Delete all or old replies.")
-@option("--older-than", type=Duration(), metavar="30d", help="Only replies stored longer ago (h, d or w).")
+@option("--older-than 30d", type=Duration(), help="Only replies stored longer ago (h, d or w).")
 @option("--yes", is_flag=True, help="Do not ask for confirmation.")
-@cache_option
-@json_option
+@opt.cache
+@opt.json
 def clear(older_than: float | None, yes: bool, cache: Path | str, as_json: bool) -> None:
     """Delete all replies, or the old ones. They are paid for again if needed. A damaged cache is reset.
 

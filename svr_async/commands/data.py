@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from svr_async.commands.options import COUNT, FOLDER, PATH, SEED, format_option, json_option, option, reading
+from svr_async.commands import options as opt
+from svr_async.commands.options import option
 from svr_async.commands.screen import show, tell
 from svr_async.core.pair import prompt_text
 from svr_async.core.table import Line, Part, Table
@@ -34,7 +35,7 @@ def data() -> None:
 
 
 @data.command("ls")
-@json_option
+@opt.json
 def list_data(as_json: bool) -> None:
     """List the data sets that have an adapter.
 
@@ -47,18 +48,18 @@ def list_data(as_json: bool) -> None:
         {"name": a.name, "title": a.title, "hub": a.hub_id, "licence": a.licence, "training": a.training}
         for a in ADAPTERS.values()
     ]
-    listed = [(row["name"], row["title"], row["hub"] or "– (--data PATH)", row["licence"]) for row in rows]
+    listed = [(row["name"], row["title"], row["hub"] or "– (--data opt.PATH)", row["licence"]) for row in rows]
     tell(rows, [Table(("name", "title", "on the hub", "licence"), listed, texts=3)], as_json=as_json)
 
 
 @data.command(short_help="List all problems of a file, and how it would be read.")
-@click.argument("path", type=PATH)
-@format_option
-@option("--row", type=COUNT, default=1, metavar="N", help="Which pair to show.")
-@reading
-@json_option
+@click.argument("path", type=opt.PATH)
+@opt.layout
+@option("--row N", type=opt.COUNT, default=1, help="Which pair to show.")
+@opt.reading
+@opt.json
 def check(path: Path, adapter: str, row: int, as_json: bool, lenient: bool, **how: Any) -> int:
-    """Read PATH (a file, a folder, - or hf:org/name) as a run would: all problems, how labels are read, one pair.
+    """Read opt.PATH (a file, a folder, - or hf:org/name) as a run would: all problems, how labels are read, one pair.
 
     Ends with exit code 2 if a run would stop at an invalid row.
 
@@ -84,8 +85,8 @@ def check(path: Path, adapter: str, row: int, as_json: bool, lenient: bool, **ho
 
 @data.command(short_help="Download a benchmark, or a data set of the hub.")
 @click.argument("name", metavar="NAME|hf:org/name[@revision][:split]")
-@option("--out", type=FOLDER, metavar="DIR", help="Copy the files here as well.")
-@json_option
+@option("--out DIR", type=opt.FOLDER, help="Copy the files here as well.")
+@opt.json
 def fetch(name: str, out: Path | None, as_json: bool) -> None:
     """Download the files of a benchmark that `svr data ls` names, or of a data set on the Hugging Face hub.
 
@@ -110,13 +111,13 @@ def fetch(name: str, out: Path | None, as_json: bool) -> None:
 
 
 @data.command(short_help="Split pairs into train and test by their prompts.")
-@click.argument("path", type=PATH)
-@format_option
-@option("--share", type=OPEN_SHARE, default=0.2, metavar="0..1", help="Share of the prompts in test.")
-@option("--seed", type=SEED, default=0, metavar="N", help="Seed; other prompts than those of `svr train --seed`.")
-@option("--out", type=FOLDER, required=True, metavar="DIR", help="For train.jsonl, test.jsonl.")
-@reading
-@json_option
+@click.argument("path", type=opt.PATH)
+@opt.layout
+@option("--share 0..1", type=OPEN_SHARE, default=0.2, help="Share of the prompts in test.")
+@option("--seed N", type=opt.SEED, default=0, help="Seed; other prompts than those of `svr train --seed`.")
+@option("--out DIR", type=opt.FOLDER, required=True, help="For train.jsonl, test.jsonl.")
+@opt.reading
+@opt.json
 def split(path: Path, adapter: str, share: float, seed: int, out: Path, as_json: bool, **how: Any) -> None:
     """Split pairs into train.jsonl and test.jsonl by their prompts, so that no prompt is on both sides.
 
@@ -132,11 +133,11 @@ def split(path: Path, adapter: str, share: float, seed: int, out: Path, as_json:
 
 
 @data.command(short_help="Count pairs that overlap with benchmarks, and leave them out.")
-@click.argument("path", type=PATH, metavar="TRAIN")
-@format_option
-@option("--against", multiple=True, required=True, metavar="NAME=PATH", help="A benchmark's file; repeatable.")
-@option("--out", type=PATH, metavar="FILE", help="Write the clean pairs: .jsonl, .jsonl.gz.")
-@json_option
+@click.argument("path", type=opt.PATH, metavar="TRAIN")
+@opt.layout
+@option("--against NAME=opt.PATH", multiple=True, required=True, help="A benchmark's file; repeatable.")
+@option("--out FILE", type=opt.PATH, help="Write the clean pairs: .jsonl, .jsonl.gz.")
+@opt.json
 def contamination(path: Path, adapter: str, against: tuple[str, ...], out: Path | None, as_json: bool) -> None:
     """Count the pairs of TRAIN that share a run of 13 words with a benchmark, before and after dropping ties.
 
@@ -153,8 +154,21 @@ def contamination(path: Path, adapter: str, against: tuple[str, ...], out: Path 
     tell(found.to_json, lambda: show([Table(HEADS, list(found.rows())), sentence]), as_json=as_json)
 
 
-_FACTS = ("chance", "path", "origin", "encoding", "rows", "problems", "pairs", "labels", "A is better", "digest",
-          "notes", "rubrics", "domains")  # fmt: skip
+_FACTS = (
+    "chance",
+    "path",
+    "origin",
+    "encoding",
+    "rows",
+    "problems",
+    "pairs",
+    "labels",
+    "A is better",
+    "digest",
+    "notes",
+    "rubrics",
+    "domains",
+)
 
 
 def _facts(dataset: Dataset, row: int) -> dict[str, Any]:

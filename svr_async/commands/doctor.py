@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from svr_async.commands.options import PATH, base_url_option, cache_option, json_option, option
+from svr_async.commands import options as opt
+from svr_async.commands.options import option
 from svr_async.commands.screen import print_json
 from svr_async.errors import SvrError
 
@@ -26,11 +27,11 @@ LINE_CHARS = 600  # most of a finding, parts of which come from the endpoint
 
 
 @click.command()
-@option("--judge", metavar="J", help="Also check this judge's endpoint, with at most six small calls.")
-@base_url_option
-@cache_option
-@option("--data", type=PATH, metavar="PATH", help="Also read this file of pairs.")
-@json_option
+@option("--judge J", help="Also check this judge's endpoint, with at most six small calls.")
+@opt.base_url
+@opt.cache
+@option("--data PATH", type=opt.PATH, help="Also read this file of pairs.")
+@opt.json
 def doctor(judge: str | None, base_url: str, cache: Path | str, data: Path | None, as_json: bool) -> int:
     """Check cache, device and data; with --judge the endpoint: key, model, limits, JSON mode, latency, a verdict.
 

@@ -6,109 +6,83 @@ from typing import Any
 
 import click
 
+from svr_async.commands import options as opt
 from svr_async.commands.log_flags import observed
-from svr_async.commands.options import (
-    AMOUNT,
-    FOLDER,
-    HELP,
-    PATH,
-    RATE,
-    SEED,
-    SHARE,
-    GroupedCommand,
-    bank_option,
-    common,
-    dry_run_option,
-    given_flags,
-    judge_option,
-    limit_option,
-    limited,
-    option,
-    preset_option,
-    quiet_option,
-    reading,
-    together,
-    top_k_option,
-    track_option,
-)
+from svr_async.commands.options import GroupedCommand, given_flags, option, together
 from svr_async.scoring.methods.registry import NAMES
 
 how_judged = together(
-    option("--option", multiple=True, metavar="NAME=VALUE", help="An option of the method (docs/methods.md)."),
-    top_k_option,
+    option("--option NAME=VALUE", multiple=True, help="An option of the method (docs/methods.md)."),
+    opt.top_k,
     option("--rephrase", is_flag=True, help="Fit the bank's rubrics to each prompt first: one more call a prompt."),
-    preset_option,
+    opt.preset,
     option(
-        "--order",
+        "--order ORDER",
         type=click.Choice(["hash", "ab", "ba", "both"]),
         default="hash",
-        metavar="ORDER",
         help="Which response is shown first: hash (by the pair's id), ab, ba or both.",
     ),
-    option("--audit", type=SHARE, default=0.05, metavar="0..1", help="Share of pairs judged in both orders."),
-    option("--audit-below", type=RATE, metavar="MARGIN", help="Judge in both orders if the first |margin| is smaller."),
+    option("--audit 0..1", type=opt.SHARE, default=0.05, help="Share of pairs judged in both orders."),
+    option("--audit-below MARGIN", type=opt.RATE, help="Judge in both orders if the first |margin| is smaller."),
     option(
-        "--tie-credit",
+        "--tie-credit 0|0.5",
         type=click.Choice(["0", "0.5"]),
         default="0",
-        metavar="0|0.5",
         help="Credit for a tie in the official scores.",
     ),
     group="How a pair is judged",
 )
 several_judges = together(
-    option("--jury", metavar="J1,J2,…", help="Judges that all see every pair, instead of --judge."),
+    option("--jury J1,J2,…", help="Judges that all see every pair, instead of --judge."),
     option("--jury-rule", type=click.Choice(["mean", "majority"]), default="mean", help="Combine a jury's verdicts."),
-    option("--escalate-to", metavar="J", help="Ask this judge too if the first is unsure; its verdict decides."),
+    option("--escalate-to J", help="Ask this judge too if the first is unsure; its verdict decides."),
     option(
-        "--escalate-below",
-        type=AMOUNT,
-        metavar="MARGIN",
+        "--escalate-below MARGIN",
+        type=opt.AMOUNT,
         help="Unsure is a |margin| below this, a tie, or no verdict. Default: only the last two.",
     ),
     group="Several judges",
 )
 
 
-@click.command("eval", cls=GroupedCommand, context_settings=HELP)
+@click.command("eval", cls=GroupedCommand, context_settings=opt.HELP)
 @click.argument("benchmark", metavar="SOURCE")
-@judge_option
+@opt.judge
 @option(
-    "--method",
+    "--method METHOD",
     type=click.Choice(NAMES),
-    metavar="METHOD",
     help="How a pair is judged. Default: svr with --bank, fixed with --rubrics, else vanilla, without rubrics. "
     f"One of {', '.join(NAMES)}.",
 )
-@bank_option
-@option("--rubrics", type=PATH, metavar="FILE", help="A fixed list of rubrics: .txt, .json or .jsonl.")
-@option("--data", type=PATH, metavar="PATH", help="The benchmark's file, instead of a download.")
+@opt.bank
+@option("--rubrics FILE", type=opt.PATH, help="A fixed list of rubrics: .txt, .json or .jsonl.")
+@option("--data PATH", type=opt.PATH, help="The benchmark's file, instead of a download.")
 @option("--sample", is_flag=True, help="Judge the small sample that ships with the package.")
-@limit_option
-@dry_run_option
-@option("--out", type=FOLDER, metavar="DIR", help="Run folder. Default: runs/<bench>-<method>-<judge>-<digest>.")
+@opt.limit
+@opt.dry_run
+@option("--out DIR", type=opt.FOLDER, help="Run folder. Default: runs/<bench>-<method>-<judge>-<digest>.")
 @how_judged
 @several_judges
 @together(
-    option("--format", "adapter", metavar="NAME", help="Layout of SOURCE, if it is a file. Default: any pairs."),
-    option("--domain", multiple=True, metavar="NAME", help="Only this domain. Repeatable."),
-    reading,
+    option("--format NAME", "adapter", help="Layout of SOURCE, if it is a file. Default: any pairs."),
+    option("--domain NAME", multiple=True, help="Only this domain. Repeatable."),
+    opt.reading,
     group="Reading the data",
 )
-@limited
+@opt.limited
 @together(
     option("--offline", is_flag=True, help="Use the cache only; open no socket."),
     option("--resume/--no-resume", default=True, help="Continue in an existing run folder (the default)."),
-    option("--seed", type=SEED, default=0, metavar="N", help="Seed of orders and audits."),
+    option("--seed N", type=opt.SEED, default=0, help="Seed of orders and audits."),
     group="The run",
 )
 @together(
-    quiet_option,
+    opt.quiet,
     option("-v", "--verbose", is_flag=True, help="Print the reason of each retry."),
     group="Output and settings",
 )
-@common
-@track_option
+@opt.common
+@opt.track
 @observed
 def evaluate(**flags: Any) -> int:
     """Judge SOURCE: a file or folder of pairs, - (standard input), hf:org/name, or a benchmark of `svr data ls`.

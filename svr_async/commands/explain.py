@@ -11,19 +11,8 @@ from typing import TYPE_CHECKING, Any
 import click
 import orjson
 
-from svr_async.commands.options import (
-    PATH,
-    GroupedCommand,
-    bank_option,
-    base_url_option,
-    cache_option,
-    data_option,
-    given_flags,
-    json_option,
-    judge_option,
-    option,
-    with_limits,
-)
+from svr_async.commands import options as opt
+from svr_async.commands.options import GroupedCommand, given_flags, option, with_limits
 from svr_async.commands.screen import show, tell, text_of
 from svr_async.errors import CoverageError, UsageError
 
@@ -46,18 +35,18 @@ RUN_ONLY = ("data", "calls")
 
 
 @click.command(cls=GroupedCommand)
-@click.argument("run", metavar="[RUN]", required=False, type=PATH)
+@click.argument("run", metavar="[RUN]", required=False, type=opt.PATH)
 @click.argument("item", metavar="[ITEM]", required=False)
 @option("--calls", is_flag=True, help="Show the requests and replies of ITEM too.")
-@data_option
-@option("--prompt", metavar="TEXT|@FILE", help="Judge a pair now: the prompt.")
-@option("--a", metavar="TEXT|@FILE", help="Judge a pair now: one response.")
-@option("--b", metavar="TEXT|@FILE", help="Judge a pair now: the other response.")
-@judge_option
-@bank_option
-@base_url_option
-@cache_option
-@json_option
+@opt.moved_data
+@option("--prompt TEXT|@FILE", help="Judge a pair now: the prompt.")
+@option("--a TEXT|@FILE", help="Judge a pair now: one response.")
+@option("--b TEXT|@FILE", help="Judge a pair now: the other response.")
+@opt.judge
+@opt.bank
+@opt.base_url
+@opt.cache
+@opt.json
 def explain(run: Path | None, item: str | None, as_json: bool, **flags: Any) -> None:
     """Explain one decision: each rubric's verdicts and signed contribution to the margin.
 
@@ -200,7 +189,7 @@ def _show_explanation(found: Explanation) -> None:
     for reason in verdict_reasons(found.item):
         _show_text(why(reason), reason.text)
     if found.texts is None:
-        click.secho("the run folder keeps no texts of this pair; --data PATH shows them", dim=True)
+        click.secho("the run folder keeps no texts of this pair; --data opt.PATH shows them", dim=True)
         return
     _show_text("prompt", found.texts.prompt)
     _show_text(f"response A{tag_of(found, 'A')}", found.texts.response_a)

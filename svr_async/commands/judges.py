@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from svr_async.commands.options import json_option, judges_option, option
+from svr_async.commands import options as opt
+from svr_async.commands.options import option
 
 if TYPE_CHECKING:
     from svr_async.core.table import Part
@@ -17,8 +18,8 @@ if TYPE_CHECKING:
 
 @click.command()
 @option("--prices", is_flag=True, help="List prices, the cheapest first, with their day and page.")
-@judges_option
-@json_option
+@opt.judges
+@opt.json
 def judges(as_json: bool, *, prices: bool) -> None:
     """List the judges that `--judge` knows.
 

@@ -46,9 +46,9 @@ class Address(click.ParamType):  # type: ignore[type-arg]  # generic in newer re
 
 
 _watching = together(
-    option("--log-json", metavar="FILE|-", help="Append a line of JSON an event to this file; - is standard error."),
+    option("--log-json FILE|-", help="Append a line of JSON an event to this file; - is standard error."),
     option("--log-level", type=click.Choice(["run", "call"]), default="run", help="Log the run, or each call too."),
-    option("--metrics-port", type=Address(), metavar="[HOST:]PORT", help="Serve Prometheus metrics while this runs."),
+    option("--metrics-port [HOST:]PORT", type=Address(), help="Serve Prometheus metrics while this runs."),
     group="Watching",
 )
 

@@ -168,35 +168,36 @@ def _run(command: click.Command, name: str, args: Sequence[str] | None) -> int:
         load_dotenv()
         require_utf8(sys.argv[1:] if args is None else args)
         result = command.main(args=args, prog_name=name, standalone_mode=False, auto_envvar_prefix=prefix)
-    except (SvrError, click.ClickException, click.Abort, KeyboardInterrupt) as error:
-        return _expected(name, error)
     except BrokenPipeError:
         raise
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] in {"", "svr_async"} or os.environ.get("SVR_TRACE"):
+    except (Exception, KeyboardInterrupt) as error:
+        known = _known(name, error)
+        if known is None and os.environ.get("SVR_TRACE"):
             raise
-        return _complain(name, f"{error.name} is not installed, which this needs — {WHOLE}", 2)
-    except Exception as error:
-        if isinstance(error, OSError) and error.errno in NO_ROOM and error.filename is None:
-            return _complain(name, f"cannot write the output: {error.strerror} — make room; what was judged is kept", 5)
-        if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
-            return _complain(name, f"a file's name is too long: {str(error.filename)[:40]}… — give a shorter one", 2)
-        if os.environ.get("SVR_TRACE"):
-            raise
-        text = f"a bug: {type(error).__name__}: {error} — set SVR_TRACE=1 to see where, and please report it"
-        return _complain(name, text, BUG)
+        bug = f"a bug: {type(error).__name__}: {error} — set SVR_TRACE=1 to see where, and please report it"
+        return _complain(*(known or (name, bug, BUG)))
     return result if isinstance(result, int) else 0
 
 
-def _expected(name: str, error: BaseException) -> int:
+def _known(name: str, error: BaseException) -> tuple[str, str, int] | None:  # noqa: PLR0911  (a table of errors)
+    """Return the command, the line and the exit code of an error; None for a bug."""
     if isinstance(error, SvrError):
-        return _complain(name, error.one_line(), error.exit_code)
+        return name, error.one_line(), error.exit_code
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
         click.echo(error.format_message())
-        return 0
+        return name, "", 0
     if isinstance(error, click.ClickException):
-        return _complain(_path_of(error, name), _click_message(error), 2)
-    return _complain(name, "interrupted; run the same command again to go on", INTERRUPTED)
+        ctx = getattr(error, "ctx", None)
+        return name if ctx is None else ctx.command_path, _click_message(error), 2
+    if isinstance(error, click.Abort | KeyboardInterrupt):
+        return name, "interrupted; run the same command again to continue", INTERRUPTED
+    if isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] not in {"", "svr_async"}:
+        return name, f"{error.name} is not installed — {WHOLE}", 2
+    if isinstance(error, OSError) and error.errno in NO_ROOM and error.filename is None:
+        return name, f"cannot write the output: {error.strerror} — make room; what was judged is kept", 5
+    if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
+        return name, f"a file's name is too long: {str(error.filename)[:40]}… — give a shorter one", 2
+    return None
 
 
 def _reader_has_gone(error: BaseException) -> bool:
@@ -206,15 +207,12 @@ def _reader_has_gone(error: BaseException) -> bool:
 
 
 def _complain(name: str, text: str, code: int) -> int:
-    from svr_async.core.safetext import one_line
+    """Print an error's line, if it has one, and return its exit code."""
+    if text:
+        from svr_async.core.safetext import one_line
 
-    click.echo(f"{name}: {one_line(text, MOST_CHARS)}", err=True)
+        click.echo(f"{name}: {one_line(text, MOST_CHARS)}", err=True)
     return code
-
-
-def _path_of(error: click.ClickException, name: str) -> str:
-    ctx = getattr(error, "ctx", None)
-    return ctx.command_path if ctx is not None else name
 
 
 def _click_message(error: click.ClickException) -> str:

@@ -31,10 +31,14 @@ HELP = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 MOST_LICENCE_CHARS = 4_096  # as long as a bank's texts may be
 
 
-def option(*names: str, **settings: Any) -> Callable[[F], F]:
-    """Return `click.option`, which shows its default if it has one."""
+def option(first: str, *names: str, **settings: Any) -> Callable[[F], F]:
+    """Return `click.option`: `first` is a flag, or a flag and its metavar; a default is shown if there is one.
+
+    Example: `option("--rpm N", type=RATE, help="Maximum requests a minute.")`.
+    """
+    flag, _, metavar = first.partition(" ")
     settings.setdefault("show_default", bool(settings.get("default")) and not settings.get("is_flag"))
-    return click.option(*names, **settings)
+    return click.option(flag, *names, metavar=metavar or None, **settings)
 
 
 def together(*options: Callable[[F], F], group: str = "") -> Callable[[F], F]:
@@ -148,115 +152,100 @@ def given_flags(context: click.Context) -> frozenset[str]:
     return frozenset(name for name in context.params if context.get_parameter_source(name) is not default)
 
 
-json_option = option("--json", "as_json", is_flag=True, help="Print JSON for machines.")
-config_option = option(
-    "--config",
+json = option("--json", "as_json", is_flag=True, help="Print JSON for machines.")
+config = option(
+    "--config FILE.toml",
     type=click.Path(path_type=Path, dir_okay=False),
     is_eager=True,
     expose_value=False,
     callback=_load_config,
-    metavar="FILE.toml",
     help="Take flags from a TOML file; flags given here win.",
 )
-quiet_option = option("-q", "--quiet", is_flag=True, help="No progress.")
-common = together(config_option, json_option, group="Output and settings")
+quiet = option("-q", "--quiet", is_flag=True, help="No progress.")
+common = together(config, json, group="Output and settings")
 
-judge_option = option("--judge", default="", metavar="J", help="Who judges: a judge of `svr judges`, URL#model, rules.")
-bank_option = option("--bank", metavar="BANK", help="Judge with this bank: a folder, or hf:user/name[@revision].")
-top_k_option = option("--top-k", type=COUNT, metavar="N", help="Rubrics used for a prompt. Default: the bank's.")
-limit_option = option("--limit", metavar="N|A-B", help="The first N pairs, or pairs A to B.")
-dry_run_option = option("--dry-run", is_flag=True, help="Count calls, tokens, price and time; send nothing.")
-budget_option = option("--budget", type=AMOUNT, metavar="USD", help="Stop before spending more.")
-preset_option = option(
-    "--preset",
+judge = option("--judge J", default="", help="Who judges: a judge of `svr judges`, URL#model, rules.")
+bank = option("--bank BANK", help="Judge with this bank: a folder, or hf:user/name[@revision].")
+top_k = option("--top-k N", type=COUNT, help="Rubrics used for a prompt. Default: the bank's.")
+limit = option("--limit N|A-B", help="The first N pairs, or pairs A to B.")
+dry_run = option("--dry-run", is_flag=True, help="Count calls, tokens, price and time; send nothing.")
+budget = option("--budget USD", type=AMOUNT, help="Stop before spending more.")
+preset = option(
+    "--preset default|paper",
     type=click.Choice(["default", "paper"]),
     default="default",
-    metavar="default|paper",
     help="With paper, the paper's prompts, training and fit (docs/reproduction.md).",
 )
-format_option = option("--format", "adapter", default="pairs", metavar="NAME", help="Layout of the pairs.")
-data_option = option("--data", type=PATH, metavar="PATH", help="The run's data, if it has moved.")
-base_url_option = option(
-    "--base-url",
+layout = option("--format NAME", "adapter", default="pairs", help="Layout of the pairs.")
+moved_data = option("--data PATH", type=PATH, help="The run's data, if it has moved.")
+base_url = option(
+    "--base-url URL",
     multiple=True,
     callback=lambda _, __, urls: ",".join(urls),
-    metavar="URL",
     help="Address of the endpoint, over the profile's; repeat it for several with the same model.",
 )
-judges_option = option(
-    "--judges",
+judges = option(
+    "--judges FILE.toml",
     type=PATH,
     is_eager=True,
     expose_value=False,
     callback=_set_judges,
-    metavar="FILE.toml",
     help="Your judge profiles. Default: $SVR_JUDGES, or judges.toml in your configuration folder.",
 )
-cache_option = option(
-    "--cache",
+cache = option(
+    "--cache DIR|redis://…",
     callback=_cache_place,
-    metavar="DIR|redis://…",
     help="Where replies are stored. Default: $SVR_CACHE, ./cache/replies if it exists, or your cache folder.",
 )
-concurrency_option = option(
-    "--concurrency", default="auto", metavar="auto|N", help="Maximum parallel requests; auto adapts."
-)
-price_option = option(
-    "--price",
-    metavar="IN/OUT",
+concurrency = option("--concurrency auto|N", default="auto", help="Maximum parallel requests; auto adapts.")
+price = option(
+    "--price IN/OUT",
     help="US dollars per million tokens, over the profile's; IN/CACHED/OUT if cached input costs less.",
 )
-max_calls_option = option(
-    "--max-calls", type=click.IntRange(min=0), metavar="N", help="Stop before sending more calls."
+max_calls = option("--max-calls N", type=click.IntRange(min=0), help="Stop before sending more calls.")
+retry_errors = option("--retry-errors", is_flag=True, help="Ask again what failed for good in an earlier run.")
+min_coverage = option(
+    "--min-coverage 0..1", type=SHARE, default=1.0, help="Exit 3 when a smaller share gets an answer."
 )
-retry_errors_option = option("--retry-errors", is_flag=True, help="Ask again what failed for good in an earlier run.")
-min_coverage_option = option(
-    "--min-coverage", type=SHARE, default=1.0, metavar="0..1", help="Exit 3 when a smaller share gets an answer."
-)
-shard_option = option("--shard", metavar="I/N", help="Judge shard I of N on this machine (docs/scale.md).")
-ray_option = option("--ray", metavar="ADDRESS", help="Send from a Ray cluster: HOST:PORT, auto, or local.")
-few_limits = together(
-    base_url_option, concurrency_option, budget_option, max_calls_option, cache_option, group="The endpoint"
-)
+shard = option("--shard I/N", help="Judge shard I of N on this machine (docs/scale.md).")
+ray = option("--ray ADDRESS", help="Send from a Ray cluster: HOST:PORT, auto, or local.")
+few_limits = together(base_url, concurrency, budget, max_calls, cache, group="The endpoint")
 limited = together(
-    budget_option,
+    budget,
     together(
-        base_url_option,
-        judges_option,
-        concurrency_option,
-        option("--rpm", type=RATE, metavar="N", help="Maximum requests a minute."),
-        option("--tpm", type=RATE, metavar="N", help="Maximum tokens a minute."),
-        option("--timeout", type=click.FloatRange(0.1), default=600.0, metavar="SECONDS", help="Limit of one call."),
+        base_url,
+        judges,
+        concurrency,
+        option("--rpm N", type=RATE, help="Maximum requests a minute."),
+        option("--tpm N", type=RATE, help="Maximum tokens a minute."),
+        option("--timeout SECONDS", type=click.FloatRange(0.1), default=600.0, help="Limit of one call."),
         option(
-            "--give-up-after",
+            "--give-up-after SECONDS",
             type=click.FloatRange(1),
             default=1800.0,
-            metavar="SECONDS",
             help="Stop after this long without any success.",
         ),
-        price_option,
-        max_calls_option,
+        price,
+        max_calls,
         option("--strict-model", is_flag=True, help="Exit 4 if another model than the judge's answers."),
-        option("--prompts", type=PATH, metavar="paper|DIR", help="Prompt templates: the paper's, or a folder."),
-        cache_option,
-        shard_option,
-        ray_option,
+        option("--prompts paper|DIR", type=PATH, help="Prompt templates: the paper's, or a folder."),
+        cache,
+        shard,
+        ray,
         group="The endpoint",
     ),
-    together(retry_errors_option, min_coverage_option, group="The run"),
+    together(retry_errors, min_coverage, group="The run"),
 )
 reading = together(
     option("--lenient", is_flag=True, help="Leave out rows that break the schema, and count them."),
     option(
-        "--columns",
+        "--columns NAME=COLUMN,…",
         default="",
-        metavar="NAME=COLUMN,…",
         help="Which columns hold what, as prompt=question,chosen=best. Default: by their names.",
     ),
     option(
-        "--label-map",
+        "--label-map VALUE=a,…",
         default="",
-        metavar="VALUE=a,…",
         help="Meaning of a label's values, as 1=a,2=b,0=tie or '<0=a,>0=b'. Default: by its name and values.",
     ),
     group="Reading the data",
@@ -272,16 +261,14 @@ def scheduled(default: str) -> Callable[[F], F]:
             default=default,
             help="Which pairs are compared: circle N, anchor N − 1, swiss N / 2 a round.",
         ),
-        option("--rounds", type=COUNT, metavar="N", help="Rounds of --schedule swiss. Default: enough to connect all."),
+        option("--rounds N", type=COUNT, help="Rounds of --schedule swiss. Default: enough to connect all."),
     )
 
 
-learning_curve_option = option(
+learning_curve = option(
     "--learning-curve", is_flag=True, help="Fit also on parts of the pairs, to show what more would bring; no calls."
 )
-license_option = option(
-    "--license", "licence", default="", metavar="TEXT", callback=_licence, help="Licence of the bank, for its card."
-)
+licence = option("--license TEXT", "licence", default="", callback=_licence, help="Licence of the bank, for its card.")
 pool_options = together(
     option(
         "--pool",
@@ -289,14 +276,13 @@ pool_options = together(
         help="Rubrics judged per pair. Default: cross; all for the rules judge.",
     ),
     option(
-        "--pool-size",
+        "--pool-size N",
         type=COUNT,
-        metavar="N",
         help="Rubrics judged per pair in a round. Default: 18; up to 54 with fewer than 2,000 pairs.",
     ),
     group="How the bank is learned",
 )
-track_option = together(
+track = together(
     option(
         "--track",
         type=click.Choice(TRACKERS),
@@ -308,10 +294,10 @@ track_option = together(
 )
 pairs_options = together(  # the argument and the options that training and its stages share
     click.argument("pairs", type=PATH, metavar="PAIRS"),
-    judge_option,
-    limit_option,
-    dry_run_option,
-    together(format_option, group="Reading the data"),
-    together(option("--seed", type=SEED, default=42, metavar="N", help="Seed."), group="The run"),
-    together(quiet_option, group="Output and settings"),
+    judge,
+    limit,
+    dry_run,
+    together(layout, group="Reading the data"),
+    together(option("--seed N", type=SEED, default=42, help="Seed."), group="The run"),
+    together(quiet, group="Output and settings"),
 )

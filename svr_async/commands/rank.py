@@ -8,21 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from svr_async.commands.options import (
-    AMOUNT,
-    COUNT,
-    HELP,
-    PATH,
-    GroupedCommand,
-    bank_option,
-    few_limits,
-    json_option,
-    judge_option,
-    option,
-    scheduled,
-    top_k_option,
-    with_limits,
-)
+from svr_async.commands import options as opt
+from svr_async.commands.options import GroupedCommand, option, with_limits
 from svr_async.commands.screen import show, tell, text_of
 from svr_async.errors import UsageError
 
@@ -34,25 +21,25 @@ SHOWN_CHARS = 300
 NOT_ASKED = ("judge", "base_url", "bank", "limits", "prompt", "responses", "out", "pairs_out", "min_margin", "as_json")
 
 
-@click.command(cls=GroupedCommand, context_settings=HELP)
+@click.command(cls=GroupedCommand, context_settings=opt.HELP)
 @click.argument("responses", nargs=-1, required=True, metavar="FILE|RESPONSE...")
-@option("--prompt", metavar="TEXT|@FILE", help="What was asked. Without it, FILE has prompts with responses.")
-@option("--out", type=PATH, metavar="RANKED.jsonl", help="With FILE: a row a prompt.")
-@option("--pairs-out", type=PATH, metavar="PAIRS.jsonl", help="With FILE: preference pairs, best against worst.")
-@option("--min-margin", type=AMOUNT, default=0.0, metavar="N", help="Leave out pairs closer in score. Default: 0.")
-@judge_option
-@bank_option
+@option("--prompt TEXT|@FILE", help="What was asked. Without it, FILE has prompts with responses.")
+@option("--out RANKED.jsonl", type=opt.PATH, help="With FILE: a row a prompt.")
+@option("--pairs-out PAIRS.jsonl", type=opt.PATH, help="With FILE: preference pairs, best against worst.")
+@option("--min-margin N", type=opt.AMOUNT, default=0.0, help="Leave out pairs closer in score. Default: 0.")
+@opt.judge
+@opt.bank
 @option(
     "--method",
     type=click.Choice(["auto", "pairwise", "pointwise"]),
     default="auto",
     help="Compare pairs, or with a bank score each alone; auto compares up to six.",
 )
-@scheduled("all")
-@option("--anchor", type=COUNT, metavar="N", help="With --schedule anchor: the response that all are compared with.")
-@top_k_option
-@few_limits
-@json_option
+@opt.scheduled("all")
+@option("--anchor N", type=opt.COUNT, help="With --schedule anchor: its response, from 1.")
+@opt.top_k
+@opt.few_limits
+@opt.json
 def rank(**flags: Any) -> None:
     """Rank RESPONSES to a prompt, the best first: each a text, or @FILE. Or, without --prompt, those in a FILE.
 

@@ -6,36 +6,25 @@ from typing import Any
 
 import click
 
-from svr_async.commands.options import (
-    HELP,
-    PATH,
-    GroupedCommand,
-    common,
-    dry_run_option,
-    few_limits,
-    limit_option,
-    option,
-    preset_option,
-    price_option,
-    together,
-)
+from svr_async.commands import options as opt
+from svr_async.commands.options import GroupedCommand, option, together
 
 
-@click.command(cls=GroupedCommand, context_settings=HELP)
+@click.command(cls=GroupedCommand, context_settings=opt.HELP)
 @click.argument("tables", nargs=-1, required=True, metavar="TABLE...|all")
-@option("--data", multiple=True, metavar="DIR|NAME=PATH", help="Files by benchmark, and by train.")
-@option("--judge", multiple=True, metavar="[ROLE=]J", help="Who judges: for all but reward models, or a role.")
-@option("--bank", multiple=True, metavar="[NAME=]DIR", help="A trained bank in place of full, or of another.")
-@preset_option
+@option("--data DIR|NAME=opt.PATH", multiple=True, help="Files by benchmark, and by train.")
+@option("--judge [ROLE=]J", multiple=True, help="Who judges: for all but reward models, or a role.")
+@option("--bank [NAME=]DIR", multiple=True, help="A trained bank in place of full, or of another.")
+@opt.preset
 @option("--decontaminate", is_flag=True, help="Leave out train pairs that overlap with the benchmarks of --data.")
-@limit_option
-@option("--recipes", type=PATH, metavar="DIR", help="Recipes in place of those that ship.")
-@option("--figures", type=PATH, metavar="DIR", help="Draw figures too, as SVG and PNG.")
-@few_limits
-@together(price_option, group="The endpoint")
-@dry_run_option
-@option("--out", type=PATH, default="runs/repro", metavar="DIR", help="Where all of it goes.")
-@common
+@opt.limit
+@option("--recipes DIR", type=opt.PATH, help="Recipes in place of those that ship.")
+@option("--figures DIR", type=opt.PATH, help="Draw figures too, as SVG and PNG.")
+@opt.few_limits
+@together(opt.price, group="The endpoint")
+@opt.dry_run
+@option("--out DIR", type=opt.PATH, default="runs/repro", help="Where all of it goes.")
+@opt.common
 def repro(**flags: Any) -> int:
     """Rebuild TABLES of the paper, by their labels: rubricbench, tab:rmbenches, ablation … or all.
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from svr_async.commands.options import COUNT, PATH, data_option, json_option, option
+from svr_async.commands import options as opt
+from svr_async.commands.options import option
 from svr_async.errors import UsageError
 
 if TYPE_CHECKING:
@@ -15,9 +16,9 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("runs", nargs=-1, required=True, metavar="RUN RUN...", type=PATH)
+@click.argument("runs", nargs=-1, required=True, metavar="RUN RUN...", type=opt.PATH)
 @option("--drift", is_flag=True, help="Measure judge drift: same bank, other judge or date.")
-@json_option
+@opt.json
 def compare(runs: tuple[Path, ...], drift: bool, as_json: bool) -> None:
     """Compare runs over the same data: accuracy, paired tests, and the pairs that only one run has right.
 
@@ -47,15 +48,13 @@ def compare(runs: tuple[Path, ...], drift: bool, as_json: bool) -> None:
 
 
 @click.command()
-@click.argument("run", metavar="RUN", type=PATH)
-@click.argument("baseline", metavar="BASELINE", type=PATH)
-@option(
-    "--margin", type=click.FloatRange(0, 100), default=0.0, metavar="POINTS", help="Tolerate this loss. Default: 0."
-)
+@click.argument("run", metavar="RUN", type=opt.PATH)
+@click.argument("baseline", metavar="BASELINE", type=opt.PATH)
+@option("--margin POINTS", type=click.FloatRange(0, 100), default=0.0, help="Tolerate this loss. Default: 0.")
 @option("--strict", is_flag=True, help="Exit 9 also if the pairs cannot decide.")
-@option("--allow", multiple=True, metavar="KIND", help="Accept another judge, model, prompts or settings. Repeatable.")
+@option("--allow KIND", multiple=True, help="Accept another judge, model, prompts or settings. Repeatable.")
 @option("--output", "form", type=click.Choice(["text", "json", "github", "md"]), default="text", help="Form of output.")
-@json_option
+@opt.json
 def gate(
     run: Path, baseline: Path, margin: float, strict: bool, allow: tuple[str, ...], form: str, as_json: bool
 ) -> None:
@@ -77,13 +76,13 @@ def gate(
 
 
 @click.command()
-@click.argument("run", metavar="RUN", type=PATH)
-@click.argument("labels", metavar="[LABELS]", required=False, type=PATH)
-@option("--next", "count", type=COUNT, metavar="N", help="Write N items worth labelling to --out.")
+@click.argument("run", metavar="RUN", type=opt.PATH)
+@click.argument("labels", metavar="[LABELS]", required=False, type=opt.PATH)
+@option("--next N", "count", type=opt.COUNT, help="Write N items worth labelling to --out.")
 @option("--random", is_flag=True, help="With --next, draw a random sample.")
-@option("--out", type=PATH, metavar="FILE", help="Where --next writes: .jsonl or .csv.")
-@data_option
-@json_option
+@option("--out FILE", type=opt.PATH, help="Where --next writes: .jsonl or .csv.")
+@opt.moved_data
+@opt.json
 def agreement(
     run: Path,
     labels: Path | None,
@@ -124,8 +123,8 @@ def agreement(
 
 
 @click.command()
-@click.argument("folders", nargs=-1, metavar="[FOLDER...]", type=PATH)
-@json_option
+@click.argument("folders", nargs=-1, metavar="[FOLDER...]", type=opt.PATH)
+@opt.json
 def runs(folders: tuple[Path, ...], as_json: bool) -> None:
     """List the runs under ./runs or the given FOLDERs, the latest first.
 
@@ -180,9 +179,9 @@ def _facts(path: Path, metrics: dict[str, Any]) -> dict[str, Any]:
 
 
 @click.command()
-@click.argument("shards", nargs=-1, required=True, metavar="SHARD...", type=PATH)
-@option("--out", required=True, type=PATH, metavar="RUN", help="Where the run is written.")
-@json_option
+@click.argument("shards", nargs=-1, required=True, metavar="SHARD...", type=opt.PATH)
+@option("--out RUN", required=True, type=opt.PATH, help="Where the run is written.")
+@opt.json
 def merge(shards: tuple[Path, ...], out: Path, as_json: bool) -> None:
     """Merge all SHARDs of a run (folders of svr eval --shard) into one run, without any call.
 

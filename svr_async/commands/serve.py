@@ -7,22 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from svr_async.commands import options as opt
 from svr_async.commands.log_flags import Address
-from svr_async.commands.options import (
-    COUNT,
-    HELP,
-    GroupedCommand,
-    bank_option,
-    config_option,
-    few_limits,
-    judge_option,
-    known_of,
-    option,
-    scheduled,
-    together,
-    top_k_option,
-    with_limits,
-)
+from svr_async.commands.options import GroupedCommand, known_of, option, together, with_limits
 from svr_async.errors import UsageError
 
 if TYPE_CHECKING:
@@ -31,12 +18,12 @@ if TYPE_CHECKING:
 MIB = 2**20
 
 
-@click.command(cls=GroupedCommand, context_settings=HELP)
-@judge_option
-@bank_option
-@option("--listen", type=Address(), default="8080", metavar="[HOST:]PORT", help="0 takes any free port.")
-@option("--fallback", type=float, default=0.0, metavar="N", help="The reward if the judge gives none. Default: 0.")
-@top_k_option
+@click.command(cls=GroupedCommand, context_settings=opt.HELP)
+@opt.judge
+@opt.bank
+@option("--listen [HOST:]PORT", type=Address(), default="8080", help="0 takes any free port.")
+@option("--fallback N", type=float, default=0.0, help="The reward if the judge gives none. Default: 0.")
+@opt.top_k
 @together(
     option(
         "--relative",
@@ -44,27 +31,26 @@ MIB = 2**20
         default="group",
         help="Rewards within a group, or over the request's anchor or label.",
     ),
-    scheduled("circle"),
-    option("--group-size", type=click.IntRange(min=0), default=0, metavar="N", help="Members of a group."),
-    option("--length-penalty", type=float, default=0.0, metavar="N", help="Penalty per e-fold of the group's length."),
-    option("--style-penalty", type=float, default=0.0, metavar="N", help="Penalty per Markdown mark a word above it."),
+    opt.scheduled("circle"),
+    option("--group-size N", type=click.IntRange(min=0), default=0, help="Members of a group."),
+    option("--length-penalty N", type=float, default=0.0, help="Penalty per e-fold of the group's length."),
+    option("--style-penalty N", type=float, default=0.0, help="Penalty per Markdown mark a word above it."),
     group="Rewards",
 )
 @together(
     option(
-        "--deadline",
+        "--deadline SECONDS",
         "deadline_s",
         type=click.FloatRange(min=0.1),
         default=100.0,
-        metavar="SECONDS",
         help="Limit of a request; shorter than the client's timeout.",
     ),
-    option("--token-env", metavar="NAME", help="Require the bearer token in this variable."),
-    option("--max-body", type=COUNT, default=4, metavar="MIB", help="Largest body."),
+    option("--token-env NAME", help="Require the bearer token in this variable."),
+    option("--max-body MIB", type=opt.COUNT, default=4, help="Largest body."),
     group="Limits",
 )
-@few_limits
-@together(config_option, group="Output and settings")
+@opt.few_limits
+@together(opt.config, group="Output and settings")
 def serve(**flags: Any) -> None:
     """Serve rewards over HTTP, for trainers (OpenRLHF, slime, verl, NeMo Gym) and clients of rerankers.
 

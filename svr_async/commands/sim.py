@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from svr_async.commands.options import COUNT, FOLDER, PATH, SHARE, GroupedCommand, option, together
+from svr_async.commands import options as opt
+from svr_async.commands.options import GroupedCommand, option, together
 
 if TYPE_CHECKING:
     from svr_async.simulation.config import SimConfig
@@ -17,8 +18,8 @@ if TYPE_CHECKING:
 
 
 @click.command(cls=GroupedCommand)
-@option("--port", default=8000, type=click.IntRange(0, 65535), metavar="N", help="0 takes any free port.")
-@option("--seed", default=0, metavar="N", help="Seed of the planted world, the noise and the faults. Default: 0.")
+@option("--port N", default=8000, type=click.IntRange(0, 65535), help="0 takes any free port.")
+@option("--seed N", default=0, help="Seed of the planted world, the noise and the faults. Default: 0.")
 @option(
     "--world",
     "world_name",
@@ -26,28 +27,27 @@ if TYPE_CHECKING:
     default="plain",
     help="Which world is planted.",
 )
-@option("--draw", type=click.IntRange(0), metavar="N", help="The drawn world of this number, not --seed and --world.")
-@option("--log", "log_path", type=PATH, metavar="PATH", help="Append every call to this JSONL.")
+@option("--draw N", type=click.IntRange(0), help="The drawn world of this number, not --seed and --world.")
+@option("--log PATH", "log_path", type=opt.PATH, help="Append every call to this JSONL.")
 @together(
-    option("--write", "out", type=FOLDER, metavar="DIR", help="Write planted pairs into DIR instead of serving."),
-    option("--train", "n_train", type=COUNT, metavar="N", help="Training pairs. Default: 3,000, or as drawn."),
-    option("--test", "n_test", default=1147, type=COUNT, metavar="N", help="Test pairs."),
+    option("--write DIR", "out", type=opt.FOLDER, help="Write planted pairs into DIR instead of serving."),
+    option("--train N", "n_train", type=opt.COUNT, help="Training pairs. Default: 3,000, or as drawn."),
+    option("--test N", "n_test", default=1147, type=opt.COUNT, help="Test pairs."),
     option("--benchmarks", is_flag=True, help="Also RewardBench, RewardBench 2 and RM-Bench."),
     group="Planted data",
 )
 @together(
-    option("--manner", default="", metavar="NAME", help="Write replies in another form: yes-no, bare-list, ties …"),
-    option("--weak", metavar="NAME=CHANCE,…", default="", help="Misled by padding, restated, keywords, instructions."),
+    option("--manner NAME", default="", help="Write replies in another form: yes-no, bare-list, ties …"),
+    option("--weak NAME=CHANCE,…", default="", help="Misled by padding, restated, keywords, instructions."),
     option("--reasoning", is_flag=True, help="Refuse max_tokens and a temperature, as reasoning models do."),
     group="How it judges",
 )
 @together(
-    option("--latency-ms", default=0.0, metavar="N", help="Median time of a reply of 256 tokens. Default: 0."),
-    option("--fault-rate", default=0.0, type=SHARE, metavar="0..1", help="Share of faulty calls. Default: 0."),
+    option("--latency-ms N", default=0.0, help="Median time of a reply of 256 tokens. Default: 0."),
+    option("--fault-rate 0..1", default=0.0, type=opt.SHARE, help="Share of faulty calls. Default: 0."),
     option(
-        "--faults",
+        "--faults TEXT",
         default="mixed",
-        metavar="TEXT",
         help="Comma-separated faults, or groups: status, wire, body, content, benign, final, mixed.",
     ),
     group="What goes wrong",

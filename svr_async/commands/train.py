@@ -7,47 +7,22 @@ from typing import Any
 
 import click
 
+from svr_async.commands import options as opt
 from svr_async.commands.log_flags import observed
-from svr_async.commands.options import (
-    COUNT,
-    FOLDER,
-    HELP,
-    PATH,
-    SEED,
-    GroupedCommand,
-    common,
-    few_limits,
-    format_option,
-    json_option,
-    learning_curve_option,
-    license_option,
-    limited,
-    min_coverage_option,
-    option,
-    pairs_options,
-    pool_options,
-    preset_option,
-    quiet_option,
-    ray_option,
-    reading,
-    retry_errors_option,
-    shard_option,
-    together,
-    track_option,
-)
+from svr_async.commands.options import GroupedCommand, option, together
 from svr_async.errors import UsageError
 
 learned = together(
-    preset_option,
+    opt.preset,
     option(
         "--publish",
         type=click.Choice(["auto", "last", "best"]),
         help="Which round becomes the final bank: auto is the last unless an earlier one is clearly better.",
     ),
-    option("--author", metavar="J", help="Who writes rubrics and probes, if not the judge: a text judge, or rules."),
-    pool_options,
-    option("--rubrics-per-call", type=COUNT, metavar="N", help="Rubrics asked at a time. Default: 9 for text judges."),
-    option("--top-k", type=COUNT, metavar="N", help="Rubrics used for a prompt. Default: 6; 256 for the rules judge."),
+    option("--author J", help="Who writes rubrics and probes, if not the judge: a text judge, or rules."),
+    opt.pool_options,
+    option("--rubrics-per-call N", type=opt.COUNT, help="Rubrics asked at a time. Default: 9 for text judges."),
+    option("--top-k N", type=opt.COUNT, help="Rubrics used for a prompt. Default: 6; 256 for the rules judge."),
     option(
         "--ablate",
         multiple=True,
@@ -55,30 +30,28 @@ learned = together(
         help="Leave a part of the method out; repeatable.",
     ),
     option(
-        "--decontaminate",
+        "--decontaminate BENCH=opt.PATH",
         multiple=True,
-        metavar="BENCH=PATH",
         help="Leave out pairs that share 13 words in a row with this benchmark.",
     ),
-    learning_curve_option,
-    license_option,
+    opt.learning_curve,
+    opt.licence,
     group="How the bank is learned",
 )
 
 
-@click.command(cls=GroupedCommand, context_settings=HELP)
-@pairs_options
-@option("--out", type=FOLDER, required=True, metavar="DIR", help="Where bank/, the record and the stages go.")
-@option("--rounds", type=COUNT, default=3, metavar="N", help="Rounds of Algorithm 1.")
+@click.command(cls=GroupedCommand, context_settings=opt.HELP)
+@opt.pairs_options
+@option("--out DIR", type=opt.FOLDER, required=True, help="Where bank/, the record and the stages go.")
+@option("--rounds N", type=opt.COUNT, default=3, help="Rounds of Algorithm 1.")
 @learned
-@reading
-@limited
+@opt.reading
+@opt.limited
 @together(
-    option("--replace", is_flag=True, help="Overwrite the finished bank of another training in DIR."),
-    group="The run",
+    option("--replace", is_flag=True, help="Overwrite the finished bank of another training in DIR."), group="The run"
 )
-@common
-@track_option
+@opt.common
+@opt.track
 @observed
 def train(**flags: Any) -> int:
     """Train a bank on PAIRS: induce rubrics, judge, fit, prune, find the boundary, and again.
@@ -95,26 +68,21 @@ def train(**flags: Any) -> int:
     return run_train(flags)
 
 
-@click.command(cls=GroupedCommand, context_settings=HELP)
-@click.argument("store", type=PATH)
-@option("--out", type=FOLDER, required=True, metavar="DIR", help="Where the bank goes.")
+@click.command(cls=GroupedCommand, context_settings=opt.HELP)
+@click.argument("store", type=opt.PATH)
+@option("--out DIR", type=opt.FOLDER, required=True, help="Where the bank goes.")
 @option("--preset", type=click.Choice(["default", "paper"]), help="How to fit. Default: as the store was trained.")
-@option("--epochs", type=click.IntRange(0), metavar="N", help="Epochs of --preset paper. Default: 8.")
-@option("--seed", type=SEED, metavar="N", help="Seed. Default: the store's, else 42.")
-@option("--seeds", type=COUNT, default=1, metavar="N", help="Fit this often; keep the best.")
-@option("--top-k", type=COUNT, metavar="N", help="Rubrics used for a prompt. Default: as the store was judged.")
-@learning_curve_option
-@option("--devices", type=COUNT, metavar="N", help="Distribute pairs over N JAX devices. Default: one.")
-@option(
-    "--sweep",
-    multiple=True,
-    metavar="NAME=VALUES",
-    help="Fit all combinations of values, as sparsity=0.03,0.1; or a file.",
-)
-@license_option
-@quiet_option
-@common
-@track_option
+@option("--epochs N", type=click.IntRange(0), help="Epochs of --preset paper. Default: 8.")
+@option("--seed N", type=opt.SEED, help="Seed. Default: the store's, else 42.")
+@option("--seeds N", type=opt.COUNT, default=1, help="Fit this often; keep the best.")
+@option("--top-k N", type=opt.COUNT, help="Rubrics used for a prompt. Default: as the store was judged.")
+@opt.learning_curve
+@option("--devices N", type=opt.COUNT, help="Distribute pairs over N JAX devices. Default: one.")
+@option("--sweep NAME=VALUES", multiple=True, help="Fit all combinations of values, as sparsity=0.03,0.1; or a file.")
+@opt.licence
+@opt.quiet
+@opt.common
+@opt.track
 def fit(**flags: Any) -> int:
     """Fit selector and weights on a feature STORE and write a bank. Uses the GPU if JAX finds one.
 
@@ -142,17 +110,17 @@ def stages() -> None:
 
 
 stage = together(
-    pairs_options,
-    few_limits,
-    together(retry_errors_option, min_coverage_option, group="The run"),
-    together(json_option, group="Output and settings"),
+    opt.pairs_options,
+    opt.few_limits,
+    together(opt.retry_errors, opt.min_coverage, group="The run"),
+    together(opt.json, group="Output and settings"),
 )
 
 
-@stages.command(cls=GroupedCommand, context_settings=HELP)
+@stages.command(cls=GroupedCommand, context_settings=opt.HELP)
 @stage
 @option("--descriptive", is_flag=True, help="Describe good responses instead of contrasting two (the ablation).")
-@option("--out", type=PATH, required=True, metavar="FILE.jsonl", help="Where candidates go.")
+@option("--out FILE.jsonl", type=opt.PATH, required=True, help="Where candidates go.")
 def induce(**flags: Any) -> int:
     """Induce candidate rubrics from PAIRS; near-identical ones are merged, held-out pairs are left out.
 
@@ -164,13 +132,13 @@ def induce(**flags: Any) -> int:
     return run_induce(flags)
 
 
-@stages.command(cls=GroupedCommand, context_settings=HELP)
+@stages.command(cls=GroupedCommand, context_settings=opt.HELP)
 @stage
-@together(shard_option, ray_option, group="The endpoint")
-@option("--bank", type=PATH, metavar="DIR", help="Judge on the rubrics of this bank.")
-@option("--candidates", type=PATH, metavar="FILE.jsonl", help="Judge on what svr stages induce wrote.")
-@pool_options
-@option("--out", type=FOLDER, required=True, metavar="DIR", help="The feature store.")
+@together(opt.shard, opt.ray, group="The endpoint")
+@option("--bank DIR", type=opt.PATH, help="Judge on the rubrics of this bank.")
+@option("--candidates FILE.jsonl", type=opt.PATH, help="Judge on what svr stages induce wrote.")
+@opt.pool_options
+@option("--out DIR", type=opt.FOLDER, required=True, help="The feature store.")
 def judge(**flags: Any) -> int:
     """Judge pools of rubrics on PAIRS and write a feature store for svr-fit.
 
@@ -183,14 +151,14 @@ def judge(**flags: Any) -> int:
 
 
 @stages.command()
-@click.argument("folder", type=PATH, metavar="STORE")
-@option("--pairs", type=PATH, metavar="FILE", help="Make STORE of these preference pairs.")
-@format_option
-@option("--rubrics", type=PATH, metavar="FILE.jsonl", help="With --pairs: a rubric's text on each line.")
-@option("--z", type=PATH, metavar="FILE", help="With --pairs: judged entries, .npz or .parquet.")
-@option("--judge", default="imported", metavar="TEXT", help="Who judged, for the bank's card.")
-@option("--seed", type=click.IntRange(0, (1 << 32) - 1), default=42, metavar="N", help="Seed.")
-@json_option
+@click.argument("folder", type=opt.PATH, metavar="STORE")
+@option("--pairs FILE", type=opt.PATH, help="Make STORE of these preference pairs.")
+@opt.layout
+@option("--rubrics FILE.jsonl", type=opt.PATH, help="With --pairs: a rubric's text on each line.")
+@option("--z FILE", type=opt.PATH, help="With --pairs: judged entries, .npz or .parquet.")
+@option("--judge TEXT", default="imported", help="Who judged, for the bank's card.")
+@option("--seed N", type=click.IntRange(0, (1 << 32) - 1), default=42, help="Seed.")
+@opt.json
 def store(folder: Path, as_json: bool, **flags: Any) -> None:
     """Check a feature STORE and show what it holds; with --pairs, --rubrics and --z, make it first (docs/store.md).
 
