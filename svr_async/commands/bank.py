@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from svr_async.commands import options as opt
-from svr_async.commands.options import GroupedCommand, known_of, option, with_limits
+from svr_async.commands.options import GroupedCommand, flag, known_of, option, with_limits
 from svr_async.commands.screen import is_narrow, print_json, safe_console, show, tell
 from svr_async.errors import UsageError
 
@@ -35,12 +35,12 @@ def bank() -> None:
 @bank.command("show")
 @bank_argument
 @click.argument("runs", nargs=-1, metavar="[RUN...]", type=opt.PATH)
-@option("--top N", type=click.IntRange(0), default=SHOWN, help="Rubrics listed; 0: all.")
-@option("--domain NAME", help="List the rubrics of one domain (generic: of several).")
-@option("--rubric ID", "key", help="Show one rubric; the start of its id is enough.")
-@option("--stats", "view", flag_value="stats", help="Count rubrics by domain and facet.")
-@option("--card", "view", flag_value="card", help="Print the bank's card: training, results, rubrics, gaps.")
-@option("--lint", "view", flag_value="lint", help="List vague, double, opposed, repeated, idle or broken rubrics.")
+@option("--top N", "Rubrics listed; 0: all.", type=click.IntRange(0), default=SHOWN)
+@option("--domain NAME", "List the rubrics of one domain (generic: of several).")
+@option("--rubric ID", "Show one rubric; the start of its id is enough.", name="key")
+@option("--stats", "Count rubrics by domain and facet.", name="view", flag_value="stats")
+@option("--card", "Print the bank's card: training, results, rubrics, gaps.", name="view", flag_value="card")
+@option("--lint", "List vague, double, opposed, repeated, idle or broken rubrics.", name="view", flag_value="lint")
 @opt.json
 def show_bank(
     folder: str, runs: tuple[Path, ...], top: int, domain: str | None, key: str | None, view: str | None, as_json: bool
@@ -125,7 +125,7 @@ def diff(first: str, second: str, as_json: bool) -> None:
 
 @bank.command(short_help="Bring the rubrics of banks together.")
 @click.argument("folders", nargs=-1, required=True, metavar="BANK BANK...")
-@option("--out DIR", type=opt.FOLDER, required=True, help="Where the merged bank goes.")
+@option("--out DIR", "Where the merged bank goes.", type=opt.FOLDER, required=True)
 @opt.json
 def merge(folders: tuple[str, ...], out: Path, as_json: bool) -> None:
     """Bring the rubrics of banks together; the merged bank has no selector until svr-fit fits one.
@@ -149,14 +149,14 @@ def merge(folders: tuple[str, ...], out: Path, as_json: bool) -> None:
 
 @bank.command(short_help="Disable, reword, reweigh or add rubrics.")
 @click.argument("folder", metavar="BANK")
-@option("--disable ID", "disabled", multiple=True, help="Never choose this rubric again.")
-@option("--reword ID TEXT", "reworded", multiple=True, type=(str, str), help="Give it another text.")
-@option("--weight ID W", "reweighed", multiple=True, type=(str, float), help="Give it another weight.")
-@option("--add TEXT", "added", multiple=True, help="Add a rubric, for every prompt.")
-@option("--by NAME", required=True, help="Who edits.")
-@option("--reason TEXT", required=True, help="Why.")
-@option("--out DIR", type=opt.FOLDER, help="Where the edited bank goes.")
-@option("--in-place", is_flag=True, help="Write it over BANK; the former is kept beside it.")
+@option("--disable ID", "Never choose this rubric again.", name="disabled", multiple=True)
+@option("--reword ID TEXT", "Give it another text.", name="reworded", multiple=True, type=(str, str))
+@option("--weight ID W", "Give it another weight.", name="reweighed", multiple=True, type=(str, float))
+@option("--add TEXT", "Add a rubric, for every prompt.", name="added", multiple=True)
+@option("--by NAME", "Who edits.", required=True)
+@option("--reason TEXT", "Why.", required=True)
+@option("--out DIR", "Where the edited bank goes.", type=opt.FOLDER)
+@flag("--in-place", "Write it over BANK; the former is kept beside it.")
 @opt.json
 def edit(folder: str, out: Path | None, in_place: bool, by: str, reason: str, as_json: bool, **plan: object) -> None:
     """Edit a bank by hand; every change is kept in its history. ID is the start of a rubric's id.
@@ -191,15 +191,15 @@ def edit(folder: str, out: Path | None, in_place: bool, by: str, reason: str, as
 
 @bank.command(cls=GroupedCommand, short_help="Measure what attacks on answers buy.")
 @click.argument("folder", metavar="BANK")
-@option("--data PAIRS", type=opt.PATH, required=True, help="Pairs to attack.")
-@option("--format NAME", "benchmark", default="pairs", help="Layout of PAIRS.")
+@option("--data PAIRS", "Pairs to attack.", type=opt.PATH, required=True)
+@option("--format NAME", "Layout of PAIRS.", name="benchmark", default="pairs")
 @opt.judge
-@option("--attack NAME", "attacks", multiple=True, help="Only this attack; may be given again.")
+@option("--attack NAME", "Only this attack; may be given again.", name="attacks", multiple=True)
 @opt.top_k
 @opt.limit
 @opt.few_limits
 @opt.dry_run
-@option("--out DIR", type=opt.FOLDER, help="For audit.json. Default: runs/audit-…")
+@option("--out DIR", "For audit.json. Default: runs/audit-…", type=opt.FOLDER)
 @opt.json
 def audit(folder: str, attacks: tuple[str, ...], as_json: bool, **flags: Any) -> int:
     """Judge PAIRS with BANK as they are, and again with each attack at the end of the rejected answer.
@@ -228,9 +228,9 @@ def audit(folder: str, attacks: tuple[str, ...], as_json: bool, **flags: Any) ->
 @bank.command(short_help="Upload a bank to the Hugging Face hub.")
 @click.argument("folder", metavar="BANK")
 @click.argument("name", metavar="hf:OWNER/NAME")
-@option("--private", is_flag=True, help="Make a new repository private.")
-@option("--license TEXT", "licence", default="", help="Licence in the card, in place of the bank's.")
-@option("--dry-run", is_flag=True, help="Print the files and the card; upload and ask nothing.")
+@flag("--private", "Make a new repository private.")
+@option("--license TEXT", "Licence in the card, in place of the bank's.", name="licence", default="")
+@flag("--dry-run", "Print the files and the card; upload and ask nothing.")
 @opt.json
 def push(folder: str, name: str, private: bool, licence: str, dry_run: bool, as_json: bool) -> None:
     """Upload BANK with a card to a repository of the Hugging Face hub, in one commit; a token is in HF_TOKEN.

@@ -13,7 +13,7 @@ import click
 
 from svr_async.commands import options as opt
 from svr_async.commands.main import svr
-from svr_async.commands.options import given_flags, option
+from svr_async.commands.options import flag, given_flags, option
 from svr_async.commands.screen import tell
 from svr_async.core.safetext import for_terminal, one_line
 from svr_async.errors import ArtefactError, CoverageError, RefusedError, UsageError
@@ -27,7 +27,7 @@ STAGES = ("judge", "induce")
 TRAINING = (*STAGES, "train")
 
 folder_argument = click.argument("folder", type=opt.FOLDER)
-base_url_option = option("--base-url URL", default="", help="Endpoint of the batches.")
+base_url_option = option("--base-url URL", "Endpoint of the batches.", default="")
 
 
 @click.group()
@@ -40,9 +40,9 @@ def batch() -> None:
 
 
 @batch.command(context_settings={**opt.HELP, "allow_interspersed_args": False})
-@option("--max-requests N", type=opt.COUNT, default=50_000, help="Requests a file.")
-@option("--max-mb N", type=opt.COUNT, default=200, help="Size of a file in MB.")
-@option("--only J", help="With several judges: the one to export. Each needs its own folder.")
+@option("--max-requests N", "Requests a file.", type=opt.COUNT, default=50_000)
+@option("--max-mb N", "Size of a file in MB.", type=opt.COUNT, default=200)
+@option("--only J", "With several judges: the one to export. Each needs its own folder.")
 @opt.json
 @folder_argument
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
@@ -98,7 +98,7 @@ def status(folder: Path, base_url: str, *, as_json: bool) -> int:
 @batch.command("import", context_settings=opt.HELP)
 @folder_argument
 @click.argument("results", nargs=-1, type=click.Path(path_type=Path, dir_okay=False))
-@option("--wait", is_flag=True, help="Wait until all batches have ended.")
+@flag("--wait", "Wait until all batches have ended.")
 @base_url_option
 @opt.json
 def import_(folder: Path, results: tuple[Path, ...], base_url: str, *, wait: bool, as_json: bool) -> int:
@@ -147,7 +147,7 @@ def command_of(words: Sequence[str]) -> tuple[str, ...]:
     """Return the command and its arguments; it may start with `svr`, or be `svr-eval`."""
     rest = tuple(words[1:] if words[:1] == ("svr",) else words)
     if not rest:
-        raise UsageError("there is no command to export", hint="svr batch export opt.FOLDER eval rubricbench --judge J")
+        raise UsageError("there is no command to export", hint="svr batch export FOLDER eval rubricbench --judge J")
     return ("eval" if rest[0] == "svr-eval" else rest[0], *rest[1:])
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from svr_async.commands import options as opt
-from svr_async.commands.options import option
+from svr_async.commands.options import flag, option
 from svr_async.commands.screen import tell
 from svr_async.errors import UsageError
 
@@ -102,8 +102,8 @@ def import_(file: Path, cache: Path | str, as_json: bool) -> None:
 
 
 @cache.command(short_help="Delete all or old replies.")
-@option("--older-than 30d", type=Duration(), help="Only replies stored longer ago (h, d or w).")
-@option("--yes", is_flag=True, help="Do not ask for confirmation.")
+@option("--older-than 30d", "Only replies stored longer ago (h, d or w).", type=Duration())
+@flag("--yes", "Do not ask for confirmation.")
 @opt.cache
 @opt.json
 def clear(older_than: float | None, yes: bool, cache: Path | str, as_json: bool) -> None:

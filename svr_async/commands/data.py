@@ -48,14 +48,14 @@ def list_data(as_json: bool) -> None:
         {"name": a.name, "title": a.title, "hub": a.hub_id, "licence": a.licence, "training": a.training}
         for a in ADAPTERS.values()
     ]
-    listed = [(row["name"], row["title"], row["hub"] or "– (--data opt.PATH)", row["licence"]) for row in rows]
+    listed = [(row["name"], row["title"], row["hub"] or "– (--data PATH)", row["licence"]) for row in rows]
     tell(rows, [Table(("name", "title", "on the hub", "licence"), listed, texts=3)], as_json=as_json)
 
 
 @data.command(short_help="List all problems of a file, and how it would be read.")
 @click.argument("path", type=opt.PATH)
 @opt.layout
-@option("--row N", type=opt.COUNT, default=1, help="Which pair to show.")
+@option("--row N", "Which pair to show.", type=opt.COUNT, default=1)
 @opt.reading
 @opt.json
 def check(path: Path, adapter: str, row: int, as_json: bool, lenient: bool, **how: Any) -> int:
@@ -85,7 +85,7 @@ def check(path: Path, adapter: str, row: int, as_json: bool, lenient: bool, **ho
 
 @data.command(short_help="Download a benchmark, or a data set of the hub.")
 @click.argument("name", metavar="NAME|hf:org/name[@revision][:split]")
-@option("--out DIR", type=opt.FOLDER, help="Copy the files here as well.")
+@option("--out DIR", "Copy the files here as well.", type=opt.FOLDER)
 @opt.json
 def fetch(name: str, out: Path | None, as_json: bool) -> None:
     """Download the files of a benchmark that `svr data ls` names, or of a data set on the Hugging Face hub.
@@ -113,9 +113,9 @@ def fetch(name: str, out: Path | None, as_json: bool) -> None:
 @data.command(short_help="Split pairs into train and test by their prompts.")
 @click.argument("path", type=opt.PATH)
 @opt.layout
-@option("--share 0..1", type=OPEN_SHARE, default=0.2, help="Share of the prompts in test.")
-@option("--seed N", type=opt.SEED, default=0, help="Seed; other prompts than those of `svr train --seed`.")
-@option("--out DIR", type=opt.FOLDER, required=True, help="For train.jsonl, test.jsonl.")
+@option("--share 0..1", "Share of the prompts in test.", type=OPEN_SHARE, default=0.2)
+@option("--seed N", "Seed; other prompts than those of `svr train --seed`.", type=opt.SEED, default=0)
+@option("--out DIR", "For train.jsonl, test.jsonl.", type=opt.FOLDER, required=True)
 @opt.reading
 @opt.json
 def split(path: Path, adapter: str, share: float, seed: int, out: Path, as_json: bool, **how: Any) -> None:
@@ -135,8 +135,8 @@ def split(path: Path, adapter: str, share: float, seed: int, out: Path, as_json:
 @data.command(short_help="Count pairs that overlap with benchmarks, and leave them out.")
 @click.argument("path", type=opt.PATH, metavar="TRAIN")
 @opt.layout
-@option("--against NAME=opt.PATH", multiple=True, required=True, help="A benchmark's file; repeatable.")
-@option("--out FILE", type=opt.PATH, help="Write the clean pairs: .jsonl, .jsonl.gz.")
+@option("--against NAME=PATH", "A benchmark's file; repeatable.", multiple=True, required=True)
+@option("--out FILE", "Write the clean pairs: .jsonl, .jsonl.gz.", type=opt.PATH)
 @opt.json
 def contamination(path: Path, adapter: str, against: tuple[str, ...], out: Path | None, as_json: bool) -> None:
     """Count the pairs of TRAIN that share a run of 13 words with a benchmark, before and after dropping ties.
@@ -154,63 +154,37 @@ def contamination(path: Path, adapter: str, against: tuple[str, ...], out: Path 
     tell(found.to_json, lambda: show([Table(HEADS, list(found.rows())), sentence]), as_json=as_json)
 
 
-_FACTS = (
-    "chance",
-    "path",
-    "origin",
-    "encoding",
-    "rows",
-    "problems",
-    "pairs",
-    "labels",
-    "A is better",
-    "digest",
-    "notes",
-    "rubrics",
-    "domains",
-)
+_FACTS = ("chance", "path", "origin", "encoding", "rows", "problems", "pairs", "labels", "A is better", "digest",
+          "notes", "rubrics", "domains")  # fmt: skip
 
 
 def _facts(dataset: Dataset, row: int) -> dict[str, Any]:
     """Return the facts about a data set as JSON values, with pair number `row`; UsageError if there are fewer pairs."""
     if row > len(dataset.pairs):
         raise UsageError(f"--row {row}: there are {len(dataset.pairs)} pairs", hint="give a smaller row")
-    pair = dataset.pairs[row - 1]
-    return {
+    pair, every = dataset.pairs[row - 1], dataset.pairs
+    n_rubrics, negative = sum(len(p.rubrics) for p in every), sum(points < 0 for p in every for points in p.points)
+    facts = {name: getattr(dataset, name) for name in ("origin", "encoding", "digest", "official")}
+    return facts | {
         "path": str(dataset.source),
-        "origin": dataset.origin,
-        "encoding": dataset.encoding,
         "rows": dataset.n_rows,
         "problems": [
             {"what": one.what, "rows": one.count, "first": one.first, "kept": one.kept} for one in dataset.problems
         ],
-        "pairs": len(dataset.pairs),
-        "digest": dataset.digest,
+        "pairs": len(every),
         "labels": list(dataset.readings),
-        "A is better": sum(p.chosen_first for p in dataset.pairs),
+        "A is better": sum(p.chosen_first for p in every),
         "left out": dataset.left_out(),
-        "official": dataset.official,
         "notes": list(dataset.notes),
-        "rubrics": _rubrics(dataset),
-        "domains": dict(Counter(p.domain for p in dataset.pairs)),
-        "pair": {
-            "id": pair.id,
-            "domain": pair.domain,
-            "subset": pair.subset,
+        "rubrics": f"{n_rubrics:,}" + f", {negative:,} with negative points" * (negative > 0) if n_rubrics else "",
+        "domains": dict(Counter(p.domain for p in every)),
+        "pair": {name: getattr(pair, name) for name in ("id", "domain", "subset", "response_a", "response_b")}
+        | {
             "better": pair.gold.value if pair.gold else None,
             "prompt": prompt_text(pair.prompt),
-            "response_a": pair.response_a,
-            "response_b": pair.response_b,
             "rubrics": [text if points is None else f"{text} ({points:+g})" for text, points in pair.human_rubrics],
         },
     }
-
-
-def _rubrics(dataset: Dataset) -> str:
-    """Count the rubrics of the pairs, and those with negative points."""
-    found = sum(len(pair.rubrics) for pair in dataset.pairs)
-    negative = sum(points < 0 for pair in dataset.pairs for points in pair.points)
-    return (f"{found:,}" + (f", {negative:,} with negative points" if negative else "")) if found else ""
 
 
 def _facts_parts(facts: dict[str, Any]) -> Iterator[Part]:

@@ -27,10 +27,10 @@ LINE_CHARS = 600  # most of a finding, parts of which come from the endpoint
 
 
 @click.command()
-@option("--judge J", help="Also check this judge's endpoint, with at most six small calls.")
+@option("--judge J", "Also check this judge's endpoint, with at most six small calls.")
 @opt.base_url
 @opt.cache
-@option("--data PATH", type=opt.PATH, help="Also read this file of pairs.")
+@option("--data PATH", "Also read this file of pairs.", type=opt.PATH)
 @opt.json
 def doctor(judge: str | None, base_url: str, cache: Path | str, data: Path | None, as_json: bool) -> int:
     """Check cache, device and data; with --judge the endpoint: key, model, limits, JSON mode, latency, a verdict.

@@ -8,38 +8,35 @@ import click
 
 from svr_async.commands import options as opt
 from svr_async.commands.log_flags import observed
-from svr_async.commands.options import GroupedCommand, given_flags, option, together
+from svr_async.commands.options import GroupedCommand, flag, given_flags, option, together
 from svr_async.scoring.methods.registry import NAMES
 
 how_judged = together(
-    option("--option NAME=VALUE", multiple=True, help="An option of the method (docs/methods.md)."),
+    option("--option NAME=VALUE", "An option of the method (docs/methods.md).", multiple=True),
     opt.top_k,
-    option("--rephrase", is_flag=True, help="Fit the bank's rubrics to each prompt first: one more call a prompt."),
+    flag("--rephrase", "Fit the bank's rubrics to each prompt first: one more call a prompt."),
     opt.preset,
     option(
         "--order ORDER",
+        "Which response is shown first: hash (by the pair's id), ab, ba or both.",
         type=click.Choice(["hash", "ab", "ba", "both"]),
         default="hash",
-        help="Which response is shown first: hash (by the pair's id), ab, ba or both.",
     ),
-    option("--audit 0..1", type=opt.SHARE, default=0.05, help="Share of pairs judged in both orders."),
-    option("--audit-below MARGIN", type=opt.RATE, help="Judge in both orders if the first |margin| is smaller."),
+    option("--audit 0..1", "Share of pairs judged in both orders.", type=opt.SHARE, default=0.05),
+    option("--audit-below MARGIN", "Judge in both orders if the first |margin| is smaller.", type=opt.RATE),
     option(
-        "--tie-credit 0|0.5",
-        type=click.Choice(["0", "0.5"]),
-        default="0",
-        help="Credit for a tie in the official scores.",
+        "--tie-credit 0|0.5", "Credit for a tie in the official scores.", type=click.Choice(["0", "0.5"]), default="0"
     ),
     group="How a pair is judged",
 )
 several_judges = together(
-    option("--jury J1,J2,…", help="Judges that all see every pair, instead of --judge."),
-    option("--jury-rule", type=click.Choice(["mean", "majority"]), default="mean", help="Combine a jury's verdicts."),
-    option("--escalate-to J", help="Ask this judge too if the first is unsure; its verdict decides."),
+    option("--jury J1,J2,…", "Judges that all see every pair, instead of --judge."),
+    option("--jury-rule", "Combine a jury's verdicts.", type=click.Choice(["mean", "majority"]), default="mean"),
+    option("--escalate-to J", "Ask this judge too if the first is unsure; its verdict decides."),
     option(
         "--escalate-below MARGIN",
+        "Unsure is a |margin| below this, a tie, or no verdict. Default: only the last two.",
         type=opt.AMOUNT,
-        help="Unsure is a |margin| below this, a tie, or no verdict. Default: only the last two.",
     ),
     group="Several judges",
 )
@@ -50,35 +47,35 @@ several_judges = together(
 @opt.judge
 @option(
     "--method METHOD",
-    type=click.Choice(NAMES),
-    help="How a pair is judged. Default: svr with --bank, fixed with --rubrics, else vanilla, without rubrics. "
+    "How a pair is judged. Default: svr with --bank, fixed with --rubrics, else vanilla, without rubrics. "
     f"One of {', '.join(NAMES)}.",
+    type=click.Choice(NAMES),
 )
 @opt.bank
-@option("--rubrics FILE", type=opt.PATH, help="A fixed list of rubrics: .txt, .json or .jsonl.")
-@option("--data PATH", type=opt.PATH, help="The benchmark's file, instead of a download.")
-@option("--sample", is_flag=True, help="Judge the small sample that ships with the package.")
+@option("--rubrics FILE", "A fixed list of rubrics: .txt, .json or .jsonl.", type=opt.PATH)
+@option("--data PATH", "The benchmark's file, instead of a download.", type=opt.PATH)
+@flag("--sample", "Judge the small sample that ships with the package.")
 @opt.limit
 @opt.dry_run
-@option("--out DIR", type=opt.FOLDER, help="Run folder. Default: runs/<bench>-<method>-<judge>-<digest>.")
+@option("--out DIR", "Run folder. Default: runs/<bench>-<method>-<judge>-<digest>.", type=opt.FOLDER)
 @how_judged
 @several_judges
 @together(
-    option("--format NAME", "adapter", help="Layout of SOURCE, if it is a file. Default: any pairs."),
-    option("--domain NAME", multiple=True, help="Only this domain. Repeatable."),
+    option("--format NAME", "Layout of SOURCE, if it is a file. Default: any pairs.", name="adapter"),
+    option("--domain NAME", "Only this domain. Repeatable.", multiple=True),
     opt.reading,
     group="Reading the data",
 )
 @opt.limited
 @together(
-    option("--offline", is_flag=True, help="Use the cache only; open no socket."),
-    option("--resume/--no-resume", default=True, help="Continue in an existing run folder (the default)."),
-    option("--seed N", type=opt.SEED, default=0, help="Seed of orders and audits."),
+    flag("--offline", "Use the cache only; open no socket."),
+    option("--resume/--no-resume", "Continue in an existing run folder (the default).", default=True),
+    option("--seed N", "Seed of orders and audits.", type=opt.SEED, default=0),
     group="The run",
 )
 @together(
     opt.quiet,
-    option("-v", "--verbose", is_flag=True, help="Print the reason of each retry."),
+    flag("-v --verbose", "Print the reason of each retry."),
     group="Output and settings",
 )
 @opt.common

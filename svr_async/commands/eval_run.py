@@ -33,10 +33,6 @@ from svr_async.reports.text import run_parts
 from svr_async.tracking.facts import of_evaluation
 from svr_async.tracking.hand_over import hand_over
 
-ENDPOINT_ONLY = (
-    "base_url", "concurrency", "rpm", "tpm", "timeout", "give_up_after", "budget", "max_calls", "retry_errors",
-    "strict_model", "prompts", "cache", "ray",
-)  # fmt: skip
 SALT = "svr"  # of orders and audits with --seed 0
 
 
@@ -146,15 +142,10 @@ def print_count(run: PreparedRun, *, as_json: bool, verbose: bool = False) -> No
 
 
 def notes_of(run: PreparedRun, given: frozenset[str]) -> Iterator[str]:
-    """Yield flags without effect, and a bank that leaves the decision to the judge; ConfigError for bad prompts."""
+    """Yield flags without effect, and a bank that leaves the decision to the judge."""
     if all(judge.profile is None for judge in run.judges.judges):
-        if run.settings.limits.prompts is not None:
-            from svr_async.judges.templates import load_templates
-
-            load_templates(run.settings.limits.prompts)
-        if names := [f"--{name.replace('_', '-')}" for name in ENDPOINT_ONLY if name in given]:
-            verb = "has" if len(names) == 1 else "have"
-            yield f"{', '.join(names)} {verb} no effect: judge {run.judges.name} sends nothing"
+        capped = [name for name in ("budget", "max_calls") if name in given]
+        yield from (f"--{name.replace('_', '-')} has no effect: the judge sends nothing" for name in capped)
     if "top_k" in given and run.settings.bank is None:
         yield f"--top-k has no effect: {run.method.name} has no bank to choose rubrics from"
     if run.method.facts.bank is not None and run.method.facts.bank.direct:

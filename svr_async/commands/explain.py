@@ -12,7 +12,7 @@ import click
 import orjson
 
 from svr_async.commands import options as opt
-from svr_async.commands.options import GroupedCommand, given_flags, option, with_limits
+from svr_async.commands.options import GroupedCommand, flag, given_flags, option, with_limits
 from svr_async.commands.screen import show, tell, text_of
 from svr_async.errors import CoverageError, UsageError
 
@@ -37,11 +37,11 @@ RUN_ONLY = ("data", "calls")
 @click.command(cls=GroupedCommand)
 @click.argument("run", metavar="[RUN]", required=False, type=opt.PATH)
 @click.argument("item", metavar="[ITEM]", required=False)
-@option("--calls", is_flag=True, help="Show the requests and replies of ITEM too.")
+@flag("--calls", "Show the requests and replies of ITEM too.")
 @opt.moved_data
-@option("--prompt TEXT|@FILE", help="Judge a pair now: the prompt.")
-@option("--a TEXT|@FILE", help="Judge a pair now: one response.")
-@option("--b TEXT|@FILE", help="Judge a pair now: the other response.")
+@option("--prompt TEXT|@FILE", "Judge a pair now: the prompt.")
+@option("--a TEXT|@FILE", "Judge a pair now: one response.")
+@option("--b TEXT|@FILE", "Judge a pair now: the other response.")
 @opt.judge
 @opt.bank
 @opt.base_url
@@ -189,7 +189,7 @@ def _show_explanation(found: Explanation) -> None:
     for reason in verdict_reasons(found.item):
         _show_text(why(reason), reason.text)
     if found.texts is None:
-        click.secho("the run folder keeps no texts of this pair; --data opt.PATH shows them", dim=True)
+        click.secho("the run folder keeps no texts of this pair; --data PATH shows them", dim=True)
         return
     _show_text("prompt", found.texts.prompt)
     _show_text(f"response A{tag_of(found, 'A')}", found.texts.response_a)

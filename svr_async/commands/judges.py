@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from svr_async.commands import options as opt
-from svr_async.commands.options import option
+from svr_async.commands.options import flag
 
 if TYPE_CHECKING:
     from svr_async.core.table import Part
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@option("--prices", is_flag=True, help="List prices, the cheapest first, with their day and page.")
+@flag("--prices", "List prices, the cheapest first, with their day and page.")
 @opt.judges
 @opt.json
 def judges(as_json: bool, *, prices: bool) -> None:

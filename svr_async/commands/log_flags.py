@@ -46,9 +46,9 @@ class Address(click.ParamType):  # type: ignore[type-arg]  # generic in newer re
 
 
 _watching = together(
-    option("--log-json FILE|-", help="Append a line of JSON an event to this file; - is standard error."),
-    option("--log-level", type=click.Choice(["run", "call"]), default="run", help="Log the run, or each call too."),
-    option("--metrics-port [HOST:]PORT", type=Address(), help="Serve Prometheus metrics while this runs."),
+    option("--log-json FILE|-", "Append a line of JSON an event to this file; - is standard error."),
+    option("--log-level", "Log the run, or each call too.", type=click.Choice(["run", "call"]), default="run"),
+    option("--metrics-port [HOST:]PORT", "Serve Prometheus metrics while this runs.", type=Address()),
     group="Watching",
 )
 

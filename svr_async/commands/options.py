@@ -31,14 +31,21 @@ HELP = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 MOST_LICENCE_CHARS = 4_096  # as long as a bank's texts may be
 
 
-def option(first: str, *names: str, **settings: Any) -> Callable[[F], F]:
-    """Return `click.option`: `first` is a flag, or a flag and its metavar; a default is shown if there is one.
+def option(spec: str, help: str = "", *, name: str = "", **settings: Any) -> Callable[[F], F]:  # noqa: A002
+    """Return `click.option`; `spec` is written as in help, and a default is shown if there is one.
 
-    Example: `option("--rpm N", type=RATE, help="Maximum requests a minute.")`.
+    Example: `option("--rpm N", "Maximum requests a minute.", type=RATE)`.
     """
-    flag, _, metavar = first.partition(" ")
+    words = spec.split()
+    names = [word for word in words if word.startswith("-")] + ([name] if name else [])
+    settings.setdefault("metavar", " ".join(word for word in words if not word.startswith("-")) or None)
     settings.setdefault("show_default", bool(settings.get("default")) and not settings.get("is_flag"))
-    return click.option(flag, *names, metavar=metavar or None, **settings)
+    return click.option(*names, help=help, **settings)
+
+
+def flag(spec: str, help: str = "", **settings: Any) -> Callable[[F], F]:  # noqa: A002
+    """Return an option without a value."""
+    return option(spec, help, is_flag=True, **settings)
 
 
 def together(*options: Callable[[F], F], group: str = "") -> Callable[[F], F]:
@@ -152,63 +159,60 @@ def given_flags(context: click.Context) -> frozenset[str]:
     return frozenset(name for name in context.params if context.get_parameter_source(name) is not default)
 
 
-json = option("--json", "as_json", is_flag=True, help="Print JSON for machines.")
+json = flag("--json", "Print JSON for machines.", name="as_json")
 config = option(
     "--config FILE.toml",
+    "Take flags from a TOML file; flags given here win.",
     type=click.Path(path_type=Path, dir_okay=False),
     is_eager=True,
     expose_value=False,
     callback=_load_config,
-    help="Take flags from a TOML file; flags given here win.",
 )
-quiet = option("-q", "--quiet", is_flag=True, help="No progress.")
+quiet = flag("-q --quiet", "No progress.")
 common = together(config, json, group="Output and settings")
 
-judge = option("--judge J", default="", help="Who judges: a judge of `svr judges`, URL#model, rules.")
-bank = option("--bank BANK", help="Judge with this bank: a folder, or hf:user/name[@revision].")
-top_k = option("--top-k N", type=COUNT, help="Rubrics used for a prompt. Default: the bank's.")
-limit = option("--limit N|A-B", help="The first N pairs, or pairs A to B.")
-dry_run = option("--dry-run", is_flag=True, help="Count calls, tokens, price and time; send nothing.")
-budget = option("--budget USD", type=AMOUNT, help="Stop before spending more.")
+judge = option("--judge J", "Who judges: a judge of `svr judges`, URL#model, rules.", default="")
+bank = option("--bank BANK", "Judge with this bank: a folder, or hf:user/name[@revision].")
+top_k = option("--top-k N", "Rubrics used for a prompt. Default: the bank's.", type=COUNT)
+limit = option("--limit N|A-B", "The first N pairs, or pairs A to B.")
+dry_run = flag("--dry-run", "Count calls, tokens, price and time; send nothing.")
+budget = option("--budget USD", "Stop before spending more.", type=AMOUNT)
 preset = option(
     "--preset default|paper",
+    "With paper, the paper's prompts, training and fit (docs/reproduction.md).",
     type=click.Choice(["default", "paper"]),
     default="default",
-    help="With paper, the paper's prompts, training and fit (docs/reproduction.md).",
 )
-layout = option("--format NAME", "adapter", default="pairs", help="Layout of the pairs.")
-moved_data = option("--data PATH", type=PATH, help="The run's data, if it has moved.")
+layout = option("--format NAME", "Layout of the pairs.", name="adapter", default="pairs")
+moved_data = option("--data PATH", "The run's data, if it has moved.", type=PATH)
 base_url = option(
     "--base-url URL",
+    "Address of the endpoint, over the profile's; repeat it for several with the same model.",
     multiple=True,
     callback=lambda _, __, urls: ",".join(urls),
-    help="Address of the endpoint, over the profile's; repeat it for several with the same model.",
 )
 judges = option(
     "--judges FILE.toml",
+    "Your judge profiles. Default: $SVR_JUDGES, or judges.toml in your configuration folder.",
     type=PATH,
     is_eager=True,
     expose_value=False,
     callback=_set_judges,
-    help="Your judge profiles. Default: $SVR_JUDGES, or judges.toml in your configuration folder.",
 )
 cache = option(
     "--cache DIR|redis://…",
+    "Where replies are stored. Default: $SVR_CACHE, ./cache/replies if it exists, or your cache folder.",
     callback=_cache_place,
-    help="Where replies are stored. Default: $SVR_CACHE, ./cache/replies if it exists, or your cache folder.",
 )
-concurrency = option("--concurrency auto|N", default="auto", help="Maximum parallel requests; auto adapts.")
+concurrency = option("--concurrency auto|N", "Maximum parallel requests; auto adapts.", default="auto")
 price = option(
-    "--price IN/OUT",
-    help="US dollars per million tokens, over the profile's; IN/CACHED/OUT if cached input costs less.",
+    "--price IN/OUT", "US dollars per million tokens, over the profile's; IN/CACHED/OUT if cached input costs less."
 )
-max_calls = option("--max-calls N", type=click.IntRange(min=0), help="Stop before sending more calls.")
-retry_errors = option("--retry-errors", is_flag=True, help="Ask again what failed for good in an earlier run.")
-min_coverage = option(
-    "--min-coverage 0..1", type=SHARE, default=1.0, help="Exit 3 when a smaller share gets an answer."
-)
-shard = option("--shard I/N", help="Judge shard I of N on this machine (docs/scale.md).")
-ray = option("--ray ADDRESS", help="Send from a Ray cluster: HOST:PORT, auto, or local.")
+max_calls = option("--max-calls N", "Stop before sending more calls.", type=click.IntRange(min=0))
+retry_errors = flag("--retry-errors", "Ask again what failed for good in an earlier run.")
+min_coverage = option("--min-coverage 0..1", "Exit 3 when a smaller share gets an answer.", type=SHARE, default=1.0)
+shard = option("--shard I/N", "Judge shard I of N on this machine (docs/scale.md).")
+ray = option("--ray ADDRESS", "Send from a Ray cluster: HOST:PORT, auto, or local.")
 few_limits = together(base_url, concurrency, budget, max_calls, cache, group="The endpoint")
 limited = together(
     budget,
@@ -216,19 +220,19 @@ limited = together(
         base_url,
         judges,
         concurrency,
-        option("--rpm N", type=RATE, help="Maximum requests a minute."),
-        option("--tpm N", type=RATE, help="Maximum tokens a minute."),
-        option("--timeout SECONDS", type=click.FloatRange(0.1), default=600.0, help="Limit of one call."),
+        option("--rpm N", "Maximum requests a minute.", type=RATE),
+        option("--tpm N", "Maximum tokens a minute.", type=RATE),
+        option("--timeout SECONDS", "Limit of one call.", type=click.FloatRange(0.1), default=600.0),
         option(
             "--give-up-after SECONDS",
+            "Stop after this long without any success.",
             type=click.FloatRange(1),
             default=1800.0,
-            help="Stop after this long without any success.",
         ),
         price,
         max_calls,
-        option("--strict-model", is_flag=True, help="Exit 4 if another model than the judge's answers."),
-        option("--prompts paper|DIR", type=PATH, help="Prompt templates: the paper's, or a folder."),
+        flag("--strict-model", "Exit 4 if another model than the judge's answers."),
+        option("--prompts paper|DIR", "Prompt templates: the paper's, or a folder.", type=PATH),
         cache,
         shard,
         ray,
@@ -237,16 +241,16 @@ limited = together(
     together(retry_errors, min_coverage, group="The run"),
 )
 reading = together(
-    option("--lenient", is_flag=True, help="Leave out rows that break the schema, and count them."),
+    flag("--lenient", "Leave out rows that break the schema, and count them."),
     option(
         "--columns NAME=COLUMN,…",
+        "Which columns hold what, as prompt=question,chosen=best. Default: by their names.",
         default="",
-        help="Which columns hold what, as prompt=question,chosen=best. Default: by their names.",
     ),
     option(
         "--label-map VALUE=a,…",
+        "Meaning of a label's values, as 1=a,2=b,0=tie or '<0=a,>0=b'. Default: by its name and values.",
         default="",
-        help="Meaning of a label's values, as 1=a,2=b,0=tie or '<0=a,>0=b'. Default: by its name and values.",
     ),
     group="Reading the data",
 )
@@ -257,38 +261,36 @@ def scheduled(default: str) -> Callable[[F], F]:
     return together(
         option(
             "--schedule",
+            "Which pairs are compared: circle N, anchor N − 1, swiss N / 2 a round.",
             type=click.Choice(["all", "circle", "anchor", "swiss"]),
             default=default,
-            help="Which pairs are compared: circle N, anchor N − 1, swiss N / 2 a round.",
         ),
-        option("--rounds N", type=COUNT, help="Rounds of --schedule swiss. Default: enough to connect all."),
+        option("--rounds N", "Rounds of --schedule swiss. Default: enough to connect all.", type=COUNT),
     )
 
 
-learning_curve = option(
-    "--learning-curve", is_flag=True, help="Fit also on parts of the pairs, to show what more would bring; no calls."
-)
-licence = option("--license TEXT", "licence", default="", callback=_licence, help="Licence of the bank, for its card.")
+learning_curve = flag("--learning-curve", "Fit also on parts of the pairs, to show what more would bring; no calls.")
+licence = option("--license TEXT", "Licence of the bank, for its card.", name="licence", default="", callback=_licence)
 pool_options = together(
     option(
         "--pool",
+        "Rubrics judged per pair. Default: cross; all for the rules judge.",
         type=click.Choice(["cross", "own", "all"]),
-        help="Rubrics judged per pair. Default: cross; all for the rules judge.",
     ),
     option(
         "--pool-size N",
+        "Rubrics judged per pair in a round. Default: 18; up to 54 with fewer than 2,000 pairs.",
         type=COUNT,
-        help="Rubrics judged per pair in a round. Default: 18; up to 54 with fewer than 2,000 pairs.",
     ),
     group="How the bank is learned",
 )
 track = together(
     option(
         "--track",
+        "Log the ended run to this tracker; repeatable (docs/tracking.md).",
         type=click.Choice(TRACKERS),
         multiple=True,
         callback=lambda _, __, names: require_installed(names),
-        help="Log the ended run to this tracker; repeatable (docs/tracking.md).",
     ),
     group="Watching",
 )
@@ -298,6 +300,6 @@ pairs_options = together(  # the argument and the options that training and its 
     limit,
     dry_run,
     together(layout, group="Reading the data"),
-    together(option("--seed N", type=SEED, default=42, help="Seed."), group="The run"),
+    together(option("--seed N", "Seed.", type=SEED, default=42), group="The run"),
     together(quiet, group="Output and settings"),
 )

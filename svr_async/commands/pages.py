@@ -7,17 +7,17 @@ from pathlib import Path
 import click
 
 from svr_async.commands import options as opt
-from svr_async.commands.options import option
+from svr_async.commands.options import flag, option
 from svr_async.commands.screen import spinner, tell
 from svr_async.errors import UsageError
 
 
 @click.command()
 @click.argument("runs", nargs=-1, metavar="[RUN] [RUN]", type=opt.PATH)
-@option("--out FILE", type=opt.PATH, help="Where to write the page. Default: a temporary file.")
+@option("--out FILE", "Where to write the page. Default: a temporary file.", type=opt.PATH)
 @opt.moved_data
-@option("--calls", is_flag=True, help="Include requests and replies; the page is larger.")
-@option("--no-open", is_flag=True, help="Write the page without opening a browser.")
+@flag("--calls", "Include requests and replies; the page is larger.")
+@flag("--no-open", "Write the page without opening a browser.")
 @opt.json
 def view(
     runs: tuple[Path, ...], out: Path | None, data: Path | None, calls: bool, no_open: bool, as_json: bool
@@ -52,11 +52,11 @@ def view(
 @click.argument("runs", nargs=-1, required=True, metavar="RUN...", type=opt.PATH)
 @option(
     "--out FILE",
+    "Where to write: .html .md .tex .csv. Default: report.html in the folder, comparison.html for several runs.",
     type=opt.PATH,
-    help="Where to write: .html .md .tex .csv. Default: report.html in the folder, comparison.html for several runs.",
 )
-@option("--frontier", is_flag=True, help="Accuracy against cost, from kept replies alone: .html .csv .json.")
-@option("--figures DIR", type=opt.PATH, help="Write the figures too, as SVG and PNG.")
+@flag("--frontier", "Accuracy against cost, from kept replies alone: .html .csv .json.")
+@option("--figures DIR", "Write the figures too, as SVG and PNG.", type=opt.PATH)
 @opt.json
 def report(runs: tuple[Path, ...], out: Path | None, frontier: bool, figures: Path | None, as_json: bool) -> None:
     """Write one run, several side by side, or a bank, as a page or a table.

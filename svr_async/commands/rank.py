@@ -23,20 +23,20 @@ NOT_ASKED = ("judge", "base_url", "bank", "limits", "prompt", "responses", "out"
 
 @click.command(cls=GroupedCommand, context_settings=opt.HELP)
 @click.argument("responses", nargs=-1, required=True, metavar="FILE|RESPONSE...")
-@option("--prompt TEXT|@FILE", help="What was asked. Without it, FILE has prompts with responses.")
-@option("--out RANKED.jsonl", type=opt.PATH, help="With FILE: a row a prompt.")
-@option("--pairs-out PAIRS.jsonl", type=opt.PATH, help="With FILE: preference pairs, best against worst.")
-@option("--min-margin N", type=opt.AMOUNT, default=0.0, help="Leave out pairs closer in score. Default: 0.")
+@option("--prompt TEXT|@FILE", "What was asked. Without it, FILE has prompts with responses.")
+@option("--out RANKED.jsonl", "With FILE: a row a prompt.", type=opt.PATH)
+@option("--pairs-out PAIRS.jsonl", "With FILE: preference pairs, best against worst.", type=opt.PATH)
+@option("--min-margin N", "Leave out pairs closer in score. Default: 0.", type=opt.AMOUNT, default=0.0)
 @opt.judge
 @opt.bank
 @option(
     "--method",
+    "Compare pairs, or with a bank score each alone; auto compares up to six.",
     type=click.Choice(["auto", "pairwise", "pointwise"]),
     default="auto",
-    help="Compare pairs, or with a bank score each alone; auto compares up to six.",
 )
 @opt.scheduled("all")
-@option("--anchor N", type=opt.COUNT, help="With --schedule anchor: its response, from 1.")
+@option("--anchor N", "With --schedule anchor: its response, from 1.", type=opt.COUNT)
 @opt.top_k
 @opt.few_limits
 @opt.json

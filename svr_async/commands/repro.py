@@ -7,23 +7,23 @@ from typing import Any
 import click
 
 from svr_async.commands import options as opt
-from svr_async.commands.options import GroupedCommand, option, together
+from svr_async.commands.options import GroupedCommand, flag, option, together
 
 
 @click.command(cls=GroupedCommand, context_settings=opt.HELP)
 @click.argument("tables", nargs=-1, required=True, metavar="TABLE...|all")
-@option("--data DIR|NAME=opt.PATH", multiple=True, help="Files by benchmark, and by train.")
-@option("--judge [ROLE=]J", multiple=True, help="Who judges: for all but reward models, or a role.")
-@option("--bank [NAME=]DIR", multiple=True, help="A trained bank in place of full, or of another.")
+@option("--data DIR|NAME=PATH", "Files by benchmark, and by train.", multiple=True)
+@option("--judge [ROLE=]J", "Who judges: for all but reward models, or a role.", multiple=True)
+@option("--bank [NAME=]DIR", "A trained bank in place of full, or of another.", multiple=True)
 @opt.preset
-@option("--decontaminate", is_flag=True, help="Leave out train pairs that overlap with the benchmarks of --data.")
+@flag("--decontaminate", "Leave out train pairs that overlap with the benchmarks of --data.")
 @opt.limit
-@option("--recipes DIR", type=opt.PATH, help="Recipes in place of those that ship.")
-@option("--figures DIR", type=opt.PATH, help="Draw figures too, as SVG and PNG.")
+@option("--recipes DIR", "Recipes in place of those that ship.", type=opt.PATH)
+@option("--figures DIR", "Draw figures too, as SVG and PNG.", type=opt.PATH)
 @opt.few_limits
 @together(opt.price, group="The endpoint")
 @opt.dry_run
-@option("--out DIR", type=opt.PATH, default="runs/repro", help="Where all of it goes.")
+@option("--out DIR", "Where all of it goes.", type=opt.PATH, default="runs/repro")
 @opt.common
 def repro(**flags: Any) -> int:
     """Rebuild TABLES of the paper, by their labels: rubricbench, tab:rmbenches, ablation … or all.

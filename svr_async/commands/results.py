@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from svr_async.commands import options as opt
-from svr_async.commands.options import option
+from svr_async.commands.options import flag, option
 from svr_async.errors import UsageError
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("runs", nargs=-1, required=True, metavar="RUN RUN...", type=opt.PATH)
-@option("--drift", is_flag=True, help="Measure judge drift: same bank, other judge or date.")
+@flag("--drift", "Measure judge drift: same bank, other judge or date.")
 @opt.json
 def compare(runs: tuple[Path, ...], drift: bool, as_json: bool) -> None:
     """Compare runs over the same data: accuracy, paired tests, and the pairs that only one run has right.
@@ -50,10 +50,10 @@ def compare(runs: tuple[Path, ...], drift: bool, as_json: bool) -> None:
 @click.command()
 @click.argument("run", metavar="RUN", type=opt.PATH)
 @click.argument("baseline", metavar="BASELINE", type=opt.PATH)
-@option("--margin POINTS", type=click.FloatRange(0, 100), default=0.0, help="Tolerate this loss. Default: 0.")
-@option("--strict", is_flag=True, help="Exit 9 also if the pairs cannot decide.")
-@option("--allow KIND", multiple=True, help="Accept another judge, model, prompts or settings. Repeatable.")
-@option("--output", "form", type=click.Choice(["text", "json", "github", "md"]), default="text", help="Form of output.")
+@option("--margin POINTS", "Tolerate this loss. Default: 0.", type=click.FloatRange(0, 100), default=0.0)
+@flag("--strict", "Exit 9 also if the pairs cannot decide.")
+@option("--allow KIND", "Accept another judge, model, prompts or settings. Repeatable.", multiple=True)
+@option("--output", "Form of output.", name="form", type=click.Choice(["text", "json", "github", "md"]), default="text")
 @opt.json
 def gate(
     run: Path, baseline: Path, margin: float, strict: bool, allow: tuple[str, ...], form: str, as_json: bool
@@ -78,9 +78,9 @@ def gate(
 @click.command()
 @click.argument("run", metavar="RUN", type=opt.PATH)
 @click.argument("labels", metavar="[LABELS]", required=False, type=opt.PATH)
-@option("--next N", "count", type=opt.COUNT, help="Write N items worth labelling to --out.")
-@option("--random", is_flag=True, help="With --next, draw a random sample.")
-@option("--out FILE", type=opt.PATH, help="Where --next writes: .jsonl or .csv.")
+@option("--next N", "Write N items worth labelling to --out.", name="count", type=opt.COUNT)
+@flag("--random", "With --next, draw a random sample.")
+@option("--out FILE", "Where --next writes: .jsonl or .csv.", type=opt.PATH)
 @opt.moved_data
 @opt.json
 def agreement(
@@ -180,7 +180,7 @@ def _facts(path: Path, metrics: dict[str, Any]) -> dict[str, Any]:
 
 @click.command()
 @click.argument("shards", nargs=-1, required=True, metavar="SHARD...", type=opt.PATH)
-@option("--out RUN", required=True, type=opt.PATH, help="Where the run is written.")
+@option("--out RUN", "Where the run is written.", required=True, type=opt.PATH)
 @opt.json
 def merge(shards: tuple[Path, ...], out: Path, as_json: bool) -> None:
     """Merge all SHARDs of a run (folders of svr eval --shard) into one run, without any call.

@@ -21,32 +21,32 @@ MIB = 2**20
 @click.command(cls=GroupedCommand, context_settings=opt.HELP)
 @opt.judge
 @opt.bank
-@option("--listen [HOST:]PORT", type=Address(), default="8080", help="0 takes any free port.")
-@option("--fallback N", type=float, default=0.0, help="The reward if the judge gives none. Default: 0.")
+@option("--listen [HOST:]PORT", "0 takes any free port.", type=Address(), default="8080")
+@option("--fallback N", "The reward if the judge gives none. Default: 0.", type=float, default=0.0)
 @opt.top_k
 @together(
     option(
         "--relative",
+        "Rewards within a group, or over the request's anchor or label.",
         type=click.Choice(["group", "anchor"]),
         default="group",
-        help="Rewards within a group, or over the request's anchor or label.",
     ),
     opt.scheduled("circle"),
-    option("--group-size N", type=click.IntRange(min=0), default=0, help="Members of a group."),
-    option("--length-penalty N", type=float, default=0.0, help="Penalty per e-fold of the group's length."),
-    option("--style-penalty N", type=float, default=0.0, help="Penalty per Markdown mark a word above it."),
+    option("--group-size N", "Members of a group.", type=click.IntRange(min=0), default=0),
+    option("--length-penalty N", "Penalty per e-fold of the group's length.", type=float, default=0.0),
+    option("--style-penalty N", "Penalty per Markdown mark a word above it.", type=float, default=0.0),
     group="Rewards",
 )
 @together(
     option(
         "--deadline SECONDS",
-        "deadline_s",
+        "Limit of a request; shorter than the client's timeout.",
+        name="deadline_s",
         type=click.FloatRange(min=0.1),
         default=100.0,
-        help="Limit of a request; shorter than the client's timeout.",
     ),
-    option("--token-env NAME", help="Require the bearer token in this variable."),
-    option("--max-body MIB", type=opt.COUNT, default=4, help="Largest body."),
+    option("--token-env NAME", "Require the bearer token in this variable."),
+    option("--max-body MIB", "Largest body.", type=opt.COUNT, default=4),
     group="Limits",
 )
 @opt.few_limits

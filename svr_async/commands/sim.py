@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from svr_async.commands import options as opt
-from svr_async.commands.options import GroupedCommand, option, together
+from svr_async.commands.options import GroupedCommand, flag, option, together
 
 if TYPE_CHECKING:
     from svr_async.simulation.config import SimConfig
@@ -18,37 +18,37 @@ if TYPE_CHECKING:
 
 
 @click.command(cls=GroupedCommand)
-@option("--port N", default=8000, type=click.IntRange(0, 65535), help="0 takes any free port.")
-@option("--seed N", default=0, help="Seed of the planted world, the noise and the faults. Default: 0.")
+@option("--port N", "0 takes any free port.", default=8000, type=click.IntRange(0, 65535))
+@option("--seed N", "Seed of the planted world, the noise and the faults. Default: 0.", default=0)
 @option(
     "--world",
-    "world_name",
-    type=click.Choice(["plain", "varied", "redundant"]),  # those of `simulation.world.PRESETS`, which is slow to import
+    "Which world is planted.",
+    name="world_name",
+    type=click.Choice(["plain", "varied", "redundant"]),
     default="plain",
-    help="Which world is planted.",
 )
-@option("--draw N", type=click.IntRange(0), help="The drawn world of this number, not --seed and --world.")
-@option("--log PATH", "log_path", type=opt.PATH, help="Append every call to this JSONL.")
+@option("--draw N", "The drawn world of this number, not --seed and --world.", type=click.IntRange(0))
+@option("--log PATH", "Append every call to this JSONL.", name="log_path", type=opt.PATH)
 @together(
-    option("--write DIR", "out", type=opt.FOLDER, help="Write planted pairs into DIR instead of serving."),
-    option("--train N", "n_train", type=opt.COUNT, help="Training pairs. Default: 3,000, or as drawn."),
-    option("--test N", "n_test", default=1147, type=opt.COUNT, help="Test pairs."),
-    option("--benchmarks", is_flag=True, help="Also RewardBench, RewardBench 2 and RM-Bench."),
+    option("--write DIR", "Write planted pairs into DIR instead of serving.", name="out", type=opt.FOLDER),
+    option("--train N", "Training pairs. Default: 3,000, or as drawn.", name="n_train", type=opt.COUNT),
+    option("--test N", "Test pairs.", name="n_test", default=1147, type=opt.COUNT),
+    flag("--benchmarks", "Also RewardBench, RewardBench 2 and RM-Bench."),
     group="Planted data",
 )
 @together(
-    option("--manner NAME", default="", help="Write replies in another form: yes-no, bare-list, ties …"),
-    option("--weak NAME=CHANCE,…", default="", help="Misled by padding, restated, keywords, instructions."),
-    option("--reasoning", is_flag=True, help="Refuse max_tokens and a temperature, as reasoning models do."),
+    option("--manner NAME", "Write replies in another form: yes-no, bare-list, ties …", default=""),
+    option("--weak NAME=CHANCE,…", "Misled by padding, restated, keywords, instructions.", default=""),
+    flag("--reasoning", "Refuse max_tokens and a temperature, as reasoning models do."),
     group="How it judges",
 )
 @together(
-    option("--latency-ms N", default=0.0, help="Median time of a reply of 256 tokens. Default: 0."),
-    option("--fault-rate 0..1", default=0.0, type=opt.SHARE, help="Share of faulty calls. Default: 0."),
+    option("--latency-ms N", "Median time of a reply of 256 tokens. Default: 0.", default=0.0),
+    option("--fault-rate 0..1", "Share of faulty calls. Default: 0.", default=0.0, type=opt.SHARE),
     option(
         "--faults TEXT",
+        "Comma-separated faults, or groups: status, wire, body, content, benign, final, mixed.",
         default="mixed",
-        help="Comma-separated faults, or groups: status, wire, body, content, benign, final, mixed.",
     ),
     group="What goes wrong",
 )

@@ -9,30 +9,30 @@ import click
 
 from svr_async.commands import options as opt
 from svr_async.commands.log_flags import observed
-from svr_async.commands.options import GroupedCommand, option, together
+from svr_async.commands.options import GroupedCommand, flag, option, together
 from svr_async.errors import UsageError
 
 learned = together(
     opt.preset,
     option(
         "--publish",
+        "Which round becomes the final bank: auto is the last unless an earlier one is clearly better.",
         type=click.Choice(["auto", "last", "best"]),
-        help="Which round becomes the final bank: auto is the last unless an earlier one is clearly better.",
     ),
-    option("--author J", help="Who writes rubrics and probes, if not the judge: a text judge, or rules."),
+    option("--author J", "Who writes rubrics and probes, if not the judge: a text judge, or rules."),
     opt.pool_options,
-    option("--rubrics-per-call N", type=opt.COUNT, help="Rubrics asked at a time. Default: 9 for text judges."),
-    option("--top-k N", type=opt.COUNT, help="Rubrics used for a prompt. Default: 6; 256 for the rules judge."),
+    option("--rubrics-per-call N", "Rubrics asked at a time. Default: 9 for text judges.", type=opt.COUNT),
+    option("--top-k N", "Rubrics used for a prompt. Default: 6; 256 for the rules judge.", type=opt.COUNT),
     option(
         "--ablate",
+        "Leave a part of the method out; repeatable.",
         multiple=True,
         type=click.Choice(["induction", "support", "probe", "diversity"]),
-        help="Leave a part of the method out; repeatable.",
     ),
     option(
-        "--decontaminate BENCH=opt.PATH",
+        "--decontaminate BENCH=PATH",
+        "Leave out pairs that share 13 words in a row with this benchmark.",
         multiple=True,
-        help="Leave out pairs that share 13 words in a row with this benchmark.",
     ),
     opt.learning_curve,
     opt.licence,
@@ -42,14 +42,12 @@ learned = together(
 
 @click.command(cls=GroupedCommand, context_settings=opt.HELP)
 @opt.pairs_options
-@option("--out DIR", type=opt.FOLDER, required=True, help="Where bank/, the record and the stages go.")
-@option("--rounds N", type=opt.COUNT, default=3, help="Rounds of Algorithm 1.")
+@option("--out DIR", "Where bank/, the record and the stages go.", type=opt.FOLDER, required=True)
+@option("--rounds N", "Rounds of Algorithm 1.", type=opt.COUNT, default=3)
 @learned
 @opt.reading
 @opt.limited
-@together(
-    option("--replace", is_flag=True, help="Overwrite the finished bank of another training in DIR."), group="The run"
-)
+@together(flag("--replace", "Overwrite the finished bank of another training in DIR."), group="The run")
 @opt.common
 @opt.track
 @observed
@@ -70,15 +68,15 @@ def train(**flags: Any) -> int:
 
 @click.command(cls=GroupedCommand, context_settings=opt.HELP)
 @click.argument("store", type=opt.PATH)
-@option("--out DIR", type=opt.FOLDER, required=True, help="Where the bank goes.")
-@option("--preset", type=click.Choice(["default", "paper"]), help="How to fit. Default: as the store was trained.")
-@option("--epochs N", type=click.IntRange(0), help="Epochs of --preset paper. Default: 8.")
-@option("--seed N", type=opt.SEED, help="Seed. Default: the store's, else 42.")
-@option("--seeds N", type=opt.COUNT, default=1, help="Fit this often; keep the best.")
-@option("--top-k N", type=opt.COUNT, help="Rubrics used for a prompt. Default: as the store was judged.")
+@option("--out DIR", "Where the bank goes.", type=opt.FOLDER, required=True)
+@option("--preset", "How to fit. Default: as the store was trained.", type=click.Choice(["default", "paper"]))
+@option("--epochs N", "Epochs of --preset paper. Default: 8.", type=click.IntRange(0))
+@option("--seed N", "Seed. Default: the store's, else 42.", type=opt.SEED)
+@option("--seeds N", "Fit this often; keep the best.", type=opt.COUNT, default=1)
+@option("--top-k N", "Rubrics used for a prompt. Default: as the store was judged.", type=opt.COUNT)
 @opt.learning_curve
-@option("--devices N", type=opt.COUNT, help="Distribute pairs over N JAX devices. Default: one.")
-@option("--sweep NAME=VALUES", multiple=True, help="Fit all combinations of values, as sparsity=0.03,0.1; or a file.")
+@option("--devices N", "Distribute pairs over N JAX devices. Default: one.", type=opt.COUNT)
+@option("--sweep NAME=VALUES", "Fit all combinations of values, as sparsity=0.03,0.1; or a file.", multiple=True)
 @opt.licence
 @opt.quiet
 @opt.common
@@ -119,8 +117,8 @@ stage = together(
 
 @stages.command(cls=GroupedCommand, context_settings=opt.HELP)
 @stage
-@option("--descriptive", is_flag=True, help="Describe good responses instead of contrasting two (the ablation).")
-@option("--out FILE.jsonl", type=opt.PATH, required=True, help="Where candidates go.")
+@flag("--descriptive", "Describe good responses instead of contrasting two (the ablation).")
+@option("--out FILE.jsonl", "Where candidates go.", type=opt.PATH, required=True)
 def induce(**flags: Any) -> int:
     """Induce candidate rubrics from PAIRS; near-identical ones are merged, held-out pairs are left out.
 
@@ -135,10 +133,10 @@ def induce(**flags: Any) -> int:
 @stages.command(cls=GroupedCommand, context_settings=opt.HELP)
 @stage
 @together(opt.shard, opt.ray, group="The endpoint")
-@option("--bank DIR", type=opt.PATH, help="Judge on the rubrics of this bank.")
-@option("--candidates FILE.jsonl", type=opt.PATH, help="Judge on what svr stages induce wrote.")
+@option("--bank DIR", "Judge on the rubrics of this bank.", type=opt.PATH)
+@option("--candidates FILE.jsonl", "Judge on what svr stages induce wrote.", type=opt.PATH)
 @opt.pool_options
-@option("--out DIR", type=opt.FOLDER, required=True, help="The feature store.")
+@option("--out DIR", "The feature store.", type=opt.FOLDER, required=True)
 def judge(**flags: Any) -> int:
     """Judge pools of rubrics on PAIRS and write a feature store for svr-fit.
 
@@ -152,12 +150,12 @@ def judge(**flags: Any) -> int:
 
 @stages.command()
 @click.argument("folder", type=opt.PATH, metavar="STORE")
-@option("--pairs FILE", type=opt.PATH, help="Make STORE of these preference pairs.")
+@option("--pairs FILE", "Make STORE of these preference pairs.", type=opt.PATH)
 @opt.layout
-@option("--rubrics FILE.jsonl", type=opt.PATH, help="With --pairs: a rubric's text on each line.")
-@option("--z FILE", type=opt.PATH, help="With --pairs: judged entries, .npz or .parquet.")
-@option("--judge TEXT", default="imported", help="Who judged, for the bank's card.")
-@option("--seed N", type=click.IntRange(0, (1 << 32) - 1), default=42, help="Seed.")
+@option("--rubrics FILE.jsonl", "With --pairs: a rubric's text on each line.", type=opt.PATH)
+@option("--z FILE", "With --pairs: judged entries, .npz or .parquet.", type=opt.PATH)
+@option("--judge TEXT", "Who judged, for the bank's card.", default="imported")
+@option("--seed N", "Seed.", type=click.IntRange(0, (1 << 32) - 1), default=42)
 @opt.json
 def store(folder: Path, as_json: bool, **flags: Any) -> None:
     """Check a feature STORE and show what it holds; with --pairs, --rubrics and --z, make it first (docs/store.md).

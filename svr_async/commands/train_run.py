@@ -48,13 +48,12 @@ Run = Callable[[Mapping[str, Any]], int]
 
 
 class TrainScreen(ProgressBar):
-    """Shows a training or a fit: what happened, the stage under way and, with `epochs`, each epoch of a fit."""
+    """Shows a training or a fit: what happened, and the stage under way; epochs are drawn on the bank's page."""
 
-    def __init__(self, *, quiet: bool = False, epochs: bool = False) -> None:
+    def __init__(self, *, quiet: bool = False) -> None:
         super().__init__(quiet=quiet)
         self._begun = time.monotonic()
-        self._epochs = epochs
-        self._curve = FitCurve()
+        self._epochs = 0
 
     def opened(self, judge: OpenJudge) -> None:
         """Show what the judge's engine does, and count the seconds from now."""
@@ -71,41 +70,25 @@ class TrainScreen(ProgressBar):
 
     def fits(self, seeds: int, epochs: int) -> FitWatch | None:
         """Return what shows the epochs of a fit."""
-        del seeds, epochs
+        del seeds
+        self._epochs = epochs
         return self
 
     def begin(self, curve: FitCurve) -> None:
-        """Begin a fit."""
-        self._curve = curve
-        self.working(f"fitting round {curve.round}" if curve.round else f"fitting, seed {curve.seed}")
+        """Begin a fit; one without epochs has a spinner."""
+        what = f"fitting round {curve.round}" if curve.round else f"fitting with seed {curve.seed}"
+        self.stage(what, self._epochs)
+        if not self._epochs:
+            self.working(what)
 
     def epoch(self, record: EpochRecord) -> None:
-        """Show an epoch of the fit."""
-        if self._epochs:
-            self.say(epoch_line(self._curve, record))
+        """Count an epoch of the fit."""
+        self.count(record.epoch)
 
     def end(self, curve: FitCurve) -> None:
-        """Show which epoch was taken."""
+        """Hide the fit."""
+        del curve
         self.working("")
-        if self._epochs:
-            taken = f"epoch {curve.best_epoch}" if curve.best_epoch else "the start"
-            self.say(f"seed {curve.seed}, {curve.phase}: took {taken}")
-
-
-def epoch_line(curve: FitCurve, record: EpochRecord) -> str:
-    """Return one epoch as a line; the start has no training numbers, few held-out pairs have no accuracy."""
-    parts: list[str] = []
-    if record.epoch:
-        adversarial = record.adversarial_loss
-        parts.append(f"loss {record.preference_loss:.4f}")
-        parts += [] if adversarial is None else [f"adversarial {adversarial:.4f}"]
-        parts.append(f"diversity {record.diversity_loss:.4f}, margin {record.train_margin:.3f}")
-    error = curve.error(record) if enough(curve.dev_pairs) else None
-    if error is not None:
-        parts.append(f"held-out accuracy {100 * record.dev_accuracy:.1f} ± {100 * error:.1f} %")
-    parts.append(f"{record.active} active")
-    where = f"epoch {record.epoch}" if record.epoch else "start"
-    return f"seed {curve.seed}, {curve.phase}, {where}: {', '.join(parts)}"
 
 
 def sharing(run: Run) -> Run:
@@ -209,7 +192,7 @@ def run_judge(flags: Mapping[str, Any]) -> int:
 def run_fit(flags: Mapping[str, Any]) -> int:
     """Fit and return the exit code; SvrError for a store that fails its checks, or has nothing to learn from."""
     settings = FitSettings(**known_of(FitSettings, flags))
-    with TrainScreen(quiet=flags["quiet"], epochs=not flags["as_json"]) as screen:
+    with TrainScreen(quiet=flags["quiet"] or flags["as_json"]) as screen:
         if flags["sweep"]:
             swept = sweep_store(settings, flags["sweep"], listener=screen)
             found = StoreFit(bank=swept.bank, record=swept.record)
