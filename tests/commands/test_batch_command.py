@@ -26,7 +26,6 @@ from rig import (
     write_bench,
 )
 
-from svr_async.commands.batch import _state_text
 from svr_async.engine.batch_files import Batch, Export, RequestFile, State, save
 from svr_async.engine.cache import Cache
 from svr_async.simulation.batches import BatchSettings
@@ -180,25 +179,6 @@ def test_unreadable_replies_are_asked_live(folder: Path, facts: Callable[..., An
     assert run_items("run") == run_items("live")
 
 
-def test_a_second_order_is_exported_once_the_margin_is_known(
-    folder: Path, sim: SimServer, facts: Callable[..., Any]
-) -> None:
-    """With --audit-below the batches make exactly the calls of a live run."""
-    (folder / "rubrics.txt").write_text("\n".join(pairs(1)[0].rubrics))
-    words = (*EVAL, "--rubrics", "rubrics.txt", "--audit-below", "1.5", "--out", "run")
-    before = sim.stats()["calls"]
-    assert svr_here(*words, "--cache", "live-cache", "--out", "live") == 0
-    live, before = sim.stats()["calls"] - before, sim.stats()["calls"]
-    assert facts("export", "batch", *words)["requests"] == N
-    assert svr_here("batch", "submit", "batch") == 0
-    assert facts("import", "batch", "--wait")["next_stage"] == live - N
-    assert 0 < live - N < N
-    by_batch(words, "batch-2")
-    assert svr_here(*words) == 0
-    assert sim.stats()["calls"] - before == live
-    assert run_items("run") == run_items("live")
-
-
 def test_judges_of_one_run_have_a_batch_each(
     folder: Path, sim: SimServer, facts: Callable[..., Any], last_line: Callable[[], str]
 ) -> None:
@@ -241,20 +221,6 @@ def contents(path: Path) -> dict[str, bytes]:
     """Return the bytes of a file, or of all files in a folder."""
     files = [path] if path.is_file() else [found for found in path.rglob("*") if found.is_file()]
     return {str(found.relative_to(path)): found.read_bytes() for found in files}
-
-
-def test_training_is_exported_stage_by_stage(folder: Path, facts: Callable[..., Any]) -> None:
-    """The first export of `svr train` has the induction, the second the judged pools."""
-    write_planted(folder / "train.jsonl")
-    words = ("train", "train.jsonl", "--judge", "sim", "--out", "bank", "-q")
-    first = facts("export", "batch", *words)
-    assert svr_here("batch", "submit", "batch") == 0
-    report = facts("import", "batch", "--wait")
-    second = facts("export", "batch-2", *words)
-    assert (first["staged"], report["next_stage"]) == (True, second["requests"])
-    assert second["cache_hits"] == first["requests"]
-    assert second["requests"] > first["requests"]
-    assert not (folder / "bank").exists()
 
 
 # --- local files -----------------------------------------------------------------------------------------------------
@@ -392,22 +358,6 @@ def test_headers_and_parameters_of_the_profile_go_with_every_call(
     assert "judge sim: headers X-Token is $GATEWAY, which is not set" in shown.err
 
 
-def test_a_refused_setting_is_named_with_its_fix(folder: Path, last_line: Callable[[], str]) -> None:
-    """The import names the settings to change, and an export with them is answered."""
-    with serving(SimConfig(reasoning=True)) as server:
-        name_judge(folder, server.base_url)
-        assert svr_here("batch", "export", "batch", *EVAL, "--out", "run") == 0
-        assert svr_here("batch", "submit", "batch") == 0
-        assert svr_here("batch", "import", "batch", "--wait") == 3
-        line = last_line()
-        assert "the model refuses a setting" in line
-        for setting in ('max_tokens_field = "max_completion_tokens"', 'temperature = "unset"'):
-            assert setting in line
-        fixed = {"max_tokens_field": "max_completion_tokens", "temperature": "unset", "top_p": "unset"}
-        name_judge(folder, server.base_url, **fixed)
-        by_batch((*EVAL, "--out", "run"), "batch-2")
-
-
 def test_a_key_is_used_and_written_nowhere(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -543,12 +493,3 @@ def test_a_batch_that_fails_as_a_whole_is_exit_4(folder: Path, last_line: Callab
         strict.batches.settings = BatchSettings()
         assert svr_here("batch", "submit", "batch") == 0
         assert svr_here("batch", "import", "batch", "--wait") == 0
-
-
-def test_texts_of_the_endpoint_cannot_steer_the_terminal() -> None:
-    """Control characters of ids and messages are removed."""
-    batch = Batch(
-        file="requests-0001.jsonl", batch_id="batch_\x1b]0;x\x07\x9b31m1", problem="\x1b[2Jfull", status="failed"
-    )
-    text = _state_text(State(id="", base_url="", batches=(batch,)))
-    assert text == "requests-0001.jsonl failed: 0 of 0 done, 0 failed batch_1 full"

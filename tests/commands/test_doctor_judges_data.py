@@ -12,8 +12,6 @@ import orjson
 import pytest
 from rig import name_judge, write_bench, write_judges
 
-from svr_async.judges.doctor import device_finding
-
 Cli = Callable[..., tuple[int, str, str]]
 
 
@@ -46,29 +44,6 @@ def test_a_bad_cache_a_full_disk_and_bad_data_are_found(
     (tmp_path / "cache").chmod(0o700)
     code, out, _ = cli("doctor", "--cache", "cache")
     assert (code, "free some space" in out) == (5, True)
-
-
-@pytest.mark.parametrize(
-    ("label", "gpu", "says"),
-    [
-        ("cpu, 2 cores", False, "ok: cpu, 2 cores"),
-        ("cpu, 2 cores", True, "warn: cpu, 2 cores, but there is an NVIDIA GPU — pip install 'svr-async[gpu]'"),
-        ("cuda:0", True, "ok: cuda:0"),
-        (ModuleNotFoundError("No module named 'jax'"), False, "warn: JAX does not work: No module named 'jax'"),
-    ],
-)
-def test_the_device_of_fits(label: str | Exception, gpu: bool, says: str, tmp_path: Path) -> None:
-    """A GPU that JAX does not use is a warning."""
-    if gpu:
-        (tmp_path / "nvidia0").touch()
-
-    def label_of() -> str:
-        if isinstance(label, Exception):
-            raise label
-        return label
-
-    found = device_finding(label_of, tmp_path)
-    assert f"{found.state}: {found.line()}".startswith(says)
 
 
 # --- judges and data -------------------------------------------------------------------------------------------------

@@ -30,7 +30,6 @@ from rig import (
 from svr_async.commands.main import run
 from svr_async.commands.main import svr as group
 from svr_async.engine.cache import DATABASE
-from svr_async.evaluation.labels import mark_words
 from svr_async.evaluation.run_folder import RunFolder
 from svr_async.simulation.config import SimConfig
 from svr_async.simulation.faults import GROUPS, FaultConfig
@@ -156,15 +155,6 @@ def test_the_rules_judge_works_on_the_shipped_sample(tmp_path: Path, monkeypatch
     assert run_metrics(folder)["notes"]
 
 
-def test_checks_in_front_of_a_model_save_rubrics(evaluate: Eval) -> None:
-    """`J+rules` runs to the end, and is a different run from J alone."""
-    assert evaluate("--method", "self-rubric", "--limit", "12", judge="sim+rules") == 0
-    assert run_metrics()["judge"] == "sim+rules"
-    assert run_metrics()["judge_label"] == "sim + offline checks (SIMULATED endpoint)"
-    assert marks() == ["simulated"]
-    assert evaluate("--method", "self-rubric", "--limit", "12", judge="sim") == 2
-
-
 def test_a_recorded_judge_replays_a_file(evaluate: Eval, tmp_path: Path) -> None:
     """Replies from a file are read like live ones; pairs that are not in it are unscored and counted."""
     lines = [
@@ -181,22 +171,6 @@ def test_a_recorded_judge_replays_a_file(evaluate: Eval, tmp_path: Path) -> None
     assert run_metrics("more")["outcomes"] == {"scored": 10, "api_error": 2}
     (tmp_path / "replies.jsonl").write_bytes(orjson.dumps(lines[0]))
     assert evaluate("--limit", "10", "--audit", "1", judge="recorded:replies.jsonl") == 2  # another recording
-
-
-def test_the_name_of_a_file_is_no_mark(evaluate: Eval, tmp_path: Path) -> None:
-    """A recording says that it is one, whatever its file is called."""
-    reply = {"pair_id": pairs(1)[0].id, "order": "ab", "role": "direct", "reply": "[[A]]"}
-    (tmp_path / "simulated.jsonl").write_bytes(orjson.dumps(reply))
-    assert evaluate("--limit", "1", "--order", "ab", "--audit", "0", judge="recorded:simulated.jsonl") == 0
-    assert mark_words(RunFolder.load(tmp_path / "run")) == ("RECORDED", "NOT OFFICIAL COUNTS")
-    assert marks() == ["recorded"]
-
-
-def test_a_judge_can_be_a_url(evaluate: Eval, sim: SimServer) -> None:
-    """URL#model needs no profile; with --base-url any model name works."""
-    assert evaluate("--limit", "3", judge=f"{sim.base_url}#sim-perfect") == 0
-    assert evaluate("--limit", "3", "--base-url", sim.base_url, judge="sim-perfect", out="other") == 0
-    assert run_items() == run_items("other")
 
 
 def test_a_perfect_judge_is_mostly_right(evaluate: Eval, sim: SimServer) -> None:
@@ -254,14 +228,6 @@ def test_a_dry_run_of_an_offline_judge_costs_nothing(evaluate: Eval, capsys: pyt
     assert "0 calls" in capsys.readouterr().out
 
 
-def test_json_output_is_the_metrics(evaluate: Eval, capsys: pytest.CaptureFixture[str]) -> None:
-    """With --json stdout is metrics.json and nothing else."""
-    assert evaluate("--limit", "5", "--json") == 0
-    shown = capsys.readouterr()
-    assert orjson.loads(shown.out) == run_metrics()
-    assert shown.err == ""
-
-
 def test_the_summary_shows_the_headline(evaluate: Eval, capsys: pytest.CaptureFixture[str]) -> None:
     """Accuracy with its interval, coverage, calls, and where the report is."""
     assert evaluate("--limit", "10") == 0
@@ -297,29 +263,6 @@ def test_flags_come_from_variables_and_files_too(
     assert run_metrics("both")["n_total"] == 5
 
 
-def test_prompts_of_ones_own_are_another_run(evaluate: Eval, tmp_path: Path) -> None:
-    """Replaced prompts are used, recorded by digest, and do not go on in a folder of other prompts."""
-    assert evaluate("--limit", "4") == 0
-    (tmp_path / "prompts").mkdir()
-    (tmp_path / "prompts" / "direct.txt").write_text("Which is better?\n=== closing ===\nEnd with [[A]] or [[B]].")
-    assert evaluate("--limit", "4", "--prompts", "prompts") == 2
-    assert evaluate("--limit", "4", "--prompts", "prompts", out="mine") == 0
-    digests = [orjson.loads((Path(run_) / "manifest.json").read_bytes())["prompts"] for run_ in ("run", "mine")]
-    assert digests[0]["direct"] != digests[1]["direct"]
-    assert digests[0]["compare"] == digests[1]["compare"]
-
-
-@pytest.mark.parametrize("flag", ["--prompts", "--preset"])
-def test_the_papers_prompts_are_named_in_the_manifest(evaluate: Eval, flag: str) -> None:
-    """`--prompts paper` and `--preset paper` use the paper's layout; the manifest names them."""
-    assert evaluate("--limit", "4") == 0
-    assert evaluate("--limit", "4", flag, "paper", out="paper") == 0
-    told = [orjson.loads((Path(run_) / "manifest.json").read_bytes()) for run_ in ("run", "paper")]
-    assert [one["config"]["prompts"] for one in told] == [None, "paper"]
-    assert told[0]["prompts"]["direct"] != told[1]["prompts"]["direct"]
-    assert run_metrics("paper")["n_scored"] == 4
-
-
 def test_the_default_folder_is_found_again(evaluate: Eval) -> None:
     """Without --out equal runs share a folder and different ones do not."""
     flags = ["eval", "rubricbench", "--data", "bench.jsonl", "--method", "first", "-q"]
@@ -353,15 +296,6 @@ def test_unscored_pairs_are_named_and_can_be_accepted_or_asked_again(
     assert evaluate("--limit", "6") == 3
     assert evaluate("--limit", "6", "--retry-errors") == 0
     assert evaluate("--limit", "6") == 0
-
-
-def test_an_endpoint_that_answers_as_another_model_is_noted(evaluate: Eval, tmp_path: Path) -> None:
-    """A reply under another model's name is a note in the metrics and the manifest."""
-    faults = FaultConfig(rate=1.0, kinds=("wrong-model",), max_faulty_attempts=10)
-    with serving(SimConfig(faults=faults)) as odd:
-        name_judge(tmp_path, odd.base_url)
-        assert evaluate("--limit", "3") == 0
-    assert any("answered as gpt-oss-120b-preview" in note for note in run_metrics()["notes"])
 
 
 def test_the_key_is_nowhere(

@@ -196,14 +196,6 @@ def test_what_the_endpoint_refuses_ends_the_run_with_exit_four(
             assert orjson.loads(Path("run/metrics.json").read_bytes())["complete"] is False
 
 
-def test_an_unknown_model_is_exit_four(fail: Eval, sim: SimServer) -> None:
-    """A model that the endpoint does not serve points to `svr doctor`."""
-    code, line = fail(*BENCH, "--judge", f"{sim.base_url}#gpt-17")
-    assert (code, "gpt-17" in line, "svr doctor" in line) == (4, True, True)
-    code, line = fail(*BENCH, "--judge", f"{sim.base_url.removesuffix('/v1')}/nope#gpt-oss-120b", "--out", "other")
-    assert (code, "/v1" in line) == (4, True)
-
-
 def test_nothing_listening_is_exit_six(fail: Eval, monkeypatch: pytest.MonkeyPatch) -> None:
     """Connection refused for long enough ends the run; the line names host and port, and says that replies are kept."""
     code, line = fail(*BENCH, "--judge", "http://127.0.0.1:9/v1#m", "--give-up-after", "1", "--concurrency", "4")
@@ -241,29 +233,3 @@ def test_a_run_folder_that_cannot_be_written_is_exit_five(fail: Eval, tmp_path: 
     (tmp_path / "run").write_text("a file")
     code, line = fail(*ASK)
     assert (code, "run" in line) == (5, True)
-
-
-def test_a_failures_file_that_cannot_be_read_is_exit_five(fail: Eval, tmp_path: Path) -> None:
-    """A damaged failures log is named; one with foreign lines is not even noticed."""
-    (tmp_path / "run" / "failures.jsonl").mkdir(parents=True)
-    code, line = fail(*ASK)
-    assert (code, "failures.jsonl" in line) == (5, True)
-    Path("run/failures.jsonl").rmdir()
-    Path("run/failures.jsonl").write_bytes(b"\x00\xff{]\n")
-    assert run(group, "svr", [*ASK, "--limit", "3"]) == 0
-
-
-def test_human_rubrics_that_are_not_there_are_missed_before_anything_is_asked(fail: Eval, tmp_path: Path) -> None:
-    """The oracle on pairs without rubrics: one line at once, no run of pairs without a verdict."""
-    (tmp_path / "p.jsonl").write_bytes(orjson.dumps({"prompt": "Hi", "chosen": "Hello!", "rejected": "No."}))
-    code, line = fail("eval", "pairs", "--data", "p.jsonl", "--judge", "rules", "--method", "oracle", "--out", "run")
-    assert (code, "and p.jsonl has none — --method self-rubric" in line) == (2, True), line
-    assert not (tmp_path / "run").exists()
-
-
-def test_a_number_that_is_none_is_said_to_be_none(fail: Eval) -> None:
-    """Click's own words name a "float range", which nobody types."""
-    assert fail(*BENCH, "--budget", "five") == (
-        2,
-        "svr eval: Invalid value for '--budget': 'five' is not a number — svr eval --help",
-    )

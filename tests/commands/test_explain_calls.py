@@ -11,7 +11,6 @@ import orjson
 import pytest
 from rig import name_judge, read_lines, serving, svr_here, write_bank, write_bench
 
-from svr_async.evaluation.details import reasons_in
 from svr_async.evaluation.items import Item
 from svr_async.evaluation.run_folder import REASONS, RunFolder, with_reasons
 from svr_async.simulation.config import SimConfig
@@ -147,13 +146,3 @@ def test_explain_shows_reasons_and_leads_to_the_calls(judged: SimServer, capsys:
     assert svr_here("explain", "bankrun", item.id) == 0
     assert "no reasons are stored" in capsys.readouterr().out
     (Path("bankrun") / REASONS).write_bytes(kept)
-
-
-def test_reasons_are_read_out_of_replies_as_they_stand() -> None:
-    """Ahead of the last verdict, or behind it where there is nothing ahead; entries without a text are left out."""
-    assert reasons_in("First is right. [[A]]") == (("", "First is right."),)
-    assert reasons_in("[[A]] since it is right") == (("", "since it is right"),)
-    assert reasons_in("no verdict") == ()
-    entries = [{"rubric_id": "R1", "reason": "a"}, {"rubric_id": "R2"}, {"reason": "b"}]
-    assert reasons_in(orjson.dumps({"rubric_comparisons": entries}).decode()) == (("R1", "a"),)
-    assert reasons_in("nothing of the kind") == ()

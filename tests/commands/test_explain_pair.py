@@ -85,26 +85,6 @@ def test_texts_come_from_files_too(bank: RubricBank, tmp_path: Path, capsys: pyt
     assert (texts["response_a"], texts["response_b"]) == ("Blue – or so.\n", "@home")
 
 
-def test_a_text_without_an_end_is_refused(bank: RubricBank, capsys: pytest.CaptureFixture[str]) -> None:
-    """A device is not read to its end."""
-    assert bank
-    assert explain(*asked(b="@/dev/zero")) == 2
-    assert "cannot read --b @/dev/zero" in capsys.readouterr().err
-
-
-def test_equal_responses_and_undecided_rubrics_are_said(
-    bank: RubricBank, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """A tie is a tie, with the reason beside it."""
-    assert explain(*asked(a="x", b="x")) == 0
-    shown = capsys.readouterr().out
-    assert "a tie, margin 0.00" in shown
-    assert "identical" in shown
-    RubricBank(rubrics=(BankRubric(rubric=Rubric(text="Is kind.")),)).save(tmp_path / "bank")
-    assert explain(*asked()) == 0
-    assert "Of 1 rubric the judge could decide none; a model as --judge decides any." in capsys.readouterr().out
-
-
 def test_without_a_bank_the_general_checks_decide(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

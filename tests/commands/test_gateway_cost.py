@@ -105,11 +105,3 @@ def test_without_any_cost_a_budget_ends_the_run_after_one_call(cli: Cli, tmp_pat
     assert "--price" in err
     assert "--max-calls" in err
     assert orjson.loads((tmp_path / "run" / "metrics.json").read_bytes())["calls"]["sent"] == 1
-
-
-@pytest.mark.timeout(300)
-@pytest.mark.skipif(not LITELLM, reason="needs LiteLLM's proxy (SVR_LITELLM names its program)")
-def test_litellms_own_proxy_reports_the_cost(cli: Cli, tmp_path: Path, sim: SimServer) -> None:
-    """The same with the real proxy and its own prices."""
-    with litellm(sim.base_url, tmp_path) as address:
-        check_budget(cli, tmp_path, address, usd=1.0)

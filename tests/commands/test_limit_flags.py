@@ -23,7 +23,6 @@ COMMANDS = (
     ("stages", "judge", "pairs.jsonl", "-q", "--candidates", "some.jsonl", "--out", "store"),
     ("explain", "--bank", "bank", "--prompt", "Why?", "--a", "So.", "--b", "Because."),
 )
-BUDGETED = pytest.mark.parametrize("command", COMMANDS[:4], ids=lambda command: command[1])
 WHOLE = pytest.mark.parametrize("command", COMMANDS[:2], ids=lambda command: command[0])  # with all limits
 
 
@@ -78,19 +77,3 @@ def test_a_call_ends_after_the_time_that_it_was_given(command: tuple[str, ...], 
         code, out, err = ask(slow, *command, "--timeout", "0.5", "--max-calls", "1", "--concurrency", "1")
         asked = slow.stats()["calls"]
     assert (code, "--max-calls 1 is reached" in out + err, asked) == (4, True, 1)
-
-
-@BUDGETED
-def test_a_number_of_calls_that_is_none_is_refused(command: tuple[str, ...], ask: Cli, sim: SimServer) -> None:
-    """Whoever is asked."""
-    code, _, err = ask(sim, *command, "--concurrency", "many")
-    assert (code, "--concurrency many is not auto or a number from 1 to 8192" in err) == (2, True)
-
-
-@BUDGETED
-def test_a_cap_in_dollars_needs_a_known_cost(command: tuple[str, ...], ask: Cli, sim: SimServer) -> None:
-    """Neither a price nor a reported cost: the run ends after one call, unless it needs no more."""
-    calls = sim.stats()["calls"]
-    code, out, err = ask(sim, *command, "--budget", "1")
-    assert (code, "the endpoint reports no cost" in out + err) in {(4, True), (0, False)}
-    assert sim.stats()["calls"] <= calls + 1

@@ -6,11 +6,9 @@ from pathlib import Path
 
 import pytest
 from made_pairs import write_made
-from rig import run_metrics, svr_here
+from rig import svr_here
 
-from svr_async import EvalSettings, evaluate
 from svr_async.core.rubric import Rubric
-from svr_async.errors import UsageError
 from svr_async.scoring.bank import BankRubric, RubricBank
 
 EVAL = ("eval", "rubricbench", "--sample", "--limit", "2", "-q", "--out", "run")
@@ -45,24 +43,3 @@ def test_a_missing_judge_is_asked_for(args: tuple[str, ...], capsys: pytest.Capt
         assert part in shown.err
     assert (shown.err.count("\n"), shown.out) == (1, "")
     assert set(Path().rglob("*")) == before
-
-
-def test_a_variable_or_a_file_names_a_judge_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A key of --config and SVR_EVAL_JUDGE stand for --judge."""
-    Path("svr.toml").write_text('judge = "rules"\n')
-    assert svr_here(*EVAL, "--config", "svr.toml") == 0
-    monkeypatch.setenv("SVR_EVAL_JUDGE", "rules")
-    assert svr_here(*EVAL[:-1], "other") == 0
-    for folder in ("run", "other"):
-        assert run_metrics(folder)["judge_label"] == "rules (offline checks, no model)"
-
-
-def test_a_method_that_asks_nobody_needs_none() -> None:
-    """The content-blind baselines run without a judge."""
-    assert svr_here(*EVAL, "--method", "longest") == 0
-
-
-def test_a_program_names_one_too() -> None:
-    """`evaluate` refuses settings without a judge as the command does."""
-    with pytest.raises(UsageError, match="no judge is named"):
-        evaluate(EvalSettings(benchmark="rubricbench", sample=True))

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from fake_ray import Actor, FakeRay
 from made_pairs import write_planted
-from rig import ask, completion, name_judge, refusal, run_items, run_metrics, write_bench
+from rig import ask, completion, name_judge, run_items, run_metrics, write_bench
 
 from svr_async.engine import ray as transport
 from svr_async.engine.cache import Cache
@@ -89,11 +89,6 @@ def test_training_can_use_a_cluster_too(cli: Cli, cluster: FakeRay, place: Path)
         assert Path("many", path.name).read_bytes() == path.read_bytes(), path.name
 
 
-def test_offline_and_dry_runs_need_no_cluster(cli: Cli, place: Path) -> None:
-    """Nothing is sent, so Ray is not needed."""
-    assert cli(*EVAL, "--ray", "auto", "--dry-run")[0] == 0
-
-
 class Script:
     """What the actors of each node send through: a function of the node and the number of its request."""
 
@@ -137,22 +132,6 @@ async def test_a_node_without_a_model_server_is_avoided(
         assert engine.stats().retries == 0
     assert script.sent["n1"] <= 16
     assert script.sent["n2"] == 60
-
-
-async def test_failures_and_headers_reach_the_engine(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cluster: FakeRay
-) -> None:
-    """A rate limit with its header in any case, and a failure of one request, are those of a local client."""
-    answers = {
-        1: refusal(429, headers={"Retry-After": "0.01"}),
-        2: refusal(400, "too long", code="string_above_max_length"),
-    }
-    cluster.alive["n2"] = False
-    Script(monkeypatch, cluster, lambda _, number: answers.get(number, completion("yes")))
-    async with engine_on_ray(tmp_path) as engine:
-        assert (await engine.complete(ask("one"))).outcome.value == "context_too_long"
-        assert (await engine.complete(ask("two"))).value == "yes"
-        assert engine.stats().rate_limited == 1
 
 
 @pytest.mark.parametrize(
