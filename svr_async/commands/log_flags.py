@@ -6,7 +6,6 @@ import contextlib
 import functools
 import hashlib
 import os
-import signal
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -27,7 +26,6 @@ OTEL_VARIABLES = (
     "OTEL_METRICS_EXPORTER",
 )
 STDERR = "-"
-BUG = 1
 
 
 class Address(click.ParamType):  # type: ignore[type-arg]  # generic in newer releases of click only
@@ -77,6 +75,7 @@ def _otel_asked_for(variables: Mapping[str, str]) -> bool:
 
 
 def _watched(function: Callable[..., Any], flags: dict[str, Any], own: Mapping[str, Any]) -> Any:
+    from svr_async.commands.main import BUG, known_error  # which imports this module's commands
     from svr_async.engine.events import RunStarted
     from svr_async.observability.session import WatchSettings, watching
 
@@ -96,7 +95,8 @@ def _watched(function: Callable[..., Any], flags: dict[str, Any], own: Mapping[s
         try:
             result = function(**flags)
         except BaseException as error:
-            ending.exit_code, ending.error = _code_of(error)
+            bug = "", f"{type(error).__name__}: {error}", BUG
+            _, ending.error, ending.exit_code = known_error("svr", error) or bug
             raise
         ending.exit_code = result if isinstance(result, int) else 0
         return result
@@ -118,14 +118,3 @@ def digest_of_flags(flags: Mapping[str, Any]) -> str:
     kept = {name: value for name, value in flags.items() if name not in SCREEN_ONLY}
     canonical = orjson.dumps(kept, default=str, option=orjson.OPT_SORT_KEYS)
     return hashlib.blake2b(canonical, digest_size=8).hexdigest()
-
-
-def _code_of(error: BaseException) -> tuple[int, str]:
-    """Return the exit code and the message of an error."""
-    if isinstance(error, SvrError):
-        return error.exit_code, error.one_line()
-    if isinstance(error, KeyboardInterrupt | click.Abort):
-        return 128 + signal.SIGINT, "interrupted"
-    if isinstance(error, click.ClickException):
-        return error.exit_code, error.format_message()
-    return BUG, f"{type(error).__name__}: {error}"

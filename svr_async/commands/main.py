@@ -171,7 +171,7 @@ def _run(command: click.Command, name: str, args: Sequence[str] | None) -> int:
     except BrokenPipeError:
         raise
     except (Exception, KeyboardInterrupt) as error:
-        known = _known(name, error)
+        known = known_error(name, error)
         if known is None and os.environ.get("SVR_TRACE"):
             raise
         bug = f"a bug: {type(error).__name__}: {error} — set SVR_TRACE=1 to see where, and please report it"
@@ -179,7 +179,7 @@ def _run(command: click.Command, name: str, args: Sequence[str] | None) -> int:
     return result if isinstance(result, int) else 0
 
 
-def _known(name: str, error: BaseException) -> tuple[str, str, int] | None:  # noqa: PLR0911  (a table of errors)
+def known_error(name: str, error: BaseException) -> tuple[str, str, int] | None:  # noqa: PLR0911  (a table of errors)
     """Return the command, the line and the exit code of an error; None for a bug."""
     if isinstance(error, SvrError):
         return name, error.one_line(), error.exit_code

@@ -26,7 +26,6 @@ from svr_async.evaluation.dry_run import describe_count
 from svr_async.evaluation.metrics import engine_block
 from svr_async.evaluation.wording import UNKNOWN, dollars, duration, percent, plural
 from svr_async.fit.history import EpochRecord, FitCurve, FitWatch
-from svr_async.fit.learning_curve import LearningCurve
 from svr_async.judges.open_judge import JudgeSpec, OpenJudge
 from svr_async.reports.files import write_bank
 from svr_async.reports.text import calls_in_words
@@ -203,8 +202,7 @@ def run_fit(flags: Mapping[str, Any]) -> int:
         print_json(found.record)
     else:
         show(Line(line) for line in sweep_lines(found.record.get("sweep")))
-        show(_fit_parts(found.record, settings.out))
-        show(_learning_parts(found.learned))
+        show(_fit_parts(found, settings.out))
     facts = partial(of_training, "fit", settings.out, known_of(FitSettings, flags), found.record)
     hand_over(flags["track"], facts, partial(click.echo, err=True))
     return 0
@@ -240,7 +238,8 @@ def _training_parts(result: TrainResult, wall_s: float, calls: Mapping[str, Any]
     if record["contaminated"]:
         yield Line(f"{len(record['contaminated'])} pairs that overlap with a benchmark", label="left out")
     yield from (Line(line, label="warning", loud=True) for line in unanswered_lines(record["outcomes"]))
-    yield from _learning_parts(result.learned)
+    if result.learned is not None:
+        yield Line(result.learned.in_words(), label="more pairs", wrapped=True)
     yield from _places(out, f"  ({result.digest[:12]}), {wall_s:.0f} s")
     yield from (Line(calls_in_words(block), label=name) for name, block in calls.items() if block)
     yield Line(f"svr eval OTHER_PAIRS --judge … --bank {shlex.quote(str(out / 'bank'))}", label="next")
@@ -260,8 +259,9 @@ def _use(record: Mapping[str, Any]) -> str:
     return f"{of} of round {row['round']} for a prompt{filler}"
 
 
-def _fit_parts(record: Mapping[str, Any], out: Path) -> Iterator[Part]:
+def _fit_parts(found: StoreFit, out: Path) -> Iterator[Part]:
     """Yield how a fit of a store went and where its bank is."""
+    record = found.record
     taken = f"epoch {record['best_epoch']}" if record["best_epoch"] else "the start, before any epoch"
     measured, known = record["dev_accuracy"], enough(record["dev_pairs"])
     accuracy = "no held-out pair was judged" if measured is None else accuracy_in_words(measured, record["dev_pairs"])
@@ -273,27 +273,10 @@ def _fit_parts(record: Mapping[str, Any], out: Path) -> Iterator[Part]:
     if known and record["linear_accuracy"] is not None:
         vote, linear = percent(record["vote_accuracy"]), percent(record["linear_accuracy"])
         yield Line(f"unweighted vote {vote}; one weight a rubric for all prompts {linear}", label="baselines")
+    if found.learned is not None:
+        yield Line(found.learned.in_words(), label="more pairs", wrapped=True)
     yield from (Line(warning, label="warning", loud=True) for warning in record["warnings"])
     yield from _places(out)
-
-
-def _learning_parts(curve: LearningCurve | None) -> Iterator[Part]:
-    """Yield the learning curve as a table with a sentence, if there is one."""
-    if curve is None:
-        return
-    rows = [
-        [
-            f"{one.pairs:,}",
-            f"{100 * one.share:g} %",
-            percent(one.accuracy),
-            f"{100 * one.low:.1f} to {100 * one.high:.1f}",
-            str(one.draws),
-        ]
-        for one in curve.points
-    ]
-    caption = f"learning curve on {curve.held_out:,} pairs, each left out of the fits that decide it"
-    yield Table(("pairs", "share", "accuracy", "95 % interval", "draws"), rows, caption=caption)
-    yield Line(curve.in_words())
 
 
 def asked_block(stats: EngineStats | None, price: Price | None) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +9,10 @@ import numpy as np
 import orjson
 import pytest
 from click.testing import CliRunner
-from made_history import made_history
-from small_runs import item, write_run
 
 from svr_async.commands.bank import bank
 from svr_async.commands.main import run
 from svr_async.core.rubric import Check, Rubric
-from svr_async.reports.files import write_bank
 from svr_async.scoring.bank import BankRubric, InferenceSettings, RubricBank
 
 ESCAPES = "\x1b]8;;https://example.org\x1b\\click\x1b]8;;\x1b\\ \x1b[31mred\u202e [bold]x[/] :smile:"
@@ -79,15 +75,6 @@ def test_show_lists_the_heaviest_first(folder: Path) -> None:
     assert "5 of 5 rubrics" in out
 
 
-def test_show_tells_no_accuracy_of_too_few_dev_pairs(tmp_path: Path) -> None:
-    """It says how many there are instead, and names the structure of the fit where it is known."""
-    made(dev_metrics={"accuracy": 0.8125, "pairs": 16}, history=made_history()).save(tmp_path / "few")
-    out = " ".join(call("show", tmp_path / "few").split())
-    assert "accuracy not reported: 16 held-out pairs, 100 needed, pairs 16" in out
-    assert "81.2" not in out
-    assert "structure 2 groups of prompts, sparsity 0.3, in common 0.2, top 6" in out
-
-
 def test_show_can_be_narrowed(folder: Path) -> None:
     """By number and by domain; all about one rubric by the start of its id."""
     assert "1 of 5 rubrics" in call("show", folder, "--top", 1)
@@ -107,41 +94,6 @@ def test_show_as_json(folder: Path) -> None:
     assert [entry["weight"] for entry in found["rubrics"]] == [1.0, 0.75, 0.5, 0.25, 0.125]
     assert found["inference"]["top_k"] == 6
     assert found["selector"]["kind"] == "mlp"
-
-
-def test_effect_tells_what_each_rubric_did_in_runs(
-    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Of runs with the bank's rubrics, by run; a run without any of them, or none at all, is one line."""
-    known = Rubric(text=next(iter(TEXTS)))
-    items = [
-        replace(one, rubrics=tuple(replace(row, id=known.id, text=known.text) for row in one.rubrics))
-        for one in (item(1), item(2), item(3, correct=False))
-    ]
-    runs = [write_run(tmp_path / name, items) for name in ("first", "second")]
-    shown = call("show", folder, *runs)
-    assert "small: 1 of 1 rubric" in shown
-    assert known.text in shown
-    assert "4 of the bank's 5 rubrics were judged on no pair of these runs" in shown
-    (told,) = orjson.loads(call("show", folder, *runs, "--json"))
-    assert told["id"] == known.id
-    assert [(one["saved"], one["errors"]) for one in told["by_group"].values()] == [(2, []), (2, [])]
-    strange = write_run(tmp_path / "strange", [item(1)])
-    assert fail("show", folder, strange) == 2
-    assert "no rubric of the bank was judged in" in capsys.readouterr().err
-    page = tmp_path / "page.html"
-    write_bank(folder, page, None, runs)
-    assert "What the rubrics did in runs" in page.read_text(encoding="utf-8")
-
-
-def test_lint_says_what_and_what_to_do(folder: Path) -> None:
-    """Findings by kind with their advice."""
-    out = call("show", folder, "--lint")
-    assert "vague: 1" in out
-    assert "contradiction: 1" in out
-    assert "keep one" in out
-    found = orjson.loads(call("show", folder, "--lint", "--json"))
-    assert ("vague", "The response is good") in [(finding["kind"], finding["text"]) for finding in found]
 
 
 def test_diff_of_two_banks(folder: Path, tmp_path: Path) -> None:

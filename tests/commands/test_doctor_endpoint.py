@@ -43,26 +43,6 @@ def test_a_good_endpoint_passes_every_check_in_a_few_capped_calls(cli: Cli, tmp_
 
 
 @pytest.mark.parametrize(
-    ("behaviour", "states"),
-    [
-        ({"honours": frozenset(), "models": None}, {"json": "warn", "usage": "warn", "model": "none"}),
-        ({"honours": frozenset({"object", "usage"})}, {"json": "ok"}),
-        ({"refuses": frozenset({"response_format"})}, {"json": "warn"}),
-        ({"refuses": frozenset({"temperature"})}, {"settings": "warn", "json": "ok"}),
-    ],
-    ids=["nothing", "object only", "no JSON mode", "no temperature"],
-)
-def test_a_missing_feature_is_a_warning(cli: Cli, behaviour: dict[str, Any], states: dict[str, str]) -> None:
-    """The verdict is right, the exit code 0, and each warning says what to do."""
-    with odd_endpoint(**behaviour) as odd:
-        code, rows = examined(cli, "--judge", f"{odd.base_url}#odd")
-    assert (code, rows["verdict"]["state"]) == (0, "ok")
-    assert {name: rows[name]["state"] for name in states} == states
-    if "settings" in states:
-        assert 'temperature = "unset"' in rows["settings"]["cure"]
-
-
-@pytest.mark.parametrize(
     ("config", "model", "code", "check", "says"),
     [
         (SimConfig(api_key="right"), "gpt-oss-20b", 4, "key", "HTTP 401"),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import pty
-import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -29,7 +28,6 @@ from rig import (
 
 from svr_async.commands.main import run
 from svr_async.commands.main import svr as group
-from svr_async.engine.cache import DATABASE
 from svr_async.evaluation.run_folder import RunFolder
 from svr_async.simulation.config import SimConfig
 from svr_async.simulation.faults import GROUPS, FaultConfig
@@ -134,15 +132,6 @@ def test_every_method_runs_against_an_endpoint(evaluate: Eval, tmp_path: Path, m
     assert run_metrics()["method"] == method
     assert run_metrics()["judge_label"] == "sim (SIMULATED endpoint)"
     assert run_metrics()["coverage"] == 1.0
-
-
-@pytest.mark.parametrize("method", ["longest", "shortest", "first"])
-def test_content_blind_baselines_need_no_judge(evaluate: Eval, method: str) -> None:
-    """They send nothing and are labelled as what they are."""
-    assert evaluate("--method", method) == 0
-    assert run_metrics()["judge_label"] == "no judge (content-blind baseline)"
-    assert marks() == ["content_blind"]
-    assert run_metrics()["calls"]["sent"] == 0
 
 
 def test_the_rules_judge_works_on_the_shipped_sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -263,16 +252,6 @@ def test_flags_come_from_variables_and_files_too(
     assert run_metrics("both")["n_total"] == 5
 
 
-def test_the_default_folder_is_found_again(evaluate: Eval) -> None:
-    """Without --out equal runs share a folder and different ones do not."""
-    flags = ["eval", "rubricbench", "--data", "bench.jsonl", "--method", "first", "-q"]
-    assert run(group, "svr", flags) == run(group, "svr", flags) == 0
-    assert len(list(Path("runs").iterdir())) == 1
-    assert run(group, "svr", [*flags, "--limit", "3"]) == 0
-    assert len(list(Path("runs").iterdir())) == 2
-    assert run(group, "svr", [*flags, "--no-resume"]) == 2
-
-
 # --- failures, coverage, secrets -------------------------------------------------------------------------------------
 
 
@@ -313,16 +292,6 @@ def test_the_key_is_nowhere(
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert len(files) > 8
     assert all(SENTINEL.encode() not in path.read_bytes() for path in files)
-
-
-def test_damaged_cache_rows_are_asked_again_and_noted(evaluate: Eval, tmp_path: Path) -> None:
-    """A flipped bit costs one call and is said."""
-    assert evaluate("--limit", "4", "--cache", "cache", "--audit", "0") == 0
-    with contextlib.closing(sqlite3.connect(tmp_path / "cache" / DATABASE)) as connection, connection:
-        connection.execute("UPDATE Cache SET value = X'00' WHERE key = (SELECT MIN(key) FROM Cache)")
-    assert evaluate("--limit", "4", "--cache", "cache", "--audit", "0") == 0
-    assert run_metrics()["calls"]["sent"] == 1
-    assert any("1 damaged cache row" in note for note in run_metrics()["notes"])
 
 
 def test_pairs_without_a_right_answer_are_judged_and_not_scored(

@@ -41,27 +41,6 @@ BENCH = ("eval", "rubricbench", "--data", "bench.jsonl", "--judge", "rules", "-q
 ASK = (*BENCH, "--judge", "sim")
 
 
-LONG, ODD = "x" * 300, "b\udcffd"
-
-
-@pytest.mark.parametrize(
-    ("args", "says"),
-    [
-        ((*BENCH[:-2], "--out", LONG), "a file's name is too long: xxxx"),
-        ((*BENCH, "--prompts", LONG), "a file's name is too long: xxxx"),
-        (("report", LONG), "a file's name is too long: xxxx"), (("bank", "show", LONG), "a file's name is too long: x"),
-        (("eval", "pairs", "--data", f"{ODD}.jsonl", "--judge", "rules"), "b\\udcffd.jsonl is not UTF-8; rename it"),
-        ((*BENCH[:-2], "--out", ODD), "b\\udcffd is not UTF-8"),
-    ],
-)  # fmt: skip
-def test_names_that_no_file_can_have_or_no_record_can_name_are_exit_two(
-    fail: Eval, args: tuple[str, ...], says: str
-) -> None:
-    """Names of more than 255 bytes, and those that are not UTF-8."""
-    code, line = fail(*args)
-    assert (code, says in line) == (2, True), line
-
-
 @pytest.mark.parametrize(
     ("args", "says"),
     [
@@ -148,17 +127,6 @@ def test_wrong_data_is_named_by_file_row_and_column(fail: Eval, tmp_path: Path, 
     assert not Path("run").exists()
 
 
-def test_lenient_leaves_bad_rows_out_and_says_so(fail: Eval, tmp_path: Path) -> None:
-    """With --lenient the other rows are judged, and a note counts those left out."""
-    rows = [row(case_id=str(n), label=7 if n == 2 else 0) for n in range(4)]
-    (tmp_path / "bad.jsonl").write_bytes(b"\n".join(map(orjson.dumps, rows)))
-    flags = ["eval", "rubricbench", "--data", "bad.jsonl", "--method", "first", "-q", "--out", "run", "--lenient"]
-    assert run(group, "svr", flags) == 0
-    metrics = orjson.loads(Path("run/metrics.json").read_bytes())
-    assert metrics["n_total"] == 3
-    assert any("1 row left out as invalid" in note for note in metrics["notes"])
-
-
 def test_the_folder_of_another_run_is_left_alone(fail: Eval) -> None:
     """A folder that holds other results is refused, with nothing in it changed, its failures included."""
     assert run(group, "svr", [*BENCH, "--method", "first"]) == 0
@@ -200,32 +168,6 @@ def test_nothing_listening_is_exit_six(fail: Eval, monkeypatch: pytest.MonkeyPat
     """Connection refused for long enough ends the run; the line names host and port, and says that replies are kept."""
     code, line = fail(*BENCH, "--judge", "http://127.0.0.1:9/v1#m", "--give-up-after", "1", "--concurrency", "4")
     assert (code, "cannot connect to 127.0.0.1:9" in line, "replies are kept" in line) == (6, True, True)
-
-
-@pytest.mark.parametrize("cap", [("--max-calls", "7"), ("--budget", "0.0000001"), ("--max-calls", "0")])
-def test_caps_end_the_run_with_exit_four_and_keep_what_is_paid(
-    fail: Eval, tmp_path: Path, sim: SimServer, cap: tuple[str, str]
-) -> None:
-    """A cap stops the run in time; the next run without it pays only for the rest."""
-    name_judge(tmp_path, sim.base_url, price=[1, 1, 1])
-    paid = sim.stats()["paid"]
-    code, line = fail(*ASK, *cap, "--audit", "0", "--concurrency", "3")
-    assert (code, cap[0] in line) == (4, True)
-    spent = sim.stats()["paid"] - paid
-    assert spent <= {"7": 7, "0": 0}.get(cap[1], 3)
-    assert run(group, "svr", [*ASK, "--audit", "0"]) == 0
-    assert sim.stats()["paid"] - paid == 20
-
-
-def test_a_cache_that_cannot_be_used_is_exit_five(fail: Eval, tmp_path: Path) -> None:
-    """No database, and a folder that others may write to: named with its cure before any call."""
-    (tmp_path / "broken").mkdir(mode=0o700)
-    (tmp_path / "broken" / "cache.db").write_text("no database " * 99)
-    (tmp_path / "open").mkdir()
-    (tmp_path / "open").chmod(0o777)
-    for name, says in {"broken": "svr cache clear", "open": "chmod o-w"}.items():
-        code, line = fail(*ASK, "--cache", name)
-        assert (code, says in line) == (5, True), line
 
 
 def test_a_run_folder_that_cannot_be_written_is_exit_five(fail: Eval, tmp_path: Path) -> None:

@@ -56,24 +56,6 @@ def test_both_texts_are_kept_and_it_is_another_method(evaluate: Eval, tmp_path: 
     assert not [note for note in run_metrics()["notes"] if "kept their own words" in note]
 
 
-def test_it_costs_one_call_a_prompt_which_the_plan_counts(
-    evaluate: Eval, sim: SimServer, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The dry run plans two calls a pair; a pair shown both ways is rephrased once; a second run asks nothing."""
-    before = sim.stats()["calls"]
-    assert evaluate("--rephrase", "--cache", "cache", "--dry-run", "--json") == 0
-    plan = orjson.loads(capsys.readouterr().out)
-    assert (plan["calls"], sim.stats()["calls"]) == (2 * N, before)
-    assert evaluate("--dry-run", "--json", "--cache", "cache") == 0
-    assert orjson.loads(capsys.readouterr().out)["calls"] == N
-    assert evaluate("--rephrase", "--cache", "cache") == 0
-    assert sim.stats()["calls"] == before + 2 * N
-    assert evaluate("--rephrase", "--cache", "cache", "--order", "both", out="both") == 0
-    assert sim.stats()["calls"] == before + 3 * N
-    assert evaluate("--rephrase", "--cache", "cache", "--offline", out="again") == 0
-    assert (Path("again") / "items.jsonl").read_bytes() == (Path("run") / "items.jsonl").read_bytes()
-
-
 @pytest.mark.parametrize(
     ("args", "options", "says"),
     [

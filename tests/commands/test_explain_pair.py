@@ -77,14 +77,6 @@ def test_json_adds_up_and_is_what_the_library_says(bank: RubricBank, capsys: pyt
     assert found["judged_by"] == "colours · rules (offline checks, no model)"
 
 
-def test_texts_come_from_files_too(bank: RubricBank, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """@FILE reads a text; @@ begins a text that begins with an @."""
-    (tmp_path / "answer.txt").write_text("Blue – or so.\n", "utf-8")
-    assert explain(*asked("--json", a="@answer.txt", b="@@home")) == 0
-    texts = told(capsys)["texts"]
-    assert (texts["response_a"], texts["response_b"]) == ("Blue – or so.\n", "@home")
-
-
 def test_without_a_bank_the_general_checks_decide(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

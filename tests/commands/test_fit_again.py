@@ -7,8 +7,7 @@ from pathlib import Path
 import numpy as np
 import orjson
 import pytest
-from made_pairs import PATIENCE_S, files_of, last_line, write_made
-from rig import RULES, write_bench
+from made_pairs import PATIENCE_S
 
 from svr_async.commands.main import run
 from svr_async.commands.main import svr as group
@@ -53,27 +52,3 @@ def test_each_rounds_store_gives_that_rounds_bank(
             assert all(np.array_equal(bank.selector[name], held[name]) for name in held.files)
         if number == record["dev"]["round"]:
             check_same_bank(out / "bank", trained / "out" / "bank")
-
-
-@pytest.mark.soak
-def test_the_papers_preset_and_an_ablation_come_out_again_too(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Preset, seed, top_k and ablation are in the store; a flag goes over them, and then the bank is another."""
-    monkeypatch.chdir(tmp_path)
-    write_made(Path("made.jsonl"), 60)
-    write_bench(Path("bench.jsonl"), 2)
-    flags = ("--preset", "paper", "--seed", "7", "--rounds", "1", "--top-k", "5", "--ablate", "diversity", "-q")
-    against = ("--decontaminate", "rubricbench=bench.jsonl")
-    assert svr("train", "made.jsonl", *RULES, "--out", "out", *flags, *against) == 0
-    assert svr("fit", "out/stores/round-1", "--out", "again", "-q") == 0
-    check_same_bank(Path("again/bank"), Path("out/bank"))
-    before = files_of(Path("again/bank"))
-    assert svr("fit", "out/stores/round-1", "--out", "again", "-q") == 0
-    assert files_of(Path("again/bank")) == before
-    assert svr("fit", "out/stores/round-1", "--out", "other", "--preset", "default", "--top-k", "2", "-q") == 0
-    assert RubricBank.load(Path("other/bank")).selector_kind == "topics"
-    assert RubricBank.load(Path("other/bank")).inference.top_k == 2
-    capsys.readouterr()
-    assert svr("fit", "out/stores/round-2", "--out", "none", "-q") == 2
-    assert "there is no feature store in out/stores/round-2" in last_line(capsys)

@@ -8,11 +8,9 @@ from typing import Any
 
 import pytest
 from made_pairs import write_candidates, write_planted
-from rig import name_judge, serving, write_bank, write_bench
+from rig import name_judge, write_bank, write_bench
 
 from svr_async.engine.engine import CallEngine
-from svr_async.simulation.config import SimConfig
-from svr_async.simulation.faults import FaultConfig
 from svr_async.simulation.server import SimServer
 
 Cli = Callable[..., tuple[int, str, str]]
@@ -59,21 +57,3 @@ def test_limits_reach_the_engine(
     assert (code, "--max-calls 0 is reached" in out + err) == (4, True)
     assert (seen[0].rpm, seen[0].tpm) == (600, 9_000_000)
     assert (seen[0].concurrency, seen[0].start) == (3, None)
-
-
-@WHOLE
-def test_another_model_is_refused_on_demand(command: tuple[str, ...], ask: Cli) -> None:
-    """With --strict-model a command ends with exit 4 where another model than the judge's answers."""
-    faults = FaultConfig(rate=1.0, kinds=("wrong-model",), max_faulty_attempts=10)
-    with serving(SimConfig(faults=faults)) as odd:
-        code, out, err = ask(odd, *command, "--strict-model", "--concurrency", "1")
-    assert (code, "answered as 'gpt-oss-120b-preview'" in out + err) == (4, True)
-
-
-@WHOLE
-def test_a_call_ends_after_the_time_that_it_was_given(command: tuple[str, ...], ask: Cli) -> None:
-    """With --timeout a call that takes longer has failed, so that the one that follows meets the cap on calls."""
-    with serving(SimConfig(latency_ms=50_000.0, latency_sigma=0.0)) as slow:
-        code, out, err = ask(slow, *command, "--timeout", "0.5", "--max-calls", "1", "--concurrency", "1")
-        asked = slow.stats()["calls"]
-    assert (code, "--max-calls 1 is reached" in out + err, asked) == (4, True, 1)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import orjson
 import pytest
 from made_pairs import files_of, last_line, write_candidates, write_made, write_planted
 from rig import RULES, svr_here
@@ -59,26 +58,3 @@ def test_a_command_goes_on_beside_its_own_traces(folder: Path, bank: dict[str, b
     (folder / "out" / "record.json").write_text("{}")
     keep_bank(folder / "out", "stages", "record.json")
     keep_bank(folder / "nowhere", "stages")
-
-
-def test_rows_that_break_the_schema_can_be_left_out(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The flag that the error names exists: `--lenient` trains on, or splits, the rows that can be read."""
-    with write_made(folder / "made.jsonl", 60).open("a") as file:
-        file.write('{"prompt": 3}\n')
-    for args in (
-        ("train", "made.jsonl", *RULES, "--rounds", "1", "--out", "out", "-q"),
-        ("data", "split", "made.jsonl", "--out", "s"),
-    ):
-        assert svr_here(*args) == 2
-        assert "--lenient" in last_line(capsys)
-        assert svr_here(*args, "--lenient") == 0
-        capsys.readouterr()
-
-
-def test_pairs_that_all_overlap_with_a_benchmark_are_said_to(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Where decontamination leaves nothing, that is the error."""
-    words = " ".join(f"word{n}" for n in range(20))
-    rows = [{"id": str(n), "prompt": words, "chosen": "a", "rejected": "b"} for n in range(9)]
-    (folder / "pairs.jsonl").write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in rows))
-    assert svr_here("train", "pairs.jsonl", *RULES, "--decontaminate", "pairs=pairs.jsonl", "--out", "out", "-q") == 2
-    assert "all 9 pairs overlap with pairs=pairs.jsonl" in last_line(capsys)

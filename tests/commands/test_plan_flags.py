@@ -146,18 +146,6 @@ def test_a_jury_of_judges_of_every_kind(evaluate: Run) -> None:
     assert [one["marks"] for one in judge["judges"]] == [["simulated"], ["simulated"], ["offline_rules"]]
 
 
-def test_another_plan_is_another_run(evaluate: Run) -> None:
-    """The digest covers judges, rule and thresholds: a folder of one plan is not gone on with by another."""
-    assert evaluate(*PLAN, "--limit", "4") == 0
-    for other in (
-        ("--judge", "small", "--audit-below", "0.7", "--escalate-to", "big", "--escalate-below", "0.6"),
-        ("--judge", "small", "--audit-below", "0.6", "--escalate-to", "mid", "--escalate-below", "0.6"),
-        ("--jury", "small,big"),
-        ("--judge", "small"),
-    ):
-        assert evaluate(*other, "--limit", "4") == 2
-
-
 # --- before any call -------------------------------------------------------------------------------------------------
 
 

@@ -86,38 +86,3 @@ def test_induction_is_counted_exactly(ask: Ask, tmp_path: Path) -> None:
     _, done, _ = ask(*command)
     assert told["calls"] == sum(done["outcomes"]["induce"].values())
     assert told["usd"] is None
-
-
-def test_a_budget_works_with_a_price(ask: Ask) -> None:
-    """Without a price, and without one that the endpoint reports, a budget ends the run after one call."""
-    code, out, err = ask(*EVAL, "--budget", "0.001")
-    assert (code, "give --price IN/OUT" in err) == (4, True)
-    code, out, err = ask(*EVAL, "--budget", "0.001", *PRICE)
-    assert (code, "--budget $0.001 is reached" in out + err) == (4, True)
-
-
-@pytest.mark.parametrize("text", ["1", "a/b", "-1/2", "1/2/3/4", "nan/1", "1/inf", ""])
-def test_a_price_that_is_none_is_refused(ask: Ask, text: str) -> None:
-    """What is not IN/OUT is refused in a line that says how to write it."""
-    code, _, err = ask(*EVAL, "--price", text)
-    assert (code, "write dollars per million tokens" in err, err.count("\n")) == (2, True, 1)
-
-
-def test_one_price_is_not_of_two_judges(ask: Ask, sim: SimServer, tmp_path: Path) -> None:
-    """`--price` is refused where several judges are paid."""
-    with (tmp_path / "judges.toml").open("a") as file:
-        file.write(f'\n[other]\nmodel = "gpt-oss-120b"\nbase_url = "{sim.base_url}"\nkey_env = ""\n')
-    code, _, err = ask(*EVAL[:4], "--jury", "sim,other", *PRICE)
-    assert (code, "--price needs a single paid judge" in err) == (2, True)
-
-
-def test_prices_are_listed_with_their_day(cli: Cli) -> None:
-    """`svr judges --prices` lists each shipped price with day and page, the cheapest first."""
-    code, out, _ = cli("judges", "--prices", "--json")
-    found = orjson.loads(out)
-    assert code == 0
-    assert found["gpt-4o-mini"]["in"] == 0.15
-    assert all(one["date"] and one["source"] for one in found.values())
-    dear = [one["in"] + one["out"] / 4 for one in found.values()]
-    assert dear == sorted(dear)
-    assert "2026-10-07" in cli("judges", "--prices")[1]

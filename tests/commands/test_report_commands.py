@@ -15,7 +15,7 @@ from small_runs import item, row, write_run
 from svr_async.commands.explain import explain
 from svr_async.commands.pages import report
 from svr_async.commands.results import compare
-from svr_async.errors import ArtefactError, UsageError
+from svr_async.errors import UsageError
 
 ESCAPES = "\x1b]8;;https://example.org\x1b\\click\x1b]8;;\x1b\\ \x1b[31mred\u202e [bold]x[/] :smile:"
 
@@ -49,24 +49,6 @@ def test_report_writes_what_the_suffix_says(good: Path, tmp_path: Path, name: st
 
     assert (tmp_path / name).read_text().lstrip().startswith(start)
     assert f"wrote {tmp_path / name}" in out.replace("\n", "")
-
-
-def test_report_of_several_runs_compares_them(
-    good: Path, poor: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Several runs make one page in the working directory, with the paired test."""
-    monkeypatch.chdir(tmp_path)
-    call(report, good, poor)
-
-    assert "McNemar" in (tmp_path / "comparison.html").read_text()
-
-
-def test_a_garbled_run_is_one_line(good: Path) -> None:
-    """A broken file ends the command with its place, not with a trace."""
-    (good / "items.jsonl").write_text("{")
-
-    with pytest.raises(ArtefactError, match="line 1"):
-        call(report, good)
 
 
 def test_compare_shows_the_test_and_the_marks(good: Path, poor: Path) -> None:
@@ -134,15 +116,3 @@ def test_untrusted_texts_cannot_steer_the_terminal(tmp_path: Path) -> None:
     assert not {"\x1b", "\u202e", "\x07"} & set(out)
     assert "https://example.org" not in out
     assert "[bold]x[/] :smile:" in out
-
-
-def test_many_rubrics_that_count_nothing_are_counted_only(tmp_path: Path) -> None:
-    """A bank of a hundred rubrics is explained by those that count; of a few all are listed."""
-    told = {}
-    for n in (3, 20):
-        rows = (row("counts", -0.4), *(row(f"idle {i}", 0.001) for i in range(n)))
-        told[n] = call(explain, write_run(tmp_path / str(n), [replace(item(1, margin=-0.4), rubrics=rows)]), "q-001")
-    assert "idle 2" in told[3]
-    assert "idle" not in told[20]
-    assert "counts" in told[20]
-    assert "and 20 that count less than 0.005" in told[20]

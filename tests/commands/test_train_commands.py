@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import replace
-from itertools import product
 from pathlib import Path
 
-import numpy as np
 import orjson
 import pytest
 from made_pairs import PATIENCE_S, TRAIN, N, files_of, last_line, write_candidates, write_made
 from rig import RULES, name_judge, read_lines, svr_here, write_bench
 
-from svr_async.adapters import get_adapter
 from svr_async.core.rubric import Rubric
 from svr_async.fit.config import DEFAULT
 from svr_async.scoring.bank import UNIFORM, BankRubric, InferenceSettings, RubricBank
@@ -21,9 +17,6 @@ from svr_async.simulation.server import SimServer
 from svr_async.training.rounds.algorithm import run_rounds
 from svr_async.training.rounds.session import FittedRound, Session
 from svr_async.training.running import train as train_run
-from svr_async.training.running.data import decontaminated
-from svr_async.training.store.reader import load_store
-from svr_async.training.store.records import BOTH_ORDERS
 
 pytestmark = pytest.mark.timeout(2 * PATIENCE_S)  # the first test may have to train first
 
@@ -176,25 +169,6 @@ def test_a_benchmark_is_refused_as_training_data_by_every_stage(
     assert set(folder.iterdir()) - before == {folder / f"{name}_v1.jsonl"}
 
 
-def test_overlap_with_a_benchmark_is_left_out_and_named(folder: Path) -> None:
-    """--decontaminate names the benchmark and its file; the pairs that share a run of words are left out."""
-    write_made(folder / "made.jsonl", 60)
-    pairs = get_adapter("pairs").load(folder / "made.jsonl").pairs
-    row = {"id": "x", "prompt": "Q?", "chosen": pairs[0].prompt[0].content, "rejected": "no"}
-    (folder / "held.jsonl").write_bytes(orjson.dumps(row))
-    kept, found = decontaminated(pairs, ["pairs=held.jsonl"])
-    assert [(hit.pair_id, hit.benchmark, hit.item) for hit in found] == [(pairs[0].id, "pairs", "x")]
-    assert [pair.id for pair in kept] == [pair.id for pair in pairs[1:]]
-    assert decontaminated(pairs, []) == (list(pairs), [])
-
-
-def test_too_few_pairs_are_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Where nothing is left to check with, the counts are said."""
-    write_made(folder / "made.jsonl", 1)
-    assert svr_here("train", "made.jsonl", *RULES, "--out", "out", "-q") == 2
-    assert "give more pairs" in last_line(capsys)
-
-
 def test_pairs_that_nothing_can_be_said_of_end_with_eight(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """No rubric is induced: exit 8 and one line from `train` and `induce`, and neither a bank nor a file."""
     rows = [{"id": f"{n}", "prompt": f"Say {n}", "chosen": f"ab{n}", "rejected": f"cd{n}"} for n in range(120)]
@@ -204,57 +178,6 @@ def test_pairs_that_nothing_can_be_said_of_end_with_eight(folder: Path, capsys: 
         assert "no rubric was induced" in last_line(capsys)
     assert not (folder / "out" / "bank").exists()
     assert not (folder / "c.jsonl").exists()
-
-
-def test_one_rubric_and_prompts_without_a_word_give_a_bank_that_works(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """An empty vocabulary and a bank of one: it is fitted, and judges a prompt that training has not seen."""
-    write_made(folder / "made.jsonl", 60)
-    signs = ("".join(three) for three in product("?!.,", repeat=3))
-    rows = [{**row, "prompt": sign} for row, sign in zip(read_lines(folder / "made.jsonl"), signs, strict=False)]
-    (folder / "signs.jsonl").write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in rows))
-    write_candidates(folder / "c.jsonl", checks=1)
-    assert svr_here("stages", "judge", "signs.jsonl", *RULES, "--candidates", "c.jsonl", "--out", "store", "-q") == 0
-    assert orjson.loads((folder / "store" / "vocabulary.json").read_bytes()) == {}
-    assert svr_here("fit", "store", "--out", "out", "-q") == 0
-    unseen = {"id": "u", "prompt": "Which trees?", "chosen": "- oak\n- elm", "rejected": "oak and elm"}
-    (folder / "unseen.jsonl").write_bytes(orjson.dumps(unseen))
-    flags = ("eval", "pairs", "--data", "unseen.jsonl", "--judge", "rules", "--bank", "out/bank", "-q", "--out", "run")
-    assert svr_here(*flags) == 0
-    [item] = read_lines(folder / "run" / "items.jsonl")
-    assert item["correct"]
-    assert [row["alpha"] for row in item["rubrics"]] == [1.0]
-    capsys.readouterr()
-
-
-@pytest.mark.parametrize(
-    ("value", "flag", "code", "words"),
-    [
-        (0.0, BOTH_ORDERS, 8, "no signal: all 39 judged entries are tied"),
-        (np.nan, 0, 7, "value 0 is not finite"),
-        (1.5, 0, 7, "lies outside ±1.25"),
-    ],
-)
-def test_a_z_that_says_nothing_or_cannot_be_ends_the_fit(
-    folder: Path, capsys: pytest.CaptureFixture[str], value: float, flag: int, code: int, words: str
-) -> None:
-    """All tied: exit 8, nothing to learn from; not a number or outside of Δ's values: exit 7, whatever its checksum."""
-    write_made(folder / "made.jsonl", 40)
-    write_candidates(folder / "c.jsonl", checks=1)
-    assert svr_here("stages", "judge", "made.jsonl", *RULES, "--candidates", "c.jsonl", "--out", "store", "-q") == 0
-    path, meta = folder / "store" / "z-0001.npz", orjson.loads((folder / "store" / "meta.json").read_bytes())
-    with np.load(path) as held:
-        arrays = dict(held)
-    arrays["value"][:], arrays["flags"][:] = value, flag
-    np.savez(path, **arrays)
-    digest = hashlib.sha256(path.read_bytes()).hexdigest()
-    meta["parts"][0]["z"] |= {"bytes": path.stat().st_size, "sha256": digest}
-    (folder / "store" / "meta.json").write_bytes(orjson.dumps(meta))
-    capsys.readouterr()
-    assert svr_here("fit", "store", "--out", "out", "-q") == code
-    assert words in last_line(capsys)
-    assert not (folder / "out" / "bank").exists()
 
 
 def test_judging_again_into_the_same_store_asks_nothing_and_other_rubrics_are_refused(
@@ -294,22 +217,6 @@ def test_a_damaged_store_ends_with_seven_and_a_missing_one_with_two(
     last_line(capsys)
 
 
-def test_a_damaged_stage_is_named(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A stage file that cannot be read stops the run with exit 7; removed, the run goes on."""
-    write_made(folder / "made.jsonl", 30)
-    flags = ("stages", "induce", "made.jsonl", *RULES, "--out", "c.jsonl", "-q")
-    assert svr_here(*flags) == 0
-    before = (folder / "c.jsonl").read_bytes()
-    stage = next((folder / "c.jsonl.stages").rglob("induce.json"))
-    stage.write_bytes(stage.read_bytes()[:40])
-    capsys.readouterr()
-    assert svr_here(*flags) == 7
-    assert "induce.json" in last_line(capsys)
-    stage.unlink()
-    assert svr_here(*flags) == 0
-    assert (folder / "c.jsonl").read_bytes() == before
-
-
 def test_a_bank_that_is_missing_or_damaged_stops_an_evaluation(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -336,51 +243,6 @@ def test_a_bank_that_is_missing_or_damaged_stops_an_evaluation(
             (folder / "bank" / name).write_bytes(data[:-20] if name == broken else data)
         assert svr_here(*flags, "--bank", "bank") == 7, broken
         last_line(capsys)
-
-
-def test_what_no_bank_can_hold_is_refused_before_anything_is_computed(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """An id, a domain, a licence or a rubric that is too long: one line that names it, and nothing is written."""
-    write_made(folder / "made.jsonl", 40)
-    rows = read_lines(folder / "made.jsonl")
-    for field in ("id", "domain"):
-        long = [{**row, field: "x" * 4097} if n == 30 else row for n, row in enumerate(rows)]
-        (folder / "long.jsonl").write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in long))
-        assert svr_here("train", "long.jsonl", *RULES, "--out", "out", "-q") == 2
-        assert "4,097" in last_line(capsys)
-    assert svr_here("train", "made.jsonl", *RULES, "--out", "out", "-q", "--license", "x" * 4097) == 2
-    assert "--license" in last_line(capsys)
-    write_candidates(folder / "c.jsonl", "Is kind.", "Is kind " * 70)
-    assert svr_here("stages", "judge", "made.jsonl", *RULES, "--candidates", "c.jsonl", "--out", "store", "-q") == 7
-    assert "c.jsonl line 2" in last_line(capsys)
-    assert not any((folder / name).exists() for name in ("out", "store", "store.stages"))
-
-
-def test_no_rubric_is_judged_on_a_held_out_prompt_that_it_came_from(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Rubrics that were induced with another seed, as those of merged banks: said, and left out just there."""
-    write_made(folder / "made.jsonl")
-    assert svr_here("stages", "induce", "made.jsonl", *RULES, "--out", "c.jsonl", "--seed", "1", "-q") == 0
-    capsys.readouterr()
-    for pool in ("all", "cross"):
-        assert (
-            svr_here("stages", "judge", "made.jsonl", *RULES, "--candidates", "c.jsonl", "--out", pool, "--pool", pool)
-            == 0
-        )
-        assert "came from prompts that are held out here" in capsys.readouterr().err
-        store = load_store(folder / pool)
-        sources = [set(entry.candidate.source_pair_ids) for entry in store.rubrics]
-        judged = 0
-        for row in np.flatnonzero(store.is_dev).tolist():
-            entries = store.z.index[store.z.indptr[row] : store.z.indptr[row + 1]].tolist()
-            assert not [place for place in entries if store.pair_ids[row] in sources[place]]
-            judged += len(entries)
-        assert judged > 0
-    assert svr_here("stages", "induce", "made.jsonl", *RULES, "--out", "same.jsonl", "-q") == 0
-    assert svr_here("stages", "judge", "made.jsonl", *RULES, "--candidates", "same.jsonl", "--out", "same") == 0
-    assert "held out here" not in capsys.readouterr().err
 
 
 # --- data split ------------------------------------------------------------------------------------------------------

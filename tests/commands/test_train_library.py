@@ -14,7 +14,6 @@ from made_pairs import PATIENCE_S, files_of, write_made
 from svr_async import Bank, TrainSettings, train
 from svr_async.commands.main import run
 from svr_async.commands.main import svr as group
-from svr_async.errors import UsageError
 from svr_async.fit.history import FitCurve
 from svr_async.judges.open_judge import OpenJudge
 from svr_async.training.running.listener import Silent
@@ -77,18 +76,6 @@ def test_a_program_and_the_command_train_the_same_bank(folder: Path, capsys: pyt
     assert (notes.judge, notes.fits_seen, result.stats) == (result.record["judge"], 1, None)
     assert set(notes.stages) == {"inducing", "judging"}
     assert notes.said[1] == "judge rules (offline checks, no model)"
-
-
-def test_a_training_goes_on_and_is_not_gone_over(folder: Path) -> None:
-    """The same settings compute nothing again; others are refused beside a finished bank, unless they replace it."""
-    train(settings())
-    before, notes = files_of(folder / "mine"), Notes()
-    train(settings(), notes)
-    assert files_of(folder / "mine") == before
-    assert not notes.stages
-    with pytest.raises(UsageError, match="finished bank of another training"):
-        train(settings(seed=7))
-    assert train(settings(seed=7, replace=True)).digest
 
 
 async def test_a_program_with_an_event_loop_trains_in_a_thread(folder: Path) -> None:

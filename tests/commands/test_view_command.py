@@ -57,15 +57,6 @@ def test_explain_shows_the_texts_of_the_runs_own_data(capsys: pytest.CaptureFixt
     assert row["instruction"][:100] in capsys.readouterr().out
 
 
-def refused(capsys: pytest.CaptureFixture[str], *args: object) -> str:
-    """Return the line of a command that exits with 2."""
-    capsys.readouterr()
-    assert svr_here(*args) == 2
-    line = capsys.readouterr().err
-    assert line.count("\n") == 1
-    return line
-
-
 def test_the_page_holds_every_item_with_its_texts() -> None:
     """Index and block tell id, margins of both orders, reasons, and the texts of the run's data."""
     assert svr_here("view", "both", "--no-open", "--out", "page.html") == 0
@@ -112,14 +103,3 @@ def test_the_browser_is_given_a_page_of_its_own(
     assert told["opened"] is True
     assert sorted(Path("ba").iterdir()) == before
     shutil.rmtree(Path(told["out"]).parent)
-
-
-def test_what_cannot_be_viewed_is_told_in_a_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Three runs, runs that share nothing, another suffix, a folder that is no run."""
-    assert "got 3" in refused(capsys, "view", "both", "ba", "ba", "--no-open")
-    assert "is not an HTML file" in refused(capsys, "view", "both", "--out", "page.csv")
-    assert "not a run folder" in refused(capsys, "view", str(tmp_path))
-    shutil.copytree("ba", tmp_path / "other")
-    items = (tmp_path / "other" / "items.jsonl").read_text().replace('"id":"', '"id":"x')
-    (tmp_path / "other" / "items.jsonl").write_text(items)
-    assert "share no item" in refused(capsys, "view", "both", tmp_path / "other", "--no-open")
