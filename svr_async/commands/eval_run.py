@@ -64,10 +64,10 @@ class Screen(Listener):
 
     def note(self, text: str) -> None:
         """Print a line now, above the bar if there is one."""
-        if self.progress is None:
-            click.echo(text, err=True)
-        else:
+        if self.progress is not None:
             self.progress.note(text)
+        elif not self.quiet:
+            click.echo(text, err=True)
 
     def on_notice(self, notice: Notice) -> None:
         """Show long waits and one-time warnings; with --verbose also each retry."""

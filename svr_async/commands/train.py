@@ -185,5 +185,5 @@ def store(folder: Path, as_json: bool, **flags: Any) -> None:
     else:
         facts = store_facts(load_store(folder))
     size = f"{folder}, {facts['bytes'] / 2**20:.1f} MiB, schema {facts['schema_version']}"
-    lines = [Line(text, label=label) for label, text in facts_in_words(facts)]
+    lines = [Line(text, label=label or " ") for label, text in facts_in_words(facts)]
     tell(facts, [Line(size, label="store"), *lines], as_json=as_json)

@@ -45,8 +45,8 @@ def test_a_file_is_checked_as_a_run_would_read_it(table: Path, capsys: pytest.Ca
     assert "winner: 1 = answer_1 is better, 2 = answer_2 is better (2 ×2, 1 ×1, tie ×1)" in told
     assert "1 × tie (the data prefers neither) (left out): votes.csv row 4" in told
     assert "1 × repeated rows, kept with #2, #3 … after their ids: votes.csv row 3" in told
-    assert "encoding  UTF-8" in told
-    assert "domains  (none): 3" in told
+    assert "encoding    UTF-8" in told
+    assert "domains     (none): 3" in told
     table.write_bytes(TABLE + b"Ha?;yes\nHe?;;no;1\n" * 2)
     assert svr("data", "check", "votes.csv") == 2
     found = capsys.readouterr()

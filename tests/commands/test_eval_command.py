@@ -230,7 +230,7 @@ def test_flags_come_from_variables_and_files_too(
 ) -> None:
     """SVR_EVAL_… stands in for a flag, --config for many, spelled as on the command line; what is typed wins."""
     (tmp_path / "my.toml").write_text(
-        'method = "longest"\nlimit = 7\nseed = "x"\ntimeout = 30\ngive-up-after = 60\ndomain = "CODE"\njson = false\n'
+        'method = "longest"\nlimit = 7\nseed = 7\ntimeout = 30\ngive-up-after = 60\ndomain = "CODE"\njson = false\n'
     )
     assert evaluate("--config", "my.toml") == 0
     assert (run_metrics()["method"], run_metrics()["n_total"], list(run_metrics()["by_domain"])) == (
@@ -239,15 +239,15 @@ def test_flags_come_from_variables_and_files_too(
         ["CODE"],
     )
     config = orjson.loads(Path("run/manifest.json").read_bytes())["config"]
-    assert (config["salt"], config["timeout_s"], config["give_up_after_s"]) == ("x", 30.0, 60.0)
+    assert (config["salt"], config["timeout_s"], config["give_up_after_s"]) == ("svr-7", 30.0, 60.0)
     assert evaluate("--config", "my.toml", "--method", "first", out="typed") == 0
     assert run_metrics("typed")["method"] == "first"
-    for name, value in {"LIMIT": "4", "METHOD": "shortest", "SEED": "y", "TIMEOUT": "9", "AUDIT": "0"}.items():
+    for name, value in {"LIMIT": "4", "METHOD": "shortest", "SEED": "8", "TIMEOUT": "9", "AUDIT": "0"}.items():
         monkeypatch.setenv(f"SVR_EVAL_{name}", value)
     assert evaluate(out="variables") == 0
     assert (run_metrics("variables")["method"], run_metrics("variables")["n_total"]) == ("shortest", 4)
     config = orjson.loads(Path("variables/manifest.json").read_bytes())["config"]
-    assert (config["salt"], config["timeout_s"]) == ("y", 9.0)
+    assert (config["salt"], config["timeout_s"]) == ("svr-8", 9.0)
     assert evaluate("--limit", "5", out="both") == 0
     assert run_metrics("both")["n_total"] == 5
 

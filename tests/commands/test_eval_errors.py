@@ -168,10 +168,3 @@ def test_nothing_listening_is_exit_six(fail: Eval, monkeypatch: pytest.MonkeyPat
     """Connection refused for long enough ends the run; the line names host and port, and says that replies are kept."""
     code, line = fail(*BENCH, "--judge", "http://127.0.0.1:9/v1#m", "--give-up-after", "1", "--concurrency", "4")
     assert (code, "cannot connect to 127.0.0.1:9" in line, "replies are kept" in line) == (6, True, True)
-
-
-def test_a_run_folder_that_cannot_be_written_is_exit_five(fail: Eval, tmp_path: Path) -> None:
-    """A file in the folder's way is named before the first call."""
-    (tmp_path / "run").write_text("a file")
-    code, line = fail(*ASK)
-    assert (code, "run" in line) == (5, True)

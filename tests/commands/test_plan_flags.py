@@ -185,7 +185,6 @@ def test_a_dry_run_gives_the_worst_case_and_then_what_is_left(
         (("--judge", "small", "--order", "ab", "--audit-below", "1"), "exclude each other"),
         (("--jury", "small,nobody"), "unknown judge 'nobody'"),
         (("--judge", "rules", "--concurrency", "0"), "--concurrency 0"),
-        (("--judge", "rules", "--prompts", "nope"), "nope"),
     ],
 )  # fmt: skip
 def test_what_does_not_go_together_is_one_line(

@@ -66,7 +66,7 @@ def test_what_is_shown_to_people_is_in_words(cli: Cli) -> None:
     code, out, _ = cli("stages", "store", "store")
     assert code == 0
     assert "\x1b" not in out
-    labels = [line.split("  ")[0] for line in out.splitlines()]
+    labels = [line[:12].strip() for line in out.splitlines()]
     assert [label for label in labels if label] == [
         "store", "judge", "pairs", "sources", "rubrics", "entries", "z", "weights", "fit"
     ]  # fmt: skip

@@ -197,7 +197,7 @@ def test_judging_again_into_the_same_store_asks_nothing_and_other_rubrics_are_re
     assert files_of(folder / "store") == before
     (folder / "file").write_text("")
     assert svr_here("stages", "judge", "made.jsonl", *RULES, "--out", "file", "-q", "--candidates", "c.jsonl") == 2
-    assert "file exists already" in last_line(capsys)
+    assert "'file' is a file: name a folder" in last_line(capsys)
 
 
 def test_a_damaged_store_ends_with_seven_and_a_missing_one_with_two(
@@ -257,7 +257,7 @@ def test_a_split_keeps_each_prompt_on_one_side(folder: Path, capsys: pytest.Capt
     ]
     (folder / "all.jsonl").write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in rows))
     sides = {}
-    for seed, out in (("x", "one"), ("x", "two"), ("y", "three")):
+    for seed, out in (("7", "one"), ("7", "two"), ("8", "three")):
         assert svr_here("data", "split", "all.jsonl", "--share", "0.3", "--seed", seed, "--out", out, "--json") == 0
         counts = orjson.loads(capsys.readouterr().out)
         train, test = (read_lines(folder / out / f"{name}.jsonl") for name in ("train", "test"))
