@@ -295,14 +295,14 @@ class CallEngine:
         self.unread = preview(reply.text.encode(errors="replace")) if reply else "", str(rejected)
         outcome = _unreadable(reply)
         self._caller.note(f"first unreadable reply: {rejected} It starts: {self.unread[0]}", key=f"unread {outcome}")
-        return self._fail(question.request, outcome, str(rejected))
+        return self._fail(question.request, outcome, str(rejected), reply.text if reply else "")
 
-    def _fail(self, request: Request, outcome: Outcome, detail: str) -> Completion[Any]:
+    def _fail(self, request: Request, outcome: Outcome, detail: str, text: str = "") -> Completion[Any]:
         self._counters.failed += 1
         if self._watch is not None:
             self._watch.emit(ItemFailed(key=key_of(request), outcome=outcome.value, detail=detail))
         try:
-            self._failures.add(request.key.hex(), outcome, detail)
+            self._failures.add(request.key.hex(), outcome, detail, text)
         except SvrError as error:
             self._caller.stop_run(error)
             raise

@@ -72,6 +72,7 @@ class Call:
     request: Request | None
     usd: float | None
     failure: tuple[str, str] | None
+    unread: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON values; `tries` counts attempts until a reply could be read."""
@@ -106,7 +107,8 @@ def calls_of_item(run: Run, item_id: str, cache: Path | str | None = None) -> tu
         kept, failed = next(iter(look_up(place, key, 1)), None), failures.get(key)
         usd = None if price is None or kept is None or kept.reply is None else price.cost(kept.reply.usage)
         failure = None if failed is None else (failed[0].value, failed[1])
-        calls.append(Call(key=key, kept=kept, request=request, usd=usd, failure=failure))
+        unread = failures.texts.get(key, "")
+        calls.append(Call(key=key, kept=kept, request=request, usd=usd, failure=failure, unread=unread))
     return calls, environment_secrets(secrets), place
 
 

@@ -340,12 +340,24 @@ def _text_profile(name: str, base_url: str, profiles: Mapping[str, Profile]) -> 
         return _moved(found, base_url)
     if base_url or environment:
         return Profile(name=name, model=name, base_url=base_url or environment, source="--base-url")
+    if form := _correct_form(name):
+        raise ConfigError(f"unknown judge {name!r}", hint=form)
     hint = near(name, profiles) or "svr judges lists them."
     if Path(FILE).is_file():
         hint += f" ./{FILE} is read with --judges {FILE} only."
     raise ConfigError(
         f"unknown judge {name!r}", hint=f"{hint} openai:{name} asks OpenAI; with --base-url any model name works."
     )
+
+
+def _correct_form(name: str) -> str:
+    """Return the correct form of an address without http:// or of several judges; "" for another name."""
+    if "," in name:
+        return f"several judges: --jury {name}"
+    address, mark, model = name.partition("#")
+    if mark and model and ":" in address:
+        return f"write it as http://{address}{'' if '/' in address else '/v1'}#{model}"
+    return ""
 
 
 def _decision_profile(wire: str, rest: str, base_url: str, profiles: Mapping[str, Profile]) -> Profile:

@@ -31,6 +31,11 @@ def accuracy_in_words(accuracy: float, n_dev: int) -> str:
     return f"dev accuracy {100 * accuracy:.1f} %" if enough(n_dev) else too_few(n_dev)
 
 
+def known_accuracy(accuracy: float, n_dev: int) -> str:
+    """Return `, dev accuracy …` for the end of a sentence; empty if the held-out pairs are too few."""
+    return f", {accuracy_in_words(accuracy, n_dev)}" if enough(n_dev) else ""
+
+
 def metrics_in_words(metrics: Mapping[str, Any]) -> dict[str, Any]:
     """Return a bank's dev metrics, with a text in place of each accuracy if its `pairs` are too few."""
     n_dev = metrics.get("pairs")

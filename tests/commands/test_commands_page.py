@@ -6,7 +6,6 @@ import re
 from pathlib import Path
 from typing import Any
 
-import click
 import orjson
 import pytest
 from made_pairs import write_made
@@ -31,13 +30,6 @@ def keys_of(name: str) -> list[str]:
 def test_every_command_has_a_row() -> None:
     """No command is left out, and none is made up."""
     assert {f"svr {name}" for name in ROWS} == set(ALL)
-
-
-def test_rows_say_whether_there_is_json() -> None:
-    """A command with --json has a description of it, another one a dash."""
-    for path, command in ALL.items():
-        has = any("--json" in param.opts for param in command.params if isinstance(param, click.Option))
-        assert (ROWS[path.removeprefix("svr ")][0] != "–") is has, path
 
 
 def test_exit_codes_are_those_that_errors_have() -> None:

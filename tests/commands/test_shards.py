@@ -14,8 +14,6 @@ import pytest
 from made_pairs import write_planted
 from rig import name_judge, run_items, run_metrics, serving, write_bench
 
-from svr_async.errors import UsageError
-from svr_async.judges.limits import read_share
 from svr_async.simulation.server import SimServer
 
 Cli = Callable[..., tuple[int, str, str]]
@@ -176,10 +174,3 @@ def test_shards_of_a_stage_fill_caches_and_the_command_then_sends_nothing(cli: C
     for store in ("store1", "again"):
         for path in Path("store").iterdir():
             assert Path(store, path.name).read_bytes() == path.read_bytes(), path.name
-
-
-@pytest.mark.parametrize("text", ["0/2", "3/2", "2", "a/b", "1/0", "-1/2", "1/2/3", "1/20000", ""])
-def test_what_is_no_shard_is_refused(text: str) -> None:
-    """A shard is counted from 1 and lies within the number of them."""
-    with pytest.raises(UsageError, match="is not a shard"):
-        read_share(text)
