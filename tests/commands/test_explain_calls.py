@@ -9,10 +9,12 @@ from typing import Any
 
 import orjson
 import pytest
-from rig import name_judge, serving, svr_here, write_bank, write_bench
+from rig import name_judge, read_lines, serving, svr_here, write_bank, write_bench
 
 from svr_async.evaluation.items import Item
-from svr_async.evaluation.run_folder import REASONS, RunFolder
+from svr_async.evaluation.run_folder import RunFolder
+from svr_async.simulation.config import SimConfig
+from svr_async.simulation.faults import FaultConfig
 from svr_async.simulation.server import SimServer
 
 KEY = "sk-a-key-that-nobody-may-see"
@@ -60,6 +62,19 @@ def test_a_run_keeps_what_its_judge_wrote(judged: SimServer) -> None:
         assert "[[" not in item.reasons[0].text
 
 
+def test_requests_are_rebuilt_without_a_call(judged: SimServer, capsys: pytest.CaptureFixture[str]) -> None:
+    """All calls of an item, in order, with the body that was sent and its price."""
+    sent, (item, *_) = judged.stats()["calls"], items_of("direct")
+    found = shown(capsys, "direct", item.id)
+    assert judged.stats()["calls"] == sent
+    assert tuple(one["key"] for one in found) == item.requests
+    for one, reason in zip(found, item.reasons, strict=True):
+        assert one["request"]["body"]["messages"][0]["role"] == "system"
+        assert reason.text in one["reply"]["text"]
+        assert one["usd"] > 0
+        assert one["simulated"] is True
+
+
 def test_calls_are_those_that_the_run_recorded(judged: SimServer, capsys: pytest.CaptureFixture[str]) -> None:
     """After the judge's profile was edited, the replies are still shown, without the request."""
     (item, *_), path = items_of("bankrun"), Path("judges.toml")
@@ -76,6 +91,24 @@ def test_calls_are_those_that_the_run_recorded(judged: SimServer, capsys: pytest
         assert "have changed since the run" in out
     finally:
         path.write_text(before)
+
+
+def test_a_call_that_failed_is_shown_with_its_request(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There is no reply of it, but why, and what was asked."""
+    monkeypatch.chdir(tmp_path)
+    write_bench(tmp_path / "bench.jsonl", 1)
+    with serving(SimConfig(faults=FaultConfig(rate=1.0, kinds=("context-length",), max_faulty_attempts=99))) as sim:
+        name_judge(tmp_path, sim.base_url)
+        flags = ("eval", "rubricbench", "--data", "bench.jsonl", "--judge", "sim", "--method", "direct", "-q")
+        assert svr_here(*flags, "--out", "failed") == 3
+    (line,) = read_lines(Path("failed") / "failures.jsonl")
+    (found,) = shown(capsys, "failed", items_of("failed")[0].id)
+    assert found["key"] == line["key"]
+    assert found["reply"] is None
+    assert found["failure"] == {"outcome": line["outcome"], "detail": line["detail"]}
+    assert found["request"]["body"]["model"] == "gpt-oss-120b"
 
 
 def test_keys_and_controls_never_reach_the_terminal(
@@ -107,8 +140,3 @@ def test_explain_shows_reasons_and_leads_to_the_calls(judged: SimServer, capsys:
     told = capsys.readouterr().out
     assert told.count("why: ") == len(item.rubrics)
     assert f"svr explain bankrun {item.id} --calls" in told
-    kept = (Path("bankrun") / REASONS).read_bytes()
-    (Path("bankrun") / REASONS).unlink()
-    assert svr_here("explain", "bankrun", item.id) == 0
-    assert "no reasons are stored" in capsys.readouterr().out
-    (Path("bankrun") / REASONS).write_bytes(kept)
