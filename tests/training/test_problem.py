@@ -8,7 +8,7 @@ from svr_async.core.pair import PreferencePair, prompt_text, user_prompt
 from svr_async.core.rubric import Rubric
 from svr_async.fit.tfidf import learn
 from svr_async.training.bank.merge import Candidate
-from svr_async.training.bank.prune_redundant import redundancy_edges
+from svr_async.training.bank.near_duplicates import redundancy_edges
 from svr_async.training.rounds.session import HardNegative, Ledger, Prompts, Sources, build_arrays
 
 PAIRS = [

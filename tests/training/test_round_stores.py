@@ -11,7 +11,7 @@ import pytest
 from svr_async.core.pair import PreferencePair, user_prompt
 from svr_async.core.rubric import Rubric
 from svr_async.training.bank.merge import Candidate
-from svr_async.training.bank.prune_redundant import redundancy_edges
+from svr_async.training.bank.near_duplicates import redundancy_edges
 from svr_async.training.rounds.config import FitTerms, config_of, terms_from_json
 from svr_async.training.rounds.session import (
     HardNegative,

@@ -19,7 +19,7 @@ from svr_async.fit.choices import Choice
 from svr_async.fit.forward import Selector
 from svr_async.scoring.bank import InferenceSettings
 from svr_async.training.bank.merge import Candidate, merge, without
-from svr_async.training.bank.prune_redundant import RedundancyEdges, redundancy_edges
+from svr_async.training.bank.near_duplicates import RedundancyEdges, redundancy_edges
 from svr_async.training.rounds.boundary import grow
 from svr_async.training.rounds.dev_choice import choose_settings, judge_missing
 from svr_async.training.rounds.fits import fit_and_prune, support_counts

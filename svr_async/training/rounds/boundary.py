@@ -18,7 +18,7 @@ from svr_async.fit.arrays import FitArrays
 from svr_async.fit.forward import Selector, alpha_numpy, hidden_matrix
 from svr_async.judges.rules.judge import view_of
 from svr_async.judges.rules.safety import is_refusal
-from svr_async.training.bank.prune_redundant import redundancy_edges
+from svr_async.training.bank.near_duplicates import redundancy_edges
 from svr_async.training.rounds import judge_calls
 from svr_async.training.rounds.induction import counted, induced
 from svr_async.training.rounds.judge_calls import PoolTask

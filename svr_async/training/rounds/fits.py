@@ -22,8 +22,7 @@ from svr_async.fit.linear import Baselines, baselines
 from svr_async.fit.training import OnEpoch, calibrate, fit, pair_margins
 from svr_async.scoring.bank_history import BankHistory, RoundFacts, TrainedOn
 from svr_async.training.bank.merge import Candidate
-from svr_async.training.bank.prune_redundant import drop_redundant, same_criterion
-from svr_async.training.bank.similarity_join import SimilarPairs, similar_pairs
+from svr_async.training.bank.near_duplicates import SimilarPairs, drop_redundant, repeating_pairs, similar_pairs
 from svr_async.training.rounds.config import TrainConfig
 from svr_async.training.rounds.session import FittedRound, Growth, Ledger, RoundData, Session
 from svr_async.training.rounds.stages import choice_from_values, digest_of, kept_fit
@@ -145,7 +144,7 @@ def _repeats(bank: Sequence[Candidate], config: TrainConfig) -> SimilarPairs:
     """Return which rubrics repeat each other by their texts; without different criteria, unless texts alone decide."""
     rubrics = [candidate.rubric for candidate in bank]
     similar = similar_pairs([rubric.text for rubric in rubrics], config.redundancy_cutoff)
-    return similar if config.by_text_alone else same_criterion(similar, rubrics)
+    return similar if config.by_text_alone else repeating_pairs(similar, rubrics)
 
 
 def activation_rates(selector: Selector, train: FitArrays) -> NDArray[np.float64]:

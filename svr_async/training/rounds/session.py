@@ -18,7 +18,7 @@ from svr_async.fit.tfidf import Vocabulary, learn, transform
 from svr_async.scoring.bank import InferenceSettings
 from svr_async.training.bank.distinct import rubric_words
 from svr_async.training.bank.merge import Candidate
-from svr_async.training.bank.prune_redundant import RedundancyEdges
+from svr_async.training.bank.near_duplicates import RedundancyEdges
 from svr_async.training.rounds.config import TrainConfig
 from svr_async.training.rounds.judge_calls import Crew
 from svr_async.training.rounds.stages import Stages, digest_of
