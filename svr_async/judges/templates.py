@@ -24,7 +24,7 @@ from svr_async.errors import ConfigError
 
 NAMES = (
     *("direct", "compare", "compare_overall", "self_rubrics", "pointwise"),
-    *("contrastive", "descriptive", "probe", "rephrase"),
+    *("contrastive", "descriptive", "probe", "rephrase", "same_criterion"),
 )
 OWN = (
     *("rrd_rubrics", "rrd_decompose", "rrd_judge", "rrd_filter"),

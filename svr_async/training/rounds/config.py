@@ -5,22 +5,22 @@ A number without a comment is the paper's (table in `app:hparams`); docs/fit.md 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, Literal
 
 from svr_async.core.similarity import REDUNDANCY_CUTOFF
-from svr_async.core.verdict import is_whole
 from svr_async.errors import UsageError
 from svr_async.fit import config as fits
 from svr_async.fit.config import FitConfig
 from svr_async.training.bank.merge import BANK_CAP, MERGE_CUTOFF
 
+MOST_SEED = (1 << 32) - 1
 ABLATIONS = ("induction", "support", "probe", "diversity")
 Publish = Literal["auto", "last", "best"]
 Unmined = Literal["random", "every"]
+SameCriterion = Literal["author", "text", "off"]
 
 
 USUAL_SIZE = 18
@@ -75,7 +75,7 @@ class TrainConfig:
     support_margin: float = 0.2
     max_support: int = 1024
     support_share: float = 0.1  # ours: at most this share of the pairs, or 64; each costs a probe
-    support_by_kind: bool = True  # ours: pairs of the kinds of prompts that fail most often come first
+    support_by_cluster: bool = True  # ours: pairs of the prompt clusters that fail most often come first
     without_support: Unmined = "random"  # ours; the paper's ablation takes every pair (sec:analysis_ablation)
     every_near: bool = True  # ours: all candidates with margin <= tau are hard negatives, not the hardest alone
     keep_negatives: bool = True  # ours: hard negatives of earlier rounds stay; in Algorithm 1 they are replaced
@@ -86,6 +86,7 @@ class TrainConfig:
     several: int = 3  # ours: proposals of a rubric from which on that holds for it
     merge_cutoff: float = MERGE_CUTOFF
     redundancy_cutoff: float = REDUNDANCY_CUTOFF
+    same_criterion: SameCriterion = "text"  # ours; `TrainSettings` has `author` where a model writes
     by_text_alone: bool = False  # ours: different criteria (`distinct`) stay two, however alike their texts are
     bank_cap: int = BANK_CAP
     same_response: float = 0.98  # ours: a probe this similar to the chosen response is discarded
@@ -115,12 +116,13 @@ PAPER = TrainConfig(
     publish="last",
     fit=fits.PAPER,
     support_share=1.0,
-    support_by_kind=False,
+    support_by_cluster=False,
     without_support="every",
     every_near=False,
     keep_negatives=False,
     idle_weight_counts=True,
     enough_judged=0,
+    same_criterion="off",
     by_text_alone=True,
     filler_weights=(1.0,),
 )
@@ -132,12 +134,10 @@ FREE_TOP_K = 256  # a free judge may use all that have a weight; that were some 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FitTerms:
-    """What decides, beside the data, which bank comes of a fit: `svr train` and `svr-fit` take it from here alike.
+    """What decides, besides the data, which bank a fit gives: `svr train` and `svr-fit` both take it from here.
 
-    `top_k` of None is what the preset says, or 256 where judging is `free`. `round` is the round of a training, 0 where
-    there was none; `last` whether no further round would judge more (what is pruned before the last round does not
-    come back).
-    ValueError for a value that no training has.
+    `top_k` of None is the preset's, or 256 if judging is `free`. `round` is the round of a training, 0 outside of one;
+    `last` is whether no further round would judge more. ValueError for a value that no training has.
     """
 
     preset: str = "default"
@@ -145,18 +145,17 @@ class FitTerms:
     top_k: int | None = None
     free: bool = False
     ablate: tuple[str, ...] = ()
+    same_criterion: SameCriterion | None = None  # the preset's
     round: int = 0
     last: bool = True
 
     def __post_init__(self) -> None:
         if self.preset not in PRESETS:
-            raise ValueError(f"preset must be one of {', '.join(PRESETS)} (got {str(self.preset)[:40]!r})")
-        _require_whole("seed", self.seed, 0)
-        _require_whole("round", self.round, 0)
-        if self.top_k is not None:
-            _require_whole("top_k", self.top_k, 1)
-        if not isinstance(self.free, bool) or not isinstance(self.last, bool):
-            raise ValueError("free and last must be true or false")
+            raise ValueError(f"preset must be one of {', '.join(PRESETS)} (got {self.preset[:40]!r})")
+        for name, least in (("seed", 0), ("round", 0), ("top_k", 1)):
+            value = getattr(self, name)
+            if value is not None and not least <= value <= MOST_SEED:
+                raise ValueError(f"{name} must be a whole number in {least}..{MOST_SEED} (got {value})")
         if unknown := sorted(set(self.ablate) - set(ABLATIONS)):
             raise ValueError(f"ablate must name some of {', '.join(ABLATIONS)} (got {unknown[0][:40]!r})")
 
@@ -165,30 +164,15 @@ class FitTerms:
         return {**asdict(self), "ablate": list(self.ablate)}
 
 
-def _require_whole(name: str, value: Any, least: int, most: int = (1 << 32) - 1) -> None:
-    if not is_whole(value, least) or value > most:
-        raise ValueError(f"{name} must be a whole number in {least}..{most} (got {str(value)[:40]!r})")
-
-
-def terms_from_json(value: Any) -> FitTerms:
-    """Read what `as_json` wrote; ValueError says what is wrong with it."""
-    if not isinstance(value, Mapping):
-        raise ValueError("the plan must be an object")
-    known = {field.name for field in fields(FitTerms)}
-    if unknown := sorted(set(map(str, value)) - known):
-        raise ValueError(f"the plan has an unknown setting {unknown[0][:40]!r}")
-    ablate = value.get("ablate", [])
-    if not isinstance(ablate, list) or not all(isinstance(name, str) for name in ablate):
-        raise ValueError("the plan's ablate must be a list of texts")
-    return FitTerms(**{**value, "ablate": tuple(ablate)})
-
-
 def config_of(terms: FitTerms) -> TrainConfig:
     """Return the settings of fit, prune, calibration and choice that the terms stand for."""
     preset = PRESETS[terms.preset]
-    ours = terms.free and preset.fit.kind == "topics"  # what is ours for a free judge is in the default preset only
-    top_k = terms.top_k or (FREE_TOP_K if ours else None)
+    ours = preset.fit.kind == "topics"
+    top_k = terms.top_k or (FREE_TOP_K if terms.free and ours else None)
     fit = replace(preset.fit, seed=terms.seed)
+    same_criterion = terms.same_criterion or preset.same_criterion
+    if ours and same_criterion == "off":
+        fit = replace(fit, by_answers=False)
     if top_k is not None:
         fit = replace(fit, top_ks=(top_k,), top_k=None if fit.top_k is None else top_k)
     return replace(
@@ -196,5 +180,6 @@ def config_of(terms: FitTerms) -> TrainConfig:
         split_seed=terms.seed,
         fit=fit,
         top_k_choices=preset.top_k_choices if top_k is None else (top_k,),
+        same_criterion=same_criterion,
         ablate=frozenset(terms.ablate),
     )

@@ -1,4 +1,4 @@
-"""The first stage by itself, induction, and the file of candidate rubrics that it gives."""
+"""The stages of a training by themselves: induction to a file of candidates, judging to a feature store."""
 
 from __future__ import annotations
 
@@ -16,28 +16,34 @@ from svr_async.scoring.bank import RubricBank
 from svr_async.training.bank.build import bank_rubric, candidate_of
 from svr_async.training.bank.merge import Candidate, merge
 from svr_async.training.rounds.algorithm import NO_RUBRIC
-from svr_async.training.rounds.induction import counted, induced
+from svr_async.training.rounds.induction import counted, grouped, induced
 from svr_async.training.rounds.judge_calls import StageEndsError
-from svr_async.training.rounds.pools import judge_pools, sources_of
-from svr_async.training.rounds.session import Growth, Session
+from svr_async.training.rounds.pools import judge_pools
+from svr_async.training.rounds.session import Session
 from svr_async.training.rounds.stages import Outcomes, candidate_from_json, candidate_to_json, unanswered_lines
 from svr_async.training.running.run import Listener, TrainingRun, run_stage
 from svr_async.training.running.settings import TrainSettings
-from svr_async.training.store.session_store import store_exists, write_session_store
+from svr_async.training.store.files import Header
+from svr_async.training.store.rounds import store_exists, write_judged
 
 INDUCED = "svr stages induce writes such a file"
 
 
+def stages_beside(out: Path) -> Path:
+    """Return the folder for the stage of a command that writes to `out`, from which a stopped one resumes."""
+    return out.with_name(f"{out.name}.stages")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Induced:
-    """Candidates, near-identical ones merged, the most observed first, and what became of the questions."""
+    """Candidates, near-identical ones merged, the most observed first, and the outcomes of the questions."""
 
     candidates: tuple[Candidate, ...]
     outcomes: Outcomes
 
 
 def induce(settings: TrainSettings, file: Path, listener: Listener | None = None) -> Induced:
-    """Induce rubrics from the training pairs and write them as JSON Lines; DegenerateFitError where there is none.
+    """Induce rubrics from the training pairs and write them as JSON Lines; DegenerateFitError if there is none.
 
     The stage is kept in `settings.out`.
     """
@@ -51,8 +57,9 @@ def induce(settings: TrainSettings, file: Path, listener: Listener | None = None
 
 
 async def ask_for_candidates(session: Session) -> tuple[Candidate, ...]:
-    """Induce rubrics from the training pairs of a session, and merge near-identical ones."""
-    return merge(await induced(session, "induce", session.material.train, {}))
+    """Induce rubrics from the training pairs of a session, merge near-identical ones, and group the criteria."""
+    merged = merge(await induced(session, "induce", session.material.train, {}))
+    return (await grouped(session, "criteria", merged, {}))[0]
 
 
 def load_rubrics(bank: Path | None, candidates: Path | None) -> Sequence[Candidate]:
@@ -66,28 +73,24 @@ def load_rubrics(bank: Path | None, candidates: Path | None) -> Sequence[Candida
         lines = read_plain(candidates).splitlines()
     except OSError as error:
         raise ConfigError(f"cannot read {candidates}: {error.strerror}", hint=INDUCED) from error
-    found = [_candidate(line, f"{candidates} line {number}") for number, line in enumerate(lines, 1) if line.strip()]
+    found = []
+    for number, line in enumerate(lines, 1):
+        if line.strip():
+            try:
+                found.append(candidate_from_json(orjson.loads(line)))
+                bank_rubric(found[-1])  # a bank must be able to hold it
+            except (orjson.JSONDecodeError, KeyError, TypeError, ValueError, AttributeError) as error:
+                why = f"the field {error} is missing" if isinstance(error, KeyError) else str(error)
+                text = f"{candidates} line {number} is not a candidate: {why}"
+                raise ArtefactError(text, hint="write the file again with svr stages induce") from error
     if not found:
         raise UsageError(f"{candidates} holds 0 rubrics", hint=INDUCED)
     return counted(found)
 
 
-def _candidate(line: bytes, where: str) -> Candidate:
-    """Read a line; ArtefactError, naming it, where it is no candidate or one that no bank can hold."""
-    try:
-        found = candidate_from_json(orjson.loads(line))
-        bank_rubric(found)
-    except (orjson.JSONDecodeError, KeyError, TypeError, ValueError, AttributeError) as error:
-        why = f"the field {error} is missing" if isinstance(error, KeyError) else str(error)
-        raise ArtefactError(
-            f"{where} is not a candidate: {why}", hint="write the file again with svr stages induce"
-        ) from error
-    return found
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedEntries:
-    """How many entries a store got, what became of the questions, and what this process asked of an endpoint."""
+    """How many entries a store got, the outcomes of the questions, and what this process asked of an endpoint."""
 
     entries: int
     outcomes: Outcomes
@@ -100,21 +103,20 @@ def judge(
 ) -> JudgedEntries:
     """Judge pools of the rubrics on the pairs and write the feature store; the stage is kept in `settings.out`.
 
-    UsageError where something else than this very store is there.
+    UsageError if the folder holds anything but this very store.
     """
     occupied = store.exists()
 
     async def work(run: TrainingRun) -> JudgedEntries:
         session = run.session
-        session.crew = replace(session.crew, may_begin=lambda: not occupied)
+        session.judges = replace(session.judges, may_begin=lambda: not occupied)
         try:
-            index = await ask_for_entries(session, rubrics)
-        except StageEndsError as error:  # questions are left, so the store that exists is not of this command
+            await ask_for_entries(session, rubrics)
+        except StageEndsError as error:  # questions are left, so the store that exists is of another command
             raise store_exists(store) from error
-        terms, label = settings.terms, run.judge.label
-        write_session_store(session, store, rubrics, prompts_digest=run.prompts_digest, judge=label, terms=terms)
+        header = Header(judge=run.judge.label, prompts_digest=run.prompts_digest, plan=settings.terms)
         return JudgedEntries(
-            entries=sum(len(session.ledger.entries(pair.id, index)[0]) for pair in session.material.pairs),
+            entries=write_judged(session, store, rubrics, header),
             outcomes=session.stages.outcomes,
             stats=run.stats,
             price=run.price,
@@ -123,15 +125,13 @@ def judge(
     return run_stage(settings, work, listener)[0]
 
 
-async def ask_for_entries(session: Session, rubrics: Sequence[Candidate]) -> dict[str, int]:
-    """Judge the pools of all pairs of a session; return the places of the rubrics by their ids."""
-    index = {candidate.rubric.id: place for place, candidate in enumerate(rubrics)}
-    sources = sources_of(session, rubrics)
-    if sources.held_out:
-        among = len({place for places in sources.held_out.values() for place in places})
+async def ask_for_entries(session: Session, rubrics: Sequence[Candidate]) -> None:
+    """Judge the pools of all pairs of a session."""
+    bank = session.indexed(rubrics)
+    if held_out := bank.sources.held_out:
+        among = len({place for places in held_out.values() for place in places})
         session.say(
             f"{among:,} of {len(rubrics):,} rubrics came from prompts that are held out here, as with another --seed "
             f"or --limit: none is judged on a held-out prompt that it came from"
         )
-    await judge_pools(session, "judge", 1, rubrics, index, sources, Growth(candidates=tuple(rubrics)), ())
-    return index
+    await judge_pools(session, "judge", 1, bank)
