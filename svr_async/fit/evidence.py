@@ -14,7 +14,7 @@ from svr_async.fit.config import FitConfig
 from svr_async.fit.group_count import Views
 from svr_async.fit.overlap import alike, repeats
 from svr_async.fit.sparse_margin import MOST_PAIRS
-from svr_async.fit.wordings import Criteria, criteria_of, each_its_own, judged_of
+from svr_async.fit.paraphrase_clusters import ParaphraseClusters, cluster_paraphrases, judged_of, one_each
 
 Ints = npt.NDArray[np.integer]
 
@@ -34,7 +34,7 @@ class Evidence:
 
     z: Any
     merged: Any
-    criteria: Criteria
+    criteria: ParaphraseClusters
     prompt: Ints
     features: Any
     views: Views
@@ -85,8 +85,8 @@ def bare_evidence(train: FitArrays, config: FitConfig) -> Evidence:
     if sampled:  # of the others nothing is asked, and there may be many
         prompts, prompt = np.unique(prompt, return_inverse=True)
     z = judged_z(part)
-    criteria = criteria_of(z[drawn(len(rows), WORDING_PAIRS, config)]) if is_asked(config) else each_its_own(z.shape[1])
-    merged, mined = criteria.merged(z), mined_of(train)
+    criteria = _clusters(z, train, config) if is_asked(config) else one_each(z.shape[1])
+    merged, mined = criteria.merge(z), mined_of(train)
     mined = None if mined is None else mined[prompts]
     return Evidence(
         z=z,
@@ -94,11 +94,15 @@ def bare_evidence(train: FitArrays, config: FitConfig) -> Evidence:
         criteria=criteria,
         prompt=prompt,
         features=features_of(train)[prompts],
-        views=_views(criteria.mined(mined), worded_of(train, mined)),
-        mined=criteria.mined(mined),
+        views=_views(criteria.merge_mined(mined), worded_of(train, mined)),
+        mined=criteria.merge_mined(mined),
         alike=None,
         source=part.pair_source,
     )
+
+
+def _clusters(z: Any, train: FitArrays, config: FitConfig) -> ParaphraseClusters:
+    return cluster_paraphrases(z[drawn(z.shape[0], WORDING_PAIRS, config)], train.criterion)
 
 
 def judged_z(arrays: FitArrays) -> Any:

@@ -41,7 +41,7 @@ from svr_async.fit.sparse_margin import Wanted, solve
 from svr_async.fit.structure import MOST_GATES, Kinds, choose, kinds_of, penalties_of
 from svr_async.fit.threads import in_threads, side_by_side
 from svr_async.fit.trained_groups import TrainedGroups, association_of, trained_groups
-from svr_async.fit.wordings import judged_of
+from svr_async.fit.paraphrase_clusters import judged_of
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.integer]
