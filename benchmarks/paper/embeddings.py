@@ -44,7 +44,7 @@ from svr_async.fit.problems import Problem, batch_of, solutions, sparse_gates
 from svr_async.fit.sparse_margin import Penalties
 from svr_async.fit.structure import MOST_GATES, PENALTIES, used_points
 from svr_async.fit.topics import DIVERSITY
-from svr_async.training.rounds.fit_terms import FREE_TOP_K
+from svr_async.training.rounds.config import FREE_TOP_K
 from svr_async.training.store.arrays import stored_round
 from svr_async.training.store.reader import load_store, read_prompts
 

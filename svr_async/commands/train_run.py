@@ -26,14 +26,12 @@ from svr_async.reports.text import calls_in_words
 from svr_async.reproduction.training_count import Work, count_training
 from svr_async.tracking.facts import of_training
 from svr_async.tracking.hand_over import hand_over
-from svr_async.training.rounds.answers import require_answers, unanswered_lines
 from svr_async.training.rounds.planned import ASSUMED, Assumed, plan_rounds
-from svr_async.training.running.candidates import ask_for_candidates, induce, load_rubrics
-from svr_async.training.running.entries import ask_for_entries, judge
-from svr_async.training.running.refit import FitSettings, StoreFit, fit_store
+from svr_async.training.rounds.stages import require_answers, unanswered_lines
+from svr_async.training.running.refit import FitSettings, StoreFit, fit_store, sweep_lines, sweep_store
+from svr_async.training.running.run import stages_beside
 from svr_async.training.running.settings import TrainSettings
-from svr_async.training.running.stage import stages_beside
-from svr_async.training.running.sweep import sweep_lines, sweep_store
+from svr_async.training.running.single_stages import ask_for_candidates, ask_for_entries, induce, judge, load_rubrics
 from svr_async.training.running.train import TrainResult, train
 
 

@@ -25,7 +25,7 @@ from svr_async.reproduction.results import Absent, Results
 from svr_async.reproduction.seats import Seat, seats_of
 from svr_async.reproduction.settings import TRAIN, ReproSettings
 from svr_async.scoring.methods.registry import NAMES
-from svr_async.training.running.listener import Silent
+from svr_async.training.running.run import Silent
 from svr_async.training.running.settings import TrainSettings
 
 Say = Callable[[str], None]

@@ -10,9 +10,8 @@ from svr_async.evaluation.dry_run import DryRunCount, total_count
 from svr_async.judges.open_judge import OpenJudge
 from svr_async.training.rounds.planned import Assumed
 from svr_async.training.rounds.session import Session
-from svr_async.training.running.listener import Silent
+from svr_async.training.running.run import Silent, count_calls
 from svr_async.training.running.settings import TrainSettings
-from svr_async.training.running.stage import count_calls
 
 Work = Callable[[Session], Awaitable[Any]]
 

@@ -15,8 +15,7 @@ from svr_async.evaluation.items import read_item
 from svr_async.judges.limits import JudgeLimits
 from svr_async.simulation.server import SimServer
 from svr_async.training.running.data import load_data
-from svr_async.training.running.listener import Silent
-from svr_async.training.running.run import open_session, open_training_judge
+from svr_async.training.running.run import Silent, open_session, open_training_judge
 from svr_async.training.running.settings import TrainSettings
 from svr_async.training.store.reader import load_store
 

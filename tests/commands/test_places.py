@@ -11,7 +11,7 @@ from rig import RULES, svr_here
 
 from svr_async.core.files import open_folder
 from svr_async.errors import StorageError, UsageError
-from svr_async.training.running.places import keep_bank
+from svr_async.training.running.run import keep_bank
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ from svr_async.fit.config import DEFAULT
 from svr_async.scoring.bank import UNIFORM, BankRubric, InferenceSettings, RubricBank
 from svr_async.simulation.server import SimServer
 from svr_async.training.rounds.algorithm import run_rounds
-from svr_async.training.rounds.fit_terms import FREE_TOP_K
+from svr_async.training.rounds.config import FREE_TOP_K
 from svr_async.training.rounds.session import FittedRound, Session
 from svr_async.training.running import train as train_run
 from svr_async.training.running.data import decontaminated

@@ -17,11 +17,10 @@ from svr_async.commands.main import svr as group
 from svr_async.errors import CoverageError, UsageError
 from svr_async.fit.history import FitCurve
 from svr_async.judges.open_judge import OpenJudge
-from svr_async.training.rounds.answers import require_answers
-from svr_async.training.running.candidates import induce, load_rubrics
-from svr_async.training.running.entries import judge
-from svr_async.training.running.listener import Silent
+from svr_async.training.rounds.stages import require_answers
 from svr_async.training.running.refit import FitSettings, fit_store
+from svr_async.training.running.run import Silent
+from svr_async.training.running.single_stages import induce, judge, load_rubrics
 
 pytestmark = pytest.mark.timeout(2 * PATIENCE_S)
 

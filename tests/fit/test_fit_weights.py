@@ -19,7 +19,7 @@ from svr_async.fit.measure import judged_margins
 from svr_async.fit.shrinkage import shrunken
 from svr_async.fit.topics import solve_topics
 from svr_async.fit.training import fit
-from svr_async.training.rounds.round_fit import judgements
+from svr_async.training.rounds.fits import judgements
 
 
 def test_weights_go_along_with_their_entries() -> None:

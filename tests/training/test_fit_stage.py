@@ -11,8 +11,7 @@ from svr_async.fit.arrays import FitArrays
 from svr_async.fit.config import FitConfig
 from svr_async.fit.history import EpochRecord, FitResult
 from svr_async.fit.training import fit
-from svr_async.training.rounds.fit_stage import NOTE, kept_fit
-from svr_async.training.rounds.stages import Stages
+from svr_async.training.rounds.stages import NOTE, Stages, kept_fit
 
 CONFIG = FitConfig(hidden=4, epochs=3, batch=16)
 INPUTS = ("fit", CONFIG.as_json())

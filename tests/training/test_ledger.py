@@ -8,7 +8,8 @@ import pytest
 from svr_async.core.pair import Order, PreferencePair, Side, present, user_prompt
 from svr_async.core.verdict import RubricComparison, Verdict
 from svr_async.judges.protocol import Comparisons
-from svr_async.training.rounds.ledger import Ledger, oriented
+from svr_async.training.rounds.judge_calls import oriented
+from svr_async.training.rounds.session import Ledger
 
 
 def pair(*, chosen_first: bool = True) -> PreferencePair:

@@ -31,10 +31,9 @@ from svr_async.training.rounds.algorithm import run_rounds
 from svr_async.training.rounds.boundary import find_negatives, find_support, grow
 from svr_async.training.rounds.config import TrainConfig
 from svr_async.training.rounds.dev_choice import chosen_round
+from svr_async.training.rounds.fits import prune
 from svr_async.training.rounds.judge_calls import Crew
-from svr_async.training.rounds.problem import HardNegative
-from svr_async.training.rounds.prune import prune
-from svr_async.training.rounds.session import FittedRound, Growth, Session, prepare
+from svr_async.training.rounds.session import FittedRound, Growth, HardNegative, Session, prepare
 from svr_async.training.rounds.stages import Stages
 from svr_async.training.running.data import load_data
 from svr_async.training.running.settings import train_config

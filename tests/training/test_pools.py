@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from svr_async.core.rubric import Rubric
 from svr_async.errors import UsageError
 from svr_async.training.bank.merge import Candidate
-from svr_async.training.rounds.pools import PoolConfig, PoolInputs, PoolPolicy, choose_pools
-from svr_async.training.rounds.problem import Sources
+from svr_async.training.rounds.config import PoolConfig, PoolPolicy
+from svr_async.training.rounds.pools import PoolInputs, choose_pools
+from svr_async.training.rounds.session import Sources
 
 N_PAIRS, N_RUBRICS = 12, 40
 NOTHING = np.zeros(0, np.int32)

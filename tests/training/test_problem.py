@@ -8,9 +8,8 @@ from svr_async.core.pair import PreferencePair, prompt_text, user_prompt
 from svr_async.core.rubric import Rubric
 from svr_async.fit.tfidf import learn
 from svr_async.training.bank.merge import Candidate
-from svr_async.training.bank.prune_redundant import redundancy_edges
-from svr_async.training.rounds.ledger import Ledger
-from svr_async.training.rounds.problem import HardNegative, Prompts, Sources, build_arrays
+from svr_async.training.bank.near_duplicates import redundancy_edges
+from svr_async.training.rounds.session import HardNegative, Ledger, Prompts, Sources, build_arrays
 
 PAIRS = [
     PreferencePair(id=f"p{n}", prompt=user_prompt(f"bread and {word}"), chosen="a", rejected=f"b{n}")

@@ -11,12 +11,17 @@ import pytest
 from svr_async.core.pair import PreferencePair, user_prompt
 from svr_async.core.rubric import Rubric
 from svr_async.training.bank.merge import Candidate
-from svr_async.training.bank.prune_redundant import redundancy_edges
-from svr_async.training.rounds.fit_terms import FitTerms, config_of, terms_from_json
-from svr_async.training.rounds.ledger import Ledger
-from svr_async.training.rounds.problem import HardNegative, Sources, build_arrays
-from svr_async.training.rounds.round_data import RoundData
-from svr_async.training.rounds.session import JudgedRound, prepare
+from svr_async.training.bank.near_duplicates import redundancy_edges
+from svr_async.training.rounds.config import FitTerms, config_of, terms_from_json
+from svr_async.training.rounds.session import (
+    HardNegative,
+    JudgedRound,
+    Ledger,
+    RoundData,
+    Sources,
+    build_arrays,
+    prepare,
+)
 from svr_async.training.store.arrays import stored_round
 from svr_async.training.store.facts import store_facts
 from svr_async.training.store.reader import load_store

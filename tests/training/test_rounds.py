@@ -13,13 +13,11 @@ from svr_async.fit.arrays import FitArrays
 from svr_async.fit.config import Kind
 from svr_async.fit.forward import Selector
 from svr_async.training.bank.merge import Candidate
-from svr_async.training.rounds import prune
+from svr_async.training.rounds import fits as prune
 from svr_async.training.rounds.config import PAPER, TrainConfig
 from svr_async.training.rounds.dev_choice import chosen_round
-from svr_async.training.rounds.ledger import Ledger
-from svr_async.training.rounds.problem import HardNegative
-from svr_async.training.rounds.prune import support_counts
-from svr_async.training.rounds.session import Growth, prepare
+from svr_async.training.rounds.fits import support_counts
+from svr_async.training.rounds.session import Growth, HardNegative, Ledger, prepare
 
 TEXTS = ("Names the year of the event", "Shows the code in one block", "Keeps a friendly tone", "Gives two sources")
 

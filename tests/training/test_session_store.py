@@ -12,9 +12,7 @@ from svr_async.core.rubric import Rubric
 from svr_async.errors import ArtefactError, UsageError
 from svr_async.training.bank.merge import Candidate
 from svr_async.training.rounds.config import TrainConfig
-from svr_async.training.rounds.ledger import Ledger
-from svr_async.training.rounds.problem import HardNegative
-from svr_async.training.rounds.session import prepare
+from svr_async.training.rounds.session import HardNegative, Ledger, prepare
 from svr_async.training.store.arrays import fit_arrays
 from svr_async.training.store.reader import load_store
 from svr_async.training.store.session_store import write_session_store

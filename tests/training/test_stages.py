@@ -16,8 +16,7 @@ from rig import pairs
 from svr_async.adapters.pair_files import taught_digest
 from svr_async.errors import ArtefactError
 from svr_async.training.rounds import stages as module
-from svr_async.training.rounds.answers import coverage_counts, unanswered_lines
-from svr_async.training.rounds.stages import Stages, digest_of
+from svr_async.training.rounds.stages import Stages, coverage_counts, digest_of, unanswered_lines
 
 ARRAYS: dict[str, NDArray[Any]] = {"z": np.array([0.25, np.nan, -1.25], np.float32), "n": np.arange(4)}
 

@@ -21,7 +21,7 @@ from pyarrow import parquet
 from svr_async.core.rubric import Check, Rubric
 from svr_async.errors import ArtefactError, StorageError, UsageError
 from svr_async.training.bank.merge import Candidate
-from svr_async.training.bank.prune_redundant import RedundancyEdges
+from svr_async.training.bank.near_duplicates import RedundancyEdges
 from svr_async.training.store import files as store_files
 from svr_async.training.store.arrays import fit_arrays
 from svr_async.training.store.files import open_plain

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from svr_async.core.pair import PreferencePair, user_prompt
-from svr_async.training.rounds.problem import HardNegative
-from svr_async.training.rounds.support import (
+from svr_async.training.rounds.boundary import (
     alternatives,
     failing,
     hard_negatives,
@@ -17,6 +16,7 @@ from svr_async.training.rounds.support import (
     support_rows,
     usable_probe,
 )
+from svr_async.training.rounds.session import HardNegative
 
 TEXT = "Cut the bread first. Then warm the pan for two minutes. Put the cheese between the slices and fry both sides."
 

@@ -9,10 +9,17 @@ import pytest
 
 from svr_async.core.pair import PreferencePair, user_prompt
 from svr_async.errors import UsageError
-from svr_async.training.rounds.fit_terms import FitTerms
-from svr_async.training.running.refit import FitSettings, fit_store
-from svr_async.training.running.sweep import sweep_lines, sweep_store
-from svr_async.training.running.sweep_space import NAMES_OF, candidates, name_of, read_sweep
+from svr_async.training.rounds.config import FitTerms
+from svr_async.training.running.refit import (
+    NAMES_OF,
+    FitSettings,
+    candidates,
+    fit_store,
+    name_of,
+    read_sweep,
+    sweep_lines,
+    sweep_store,
+)
 from svr_async.training.store.imported import ImportOptions, import_store
 
 N, RUBRICS = 160, 12

@@ -14,7 +14,7 @@ import numpy as np
 from svr_async.core.rubric import FACETS, IMPORTANCES, Check, Rubric, rubric_id
 from svr_async.core.similarity import normalised
 from svr_async.training.bank.distinct import Profile, checks_differ, differ, predicate, profile
-from svr_async.training.bank.similarity_join import exact_similarity, possible_pairs
+from svr_async.training.bank.near_duplicates import exact_similarity, possible_pairs
 
 MERGE_CUTOFF = 0.88  # app:hparams
 BANK_CAP = 1024  # the size of the paper's trained bank (app:bank); its table of settings has no cap

@@ -19,18 +19,23 @@ from svr_async.fit.choices import Choice
 from svr_async.fit.forward import Selector
 from svr_async.scoring.bank import InferenceSettings
 from svr_async.training.bank.merge import Candidate, merge, without
-from svr_async.training.bank.prune_redundant import RedundancyEdges, redundancy_edges
-from svr_async.training.rounds.answers import unanswered_lines
+from svr_async.training.bank.near_duplicates import RedundancyEdges, redundancy_edges
 from svr_async.training.rounds.boundary import grow
 from svr_async.training.rounds.dev_choice import choose_settings, judge_missing
+from svr_async.training.rounds.fits import fit_and_prune, support_counts
 from svr_async.training.rounds.induction import induced
 from svr_async.training.rounds.judge_calls import begin_stage
-from svr_async.training.rounds.judgements import judge_pools, sources_of
-from svr_async.training.rounds.problem import Sources, build_arrays
-from svr_async.training.rounds.prune import support_counts
-from svr_async.training.rounds.round_data import RoundData
-from svr_async.training.rounds.round_fit import fit_and_prune
-from svr_async.training.rounds.session import FittedRound, Growth, JudgedRound, Session
+from svr_async.training.rounds.pools import judge_pools, sources_of
+from svr_async.training.rounds.session import (
+    FittedRound,
+    Growth,
+    JudgedRound,
+    RoundData,
+    Session,
+    Sources,
+    build_arrays,
+)
+from svr_async.training.rounds.stages import unanswered_lines
 
 NO_RUBRIC = "ask a stronger judge, or give pairs whose responses differ in what can be said of them"
 

@@ -18,7 +18,7 @@ from svr_async.scoring.selection import TextSimilarities, select
 from svr_async.training.bank.merge import Candidate
 from svr_async.training.rounds.config import Publish, TrainConfig
 from svr_async.training.rounds.judge_calls import PoolTask
-from svr_async.training.rounds.judgements import judge_tasks
+from svr_async.training.rounds.pools import judge_tasks
 from svr_async.training.rounds.session import FittedRound, Session
 
 

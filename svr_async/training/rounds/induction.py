@@ -11,7 +11,7 @@ from svr_async.training.bank.leaks import screen
 from svr_async.training.bank.merge import Candidate
 from svr_async.training.rounds import judge_calls
 from svr_async.training.rounds.session import Session
-from svr_async.training.rounds.state import candidate_from_json, candidate_to_json, pair_to_json
+from svr_async.training.rounds.stages import candidate_from_json, candidate_to_json, pair_to_json
 
 
 async def induced(

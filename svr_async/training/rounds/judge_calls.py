@@ -13,14 +13,13 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from svr_async.core.pair import PreferencePair, hashed_order, present
+from svr_async.core.pair import Order, PreferencePair, hashed_order, present
 from svr_async.core.prefixes import PrefixOrder
 from svr_async.core.rubric import Rubric
 from svr_async.engine.concurrency import ShutdownController
 from svr_async.judges.limits import WHOLE, Share, places_of, share_in_words
 from svr_async.judges.protocol import Answer, Author, Comparisons, Judge
-from svr_async.training.rounds.answers import unanswered
-from svr_async.training.rounds.ledger import oriented
+from svr_async.training.rounds.stages import unanswered
 
 if TYPE_CHECKING:
     from svr_async.engine.engine import CallEngine
@@ -205,3 +204,11 @@ def _told_end(what: str, share: Share, own: int, missing: int) -> str:
 
 def _tally(answers: Sequence[Answer[Any]]) -> Asked:
     return Asked(outcomes=Counter(answer.outcome.value for answer in answers))
+
+
+def oriented(pair: PreferencePair, order: Order, answers: Sequence[Comparisons]) -> dict[str, float]:
+    """Return z by rubric id from verdicts in the order shown: positive favours the chosen response."""
+    chosen_shown_as_a = pair.chosen_first == (order is Order.AB)
+    sign = 1.0 if chosen_shown_as_a else -1.0
+    rows = (row for answer in answers for row in answer.rows)
+    return {row.rubric_id: sign * row.delta for row in rows}

@@ -14,11 +14,10 @@ from functools import partial
 from svr_async.core.pair import PreferencePair
 from svr_async.core.rubric import Rubric
 from svr_async.training.rounds import judge_calls
-from svr_async.training.rounds.config import TrainConfig
+from svr_async.training.rounds.boundary import alternatives, most_support, probed_pair, random_rows
+from svr_async.training.rounds.config import PoolPolicy, TrainConfig
 from svr_async.training.rounds.judge_calls import PoolTask
-from svr_async.training.rounds.pools import PoolPolicy
 from svr_async.training.rounds.session import Session
-from svr_async.training.rounds.support import alternatives, most_support, probed_pair, random_rows
 
 Judging = Callable[[str, Sequence[PreferencePair], Sequence[int]], Awaitable[None]]
 PLANNED = "Planned rubric"  # how what an author gives in a dry run begins

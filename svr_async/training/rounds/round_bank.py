@@ -14,7 +14,7 @@ from svr_async.scoring.bank import BankRubric, InferenceSettings, RubricBank
 from svr_async.scoring.bank_history import BankHistory
 from svr_async.training.bank.build import EXAMPLES, bank_rubric
 from svr_async.training.bank.merge import Candidate
-from svr_async.training.rounds.prune import rated
+from svr_async.training.rounds.fits import rated
 from svr_async.training.rounds.session import FittedRound, Session
 
 BEFORE_EQUALS = 1e-9  # breaks ties only: far below the difference of two alphas in single precision

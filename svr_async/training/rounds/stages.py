@@ -9,21 +9,60 @@ from __future__ import annotations
 
 import hashlib
 import io
+import shutil
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import orjson
 from numpy.typing import NDArray
 
 from svr_async.core.files import reason, write_atomic
-from svr_async.core.validation import fits
+from svr_async.core.integrity import require_coverage
+from svr_async.core.pair import PreferencePair
+from svr_async.core.rubric import Check, Rubric
+from svr_async.core.validation import fits, misfit
+from svr_async.core.verdict import Outcome
 from svr_async.errors import ArtefactError
-from svr_async.training.rounds.answers import unanswered
+from svr_async.fit.checkpoints import NAME
+from svr_async.fit.choices import Choice, choice_from_json
+from svr_async.fit.forward import selector_of
+from svr_async.fit.history import EpochRecord, FitResult, record_from_json
+from svr_async.training.bank.merge import Candidate
 from svr_async.version import __version__
+
+Outcomes = Mapping[str, Mapping[str, int]]  # how many questions of each stage had which outcome
+
+
+def unanswered(outcomes: Mapping[str, int]) -> int:
+    """Return how many questions of a stage have no answer."""
+    return sum(count for outcome, count in outcomes.items() if outcome != Outcome.SCORED)
+
+
+def coverage_counts(outcomes: Outcomes) -> tuple[int, int]:
+    """Return how many questions of all stages have no answer, and how many there were."""
+    return sum(map(unanswered, outcomes.values())), sum(sum(counts.values()) for counts in outcomes.values())
+
+
+def require_answers(outcomes: Outcomes, least: float, failures: Path, *, before: str = "") -> None:
+    """Raise CoverageError where too few questions got an answer; `before` is to be done before they are asked again."""
+    missing, total = coverage_counts(outcomes)
+    hint = f"{failures} says why; {before}--retry-errors asks again, --min-coverage accepts it"
+    require_coverage(missing, total, least, lack="questions have no answer", hint=hint)
+
+
+def unanswered_lines(outcomes: Outcomes) -> list[str]:
+    """Say of each stage with questions that have no answer how many, of how many, and why."""
+    return [_line(stage, counts) for stage, counts in outcomes.items() if unanswered(counts)]
+
+
+def _line(stage: str, counts: Mapping[str, int]) -> str:
+    why = ", ".join(f"{count:,} {name}" for name, count in sorted(counts.items()) if name != Outcome.SCORED)
+    return f"{stage}: {unanswered(counts):,} of {sum(counts.values()):,} questions have no answer ({why})"
+
 
 Arrays = Mapping[str, NDArray[Any]]
 T = TypeVar("T")
@@ -161,3 +200,138 @@ def _read_arrays(path: Path, sha256: str) -> dict[str, NDArray[Any]]:
 
 def _sha256(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
+
+
+def rubric_to_json(rubric: Rubric) -> dict[str, Any]:
+    """Return a rubric as plain values."""
+    value = {name: getattr(rubric, name) for name in ("text", "facet", "importance", "grounding")}
+    return value if rubric.check is None else {**value, "check": rubric.check.to_json()}
+
+
+def rubric_from_json(value: Mapping[str, Any]) -> Rubric:
+    """Read what `rubric_to_json` wrote."""
+    check = value.get("check")
+    texts = {name: value.get(name, "") for name in ("facet", "importance", "grounding")}
+    return Rubric(text=value["text"], check=None if check is None else Check.from_json(check), **texts)
+
+
+def candidate_to_json(candidate: Candidate) -> dict[str, Any]:
+    """Return a candidate as plain values."""
+    return {
+        "rubric": rubric_to_json(candidate.rubric),
+        "sources": list(candidate.source_pair_ids),
+        "count": candidate.observed_count,
+        "aliases": list(candidate.aliases),
+    }
+
+
+def candidate_from_json(value: Mapping[str, Any]) -> Candidate:
+    """Read what `candidate_to_json` wrote; KeyError, TypeError, ValueError or AttributeError for anything else."""
+    found = Candidate(
+        rubric=rubric_from_json(value["rubric"]),
+        source_pair_ids=tuple(value["sources"]),
+        observed_count=value["count"],
+        aliases=tuple(value["aliases"]),
+    )
+    if wrong := misfit(found):
+        raise TypeError(wrong)
+    return found
+
+
+def choice_from_values(value: Mapping[str, Any] | None) -> Choice | None:
+    """Read what is kept of a fit's choice, which may have made none; KeyError or TypeError for anything else."""
+    found = None if value is None else choice_from_json(value)
+    if found is not None and (wrong := misfit(found)):
+        raise TypeError(wrong)
+    return found
+
+
+def pair_to_json(pair: PreferencePair) -> dict[str, Any]:
+    """Return what a stage needs of a pair: id, prompt, responses and their order."""
+    prompt = [{"role": turn.role, "content": turn.content} for turn in pair.prompt]
+    texts = {"id": pair.id, "chosen": pair.chosen, "rejected": pair.rejected, "chosen_first": pair.chosen_first}
+    return {"prompt": prompt, **texts}
+
+
+def ledger_rows(
+    asked: Sequence[Sequence[str]], found: Sequence[Mapping[str, float]]
+) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """Return judged rows as one array of z in the order asked, NaN where there was no verdict."""
+    z = [row.get(rubric_id, np.nan) for rubrics, row in zip(asked, found, strict=True) for rubric_id in rubrics]
+    return {"entries": len(z)}, {"z": np.array(z, dtype=np.float32)}
+
+
+NOTE = "checkpoint.json"
+PLAIN = ("best_epoch", "dev_accuracy", "dev_loss", "halvings", "slices", "device")
+
+
+class Fit(Protocol):
+    """A fit that tells of its epochs and keeps a checkpoint in a folder, from which it goes on."""
+
+    def __call__(self, *, on_epoch: Callable[[EpochRecord], None], checkpoint_dir: Path, resume: bool) -> FitResult:
+        """Run to the end."""
+
+
+def kept_fit(
+    stages: Stages, name: str, inputs: tuple[Any, ...], run: Fit, on_epoch: Callable[[EpochRecord], None]
+) -> FitResult:
+    """Return the result of `run`, or the one that is on disk for the same `inputs` (all that the result depends on)."""
+    digest, folder = digest_of(*inputs), stages.folder / name
+    result = stages.load(name, digest, _result)
+    if result is None:
+        if not _goes_on(folder, digest):
+            shutil.rmtree(folder, ignore_errors=True)
+
+        def each(record: EpochRecord) -> None:
+            _note(folder, digest)
+            on_epoch(record)
+
+        result = run(on_epoch=each, checkpoint_dir=folder, resume=True)
+        stages.save(name, digest, _values(result), result.selector.tensors())
+    shutil.rmtree(folder, ignore_errors=True)
+    return result
+
+
+def _note(folder: Path, digest: str) -> None:
+    """Note which fit the checkpoint in a folder belongs to, and its checksum; before the first epoch there is none."""
+    if (folder / NAME).exists():
+        write_atomic(folder / NOTE, orjson.dumps({"digest": digest, "sha256": _checksum(folder)}))
+
+
+def _goes_on(folder: Path, digest: str) -> bool:
+    """Whether a folder holds a whole checkpoint of this fit."""
+    try:
+        noted = orjson.loads((folder / NOTE).read_bytes())
+        return bool(noted == {"digest": digest, "sha256": _checksum(folder)})
+    except (OSError, orjson.JSONDecodeError):
+        return False
+
+
+def _checksum(folder: Path) -> str:
+    return hashlib.sha256((folder / NAME).read_bytes()).hexdigest()
+
+
+def _values(result: FitResult) -> dict[str, Any]:
+    plain = {name: getattr(result, name) for name in PLAIN}
+    history = [record.as_json() for record in result.history]
+    choice = None if result.choice is None else result.choice.as_json()
+    return {
+        **plain,
+        "kind": result.selector.kind,
+        "warnings": list(result.warnings),
+        "history": history,
+        "choice": choice,
+    }
+
+
+def _result(values: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> FitResult:
+    found = FitResult(
+        selector=selector_of(values["kind"], arrays),
+        history=tuple(record_from_json(record) for record in values["history"]),
+        warnings=tuple(values["warnings"]),
+        choice=choice_from_values(values["choice"]),
+        **{name: values[name] for name in PLAIN},
+    )
+    if wrong := misfit(found):
+        raise TypeError(wrong)
+    return found

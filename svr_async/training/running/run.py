@@ -2,35 +2,107 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+import contextlib
+import tempfile
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+import orjson
+
+from svr_async.adapters import refuse_benchmark_for_training
 from svr_async.adapters.pair_files import taught_digest
 from svr_async.core.dev_pairs import split_by_prompt
 from svr_async.core.files import open_folder
 from svr_async.core.pair import PreferencePair
 from svr_async.core.prefixes import PrefixOrder
 from svr_async.core.rubric import Rubric
-from svr_async.engine.concurrency import ShutdownController
+from svr_async.engine.concurrency import ShutdownController, run_whole
 from svr_async.engine.money import Budget, Price
 from svr_async.engine.stats import EngineStats
 from svr_async.errors import UsageError
+from svr_async.fit.history import EpochRecord, FitCurve, FitWatch
+from svr_async.judges.batch import Opened, Unanswered, endpoints_of
 from svr_async.judges.decision import STATED
 from svr_async.judges.limits import WHOLE, refuse_one_price
 from svr_async.judges.open_judge import OpenJudge, open_judge
 from svr_async.judges.profiles import naming_keys
 from svr_async.judges.protocol import Answer
-from svr_async.training.rounds.fit_log import FitLog
-from svr_async.training.rounds.fits import calibrate_round, fit_round, margins_with
-from svr_async.training.rounds.judge_calls import RUBRICS_PER_CALL, Crew
+from svr_async.training.rounds.fits import FitLog, calibrate_round, fit_round, margins_with
+from svr_async.training.rounds.judge_calls import RUBRICS_PER_CALL, Crew, ShardEndsError, StageEndsError
 from svr_async.training.rounds.session import Session, prepare
-from svr_async.training.rounds.stages import Stages, digest_of
-from svr_async.training.running.data import TrainingData
-from svr_async.training.running.listener import Listener
+from svr_async.training.rounds.stages import Outcomes, Stages, digest_of
+from svr_async.training.running.data import TrainingData, load_data
 from svr_async.training.running.settings import TrainSettings, train_config
+
+if TYPE_CHECKING:
+    from svr_async.judges.profiles import Profile
+
+
+class FitListener(Protocol):
+    """Told of the fit of a store."""
+
+    def fits(self, seeds: int, epochs: int) -> FitWatch | None:
+        """Return who is told of so many fits of so many epochs; of 0 where a fit is solved."""
+
+    def say(self, text: str) -> None:
+        """Take note of what happened, in a sentence."""
+
+
+class Listener(FitWatch, Protocol):
+    """Told of a training: its judge, its questions, its fits."""
+
+    def opened(self, judge: OpenJudge) -> None:
+        """Take note that the judge is open and that questions are about to begin."""
+
+    def say(self, text: str) -> None:
+        """Take note of what happened, in a sentence."""
+
+    def stage(self, what: str, total: int) -> None:
+        """Take note that a stage of so many questions begins, as `judging`."""
+
+    def count(self, done: int) -> None:
+        """Take note of how many of the stage's questions are answered."""
+
+    def listening(self, shutdown: ShutdownController) -> AbstractContextManager[None]:
+        """Return what is entered while questions are asked, to tell the shutdown of signals."""
+
+
+class Silent:
+    """Listens to nothing. Who listens to a part of it names this class as a base."""
+
+    def opened(self, judge: OpenJudge) -> None:
+        """Take no note."""
+
+    def fits(self, _seeds: int, _epochs: int) -> FitWatch | None:
+        """Have nobody told."""
+        return None
+
+    def say(self, text: str) -> None:
+        """Take no note."""
+
+    def stage(self, what: str, total: int) -> None:
+        """Take no note."""
+
+    def count(self, done: int) -> None:
+        """Take no note."""
+
+    def listening(self, _stopper: ShutdownController) -> AbstractContextManager[None]:
+        """Leave signals to the program."""
+        return nullcontext()
+
+    def begin(self, curve: FitCurve) -> None:
+        """Take no note."""
+
+    def epoch(self, record: EpochRecord) -> None:
+        """Take no note."""
+
+    def end(self, curve: FitCurve) -> None:
+        """Take no note."""
+
 
 OFFLINE_WORKERS = 8
 RUBRICS_PER_FREE_CALL = 65_536  # without an endpoint a call has no length to bound
@@ -204,3 +276,114 @@ def asker_of(judge: OpenJudge) -> str:
     params: list[Any] = [] if profile is None else [profile.params(structured=each) for each in (True, False)]
     behind = [] if judge.behind is None else [judge.behind.judge.name, asker_of(judge.behind)]
     return digest_of(model, params, dict(judge.prompts), *behind)
+
+
+T = TypeVar("T")
+
+
+def stages_beside(out: Path) -> Path:
+    """Return the folder in which a stage that writes to `out` is kept, to go on after an end."""
+    return out.with_name(f"{out.name}.stages")
+
+
+def run_stage(
+    settings: TrainSettings, work: Callable[[TrainingRun], Awaitable[T]], listener: Listener | None = None
+) -> tuple[T, Outcomes]:
+    """Return what the work returns, and what became of its questions; the stage is kept in `settings.out`."""
+    data = load_data(settings)
+
+    async def main() -> tuple[T, Outcomes]:
+        async with open_run(settings, data, listener or Silent()) as run:
+            return await work(run), run.session.stages.outcomes
+
+    return run_whole(main())
+
+
+def count_calls(settings: TrainSettings, work: Callable[[Session], Awaitable[Any]], listener: Listener) -> None:
+    """Go through what a work would send, without sending it: the listener has the judge, and may count.
+
+    The stage is kept nowhere.
+    """
+    with tempfile.TemporaryDirectory() as nowhere:
+        dry = replace(settings, out=Path(nowhere), limits=replace(settings.limits, dry_run=True))
+        run_stage(dry, lambda run: work(run.session), listener)
+
+
+Work = Callable[[Session], Awaitable[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class OneJudge:
+    """The judge of a training, open."""
+
+    judges: tuple[OpenJudge]
+
+    async def close(self) -> None:
+        """Close its engine."""
+        await self.judges[0].close()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchTraining:
+    """A stage of training, or all of them, without calls.
+
+    Stages are computed in a folder that goes at the end, since what is computed without all replies must not be taken
+    for a stage of the real run.
+    """
+
+    settings: TrainSettings
+    work: Work
+    profiles: tuple[Profile, ...]
+    staged: bool
+
+    async def open(self) -> OneJudge:
+        """Open the judge; failures of an earlier run are known where there was one."""
+        if self.settings.out.is_dir():
+            return OneJudge((open_training_judge(self.settings),))
+        with tempfile.TemporaryDirectory() as nothing:
+            return OneJudge((open_training_judge(replace(self.settings, out=Path(nothing))),))
+
+    async def ask(self, opened: Opened, unanswered: Unanswered) -> None:
+        """Ask stage by stage, up to the first that has no replies to all of its questions."""
+        (judge,) = opened.judges
+        data, may_begin = load_data(self.settings), lambda: not unanswered
+        with tempfile.TemporaryDirectory() as stages:
+            session = open_session(replace(self.settings, out=Path(stages)), data, judge, Silent())
+            session.crew = replace(session.crew, may_begin=may_begin)
+            with contextlib.suppress(StageEndsError, ShardEndsError):
+                await self.work(session)
+
+
+def batch_training(settings: TrainSettings, work: Work, *, staged: bool) -> BatchTraining:
+    """Return a training that asks what `work` asks; UsageError for a benchmark, and where nothing is sent."""
+    refuse_benchmark_for_training(settings.pairs)
+    refuse_benchmark_for_training(settings.adapter)
+    profiles = endpoints_of([settings.spec.profile], settings.judge)
+    return BatchTraining(settings=settings, work=work, profiles=profiles, staged=staged)
+
+
+def keep_bank(out: Path, *traces: str) -> None:
+    """Refuse, with UsageError, to replace the bank in `out` where none of this command's `traces` lies beside it."""
+    bank = out / "bank"
+    if (bank / "bank.json").exists() and not any((out / trace).exists() for trace in traces):
+        raise UsageError(
+            f"{bank} is a bank that another command made", hint="name another folder with --out, or remove it"
+        )
+
+
+def keep_training(out: Path, made_of: str) -> None:
+    """Refuse, with UsageError, to go over a finished training of other pairs, settings or another judge in `out`.
+
+    `made_of` is the digest of what this one is made of. A training without a record is not finished.
+    """
+    record = out / "record.json"
+    try:
+        held = orjson.loads(record.read_bytes())
+        other = held["made_of"] != made_of
+    except (OSError, ValueError, KeyError, TypeError):
+        return
+    if other:
+        raise UsageError(
+            f"{out} holds the finished bank of another training, of {held.get('pairs', 'other pairs')}",
+            hint="name another folder with --out, or go over it with --replace",
+        )

@@ -11,9 +11,7 @@ from svr_async.errors import UsageError
 from svr_async.judges.limits import JudgeLimits
 from svr_async.judges.open_judge import RULES, JudgeSpec
 from svr_async.judges.templates import PAPER
-from svr_async.training.rounds.config import Publish, TrainConfig
-from svr_async.training.rounds.fit_terms import FitTerms, config_of
-from svr_async.training.rounds.pools import PoolConfig, PoolPolicy
+from svr_async.training.rounds.config import FitTerms, PoolConfig, PoolPolicy, Publish, TrainConfig, config_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,17 +23,22 @@ from svr_async.scoring.bank_history import TrainedOn
 from svr_async.scoring.bank_made import keep_made
 from svr_async.scoring.bank_view import bank_sheet
 from svr_async.training.rounds.algorithm import run_rounds
-from svr_async.training.rounds.answers import Outcomes, unanswered_lines
 from svr_async.training.rounds.dev_choice import chosen_round
-from svr_async.training.rounds.fit_log import training_history
+from svr_async.training.rounds.fits import training_history
 from svr_async.training.rounds.round_bank import build_bank
 from svr_async.training.rounds.session import FittedRound, JudgedRound, Session
-from svr_async.training.rounds.stages import digest_of
+from svr_async.training.rounds.stages import Outcomes, digest_of, unanswered_lines
 from svr_async.training.running.data import TrainingData, load_data
-from svr_async.training.running.learning_curve import learned_curve, require_solved
-from svr_async.training.running.listener import Listener, Silent
-from svr_async.training.running.places import keep_bank, keep_training
-from svr_async.training.running.run import TrainingRun, open_run, require_author
+from svr_async.training.running.refit import learned_curve, require_solved
+from svr_async.training.running.run import (
+    Listener,
+    Silent,
+    TrainingRun,
+    keep_bank,
+    keep_training,
+    open_run,
+    require_author,
+)
 from svr_async.training.running.settings import TrainSettings, train_config
 from svr_async.training.store.round_stores import drop_rounds, keep_round
 

@@ -10,10 +10,9 @@ from numpy.typing import NDArray
 from svr_async.core.similarity import REDUNDANCY_CUTOFF
 from svr_async.fit import ragged
 from svr_async.fit.arrays import FitArrays
-from svr_async.training.bank.prune_redundant import RedundancyEdges, redundancy_edges
-from svr_async.training.bank.rubric_words import rubric_words
-from svr_async.training.rounds.problem import source_numbers
-from svr_async.training.rounds.round_data import RoundData
+from svr_async.training.bank.distinct import rubric_words
+from svr_async.training.bank.near_duplicates import RedundancyEdges, redundancy_edges
+from svr_async.training.rounds.session import RoundData, source_numbers
 from svr_async.training.store.records import MEASURED, OWN, SPLITS, FeatureStore, Judged
 
 

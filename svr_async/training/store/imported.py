@@ -19,10 +19,9 @@ from svr_async.fit import ragged
 from svr_async.fit.tfidf import learn
 from svr_async.training.bank.build import bank_rubric, refuse_long_names
 from svr_async.training.bank.merge import Candidate
-from svr_async.training.rounds.fit_terms import FitTerms, config_of
-from svr_async.training.rounds.problem import Prompts, Sources
-from svr_async.training.rounds.session import Material
-from svr_async.training.rounds.state import candidate_from_json
+from svr_async.training.rounds.config import FitTerms, config_of
+from svr_async.training.rounds.session import Material, Prompts, Sources
+from svr_async.training.rounds.stages import candidate_from_json
 from svr_async.training.store.entry_files import Entries, names_of, read_entries
 from svr_async.training.store.reader import load_store
 from svr_async.training.store.records import OWN, FeatureStore, Judged, StoreRubric, rubrics_problem

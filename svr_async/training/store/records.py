@@ -24,7 +24,7 @@ from svr_async.core.integrity import NO_MARKS, Marks
 from svr_async.fit.arrays import LARGEST_Z
 from svr_async.training.bank.build import bank_rubric
 from svr_async.training.bank.merge import Candidate
-from svr_async.training.rounds.fit_terms import FitTerms
+from svr_async.training.rounds.config import FitTerms
 
 if TYPE_CHECKING:
     import pyarrow as pa

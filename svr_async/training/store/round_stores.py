@@ -17,10 +17,9 @@ from numpy.typing import NDArray
 from svr_async.errors import SvrError
 from svr_async.fit import ragged
 from svr_async.fit.arrays import FitArrays
-from svr_async.training.rounds.fit_terms import FitTerms
+from svr_async.training.rounds.config import FitTerms
 from svr_async.training.rounds.session import JudgedRound, Session
-from svr_async.training.rounds.stages import digest_of
-from svr_async.training.rounds.state import candidate_to_json, pair_to_json
+from svr_async.training.rounds.stages import candidate_to_json, digest_of, pair_to_json
 from svr_async.training.store import files
 from svr_async.training.store.reader import PART, read_meta
 from svr_async.training.store.records import MEASURED, OWN, Judged, StoreHeader, StoreRubric

@@ -15,10 +15,9 @@ from svr_async.core.integrity import NO_MARKS, Marks
 from svr_async.core.pair import PreferencePair, prompt_text
 from svr_async.errors import StorageError, UsageError
 from svr_async.training.bank.merge import Candidate
-from svr_async.training.rounds.fit_terms import FitTerms
-from svr_async.training.rounds.judgements import sources_of
-from svr_async.training.rounds.problem import HardNegative, source_names
-from svr_async.training.rounds.session import Material, Session
+from svr_async.training.rounds.config import FitTerms
+from svr_async.training.rounds.pools import sources_of
+from svr_async.training.rounds.session import HardNegative, Material, Session, source_names
 from svr_async.training.store.records import OWN, Csr, Judged, PairRows, StoreContent, StoreHeader, StoreRubric
 from svr_async.training.store.writer import write_store
 
