@@ -33,6 +33,8 @@ class FitArrays:
     `pair_source[p]` is the number of the source that pair p is from, from 0; None where sources are unknown.
     `source_*` is an optional CSR from rubrics to the prompt rows that they were mined from, and `word_*` one to the
     numbers of their content words.
+    `criterion` (rubric,) is the author's grouping: rubrics with the same number are wordings of one criterion. None if
+    unknown.
     Redundancy is a list of edges i < j with a value in (0, 1].
     """
 
@@ -53,6 +55,7 @@ class FitArrays:
     source_prompt: Ints | None = None
     word_indptr: Ints | None = None
     word_number: Ints | None = None
+    criterion: Ints | None = None
     redundancy_i: Ints | None = None
     redundancy_j: Ints | None = None
     redundancy_value: Floats | None = None
@@ -129,6 +132,8 @@ class FitArrays:
         if self.word_indptr is not None and self.word_number is not None:
             borders, at = ragged.take_rows(self.word_indptr, np.asarray(kept))
             changes |= {"word_indptr": borders, "word_number": self.word_number[at]}
+        if self.criterion is not None:
+            changes["criterion"] = self.criterion[kept]
         return _replace(smaller, **changes, **_restricted_edges(self, number))
 
     def take_pairs(self, rows: Ints) -> FitArrays:
@@ -226,6 +231,9 @@ def _check_options(arrays: FitArrays) -> None:
     if arrays.source_indptr is not None and arrays.source_prompt is not None:
         _check_csr("source", arrays.source_indptr, arrays.source_prompt, arrays.n_prompts)
         _require(len(arrays.source_indptr) == arrays.n_rubrics + 1, "source_indptr must hold one more than n_rubrics")
+    if arrays.criterion is not None:
+        _require(len(arrays.criterion) == arrays.n_rubrics, "criterion must hold one number per rubric")
+        _check_numbers("criterion", arrays.criterion, 0, 1 << 31)
     _check_edges(arrays)
 
 

@@ -1,9 +1,13 @@
-"""One epoch as one compiled program: the loss of a step, AdamW, and a scan over the steps."""
+"""One epoch of the paper's learner as one compiled program: the loss of a step, AdamW, a scan over the steps.
+
+L = mean softplus(−F) + diversity · mean Σ_ij S_ij α_i α_j        F = Σ alpha · weight · z (sec:margin)
+with hard negatives, a pair's preference loss is the mean of its own and its negative's (sec:adv)
+"""
 
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -11,13 +15,12 @@ import optax  # type: ignore[import-untyped]  # it ships no types
 
 from svr_async.fit.batches import Steps, Table
 from svr_async.fit.config import FitConfig, Pool
-from svr_async.fit.losses import diversity_loss, preference_loss
-from svr_async.fit.selector import Features, Params, bank_columns, hidden_units, pooled_logits, weights
+from svr_async.fit.mlp import Features, Params, bank_columns, hidden_units, pooled_logits, weights
 from svr_async.fit.sparsemax import sparsemax
 
 
 class State(NamedTuple):
-    """What an epoch changes: the parameters and AdamW's moments."""
+    """State that an epoch changes: the parameters and AdamW's moments."""
 
     params: Params
     moments: optax.ScaleByAdamState
@@ -43,6 +46,24 @@ class StepLog(NamedTuple):
     margin: jax.Array
     accuracy: jax.Array
     adversarial: jax.Array
+
+
+def preference_loss(margin: jax.Array) -> jax.Array:
+    """Return softplus(−F) for each margin F: log(1 + exp(−F)), finite at any F; log 2 at 0 (sec:margin)."""
+    return jax.nn.softplus(-margin)
+
+
+def diversity_loss(alpha: jax.Array, i: jax.Array, j: jax.Array, value: jax.Array) -> jax.Array:
+    """Return Σ_ij S_ij α_i α_j over symmetric S, given each edge i < j once: 2 Σ_edges S α_i α_j (sec:margin).
+
+    `alpha` (…, rubric); `i`, `j`, `value` (edge,) or, with alpha's leading axes, (…, edge). Zero without edges.
+    """
+    if value.shape[-1] == 0:
+        return jnp.zeros(alpha.shape[:-1], alpha.dtype)
+    if i.ndim == 1:
+        return 2 * jnp.sum(alpha[..., i] * alpha[..., j] * value.reshape((1,) * (alpha.ndim - 1) + (-1,)), axis=-1)
+    pick = jnp.take_along_axis
+    return 2 * jnp.sum(pick(alpha, i, axis=-1) * pick(alpha, j, axis=-1) * value, axis=-1)
 
 
 def objective_of(config: FitConfig) -> Objective:
@@ -78,10 +99,10 @@ def margins(params: Params, alpha: jax.Array, table: Table, row: jax.Array) -> j
     return jnp.sum(alpha * jnp.take(weights(params), table.rubric[row], mode="clip") * table.z[row], axis=-1)
 
 
-def slice_loss(
+def step_loss(
     params: Params, table: Table, row: jax.Array, share: jax.Array, features: Features, config: Objective
 ) -> tuple[jax.Array, StepLog]:
-    """Return the loss of one slice of a step, and its parts: sums over its rows, weighted by `share`."""
+    """Return the loss of one step and its parts: sums over its rows, weighted by `share`."""
     hidden = hidden_units(params, features, row.shape[0])
     alpha, redundant = pair_alpha(params, hidden, table, row, config)
     margin = margins(params, alpha, table, row)
@@ -93,37 +114,11 @@ def slice_loss(
     return preference + config.diversity * diversity, log
 
 
-def gather_features(table: Table, piece: jax.Array, owner: jax.Array, *transposed: jax.Array) -> Features:
-    """Return the features of the pieces; a number past the end is the empty last piece."""
-    last = table.piece_index.shape[0] - 1
-    at = jnp.minimum(piece, last)
-    return Features(table.piece_index[at], table.piece_value[at], owner, *(transposed if _filled(transposed) else ()))
-
-
-def _filled(transposed: tuple[jax.Array, ...]) -> bool:
-    return bool(transposed) and transposed[0].shape[-1] > 0
-
-
-def _step_gradient(params: Params, table: Table, step: Steps, config: Objective) -> tuple[Params, StepLog]:
-    """Return gradient and log of one step: the sum over its slices, one after another where there are several."""
-
-    def one(part: tuple[jax.Array, ...]) -> tuple[Params, StepLog]:
-        row, share, *places = part
-        gradient = jax.grad(slice_loss, has_aux=True)
-        features = gather_features(table, *places)
-        return cast("tuple[Params, StepLog]", gradient(params, table, row, share, features, config))
-
-    parts = (step.row, step.share, step.piece, step.owner, step.start, step.by_feature, step.border)
-    n_slices = step.row.shape[0]
-    if n_slices == 1:
-        return one(tuple(part[0] for part in parts))
-    zero = jax.tree.map(jnp.zeros_like, jax.eval_shape(one, tuple(part[0] for part in parts)))
-
-    def add(total: tuple[Params, StepLog], x: Any) -> tuple[tuple[Params, StepLog], None]:
-        return jax.tree.map(jnp.add, total, one(x)), None
-
-    summed = jax.lax.scan(add, zero, parts)[0]
-    return cast("tuple[Params, StepLog]", summed)
+def step_features(table: Table, step: Steps) -> Features:
+    """Return the features of a step's pieces; a number past the end is the empty last piece."""
+    at = jnp.minimum(step.piece, table.piece_index.shape[0] - 1)
+    transposed = (step.start, step.by_feature, step.border) if step.start.shape[-1] else ()
+    return Features(table.piece_index[at], table.piece_value[at], step.owner, *transposed)
 
 
 def adamw(state: State, gradient: Params, rate: jax.Array, decay: float) -> State:
@@ -140,7 +135,8 @@ def run_epoch(state: State, table: Table, steps: Steps, rate: jax.Array, config:
     """Go through all steps in one compiled scan; return the state after them and the log of each step."""
 
     def body(state: State, step: Steps) -> tuple[State, StepLog]:
-        gradient, log = _step_gradient(state.params, table, step, config)
+        gradient_of = jax.grad(step_loss, has_aux=True)
+        gradient, log = gradient_of(state.params, table, step.row, step.share, step_features(table, step), config)
         return adamw(state, gradient, rate, config.weight_decay), log
 
     return jax.lax.scan(body, state, steps)
@@ -151,8 +147,8 @@ def run_margins(params: Params, table: Table, steps: Steps, config: Objective) -
     """Return per step and row the margin over all judged entries, and over the best `top_k` of them."""
 
     def body(_: None, step: Steps) -> tuple[None, tuple[jax.Array, jax.Array]]:
-        row = step.row[0]
-        hidden = hidden_units(params, gather_features(table, step.piece[0], step.owner[0]), row.shape[0])
+        row = step.row
+        hidden = hidden_units(params, step_features(table, step), row.shape[0])
         alpha, _edges = pair_alpha(params, hidden, table, row, config)
         whole = margins(params, alpha, table, row)
         if config.top_k is None or config.top_k >= alpha.shape[-1]:

@@ -115,8 +115,8 @@ def decided(few: FitArrays, held: FitArrays, config: FitConfig) -> Floats:
     out = np.zeros(held.n_pairs)
     for rows in np.split(np.arange(held.n_pairs), range(BLOCK, held.n_pairs, BLOCK)):
         block = held.take_pairs(rows)
-        gates = hidden_matrix(solved.selector, block, block.pair_prompt).astype(np.float64)
-        out[rows] = used_points(gates, effects, judged_z(block), [top_k])[0]
+        mixture = hidden_matrix(solved.selector, block, block.pair_prompt).astype(np.float64)
+        out[rows] = used_points(mixture, effects, judged_z(block), [top_k])[0]
     return out
 
 

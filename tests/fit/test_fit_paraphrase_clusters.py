@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
-from svr_async.fit.wordings import Criteria, criteria_of, each_its_own
+from svr_async.fit.paraphrase_clusters import ParaphraseClusters, cluster_paraphrases, one_each
 
 PAIRS = 600
 
@@ -30,7 +30,7 @@ def planted(wordings: int = 3, errors: float = 0.1, good: float = 0.6, seed: int
 @pytest.mark.parametrize("seed", range(3))
 def test_wordings_with_errors_of_their_own_are_one_criterion(seed: int) -> None:
     """Planted wordings are joined; criteria that are as good, and answered apart, are not."""
-    found = criteria_of(csr_matrix(planted(seed=seed)))
+    found = cluster_paraphrases(csr_matrix(planted(seed=seed)))
     assert found.of.tolist() == [0, 0, 0, 1, 2, 3]
     assert found.count == 4
     assert 0.4 < found.agreement[0] < 0.8, "what two answers of which one in ten is wrong have in common"
@@ -41,13 +41,13 @@ def test_good_criteria_do_not_become_one_by_being_good() -> None:
     """Two criteria that favour the chosen response in nine of ten pairs have a mean in common and nothing else."""
     rng = np.random.default_rng(0)
     z = np.where(rng.random((PAIRS, 8)) < 0.9, 1.25, -1.25)
-    assert criteria_of(csr_matrix(z)).count == 8
+    assert cluster_paraphrases(csr_matrix(z)).count == 8
 
 
 def test_opposites_are_two() -> None:
     """A rubric that fails where another passes is not its wording."""
     z = planted(wordings=1)[:, :1]
-    assert criteria_of(csr_matrix(np.column_stack([z, -answers(z, 0.05)]))).count == 2
+    assert cluster_paraphrases(csr_matrix(np.column_stack([z, -answers(z, 0.05)]))).count == 2
 
 
 def test_few_answers_prove_nothing() -> None:
@@ -55,11 +55,11 @@ def test_few_answers_prove_nothing() -> None:
     z = np.zeros((PAIRS, 2))
     z[:300, 0] = planted()[:300, 0]
     z[295:, 1] = z[295:, 0] + (z[295:, 0] == 0) * 0.75
-    assert criteria_of(csr_matrix(z)).count == 2
+    assert cluster_paraphrases(csr_matrix(z)).count == 2
     z[295:300, 1] = 0
     z[300:, 0] = 0
-    assert criteria_of(csr_matrix(z)).count == 2
-    assert criteria_of(csr_matrix((PAIRS, 2))).count == 2
+    assert cluster_paraphrases(csr_matrix(z)).count == 2
+    assert cluster_paraphrases(csr_matrix((PAIRS, 2))).count == 2
 
 
 def test_two_criteria_do_not_meet_in_a_third() -> None:
@@ -67,26 +67,26 @@ def test_two_criteria_do_not_meet_in_a_third() -> None:
     rng = np.random.default_rng(3)
     one, other = rng.choice([-1.25, 1.25], (2, 4 * PAIRS))
     both = np.where(rng.random(4 * PAIRS) < 0.5, one, other)
-    found = criteria_of(csr_matrix(np.column_stack([one, other, both])))
+    found = cluster_paraphrases(csr_matrix(np.column_stack([one, other, both])))
     assert found.of[0] != found.of[1]
 
 
 def test_a_criterion_is_the_mean_of_the_wordings_that_were_judged() -> None:
     """Two answers are averaged, one alone stands, none leaves none; opposite answers make a 0 that counts."""
-    criteria = Criteria(of=np.array([0, 1, 0]), agreement=np.array([0.6, 1.0]))
+    criteria = ParaphraseClusters(of=np.array([0, 1, 0]), agreement=np.array([0.6, 1.0]))
     z = csr_matrix(np.array([[1.25, 0, 0.25], [0.75, -0.25, 0], [0, 1.25, 0], [0.75, 0, -0.75]]))
-    merged = criteria.merged(z)
+    merged = criteria.merge(z)
     np.testing.assert_allclose(merged.toarray(), np.array([[0.75, 0], [0.75, -0.25], [0, 1.25], [0, 0]]))
     assert merged.getnnz(axis=1).tolist() == [1, 2, 1, 1]
-    plain = each_its_own(3)
-    assert (plain.merged(z) != z).nnz == 0
+    plain = one_each(3)
+    assert (plain.merge(z) != z).nnz == 0
 
 
 @pytest.mark.parametrize("places", [1, 2, 3, 6, 99])
 def test_what_is_spread_over_wordings_adds_up_to_the_criterion(places: int) -> None:
     """Each criterion's effect is shared evenly among its wordings that get a place, and the first one always does."""
     of = np.array([0, 0, 1, 0, 2, 1])
-    criteria = Criteria(of=of, agreement=np.array([0.5, 0.3, 1.0]))
+    criteria = ParaphraseClusters(of=of, agreement=np.array([0.5, 0.3, 1.0]))
     effects = np.array([[0.9, 0.4, 0.0], [0.1, 0.0, 2.0]])
     found = criteria.spread(effects, places)
     total = np.stack([found[:, of == criterion].sum(axis=1) for criterion in range(3)], axis=1)
@@ -101,7 +101,7 @@ def test_what_is_spread_over_wordings_adds_up_to_the_criterion(places: int) -> N
 
 def test_places_go_first_to_criteria_and_then_to_further_wordings() -> None:
     """With room for two, two criteria have one wording each; with room for all, the wordings share."""
-    criteria = Criteria(of=np.array([0, 0, 1]), agreement=np.array([0.5, 1.0]))
+    criteria = ParaphraseClusters(of=np.array([0, 0, 1]), agreement=np.array([0.5, 1.0]))
     effects = np.array([[1.0, 0.8]])
     np.testing.assert_allclose(criteria.spread(effects, 2), [[1.0, 0, 0.8]])
     np.testing.assert_allclose(criteria.spread(effects, 3), [[0.5, 0.5, 0.8]])
@@ -109,7 +109,7 @@ def test_places_go_first_to_criteria_and_then_to_further_wordings() -> None:
 
 def test_a_wording_that_agrees_less_is_a_better_second_opinion() -> None:
     """Of two criteria of equal effect, the third place goes to the one whose wordings err more on their own."""
-    criteria = Criteria(of=np.array([0, 0, 1, 1]), agreement=np.array([0.9, 0.4]))
+    criteria = ParaphraseClusters(of=np.array([0, 0, 1, 1]), agreement=np.array([0.9, 0.4]))
     found = criteria.spread(np.array([[1.0, 1.0]]), 3)
     np.testing.assert_allclose(found, [[1.0, 0, 0.5, 0.5]])
 
@@ -117,12 +117,12 @@ def test_a_wording_that_agrees_less_is_a_better_second_opinion() -> None:
 def test_without_wordings_effects_are_what_they_were() -> None:
     """One criterion a rubric: nothing is merged or spread."""
     effects = np.random.default_rng(0).random((2, 5))
-    np.testing.assert_array_equal(each_its_own(5).spread(effects, 2), effects)
+    np.testing.assert_array_equal(one_each(5).spread(effects, 2), effects)
 
 
 def test_numbers_of_criteria_follow_the_first_rubric_and_repeat() -> None:
     """Criteria are numbered in the order of their first rubrics, the same each time."""
     z = csr_matrix(planted()[:, [3, 0, 4, 1, 5, 2]])
-    first, second = criteria_of(z), criteria_of(z)
+    first, second = cluster_paraphrases(z), cluster_paraphrases(z)
     assert first.of.tolist() == second.of.tolist() == [0, 1, 2, 1, 3, 1]
     assert first.agreement.tobytes() == second.agreement.tobytes()

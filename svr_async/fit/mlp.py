@@ -1,4 +1,4 @@
-"""The selector of kind `mlp` in JAX: sparse features in, logits over the bank or a pair's pool out (app:selector)."""
+"""The paper's selector in JAX, kind `mlp`: sparse features in, logits over the bank or a pair's pool out (app:selector)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from svr_async.fit.forward import Selector
 
 
 class Params(NamedTuple):
-    """What is learned; rows of `hidden` are features and rows of `output` rubrics, so that both can be gathered."""
+    """The learned parameters; rows of `hidden` are features and rows of `output` rubrics, so that both can be gathered."""
 
     hidden: jax.Array  # (feature, unit)
     hidden_bias: jax.Array  # (unit,)
@@ -25,7 +25,7 @@ class Params(NamedTuple):
 class Features(NamedTuple):
     """A batch of sparse prompts, each cut into pieces of equal width so that a long prompt widens no other.
 
-    `number` and `value` (piece, width): which features, and their TF-IDF; padding has value 0.
+    `number` and `value` (piece, width): features and their TF-IDF; padding has value 0.
     `owner` (piece,) is the row in the batch, sorted. The rest is for CPUs (see `batches.Plan`), or absent.
     """
 
@@ -39,7 +39,7 @@ class Features(NamedTuple):
 
 def hidden_units(params: Params, features: Features, rows: int) -> jax.Array:
     """Return ReLU(W1 φ + b1), (rows, unit): gathers the rows of W1 that a prompt uses and sums them."""
-    if params.hidden.shape[0] == 0:  # an empty vocabulary: only the biases speak
+    if params.hidden.shape[0] == 0:  # an empty vocabulary: only the biases count
         before = jnp.broadcast_to(params.hidden_bias[None], (rows, params.hidden.shape[1]))
     elif features.start is not None:
         before = _sparse_times_dense(features, params.hidden) + params.hidden_bias[None]
@@ -102,9 +102,9 @@ def _columns_forward(output: jax.Array, hidden: jax.Array) -> tuple[jax.Array, t
 
 
 def _columns_backward(kept: tuple[jax.Array, jax.Array], slope: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Return both gradients; the slope is really transposed first, since a product does it a third slower itself."""
+    """Return both gradients; transposing the slope first is a third faster than a transposed product."""
     output, hidden = kept
-    turned = cast("jax.Array", jax.lax.optimization_barrier(slope.T))  # type: ignore[no-untyped-call]  # JAX leaves it so
+    turned = cast("jax.Array", jax.lax.optimization_barrier(slope.T))  # type: ignore[no-untyped-call]  # JAX's
     return slope @ hidden, turned @ output
 
 

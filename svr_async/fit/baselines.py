@@ -1,4 +1,4 @@
-"""Two yardsticks on the same entries: every rubric counts the same, and one weight per rubric for all prompts."""
+"""Two baselines on the same entries: every rubric counts the same, and one weight per rubric for all prompts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from svr_async.fit.arrays import FitArrays, require_signal
-from svr_async.fit.measure import accuracy
+from svr_async.fit.forward import accuracy
 
 Floats = npt.NDArray[np.float64]
 
@@ -24,7 +24,7 @@ class Baselines:
 
 
 def baselines(train: FitArrays, dev: FitArrays, *, penalty: float = 1.0) -> Baselines:
-    """Fit the linear yardstick on train, and measure it and the vote on dev."""
+    """Fit the linear baseline on train, and measure it and the vote on dev."""
     weight = fit_linear(train, penalty=penalty)
     return Baselines(
         vote_accuracy=accuracy(linear_margins(np.ones(dev.n_rubrics), dev)),
