@@ -33,20 +33,20 @@ from embed_texts import digest_of
 from embeddings_views import NONE, Chosen, View, by_vectors, by_words, chosen, expected, latent, likelihood, one_group
 from judged import say
 from sources_score import gap
+from svr_async.fit.grouping import likely_groups
+from svr_async.fit.price import prices
+from svr_async.fit.problems import Problem, batch_of, solutions, sparse_gates
+from svr_async.fit.sparse_margin import Penalties
 
 from svr_async.core.statistics import bootstrap_interval
 from svr_async.fit.arrays import FitArrays
 from svr_async.fit.config import DEFAULT, FitConfig
 from svr_async.fit.evidence import Evidence, evidence_of, features_of, mined_of
-from svr_async.fit.grouping import likely_groups
-from svr_async.fit.price import prices
-from svr_async.fit.problems import Problem, batch_of, solutions, sparse_gates
-from svr_async.fit.sparse_margin import Penalties
 from svr_async.fit.structure import MOST_GATES, PENALTIES, used_points
 from svr_async.fit.topics import DIVERSITY
 from svr_async.training.rounds.config import FREE_TOP_K
-from svr_async.training.store.arrays import stored_round
-from svr_async.training.store.reader import load_store, read_prompts
+from svr_async.training.store.files import load_store, read_prompts
+from svr_async.training.store.rounds import stored_round
 
 FOLDS = 5
 INNER = 4  # a quarter of the training prompts chooses the penalties

@@ -17,7 +17,6 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-
 from svr_async.fit.group_count import COUNTS, LEAST_RATE, PARTS, PROMPTS_A_GROUP, rates_of
 from svr_async.fit.grouping import LEAST_PROMPTS, Size, associate, groups_of, likely_groups, marks_of, softmax
 

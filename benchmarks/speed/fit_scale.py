@@ -141,8 +141,8 @@ def _features(words: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 def _make(args: argparse.Namespace) -> None:
     from scipy.sparse import csr_matrix, save_npz
 
-    from svr_async.training.store.records import Csr, PairRows, StoreContent, StoreHeader
-    from svr_async.training.store.writer import write_store
+    from svr_async.training.store.files import Csr, PairRows, StoreContent, StoreHeader
+    from svr_async.training.store.files import write_store
 
     args.keep.mkdir(parents=True, exist_ok=True)
     world, rng, count = World(args.rubrics, dense=args.dense), np.random.default_rng(1), args.pairs
@@ -174,7 +174,7 @@ def _make(args: argparse.Namespace) -> None:
 
 def _judged(world: World, kind: np.ndarray, rng: np.random.Generator):
     """Return what each pair was judged on: some of what decides, the rest of its kind."""
-    from svr_async.training.store.records import Judged
+    from svr_async.training.store.files import Judged
 
     deltas = rng.choice(STEPS, (len(kind), DECIDE))
     sign = world.preferred(kind, deltas, rng)[:, None]
@@ -194,7 +194,7 @@ def _judged(world: World, kind: np.ndarray, rng: np.random.Generator):
 
 def _all_judged(world: World, kind: np.ndarray, rng: np.random.Generator):
     """Return z of every pair on every rubric."""
-    from svr_async.training.store.records import Judged
+    from svr_async.training.store.files import Judged
 
     deltas = rng.choice(STEPS, (len(kind), world.of_kind.shape[1]))
     z = np.empty_like(deltas)
@@ -217,7 +217,7 @@ def _rubrics(world: World, kind: np.ndarray, names: list[str], count: int, rng: 
     """Return the rubrics, each with the pairs that it was mined from: of its kind, what decides more often."""
     from svr_async.core.rubric import Rubric
     from svr_async.training.bank.merge import Candidate
-    from svr_async.training.store.records import StoreRubric
+    from svr_async.training.store.files import StoreRubric
 
     place = rng.integers(0, world.of_kind.shape[1], (len(kind), MINED))
     place = np.where(rng.random(place.shape) < 0.5, rng.integers(0, world.decide, place.shape), place)
@@ -248,7 +248,7 @@ def _measure(args: argparse.Namespace) -> None:
     """Print how often the bank, the planted weights and an even vote decide fresh pairs as planted, in percent."""
     from svr_async.fit.forward import alpha_numpy, selector_of
     from svr_async.scoring.bank import RubricBank
-    from svr_async.training.store.reader import read_meta, read_rubrics
+    from svr_async.training.store.files import read_meta, read_rubrics
 
     world, kind, z, rng = _held_out(args)
     store = args.keep / "store"

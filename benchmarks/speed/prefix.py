@@ -36,7 +36,7 @@ from svr_async.simulation.config import SimConfig
 from svr_async.simulation.prefix import PrefixCache
 from svr_async.simulation.server import SimServer
 from svr_async.simulation.world import World
-from svr_async.training.rounds.judge_calls import Crew, PoolTask, judge_pools
+from svr_async.training.rounds.judge_calls import TrainingJudges, PoolTask, judge_pools
 
 PRICE = Price(input=0.15, cached=0.075, output=0.6)  # dollars a million tokens: cached input at half the price
 RUBRICS = [Rubric(text=criterion.rubric) for criterion in CRITERIA]
@@ -58,7 +58,7 @@ async def measure(args: argparse.Namespace, order: PrefixOrder, tasks: Sequence[
         with tempfile.TemporaryDirectory() as folder:
             settings = EngineConfig(concurrency=args.in_flight)
             async with CallEngine(transport, Cache.open(Path(folder)), config=settings) as engine:
-                crew = Crew(
+                crew = TrainingJudges(
                     judge=ModelJudge(engine, writer),
                     author=ModelJudge(engine, writer),
                     workers=args.in_flight,

@@ -58,6 +58,18 @@ from svr_async.errors import UsageError
 @click.option(
     "--author", metavar="J", help="Who writes rubrics and probes, a text judge or rules, where that is not the judge."
 )
+@click.option(
+    "--same-criterion",
+    type=click.Choice(["author", "text", "off"]),
+    help="How rubrics that state one criterion in other words are found: by asking the author, by text and verdicts, "
+    "or not. Default: author if a model writes; off with --preset paper.",
+)
+@click.option(
+    "--dev-share",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    metavar="0..1",
+    help="Share of the prompts held out to check the bank. Default: 0.05.",
+)
 @pool_option
 @pool_size_option
 @per_call_option
@@ -82,7 +94,6 @@ from svr_async.errors import UsageError
 )
 @learning_curve_option
 @license_option
-@click.option("--replace", is_flag=True, help="Go over the finished bank of another training in DIR.")
 @common
 @track_option
 @observed
@@ -126,9 +137,6 @@ def train(**flags: Any) -> int:
     help="Rubrics used for a prompt. Default: as the store was judged.",
 )
 @learning_curve_option
-@click.option(
-    "--devices", type=click.IntRange(min=1), metavar="N", help="Share pairs out to N JAX devices. Default: one."
-)
 @click.option(
     "--sweep",
     multiple=True,
@@ -228,8 +236,8 @@ def store(folder: Path, as_json: bool, **flags: Any) -> None:
     from svr_async.adapters import get_adapter, refuse_benchmark_for_training
     from svr_async.training.rounds.config import FitTerms
     from svr_async.training.store.facts import store_facts
+    from svr_async.training.store.files import load_store
     from svr_async.training.store.imported import ImportOptions, import_store
-    from svr_async.training.store.reader import load_store
 
     files = [flags[name] for name in ("pairs", "rubrics", "z")]
     if not any(files):

@@ -26,12 +26,18 @@ from svr_async.reports.text import calls_in_words
 from svr_async.reproduction.training_count import Work, count_training
 from svr_async.tracking.facts import of_training
 from svr_async.tracking.hand_over import hand_over
-from svr_async.training.rounds.planned import ASSUMED, Assumed, plan_rounds
+from svr_async.training.rounds.dry_run import ASSUMED, Assumed, count_rounds
 from svr_async.training.rounds.stages import require_answers, unanswered_lines
-from svr_async.training.running.refit import FitSettings, StoreFit, fit_store, sweep_lines, sweep_store
-from svr_async.training.running.run import stages_beside
+from svr_async.training.running.refit import FitSettings, fit_store, sweep_lines, sweep_store
 from svr_async.training.running.settings import TrainSettings
-from svr_async.training.running.single_stages import ask_for_candidates, ask_for_entries, induce, judge, load_rubrics
+from svr_async.training.running.single_stages import (
+    ask_for_candidates,
+    ask_for_entries,
+    induce,
+    judge,
+    load_rubrics,
+    stages_beside,
+)
 from svr_async.training.running.train import TrainResult, train
 
 
@@ -52,7 +58,7 @@ def run_train(flags: Mapping[str, Any]) -> int:
     """Train and return the exit code; SvrError for what stops the run."""
     begun, settings = time.monotonic(), train_settings(flags)
     if flags["dry_run"]:
-        return print_count(flags, settings, plan_rounds, ASSUMED)
+        return print_count(flags, settings, count_rounds, ASSUMED)
     with TrainScreen(quiet=flags["quiet"]) as screen:
         result = train(settings, screen)
     write_bank(result.folder / "bank", result.folder / "report.html")
@@ -120,8 +126,7 @@ def run_fit(flags: Mapping[str, Any]) -> int:
     settings = FitSettings(**known_of(FitSettings, flags))
     with FitScreen(quiet=flags["quiet"], epochs=not flags["as_json"]) as screen:
         if flags["sweep"]:
-            swept = sweep_store(settings, flags["sweep"], listener=screen)
-            found = StoreFit(bank=swept.bank, record=swept.record)
+            found = sweep_store(settings, flags["sweep"], listener=screen)
         else:
             found = fit_store(settings, screen)
     write_bank(settings.out / "bank", settings.out / "report.html")
@@ -169,6 +174,8 @@ def print_rounds(record: Mapping[str, Any], out: Path, digest: str, wall_s: floa
         console.print(f"[dim]left out[/]  {len(record['contaminated'])} pairs that overlap with a benchmark")
     for line in unanswered_lines(record["outcomes"]):
         console.print(f"[yellow]warning[/]   {line}", soft_wrap=True)
+    if record["better"]:
+        console.print(f"[yellow]warning[/]   {record['better']}", soft_wrap=True)
     console.print(f"[dim]bank[/]      {out / 'bank'}  ({digest[:12]}), {wall_s:.0f} s", soft_wrap=True)
     console.print(f"[dim]report[/]    {out / 'report.html'}", soft_wrap=True)
 

@@ -13,7 +13,7 @@ from rig import RULES, write_bench
 from svr_async.commands.main import run
 from svr_async.commands.main import svr as group
 from svr_async.scoring.bank import RubricBank
-from svr_async.training.store.reader import load_store
+from svr_async.training.store.files import load_store
 
 pytestmark = pytest.mark.timeout(2 * PATIENCE_S)
 METADATA = {"dev_metrics", "fit_settings", "files"}  # of bank.json; `files` has the digest of history.json

@@ -18,7 +18,7 @@ from svr_async.scoring.bank import RubricBank
 from svr_async.simulation.config import SimConfig
 from svr_async.simulation.faults import FaultConfig
 from svr_async.simulation.server import SimServer
-from svr_async.training.store.reader import load_store
+from svr_async.training.store.files import load_store
 
 pytestmark = pytest.mark.timeout(PATIENCE_S)
 FAULTS = SimConfig(faults=FaultConfig(rate=0.4, kinds=("context-length",)))

@@ -28,9 +28,16 @@ from svr_async.training.rounds.session import FittedRound, Session
 from svr_async.training.running import train as train_run
 from svr_async.training.running.data import decontaminated
 from svr_async.training.running.settings import train_config
-from svr_async.training.store.reader import load_store
-from svr_async.training.store.records import BOTH_ORDERS, Csr, Judged, PairRows, StoreContent, StoreHeader
-from svr_async.training.store.writer import write_store
+from svr_async.training.store.files import (
+    BOTH_ORDERS,
+    Csr,
+    Judged,
+    PairRows,
+    StoreContent,
+    StoreHeader,
+    load_store,
+    write_store,
+)
 
 pytestmark = pytest.mark.timeout(2 * PATIENCE_S)  # the first test may have to train first
 

@@ -9,12 +9,12 @@ from functools import partial
 import numpy as np
 from made_arrays import made_arrays
 from scipy.sparse import random as random_sparse
-
-from svr_async.errors import UsageError
-from svr_async.fit.evidence import judged_z
 from svr_async.fit.mesh import on_devices
 from svr_async.fit.problems import Penalties
 from svr_async.fit.sparse_margin import Wanted, solve
+
+from svr_async.errors import UsageError
+from svr_async.fit.evidence import judged_z
 
 
 def main() -> None:

@@ -9,8 +9,6 @@ from made_arrays import made_arrays
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.sparse import csr_matrix
-
-from svr_async.fit.arrays import FitArrays
 from svr_async.fit.common import (
     LEAST_PAIRS,
     RIDGES,
@@ -20,6 +18,8 @@ from svr_async.fit.common import (
     variance_of_mean,
     weights,
 )
+
+from svr_async.fit.arrays import FitArrays
 from svr_async.fit.config import DEFAULT
 from svr_async.fit.training import fit
 

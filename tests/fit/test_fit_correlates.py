@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
-
-from svr_async.fit import correlates as module
 from svr_async.fit.correlates import correlates
 from svr_async.fit.wordings import judged_of
+
+from svr_async.fit import correlates as module
 
 WEIGHTS = np.array([4.0, 2.0, 2.0, 1.0, 1.0, 1.0, 0.0, 0.0])  # two of them decide nothing
 STYLES = (6, 7)

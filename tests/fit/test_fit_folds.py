@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from svr_async.fit.folds import FOLDS, MOST_PAIRS, Folds, even_rows, folds_of
 
 from svr_async.fit.choices import Choice, Structure, Trial, choice_from_json
-from svr_async.fit.folds import FOLDS, MOST_PAIRS, Folds, even_rows, folds_of
 
 
 def made(sizes: tuple[int, ...], *, prompts: NDArray[Any] | None = None) -> Folds:

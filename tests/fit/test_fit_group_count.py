@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
-
 from svr_async.fit.group_count import ONE, Part, best_size, rates_of, told_size
 from svr_async.fit.grouping import Size, associate, groups_of
 

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
-
 from svr_async.fit.grouping import Groups, Size, associate, groups_of, likely_groups, softmax
 
 WORDS, RUBRICS = 60, 12

@@ -7,10 +7,10 @@ import pytest
 from made_arrays import made_arrays, split
 from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
+from svr_async.fit.linear import baselines, fit_linear, linear_margins
 
 from svr_async.errors import DegenerateFitError
 from svr_async.fit.arrays import FitArrays
-from svr_async.fit.linear import baselines, fit_linear, linear_margins
 
 
 def one_prompt(z: NDArray[Any] | NDArray[np.float64]) -> FitArrays:

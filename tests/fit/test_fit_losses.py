@@ -4,7 +4,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-
 from svr_async.fit.losses import adversarial_loss, diversity_loss, preference_loss
 
 EDGES = (jnp.array([0, 1]), jnp.array([2, 3]), jnp.array([0.5, 1.0]))

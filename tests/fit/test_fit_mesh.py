@@ -8,9 +8,9 @@ from pathlib import Path
 
 import jax
 import pytest
+from svr_async.fit.mesh import mesh_in_use, on_devices
 
 from svr_async.errors import UsageError
-from svr_async.fit.mesh import mesh_in_use, on_devices
 
 
 def test_three_devices_solve_what_one_does() -> None:

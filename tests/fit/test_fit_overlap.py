@@ -7,10 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy.sparse import csc_matrix, csr_matrix
-
-from svr_async.fit import overlap
-from svr_async.fit.config import DEFAULT
-from svr_async.fit.evidence import FEW, likeness_of
 from svr_async.fit.overlap import (
     ALIKE,
     DIFFERENCE,
@@ -18,6 +14,10 @@ from svr_async.fit.overlap import (
     alike,
     repeats,
 )
+
+from svr_async.fit import overlap
+from svr_async.fit.config import DEFAULT
+from svr_async.fit.evidence import FEW, likeness_of
 
 
 def test_a_correlation_that_few_pairs_show_is_shrunk() -> None:

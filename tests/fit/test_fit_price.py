@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from made_arrays import solve
 from scipy.sparse import csr_matrix
-
 from svr_async.fit.price import LEAST, MOST, USUAL, prices
 from svr_async.fit.sparse_margin import Penalties
 

@@ -9,8 +9,6 @@ import pytest
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.sparse import csr_matrix
-
-from svr_async.fit import problems
 from svr_async.fit.problems import (
     SLOTS,
     Batch,
@@ -24,6 +22,8 @@ from svr_async.fit.problems import (
 )
 from svr_async.fit.sizes import roomy
 from svr_async.fit.solver import RIDGE
+
+from svr_async.fit import problems
 
 PENALTIES = [Penalties(sparsity=0.3), Penalties(sparsity=0.25, common=0.1, diversity=0.003)]
 

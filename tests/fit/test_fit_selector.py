@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 from made_arrays import made_arrays
 from numpy.typing import NDArray
+from svr_async.fit.measure import fitted_margins
+from svr_async.fit.selector import Params, random_params, to_params, to_selector
 
 from svr_async.errors import ArtefactError
 from svr_async.fit import batches
@@ -24,8 +26,6 @@ from svr_async.fit.forward import (
     logits_numpy,
     positive_numpy,
 )
-from svr_async.fit.measure import fitted_margins
-from svr_async.fit.selector import Params, random_params, to_params, to_selector
 from svr_async.fit.sparsemax import sparsemax
 
 KINDS: tuple[Kind, ...] = ("mlp", "topics")

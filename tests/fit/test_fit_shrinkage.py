@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from made_arrays import made_arrays, with_sources
 from scipy.sparse import csr_matrix
+from svr_async.fit.shrinkage import SHRINKAGE, one_weight
 
 from svr_async.fit.choices import Structure
 from svr_async.fit.config import DEFAULT
 from svr_async.fit.forward import importance
-from svr_async.fit.shrinkage import SHRINKAGE, one_weight
 from svr_async.fit.structure import _chosen
 from svr_async.fit.topics import solve_topics
 

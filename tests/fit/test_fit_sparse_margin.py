@@ -7,7 +7,6 @@ import pytest
 from made_arrays import solve
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
-
 from svr_async.fit.sparse_margin import RIDGE, Penalties
 
 

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix, vstack
+from svr_async.fit.wordings import criteria_of, each_its_own
 
 from svr_async.fit import folds, structure
 from svr_async.fit.choices import Choice, Structure, choice_from_json
 from svr_async.fit.evidence import Evidence
 from svr_async.fit.structure import choose, kinds_of, used_points
-from svr_async.fit.wordings import criteria_of, each_its_own
 
 RUBRICS, WORDS = 16, 40
 TOP_KS = (2, 4)

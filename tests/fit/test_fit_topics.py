@@ -8,6 +8,7 @@ import pytest
 from made_arrays import made_arrays, with_negatives, with_sources
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
+from svr_async.fit.shrinkage import SHRINKAGE, shrunken
 
 from svr_async.fit import evidence as fit_evidence
 from svr_async.fit import topics
@@ -16,7 +17,6 @@ from svr_async.fit.choices import Structure
 from svr_async.fit.config import DEFAULT, FitConfig
 from svr_async.fit.evidence import evidence_of
 from svr_async.fit.forward import Selector, alpha_numpy, hidden_matrix, importance_matrix
-from svr_async.fit.shrinkage import SHRINKAGE, shrunken
 from svr_async.fit.topics import solve_each, solve_topics
 from svr_async.fit.training import fit
 

@@ -12,6 +12,9 @@ import numpy as np
 import optax  # type: ignore[import-untyped]  # it ships no types
 import pytest
 from made_arrays import made_arrays, split, with_edges, with_negatives, with_sources
+from svr_async.fit.losses import preference_loss
+from svr_async.fit.measure import accuracy, best, judged_margins
+from svr_async.fit.selector import Features, Params, random_params
 
 from svr_async.errors import ArtefactError, ConfigError, DegenerateFitError, StorageError
 from svr_async.fit import batches, checkpoints, training
@@ -30,9 +33,6 @@ from svr_async.fit.epoch import (
 )
 from svr_async.fit.forward import Selector
 from svr_async.fit.history import EpochRecord
-from svr_async.fit.losses import preference_loss
-from svr_async.fit.measure import accuracy, best, judged_margins
-from svr_async.fit.selector import Features, Params, random_params
 from svr_async.fit.topics import solve_topics
 from svr_async.fit.training import calibrate, fit, pair_margins, spread
 
@@ -271,8 +271,9 @@ def test_the_loss_equals_the_formula() -> None:
 
 def formula(params: Any, arrays: FitArrays, pool: str) -> Any:
     """Return L_pref + L_div, one pair at a time, in NumPy."""
-    from svr_async.fit.forward import logits_numpy, sparsemax_numpy
     from svr_async.fit.selector import to_selector
+
+    from svr_async.fit.forward import logits_numpy, sparsemax_numpy
 
     selector = to_selector(params)
     matrix = np.zeros((12, 12))

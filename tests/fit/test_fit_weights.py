@@ -6,6 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 from made_arrays import made_arrays
+from svr_async.fit.linear import linear_margins
+from svr_async.fit.measure import judged_margins
+from svr_async.fit.shrinkage import shrunken
 
 from svr_async.errors import ArtefactError, DegenerateFitError
 from svr_async.fit import ragged
@@ -14,9 +17,6 @@ from svr_async.fit.batches import tabulate
 from svr_async.fit.choices import Structure
 from svr_async.fit.config import PRESETS
 from svr_async.fit.evidence import evidence_of
-from svr_async.fit.linear import linear_margins
-from svr_async.fit.measure import judged_margins
-from svr_async.fit.shrinkage import shrunken
 from svr_async.fit.topics import solve_topics
 from svr_async.fit.training import fit
 from svr_async.training.rounds.fits import judgements

@@ -14,7 +14,7 @@ from svr_async.core.verdict import Outcome, RubricComparison, Verdict
 from svr_async.engine.concurrency import ShutdownController, StoppedError
 from svr_async.errors import AuthError
 from svr_async.judges.protocol import Answer, Comparisons
-from svr_async.training.rounds.judge_calls import Crew, PoolTask, StageEndsError, induce, judge_pools, probe
+from svr_async.training.rounds.judge_calls import PoolTask, StageEndsError, TrainingJudges, induce, judge_pools, probe
 
 RUBRICS = [Rubric(text=f"Point {n}") for n in range(7)]
 PAIRS = [
@@ -58,9 +58,9 @@ class Scripted(UnaskedJudge):
         return await self._answer(pair.id, f"worse {pair.id}")
 
 
-def crew(scripted: Scripted, **settings: Any) -> Crew:
+def crew(scripted: Scripted, **settings: Any) -> TrainingJudges:
     """Return a crew of one script."""
-    return Crew(judge=scripted, author=scripted, workers=4, **settings)
+    return TrainingJudges(judge=scripted, author=scripted, workers=4, **settings)
 
 
 async def test_results_come_in_the_order_of_the_pairs_and_failures_are_counted_and_left_out() -> None:

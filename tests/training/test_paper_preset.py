@@ -28,12 +28,12 @@ from svr_async.judges.protocol import Answer, Comparisons
 from svr_async.scoring.bank import InferenceSettings
 from svr_async.training.bank.merge import Candidate
 from svr_async.training.rounds.algorithm import run_rounds
-from svr_async.training.rounds.boundary import find_negatives, find_support, grow
+from svr_async.training.rounds.boundary import extend, find_negatives, find_support
 from svr_async.training.rounds.config import TrainConfig
 from svr_async.training.rounds.dev_choice import chosen_round
 from svr_async.training.rounds.fits import prune
-from svr_async.training.rounds.judge_calls import Crew
-from svr_async.training.rounds.session import FittedRound, Growth, HardNegative, Session, prepare
+from svr_async.training.rounds.judge_calls import TrainingJudges
+from svr_async.training.rounds.session import FittedRound, HardNegative, RoundCarryover, Session, prepare
 from svr_async.training.rounds.stages import Stages
 from svr_async.training.running.data import load_data
 from svr_async.training.running.settings import train_config
@@ -139,7 +139,7 @@ def session(
 
     material = prepare(pairs[:-1], pairs[-1:], digest="d")
     return Session(
-        crew=Crew(judge=judge, author=judge, workers=2),
+        judges=TrainingJudges(judge=judge, author=judge, workers=2),
         config=config,
         stages=Stages(folder),
         material=material,
@@ -174,7 +174,7 @@ async def test_hard_negatives_of_a_round_replace_those_before(tmp_path: Path, pr
     """Algorithm 1 sets S_adv anew in each round; the default keeps what earlier rounds found."""
     run = await judged(session(tmp_path, config_of(preset)))
     old = HardNegative(pair=replace(PAIR, id="p9~probe1", rejected="awful"), of="p0")
-    growth = await grow(run, 2, fitted_of(run), Growth(candidates=(), negatives=(old,)))
+    growth = await extend(run, 2, fitted_of(run), RoundCarryover(candidates=(), negatives=(old,)))
     found = [f"p{n}~probe2" for n in range(4)]
     assert {negative.pair.id for negative in growth.negatives} == {*found, *(["p9~probe1"] * (preset == "default"))}
 
@@ -206,10 +206,10 @@ async def test_a_hard_negative_of_the_data_is_fitted_and_induced_from_as_a_tripl
     """(x, r+, r_adv) is added to the pairs although another pair has the same responses, and seeds the induction."""
     pairs = [PAIR, replace(PAIR, id="q0", rejected="awful"), *REST]
     run = await judged(session(tmp_path, config_of("paper", "--ablate", "probe"), pairs=pairs))
-    growth = await grow(run, 1, fitted_of(run), Growth(candidates=()))
+    growth = await extend(run, 1, fitted_of(run), RoundCarryover(candidates=()))
     assert [(one.pair.id, one.of, one.pair.rejected) for one in growth.negatives] == [("p0~q0", "p0", "awful")]
-    assert isinstance(run.crew.author, Baker)
-    assert run.crew.author.induced[-1] == "p0~q0"
+    assert isinstance(run.judges.author, Baker)
+    assert run.judges.author.induced[-1] == "p0~q0"
 
 
 @PRESETS
@@ -231,7 +231,7 @@ async def test_without_support_mining_every_training_pair_is_probed_and_induced_
     judge = Baker()
     run = await judged(session(tmp_path, config_of(preset, "--ablate", "support"), judge))
     run.margins = lambda _, arrays: np.array([0.1, 9, 9, 9], np.float32)
-    growth = await grow(run, 1, fitted_of(run), Growth(candidates=()))
+    growth = await extend(run, 1, fitted_of(run), RoundCarryover(candidates=()))
     assert len(growth.support) == (4 if preset == "paper" else 1)
     assert judge.probed == list(growth.support)
     assert {name.partition("~")[0] for name in judge.induced} == set(growth.support)

@@ -15,7 +15,7 @@ from svr_async.simulation.catalogue import CRITERIA
 from svr_async.simulation.config import SimConfig
 from svr_async.simulation.prefix import PrefixCache
 from svr_async.simulation.server import SimServer
-from svr_async.training.rounds.judge_calls import Crew, PoolTask, judge_pools
+from svr_async.training.rounds.judge_calls import PoolTask, TrainingJudges, judge_pools
 
 POOL = [Rubric(text=criterion.rubric) for criterion in CRITERIA[:18]]
 BLOCKS = 2048
@@ -29,7 +29,7 @@ async def judged(
         sim.service.prefix = cache
         async with engine_at(sim.base_url, folder, concurrency=8) as engine:
             ask = writer(sim.base_url, identity="sim")
-            crew = Crew(
+            crew = TrainingJudges(
                 judge=ModelJudge(engine, ask), author=ModelJudge(engine, ask), workers=8, rubrics_per_call=6,
                 prefix=prefix,
             )  # fmt: skip

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from svr_async.training.store.round_stores import drop_rounds, keep_round
 
 from svr_async.core.pair import PreferencePair, user_prompt
 from svr_async.core.rubric import Rubric
@@ -22,11 +23,9 @@ from svr_async.training.rounds.session import (
     build_arrays,
     prepare,
 )
-from svr_async.training.store.arrays import stored_round
 from svr_async.training.store.facts import store_facts
-from svr_async.training.store.reader import load_store
-from svr_async.training.store.records import MEASURED
-from svr_async.training.store.round_stores import drop_rounds, keep_round
+from svr_async.training.store.files import MEASURED, load_store
+from svr_async.training.store.rounds import stored_round
 
 PAIRS = [PreferencePair(id=f"p{n}", prompt=user_prompt(f"bread {n // 2}"), chosen="a", rejected="b") for n in range(8)]
 TEXTS = ("Names at most 50 words of it", "Names at most 100 words of it", "Is brief")

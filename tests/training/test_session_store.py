@@ -6,6 +6,7 @@ from typing import Any
 
 import orjson
 import pytest
+from svr_async.training.store.session_store import write_session_store
 
 from svr_async.core.pair import PreferencePair, user_prompt
 from svr_async.core.rubric import Rubric
@@ -13,9 +14,8 @@ from svr_async.errors import ArtefactError, UsageError
 from svr_async.training.bank.merge import Candidate
 from svr_async.training.rounds.config import TrainConfig
 from svr_async.training.rounds.session import HardNegative, Ledger, prepare
-from svr_async.training.store.arrays import fit_arrays
-from svr_async.training.store.reader import load_store
-from svr_async.training.store.session_store import write_session_store
+from svr_async.training.store.files import load_store
+from svr_async.training.store.rounds import fit_arrays
 
 PAIRS = [PreferencePair(id=f"p{n}", prompt=user_prompt(f"bread {n // 2}"), chosen="a", rejected="b") for n in range(6)]
 BANK = [

@@ -23,10 +23,7 @@ from svr_async.errors import ArtefactError, StorageError, UsageError
 from svr_async.training.bank.merge import Candidate
 from svr_async.training.bank.near_duplicates import RedundancyEdges
 from svr_async.training.store import files as store_files
-from svr_async.training.store.arrays import fit_arrays
-from svr_async.training.store.files import open_plain
-from svr_async.training.store.reader import load_store, read_prompts
-from svr_async.training.store.records import (
+from svr_async.training.store.files import (
     BOTH_ORDERS,
     MEASURED,
     OWN,
@@ -37,8 +34,12 @@ from svr_async.training.store.records import (
     StoreHeader,
     StoreRubric,
     judged_problem,
+    load_store,
+    open_plain,
+    read_prompts,
+    write_store,
 )
-from svr_async.training.store.writer import write_store
+from svr_async.training.store.rounds import fit_arrays
 
 HEADER = StoreHeader(
     vocabulary={"bread": 0, "how long": 1, "rain": 2},
@@ -195,7 +196,7 @@ import os, sys
 from pathlib import Path
 import pyarrow.parquet
 from svr_async.adapters.tables import read_rows
-from svr_async.training.store.reader import load_store
+from svr_async.training.store.files import load_store
 before = len(os.listdir("/proc/self/task"))
 store, rows = load_store(sys.argv[1]), list(read_rows(Path(sys.argv[2])))
 print(len(store.pairs) > 0, len(rows), len(os.listdir("/proc/self/task")) - before)

@@ -17,8 +17,8 @@ from svr_async.core.rubric import Check, rubric_id
 from svr_async.errors import DataError, SvrError, UsageError
 from svr_async.fit.arrays import LARGEST_Z
 from svr_async.training.store.facts import store_facts
+from svr_async.training.store.files import OWN, FeatureStore
 from svr_async.training.store.imported import ImportOptions, import_store
-from svr_async.training.store.records import OWN, FeatureStore
 
 PAIRS = [
     PreferencePair(id=f"p{n}", prompt=user_prompt(f"bread and rain {n}"), chosen="a", rejected="b") for n in range(6)

@@ -13,18 +13,18 @@ from numpy.typing import NDArray
 
 from svr_async.core.dev_pairs import accuracy_in_words
 from svr_async.fit.arrays import FitArrays
+from svr_async.fit.baselines import Baselines, baselines
 from svr_async.fit.choices import Choice
 from svr_async.fit.config import FitConfig
 from svr_async.fit.forward import Selector, alpha_numpy
 from svr_async.fit.history import FitCurve, FitResult, FitWatch, watched
-from svr_async.fit.linear import Baselines, baselines
-from svr_async.fit.training import OnEpoch, calibrate, fit
+from svr_async.fit.training import calibrate, fit
 from svr_async.scoring.bank_history import RoundFacts
 from svr_async.training.bank.merge import Candidate
 from svr_async.training.bank.near_duplicates import drop_redundant, repeating_pairs, similar_pairs
 from svr_async.training.rounds.config import TrainConfig
 from svr_async.training.rounds.session import Ledger, RoundCarryover, RoundData, Session
-from svr_async.training.rounds.stages import digest_of, kept_fit
+from svr_async.training.rounds.stages import OnEpoch, digest_of, kept_fit
 
 MOST_RATED, SAMPLE = 100_000, 20_000  # prompts: of more than that many, rates are counted on a sample
 COUNTS = ("round", "bank", "kept", "support", "hard_negatives", "judged_entries")

@@ -1,6 +1,6 @@
 """Selects the rubrics to judge for each pair, and has them judged.
 
-Prompts are clustered by their words and by what was mined from them (`fit.grouping`). Most of a pair's pool are rubrics
+Prompts are clustered by their words and by what was mined from them (`fit.prompt_clusters`). Most of a pair's pool are rubrics
 mined most often from its cluster; a fifth is drawn from the whole bank, often proposed and rarely judged rubrics first.
 With the rubrics that matter to a pair judged together, what one of them explains is not noise to the others. Each
 criterion gets one place before any gets a second one for another wording.
@@ -23,8 +23,15 @@ from numpy.typing import NDArray
 from svr_async.core.pair import PreferencePair
 from svr_async.fit.arrays import LARGEST_Z
 from svr_async.fit.forward import alpha_numpy
-from svr_async.fit.group_count import Views, best_size, rates_of
-from svr_async.fit.grouping import associate, groups_of, likely_groups, marks_of
+from svr_async.fit.prompt_clusters import (
+    Views,
+    associate,
+    best_size,
+    learn_clusters,
+    marks_of,
+    posterior,
+    rubric_rates,
+)
 from svr_async.training.bank.merge import criterion_numbers
 from svr_async.training.rounds import judge_calls
 from svr_async.training.rounds.config import PoolConfig, PoolPolicy
@@ -123,7 +130,7 @@ def likely_rubrics(
 
     `features` (prompt, feature), `mined` (prompt, rubric) and `words` (rubric, word; or None) are sparse; nothing is
     mined from prompts that are not in `trained`. There are as many clusters as predict best what is mined
-    (`fit.group_count`). With `criteria` (rubric,) criteria are ranked, and each gives its wordings in turn.
+    (`prompt_clusters.best_size`). With `criteria` (rubric,) criteria are ranked, and each gives its wordings in turn.
     """
     from scipy.sparse import csr_matrix
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
@@ -137,10 +144,10 @@ def likely_rubrics(
     with threadpool_limits(1):  # matrices here are small: more threads wait for each other
         size = best_size(inside, views, most=MOST_CLUSTERS, seed=0)
         view = views[size.view]
-        clusters = groups_of(associate(inside, view), inside, view, size, 0)
-    shares = clusters.gates(features)
-    shares[trained] = likely_groups(shares[trained], view)
-    rate = rates_of(shares[trained], given)
+        clusters, _ = learn_clusters(associate(inside, view), inside, view, size, 0)
+    shares = clusters.mixture_weights(features)
+    shares[trained] = posterior(shares[trained], view)
+    rate = rubric_rates(shares[trained], given)
     most = min(count, mined.shape[1])
     ranked: list[Ints] = []
     for first in range(0, len(shares), BLOCK):

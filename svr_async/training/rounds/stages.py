@@ -7,11 +7,10 @@ back instead of computed. A stage is one file that appears whole or not at all, 
 from __future__ import annotations
 
 import hashlib
-import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 import numpy as np
@@ -33,8 +32,9 @@ from svr_async.version import __version__
 
 Outcomes = Mapping[str, Mapping[str, int]]  # how many questions of each stage had which outcome
 Arrays = Mapping[str, NDArray[Any]]
+OnEpoch = Callable[[EpochRecord], None]
 T = TypeVar("T")
-PLAIN = ("best_epoch", "dev_accuracy", "dev_loss", "halvings", "slices", "device")
+PLAIN = ("best_epoch", "dev_accuracy", "dev_loss", "device")
 REMOVE = "remove that file; the stage is computed again, without a call if the cache has the replies"
 
 
@@ -195,34 +195,19 @@ def choice_from_values(value: Mapping[str, Any] | None) -> Choice | None:
     return None if value is None else choice_from_json(value)
 
 
-class Fit(Protocol):
-    """A fit that reports its epochs and keeps a checkpoint in a folder, from which it resumes."""
-
-    def __call__(self, *, on_epoch: Callable[[EpochRecord], None], checkpoint_dir: Path, resume: bool) -> FitResult:
-        """Run to the end."""
-
-
 def kept_fit(
-    stages: Stages, name: str, inputs: tuple[Any, ...], run: Fit, on_epoch: Callable[[EpochRecord], None]
+    stages: Stages, name: str, inputs: tuple[Any, ...], run: Callable[..., FitResult], on_epoch: OnEpoch
 ) -> FitResult:
-    """Return the result of `run`, or the one on disk for the same `inputs` (all that the result depends on).
-
-    A killed fit resumes from its checkpoint. One that is damaged or of another fit is removed: only time is lost.
-    """
-    digest, folder = digest_of(*inputs), stages.folder / name
+    """Return the result of `run(on_epoch=…)`, or the one on disk for the same `inputs` (all that it depends on)."""
+    digest = digest_of(*inputs)
     result = stages.load(name, digest, _fit_result)
     if result is None:
-        try:
-            result = run(on_epoch=on_epoch, checkpoint_dir=folder, resume=True)
-        except ArtefactError:
-            shutil.rmtree(folder, ignore_errors=True)
-            result = run(on_epoch=on_epoch, checkpoint_dir=folder, resume=True)
-        values = {name: getattr(result, name) for name in PLAIN}
+        result = run(on_epoch=on_epoch)
+        values = {key: getattr(result, key) for key in PLAIN}
         values |= {"kind": result.selector.kind, "warnings": list(result.warnings)}
         values |= {"history": [record.as_json() for record in result.history]}
         values |= {"choice": None if result.choice is None else result.choice.as_json()}
         stages.save(name, digest, values, result.selector.tensors())
-    shutil.rmtree(folder, ignore_errors=True)
     return result
 
 

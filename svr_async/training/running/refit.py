@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import product
@@ -17,16 +16,15 @@ import orjson
 
 from svr_async.core.dev_pairs import accuracy_in_words, enough, small_dev_warnings
 from svr_async.core.files import open_folder, write_atomic
-from svr_async.errors import ArtefactError, DegenerateFitError, UsageError
+from svr_async.errors import DegenerateFitError, UsageError
 from svr_async.fit.arrays import FitArrays, require_signal
 from svr_async.fit.choices import Structure
 from svr_async.fit.config import FitConfig
 from svr_async.fit.forward import Selector
-from svr_async.fit.history import FitCurve, FitResult
+from svr_async.fit.history import FitResult
 from svr_async.fit.learning_curve import LearningCurve, learning_curve
-from svr_async.fit.mesh import on_devices
 from svr_async.fit.topics import Solved, solve_each
-from svr_async.fit.training import OnEpoch, calibrate, fit, spread
+from svr_async.fit.training import calibrate, fit, spread
 from svr_async.scoring.bank import InferenceSettings, RubricBank
 from svr_async.scoring.bank_history import BankHistory, TrainedOn
 from svr_async.scoring.bank_made import keep_made
@@ -54,8 +52,7 @@ FEW_MISSING = 0.01  # a warning is due if more of the dev entries are missing th
 class FitSettings:
     """A fit of a feature store to a bank in `out`/bank; None leaves a setting to the store's own terms.
 
-    `seeds` fits are made and the best is kept; `epochs` are those of the paper's preset. `devices` of JAX share the
-    default's pairs (`fit.mesh`); None: one.
+    `seeds` fits are made and the best is kept; `epochs` are those of the paper's preset.
     """
 
     store: Path
@@ -67,7 +64,6 @@ class FitSettings:
     top_k: int | None = None
     licence: str = ""
     learning_curve: bool = False
-    devices: int | None = None
 
     def terms(self, terms: FitTerms) -> FitTerms:
         """Return the terms of a store with these settings in place of its own."""
@@ -97,7 +93,6 @@ class StoreFit:
 class FitRuns:
     """The fits of one command: every seed, the best of them, its calibration; curves and results as they come."""
 
-    out: Path
     config: FitConfig
     seeds: int
     log: FitLog
@@ -120,7 +115,7 @@ class FitRuns:
         for number in range(self.seeds):
             config = replace(self.config, seed=self.config.seed + number)
             once = partial(fit, train, dev, config, solved=self.solved)
-            self.results.append(self._run(once, empty_curve(config, dev), f"seed-{config.seed}"))
+            self.results.append(self.log.run(lambda each, once=once: once(on_epoch=each), empty_curve(config, dev)))
         return self.results[self.best]
 
     def calibrate(self, selector: Selector, train: FitArrays, dev: FitArrays) -> Selector:
@@ -128,18 +123,7 @@ class FitRuns:
         config = self.chosen
         self.log.measure(0, train, dev)
         again = partial(calibrate, selector, train, dev, config)
-        return self._run(again, empty_curve(config, dev, phase="calibrate"), f"seed-{config.seed}-calibrate").selector
-
-    def _run(self, what: Callable[..., FitResult], curve: FitCurve, name: str) -> FitResult:
-        folder = self.out / "fit" / name
-
-        def run(on_epoch: OnEpoch) -> FitResult:
-            return what(on_epoch=on_epoch, checkpoint_dir=folder, resume=True)
-
-        try:
-            return self.log.run(run, curve)
-        except ArtefactError as error:
-            raise ArtefactError(error.message, hint=f"name another folder with --out, or remove {folder}") from error
+        return self.log.run(lambda each: again(on_epoch=each), empty_curve(config, dev, phase="calibrate")).selector
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -163,26 +147,23 @@ class Outcome:
 
 
 def fit_store(settings: FitSettings, listener: FitListener | None = None) -> StoreFit:
-    """Fit a store and write the bank; SvrError for a store that fails its checks or has nothing to learn from.
-
-    A stopped fit resumes.
-    """
+    """Fit a store and write the bank; SvrError for a store that fails its checks or has nothing to learn from."""
     listener = listener or Silent()
     store = _open(settings.store)
-    keep_bank(settings.out, "fit")
+    keep_bank(settings.out, "fit.json")
     open_folder(settings.out)
     terms = settings.terms(store.header.plan)
     config = settings.config(terms)
     require_solved(config, settings.learning_curve)
     stored = stored_round(store, cutoff=config.redundancy_cutoff)
     log = FitLog(watch=listener.fits(settings.seeds, fit_settings(config).epochs))
-    runs = FitRuns(out=settings.out, config=fit_settings(config), seeds=settings.seeds, log=log)
-    with _shared_out(config, settings.devices):
-        outcome = _fitted(stored, config, runs)
-        learned = learned_curve(stored.data.train, config, listener.say) if settings.learning_curve else None
+    runs = FitRuns(config=fit_settings(config), seeds=settings.seeds, log=log)
+    outcome = _fitted(stored, config, runs)
+    learned = learned_curve(stored.data.train, config, listener.say) if settings.learning_curve else None
     record = _record(store, terms, runs, outcome)
     record |= {} if learned is None else {"learning_curve": learned.as_json()}
     bank = _bank(settings, store, runs, outcome, _history(store, terms, runs, record, learned))
+    write_atomic(settings.out / "fit.json", orjson.dumps(record, option=orjson.OPT_INDENT_2))
     keep_made(settings.out, bank.save(settings.out / "bank"))
     return StoreFit(bank=bank, record=record, learned=learned)
 
@@ -192,14 +173,6 @@ def _open(folder: Path) -> FeatureStore:
     if not store.rubrics:
         raise DegenerateFitError(f"{folder} holds 0 rubrics", hint="induce some: svr stages induce, then judge")
     return store
-
-
-def _shared_out(config: TrainConfig, devices: int | None) -> AbstractContextManager[None]:
-    """Return the context in which devices share the default's pairs; UsageError for a preset trained by descent."""
-    if (devices or 1) > 1 and config.fit.kind != "topics":
-        text = f"--devices {devices} shares the pairs of the default fit, not of --preset paper"
-        raise UsageError(text, hint="leave --devices out")
-    return on_devices(devices)
 
 
 def _fitted(stored: JudgedRound, config: TrainConfig, runs: FitRuns) -> Outcome:
@@ -369,15 +342,13 @@ def sweep_store(settings: FitSettings, sweep: Sequence[str], *, listener: FitLis
     planned = [_planned(settings, store.header.plan, values) for values in wanted]
     stored = stored_round(store, cutoff=planned[0][1].redundancy_cutoff)
     fits = []
-    with _shared_out(planned[0][1], settings.devices):
-        solved = _solved(stored.data.train, [fit_settings(config) for _, config in planned])
-        for values, (terms, config), solution in zip(wanted, planned, solved, strict=True):
-            folder = settings.out / "candidates" / name_of(values)  # checkpoints of a descent
-            runs = FitRuns(out=folder, config=fit_settings(config), seeds=1, log=FitLog(), solved=solution)
-            outcome = _fitted(stored, config, runs)
-            record = _record(store, terms, runs, outcome)
-            fits.append(SweptFit(values=values, terms=terms, runs=runs, outcome=outcome, record=record))
-            listener.say(f"{len(fits)} of {len(wanted)}: {name_of(values)}")
+    solved = _solved(stored.data.train, [fit_settings(config) for _, config in planned])
+    for values, (terms, config), solution in zip(wanted, planned, solved, strict=True):
+        runs = FitRuns(config=fit_settings(config), seeds=1, log=FitLog(), solved=solution)
+        outcome = _fitted(stored, config, runs)
+        record = _record(store, terms, runs, outcome)
+        fits.append(SweptFit(values=values, terms=terms, runs=runs, outcome=outcome, record=record))
+        listener.say(f"{len(fits)} of {len(wanted)}: {name_of(values)}")
     best = max(fits, key=lambda one: (one.outcome.accuracy or 0.0, -one.runs.results[0].dev_loss))
     bank = _bank(settings, store, best.runs, best.outcome, _history(store, best.terms, best.runs, best.record, None))
     bank.save(settings.out / "bank")
