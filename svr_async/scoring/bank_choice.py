@@ -74,8 +74,8 @@ def structure_parts(choice: Choice) -> Iterator[tuple[str, str, str]]:
         meaning = shared if structure.common else "nothing is learned for all prompts at once"
         yield "Part in common", _common(structure), meaning
     yield "Rubrics a prompt", str(structure.top_k), "the best of the bank"
-    if choice.aside:
-        yield "Left aside", str(len(choice.aside)), "rubrics that only go with the preferred response: no weight"
+    if choice.spurious:
+        yield "Left aside", str(len(choice.spurious)), "rubrics that only go with the preferred response: no weight"
 
 
 def how_chosen(choice: Choice) -> str:

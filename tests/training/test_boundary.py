@@ -72,9 +72,6 @@ async def negatives(folder: Path, **verdicts: Mapping[str, Verdict | None] | Non
         config=TrainConfig(),
         stages=Stages(folder),
         material=material,
-        fit_round=lambda *_: pytest.fail("nothing is fitted"),
-        calibrate=lambda *_: pytest.fail("nothing is fitted"),
-        margins=lambda *_: pytest.fail("no margin is asked for"),
     )
     fitted = FittedRound(
         number=1,
@@ -82,6 +79,7 @@ async def negatives(folder: Path, **verdicts: Mapping[str, Verdict | None] | Non
         selector=selector(material.prompts.n_features),
         settings=InferenceSettings(),
         dev_accuracy=1.0,
+        dev_hits=np.ones(1),
         support_counts={},
         record={},
     )

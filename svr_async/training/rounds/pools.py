@@ -220,7 +220,7 @@ async def judge_tasks(session: Session, stage: str, tasks: Sequence[PoolTask], l
         z = np.array(values, dtype=np.float32)  # NaN: no verdict
         session.stages.save(stage, digest, {"entries": count, "outcomes": dict(outcomes)}, {"z": z})
     borders = np.cumsum([len(row) for row in asked])[:-1]
-    for task, row, values_of in zip(tasks, asked, np.split(z, borders), strict=True):
+    for task, row, values_of in zip(tasks, asked, np.split(z, borders)[: len(tasks)], strict=True):
         entries = {rubric: value for rubric, value in zip(row, values_of.tolist(), strict=True) if not np.isnan(value)}
         ledger.note(task.pair.id, row, entries)
 

@@ -319,7 +319,7 @@ def load_store(folder: str | Path) -> FeatureStore:
         idf = np.load(folder / "idf.npy", allow_pickle=False)
         store = FeatureStore(
             header=header,
-            vocabulary=Vocabulary(orjson.loads((folder / "vocabulary.json").read_bytes()), idf),
+            vocabulary=Vocabulary(terms=orjson.loads((folder / "vocabulary.json").read_bytes()), idf=idf),
             rubrics=tuple(map(_candidate, rubrics)),
             pairs=_read_table(folder / "pairs.parquet", pair_schema(), columns),
             features=_read_csr(folder, "features"),
