@@ -127,9 +127,6 @@ def train(**flags: Any) -> int:
 )
 @learning_curve_option
 @click.option(
-    "--devices", type=click.IntRange(min=1), metavar="N", help="Share pairs out to N JAX devices. Default: one."
-)
-@click.option(
     "--sweep",
     multiple=True,
     metavar="NAME=VALUES",

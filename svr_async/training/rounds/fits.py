@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 
 from svr_async.core.dev_pairs import accuracy_in_words
 from svr_async.fit.arrays import FitArrays
+from svr_async.fit.baselines import Baselines, baselines
 from svr_async.fit.choices import Choice
 from svr_async.fit.config import FitConfig
 from svr_async.fit.forward import Selector, alpha_numpy
 from svr_async.fit.history import FitCurve, FitResult, FitWatch, watched
 from svr_async.fit.learning_curve import LearningCurve
-from svr_async.fit.linear import Baselines, baselines
 from svr_async.fit.training import OnEpoch, calibrate, fit, pair_margins
 from svr_async.scoring.bank_history import BankHistory, RoundFacts, TrainedOn
 from svr_async.training.bank.merge import Candidate

@@ -1,7 +1,7 @@
 """Which rubrics are judged for a pair: those that its kind of prompts gave, and a few of all.
 
 A judgement tells most where the rubric sets responses apart. Prompts are grouped by their words and by what was mined
-from them (`fit.grouping`); a pool takes what the pair's groups gave most often, and draws the rest from the whole bank,
+from them (`fit.prompt_clusters`); a pool takes what the pair's groups gave most often, and draws the rest from the whole bank,
 the often proposed and little judged first. With the rubrics that matter to a pair judged together, what one of them
 explains is not noise to the others: the same number of judgements drawn from all over the bank teaches half as much.
 
@@ -23,8 +23,7 @@ from numpy.typing import NDArray
 from svr_async.core.rubric import Rubric
 from svr_async.fit.arrays import LARGEST_Z
 from svr_async.fit.forward import alpha_numpy
-from svr_async.fit.group_count import Views, best_size, rates_of
-from svr_async.fit.grouping import associate, groups_of, likely_groups, marks_of
+from svr_async.fit.prompt_clusters import Views, associate, best_size, learn_clusters, marks_of, posterior, rubric_rates
 from svr_async.training.bank.merge import Candidate
 from svr_async.training.rounds import judge_calls
 from svr_async.training.rounds.config import PoolConfig, PoolPolicy
@@ -121,7 +120,7 @@ def likely_rubrics(
 
     `features` (prompt, feature), `mined` (prompt, rubric) and `words` (rubric, word; or None) are sparse, and nothing
     is mined from prompts that are not in `trained`. There are as many kinds as tell best what is mined
-    (`fit.group_count`).
+    (`fit.prompt_clusters`).
     """
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
@@ -130,10 +129,10 @@ def likely_rubrics(
     with threadpool_limits(1):  # matrices here are small: more threads wait for each other
         size = best_size(inside, views, most=MOST_KINDS, seed=SEED)
         view = views[size.view]
-        kinds = groups_of(associate(inside, view), inside, view, size, SEED)
-    held = kinds.gates(features)
-    held[trained] = likely_groups(held[trained], view)
-    rate = rates_of(held[trained], given)
+        clusters, _ = learn_clusters(associate(inside, view), inside, view, size, SEED)
+    held = clusters.mixture_weights(features)
+    held[trained] = posterior(held[trained], view)
+    rate = rubric_rates(held[trained], given)
     most = min(count, mined.shape[1])
     ranked: list[NDArray[np.int32]] = []
     for first in range(0, len(held), BLOCK):

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import hashlib
 import io
-import shutil
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import orjson
@@ -27,7 +26,6 @@ from svr_async.core.rubric import Check, Rubric
 from svr_async.core.validation import fits, misfit
 from svr_async.core.verdict import Outcome
 from svr_async.errors import ArtefactError
-from svr_async.fit.checkpoints import NAME
 from svr_async.fit.choices import Choice, choice_from_json
 from svr_async.fit.forward import selector_of
 from svr_async.fit.history import EpochRecord, FitResult, record_from_json
@@ -261,54 +259,23 @@ def ledger_rows(
     return {"entries": len(z)}, {"z": np.array(z, dtype=np.float32)}
 
 
-NOTE = "checkpoint.json"
-PLAIN = ("best_epoch", "dev_accuracy", "dev_loss", "halvings", "slices", "device")
-
-
-class Fit(Protocol):
-    """A fit that tells of its epochs and keeps a checkpoint in a folder, from which it goes on."""
-
-    def __call__(self, *, on_epoch: Callable[[EpochRecord], None], checkpoint_dir: Path, resume: bool) -> FitResult:
-        """Run to the end."""
+PLAIN = ("best_epoch", "dev_accuracy", "dev_loss", "device")
 
 
 def kept_fit(
-    stages: Stages, name: str, inputs: tuple[Any, ...], run: Fit, on_epoch: Callable[[EpochRecord], None]
+    stages: Stages,
+    name: str,
+    inputs: tuple[Any, ...],
+    run: Callable[..., FitResult],
+    on_epoch: Callable[[EpochRecord], None],
 ) -> FitResult:
     """Return the result of `run`, or the one that is on disk for the same `inputs` (all that the result depends on)."""
-    digest, folder = digest_of(*inputs), stages.folder / name
+    digest = digest_of(*inputs)
     result = stages.load(name, digest, _result)
     if result is None:
-        if not _goes_on(folder, digest):
-            shutil.rmtree(folder, ignore_errors=True)
-
-        def each(record: EpochRecord) -> None:
-            _note(folder, digest)
-            on_epoch(record)
-
-        result = run(on_epoch=each, checkpoint_dir=folder, resume=True)
+        result = run(on_epoch=on_epoch)
         stages.save(name, digest, _values(result), result.selector.tensors())
-    shutil.rmtree(folder, ignore_errors=True)
     return result
-
-
-def _note(folder: Path, digest: str) -> None:
-    """Note which fit the checkpoint in a folder belongs to, and its checksum; before the first epoch there is none."""
-    if (folder / NAME).exists():
-        write_atomic(folder / NOTE, orjson.dumps({"digest": digest, "sha256": _checksum(folder)}))
-
-
-def _goes_on(folder: Path, digest: str) -> bool:
-    """Whether a folder holds a whole checkpoint of this fit."""
-    try:
-        noted = orjson.loads((folder / NOTE).read_bytes())
-        return bool(noted == {"digest": digest, "sha256": _checksum(folder)})
-    except (OSError, orjson.JSONDecodeError):
-        return False
-
-
-def _checksum(folder: Path) -> str:
-    return hashlib.sha256((folder / NAME).read_bytes()).hexdigest()
 
 
 def _values(result: FitResult) -> dict[str, Any]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import product
@@ -17,15 +16,14 @@ import orjson
 
 from svr_async.core.dev_pairs import accuracy_in_words, enough, small_dev_warnings
 from svr_async.core.files import open_folder, write_atomic
-from svr_async.errors import ArtefactError, DegenerateFitError, UsageError
+from svr_async.errors import DegenerateFitError, UsageError
 from svr_async.fit.arrays import FitArrays, require_signal
+from svr_async.fit.baselines import Baselines
 from svr_async.fit.choices import Structure
 from svr_async.fit.config import FitConfig
 from svr_async.fit.forward import Selector
 from svr_async.fit.history import FitCurve, FitResult, FitWatch, watched
 from svr_async.fit.learning_curve import LearningCurve, learning_curve
-from svr_async.fit.linear import Baselines
-from svr_async.fit.mesh import on_devices
 from svr_async.fit.tfidf import Vocabulary
 from svr_async.fit.topics import Solved, solve_each
 from svr_async.fit.training import OnEpoch, calibrate, fit, spread
@@ -88,28 +86,22 @@ class FitRuns:
         """Fit once for each seed and return the best."""
         for number in range(self.seeds):
             config = replace(self.config, seed=self.config.seed + number)
-            folder = self.out / "fit" / f"seed-{config.seed}"
             once = partial(fit, solved=self.solved)
-            self.results.append(self._run(once, (train, dev, config), empty_curve(config, dev), folder))
+            self.results.append(self._run(once, (train, dev, config), empty_curve(config, dev)))
         return self.results[self.best]
 
     def calibrate(self, selector: Selector, train: FitArrays, dev: FitArrays) -> Selector:
         """Go on for a few epochs with the rubrics that are left, and measure the yardsticks on them."""
         config = self.chosen
-        folder = self.out / "fit" / f"seed-{config.seed}-calibrate"
         curve = empty_curve(config, dev, phase="calibrate")
         self.yardsticks = yardsticks_of(train, dev)
-        return self._run(calibrate, (selector, train, dev, config), curve, folder).selector
+        return self._run(calibrate, (selector, train, dev, config), curve).selector
 
-    def _run(self, what: Callable[..., FitResult], args: tuple[Any, ...], curve: FitCurve, folder: Path) -> FitResult:
+    def _run(self, what: Callable[..., FitResult], args: tuple[Any, ...], curve: FitCurve) -> FitResult:
         def run(on_epoch: OnEpoch) -> FitResult:
-            return what(*args, on_epoch=on_epoch, checkpoint_dir=folder, resume=True)
+            return what(*args, on_epoch=on_epoch)
 
-        try:
-            result, done = watched(run, curve, self.watch)
-        except ArtefactError as error:
-            hint = f"name another folder with --out, or remove {folder}"
-            raise ArtefactError(error.message, hint=hint) from error
+        result, done = watched(run, curve, self.watch)
         self.curves.append(done)
         return result
 
@@ -253,8 +245,7 @@ def _training_prompts(store: FeatureStore) -> list[tuple[str, Features]]:
 class FitSettings:
     """A fit of a feature store to a bank in `out`/bank; None where the store's own terms decide.
 
-    `seeds` fits are made and the best is kept; `epochs` are those of the paper's preset. The default's pairs are shared
-    out to so many `devices` of JAX, where it is solved (`fit.mesh`); None: one.
+    `seeds` fits are made and the best is kept; `epochs` are those of the paper's preset.
     """
 
     store: Path
@@ -266,7 +257,6 @@ class FitSettings:
     top_k: int | None = None
     licence: str = ""
     learning_curve: bool = False
-    devices: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -294,22 +284,13 @@ def fit_store(settings: FitSettings, listener: FitListener | None = None) -> Sto
     stored = stored_round(store, cutoff=config.redundancy_cutoff)
     watch = listener.fits(settings.seeds, fit.epochs)
     runs = FitRuns(out=settings.out, config=fit, seeds=settings.seeds, watch=watch)
-    with shared_out(config, settings.devices):
-        outcome = fit_stored(stored, config, runs)
-        learned = learned_curve(stored.data.train, config, listener.say) if settings.learning_curve else None
+    outcome = fit_stored(stored, config, runs)
+    learned = learned_curve(stored.data.train, config, listener.say) if settings.learning_curve else None
     record = record_of(store, terms, runs, outcome)
     record |= {} if learned is None else {"learning_curve": learned.as_json()}
     bank = bank_of(store, stored, runs, outcome, history_of(store, terms, runs, record, learned), settings.licence)
     keep_made(settings.out, bank.save(settings.out / "bank"))
     return StoreFit(bank=bank, record=record, learned=learned)
-
-
-def shared_out(config: TrainConfig, devices: int | None) -> AbstractContextManager[None]:
-    """Return what has the default's pairs shared out to so many devices; UsageError where a fit is descended."""
-    if (devices or 1) > 1 and config.fit.kind != "topics":
-        text = f"--devices {devices} shares out the pairs of the default fit, and --preset paper is none"
-        raise UsageError(text, hint="leave --devices out")
-    return on_devices(devices)
 
 
 def open_store(folder: Path) -> FeatureStore:
@@ -507,10 +488,9 @@ def sweep_store(settings: FitSettings, sweep: Sequence[str], *, listener: FitLis
     open_folder(settings.out)
     stored = stored_round(store, cutoff=wanted[0].config.redundancy_cutoff)
     ended = []
-    with shared_out(wanted[0].config, settings.devices):
-        for number, (candidate, solution) in enumerate(zip(wanted, _solved(stored, wanted), strict=True), 1):
-            ended.append(_ended(settings, store, stored, candidate, solution))
-            listener.say(f"{number} of {len(wanted)}: {candidate.name}")
+    for number, (candidate, solution) in enumerate(zip(wanted, _solved(stored, wanted), strict=True), 1):
+        ended.append(_ended(settings, store, stored, candidate, solution))
+        listener.say(f"{number} of {len(wanted)}: {candidate.name}")
     best = max(ended, key=lambda one: one.rank)
     rows = [_row(one, is_best=one is best) for one in ended]
     bank = _bank(settings, store, stored, best)
@@ -546,7 +526,7 @@ def _solved(stored: StoredRound, wanted: Sequence[SweptSetting]) -> list[Solved]
 def _ended(
     settings: FitSettings, store: FeatureStore, stored: StoredRound, candidate: SweptSetting, solved: Solved | None
 ) -> _Ended:
-    folder = settings.out / "candidates" / candidate.name  # checkpoints of what is descended
+    folder = settings.out / "candidates" / candidate.name
     config = fit_settings(candidate.config)
     runs = FitRuns(out=folder, config=config, seeds=1, watch=None, solved=solved)
     outcome = fit_stored(stored, candidate.config, runs)
