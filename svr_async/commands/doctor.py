@@ -82,7 +82,7 @@ async def _check(
 
 
 def _device() -> str:
-    from svr_async.fit.device import devices_in_words
+    from svr_async.fit.training import devices_in_words
 
     return devices_in_words()
 

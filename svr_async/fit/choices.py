@@ -19,7 +19,7 @@ class Structure:
     """How many groups of prompts, what solves for the effects and its penalties, and the rubrics a prompt gets.
 
     Groups are told apart by so many of the words' `directions` (0: as many as can be) that go with a `view` of what was
-    mined (`fit.grouping`).
+    mined (`fit.prompt_clusters`).
 
     Solver `margin` is `fit.margin_problems` with the L1 terms `sparsity` and `common`; `shrunken` is one shrunken mean z
     per rubric.
@@ -90,9 +90,9 @@ class Choice:
         return asdict(self)
 
     def in_words(self) -> str:
-        """Return the structure in a few words, and how many rubrics are left spurious."""
+        """Return the structure in a few words, and how many rubrics are spurious."""
         count = len(self.spurious)
-        spurious = f", {count} rubric{'s' if count > 1 else ''} left spurious" if count else ""
+        spurious = f", {count} rubric{'s' if count > 1 else ''} spurious" if count else ""
         return f"{self.structure.in_words()}{spurious}"
 
 

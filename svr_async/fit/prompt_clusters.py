@@ -19,7 +19,7 @@ No label or judgement takes part. Of sizes within a standard error of the best, 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal, cast
 
 import numpy as np
@@ -274,9 +274,12 @@ def most_likely_size(parts: Sequence[HeldOutPart], most: int) -> Size:
     if not parts:
         return ONE
     most = min(most, sum(part.unseen for part in parts) // PROMPTS_PER_CLUSTER)
-    tried = {ONE: _likelihoods(parts, ONE)}
-    for view in parts[0].associations:
-        tried |= _by_count(parts, view, most)
+    views = parts[0].associations
+    counts = [
+        count for count in COUNTS if count <= most
+    ]  # all: with many kinds, few clusters may predict worse than one
+    sizes = [ONE, *(Size(groups=count, directions=count - 1, view=view) for view in views for count in counts)]
+    tried = {size: np.concatenate(in_threads(lambda part, size=size: part.likelihood(size), parts)) for size in sizes}
     return _smallest(tried)
 
 
@@ -316,20 +319,6 @@ class HeldOutPart:
         return cast("Floats", logs - unseen @ rates.sum(axis=1))
 
 
-def _by_count(parts: Sequence[HeldOutPart], view: View, most: int) -> dict[Size, Floats]:
-    """Try all numbers of clusters in one view: with many kinds, few clusters predict worse than one.
-
-    Each has one direction less; the best are also tried with half as many.
-    """
-    sizes = [Size(groups=count, directions=count - 1, view=view) for count in COUNTS if count <= most]
-    tried = {size: _likelihoods(parts, size) for size in sizes}
-    best = [max(tried, key=lambda size: float(tried[size].sum())), _smallest(tried)] if tried else []
-    for size in dict.fromkeys(best):
-        half = replace(size, directions=max(1, size.groups // 2))
-        tried[half] = _likelihoods(parts, half)
-    return tried
-
-
 def _smallest(tried: Mapping[Size, Floats]) -> Size:
     """Return the fewest clusters, with their best directions, within a standard error of the best."""
     best = max(tried.values(), key=lambda each: float(each.sum()))
@@ -337,7 +326,3 @@ def _smallest(tried: Mapping[Size, Floats]) -> Size:
     near = [size for size, each in behind.items() if each.mean() <= each.std() / np.sqrt(len(each))]
     fewest = min(size.groups for size in near)
     return max((size for size in near if size.groups == fewest), key=lambda size: float(tried[size].sum()))
-
-
-def _likelihoods(parts: Sequence[HeldOutPart], size: Size) -> Floats:
-    return np.concatenate(in_threads(lambda part: part.likelihood(size), parts))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
@@ -111,6 +111,18 @@ def device_label() -> str:
     return f"{device.platform} ({device}), jax {jax.__version__}"
 
 
+def devices_in_words() -> str:
+    """Return all devices of JAX's platform, e.g. "gpu: 2 devices (NVIDIA H100 80GB HBM3, 59.4 GiB each), jax 0.10.2".
+
+    The memory is what JAX may take of each, if its runtime reports it.
+    """
+    found: list[Any] = jax.devices()
+    limit = (found[0].memory_stats() or {}).get("bytes_limit")
+    memory = f", {limit / 2**30:.1f} GiB{' each' if len(found) > 1 else ''}" if limit else ""
+    count = f"{len(found)} device{'s' if len(found) > 1 else ''}"
+    return f"{found[0].platform}: {count} ({found[0].device_kind}{memory}), jax {jax.__version__}"
+
+
 def _check_start(start: Selector, train: FitArrays, config: FitConfig) -> None:
     if (start.n_rubrics, start.n_features) != (train.n_rubrics, train.n_features) or start.kind != config.kind:
         raise ArtefactError(
@@ -133,6 +145,7 @@ def _fit_topics(
         solved = solved or solve_topics(train, config)
     selector = start or cast("Solved", solved).selector
     choice = None if start is not None or solved is None else solved.choice
+    config = replace(config, top_k=choice.structure.top_k if choice else None)
     held_out = train if dev is None else dev
     judged = np.diff(held_out.z_indptr) > 0
     whole, best = fitted_margins(selector, held_out, config)
