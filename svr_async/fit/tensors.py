@@ -22,7 +22,7 @@ def unpack(data: bytes) -> dict[str, Floats]:
     from safetensors import SafetensorError
     from safetensors.numpy import load
 
-    if data[:2] in {b"PK", b"\x93N"} or data[:1] == b"\x80":
+    if data[:2] in {b"PK", b"\x93N"} or (data[:1] == b"\x80" and data[8:9] != b"{"):  # 0x80: also a length of 128
         raise ValueError("it is a pickle or NumPy archive, not a safetensors file; this package never opens those")
     try:
         arrays = load(data)
