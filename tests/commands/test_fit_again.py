@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
 import orjson
 import pytest
 from made_pairs import PATIENCE_S, files_of, last_line, write_made
@@ -13,6 +12,7 @@ from rig import RULES, write_bench
 from svr_async.commands.main import run
 from svr_async.commands.main import svr as group
 from svr_async.scoring.bank import RubricBank
+from svr_async.training.rounds.stages import read_stage
 from svr_async.training.store.files import load_store
 
 pytestmark = pytest.mark.timeout(2 * PATIENCE_S)
@@ -50,8 +50,8 @@ def test_each_rounds_store_gives_that_rounds_bank(
         found = [again[name] for name in ("rubrics", "dev_accuracy", "top_k", "filler_weight")]
         assert found == [row[name] for name in ("kept", "dev_accuracy", "top_k", "filler_weight")]
         bank = RubricBank.load(out / "bank")
-        with np.load(trained / "out" / "stages" / f"calibrate-{number}.npz") as held:
-            assert all(np.array_equal(bank.selector[name], held[name]) for name in held.files)
+        held = read_stage(trained / "out" / "stages" / f"calibrate-{number}.stage").arrays
+        assert all(bank.selector[name].tobytes() == raw for name, (_, _, raw) in held.items())
         if number == record["dev"]["round"]:
             check_same_bank(out / "bank", trained / "out" / "bank")
 
@@ -62,8 +62,8 @@ def test_the_rounds_before_the_last_hold_what_was_measured_and_mined(trained: Pa
     first, second = (load_store(trained / "out" / "stores" / f"round-{n}") for n in (1, 2))
     assert int((first.negative_of >= 0).sum()) == 0
     assert int((second.negative_of >= 0).sum()) == record["rounds"][1]["hard_negatives"] > 0
-    assert any(entry.support_count for entry in second.rubrics)
-    assert [store.header.terms.last for store in (first, second)] == [False, True]
+    assert second.support
+    assert [store.header.plan.last for store in (first, second)] == [False, True]
     assert "SIMULATED" in second.header.judge
 
 
@@ -88,4 +88,4 @@ def test_the_papers_preset_and_an_ablation_come_out_again_too(
     assert RubricBank.load(Path("other/bank")).inference.top_k == 2
     capsys.readouterr()
     assert svr("fit", "out/stores/round-2", "--out", "none", "-q") == 2
-    assert "there is no feature store in out/stores/round-2" in last_line(capsys)
+    assert "out/stores/round-2 holds no feature store" in last_line(capsys)

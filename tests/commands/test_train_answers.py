@@ -92,14 +92,14 @@ def test_a_stage_says_which_questions_failed_and_asks_them_again_only_when_told(
     assert svr(*command) == 3
     capsys.readouterr()
     assert svr(*command, "--min-coverage", "0.2", "--json") == 0
-    [outcomes] = orjson.loads(capsys.readouterr().out)["outcomes"].values()
+    outcomes = next(iter(orjson.loads(capsys.readouterr().out)["outcomes"].values()))
     missing, total = counted(outcomes)
     assert 0 < missing < total
     assert healthy.stats()["calls"] == calls
     if made == "store":
         (folder / made).rename(folder / "before")
     assert svr(*command, "--retry-errors", "--json") == 0
-    [outcomes] = orjson.loads(capsys.readouterr().out)["outcomes"].values()
+    outcomes = next(iter(orjson.loads(capsys.readouterr().out)["outcomes"].values()))
     assert counted(outcomes) == (0, total)
     assert missing <= healthy.stats()["calls"] - calls <= 2 * missing  # a pool too long for one question was two
 

@@ -6,7 +6,6 @@ import hashlib
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import orjson
@@ -20,24 +19,17 @@ from svr_async.commands.train_run import train_settings
 from svr_async.core.dev_pairs import split_by_prompt
 from svr_async.core.rubric import Rubric
 from svr_async.fit.config import DEFAULT
+from svr_async.fit.tfidf import Vocabulary
 from svr_async.scoring.bank import UNIFORM, BankRubric, InferenceSettings, RubricBank
 from svr_async.simulation.server import SimServer
 from svr_async.training.rounds.algorithm import run_rounds
 from svr_async.training.rounds.config import FREE_TOP_K
+from svr_async.training.rounds.fits import FitLog
 from svr_async.training.rounds.session import FittedRound, Session
 from svr_async.training.running import train as train_run
 from svr_async.training.running.data import decontaminated
 from svr_async.training.running.settings import train_config
-from svr_async.training.store.files import (
-    BOTH_ORDERS,
-    Csr,
-    Judged,
-    PairRows,
-    StoreContent,
-    StoreHeader,
-    load_store,
-    write_store,
-)
+from svr_async.training.store.files import BOTH_ORDERS, Csr, FeatureStore, Header, load_store, pair_schema, write_store
 
 pytestmark = pytest.mark.timeout(2 * PATIENCE_S)  # the first test may have to train first
 
@@ -133,8 +125,8 @@ def test_the_papers_preset_trains_all_rounds_and_publishes_the_last_unless_anoth
     """Algorithm 1 ends after T rounds with the bank of round T; `--publish best` takes the best by dev accuracy."""
     whole = run_rounds
 
-    async def worse_and_worse(session: Session) -> list[FittedRound]:
-        return [replace(one, dev_accuracy=1 - 0.3 * one.number) for one in await whole(session)]
+    async def worse_and_worse(session: Session, log: FitLog) -> list[FittedRound]:
+        return [replace(one, dev_accuracy=1 - 0.3 * one.number) for one in await whole(session, log)]
 
     monkeypatch.setattr(train_run, "run_rounds", worse_and_worse)
     write_made(folder / "made.jsonl")
@@ -241,7 +233,7 @@ def test_too_few_pairs_are_refused(folder: Path, capsys: pytest.CaptureFixture[s
     """Where nothing is left to check with, the counts are said."""
     write_made(folder / "made.jsonl", 1)
     assert svr_here("train", "made.jsonl", *RULES, "--out", "out", "-q") == 2
-    assert "give more pairs" in last_line(capsys)
+    assert "at least two prompts" in last_line(capsys)
 
 
 def test_pairs_that_nothing_can_be_said_of_end_with_eight(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -264,7 +256,7 @@ def test_pairs_without_two_different_responses_are_refused(folder: Path, capsys:
     rows = [row | {"prompt": "Say", "rejected": f"b{n}"} for n, row in enumerate(rows)]
     (folder / "one.jsonl").write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in rows))
     assert svr_here("train", "one.jsonl", *RULES, "--out", "out", "-q") == 2
-    assert "of more prompts" in last_line(capsys)
+    assert "at least two prompts" in last_line(capsys)
 
 
 def test_epochs_for_the_default_are_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -303,7 +295,7 @@ def test_one_rubric_and_prompts_without_a_word_give_a_bank_that_works(
     ("value", "flag", "code", "words"),
     [
         (0.0, BOTH_ORDERS, 8, "no signal: all 39 judged entries are tied"),
-        (np.nan, 0, 7, "value 0 is not finite"),
+        (np.nan, 0, 7, "lies outside ±1.25"),
         (1.5, 0, 7, "lies outside ±1.25"),
     ],
 )
@@ -314,13 +306,11 @@ def test_a_z_that_says_nothing_or_cannot_be_ends_the_fit(
     write_made(folder / "made.jsonl", 40)
     write_candidates(folder / "c.jsonl", checks=1)
     assert svr_here("stages", "judge", "made.jsonl", *RULES, "--candidates", "c.jsonl", "--out", "store", "-q") == 0
-    path, meta = folder / "store" / "z-0001.npz", orjson.loads((folder / "store" / "meta.json").read_bytes())
-    with np.load(path) as held:
-        arrays = dict(held)
-    arrays["value"][:], arrays["flags"][:] = value, flag
-    np.savez(path, **arrays)
-    digest = hashlib.sha256(path.read_bytes()).hexdigest()
-    meta["parts"][0]["z"] |= {"bytes": path.stat().st_size, "sha256": digest}
+    meta = orjson.loads((folder / "store" / "meta.json").read_bytes())
+    for name, number in (("z.value.npy", value), ("z.flags.npy", flag)):
+        path = folder / "store" / name
+        np.save(path, np.full_like(np.load(path), number))
+        meta["files"][name] = {"bytes": path.stat().st_size, "sha256": hashlib.sha256(path.read_bytes()).hexdigest()}
     (folder / "store" / "meta.json").write_bytes(orjson.dumps(meta))
     capsys.readouterr()
     assert svr_here("fit", "store", "--out", "out", "-q") == code
@@ -363,11 +353,16 @@ def test_a_check_that_was_changed_is_judged_anew(folder: Path) -> None:
 
 def test_a_store_with_nothing_to_learn_from_ends_with_eight(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """No rubrics, or no judged entry: exit 8 and one line, and no bank."""
-    none = Csr(indptr=np.zeros(1, np.int64), index=np.zeros(0, np.int32), value=np.zeros(0, np.float32))
-    columns: dict[str, list[Any]] = {name: [] for name in PairRows.__slots__}
-    judged = Judged(indptr=none.indptr, index=none.index, value=none.value, flags=np.zeros(0, np.uint8))
-    header = StoreHeader(vocabulary={}, idf=np.zeros(0, np.float32), judge="rules")
-    write_store(folder / "empty", header, StoreContent(rubrics=[], pairs=PairRows(**columns), features=none, z=judged))
+    none = {"indptr": np.zeros(1, np.int64), "index": np.zeros(0, np.int32), "value": np.zeros(0, np.float32)}
+    store = FeatureStore(
+        header=Header(judge="rules"),
+        vocabulary=Vocabulary(terms={}, idf=np.zeros(0, np.float32)),
+        rubrics=(),
+        pairs=pair_schema().empty_table(),
+        features=Csr(**none),
+        z=Csr(**none, flags=np.zeros(0, np.uint8)),
+    )
+    write_store(folder / "empty", store)
     assert svr_here("fit", "empty", "--out", "out", "-q") == 8
     assert "0 rubrics" in last_line(capsys)
     write_made(folder / "made.jsonl", 40)
@@ -402,11 +397,11 @@ def test_a_damaged_stage_is_named(folder: Path, capsys: pytest.CaptureFixture[st
     flags = ("stages", "induce", "made.jsonl", *RULES, "--out", "c.jsonl", "-q")
     assert svr_here(*flags) == 0
     before = (folder / "c.jsonl").read_bytes()
-    stage = next((folder / "c.jsonl.stages").rglob("induce.json"))
+    stage = next((folder / "c.jsonl.stages").rglob("induce.stage"))
     stage.write_bytes(stage.read_bytes()[:40])
     capsys.readouterr()
     assert svr_here(*flags) == 7
-    assert "induce.json" in last_line(capsys)
+    assert "induce.stage" in last_line(capsys)
     stage.unlink()
     assert svr_here(*flags) == 0
     assert (folder / "c.jsonl").read_bytes() == before
@@ -493,8 +488,8 @@ def test_files_of_candidates_may_be_joined(folder: Path) -> None:
     (folder / "both.jsonl").write_bytes(joined)
     assert svr_here("stages", "judge", "made.jsonl", *RULES, "--candidates", "both.jsonl", "--out", "store", "-q") == 0
     kind, *others = load_store(folder / "store").rubrics
-    assert kind.candidate.source_pair_ids == ("made-1", "made-2", "made-3")
-    assert (kind.candidate.observed_count, len(others)) == (2, 2)
+    assert kind.source_pair_ids == ("made-1", "made-2", "made-3")
+    assert (kind.observed_count, len(others)) == (2, 2)
 
 
 def test_no_rubric_is_judged_on_a_held_out_prompt_that_it_came_from(
@@ -511,7 +506,7 @@ def test_no_rubric_is_judged_on_a_held_out_prompt_that_it_came_from(
         )
         assert "came from prompts that are held out here" in capsys.readouterr().err
         store = load_store(folder / pool)
-        sources = [set(entry.candidate.source_pair_ids) for entry in store.rubrics]
+        sources = [set(entry.source_pair_ids) for entry in store.rubrics]
         judged = 0
         for row in np.flatnonzero(store.is_dev).tolist():
             entries = store.z.index[store.z.indptr[row] : store.z.indptr[row + 1]].tolist()

@@ -83,7 +83,7 @@ def test_a_program_and_the_command_train_the_same_bank(folder: Path, capsys: pyt
 
 
 def test_a_training_goes_on_and_is_not_gone_over(folder: Path) -> None:
-    """The same settings compute nothing again; others are refused beside a finished bank, unless they replace it."""
+    """The same settings compute nothing again; others are refused beside a finished bank."""
     train(settings())
     before, notes = files_of(folder / "mine"), Notes()
     train(settings(), notes)
@@ -91,7 +91,6 @@ def test_a_training_goes_on_and_is_not_gone_over(folder: Path) -> None:
     assert not notes.stages
     with pytest.raises(UsageError, match="finished bank of another training"):
         train(settings(seed=7))
-    assert train(settings(seed=7, replace=True)).digest
 
 
 async def test_a_program_with_an_event_loop_trains_in_a_thread(folder: Path) -> None:
@@ -112,9 +111,7 @@ def test_the_stages_in_a_row_end_with_a_bank(folder: Path) -> None:
     assert fitted.record["rubrics"] == len(fitted.bank.rubrics)
 
 
-@pytest.mark.parametrize(
-    "change", [{"preset": "papre"}, {"pool": "none"}, {"prefix": "first"}, {"ablate": ("inducton",)}, {"pool_size": 0}]
-)
+@pytest.mark.parametrize("change", [{"preset": "papre"}, {"pool": "none"}, {"ablate": ("inducton",)}, {"pool_size": 0}])
 def test_settings_that_no_training_has_are_refused_at_once(change: dict[str, object]) -> None:
     """A UsageError of one line with the value, before a file is read."""
     with pytest.raises(UsageError) as refused:

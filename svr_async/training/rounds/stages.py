@@ -88,10 +88,7 @@ class Stages:
         if not path.exists():
             return None
         try:
-            data = path.read_bytes()
-            if data[:64] != _checksum(data[64:]):
-                raise ValueError("it does not match its checksum")
-            stage = msgspec.msgpack.decode(data[64:], type=StageFile)
+            stage = read_stage(path)
             if (stage.version, stage.digest) != (__version__, digest):
                 return None
             if self.retry and unanswered(stage.values.get("outcomes", {})):
@@ -116,6 +113,14 @@ class Stages:
     def _note(self, name: str, values: Mapping[str, Any]) -> None:
         if values.get("outcomes"):
             self.outcomes[name] = dict(values["outcomes"])
+
+
+def read_stage(path: Path) -> StageFile:
+    """Read a stage; ValueError if it is damaged."""
+    data = path.read_bytes()
+    if data[:64] != _checksum(data[64:]):
+        raise ValueError("it does not match its checksum")
+    return msgspec.msgpack.decode(data[64:], type=StageFile)
 
 
 def _checksum(data: bytes) -> bytes:

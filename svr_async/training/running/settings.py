@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from svr_async.core.validation import settle
-from svr_async.errors import UsageError
+from svr_async.errors import SvrError, UsageError
 from svr_async.judges.limits import JudgeLimits
 from svr_async.judges.open_judge import RULES, JudgeSpec
 from svr_async.judges.templates import PAPER
@@ -89,15 +90,21 @@ class TrainSettings:
     @property
     def terms(self) -> FitTerms:
         """What `svr-fit` needs to fit as this training does; a model as author says which rubrics are one criterion."""
-        writes_text = self.preset == "default" and (self.author_spec or self.spec).writes
         return FitTerms(
             preset=self.preset,
             seed=self.seed,
             top_k=self.top_k,
             free=self.judge == RULES,
             ablate=tuple(sorted(self.ablate)),
-            same_criterion=self.same_criterion or ("author" if writes_text else None),
+            same_criterion=self.same_criterion or ("author" if self._model_writes else None),
         )
+
+    @property
+    def _model_writes(self) -> bool:
+        """Whether a model writes rubrics for the default preset; False for a judge that is refused later."""
+        with suppress(SvrError):
+            return self.preset == "default" and (self.author_spec or self.spec).writes
+        return False
 
 
 def train_config(settings: TrainSettings) -> TrainConfig:
