@@ -15,7 +15,7 @@ TOKENS_PER_LABEL = 8  # of a reply: two labels, quotes, a colon
 
 @dataclass(frozen=True, slots=True)
 class CriteriaQuestion:
-    """Texts of known and of new criteria; in the request they are labelled K1, K2 … and N1, N2 …"""
+    """Texts of known and of new criteria; a request labels them K1, K2 … and N1, N2 and so on."""
 
     known: tuple[str, ...]
     new: tuple[str, ...]

@@ -103,8 +103,9 @@ def test_pairs_that_all_overlap_with_a_benchmark_are_said_to(folder: Path, capsy
 
 
 def test_a_split_with_an_empty_side_is_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A share so small that nothing is held out writes nothing, and says so."""
-    write_planted(folder / "pairs.jsonl", 30)
+    """Pairs of one prompt cannot be split: nothing is written."""
+    rows = ({"prompt": "p", "chosen": "a", "rejected": f"b{n}"} for n in range(9))
+    (folder / "pairs.jsonl").write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in rows))
     assert svr_here("data", "split", "pairs.jsonl", "--share", "0.00001", "--out", "s") == 2
     assert "0 into test" in last_line(capsys)
     assert not (folder / "s").exists()

@@ -10,7 +10,7 @@ from rapidfuzz.fuzz import token_set_ratio
 from rapidfuzz.process import cdist
 
 from svr_async.core.pair import PreferencePair
-from svr_async.core.rubric import rubric_id
+from svr_async.core.rubric import Rubric, rubric_id
 from svr_async.judges.same_criterion import MOST_KNOWN, MOST_NEW, CriteriaQuestion
 from svr_async.training.bank.leaks import screen
 from svr_async.training.bank.merge import Candidate
@@ -122,24 +122,30 @@ async def _asked(
         session.judges.on_done(number)
         owner = {f"K{place}": key for place, key in enumerate(listed, 1)}
         owner |= {f"N{place}": rubric.id for place, rubric in enumerate(part, 1)}
-        leader: dict[str, str] = {}
-
-        def lead(key: str, leader: Mapping[str, str] = leader) -> str:
-            while key in leader:
-                key = leader[key]
-            return key
-
-        for place, rubric in enumerate(part, 1):
-            other = same_as.get(f"N{place}")
-            one, two = lead(rubric.id), lead(owner[other]) if other is not None else ""
-            if two and one != two:
-                late, early = (one, two) if one not in first else (two, one)
-                if late not in first:  # criteria that were told apart before stay apart
-                    leader[late] = early
-        for rubric in part:
-            criteria[rubric.id] = lead(rubric.id)
-            first.setdefault(criteria[rubric.id], rubric.text)
+        for rubric, criterion in zip(part, _joined(part, owner, same_as, first), strict=True):
+            criteria[rubric.id] = criterion
+            first.setdefault(criterion, rubric.text)
     return criteria, outcomes
+
+
+def _joined(
+    part: Sequence[Rubric], owner: Mapping[str, str], same_as: Mapping[str, str | None], first: Mapping[str, str]
+) -> list[str]:
+    """Return the criterion of each new rubric; criteria found before (`first`) stay apart, whatever links them."""
+    leader: dict[str, str] = {}
+
+    def lead(key: str) -> str:
+        while key in leader:
+            key = leader[key]
+        return key
+
+    for place, rubric in enumerate(part, 1):
+        other = same_as.get(f"N{place}")
+        one, two = lead(rubric.id), lead(rubric.id if other is None else owner[other])
+        late, early = (one, two) if one not in first else (two, one)
+        if one != two and late not in first:
+            leader[late] = early
+    return [lead(rubric.id) for rubric in part]
 
 
 def _likeliest(first: Mapping[str, str], wanted: Sequence[str]) -> list[str]:

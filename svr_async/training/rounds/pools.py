@@ -1,7 +1,7 @@
 """Selects the rubrics to judge for each pair, and has them judged.
 
-Prompts are clustered by their words and by what was mined from them (`fit.prompt_clusters`). Most of a pair's pool are rubrics
-mined most often from its cluster; a fifth is drawn from the whole bank, often proposed and rarely judged rubrics first.
+Prompts are clustered by their words and by what was mined from them (`fit.prompt_clusters`). Most of a pair's pool are
+rubrics mined most often from its cluster; a fifth is drawn from the whole bank, often proposed and rarely judged first.
 With the rubrics that matter to a pair judged together, what one of them explains is not noise to the others. Each
 criterion gets one place before any gets a second one for another wording.
 

@@ -85,7 +85,7 @@ class Csr(msgspec.Struct, frozen=True, kw_only=True):
         """Number of rows."""
         return len(self.indptr) - 1
 
-    def problem(self, n_rows: int, n_columns: int, *, judged: bool = False) -> str:
+    def problem(self, n_rows: int, n_columns: int, *, judged: bool = False) -> str:  # noqa: PLR0911  (a list of checks)
         """Return what is wrong with a matrix of this shape; empty if nothing is."""
         for name, values in msgspec.structs.asdict(self).items():
             if values is not None and (values.dtype != DTYPES[name] or values.ndim != 1):

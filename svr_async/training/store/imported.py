@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -190,7 +191,7 @@ def _blocks(indptr: NDArray[np.int64]) -> list[tuple[int, int]]:
     """Return spans of rows with about `BLOCK_ENTRIES` entries each."""
     starts = np.searchsorted(indptr, np.arange(0, int(indptr[-1]) + 1, BLOCK_ENTRIES))
     borders = np.unique([0, *starts.tolist(), len(indptr) - 1]).tolist()
-    return list(zip(borders[:-1], borders[1:], strict=True))
+    return list(pairwise(borders))
 
 
 def _places(path: Path, what: str, column: Any, names: Mapping[str, int], count: int) -> NDArray[np.integer]:
@@ -206,7 +207,7 @@ def _places(path: Path, what: str, column: Any, names: Mapping[str, int], count:
         return places[codes]
     if column.ndim != 1 or column.dtype.kind not in "iu":
         raise _wrong(path, f"{what} must be a vector of texts or whole numbers (got {column.dtype})")
-    if len(column) and not 0 <= int(column.min()) <= int(column.max()) < count:
+    if len(column) > 0 and not 0 <= int(column.min()) <= int(column.max()) < count:
         bad = int(np.argmax((column < 0) | (column >= count)))
         raise _wrong(path, f"entry {bad} is of {what} {int(column[bad])}: there are {count}, counted from 0")
     return np.asarray(column)

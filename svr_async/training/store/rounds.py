@@ -2,8 +2,8 @@
 
     OUT/stores/round-N/    the merged bank, all pairs, the hard negatives of the rounds before, every judged entry
 
-A round is written after it is measured, so that `svr-fit` can fit it again. Dev entries that were judged only to measure
-the bank are flagged `MEASURED`: no fit sees them, the choice of top_k and filler weight does.
+A round is written after it is measured, so that `svr-fit` can fit it again. Dev entries judged only to measure the bank
+are flagged `MEASURED`: no fit sees them, the choice of top_k and filler weight does.
 """
 
 from __future__ import annotations
