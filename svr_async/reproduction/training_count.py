@@ -10,13 +10,13 @@ from svr_async.evaluation.dry_run import DryRunCount, total_count
 from svr_async.judges.open_judge import OpenJudge
 from svr_async.training.rounds.dry_run import Assumed
 from svr_async.training.rounds.session import Session
-from svr_async.training.running.run import Silent, count_calls
+from svr_async.training.running.run import TrainingListener, count_calls
 from svr_async.training.running.settings import TrainSettings
 
 Work = Callable[[Session], Awaitable[Any]]
 
 
-class CallCount(Silent):
+class CallCount(TrainingListener):
     """Counts what the judge and who writes for it would send; `found` is empty where nothing is sent."""
 
     def __init__(self, before: set[str]) -> None:

@@ -19,13 +19,13 @@ from svr_async.fit.history import FitCurve
 from svr_async.judges.open_judge import OpenJudge
 from svr_async.training.rounds.stages import require_answers
 from svr_async.training.running.refit import FitSettings, fit_store
-from svr_async.training.running.run import Silent
+from svr_async.training.running.run import TrainingListener
 from svr_async.training.running.single_stages import induce, judge, load_rubrics
 
 pytestmark = pytest.mark.timeout(2 * PATIENCE_S)
 
 
-class Notes(Silent):
+class Notes(TrainingListener):
     """Writes down what it is told."""
 
     def __init__(self) -> None:

@@ -135,10 +135,11 @@ def baseline_hits(found: Baselines | None, dev: FitArrays) -> dict[str, Hits]:
     """Return the hits of the vote and of one weight per rubric on dev pairs, by name."""
     if found is None:
         return {}
-    dev = dev.without_own()
-    weights = np.ones(dev.n_rubrics), found.weight
-    names = "the unweighted vote", "one weight per rubric for all prompts"
-    return {name: hits_of(linear_margins(weight, dev)) for name, weight in zip(names, weights, strict=True)}
+    dev, even = dev.without_own(), np.ones(dev.n_rubrics)
+    return {
+        "the unweighted vote": hits_of(linear_margins(even, dev)),
+        "one weight per rubric for all prompts": hits_of(linear_margins(found.weight, dev)),
+    }
 
 
 def better_than_bank(bank: Hits, others: Mapping[str, Hits | None], store: str) -> str:
@@ -149,10 +150,10 @@ def better_than_bank(bank: Hits, others: Mapping[str, Hits | None], store: str) 
     found = []
     for name, hits in others.items():
         if hits is not None and enough(len(bank)):
-            gain = hits - bank
-            error = float(gain.std(ddof=1)) / len(gain) ** 0.5
-            if gain.mean() > error:
-                found.append((float(gain.mean()), error, name))
+            gains = hits - bank
+            error = float(gains.std(ddof=1)) / len(gains) ** 0.5
+            if gains.mean() > error:
+                found.append((float(gains.mean()), error, name))
     if not found:
         return ""
     gain, error, name = max(found)

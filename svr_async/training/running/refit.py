@@ -40,7 +40,8 @@ from svr_async.training.rounds.dev_choice import (
 from svr_async.training.rounds.fits import FitLog, empty_curve, fit_and_prune, fit_settings, rated
 from svr_async.training.rounds.round_bank import Features, assemble, describe
 from svr_async.training.rounds.session import JudgedRound, Say
-from svr_async.training.running.run import FitListener, Silent, keep_bank
+from svr_async.training.rounds.stages import OnEpoch
+from svr_async.training.running.run import TrainingListener, keep_bank
 from svr_async.training.store.files import FeatureStore, load_store
 from svr_async.training.store.rounds import stored_round
 
@@ -115,7 +116,7 @@ class FitRuns:
         for number in range(self.seeds):
             config = replace(self.config, seed=self.config.seed + number)
             once = partial(fit, train, dev, config, solved=self.solved)
-            self.results.append(self.log.run(lambda each, once=once: once(on_epoch=each), empty_curve(config, dev)))
+            self.results.append(self.log.run(_reporting(once), empty_curve(config, dev)))
         return self.results[self.best]
 
     def calibrate(self, selector: Selector, train: FitArrays, dev: FitArrays) -> Selector:
@@ -123,7 +124,11 @@ class FitRuns:
         config = self.chosen
         self.log.measure(0, train, dev)
         again = partial(calibrate, selector, train, dev, config)
-        return self.log.run(lambda each: again(on_epoch=each), empty_curve(config, dev, phase="calibrate")).selector
+        return self.log.run(_reporting(again), empty_curve(config, dev, phase="calibrate")).selector
+
+
+def _reporting(run: Callable[..., FitResult]) -> Callable[[OnEpoch], FitResult]:
+    return lambda on_epoch: run(on_epoch=on_epoch)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -146,9 +151,9 @@ class Outcome:
         return round(float(self.hits.sum()) / len(self.hits), 6) if self.dev.n_entries else None
 
 
-def fit_store(settings: FitSettings, listener: FitListener | None = None) -> StoreFit:
+def fit_store(settings: FitSettings, listener: TrainingListener | None = None) -> StoreFit:
     """Fit a store and write the bank; SvrError for a store that fails its checks or has nothing to learn from."""
-    listener = listener or Silent()
+    listener = listener or TrainingListener()
     store = _open(settings.store)
     keep_bank(settings.out, "fit.json")
     open_folder(settings.out)
@@ -321,14 +326,14 @@ class SweptFit:
     record: Mapping[str, Any]
 
 
-def sweep_store(settings: FitSettings, sweep: Sequence[str], *, listener: FitListener | None = None) -> StoreFit:
+def sweep_store(settings: FitSettings, sweep: Sequence[str], *, listener: TrainingListener | None = None) -> StoreFit:
     """Fit a store with every combination of `sweep`, and write the best's bank to `out`/bank and the table.
 
     The best has the highest accuracy on dev pairs; of equals the lower dev loss, then the first. Settings that name a
     structure are solved as one batch; each combination gives the bank that it would give by itself. SvrError for a
     sweep that cannot be done, or a store without dev pairs.
     """
-    listener = listener or Silent()
+    listener = listener or TrainingListener()
     named = read_sweep(sweep)
     if settings.seeds > 1 or settings.learning_curve:
         flag = "--seeds" if settings.seeds > 1 else "--learning-curve"
@@ -462,14 +467,18 @@ def _of_file(path: Path) -> dict[str, Any]:
     return value
 
 
+def _fraction(text: str) -> float:
+    value = float(text)
+    if not 0 <= value < math.inf:
+        raise ValueError(text)
+    return value
+
+
 def _numbers(name: str, text: str) -> list[Any]:
     """Return the number of a text, or the numbers of a range."""
     try:
         if name not in WHOLE:
-            value = float(text)
-            if not 0 <= value < math.inf:
-                raise ValueError(text)
-            return [value]
+            return [_fraction(text)]
         first, dots, last = text.partition("..")
         low, high = int(first), int(last if dots else first)
     except ValueError as error:

@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import orjson
 
@@ -47,66 +47,37 @@ RUBRICS_PER_FREE_CALL = 65_536  # without an endpoint a call has no length to bo
 # ── listeners ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class FitListener(Protocol):
-    """Follows the fit of a store."""
-
-    def fits(self, seeds: int, epochs: int) -> FitWatch | None:
-        """Return the watch of `seeds` fits of `epochs` epochs; 0 epochs if a fit is solved."""
-
-    def say(self, text: str) -> None:
-        """Report an event in a sentence."""
-
-
-class Listener(FitWatch, Protocol):
-    """Follows a training: its judge, its questions, its fits."""
+class TrainingListener:
+    """Follows a training or the fit of a store; each event does nothing unless a subclass handles it."""
 
     def opened(self, judge: OpenJudge) -> None:
-        """Report that the judge is open."""
-
-    def say(self, text: str) -> None:
-        """Report an event in a sentence."""
-
-    def stage(self, what: str, total: int) -> None:
-        """Report that a stage of `total` questions begins, as `judging`."""
-
-    def count(self, done: int) -> None:
-        """Report how many of the stage's questions are answered."""
-
-    def listening(self, shutdown: ShutdownController) -> AbstractContextManager[None]:
-        """Return the context of running questions, which passes signals to the shutdown."""
-
-
-class Silent:
-    """A listener that does nothing: a base for listeners to some events."""
-
-    def opened(self, judge: OpenJudge) -> None:
-        """Do nothing."""
+        """Handle that the judge is open."""
 
     def fits(self, _seeds: int, _epochs: int) -> FitWatch | None:
-        """Return no watch."""
+        """Return the watch of some fits of some epochs; 0 epochs if a fit is solved."""
         return None
 
     def say(self, text: str) -> None:
-        """Do nothing."""
+        """Handle an event in a sentence."""
 
     def stage(self, what: str, total: int) -> None:
-        """Do nothing."""
+        """Handle that a stage of `total` questions begins, as `judging`."""
 
     def count(self, done: int) -> None:
-        """Do nothing."""
+        """Handle how many of the stage's questions are answered."""
 
     def listening(self, _shutdown: ShutdownController) -> AbstractContextManager[None]:
-        """Leave signals to the program."""
+        """Return the context of running questions, which may pass signals to the shutdown."""
         return nullcontext()
 
     def begin(self, curve: FitCurve) -> None:
-        """Do nothing."""
+        """Handle that a fit begins."""
 
     def epoch(self, record: EpochRecord) -> None:
-        """Do nothing."""
+        """Handle an epoch of a fit."""
 
     def end(self, curve: FitCurve) -> None:
-        """Do nothing."""
+        """Handle that a fit ended."""
 
 
 # ── judge and session ───────────────────────────────────────────────────────────────────────────────────────────────
@@ -147,7 +118,9 @@ class TrainingRun:
 
 
 @asynccontextmanager
-async def open_run(settings: TrainSettings, data: TrainingData, listener: Listener) -> AsyncIterator[TrainingRun]:
+async def open_run(
+    settings: TrainSettings, data: TrainingData, listener: TrainingListener
+) -> AsyncIterator[TrainingRun]:
     """Open the judge and a session of a training, and close the judge at the end."""
     judge = open_training_judge(settings)
     try:
@@ -200,7 +173,7 @@ def open_training_judge(settings: TrainSettings) -> OpenJudge:
     return replace(judge, author=behind.author, behind=behind)
 
 
-def open_session(settings: TrainSettings, data: TrainingData, judge: OpenJudge, listener: Listener) -> Session:
+def open_session(settings: TrainSettings, data: TrainingData, judge: OpenJudge, listener: TrainingListener) -> Session:
     """Split the pairs by prompt, learn the features, and set up a session in the output folder."""
     config = train_config(settings)
     train, dev = split_by_prompt(data.pairs, config.dev_share, salt=str(config.split_seed))
@@ -222,7 +195,7 @@ def _report_data(
     judge: OpenJudge,
     train: Sequence[PreferencePair],
     dev: Sequence[PreferencePair],
-    listener: Listener,
+    listener: TrainingListener,
 ) -> None:
     """Report what is read, asked and split; UsageError if a side of the split is empty."""
     if not train or not dev:
@@ -240,7 +213,7 @@ def _report_data(
     listener.say(f"{len(train):,} pairs to train on, {len(dev):,} to check with")
 
 
-def _training_judges(settings: TrainSettings, judge: OpenJudge, listener: Listener) -> TrainingJudges:
+def _training_judges(settings: TrainSettings, judge: OpenJudge, listener: TrainingListener) -> TrainingJudges:
     shutdown = ShutdownController(engines=judge.engines)
     size = RUBRICS_PER_FREE_CALL
     if judge.profile is not None:  # as many as fit, if they cost less together than apart
@@ -297,19 +270,19 @@ def keep_training(out: Path, made_of: str) -> None:
 
 
 def run_stage(
-    settings: TrainSettings, work: Callable[[TrainingRun], Awaitable[T]], listener: Listener | None = None
+    settings: TrainSettings, work: Callable[[TrainingRun], Awaitable[T]], listener: TrainingListener | None = None
 ) -> tuple[T, Outcomes]:
     """Return what the work returns, and the outcomes of its questions; the stage is kept in `settings.out`."""
     data = load_data(settings)
 
     async def main() -> tuple[T, Outcomes]:
-        async with open_run(settings, data, listener or Silent()) as run:
+        async with open_run(settings, data, listener or TrainingListener()) as run:
             return await work(run), run.session.stages.outcomes
 
     return run_whole(main())
 
 
-def count_calls(settings: TrainSettings, work: Work, listener: Listener) -> None:
+def count_calls(settings: TrainSettings, work: Work, listener: TrainingListener) -> None:
     """Go through what a work would send, without sending it or keeping stages: the listener counts."""
     with tempfile.TemporaryDirectory() as nowhere:
         dry = replace(settings, out=Path(nowhere), limits=replace(settings.limits, dry_run=True))
@@ -351,7 +324,7 @@ class BatchTraining:
         (judge,) = opened.judges
         data = load_data(self.settings)
         with tempfile.TemporaryDirectory() as stages:
-            session = open_session(replace(self.settings, out=Path(stages)), data, judge, Silent())
+            session = open_session(replace(self.settings, out=Path(stages)), data, judge, TrainingListener())
             session.judges = replace(session.judges, may_begin=lambda: not unanswered)
             with contextlib.suppress(StageEndsError, ShardEndsError):
                 await self.work(session)

@@ -21,7 +21,7 @@ from svr_async.training.rounds.judge_calls import StageEndsError
 from svr_async.training.rounds.pools import judge_pools
 from svr_async.training.rounds.session import Session
 from svr_async.training.rounds.stages import Outcomes, candidate_from_json, candidate_to_json, unanswered_lines
-from svr_async.training.running.run import Listener, TrainingRun, run_stage
+from svr_async.training.running.run import TrainingListener, TrainingRun, run_stage
 from svr_async.training.running.settings import TrainSettings
 from svr_async.training.store.files import Header
 from svr_async.training.store.rounds import store_exists, write_judged
@@ -42,7 +42,7 @@ class Induced:
     outcomes: Outcomes
 
 
-def induce(settings: TrainSettings, file: Path, listener: Listener | None = None) -> Induced:
+def induce(settings: TrainSettings, file: Path, listener: TrainingListener | None = None) -> Induced:
     """Induce rubrics from the training pairs and write them as JSON Lines; DegenerateFitError if there is none.
 
     The stage is kept in `settings.out`.
@@ -99,7 +99,7 @@ class JudgedEntries:
 
 
 def judge(
-    settings: TrainSettings, rubrics: Sequence[Candidate], store: Path, listener: Listener | None = None
+    settings: TrainSettings, rubrics: Sequence[Candidate], store: Path, listener: TrainingListener | None = None
 ) -> JudgedEntries:
     """Judge pools of the rubrics on the pairs and write the feature store; the stage is kept in `settings.out`.
 

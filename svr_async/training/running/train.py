@@ -8,6 +8,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import orjson
 
 from svr_async.core.dev_pairs import accuracy_in_words, small_dev_warnings
@@ -29,8 +30,7 @@ from svr_async.training.rounds.stages import Outcomes, choice_from_values, diges
 from svr_async.training.running.data import TrainingData, load_data
 from svr_async.training.running.refit import learned_curve, require_solved
 from svr_async.training.running.run import (
-    Listener,
-    Silent,
+    TrainingListener,
     TrainingRun,
     keep_bank,
     keep_training,
@@ -78,7 +78,7 @@ class TrainResult:
         return found
 
 
-def train(settings: TrainSettings, listener: Listener | None = None) -> TrainResult:
+def train(settings: TrainSettings, listener: TrainingListener | None = None) -> TrainResult:
     """Train a bank, or resume a stopped training; SvrError for what ends it.
 
     With a share of it (`settings.limits.share`) ShardEndsError ends it too, once that part of a stage is asked.
@@ -88,10 +88,10 @@ def train(settings: TrainSettings, listener: Listener | None = None) -> TrainRes
     require_solved(train_config(settings), settings.learning_curve)
     data = load_data(settings)
     require_author(settings)
-    return run_whole(_train(settings, data, listener or Silent()))
+    return run_whole(_train(settings, data, listener or TrainingListener()))
 
 
-async def _train(settings: TrainSettings, data: TrainingData, listener: Listener) -> TrainResult:
+async def _train(settings: TrainSettings, data: TrainingData, listener: TrainingListener) -> TrainResult:
     async with open_run(settings, data, listener) as run:
         session = run.session
         asked = session.asker, session.judges.rubrics_per_call
@@ -127,7 +127,8 @@ async def _train(settings: TrainSettings, data: TrainingData, listener: Listener
 async def _better(run: TrainingRun, best: FittedRound, judged: JudgedRound) -> str:
     """Return a sentence if a simpler way decides the held-out pairs better than the bank; else ""."""
     place = {candidate.rubric.id: number for number, candidate in enumerate(judged.data.bank)}
-    dev = judged.data.dev.restrict_rubrics([place[candidate.rubric.id] for candidate in best.bank])
+    kept = np.array([place[candidate.rubric.id] for candidate in best.bank])
+    dev = judged.data.dev.restrict_rubrics(kept)
     others = baseline_hits(run.log.baselines.get(best.number), dev)
     direct = {"the judge asked directly": await direct_hits(run.session)}
     return better_than_bank(best.dev_hits, others | direct, f"{run.settings.out / STORES}/round-{best.number}")

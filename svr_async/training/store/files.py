@@ -14,9 +14,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
 import msgspec
 import numpy as np
@@ -212,26 +212,23 @@ def write_store(folder: Path, store: FeatureStore) -> None:
     if problem := _problem(store):
         raise ValueError(problem)
     rubrics = pa.Table.from_pylist([_rubric_row(store, one) for one in store.rubrics], schema=rubric_schema())
-    for name, table in (("rubrics.parquet", rubrics), ("pairs.parquet", store.pairs)):
-        write_atomic_with(
-            folder / name,
-            lambda file, table=table: parquet.write_table(table, file, compression="zstd"),
-            hint=WRITE_HINT,
-        )
+    tables = {"rubrics.parquet": rubrics, "pairs.parquet": store.pairs}
+    arrays = {"idf": store.vocabulary.idf, **_named("features", store.features), **_named("z", store.z)}
     terms = orjson.dumps(store.vocabulary.terms, option=orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE)
     write_atomic(folder / "vocabulary.json", terms, hint=WRITE_HINT)
-    arrays = {"idf": store.vocabulary.idf, **_named("features", store.features), **_named("z", store.z)}
+    for name, table in tables.items():
+        write_atomic_with(folder / name, partial(parquet.write_table, table, compression="zstd"), hint=WRITE_HINT)
     for name, values in arrays.items():
-        write_atomic_with(
-            folder / f"{name}.npy",
-            lambda file, values=values: np.save(file, values, allow_pickle=False),
-            hint=WRITE_HINT,
-        )
-    names = ["rubrics.parquet", "pairs.parquet", "vocabulary.json", *(f"{name}.npy" for name in arrays)]
+        write_atomic_with(folder / f"{name}.npy", partial(_save, values), hint=WRITE_HINT)
+    names = ["vocabulary.json", *tables, *(f"{name}.npy" for name in arrays)]
     counts = {"pairs": len(store), "prompts": store.features.n_rows, "rubrics": len(store.rubrics)}
     files = {name: _entry(folder / name) for name in names}
     header = msgspec.structs.replace(store.header, counts={**counts, "entries": len(store.z.index)}, files=files)
     write_atomic(folder / META, msgspec.json.encode(header, order="deterministic") + b"\n", hint=WRITE_HINT)
+
+
+def _save(values: NDArray[Any], file: BinaryIO) -> None:
+    np.save(file, values, allow_pickle=False)
 
 
 def _named(what: str, rows: Csr) -> dict[str, NDArray[Any]]:
