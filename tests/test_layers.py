@@ -33,15 +33,13 @@ ALLOWED: dict[str, set[str]] = {
     "training": {"scoring", "judges", "engine", "fit", "adapters", "core"},
     "evaluation": {"scoring", "judges", "engine", "observability", "adapters", "core"},
     "serving": {"scoring", "judges", "engine", "observability", "adapters", "core"},
-    "server": {"serving", "scoring", "judges", "engine", "observability", "core"},
-    "hooks": {"adapters", "serving", "evaluation", "scoring", "judges", "engine", "core"},
     "tracking": {"evaluation", "scoring", "observability", "engine", "core"},
     "reproduction": {
         "reports", "training", "evaluation", "scoring", "judges", "engine", "fit", "adapters", "core",
     },
     "__main__": {"commands"},
     "commands": {
-        "reproduction", "reports", "training", "evaluation", "server", "serving", "scoring", "judges", "engine", "fit",
+        "reproduction", "reports", "training", "evaluation", "serving", "scoring", "judges", "engine", "fit",
         "adapters", "simulation", "observability", "tracking", "core",
     },
 }  # fmt: skip
@@ -53,6 +51,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
     },
     "judges": {"": {"rules"}, "rules": {""}},
     "reproduction": {"": {"tables"}, "tables": {""}},
+    "serving": {"": set(), "server": {""}, "hooks": {""}},
 }  # fmt: skip
 UNSAFE = {"pickle", "cPickle", "joblib", "cloudpickle", "dill", "shelve", "marshal"}
 HEAVY = {

@@ -216,22 +216,23 @@ def edit(folder: str, out: Path | None, in_place: bool, by: str, reason: str, as
 def audit(folder: str, attacks: tuple[str, ...], as_json: bool, **flags: Any) -> int:
     """Judge PAIRS with BANK as they are, and again with each attack at the end of the rejected answer.
 
-    Attacks: padding, restated rubrics, keywords, instructions, fake verdict; docs/bank.md lists more.
+    Attacks: padding, restated rubrics, keywords, instructions and fake verdict.
 
     \b
     Example:  svr bank audit bank/ --data pairs.jsonl --judge gpt-oss-120b --limit 200 --dry-run
     """
     from svr_async.commands.watching import Screen, print_count
-    from svr_async.evaluation.audit import FILE, USUAL, plan_audit, run_audit
+    from svr_async.evaluation.audit import ATTACKS, FILE, plan_audit, run_audit
     from svr_async.evaluation.settings import EvalSettings
+    from svr_async.reports.sheets import audit_sheet
 
     settings = EvalSettings(**known_of(EvalSettings, with_limits({**flags, "bank": folder})))
-    plan = plan_audit(settings, attacks or USUAL)
+    plan = plan_audit(settings, attacks or tuple(ATTACKS))
     if settings.limits.dry_run:
         print_count(plan.run, as_json=as_json)
         return 0
     found = run_audit(plan, Screen(quiet=as_json, verbose=False, as_json=as_json))
-    tell(found.to_json, found.sheet(SHOWN_OF_ATTACK), as_json=as_json)
+    tell(found.to_json, audit_sheet(found, SHOWN_OF_ATTACK), as_json=as_json)
     if not as_json:
         click.echo(f"all of it is in {plan.run.folder / FILE}")
     return 128 + found.signal if found.signal else 0

@@ -101,9 +101,9 @@ def fetch(name: str, out: Path | None, as_json: bool) -> None:
 
     from svr_async.adapters import get_adapter
     from svr_async.adapters.hub import fetch_files, parse_hub
-    from svr_async.core.hub import SCHEME
+    from svr_async.core.files import HUB_SCHEME
 
-    found = fetch_files(parse_hub(name)) if name.startswith(SCHEME) else get_adapter(name).fetch(files=None)
+    found = fetch_files(parse_hub(name)) if name.startswith(HUB_SCHEME) else get_adapter(name).fetch(files=None)
     files = list(found.files)
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
@@ -139,10 +139,19 @@ def split(path: Path, adapter: str, share: float, seed: str, out: Path, as_json:
     Example:  svr data split pairs.jsonl --share 0.2 --out split/
     """
     from svr_async.adapters import get_adapter
-    from svr_async.adapters.pair_files import write_split
+    from svr_async.adapters.pair_files import write_pairs
+    from svr_async.core.pair import split_by_prompt
 
-    counts = write_split(get_adapter(adapter).load(path, **how).pairs, share, seed, out)
-    told = f"{counts['train']:,} pairs in {out / 'train.jsonl'}, {counts['test']:,} in {out / 'test.jsonl'}"
+    train, test = split_by_prompt(get_adapter(adapter).load(path, **how).pairs, share, salt=f"held-out{seed}")
+    counts = {"train": len(train), "test": len(test)}
+    if not train or not test:
+        raise UsageError(
+            f"--share {share:g} puts {len(train)} pairs into train and {len(test)} into test",
+            hint="give more pairs, of more prompts, or another share",
+        )
+    write_pairs(out / "train.jsonl", train)
+    write_pairs(out / "test.jsonl", test)
+    told = f"{len(train):,} pairs in {out / 'train.jsonl'}, {len(test):,} in {out / 'test.jsonl'}"
     tell(counts, told, as_json=as_json, line=True)
 
 

@@ -51,8 +51,8 @@ def doctor(judge: str | None, base_url: str, cache: Path | str, data: Path | Non
 
     asyncio.run(_check(report, judge, base_url, cache, data))
     if judge is None:
-        cure = "--judge J checks its endpoint: key, model, limits, latency"
-        report(Finding("judge", "none", "not set", cure))
+        hint = "--judge J checks its endpoint: key, model, limits, latency"
+        report(Finding("judge", "none", "not set", hint))
     if as_json:
         print_json([finding.to_json() for finding in findings])
     return next((finding.exit_code for finding in findings if finding.state == "fail"), 0)

@@ -80,7 +80,7 @@ several_judges = together(
     "--method",
     type=click.Choice(NAMES),
     metavar="METHOD",
-    help="How a pair is judged. Default: svr with --bank, fixed with --rubrics, else vanilla, without rubrics. "
+    help="How a pair is judged. Default: svr with --bank, fixed with --rubrics, else direct, without rubrics. "
     f"One of {', '.join(NAMES)}.",
 )
 @click.option("--option", multiple=True, metavar="NAME=VALUE", help="An option of the method (docs/methods.md).")
@@ -163,7 +163,7 @@ def evaluate(**flags: Any) -> int:
 
     given = given_flags(click.get_current_context())
     run = prepare(eval_settings(flags, given))
-    for note in () if flags["quiet"] else run.record.dataset.readings:
+    for note in () if flags["quiet"] else run.dataset.readings:
         click.echo(f"labels: {note}", err=True)
     for note in notes_of(run, given):
         click.echo(f"note: {note}", err=True)

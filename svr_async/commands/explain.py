@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
-    from svr_async.evaluation.explain import Explanation
     from svr_async.evaluation.items import RubricRow
     from svr_async.evaluation.run_folder import Run
+    from svr_async.reports.explain import Explanation
     from svr_async.scoring.bank import RubricBank
 
 BAR_CELLS = 12  # of each half of a bar
@@ -108,9 +108,10 @@ def _explain_now(flags: dict[str, Any], given: list[str], as_json: bool) -> None
 
 async def _judge_now(flags: dict[str, Any], texts: dict[str, str], bank: RubricBank | None) -> Explanation:
     from svr_async.core.pair import PreferencePair
-    from svr_async.evaluation.explain import explain_decision
-    from svr_async.evaluation.items import build_item
+    from svr_async.evaluation.items import item_from
+    from svr_async.evaluation.plan import PairDecision, Rows
     from svr_async.evaluation.run_folder import Texts
+    from svr_async.reports.explain import explain_decision
     from svr_async.serving.engine import Engine
     from svr_async.serving.pairs import decide_pair, method_of, pair_doubts
     from svr_async.serving.texts import as_prompt
@@ -124,7 +125,16 @@ async def _judge_now(flags: dict[str, Any], texts: dict[str, str], bank: RubricB
         doubts = pair_doubts(decision, prompt, bank, method, engine)
         named = bank_in_words(flags["judge"]) if bank is None else bank.name or flags["bank"]
         title = f"{named} · {engine.label}"
-    item = build_item(pair, decision, order=decision.shown.value, shown=(decision,), rows=(decision,))
+    order, margin = decision.shown.value, decision.margin
+    judged = PairDecision(
+        decision=decision,
+        judge="",
+        order=order,
+        margins={} if margin is None else {order: margin},
+        rows=(Rows(judge="", decision=decision),),
+        votes=(),
+    )
+    item = item_from(pair, judged)
     shown = Texts(prompt=texts["prompt"], response_a=a, response_b=b)
     return explain_decision(item, shown, title, of_run=False, doubts=doubts)
 
@@ -146,12 +156,12 @@ def _check_pair(given: list[str]) -> None:
 
 def _explain_mistakes(run: Path, as_json: bool) -> None:
     from svr_async.evaluation.items import confident_mistakes
-    from svr_async.evaluation.run_folder import RunFolder, with_reasons
+    from svr_async.evaluation.run_folder import RunFolder
 
     loaded = RunFolder.load(run)
     mistakes = confident_mistakes(loaded.items)
     if as_json:
-        print_json([asdict(found) for found in with_reasons(loaded.path, mistakes)])
+        print_json([asdict(found) for found in mistakes])
     else:
         show_mistakes(loaded)
 
@@ -159,8 +169,8 @@ def _explain_mistakes(run: Path, as_json: bool) -> None:
 def _explain_item(run: Path, item: str, data: Path | None, as_json: bool) -> None:
     """Print the explanation, and how to see its calls."""
     from svr_async.core.safetext import one_line
-    from svr_async.evaluation.details import explain as explain_one
     from svr_async.evaluation.run_folder import RunFolder
+    from svr_async.reports.explain import explain as explain_one
 
     found = explain_one(RunFolder.load(run), item, data=data)
     tell(found.to_json, lambda: show_explanation(found), as_json=as_json)
@@ -176,6 +186,7 @@ def _explain_calls(run: Path, item: str, cache: Path | str | None, as_json: bool
     from svr_async.core.safetext import capped, for_terminal, json_for_terminal, one_line
     from svr_async.evaluation.details import calls_of_item
     from svr_async.evaluation.run_folder import RunFolder
+    from svr_async.reports.explain import call_facts, call_texts
 
     calls, redactor, place = calls_of_item(RunFolder.load(run), item, cache)
     if not calls:
@@ -185,10 +196,10 @@ def _explain_calls(run: Path, item: str, cache: Path | str | None, as_json: bool
         click.echo(json_for_terminal(redactor.line(values)))
         return
     for one in calls:
-        for name, value in one.facts(place):
+        for name, value in call_facts(one, place):
             click.secho(f"{name:<9} ", nl=False, dim=True)
             click.echo(one_line(redactor.text(value), 400))
-        for name, text in one.texts():
+        for name, text in call_texts(one):
             shown, more = capped(for_terminal(redactor.text(text)), CALL_CHARS)
             click.secho(f"\n{name}", bold=True)
             click.echo(indent(shown, "  ", lambda _: True))  # so that no text looks like a heading
@@ -203,11 +214,10 @@ def show_mistakes(run: Run) -> None:
 
     from svr_async.core.safetext import one_line
     from svr_async.evaluation.items import confident_mistakes
-    from svr_async.evaluation.labels import caption
     from svr_async.evaluation.wording import signed
 
     console = safe_console()
-    console.print(Text(one_line(caption(run), 400), style="bold"))
+    console.print(Text(one_line(run.summary.caption, 400), style="bold"))
     mistakes = confident_mistakes(run.items)
     if not mistakes:
         console.print("no pair was decided for the wrong response")
@@ -224,7 +234,7 @@ def show_explanation(found: Explanation) -> None:
     from rich.text import Text
 
     from svr_async.core.safetext import one_line
-    from svr_async.evaluation.explain import (
+    from svr_async.reports.explain import (
         counts_note,
         decision_in_words,
         in_words,
@@ -260,8 +270,8 @@ def _show_rubrics(console: Console, found: Explanation) -> None:
     from rich.text import Text
 
     from svr_async.core.safetext import one_line
-    from svr_async.evaluation.explain import counts_at_all, marks_of, reason_of, verdict_of, why
     from svr_async.evaluation.wording import signed
+    from svr_async.reports.explain import counts_at_all, marks_of, reason_of, verdict_of, why
 
     table = Table(box=None, pad_edge=False, header_style="dim")
     table.add_column("rubric", ratio=1)
@@ -293,7 +303,7 @@ def _bar(row: RubricRow, largest: float) -> Text:
     """Draw a contribution as a bar: to the left of the middle for A, to the right for B."""
     from rich.text import Text
 
-    from svr_async.evaluation.explain import favoured
+    from svr_async.reports.explain import favoured
 
     cells = max(1, round(BAR_CELLS * abs(row.contribution) / largest)) if row.contribution and largest else 0
     left, right = (cells, 0) if favoured(row.contribution) == "A" else (0, cells)
@@ -308,7 +318,7 @@ def _bar(row: RubricRow, largest: float) -> Text:
 def _show_texts(console: Console, found: Explanation) -> None:
     from rich.text import Text
 
-    from svr_async.evaluation.explain import tag_of
+    from svr_async.reports.explain import tag_of
 
     if found.texts is None:
         console.print(Text("the run folder keeps no texts of this pair; --data PATH shows them", style="dim"))

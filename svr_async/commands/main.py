@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from svr_async.commands.dotenv import load_dotenv
-from svr_async.core.files import require_utf8
-from svr_async.errors import SvrError
+from svr_async.errors import SvrError, UsageError
 from svr_async.version import __version__
 
 if TYPE_CHECKING:
@@ -153,11 +154,20 @@ def run(command: click.Command, name: str, args: Sequence[str] | None = None) ->
         return 0
 
 
+def _require_utf8(args: Sequence[str]) -> None:
+    """Raise UsageError for an argument or working folder that is not UTF-8: a manifest could not name it."""
+    with contextlib.suppress(FileNotFoundError):  # the working folder was deleted
+        args = [*args, str(Path.cwd())]
+    for arg in args:
+        if not arg.isascii() and arg != arg.encode("utf-8", "replace").decode():
+            raise UsageError(f"{arg.encode('utf-8', 'backslashreplace').decode()} is not UTF-8; rename it")
+
+
 def _run(command: click.Command, name: str, args: Sequence[str] | None) -> int:
     prefix = "SVR" if name == "svr" else name.replace("-", "_").upper()
     try:
         load_dotenv()
-        require_utf8(sys.argv[1:] if args is None else args)
+        _require_utf8(sys.argv[1:] if args is None else args)
         result = command.main(args=args, prog_name=name, standalone_mode=False, auto_envvar_prefix=prefix)
     except (SvrError, click.ClickException, click.Abort, KeyboardInterrupt) as error:
         return _expected(name, error)

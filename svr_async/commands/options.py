@@ -284,22 +284,14 @@ reading = together(  # how pairs are read
 )
 
 
-def scheduled(default: str) -> Callable[[F], F]:
-    """Add --schedule and --rounds to a command that compares several responses."""
-    return together(
-        click.option(
-            "--schedule",
-            type=click.Choice(["all", "circle", "anchor", "swiss"]),
-            default=default,
-            show_default=True,
-            help="Which are put side by side: circle N pairs, anchor N − 1, swiss N / 2 a round.",
-        ),
-        click.option(
-            "--rounds",
-            type=click.IntRange(min=1),
-            metavar="N",
-            help="With --schedule swiss. Default: as few as connect all.",
-        ),
+def scheduled(default: str, choices: Sequence[str] = ("all", "circle", "anchor")) -> Callable[[F], F]:
+    """Add --schedule to a command that compares several responses."""
+    return click.option(
+        "--schedule",
+        type=click.Choice(choices),
+        default=default,
+        show_default=True,
+        help="Which responses are compared: all pairs, circle N pairs, anchor N − 1.",
     )
 
 

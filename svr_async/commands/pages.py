@@ -93,12 +93,12 @@ def report(
     if frontier:
         _report_frontier(runs, out, figures, as_json)
         return
-    from svr_async.reports.files import ReportSettings, write_report
+    from svr_async.reports.files import write_report
 
-    settings = ReportSettings(runs=runs, out=out, figures=figures)
-    written = write_report(settings)
-    tell(written.to_json, written.in_words(), as_json=as_json, line=True)
-    if not written.of_bank and not as_json:
+    target, n_bytes, of_bank = write_report(runs, out, figures)
+    facts = {"out": str(target), "bytes": n_bytes, "runs": [str(run) for run in runs]}
+    tell(facts, f"wrote {target} ({n_bytes / 1000:,.0f} kB)", as_json=as_json, line=True)
+    if not of_bank and not as_json:
         _show_rubrics(runs)
 
 

@@ -130,10 +130,9 @@ def print_summary(run: Run) -> None:
     """Print the summary of a run, where its report is, and what to do next."""
     from svr_async.commands.screen import show
     from svr_async.core.table import Line
-    from svr_async.reports.summary import summarise
     from svr_async.reports.text import run_parts
 
-    show([*run_parts(summarise(run)), Line(f"{run.path}/report.html", label="report")])
+    show([*run_parts(run.summary), Line(f"{run.path}/report.html", label="report")])
     show([Line(f"svr view {run.path}", label="next")])
 
 

@@ -60,7 +60,7 @@ ALIKE = "nothing tells them apart: the order is that in which they were given"
 )
 @scheduled("all")
 @click.option(
-    "--anchor", type=click.IntRange(min=0), metavar="N", help="With --schedule anchor: the RESPONSE, from 0, for all."
+    "--anchor", type=click.IntRange(min=1), metavar="N", help="With --schedule anchor: the RESPONSE, from 1, for all."
 )
 @top_k_option
 @few_limits
@@ -84,6 +84,12 @@ def rank(
       svr rank --judge rules --prompt "Say it in one sentence: what is bread?" "Baked dough." "It is food. We bake it."
       svr rank samples.jsonl --judge gpt-oss-120b --bank banks/mine --schedule circle --out ranked.jsonl
     """
+    if flags["anchor"] is not None:
+        if responses and flags["anchor"] > len(responses):
+            raise UsageError(
+                f"--anchor {flags['anchor']}: there are {len(responses)} responses", hint="places count from 1"
+            )
+        flags["anchor"] -= 1
     _refuse_without_bank(flags)
     if prompt is not None and out is None:
         _rank_one(prompt, responses, as_json=as_json, **flags)
@@ -98,11 +104,11 @@ def rank(
 
 def _rank_one(prompt: str, responses: tuple[str, ...], *, as_json: bool, **flags: Any) -> None:
     from svr_async.commands.screen import tell
-    from svr_async.serving.ranking import rank as rank_texts
+    from svr_async.serving.ranking import arank
 
     asked = text_of("--prompt", prompt)
     texts = [text_of("RESPONSE", text) for text in responses]
-    found = _asked(lambda **how: rank_texts(asked, texts, **how), **with_limits(flags))
+    found = _asked(lambda **how: arank(asked, texts, **how), **with_limits(flags))
     tell(found.to_json(), lambda: _show(found, texts), as_json=as_json)
 
 
@@ -110,23 +116,20 @@ def _rank_file(
     path: Path, out: Path, *, as_json: bool, pairs_out: Path | None, min_margin: float, **flags: Any
 ) -> None:
     from svr_async.adapters.groups import read_groups
-    from svr_async.adapters.pair_files import refuse_other_names, refuse_to_overwrite, write_rows
+    from svr_async.adapters.pair_files import check_output, write_rows
     from svr_async.adapters.tables import read_rows
     from svr_async.commands.screen import tell
-    from svr_async.serving.best_of_n import rank_groups, summary, summary_sheet, write_ranked
-    from svr_async.serving.preferences import preference_rows
+    from svr_async.serving.best_of_n import preference_rows, rank_groups, summary, summary_sheet, write_ranked
 
-    refuse_other_names(out)
-    refuse_to_overwrite(out, [path])
+    check_output(out, [path])
     if pairs_out is not None:
-        refuse_other_names(pairs_out)
-        refuse_to_overwrite(pairs_out, [path, out])
+        check_output(pairs_out, [path, out])
     groups = read_groups(path)
     found = _asked(lambda **how: rank_groups(groups, **how), **with_limits(flags))
     write_ranked(out, found)
     told = summary(found)
     if pairs_out is not None:
-        made, counts = preference_rows(read_rows(out), min_margin=min_margin, every=False)
+        made, counts = preference_rows(read_rows(out), min_margin=min_margin)
         write_rows(pairs_out, made)
         told["pairs"] = counts
     tell(told, summary_sheet(told), as_json=as_json)

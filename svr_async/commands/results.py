@@ -22,8 +22,8 @@ def compare(runs: tuple[Path, ...], drift: bool, as_json: bool) -> None:
     """Compare runs over the same data: accuracy, paired tests, and the pairs that only one run has right.
 
     Each later run is tested against the first, on the pairs that both judged. Intervals draw pairs of one prompt
-    together; p-values are exact and adjusted for several tests (Holm). --drift shows Krippendorff's α of verdicts and
-    of each rubric, flips, and shifts of the margin.
+    together; p-values are exact and adjusted for several tests (Holm). --drift shows flipped verdicts, shifts of the
+    margin, and the rubrics that flip most.
 
     \b
     Examples:
@@ -86,8 +86,9 @@ def gate(
     \b
     Example:  svr gate runs/new runs/main --margin 1 --output github
     """
-    from svr_async.evaluation.gate import FORMATS, gate_runs, raise_unless_passed
+    from svr_async.evaluation.gate import gate_runs, raise_unless_passed
     from svr_async.evaluation.run_folder import RunFolder
+    from svr_async.reports.sheets import FORMATS
 
     found = gate_runs(RunFolder.load(run), RunFolder.load(baseline), margin=margin / 100, allow=allow)
     click.echo(FORMATS["json" if as_json else form](found), nl=False)
@@ -111,7 +112,7 @@ def agreement(
     data: Path | None,
     as_json: bool,
 ) -> None:
-    """Compare a RUN with labels of people: share of equal labels, Cohen's κ and Krippendorff's α.
+    """Compare a RUN with labels of people: share of equal labels and Cohen's κ.
 
     LABELS has rows of id, label (a, b or tie), labeller and note.
 
@@ -121,8 +122,9 @@ def agreement(
       svr agreement runs/first todo.csv
     """
     from svr_async.commands.screen import print_json, show
-    from svr_async.evaluation.human_labels import agreement_sheet, measure_agreement, read_labels, write_next
+    from svr_async.evaluation.human_labels import measure_agreement, read_labels, write_next
     from svr_async.evaluation.run_folder import RunFolder
+    from svr_async.reports.sheets import agreement_sheet
 
     if (count is None) is not (out is None) or (count is None and (labels is None or random)):
         raise UsageError("svr agreement needs LABELS, or --next N with --out FILE")

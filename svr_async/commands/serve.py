@@ -23,11 +23,11 @@ from svr_async.commands.options import (
 from svr_async.errors import UsageError
 
 if TYPE_CHECKING:
-    from svr_async.server.listen import RewardServer
+    from svr_async.serving.server.app import RewardServer
 
 GROUPS = {
-    "Rewards": ("relative", "schedule", "rounds", "group_size", "length_penalty", "style_penalty"),
-    "Limits": ("deadline_s", "token_env", "max_body", "max_group"),
+    "Rewards": ("relative", "schedule", "group_size"),
+    "Limits": ("deadline_s", "token_env", "max_body"),
     **USUAL,
 }
 MIB = 2**20
@@ -40,7 +40,7 @@ MIB = 2**20
     "--listen", type=Address(), default="8080", show_default=True, metavar="[HOST:]PORT", help="0 takes any free port."
 )
 @click.option(
-    "--fallback", type=float, default=0.0, show_default=True, metavar="N", help="The reward where the judge gives none."
+    "--fallback", type=float, default=0.0, show_default=True, metavar="N", help="The reward without a verdict."
 )
 @click.option(
     "--relative",
@@ -49,19 +49,9 @@ MIB = 2**20
     show_default=True,
     help="Rewards within a group, or over the request's anchor or label.",
 )
-@scheduled("circle")
+@scheduled("circle", ("circle", "all"))
 @click.option("--group-size", type=click.IntRange(min=0), default=0, metavar="N", help="Members of a group.")
 @top_k_option
-@click.option(
-    "--length-penalty",
-    type=float,
-    default=0.0,
-    metavar="N",
-    help="Taken off a response 2.7 times as long as its group.",
-)
-@click.option(
-    "--style-penalty", type=float, default=0.0, metavar="N", help="Taken off per Markdown mark a word above the group."
-)
 @click.option(
     "--deadline",
     "deadline_s",
@@ -71,7 +61,7 @@ MIB = 2**20
     metavar="SECONDS",
     help="Seconds in which everyone is answered; less than the client waits.",
 )
-@click.option("--token-env", metavar="NAME", help="Let in who sends the bearer token in this variable, and no others.")
+@click.option("--token-env", metavar="NAME", help="Admit only clients that send the bearer token in this variable.")
 @click.option("--max-body", type=click.IntRange(min=1), default=4, metavar="MIB", help="Largest body. Default: 4.")
 @few_limits
 @config_option
@@ -81,7 +71,7 @@ def serve(**flags: Any) -> None:
     \b
     Example:
       svr serve --bank runs/demo/trained/bank --judge rules --listen 8080
-      curl -d '{"prompt": "Name a colour.", "a": "Blue.", "b": "No."}' http://127.0.0.1:8080/v1/svr/compare
+      curl --json '{"prompt": "Name a colour.", "a": "Blue.", "b": "No."}' http://127.0.0.1:8080/v1/svr/compare
     """
     from svr_async.judges.open_judge import JudgeSpec
     from svr_async.judges.profiles import naming_keys
@@ -95,8 +85,8 @@ def serve(**flags: Any) -> None:
 
 def _server(flags: dict[str, Any]) -> RewardServer:
     from svr_async.scoring.bank import RubricBank
-    from svr_async.server.listen import RewardServer
-    from svr_async.server.settings import ServerSettings
+    from svr_async.serving.server.app import RewardServer
+    from svr_async.serving.server.settings import ServerSettings
 
     (host, port), name = flags["listen"], flags["token_env"]
     token = os.environ.get(name, "") if name else ""
@@ -118,10 +108,8 @@ async def _until_told(server: RewardServer) -> None:
 
     with stop_event() as stop:
         async with server:
-            click.echo(f"serving at {server.url} — {server.referee.label}; GET / tells what there is")
+            click.echo(f"serving at {server.url} — {server.judge.label}; GET / lists the routes")
             await stop.wait()
-            click.echo("stopping: what is under way may finish; again to stop at once", err=True)
-    told = server.tally.facts()
-    click.echo(
-        f"{told['requests']:,} requests, {told['rewards']:,} rewards, {told['fallbacks']:,} of them the fallback"
-    )
+            click.echo("stopping: running requests may finish; again to stop at once", err=True)
+    counts = server.counts()
+    click.echo("{requests:,} requests, {rewards:,} rewards, {fallbacks:,} of them the fallback".format(**counts))

@@ -233,8 +233,9 @@ def store(folder: Path, as_json: bool, **flags: Any) -> None:
       svr stages store banks/mine/stores/round-3
       svr stages store store/ --pairs pairs.jsonl --rubrics rubrics.jsonl --z z.npz
     """
-    from svr_async.adapters import get_adapter, refuse_benchmark_for_training
+    from svr_async.adapters import get_adapter
     from svr_async.training.rounds.config import FitTerms
+    from svr_async.training.running.data import refuse_benchmark_for_training
     from svr_async.training.store.facts import store_facts
     from svr_async.training.store.files import load_store
     from svr_async.training.store.imported import ImportOptions, import_store

@@ -14,16 +14,15 @@ import click
 from svr_async.commands.options import known_of, with_limits
 from svr_async.commands.screen import print_json, styled_console, tell
 from svr_async.commands.train_screen import FitScreen, TrainScreen, sharing
-from svr_async.core.dev_pairs import accuracy_in_words, enough
 from svr_async.engine.money import Price
 from svr_async.engine.stats import EngineStats
-from svr_async.evaluation.dry_run import describe_count
 from svr_async.evaluation.metrics import engine_block
 from svr_async.evaluation.wording import UNKNOWN, plural
 from svr_async.fit.learning_curve import LearningCurve
 from svr_async.reports.files import write_bank
-from svr_async.reports.text import calls_in_words
+from svr_async.reports.text import calls_in_words, describe_count
 from svr_async.reproduction.training_count import Work, count_training
+from svr_async.scoring.dev_pairs import accuracy_in_words, enough
 from svr_async.tracking.facts import of_training
 from svr_async.tracking.hand_over import hand_over
 from svr_async.training.rounds.dry_run import ASSUMED, Assumed, count_rounds

@@ -15,10 +15,10 @@ import click
 
 from svr_async.commands.progress import PLAIN_EVERY_S, REFRESH_EVERY_S, engine_facts, plain_progress, stage_bar
 from svr_async.commands.screen import tell
-from svr_async.core.dev_pairs import enough
 from svr_async.engine.concurrency import ShutdownController, draining
 from svr_async.fit.history import EpochRecord, FitCurve, FitWatch
 from svr_async.judges.open_judge import OpenJudge
+from svr_async.scoring.dev_pairs import enough
 from svr_async.training.rounds.judge_calls import ShardEndsError
 from svr_async.training.running.epoch_rows import (
     ADVERSARIAL,

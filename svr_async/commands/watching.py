@@ -17,11 +17,11 @@ from svr_async.engine.concurrency import ShutdownController, draining
 from svr_async.engine.events import Notice, NoticeKind
 from svr_async.engine.stats import EngineStats
 from svr_async.errors import UsageError
-from svr_async.evaluation.dry_run import describe_count
 from svr_async.evaluation.items import Item
 from svr_async.evaluation.run import EvalResult, Listener, count_calls
 from svr_async.evaluation.settings import EvalSettings
 from svr_async.evaluation.setup import PreparedRun
+from svr_async.reports.text import describe_count
 
 
 @dataclass(slots=True, kw_only=True)

@@ -292,7 +292,9 @@ def run_sync(work: Coroutine[Any, Any, T]) -> T:
         raise UsageError(f"run_sync runs a coroutine, not {type(work).__name__}", hint="run_sync(score_pair(…))")
     if _running_loop() is own_loop():
         work.close()
-        raise UsageError("this code already runs on the library's own event loop", hint="await the call without _sync")
+        raise UsageError(
+            "this code already runs on the library's own event loop", hint="await its twin, as ascore_pair"
+        )
     result = asyncio.run_coroutine_threadsafe(_contained(work), own_loop())
     try:
         while not wait([result], INTERRUPT_POLL_S).done:  # an endless wait may lose an interrupt
@@ -326,14 +328,13 @@ def run_whole(work: Coroutine[Any, Any, T]) -> T:
 
 
 def in_sync(call: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
-    """Return an async function as a blocking one with the same arguments."""
+    """Return the blocking twin of an async function whose name begins with `a`."""
 
     @wraps(call)
     def blocking(*args: P.args, **kwargs: P.kwargs) -> T:
         return run_sync(call(*args, **kwargs))
 
-    blocking.__name__ = blocking.__qualname__ = f"{call.__name__}_sync"
-    blocking.__doc__ = f"Do the same as `{call.__name__}`, for code that cannot await: a script, a notebook's function."
+    blocking.__name__ = blocking.__qualname__ = call.__name__.removeprefix("a")
     return blocking
 
 
@@ -350,3 +351,18 @@ async def _contained(work: Coroutine[Any, Any, T]) -> T:
         return await work
     except (KeyboardInterrupt, SystemExit) as error:
         raise RuntimeError(f"{type(error).__name__} was raised on the library's own event loop") from error
+
+
+def descriptors_for(wanted: int) -> int | None:
+    """Ask for `wanted` file descriptors and return how many this process may have; None if there is no limit."""
+    try:
+        import resource
+    except ImportError:
+        return None
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if resource.RLIM_INFINITY not in (soft, hard) and soft < wanted:
+        soft = min(wanted, hard)
+        with contextlib.suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return None if soft == resource.RLIM_INFINITY else soft

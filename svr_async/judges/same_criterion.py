@@ -24,7 +24,7 @@ class CriteriaQuestion:
     def material(self) -> Material:
         """What the author is shown: a line for each criterion."""
         lists = {"KNOWN": ("K", self.known), "NEW": ("N", self.new)}
-        return Material({name: _lines(letter, texts) for name, (letter, texts) in lists.items() if texts})
+        return Material({name: _lines(letter, texts) for name, (letter, texts) in lists.items()})
 
     @property
     def expected_tokens(self) -> int:

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from svr_async.core.dev_pairs import enough
 from svr_async.core.integrity import Mark, integrity_marks
-from svr_async.core.provenance import command_line, versions
 from svr_async.core.statistics import wilson_interval
-from svr_async.evaluation.labels import marks
 from svr_async.evaluation.run_folder import RunFolder
-from svr_async.scoring.bank import RubricBank
-from svr_async.scoring.bank_made import PACKAGES
 from svr_async.tracking.contract import Tracked, flat_numbers, flat_settings
+
+if TYPE_CHECKING:
+    from svr_async.scoring.bank import RubricBank
 
 MOST_BYTES = 64 << 20  # of a report that goes with a run
 OF_THE_MACHINE = ("cache", "out", "dry_run", "resume", "force")  # settings that say nothing of the run
@@ -30,7 +28,7 @@ def of_evaluation(folder: Path) -> Tracked:
     return Tracked(
         kind="eval",
         name=run.name,
-        **_labelled(marks(run)),
+        **_labelled(run.summary.marks),
         settings=flat_settings({**config, **told, **about, "method": run.metrics["method"]}),
         metrics=flat_numbers(run.metrics),
         files=_small((RunFolder(folder).report,)),
@@ -39,6 +37,9 @@ def of_evaluation(folder: Path) -> Tracked:
 
 def of_training(kind: str, out: Path, settings: Mapping[str, Any], record: Mapping[str, Any]) -> Tracked:
     """Return what is told of the training or fit whose bank is in `out`/bank: `record` is what it printed of itself."""
+    from svr_async.scoring.bank import RubricBank
+    from svr_async.scoring.bank_made import PACKAGES
+
     bank = RubricBank.load(out / "bank")
     kept = {name: value for name, value in settings.items() if name not in OF_THE_MACHINE}
     told = {"judge_label": bank.judge, "bank_digest": bank.digest, "data_digests": dict(bank.data_digests)}

@@ -90,7 +90,7 @@ def by_batch(words: tuple[str, ...], name: str = "batch") -> None:
 # --- the same results as a live run ----------------------------------------------------------------------------------
 
 METHODS = [
-    ("--method", "vanilla", "--order", "both"),
+    ("--method", "direct", "--order", "both"),
     ("--method", "oracle", "--audit", "0.3"),
     ("--bank", "bank", "--limit", "12"),
     ("--method", "fixed", "--rubrics", "rubrics.txt", "--domain", "code"),

@@ -55,7 +55,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(place)
         write_made(place / "made.jsonl", 60)
-        for method in ("vanilla", "longest"):
+        for method in ("direct", "longest"):
             assert (
                 svr_here("eval", "pairs", "--data", "made.jsonl", *RULES, "--method", method, "-q", "--out", method)
                 == 0
@@ -73,8 +73,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 COMMANDS: list[tuple[str, ...]] = [
     ("eval", "pairs", "--data", "made.jsonl", *RULES, "-q", "--limit", "2", "--out", "few"),
-    ("explain", "vanilla", "made-1"), ("compare", "vanilla", "longest"), ("gate", "vanilla", "vanilla"), ("runs", "."),
-    ("report", "vanilla"), ("doctor", *CACHE), ("data ls",), ("data check", "made.jsonl"),
+    ("explain", "direct", "made-1"), ("compare", "direct", "longest"), ("gate", "direct", "direct"), ("runs", "."),
+    ("report", "direct"), ("doctor", *CACHE), ("data ls",), ("data check", "made.jsonl"),
     ("data split", "made.jsonl", "--out", "sides"),
     ("data contamination", "made.jsonl", "--against", "pairs=made.jsonl"), ("cache stats", *CACHE),
     ("cache export", "other.gz", *CACHE), ("cache import", "cache.gz", *CACHE),

@@ -38,8 +38,8 @@ def test_a_good_endpoint_passes_every_check_in_a_few_capped_calls(cli: Cli, tmp_
     assert code == 0
     assert list(rows) == ["cache", "device", "judge", "model", "context", "key", "latency", "json", "limits", "verdict"]
     assert {row["state"] for row in rows.values()} == {"ok"}
-    assert rows["limits"]["cure"].startswith("rpm = 60 in judges.toml")
-    assert rows["json"]["cure"] == 'structured = "json_schema" in judges.toml uses it'
+    assert rows["limits"]["hint"].startswith("rpm = 60 in judges.toml")
+    assert rows["json"]["hint"] == 'structured = "json_schema" in judges.toml uses it'
     assert rows["context"]["detail"] == "4,096 tokens"
 
 
@@ -60,7 +60,7 @@ def test_a_missing_feature_is_a_warning(cli: Cli, behaviour: dict[str, Any], sta
     assert (code, rows["verdict"]["state"]) == (0, "ok")
     assert {name: rows[name]["state"] for name in states} == states
     if "settings" in states:
-        assert 'temperature = "unset"' in rows["settings"]["cure"]
+        assert 'temperature = "unset"' in rows["settings"]["hint"]
 
 
 def test_each_finding_is_printed_before_the_next_call(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,9 +120,9 @@ def test_an_unknown_model_judge_or_address(cli: Cli) -> None:
     """A near name of the model, exit 4; of the judge, exit 2; nothing listens, exit 6."""
     with serving() as sim:
         code, rows = examined(cli, "--judge", f"{sim.base_url}#gpt-oss-21b")
-    assert (code, "did you mean gpt-oss-" in rows["model"]["cure"]) == (4, True)
+    assert (code, "did you mean gpt-oss-" in rows["model"]["hint"]) == (4, True)
     code, rows = examined(cli, "--judge", "gpt-oss-12b")
-    assert (code, "did you mean gpt-oss-120b" in rows["judge"]["cure"]) == (2, True)
+    assert (code, "did you mean gpt-oss-120b" in rows["judge"]["hint"]) == (2, True)
     code, rows = examined(cli, "--judge", "http://127.0.0.1:9/v1#m")
     assert (code, rows["answer"]["state"]) == (6, "fail")
     assert re.search("annot connect to .*127.0.0.1:9", rows["answer"]["detail"])
@@ -143,4 +143,4 @@ def test_a_finding_as_a_line_and_as_json() -> None:
     """`ok` is false for failures only."""
     finding = Finding("n", "warn", "a\nb", "c")
     assert finding.line() == "a b — c"
-    assert finding.to_json() == {"check": "n", "ok": True, "state": "warn", "detail": "a\nb", "cure": "c"}
+    assert finding.to_json() == {"check": "n", "ok": True, "state": "warn", "detail": "a\nb", "hint": "c"}

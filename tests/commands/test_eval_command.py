@@ -30,7 +30,6 @@ from rig import (
 from svr_async.commands.main import run
 from svr_async.commands.main import svr as group
 from svr_async.engine.cache import DATABASE
-from svr_async.evaluation.labels import mark_words
 from svr_async.evaluation.run_folder import RunFolder
 from svr_async.simulation.config import SimConfig
 from svr_async.simulation.faults import GROUPS, FaultConfig
@@ -78,10 +77,10 @@ def test_concurrency_does_not_show_in_the_results(evaluate: Eval) -> None:
     assert run_metrics("run-1")["calls"]["sent"] == run_metrics("run-512")["calls"]["sent"] >= N
 
 
-@pytest.mark.parametrize("method", ["vanilla", "oracle", "self-rubric", "pointwise"])
+@pytest.mark.parametrize("method", ["direct", "oracle", "self-rubric", "pointwise"])
 def test_one_fault_in_five_does_not_show_in_the_results(evaluate: Eval, tmp_path: Path, method: str) -> None:
     """Against an endpoint with thirty kinds of fault the items are those of the flawless one."""
-    limit = () if method == "vanilla" else ("--limit", "60")
+    limit = () if method == "direct" else ("--limit", "60")
     assert evaluate("--method", method, *limit, "--cache", "smooth-cache", out="smooth") == 0
     kinds = tuple(kind for kind in GROUPS["mixed"] if kind not in {"429-date", "wrong-model"})
     small: dict[str, Any] = {"huge_bytes": 2**24, "bomb_bytes": 2**24}
@@ -124,7 +123,7 @@ def test_a_run_goes_on_where_it_stopped(evaluate: Eval, sim: SimServer) -> None:
 # --- methods and judges ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("method", ["vanilla", "self-rubric", "oracle", "pointwise", "fixed"])
+@pytest.mark.parametrize("method", ["direct", "self-rubric", "oracle", "pointwise", "fixed"])
 def test_every_method_runs_against_an_endpoint(evaluate: Eval, tmp_path: Path, method: str) -> None:
     """Each method scores every pair, names itself, and leaves a folder that loads."""
     (tmp_path / "rubrics.txt").write_text("\n".join(pairs(1)[0].rubrics))
@@ -188,7 +187,7 @@ def test_the_name_of_a_file_is_no_mark(evaluate: Eval, tmp_path: Path) -> None:
     reply = {"pair_id": pairs(1)[0].id, "order": "ab", "role": "direct", "reply": "[[A]]"}
     (tmp_path / "simulated.jsonl").write_bytes(orjson.dumps(reply))
     assert evaluate("--limit", "1", "--order", "ab", "--audit", "0", judge="recorded:simulated.jsonl") == 0
-    assert mark_words(RunFolder.load(tmp_path / "run")) == ("RECORDED", "NOT OFFICIAL COUNTS")
+    assert RunFolder.load(tmp_path / "run").summary.mark_words == ("RECORDED", "NOT OFFICIAL COUNTS")
     assert marks() == ["recorded"]
 
 

@@ -9,7 +9,7 @@ import orjson
 import pytest
 from rig import name_judge, pairs, serving
 
-from svr_async import score_pair_sync
+from svr_async import score_pair
 from svr_async.commands.main import run
 from svr_async.commands.main import svr as group
 from svr_async.core.rubric import Check, Rubric
@@ -70,7 +70,7 @@ def test_json_adds_up_and_is_what_the_library_says(bank: RubricBank, capsys: pyt
     """The rows sum to the margin, and `score_pair` gives the same one."""
     assert explain(*asked("--json")) == 0
     found = told(capsys)
-    verdict = score_pair_sync("Name a colour.", WORDY, "Blue.", bank=bank, engine="rules")
+    verdict = score_pair("Name a colour.", WORDY, "Blue.", bank=bank, engine="rules")
     assert found["item"]["margin"] == pytest.approx(verdict.margin)
     assert sum(row["contribution"] for row in found["item"]["rubrics"]) == pytest.approx(verdict.margin)
     assert (found["item"]["predicted"], found["item"]["gold"], found["texts"]["response_b"]) == ("B", None, "Blue.")
@@ -117,7 +117,7 @@ def test_without_a_bank_the_general_checks_decide(
         found["judged_by"]
         == "no bank is named, so the general checks of the rules judge decide · rules (offline checks, no model)"
     )
-    alone = score_pair_sync("Name a colour.", WORDY, "Blue.", engine="rules")
+    alone = score_pair("Name a colour.", WORDY, "Blue.", engine="rules")
     assert found["item"]["margin"] == pytest.approx(alone.margin)
     assert found["item"]["margin"] == pytest.approx(sum(row["contribution"] for row in found["item"]["rubrics"]))
     assert explain(*given) == 0

@@ -54,7 +54,7 @@ def drawn(*runs: str) -> dict[str, Any]:
 
 def flags_of(point: dict[str, Any]) -> list[str]:
     """Return the flags of `svr eval` that the page shows for a point."""
-    facts = {name: point[name] for name in ("kind", "rule", "top_k", "audit_below", "escalate_below")}
+    facts = {name: point[name] for name in ("kind", "rule", "audit_below", "escalate_below")}
     setting = Setting(judges=tuple(point["judges"]), **facts)
     return frontier.flags_of(Point(setting=setting, missing=0, right=(), calls=0, tokens=0, usd=None)).split()
 
@@ -66,7 +66,7 @@ def test_every_kind_of_point_is_what_an_evaluation_gives(judged: tuple[Path, Sim
     points = drawn("small", "big", "mid")["points"]
     assert sim.stats()["calls"] == before
     chosen = {point["kind"]: point for point in points}
-    assert set(chosen) == {"once", "both", "audit", "escalate", "audit+escalate", "jury"}
+    assert set(chosen) == {"once", "both", "audit", "escalate", "jury"}
     for number, point in enumerate(chosen.values()):
         assert evaluate(*flags_of(point), "--offline", out=f"again-{number}") == 0
         found = run_metrics(f"again-{number}")
@@ -109,17 +109,6 @@ def test_the_page_and_the_table_are_files_of_their_own(
     capsys.readouterr()
     assert svr_here("report", "small", "--frontier", "--json") == 0
     assert orjson.loads(capsys.readouterr().out)["n_pairs"] == N
-
-
-def test_fewer_rubrics_are_drawn_where_they_were_judged(judged: tuple[Path, SimServer]) -> None:
-    """With a bank, runs with fewer rubrics a prompt become points, found in the cache by themselves."""
-    bank = ("eval", "rubricbench", "--data", "bench.jsonl", "--bank", "bank", "--judge", "small", "--audit", 0, "-q")
-    assert svr_here(*bank, "--limit", 12, "--out", "whole") == 0
-    assert svr_here(*bank, "--limit", 12, "--top-k", 3, "--out", "three") == 0
-    found = drawn("whole")
-    assert [point["top_k"] for point in found["points"] if point["kind"] == "top-k"] == [3]
-    fewer = next(point for point in found["points"] if point["kind"] == "top-k")
-    assert fewer["accuracy"] == pytest.approx(run_metrics("three")["accuracy"], abs=1e-6)
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from svr_async.simulation.server import SimServer
 
 Cli = Callable[..., tuple[int, str, str]]
 USD = 0.25
-EVAL = ("eval", "rubricbench", "--data", "bench.jsonl", "--judge", "sim", "--audit", "0", "--method", "vanilla",
+EVAL = ("eval", "rubricbench", "--data", "bench.jsonl", "--judge", "sim", "--audit", "0", "--method", "direct",
         "--cache", "cache", "--concurrency", "1", "-q")  # fmt: skip
 LITELLM = os.environ.get("SVR_LITELLM") or shutil.which("litellm") or ""
 """The program of LiteLLM's proxy, which the last test starts where it is installed."""

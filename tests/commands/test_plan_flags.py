@@ -11,7 +11,7 @@ from rig import own_cache, read_lines, run_items, run_metrics, serving, steady_m
 
 from svr_async.commands.main import run
 from svr_async.commands.main import svr as group
-from svr_async.evaluation.dry_run import describe_count
+from svr_async.reports.text import describe_count
 from svr_async.simulation.config import SimConfig
 from svr_async.simulation.faults import FaultConfig
 from svr_async.simulation.server import SimServer

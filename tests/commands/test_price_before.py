@@ -51,7 +51,7 @@ def test_an_evaluation_costs_what_was_said(ask: Ask) -> None:
     assert near(told["usd"], paid["paid_usd"], 0.2)
 
 
-@pytest.mark.parametrize("method", ["vanilla", "self-rubric", "oracle", "pointwise"])
+@pytest.mark.parametrize("method", ["direct", "self-rubric", "oracle", "pointwise"])
 def test_dollars_are_near_before_any_call(ask: Ask, tmp_path: Path, method: str) -> None:
     """With an empty cache, by what is assumed alone, an evaluation's dollars are within 25 % and its calls exact."""
     (tmp_path / "rubrics.txt").write_text("".join(f"{entry.rubric}\n" for entry in CRITERIA[:5]))
@@ -66,7 +66,7 @@ def test_dollars_are_near_before_any_call(ask: Ask, tmp_path: Path, method: str)
 def test_an_effort_is_in_the_price(ask: Ask, sim: SimServer, tmp_path: Path) -> None:
     """A judge that reasons costs more, said and paid: the tokens of its thoughts are in both."""
     name_judge(tmp_path, sim.base_url, reasoning_effort="medium", effort_style="field")
-    command = (*EVAL[:7], "vanilla", *PRICE, "--limit", "20")
+    command = (*EVAL[:7], "direct", *PRICE, "--limit", "20")
     _, told, _ = ask(*command, "--dry-run")
     _, paid, _ = ask(*command, "--out", "run", "-q")
     assert near(told["usd"], paid["paid_usd"], 0.2)
@@ -83,7 +83,7 @@ def test_what_is_assumed_is_said(ask: Ask, cli: Cli) -> None:
 
 def test_a_batch_costs_half_of_the_price(ask: Ask, cli: Cli) -> None:
     """`svr batch export` takes `--price` as the run does: half the dollars of the same calls asked live."""
-    command = (*EVAL[:7], "vanilla", *PRICE, "--limit", "12", "--out", "run")
+    command = (*EVAL[:7], "direct", *PRICE, "--limit", "12", "--out", "run")
     _, live, _ = ask(*command, "--dry-run")
     code, out, _ = cli("batch", "export", "--json", "asked", *command, "--cache", "cache")
     batch = orjson.loads(out)

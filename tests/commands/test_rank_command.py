@@ -53,7 +53,7 @@ def test_a_schedule_bounds_the_pairs(capsys: pytest.CaptureFixture[str]) -> None
     given = ("Baked dough.", "It is food. We bake it.", "Food. Dough. Heat.", "Dough.")
     assert svr_here(*ASKED, *given, "--schedule", "circle", "--json") == 0
     assert len(orjson.loads(capsys.readouterr().out)["margins"]) == 4
-    assert svr_here(*ASKED, *given, "--schedule", "anchor", "--anchor", 2, "--json") == 0
+    assert svr_here(*ASKED, *given, "--schedule", "anchor", "--anchor", 3, "--json") == 0
     assert set(orjson.loads(capsys.readouterr().out)["margins"]) == {"0-2", "1-2", "2-3"}
 
 

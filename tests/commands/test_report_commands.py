@@ -37,7 +37,7 @@ def good(tmp_path: Path) -> Path:
 def poor(tmp_path: Path) -> Path:
     """Give a simulated run that is right on 10 of the same 40."""
     items = [item(i, correct=i < 10) for i in range(40)]
-    return write_run(tmp_path / "poor", items, method="vanilla", manifest={"judge": {"marks": ["simulated"]}})
+    return write_run(tmp_path / "poor", items, method="direct", manifest={"judge": {"marks": ["simulated"]}})
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from rig import RULES, name_judge, read_lines, svr_here, write_bench
 from svr_async.adapters import get_adapter
 from svr_async.commands.batch import params_of
 from svr_async.commands.train_run import train_settings
-from svr_async.core.dev_pairs import split_by_prompt
+from svr_async.core.pair import split_by_prompt
 from svr_async.core.rubric import Rubric
 from svr_async.fit.config import DEFAULT
 from svr_async.fit.tfidf import Vocabulary

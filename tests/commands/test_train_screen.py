@@ -13,9 +13,9 @@ from made_history import made_curve
 from svr_async.commands import train_screen
 from svr_async.commands.train_run import print_rounds
 from svr_async.commands.train_screen import TrainScreen
-from svr_async.core.dev_pairs import accuracy_in_words
 from svr_async.engine.stats import EngineStats
 from svr_async.fit.history import FitCurve
+from svr_async.scoring.dev_pairs import accuracy_in_words
 
 
 def stats() -> EngineStats:

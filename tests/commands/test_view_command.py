@@ -30,7 +30,7 @@ def judged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         with serving() as sim:
             write_bench(folder / "bench.jsonl", 4)
             name_judge(folder, sim.base_url)
-            flags = ("eval", "rubricbench", "--data", "bench.jsonl", "--judge", "sim", "--method", "vanilla", "-q")
+            flags = ("eval", "rubricbench", "--data", "bench.jsonl", "--judge", "sim", "--method", "direct", "-q")
             assert svr_here(*flags, "--order", "both", "--out", "both") == 0
             assert svr_here(*flags, "--order", "ba", "--limit", "2", "--out", "ba") == 0
         yield folder
@@ -47,13 +47,8 @@ def packed_in(page: str) -> dict[str, Any]:
 def test_explain_shows_the_texts_of_the_runs_own_data(capsys: pytest.CaptureFixture[str], judged: Path) -> None:
     """Without --data, as long as the file is still what was judged."""
     row = orjson.loads((judged / "bench.jsonl").read_bytes().splitlines()[0])
-    kept = (judged / "ba" / "examples.jsonl").read_bytes()
-    (judged / "ba" / "examples.jsonl").write_bytes(b"")
-    try:
-        item = RunFolder.load("ba").items[0].id
-        assert svr_here("explain", "ba", item) == 0
-    finally:
-        (judged / "ba" / "examples.jsonl").write_bytes(kept)
+    item = RunFolder.load("ba").items[0].id
+    assert svr_here("explain", "ba", item) == 0
     assert row["instruction"][:100] in capsys.readouterr().out
 
 

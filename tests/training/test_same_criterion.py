@@ -23,11 +23,11 @@ QUESTION = CriteriaQuestion(known=("Names a\nriver", "Is short"), new=("Mentions
 
 
 def test_the_request_lists_known_and_new_criteria_a_line_each() -> None:
-    """Labels K1 … and N1 …, texts in one line, inside fences; no list of known ones if there are none."""
+    """Labels K1 … and N1 …, texts in one line, inside fences."""
     assert QUESTION.material.texts == {
         "KNOWN": "K1: Names a river\nK2: Is short", "NEW": "N1: Mentions a stream\nN2: Is brief\nN3: Is kind",
     }  # fmt: skip
-    assert list(CriteriaQuestion(known=(), new=("a",)).material.texts) == ["NEW"]
+    assert CriteriaQuestion(known=(), new=("a",)).material.texts == {"KNOWN": "", "NEW": "N1: a"}
 
 
 @pytest.mark.parametrize(

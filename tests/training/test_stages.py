@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from rig import pairs
 
-from svr_async.adapters.pair_files import taught_digest
 from svr_async.errors import ArtefactError, CoverageError
 from svr_async.fit.arrays import FitArrays
 from svr_async.fit.config import DEFAULT, FitConfig
 from svr_async.fit.training import fit
+from svr_async.scoring.bank_made import training_fingerprint
 from svr_async.training.rounds import stages as module
 from svr_async.training.rounds.stages import Stages, digest_of, kept_fit, require_answers, unanswered_lines
 
@@ -109,7 +109,7 @@ def test_a_digest_tells_different_values_apart() -> None:
     assert digest_of({"a": 1, "b": 2}) == digest_of({"b": 2, "a": 1})
     assert digest_of(np.arange(8)[::2]) == digest_of(np.arange(0, 8, 2))
     some = [*pairs(2), replace(pairs(1)[0], id="é\n")]
-    assert taught_digest("d", [pair.id for pair in some]) == digest_of("d", [pair.id for pair in some])
+    assert training_fingerprint("d", [pair.id for pair in some]) == digest_of("d", [pair.id for pair in some])
 
 
 @pytest.mark.parametrize("kind", ["topics", "mlp"])

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from svr_async.core.dev_pairs import accuracy_in_words
 from svr_async.fit.arrays import FitArrays
 from svr_async.fit.baselines import Baselines, baselines
 from svr_async.fit.choices import Choice
@@ -20,6 +19,7 @@ from svr_async.fit.forward import Selector, alpha_numpy
 from svr_async.fit.history import FitCurve, FitResult, FitWatch, watched
 from svr_async.fit.training import calibrate, fit
 from svr_async.scoring.bank_history import RoundFacts
+from svr_async.scoring.dev_pairs import accuracy_in_words
 from svr_async.training.bank.merge import Candidate
 from svr_async.training.bank.near_duplicates import drop_redundant, repeating_pairs, similar_pairs
 from svr_async.training.rounds.config import TrainConfig

@@ -21,7 +21,7 @@ from svr_async.core.files import reason, write_atomic
 from svr_async.core.integrity import require_coverage
 from svr_async.core.pair import PreferencePair
 from svr_async.core.rubric import Check, Rubric
-from svr_async.core.validation import misfit
+from svr_async.core.validation import type_error
 from svr_async.core.verdict import Outcome
 from svr_async.errors import ArtefactError
 from svr_async.fit.choices import Choice, choice_from_json
@@ -183,7 +183,7 @@ def candidate_from_json(value: Mapping[str, Any]) -> Candidate:
         aliases=tuple(value["aliases"]),
         criterion=value.get("criterion", ""),
     )
-    if wrong := misfit(found):
+    if wrong := type_error(found):
         raise TypeError(wrong)
     return found
 

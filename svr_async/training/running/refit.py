@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import orjson
 
-from svr_async.core.dev_pairs import accuracy_in_words, enough, small_dev_warnings
 from svr_async.core.files import open_folder, write_atomic
 from svr_async.errors import DegenerateFitError, UsageError
 from svr_async.fit.arrays import FitArrays, require_signal
@@ -28,6 +27,7 @@ from svr_async.fit.training import calibrate, fit, spread
 from svr_async.scoring.bank import InferenceSettings, RubricBank
 from svr_async.scoring.bank_history import BankHistory, TrainedOn
 from svr_async.scoring.bank_made import keep_made
+from svr_async.scoring.dev_pairs import accuracy_in_words, enough, small_dev_warnings
 from svr_async.training.bank.merge import Candidate
 from svr_async.training.rounds.config import FitTerms, TrainConfig, config_of
 from svr_async.training.rounds.dev_choice import (

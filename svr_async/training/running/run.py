@@ -13,11 +13,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import orjson
 
-from svr_async.adapters import refuse_benchmark_for_training
-from svr_async.adapters.pair_files import taught_digest
-from svr_async.core.dev_pairs import split_by_prompt
 from svr_async.core.files import open_folder
-from svr_async.core.pair import PreferencePair
+from svr_async.core.pair import PreferencePair, split_by_prompt
 from svr_async.engine.concurrency import ShutdownController, run_whole
 from svr_async.engine.money import Budget, Price
 from svr_async.engine.stats import EngineStats
@@ -28,11 +25,12 @@ from svr_async.judges.decision import STATED
 from svr_async.judges.limits import WHOLE, refuse_one_price
 from svr_async.judges.open_judge import OpenJudge, open_judge
 from svr_async.judges.profiles import naming_keys
+from svr_async.scoring.bank_made import training_fingerprint
 from svr_async.training.rounds.fits import FitLog
 from svr_async.training.rounds.judge_calls import RUBRICS_PER_CALL, ShardEndsError, StageEndsError, TrainingJudges
 from svr_async.training.rounds.session import Session, prepare
 from svr_async.training.rounds.stages import Outcomes, Stages, digest_of
-from svr_async.training.running.data import TrainingData, load_data
+from svr_async.training.running.data import TrainingData, load_data, refuse_benchmark_for_training
 from svr_async.training.running.settings import TrainSettings, train_config
 
 if TYPE_CHECKING:
@@ -178,7 +176,7 @@ def open_session(settings: TrainSettings, data: TrainingData, judge: OpenJudge, 
     config = train_config(settings)
     train, dev = split_by_prompt(data.pairs, config.dev_share, salt=str(config.split_seed))
     _report_data(data, judge, train, dev, listener)
-    digest = taught_digest(data.digest, (pair.id for pair in data.pairs))
+    digest = training_fingerprint(data.digest, (pair.id for pair in data.pairs))
     fingerprints = judge.engine.fingerprints if judge.engine else set()
     return Session(
         judges=_training_judges(settings, judge, listener),

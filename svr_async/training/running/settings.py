@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from svr_async.core.validation import settle
+from svr_async.core.validation import coerce_fields
 from svr_async.errors import SvrError, UsageError
 from svr_async.judges.limits import JudgeLimits
 from svr_async.judges.open_judge import RULES, JudgeSpec
@@ -61,7 +61,7 @@ class TrainSettings:
     licence: str = ""
 
     def __post_init__(self) -> None:
-        settle(self)
+        coerce_fields(self)
         if self.preset == "paper" and self.limits.prompts is None:
             object.__setattr__(self, "limits", replace(self.limits, prompts=PAPER))
         try:

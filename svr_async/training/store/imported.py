@@ -20,9 +20,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from svr_async.core.dev_pairs import split_by_prompt
 from svr_async.core.files import read_plain, reason
-from svr_async.core.pair import PreferencePair
+from svr_async.core.pair import PreferencePair, split_by_prompt
 from svr_async.errors import DataError, UsageError
 from svr_async.fit import ragged
 from svr_async.training.bank.build import bank_rubric, refuse_long_names
