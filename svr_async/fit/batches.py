@@ -1,4 +1,4 @@
-"""Tables of equal-sized rows that a compiled epoch reads, made from sparse arrays, and the seeded order of its steps."""
+"""Tables of equal-sized rows for a compiled epoch, made from sparse arrays, and the seeded order of its steps."""
 
 from __future__ import annotations
 

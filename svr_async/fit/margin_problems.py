@@ -1,6 +1,7 @@
 """Sparse margin problems: which few rubrics decide per topic, and how much, for fixed mixture weights.
 
-    min_{W, c >= 0}  Σ_pairs softplus(−Σ_k mixture_k V_k · z)  +  λ Σ W  +  λ₀ Σ c  +  μ/2 (Σ W² + Σ c²),    V_k = W_k + c
+    min_{W, c >= 0}  Σ_pairs softplus(−Σ_k mixture_k V_k · z)  +  λ Σ W  +  λ₀ Σ c  +  μ/2 (Σ W² + Σ c²)
+    V_k = W_k + c
     λ = sparsity · √(pairs / topics) · price,   λ₀ = common · √pairs
 
 With fixed mixture weights the preference loss of the paper (sec:margin) is convex in the effects, so it is solved, not

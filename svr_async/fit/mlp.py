@@ -1,4 +1,4 @@
-"""The paper's selector in JAX, kind `mlp`: sparse features in, logits over the bank or a pair's pool out (app:selector)."""
+"""The paper's selector in JAX, kind `mlp`: sparse features to logits over the bank or a pair's pool (app:selector)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from svr_async.fit.forward import Selector
 
 
 class Params(NamedTuple):
-    """The learned parameters; rows of `hidden` are features and rows of `output` rubrics, so that both can be gathered."""
+    """The learned parameters; rows of `hidden` are features, rows of `output` rubrics, so both can be gathered."""
 
     hidden: jax.Array  # (feature, unit)
     hidden_bias: jax.Array  # (unit,)

@@ -65,7 +65,7 @@ class ParaphraseClusters:
         return mined if mined is None or self.count == mined.shape[1] else judged_of(mined @ self._membership())
 
     def spread(self, effects: Floats, places: int) -> Floats:
-        """Return effects by rubric (topic, rubric), given effects by cluster (topic, cluster) and `places` per prompt."""
+        """Return effects by rubric (topic, rubric) of those by cluster (topic, cluster), for `places` per prompt."""
         if self.count == len(self.of):
             return effects
         worth = effects[:, self.of] * self._worth()

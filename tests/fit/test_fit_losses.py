@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from svr_async.fit.losses import adversarial_loss, diversity_loss, preference_loss
+from svr_async.fit.epoch import diversity_loss, preference_loss
 
 EDGES = (jnp.array([0, 1]), jnp.array([2, 3]), jnp.array([0.5, 1.0]))
 
@@ -24,11 +24,6 @@ def test_preference_slope_is_minus_sigmoid() -> None:
         step = (preference_loss(margin + 1e-6) - preference_loss(margin - 1e-6)) / 2e-6
         np.testing.assert_allclose(slope, -1 / (1 + np.exp(np.asarray(margin))), atol=1e-12)
         np.testing.assert_allclose(slope, step, atol=1e-8)
-
-
-def test_adversarial_loss_averages_the_two() -> None:
-    """The loss with a hard negative is the mean of the two triples' losses."""
-    np.testing.assert_allclose(adversarial_loss(jnp.float32(0), jnp.float32(-200)), (np.log(2) + 200) / 2, rtol=1e-6)
 
 
 def test_diversity_equals_the_double_sum() -> None:

@@ -1,4 +1,4 @@
-"""The yardsticks: equal to scikit-learn where both apply, weights >= 0, worse than nothing never hidden."""
+"""The baselines: equal to scikit-learn where both apply, weights >= 0, worse than nothing never hidden."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from sklearn.linear_model import LogisticRegression
 
 from svr_async.errors import DegenerateFitError
 from svr_async.fit.arrays import FitArrays
-from svr_async.fit.linear import baselines, fit_linear, linear_margins
+from svr_async.fit.baselines import baselines, fit_linear, linear_margins
 
 
 def one_prompt(z: NDArray[Any] | NDArray[np.float64]) -> FitArrays:
@@ -46,7 +46,7 @@ def test_a_rubric_that_points_the_wrong_way_gets_weight_zero() -> None:
     assert weight[1] == 0
 
 
-def test_both_yardsticks_are_reported() -> None:
+def test_both_baselines_are_reported() -> None:
     """The vote counts every judged rubric the same; the weights beat it where rubrics differ."""
     train, dev = split(made_arrays(n_pairs=600), 200)
     found = baselines(train, dev)
