@@ -93,19 +93,6 @@ def solve(z: Any, problems: Sequence[Problem]) -> list[Floats]:
     return out
 
 
-def compile_ahead(z: Any, topics: int) -> None:
-    """Compile the program that `solve` needs for these pairs and this number of topics."""
-    mixture = np.zeros((z.shape[0], topics))
-    mixture[:, 0] = 1
-    room = (
-        pad_to_bucket(z.shape[0], least=LEAST_ROOM),
-        pad_to_bucket(topics),
-        pad_to_bucket(z.shape[1], least=LEAST_RUBRICS),
-    )
-    design = _design(z.tocsr(), [Problem(mixture=mixture, penalties=Penalties(sparsity=1.0))], room)
-    solve_tasks(jax.device_put(design), _tasks(z.shape[0], [], []), jnp.int32(0), **_named(room))
-
-
 def _named(room: tuple[int, int, int]) -> dict[str, int]:
     return dict(zip(("pairs", "topics", "rubrics"), room, strict=True))
 

@@ -111,12 +111,6 @@ def _columns_backward(kept: tuple[jax.Array, jax.Array], slope: jax.Array) -> tu
 _columns.defvjp(_columns_forward, _columns_backward)
 
 
-def pooled_logits(params: Params, hidden: jax.Array, rubric: jax.Array) -> jax.Array:
-    """Return the logits of each row's own entries (rows, entry) by gathering W2; nothing rows × rubrics is made."""
-    gathered = jnp.take(params.output, rubric, axis=0, mode="clip")
-    return jnp.einsum("beh,bh->be", gathered, hidden) + jnp.take(params.output_bias, rubric, mode="clip")
-
-
 def weights(params: Params) -> jax.Array:
     """Return w = softplus(raw_weight) >= 0 (paper app:hparams)."""
     return jax.nn.softplus(params.raw_weight)

@@ -33,9 +33,9 @@ def test_weights_equal_scikit_learns_logistic_regression() -> None:
     """Where no weight is at its bound, the fit is the usual logistic regression without intercept."""
     rng = np.random.default_rng(0)
     z = rng.choice([-1.25, -0.25, 0.25, 0.75, 1.25], (400, 3), p=[0.1, 0.15, 0.2, 0.25, 0.3])
-    doubled, label = np.concatenate([z, -z]) / 3, np.repeat([1, 0], 400)
-    reference = LogisticRegression(C=0.5, fit_intercept=False, tol=1e-10).fit(doubled, label)
-    np.testing.assert_allclose(fit_linear(one_prompt(z)), reference.coef_[0], rtol=2e-3)
+    doubled, label = np.concatenate([z, -z]), np.repeat([1, 0], 400)
+    reference = LogisticRegression(C=0.25, fit_intercept=False, tol=1e-10).fit(doubled, label)
+    np.testing.assert_allclose(fit_linear(one_prompt(z)), reference.coef_[0], rtol=2e-2)
 
 
 def test_a_rubric_that_points_the_wrong_way_gets_weight_zero() -> None:

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from typing import Any
 
-import jax
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -11,7 +10,7 @@ from scipy.optimize import minimize
 from scipy.sparse import csr_matrix
 
 from svr_async.fit import margin_problems
-from svr_async.fit.margin_problems import SLOTS, Penalties, Problem, compile_ahead, pad_to_bucket, solve
+from svr_async.fit.margin_problems import SLOTS, Penalties, Problem, pad_to_bucket, solve
 from svr_async.fit.margin_solver import RIDGE
 from svr_async.fit.structure import keep_largest
 
@@ -129,17 +128,6 @@ def test_the_number_of_blocks_changes_nothing(monkeypatch: pytest.MonkeyPatch) -
     whole = effects(z, mixture, PENALTIES[1])
     monkeypatch.setattr(margin_problems, "BLOCK", 50)
     np.testing.assert_allclose(effects(z, mixture, PENALTIES[1]), whole, atol=1e-5)
-
-
-def test_what_was_compiled_ahead_is_not_compiled_again(caplog: pytest.LogCaptureFixture) -> None:
-    """The program prepared for pairs and a number of topics is the one that their problems use."""
-    z, mixture = _world(n_pairs=700, topics=6)
-    with caplog.at_level("WARNING"), jax.log_compiles():
-        compile_ahead(z, 6)
-        assert "solve_tasks" in caplog.text
-        caplog.clear()
-        effects(z, mixture, PENALTIES[0])
-    assert "solve_tasks" not in caplog.text
 
 
 def test_pairs_without_judgements_do_no_harm() -> None:

@@ -33,10 +33,8 @@ from svr_async.fit.training import calibrate, fit, pair_margins, spread
 TINY = replace(PAPER, hidden=8, epochs=3, batch=32, learning_rate=0.02, calibration_epochs=1)
 CONFIGS = {
     "paper": TINY,
-    "judged": replace(TINY, pool="judged"),
     "default": replace(DEFAULT, hidden=4),
 }
-DESCENDED = ("paper", "judged")
 
 
 def same(first: Selector, second: Selector) -> bool:
@@ -66,7 +64,7 @@ def test_one_rubric_works(name: str) -> None:
     """With a bank of one, alpha is 1 and the margin is w z (fault 102)."""
     arrays = made_arrays(n_rubrics=1, pool=1)
     result = fit(*split(arrays), CONFIGS[name])
-    margins = pair_margins(result.selector, arrays, CONFIGS[name])
+    margins = pair_margins(result.selector, arrays)
     np.testing.assert_allclose(margins, result.selector.weight[0] * arrays.z_delta, rtol=1e-5)
 
 
@@ -84,7 +82,7 @@ def test_a_collapsed_bank_is_reported() -> None:
     negative = replace(arrays, z_delta=-np.abs(arrays.z_delta))
     result = fit(negative, None, replace(TINY, epochs=12, learning_rate=0.5))
     assert result.selector.weight.min() >= 0
-    assert float(pair_margins(result.selector, negative, TINY).min()) > -0.1
+    assert float(pair_margins(result.selector, negative).min()) > -0.1
 
 
 @pytest.mark.parametrize("name", CONFIGS)
@@ -116,19 +114,16 @@ def test_the_loss_equals_the_formula() -> None:
     """A step's loss is the paper's formula written out in NumPy, hard negatives and redundancy included."""
     arrays = with_edges(with_negatives(made_arrays(n_pairs=30)))
     params = random_params(24, 12, 8, 3)
-    for pool in ("bank", "judged"):
-        config = replace(TINY, pool=pool)
-        table, rows = batches.tabulate(arrays, pooled=pool == "judged")
-        order = np.arange(30)
-        steps = batches.cut_steps(rows, order, 30, width=64)
-        one, device = jax.tree.map(lambda part: jnp.asarray(part[0]), steps), jax.device_put(table)
-        got, _ = jax.jit(step_loss, static_argnums=5)(
-            params, device, one.row, one.share, step_features(device, one), objective_of(config)
-        )
-        np.testing.assert_allclose(got, formula(params, arrays, pool), rtol=1e-5)
+    table, rows = batches.tabulate(arrays)
+    steps = batches.cut_steps(rows, np.arange(30), 30, width=64)
+    one, device = jax.tree.map(lambda part: jnp.asarray(part[0]), steps), jax.device_put(table)
+    got, _ = jax.jit(step_loss, static_argnums=5)(
+        params, device, one.row, one.share, step_features(device, one), objective_of(TINY)
+    )
+    np.testing.assert_allclose(got, formula(params, arrays), rtol=1e-5)
 
 
-def formula(params: Any, arrays: FitArrays, pool: str) -> Any:
+def formula(params: Any, arrays: FitArrays) -> Any:
     """Return L_pref + L_div, one pair at a time, in NumPy."""
     from svr_async.fit.forward import logits_numpy, sparsemax_numpy
     from svr_async.fit.mlp import to_selector
@@ -142,10 +137,6 @@ def formula(params: Any, arrays: FitArrays, pool: str) -> Any:
         entries = slice(6 * pair, 6 * pair + 6)
         logits = logits_numpy(selector, arrays.feature_index[4 * pair :][:4], arrays.feature_value[4 * pair :][:4])
         rubric, z = arrays.z_rubric[entries], arrays.z_delta[entries]
-        if pool == "judged":
-            mask = np.full(12, -np.inf, np.float32)
-            mask[rubric] = 0
-            logits = logits + mask
         alpha = sparsemax_numpy(logits)
         preference[pair] = np.logaddexp(0, -(alpha[rubric] * selector.weight[rubric] * z).sum())
         diversity[pair] = alpha @ matrix @ alpha
@@ -228,7 +219,7 @@ def test_own_entries_are_left_out_where_asked() -> None:
     arrays = made_arrays(z_own=np.arange(960) % 6 == 0)
     assert arrays.z_own is not None
     other = replace(arrays, z_delta=np.where(arrays.z_own, np.float32(1.25), arrays.z_delta))
-    config = replace(CONFIGS["judged"], use_own=False)
+    config = replace(CONFIGS["paper"], use_own=False)
     assert same(fit(arrays, None, config).selector, fit(other, None, config).selector)
 
 
@@ -245,14 +236,14 @@ def test_pairs_without_entries_are_left_out() -> None:
         z_delta=arrays.z_delta[keep],
     )
     result = fit(fewer, None, TINY)
-    assert pair_margins(result.selector, fewer, TINY)[3] == 0
+    assert pair_margins(result.selector, fewer)[3] == 0
 
 
 def test_a_step_of_adamw_equals_the_published_update() -> None:
     """One step from zero moments moves each parameter by rate · (sign-like direction + decay · parameter)."""
     train, _ = split(made_arrays())
     params = random_params(24, 12, 8, 0)
-    table, rows = batches.tabulate(train, pooled=False)
+    table, rows = batches.tabulate(train)
     steps = batches.cut_steps(rows, np.arange(32), 32, width=64)
     config = objective_of(replace(TINY, weight_decay=0.1))
     table, one = jax.device_put(table), jax.tree.map(lambda part: jnp.asarray(part[0]), steps)
@@ -294,7 +285,6 @@ def test_steps_of_adamw_are_those_of_optax() -> None:
         {"kind": "topics", "epochs": 1},
         {"top_k": 0},
         {"kind": "forest"},
-        {"pool": "all"},
     ],
 )
 def test_settings_are_checked(change: dict[str, Any]) -> None:
@@ -307,7 +297,7 @@ def test_the_paper_preset_is_the_papers_table() -> None:
     """Preset `paper` holds the values of the paper's hyper-parameter table."""
     paper = PRESETS["paper"]
     assert (paper.epochs, paper.batch, paper.learning_rate, paper.weight_decay) == (8, 128, 2e-3, 1e-4)
-    assert (paper.kind, paper.pool, paper.hidden) == ("mlp", "bank", 256)
+    assert (paper.kind, paper.hidden) == ("mlp", 256)
 
 
 def test_the_log_says_what_hard_negatives_cost() -> None:

@@ -246,4 +246,4 @@ def fit_settings(config: TrainConfig) -> FitConfig:
 
 def margins_with(config: FitConfig, selector: Selector, arrays: FitArrays) -> NDArray[np.float32]:
     """Return F of every pair as the fit sees it, shape (n_pairs,)."""
-    return pair_margins(selector, arrays, config)
+    return pair_margins(selector, arrays)
