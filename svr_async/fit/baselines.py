@@ -39,7 +39,7 @@ def fit_linear(train: FitArrays) -> Floats:
 
     require_signal(train)
     problem = Problem(mixture=np.ones((train.n_pairs, 1)), penalties=Penalties(sparsity=0.0))
-    return solve(_matrix(train), [problem])[0][0]
+    return cast("Floats", solve(_matrix(train), [problem])[0][0])
 
 
 def linear_margins(weight: npt.NDArray[np.floating], arrays: FitArrays) -> Floats:

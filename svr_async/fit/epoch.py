@@ -7,7 +7,7 @@ with hard negatives, a pair's preference loss is the mean of its own and its neg
 from __future__ import annotations
 
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -71,7 +71,7 @@ def start_state(params: Params) -> State:
     return State(params, optax.adamw(0.0).init(params))
 
 
-def bank_alpha(params: Params, hidden: jax.Array, table: Table, row: jax.Array) -> tuple[jax.Array, jax.Array]:
+def bank_alpha(params: Params, hidden: jax.Array, table: Any, row: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Return alpha over the whole bank at each row's judged entries (row, entry), and the diversity term (row,)."""
     whole = sparsemax(bank_columns(params, hidden), axis=0)
     edges = diversity_loss(whole.T, table.edge_i, table.edge_j, table.edge_value)
@@ -98,7 +98,7 @@ def step_loss(
     return preference + config.diversity * diversity, log
 
 
-def step_features(table: Table, step: Steps) -> Features:
+def step_features(table: Any, step: Any) -> Features:
     """Return the features of a step's pieces; a number past the end is the empty last piece."""
     at = jnp.minimum(step.piece, table.piece_index.shape[0] - 1)
     transposed = (step.start, step.by_feature, step.border) if step.start.shape[-1] else ()
@@ -128,7 +128,7 @@ def run_epoch(state: State, table: Table, steps: Steps, rate: jax.Array, config:
 def run_margins(params: Params, table: Table, steps: Steps) -> jax.Array:
     """Return the margin over all judged entries (step, row)."""
 
-    def body(_: None, step: Steps) -> tuple[None, jax.Array]:
+    def body(_: None, step: Any) -> tuple[None, jax.Array]:
         hidden = hidden_units(params, step_features(table, step), step.row.shape[0])
         return None, margins(params, bank_alpha(params, hidden, table, step.row)[0], table, step.row)
 

@@ -150,15 +150,16 @@ def _pieces(z: Any, candidates: Sequence[Problem], room: tuple[int, int, int], c
         for whole, part in ((piece, own), (topic, topics), (mixture, values)):
             whole[number].ravel()[: len(own)] = part
         blocks[number] = -(-len(own) // block)
-    return Pieces(  # type: ignore[arg-type]
-        rubric=ragged.padded(borders, z.indices.astype(np.int32), fill=0, width=width),
-        z=ragged.padded(borders, z.data.astype(np.float32), fill=0, width=width),
-        owner=np.append(owner, np.full(spare, room[0] - 1)).astype(np.int32),
-        piece=piece,
-        topic=topic,
-        mixture=mixture,
-        blocks=blocks,
-    )
+    laid: dict[str, Any] = {
+        "rubric": ragged.padded(borders, z.indices.astype(np.int32), fill=0, width=width),
+        "z": ragged.padded(borders, z.data.astype(np.float32), fill=0, width=width),
+        "owner": np.append(owner, np.full(spare, room[0] - 1)).astype(np.int32),
+        "piece": piece,
+        "topic": topic,
+        "mixture": mixture,
+        "blocks": blocks,
+    }
+    return Pieces(**laid)
 
 
 def _rows(mixture: Floats, per_pair: Ints) -> tuple[Ints, Ints, Floats]:

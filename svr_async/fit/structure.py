@@ -278,7 +278,7 @@ class _Fold:
         """Return the clusters of each size, learned inside."""
         evidence, prompts = self._evidence, self._prompts
         views, features = evidence.views, evidence.features
-        view = next((size.view for size in sizes if size.groups > 1), None)
+        view = max(sizes, key=lambda size: size.groups).view  # one for all that have several clusters
         found = None
         if view in views:
             found = self._known[0] if self._known else associate(features[prompts], views[view][prompts])

@@ -34,7 +34,6 @@ def test_diversity_equals_the_double_sum() -> None:
     alpha = np.random.default_rng(0).dirichlet(np.ones(4), 5).astype(np.float32)
     expected = np.einsum("pi,ij,pj->p", alpha, matrix, alpha)
 
-
     np.testing.assert_allclose(diversity_loss(jnp.asarray(alpha), i, j, value), expected, rtol=1e-5)
 
 

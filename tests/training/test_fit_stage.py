@@ -1,4 +1,4 @@
-"""A fit as a stage: read back, gone on with, or begun anew where its checkpoint cannot be trusted."""
+"""A fit as a stage: read back if finished; cut off, it begins again and gives the same bytes."""
 
 from functools import partial
 from pathlib import Path
@@ -11,7 +11,7 @@ from svr_async.fit.arrays import FitArrays
 from svr_async.fit.config import FitConfig
 from svr_async.fit.history import EpochRecord, FitResult
 from svr_async.fit.training import fit
-from svr_async.training.rounds.stages import NOTE, Stages, kept_fit
+from svr_async.training.rounds.stages import Stages, kept_fit
 
 CONFIG = FitConfig(hidden=4, epochs=3, batch=16)
 INPUTS = ("fit", CONFIG.as_json())
@@ -71,7 +71,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> FitResult | None:
     return run(Stages(tmp_path_factory.mktemp("whole")))[0]
 
 
-def test_a_finished_fit_is_read_back_and_leaves_no_checkpoint(tmp_path: Path, whole: FitResult | None) -> None:
+def test_a_finished_fit_is_read_back(tmp_path: Path, whole: FitResult | None) -> None:
     """The second time no epoch is descended, and the result is the same in all its parts."""
     stages = Stages(tmp_path)
     first, told = run(stages)
@@ -81,48 +81,13 @@ def test_a_finished_fit_is_read_back_and_leaves_no_checkpoint(tmp_path: Path, wh
     assert same(again, whole)
     assert again is not None
     assert first is not None
-    assert (again.device, again.halvings, again.slices, again.warnings) == (
-        first.device, first.halvings, first.slices, first.warnings
-    )  # fmt: skip
+    assert (again.device, again.warnings) == (first.device, first.warnings)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["fit-1.json", "fit-1.npz"]
 
 
-def test_a_fit_that_was_cut_off_goes_on_from_its_last_noted_epoch(tmp_path: Path, whole: FitResult | None) -> None:
-    """Cut off when the second epoch is noted, only the third is descended; the result is that of an unbroken fit."""
+def test_a_fit_that_was_cut_off_begins_again_with_the_same_bytes(tmp_path: Path, whole: FitResult | None) -> None:
+    """Cut off in its second epoch, also by a training with other inputs, the result is that of an unbroken fit."""
     stages = Stages(tmp_path)
     assert run(stages, after=1) == (None, [1])
-    result, told = run(stages)
-    assert told == [3]
-    assert same(result, whole)
-
-
-@pytest.mark.parametrize("name", ["fit.safetensors", NOTE])
-@pytest.mark.parametrize("damage", [None, b"", b"{}", b"null", "cut", "flip"])
-def test_a_checkpoint_that_is_damaged_costs_time_and_nothing_else(
-    tmp_path: Path, whole: FitResult | None, name: str, damage: bytes | str | None
-) -> None:
-    """Gone, emptied, cut, flipped or of other content: the fit begins anew and ends with the same bytes."""
-    stages = Stages(tmp_path)
-    run(stages, after=1)
-    path = tmp_path / "fit-1" / name
-    data = path.read_bytes()
-    if damage is None:
-        path.unlink()
-    else:
-        flipped = data[:-9] + bytes([data[-9] ^ 4]) + data[-8:]
-        damaged = {"cut": data[: len(data) // 2], "flip": flipped}
-        path.write_bytes(damaged[damage] if isinstance(damage, str) else damage)
-    result, told = run(stages)
-    assert told == [1, 2, 3]
-    assert same(result, whole)
-
-
-def test_a_checkpoint_of_other_inputs_is_not_gone_on_with(tmp_path: Path, whole: FitResult | None) -> None:
-    """Another training in the same folder: its fit begins anew, and is not refused."""
-    stages = Stages(tmp_path)
-    run(stages, after=1)
-    result, told = run(stages, inputs=("fit", "others"))
-    assert told == [1, 2, 3]
-    assert same(result, whole)
-    assert result is not None
-    assert np.isfinite(result.dev_accuracy)
+    assert same(run(stages)[0], whole)
+    assert same(run(stages, inputs=("fit", "others"))[0], whole)

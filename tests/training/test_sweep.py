@@ -118,7 +118,5 @@ def test_seeds_are_those_of_single_fits(store: Path, tmp_path: Path) -> None:
     assert files_of(tmp_path / "all" / "bank") == files_of(tmp_path / "one" / "bank")
     with pytest.raises(UsageError, match="--seeds does not go with --sweep"):
         sweep_store(FitSettings(store=store, out=tmp_path / "no", seeds=2), ["seed=3"])
-    with pytest.raises(UsageError, match="--preset paper is none"):
-        fit_store(FitSettings(store=store, out=tmp_path / "no", preset="paper", devices=2))
     with pytest.raises(UsageError, match="another command made"):
         sweep_store(FitSettings(store=store, out=tmp_path / "one"), ["seed=3"])

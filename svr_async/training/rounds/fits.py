@@ -244,6 +244,6 @@ def fit_settings(config: TrainConfig) -> FitConfig:
     return replace(config.fit, diversity=0.0) if "diversity" in config.ablate else config.fit
 
 
-def margins_with(config: FitConfig, selector: Selector, arrays: FitArrays) -> NDArray[np.float32]:
+def margins_with(_config: FitConfig, selector: Selector, arrays: FitArrays) -> NDArray[np.float32]:
     """Return F of every pair as the fit sees it, shape (n_pairs,)."""
     return pair_margins(selector, arrays)

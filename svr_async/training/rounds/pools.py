@@ -2,8 +2,9 @@
 
 A judgement tells most where the rubric sets responses apart. Prompts are grouped by their words and by what was mined
 from them (`fit.prompt_clusters`); a pool takes what the pair's groups gave most often, and draws the rest from the
-whole bank, the often proposed and little judged first. With the rubrics that matter to a pair judged together, what one of them
-explains is not noise to the others: the same number of judgements drawn from all over the bank teaches half as much.
+whole bank, the often proposed and little judged first. With the rubrics that matter to a pair judged together, what
+one of them explains is not noise to the others: the same number of judgements drawn from all over the bank teaches half
+as much.
 
 A rubric that no other prompt gave is left out of the pool of the pair that gave it: judging it there is no evidence.
 One that both this prompt and others gave may be in it; leaving it out just where it holds would keep only the evidence
