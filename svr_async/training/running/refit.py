@@ -241,6 +241,9 @@ def _training_prompts(store: FeatureStore) -> list[tuple[str, Features]]:
     return [(name, (index[span], value[span])) for name, span in zip(names, spans, strict=True)]
 
 
+RECORD = "fit.json"  # what a fit came to, in its folder
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FitSettings:
     """A fit of a feature store to a bank in `out`/bank; None where the store's own terms decide.
@@ -275,7 +278,7 @@ def fit_store(settings: FitSettings, listener: FitListener | None = None) -> Sto
     """
     listener = listener or Silent()
     store = open_store(settings.store)
-    keep_bank(settings.out, "fit")
+    keep_bank(settings.out, RECORD)
     open_folder(settings.out)
     terms = terms_for(settings, store.header.terms)
     config = with_epochs(config_of(terms), settings.epochs)
@@ -290,6 +293,7 @@ def fit_store(settings: FitSettings, listener: FitListener | None = None) -> Sto
     record |= {} if learned is None else {"learning_curve": learned.as_json()}
     bank = bank_of(store, stored, runs, outcome, history_of(store, terms, runs, record, learned), settings.licence)
     keep_made(settings.out, bank.save(settings.out / "bank"))
+    write_atomic(settings.out / RECORD, orjson.dumps(record, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
     return StoreFit(bank=bank, record=record, learned=learned)
 
 
