@@ -40,7 +40,7 @@ MOST_CLUSTERED = 1024  # words, the most informative
 BLOCK = 64  # words processed at a time
 MOST_ITERATIONS = 20  # of k-means
 
-COUNTS = (2, 4, 8, 16, 32, 64)
+COUNTS = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 PROMPTS_PER_CLUSTER = 20  # no more clusters than this allows
 PARTS = 4
 SHRINKAGE = 20.0  # prompts

@@ -76,7 +76,7 @@ class Unseen:
 
     def likelihood(self, size: Size) -> NDArray[np.float64]:
         """Return the log-likelihood of each of two prompts."""
-        told = {1: 0, 2: -15, 4: -22, 8: -13, 16: 31, 32: 99, 64: 97}
+        told = {1: 0, 2: -15, 3: -28, 4: -22, 6: -27, 8: -13, 12: 6, 16: 31, 24: 66, 32: 99, 48: 98, 64: 97}
         return np.array([told[size.groups] - 0.01, told[size.groups] + 0.01])
 
 

@@ -227,10 +227,10 @@ def test_a_choice_survives_its_page(of_two_kinds: Choice) -> None:
 
 
 def test_dense_entries_open_further_numbers_of_rubrics_up_to_all() -> None:
-    """Several numbers double up to all rubrics if a quarter of the entries is judged; a single one stays."""
-    assert top_k_steps(planted(), (2, 4)) == (2, 4, 8, 16)
-    assert top_k_steps(planted(pool=3), (2, 4)) == (2, 4)
-    assert top_k_steps(planted(), (4,)) == (4,)
+    """Several numbers double up to all rubrics if nearly all entries are judged; a single one stays."""
+    assert top_k_steps(planted(pool=16), (2, 4)) == (2, 4, 8, 16)
+    assert top_k_steps(planted(), (2, 4)) == (2, 4)
+    assert top_k_steps(planted(pool=16), (4,)) == (4,)
 
 
 def test_one_weight_per_rubric_is_taken_where_all_rubrics_decide() -> None:
