@@ -11,9 +11,9 @@ decide, as in pools that induction fills; two rubrics a pair name it as what the
 Peak memory is the most that the fit's process held resident, mapped files included (VmHWM).
 
 Held out are fresh pairs of fresh prompts, whose z is known for every rubric: the bank picks and weighs as it does in
-use. `truth` weighs the rubrics that decide as planted, `vote` counts all rubrics of the kind alike. `linear` is scikit-learn's
-LinearSVC on the training pairs' z, mirrored, in a process of its own. With `--dense` there is one kind of prompts, every
-pair is judged on every rubric, and a quarter of the rubrics decide, with one planted weight vector.
+use. `truth` weighs the rubrics that decide as planted, `vote` counts all rubrics of the kind alike. `linear` is
+scikit-learn's LinearSVC on the training pairs' z, half of them mirrored, in a process of its own. With `--dense` there
+is one kind of prompts, every pair is judged on every rubric, and a quarter of the rubrics decide, by one weight vector.
 Everything here is SIMULATED: it says what a fit costs and whether it finds what is there, nothing of a judge.
 """
 
@@ -296,7 +296,15 @@ def _linear(args: argparse.Namespace) -> None:
     model = LinearSVC(fit_intercept=False).fit(rows, side)
     used = time.process_time() - began
     margins = (model.coef_[0][world.of_kind[kind]] * held).sum(axis=1)
-    print(json.dumps({"linear_fit_cpu_s": round(used, 2), "linear_cpu_s": round(time.process_time(), 2), "linear": _accuracy(margins)}))
+    print(
+        json.dumps(
+            {
+                "linear_fit_cpu_s": round(used, 2),
+                "linear_cpu_s": round(time.process_time(), 2),
+                "linear": _accuracy(margins),
+            }
+        )
+    )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Tables of equal-sized rows that a compiled epoch reads, made from sparse arrays, and the seeded order of its steps."""
+"""Tables of equal-sized rows for a compiled epoch, made from sparse arrays, and the seeded order of its steps."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from svr_async.fit.arrays import FitArrays
 
 Ints = npt.NDArray[np.int32]
 Floats = npt.NDArray[np.float32]
-Found = tuple[Ints, Ints, Ints, Floats]  # rows that hold both ends of an edge, the places of both, its value
 
 PIECE = 16  # features per piece: a few dozen features a prompt leave little padding
 PAST_UINT16 = 2**16
@@ -28,10 +27,9 @@ class Table(NamedTuple):
     piece_value: Floats
     rubric: Ints  # (row, entry)
     z: Floats  # (row, entry), 0 where padded
-    judged: npt.NDArray[np.bool_]  # (row, entry), False where padded
     preference: Floats  # (row,), share of the row in the preference loss, mean 1
     original: Floats  # (row,), share of the row in the diversity loss, mean 1; 0 for hard negatives
-    edge_i: Ints  # (row, edge); places in the judged pool, or rubric numbers (1, edge) for the whole bank
+    edge_i: Ints  # (edge,) rubric numbers
     edge_j: Ints
     edge_value: Floats
 
@@ -63,22 +61,20 @@ class Rows(NamedTuple):
         return len(self.pair)
 
 
-def tabulate(arrays: FitArrays, *, pooled: bool) -> tuple[Table, Rows]:
+def tabulate(arrays: FitArrays) -> tuple[Table, Rows]:
     """Return the padded table of the pairs that have a judged entry, and where their prompts' pieces lie."""
     pair = np.flatnonzero(ragged.lengths(arrays.z_indptr))
     index, value, start, count = _pieces(arrays)
     borders, at = ragged.take_rows(arrays.z_indptr, pair)
     width = max(1, int(ragged.lengths(borders).max(initial=0)))
     rubric = ragged.padded(borders, arrays.z_rubric[at].astype(np.int32), fill=0, width=width)
-    judged = np.arange(width) < ragged.lengths(borders)[:, None]
     z = ragged.padded(borders, arrays.weighted[at], fill=0, width=width)
     preference = _mean_one(arrays.row_weights()[pair])
     original = _mean_one(arrays.originals[pair].astype(np.float32))
-    edges = _pool_edges(arrays, rubric, judged) if pooled else _bank_edges(arrays)
     prompt = np.asarray(arrays.pair_prompt)[pair]
     small = np.uint16 if arrays.n_features < PAST_UINT16 else np.int32
     feature: npt.NDArray[np.integer] = np.where(value != 0, index, arrays.n_features).astype(small)
-    return Table(index, value, rubric, z, judged, preference, original, *edges), Rows(
+    return Table(index, value, rubric, z, preference, original, *_edges(arrays)), Rows(
         start[prompt], count[prompt], pair, feature, arrays.n_features
     )
 
@@ -172,45 +168,9 @@ def _mean_one(values: Floats) -> Floats:
     return values / np.float32(mean) if mean > 0 else values
 
 
-def _bank_edges(arrays: FitArrays) -> tuple[Ints, Ints, Floats]:
-    """Return the redundancy edges as (1, edge): the same for every row."""
+def _edges(arrays: FitArrays) -> tuple[Ints, Ints, Floats]:
+    """Return the redundancy edges (edge,); empty if there are none."""
     i, j, value = arrays.redundancy_i, arrays.redundancy_j, arrays.redundancy_value
     if i is None or j is None or value is None:
-        i, j, value = np.zeros(0, np.int32), np.zeros(0, np.int32), np.zeros(0, np.float32)
-    return i.astype(np.int32)[None], j.astype(np.int32)[None], value.astype(np.float32)[None]
-
-
-def _pool_edges(arrays: FitArrays, rubric: Ints, judged: npt.NDArray[np.bool_]) -> tuple[Ints, Ints, Floats]:
-    """Return for each row the edges between two of its own judged entries, as places in the pool (row, edge)."""
-    n_rows = len(rubric)
-    i, j, value = (edges[0] for edges in _bank_edges(arrays))
-    if not len(value):
-        return np.zeros((n_rows, 0), np.int32), np.zeros((n_rows, 0), np.int32), np.zeros((n_rows, 0), np.float32)
-    row, place, start = _entries_of(rubric, judged & np.isin(rubric, np.concatenate([i, j])), arrays.n_rubrics)
-    found: list[Found] = []
-    for one, other, close in zip(i.tolist(), j.tolist(), value.tolist(), strict=True):
-        here, there = slice(start[one], start[one + 1]), slice(start[other], start[other + 1])
-        rows, at, beside = np.intersect1d(row[here], row[there], assume_unique=True, return_indices=True)
-        found.append((rows, place[here][at], place[there][beside], np.full(len(rows), close, np.float32)))
-    return _gather_edges(found, n_rows)
-
-
-def _entries_of(rubric: Ints, used: npt.NDArray[np.bool_], n_rubrics: int) -> tuple[Ints, Ints, npt.NDArray[np.int64]]:
-    """Return row and place of each used entry, those of a rubric together and by row, and where each rubric's begin."""
-    row, place = (at.astype(np.int32) for at in np.nonzero(used))
-    number = rubric[row, place]
-    by_rubric = np.argsort(number, kind="stable")
-    return row[by_rubric], place[by_rubric], ragged.indptr_of(np.bincount(number, minlength=n_rubrics))
-
-
-def _gather_edges(found: list[Found], n_rows: int) -> tuple[Ints, Ints, Floats]:
-    """Turn (rows, places, places, values) of edges into padded (row, edge) arrays, in the order of the places."""
-    row, first, second, value = (np.concatenate(parts) for parts in zip(*found, strict=True))
-    by_row = np.lexsort((second, first, row))
-    borders = ragged.indptr_of(np.bincount(row, minlength=n_rows))
-    width = int(ragged.lengths(borders).max(initial=0))
-    return (
-        ragged.padded(borders, first[by_row], fill=0, width=width),
-        ragged.padded(borders, second[by_row], fill=0, width=width),
-        ragged.padded(borders, value[by_row], fill=0, width=width),
-    )
+        return np.zeros(0, np.int32), np.zeros(0, np.int32), np.zeros(0, np.float32)
+    return i.astype(np.int32), j.astype(np.int32), value.astype(np.float32)

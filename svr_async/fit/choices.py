@@ -1,4 +1,4 @@
-"""What may be chosen of the default's structure, and what was: plain records, for settings, cards and pages."""
+"""The structure of the default and how it was chosen: plain records for settings, cards and reports."""
 
 from __future__ import annotations
 
@@ -11,18 +11,16 @@ from svr_async.fit.prompt_clusters import Size, View
 Solver = Literal["margin", "shrunken"]
 LeftOut = Literal["prompts", "sources"]
 
-PROVEN = 2.0  # standard errors above a coin
+PROVEN = 2.0  # standard errors above guessing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Structure:
-    """How many groups of prompts, what solves for the effects and its penalties, and the rubrics a prompt gets.
+    """Clusters of prompts, the solver of the effects and its penalties, and the rubrics per prompt.
 
-    Groups are told apart by so many of the words' `directions` (0: as many as can be) that go with a `view` of what was
-    mined (`fit.prompt_clusters`).
-
-    Solver `margin` is `fit.margin_problems` with the L1 terms `sparsity` and `common`; `shrunken` is one shrunken mean z
-    per rubric.
+    `groups` clusters are learned by `directions` of words (0: all) from a `view` of what was mined
+    (`fit.prompt_clusters`). Solver `margin` is `fit.margin_problems` with the L1 terms `sparsity` and `common`;
+    `shrunken` is one shrunken mean z per rubric.
     """
 
     groups: int = 1
@@ -35,7 +33,7 @@ class Structure:
 
     @property
     def size(self) -> Size:
-        """How many groups and directions."""
+        """The number of clusters and directions, and the view."""
         return Size(groups=self.groups, directions=self.directions or max(1, self.groups - 1), view=self.view)
 
     def as_json(self) -> dict[str, Any]:
@@ -64,9 +62,9 @@ class Trial:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """The structure taken, those averaged with it, all that were tried, and what was left out in turn to try them.
+    """The structure taken, those averaged with it, all trials, and what was left out to try them.
 
-    `spurious` are the rubrics of the fit that have no effect since they only go with the label (`fit.spurious_rubrics`).
+    `spurious` rubrics have no effect since they only go with the label (`fit.spurious_rubrics`).
     """
 
     structure: Structure
@@ -77,12 +75,12 @@ class Choice:
 
     @property
     def taken(self) -> Trial | None:
-        """How the structure taken did; None where the settings named it."""
+        """The trial of the structure taken; None if the settings named it."""
         return next((trial for trial in self.trials if trial.structure == self.structure), None)
 
     @property
     def is_proven(self) -> bool:
-        """Whether it decided prompts that were left out better than a coin does; True where none was tried."""
+        """Whether it decided held-out prompts better than guessing; True if nothing was tried."""
         return self.taken is None or self.taken.accuracy > 0.5 + PROVEN * self.taken.error
 
     def as_json(self) -> dict[str, Any]:
@@ -97,7 +95,7 @@ class Choice:
 
 
 def choice_from_json(value: Mapping[str, Any]) -> Choice:
-    """Read what `Choice.as_json` wrote; its values may be of other kinds, where a file was damaged."""
+    """Read what `Choice.as_json` wrote; values may have wrong types if a file was damaged."""
     trials = tuple(map(_trial, value.get("trials", ())))
     beside = tuple(Structure(**each) for each in value.get("beside", ()))
     structure, left_out = Structure(**value["structure"]), value.get("left_out", "prompts")

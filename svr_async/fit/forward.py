@@ -21,7 +21,7 @@ import numpy.typing as npt
 from svr_async.errors import ArtefactError
 from svr_async.fit import ragged
 from svr_async.fit.arrays import FitArrays
-from svr_async.fit.config import FitConfig, Kind
+from svr_async.fit.config import Kind
 
 Floats = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.integer]
@@ -175,21 +175,21 @@ def accuracy(margins: npt.NDArray[np.floating]) -> float:
     return float((0.5 + 0.5 * np.sign(margins)).mean()) if len(margins) else 0.5
 
 
-def fitted_margins(selector: Selector, arrays: FitArrays, config: FitConfig) -> tuple[Floats, Floats]:
+def fitted_margins(selector: Selector, arrays: FitArrays, top_k: int | None) -> tuple[Floats, Floats]:
     """Return F of each pair (pair,) as a fit of kind `topics` sees it, and F by the best `top_k` of its entries.
 
-    alpha is a distribution on the pair's judged entries, or, for the pool `bank`, on all rubrics. 0 without an entry.
+    alpha is a distribution on the pair's judged entries. 0 without an entry.
     """
     whole, best_k = np.zeros((2, arrays.n_pairs), np.float32)
     judged = np.flatnonzero(ragged.lengths(arrays.z_indptr))
     for first in range(0, len(judged), PAIRS):
         pair = judged[first : first + PAIRS]
-        whole[pair], best_k[pair] = _margins(selector, arrays, pair, config)
+        whole[pair], best_k[pair] = _margins(selector, arrays, pair, top_k)
     return whole, best_k
 
 
 def _margins(
-    selector: Selector, arrays: FitArrays, pair: npt.NDArray[np.integer], config: FitConfig
+    selector: Selector, arrays: FitArrays, pair: npt.NDArray[np.integer], top_k: int | None
 ) -> tuple[Floats, Floats]:
     """Return both margins of a few pairs; where entries tie with the k-th, all of them count."""
     borders, at = ragged.take_rows(arrays.z_indptr, pair)
@@ -198,15 +198,11 @@ def _margins(
     z = ragged.padded(borders, arrays.weighted[at], fill=0, width=width)
     judged = np.arange(width) < ragged.lengths(borders)[:, None]
     hidden = hidden_matrix(selector, arrays, arrays.pair_prompt[pair])
-    if config.pool == "judged":
-        logits = np.einsum("beh,bh->be", selector.output[rubric], hidden) + selector.output_bias[rubric]
-        alpha = positive_numpy(np.where(judged, logits, np.float32(-np.inf)))
-    else:
-        whole_bank = positive_numpy(hidden @ selector.output.T + selector.output_bias)
-        alpha = np.take_along_axis(whole_bank, rubric, axis=1)
+    logits = np.einsum("beh,bh->be", selector.output[rubric], hidden) + selector.output_bias[rubric]
+    alpha = positive_numpy(np.where(judged, logits, np.float32(-np.inf)))
     ranked = np.where(judged, alpha * selector.weight[rubric], 0)
     parts = ranked * z
-    if config.top_k is None or config.top_k >= width:
+    if top_k is None or top_k >= width:
         return parts.sum(axis=1), parts.sum(axis=1)
-    lowest = -np.partition(-ranked, config.top_k - 1, axis=1)[:, config.top_k - 1 : config.top_k]
+    lowest = -np.partition(-ranked, top_k - 1, axis=1)[:, top_k - 1 : top_k]
     return parts.sum(axis=1), np.where(ranked >= lowest, parts, 0).sum(axis=1)

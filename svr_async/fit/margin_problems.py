@@ -1,6 +1,7 @@
 """Sparse margin problems: which few rubrics decide per topic, and how much, for fixed mixture weights.
 
-    min_{W, c >= 0}  Σ_pairs softplus(−Σ_k mixture_k V_k · z)  +  λ Σ W  +  λ₀ Σ c  +  μ/2 (Σ W² + Σ c²),    V_k = W_k + c
+    min_{W, c >= 0}  Σ_pairs softplus(−Σ_k mixture_k V_k · z)  +  λ Σ W  +  λ₀ Σ c  +  μ/2 (Σ W² + Σ c²)
+    V_k = W_k + c
     λ = sparsity · √(pairs / topics) · price,   λ₀ = common · √pairs
 
 With fixed mixture weights the preference loss of the paper (sec:margin) is convex in the effects, so it is solved, not
@@ -92,19 +93,6 @@ def solve(z: Any, problems: Sequence[Problem]) -> list[Floats]:
     return out
 
 
-def compile_ahead(z: Any, topics: int) -> None:
-    """Compile the program that `solve` needs for these pairs and this number of topics."""
-    mixture = np.zeros((z.shape[0], topics))
-    mixture[:, 0] = 1
-    room = (
-        pad_to_bucket(z.shape[0], least=LEAST_ROOM),
-        pad_to_bucket(topics),
-        pad_to_bucket(z.shape[1], least=LEAST_RUBRICS),
-    )
-    design = _design(z.tocsr(), [Problem(mixture=mixture, penalties=Penalties(sparsity=1.0))], room)
-    solve_tasks(jax.device_put(design), _tasks(z.shape[0], [], []), jnp.int32(0), **_named(room))
-
-
 def _named(room: tuple[int, int, int]) -> dict[str, int]:
     return dict(zip(("pairs", "topics", "rubrics"), room, strict=True))
 
@@ -162,15 +150,16 @@ def _pieces(z: Any, candidates: Sequence[Problem], room: tuple[int, int, int], c
         for whole, part in ((piece, own), (topic, topics), (mixture, values)):
             whole[number].ravel()[: len(own)] = part
         blocks[number] = -(-len(own) // block)
-    return Pieces(  # type: ignore[arg-type]
-        rubric=ragged.padded(borders, z.indices.astype(np.int32), fill=0, width=width),
-        z=ragged.padded(borders, z.data.astype(np.float32), fill=0, width=width),
-        owner=np.append(owner, np.full(spare, room[0] - 1)).astype(np.int32),
-        piece=piece,
-        topic=topic,
-        mixture=mixture,
-        blocks=blocks,
-    )
+    laid: dict[str, Any] = {
+        "rubric": ragged.padded(borders, z.indices.astype(np.int32), fill=0, width=width),
+        "z": ragged.padded(borders, z.data.astype(np.float32), fill=0, width=width),
+        "owner": np.append(owner, np.full(spare, room[0] - 1)).astype(np.int32),
+        "piece": piece,
+        "topic": topic,
+        "mixture": mixture,
+        "blocks": blocks,
+    }
+    return Pieces(**laid)
 
 
 def _rows(mixture: Floats, per_pair: Ints) -> tuple[Ints, Ints, Floats]:

@@ -33,8 +33,8 @@ class Pieces(NamedTuple):
     """Sparse entries in pieces of equal width, so that one long pair does not widen all others.
 
     `rubric`, `z` (piece, width), padded with z = 0; `owner` (piece,) is the pair of a piece. Each piece has one row per
-    topic of its pair: `piece`, `topic`, `mixture` (candidate, block, row), padded with mixture 0. `blocks` (candidate,) says
-    how many blocks hold more than padding.
+    topic of its pair: `piece`, `topic`, `mixture` (candidate, block, row), padded with mixture 0. `blocks` (candidate,)
+    says how many blocks hold more than padding.
     """
 
     rubric: jax.Array

@@ -1,4 +1,4 @@
-"""The paper's selector in JAX, kind `mlp`: sparse features in, logits over the bank or a pair's pool out (app:selector)."""
+"""The paper's selector in JAX, kind `mlp`: sparse features to logits over the bank or a pair's pool (app:selector)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from svr_async.fit.forward import Selector
 
 
 class Params(NamedTuple):
-    """The learned parameters; rows of `hidden` are features and rows of `output` rubrics, so that both can be gathered."""
+    """The learned parameters; rows of `hidden` are features, rows of `output` rubrics, so both can be gathered."""
 
     hidden: jax.Array  # (feature, unit)
     hidden_bias: jax.Array  # (unit,)
@@ -109,12 +109,6 @@ def _columns_backward(kept: tuple[jax.Array, jax.Array], slope: jax.Array) -> tu
 
 
 _columns.defvjp(_columns_forward, _columns_backward)
-
-
-def pooled_logits(params: Params, hidden: jax.Array, rubric: jax.Array) -> jax.Array:
-    """Return the logits of each row's own entries (rows, entry) by gathering W2; nothing rows × rubrics is made."""
-    gathered = jnp.take(params.output, rubric, axis=0, mode="clip")
-    return jnp.einsum("beh,bh->be", gathered, hidden) + jnp.take(params.output_bias, rubric, mode="clip")
 
 
 def weights(params: Params) -> jax.Array:

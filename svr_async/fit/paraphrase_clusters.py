@@ -65,7 +65,7 @@ class ParaphraseClusters:
         return mined if mined is None or self.count == mined.shape[1] else judged_of(mined @ self._membership())
 
     def spread(self, effects: Floats, places: int) -> Floats:
-        """Return effects by rubric (topic, rubric), given effects by cluster (topic, cluster) and `places` per prompt."""
+        """Return effects by rubric (topic, rubric) of those by cluster (topic, cluster), for `places` per prompt."""
         if self.count == len(self.of):
             return effects
         worth = effects[:, self.of] * self._worth()
@@ -100,7 +100,7 @@ class JointAnswers(NamedTuple):
 
     i: Ints
     j: Ints
-    count: Floats
+    n: Floats
     r: Floats
 
     def only(self, rows: Any) -> JointAnswers:
@@ -163,7 +163,7 @@ def _without_dissenters(criteria: Ints, answers: JointAnswers) -> Ints:
     """Return the author's criteria, without rubrics whose answers clearly disagree with the other wordings."""
     _, of = np.unique(criteria, return_inverse=True)
     same = answers.only(of[answers.i] == of[answers.j])
-    evidence = same.count - 3  # 1 / variance of Fisher's transform
+    evidence = same.n - 3  # 1 / variance of Fisher's transform
     total, weighted = np.zeros(len(of)), np.zeros(len(of))
     for rubric in (same.i, same.j):
         total += np.bincount(rubric, evidence, len(of))
@@ -175,7 +175,7 @@ def _without_dissenters(criteria: Ints, answers: JointAnswers) -> Ints:
 
 def _joined(start: Ints, answers: JointAnswers) -> Ints:
     """Return the cluster of each rubric after joining clusters, the surest answers first."""
-    sure = np.arctanh(answers.r) * np.sqrt(answers.count - 3)
+    sure = np.arctanh(answers.r) * np.sqrt(answers.n - 3)
     found = np.flatnonzero((answers.r >= JOIN) & (sure >= SURE))
     found = found[np.argsort(-sure[found], kind="stable")]
     _, leader = np.unique(start, return_inverse=True)
@@ -217,11 +217,11 @@ def _mean_agreement(of: Ints, answers: JointAnswers) -> Floats:
     """Return the mean r between the wordings of each cluster, shrunk towards that of all clusters."""
     count, size = int(of.max(initial=-1)) + 1, np.bincount(of)
     same = answers.only(of[answers.i] == of[answers.j])
-    total = np.bincount(of[same.i], same.r * same.count, count) + PRIOR_PAIRS * _usual(same)
-    known = np.bincount(of[same.i], same.count, count) + PRIOR_PAIRS
+    total = np.bincount(of[same.i], same.r * same.n, count) + PRIOR_PAIRS * _usual(same)
+    known = np.bincount(of[same.i], same.n, count) + PRIOR_PAIRS
     return np.where(size > 1, np.clip(total / known, 0, 1), 1.0)
 
 
 def _usual(same: JointAnswers) -> float:
     """Return the mean r of rubrics of the same criterion, by the number of pairs judged on both."""
-    return float(same.r @ same.count / same.count.sum()) if len(same.i) else USUAL
+    return float(same.r @ same.n / same.n.sum()) if len(same.i) else USUAL

@@ -38,6 +38,7 @@ MOST_DIRECTIONS = 64
 MOST_COLUMNS = 2048  # words, and rubrics, the most frequent
 MOST_CLUSTERED = 1024  # words, the most informative
 BLOCK = 64  # words processed at a time
+MOST_ITERATIONS = 20  # of k-means
 
 COUNTS = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 PROMPTS_PER_CLUSTER = 20  # no more clusters than this allows
@@ -214,7 +215,7 @@ def _clustered(association: Association, size: Size, seed: int) -> tuple[Ints, I
     chosen = np.sort(np.argsort(-length, kind="stable")[:kept])
     unit = direction[chosen] / np.maximum(length[chosen], 1e-12)[:, None]
     distinct = len(np.unique(unit.round(3), axis=0))
-    means = KMeans(min(size.groups, distinct), n_init=1, random_state=seed)
+    means = KMeans(min(size.groups, distinct), n_init=1, max_iter=MOST_ITERATIONS, random_state=seed)
     labels = means.fit(unit, sample_weight=length[chosen]).labels_
     return chosen, labels, length[chosen] / np.sqrt(association.frequency[chosen])
 
@@ -275,11 +276,13 @@ def most_likely_size(parts: Sequence[HeldOutPart], most: int) -> Size:
         return ONE
     most = min(most, sum(part.unseen for part in parts) // PROMPTS_PER_CLUSTER)
     views = parts[0].associations
-    counts = [
-        count for count in COUNTS if count <= most
-    ]  # all: with many kinds, few clusters may predict worse than one
+    counts = [count for count in COUNTS if count <= most]  # all: few clusters may predict worse than one
+
+    def likelihoods(size: Size) -> Floats:
+        return np.concatenate(in_threads(lambda part: part.likelihood(size), parts))
+
     sizes = [ONE, *(Size(groups=count, directions=count - 1, view=view) for view in views for count in counts)]
-    tried = {size: np.concatenate(in_threads(lambda part, size=size: part.likelihood(size), parts)) for size in sizes}
+    tried = {size: likelihoods(size) for size in sizes}
     return _smallest(tried)
 
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -88,7 +88,7 @@ def _repeats(value: Floats, known: Floats) -> Marks:
     correlation = (value.T @ value) / np.sqrt(np.maximum(squares * squares.T, 1e-12))
     same = correlation * count / (count + SHRINKAGE) >= ALIKE
     np.fill_diagonal(same, val=True)
-    return cast("Marks", same)
+    return same
 
 
 def _ratios(value: Floats, known: Marks, said: Floats, same: Marks, kept: Marks) -> _Ratios:

@@ -52,7 +52,7 @@ PENALTIES = ((0.3, 0.0), (0.1, 0.0), (0.6, 0.3), (1.0, 0.2))  # by topic and in 
 SURE, SURE_OF_SOURCES = 0.3, 1.0  # standard errors within which the simplest is taken; sources are few
 NEAR = 1.0  # standard errors within which others are averaged with it
 AVERAGED = 4  # structures at most
-OPEN_SHARE = 0.25  # share of judged entries from which more rubrics per prompt are tried
+OPEN_SHARE = 0.8  # share of judged entries from which more rubrics per prompt are tried; pools stay below
 LEAST_PAIRS = 30  # of a source that is left out
 LEAST_SOURCES = 3  # fewer do not show what sources have in common
 SHRINKAGE = 100.0  # of mean z, in judgements
@@ -119,7 +119,8 @@ class PromptKinds:
 
 def prompt_kinds(evidence: Evidence, *, most: int, seed: int) -> PromptKinds:
     """Return what words tell about held-out prompts, with up to `most` clusters."""
-    folds = folds_of(evidence, np.random.default_rng([seed, 7]))
+    most = min(MOST_PAIRS, max(1, MOST_ENTRIES * len(evidence.prompt) // max(1, evidence.z.nnz)))
+    folds = folds_of(evidence.prompt, evidence.source, np.random.default_rng([seed, 7]), most)
     prompts = np.unique(evidence.prompt)
     views = {name: view[prompts] for name, view in evidence.views.items()}
     fold = folds.by_prompt(prompts) if folds.source is None else None
@@ -151,7 +152,7 @@ def choose(evidence: Evidence, top_ks: Sequence[int], *, kinds: PromptKinds, see
 
 
 def top_k_steps(evidence: Evidence, top_ks: Sequence[int]) -> tuple[int, ...]:
-    """Return the numbers of rubrics per prompt to try: if several are allowed and entries are dense, doubling to all."""
+    """Return the numbers of rubrics per prompt to try; several double up to all if entries are dense."""
     pairs, rubrics = evidence.z.shape
     steps = [*top_ks]
     if len(steps) > 1 and evidence.z.nnz >= OPEN_SHARE * pairs * rubrics:
@@ -196,11 +197,9 @@ def used_points(mixture: Floats, effects: Floats, z: Any, top_ks: Sequence[int])
     return np.concatenate(parts, axis=1)
 
 
-def folds_of(evidence: Evidence, rng: np.random.Generator) -> Folds:
-    """Return folds of a sample of the pairs: by sources if at least `LEAST_SOURCES` are large enough, else by prompts."""
-    prompt, source, large = evidence.prompt, evidence.source, large_sources(evidence.source)
-    count = len(prompt)
-    most = min(MOST_PAIRS, max(1, MOST_ENTRIES * count // max(1, evidence.z.nnz)))
+def folds_of(prompt: Ints, source: Ints | None, rng: np.random.Generator, most: int = MOST_PAIRS) -> Folds:
+    """Return folds of a sample of the pairs: by sources if `LEAST_SOURCES` are large enough, else by prompts."""
+    count, large = len(prompt), large_sources(source)
     if source is not None and len(large) >= LEAST_SOURCES:
         used = even_rows(source, most, rng)
         return Folds(used=used, prompt=prompt[used], source=source[used], fold=_dealt(source[used], large))
@@ -279,7 +278,7 @@ class _Fold:
         """Return the clusters of each size, learned inside."""
         evidence, prompts = self._evidence, self._prompts
         views, features = evidence.views, evidence.features
-        view = next((size.view for size in sizes if size.groups > 1), None)
+        view = max(sizes, key=lambda size: size.groups).view  # one for all that have several clusters
         found = None
         if view in views:
             found = self._known[0] if self._known else associate(features[prompts], views[view][prompts])

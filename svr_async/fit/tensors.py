@@ -14,7 +14,7 @@ def pack(arrays: Mapping[str, Floats]) -> bytes:
     """Return a safetensors file of the arrays."""
     from safetensors.numpy import save
 
-    return save({name: np.ascontiguousarray(arrays[name], dtype="<f4") for name in sorted(arrays)})
+    return save({name: np.asarray(arrays[name], dtype="<f4", order="C") for name in sorted(arrays)})
 
 
 def unpack(data: bytes) -> dict[str, Floats]:
@@ -22,11 +22,11 @@ def unpack(data: bytes) -> dict[str, Floats]:
     from safetensors import SafetensorError
     from safetensors.numpy import load
 
-    if data[:2] in {b"PK", b"\x93N"} or (data[:1] == b"\x80" and data[8:9] != b"{"):  # 0x80: also a length of 128
-        raise ValueError("it is a pickle or NumPy archive, not a safetensors file; this package never opens those")
     try:
         arrays = load(data)
     except (SafetensorError, KeyError, TypeError, ValueError) as error:
+        if data[:2] in {b"PK", b"\x93N"} or data[:1] == b"\x80":
+            raise ValueError("it is a pickle or NumPy archive, which this package never opens") from error
         raise ValueError(f"it is not a valid safetensors file ({error})") from error
     for name, values in arrays.items():
         if values.dtype != np.float32:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
+from typing import TypeVar
 
 Block = TypeVar("Block")
 Result = TypeVar("Result")
@@ -21,11 +21,6 @@ def in_threads(function: Callable[[Block], Result], blocks: Iterable[Block]) -> 
         return [function(block) for block in blocks]
     with ThreadPoolExecutor(workers) as threads:
         return list(threads.map(function, blocks))
-
-
-def side_by_side(*jobs: Callable[[], Any]) -> list[Any]:
-    """Return the results of a few different jobs, in order."""
-    return in_threads(lambda job: job(), jobs)
 
 
 def processors() -> int:

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -27,7 +26,7 @@ from svr_async.fit.choices import Choice, Structure
 from svr_async.fit.config import FitConfig
 from svr_async.fit.evidence import Evidence, drawn, evidence_of, is_asked
 from svr_async.fit.forward import Selector
-from svr_async.fit.margin_problems import Problem, compile_ahead, solve
+from svr_async.fit.margin_problems import Problem, solve
 from svr_async.fit.paraphrase_clusters import judged_of
 from svr_async.fit.prompt_clusters import (
     Association,
@@ -51,7 +50,7 @@ from svr_async.fit.structure import (
     prompt_kinds,
     shrunken_means,
 )
-from svr_async.fit.threads import in_threads, side_by_side
+from svr_async.fit.threads import in_threads
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.integer]
@@ -78,9 +77,7 @@ def solve_topics(train: FitArrays, config: FitConfig) -> Solved:
         learner = _Learner(evidence_of(train, config), config)
         kinds = None if config.structure else prompt_kinds(learner.evidence, most=config.hidden, seed=config.seed)
         size = kinds.best if kinds else cast("Structure", config.structure).size
-        ahead = partial(_compile_solution, learner.evidence, size, config)
-        chosen, _ = side_by_side(partial(_choice, learner, kinds, size), ahead)
-        evidence, choice = chosen
+        evidence, choice = _choice(learner, kinds, size)
         return Solved(selector=_selector(evidence, learner, (choice.structure, *choice.beside)), choice=choice)
 
 
@@ -131,12 +128,6 @@ def _choice(learner: _Learner, kinds: PromptKinds | None, size: Size) -> tuple[E
         choice = choose(evidence, config.top_ks, kinds=kinds, seed=config.seed)
     rubrics = np.flatnonzero(np.isin(known.paraphrases.of, spurious))
     return evidence, replace(choice, spurious=tuple(rubrics.tolist()))
-
-
-def _compile_solution(evidence: Evidence, best: Size, config: FitConfig) -> None:
-    """Compile the program of the last solution meanwhile, if it differs from the first and will probably be used."""
-    if config.structure is None and is_asked(config) and len(evidence.prompt) > FIRST_PAIRS:
-        compile_ahead(evidence.merged[_solved_rows(evidence, config.seed)], best.groups)
 
 
 def _spurious(learner: _Learner, size: Size) -> list[int]:

@@ -94,14 +94,14 @@ def spread(results: Sequence[FitResult]) -> tuple[float, float]:
     return float(values.mean()), float(values.std(ddof=1)) if len(values) > 1 else 0.0
 
 
-def pair_margins(selector: Selector, arrays: FitArrays, config: FitConfig) -> Margins:
+def pair_margins(selector: Selector, arrays: FitArrays) -> Margins:
     """Return F of every pair as the fit computes it (pair,); 0 for a pair without a judged entry."""
     if selector.kind == "topics":
-        return fitted_margins(selector, arrays, config)[0]
+        return fitted_margins(selector, arrays, None)[0]
     out = np.zeros(arrays.n_pairs, np.float32)
-    table, rows = batches.tabulate(arrays, pooled=config.pool == "judged")
+    table, rows = batches.tabulate(arrays)
     if rows.n_rows:
-        out[rows.pair] = _margins(to_params(selector), jax.device_put(table), rows, config)[0]
+        out[rows.pair] = _margins(to_params(selector), jax.device_put(table), rows)
     return out
 
 
@@ -145,11 +145,11 @@ def _fit_topics(
         solved = solved or solve_topics(train, config)
     selector = start or cast("Solved", solved).selector
     choice = None if start is not None or solved is None else solved.choice
-    config = replace(config, top_k=choice.structure.top_k if choice else None)
+    top_k = choice.structure.top_k if choice else None
     held_out = train if dev is None else dev
     judged = np.diff(held_out.z_indptr) > 0
-    whole, best = fitted_margins(selector, held_out, config)
-    record = _measured(selector, held_out, (whole[judged], best[judged]), config)
+    whole, best = fitted_margins(selector, held_out, top_k)
+    record = _measured(selector, held_out, whole[judged], best[judged], top_k or config.top_k)
     if on_epoch:
         on_epoch(record)
     warnings = (*_warnings(selector, train), *_sampled(train), *(_doubts(choice) if choice else ()))
@@ -159,7 +159,7 @@ def _fit_topics(
 def _fit_mlp(
     train: FitArrays, dev: FitArrays | None, config: FitConfig, start: Selector | None, on_epoch: OnEpoch | None
 ) -> FitResult:
-    data = _load(train, dev, config)
+    data = _load(train, dev)
     history: list[EpochRecord] = []
     if start is None:
         params = random_params(train.n_features, train.n_rubrics, config.hidden, config.seed)
@@ -183,12 +183,12 @@ def _notify(on_epoch: OnEpoch | None, history: Sequence[EpochRecord]) -> None:
         on_epoch(history[-1])
 
 
-def _load(train: FitArrays, dev: FitArrays | None, config: FitConfig) -> _Data:
-    table, rows = batches.tabulate(train, pooled=config.pool == "judged")
+def _load(train: FitArrays, dev: FitArrays | None) -> _Data:
+    table, rows = batches.tabulate(train)
     table = jax.device_put(table)
     dev_table, dev_rows = table, rows
     if dev is not None:
-        dev_table, dev_rows = batches.tabulate(dev, pooled=config.pool == "judged")
+        dev_table, dev_rows = batches.tabulate(dev)
         dev_table = jax.device_put(dev_table)
     return _Data(table, rows, dev_table, dev_rows, train if dev is None else dev, not train.originals.all())
 
@@ -215,8 +215,8 @@ def _run_epoch(state: State, data: _Data, config: FitConfig, epoch: int) -> tupl
 
 
 def _record(epoch: int, log: StepLog | None, params: Params, data: _Data, config: FitConfig) -> EpochRecord:
-    margins = _margins(params, data.dev_table, data.dev_rows, config)
-    record = _measured(to_selector(params), data.dev, margins, config)
+    margins = _margins(params, data.dev_table, data.dev_rows)
+    record = _measured(to_selector(params), data.dev, margins, margins, config.top_k)
     record = replace(record, epoch=epoch, learning_rate=config.learning_rate)
     if log is None:
         return record
@@ -231,14 +231,11 @@ def _record(epoch: int, log: StepLog | None, params: Params, data: _Data, config
     )
 
 
-def _measured(
-    selector: Selector, arrays: FitArrays, margins: tuple[Margins, Margins], config: FitConfig
-) -> EpochRecord:
+def _measured(selector: Selector, arrays: FitArrays, whole: Margins, best: Margins, top_k: int | None) -> EpochRecord:
     """Return the dev numbers before a first epoch, which the training numbers repeat.
 
     Margins are those of the pairs with a judged entry: over all their entries, and over the best `top_k`.
     """
-    whole, best = margins
     dev_loss = float(np.logaddexp(0, -whole.astype(np.float64)).mean())
     dev_accuracy = accuracy(best)
     return EpochRecord(
@@ -250,18 +247,17 @@ def _measured(
         dev_loss=dev_loss,
         dev_margin=float(whole.mean()),
         dev_accuracy=dev_accuracy,
-        active=active_rubrics(selector, arrays, config.top_k or 6),
+        active=active_rubrics(selector, arrays, top_k or 6),
         learning_rate=0.0,
     )
 
 
-def _margins(params: Params, table: Table, rows: Rows, config: FitConfig) -> tuple[Margins, Margins]:
-    """Return the margin of every row over all its judged entries, and over the best `top_k` of them."""
+def _margins(params: Params, table: Table, rows: Rows) -> Margins:
+    """Return the margin of every row over all its judged entries."""
     order = np.arange(rows.n_rows)
     batch = min(EVALUATION_BATCH, rows.n_rows)
     steps = batches.cut_steps(rows, order, batch, width=batches.pieces_needed(rows, [order], batch))
-    whole, best = run_margins(params, table, steps, objective_of(config))
-    return np.asarray(whole).ravel()[: rows.n_rows], np.asarray(best).ravel()[: rows.n_rows]
+    return np.asarray(run_margins(params, table, steps)).ravel()[: rows.n_rows]
 
 
 def _result(

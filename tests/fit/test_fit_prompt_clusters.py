@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
-from svr_async.fit.grouping import Groups, Size, associate, groups_of, likely_groups, softmax
+
+from svr_async.fit.prompt_clusters import PromptClusters, Size, associate, learn_clusters, posterior, softmax
 
 WORDS, RUBRICS = 60, 12
 
@@ -31,10 +32,10 @@ def purity(gates: NDArray[np.float64], kind: NDArray[Any]) -> float:
     return float(sum(np.bincount(kind[group == k]).max() for k in set(group)) / len(kind))
 
 
-def told(words: csr_matrix, mined: csr_matrix, groups: int, seed: int = 0) -> Groups:
+def told(words: csr_matrix, mined: csr_matrix, groups: int, seed: int = 0) -> PromptClusters:
     """Return the groups of prompts by as many directions as there can be."""
     size = Size(groups=groups, directions=groups - 1)
-    return groups_of(associate(words, mined), words, mined, size, seed)
+    return learn_clusters(associate(words, mined), words, mined, size, seed)[0]
 
 
 @pytest.mark.parametrize("kinds", [2, 4])
@@ -42,7 +43,7 @@ def test_words_tell_the_planted_kinds_also_of_new_prompts(kinds: int) -> None:
     """Nine in ten unseen prompts go where most of their kind go, and gates are shares of 1."""
     words, mined, _ = planted(kinds)
     new, _, kind = planted(kinds, seed=9)
-    gates = told(words, mined, kinds).gates(new)
+    gates = told(words, mined, kinds).mixture_weights(new)
     assert purity(gates, kind) > 0.9
     np.testing.assert_allclose(gates.sum(axis=1), 1)
     assert gates.min() >= 0
@@ -71,7 +72,7 @@ def test_a_prompt_without_known_words_is_of_a_group_as_often_as_all_are() -> Non
     """Its gates are the shares of the groups: where one kind is three in four prompts, so is its group, nearly."""
     words, mined, kind = planted(2)
     kept = np.flatnonzero((kind == 0) | (np.arange(len(kind)) % 6 == 1))
-    gates = told(words[kept], mined[kept], 2).gates(csr_matrix((1, WORDS)))
+    gates = told(words[kept], mined[kept], 2).mixture_weights(csr_matrix((1, WORDS)))
     np.testing.assert_allclose(np.sort(gates[0]), [0.25, 0.75], atol=0.1)
 
 
@@ -79,14 +80,14 @@ def test_what_was_mined_sharpens_the_groups() -> None:
     """Of training prompts, words and rubrics tell the kind better than words; without rubrics nothing moves."""
     words, mined, kind = planted(4)
     gates = softmax(0.3 * (words @ told(words, mined, 4).words))
-    sharp = likely_groups(gates, mined)
+    sharp = posterior(gates, mined)
     assert purity(sharp, kind) > purity(gates, kind)
     assert sharp.max(axis=1).mean() > gates.max(axis=1).mean()
     np.testing.assert_allclose(sharp.sum(axis=1), 1)
-    assert likely_groups(gates, None) is gates
-    np.testing.assert_allclose(likely_groups(gates, csr_matrix(mined.shape)), gates, atol=1e-9)
+    assert posterior(gates, None) is gates
+    np.testing.assert_allclose(posterior(gates, csr_matrix(mined.shape)), gates, atol=1e-9)
     one = np.ones((len(kind), 1))
-    assert likely_groups(one, mined) is one
+    assert posterior(one, mined) is one
 
 
 def test_without_words_or_rubrics_there_is_no_association() -> None:
@@ -98,8 +99,8 @@ def test_without_words_or_rubrics_there_is_no_association() -> None:
     assert associate(csr_matrix((40, 5)), mined) is None
     assert associate(csr_matrix(np.ones((40, 5))), mined) is None, "what all say tells none apart"
     assert associate(words[:0], mined[:0]) is None
-    nothing = groups_of(None, words, None, Size(groups=4, directions=3), 0)
-    assert nothing.gates(words).tolist() == [[1.0]] * 40, "all prompts are of one group"
+    nothing = learn_clusters(None, words, None, Size(groups=4, directions=3), 0)[0]
+    assert nothing.mixture_weights(words).tolist() == [[1.0]] * 40, "all prompts are of one group"
 
 
 def test_more_groups_than_words_leave_groups_empty() -> None:

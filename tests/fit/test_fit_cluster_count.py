@@ -7,8 +7,21 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
-from svr_async.fit.group_count import ONE, Part, best_size, rates_of, told_size
-from svr_async.fit.grouping import Size, associate, groups_of
+
+from svr_async.fit.prompt_clusters import (
+    LEAST_PRICE,
+    MOST_PRICE,
+    ONE,
+    USUAL_PRICE,
+    HeldOutPart,
+    Size,
+    associate,
+    best_size,
+    learn_clusters,
+    most_likely_size,
+    prices,
+    rubric_rates,
+)
 
 WORDS, RUBRICS = 60, 12
 
@@ -61,17 +74,17 @@ class Unseen:
     unseen: int = 2838
     associations: dict[str, None] = field(default_factory=lambda: {"rubrics": None})
 
-    def told(self, size: Size) -> NDArray[np.float64]:
+    def likelihood(self, size: Size) -> NDArray[np.float64]:
         """Return the log-likelihood of each of two prompts."""
         told = {1: 0, 2: -15, 3: -28, 4: -22, 6: -27, 8: -13, 12: 6, 16: 31, 24: 66, 32: 99, 48: 98, 64: 97}
-        return np.array([told[size.groups] - 0.01, told[size.groups] + 0.01]) - (size.directions == size.groups // 2)
+        return np.array([told[size.groups] - 0.01, told[size.groups] + 0.01])
 
 
 def test_many_groups_are_found_beyond_few_that_tell_less_than_none() -> None:
     """The search does not end where two or three groups, which join unlike kinds, tell less than one."""
-    parts = [cast("Part", Unseen())]
-    assert told_size(parts, 64) == Size(groups=32, directions=31)
-    assert told_size(parts, 8) == ONE
+    parts = [cast("HeldOutPart", Unseen())]
+    assert most_likely_size(parts, 64) == Size(groups=32, directions=31)
+    assert most_likely_size(parts, 8) == ONE
 
 
 def test_equal_inputs_give_the_same_number() -> None:
@@ -87,7 +100,7 @@ def test_rates_of_groups_without_prompts_are_those_of_all() -> None:
     _, mined, kind = planted(2)
     gates = np.zeros((len(kind), 3))
     gates[np.arange(len(kind)), kind] = 1
-    rates = rates_of(gates, mined)
+    rates = rubric_rates(gates, mined)
     usual = np.asarray(mined.mean(axis=0)).ravel()
     np.testing.assert_allclose(rates[2], usual)
     own = np.asarray(mined[kind == 0].mean(axis=0)).ravel()
@@ -99,8 +112,8 @@ def test_groups_tell_unseen_prompts_what_is_mined_there() -> None:
     words, mined, _ = planted(4)
     new, given, _ = planted(4, seed=5)
     size = best_size(words, {"rubrics": mined}, most=64, seed=0)
-    groups = groups_of(associate(words, mined), words, mined, size, 0)
-    told = groups.gates(new) @ rates_of(groups.gates(words), mined)
+    groups = learn_clusters(associate(words, mined), words, mined, size, 0)[0]
+    told = groups.mixture_weights(new) @ rubric_rates(groups.mixture_weights(words), mined)
     usual = np.asarray(mined.mean(axis=0)).ravel()
     assert np.square(told - given.toarray()).mean() < 0.9 * np.square(usual - given.toarray()).mean()
 
@@ -113,3 +126,34 @@ def test_groups_go_by_the_words_of_rubrics_that_never_recur() -> None:
     assert found.view == "words"
     assert found.groups >= 4
     assert best_size(words, {"rubrics": own}, most=64, seed=0) == ONE
+
+
+def test_what_a_topic_gives_often_costs_less_there_than_elsewhere() -> None:
+    """A criterion of every second prompt of one topic is cheap there and dear where it never comes."""
+    mixture = np.repeat(np.eye(2), 100, axis=0)
+    mined = np.zeros((200, 3))
+    mined[:100:2, 0], mined[100::2, 1], mined[:, 2] = 1, 1, 0
+    price = prices(mixture, csr_matrix(mined))
+    assert price is not None
+    assert price[0, 0] == pytest.approx(USUAL_PRICE, rel=0.01) == price[1, 1]
+    assert price[0, 1] == price[1, 0] == price[0, 2] == MOST_PRICE
+
+
+def test_prices_do_not_depend_on_how_much_is_mined() -> None:
+    """Where every rate is a third, what is typical is a third as well; prices stay within their bounds."""
+    rng = np.random.default_rng(0)
+    mixture = np.ones((3000, 1))
+    many = csr_matrix((rng.random((3000, 20)) < np.linspace(0.02, 0.6, 20)).astype(float))
+    few = csr_matrix((rng.random((3000, 20)) < np.linspace(0.02, 0.6, 20) / 3).astype(float))
+    of_many, of_few = prices(mixture, many), prices(mixture, few)
+    assert of_many is not None
+    assert of_few is not None
+    np.testing.assert_allclose(of_many, of_few, rtol=0.5)
+    assert of_many.min() >= LEAST_PRICE
+    assert of_many.max() <= MOST_PRICE
+
+
+@pytest.mark.parametrize("mined", [None, csr_matrix((4, 3))])
+def test_where_nothing_was_mined_there_are_no_prices(mined: csr_matrix) -> None:
+    """Unknown or empty: no prices."""
+    assert prices(np.ones((4, 1)), mined) is None

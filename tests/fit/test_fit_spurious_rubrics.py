@@ -1,4 +1,4 @@
-"""What only goes with the label is told from what decides it."""
+"""Spurious rubrics: what only goes with the label is separated from what decides it."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
-from svr_async.fit.correlates import correlates
-from svr_async.fit.wordings import judged_of
 
-from svr_async.fit import correlates as module
+from svr_async.fit import spurious_rubrics as module
+from svr_async.fit.paraphrase_clusters import judged_of
+from svr_async.fit.spurious_rubrics import spurious_rubrics
 
 WEIGHTS = np.array([4.0, 2.0, 2.0, 1.0, 1.0, 1.0, 0.0, 0.0])  # two of them decide nothing
 STYLES = (6, 7)
@@ -29,11 +29,11 @@ def pairs(seed: int, *, lean: float = 0.2, halo: float = 0.0, wrong: float = 0.0
     return csr_matrix(np.where(judged, np.where(z == 0, 1e-9, z), 0.0))
 
 
-def found(z: csr_matrix, gates: NDArray[np.float64] | None = None) -> list[int]:
+def found(z: csr_matrix, mixture: NDArray[np.float64] | None = None) -> list[int]:
     """Return what is found by effects as a fit of these labels has them: of the styles too."""
-    gates = np.ones((z.shape[0], 1)) if gates is None else gates
-    effects = np.tile(WEIGHTS + 1.5 * np.isin(np.arange(len(WEIGHTS)), STYLES), (gates.shape[1], 1))
-    return correlates(z, judged_of(z), gates, effects)
+    mixture = np.ones((z.shape[0], 1)) if mixture is None else mixture
+    effects = np.tile(WEIGHTS + 1.5 * np.isin(np.arange(len(WEIGHTS)), STYLES), (mixture.shape[1], 1))
+    return spurious_rubrics(z, judged_of(z), mixture, effects)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -61,7 +61,7 @@ def test_wordings_of_one_criterion_do_not_make_each_other_suspect() -> None:
     z[:, 7] = z[:, 0]
     effects = np.where(np.arange(len(WEIGHTS)) == 7, 4.0, WEIGHTS)[None]
     twice = csr_matrix(z)
-    assert correlates(twice, judged_of(twice), np.ones((len(z), 1)), effects) == []
+    assert spurious_rubrics(twice, judged_of(twice), np.ones((len(z), 1)), effects) == []
 
 
 def test_many_criteria_are_weighed_in_blocks_with_the_same_result(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -74,5 +74,5 @@ def test_too_little_is_no_evidence() -> None:
     """With few pairs, or next to no criteria, nothing is left out."""
     assert found(pairs(0, count=60)) == []
     z = pairs(0)[:, :2]
-    assert correlates(z, judged_of(z), np.ones((z.shape[0], 1)), np.ones((1, 2))) == []
-    assert correlates(z, judged_of(z), np.ones((z.shape[0], 1)), np.zeros((1, 2))) == []
+    assert spurious_rubrics(z, judged_of(z), np.ones((z.shape[0], 1)), np.ones((1, 2))) == []
+    assert spurious_rubrics(z, judged_of(z), np.ones((z.shape[0], 1)), np.zeros((1, 2))) == []
