@@ -295,7 +295,7 @@ class Session:
 
     def margins(self, selector: Selector, arrays: FitArrays) -> NDArray[np.float32]:
         """Return F of every pair as the fit sees it, shape (n_pairs,)."""
-        return pair_margins(selector, arrays, self.config.fit)
+        return pair_margins(selector, arrays)
 
     def sources_of(self, bank: Sequence[Candidate]) -> Sources:
         """Return where rubrics came from."""
