@@ -16,13 +16,13 @@ from typing import Any
 import orjson
 
 from svr_async.errors import ConfigError
-from svr_async.simulation.draws import draw_bytes
 from svr_async.simulation.faults import Fault, Stage
 from svr_async.simulation.history import CallRecord
 from svr_async.simulation.reasoning import refuse_settings
 from svr_async.simulation.refusals import ApiError
 from svr_async.simulation.service import Service
 from svr_async.simulation.wire import HTML, error_of
+from svr_async.simulation.world import draw_bytes
 
 ENDPOINT = "/v1/chat/completions"
 WINDOW = "24h"

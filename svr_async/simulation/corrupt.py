@@ -7,8 +7,8 @@ from typing import Any
 
 from svr_async.core.verdict import Verdict
 from svr_async.simulation.brain import Composed
-from svr_async.simulation.draws import draw_bytes, uniform
 from svr_async.simulation.faults import Fault
+from svr_async.simulation.world import draw_bytes, uniform
 
 ROW_KEYS = ("rubric_comparisons", "rubric_scores")
 

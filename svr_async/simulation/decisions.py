@@ -8,11 +8,11 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from svr_async.simulation.draws import draw_bytes
 from svr_async.simulation.messages import parse_messages
 from svr_async.simulation.refusals import ApiError
 from svr_async.simulation.request import ChatRequest, Role, Shape, parse_request, request_key
 from svr_async.simulation.rewards import parse_conversation, parse_texts
+from svr_async.simulation.world import draw_bytes
 
 MOST_QUESTIONS = 400
 MASS = 0.98  # of a token's probability, what Yes and No have together

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from svr_async.simulation.judge import PlantedJudge
-from svr_async.simulation.readings import RubricReading
 from svr_async.simulation.request import ChatRequest, Role
+from svr_async.simulation.world import RubricReading
 
 MOST_GRADE = 10.0
 LINE = re.compile(r"^\d+\. (.*?)(?: \[(?:Hard Rule|Principle)\])?$", re.MULTILINE)
@@ -26,7 +26,7 @@ def answer(judge: PlantedJudge, request: ChatRequest) -> Said:
 def listed(judge: PlantedJudge, request: ChatRequest) -> list[RubricReading]:
     """Return the rubrics of a written-out list, as it stands between the fences."""
     found = LINE.findall(request.fences.get("RUBRIC", ""))
-    return [judge.world.language.read_rubric(text) for text in found]
+    return [judge.world.read_rubric(text) for text in found]
 
 
 def _propose(judge: PlantedJudge, request: ChatRequest) -> Said:
@@ -34,30 +34,30 @@ def _propose(judge: PlantedJudge, request: ChatRequest) -> Said:
 
 
 def _written(judge: PlantedJudge, request: ChatRequest) -> list[str]:
-    return judge.write_rubrics(judge.world.language.read_prompt(request.fences.get("PROMPT", "")))
+    return judge.write_rubrics(judge.world.read_prompt(request.fences.get("PROMPT", "")))
 
 
 def _decompose(judge: PlantedJudge, request: ChatRequest) -> Said:
     coarse = request.rubrics[0][1] if request.rubrics else ""
-    prompt = judge.world.language.read_prompt(request.fences.get("PROMPT", ""))
+    prompt = judge.world.read_prompt(request.fences.get("PROMPT", ""))
     return {"finer_rubrics": judge.write_rubrics(prompt, coarse)[:N_FINER]}
 
 
 def _satisfy(judge: PlantedJudge, request: ChatRequest) -> Said:
-    rubrics = [judge.world.language.read_rubric(text) for _, text in request.rubrics]
+    rubrics = [judge.world.read_rubric(text) for _, text in request.rubrics]
     met = all(one for one in _met(judge, request, rubrics))
     return f"The response {'does' if met else 'does not do'} what R1 asks.\n\n[[{'YES' if met else 'NO'}]]"
 
 
 def _met(judge: PlantedJudge, request: ChatRequest, rubrics: Sequence[RubricReading]) -> list[bool]:
-    language = judge.world.language
+    language = judge.world
     prompt = language.read_prompt(request.fences.get("PROMPT", ""))
     response = language.read_response(request.fences.get("RESPONSE", ""))
     return [judge.opinion(prompt, response, rubric).met for rubric in rubrics]
 
 
 def _filter(judge: PlantedJudge, request: ChatRequest) -> Said:
-    new, *accepted = [judge.world.language.read_rubric(text) for _, text in request.rubrics]
+    new, *accepted = [judge.world.read_rubric(text) for _, text in request.rubrics]
     same = any(_same(new, other) for other in accepted)
     return f"R1 {'repeats another' if same else 'is new'}.\n\n[[{'OVERLAP' if same else 'NEW'}]]"
 

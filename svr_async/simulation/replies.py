@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from svr_async.simulation.draws import draw_bytes
 from svr_async.simulation.request import CHARS_PER_TOKEN, ChatRequest
+from svr_async.simulation.world import draw_bytes
 
 THOUGHT_TOKENS = 400  # billed ahead of an answer where an effort is asked for; the thoughts are not told
 CREATED = 1_750_000_000  # a fixed moment: replies do not depend on the clock

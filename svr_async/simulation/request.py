@@ -11,9 +11,9 @@ from typing import Any
 
 import orjson
 
-from svr_async.simulation.draws import draw_bytes
 from svr_async.simulation.markers import read_marked
 from svr_async.simulation.refusals import ApiError
+from svr_async.simulation.world import draw_bytes
 
 OPEN = re.compile(r"<<svr:([0-9a-f]{16}):([A-Z_]+)>>\n")
 RUBRICS_HEAD = re.compile(r"^Rubrics:[ \t]*$", re.MULTILINE)
@@ -43,6 +43,7 @@ class Role(StrEnum):
     INDUCE = "induce"
     WRITE = "write"
     REPHRASE = "rephrase"
+    SAME_CRITERION = "same_criterion"
     DIRECT = "direct"
     PROBE = "probe"
     STATE = "state"
@@ -214,6 +215,7 @@ def _role(asks: str, fences: Mapping[str, str]) -> Role:
         ("contrastive_rubrics", Role.INDUCE),
         ("rubric_note", Role.WRITE),
         ("rephrased_rubrics", Role.REPHRASE),
+        ('"same_as"', Role.SAME_CRITERION),
         ("proposed_rubrics", Role.PROPOSE),
         ("finer_rubrics", Role.DECOMPOSE),
         ("[[YES", Role.SATISFY),

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from svr_async.simulation.draws import draw_bytes
-from svr_async.simulation.models import MODELS
+from svr_async.simulation.judge import MODELS
 from svr_async.simulation.refusals import ApiError
 from svr_async.simulation.replies import CREATED
 from svr_async.simulation.request import ChatRequest, Role, Shape, request_key
+from svr_async.simulation.world import draw_bytes
 
 FIELDS = {Shape.CLASSIFY: "probs", Shape.POOLING: "data", Shape.SCORE: "score"}
 """What a row of the reply calls the score."""

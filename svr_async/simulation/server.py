@@ -20,8 +20,8 @@ from svr_async.simulation.config import Outage, SimConfig
 from svr_async.simulation.decisions import as_detail, detail_payload
 from svr_async.simulation.faults import Fault, Stage
 from svr_async.simulation.history import CallRecord
+from svr_async.simulation.judge import MODELS
 from svr_async.simulation.messages import as_error, as_limits, error_payload
-from svr_async.simulation.models import MODELS
 from svr_async.simulation.refusals import ApiError
 from svr_async.simulation.replies import CREATED
 from svr_async.simulation.request import ChatRequest, Shape

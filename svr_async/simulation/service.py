@@ -15,7 +15,6 @@ from svr_async.simulation.brain import JUDGED, Composed, Simulator
 from svr_async.simulation.config import SimConfig
 from svr_async.simulation.corrupt import corrupt, damaged_chances, odd
 from svr_async.simulation.decisions import decision_reply, token_logprobs
-from svr_async.simulation.draws import draw, draw_bytes, uniform
 from svr_async.simulation.faults import POISON, Fault, Stage, draw_fault, poisoned
 from svr_async.simulation.history import CallRecord, History
 from svr_async.simulation.limits import Limits
@@ -25,6 +24,7 @@ from svr_async.simulation.refusals import ApiError
 from svr_async.simulation.replies import completion
 from svr_async.simulation.request import ChatRequest, Shape
 from svr_async.simulation.rewards import FIELDS, reward_reply
+from svr_async.simulation.world import draw, draw_bytes, uniform
 
 REFERENCE_TOKENS = 256
 
