@@ -1,31 +1,29 @@
-"""The ablation runs without HTTP: the simulated judge and author are called in process."""
+"""Training and judging on a drawn world in process: the judge and author of the endpoint, without HTTP."""
 
 from __future__ import annotations
 
 import asyncio
-import shutil
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
-import orjson
-from sim_judge import SimJudge, comparer
+from drawn import TEST, DrawnWorld
 
 from svr_async.core.dev_pairs import split_by_prompt
+from svr_async.core.integrity import Integrity, Marks
 from svr_async.core.pair import Order, PreferencePair, Presentation, Side, hashed_order, present, prompt_text
 from svr_async.core.rubric import Rubric
 from svr_async.core.verdict import RubricComparison
 from svr_async.fit.forward import alpha_numpy
 from svr_async.fit.tfidf import Vocabulary, transform
-from svr_async.judges.protocol import Answer, Judge
+from svr_async.judges.protocol import Answer, Comparisons, Judge
 from svr_async.judges.questions import MAX_INDUCED
 from svr_async.scoring.selection import TextSimilarities, select
 from svr_async.simulation.author import Author
 from svr_async.simulation.judge import PlantedJudge
-from svr_async.simulation.models import MODELS
-from svr_async.simulation.planted import PlantedPair, PlantedWorld
+from svr_async.simulation.world import PlantedPair
 from svr_async.training.rounds.algorithm import run_rounds
 from svr_async.training.rounds.config import TrainConfig
 from svr_async.training.rounds.dev_choice import chosen_round
@@ -35,94 +33,138 @@ from svr_async.training.rounds.session import FittedRound, Session, prepare
 from svr_async.training.rounds.stages import Stages, digest_of
 from svr_async.training.running.run import OFFLINE_WORKERS
 
-FULL = "svr"  # the run with every part
-SPLIT_SEED = 0  # of training: the split, and the fit
-Weighed = Sequence[tuple[str, float]]  # rubrics and what each counts
+MODEL = "gpt-oss-120b"
+
+
+@dataclass(slots=True)
+class LocalJudge:
+    """A planted judge that compares two responses on rubrics."""
+
+    planted: PlantedJudge
+    name: str = "sim"
+    label: str = "SIMULATED, in process"
+    marks: Marks = frozenset({Integrity.SIMULATED})
+
+    def rows(self, shown: Presentation, texts: Iterable[str]) -> list[RubricComparison]:
+        """Judge rubrics on both responses."""
+        world = self.planted.world
+        prompt = world.read_prompt(prompt_text(shown.prompt))
+        a, b = world.read_response(shown.response_a), world.read_response(shown.response_b)
+        return [self.planted.compare(prompt, a, b, world.read_rubric(text)) for text in texts]
+
+    async def compare(
+        self, shown: Presentation, rubrics: Sequence[Rubric], *, overall: bool, note: str = ""
+    ) -> Answer[Comparisons]:
+        """Judge rubrics on both responses, without an overall verdict."""
+        assert not overall, note
+        rows = self.rows(shown, [rubric.text for rubric in rubrics])
+        named = zip(rubrics, rows, strict=True)
+        return Answer(value=Comparisons(rows=tuple(replace(row, rubric_id=rubric.id) for rubric, row in named)))
 
 
 @dataclass(slots=True)
 class LocalAuthor:
-    """The planted author: induction of both kinds, and probes."""
+    """The planted author: induction of both kinds, probes, and the same criterion in other words."""
 
     author: Author
     name: str = "sim"
 
     async def induce(self, pair: PreferencePair, *, contrastive: bool = True) -> Answer[tuple[Rubric, ...]]:
-        """Propose rubrics for a pair, or for its chosen response alone."""
+        """Propose rubrics for a pair, or only for its chosen response."""
         rows = self.author.induce(prompt_text(pair.prompt), pair.chosen, pair.rejected if contrastive else None)
-        names = {"text": "rubric", "facet": "facet", "importance": "importance", "grounding": "grounding"}
-        rubrics = [Rubric(**{name: row[key] for name, key in names.items()}) for row in rows]
+        rubrics = [Rubric(text=row.pop("rubric"), **row) for row in rows]
         return Answer(value=tuple({rubric.id: rubric for rubric in rubrics}.values())[:MAX_INDUCED])
 
     async def probe(self, pair: PreferencePair) -> Answer[str]:
-        """Write a response close to the chosen one that is worse."""
+        """Write a worse response close to the chosen one."""
         return Answer(value=self.author.probe(prompt_text(pair.prompt), pair.chosen))
 
+    async def same_criterion(self, asked: Any) -> Answer[Mapping[str, str | None]]:
+        """Say which new criteria (`asked.new`) repeat listed ones (`asked.known`)."""
+        known, new = (
+            {f"{letter}{number}": text for number, text in enumerate(texts, 1)}
+            for letter, texts in (("K", asked.known), ("N", asked.new))
+        )
+        return Answer(value=self.author.same_criterion(known, new))
 
-@dataclass(slots=True)
-class Local:
-    """One planted world with its judge, its pairs, and the folder that the runs go to.
 
-    With `expected` the judge answers with probabilities, whose expected Δ is trained and decided on.
-    """
+@dataclass(frozen=True, kw_only=True)
+class Trial:
+    """A drawn world with `n_train` training pairs and `n_test` unseen ones; `settings` are those of TrainConfig."""
 
-    world: PlantedWorld
+    world: DrawnWorld
     folder: Path
-    train: list[PreferencePair]
-    test: list[PlantedPair]
-    judge: PlantedJudge
-    asker: str = ""
-    expected: bool = False
+    n_train: int
+    n_test: int
+    settings: Mapping[str, Any]
 
-    @classmethod
-    def of(cls, world: PlantedWorld, folder: Path, train: int, test: Sequence[PlantedPair], model: str) -> Local:
-        """Plant `train` training pairs; `test` are the pairs to decide."""
-        judge = PlantedJudge(world, world.model(MODELS[model]))
-        return cls(world, folder, [item.pair for item in world.pairs(train, "train")], list(test), judge)
+    @cached_property
+    def test(self) -> list[PlantedPair]:
+        """The unseen pairs."""
+        return list(self.world.pairs(self.n_test, TEST))
 
-    def yardsticks(self) -> None:
-        """Decide the test pairs directly, and by the human rubrics."""
-        self._keep("vanilla", [self._prefer(item) for item in self.test])
-        self._keep("oracle", [self._overall(item) for item in self.test])
+    @cached_property
+    def judge(self) -> LocalJudge:
+        """The judge with the noise and bias of the world."""
+        return LocalJudge(PlantedJudge(self.world, self.world.models()[MODEL]))
 
-    def bank(self, name: str, part: str) -> None:
-        """Train a bank without a part, and decide the test pairs with it; the full one with uniform weights too."""
-        fitted, vocabulary = asyncio.run(self._trained(name, part))
+    def known(self) -> dict[str, float]:
+        """Return the accuracies of ways without training; `truth` and `all` use the true criteria and weights."""
+        shown = [(item, *presented(item)) for item in self.test]
+        return {
+            "direct": share(self._prefers(seen) is gold for _, seen, gold in shown),
+            "human": share(self._overall(item, seen) is gold for item, seen, gold in shown),
+            "truth": share(self._by_truth(item, seen, 1) is gold for item, seen, gold in shown),
+            "all": share(self._by_truth(item, seen, None) is gold for item, seen, gold in shown),
+            "longest": share((len(s.response_a) > len(s.response_b)) is (gold is Side.A) for _, s, gold in shown),
+        }
+
+    def _prefers(self, shown: Presentation) -> Side:
+        read = self.world.read_response
+        prompt = self.world.read_prompt(prompt_text(shown.prompt))
+        return self.judge.planted.prefer(prompt, read(shown.response_a), read(shown.response_b))
+
+    def _overall(self, item: PlantedPair, shown: Presentation) -> Side:
+        return self.judge.planted.overall(self.judge.rows(shown, self.world.human_rubrics(item)))
+
+    def _by_truth(self, item: PlantedPair, shown: Presentation, wordings: int | None) -> Side:
+        """Decide by the true criteria and weights; a verdict is the mean over the first wordings, None: over all."""
+        kind, total = self.world.kinds[item.kind], 0.0
+        for number, weight in zip(kind.cares, kind.weights, strict=True):
+            texts = [f"The response {text}." for text in self.world.wordings(number)[:wordings]]
+            rows = self.judge.rows(shown, texts)
+            total += weight * sum(row.delta or 0.0 for row in rows) / len(rows)
+        return Side.A if total > 0 else Side.B
+
+    def trained(self) -> dict[str, Any]:
+        """Train a bank; return its accuracy, that of its rubrics with equal weights, and the rounds' records."""
+        rounds, fitted, vocabulary = asyncio.run(self._train())
         chosen = self._chosen(fitted, vocabulary)
-        self._by_rubrics(name, lambda item: chosen[item.pair.id])
-        if not part:
-            self._by_rubrics("uniform", lambda item: [(text, 1.0) for text, _ in chosen[item.pair.id]])
+        equal = {key: [(text, 1.0) for text, _ in rubrics] for key, rubrics in chosen.items()}
+        return {"svr": self._accuracy(chosen), "uniform": self._accuracy(equal), "rounds": rounds}
 
-    async def _trained(self, name: str, part: str) -> tuple[FittedRound, Vocabulary]:
-        stages, held = self.folder / "banks" / name / "stages", self.folder / "banks" / FULL / "stages"
-        if part and held.exists() and not stages.exists():
-            shutil.copytree(held, stages)  # what a part does not change has the same digest, and is read back
-        config = TrainConfig(split_seed=SPLIT_SEED, ablate=frozenset([part] if part else []))
-        train, dev = split_by_prompt(self.train, config.dev_share, salt=str(config.split_seed))
-        author = LocalAuthor(Author(self.world, self.judge.model))
-        judge = cast(
-            "Judge", SimJudge(self.world, self.judge.model, expected=self.expected)
-        )  # training asks it nothing but to compare
-        session = Session(
-            crew=Crew(judge=judge, author=author, workers=OFFLINE_WORKERS),
+    async def _train(self) -> tuple[list[dict[str, Any]], FittedRound, Vocabulary]:
+        config = TrainConfig(split_seed=0, **self.settings)
+        pairs = [item.pair for item in self.world.pairs(self.n_train)]
+        train, dev = split_by_prompt(pairs, config.dev_share, salt=str(config.split_seed))
+        author = LocalAuthor(Author(self.world, self.judge.planted.model))
+        digest = digest_of([[pair.id, pair.chosen] for pair in pairs])
+        session = Session(  # training only asks the judge to compare
+            crew=Crew(judge=cast("Judge", self.judge), author=author, workers=OFFLINE_WORKERS),
             config=config,
-            stages=Stages(stages),
-            material=prepare(train, dev, digest=self._digest(), pairs_of_words=config.fit.pairs_of_words),
+            stages=Stages(self.folder / "stages"),
+            material=prepare(train, dev, digest=digest, pairs_of_words=config.fit.pairs_of_words),
             fit_round=fit_round,
             calibrate=calibrate_round,
             margins=partial(margins_with, config.fit),
-            asker=self.asker,
+            asker=repr(self.world.config),
         )
         rounds = await run_rounds(session)
         records = [dict(one.record) for one in rounds]
-        (self.folder / "banks" / name / "record.json").write_bytes(orjson.dumps({"rounds": records}))
-        return chosen_round(rounds, len(dev), config.publish), session.material.vocabulary
+        return records, chosen_round(rounds, len(dev), config.publish), session.material.vocabulary
 
-    def _digest(self) -> str:
-        return digest_of([[pair.id, pair.chosen] for pair in self.train])
-
-    def _chosen(self, fitted: FittedRound, vocabulary: Vocabulary) -> Mapping[str, Weighed]:
-        """Return the rubrics for each test prompt with their importance, by pair id."""
+    def _chosen(self, fitted: FittedRound, vocabulary: Vocabulary) -> dict[str, list[tuple[str, float]]]:
+        """Return the rubrics and weights for each unseen prompt, by pair id."""
         texts = [candidate.rubric.text for candidate in fitted.bank]
         similarities = TextSimilarities(texts)
         borders, index, value = transform(vocabulary, [prompt_text(item.pair.prompt) for item in self.test])
@@ -134,45 +176,24 @@ class Local:
             chosen[item.pair.id] = [(texts[entry.index], entry.importance) for entry in active]
         return chosen
 
-    def _by_rubrics(self, name: str, rubrics_of: Callable[[PlantedPair], Weighed]) -> None:
-        self._keep(name, [self._margin(item, rubrics_of(item)) > 0 for item in self.test])
+    def _accuracy(self, chosen: Mapping[str, Sequence[tuple[str, float]]]) -> float:
+        return share(self._margin(item, chosen[item.pair.id]) > 0 for item in self.test)
 
-    def _margin(self, item: PlantedPair, rubrics: Weighed) -> float:
+    def _margin(self, item: PlantedPair, rubrics: Sequence[tuple[str, float]]) -> float:
         """Return the margin in favour of the better response."""
-        rows, gold = self._compared(item, [text for text, _ in rubrics])
+        shown, gold = presented(item)
+        rows = self.judge.rows(shown, [text for text, _ in rubrics])
         margin = sum(weight * (row.delta or 0.0) for row, (_, weight) in zip(rows, rubrics, strict=True))
         return margin if gold is Side.A else -margin
 
-    def _prefer(self, item: PlantedPair) -> bool:
-        order, language = hashed_order(item.pair.id), self.world.language
-        prompt = language.read_prompt(prompt_text(item.pair.prompt))
-        shown = map(language.read_response, _both(present(item.pair, order)))
-        return self.judge.prefer(prompt, *shown) is _gold(item, order)
 
-    def _overall(self, item: PlantedPair) -> bool:
-        """Tell whether the judge's overall preference by the human rubrics is right."""
-        rows, gold = self._compared(item, self.world.human_rubrics(item))
-        return self.judge.overall(rows) is gold
-
-    def _compared(self, item: PlantedPair, rubrics: Sequence[str]) -> tuple[list[RubricComparison], Side]:
-        """Judge a pair on rubrics in the order that the judge is shown, and return which side is right there."""
-        order, language = hashed_order(item.pair.id), self.world.language
-        shown = present(item.pair, order)
-        prompt, a, b = language.read_prompt(prompt_text(item.pair.prompt)), *map(language.read_response, _both(shown))
-        judge = comparer(self.judge, expected=self.expected)
-        return [judge.compare(prompt, a, b, language.read_rubric(t)) for t in rubrics], _gold(item, order)
-
-    def _keep(self, name: str, marks: Sequence[bool]) -> None:
-        rows = [{"id": item.pair.id, "correct": mark} for item, mark in zip(self.test, marks, strict=True)]
-        path = self.folder / "runs" / name / "items.jsonl"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(b"".join(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE) for row in rows))
+def presented(item: PlantedPair) -> tuple[Presentation, Side]:
+    """Return a pair in the order that the judge sees, and the better side in it."""
+    order, gold = hashed_order(item.pair.id), item.pair.gold or Side.A
+    return present(item.pair, order), gold if order is Order.AB else gold.other()
 
 
-def _both(shown: Presentation) -> tuple[str, str]:
-    return shown.response_a, shown.response_b
-
-
-def _gold(item: PlantedPair, order: Order) -> Side:
-    gold = item.pair.gold or Side.A
-    return gold if order is Order.AB else gold.other()
+def share(hits: Iterable[bool]) -> float:
+    """Return the share of hits."""
+    marks = list(hits)
+    return sum(marks) / max(1, len(marks))

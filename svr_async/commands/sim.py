@@ -13,29 +13,10 @@ from svr_async.commands.options import GroupedCommand
 
 if TYPE_CHECKING:
     from svr_async.simulation.config import SimConfig
-    from svr_async.simulation.worlds import PlantedConfig
-
-
-_world_option = click.option(
-    "--world",
-    "world_name",
-    type=click.Choice(["plain", "varied", "redundant"]),  # those of `simulation.world.PRESETS`, which is slow to import
-    default="plain",
-    show_default=True,
-    help="Which world is planted. In the varied one every part of the method but the diversity term has something to "
-    "do, in the redundant one every part.",
-)
-_draw_option = click.option(
-    "--draw",
-    type=click.IntRange(0),
-    metavar="N",
-    help="The world of the family that is drawn from this number, in place of --seed and --world. Draws 0 to 39 are "
-    "for development, 1000 to 1039 for reports.",
-)
 
 
 FLAGS = {
-    "Planted data": ("out", "n_train", "n_test", "benchmarks"),
+    "Planted data": ("out", "n_train", "n_test"),
     "How it judges": ("manner", "weak", "reasoning"),
     "How fast it is": ("latency_ms",),
     "What goes wrong": ("fault_rate", "faults"),
@@ -49,8 +30,6 @@ FLAGS = {
 @click.option(
     "--seed", default=0, show_default=True, metavar="N", help="Seed of the planted world, the noise and the faults."
 )
-@_world_option
-@_draw_option
 @click.option("--manner", default="", metavar="NAME", help="Write replies in another form: yes-no, bare-list, ties …")
 @click.option(
     "--weak", metavar="NAME=CHANCE,…", default="", help="Taken in by padding, restated, keywords, instructions."
@@ -95,9 +74,11 @@ FLAGS = {
 @click.option(
     "--train",
     "n_train",
+    default=3000,
+    show_default=True,
     type=click.IntRange(1),
     metavar="N",
-    help="With --write: training pairs. Default: 3,000, or as drawn.",
+    help="With --write: training pairs.",
 )
 @click.option(
     "--test",
@@ -108,8 +89,7 @@ FLAGS = {
     metavar="N",
     help="With --write: test pairs.",
 )
-@click.option("--benchmarks", is_flag=True, help="With --write: also RewardBench, RewardBench 2 and RM-Bench.")
-def sim(out: Path | None, n_train: int | None, n_test: int, benchmarks: bool, **options: Any) -> None:
+def sim(out: Path | None, n_train: int, n_test: int, **options: Any) -> None:
     """Serve a simulated judge with an OpenAI-compatible API, or write the pairs that it can judge.
 
     \b
@@ -119,8 +99,13 @@ def sim(out: Path | None, n_train: int | None, n_test: int, benchmarks: bool, **
     """
     if out is None:
         asyncio.run(_serve(_config(options), click.echo))
-    else:
-        _write(_planted(options["draw"], options["world_name"], options["seed"]), out, n_train, n_test, benchmarks)
+        return
+    from svr_async.simulation.files import write_world
+    from svr_async.simulation.world import World, WorldConfig
+
+    train, test, readme = write_world(World(WorldConfig(seed=options["seed"])), out, n_train=n_train, n_test=n_test)
+    click.echo(f"{n_train:,} pairs in {train}")
+    click.echo(f"{n_test:,} pairs in {test} (simulated; see {readme.name})")
 
 
 def _config(options: dict[str, Any]) -> SimConfig:
@@ -129,32 +114,13 @@ def _config(options: dict[str, Any]) -> SimConfig:
     from svr_async.simulation.weakness import Weakness
 
     faults = FaultConfig(rate=options.pop("fault_rate"), kinds=parse_kinds(options.pop("faults")))
-    weakness = Weakness.parse(options.pop("weak"))
-    planted = _planted(options.pop("draw"), options.pop("world_name"), options["seed"])
-    return SimConfig(faults=faults, weakness=weakness, world=planted, **(options | {"seed": planted.seed}))
-
-
-def _planted(draw: int | None, world_name: str, seed: int) -> PlantedConfig:
-    """Return the settings of the world that the flags name; UsageError where --draw meets another way to name one."""
-    from svr_async.errors import UsageError
-    from svr_async.simulation.family import drawn
-    from svr_async.simulation.world import preset
-
-    if draw is None:
-        return preset(world_name, seed)
-    ctx, usual = click.get_current_context(), click.core.ParameterSource.DEFAULT
-    names = {"--seed": "seed", "--world": "world_name"}
-    given = [flag for flag, name in names.items() if ctx.get_parameter_source(name) is not usual]
-    if given:
-        message = f"--draw {draw} is a whole world, so it does not go with {' and '.join(given)}"
-        raise UsageError(message, hint=f"leave out either --draw or {' and '.join(given)}")
-    return drawn(draw)
+    return SimConfig(faults=faults, weakness=Weakness.parse(options.pop("weak")), **options)
 
 
 async def _serve(config: SimConfig, say: Callable[[str], None]) -> None:
-    """Serve until SIGINT or SIGTERM, then say what was done."""
+    """Serve until SIGINT or SIGTERM, then report the number of calls."""
     from svr_async.engine.concurrency import stop_event
-    from svr_async.simulation.models import MODELS
+    from svr_async.simulation.judge import MODELS
     from svr_async.simulation.server import SimServer
 
     with stop_event() as stop:
@@ -163,23 +129,3 @@ async def _serve(config: SimConfig, say: Callable[[str], None]) -> None:
             await stop.wait()
             stats = server.stats()
     say(f"{stats['calls']} calls, {stats['paid']} paid, {stats['completed']} completed")
-
-
-def _write(settings: PlantedConfig, out: Path, n_train: int | None, n_test: int, benchmarks: bool) -> None:
-    """Write train.jsonl, rubricbench.jsonl and README.txt; for a draw also properties.json."""
-    from svr_async.simulation.files import write_world
-    from svr_async.simulation.worlds import plant
-
-    planted = plant(settings)
-    written = write_world(planted, out, n_train=n_train, n_test=n_test)
-    click.echo(f"{written.n_train:,} pairs in {written.train}")
-    click.echo(f"{written.n_test:,} pairs in {written.test} (simulated; see {written.readme.name})")
-    if written.properties:
-        click.echo(f"what was drawn, and what knowing the truth gives: {written.properties}")
-    if benchmarks:
-        from svr_async.adapters import ADAPTERS
-        from svr_async.simulation.benchmark_files import write_benchmarks
-
-        counts = {name: adapter.groups for name, adapter in ADAPTERS.items()}
-        for path in write_benchmarks(planted, out, counts).values():
-            click.echo(f"{path} (simulated)")

@@ -41,11 +41,11 @@ class Outage:
 class SimConfig:
     """Everything about a simulated endpoint; the defaults are a flawless one that answers at once.
 
-    `noise` and `position_bias` replace those of every model where given. `manner` is how replies are
-    written (`simulation.manners`). `weakness` is what deceives the judge (`simulation.weakness`). `reasoning` refuses what OpenAI's reasoning models refuse: max_tokens,
-    and any temperature or top_p but 1. `rpm`, `tpm`,
-    `quota` and `slots` are off at 0; `prefix_blocks` is the size of the prefix cache in blocks of 64 tokens, 0 for
-    none. `latency_ms` is the median for a reply of 256 tokens.
+    `noise` and `position_bias` replace those of every model if given. `manner` is the form of replies
+    (`simulation.manners`), `weakness` what misleads the judge (`simulation.weakness`). `reasoning` refuses what
+    OpenAI's reasoning models refuse: max_tokens, and any temperature or top_p but 1. `rpm`, `tpm`, `quota` and `slots`
+    are off at 0; `prefix_blocks` is the size of the prefix cache in blocks of 64 tokens, 0 for none. `latency_ms` is
+    the median for a reply of 256 tokens.
     """
 
     seed: int = 0

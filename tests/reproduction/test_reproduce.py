@@ -22,7 +22,7 @@ from svr_async.reproduction.results import Absent, Results
 from svr_async.reproduction.settings import ReproSettings, data_files
 from svr_async.reproduction.table import Table
 from svr_async.reproduction.tables.registry import build
-from svr_async.simulation.benchmark_files import write_benchmarks
+from benchmark_files import write_benchmarks
 from svr_async.simulation.server import SimServer
 from svr_async.simulation.world import World
 

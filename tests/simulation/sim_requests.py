@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from svr_async.simulation.catalogue import CRITERIA
-from svr_async.simulation.planted import PlantedPair
+from svr_async.simulation.world import PlantedPair
 from svr_async.simulation.server import SimServer
 from svr_async.simulation.world import World
 

@@ -19,8 +19,8 @@ from svr_async.core.rubric import FACETS, IMPORTANCES
 from svr_async.simulation.brain import Simulator
 from svr_async.simulation.catalogue import CRITERIA, GENERIC
 from svr_async.simulation.config import SimConfig
-from svr_async.simulation.planted import PlantedPair
-from svr_async.simulation.readings import read_rubric
+from svr_async.simulation.world import PlantedPair
+from svr_async.simulation.world import read_rubric
 from svr_async.simulation.refusals import ApiError
 from svr_async.simulation.request import Role, parse_request
 from svr_async.simulation.world import World

@@ -19,14 +19,14 @@ from svr_async.simulation.chances import Stater
 from svr_async.simulation.config import SimConfig
 from svr_async.simulation.corrupt import damaged_chances
 from svr_async.simulation.decisions import as_detail, decision_reply, detail_payload
-from svr_async.simulation.draws import draw_bytes
+from svr_async.simulation.world import draw_bytes
 from svr_async.simulation.family import drawn
 from svr_async.simulation.family_world import FamilyWorld
 from svr_async.simulation.faults import FAULTS
 from svr_async.simulation.judge import PlantedJudge
-from svr_async.simulation.models import MODELS
-from svr_async.simulation.planted import PlantedWorld
-from svr_async.simulation.readings import PromptReading, ResponseReading
+from svr_async.simulation.judge import MODELS
+from svr_async.simulation.world import PlantedWorld
+from svr_async.simulation.world import PromptReading, ResponseReading
 from svr_async.simulation.refusals import ApiError
 from svr_async.simulation.request import Shape
 from svr_async.simulation.variety import Variety

@@ -19,8 +19,8 @@ from svr_async.errors import StorageError
 from svr_async.simulation.brain import Simulator
 from svr_async.simulation.config import SimConfig
 from svr_async.simulation.files import WrittenWorld, apportion, write_world
-from svr_async.simulation.readings import read_prompt, read_rubric
-from svr_async.simulation.topics import DOMAIN_COUNTS, TOPICS
+from svr_async.simulation.world import read_prompt, read_rubric
+from svr_async.simulation.catalogue import DOMAIN_COUNTS, TOPICS
 from svr_async.simulation.world import World, WorldConfig
 
 

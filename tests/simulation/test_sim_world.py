@@ -12,9 +12,9 @@ from svr_async.errors import ConfigError
 from svr_async.simulation.calibration import calibrate
 from svr_async.simulation.catalogue import CRITERIA, GENERIC, LATENT
 from svr_async.simulation.judge import PlantedJudge
-from svr_async.simulation.models import MODELS
-from svr_async.simulation.readings import MET, read_prompt, read_response, read_rubric, squeeze
-from svr_async.simulation.topics import SHARED_WORDS, TOPICS
+from svr_async.simulation.judge import MODELS
+from svr_async.simulation.world import MET, read_prompt, read_response, read_rubric, squeeze
+from svr_async.simulation.catalogue import SHARED_WORDS, TOPICS
 from svr_async.simulation.world import World, WorldConfig
 
 WORLD = World()
