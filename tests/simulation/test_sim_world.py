@@ -9,16 +9,23 @@ from typing import Any
 import pytest
 
 from svr_async.errors import ConfigError
-from svr_async.simulation.calibration import calibrate
 from svr_async.simulation.catalogue import CRITERIA, GENERIC, LATENT
 from svr_async.simulation.judge import PlantedJudge
 from svr_async.simulation.judge import MODELS
-from svr_async.simulation.world import MET, read_prompt, read_response, read_rubric, squeeze
 from svr_async.simulation.catalogue import SHARED_WORDS, TOPICS
-from svr_async.simulation.world import World, WorldConfig
+from svr_async.core.pair import Side, prompt_text
+from svr_async.simulation.world import PlantedPair, World, WorldConfig, squeeze
 
 WORLD = World()
+MET = [squeeze(criterion.met) for criterion in CRITERIA]
+read_prompt, read_response, read_rubric = WORLD.read_prompt, WORLD.read_response, WORLD.read_rubric
 ITEMS = list(WORLD.pairs(600, "unit"))
+
+
+def true_margin(kind: int, chosen: str, rejected: str) -> float:
+    """Return the true margin of two responses, read from their texts."""
+    value = WORLD.kinds[kind].value
+    return value(read_response(chosen).met) - value(read_response(rejected).met)
 
 
 def test_a_world_is_a_pure_function_of_its_config() -> None:
@@ -67,17 +74,15 @@ def test_attributes_are_read_back_from_the_text() -> None:
     """The true margin computed from the texts is the planted one, also after re-wrapping and in capitals."""
     for item in ITEMS:
         pair = item.pair
-        prompt = pair.prompt[0].content
-        assert WORLD.true_margin(prompt, pair.chosen, pair.rejected) == pytest.approx(item.margin)
+        assert true_margin(item.kind, pair.chosen, pair.rejected) == pytest.approx(item.margin)
     wrapped = ITEMS[0].pair.chosen.replace(" ", "\n").upper()
     assert read_response(wrapped).met == read_response(ITEMS[0].pair.chosen).met
 
 
 def test_the_type_of_every_prompt_is_recognised() -> None:
-    """A prompt's vocabulary tells its type, in spite of strays; other text has no type and no true margin."""
+    """A prompt's vocabulary tells its type, in spite of strays; other text has no type."""
     assert all(read_prompt(item.pair.prompt[0].content).kind == item.kind for item in ITEMS)
     assert read_prompt("What is the capital of France?").kind is None
-    assert WORLD.true_margin("What is the capital of France?", "Paris", "Rome") is None
 
 
 def test_labels_follow_the_margin_but_for_a_few() -> None:
