@@ -28,7 +28,7 @@ with the endpoint of the same seed, `svr sim --seed {seed}`, and label every res
 
 def write_world(world: World, out: Path, *, n_train: int = 3000, n_test: int = 1147) -> list[Path]:
     """Write train.jsonl, rubricbench.jsonl and README.txt into a folder; StorageError if that fails."""
-    domains = test_domains(world.seed, n_test)
+    domains = planted_domains(world.seed, n_test)
     items = world.pairs(n_test, "test", [kind for _, kind in domains])
     rows = [test_row(world, item, domain) for item, (domain, _) in zip(items, domains, strict=True)]
     note = NOTE.format(seed=world.seed, n_train=n_train, n_test=n_test, noise=world.config.label_noise)
@@ -68,7 +68,7 @@ def test_row(world: World, item: PlantedPair, domain: str) -> dict[str, Any]:
     }
 
 
-def test_domains(seed: int, count: int) -> list[tuple[str, int]]:
+def planted_domains(seed: int, count: int) -> list[tuple[str, int]]:
     """Return a fine domain and a prompt type for each test pair, in RubricBench's proportions, shuffled by seed."""
     rng = seeded(seed, "domains")
     kinds = {group: [n for n, topic in enumerate(TOPICS) if topic.group == group] for group, _, _ in DOMAIN_COUNTS}

@@ -195,8 +195,8 @@ class WorldConfig:
         most = {
             "cared": (1, len(LATENT)),
             "distractors": (0, len(JUNK)),
-            "label_noise": (0, 0.5),
-            "min_margin": (0, 0.5),
+            "label_noise": (0, 0.49),
+            "min_margin": (0, 0.49),
         }
         for name, (low, high) in most.items():
             if not low <= getattr(self, name) <= high:

@@ -19,10 +19,9 @@ from svr_async.core.rubric import FACETS, IMPORTANCES
 from svr_async.simulation.brain import Simulator
 from svr_async.simulation.catalogue import CRITERIA, GENERIC
 from svr_async.simulation.config import SimConfig
-from svr_async.simulation.world import PlantedPair
 from svr_async.simulation.refusals import ApiError
 from svr_async.simulation.request import Role, parse_request
-from svr_async.simulation.world import World
+from svr_async.simulation.world import PlantedPair, World
 
 WORLD = World()
 read_rubric = WORLD.read_rubric
@@ -174,7 +173,6 @@ def test_a_repair_turn_is_answered_like_the_first_question() -> None:
     assert ask.payload(SIM.answer(repair)) == ask.payload(SIM.answer(body))
     assert parse_request(repair).key != parse_request(body).key
     assert parse_request(repair).topic == parse_request(body).topic
-
 
 
 def test_induction_proposes_what_tells_the_pair_apart() -> None:

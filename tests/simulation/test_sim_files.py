@@ -9,7 +9,7 @@ import pytest
 from svr_async.adapters import ADAPTERS
 from svr_async.errors import StorageError
 from svr_async.simulation.catalogue import DOMAIN_COUNTS
-from svr_async.simulation.files import apportion, test_domains, write_world
+from svr_async.simulation.files import apportion, planted_domains, write_world
 from svr_async.simulation.world import World
 
 
@@ -23,15 +23,15 @@ def test_a_world_is_written_and_read_by_the_adapters(tmp_path: Path) -> None:
     assert train.read_bytes().count(b"\n") == 30
     assert readme.read_text().startswith("SIMULATED DATA")
     pairs = list(ADAPTERS["rubricbench"].load(test).pairs)
-    kinds = [kind for _, kind in test_domains(0, 40)]
+    kinds = [kind for _, kind in planted_domains(0, 40)]
     planted = [item.pair for item in world.pairs(40, "test", kinds)]
     assert [(one.id, one.chosen, one.rejected) for one in pairs] == [(p.id, p.chosen, p.rejected) for p in planted]
     assert all(one.rubrics for one in pairs)
 
 
-def test_domains_have_the_proportions_of_rubricbench() -> None:
+def planted_domains_have_the_proportions_of_rubricbench() -> None:
     """At full size the domains are those of the benchmark, and any size adds up."""
-    domains = [domain for domain, _ in test_domains(0, 1147)]
+    domains = [domain for domain, _ in planted_domains(0, 1147)]
     assert {name: domains.count(name) for _, name, _ in DOMAIN_COUNTS} == {name: n for _, name, n in DOMAIN_COUNTS}
     assert sum(apportion([3, 2, 2], 100)) == 100
 
