@@ -60,15 +60,18 @@ class Plan:
 def run_draw(plan: Plan, draw: int) -> Row:
     """Train on a draw's world and decide unseen pairs in every way, or read the earlier result."""
     path = plan.path(draw)
-    if path.exists():
-        return dict(orjson.loads(path.read_bytes()))
+    if not path.exists():
+        _train(plan, draw, path)
+    return dict(orjson.loads(path.read_bytes()))
+
+
+def _train(plan: Plan, draw: int, path: Path) -> None:
     config, folder = drawn(draw), path.with_suffix("")
     n_train = plan.pairs or config.pairs
     trial = Trial(world=DrawnWorld(config), folder=folder, n_train=n_train, n_test=plan.test, settings=plan.settings())
     row = {"draw": draw, "pairs": n_train, "test": plan.test, **trial.known(), **trial.trained()}
     shutil.rmtree(folder)
     write_atomic(path, orjson.dumps(row, option=orjson.OPT_INDENT_2))
-    return row
 
 
 def table(plan: Plan) -> str:

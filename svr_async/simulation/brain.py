@@ -55,14 +55,19 @@ class Composed:
 class Simulator:
     """The simulated endpoint without HTTP: `answer(body)` returns the reply to a chat request.
 
-    `world` replaces the planted world of the config's seed.
+    `world` replaces the planted world of the config's seed, `models` the served ones.
     """
 
-    def __init__(self, config: SimConfig | None = None, world: PlantedWorld | None = None) -> None:
+    def __init__(
+        self,
+        config: SimConfig | None = None,
+        world: PlantedWorld | None = None,
+        models: Mapping[str, JudgeModel] = MODELS,
+    ) -> None:
         self.config = config or SimConfig()
         self.world: PlantedWorld = world or World(self.config.planted)
         self.manner = manner_named(self.config.manner) if self.config.manner else None
-        self._minds = {name: self._mind(model) for name, model in MODELS.items()}
+        self._minds = {name: self._mind(model) for name, model in models.items()}
         self.fingerprint = f"svr-sim-{draw_bytes(repr(self.config.planted), self.world.seed).hex()[:12]}"
 
     def _mind(self, model: JudgeModel) -> tuple[PlantedJudge, Author]:

@@ -16,6 +16,7 @@ from aiohttp import web
 from svr_async.errors import ConfigError, system_words
 from svr_async.simulation.batch_routes import BatchRoutes
 from svr_async.simulation.batches import Batches, BatchSettings
+from svr_async.simulation.brain import Simulator
 from svr_async.simulation.config import Outage, SimConfig
 from svr_async.simulation.decisions import as_detail, detail_payload
 from svr_async.simulation.faults import Fault, Stage
@@ -45,9 +46,14 @@ class SimServer:
     `busy` makes every call a 503.
     """
 
-    def __init__(self, config: SimConfig | None = None, batch: BatchSettings | None = None) -> None:
+    def __init__(
+        self,
+        config: SimConfig | None = None,
+        batch: BatchSettings | None = None,
+        simulator: Simulator | None = None,
+    ) -> None:
         self.config = config or SimConfig()
-        self.service = Service(self.config)
+        self.service = Service(self.config, simulator)
         self.batches = Batches(self.service, self._uptime, batch)
         self.port = self.config.port
         self._runner: web.AppRunner | None = None

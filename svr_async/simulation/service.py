@@ -40,9 +40,9 @@ class Worked:
 class Service:
     """One endpoint between start and reset. `now` arguments are seconds of a steady clock."""
 
-    def __init__(self, config: SimConfig) -> None:
+    def __init__(self, config: SimConfig, simulator: Simulator | None = None) -> None:
         self.config = config
-        self.simulator = Simulator(config)
+        self.simulator = simulator or Simulator(config)
         self.history = History(config.log_path)
         self.redirects_followed = 0
         self._fresh()
