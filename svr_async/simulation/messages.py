@@ -8,8 +8,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from svr_async.simulation.limits import seconds_of
-from svr_async.simulation.refusals import ApiError
+from svr_async.simulation.refusals import ApiError, seconds_of
 from svr_async.simulation.request import ChatRequest, Shape, effort_in, parse_request, request_key
 from svr_async.simulation.world import draw_bytes
 

@@ -13,8 +13,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from svr_async.simulation.faults import Fault, FaultConfig
-from svr_async.simulation.limits import retry_after
-from svr_async.simulation.refusals import ApiError
+from svr_async.simulation.refusals import ApiError, retry_after
 
 if TYPE_CHECKING:
     from aiohttp import web

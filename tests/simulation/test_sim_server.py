@@ -16,9 +16,8 @@ from svr_async.simulation.brain import Simulator
 from svr_async.simulation.config import Outage, SimConfig
 from svr_async.simulation.faults import FaultConfig, parse_kinds
 from svr_async.simulation.judge import MODELS
-from svr_async.simulation.limits import Bucket, Limits, span
 from svr_async.simulation.prefix import PrefixCache
-from svr_async.simulation.refusals import ApiError
+from svr_async.simulation.refusals import ApiError, Bucket, Limits, span
 from svr_async.simulation.server import SimServer
 from svr_async.simulation.service import Service
 from svr_async.simulation.world import World
