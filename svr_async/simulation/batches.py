@@ -13,10 +13,10 @@ import orjson
 from aiohttp import BodyPartReader, web
 
 from svr_async.errors import ConfigError
+from svr_async.simulation.damage import HTML, error_of, reset
 from svr_async.simulation.faults import Fault, Stage
 from svr_async.simulation.refusals import ApiError, refuse_settings
 from svr_async.simulation.service import CallRecord, Service
-from svr_async.simulation.wire import HTML, error_of, reset
 from svr_async.simulation.world import draw_bytes
 
 ENDPOINT = "/v1/chat/completions"

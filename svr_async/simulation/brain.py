@@ -1,25 +1,102 @@
-"""From a chat request to the text of its reply, as a pure function of (seed, request)."""
+"""From a request to the content of its reply, as a pure function of (seed, request)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import orjson
 
 from svr_async.core.verdict import EVEN, RubricComparison
-from svr_async.simulation import own_words
 from svr_async.simulation.author import Author
 from svr_async.simulation.config import SimConfig
-from svr_async.simulation.decisions import READERS
 from svr_async.simulation.judge import MODELS, JudgeModel, Opinion, PlantedJudge
 from svr_async.simulation.manners import manner_named
 from svr_async.simulation.refusals import ApiError
-from svr_async.simulation.replies import completion
 from svr_async.simulation.request import ChatRequest, Role, Shape
 from svr_async.simulation.weakness import WeakJudge
-from svr_async.simulation.world import PlantedWorld, ResponseReading, World, draw_bytes
+from svr_async.simulation.wires import READERS, completion
+from svr_async.simulation.world import PlantedWorld, ResponseReading, RubricReading, World, draw_bytes
+
+MOST_GRADE = 10.0
+LINE = re.compile(r"^\d+\. (.*?)(?: \[(?:Hard Rule|Principle)\])?$", re.MULTILINE)
+N_FINER = 2
+
+Said = str | dict[str, Any]
+"""A text, or the object of a JSON reply."""
+
+
+def answer_in_words(judge: PlantedJudge, request: ChatRequest) -> Said:
+    """Return what a judge says to such a question."""
+    return ANSWERS[request.role](judge, request)
+
+
+def listed(judge: PlantedJudge, request: ChatRequest) -> list[RubricReading]:
+    """Return the rubrics of a written-out list, as it stands between the fences."""
+    found = LINE.findall(request.fences.get("RUBRIC", ""))
+    return [judge.world.read_rubric(text) for text in found]
+
+
+def _propose(judge: PlantedJudge, request: ChatRequest) -> Said:
+    return {"proposed_rubrics": _written(judge, request)}
+
+
+def _written(judge: PlantedJudge, request: ChatRequest) -> list[str]:
+    return judge.write_rubrics(judge.world.read_prompt(request.fences.get("PROMPT", "")))
+
+
+def _decompose(judge: PlantedJudge, request: ChatRequest) -> Said:
+    coarse = request.rubrics[0][1] if request.rubrics else ""
+    prompt = judge.world.read_prompt(request.fences.get("PROMPT", ""))
+    return {"finer_rubrics": judge.write_rubrics(prompt, coarse)[:N_FINER]}
+
+
+def _satisfy(judge: PlantedJudge, request: ChatRequest) -> Said:
+    rubrics = [judge.world.read_rubric(text) for _, text in request.rubrics]
+    met = all(one for one in _met(judge, request, rubrics))
+    return f"The response {'does' if met else 'does not do'} what R1 asks.\n\n[[{'YES' if met else 'NO'}]]"
+
+
+def _met(judge: PlantedJudge, request: ChatRequest, rubrics: Sequence[RubricReading]) -> list[bool]:
+    language = judge.world
+    prompt = language.read_prompt(request.fences.get("PROMPT", ""))
+    response = language.read_response(request.fences.get("RESPONSE", ""))
+    return [judge.opinion(prompt, response, rubric).met for rubric in rubrics]
+
+
+def _filter(judge: PlantedJudge, request: ChatRequest) -> Said:
+    new, *accepted = [judge.world.read_rubric(text) for _, text in request.rubrics]
+    same = any(_same(new, other) for other in accepted)
+    return f"R1 {'repeats another' if same else 'is new'}.\n\n[[{'OVERLAP' if same else 'NEW'}]]"
+
+
+def _same(one: RubricReading, other: RubricReading) -> bool:
+    if one.criterion is None or other.criterion is None:
+        return one.digest == other.digest
+    return one.criterion == other.criterion
+
+
+def _list(judge: PlantedJudge, request: ChatRequest) -> Said:
+    return "\n".join(f"{number}. {text} [Hard Rule]" for number, text in enumerate(_written(judge, request), 1))
+
+
+def _grade(judge: PlantedJudge, request: ChatRequest) -> Said:
+    met = _met(judge, request, listed(judge, request))
+    score = MOST_GRADE * sum(met) / len(met) if met else MOST_GRADE / 2
+    return f"It meets {sum(met)} of {len(met)}.\n\n[[{score:.1f}]]"
+
+
+ANSWERS: Mapping[Role, Callable[[PlantedJudge, ChatRequest], Said]] = {
+    Role.PROPOSE: _propose,
+    Role.DECOMPOSE: _decompose,
+    Role.SATISFY: _satisfy,
+    Role.FILTER: _filter,
+    Role.LIST: _list,
+    Role.GRADE: _grade,
+}
+
 
 JUDGED = (Role.COMPARE, Role.SCORE, Role.DIRECT)
 PASS_SCORE, FAIL_SCORE = 0.6, 0.0
@@ -122,8 +199,8 @@ class Simulator:
             case Role.REWARD:
                 read = self.world.read_response(request.fences["RESPONSE"])
                 composed = Composed("", score=round(judge.appeal(self.world.read_prompt(prompt), read), 4))
-            case role if role in own_words.ANSWERS:
-                said = own_words.answer(judge, request)
+            case role if role in ANSWERS:
+                said = answer_in_words(judge, request)
                 composed = Composed(said) if isinstance(said, str) else Composed("", said)
             case Role.STATE:
                 composed = self._state(judge, request)
@@ -169,7 +246,7 @@ class Simulator:
 
     def _direct(self, judge: PlantedJudge, request: ChatRequest) -> Composed:
         prompt = self.world.read_prompt(request.fences.get("PROMPT", ""))
-        rubrics = own_words.listed(judge, request)
+        rubrics = listed(judge, request)
         a, b = self._responses(request)
         judged = [judge.compare(prompt, a, b, rubric) for rubric in rubrics]
         side = judge.overall(judged) if judged else judge.prefer(prompt, a, b)

@@ -17,16 +17,13 @@ from svr_async.errors import ConfigError, system_words
 from svr_async.simulation.batches import Batches, BatchRoutes, BatchSettings
 from svr_async.simulation.brain import Simulator
 from svr_async.simulation.config import Outage, SimConfig
-from svr_async.simulation.decisions import as_detail, detail_payload
+from svr_async.simulation.damage import HTML, error_of, strike
 from svr_async.simulation.faults import Fault, Stage
 from svr_async.simulation.judge import MODELS
-from svr_async.simulation.messages import as_error, as_limits, error_payload
 from svr_async.simulation.refusals import ApiError
-from svr_async.simulation.replies import CREATED
 from svr_async.simulation.request import ChatRequest, Shape
-from svr_async.simulation.rewards import FIELDS
 from svr_async.simulation.service import CallRecord, Service
-from svr_async.simulation.wire import HTML, error_of, strike
+from svr_async.simulation.wires import CREATED, FIELDS, as_detail, as_error, as_limits, detail_payload, error_payload
 
 MAX_BODY = 64 * 2**20
 CLIENT_LEFT = "client-left"

@@ -15,17 +15,21 @@ import orjson
 from svr_async.errors import StorageError
 from svr_async.simulation.brain import JUDGED, Composed, Simulator
 from svr_async.simulation.config import SimConfig
-from svr_async.simulation.corrupt import corrupt, damaged_chances, odd
-from svr_async.simulation.decisions import decision_reply, token_logprobs
+from svr_async.simulation.damage import corrupt, damaged_chances, odd
 from svr_async.simulation.faults import POISON, Fault, Stage, draw_fault, poisoned
 from svr_async.simulation.manners import FAILED_SHARE
-from svr_async.simulation.messages import as_message
-from svr_async.simulation.messages import refuse_settings as refuse_message_settings
 from svr_async.simulation.prefix import PrefixCache
 from svr_async.simulation.refusals import ApiError, Limits, refuse_settings
-from svr_async.simulation.replies import completion
 from svr_async.simulation.request import ChatRequest, Shape
-from svr_async.simulation.rewards import FIELDS, reward_reply
+from svr_async.simulation.wires import (
+    FIELDS,
+    as_message,
+    completion,
+    decision_reply,
+    refuse_message_settings,
+    reward_reply,
+    token_logprobs,
+)
 from svr_async.simulation.world import draw, draw_bytes, uniform
 
 

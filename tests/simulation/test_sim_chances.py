@@ -17,12 +17,12 @@ from svr_async.engine.wires import find_wire
 from svr_async.simulation.brain import Simulator
 from svr_async.simulation.catalogue import CRITERIA
 from svr_async.simulation.config import SimConfig
-from svr_async.simulation.corrupt import damaged_chances
-from svr_async.simulation.decisions import as_detail, decision_reply, detail_payload
+from svr_async.simulation.damage import damaged_chances
 from svr_async.simulation.faults import FAULTS
 from svr_async.simulation.judge import MODELS, PlantedJudge
 from svr_async.simulation.refusals import ApiError
 from svr_async.simulation.request import Shape
+from svr_async.simulation.wires import as_detail, decision_reply, detail_payload
 from svr_async.simulation.world import PromptReading, ResponseReading, World, WorldConfig, draw_bytes
 
 MODEL = MODELS["gpt-oss-120b"]

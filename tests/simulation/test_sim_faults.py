@@ -11,7 +11,7 @@ import sim_requests as ask
 
 from svr_async.errors import ConfigError
 from svr_async.simulation.brain import Composed, Simulator
-from svr_async.simulation.corrupt import corrupt
+from svr_async.simulation.damage import corrupt
 from svr_async.simulation.faults import FAULTS, GROUPS, FaultConfig, Stage, draw_fault, parse_kinds, poisoned
 from svr_async.simulation.request import Role
 from svr_async.simulation.world import World, draw_bytes
