@@ -57,12 +57,6 @@ def test_the_same_request_has_the_same_reply_in_every_process() -> None:
     assert done.stdout.strip() == hashlib.sha256(here.encode()).hexdigest()
 
 
-def test_another_seed_gives_other_replies() -> None:
-    """The noise of another seed is another."""
-    replies = [Simulator(SimConfig(seed=seed, noise=0.5)).answer(ask.of_pair(WORLD, ITEMS[0])) for seed in range(4)]
-    assert len({ask.content(reply) for reply in replies}) > 1
-
-
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.sampled_from(RUBRICS), min_size=1, max_size=12, unique=True), st.integers(0, 19))
 def test_a_verdict_does_not_depend_on_the_other_rubrics(chosen: list[str], number: int) -> None:
@@ -136,13 +130,6 @@ def test_fences_of_another_tag_are_text() -> None:
     assert request.rubrics == (("R1", "Z."),)
 
 
-def test_a_fence_without_end_and_one_of_another_tag_are_skipped() -> None:
-    """Between fences a foreign one is text, and one that is never closed ends the reading."""
-    foreign, open_ended = ask.fence("NOTE", "x", "c" * 16), f"<<svr:{ask.TAG}:RESPONSE_B>>\ny"
-    user = "\n".join([ask.fence("PROMPT", "p"), foreign, ask.fence("RESPONSE_A", "a"), open_ended])
-    assert parse_request(ask.body("Judge.", user)).fences == {"PROMPT": "p", "RESPONSE_A": "a"}
-
-
 @pytest.mark.parametrize(
     ("body", "role"),
     [
@@ -189,12 +176,6 @@ def test_induction_proposes_what_tells_the_pair_apart() -> None:
             idle += read_rubric(row["rubric"]).criterion not in WORLD.kinds[item.kind].cares
         total += len(rows)
     assert 0.2 < idle / total < 0.5
-
-
-def test_descriptive_induction_needs_no_rejected_response() -> None:
-    """Without a rejected response the rubrics describe the chosen one, more of them idle or not."""
-    rows = ask.payload(SIM.answer(ask.induce(*texts(ITEMS[0])[:2], None)))["contrastive_rubrics"]
-    assert 2 <= len(rows) <= 6
 
 
 def test_induction_works_on_text_of_no_world() -> None:

@@ -29,7 +29,7 @@ def test_a_world_is_written_and_read_by_the_adapters(tmp_path: Path) -> None:
     assert all(one.rubrics for one in pairs)
 
 
-def planted_domains_have_the_proportions_of_rubricbench() -> None:
+def test_domains_have_the_proportions_of_rubricbench() -> None:
     """At full size the domains are those of the benchmark, and any size adds up."""
     domains = [domain for domain, _ in planted_domains(0, 1147)]
     assert {name: domains.count(name) for _, name, _ in DOMAIN_COUNTS} == {name: n for _, name, n in DOMAIN_COUNTS}
