@@ -11,9 +11,17 @@ from typing import Any, cast
 
 from drawn import TEST, DrawnWorld
 
-from svr_async.core.dev_pairs import split_by_prompt
 from svr_async.core.integrity import Integrity, Marks
-from svr_async.core.pair import Order, PreferencePair, Presentation, Side, hashed_order, present, prompt_text
+from svr_async.core.pair import (
+    Order,
+    PreferencePair,
+    Presentation,
+    Side,
+    hashed_order,
+    present,
+    prompt_text,
+    split_by_prompt,
+)
 from svr_async.core.rubric import Rubric
 from svr_async.core.verdict import RubricComparison
 from svr_async.fit.forward import alpha_numpy

@@ -9,85 +9,39 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from svr_async.commands.options import GroupedCommand
+from svr_async.commands import options as opt
+from svr_async.commands.options import GroupedCommand, flag, option, together
 
 if TYPE_CHECKING:
     from svr_async.simulation.config import SimConfig
 
 
-FLAGS = {
-    "Planted data": ("out", "n_train", "n_test"),
-    "How it judges": ("manner", "weak", "reasoning"),
-    "How fast it is": ("latency_ms",),
-    "What goes wrong": ("fault_rate", "faults"),
-}
-
-
-@click.command(cls=GroupedCommand, groups=FLAGS)
-@click.option(
-    "--port", default=8000, show_default=True, type=click.IntRange(0, 65535), metavar="N", help="0 takes any free port."
+@click.command(cls=GroupedCommand)
+@option("--port N", "0 takes any free port.", default=8000, type=click.IntRange(0, 65535))
+@option("--seed N", "Seed of the planted world, the noise and the faults. Default: 0.", default=0)
+@option("--log PATH", "Append every call to this JSONL.", name="log_path", type=opt.PATH)
+@together(
+    option("--write DIR", "Write planted pairs into DIR instead of serving.", name="out", type=opt.FOLDER),
+    option("--train N", "Training pairs. Default: 3,000, or as drawn.", name="n_train", type=opt.COUNT),
+    option("--test N", "Test pairs.", name="n_test", default=1147, type=opt.COUNT),
+    flag("--benchmarks", "Also RewardBench, RewardBench 2 and RM-Bench."),
+    group="Planted data",
 )
-@click.option(
-    "--seed", default=0, show_default=True, metavar="N", help="Seed of the planted world, the noise and the faults."
+@together(
+    option("--manner NAME", "Write replies in another form: yes-no, bare-list, ties …", default=""),
+    option("--weak NAME=CHANCE,…", "Misled by padding, restated, keywords, instructions.", default=""),
+    flag("--reasoning", "Refuse max_tokens and a temperature, as reasoning models do."),
+    group="How it judges",
 )
-@click.option("--manner", default="", metavar="NAME", help="Write replies in another form: yes-no, bare-list, ties …")
-@click.option(
-    "--weak", metavar="NAME=CHANCE,…", default="", help="Taken in by padding, restated, keywords, instructions."
-)
-@click.option("--reasoning", is_flag=True, help="Refuse max_tokens and a temperature, as reasoning models do.")
-@click.option(
-    "--latency-ms",
-    default=0.0,
-    show_default=True,
-    metavar="N",
-    help="Median time of a reply of 256 tokens; 0: at once.",
-)
-@click.option(
-    "--fault-rate",
-    default=0.0,
-    show_default=True,
-    type=click.FloatRange(0, 1),
-    metavar="0..1",
-    help="Share of faulty calls.",
-)
-@click.option(
-    "--faults",
-    default="mixed",
-    show_default=True,
-    metavar="TEXT",
-    help="Comma-separated faults, or groups: status, wire, body, content, benign, final, mixed.",
-)
-@click.option(
-    "--log",
-    "log_path",
-    type=click.Path(dir_okay=False, path_type=Path),
-    metavar="PATH",
-    help="Append every call to this JSONL.",
-)
-@click.option(
-    "--write",
-    "out",
-    type=click.Path(file_okay=False, path_type=Path),
-    metavar="DIR",
-    help="Write planted pairs into DIR instead of serving.",
-)
-@click.option(
-    "--train",
-    "n_train",
-    default=3000,
-    show_default=True,
-    type=click.IntRange(1),
-    metavar="N",
-    help="With --write: training pairs.",
-)
-@click.option(
-    "--test",
-    "n_test",
-    default=1147,
-    show_default=True,
-    type=click.IntRange(1),
-    metavar="N",
-    help="With --write: test pairs.",
+@together(
+    option("--latency-ms N", "Median time of a reply of 256 tokens. Default: 0.", default=0.0),
+    option("--fault-rate 0..1", "Share of faulty calls. Default: 0.", default=0.0, type=opt.SHARE),
+    option(
+        "--faults TEXT",
+        "Comma-separated faults, or groups: status, wire, body, content, benign, final, mixed.",
+        default="mixed",
+    ),
+    group="What goes wrong",
 )
 def sim(out: Path | None, n_train: int, n_test: int, **options: Any) -> None:
     """Serve a simulated judge with an OpenAI-compatible API, or write the pairs that it can judge.
@@ -118,7 +72,7 @@ def _config(options: dict[str, Any]) -> SimConfig:
 
 
 async def _serve(config: SimConfig, say: Callable[[str], None]) -> None:
-    """Serve until SIGINT or SIGTERM, then report the number of calls."""
+    """Serve until SIGINT or SIGTERM, then say what was done."""
     from svr_async.engine.concurrency import stop_event
     from svr_async.simulation.judge import MODELS
     from svr_async.simulation.server import SimServer

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from svr_async.core.safetext import one_line
+from svr_async.reports.bank_page import Course, course_figure
 from svr_async.reports.drawing import Figure, Panel, Series, dots, plane
-from svr_async.reports.figures import Course, course_figure
 from svr_async.reproduction.recipes import Recipe
 from svr_async.reproduction.table import EMPTY, Cell, PaperTable
 

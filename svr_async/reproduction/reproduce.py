@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from svr_async.core.files import open_folder, write_atomic
-from svr_async.core.table import WRITERS, to_markdown
+from svr_async.core.table import to_markdown
 from svr_async.evaluation.wording import plural
 from svr_async.reports.drawing import Figure, write_figures
+from svr_async.reports.writers import WRITERS
 from svr_async.reproduction.dry_run import ReproCount, count_reproduction
 from svr_async.reproduction.figures import figures_of
 from svr_async.reproduction.page import render_page

@@ -212,7 +212,7 @@ class Runner:
         if spec.benchmark not in self._data:
             self._data[spec.benchmark] = load_dataset(settings, get_adapter(spec.benchmark))
         prepared = prepare(settings, self._data[spec.benchmark])
-        folder = self.settings.out / "runs" / f"{spec.name}-{prepared.record.digest}"
+        folder = self.settings.out / "runs" / f"{spec.name}-{prepared.digest}"
         return replace(prepared, settings=replace(prepared.settings, out=folder))
 
     def run(self, spec: RunSpec) -> Run | Absent:
@@ -243,7 +243,7 @@ def is_trained(settings: TrainSettings) -> bool:
 def is_whole(run: PreparedRun) -> bool:
     """Whether this very run is in its folder, with a verdict on every pair."""
     manifest, metrics = _read(run.folder / "manifest.json"), _read(run.folder / "metrics.json")
-    if manifest.get("digest") != run.record.digest or metrics.get("complete") is not True:
+    if manifest.get("digest") != run.digest or metrics.get("complete") is not True:
         return False
     return metrics.get("coverage") in (None, 1.0) and (run.folder / "items.jsonl").is_file()
 

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from svr_async.core.statistics import Interval
-from svr_async.core.table import Table, to_csv
+from svr_async.core.table import Table
 from svr_async.evaluation import wording
+from svr_async.reports.writers import to_csv
 
 Unit = Literal["percent", "points", "count", "number", "text"]
 DIGITS = {"percent": 1, "points": 1, "count": 0, "number": 3, "text": 0}

@@ -9,7 +9,6 @@ from typing import Any
 
 import orjson
 
-from svr_async.core.dev_pairs import enough, metrics_in_words
 from svr_async.core.integrity import integrity_marks
 from svr_async.core.rubric import IMPORTANCES
 from svr_async.core.statistics import wilson_interval
@@ -18,6 +17,7 @@ from svr_async.fit.choices import Choice
 from svr_async.scoring.bank_choice import Candidate, candidates, divided, how_chosen, structure_parts
 from svr_async.scoring.bank_content import BankContent, BankRubric
 from svr_async.scoring.bank_stats import GENERIC, group_rows
+from svr_async.scoring.dev_pairs import enough, metrics_in_words
 
 SHOWN_RUBRICS = 20
 _SPECIAL = re.compile(r"([\\`*_\[\]<>#!|~$&])")

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from svr_async.core.files import reason, sync_folder
-from svr_async.core.hub import SCHEME, hub_server, reachable
+from svr_async.core.files import HUB_SCHEME, hub_server, reachable, reason, sync_folder
 from svr_async.errors import ArtefactError, StorageError, SvrError, UsageError
 from svr_async.scoring.bank_card import OnHub, render_card
 from svr_async.scoring.bank_content import BankContent
@@ -62,10 +61,10 @@ def planned_upload(bank: BankContent, name: str, *, licence: str = "", made: Mad
     """
     repository, revision = name_parts(name)
     if revision:
-        raise UsageError(f"{name}: a bank is uploaded as the newest commit", hint=f"write {SCHEME}{repository}")
+        raise UsageError(f"{name}: a bank is uploaded as the newest commit", hint=f"write {HUB_SCHEME}{repository}")
     digest = bank_digest(bank)
     command, ran_with = ("", {}) if made is None else (without_places(made.command), dict(made.versions))
-    at = OnHub(name=SCHEME + repository, digest=digest, licence=licence, command=command, versions=ran_with)
+    at = OnHub(name=HUB_SCHEME + repository, digest=digest, licence=licence, command=command, versions=ran_with)
     files = {name: data for name, data in bank_contents(bank).items() if name != CARD}
     return Upload(repository=repository, files={**files, README: render_card(bank, at).encode()}, digest=digest)
 
@@ -112,7 +111,7 @@ def pull_bank(name: str, out: Path, kind: type[B], *, endpoint: str | None = Non
         except OSError as error:
             raise StorageError(f"cannot write {out}: {reason(error)}", hint="name another folder") from error
         sync_folder(out.parent)
-    return Pulled(folder=out, name=f"{SCHEME}{name_parts(name)[0]}@{commit}", bank=bank, digest=digest)
+    return Pulled(folder=out, name=f"{HUB_SCHEME}{name_parts(name)[0]}@{commit}", bank=bank, digest=digest)
 
 
 def _checked_bank(folder: Path, kind: type[B], name: str) -> B:

@@ -176,7 +176,7 @@ def _assembled(folder: Path, described: Mapping[str, Any], kind: type[B]) -> B:
 
 def _hint_of(problem: str) -> str:
     if "at least one rubric" in problem:
-        return "train one with svr train, or judge without a bank by --method vanilla"
+        return "train one with svr train, or judge without a bank by --method direct"
     return ""
 
 

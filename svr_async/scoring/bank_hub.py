@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from svr_async.core.hub import SCHEME, first_line, hub_server
+from svr_async.core.files import HUB_SCHEME, first_line, hub_server
 from svr_async.errors import UsageError
 from svr_async.scoring.bank_files import BANK, FILES
 
@@ -54,7 +54,7 @@ def download_folder(name: str) -> Path:
 
 def locate_bank(name: str, *, offline: bool = False) -> Path:
     """Return the folder of a bank: a path, or that of `hf:user/name`; `offline` takes what was fetched before."""
-    if not name.startswith(SCHEME):
+    if not name.startswith(HUB_SCHEME):
         return Path(name)
     if not offline:
         return fetch_bank(name)
@@ -66,7 +66,7 @@ def locate_bank(name: str, *, offline: bool = False) -> Path:
 
 def name_parts(name: str) -> tuple[str, str]:
     """Split `hf:user/name@revision`; UsageError where it is none, or could lead out of the folder of downloads."""
-    repository, mark, revision = name.removeprefix(SCHEME).partition("@")
+    repository, mark, revision = name.removeprefix(HUB_SCHEME).partition("@")
     if mark and (not _REVISION.fullmatch(revision) or ".." in revision):
         raise UsageError(f"{revision!r} is no revision", hint="write user/name@branch, @tag or @commit")
     return _checked(repository), revision

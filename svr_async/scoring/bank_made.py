@@ -5,19 +5,25 @@ It is no part of the bank: two trainings of the same pairs give the same bank, w
 
 from __future__ import annotations
 
+import hashlib
 import os
-from collections.abc import Mapping, Sequence
+import platform
+import re
+import sys
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import orjson
 
 from svr_async.core.files import write_atomic
-from svr_async.core.provenance import command_line, versions
+from svr_async.engine.secrets import MASK
 
 FILE = "made.json"
 PACKAGES = ("svr-async", "jax", "jaxlib", "numpy", "optax", "scikit-learn", "scipy")
 MAX_BYTES = 1 << 20
+PASSWORD = re.compile(r"(://[^/@\s:]*:)[^/@\s]+@")  # in an address
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,3 +62,27 @@ def _named(word: str) -> str:
     is_place = "://" not in value and not value.startswith("hf:") and (os.sep in value or "/" in value)
     kept = value.replace("\\", "/").rstrip("/").rpartition("/")[2] if is_place else value
     return f"{flag}{equals}{kept}" if flag or equals else kept
+
+
+def command_line() -> list[str]:
+    """Return the command as typed, with passwords in addresses masked and the program without its folder."""
+    return [Path(sys.argv[0]).name, *(PASSWORD.sub(rf"\1{MASK}@", word) for word in sys.argv[1:])]
+
+
+def versions(packages: Iterable[str]) -> dict[str, str]:
+    """Return the versions of Python and of those of the packages that are installed."""
+    found = {"python": platform.python_version()}
+    for name in packages:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def training_fingerprint(data: str, ids: Iterable[str]) -> str:
+    """Return the name of a bank's training data: a digest of the data set's digest and the ids of its pairs."""
+    sha = hashlib.sha256()
+    for part in map(orjson.dumps, (data, [*ids])):
+        sha.update(len(part).to_bytes(8, "big") + part)
+    return sha.hexdigest()[:32]

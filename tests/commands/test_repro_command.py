@@ -77,4 +77,4 @@ def test_missing_files_are_named_with_the_command_that_gets_them(
     assert code == 0
     assert "svr data fetch helpsteer3, or --train helpsteer3=PATH" in out
     code, out, _ = cli("repro", *flags, "--dry-run", "--json")
-    assert orjson.loads(out)["parts"]["rubricbench-vanilla-oss"]["calls"] > 0
+    assert orjson.loads(out)["parts"]["rubricbench-direct-oss"]["calls"] > 0

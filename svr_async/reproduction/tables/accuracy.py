@@ -7,7 +7,6 @@ from math import fsum
 
 from svr_async.core.statistics import Interval, paired_difference_interval
 from svr_async.evaluation.items import Item, RubricRow
-from svr_async.evaluation.labels import mark_words
 from svr_async.evaluation.run_folder import Run
 from svr_async.reproduction.printed import Printed, PrintedTable
 from svr_async.reproduction.recipes import Recipe, RecipeRow
@@ -23,7 +22,7 @@ KS = (1, 2, 4, 6, 8, 10, 12)
 
 def judged(run: Run) -> str:
     """Return the judge of a run with its marks and, if verdicts are missing, how many pairs are scored."""
-    words = "".join(f" [{word}]" for word in mark_words(run) if word not in run.judge_label.upper())
+    words = "".join(f" [{word}]" for word in run.summary.mark_words if word not in run.judge_label.upper())
     whole = run.metrics.get("coverage") in (None, 1.0)
     lack = "" if whole else f"; {run.metrics['n_scored']:,} of {run.metrics['n_total']:,} scored"
     return f"{run.judge_label}{words}{lack}"
@@ -42,7 +41,7 @@ def table_of(
     notes: Iterable[str] = (),
 ) -> PaperTable:
     """Return a table under a recipe's label and title, with the marks of its runs."""
-    marks = dict.fromkeys(word for run in runs if not isinstance(run, Absent) for word in mark_words(run))
+    marks = dict.fromkeys(word for run in runs if not isinstance(run, Absent) for word in run.summary.mark_words)
     return PaperTable(
         label=recipe.label,
         title=recipe.title,

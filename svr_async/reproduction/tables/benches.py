@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
-from svr_async.adapters.rewardbench import weight
+from svr_async.adapters.rewardbench import WEIGHTS
 from svr_async.evaluation.run_folder import Run
 from svr_async.reproduction.printed import Printed, PrintedTable
 from svr_async.reproduction.recipes import Recipe, RecipeRow
@@ -28,7 +28,7 @@ NOTE = "Scores are the benchmarks' own; the pairs of one prompt count as one for
 def _section(run: Run, name: str) -> Score | None:
     """Return a RewardBench section: subsets weighted officially."""
     sizes = Counter(item.subset for item in run.items if item.domain == name)
-    strata = [(weight(subset), size) for subset, size in sizes.items()]
+    strata = [(WEIGHTS[subset], size) for subset, size in sizes.items()]
     return _score(run.metrics["official"]["sections"].get(name), strata)
 
 

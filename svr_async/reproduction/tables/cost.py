@@ -21,7 +21,7 @@ RRD_STAGES = {
     "generation": "generations", "proposal": "proposals", "decomposition": "decompositions",
     "sample_judgments": "judgments",
 }  # fmt: skip
-CALLS_A_PAIR = {"vanilla": 1.0, "svr": 1.0, "self-rubric": 2.0}  # app:cost, in words
+CALLS_A_PAIR = {"direct": 1.0, "svr": 1.0, "self-rubric": 2.0}  # app:cost, in words
 NOTES = (
     "Calls are the distinct questions behind the verdicts; tokens include the second order of audited pairs.",
     "Printed: 20 GPU-hours for a training on 8 A100, which has no counterpart for a judge behind an endpoint.",

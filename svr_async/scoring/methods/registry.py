@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 FILES = {
     "svr": "svr",
     "uniform": "svr",
-    "vanilla": "vanilla",
+    "direct": "direct",
     "self-rubric": "self_rubric",
     "oracle": "oracle",
     "fixed": "fixed",
