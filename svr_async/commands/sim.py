@@ -22,9 +22,8 @@ if TYPE_CHECKING:
 @option("--log PATH", "Append every call to this JSONL.", name="log_path", type=opt.PATH)
 @together(
     option("--write DIR", "Write planted pairs into DIR instead of serving.", name="out", type=opt.FOLDER),
-    option("--train N", "Training pairs. Default: 3,000, or as drawn.", name="n_train", type=opt.COUNT),
+    option("--train N", "Training pairs.", name="n_train", default=3000, type=opt.COUNT),
     option("--test N", "Test pairs.", name="n_test", default=1147, type=opt.COUNT),
-    flag("--benchmarks", "Also RewardBench, RewardBench 2 and RM-Bench."),
     group="Planted data",
 )
 @together(
