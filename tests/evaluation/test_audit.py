@@ -21,7 +21,7 @@ from svr_async.judges.limits import JudgeLimits
 from svr_async.scoring.bank import RubricBank
 from svr_async.simulation.catalogue import CRITERIA
 from svr_async.simulation.config import SimConfig
-from svr_async.simulation.weakness import TAKEN_BY_LENGTH, Weakness
+from svr_async.simulation.judge import TAKEN_BY_LENGTH, Weakness
 
 N = 25
 WEAK = Weakness(padding=0.7, restated=0.8, keywords=0.6)

@@ -20,7 +20,6 @@ from svr_async.commands.main import svr as group
 from svr_async.engine.events import CallEnded, Event, Snapshot, observing
 from svr_async.serving.engine import Engine
 from svr_async.simulation.config import SimConfig
-from svr_async.simulation.faults import FaultConfig
 from svr_async.simulation.server import SimServer
 
 SENTINEL = "sk-sentinel-0451-abcdef"
@@ -99,9 +98,8 @@ def test_standard_error_holds_nothing_but_lines_of_json(cli: Cli) -> None:
 def test_a_key_is_in_no_log_no_metric_and_no_output(cli: Cli, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Accepted after many faults, or refused: the sentinel stands in no file below the run and is not shown."""
     monkeypatch.setenv("ODD_NAME", SENTINEL)
-    faults = FaultConfig(rate=0.5, kinds=("500", "html", "error-200", "reset", "429"))
     for key, code in ((SENTINEL, 0), ("another", 4)):
-        with serving(SimConfig(api_key=key, faults=faults)) as strict:
+        with serving(SimConfig(api_key=key, fault_rate=0.5)) as strict:
             name_judge(place, strict.base_url, key_env="ODD_NAME")
             done = cli(*EVAL, "--log-json", "log", "--log-level", "call", "--cache", f"cache-{code}", "-v")
         assert done[0] == code
