@@ -16,7 +16,7 @@ from svr_async.simulation.config import SimConfig
 from svr_async.simulation.judge import MODELS, JudgeModel, PlantedJudge
 from svr_async.simulation.manners import manner_named
 from svr_async.simulation.replies import completion
-from svr_async.simulation.request import REWARDS, ApiError, ChatRequest, Shape, parse_request
+from svr_async.simulation.request import ApiError, ChatRequest, Shape, parse_request
 from svr_async.simulation.world import PlantedWorld, PromptReading, ResponseReading, RubricReading, World, draw_bytes
 
 LINE = re.compile(r"^\d+\. (.*?)(?: \[(?:Hard Rule|Principle)\])?$", re.MULTILINE)
@@ -235,7 +235,7 @@ class Simulator:
     def read(self, body: Any, shape: Shape = Shape.CHAT) -> ChatRequest:
         """Parse a request and check that its model is served and that it fits the context."""
         request = parse_request(body, shape)
-        if request.model not in self._models and not (shape in REWARDS and not request.model):
+        if request.model not in self._models and (request.model or shape is not Shape.REWARD):
             message = f"The model `{request.model}` does not exist or you do not have access to it."
             raise ApiError(404, message, "model_not_found")
         limit, tokens = self.config.context_tokens, request.prompt_tokens

@@ -1,4 +1,4 @@
-"""Writing replies: a chat completion, and the same in the other shapes."""
+"""Writing replies: chat completions, probabilities and scores."""
 
 from __future__ import annotations
 
@@ -6,12 +6,10 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from svr_async.simulation.request import CHARS_PER_TOKEN, ChatRequest, Shape
+from svr_async.simulation.request import CHARS_PER_TOKEN, ChatRequest
 from svr_async.simulation.world import draw_bytes
 
 CREATED = 1_750_000_000  # a fixed moment: replies do not depend on the clock
-REASONS = {"stop": "end_turn", "length": "max_tokens", "content_filter": "refusal"}
-FIELDS = {Shape.CLASSIFY: "probs", Shape.POOLING: "data", Shape.SCORE: "score"}  # the score in a row of the reply
 MASS = 0.98  # of a token's probability, what Yes and No have together
 NEVER = -9999.0  # the log-probability of what cannot be, as endpoints write it
 
@@ -42,41 +40,19 @@ def completion(
     }
 
 
-def as_message(reply: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a chat completion as Anthropic's message."""
-    choice, usage = reply["choices"][0], reply["usage"]
-    text = choice["message"]["content"]
-    return {
-        "id": reply["id"],
-        "type": "message",
-        "role": "assistant",
-        "model": reply["model"],
-        "content": [{"type": "text", "text": text}] if text else [],
-        "stop_reason": REASONS[choice["finish_reason"]],
-        "usage": {"input_tokens": usage["prompt_tokens"], "output_tokens": usage["completion_tokens"]},
-        "system_fingerprint": reply["system_fingerprint"],  # theirs has none: it marks the reply as simulated
-    }
-
-
 def numbers_reply(
     request: ChatRequest, chances: Mapping[str, float], score: float | None, *, fingerprint: str, attempt: int
 ) -> dict[str, Any]:
-    """Return the reply of a decision or reward endpoint: a probability for each statement, or one score."""
-    tokens = request.prompt_tokens
-    reply = {
-        "id": f"{request.shape}-{draw_bytes(request.key, attempt).hex()[:24]}",
+    """Return a probability for each statement, or one score; neither for an empty reply."""
+    answers = [{"type": "predicate", "name": name, "probability": chance} for name, chance in chances.items()]
+    return {
+        "id": f"sim-{draw_bytes(request.key, attempt).hex()[:24]}",
         "model": request.model,
         "system_fingerprint": fingerprint,
+        "answers": answers,
+        "data": [] if score is None else [{"index": 0, "probs": [score]}],
+        "usage": {"prompt_tokens": request.prompt_tokens, "input_tokens": request.prompt_tokens, "output_tokens": 0},
     }
-    if request.shape in FIELDS:
-        row = {"index": 0, FIELDS[request.shape]: score if request.shape is Shape.SCORE else [score]}
-        usage = {"prompt_tokens": tokens, "total_tokens": tokens, "completion_tokens": 0}
-        return reply | {"data": [] if score is None else [row], "usage": usage}
-    answers: Any = {name: {"type": "noul", "noul": chance} for name, chance in chances.items()}
-    if request.shape is Shape.DECISIONS:
-        answers = [{"type": "predicate", "name": name, "probability": chance} for name, chance in chances.items()]
-    usage = {"input_tokens": tokens, "output_tokens": 0, "total_tokens": tokens}
-    return reply | {"answers": answers, "usage": usage}
 
 
 def token_logprobs(chance: float) -> dict[str, Any]:

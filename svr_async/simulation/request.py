@@ -7,6 +7,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import orjson
@@ -15,7 +17,6 @@ from svr_async.errors import SvrError
 from svr_async.simulation.world import draw_bytes
 
 Rubrics = tuple[tuple[str, str], ...]
-Marks = tuple[tuple[str, str], ...]
 
 OPEN = re.compile(r"<<svr:([0-9a-f]{16}):([A-Z_]+)>>\n")
 RUBRICS_HEAD = re.compile(r"^Rubrics:[ \t]*$", re.MULTILINE)
@@ -24,27 +25,9 @@ VOLATILE = ("user", "metadata", "store", "service_tier", "stream_options", "prom
 CHARS_PER_TOKEN = 4
 TOKENS_PER_MESSAGE = 4
 
-CLOSING = "\n\nOutput: "
-_PROMPT, _RUBRICS = ("\nPrompt: ", "PROMPT"), ("\nRubrics:\n", "RUBRICS")
-_PAIR: Marks = (("\nCandidate A: ", "RESPONSE_A"), ("\nCandidate B: ", "RESPONSE_B"))
-_BRACKETS: Marks = (
-    ("\n[Instruction]\n", "PROMPT"),
-    ("\n\n[The Start of Candidate Response A]\n", "RESPONSE_A"),
-    ("\n[The End of Candidate Response A]\n", ""),
-    ("\n[The Start of Candidate Response B]\n", "RESPONSE_B"),
-    ("\n[The End of Candidate Response B]", ""),
-)
-_PAPER: Mapping[str, Marks] = {  # the paper's layouts, by a word of what closes the request
-    "preferred_candidate": (_PROMPT, _RUBRICS, ("\nRubric note: ", ""), *_PAIR),
-    "rubric_comparisons": (_PROMPT, *_PAIR, _RUBRICS),
-    "contrastive_rubrics": (
-        _PROMPT,
-        ("\nResponse A (preferred): ", "CHOSEN"),
-        ("\nResponse B (rejected): ", "REJECTED"),
-    ),
-    "rubric_note": (_PROMPT,),
-    "the other response": (_PROMPT, ("\nReference response: ", "CHOSEN")),
-}
+PAPER = Path(__file__).parents[1] / "judges" / "prompts" / "paper"
+PLACE = re.compile(r"\{(prompt|response_a|response_b|chosen|rejected|rubrics|note)\}")
+
 ROLES = (  # by a word of the instructions
     ("rubric_comparisons", "compare"),
     ("rubric_scores", "score"),
@@ -83,18 +66,11 @@ class ApiError(SvrError):
 
 
 class Shape(StrEnum):
-    """The shape of a request and its reply, by the end of its address."""
+    """The shape of a request and its reply: a chat, statements to answer with probabilities, a response to score."""
 
     CHAT = "chat/completions"
-    MESSAGES = "messages"
     DECISIONS = "decisions"
-    SYSTEMONE = "systemone"
-    CLASSIFY = "classify"
-    POOLING = "pooling"
-    SCORE = "score"
-
-
-REWARDS = (Shape.CLASSIFY, Shape.POOLING, Shape.SCORE)
+    REWARD = "classify"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,30 +100,27 @@ def parse_request(body: Any, shape: Shape = Shape.CHAT) -> ChatRequest:
     try:
         if body.get("stream"):
             raise ApiError(400, "the simulated endpoint does not stream")
-        turns, statements = _shown(body, shape)
+        turns = body["input"] if shape is Shape.DECISIONS else body["messages"]
         messages = [(turn["role"], _content(turn["content"])) for turn in turns]
-        key = request_key(body)
-        model = body.get("model", "") if shape in REWARDS else body["model"]
+        statements = tuple((one["name"], one["instructions"]) for one in body.get("questions", ()))
+        model = body["model"] if shape is not Shape.REWARD else body.get("model", "")
     except (KeyError, TypeError, AttributeError) as error:
         raise ApiError(400, f"the body is not a request of /{shape}: {error}") from error
     if not messages or not isinstance(model, str):
         raise ApiError(400, "the body has to name a model and hold messages")
-    texts = [text for _, text in messages] + [text for _, text in statements]
-    if shape in REWARDS:
-        *prompt, (_, response) = messages
-        lone = len(prompt) == 1 and prompt[0][0] == "user"
-        shown = prompt[0][1] if lone else "\n\n".join(f"{role}: {text}" for role, text in prompt)
-        role, asks, fences = "reward", "", {"PROMPT": shown, "RESPONSE": response}
+    texts = [text for _, text in (*messages, *statements)]
+    if shape is Shape.REWARD:
         rubrics: Rubrics = ()
+        asks, fences, stated = "", {"PROMPT": _conversation(messages[:-1]), "RESPONSE": texts[-1]}, ""
     else:
         asks, rubrics, fences, stated = _read_messages(messages)
-        if body.get("logprobs") and stated:
-            statements = (("q1", stated),)
-        role = "state" if statements else _role(asks, fences)
+    if stated and body.get("logprobs"):
+        statements = (("q1", stated),)
+    role = "reward" if shape is Shape.REWARD else "state" if statements else _role(asks, fences)
     return ChatRequest(
         model=model,
         role=role,
-        key=key,
+        key=request_key(body),
         topic=draw_bytes(model, role, *[part for pair in sorted(fences.items()) for part in pair]),
         overall="preferred_candidate" in asks,
         fences=fences,
@@ -165,23 +138,9 @@ def request_key(body: Mapping[str, Any]) -> str:
     return hashlib.blake2b(orjson.dumps(plain, option=orjson.OPT_SORT_KEYS), digest_size=16).hexdigest()
 
 
-def _shown(body: Any, shape: Shape) -> tuple[list[Any], Rubrics]:
-    """Return the messages of a body, and the statements to be answered."""
-    match shape:
-        case Shape.DECISIONS:
-            shown = body["input"]
-            turns = [{"role": "user", "content": shown}] if isinstance(shown, str) else shown
-            return turns, tuple((one["name"], one["instructions"]) for one in body["questions"])
-        case Shape.SYSTEMONE:
-            stated = tuple((name, one["instructions"]) for name, one in body["questions"].items())
-            return [{"role": "user", "content": body["state"]}], stated
-        case Shape.SCORE:
-            names = (("user", "text_1"), ("assistant", "text_2"))
-            return [{"role": role, "content": body[name]} for role, name in names], ()
-        case Shape.MESSAGES if body.get("system"):
-            return [{"role": "system", "content": body["system"]}, *body["messages"]], ()
-        case _:
-            return body["messages"], ()
+def _conversation(messages: list[tuple[str, str]]) -> str:
+    lone = len(messages) == 1 and messages[0][0] == "user"
+    return messages[0][1] if lone else "\n\n".join(f"{role}: {text}" for role, text in messages)
 
 
 def _content(value: Any) -> str:
@@ -198,36 +157,27 @@ def _read_messages(messages: list[tuple[str, str]]) -> tuple[str, Rubrics, dict[
     system = "\n".join(text for role, text in messages if role in ("system", "developer"))
     user = next((text for role, text in messages if role == "user"), "")
     fences, outside, tail = _fences(user)
-    if not fences and (marked := _read_paper(user)) is not None:
-        fences, asks = marked
-        rubrics, _ = _rubrics(f"Rubrics:\n{fences.pop('RUBRICS', '')}")
-        return f"{system}\n{asks}", rubrics, fences, ""
+    for asks, pattern in _paper_layouts() if not fences else ():
+        if found := pattern.fullmatch(user):
+            fences = {name.upper(): text for name, text in found.groupdict().items()}
+            rubrics, _ = _rubrics(f"Rubrics:\n{fences.pop('RUBRICS', '')}")
+            return f"{system}\n{asks}", rubrics, fences, ""
     rubrics, tail = _rubrics(tail)
     statement, asked, _ = tail.strip().rpartition("\n\n")[2].partition("\nIs this statement true?")
     return f"{system}\n{outside}\n{tail}", rubrics, fences or {"PROMPT": user}, statement.strip() if asked else ""
 
 
-def _read_paper(text: str) -> tuple[dict[str, str], str] | None:
-    """Return the texts of a request in the paper's layout, and the words around them; None for any other request."""
-    head, instruction, _ = text.partition(_BRACKETS[0][0])
-    if instruction and "[[A]]" in head:
-        return _cut(text, _BRACKETS, "")
-    body, closing, tail = text.rpartition(CLOSING)
-    marks = next((marks for word, marks in _PAPER.items() if closing and word in tail), ())
-    return _cut(body, marks, tail) if marks else None
-
-
-def _cut(text: str, marks: Marks, tail: str) -> tuple[dict[str, str], str] | None:
-    """Cut a text at its marks; None where one of them is missing."""
-    parts, name = dict[str, str](), "HEAD"
-    for mark, following in marks:
-        parts[name], found, text = text.partition(mark)
-        if not found:
-            return None
-        name = following
-    parts[name] = text
-    parts.pop("", None)
-    return parts, f"{parts.pop('HEAD')}\n{tail}"
+@lru_cache(maxsize=1)
+def _paper_layouts() -> list[tuple[str, re.Pattern[str]]]:
+    """Return the shipped layouts of the paper, each with a pattern of the requests that are written in it."""
+    found = []
+    for path in sorted(PAPER.glob("*.txt")):
+        text = path.read_text("utf-8").partition("=== user ===\n")[2].strip()
+        parts = PLACE.split(text)
+        parts[::2] = map(re.escape, parts[::2])
+        parts[1::2] = [f"(?P<{name}>.*?)" for name in parts[1::2]]
+        found.append((text, re.compile("".join(parts), re.DOTALL)))
+    return found
 
 
 def _fences(text: str) -> tuple[dict[str, str], str, str]:

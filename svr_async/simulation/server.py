@@ -23,8 +23,8 @@ from svr_async.simulation.brain import JUDGED, Simulator
 from svr_async.simulation.config import Fault, SimConfig
 from svr_async.simulation.judge import MODELS
 from svr_async.simulation.manners import FAILED_SHARE
-from svr_async.simulation.replies import CREATED, as_message, completion, numbers_reply, token_logprobs
-from svr_async.simulation.request import REWARDS, ApiError, ChatRequest, Shape
+from svr_async.simulation.replies import CREATED, completion, numbers_reply, token_logprobs
+from svr_async.simulation.request import ApiError, ChatRequest, Shape
 from svr_async.simulation.world import draw, draw_bytes, uniform
 
 MAX_BODY = 64 * 2**20
@@ -85,16 +85,9 @@ class SimServer:
         """Return the records of all finished calls, in the order in which they ended."""
         return tuple(self._records)
 
-    def counts(self) -> dict[str, dict[str, int]]:
-        """Return finished, paid and completed calls by request key."""
-        found: dict[str, dict[str, int]] = {}
-        for record in self._records:
-            if record.attempt >= 0:
-                counts = found.setdefault(record.key, {"calls": 0, "paid": 0, "completed": 0})
-                counts["calls"] += 1
-                counts["paid"] += record.paid
-                counts["completed"] += record.completed
-        return found
+    def paid(self) -> Counter[str]:
+        """Count the paid calls by request key."""
+        return Counter(record.key for record in self._records if record.paid)
 
     def stats(self) -> dict[str, Any]:
         """Return the numbers of calls, of paid and completed ones, of those in flight, and of faults by name."""
@@ -113,7 +106,7 @@ class SimServer:
         chat = self.simulator.read(body, shape)
         record.key = chat.key
         if self.config.reasoning:
-            _refuse_settings(body, shape)
+            _refuse_settings(body)
         if self.config.quota is not None and self._paid >= self.config.quota:
             message = "You exceeded your current quota, please check your plan and billing details."
             raise ApiError(429, message, "insufficient_quota", kind="insufficient_quota")
@@ -149,13 +142,11 @@ class SimServer:
         composed = self.simulator.compose(chat)
         empty = fault is not None and fault.name == "empty"
         fingerprint, attempt = self.simulator.fingerprint, record.attempt
-        if chat.shape in REWARDS or chat.shape in (Shape.DECISIONS, Shape.SYSTEMONE):
+        if chat.shape is not Shape.CHAT:
             chances, score = ({}, None) if empty else (composed.chances, composed.score)
             return numbers_reply(chat, chances, score, fingerprint=fingerprint, attempt=attempt)
         text, finish = ("", "") if empty else self._failing(chat, composed.text)
         reply = completion(chat, text, fingerprint=fingerprint, attempt=attempt, finish=finish)
-        if chat.shape is Shape.MESSAGES:
-            return as_message(reply)
         if chat.statements and not empty:
             reply["choices"][0]["logprobs"] = token_logprobs(next(iter(composed.chances.values())))
         return reply
@@ -238,19 +229,14 @@ class SimServer:
         self._log_file = -1
 
     def _routes(self) -> list[web.RouteDef]:
-        posts = [
-            web.post(f"{root}/{shape}", partial(self._answer, shape=shape))
-            for shape in Shape
-            for root in (("", "/v1") if shape in REWARDS else ("/v1",))
-        ]
+        posts = [web.post(f"{{root:|/v1}}/{shape}", partial(self._answer, shape=shape)) for shape in Shape]
         gets = [web.get("/v1/models", self._models), web.get("/sim/stats", self._stats)]
         return [*posts, *gets, *self.batches.routes()]
 
     @web.middleware
     async def _guard(self, request: web.Request, handler: Answer) -> web.StreamResponse:
         """Refuse a wrong or missing key, and turn the `ApiError` of a handler into its reply."""
-        given = request.headers.get("x-api-key") or request.headers.get("Authorization", "").removeprefix("Bearer ")
-        if self.config.api_key and given != self.config.api_key:
+        if self.config.api_key and request.headers.get("Authorization") != f"Bearer {self.config.api_key}":
             return _refusal(ApiError(401, "Incorrect API key provided.", "invalid_api_key"))
         try:
             return await handler(request)
@@ -299,14 +285,12 @@ async def _json_of(http: web.Request) -> Any:
         raise ApiError(400, f"the body is not JSON: {error}") from error
 
 
-def _refuse_settings(body: dict[str, Any], shape: Shape) -> None:
-    """Raise the 400 of reasoning models for the first setting that they do not take, in the words of their makers."""
-    if shape is not Shape.MESSAGES and body.get("max_tokens") is not None:
+def _refuse_settings(body: dict[str, Any]) -> None:
+    """Raise the 400 of OpenAI's reasoning models for the first setting that they do not take."""
+    if body.get("max_tokens") is not None:
         words = "is not supported with this model. Use 'max_completion_tokens' instead."
         raise ApiError(400, f"Unsupported parameter: 'max_tokens' {words}", "unsupported_parameter", param="max_tokens")
     name = next((name for name in ("temperature", "top_p") if body.get(name) not in (None, 1)), "")
-    if name and shape is Shape.MESSAGES:
-        raise ApiError(400, f"`{name}` is deprecated for this model.")
     if name:
         words = f"does not support {body[name]} with this model. Only the default (1) value is supported."
         raise ApiError(400, f"Unsupported value: '{name}' {words}", "unsupported_value", param=name)

@@ -88,9 +88,9 @@ async def test_mixed_faults_change_nothing(cache_folder: Path, smooth: list[Any]
     async with SimServer(SimConfig(fault_rate=rate)) as sim, judge_at(sim.base_url, cache_folder) as judge:
         judge = replace(judge, writer=same_writer(judge))  # noqa: PLW2901  (the same judge under a steady name)
         found = await every_role(judge)
-        calls = sim.counts()
+        calls = sim.log()
         again = await every_role(judge)
-        assert sim.counts() == calls
+        assert sim.log() == calls
     assert found == again == smooth
 
 

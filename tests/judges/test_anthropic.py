@@ -9,7 +9,8 @@ from typing import Any
 
 import orjson
 import pytest
-from rig import QUICK, name_judge, pairs, serving
+from aiohttp import web
+from rig import QUICK, name_judge, pairs, serving, serving_routes
 
 from svr_async.core.pair import Order, present
 from svr_async.core.rubric import Rubric
@@ -25,8 +26,7 @@ from svr_async.judges.doctor import examine
 from svr_async.judges.limits import JudgeLimits
 from svr_async.judges.open_judge import JudgeSpec, open_judge
 from svr_async.judges.profiles import Profile
-from svr_async.simulation.config import SimConfig
-from svr_async.simulation.server import SimServer
+from svr_async.simulation.brain import Simulator
 
 KEY = "sk-ant-sentinel-1"
 
@@ -162,14 +162,43 @@ def test_calls_are_not_exported_as_openais_batch() -> None:
         choose_endpoint(Run(), None)  # type: ignore[arg-type]
 
 
-# --- on the simulated endpoint ----------------------------------------------------------------------------------------
+# --- on a server of the shape ---------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def endpoint() -> Iterator[SimServer]:
-    """Serve a flawless endpoint that wants a key."""
-    with serving(SimConfig(api_key=KEY)) as server:
-        yield server
+class Anthropic:
+    """The simulated judge behind Anthropic's shape; it wants a key, and no temperature."""
+
+    def __init__(self) -> None:
+        self.simulator, self.paid = Simulator(), 0
+
+    async def models(self, http: web.Request) -> web.Response:
+        """List one model."""
+        assert http.headers["x-api-key"] == KEY
+        return web.json_response({"data": [{"id": "gpt-oss-120b"}]})
+
+    async def messages(self, http: web.Request) -> web.Response:
+        """Answer a message."""
+        body = orjson.loads(await http.read())
+        assert http.headers["x-api-key"] == KEY
+        if body.get("temperature") not in (None, 1):
+            error = {"type": "invalid_request_error", "message": "`temperature` is deprecated for this model."}
+            return web.json_response({"type": "error", "error": error}, status=400)
+        system = [{"role": "system", "content": body["system"]}] if "system" in body else []
+        reply = self.simulator.answer({"model": body["model"], "messages": [*system, *body["messages"]]})
+        self.paid += 1
+        content = [{"type": "text", "text": reply["choices"][0]["message"]["content"]}]
+        usage = {"input_tokens": 9, "output_tokens": 3}
+        told = {"content": content, "stop_reason": "end_turn", "usage": usage}
+        return web.json_response({name: reply[name] for name in ("id", "model", "system_fingerprint")} | told)
+
+
+@pytest.fixture
+def endpoint() -> Iterator[tuple[str, Anthropic]]:
+    """Serve the simulated judge in Anthropic's shape."""
+    theirs = Anthropic()
+    routes = (web.post("/v1/messages", theirs.messages), web.get("/v1/models", theirs.models))
+    with serving_routes(*routes) as address:
+        yield f"{address}/v1", theirs
 
 
 def verdicts(url: str, cache: Path, count: int = 4, **settings: Any) -> tuple[list[Any], Any, Any]:
@@ -194,45 +223,28 @@ def verdicts(url: str, cache: Path, count: int = 4, **settings: Any) -> tuple[li
 
 
 def test_the_verdicts_are_those_of_openais_shape(
-    endpoint: SimServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    endpoint: tuple[str, Anthropic], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The same planted world gives the same verdicts, on either wire, and is labelled simulated."""
+    """The same judge gives the same verdicts on either wire; a refused temperature costs one call, which is unpaid."""
     monkeypatch.setenv("ANT_KEY", KEY)
-    endpoint.reset()
-    theirs, _, _ = verdicts(endpoint.base_url, tmp_path / "a")
-    ours, facts, stats = verdicts(endpoint.base_url, tmp_path / "b", wire="anthropic", structured="json_schema")
+    url, server = endpoint
+    with serving() as sim:
+        theirs, _, _ = verdicts(sim.base_url, tmp_path / "a")
+    ours, facts, stats = verdicts(url, tmp_path / "b", wire="anthropic", structured="json_schema")
     assert ours == theirs
     assert None not in ours
-    assert facts["marks"] == ["simulated"]
-    assert facts["wire"] == "anthropic"
-    assert stats.prompt_tokens > 0
-    again, _, stats = verdicts(endpoint.base_url, tmp_path / "b", wire="anthropic", structured="json_schema")
+    assert (facts["marks"], facts["wire"]) == (["simulated"], "anthropic")
+    assert facts["refused"] == ["temperature is not sent"]
+    assert "temperature" not in facts["params"]
+    assert (server.paid, stats.prompt_tokens) == (len(ours), 9 * len(ours))
+    again, _, stats = verdicts(url, tmp_path / "b", wire="anthropic", structured="json_schema")
     assert (again, stats.sent) == (ours, 0)
 
 
-def test_faults_are_survived_in_its_shape(tmp_path: Path) -> None:
-    """Limits, errors, cut and empty replies: the verdicts are those of a run without any."""
-    with serving() as calm, serving(SimConfig(fault_rate=0.5)) as rough:
-        expected, _, _ = verdicts(calm.base_url, tmp_path / "a", wire="anthropic", key_env="")
-        found, _, _ = verdicts(rough.base_url, tmp_path / "b", wire="anthropic", key_env="")
-        assert len(rough.stats()["faults"]) >= 3
-    assert found == expected
-
-
-def test_a_model_that_takes_no_temperature_is_healed(tmp_path: Path) -> None:
-    """Anthropic's words for it are understood too, at one call that is not paid."""
-    with serving(SimConfig(reasoning=True)) as server:
-        found, facts, _ = verdicts(server.base_url, tmp_path, wire="anthropic", key_env="", count=2)
-        assert None not in found
-        assert server.stats()["paid"] == len(found)
-        assert facts["refused"] == ["temperature is not sent"]
-        assert "temperature" not in facts["params"]
-
-
-def test_the_doctor_speaks_it(endpoint: SimServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_doctor_speaks_it(endpoint: tuple[str, Anthropic], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It lists the models with its header, and gets a verdict."""
     monkeypatch.setenv("ANT_KEY", KEY)
-    name_judge(tmp_path, endpoint.base_url, model="sim-perfect", wire="anthropic", key_env="ANT_KEY")
+    name_judge(tmp_path, endpoint[0], wire="anthropic", key_env="ANT_KEY")
     monkeypatch.chdir(tmp_path)
 
     async def states() -> dict[str, str]:
