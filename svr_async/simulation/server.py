@@ -229,7 +229,9 @@ class SimServer:
         self._log_file = -1
 
     def _routes(self) -> list[web.RouteDef]:
-        posts = [web.post(f"{{root:|/v1}}/{shape}", partial(self._answer, shape=shape)) for shape in Shape]
+        posts = [
+            web.post(f"{root}/{shape}", partial(self._answer, shape=shape)) for shape in Shape for root in ("", "/v1")
+        ]
         gets = [web.get("/v1/models", self._models), web.get("/sim/stats", self._stats)]
         return [*posts, *gets, *self.batches.routes()]
 
