@@ -21,8 +21,9 @@ from PIL import Image
 HERE = Path(__file__).parent
 SVR = (sys.executable, "-m", "svr_async")
 COLOURS = 128  # a palette this small keeps a page below 150 kB
+WIDTH = 1100
 PORT = 8791
-ITEM = "made-message-05a"
+ITEM = "made-feelings-15b"
 JUDGE = ("--judge", f"http://127.0.0.1:{PORT}/v1#gpt-oss-120b")
 
 
@@ -40,9 +41,8 @@ def main(words: Sequence[str] | None = None) -> None:
         ("report", "item.html", 1180),
         ("compare", "differ.html", 1060),
         ("bank", "trained/report.html", 1000),
-        ("calls", "calls.html#items?item=planted-test-1", 1400),
-        ("frontier-page", "frontier.html", 1200),
-        ("repro", "repro/report.html", 1100),
+        ("calls", "calls.html#items?item=sim-test-00002", 1400),
+        ("repro", "repro/report.html", 1000),
     ):
         picture(args.work / page, args.images / f"{name}.png", height)
     for name in ("domains", "confidence", "map", "training"):
@@ -67,7 +67,7 @@ def offline(work: Path) -> None:
 
 
 def simulated(work: Path) -> None:
-    """Judge planted pairs with the simulated endpoint; write the pages with calls, of a frontier and of a table."""
+    """Judge planted pairs with the simulated endpoint; write the page with calls, and a table of the paper."""
     svr(work, "sim", "--seed", "1", "--train", "60", "--test", "120", "--write", "world")
     server = subprocess.Popen([*SVR, "sim", "--seed", "1", "--port", str(PORT)], cwd=work, stdout=subprocess.DEVNULL)
     try:
@@ -75,7 +75,6 @@ def simulated(work: Path) -> None:
         data = ("--data", "world/rubricbench.jsonl")
         svr(work, "eval", "rubricbench", *data, *JUDGE, "--method", "oracle", "--order", "both", "--out", "oracle", "-q")
         svr(work, "view", "oracle", "--calls", "--out", "calls.html", "--no-open")
-        svr(work, "report", "oracle", "--frontier", "--out", "frontier.html")
         bank = ("--bank", "trained/bank", "--max-calls", "3000")
         svr(work, "repro", "rubricbench", "--data", "world", *JUDGE, *bank, "--limit", "40", "--out", "repro")
     finally:
@@ -96,10 +95,10 @@ def wait() -> None:
 
 
 def picture(page: Path, image: Path, height: int) -> None:
-    """Photograph the top of a page at 1,100 pixels, in the light theme."""
+    """Photograph the top of a page in the light theme."""
     chromium = shutil.which("chromium") or shutil.which("google-chrome") or sys.exit("Chromium is missing")
     flags = ("--headless", "--no-sandbox", "--hide-scrollbars", "--disable-gpu", "--virtual-time-budget=4000")
-    size = (f"--window-size=1100,{height}", f"--screenshot={image.resolve()}")
+    size = (f"--window-size={WIDTH},{height}", f"--screenshot={image.resolve()}")
     subprocess.run([chromium, *flags, *size, f"file://{page.resolve()}"], check=True, capture_output=True)
     shrink(image, image)
 
