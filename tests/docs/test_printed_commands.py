@@ -8,7 +8,7 @@ import pytest
 from pages import ROOT, pages
 from printed import Printed, WrongCommandError, check, printed
 
-PRINTING = [*pages(), *(ROOT / name for name in ("CONTRIBUTING.md", "SECURITY.md"))]
+PRINTING = [*pages(), *(ROOT / name for name in ("CONTRIBUTING.md", "SECURITY.md", "benchmarks/RESULTS.md"))]
 
 
 @pytest.mark.parametrize("page", PRINTING, ids=lambda page: page.relative_to(ROOT).as_posix())
@@ -33,8 +33,8 @@ def test_every_printed_command_is_one_that_its_program_takes(page: Path) -> None
         "svr batch export mine/ eval pairs --jugde gpt-4o-mini",
         "svr-fit store --out",
         "python benchmarks/paper/familly.py run",
-        "python benchmarks/paper/family.py walk --out runs",
-        "python benchmarks/paper/family.py run --out runs --draw 3 --worlds 4",
+        "python benchmarks/worlds/family.py walk --out runs",
+        "python benchmarks/worlds/family.py run --out runs --draw 3 --worlds 4",
         "python benchmarks/paper/llmbar_reading.py --fast",
         "python -m pytest tests/hooks/test_tlr.py",
         "make tests",
