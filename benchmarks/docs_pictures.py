@@ -73,7 +73,9 @@ def simulated(work: Path) -> None:
     try:
         wait()
         data = ("--data", "world/rubricbench.jsonl")
-        svr(work, "eval", "rubricbench", *data, *JUDGE, "--method", "oracle", "--order", "both", "--out", "oracle", "-q")
+        svr(
+            work, "eval", "rubricbench", *data, *JUDGE, "--method", "oracle", "--order", "both", "--out", "oracle", "-q"
+        )
         svr(work, "view", "oracle", "--calls", "--out", "calls.html", "--no-open")
         bank = ("--bank", "trained/bank", "--max-calls", "3000")
         svr(work, "repro", "rubricbench", "--data", "world", *JUDGE, *bank, "--limit", "40", "--out", "repro")

@@ -77,7 +77,10 @@ def flag_table(command: click.Command, ctx: click.Context) -> str:
 def flag_row(param: click.Parameter, names: str, description: str) -> str:
     """Return the row of a flag; the values that it can have stand with what it does."""
     if isinstance(param.type, click.Choice) and "[" in names:
-        names, description = names.partition(" [")[0], f"{description} One of `{'`, `'.join(map(str, param.type.choices))}`."
+        names, description = (
+            names.partition(" [")[0],
+            f"{description} One of `{'`, `'.join(map(str, param.type.choices))}`.",
+        )
     return f"| {as_html(f'`{names}`')} | {as_html(description)} |"
 
 
