@@ -21,7 +21,6 @@ from PIL import Image
 HERE = Path(__file__).parent
 SVR = (sys.executable, "-m", "svr_async")
 COLOURS = 128  # a palette this small keeps a page below 150 kB
-WIDTH = 1100
 PORT = 8791
 ITEM = "made-feelings-15b"
 JUDGE = ("--judge", f"http://127.0.0.1:{PORT}/v1#gpt-oss-120b")
@@ -36,15 +35,15 @@ def main(words: Sequence[str] | None = None) -> None:
     args.images.mkdir(parents=True, exist_ok=True)
     offline(args.work)
     simulated(args.work)
-    for name, page, height in (
-        ("item", f"item.html#items?item={ITEM}", 1010),
-        ("report", "item.html", 1180),
-        ("compare", "differ.html", 1060),
-        ("bank", "trained/report.html", 1000),
-        ("calls", "calls.html#items?item=sim-test-00002", 1400),
-        ("repro", "repro/report.html", 1000),
+    for name, page, width, height in (
+        ("item", f"item.html#items?item={ITEM}", 1100, 1075),
+        ("report", "item.html", 1100, 1180),
+        ("compare", "differ.html", 1100, 1060),
+        ("bank", "trained/report.html", 1100, 1000),
+        ("calls", "calls.html#items?item=sim-test-00062", 1100, 1400),
+        ("repro", "repro/report.html", 1260, 1000),
     ):
-        picture(args.work / page, args.images / f"{name}.png", height)
+        picture(args.work / page, args.images / f"{name}.png", width, height)
     for name in ("domains", "confidence", "map", "training"):
         shrink(args.work / "figures" / f"{name}.png", args.images / f"{name}.png")
 
@@ -96,11 +95,11 @@ def wait() -> None:
     sys.exit("the simulated endpoint does not answer")
 
 
-def picture(page: Path, image: Path, height: int) -> None:
+def picture(page: Path, image: Path, width: int, height: int) -> None:
     """Photograph the top of a page in the light theme."""
     chromium = shutil.which("chromium") or shutil.which("google-chrome") or sys.exit("Chromium is missing")
     flags = ("--headless", "--no-sandbox", "--hide-scrollbars", "--disable-gpu", "--virtual-time-budget=4000")
-    size = (f"--window-size={WIDTH},{height}", f"--screenshot={image.resolve()}")
+    size = (f"--window-size={width},{height}", f"--screenshot={image.resolve()}")
     subprocess.run([chromium, *flags, *size, f"file://{page.resolve()}"], check=True, capture_output=True)
     shrink(image, image)
 
