@@ -9,7 +9,7 @@ from svr_async.adapters import ADAPTERS, Adapter
 from svr_async.core.integrity import Integrity, Mark, integrity_marks
 from svr_async.evaluation.run_folder import Run
 from svr_async.evaluation.wording import count, plural
-from svr_async.scoring.methods.content_blind import PREFERS
+from svr_async.scoring.methods.simple import PREFERS
 
 SAMPLE_SUFFIX = "-sample"  # after a benchmark's name: the shipped sample was judged in its format
 

@@ -17,9 +17,16 @@ from svr_async.reports.drawing import Figure
 from svr_async.reports.figures import fit_figure, learning_figure, map_figure, rounds_figure
 from svr_async.reports.summary import Fact, flat_facts, number
 from svr_async.scoring.bank import BankRubric, RubricBank
-from svr_async.scoring.bank_choice import candidates, divided, how_chosen, structure_parts
+from svr_async.scoring.bank_card import (
+    GENERIC,
+    bank_stats,
+    candidates,
+    divided,
+    how_chosen,
+    in_one_level,
+    structure_parts,
+)
 from svr_async.scoring.bank_history import BankHistory, Choice, RoundFacts
-from svr_async.scoring.bank_stats import GENERIC, bank_stats, in_one_level
 
 SHOWN = 20  # rubrics on a terminal, and ids of a rubric's pairs
 SHOWN_RUBRICS, SHOWN_EXAMPLES = 100, 3  # on a page

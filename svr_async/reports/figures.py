@@ -17,8 +17,8 @@ from svr_async.reports.drawing import Ends, Figure, Panel, Series, dots, heat, p
 from svr_async.reports.frontier import KINDS, in_words
 from svr_async.reports.summary import RunSummary
 from svr_async.scoring.bank import BankRubric, RubricBank
+from svr_async.scoring.bank_card import GENERIC
 from svr_async.scoring.bank_history import FitCurve, LearningCurve, RoundFacts
-from svr_async.scoring.bank_stats import GENERIC
 
 FEWEST = 20  # pairs with a verdict, below which nothing is drawn
 MOST_RUBRICS, MOST_DOMAINS = 16, 9  # of a heat map

@@ -13,7 +13,7 @@ from svr_async.core.statistics import wilson_interval
 from svr_async.evaluation.labels import marks
 from svr_async.evaluation.run_folder import RunFolder
 from svr_async.scoring.bank import RubricBank
-from svr_async.scoring.bank_made import PACKAGES
+from svr_async.scoring.bank_files import PACKAGES
 from svr_async.tracking.contract import Tracked, flat_numbers, flat_settings
 
 MOST_BYTES = 64 << 20  # of a report that goes with a run

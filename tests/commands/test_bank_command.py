@@ -24,7 +24,7 @@ from svr_async.evaluation.run_folder import RunFolder
 from svr_async.reports.bank_summary import bank_parts, stats_parts
 from svr_async.reports.files import write_bank
 from svr_async.scoring.bank import BankRubric, InferenceSettings, RubricBank
-from svr_async.scoring.bank_stats import bank_stats
+from svr_async.scoring.bank_card import bank_stats
 
 ESCAPES = "\x1b]8;;https://example.org\x1b\\click\x1b]8;;\x1b\\ \x1b[31mred\u202e [bold]x[/] :smile:"
 TEXTS: dict[str, dict[str, Any]] = {

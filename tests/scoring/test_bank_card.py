@@ -7,8 +7,7 @@ from made_bank import made_bank, made_rubrics
 
 from svr_async.core.rubric import Rubric
 from svr_async.scoring.bank import BankRubric, RubricBank
-from svr_async.scoring.bank_card import by_weight, render_card
-from svr_async.scoring.bank_stats import bank_stats, effective_number
+from svr_async.scoring.bank_card import bank_stats, by_weight, effective_number, render_card
 
 HOSTILE = "<script>x</script> | ![i](javascript:x)\n# head `code` \x1b[31m\u202e --- *bold*"
 

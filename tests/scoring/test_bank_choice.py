@@ -8,8 +8,7 @@ from dataclasses import replace
 from made_bank import made_bank
 from made_history import made_choice, made_history
 
-from svr_async.scoring.bank_card import render_card
-from svr_async.scoring.bank_choice import SHOWN_CANDIDATES, candidates, divided, how_chosen, structure_parts
+from svr_async.scoring.bank_card import SHOWN_CANDIDATES, candidates, divided, how_chosen, render_card, structure_parts
 from svr_async.scoring.bank_history import Choice, Structure
 
 

@@ -17,10 +17,9 @@ from svr_async.commands.main import run
 from svr_async.commands.main import svr as group
 from svr_async.core.integrity import Integrity
 from svr_async.scoring.bank import RubricBank
-from svr_async.scoring.bank_exchange import planned_upload
-from svr_async.scoring.bank_files import MAX_BYTES
+from svr_async.scoring.bank_files import FILE, MAX_BYTES, read_provenance, without_folders, write_provenance
 from svr_async.scoring.bank_history import BankHistory, TrainedOn
-from svr_async.scoring.bank_made import FILE, keep_made, made_with, without_places
+from svr_async.scoring.bank_hub import planned_upload
 
 Svr = Callable[..., tuple[int, str, str]]
 
@@ -73,7 +72,7 @@ def keep_beside(tmp_path: Path) -> str:
     digest = RubricBank.load("trained/bank").digest
     for name in (".env", "cache.db", "notes.txt"):
         (tmp_path / "trained/bank" / name).write_text(TOKEN)
-    keep_made(tmp_path / "trained", digest)
+    write_provenance(tmp_path / "trained", digest)
     return digest
 
 
@@ -175,14 +174,14 @@ def test_the_card_says_what_others_must_know() -> None:
     assert "95 % interval" not in planned_upload(few, "hf:someone/small").card
 
 
-def test_a_command_is_told_without_places(tmp_path: Path) -> None:
+def test_a_command_is_told_without_folders(tmp_path: Path) -> None:
     """Of files and folders the name alone; addresses and names of the hub stay; of another bank nothing is known."""
     words = ["svr", "train", "/home/ana/pairs.jsonl", "--out=../x/b", "--judge", "http://h:1/v1#m", "hf:o/n:train"]
-    assert without_places(words) == "svr train pairs.jsonl --out=b --judge http://h:1/v1#m hf:o/n:train"
-    keep_made(tmp_path, "d" * 64)
-    found = made_with(tmp_path / "bank", "d" * 64)
+    assert without_folders(words) == "svr train pairs.jsonl --out=b --judge http://h:1/v1#m hf:o/n:train"
+    write_provenance(tmp_path, "d" * 64)
+    found = read_provenance(tmp_path / "bank", "d" * 64)
     assert found is not None
     assert {"python", "svr-async", "jax"} <= found.versions.keys()
-    assert made_with(tmp_path / "bank", "e" * 64) is None
+    assert read_provenance(tmp_path / "bank", "e" * 64) is None
     (tmp_path / FILE).write_text('{"bank": ')
-    assert made_with(tmp_path / "bank", "d" * 64) is None
+    assert read_provenance(tmp_path / "bank", "d" * 64) is None

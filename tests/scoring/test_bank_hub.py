@@ -18,8 +18,7 @@ from svr_async.commands.main import run
 from svr_async.commands.main import svr as group
 from svr_async.errors import ArtefactError, UsageError
 from svr_async.scoring.bank import UNIFORM, RubricBank
-from svr_async.scoring.bank_exchange import planned_upload, push_bank
-from svr_async.scoring.bank_hub import download_folder, fetch_bank, locate_bank
+from svr_async.scoring.bank_hub import download_folder, fetch_bank, locate_bank, planned_upload, push_bank
 
 
 @pytest.fixture

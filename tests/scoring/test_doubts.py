@@ -8,8 +8,7 @@ from made_bank import made_bank
 from svr_async.core.integrity import NO_MARKS, Integrity
 from svr_async.core.pair import user_prompt
 from svr_async.core.verdict import Outcome
-from svr_async.scoring.bank import RubricBank
-from svr_async.scoring.bank_content import UNIFORM
+from svr_async.scoring.bank import UNIFORM, RubricBank
 from svr_async.scoring.decision import Decision
 from svr_async.scoring.doubts import content_words, doubts_of, unseen_words
 from svr_async.serving.pairs import score_pair_sync

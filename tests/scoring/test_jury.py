@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from svr_async.core.pair import Side
 from svr_async.core.rubric import Rubric
 from svr_async.core.verdict import Contribution, Outcome, RubricComparison, Verdict
-from svr_async.scoring.decision import Decision
-from svr_async.scoring.jury import INCOMPLETE, JuryRule, verdict
+from svr_async.scoring.decision import INCOMPLETE, Decision, JuryRule, verdict
 
 RUBRIC = Rubric(text="Says why")
 

@@ -21,7 +21,7 @@ from svr_async.scoring.bank import BankRubric, RubricBank
 from svr_async.scoring.methods import registry
 from svr_async.scoring.methods.contract import Facts, Parts, Recipe
 from svr_async.scoring.methods.registry import FILES, NAMES, find_recipe
-from svr_async.scoring.methods.vanilla import Vanilla
+from svr_async.scoring.methods.simple import Vanilla
 
 ONE = Rubric(text="Is it one?")
 BANK = RubricBank(rubrics=(BankRubric(rubric=ONE, weight=0.5),))

@@ -15,15 +15,9 @@ from svr_async.core.pair import Order, Presentation, Prompt, Side, user_prompt
 from svr_async.core.rubric import Rubric
 from svr_async.core.verdict import Contribution, Outcome, RubricComparison, Verdict, delta
 from svr_async.judges.protocol import Answer, Comparisons, Preference, WrittenRubrics
-from svr_async.scoring.decision import Decision, average
-from svr_async.scoring.methods.content_blind import ContentBlind
+from svr_async.scoring.decision import Decision, average, by_text, contributions, equally_weighted
 from svr_async.scoring.methods.contract import Method
-from svr_async.scoring.methods.decisions import by_text, contributions, equally_weighted
-from svr_async.scoring.methods.fixed import Fixed
-from svr_async.scoring.methods.oracle import Oracle
-from svr_async.scoring.methods.pointwise import Pointwise
-from svr_async.scoring.methods.self_rubric import SelfRubric
-from svr_async.scoring.methods.vanilla import Vanilla
+from svr_async.scoring.methods.simple import ContentBlind, Fixed, Oracle, Pointwise, SelfRubric, Vanilla
 
 SHOWN = Presentation(pair_id="p", prompt=user_prompt("q"), response_a="long answer", response_b="short")
 ONE, TWO = Rubric(text="Is it one?"), Rubric(text="Is it two?")

@@ -15,9 +15,9 @@ from svr_async.errors import UsageError
 from svr_async.judges.protocol import Answer, Comparisons
 from svr_async.judges.rules.author import RulesAuthor
 from svr_async.scoring.bank import BankRubric, InferenceSettings, RubricBank
-from svr_async.scoring.chooser import open_chooser
 from svr_async.scoring.methods.svr import Svr
 from svr_async.scoring.rephraser import FAILED, KEPT, rephraser_of, worded
+from svr_async.scoring.selection import open_chooser
 
 PROMPT = user_prompt("How long does bread keep?")
 TEXTS = ("Names the year", "Shows code in one block", "The response is at most 50 words long.")

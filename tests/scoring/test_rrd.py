@@ -23,10 +23,7 @@ from svr_async.judges.model import ModelJudge, conversation
 from svr_async.judges.questions import QuestionWriter
 from svr_async.judges.templates import NAMES, load_templates
 from svr_async.scoring.decision import Decision
-from svr_async.scoring.methods.rrd import FALLBACK, Rrd
-from svr_async.scoring.rrd.options import RrdOptions
-from svr_async.scoring.rrd.questions import TEMPLATES
-from svr_async.scoring.rrd.weights import whitened_uniform
+from svr_async.scoring.methods.rrd import FALLBACK, TEMPLATES, Rrd, RrdOptions, whitened_uniform
 from svr_async.simulation.server import SimServer
 
 N = 6

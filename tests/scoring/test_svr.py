@@ -12,9 +12,9 @@ from svr_async.core.rubric import Rubric
 from svr_async.core.verdict import Outcome, RubricComparison, Verdict
 from svr_async.judges.protocol import Answer, Comparisons, Preference
 from svr_async.scoring.bank import UNIFORM, BankRubric, InferenceSettings, RubricBank
-from svr_async.scoring.chooser import open_chooser
-from svr_async.scoring.methods.pointwise import SvrPointwise
+from svr_async.scoring.methods.simple import SvrPointwise
 from svr_async.scoring.methods.svr import Svr
+from svr_async.scoring.selection import open_chooser
 
 TEXTS = ("Names the year", "Shows code in one block", "Keeps a friendly tone", "Gives two sources", "Weighs the salt")
 

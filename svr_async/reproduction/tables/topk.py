@@ -17,7 +17,7 @@ from svr_async.reproduction.results import Absent, Results, judged
 from svr_async.reproduction.scores import evenly, scored
 from svr_async.reproduction.table import Cell, Column, Row, Table
 from svr_async.reproduction.tables.accuracy import cell_of, table_of
-from svr_async.scoring.decision import settled
+from svr_async.scoring.decision import rounded
 
 KS = (1, 2, 4, 6, 8, 10, 12)
 NOTE = (
@@ -36,7 +36,7 @@ def right_at(item: Item, k: int) -> bool:
     """Whether the first k rubrics decide a pair rightly; a tie and a missing verdict are wrong."""
     if item.outcome not in {"scored", "tie"}:
         return False
-    margin = settled(fsum(row.contribution for row in first_rows(item, k)))
+    margin = rounded(fsum(row.contribution for row in first_rows(item, k)))
     return margin != 0 and item.gold == ("A" if margin > 0 else "B")
 
 

@@ -7,15 +7,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from svr_async.core.pair import HumanRubrics, Presentation
-from svr_async.core.rubric import Rubric
 from svr_async.judges.protocol import Judge
-from svr_async.scoring.decision import Decision
+from svr_async.scoring.decision import Decision, WeightedRubrics
 
 if TYPE_CHECKING:
-    from svr_async.scoring.bank import RubricBank
+    from svr_async.scoring.bank import Bank
     from svr_async.scoring.rephraser import Rephraser
 
-WeightedRubrics = tuple[tuple[Rubric, float], ...]
 Needed = Literal["bank", "rubrics"]
 Part = Literal["bank", "rubrics", "rephrase"]
 
@@ -100,7 +98,7 @@ class Parts:
     `by_points`: the weights of `rubrics` are points, which may be negative.
     """
 
-    bank: RubricBank | None = None
+    bank: Bank | None = None
     top_k: int | None = None
     rubrics: WeightedRubrics = ()
     by_points: bool = False

@@ -13,7 +13,7 @@ from svr_async.errors import DegenerateFitError, UsageError
 from svr_async.fit.learning_curve import LearningCurve
 from svr_async.fit.mesh import on_devices
 from svr_async.scoring.bank import RubricBank
-from svr_async.scoring.bank_made import keep_made
+from svr_async.scoring.bank_files import write_provenance
 from svr_async.training.rounds.config import TrainConfig
 from svr_async.training.rounds.fit_terms import FitTerms, config_of
 from svr_async.training.rounds.fits import fit_settings
@@ -78,7 +78,7 @@ def fit_store(settings: FitSettings, listener: FitListener | None = None) -> Sto
     record = record_of(store, terms, runs, outcome)
     record |= {} if learned is None else {"learning_curve": learned.as_json()}
     bank = bank_of(store, stored, runs, outcome, history_of(store, terms, runs, record, learned), settings.licence)
-    keep_made(settings.out, bank.save(settings.out / "bank"))
+    write_provenance(settings.out, bank.save(settings.out / "bank"))
     return StoreFit(bank=bank, record=record, learned=learned)
 
 

@@ -19,9 +19,9 @@ from svr_async.engine.money import Price
 from svr_async.engine.stats import EngineStats
 from svr_async.fit.learning_curve import LearningCurve
 from svr_async.scoring.bank import RubricBank
+from svr_async.scoring.bank_card import bank_sheet
+from svr_async.scoring.bank_files import write_provenance
 from svr_async.scoring.bank_history import TrainedOn
-from svr_async.scoring.bank_made import keep_made
-from svr_async.scoring.bank_view import bank_sheet
 from svr_async.training.rounds.algorithm import run_rounds
 from svr_async.training.rounds.answers import Outcomes, unanswered_lines
 from svr_async.training.rounds.dev_choice import chosen_round
@@ -124,7 +124,7 @@ def _result(
         history=training_history(run.log, rounds, best, _trained_on(run), warnings, learned),
     )
     digest = bank.save(settings.out / "bank")
-    keep_made(settings.out, digest)
+    write_provenance(settings.out, digest)
     write_atomic(settings.out / "record.json", orjson.dumps(record, option=orjson.OPT_INDENT_2))
     return TrainResult(
         bank=bank,

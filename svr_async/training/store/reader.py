@@ -14,7 +14,7 @@ from svr_async.core.integrity import read_marks
 from svr_async.core.rubric import Check, Rubric
 from svr_async.core.verdict import is_whole
 from svr_async.errors import UsageError
-from svr_async.scoring.bank_content import features_problem, texts_problem
+from svr_async.scoring.bank import features_problem, texts_problem
 from svr_async.training.bank.merge import Candidate
 from svr_async.training.rounds.fit_terms import terms_from_json
 from svr_async.training.store import files

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from svr_async.scoring.bank_content import features_problem
+from svr_async.scoring.bank import features_problem
 from svr_async.training.store import files
 from svr_async.training.store.reader import FORMAT, pair_schema, rubric_schema
 from svr_async.training.store.records import (
