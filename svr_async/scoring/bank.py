@@ -217,7 +217,11 @@ def _rubrics_problem(rubrics: Sequence[BankRubric]) -> str:
         return "a bank needs at least one rubric that is not disabled"
     total = sum(entry.weight for entry in rubrics)
     # A margin is a sum of weights in float32: without this check it would overflow after the judge was paid.
-    return "" if total <= np.finfo(np.float32).max else f"the weights add up to {total:.3g}, more than float32 holds"
+    return (
+        ""
+        if total <= float(np.finfo(np.float32).max)
+        else f"the weights add up to {total:.3g}, more than float32 holds"
+    )
 
 
 def _selector_problem(kind: str, arrays: Mapping[str, Floats], rubrics: Sequence[BankRubric]) -> str:

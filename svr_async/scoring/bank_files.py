@@ -5,6 +5,7 @@ No pickle, and checked on reading.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 from collections.abc import Mapping, Sequence
@@ -282,6 +283,8 @@ def _read(path: Path) -> bytes:
     except FileNotFoundError as error:
         raise _refused(path, "it is missing") from error
     except OSError as error:
+        if error.errno == errno.EFBIG:
+            raise _refused(path, f"it has more than the {MAX_BYTES[path.name]:,} bytes allowed") from error
         raise StorageError(f"cannot read {path}: {reason(error)}") from error
     if data[:1] == b"\x80" and path.name != SELECTOR:
         raise _refused(path, "it is a pickle, which this package never opens")

@@ -19,6 +19,13 @@ ONE = made_rubrics()[1]
     [
         ({"rubrics": ()}, "at least one rubric"),
         ({"rubrics": (ONE, ONE)}, "occurs twice"),
+        (
+            {
+                "rubrics": [replace(one, weight=3e38) for one in made_rubrics()],
+                "selector": {"a": np.ones(1, np.float32)},
+            },
+            "add up to",
+        ),
         ({"selector": {}}, "needs arrays"),
         ({"selector_kind": ""}, "selector_kind"),
         ({"selector": {"hidden": np.ones(2)}}, "float32"),
@@ -47,8 +54,9 @@ def test_an_incoherent_bank_is_refused(changes: dict[str, Any], problem: str) ->
         ({"weight": -0.1}, "weight must be >= 0"),
         ({"weight": NAN}, "weight must be >= 0"),
         ({"weight": INF}, "weight must be >= 0"),
+        ({"weight": 4e38}, "finite in float32"),
         ({"weight": "1"}, "weight must be >= 0"),
-        ({"activation_rate": 1.5}, "activation_rate must be <= 1"),
+        ({"activation_rate": 1.5}, "activation_rate must be >= 0 and <= 1"),
         ({"observed_count": -1}, "observed_count"),
         ({"support_count": 1.5}, "support_count"),
         ({"rubric": Rubric(text="x" * 513)}, "513 characters"),

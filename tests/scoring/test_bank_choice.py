@@ -41,7 +41,7 @@ def test_one_shrunken_weight_a_rubric_is_called_that() -> None:
 def test_weights_that_sources_have_in_common_are_called_that_and_what_was_left_out_is_said() -> None:
     """The ridge stands beside them; sources, not prompts, were left out, and what is averaged is counted."""
     common = Structure(solver="moments", ridge=0.3)
-    assert named(common)["Weights"] == "one a rubric, in common"
+    assert named(common)["Weights"] == "one per rubric, shared"
     choice = replace(made_choice(), left_out="sources", beside=(Structure(groups=2), Structure(groups=4)))
     assert "leaving out sources in turn" in how_chosen(choice)
     assert "averaged with 2" in how_chosen(choice)

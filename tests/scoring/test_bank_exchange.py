@@ -17,7 +17,7 @@ from svr_async.commands.main import run
 from svr_async.commands.main import svr as group
 from svr_async.core.integrity import Integrity
 from svr_async.scoring.bank import RubricBank
-from svr_async.scoring.bank_files import FILE, MAX_BYTES, read_provenance, without_folders, write_provenance
+from svr_async.scoring.bank_files import PROVENANCE, MAX_BYTES, read_provenance, without_folders, write_provenance
 from svr_async.scoring.bank_history import BankHistory, TrainedOn
 from svr_async.scoring.bank_hub import planned_upload
 
@@ -91,11 +91,11 @@ def test_what_keeps_a_bank_from_going_up_is_one_line(hub: HubServer, svr: Svr, m
     push = ("bank", "push", "trained/bank", "hf:someone/small")
     assert "the token is not valid" in refusal(svr, *push)
     monkeypatch.delenv("HF_TOKEN")
-    assert "there is no token of the hub — set HF_TOKEN" in refusal(svr, *push)
+    assert "the hub needs a token — set HF_TOKEN" in refusal(svr, *push)
     assert "write hf:someone/small" in refusal(svr, *push[:-1], "hf:someone/small@v1")
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
     assert "no connection to http://127.0.0.1:9" in refusal(svr, *push)
-    assert "'noslash' is no repository of the hub" in refusal(svr, *push[:-1], "noslash"), "before a connection"
+    assert "invalid name of a repository: 'noslash'" in refusal(svr, *push[:-1], "noslash"), "before a connection"
     assert hub.files == {}
 
 
@@ -134,14 +134,14 @@ def test_a_hostile_repository_leaves_nothing_behind(uploaded: HubServer, svr: Sv
 def test_what_keeps_a_bank_from_coming_is_one_line(uploaded: HubServer, svr: Svr) -> None:
     """No such repository, no such revision, none of a bank, a place that is taken, a connection that is always cut."""
     pull = ("bank", "pull", "hf:someone/small", "down")
-    assert "no such repository" in refusal(svr, *pull[:2], "hf:someone/absent", "down")
-    assert "no such repository or revision" in refusal(svr, *pull[:2], "hf:someone/small@v9", "down")
-    assert "trained is there already" in refusal(svr, *pull[:3], "trained")
+    assert "may not see it" in refusal(svr, *pull[:2], "hf:someone/absent", "down")
+    assert "does not exist, or this token may not see it" in refusal(svr, *pull[:2], "hf:someone/small@v9", "down")
+    assert "trained exists already" in refusal(svr, *pull[:3], "trained")
     uploaded.cut = 1_000
     assert "could not fetch the bank hf:someone/small" in refusal(svr, *pull)
     uploaded.cut = 0
     del uploaded.files["bank.json"]
-    assert "holds no bank: it has no bank.json" in refusal(svr, *pull)
+    assert "is not a bank: it has no bank.json" in refusal(svr, *pull)
     assert not Path("down").exists()
 
 
@@ -183,5 +183,5 @@ def test_a_command_is_told_without_folders(tmp_path: Path) -> None:
     assert found is not None
     assert {"python", "svr-async", "jax"} <= found.versions.keys()
     assert read_provenance(tmp_path / "bank", "e" * 64) is None
-    (tmp_path / FILE).write_text('{"bank": ')
+    (tmp_path / PROVENANCE).write_text('{"bank": ')
     assert read_provenance(tmp_path / "bank", "d" * 64) is None

@@ -20,7 +20,7 @@ from svr_async.judges.open_judge import JudgeSpec, open_judge
 from svr_async.scoring.bank import BankRubric, RubricBank
 from svr_async.scoring.methods import registry
 from svr_async.scoring.methods.contract import Facts, Parts, Recipe
-from svr_async.scoring.methods.registry import FILES, NAMES, find_recipe
+from svr_async.scoring.methods.registry import MODULES, NAMES, find_recipe
 from svr_async.scoring.methods.simple import Vanilla
 
 ONE = Rubric(text="Is it one?")
@@ -39,7 +39,7 @@ def made(name: str, **parts: Any) -> Any:
     return recipe.make(name, Parts(**({part: whole[part] for part in recipe.takes if part in whole} | parts)))
 
 
-@pytest.mark.parametrize(("name", "hint"), [("vanila", "did you mean vanilla?"), ("zzz", "there are svr, uniform")])
+@pytest.mark.parametrize(("name", "hint"), [("vanila", "did you mean vanilla?"), ("zzz", "choose from svr, uniform")])
 def test_an_unknown_method_is_an_error(name: str, hint: str) -> None:
     """A method that there is not is never taken for another; the ones there are stand in the same line."""
     with pytest.raises(UsageError, match=f"unknown method '{name}'") as refused:
@@ -125,9 +125,9 @@ def test_parts_that_do_not_fit_are_refused_before_they_are_read(given: dict[str,
 def test_a_new_method_is_one_file_and_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     """A file with a recipe and its name in the registry are all: nothing else has to know the method."""
     file = ModuleType("svr_async.scoring.methods.coin")
-    file.RECIPE = Recipe(make=lambda name, _: Vanilla(name))  # type: ignore[attr-defined]
+    file.RECIPES = {"coin": Recipe(make=lambda name, _: Vanilla(name))}  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, file.__name__, file)
-    monkeypatch.setitem(FILES, "coin", "coin")
+    monkeypatch.setitem(MODULES, "coin", "coin")
     monkeypatch.setattr(registry, "NAMES", (*NAMES, "coin"))
     method = choose_method(settings(method="coin"))
     assert (method.name, method.facts) == ("coin", Facts())
