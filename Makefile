@@ -29,7 +29,7 @@ demo: $(ALONE)  ## train a bank offline on pairs made from templates, judge held
 	@$(BIN)/svr train $(DEMO)/train.jsonl --judge rules --out $(DEMO)/trained --rounds 2
 	@printf '\n3. Judge held-out pairs with the bank; then, to compare, with the checks as they come, and by length.\n'
 	@$(BIN)/svr eval $(HELD) --judge rules --bank $(DEMO)/trained/bank --out $(DEMO)/bank -q
-	@$(BIN)/svr eval $(HELD) --judge rules --method vanilla --out $(DEMO)/general -q > /dev/null
+	@$(BIN)/svr eval $(HELD) --judge rules --method direct --out $(DEMO)/general -q > /dev/null
 	@$(BIN)/svr eval $(HELD) --method longest --out $(DEMO)/longest -q > /dev/null
 	@printf '\n4. Why was one of them decided so?\n'
 	@$(BIN)/svr explain $(DEMO)/bank made-message-05a

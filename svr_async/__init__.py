@@ -13,19 +13,17 @@ from svr_async.version import __version__
 if TYPE_CHECKING:
     from svr_async.engine.concurrency import run_sync
     from svr_async.errors import SvrError
-    from svr_async.evaluation.details import explain
-    from svr_async.evaluation.explain import Explanation
     from svr_async.evaluation.run import EvalResult, Listener, evaluate
     from svr_async.evaluation.run_folder import Run, load_run
     from svr_async.evaluation.settings import EvalSettings
     from svr_async.judges.limits import JudgeLimits
     from svr_async.judges.protocol import Answer, Judge
+    from svr_async.reports.explain import Explanation, explain
     from svr_async.scoring.bank import RubricBank as Bank
     from svr_async.serving.engine import Engine
-    from svr_async.serving.many import judge_pairs, judge_pairs_sync
-    from svr_async.serving.pairs import PairVerdict, score_pair, score_pair_sync
-    from svr_async.serving.ranking import Ranking, rank, rank_sync
-    from svr_async.serving.scores import Score, score, score_sync
+    from svr_async.serving.pairs import PairVerdict, ajudge_pairs, ascore_pair, judge_pairs, score_pair
+    from svr_async.serving.ranking import Ranking, arank, rank
+    from svr_async.serving.scores import Score, ascore, score
     from svr_async.training.running.settings import TrainSettings
     from svr_async.training.running.train import TrainResult, train
 
@@ -47,18 +45,18 @@ __all__ = [
     "TrainResult",
     "TrainSettings",
     "__version__",
+    "ajudge_pairs",
+    "arank",
+    "ascore",
+    "ascore_pair",
     "evaluate",
     "explain",
     "judge_pairs",
-    "judge_pairs_sync",
     "load_run",
     "rank",
-    "rank_sync",
     "run_sync",
     "score",
     "score_pair",
-    "score_pair_sync",
-    "score_sync",
     "train",
 ]
 
@@ -68,7 +66,7 @@ _HOMES = {
     "Engine": ("serving.engine", "Engine"),
     "EvalResult": ("evaluation.run", "EvalResult"),
     "EvalSettings": ("evaluation.settings", "EvalSettings"),
-    "Explanation": ("evaluation.explain", "Explanation"),
+    "Explanation": ("reports.explain", "Explanation"),
     "Judge": ("judges.protocol", "Judge"),
     "JudgeLimits": ("judges.limits", "JudgeLimits"),
     "Listener": ("evaluation.run", "Listener"),
@@ -79,18 +77,18 @@ _HOMES = {
     "SvrError": ("errors", "SvrError"),
     "TrainResult": ("training.running.train", "TrainResult"),
     "TrainSettings": ("training.running.settings", "TrainSettings"),
+    "ajudge_pairs": ("serving.pairs", "ajudge_pairs"),
+    "arank": ("serving.ranking", "arank"),
+    "ascore": ("serving.scores", "ascore"),
+    "ascore_pair": ("serving.pairs", "ascore_pair"),
     "evaluate": ("evaluation.run", "evaluate"),
-    "explain": ("evaluation.details", "explain"),
-    "judge_pairs": ("serving.many", "judge_pairs"),
-    "judge_pairs_sync": ("serving.many", "judge_pairs_sync"),
+    "explain": ("reports.explain", "explain"),
+    "judge_pairs": ("serving.pairs", "judge_pairs"),
     "load_run": ("evaluation.run_folder", "load_run"),
     "rank": ("serving.ranking", "rank"),
-    "rank_sync": ("serving.ranking", "rank_sync"),
     "run_sync": ("engine.concurrency", "run_sync"),
     "score": ("serving.scores", "score"),
     "score_pair": ("serving.pairs", "score_pair"),
-    "score_pair_sync": ("serving.pairs", "score_pair_sync"),
-    "score_sync": ("serving.scores", "score_sync"),
     "train": ("training.running.train", "train"),
 }
 

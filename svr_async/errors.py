@@ -37,7 +37,7 @@ class SvrError(Exception):
         self.message = message
         self.hint = hint
         if hint:
-            self.add_note(f"To mend it: {hint}")
+            self.add_note(f"To fix it: {hint}")
 
     def one_line(self) -> str:
         """Return message and hint as one line for a terminal."""

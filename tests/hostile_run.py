@@ -55,8 +55,7 @@ def armed_run(folder: Path, text: str, *, tail: str = "") -> Run:
         "ended": text,
         "svr_version": text,
     }
-    texts = (f"{text}{tail}", f"{text}{tail}", text)
-    return RunFolder.load(write_run(folder, items=items, metrics=metrics, manifest=manifest, texts=texts))
+    return RunFolder.load(write_run(folder, items=items, metrics=metrics, manifest=manifest))
 
 
 def _armed(item: Item, text: str, tail: str) -> Item:

@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 
 from svr_async.core.statistics import wilson_interval
-from svr_async.evaluation.items import Item, RubricRow, confident_mistakes
+from svr_async.evaluation.items import Item, RubricRow
 
 DOMAINS = {"Chat": 118, "Code": 76, "STEM": 70, "Instruction following": 35, "Safety": 21}
 RUBRICS = (
@@ -203,16 +203,11 @@ def write_run(
     items: list[Item] | None = None,
     metrics: dict[str, Any] | None = None,
     manifest: dict[str, Any] | None = None,
-    texts: tuple[str, str, str] | None = (PROMPT, RESPONSE_A, RESPONSE_B),
 ) -> Path:
-    """Write a run folder; `metrics` and `manifest` replace keys, `texts` go with each of the surest mistakes."""
+    """Write a run folder; `metrics` and `manifest` replace keys."""
     folder.mkdir(parents=True, exist_ok=True)
     items = made_items() if items is None else items
     (folder / "items.jsonl").write_bytes(b"".join(item.to_line() for item in items))
     (folder / "metrics.json").write_bytes(orjson.dumps(made_metrics(items, **(metrics or {}))))
     (folder / "manifest.json").write_bytes(orjson.dumps(made_manifest(**(manifest or {}))))
-    if texts is not None:
-        names = ("prompt", "response_a", "response_b")
-        rows = [{"id": item.id, **dict(zip(names, texts, strict=True))} for item in confident_mistakes(items)]
-        (folder / "examples.jsonl").write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in rows))
     return folder

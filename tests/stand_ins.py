@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
+from svr_async.adapters import Adapter, PairResult
 from svr_async.core.integrity import Marks
 from svr_async.core.pair import PreferencePair, Presentation, Prompt
 from svr_async.core.rubric import Rubric
@@ -41,3 +43,11 @@ class UnaskedAuthor:
 
     async def probe(self, pair: PreferencePair) -> Answer[str]:
         raise AssertionError(f"asked for a probe of {pair.id}")
+
+
+def official_scores(
+    adapter: Adapter, pairs: Iterable[PreferencePair], results: Iterable[PairResult], *, tie_credit: float = 0.0
+) -> dict[str, Any]:
+    """Return a benchmark's own scores over all `pairs`; a pair without a result counts as unscored."""
+    judged = {result.pair.id: result for result in results}
+    return adapter.score([judged.get(pair.id) or PairResult(pair, None) for pair in pairs], tie_credit)

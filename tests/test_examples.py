@@ -29,7 +29,7 @@ async def endless():
 try:
     run_sync(endless())
 except KeyboardInterrupt:
-    print("stopped, and then", score_pair_sync(PROMPT, GOOD, POOR, engine=JUDGE).winner)
+    print("stopped, and then", score_pair(PROMPT, GOOD, POOR, engine=JUDGE).winner)
 """
 
 
@@ -74,7 +74,7 @@ def test_the_notebook_runs_in_a_kernel(tmp_path: Path, monkeypatch: pytest.Monke
     assert text_of(stopped) == "stopped, and then A\n"
     (error,) = failing["outputs"]
     assert error["ename"] == "UsageError"
-    assert "To mend it: give a folder that svr eval has written" in "\n".join(error["traceback"])
+    assert "To fix it: give a folder that svr eval has written" in "\n".join(error["traceback"])
 
 
 @pytest.fixture(scope="module")

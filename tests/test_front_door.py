@@ -47,9 +47,9 @@ def test_the_front_door_loads_neither_jax_nor_aiohttp_to_judge_offline(tmp_path:
     """All names can be had, and a pair judged by the rules judge, without an endpoint's or a fit's libraries."""
     make_bank().save(tmp_path / "bank")
     code = (
-        "import sys; from svr_async import Bank, Engine, Judge, rank, score_pair, score_pair_sync\n"
+        "import sys; from svr_async import Bank, Engine, Judge, rank, score_pair, score_pair\n"
         "pair, bank = ('q', 'Blue.', 'A very long answer to it all'), Bank.load('bank')\n"
-        "print(score_pair_sync(*pair, bank=bank, engine='rules').winner)\n"
+        "print(score_pair(*pair, bank=bank, engine='rules').winner)\n"
         "print(sorted({'aiohttp', 'jax', 'sklearn', 'pyarrow'} & set(sys.modules)))"
     )
     assert run_python(code, tmp_path).split() == ["A", "[]"]

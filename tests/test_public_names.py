@@ -88,5 +88,5 @@ def test_an_error_is_one_line() -> None:
 def test_a_traceback_shows_how_to_mend_an_error() -> None:
     """The hint is a note of the exception, below the message; an error without one has no note."""
     shown = "".join(traceback.format_exception(errors.UsageError("it is no run", hint="give a folder")))
-    assert shown.endswith("UsageError: it is no run\nTo mend it: give a folder\n")
+    assert shown.endswith("UsageError: it is no run\nTo fix it: give a folder\n")
     assert not hasattr(errors.UsageError("it is no run"), "__notes__")

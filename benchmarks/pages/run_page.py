@@ -30,7 +30,7 @@ from chromium import Page, chromium  # noqa: E402
 from made_run import RUBRICS, made_item, write_run  # noqa: E402
 
 from svr_async.evaluation.items import Item, Reason  # noqa: E402
-from svr_async.evaluation.run_folder import RunFolder, Texts, with_reasons, write_reasons  # noqa: E402  # noqa: E402
+from svr_async.evaluation.run_folder import RunFolder, Texts  # noqa: E402
 from svr_async.reports.page import render_runs  # noqa: E402
 
 DOMAINS = ("Chat", "Code", "STEM", "Instruction following", "Safety")
@@ -182,12 +182,10 @@ async def main() -> None:
     args = parser.parse_args()
     items, texts = made(args.items, args.chars, args.shared)
     with tempfile.TemporaryDirectory() as folder:
-        place = write_run(Path(folder) / "run", items=items, texts=None)
-        write_reasons(place, items)
+        place = write_run(Path(folder) / "run", items=items)
         began = time.process_time()
         run = RunFolder.load(place)
-        whole = replace(run, items=with_reasons(place, run.items))
-        html = render_runs([whole], texts=texts).encode()
+        html = render_runs([run], texts=texts).encode()
         page = args.keep or Path(folder) / "page.html"
         page.write_bytes(html)
         raw = sum(len(text) for one in texts.values() for text in (one.prompt, one.response_a, one.response_b))

@@ -33,7 +33,7 @@ from svr_async.training.rounds.config import ABLATIONS
 SVR = str(Path(sys.executable).with_name("svr"))
 JUDGE = "gpt-oss-120b"
 NAMES = {
-    "vanilla": "direct judge",
+    "direct": "direct judge",
     "oracle": "human rubrics, unweighted",
     FULL: "trained bank, top 6",
     **{f"no-{part}": f"− {part}" for part in ABLATIONS},
@@ -64,7 +64,7 @@ def run_seed(plan: Plan, seed: int) -> None:
     sizes = ["--train", str(plan.n_train), "--test", str(plan.n_test)]
     _svr("sim", *same, *sizes, "--write", str(folder / "data"))
     with _served(same) as url:
-        for method in ("vanilla", "oracle"):
+        for method in ("direct", "oracle"):
             _evaluate(folder, url, method, ["--method", method])
         for part in ("", *ABLATIONS):
             name = f"no-{part}" if part else FULL
@@ -156,7 +156,7 @@ def _p(plan: Plan, seeds: Sequence[int], name: str) -> str:
 
 def _gap(plan: Plan, seeds: Sequence[int]) -> str:
     """Say how far the bank comes from the direct judge to the true weights: of the means, and by seed."""
-    ends = [(_share(_marks(plan, seed, "vanilla")), _true_weights(plan, seed)) for seed in seeds]
+    ends = [(_share(_marks(plan, seed, "direct")), _true_weights(plan, seed)) for seed in seeds]
     ours = [_share(_marks(plan, seed, FULL)) for seed in seeds]
     by_seed = [(own - low) / (high - low) for own, (low, high) in zip(ours, ends, strict=True)]
     low, high = (sum(values) for values in zip(*ends, strict=True))

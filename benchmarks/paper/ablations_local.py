@@ -13,8 +13,16 @@ from typing import cast
 import orjson
 from sim_judge import SimJudge, comparer
 
-from svr_async.core.dev_pairs import split_by_prompt
-from svr_async.core.pair import Order, PreferencePair, Presentation, Side, hashed_order, present, prompt_text
+from svr_async.core.pair import (
+    Order,
+    PreferencePair,
+    Presentation,
+    Side,
+    hashed_order,
+    present,
+    prompt_text,
+    split_by_prompt,
+)
 from svr_async.core.rubric import Rubric
 from svr_async.core.verdict import RubricComparison
 from svr_async.fit.forward import alpha_numpy
@@ -82,7 +90,7 @@ class Local:
 
     def yardsticks(self) -> None:
         """Decide the test pairs directly, and by the human rubrics."""
-        self._keep("vanilla", [self._prefer(item) for item in self.test])
+        self._keep("direct", [self._prefer(item) for item in self.test])
         self._keep("oracle", [self._overall(item) for item in self.test])
 
     def bank(self, name: str, part: str) -> None:

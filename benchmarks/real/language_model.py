@@ -49,12 +49,12 @@ class Way:
 
 
 WAYS = (
-    Way("direct", "free", "vanilla"),
+    Way("direct", "free", "direct"),
     Way("fixed, free text", "free", "fixed"),
     Way("fixed, by schema", "held", "fixed"),
     Way("self-rubric, free text", "free", "self-rubric"),
     Way("self-rubric, by schema", "held", "self-rubric"),
-    Way("logprobs, direct", "logprobs:free", "vanilla"),
+    Way("logprobs, direct", "logprobs:free", "direct"),
     Way("logprobs, fixed", "logprobs:free", "fixed"),
 )
 

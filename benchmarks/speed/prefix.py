@@ -18,7 +18,6 @@ from pathlib import Path
 
 from svr_async.adapters import get_adapter
 from svr_async.core.pair import PreferencePair
-from svr_async.core.prefixes import PrefixOrder
 from svr_async.core.rubric import Rubric
 from svr_async.engine.cache import Cache
 from svr_async.engine.caller import EngineConfig
@@ -36,6 +35,7 @@ from svr_async.simulation.config import SimConfig
 from svr_async.simulation.prefix import PrefixCache
 from svr_async.simulation.server import SimServer
 from svr_async.simulation.world import World
+from svr_async.training.rounds.config import PrefixOrder
 from svr_async.training.rounds.judge_calls import Crew, PoolTask, judge_pools
 
 PRICE = Price(input=0.15, cached=0.075, output=0.6)  # dollars a million tokens: cached input at half the price

@@ -54,7 +54,7 @@ def cached(folder: str, pairs: int) -> list[str]:
     world = [*SVR, "sim", "--test", str(pairs), "--train", "1", "--write", "world"]
     subprocess.run(world, cwd=folder, check=True, capture_output=True)
     with sim(folder) as url:
-        judge = ["--judge", "gpt-oss-120b", "--base-url", url, "--method", "vanilla", "--cache", "cache", "-q"]
+        judge = ["--judge", "gpt-oss-120b", "--base-url", url, "--method", "direct", "--cache", "cache", "-q"]
         command = [*SVR, "eval", "rubricbench", "--data", "world/rubricbench.jsonl", *judge]
         subprocess.run([*command, "--out", "first"], cwd=folder, check=True, capture_output=True)
     return [*command, "--out", "again"]

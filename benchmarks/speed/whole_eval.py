@@ -3,7 +3,7 @@
     python benchmarks/speed/whole_eval.py             about a minute
     python benchmarks/speed/whole_eval.py --quick     one repeat
 
-`svr eval pairs --method vanilla` judges a made file of pairs as a process, 64 calls in flight; a second run with few
+`svr eval pairs --method direct` judges a made file of pairs as a process, 64 calls in flight; a second run with few
 pairs measures the start, which is subtracted. The judge is the fast server; its reply repeats nothing of the prompt.
 """
 
@@ -40,7 +40,7 @@ def write_pairs(path: Path, count: int) -> Path:
 def eval_cpu_s(url: str, data: Path, out: Path) -> float:
     """Judge all pairs with `svr eval`; return the CPU seconds of the process."""
     command = [sys.executable, "-m", "svr_async", "eval", "pairs", "--data", str(data), "--judge", f"{url}#bench"]
-    limits = ["--method", "vanilla", "--audit", "0", "--concurrency", str(IN_FLIGHT), "-q"]
+    limits = ["--method", "direct", "--audit", "0", "--concurrency", str(IN_FLIGHT), "-q"]
     places = ["--cache", str(out / "cache"), "--out", str(out / "run")]
     whole = [*command, *limits, *places]
     before = children_s()

@@ -58,7 +58,7 @@ def count_for(folder: Path, size: int) -> dict[str, Count]:
     file = write_pairs(folder / f"{size}.jsonl", size)
     limits = JudgeLimits(cache=folder / "cache", concurrency="1")
     told: dict[str, Count] = {}
-    for method in ("vanilla", "self-rubric"):
+    for method in ("direct", "self-rubric"):
         dry = EvalSettings(benchmark="pairs", data=file, judge=JUDGE, method=method, limits=limits, out=folder / "run")
         told[f"eval, {method}"] = count_calls(prepare(dry)) or {}
     told["train"] = (

@@ -125,17 +125,6 @@ class Adapter:
             raise DataError(f"{self.title} cannot be fetched", hint="download its files and pass them by --data PATH")
         return fetch_files(Wanted(self.hub_id), self.hub_files[:files], cache_dir, endpoint=endpoint)
 
-    def official_scores(
-        self, pairs: Iterable[PreferencePair], results: Iterable[PairResult], *, tie_credit: float = 0.0
-    ) -> dict[str, Any]:
-        """Return the benchmark's own scores over all `pairs`; a pair without a result counts as unscored.
-
-        Always has `overall` (a fraction of 1, or None if no pair has a right answer) and `rule` (in words).
-        `tie_credit` is 0 (the paper's code) or 0.5 (RewardBench's official rule for generative judges).
-        """
-        judged = {result.pair.id: result for result in results}
-        return self.score([judged.get(pair.id) or PairResult(pair, None) for pair in pairs], tie_credit)
-
 
 def _rows(count: int) -> str:
     return "1 row" if count == 1 else f"{count} rows"

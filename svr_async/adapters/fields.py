@@ -14,6 +14,7 @@ import msgspec
 from svr_async.adapters.tables import Row
 from svr_async.core.pair import Message, Prompt, parse_prompt
 from svr_async.core.rubric import split_rubrics
+from svr_async.core.validation import short
 from svr_async.errors import DataError
 
 PROMPT_COLUMNS = (
@@ -34,15 +35,6 @@ class RowError(DataError):
         self.reason = reason
 
 
-def _describe(value: Any) -> str:
-    """Describe a value in a few words: "3.5", "null", "a list of 2", "'maybe'"."""
-    if isinstance(value, str):
-        return f"{value[:_SHOWN_CHARS]!r}" + ("…" if len(value) > _SHOWN_CHARS else "")
-    if isinstance(value, list | dict):
-        return f"a list of {len(value)}" if isinstance(value, list) else "an object"
-    return "null" if value is None else str(value)
-
-
 class _Criterion(msgspec.Struct):
     """A rubric that comes with a row."""
 
@@ -56,9 +48,8 @@ class _Criterion(msgspec.Struct):
     def parts(self) -> tuple[str | None, float | None]:
         """Return the text and the points."""
         words = (self.rubric, self.text, self.criterion, self.description)
-        return next(
-            (one for one in words if one is not None), None
-        ), self.weight if self.points is None else self.points
+        text = next((one for one in words if one is not None), None)
+        return text, self.weight if self.points is None else self.points
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +161,8 @@ class Fields:
 
     def unfit(self, column: str, expected: str, found: Any) -> RowError:
         """Return the error for a value of the wrong kind."""
-        return RowError(self.row, f"column {column!r}: expected {expected}", f", found {_describe(found)}")
+        shown = "null" if found is None else short(found, _SHOWN_CHARS)
+        return RowError(self.row, f"column {column!r}: expected {expected}", f", found {shown}")
 
 
 def prompt_of(fields: Fields) -> Prompt:
@@ -195,7 +187,7 @@ def prompt_of(fields: Fields) -> Prompt:
 
 
 def read_answer(value: Any, *, transcript: bool) -> tuple[Prompt, str]:
-    """Split a response from the turns stored before it; ValueError says what is wrong.
+    """Split a response from the turns stored before it; ValueError for another form.
 
     `transcript`: without a prompt column, a text is a whole "Human: … Assistant: …" conversation.
     """

@@ -68,7 +68,12 @@ def _read(row: Row) -> ResponseGroup:
         raise fields.unfit(column, "a list of responses", listed)
     responses = tuple(_text(fields, column, one) for one in listed)
     group_id = fields.identifier(ID_COLUMNS) or content_id(prompt, *responses)
-    return ResponseGroup(id=group_id, prompt=prompt, responses=responses, best=_best(fields))
+    scored, is_rank = scored_responses(fields)
+    numbers = [-number if is_rank else number for number, _ in scored]
+    best = frozenset(place for place, number in enumerate(numbers) if number == max(numbers))
+    if len(best) == len(numbers):  # all are equal
+        best = frozenset()
+    return ResponseGroup(id=group_id, prompt=prompt, responses=responses, best=best)
 
 
 def _text(fields: Fields, column: str, value: Any) -> str:
@@ -77,14 +82,6 @@ def _text(fields: Fields, column: str, value: Any) -> str:
         return str(value[key]) if key else read_answer(value, transcript=False)[1]
     except ValueError as error:
         raise fields.unfit(column, "responses (texts, messages, or objects with a text)", value) from error
-
-
-def _best(fields: Fields) -> frozenset[int]:
-    """Return the places of the best responses by their numbers; empty if all are equal."""
-    scored, is_rank = scored_responses(fields)
-    numbers = [-number if is_rank else number for number, _ in scored]
-    best = frozenset(place for place, number in enumerate(numbers) if number == max(numbers))
-    return best if len(best) < len(numbers) else frozenset()
 
 
 def _best_of_n(fields: Fields) -> ResponseGroup:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from svr_async.adapters.tables import SUFFIXES
-from svr_async.core.hub import PUBLIC_HUB, SCHEME, first_line, hub_server, reachable
+from svr_async.core.files import HUB_SCHEME, PUBLIC_HUB, first_line, hub_server, reachable
 from svr_async.errors import DataError, UsageError
 
 CACHE = Path("cache/hub")
@@ -30,12 +30,12 @@ class Wanted(NamedTuple):
     split: str = ""
 
     def __str__(self) -> str:
-        return f"{SCHEME}{self.repo}@{self.revision}" + (f":{self.split}" if self.split else "")
+        return f"{HUB_SCHEME}{self.repo}@{self.revision}" + (f":{self.split}" if self.split else "")
 
 
 def open_source(path: Path) -> Source:
     """Return where the rows of a data argument are: a path as it is, or the files of a hub data set once fetched."""
-    return fetch_files(parse_hub(str(path))) if str(path).startswith(SCHEME) else Source(path)
+    return fetch_files(parse_hub(str(path))) if str(path).startswith(HUB_SCHEME) else Source(path)
 
 
 def parse_hub(text: str) -> Wanted:

@@ -193,7 +193,7 @@ def reading_of(layout: Layout, rows: Sequence[Fields], label_map: str) -> Readin
     if not layout.label:
         return Reading(f"{layout.two.first} is better than {layout.two.second}", lambda _: CHOSEN)
     known = [fields for fields in rows if not is_missing(fields.value(layout.label))]
-    rule = _settle(layout, known) if not label_map or lower is not None else parse_label_map(label_map, layout)
+    rule = _read_labels(layout, known) if not label_map or lower is not None else parse_label_map(label_map, layout)
 
     def read(fields: Fields) -> str:
         value = fields.value(layout.label)
@@ -232,11 +232,9 @@ def is_missing(value: Any) -> bool:
 
 def as_number(value: Any) -> float | None:
     """Return a finite number, also from a text; None for true, false and anything else."""
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
-        return None
     try:
-        number = float(value)
-    except (ValueError, OverflowError):
+        number = math.nan if isinstance(value, bool) else float(value)
+    except (TypeError, ValueError, OverflowError):
         return None
     return number if math.isfinite(number) else None
 
@@ -308,7 +306,7 @@ def parse_label_map(text: str, layout: Layout) -> Reading:
     return Reading(", ".join(says), read)
 
 
-def _settle(layout: Layout, rows: Sequence[Fields]) -> Reading:
+def _read_labels(layout: Layout, rows: Sequence[Fields]) -> Reading:
     """Return how a label column is read, by its name and all of its values; DataError if that is ambiguous."""
     if layout.label in _SIGNED_LABELS:
         return parse_label_map("<0=a,>0=b", layout)

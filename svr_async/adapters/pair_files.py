@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import hashlib
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -11,7 +10,6 @@ from typing import Any
 
 import orjson
 
-from svr_async.core.dev_pairs import split_by_prompt
 from svr_async.core.files import write_atomic, write_lines
 from svr_async.core.pair import PreferencePair
 from svr_async.errors import UsageError
@@ -20,14 +18,6 @@ from svr_async.errors import UsageError
 def usable(pair: PreferencePair) -> bool:
     """Whether a pair can be trained on: a preference between two different responses."""
     return pair.has_preference and pair.chosen != pair.rejected
-
-
-def taught_digest(data: str, ids: Iterable[str]) -> str:
-    """Return the name of a bank's training data: a digest of the data set's digest and the ids of its pairs."""
-    sha = hashlib.sha256()
-    for part in map(orjson.dumps, (data, [*ids])):
-        sha.update(len(part).to_bytes(8, "big") + part)
-    return sha.hexdigest()[:32]
 
 
 def select_pairs(
@@ -52,30 +42,10 @@ def select_pairs(
     return pairs
 
 
-def write_split(pairs: Sequence[PreferencePair], share: float, seed: str, out: Path) -> dict[str, int]:
-    """Write a share of the prompts' pairs to `out`/test.jsonl and the rest to train.jsonl; return the counts.
-
-    No prompt is in both files. UsageError if one would be empty.
-    """
-    train, test = split_by_prompt(pairs, share, salt=f"held-out{seed}")
-    if not train or not test:
-        raise UsageError(
-            f"--share {share:g} puts {len(train)} pairs into train and {len(test)} into test",
-            hint="give more pairs, of more prompts, or another share",
-        )
-    write_pairs(out / "train.jsonl", train)
-    write_pairs(out / "test.jsonl", test)
-    return {"train": len(train), "test": len(test)}
-
-
-def refuse_other_names(out: Path) -> None:
-    """Raise UsageError for a file whose name does not end in .jsonl or .jsonl.gz."""
+def check_output(out: Path, read: Iterable[Path] = ()) -> None:
+    """Raise UsageError for a file that is not .jsonl or .jsonl.gz, or that overwrites one of the input files."""
     if not out.name.endswith((".jsonl", ".jsonl.gz")):
         raise UsageError(f"--out {out} is not a jsonl file", hint="name it .jsonl or .jsonl.gz")
-
-
-def refuse_to_overwrite(out: Path, read: Iterable[Path]) -> None:
-    """Raise UsageError if the file to write is an input file, or an existing file in an input folder."""
     for path in read if out.exists() else ():
         if out.resolve().is_relative_to(path.resolve()):
             raise UsageError(f"--out {out} would overwrite {path}, which is read", hint="name another file")

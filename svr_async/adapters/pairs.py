@@ -151,28 +151,18 @@ def _pair(fields: Fields, first: str, second: str, *, first_is_chosen: bool | No
     return Parsed(pairs=(pair,), id=own_id)
 
 
+_COLUMNS = (
+    "prompt", "system", "chosen", "rejected", "response_a", "response_b", "label", "id", "domain", "subset", "rubrics",
+    "strength", "source",
+)  # fmt: skip
 PAIRS = Adapter(
     name="pairs",
     title="Preference pairs",
     licence="the data's own",
     training=True,
     ruled=False,
-    columns=(
-        "prompt",
-        "system",
-        "chosen",
-        "rejected",
-        "response_a",
-        "response_b",
-        "label",
-        "id",
-        "domain",
-        "subset",
-        "rubrics",
-        "strength",
-        "source",
-    ),
+    columns=_COLUMNS,
     parse=parse,
     read_file=read_file,
     score=micro_scores,
-)  # fmt: skip
+)

@@ -60,12 +60,8 @@ class Dataset:
         """Return how many rows were left out (ties, others) and how many odd ones were kept."""
         counts = {one.what: one.count for one in self.problems}
         ties = sum(count for reason, count in self.skipped.items() if reason.startswith("tie"))
-        found = {
-            "ties": ties,
-            "skipped": sum(self.skipped.values()) - ties,
-            "repeated": counts.get(REPEATED, 0),
-            "contradicting": counts.get(CONTRADICTING, 0),
-        }
+        found = {"ties": ties, "skipped": sum(self.skipped.values()) - ties}
+        found |= {"repeated": counts.get(REPEATED, 0), "contradicting": counts.get(CONTRADICTING, 0)}
         return {name: count for name, count in found.items() if count}
 
 

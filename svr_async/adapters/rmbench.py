@@ -24,11 +24,6 @@ def difficulty(cell: tuple[int, int]) -> str:
     return "normal" if i == j else "hard" if i < j else "easy"
 
 
-def domain_of(name: str) -> str:
-    """Return chat, math, code or safety for one of the five file names; an empty text for anything else."""
-    return name.partition("-")[0] if name in FILES else ""
-
-
 def parse(fields: Fields) -> Parsed:
     """Turn one prompt into nine pairs; `slot` is (style of chosen, style of rejected), `subset` one of the five files.
 
@@ -36,21 +31,16 @@ def parse(fields: Fields) -> Parsed:
     """
     prompt = fields.prompt("prompt")
     chosen, rejected = fields.texts("chosen", len(STYLES)), fields.texts("rejected", len(STYLES))
-    name = _file_domain(fields)
-    own_id = fields.identifier(("id",))
-    item = f"{name}/{own_id or content_id(prompt, *chosen, *rejected)}"
-    kind: dict[str, Any] = {"domain": domain_of(name), "subset": name, "item": item}
-    pairs = tuple(pair_of(prompt, chosen[i], rejected[j], f"{item}/{i}-{j}", slot=(i, j), **kind) for i, j in CELLS)
-    return Parsed(pairs=pairs, id=item if own_id else "", group=name)
-
-
-def _file_domain(fields: Fields) -> str:
     given = fields.optional_text("domain")
     name = given or PurePosixPath(fields.row.file).name.split(".")[0].removesuffix("_filtered")
     if name not in FILES:
         where = "column 'domain'" if given else "no column 'domain' and none in the file's name"
         raise RowError(fields.row, f"{where}: expected one of {', '.join(FILES)}", f", found {name!r}")
-    return name
+    own_id = fields.identifier(("id",))
+    item = f"{name}/{own_id or content_id(prompt, *chosen, *rejected)}"
+    kind: dict[str, Any] = {"domain": name.partition("-")[0], "subset": name, "item": item}
+    pairs = tuple(pair_of(prompt, chosen[i], rejected[j], f"{item}/{i}-{j}", slot=(i, j), **kind) for i, j in CELLS)
+    return Parsed(pairs=pairs, id=item if own_id else "", group=name)
 
 
 def score(results: Sequence[PairResult], tie_credit: float) -> dict[str, Any]:

@@ -22,11 +22,6 @@ _SIDES = {"label": {"0": True, "1": False}, "chosen_candidate": {"a": True, "b":
 _RUBRIC_COLUMNS = ("rubrics", "reference_rubrics", "oracle_rubrics", "benchmark_rubrics")
 
 
-def domain_group(domain: str) -> str:
-    """Return the group of a fine domain, whatever its case; OTHER if it is in none."""
-    return _GROUP_OF.get(domain.strip().casefold(), OTHER)
-
-
 def _chosen_is_first(fields: Fields) -> bool:
     """Read `label` (0: response A is better, 1: B) or `chosen_candidate` (a, b); if both are there, they must agree."""
     found = set()
@@ -49,7 +44,7 @@ def parse(fields: Fields) -> Parsed:
     a, b = fields.text("response_a"), fields.text("response_b")
     a_is_chosen = _chosen_is_first(fields)
     domain = fields.text("domain")
-    group = domain_group(domain)
+    group = _GROUP_OF.get(domain.strip().casefold(), OTHER)
     case_id = fields.identifier(("case_id", "id"))
     kind = {"domain": group, "subset": domain, **fields.rubrics(_RUBRIC_COLUMNS)}
     pair = pair_of(prompt, a, b, case_id, first_is_better=a_is_chosen, **kind)

@@ -24,7 +24,6 @@ STDIN = Path("-")
 SUFFIXES = (".json", ".jsonl", ".ndjson", ".csv", ".tsv", ".parquet")
 _ACCEPTED = ", ".join(SUFFIXES) + " (each also with .gz), or a folder of such files"
 _DELIMITERS = (",", ";", "\t")
-_FIELD_BYTES = (1 << 31) - 1
 _UNSENDABLE = re.compile("[\x00\ud800-\udfff]")
 _FOREIGN_BYTE = re.compile("[\udc80-\udcff]")
 
@@ -118,8 +117,8 @@ def read_rows(path: Path, encoding: Encoding | None = None, files: Sequence[Path
 def data_files(path: Path) -> list[Path]:
     """Return the data files below a folder, sorted by path, or the file itself; DataError if there are none."""
     if path.is_dir():
-        below = sorted(p for p in path.rglob("*") if _suffix(p.name) and p.is_file())
-        found = [p for p in below if not any(part.startswith(".") for part in p.relative_to(path).parts)]
+        names = ((p, p.relative_to(path).parts) for p in sorted(path.rglob("*")) if _suffix(p.name) and p.is_file())
+        found = [p for p, parts in names if not any(part.startswith(".") for part in parts)]
         if not found:
             raise DataError(f"no data files below {path}", hint=f"accepted: {_ACCEPTED}")
         return found
@@ -186,7 +185,7 @@ def _read_json(text: str, name: str, encoding: Encoding) -> Iterator[Row]:
 
 
 def _read_csv(text: str, name: str, encoding: Encoding) -> Iterator[Row]:
-    csv.field_size_limit(_FIELD_BYTES)
+    csv.field_size_limit((1 << 31) - 1)
     widths = {mark: len(next(csv.reader(io.StringIO(text, newline=""), delimiter=mark), [])) for mark in _DELIMITERS}
     table = csv.DictReader(io.StringIO(text, newline=""), delimiter=max(_DELIMITERS, key=lambda mark: widths[mark]))
     for number, cells in enumerate(table, 1):

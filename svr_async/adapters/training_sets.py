@@ -6,7 +6,7 @@ import html
 from typing import Any
 
 from svr_async.adapters.contract import Adapter
-from svr_async.adapters.fields import Fields, RowError
+from svr_async.adapters.fields import Fields
 from svr_async.adapters.records import Parsed, micro_scores, pair_of
 from svr_async.core.pair import NO_DOMAIN, Message, Prompt
 
@@ -61,11 +61,9 @@ def best_and_losers(fields: Fields) -> tuple[Prompt, str, list[str]]:
 
 
 def _answer(fields: Fields, column: str, value: Any) -> str:
-    if not isinstance(value, dict):
-        raise fields.unfit(column, "an object with `answer`", value)
-    if not isinstance(value.get("answer"), str):
-        raise RowError(fields.row, f"column {column!r}: expected a text in `answer`")
-    return str(value["answer"])
+    if isinstance(value, dict) and isinstance(value.get("answer"), str):
+        return str(value["answer"])
+    raise fields.unfit(column, "an object with a text in `answer`", value)
 
 
 HELPSTEER3 = Adapter(

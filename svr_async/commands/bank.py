@@ -9,25 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from svr_async.commands.options import (
-    PATH,
-    GroupedCommand,
-    dry_run_option,
-    few_limits,
-    json_option,
-    judge_option,
-    known_of,
-    limit_option,
-    top_k_option,
-    with_limits,
-)
-from svr_async.commands.screen import is_narrow, safe_console, tell
+from svr_async.commands import options as opt
+from svr_async.commands.options import GroupedCommand, flag, known_of, option, with_limits
+from svr_async.commands.screen import is_narrow, print_json, safe_console, show, tell
 from svr_async.errors import UsageError
 
 if TYPE_CHECKING:
+    from svr_async.core.table import Part
     from svr_async.scoring.bank import BankRubric, RubricBank
 
-FOLDER = click.Path(path_type=Path, file_okay=False)
 SHOWN = 20
 SHOWN_OF_ATTACK = 5
 bank_argument = click.argument("folder", metavar="BANK")
@@ -42,21 +32,17 @@ def bank() -> None:
     """
 
 
-@bank.command()
+@bank.command("show")
 @bank_argument
-@click.argument("runs", nargs=-1, metavar="[RUN...]", type=PATH)
-@click.option(
-    "--top", type=click.IntRange(0), default=SHOWN, show_default=True, metavar="N", help="Rubrics listed; 0: all."
-)
-@click.option("--domain", metavar="NAME", help="List the rubrics of one domain (generic: of several).")
-@click.option("--rubric", "key", metavar="ID", help="Show one rubric; the start of its id is enough.")
-@click.option("--stats", "view", flag_value="stats", help="Count rubrics by domain and facet.")
-@click.option("--card", "view", flag_value="card", help="Print the bank's card: training, results, rubrics, gaps.")
-@click.option(
-    "--lint", "view", flag_value="lint", help="List vague, double, opposed, repeated, idle or broken rubrics."
-)
-@json_option
-def show(
+@click.argument("runs", nargs=-1, metavar="[RUN...]", type=opt.PATH)
+@option("--top N", "Rubrics listed; 0: all.", type=click.IntRange(0), default=SHOWN)
+@option("--domain NAME", "List the rubrics of one domain (generic: of several).")
+@option("--rubric ID", "Show one rubric; the start of its id is enough.", name="key")
+@option("--stats", "Count rubrics by domain and facet.", name="view", flag_value="stats")
+@option("--card", "Print the bank's card: training, results, rubrics, gaps.", name="view", flag_value="card")
+@option("--lint", "List vague, double, opposed, repeated, idle or broken rubrics.", name="view", flag_value="lint")
+@opt.json
+def show_bank(
     folder: str, runs: tuple[Path, ...], top: int, domain: str | None, key: str | None, view: str | None, as_json: bool
 ) -> None:
     """Show a bank: its origin and its rubrics by weight; with RUNs, what each rubric did in them.
@@ -67,60 +53,62 @@ def show(
       svr bank show bank/ runs/first runs/second
       svr bank show bank/ --lint --json
     """
-    from svr_async.reports.bank_summary import bank_parts, rubric_parts
-    from svr_async.scoring.bank_files import rubric_json
-
     held = _load(folder)
     if view is not None:
-        {"stats": _show_stats, "card": _show_card, "lint": _show_lint}[view](held, as_json)
+        tell(*_views(held, view), as_json=as_json)
     elif runs:
-        _show_effects(held, runs, top, as_json)
+        tell(*_effects(held, runs, top or len(held)), as_json=as_json)
     else:
-        chosen = [_one(held, key)] if key else _listed(held, domain)[: top or None]
-        values = {"digest": held.digest, **_summary(held), "rubrics": [rubric_json(entry) for entry in chosen]}
-        tell(values, rubric_parts(chosen[0]) if key else bank_parts(held, chosen, narrow=is_narrow()), as_json=as_json)
+        tell(*_rubrics(held, top, domain, key), as_json=as_json)
 
 
-def _show_stats(held: RubricBank, as_json: bool) -> None:
+def _rubrics(held: RubricBank, top: int, domain: str | None, key: str | None) -> tuple[Any, Any]:
+    """Return one rubric, or the bank with its rubrics by weight, as values and as parts."""
+    from svr_async.reports.bank_summary import bank_parts, rubric_parts
+    from svr_async.scoring.bank_files import bank_json, rubric_json
+
+    chosen = [_one(held, key)] if key else _listed(held, domain)[: top or None]
+    facts = {name: value for name, value in bank_json(held).items() if name not in {"rubrics", "files"}}
+    values = {"digest": held.digest, **facts, "rubrics": [rubric_json(entry) for entry in chosen]}
+    return values, rubric_parts(chosen[0]) if key else bank_parts(held, chosen, narrow=is_narrow())
+
+
+def _views(held: RubricBank, view: str) -> tuple[Any, Any]:
+    """Return counts, the card or the findings of a bank, as values and as parts."""
     from svr_async.reports.bank_summary import stats_parts
-    from svr_async.scoring.bank_card import bank_stats
-
-    found = bank_stats(held)
-    tell(found, stats_parts(held, found), as_json=as_json)
-
-
-def _show_card(held: RubricBank, as_json: bool) -> None:
-    from svr_async.scoring.bank_card import render_card
-
-    text = render_card(held)
-    tell({"card": text}, text.removesuffix("\n"), as_json=as_json)
-
-
-def _show_lint(held: RubricBank, as_json: bool) -> None:
+    from svr_async.scoring.bank_card import bank_stats, render_card
     from svr_async.training.bank.lint import lint
     from svr_async.training.bank.sheets import findings_sheet
 
+    if view == "stats":
+        stats = bank_stats(held)
+        return stats, stats_parts(held, stats)
+    if view == "card":
+        text = render_card(held)
+        return {"card": text}, text.removesuffix("\n")
     found = list(lint(held.rubrics))
-    tell([asdict(finding) for finding in found], findings_sheet(held, found), as_json=as_json)
+    return [asdict(finding) for finding in found], findings_sheet(held, found)
 
 
-def _show_effects(held: RubricBank, runs: tuple[Path, ...], top: int, as_json: bool) -> None:
-    """Show how often each rubric was used and right; its contribution is removed from the stored margins."""
+def _effects(held: RubricBank, runs: tuple[Path, ...], most: int) -> tuple[Any, Any]:
+    """Return how often each rubric was used and right; its contribution is removed from the stored margins."""
+    from svr_async.core.table import Line
     from svr_async.evaluation.run_folder import RunFolder
     from svr_async.reports.effects import bank_effects, effects_tables
 
     found = bank_effects(held, [RunFolder.load(run) for run in runs])
-    most = top or len(held)
-    tables = effects_tables(found, held.name or "bank", width=safe_console().width, best=most, worst=most)
-    tell(found.to_json, tables, as_json=as_json)
-    if (idle := len(held) - len(found.rubrics)) and not as_json:
-        click.echo(f"{idle} of the bank's {len(held)} rubrics were judged on no pair of these runs")
+    parts: list[Part] = list(
+        effects_tables(found, held.name or "bank", width=safe_console().width, best=most, worst=most)
+    )
+    if idle := len(held) - len(found.rubrics):
+        parts.append(Line(f"{idle} of the bank's {len(held)} rubrics were judged on no pair of these runs"))
+    return found.to_json, parts
 
 
 @bank.command(short_help="Compare two banks.")
 @click.argument("first", metavar="BANK")
 @click.argument("second", metavar="BANK")
-@json_option
+@opt.json
 def diff(first: str, second: str, as_json: bool) -> None:
     """Compare two banks: rubrics gained, lost, reworded and reweighed, settings and dev metrics.
 
@@ -136,8 +124,8 @@ def diff(first: str, second: str, as_json: bool) -> None:
 
 @bank.command(short_help="Bring the rubrics of banks together.")
 @click.argument("folders", nargs=-1, required=True, metavar="BANK BANK...")
-@click.option("--out", type=FOLDER, required=True, metavar="DIR", help="Where the merged bank goes.")
-@json_option
+@option("--out DIR", "Where the merged bank goes.", type=opt.FOLDER, required=True)
+@opt.json
 def merge(folders: tuple[str, ...], out: Path, as_json: bool) -> None:
     """Bring the rubrics of banks together; the merged bank has no selector until svr-fit fits one.
 
@@ -148,7 +136,8 @@ def merge(folders: tuple[str, ...], out: Path, as_json: bool) -> None:
 
     banks = [_load(folder) for folder in folders]
     merged = merge_banks(banks)
-    _keep(out, merged)
+    if (out / "bank.json").exists() and _load(str(out)).digest != merged.digest:  # a trained bank would be lost
+        raise UsageError(f"{out} holds another bank", hint="name another folder with --out, or remove it")
     digest = merged.save(out)
     counts = [len(held) for held in banks]
     told = f"{sum(counts)} rubrics of {len(banks)} banks became {len(merged)} in {out}"
@@ -159,15 +148,15 @@ def merge(folders: tuple[str, ...], out: Path, as_json: bool) -> None:
 
 @bank.command(short_help="Disable, reword, reweigh or add rubrics.")
 @click.argument("folder", metavar="BANK")
-@click.option("--disable", "disabled", multiple=True, metavar="ID", help="Never choose this rubric again.")
-@click.option("--reword", "reworded", multiple=True, type=(str, str), metavar="ID TEXT", help="Give it another text.")
-@click.option("--weight", "reweighed", multiple=True, type=(str, float), metavar="ID W", help="Give it another weight.")
-@click.option("--add", "added", multiple=True, metavar="TEXT", help="Add a rubric, for every prompt.")
-@click.option("--by", required=True, metavar="NAME", help="Who edits.")
-@click.option("--reason", required=True, metavar="TEXT", help="Why.")
-@click.option("--out", type=FOLDER, metavar="DIR", help="Where the edited bank goes.")
-@click.option("--in-place", is_flag=True, help="Write it over BANK; the former is kept beside it.")
-@json_option
+@option("--disable ID", "Never choose this rubric again.", name="disabled", multiple=True)
+@option("--reword ID TEXT", "Give it another text.", name="reworded", multiple=True, type=(str, str))
+@option("--weight ID W", "Give it another weight.", name="reweighed", multiple=True, type=(str, float))
+@option("--add TEXT", "Add a rubric, for every prompt.", name="added", multiple=True)
+@option("--by NAME", "Who edits.", required=True)
+@option("--reason TEXT", "Why.", required=True)
+@option("--out DIR", "Where the edited bank goes.", type=opt.FOLDER)
+@flag("--in-place", "Write it over BANK; the former is kept beside it.")
+@opt.json
 def edit(folder: str, out: Path | None, in_place: bool, by: str, reason: str, as_json: bool, **plan: object) -> None:
     """Edit a bank by hand; every change is kept in its history. ID is the start of a rubric's id.
 
@@ -176,15 +165,13 @@ def edit(folder: str, out: Path | None, in_place: bool, by: str, reason: str, as
       svr bank edit bank/ --disable r3fa9 --by Ana --reason "rewards length" --out edited/
       svr bank edit bank/ --weight r3fa9 0.5 --add "Names its sources." --by Ana --reason policy --in-place
     """
-    from svr_async.commands.screen import print_json, show
-    from svr_async.scoring.bank import RubricBank
     from svr_async.training.bank.bank_diff import diff_banks
     from svr_async.training.bank.edit import EditPlan, edit_bank, save_anew, save_in_place
     from svr_async.training.bank.sheets import diff_sheet
 
     if (out is None) is not in_place or (in_place and folder.startswith("hf:")):
         raise UsageError("edit needs one of --out and --in-place", hint="--in-place is for a folder")
-    former = RubricBank.load(folder)
+    former = _load(folder)
     edited = edit_bank(former, EditPlan(**plan), author=by, reason=reason, day=datetime.now(UTC).date())  # type: ignore[arg-type]  # the flags are its fields
     if out is None:
         kept: str | Path = save_in_place(edited, Path(folder), former.digest)
@@ -203,35 +190,36 @@ def edit(folder: str, out: Path | None, in_place: bool, by: str, reason: str, as
 
 @bank.command(cls=GroupedCommand, short_help="Measure what attacks on answers buy.")
 @click.argument("folder", metavar="BANK")
-@click.option("--data", type=PATH, required=True, metavar="PAIRS", help="Pairs to attack.")
-@click.option("--format", "benchmark", default="pairs", show_default=True, metavar="NAME", help="What reads PAIRS.")
-@judge_option
-@click.option("--attack", "attacks", multiple=True, metavar="NAME", help="Only this attack; may be given again.")
-@top_k_option
-@limit_option
-@few_limits
-@dry_run_option
-@click.option("--out", type=PATH, metavar="DIR", help="For audit.json. Default: runs/audit-…")
-@json_option
+@option("--data PAIRS", "Pairs to attack.", type=opt.PATH, required=True)
+@option("--format NAME", "Layout of PAIRS.", name="benchmark", default="pairs")
+@opt.judge
+@option("--attack NAME", "Only this attack; may be given again.", name="attacks", multiple=True)
+@opt.top_k
+@opt.limit
+@opt.few_limits
+@opt.dry_run
+@option("--out DIR", "For audit.json. Default: runs/audit-…", type=opt.FOLDER)
+@opt.json
 def audit(folder: str, attacks: tuple[str, ...], as_json: bool, **flags: Any) -> int:
     """Judge PAIRS with BANK as they are, and again with each attack at the end of the rejected answer.
 
-    Attacks: padding, restated rubrics, keywords, instructions, fake verdict; docs/bank.md lists more.
+    Attacks: padding, restated rubrics, keywords, instructions and fake verdict.
 
     \b
     Example:  svr bank audit bank/ --data pairs.jsonl --judge gpt-oss-120b --limit 200 --dry-run
     """
-    from svr_async.commands.watching import Screen, print_count
-    from svr_async.evaluation.audit import FILE, USUAL, plan_audit, run_audit
+    from svr_async.commands.eval_run import Screen, print_count
+    from svr_async.evaluation.audit import ATTACKS, FILE, plan_audit, run_audit
     from svr_async.evaluation.settings import EvalSettings
+    from svr_async.reports.sheets import audit_sheet
 
     settings = EvalSettings(**known_of(EvalSettings, with_limits({**flags, "bank": folder})))
-    plan = plan_audit(settings, attacks or USUAL)
+    plan = plan_audit(settings, attacks or tuple(ATTACKS))
     if settings.limits.dry_run:
         print_count(plan.run, as_json=as_json)
         return 0
-    found = run_audit(plan, Screen(quiet=as_json, verbose=False, as_json=as_json))
-    tell(found.to_json, found.sheet(SHOWN_OF_ATTACK), as_json=as_json)
+    found = run_audit(plan, Screen(quiet=as_json, as_json=as_json))
+    tell(found.to_json, audit_sheet(found, SHOWN_OF_ATTACK), as_json=as_json)
     if not as_json:
         click.echo(f"all of it is in {plan.run.folder / FILE}")
     return 128 + found.signal if found.signal else 0
@@ -240,12 +228,10 @@ def audit(folder: str, attacks: tuple[str, ...], as_json: bool, **flags: Any) ->
 @bank.command(short_help="Upload a bank to the Hugging Face hub.")
 @click.argument("folder", metavar="BANK")
 @click.argument("name", metavar="hf:OWNER/NAME")
-@click.option("--private", is_flag=True, help="Make a new repository private.")
-@click.option(
-    "--license", "licence", metavar="TEXT", default="", help="Of the card, in place of the bank's: cc-by-4.0, mit …"
-)
-@click.option("--dry-run", is_flag=True, help="Print the files and the card; upload and ask nothing.")
-@json_option
+@flag("--private", "Make a new repository private.")
+@option("--license TEXT", "Licence in the card, in place of the bank's.", name="licence", default="")
+@flag("--dry-run", "Print the files and the card; upload and ask nothing.")
+@opt.json
 def push(folder: str, name: str, private: bool, licence: str, dry_run: bool, as_json: bool) -> None:
     """Upload BANK with a card to a repository of the Hugging Face hub, in one commit; a token is in HF_TOKEN.
 
@@ -254,11 +240,10 @@ def push(folder: str, name: str, private: bool, licence: str, dry_run: bool, as_
       svr bank push bank/ hf:user/name --dry-run
       svr bank push bank/ hf:user/name --private --license cc-by-4.0
     """
-    from svr_async.scoring.bank import RubricBank
-    from svr_async.scoring.bank_files import read_provenance
     from svr_async.scoring.bank_hub import planned_upload, push_bank
+    from svr_async.scoring.provenance import read_provenance
 
-    held = RubricBank.load(folder)
+    held = _load(folder)
     upload = planned_upload(held, name, licence=licence, made=read_provenance(Path(folder), held.digest))
     files = {file: len(data) for file, data in sorted(upload.files.items())}
     place = "" if dry_run else push_bank(upload, private=private)
@@ -271,8 +256,8 @@ def push(folder: str, name: str, private: bool, licence: str, dry_run: bool, as_
 
 @bank.command(short_help="Download a bank from the Hugging Face hub.")
 @click.argument("name", metavar="hf:OWNER/NAME[@REV]")
-@click.argument("out", metavar="OUT", type=PATH)
-@json_option
+@click.argument("out", metavar="OUT", type=opt.PATH)
+@opt.json
 def pull(name: str, out: Path, as_json: bool) -> None:
     """Download a bank into the new folder OUT, once all of it has been checked; tells the commit that it is of.
 
@@ -294,12 +279,6 @@ def _load(name: str) -> RubricBank:
     return RubricBank.load(name)
 
 
-def _keep(out: Path, merged: RubricBank) -> None:
-    """Refuse to replace another bank: a trained one cannot be had back from what was merged."""
-    if (out / "bank.json").exists() and _load(str(out)).digest != merged.digest:
-        raise UsageError(f"{out} holds another bank", hint="name another folder with --out, or remove it")
-
-
 def _one(held: RubricBank, key: str) -> BankRubric:
     found = held.find(key)
     if found is None:
@@ -315,9 +294,3 @@ def _listed(held: RubricBank, domain: str | None) -> list[BankRubric]:
         raise UsageError(f"the bank has no domain {domain!r}", hint=f"one of {', '.join(names)}")
     found = [entry for entry in held.rubrics if domain in {None, entry.domain or "generic"}]
     return sorted(found, key=lambda entry: (-round(entry.weight, 3), -entry.activation_rate, entry.id))  # as shown
-
-
-def _summary(held: RubricBank) -> dict[str, Any]:
-    from svr_async.scoring.bank_files import bank_json
-
-    return {key: value for key, value in bank_json(held).items() if key not in {"rubrics", "files"}}

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from svr_async.commands import options as opt
 from svr_async.commands.main import svr
-from svr_async.commands.options import HELP, given_flags, json_option
+from svr_async.commands.options import flag, given_flags, option
 from svr_async.commands.screen import tell
 from svr_async.core.safetext import for_terminal, one_line
 from svr_async.errors import ArtefactError, CoverageError, RefusedError, UsageError
@@ -25,8 +26,8 @@ if TYPE_CHECKING:
 STAGES = ("judge", "induce")
 TRAINING = (*STAGES, "train")
 
-folder_argument = click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
-base_url_option = click.option("--base-url", default="", metavar="URL", help="Endpoint of the batches.")
+folder_argument = click.argument("folder", type=opt.FOLDER)
+base_url_option = option("--base-url URL", "Endpoint of the batches.", default="")
 
 
 @click.group()
@@ -38,26 +39,17 @@ def batch() -> None:
     """
 
 
-@batch.command(context_settings={**HELP, "allow_interspersed_args": False})
-@click.option(
-    "--max-requests",
-    type=click.IntRange(min=1),
-    default=50_000,
-    show_default=True,
-    metavar="N",
-    help="Requests a file.",
-)
-@click.option(
-    "--max-mb", type=click.IntRange(min=1), default=200, show_default=True, metavar="N", help="Size of a file in MB."
-)
-@click.option("--only", metavar="J", help="With several judges: the one to export. Each needs its own folder.")
-@json_option
+@batch.command(context_settings={**opt.HELP, "allow_interspersed_args": False})
+@option("--max-requests N", "Requests a file.", type=opt.COUNT, default=50_000)
+@option("--max-mb N", "Size of a file in MB.", type=opt.COUNT, default=200)
+@option("--only J", "With several judges: the one to export. Each needs its own folder.")
+@opt.json
 @folder_argument
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 def export(
     folder: Path, command: tuple[str, ...], max_requests: int, max_mb: int, only: str | None, *, as_json: bool
 ) -> int:
-    """Write the missing calls of COMMAND (eval, train, stages judge, stages induce; with its options) to FOLDER.
+    """Write the missing calls of COMMAND (eval, train, stages judge, stages induce; with its options) to opt.FOLDER.
 
     Nothing is sent. Calls that depend on missing replies, such as verdicts on rubrics that a judge has yet to write,
     are exported after the import, by the same command into another folder.
@@ -77,34 +69,42 @@ def export(
     return 0
 
 
-@batch.command(context_settings=HELP, epilog="Example:  svr batch submit asked")
+@batch.command(context_settings=opt.HELP)
 @folder_argument
 @base_url_option
-@json_option
+@opt.json
 def submit(folder: Path, base_url: str, *, as_json: bool) -> int:
-    """Upload the files of an export and create their batches. A file is submitted again only if its batch failed."""
-    return _show(folder, base_url, "submit", as_json=as_json)
+    """Upload the files of an export and create their batches. A file is submitted again only if its batch failed.
+
+    \b
+    Example:  svr batch submit batch/
+    """
+    return _show(folder, base_url, first=True, as_json=as_json)
 
 
-@batch.command(context_settings=HELP, epilog="Example:  svr batch status asked")
+@batch.command(context_settings=opt.HELP)
 @folder_argument
 @base_url_option
-@json_option
+@opt.json
 def status(folder: Path, base_url: str, *, as_json: bool) -> int:
-    """Show the state of an export's batches."""
-    return _show(folder, base_url, "status", as_json=as_json)
+    """Show the state of an export's batches.
+
+    \b
+    Example:  svr batch status batch/
+    """
+    return _show(folder, base_url, first=False, as_json=as_json)
 
 
-@batch.command("import", context_settings=HELP)
+@batch.command("import", context_settings=opt.HELP)
 @folder_argument
 @click.argument("results", nargs=-1, type=click.Path(path_type=Path, dir_okay=False))
-@click.option("--wait", is_flag=True, help="Wait until all batches have ended.")
+@flag("--wait", "Wait until all batches have ended.")
 @base_url_option
-@json_option
+@opt.json
 def import_(folder: Path, results: tuple[Path, ...], base_url: str, *, wait: bool, as_json: bool) -> int:
     """Put the replies of an export's batches into the cache. RESULTS are local result files, e.g. of vllm run-batch.
 
-    Without RESULTS, the result files of the batches are downloaded to FOLDER, and every results-*.jsonl and
+    Without RESULTS, the result files of the batches are downloaded to opt.FOLDER, and every results-*.jsonl and
     errors-*.jsonl there is read. Only replies that answer their questions are stored. Exit 3 if some are missing.
 
     \b
@@ -131,7 +131,7 @@ def run_of(words: Sequence[str]) -> BatchRun:
     """Parse a command, e.g. ("eval", "rubricbench", "--judge", …); UsageError if it calls no endpoint."""
     name, *args = words
     if name == "eval":
-        from svr_async.commands.watching import eval_settings
+        from svr_async.commands.eval_run import eval_settings
         from svr_async.evaluation.run import batch_evaluation
 
         params = params_of(name, args)
@@ -224,12 +224,10 @@ def _export_text(folder: Path, model: str, report: Exported, words: Sequence[str
     if report.usd is not None:
         live, most = dollars(report.usd / BATCH_PRICE_SHARE), dollars(report.max_usd)
         price = f"about {dollars(report.usd)} as a batch, at most {most}; {live} live"
-    notes = ""
-    if report.staged:
-        notes = "Calls that depend on these replies: export the command again after the import.\n"
+    staged = "Calls that depend on these replies: export the command again after the import.\n" if report.staged else ""
     return f"""{report.requests:,} requests in {folder}, {files}, {size:.1f} MB; {cached}
 About {report.prompt_tokens:,} tokens in and {report.completion_tokens:,} out; {price}.
-{notes}Next:
+{staged}Next:
   svr batch submit {folder}
   svr batch import {folder} --wait
 or, without a batch endpoint:
@@ -267,15 +265,14 @@ def _after_import(folder: Path, exported: Export, report: Imported, lines: Resul
     return f"All replies are in the cache. Next:\n  {command}"
 
 
-def _show(folder: Path, base_url: str, action: str, *, as_json: bool) -> int:
-    """Do something with the batches of an export, and show their state."""
+def _show(folder: Path, base_url: str, *, first: bool, as_json: bool) -> int:
+    """Submit an export, or refresh its batches, and show their state."""
     import msgspec
 
     from svr_async.engine import batch_api
     from svr_async.judges.batch import at_endpoint
 
-    work = {"submit": batch_api.submit, "status": batch_api.refresh}[action]
-    state = at_endpoint(folder, base_url, work, first=action == "submit")
+    state = at_endpoint(folder, base_url, batch_api.submit if first else batch_api.refresh, first=first)
     step = "import" if all(one.batch_id for one in state.batches) else "submit"
     text = f"{_state_text(state)}\nNext: svr batch {step} {folder}"
     tell({**msgspec.to_builtins(state), "folder": str(folder)}, text, as_json=as_json)
@@ -284,13 +281,11 @@ def _show(folder: Path, base_url: str, action: str, *, as_json: bool) -> int:
 
 
 def _state_text(state: State) -> str:
-    """Return a line for each batch; control characters in the endpoint's texts are removed."""
+    """Return a line for each batch, without control characters of the endpoint's texts."""
     lines = []
     for one in state.batches:
         minutes = max(0, int(time.time()) - one.created) // 60
         age = f", {minutes // 60} h {minutes % 60} min" if one.created else ""
-        counts = f"{one.done:,} of {one.total:,} done, {one.failed:,} failed"
-        lines.append(
-            f"{one.file}  {one.status or 'not submitted'}: {counts}{age}  {one.batch_id} {one.problem}".rstrip()
-        )
-    return "\n".join(one_line(line, 300) for line in lines)
+        counts = f"{one.done:,} of {one.total:,} done, {one.failed:,} failed{age}"
+        lines.append(f"{one.file}  {one.status or 'not submitted'}: {counts}  {one.batch_id} {one.problem}")
+    return "\n".join(one_line(line, 300).rstrip() for line in lines)

@@ -3,27 +3,32 @@
 from __future__ import annotations
 
 import contextlib
-import re
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import click
 
-from svr_async.commands.options import PATH, cache_option, json_option
+from svr_async.commands import options as opt
+from svr_async.commands.options import flag, option
 from svr_async.commands.screen import tell
 from svr_async.errors import UsageError
 
 UNITS_S = {"h": 3600, "d": 86_400, "w": 7 * 86_400}
 
 
-def _seconds(_: click.Context, __: click.Parameter, text: str | None) -> float | None:
-    """Return a duration such as 30d in seconds."""
-    if text is None:
-        return None
-    if not re.fullmatch(r"\d{1,6}[hdw]", text):
-        raise UsageError(f"--older-than {text} is not a duration", hint="write 12h, 30d or 8w")
-    return float(text[:-1]) * UNITS_S[text[-1]]
+class Duration(click.ParamType):  # type: ignore[type-arg]  # generic in newer releases of click only
+    """A duration such as 12h, 30d or 8w, in seconds."""
+
+    name = "duration"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Return the seconds."""
+        number, unit = str(value)[:-1], str(value)[-1:]
+        if not number.isdecimal() or len(number) > 6 or unit not in UNITS_S:
+            self.fail(f"{value} is not a duration: write 12h, 30d or 8w", param, ctx)
+        return float(number) * UNITS_S[unit]
 
 
 @click.group()
@@ -36,8 +41,8 @@ def cache() -> None:
 
 
 @cache.command()
-@cache_option
-@json_option
+@opt.cache
+@opt.json
 def stats(cache: Path | str, as_json: bool) -> None:
     """Count the replies, damaged rows and bytes.
 
@@ -55,9 +60,9 @@ def stats(cache: Path | str, as_json: bool) -> None:
 
 
 @cache.command("export", short_help="Write all replies to a file.")
-@click.argument("file", type=PATH)
-@cache_option
-@json_option
+@click.argument("file", type=opt.PATH)
+@opt.cache
+@opt.json
 def export_(file: Path, cache: Path | str, as_json: bool) -> None:
     """Write all readable replies to FILE: .jsonl or .jsonl.gz. A damaged cache exports what can be read.
 
@@ -74,9 +79,9 @@ def export_(file: Path, cache: Path | str, as_json: bool) -> None:
 
 
 @cache.command("import", short_help="Add the replies of a file.")
-@click.argument("file", type=PATH)
-@cache_option
-@json_option
+@click.argument("file", type=opt.PATH)
+@opt.cache
+@opt.json
 def import_(file: Path, cache: Path | str, as_json: bool) -> None:
     """Add the replies of FILE that the cache does not have; replies in the cache stay.
 
@@ -97,10 +102,10 @@ def import_(file: Path, cache: Path | str, as_json: bool) -> None:
 
 
 @cache.command(short_help="Delete all or old replies.")
-@click.option("--older-than", callback=_seconds, metavar="30d", help="Only replies stored longer ago (h, d or w).")
-@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
-@cache_option
-@json_option
+@option("--older-than 30d", "Only replies stored longer ago (h, d or w).", type=Duration())
+@flag("--yes", "Do not ask for confirmation.")
+@opt.cache
+@opt.json
 def clear(older_than: float | None, yes: bool, cache: Path | str, as_json: bool) -> None:
     """Delete all replies, or the old ones. They are paid for again if needed. A damaged cache is reset.
 

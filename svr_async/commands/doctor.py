@@ -6,14 +6,15 @@ import asyncio
 import shutil
 import sys
 import textwrap
-from collections.abc import Callable
+from collections.abc import AsyncIterator
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from svr_async.commands.options import PATH, base_url_option, cache_option, json_option
+from svr_async.commands import options as opt
+from svr_async.commands.options import option
 from svr_async.commands.screen import print_json
 from svr_async.errors import SvrError
 
@@ -26,11 +27,11 @@ LINE_CHARS = 600  # most of a finding, parts of which come from the endpoint
 
 
 @click.command()
-@click.option("--judge", metavar="J", help="Also check this judge's endpoint, with at most six small calls.")
-@base_url_option
-@cache_option
-@click.option("--data", type=PATH, metavar="PATH", help="Also read this file of pairs.")
-@json_option
+@option("--judge J", "Also check this judge's endpoint, with at most six small calls.")
+@opt.base_url
+@opt.cache
+@option("--data PATH", "Also read this file of pairs.", type=opt.PATH)
+@opt.json
 def doctor(judge: str | None, base_url: str, cache: Path | str, data: Path | None, as_json: bool) -> int:
     """Check cache, device and data; with --judge the endpoint: key, model, limits, JSON mode, latency, a verdict.
 
@@ -39,52 +40,40 @@ def doctor(judge: str | None, base_url: str, cache: Path | str, data: Path | Non
     \b
     Example:  svr doctor --judge gpt-oss-120b --base-url http://127.0.0.1:8000/v1
     """
-    from svr_async.judges.doctor import Finding
-
     findings: list[Finding] = []
 
-    def report(finding: Finding) -> None:
-        """Print a finding at once; with --json only collect it."""
-        findings.append(finding)
-        if not as_json:
-            _show(finding)
+    async def check() -> None:
+        """Print each finding at once; with --json only collect them."""
+        async for finding in _findings(judge, base_url, cache, data):
+            findings.append(finding)
+            if not as_json:
+                _show(finding)
 
-    asyncio.run(_check(report, judge, base_url, cache, data))
-    if judge is None:
-        cure = "--judge J checks its endpoint: key, model, limits, latency"
-        report(Finding("judge", "none", "not set", cure))
+    asyncio.run(check())
     if as_json:
         print_json([finding.to_json() for finding in findings])
     return next((finding.exit_code for finding in findings if finding.state == "fail"), 0)
 
 
-async def _check(
-    report: Callable[[Finding], None],
-    judge: str | None,
-    base_url: str,
-    cache: Path | str,
-    data: Path | None,
-) -> None:
-    """Report what is checked on this machine, then the endpoint's findings one by one."""
+async def _findings(judge: str | None, base_url: str, cache: Path | str, data: Path | None) -> AsyncIterator[Finding]:
+    """Yield what is checked on this machine, then the endpoint's findings one by one."""
+    from svr_async.fit.device import devices_in_words
     from svr_async.judges import doctor as checks
 
-    local = [("cache", partial(checks.cache_finding, cache)), ("device", partial(checks.device_finding, _device))]
+    local = {"cache": partial(checks.cache_finding, cache), "device": partial(checks.device_finding, devices_in_words)}
     if data is not None:
-        local.append(("data", partial(_data_finding, data)))
-    for name, check in local:
+        local["data"] = partial(_data_finding, data)
+    for name, check in local.items():
         try:
-            report(check())
+            yield check()
         except SvrError as error:
-            report(checks.failed(name, error))
-    if judge is not None:
-        async for finding in checks.examine(judge, base_url):
-            report(finding)
-
-
-def _device() -> str:
-    from svr_async.fit.device import devices_in_words
-
-    return devices_in_words()
+            yield checks.failed(name, error)
+    if judge is None:
+        cure = "--judge J checks its endpoint: key, model, limits, latency"
+        yield checks.Finding("judge", "none", "not set", cure)
+        return
+    async for finding in checks.examine(judge, base_url):
+        yield finding
 
 
 def _data_finding(path: Path) -> Finding:

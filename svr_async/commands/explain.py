@@ -11,52 +11,42 @@ from typing import TYPE_CHECKING, Any
 import click
 import orjson
 
-from svr_async.commands.options import (
-    PATH,
-    GroupedCommand,
-    base_url_option,
-    cache_option,
-    given_flags,
-    json_option,
-    judge_option,
-    with_limits,
-)
-from svr_async.commands.screen import plain_table, print_json, safe_console, tell, text_of
+from svr_async.commands import options as opt
+from svr_async.commands.options import GroupedCommand, flag, given_flags, option, with_limits
+from svr_async.commands.screen import show, tell, text_of
 from svr_async.errors import CoverageError, UsageError
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from collections.abc import Iterator
+
     from rich.text import Text
 
-    from svr_async.evaluation.explain import Explanation
+    from svr_async.core.table import Part
     from svr_async.evaluation.items import RubricRow
-    from svr_async.evaluation.run_folder import Run
+    from svr_async.reports.explain import Explanation
     from svr_async.scoring.bank import RubricBank
 
 BAR_CELLS = 12  # of each half of a bar
 SHOWN_CHARS = 700
 CALL_CHARS = 6_000  # of a text of a call
-NO_REASONS = "no reasons are stored: the judge gave none"
 FEW_ROWS = 16  # rows of a table, up to which rubrics that count nothing are listed too
-GENERAL = "no bank is named, so the general checks of the rules judge decide"
-DIRECT = "no bank is named, so the judge is asked directly"
 PAIR_TEXTS = ("prompt", "a", "b")
 RUN_ONLY = ("data", "calls")
 
 
 @click.command(cls=GroupedCommand)
-@click.argument("run", metavar="[RUN]", required=False, type=PATH)
+@click.argument("run", metavar="[RUN]", required=False, type=opt.PATH)
 @click.argument("item", metavar="[ITEM]", required=False)
-@click.option("--calls", is_flag=True, help="Show the requests and replies of ITEM too.")
-@click.option("--data", type=PATH, metavar="PATH", help="The run's data, if it has moved.")
-@click.option("--bank", metavar="BANK", help="Judge a pair now with this bank: a folder, or hf:user/name.")
-@click.option("--prompt", metavar="TEXT|@FILE", help="Judge a pair now: the prompt.")
-@click.option("--a", metavar="TEXT|@FILE", help="Judge a pair now: one response.")
-@click.option("--b", metavar="TEXT|@FILE", help="Judge a pair now: the other response.")
-@judge_option
-@base_url_option
-@cache_option
-@json_option
+@flag("--calls", "Show the requests and replies of ITEM too.")
+@opt.moved_data
+@option("--prompt TEXT|@FILE", "Judge a pair now: the prompt.")
+@option("--a TEXT|@FILE", "Judge a pair now: one response.")
+@option("--b TEXT|@FILE", "Judge a pair now: the other response.")
+@opt.judge
+@opt.bank
+@opt.base_url
+@opt.cache
+@opt.json
 def explain(run: Path | None, item: str | None, as_json: bool, **flags: Any) -> None:
     """Explain one decision: each rubric's verdicts and signed contribution to the margin.
 
@@ -65,9 +55,9 @@ def explain(run: Path | None, item: str | None, as_json: bool, **flags: Any) -> 
 
     \b
     Examples:
+      svr explain --judge rules --prompt "Name a prime." --a "7 is prime." --b "9."
       svr explain runs/first
       svr explain runs/first rubric_eval_17 --calls
-      svr explain --judge rules --prompt "Name a prime." --a "7 is prime." --b "9."
     """
     given = [name for name in flags if name in given_flags(click.get_current_context())]
     if run is None:
@@ -78,11 +68,10 @@ def explain(run: Path | None, item: str | None, as_json: bool, **flags: Any) -> 
         raise UsageError(f"RUN and {_flag(mixed[0])} exclude each other", hint="explain a run, or a pair with --bank")
     if item is None:
         _explain_mistakes(run, as_json)
-        return
-    if flags["calls"]:
+    elif flags["calls"]:
         _explain_calls(run, item, flags["cache"] if "cache" in given else None, as_json)
-        return
-    _explain_item(run, item, flags["data"], as_json)
+    else:
+        _explain_item(run, item, flags["data"], as_json)
 
 
 def _flag(name: str) -> str:
@@ -96,21 +85,28 @@ def _explain_now(flags: dict[str, Any], given: list[str], as_json: bool) -> None
     from svr_async.judges.profiles import naming_keys
     from svr_async.scoring.bank import RubricBank
 
-    _check_pair(given)
+    missing = [_flag(name) for name in PAIR_TEXTS if name not in given]
+    if len(missing) == len(PAIR_TEXTS) and "bank" not in given:
+        raise UsageError("svr explain needs a RUN, or --prompt, --a and --b")
+    if missing:
+        raise UsageError(f"a pair needs {' and '.join(missing)} too", hint="a text, or @FILE")
+    if extra := [_flag(name) for name in given if name in RUN_ONLY]:
+        raise UsageError(f"{extra[0]} needs a RUN", hint="leave it out to judge a pair now")
     texts = {name: text_of(_flag(name), flags[name]) for name in PAIR_TEXTS}
     bank = None if flags["bank"] is None else RubricBank.load(flags["bank"])
     with naming_keys(JudgeSpec.parse(flags["judge"], base_url=flags["base_url"]).key_variables):
         found = run_whole(_judge_now(flags, texts, bank))
-    tell(found.to_json, lambda: show_explanation(found), as_json=as_json)
+    tell(found.to_json, lambda: _show_explanation(found), as_json=as_json)
     if found.item.margin is None:
         raise CoverageError(f"no verdict: {found.item.outcome}", hint=found.item.detail)
 
 
 async def _judge_now(flags: dict[str, Any], texts: dict[str, str], bank: RubricBank | None) -> Explanation:
     from svr_async.core.pair import PreferencePair
-    from svr_async.evaluation.explain import explain_decision
-    from svr_async.evaluation.items import build_item
+    from svr_async.evaluation.items import item_from
+    from svr_async.evaluation.plan import PairDecision, Rows
     from svr_async.evaluation.run_folder import Texts
+    from svr_async.reports.explain import explain_decision
     from svr_async.serving.engine import Engine
     from svr_async.serving.pairs import decide_pair, method_of, pair_doubts
     from svr_async.serving.texts import as_prompt
@@ -122,146 +118,121 @@ async def _judge_now(flags: dict[str, Any], texts: dict[str, str], bank: RubricB
         method = method_of(bank, engine, top_k=None)
         decision = await decide_pair(method, engine.judge, prompt, a, b, order="hash")
         doubts = pair_doubts(decision, prompt, bank, method, engine)
-        named = bank_in_words(flags["judge"]) if bank is None else bank.name or flags["bank"]
-        title = f"{named} · {engine.label}"
-    item = build_item(pair, decision, order=decision.shown.value, shown=(decision,), rows=(decision,))
+        named = "general checks" if flags["judge"] == "rules" else "asked directly, no bank"
+        title = f"{named if bank is None else bank.name or flags['bank']} · {engine.label}"
+    order, margin = decision.shown.value, decision.margin
+    margins = {} if margin is None else {order: margin}
+    rows = (Rows(judge="", decision=decision),)
+    item = item_from(pair, PairDecision(decision=decision, judge="", order=order, margins=margins, rows=rows, votes=()))
     shown = Texts(prompt=texts["prompt"], response_a=a, response_b=b)
     return explain_decision(item, shown, title, of_run=False, doubts=doubts)
 
 
-def bank_in_words(judge: str) -> str:
-    """Describe what decides without a bank."""
-    return GENERAL if judge == "rules" else DIRECT
-
-
-def _check_pair(given: list[str]) -> None:
-    missing = [_flag(name) for name in PAIR_TEXTS if name not in given]
-    if len(missing) == len(PAIR_TEXTS) and "bank" not in given:
-        raise UsageError("svr explain needs a RUN, or --prompt, --a and --b")
-    if missing:
-        raise UsageError(f"a pair needs {' and '.join(missing)} too", hint="a text, or @FILE")
-    if extra := [_flag(name) for name in given if name in RUN_ONLY]:
-        raise UsageError(f"{extra[0]} needs a RUN", hint="leave it out to judge a pair now")
-
-
 def _explain_mistakes(run: Path, as_json: bool) -> None:
+    """Print the most confident mistakes, the surest first."""
+    from svr_async.core.table import Line, Table
     from svr_async.evaluation.items import confident_mistakes
-    from svr_async.evaluation.run_folder import RunFolder, with_reasons
+    from svr_async.evaluation.run_folder import RunFolder
+    from svr_async.evaluation.wording import signed
 
     loaded = RunFolder.load(run)
     mistakes = confident_mistakes(loaded.items)
-    if as_json:
-        print_json([asdict(found) for found in with_reasons(loaded.path, mistakes)])
-    else:
-        show_mistakes(loaded)
+    rows = [(one.id, signed(one.margin), one.predicted or "", one.gold or "", one.domain) for one in mistakes]
+    parts: list[Part] = [Line(loaded.summary.caption), Line("no pair was decided for the wrong response")]
+    if rows:
+        parts[1:] = [Table(("item", "margin", "chosen", "right", "domain"), rows)]
+        parts.append(Line(f"svr explain {run} {quote(mistakes[0].id)}", label="next"))
+    tell(lambda: [asdict(found) for found in mistakes], parts, as_json=as_json)
 
 
 def _explain_item(run: Path, item: str, data: Path | None, as_json: bool) -> None:
     """Print the explanation, and how to see its calls."""
-    from svr_async.core.safetext import one_line
-    from svr_async.evaluation.details import explain as explain_one
+    from svr_async.core.table import Line
     from svr_async.evaluation.run_folder import RunFolder
+    from svr_async.reports.explain import explain as explain_one
 
     found = explain_one(RunFolder.load(run), item, data=data)
-    tell(found.to_json, lambda: show_explanation(found), as_json=as_json)
+    tell(found.to_json, lambda: _show_explanation(found), as_json=as_json)
     if as_json or not found.item.requests:
         return
     if not found.item.reasons and not any(row.chances for row in found.rows):
-        click.echo(NO_REASONS)
-    names = quote(str(run)), quote(one_line(found.item.id, 200))
-    click.echo("svr explain {} {} --calls shows requests and replies".format(*names))
+        click.echo("no reasons are stored: the judge gave none")
+    show([Line(f"svr explain {quote(str(run))} {quote(found.item.id)} --calls shows requests and replies")])
 
 
 def _explain_calls(run: Path, item: str, cache: Path | str | None, as_json: bool) -> None:
-    from svr_async.core.safetext import capped, for_terminal, json_for_terminal, one_line
+    from svr_async.core.safetext import json_for_terminal, one_line
     from svr_async.evaluation.details import calls_of_item
     from svr_async.evaluation.run_folder import RunFolder
+    from svr_async.reports.explain import call_facts, call_texts
 
-    calls, redactor, place = calls_of_item(RunFolder.load(run), item, cache)
+    calls, secrets, place = calls_of_item(RunFolder.load(run), item, cache)
     if not calls:
         raise UsageError(f"no call was made for {item}", hint="checks, recordings and equal responses need none")
     if as_json:
         values = orjson.dumps([one.to_json() for one in calls], option=orjson.OPT_INDENT_2)
-        click.echo(json_for_terminal(redactor.line(values)))
+        click.echo(json_for_terminal(secrets.mask_bytes(values)))
         return
     for one in calls:
-        for name, value in one.facts(place):
+        for name, value in call_facts(one, place):
             click.secho(f"{name:<9} ", nl=False, dim=True)
-            click.echo(one_line(redactor.text(value), 400))
-        for name, text in one.texts():
-            shown, more = capped(for_terminal(redactor.text(text)), CALL_CHARS)
-            click.secho(f"\n{name}", bold=True)
-            click.echo(indent(shown, "  ", lambda _: True))  # so that no text looks like a heading
-            if more:
-                click.secho(f"… {more:,} more characters: --json shows all", dim=True)
+            click.echo(one_line(secrets.mask(value), 400))
+        for name, text in call_texts(one):
+            _show_text(name, secrets.mask(text), CALL_CHARS, prefix="  ")  # so that no text looks like a heading
         click.echo()
 
 
-def show_mistakes(run: Run) -> None:
-    """Print the ids of the most confident mistakes, the surest first."""
-    from rich.text import Text
-
-    from svr_async.core.safetext import one_line
-    from svr_async.evaluation.items import confident_mistakes
-    from svr_async.evaluation.labels import caption
-    from svr_async.evaluation.wording import signed
-
-    console = safe_console()
-    console.print(Text(one_line(caption(run), 400), style="bold"))
-    mistakes = confident_mistakes(run.items)
-    if not mistakes:
-        console.print("no pair was decided for the wrong response")
-        return
-    rows = [
-        (found.id, signed(found.margin), found.predicted or "", found.gold or "", found.domain) for found in mistakes
-    ]
-    console.print(plain_table(("item", "margin", "chosen", "right", "domain"), rows))
-    console.print(Text(f"svr explain {run.path} ITEM explains one of them", style="dim"))
-
-
-def show_explanation(found: Explanation) -> None:
+def _show_explanation(found: Explanation) -> None:
     """Print one decision: its outcome, rubrics with bars towards A (left) or B (right), and the texts, shortened."""
-    from rich.text import Text
+    from svr_async.reports.explain import tag_of, verdict_reasons, why
 
-    from svr_async.core.safetext import one_line
-    from svr_async.evaluation.explain import (
-        counts_note,
-        decision_in_words,
-        in_words,
-        verdict_reasons,
-        votes_in_words,
-        why,
-    )
-
-    console = safe_console()
-    console.print(Text(one_line(found.caption, 400), style="dim"))
-    which = [Text(one_line(found.item.id, 200), style="bold")] if found.of_run else []
-    console.print(*which, Text(decision_in_words(found), style="bold"))
-    for place, doubt in enumerate(found.doubts):
-        console.print(Text(f"{'and' if place else 'but'} {one_line(doubt, 400)}", style="yellow"))
+    show(_head(found))
     if found.rows:
-        _show_rubrics(console, found)
-        console.print(Text(counts_note(found), style="dim"))
-        console.print(Text(one_line(in_words(found), 400)))
-    elif found.item.margin is not None and not found.doubts and "identical" not in found.item.flags:
-        console.print("the judge gave its verdict directly, without rubrics")
+        _show_rubrics(found)
+    show(_after_rubrics(found))
     for reason in verdict_reasons(found.item):
-        _show_text(console, why(reason), reason.text)
-    for said in votes_in_words(found.item):
-        console.print(Text(one_line(said, 400), style="dim"))
-    for name, value in (("detail", found.item.detail), ("flags", ", ".join(map(str, found.item.flags)))):
+        _show_text(why(reason), reason.text)
+    if found.texts is None:
+        click.secho("the run folder keeps no texts of this pair; --data PATH shows them", dim=True)
+        return
+    _show_text("prompt", found.texts.prompt)
+    _show_text(f"response A{tag_of(found, 'A')}", found.texts.response_a)
+    _show_text(f"response B{tag_of(found, 'B')}", found.texts.response_b)
+
+
+def _head(found: Explanation) -> Iterator[Part]:
+    from svr_async.core.table import Line
+    from svr_async.reports.explain import decision_in_words
+
+    yield Line(found.caption)
+    yield Line(f"{found.item.id} {decision_in_words(found)}" if found.of_run else decision_in_words(found))
+    for place, doubt in enumerate(found.doubts):
+        yield Line(f"{'and' if place else 'but'} {doubt}", loud=True)
+
+
+def _after_rubrics(found: Explanation) -> Iterator[Part]:
+    from svr_async.core.table import Line
+    from svr_async.reports.explain import counts_note, in_words, votes_in_words
+
+    if found.rows:
+        yield Line(counts_note(found))
+        yield Line(in_words(found))
+    elif found.item.margin is not None and not found.doubts and "identical" not in found.item.flags:
+        yield Line("the judge gave its verdict directly, without rubrics")
+    yield from (Line(said) for said in votes_in_words(found.item))
+    for label, value in (("detail", found.item.detail), ("flags", ", ".join(map(str, found.item.flags)))):
         if value:
-            console.print(Text(f"{name}: ", style="dim"), Text(one_line(value, 400)))
-    _show_texts(console, found)
+            yield Line(value, label=label)
 
 
-def _show_rubrics(console: Console, found: Explanation) -> None:
+def _show_rubrics(found: Explanation) -> None:
     from rich.table import Table
     from rich.text import Text
 
+    from svr_async.commands.screen import safe_console
     from svr_async.core.safetext import one_line
-    from svr_async.evaluation.explain import counts_at_all, marks_of, reason_of, verdict_of, why
     from svr_async.evaluation.wording import signed
+    from svr_async.reports.explain import counts_at_all, marks_of, reason_of, verdict_of, why
 
     table = Table(box=None, pad_edge=False, header_style="dim")
     table.add_column("rubric", ratio=1)
@@ -273,17 +244,13 @@ def _show_rubrics(console: Console, found: Explanation) -> None:
     shown = found.rows if len(found.rows) <= FEW_ROWS else [row for row in found.rows if counts_at_all(row)]
     for row in shown:
         text = row.text if row.rephrased in {None, row.text} else f"{row.rephrased} (from: {row.text})"
-        shown_as = one_line(text, 400) + "".join(f" ({mark})" for mark in marks_of(found, row))
+        marked = one_line(text, 400) + "".join(f" ({mark})" for mark in marks_of(found, row))
         reason = reason_of(found.item, row)
-        told = "" if reason is None else f"\n{why(reason)}: {one_line(reason.text, 400)}"
-        table.add_row(
-            Text.assemble((shown_as, "" if row.delta else "dim"), (told, "dim")),
-            verdict_of(row, "A"),
-            verdict_of(row, "B"),
-            f"{row.importance:.2f}",
-            _bar(row, found.largest),
-            signed(row.contribution),
-        )
+        said = "" if reason is None else f"\n{why(reason)}: {one_line(reason.text, 400)}"
+        numbers = f"{row.importance:.2f}", _bar(row, found.largest), signed(row.contribution)
+        rubric = Text.assemble((marked, "" if row.delta else "dim"), (said, "dim"))
+        table.add_row(rubric, verdict_of(row, "A"), verdict_of(row, "B"), *numbers)
+    console = safe_console()
     console.print(table)
     if less := len(found.rows) - len(shown):
         console.print(Text(f"and {less} that count less than 0.005: --json lists them", style="dim"))
@@ -293,42 +260,20 @@ def _bar(row: RubricRow, largest: float) -> Text:
     """Draw a contribution as a bar: to the left of the middle for A, to the right for B."""
     from rich.text import Text
 
-    from svr_async.evaluation.explain import favoured
+    from svr_async.reports.explain import favoured
 
     cells = max(1, round(BAR_CELLS * abs(row.contribution) / largest)) if row.contribution and largest else 0
     left, right = (cells, 0) if favoured(row.contribution) == "A" else (0, cells)
-    return Text.assemble(
-        ("━" * left).rjust(BAR_CELLS),
-        ("│", "dim"),
-        ("━" * right).ljust(BAR_CELLS),
-        style="magenta" if left else "yellow",
-    )
+    halves = ("━" * left).rjust(BAR_CELLS), ("│", "dim"), ("━" * right).ljust(BAR_CELLS)
+    return Text.assemble(*halves, style="magenta" if left else "yellow")
 
 
-def _show_texts(console: Console, found: Explanation) -> None:
-    from rich.text import Text
-
-    from svr_async.evaluation.explain import tag_of
-
-    if found.texts is None:
-        console.print(Text("the run folder keeps no texts of this pair; --data PATH shows them", style="dim"))
-        return
-    for name, text in (
-        ("prompt", found.texts.prompt),
-        (f"response A{tag_of(found, 'A')}", found.texts.response_a),
-        (f"response B{tag_of(found, 'B')}", found.texts.response_b),
-    ):
-        _show_text(console, name, text)
-
-
-def _show_text(console: Console, name: str, text: str) -> None:
-    from rich.text import Text
-
+def _show_text(name: str, text: str, most: int = SHOWN_CHARS, *, prefix: str = "") -> None:
+    """Print a text under its name, shortened."""
     from svr_async.core.safetext import capped, for_terminal
 
-    shown, more = capped(for_terminal(text), SHOWN_CHARS)
-    console.print()
-    console.print(Text(name, style="bold"))
-    console.print(Text(shown))
+    shown, more = capped(for_terminal(text), most)
+    click.secho(f"\n{name}", bold=True)
+    click.echo(indent(shown, prefix, lambda _: True))
     if more:
-        console.print(Text(f"… {more:,} more characters", style="dim"))
+        click.secho(f"… {more:,} more characters: --json shows all", dim=True)

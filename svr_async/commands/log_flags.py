@@ -6,19 +6,15 @@ import contextlib
 import functools
 import hashlib
 import os
-import signal
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 import click
 import orjson
 
-from svr_async.commands.options import together
+from svr_async.commands.options import option, together
 from svr_async.errors import SvrError
 from svr_async.version import __version__
-
-if TYPE_CHECKING:
-    from svr_async.observability.session import Ending, WatchSettings
 
 NAMES = ("log_json", "log_level", "metrics_port")
 SCREEN_ONLY = frozenset({"quiet", "verbose", "as_json"})
@@ -30,7 +26,6 @@ OTEL_VARIABLES = (
     "OTEL_METRICS_EXPORTER",
 )
 STDERR = "-"
-BUG = 1
 
 
 class Address(click.ParamType):  # type: ignore[type-arg]  # generic in newer releases of click only
@@ -48,20 +43,11 @@ class Address(click.ParamType):  # type: ignore[type-arg]  # generic in newer re
         return host or "127.0.0.1", int(port)
 
 
-_watched_by = together(
-    click.option(
-        "--log-json", metavar="FILE|-", help="Append a line of JSON an event to this file; - is standard error."
-    ),
-    click.option(
-        "--log-level",
-        type=click.Choice(["run", "call"]),
-        default="run",
-        show_default=True,
-        help="What --log-json tells: the run, or each call and each retry too.",
-    ),
-    click.option(
-        "--metrics-port", type=Address(), metavar="[HOST:]PORT", help="Serve Prometheus metrics while this runs."
-    ),
+_watching = together(
+    option("--log-json FILE|-", "Append a line of JSON an event to this file; - is standard error."),
+    option("--log-level", "Log the run, or each call too.", type=click.Choice(["run", "call"]), default="run"),
+    option("--metrics-port [HOST:]PORT", "Serve Prometheus metrics while this runs.", type=Address()),
+    group="Watching",
 )
 
 
@@ -78,7 +64,7 @@ def observed(function: Callable[..., Any]) -> Callable[..., Any]:
             flags["quiet"] = True  # the lines of JSON have standard error for themselves
         return _watched(function, flags, own)
 
-    return _watched_by(call)
+    return _watching(call)
 
 
 def _otel_asked_for(variables: Mapping[str, str]) -> bool:
@@ -89,72 +75,46 @@ def _otel_asked_for(variables: Mapping[str, str]) -> bool:
 
 
 def _watched(function: Callable[..., Any], flags: dict[str, Any], own: Mapping[str, Any]) -> Any:
+    from svr_async.commands.main import BUG, known_error  # which imports this module's commands
     from svr_async.engine.events import RunStarted
-    from svr_async.observability.session import watching
-
-    path = click.get_current_context().command_path
-    started = RunStarted(
-        command=path.removeprefix("svr "),
-        version=__version__,
-        config=digest_of_flags(flags),
-        judge=str(flags.get("judge") or ""),
-    )
-    with watching(_plan(own, flags), started, _say) as ending:
-        try:
-            result = function(**flags)
-        except BaseException as error:
-            _note(ending, error)
-            raise
-        ending.exit_code = result if isinstance(result, int) else 0
-        return result
-
-
-def _plan(own: Mapping[str, Any], flags: Mapping[str, Any]) -> WatchSettings:
-    from svr_async.observability.session import WatchSettings
+    from svr_async.observability.session import WatchSettings, watching
 
     host, port = own["metrics_port"] or ("127.0.0.1", None)
-    return WatchSettings(
+    settings = WatchSettings(
         log_json=own["log_json"] or "",
         log_level=own["log_level"],
         host=host,
         port=port,
         otel=own["otel"],
-        key_variables=_key_variables(flags),
+        key_variables=tuple(_key_variables(flags)),
     )
+    command = click.get_current_context().command_path.removeprefix("svr ")
+    judge = str(flags.get("judge") or "")
+    started = RunStarted(command=command, version=__version__, config=digest_of_flags(flags), judge=judge)
+    with watching(settings, started, lambda text: click.echo(f"svr: {text}", err=True)) as ending:
+        try:
+            result = function(**flags)
+        except BaseException as error:
+            bug = "", f"{type(error).__name__}: {error}", BUG
+            _, ending.error, ending.exit_code = known_error("svr", error) or bug
+            raise
+        ending.exit_code = result if isinstance(result, int) else 0
+        return result
 
 
-def _key_variables(flags: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the names of the variables with the judges' keys; what is wrong with a judge the command says itself."""
+def _key_variables(flags: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the names of the variables with the judges' keys; the command itself reports an invalid judge."""
     named = ",".join(filter(None, (flags.get(name) for name in ("judge", "jury", "escalate_to"))))
-    judges = [judge for judge in named.split(",") if judge not in {"", "rules"}]
-    if not judges:
-        return ()
-    from svr_async.judges.open_judge import JudgeSpec
+    for judge in named.split(","):
+        if judge not in {"", "rules"}:
+            from svr_async.judges.open_judge import JudgeSpec
 
-    found: list[str] = []
-    for judge in judges:
-        with contextlib.suppress(SvrError):
-            found += JudgeSpec.parse(judge, base_url=flags.get("base_url") or "").key_variables
-    return tuple(found)
+            with contextlib.suppress(SvrError):
+                yield from JudgeSpec.parse(judge, base_url=flags.get("base_url") or "").key_variables
 
 
 def digest_of_flags(flags: Mapping[str, Any]) -> str:
-    """Return 16 hex digits that are equal for runs with the same flags, whatever is shown of them."""
+    """Return 16 hex digits that are equal for runs with the same flags, except those of the screen."""
     kept = {name: value for name, value in flags.items() if name not in SCREEN_ONLY}
     canonical = orjson.dumps(kept, default=str, option=orjson.OPT_SORT_KEYS)
     return hashlib.blake2b(canonical, digest_size=8).hexdigest()
-
-
-def _note(ending: Ending, error: BaseException) -> None:
-    if isinstance(error, SvrError):
-        ending.exit_code, ending.error = error.exit_code, error.one_line()
-    elif isinstance(error, KeyboardInterrupt | click.Abort):
-        ending.exit_code, ending.error = 128 + signal.SIGINT, "interrupted"
-    elif isinstance(error, click.ClickException):
-        ending.exit_code, ending.error = error.exit_code, error.format_message()
-    else:
-        ending.exit_code, ending.error = BUG, f"{type(error).__name__}: {error}"
-
-
-def _say(text: str) -> None:
-    click.echo(f"svr: {text}", err=True)

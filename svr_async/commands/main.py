@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from svr_async.commands.dotenv import load_dotenv
-from svr_async.core.files import require_utf8
-from svr_async.errors import SvrError
+from svr_async.errors import SvrError, UsageError
 from svr_async.version import __version__
 
 if TYPE_CHECKING:
@@ -44,18 +45,25 @@ COMMANDS = {
     "sim": ("sim:sim", "Serve the simulated judge endpoint."),
 }
 SECTIONS = {
-    "Judge and train": ("eval", "train", "explain", "rank", "serve"),
+    "Judge and train": ("eval", "train", "explain"),
+    "Use a bank": ("rank", "serve", "bank", "fit"),
     "Results": ("view", "runs", "report", "compare", "gate", "agreement"),
-    "Judges and data": ("judges", "doctor", "batch", "cache", "data"),
-    "Banks": ("bank", "fit", "stages"),
+    "Judges and their replies": ("judges", "doctor", "batch", "cache"),
+    "Data": ("data",),
 }
-HIDDEN = frozenset({"merge", "repro", "sim"})
+HIDDEN = frozenset({"stages", "merge", "repro", "sim"})
 MEANT = {  # options of other tools
     "--model": "--judge", "--api-base": "--base-url", "--n": "--limit", "--max-samples": "--limit",
     "--num-samples": "--limit", "--output": "--out", "--output-dir": "--out", "--memo": "--cache",
     "--workers": "--concurrency", "--num-workers": "--concurrency", "--labels": "--label-map",
     "--licence": "--license",
 }  # fmt: skip
+FILE_FLAGS = frozenset({"--data", "--file", "--input", "--pairs", "--dataset"})  # where the file is the argument
+SHORTER = (
+    ("valid float range", "number"),
+    ("valid integer range", "whole number"),
+    (" is a file", " is a file: name a folder"),
+)
 INTERRUPTED = 130
 NO_ROOM = {errno.ENOSPC, errno.EDQUOT}  # what writing to standard output may meet
 BUG = 1
@@ -82,9 +90,10 @@ class LazyGroup(click.Group):
         """Write the list of commands by sections, without importing them."""
         named = {name for names in SECTIONS.values() for name in names} | HIDDEN
         others = tuple(name for name in COMMANDS if name not in named)
-        for title, names in {**SECTIONS, **({"More": others} if others else {})}.items():
-            with formatter.section(title):
-                formatter.write_dl([(name, COMMANDS[name][1]) for name in names])
+        for title, names in (*SECTIONS.items(), ("More", others)):
+            if names:
+                with formatter.section(title):
+                    formatter.write_dl([(name, COMMANDS[name][1]) for name in names])
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Return the commands that begin so, without importing them."""
@@ -97,12 +106,11 @@ class LazyGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Name the nearest command for one that does not exist."""
-        name = args[0] if args else ""
-        if name and not name.startswith("-") and name not in COMMANDS:
+        if args[0] not in COMMANDS and not args[0].startswith("-"):
             import difflib
 
-            near = difflib.get_close_matches(name, COMMANDS, 1)
-            ctx.fail(f"there is no command {name!r}" + (f"; did you mean {near[0]}?" if near else ""))
+            near = difflib.get_close_matches(args[0], COMMANDS, 1)
+            ctx.fail(f"there is no command {args[0]!r}" + (f"; did you mean {near[0]}?" if near else ""))
         return super().resolve_command(ctx, args)
 
 
@@ -138,7 +146,9 @@ def svr() -> None:
     """Judge preference pairs with rubrics: fast, once, and without losing a call.
 
     \b
-    Try:   svr eval rubricbench --sample --judge rules
+    Try, offline and without a model:
+      svr explain --judge rules --prompt "Name a prime." --a "7 is prime." --b "9."
+      svr eval rubricbench --sample --judge rules
     """
 
 
@@ -153,41 +163,51 @@ def run(command: click.Command, name: str, args: Sequence[str] | None = None) ->
         return 0
 
 
+def _require_utf8(args: Sequence[str]) -> None:
+    """Raise UsageError for an argument or working folder that is not UTF-8: a manifest could not name it."""
+    with contextlib.suppress(FileNotFoundError):  # the working folder was deleted
+        args = [*args, str(Path.cwd())]
+    for arg in args:
+        if not arg.isascii() and arg != arg.encode("utf-8", "replace").decode():
+            raise UsageError(f"{arg.encode('utf-8', 'backslashreplace').decode()} is not UTF-8; rename it")
+
+
 def _run(command: click.Command, name: str, args: Sequence[str] | None) -> int:
     prefix = "SVR" if name == "svr" else name.replace("-", "_").upper()
     try:
         load_dotenv()
-        require_utf8(sys.argv[1:] if args is None else args)
+        _require_utf8(sys.argv[1:] if args is None else args)
         result = command.main(args=args, prog_name=name, standalone_mode=False, auto_envvar_prefix=prefix)
-    except (SvrError, click.ClickException, click.Abort, KeyboardInterrupt) as error:
-        return _expected(name, error)
     except BrokenPipeError:
         raise
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] in {"", "svr_async"} or os.environ.get("SVR_TRACE"):
+    except (Exception, KeyboardInterrupt) as error:
+        known = known_error(name, error)
+        if known is None and os.environ.get("SVR_TRACE"):
             raise
-        return _complain(name, f"{error.name} is not installed, which this needs — {WHOLE}", 2)
-    except Exception as error:
-        if isinstance(error, OSError) and error.errno in NO_ROOM and error.filename is None:
-            return _complain(name, f"cannot write the output: {error.strerror} — make room; what was judged is kept", 5)
-        if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
-            return _complain(name, f"a file's name is too long: {str(error.filename)[:40]}… — give a shorter one", 2)
-        if os.environ.get("SVR_TRACE"):
-            raise
-        text = f"a bug: {type(error).__name__}: {error} — set SVR_TRACE=1 to see where, and please report it"
-        return _complain(name, text, BUG)
+        bug = f"a bug: {type(error).__name__}: {error} — set SVR_TRACE=1 to see where, and please report it"
+        return _complain(*(known or (name, bug, BUG)))
     return result if isinstance(result, int) else 0
 
 
-def _expected(name: str, error: BaseException) -> int:
+def known_error(name: str, error: BaseException) -> tuple[str, str, int] | None:  # noqa: PLR0911  (a table of errors)
+    """Return the command, the line and the exit code of an error; None for a bug."""
     if isinstance(error, SvrError):
-        return _complain(name, error.one_line(), error.exit_code)
+        return name, error.one_line(), error.exit_code
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
         click.echo(error.format_message())
-        return 0
+        return name, "", 0
     if isinstance(error, click.ClickException):
-        return _complain(_path_of(error, name), _click_message(error), 2)
-    return _complain(name, "interrupted; run the same command again to go on", INTERRUPTED)
+        ctx = getattr(error, "ctx", None)
+        return name if ctx is None else ctx.command_path, _click_message(error), 2
+    if isinstance(error, click.Abort | KeyboardInterrupt):
+        return name, "interrupted; run the same command again to continue", INTERRUPTED
+    if isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] not in {"", "svr_async"}:
+        return name, f"{error.name} is not installed — {WHOLE}", 2
+    if isinstance(error, OSError) and error.errno in NO_ROOM and error.filename is None:
+        return name, f"cannot write the output: {error.strerror} — make room; what was judged is kept", 5
+    if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
+        return name, f"a file's name is too long: {str(error.filename)[:40]}… — give a shorter one", 2
+    return None
 
 
 def _reader_has_gone(error: BaseException) -> bool:
@@ -197,24 +217,29 @@ def _reader_has_gone(error: BaseException) -> bool:
 
 
 def _complain(name: str, text: str, code: int) -> int:
-    from svr_async.core.safetext import one_line
+    """Print an error's line, if it has one, and return its exit code."""
+    if text:
+        from svr_async.core.safetext import one_line
 
-    click.echo(f"{name}: {one_line(text, MOST_CHARS)}", err=True)
+        click.echo(f"{name}: {one_line(text, MOST_CHARS)}", err=True)
     return code
 
 
-def _path_of(error: click.ClickException, name: str) -> str:
-    ctx = getattr(error, "ctx", None)
-    return ctx.command_path if ctx is not None else name
-
-
 def _click_message(error: click.ClickException) -> str:
-    if isinstance(error, click.NoSuchOption) and error.ctx is not None:
-        known = [name for param in error.ctx.command.params for name in param.opts]
-        meant = [MEANT[error.option_name]] if MEANT.get(error.option_name) in known else error.possibilities or ()
-        hint = f"did you mean {meant[0]}?" if meant else f"{error.ctx.command_path} --help"
-        return f"there is no option {error.option_name} — {hint}"
-    message = error.format_message().strip().rstrip(".")
-    message = message.replace("a valid float range", "a number").replace("a valid integer range", "a whole number")
     ctx = getattr(error, "ctx", None)
+    if isinstance(error, click.NoSuchOption) and ctx is not None:
+        return f"there is no option {error.option_name} — {_cure(error, ctx)}"
+    message = error.format_message().strip().rstrip(".")
+    for words, ours in SHORTER:
+        message = message.replace(words, ours)
     return f"{message} — {ctx.command_path} --help" if ctx is not None else message
+
+
+def _cure(error: click.NoSuchOption, ctx: click.Context) -> str:
+    """Return what was probably meant by an unknown option."""
+    known = [name for param in ctx.command.params for name in param.opts]
+    files = [param.make_metavar(ctx) for param in ctx.command.params if isinstance(param, click.Argument)]
+    if error.option_name in FILE_FLAGS and files:
+        return f"the file is an argument: {ctx.command_path} {files[0]}"
+    meant = [MEANT[error.option_name]] if MEANT.get(error.option_name) in known else error.possibilities or ()
+    return f"did you mean {meant[0]}?" if meant else f"{ctx.command_path} --help"

@@ -1,4 +1,4 @@
-"""Progress of a run and its summary: a bar on a terminal, plain lines elsewhere."""
+"""Progress of a stage: a bar on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from svr_async.engine.endpoint import EndpointStats
     from svr_async.engine.stats import EngineStats
-    from svr_async.evaluation.run_folder import Run
 
 PLAIN_EVERY_S = 10.0
 REFRESH_EVERY_S = 0.1
@@ -34,28 +33,27 @@ HELD = {
 OUTAGES = frozenset({"down", "trying"})
 
 
-class RunProgress:
-    """Counts judged items; shows rate, calls in flight, retries, cache hits, cost and time left.
+class ProgressBar:
+    """Shows one stage at a time: items done, calls in flight, retries, cache hits, cost and time left.
 
-    On a terminal it draws a bar; elsewhere it prints a line now and then; `quiet` prints nothing.
+    On a terminal it draws a bar below the notes; elsewhere it prints a line every ten seconds; `quiet` prints nothing.
     """
 
-    def __init__(self, total: int, stats: Callable[[], EngineStats] | None, *, quiet: bool = False) -> None:
-        self._total = total
-        self._stats = stats
-        self._done = 0
-        self._quiet = quiet
-        self._last = self._started = time.monotonic()
+    def __init__(self, stats: Callable[[], EngineStats] | None = None, *, quiet: bool = False) -> None:
+        self.stats = stats
+        self.quiet = quiet
+        self._what, self._total, self._done = "", 0, 0
+        self._started = self._last = time.monotonic()
         self._bar: Progress | None = None
         self._task: TaskID | None = None
 
     def __enter__(self) -> Self:
-        if not self._quiet and sys.stderr.isatty():
+        if not self.quiet and sys.stderr.isatty():
             from rich.console import Console
 
-            self._bar = stage_bar(Console(stderr=True))
+            self._bar = _bar(Console(stderr=True))
             self._bar.start()
-            self._task = self._bar.add_task("judging", total=self._total, facts="")
+            self._task = self._bar.add_task("", total=None, facts="", visible=False)
         return self
 
     def __exit__(
@@ -63,78 +61,72 @@ class RunProgress:
     ) -> None:
         if self._bar is not None:
             with contextlib.suppress(OSError):  # after a hang-up there is no terminal to write to
-                self._show()
                 self._bar.stop()
 
-    def advance(self, _: object) -> None:
-        """Count one item."""
-        self._done += 1
-        now = time.monotonic()
+    def stage(self, what: str, total: int) -> None:
+        """Begin a stage of `total` items, for example `judging`; the bar is hidden without any."""
+        self._what, self._total, self._done = what, total, 0
+        self._started = self._last = time.monotonic()
+        if self._bar is not None and self._task is not None:
+            facts = engine_facts(self.stats)
+            self._bar.reset(self._task, total=total, description=what, facts=facts, visible=total > 0)
+
+    def count(self, done: int) -> None:
+        """Set the number of items done."""
+        self._done, now = done, time.monotonic()
         every = REFRESH_EVERY_S if self._bar is not None else PLAIN_EVERY_S
-        if now - self._last >= every:
-            self._last = now
-            self._show()
+        if self.quiet or now - self._last < every:
+            return
+        facts = engine_facts(self.stats)
+        if self._bar is not None and self._task is not None:
+            self._bar.update(self._task, completed=done, facts=facts, visible=done < self._total)
+        else:
+            rate = done / max(1e-9, now - self._started)
+            self.note(f"{self._what}: {done}/{self._total}, {rate:.0f}/s{', ' if facts else ''}{facts}")
+        self._last = now
+
+    def advance(self) -> None:
+        """Count one item."""
+        self.count(self._done + 1)
+
+    def working(self, what: str) -> None:
+        """Show what runs now, if its length is unknown; "" hides it."""
+        if self._bar is not None and self._task is not None:
+            self._bar.reset(self._task, total=None, description=what, facts="", visible=bool(what))
 
     def note(self, text: str) -> None:
-        """Say something now, above the bar where there is one."""
-        if not self._quiet:
-            (self._bar.console.print if self._bar is not None else _to_stderr)(text)
-
-    def _show(self) -> None:
-        if self._quiet:
+        """Print a line, above the bar on a terminal."""
+        if self.quiet:
             return
-        facts = engine_facts(self._stats)
-        if self._bar is not None and self._task is not None:
-            self._bar.update(self._task, completed=self._done, facts=facts)
+        if self._bar is None:
+            click.echo(text, err=True)
         else:
-            _to_stderr(plain_progress("judged", self._done, self._total, time.monotonic() - self._started, facts))
+            from rich.text import Text
+
+            self._bar.console.print(Text(text))
 
 
-def plain_progress(what: str, done: int, total: int, seconds: float, facts: str) -> str:
-    """Return progress as a line for a log."""
-    return f"{done}/{total} {what}, {done / max(1e-9, seconds):.0f}/s{', ' if facts else ''}{facts}"
-
-
-def _to_stderr(text: str) -> None:
-    click.echo(text, err=True)
-
-
-def stage_bar(console: Console) -> Progress:
+def _bar(console: Console) -> Progress:
     """Return a bar for tasks with a field `facts`, which gives way first where the terminal is narrow."""
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
+    from rich import progress as columns
     from rich.table import Column
 
     wide = console.width >= WIDE
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=24 if wide else 10),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[facts]}", style="dim", markup=False, table_column=Column(ratio=1, no_wrap=True)),
-        TimeElapsedColumn() if wide else TextColumn(""),
-        TextColumn("[dim]left"),
-        TimeRemainingColumn(compact=not wide),
+    return columns.Progress(
+        columns.SpinnerColumn(),
+        columns.TextColumn("{task.description}", markup=False),
+        columns.BarColumn(bar_width=24 if wide else 10),
+        columns.MofNCompleteColumn(),
+        columns.TextColumn(
+            "{task.fields[facts]}", style="dim", markup=False, table_column=Column(ratio=1, no_wrap=True)
+        ),
+        columns.TimeElapsedColumn() if wide else columns.TextColumn(""),
+        columns.TextColumn("[dim]left"),
+        columns.TimeRemainingColumn(compact=not wide),
         console=console,
         transient=True,
         expand=True,
     )
-
-
-def print_summary(run: Run) -> None:
-    """Print the summary of a run, where its report is, and what to do next."""
-    from svr_async.commands.screen import show
-    from svr_async.core.table import Line
-    from svr_async.reports.summary import summarise
-    from svr_async.reports.text import run_parts
-
-    show([*run_parts(summarise(run)), Line(f"{run.path}/report.html", label="report")])
-    show([Line(f"svr view {run.path}", label="next")])
 
 
 def engine_facts(stats: Callable[[], EngineStats] | None) -> str:
@@ -144,7 +136,7 @@ def engine_facts(stats: Callable[[], EngineStats] | None) -> str:
     now = stats()
     parts = [f"{now.in_flight}/{now.limit} in flight" if now.waiting else f"{now.in_flight} in flight"]
     parts += [] if now.usd is None else [f"${now.usd:.2f}"]  # early, since a narrow terminal cuts the end off
-    parts += _held(now)
+    parts += [held for endpoint in now.endpoints if (held := _held(endpoint, now))]
     parts += [f"{now.cache_hits} from cache"] if now.cache_hits else []
     parts += [f"{now.retries} retries"] if now.retries else []
     parts += [] if now.latency.p50 is None else [f"{_short(now.latency.p50)} a call"]
@@ -155,29 +147,19 @@ def engine_facts(stats: Callable[[], EngineStats] | None) -> str:
     return ", ".join(parts)
 
 
-def _held(now: EngineStats) -> list[str]:
-    """Return which endpoints hold calls back and for how long; waits too short to read are left out."""
-    many = len(now.endpoints) > 1
-    return [
-        f"{f'{_host(endpoint.name)} ' if many else ''}{HELD[endpoint.state]}{_wait(endpoint.wait_s)}"
-        for endpoint in now.endpoints
-        if endpoint.state in OUTAGES
-        or (endpoint.state in HELD and endpoint.wait_s >= WORTH_SHOWING_S and _matters(endpoint, now))
-    ]
-
-
-def _matters(endpoint: EndpointStats, now: EngineStats) -> bool:
-    """Whether a wait delays a call: a known rate delays only calls that wait."""
-    return endpoint.state != "paced" or now.waiting > 0
+def _held(endpoint: EndpointStats, now: EngineStats) -> str:
+    """Say how an endpoint holds calls back and for how long; "" if it does not, or too shortly to read."""
+    long = endpoint.wait_s >= WORTH_SHOWING_S
+    delays = endpoint.state in HELD and long and (endpoint.state != "paced" or now.waiting > 0)
+    if endpoint.state not in OUTAGES and not delays:
+        return ""
+    name = f"{_host(endpoint.name)} " if len(now.endpoints) > 1 else ""
+    return f"{name}{HELD[endpoint.state]}{f' {endpoint.wait_s:.0f} s' if long else ''}"
 
 
 def _host(endpoint: str) -> str:
     """Return a short name of an endpoint: host and port of a URL."""
     return one_line(endpoint.partition("://")[2].partition("/")[0] or endpoint, 22)
-
-
-def _wait(seconds: float) -> str:
-    return f" {seconds:.0f} s" if seconds >= WORTH_SHOWING_S else ""
 
 
 def _short(seconds: float) -> str:

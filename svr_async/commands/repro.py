@@ -1,4 +1,4 @@
-"""`svr repro`: the paper's tables and figures, rebuilt beside the printed numbers."""
+"""`svr repro`: the paper's tables and figures, rebuilt next to the printed numbers."""
 
 from __future__ import annotations
 
@@ -6,69 +6,49 @@ from typing import Any
 
 import click
 
-from svr_async.commands.options import (
-    HELP,
-    PATH,
-    GroupedCommand,
-    common,
-    few_limits,
-    limit_option,
-    price_option,
-)
+from svr_async.commands import options as opt
+from svr_async.commands.options import GroupedCommand, flag, known_of, option, together, with_limits
 
 
-@click.command(cls=GroupedCommand, context_settings=HELP)
-@click.argument("tables", nargs=-1, required=True, metavar="TABLE...|all")
-@click.option("--data", multiple=True, metavar="DIR|NAME=PATH", help="Files by benchmark, and by train.")
-@click.option("--judge", multiple=True, metavar="[ROLE=]J", help="Who judges: for all but reward models, or a role.")
-@click.option("--bank", multiple=True, metavar="[NAME=]DIR", help="A trained bank in place of full, or of another.")
-@click.option(
-    "--preset",
-    type=click.Choice(["default", "paper"]),
-    default="default",
-    show_default=True,
-    help="How banks are trained.",
-)
-@click.option("--decontaminate", is_flag=True, help="Leave out train pairs that overlap with the benchmarks of --data.")
-@limit_option
-@click.option("--recipes", type=PATH, metavar="DIR", help="Recipes in place of those that ship.")
-@click.option("--figures", type=PATH, metavar="DIR", help="Draw figures too, as SVG and PNG.")
-@few_limits
-@price_option
-@click.option("--dry-run", is_flag=True, help="Count calls, tokens, price and time by table; send nothing.")
-@click.option("--out", type=PATH, default="runs/repro", show_default=True, metavar="DIR", help="Where all of it goes.")
-@common
+@click.command(cls=GroupedCommand, context_settings=opt.HELP)
+@click.argument("tables", nargs=-1, metavar="[TABLE]...")
+@option("--data DIR|NAME=PATH", "Files of the benchmarks, by name.", multiple=True)
+@option("--train PATH|helpsteer3", "Pairs that banks are trained on.", default="")
+@option("--judge [ROLE=]J", "The judge of all roles, or of one.", multiple=True)
+@option("--bank [NAME=]DIR", "A trained bank, for the full one or by name.", multiple=True)
+@opt.preset
+@flag("--decontaminate", "Leave out train pairs that overlap with the benchmarks of --data.")
+@opt.limit
+@option("--figures DIR", "Draw figures too, as SVG and PNG.", type=opt.PATH)
+@opt.few_limits
+@together(opt.price, group="The endpoint")
+@opt.dry_run
+@option("--out DIR", "Folder of the results.", type=opt.FOLDER, default="runs/repro")
+@opt.common
 def repro(**flags: Any) -> int:
-    """Rebuild TABLES of the paper, by their labels: rubricbench, tab:rmbenches, ablation … or all.
+    """Rebuild TABLES of the paper, or all; without TABLE, list them.
 
     \b
     Examples:
-      svr repro all --data simulated/ --base-url http://127.0.0.1:8000/v1 --dry-run
-      svr repro rubricbench model_transfer --judge gemini=google:gemini-3.8-flash --bank banks/mine/bank
+      svr repro all --data simulated/ --judge gpt-4o-mini --dry-run
+      svr repro rubricbench --train helpsteer3 --judge gpt-oss-120b --budget 50
     """
     from svr_async.commands.screen import tell
-    from svr_async.reproduction.dry_run import count_reproduction, describe_reproduction
-    from svr_async.reproduction.reproduce import reproduce
+    from svr_async.reproduction.recipes import list_tables, load_recipes
+    from svr_async.reproduction.reproduce import count, reproduce
+    from svr_async.reproduction.settings import ReproSettings, by_name, data_files, training_source
 
-    settings, tables, as_json = _settings(flags), flags["tables"], flags["as_json"]
-    say = (lambda _: None) if as_json else lambda text: click.echo(text, err=True)
-    if flags["dry_run"]:
-        count = count_reproduction(settings, tables, say)
-        tell(count.as_json(), describe_reproduction(count), as_json=as_json)
+    if not flags["tables"]:
+        click.echo(list_tables())
         return 0
-    done = reproduce(settings, tables, say)
-    tell(done.as_json, done.in_words(), as_json=as_json)
-    return 0
-
-
-def _settings(flags: dict[str, Any]) -> Any:
-    from svr_async.commands.options import known_of, with_limits
-    from svr_async.reproduction.recipe import load_recipes
-    from svr_async.reproduction.settings import ReproSettings, by_name, data_files
-
-    recipes = load_recipes(flags["recipes"])
+    recipes, data = load_recipes(), data_files(flags["data"])
     judge, judges = by_name(flags["judge"], "judge", tuple(recipes.roles))
     bank, banks = by_name(flags["bank"], "bank", tuple(recipes.banks))
+    adapter, train = training_source(flags["train"], data)
     named = {"judge": judge, "judges": judges, "banks": ({"full": bank} if bank else {}) | banks}
-    values = with_limits({**flags, "dry_run": False}) | {"data": data_files(flags["data"]), **named}
-    return ReproSettings(**known_of(ReproSettings, values))
+    values = with_limits({**flags, "dry_run": False}) | named | {"data": data, "train": train, "adapter": adapter}
+    settings = ReproSettings(**known_of(ReproSettings, values))
+    say = (lambda _: None) if flags["as_json"] else lambda text: click.echo(text, err=True)
+    done = (count if flags["dry_run"] else reproduce)(settings, flags["tables"], say)
+    tell(done.as_json(), done.in_words(), as_json=flags["as_json"])
+    return 0

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from svr_async.commands.options import PATH, json_option
+from svr_async.commands import options as opt
+from svr_async.commands.options import flag, option
 from svr_async.errors import UsageError
 
 if TYPE_CHECKING:
@@ -15,15 +16,15 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("runs", nargs=-1, required=True, metavar="RUN RUN...", type=PATH)
-@click.option("--drift", is_flag=True, help="Measure judge drift: same bank, other judge or date.")
-@json_option
+@click.argument("runs", nargs=-1, required=True, metavar="RUN RUN...", type=opt.PATH)
+@flag("--drift", "Measure judge drift: same bank, other judge or date.")
+@opt.json
 def compare(runs: tuple[Path, ...], drift: bool, as_json: bool) -> None:
     """Compare runs over the same data: accuracy, paired tests, and the pairs that only one run has right.
 
     Each later run is tested against the first, on the pairs that both judged. Intervals draw pairs of one prompt
-    together; p-values are exact and adjusted for several tests (Holm). --drift shows Krippendorff's α of verdicts and
-    of each rubric, flips, and shifts of the margin.
+    together; p-values are exact and adjusted for several tests (Holm). --drift shows flipped verdicts, shifts of the
+    margin, and the rubrics that flip most.
 
     \b
     Examples:
@@ -47,33 +48,13 @@ def compare(runs: tuple[Path, ...], drift: bool, as_json: bool) -> None:
 
 
 @click.command()
-@click.argument("run", metavar="RUN", type=PATH)
-@click.argument("baseline", metavar="BASELINE", type=PATH)
-@click.option(
-    "--margin",
-    type=click.FloatRange(0, 100),
-    default=0.0,
-    show_default=True,
-    metavar="POINTS",
-    help="Tolerate this loss of accuracy.",
-)
-@click.option("--strict", is_flag=True, help="Exit 9 also if the pairs cannot decide.")
-@click.option(
-    "--allow",
-    multiple=True,
-    metavar="KIND",
-    help="Accept another judge, model, prompts or settings. Repeatable.",
-)
-@click.option(
-    "--output",
-    "form",
-    type=click.Choice(["text", "json", "github", "md"]),
-    default="text",
-    show_default=True,
-    metavar="FORM",
-    help="Print text, json, github (annotations) or md.",
-)
-@json_option
+@click.argument("run", metavar="RUN", type=opt.PATH)
+@click.argument("baseline", metavar="BASELINE", type=opt.PATH)
+@option("--margin POINTS", "Tolerate this loss. Default: 0.", type=click.FloatRange(0, 100), default=0.0)
+@flag("--strict", "Exit 9 also if the pairs cannot decide.")
+@option("--allow KIND", "Accept another judge, model, prompts or settings. Repeatable.", multiple=True)
+@option("--output", "Form of output.", name="form", type=click.Choice(["text", "json", "github", "md"]), default="text")
+@opt.json
 def gate(
     run: Path, baseline: Path, margin: float, strict: bool, allow: tuple[str, ...], form: str, as_json: bool
 ) -> None:
@@ -86,8 +67,9 @@ def gate(
     \b
     Example:  svr gate runs/new runs/main --margin 1 --output github
     """
-    from svr_async.evaluation.gate import FORMATS, gate_runs, raise_unless_passed
+    from svr_async.evaluation.gate import gate_runs, raise_unless_passed
     from svr_async.evaluation.run_folder import RunFolder
+    from svr_async.reports.sheets import FORMATS
 
     found = gate_runs(RunFolder.load(run), RunFolder.load(baseline), margin=margin / 100, allow=allow)
     click.echo(FORMATS["json" if as_json else form](found), nl=False)
@@ -95,13 +77,13 @@ def gate(
 
 
 @click.command()
-@click.argument("run", metavar="RUN", type=PATH)
-@click.argument("labels", metavar="[LABELS]", required=False, type=PATH)
-@click.option("--next", "count", type=click.IntRange(1), metavar="N", help="Write N items worth labelling to --out.")
-@click.option("--random", is_flag=True, help="With --next, draw a random sample.")
-@click.option("--out", type=PATH, metavar="FILE", help="Where --next writes: .jsonl or .csv.")
-@click.option("--data", type=PATH, metavar="PATH", help="The run's data, if it has moved.")
-@json_option
+@click.argument("run", metavar="RUN", type=opt.PATH)
+@click.argument("labels", metavar="[LABELS]", required=False, type=opt.PATH)
+@option("--next N", "Write N items worth labelling to --out.", name="count", type=opt.COUNT)
+@flag("--random", "With --next, draw a random sample.")
+@option("--out FILE", "Where --next writes: .jsonl or .csv.", type=opt.PATH)
+@opt.moved_data
+@opt.json
 def agreement(
     run: Path,
     labels: Path | None,
@@ -111,7 +93,7 @@ def agreement(
     data: Path | None,
     as_json: bool,
 ) -> None:
-    """Compare a RUN with labels of people: share of equal labels, Cohen's κ and Krippendorff's α.
+    """Compare a RUN with labels of people: share of equal labels and Cohen's κ.
 
     LABELS has rows of id, label (a, b or tie), labeller and note.
 
@@ -121,8 +103,9 @@ def agreement(
       svr agreement runs/first todo.csv
     """
     from svr_async.commands.screen import print_json, show
-    from svr_async.evaluation.human_labels import agreement_sheet, measure_agreement, read_labels, write_next
+    from svr_async.evaluation.human_labels import measure_agreement, read_labels, write_next
     from svr_async.evaluation.run_folder import RunFolder
+    from svr_async.reports.sheets import agreement_sheet
 
     if (count is None) is not (out is None) or (count is None and (labels is None or random)):
         raise UsageError("svr agreement needs LABELS, or --next N with --out FILE")
@@ -142,8 +125,8 @@ def agreement(
 
 
 @click.command()
-@click.argument("folders", nargs=-1, metavar="[FOLDER...]", type=PATH)
-@json_option
+@click.argument("folders", nargs=-1, metavar="[FOLDER...]", type=opt.PATH)
+@opt.json
 def runs(folders: tuple[Path, ...], as_json: bool) -> None:
     """List the runs under ./runs or the given FOLDERs, the latest first.
 
@@ -198,16 +181,16 @@ def _facts(path: Path, metrics: dict[str, Any]) -> dict[str, Any]:
 
 
 @click.command()
-@click.argument("shards", nargs=-1, required=True, metavar="SHARD...", type=PATH)
-@click.option("--out", required=True, type=PATH, metavar="RUN", help="Where the run is written.")
-@json_option
+@click.argument("shards", nargs=-1, required=True, metavar="SHARD...", type=opt.PATH)
+@option("--out RUN", "Where the run is written.", required=True, type=opt.PATH)
+@opt.json
 def merge(shards: tuple[Path, ...], out: Path, as_json: bool) -> None:
     """Merge all SHARDs of a run (folders of svr eval --shard) into one run, without any call.
 
     \b
     Example:  svr merge runs/*-shard-*-of-4 --out runs/whole
     """
-    from svr_async.commands.watching import Screen
+    from svr_async.commands.eval_run import Screen
     from svr_async.evaluation.shards import merge_shards
 
-    Screen(quiet=True, verbose=False, as_json=as_json).ended(merge_shards(shards, out))
+    Screen(quiet=True, as_json=as_json).ended(merge_shards(shards, out))

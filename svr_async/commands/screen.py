@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Sequence
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,14 +17,15 @@ from svr_async.errors import UsageError
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.table import Table
+    from rich.table import Table as RichTable
 
-    from svr_async.core.table import Line, Parts
+    from svr_async.core.table import Line, Parts, Table
 
 CELL = 300
 NARROW = 100  # columns of a terminal below which the text of a row needs the room of its numbers
 LABEL = 12
-PLAIN_WIDTH = 160  # where the output is a file or a pipe, which has no width
+PLAIN_WIDTH = 160  # of a file or a pipe
+SPINNER_AFTER_S = 1.0
 
 
 def print_json(values: Any, *, line: bool = False) -> None:
@@ -34,10 +37,7 @@ def print_json(values: Any, *, line: bool = False) -> None:
 
 
 def tell(values: Any, shown: str | Parts | Callable[[], object], *, as_json: bool, line: bool = False) -> None:
-    """Print what came of a command: values as JSON for machines, else a text, a sheet, or what a function prints.
-
-    Where `values` are a function, it makes them when they are wanted.
-    """
+    """Print `values`, or what they return, as JSON; else a text, lines and tables, or what a function prints."""
     if as_json:
         print_json(values() if callable(values) else values, line=line)
     elif isinstance(shown, str):
@@ -50,36 +50,29 @@ def tell(values: Any, shown: str | Parts | Callable[[], object], *, as_json: boo
 
 def safe_console() -> Console:
     """Return a console that reads no markup, emoji codes or highlights in what it prints."""
-    return _console(markup=False, emoji=False)
-
-
-def styled_console() -> Console:
-    """Return a console that reads markup: what comes from files must be escaped."""
-    return _console()
-
-
-def _console(**settings: bool) -> Console:
     from rich.console import Console
 
     width = None if sys.stdout.isatty() else PLAIN_WIDTH
-    return Console(highlight=False, width=width, **settings)  # type: ignore[arg-type]  # all settings given are flags
+    return Console(highlight=False, markup=False, emoji=False, width=width)
 
 
-def plain_table(heads: Sequence[str], rows: Iterable[Sequence[str]], *, texts: int = 0, words: bool = False) -> Table:
-    """Return a table without lines: the first column and the last `texts`, or all `words`, are text; others numbers."""
-    from rich.table import Table
-    from rich.text import Text
+@contextmanager
+def spinner(text: str, *, quiet: bool = False) -> Iterator[None]:
+    """Show a spinner on a terminal once the work has taken a second."""
+    if quiet or not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console
 
-    from svr_async.core.safetext import one_line
-
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    for place, head in enumerate(heads):
-        left = words or place == 0 or place >= len(heads) - texts
-        wraps = words or place == (len(heads) - 1 if texts else 0)
-        table.add_column(head, justify="left" if left else "right", overflow="fold", no_wrap=not wraps)
-    for row in rows:
-        table.add_row(*(Text(one_line(cell, CELL if texts else 200)) for cell in row))
-    return table
+    status = Console(stderr=True).status(text)
+    timer = threading.Timer(SPINNER_AFTER_S, status.start)
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        timer.join()
+        status.stop()
 
 
 def is_narrow() -> bool:
@@ -103,9 +96,25 @@ def show(sheet: Parts) -> None:
             console.print()
             console.print(Text(one_line(part.caption, CELL), style="bold"))
         if part.heads:
-            console.print(plain_table(part.heads, part.rows, texts=part.texts))
+            console.print(_rich_table(part))
         for note in part.notes:
             console.print(Text(one_line(note, 2_000)))
+
+
+def _rich_table(part: Table) -> RichTable:
+    """Lay out a table without lines; the last column of text wraps, else the first."""
+    from rich.table import Table as RichTable
+    from rich.text import Text
+
+    from svr_async.core.safetext import one_line
+
+    table = RichTable(box=None, pad_edge=False, header_style="dim")
+    wrapped = len(part.heads) - 1 if part.texts else 0
+    for place, (head, side) in enumerate(zip(part.heads, part.sides(), strict=True)):
+        table.add_column(head, justify="left" if side == "left" else "right", overflow="fold", no_wrap=place != wrapped)
+    for row in part.rows:
+        table.add_row(*(Text(one_line(cell, CELL if part.texts else 200)) for cell in row))
+    return table
 
 
 def _show_line(console: Console, line: Line) -> None:

@@ -9,106 +9,49 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from svr_async.commands.options import GroupedCommand
+from svr_async.commands import options as opt
+from svr_async.commands.options import GroupedCommand, flag, option, together
 
 if TYPE_CHECKING:
     from svr_async.simulation.config import SimConfig
     from svr_async.simulation.worlds import PlantedConfig
 
 
-_world_option = click.option(
+@click.command(cls=GroupedCommand)
+@option("--port N", "0 takes any free port.", default=8000, type=click.IntRange(0, 65535))
+@option("--seed N", "Seed of the planted world, the noise and the faults. Default: 0.", default=0)
+@option(
     "--world",
-    "world_name",
-    type=click.Choice(["plain", "varied", "redundant"]),  # those of `simulation.world.PRESETS`, which is slow to import
+    "Which world is planted.",
+    name="world_name",
+    type=click.Choice(["plain", "varied", "redundant"]),
     default="plain",
-    show_default=True,
-    help="Which world is planted. In the varied one every part of the method but the diversity term has something to "
-    "do, in the redundant one every part.",
 )
-_draw_option = click.option(
-    "--draw",
-    type=click.IntRange(0),
-    metavar="N",
-    help="The world of the family that is drawn from this number, in place of --seed and --world. Draws 0 to 39 are "
-    "for development, 1000 to 1039 for reports.",
+@option("--draw N", "The drawn world of this number, not --seed and --world.", type=click.IntRange(0))
+@option("--log PATH", "Append every call to this JSONL.", name="log_path", type=opt.PATH)
+@together(
+    option("--write DIR", "Write planted pairs into DIR instead of serving.", name="out", type=opt.FOLDER),
+    option("--train N", "Training pairs. Default: 3,000, or as drawn.", name="n_train", type=opt.COUNT),
+    option("--test N", "Test pairs.", name="n_test", default=1147, type=opt.COUNT),
+    flag("--benchmarks", "Also RewardBench, RewardBench 2 and RM-Bench."),
+    group="Planted data",
 )
-
-
-FLAGS = {
-    "Planted data": ("out", "n_train", "n_test", "benchmarks"),
-    "How it judges": ("manner", "weak", "reasoning"),
-    "How fast it is": ("latency_ms",),
-    "What goes wrong": ("fault_rate", "faults"),
-}
-
-
-@click.command(cls=GroupedCommand, groups=FLAGS)
-@click.option(
-    "--port", default=8000, show_default=True, type=click.IntRange(0, 65535), metavar="N", help="0 takes any free port."
+@together(
+    option("--manner NAME", "Write replies in another form: yes-no, bare-list, ties …", default=""),
+    option("--weak NAME=CHANCE,…", "Misled by padding, restated, keywords, instructions.", default=""),
+    flag("--reasoning", "Refuse max_tokens and a temperature, as reasoning models do."),
+    group="How it judges",
 )
-@click.option(
-    "--seed", default=0, show_default=True, metavar="N", help="Seed of the planted world, the noise and the faults."
+@together(
+    option("--latency-ms N", "Median time of a reply of 256 tokens. Default: 0.", default=0.0),
+    option("--fault-rate 0..1", "Share of faulty calls. Default: 0.", default=0.0, type=opt.SHARE),
+    option(
+        "--faults TEXT",
+        "Comma-separated faults, or groups: status, wire, body, content, benign, final, mixed.",
+        default="mixed",
+    ),
+    group="What goes wrong",
 )
-@_world_option
-@_draw_option
-@click.option("--manner", default="", metavar="NAME", help="Write replies in another form: yes-no, bare-list, ties …")
-@click.option(
-    "--weak", metavar="NAME=CHANCE,…", default="", help="Taken in by padding, restated, keywords, instructions."
-)
-@click.option("--reasoning", is_flag=True, help="Refuse max_tokens and a temperature, as reasoning models do.")
-@click.option(
-    "--latency-ms",
-    default=0.0,
-    show_default=True,
-    metavar="N",
-    help="Median time of a reply of 256 tokens; 0: at once.",
-)
-@click.option(
-    "--fault-rate",
-    default=0.0,
-    show_default=True,
-    type=click.FloatRange(0, 1),
-    metavar="0..1",
-    help="Share of faulty calls.",
-)
-@click.option(
-    "--faults",
-    default="mixed",
-    show_default=True,
-    metavar="TEXT",
-    help="Comma-separated faults, or groups: status, wire, body, content, benign, final, mixed.",
-)
-@click.option(
-    "--log",
-    "log_path",
-    type=click.Path(dir_okay=False, path_type=Path),
-    metavar="PATH",
-    help="Append every call to this JSONL.",
-)
-@click.option(
-    "--write",
-    "out",
-    type=click.Path(file_okay=False, path_type=Path),
-    metavar="DIR",
-    help="Write planted pairs into DIR instead of serving.",
-)
-@click.option(
-    "--train",
-    "n_train",
-    type=click.IntRange(1),
-    metavar="N",
-    help="With --write: training pairs. Default: 3,000, or as drawn.",
-)
-@click.option(
-    "--test",
-    "n_test",
-    default=1147,
-    show_default=True,
-    type=click.IntRange(1),
-    metavar="N",
-    help="With --write: test pairs.",
-)
-@click.option("--benchmarks", is_flag=True, help="With --write: also RewardBench, RewardBench 2 and RM-Bench.")
 def sim(out: Path | None, n_train: int | None, n_test: int, benchmarks: bool, **options: Any) -> None:
     """Serve a simulated judge with an OpenAI-compatible API, or write the pairs that it can judge.
 

@@ -7,84 +7,49 @@ from typing import Any
 
 import click
 
+from svr_async.commands import options as opt
 from svr_async.commands.log_flags import observed
-from svr_async.commands.options import (
-    HELP,
-    PATH,
-    GroupedCommand,
-    asking,
-    common,
-    few_limits,
-    json_option,
-    learning_curve_option,
-    license_option,
-    limited,
-    min_coverage_option,
-    per_call_option,
-    pool_option,
-    pool_size_option,
-    ray_option,
-    retry_errors_option,
-    shard_option,
-    stage_asking,
-    track_option,
-)
+from svr_async.commands.options import GroupedCommand, flag, option, together
 from svr_async.errors import UsageError
 
+learned = together(
+    opt.preset,
+    option(
+        "--publish",
+        "Which round becomes the final bank: auto is the last unless an earlier one is clearly better.",
+        type=click.Choice(["auto", "last", "best"]),
+    ),
+    option("--author J", "Who writes rubrics and probes, if not the judge: a text judge, or rules."),
+    opt.pool_options,
+    option("--rubrics-per-call N", "Rubrics asked at a time. Default: 9 for text judges.", type=opt.COUNT),
+    option("--top-k N", "Rubrics used for a prompt. Default: 6; 256 for the rules judge.", type=opt.COUNT),
+    option(
+        "--ablate",
+        "Leave a part of the method out; repeatable.",
+        multiple=True,
+        type=click.Choice(["induction", "support", "probe", "diversity"]),
+    ),
+    option(
+        "--decontaminate BENCH=PATH",
+        "Leave out pairs that share 13 words in a row with this benchmark.",
+        multiple=True,
+    ),
+    opt.learning_curve,
+    opt.licence,
+    group="How the bank is learned",
+)
 
-@click.command(cls=GroupedCommand, context_settings=HELP)
-@asking
-@limited
-@shard_option
-@ray_option
-@retry_errors_option
-@click.option("--out", type=PATH, required=True, metavar="DIR", help="Where bank/, the record and the stages go.")
-@click.option(
-    "--rounds", type=click.IntRange(min=1), default=3, show_default=True, metavar="N", help="Rounds of Algorithm 1."
-)
-@click.option(
-    "--preset",
-    type=click.Choice(["default", "paper"]),
-    default="default",
-    show_default=True,
-    help="Our default, or the paper's text in every part (docs/fit.md has the table), its prompts and decontamination.",
-)
-@click.option(
-    "--publish",
-    type=click.Choice(["auto", "last", "best"]),
-    help="Whose bank is published: the last round's, the best's by dev accuracy, or, with auto, the last's unless an "
-    "earlier one is better by more than a standard error. Default: auto; last with --preset paper.",
-)
-@click.option(
-    "--author", metavar="J", help="Who writes rubrics and probes, a text judge or rules, where that is not the judge."
-)
-@pool_option
-@pool_size_option
-@per_call_option
-@click.option(
-    "--top-k",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="Rubrics used for a prompt. Default: 6; at most 256 for the rules judge, which is free.",
-)
-@click.option(
-    "--ablate",
-    multiple=True,
-    type=click.Choice(["induction", "support", "probe", "diversity"]),
-    help="Leave a part out; may be given again. Without support, pairs are drawn at random, as many as there would be; "
-    "with --preset paper every pair stands for them.",
-)
-@click.option(
-    "--decontaminate",
-    multiple=True,
-    metavar="BENCH=PATH",
-    help="Leave out pairs that share 13 words in a row with this benchmark; RubricBench with --preset paper.",
-)
-@learning_curve_option
-@license_option
-@click.option("--replace", is_flag=True, help="Go over the finished bank of another training in DIR.")
-@common
-@track_option
+
+@click.command(cls=GroupedCommand, context_settings=opt.HELP)
+@opt.pairs_options
+@option("--out DIR", "Where bank/, the record and the stages go.", type=opt.FOLDER, required=True)
+@option("--rounds N", "Rounds of Algorithm 1.", type=opt.COUNT, default=3)
+@learned
+@opt.reading
+@opt.limited
+@together(flag("--replace", "Overwrite the finished bank of another training in DIR."), group="The run")
+@opt.common
+@opt.track
 @observed
 def train(**flags: Any) -> int:
     """Train a bank on PAIRS: induce rubrics, judge, fit, prune, find the boundary, and again.
@@ -101,46 +66,23 @@ def train(**flags: Any) -> int:
     return run_train(flags)
 
 
-@click.command(cls=GroupedCommand, context_settings=HELP)
-@click.argument("store", type=PATH)
-@click.option("--out", type=PATH, required=True, metavar="DIR", help="Where the bank goes.")
-@click.option(
-    "--preset",
-    type=click.Choice(["default", "paper"]),
-    help="Default: as the store was trained, else our default fit; paper is the paper's text.",
-)
-@click.option("--epochs", type=click.IntRange(min=0), metavar="N", help="Epochs of --preset paper, instead of 8.")
-@click.option("--seed", type=click.IntRange(min=0), metavar="N", help="Default: the store's, 42 where it has none.")
-@click.option(
-    "--seeds",
-    type=click.IntRange(min=1),
-    default=1,
-    show_default=True,
-    metavar="N",
-    help="Fit this often; keep the best.",
-)
-@click.option(
-    "--top-k",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="Rubrics used for a prompt. Default: as the store was judged.",
-)
-@learning_curve_option
-@click.option(
-    "--devices", type=click.IntRange(min=1), metavar="N", help="Share pairs out to N JAX devices. Default: one."
-)
-@click.option(
-    "--sweep",
-    multiple=True,
-    metavar="NAME=VALUES",
-    help="Fit with each value, as seed=0..9 or sparsity=0.03,0.1, all combinations; or a .toml or .json file of them.",
-)
-@license_option
-@click.option("-q", "--quiet", is_flag=True, help="No table of epochs.")
-@common
-@track_option
+@click.command(cls=GroupedCommand, context_settings=opt.HELP)
+@click.argument("store", type=opt.PATH)
+@option("--out DIR", "Where the bank goes.", type=opt.FOLDER, required=True)
+@option("--preset", "How to fit. Default: as the store was trained.", type=click.Choice(["default", "paper"]))
+@option("--epochs N", "Epochs of --preset paper. Default: 8.", type=click.IntRange(0))
+@option("--seed N", "Seed. Default: the store's, else 42.", type=opt.SEED)
+@option("--seeds N", "Fit this often; keep the best.", type=opt.COUNT, default=1)
+@option("--top-k N", "Rubrics used for a prompt. Default: as the store was judged.", type=opt.COUNT)
+@opt.learning_curve
+@option("--devices N", "Distribute pairs over N JAX devices. Default: one.", type=opt.COUNT)
+@option("--sweep NAME=VALUES", "Fit all combinations of values, as sparsity=0.03,0.1; or a file.", multiple=True)
+@opt.licence
+@opt.quiet
+@opt.common
+@opt.track
 def fit(**flags: Any) -> int:
-    """Fit selector and weights on a feature STORE and write a bank. Uses the GPU where JAX finds one.
+    """Fit selector and weights on a feature STORE and write a bank. Uses the GPU if JAX finds one.
 
     Fits, prunes and calibrates as training does: the store of a round of svr train gives that round's bank. Repeat
     the command to continue a stopped fit.
@@ -165,16 +107,20 @@ def stages() -> None:
     """
 
 
-@stages.command(cls=GroupedCommand, context_settings=HELP)
-@stage_asking
-@few_limits
-@retry_errors_option
-@min_coverage_option
-@click.option("--descriptive", is_flag=True, help="Describe good responses instead of contrasting two (the ablation).")
-@click.option("--out", type=PATH, required=True, metavar="FILE.jsonl", help="Where candidates go.")
-@json_option
+stage = together(
+    opt.pairs_options,
+    opt.few_limits,
+    together(opt.retry_errors, opt.min_coverage, group="The run"),
+    together(opt.json, group="Output and settings"),
+)
+
+
+@stages.command(cls=GroupedCommand, context_settings=opt.HELP)
+@stage
+@flag("--descriptive", "Describe good responses instead of contrasting two (the ablation).")
+@option("--out FILE.jsonl", "Where candidates go.", type=opt.PATH, required=True)
 def induce(**flags: Any) -> int:
-    """Induce candidate rubrics from PAIRS; near-identical ones are merged, dev pairs are left out.
+    """Induce candidate rubrics from PAIRS; near-identical ones are merged, held-out pairs are left out.
 
     \b
     Example:  svr stages induce pairs.jsonl --judge rules --out candidates.jsonl
@@ -184,19 +130,13 @@ def induce(**flags: Any) -> int:
     return run_induce(flags)
 
 
-@stages.command(cls=GroupedCommand, context_settings=HELP)
-@stage_asking
-@few_limits
-@shard_option
-@ray_option
-@retry_errors_option
-@min_coverage_option
-@click.option("--bank", type=PATH, metavar="DIR", help="Judge on the rubrics of this bank.")
-@click.option("--candidates", type=PATH, metavar="FILE.jsonl", help="Judge on what svr stages induce wrote.")
-@pool_option
-@pool_size_option
-@click.option("--out", type=PATH, required=True, metavar="DIR", help="The feature store.")
-@json_option
+@stages.command(cls=GroupedCommand, context_settings=opt.HELP)
+@stage
+@together(opt.shard, opt.ray, group="The endpoint")
+@option("--bank DIR", "Judge on the rubrics of this bank.", type=opt.PATH)
+@option("--candidates FILE.jsonl", "Judge on what svr stages induce wrote.", type=opt.PATH)
+@opt.pool_options
+@option("--out DIR", "The feature store.", type=opt.FOLDER, required=True)
 def judge(**flags: Any) -> int:
     """Judge pools of rubrics on PAIRS and write a feature store for svr-fit.
 
@@ -209,14 +149,14 @@ def judge(**flags: Any) -> int:
 
 
 @stages.command()
-@click.argument("folder", type=PATH, metavar="STORE")
-@click.option("--pairs", type=PATH, metavar="FILE", help="Make STORE of these preference pairs.")
-@click.option("--format", "adapter", default="pairs", show_default=True, metavar="NAME", help="Layout of --pairs.")
-@click.option("--rubrics", type=PATH, metavar="FILE.jsonl", help="With --pairs: a rubric's text on each line.")
-@click.option("--z", type=PATH, metavar="FILE", help="With --pairs: judged entries, .npz or .parquet.")
-@click.option("--judge", default="imported", show_default=True, metavar="TEXT", help="Who judged, for the bank's card.")
-@click.option("--seed", type=click.IntRange(0, (1 << 32) - 1), default=42, show_default=True, metavar="N", help="Seed.")
-@json_option
+@click.argument("folder", type=opt.PATH, metavar="STORE")
+@option("--pairs FILE", "Make STORE of these preference pairs.", type=opt.PATH)
+@opt.layout
+@option("--rubrics FILE.jsonl", "With --pairs: a rubric's text on each line.", type=opt.PATH)
+@option("--z FILE", "With --pairs: judged entries, .npz or .parquet.", type=opt.PATH)
+@option("--judge TEXT", "Who judged, for the bank's card.", default="imported")
+@option("--seed N", "Seed.", type=click.IntRange(0, (1 << 32) - 1), default=42)
+@opt.json
 def store(folder: Path, as_json: bool, **flags: Any) -> None:
     """Check a feature STORE and show what it holds; with --pairs, --rubrics and --z, make it first (docs/store.md).
 
@@ -225,31 +165,26 @@ def store(folder: Path, as_json: bool, **flags: Any) -> None:
       svr stages store banks/mine/stores/round-3
       svr stages store store/ --pairs pairs.jsonl --rubrics rubrics.jsonl --z z.npz
     """
-    from svr_async.adapters import get_adapter, refuse_benchmark_for_training
+    from svr_async.adapters import get_adapter
+    from svr_async.commands.screen import tell
+    from svr_async.core.table import Line
     from svr_async.training.rounds.fit_terms import FitTerms
-    from svr_async.training.store.facts import store_facts
+    from svr_async.training.running.data import refuse_benchmark_for_training
+    from svr_async.training.store.facts import facts_in_words, store_facts
     from svr_async.training.store.imported import ImportOptions, import_store
     from svr_async.training.store.reader import load_store
 
     files = [flags[name] for name in ("pairs", "rubrics", "z")]
-    if not any(files):
-        _print(folder, store_facts(load_store(folder)), as_json=as_json)
-        return
-    if not all(files):
+    if any(files) and not all(files):
         raise UsageError("a store is made of --pairs, --rubrics and --z", hint="give all three, or none to look at one")
-    refuse_benchmark_for_training(flags["pairs"])
-    refuse_benchmark_for_training(flags["adapter"])
-    dataset = get_adapter(flags["adapter"]).load(flags["pairs"])
-    options = ImportOptions(terms=FitTerms(seed=flags["seed"]), judge=flags["judge"])
-    made = import_store(dataset.pairs, dataset.digest, flags["rubrics"], flags["z"], folder, options)
-    _print(folder, store_facts(made), as_json=as_json)
-
-
-def _print(folder: Path, facts: dict[str, Any], *, as_json: bool) -> None:
-    from svr_async.commands.screen import tell
-    from svr_async.core.safetext import one_line
-    from svr_async.training.store.facts import facts_in_words
-
-    size = f"{facts['bytes'] / 2**20:.1f} MiB, schema {facts['schema_version']}"
-    lines = (f"{label:<11}{one_line(text, 200)}" for label, text in facts_in_words(facts))
-    tell(facts, "\n".join([f"store      {folder}, {size}", *lines]), as_json=as_json)
+    if all(files):
+        refuse_benchmark_for_training(flags["pairs"])
+        refuse_benchmark_for_training(flags["adapter"])
+        dataset = get_adapter(flags["adapter"]).load(flags["pairs"])
+        options = ImportOptions(terms=FitTerms(seed=flags["seed"]), judge=flags["judge"])
+        facts = store_facts(import_store(dataset.pairs, dataset.digest, flags["rubrics"], flags["z"], folder, options))
+    else:
+        facts = store_facts(load_store(folder))
+    size = f"{folder}, {facts['bytes'] / 2**20:.1f} MiB, schema {facts['schema_version']}"
+    lines = [Line(text, label=label or " ") for label, text in facts_in_words(facts)]
+    tell(facts, [Line(size, label="store"), *lines], as_json=as_json)

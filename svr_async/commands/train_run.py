@@ -1,9 +1,12 @@
-"""Runs training, its stages and fits: flags to settings, results to the terminal."""
+"""Runs training, its stages and fits: flags to settings, progress while it runs, results to the terminal."""
 
 from __future__ import annotations
 
+import functools
+import shlex
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -12,21 +15,23 @@ from typing import Any
 import click
 
 from svr_async.commands.options import known_of, with_limits
-from svr_async.commands.screen import print_json, styled_console, tell
-from svr_async.commands.train_screen import FitScreen, TrainScreen, sharing
-from svr_async.core.dev_pairs import accuracy_in_words, enough
+from svr_async.commands.progress import ProgressBar
+from svr_async.commands.screen import print_json, show, spinner, tell
+from svr_async.core.table import Line, Part, Table
+from svr_async.engine.concurrency import ShutdownController, draining
 from svr_async.engine.money import Price
 from svr_async.engine.stats import EngineStats
-from svr_async.evaluation.dry_run import describe_count
 from svr_async.evaluation.metrics import engine_block
-from svr_async.evaluation.wording import UNKNOWN, plural
-from svr_async.fit.learning_curve import LearningCurve
+from svr_async.evaluation.wording import UNKNOWN, dollars, duration, percent, plural
+from svr_async.fit.history import EpochRecord, FitCurve, FitWatch
+from svr_async.judges.open_judge import JudgeSpec, OpenJudge
+from svr_async.observability.tracking import hand_over, training_facts
 from svr_async.reports.files import write_bank
-from svr_async.reports.text import calls_in_words
+from svr_async.reports.text import calls_in_words, describe_count
 from svr_async.reproduction.training_count import Work, count_training
-from svr_async.tracking.facts import of_training
-from svr_async.tracking.hand_over import hand_over
+from svr_async.scoring.dev_pairs import accuracy_in_words, enough
 from svr_async.training.rounds.answers import require_answers, unanswered_lines
+from svr_async.training.rounds.judge_calls import ShardEndsError
 from svr_async.training.rounds.planned import ASSUMED, Assumed, plan_rounds
 from svr_async.training.running.candidates import ask_for_candidates, induce, load_rubrics
 from svr_async.training.running.entries import ask_for_entries, judge
@@ -36,9 +41,69 @@ from svr_async.training.running.stage import stages_beside
 from svr_async.training.running.sweep import sweep_lines, sweep_store
 from svr_async.training.running.train import TrainResult, train
 
+Run = Callable[[Mapping[str, Any]], int]
+
+
+class TrainScreen(ProgressBar):
+    """Shows a training or a fit: what happened, and the stage under way; epochs are drawn on the bank's page."""
+
+    def __init__(self, *, quiet: bool = False) -> None:
+        super().__init__(quiet=quiet)
+        self._begun = time.monotonic()
+        self._epochs = 0
+
+    def opened(self, judge: OpenJudge) -> None:
+        """Show what the judge's engine does, and count the seconds from now."""
+        self.stats = judge.engine.stats if judge.engine else None
+        self._begun = time.monotonic()
+
+    def listening(self, shutdown: ShutdownController) -> AbstractContextManager[None]:
+        """Drain on signals while calls are made."""
+        return draining(shutdown, self.say)
+
+    def say(self, text: str) -> None:
+        """Print what happened, with the seconds since the beginning."""
+        self.note(f"{time.monotonic() - self._begun:7.1f} s  {text}")
+
+    def fits(self, seeds: int, epochs: int) -> FitWatch | None:
+        """Return what shows the epochs of a fit."""
+        del seeds
+        self._epochs = epochs
+        return self
+
+    def begin(self, curve: FitCurve) -> None:
+        """Begin a fit; one without epochs has a spinner."""
+        what = f"fitting round {curve.round}" if curve.round else f"fitting with seed {curve.seed}"
+        self.stage(what, self._epochs)
+        if not self._epochs:
+            self.working(what)
+
+    def epoch(self, record: EpochRecord) -> None:
+        """Count an epoch of the fit."""
+        self.count(record.epoch)
+
+    def end(self, curve: FitCurve) -> None:
+        """Hide the fit."""
+        del curve
+        self.working("")
+
+
+def sharing(run: Run) -> Run:
+    """Return a command that ends with 0 and a line once this machine's shard of a stage is judged."""
+
+    @functools.wraps(run)
+    def called(flags: Mapping[str, Any]) -> int:
+        try:
+            return run(flags)
+        except ShardEndsError as end:
+            tell({"shard": str(end)}, str(end), as_json=flags["as_json"], line=True)
+            return 0
+
+    return called
+
 
 def train_settings(flags: Mapping[str, Any]) -> TrainSettings:
-    """Return what `svr train` is to do."""
+    """Return the settings of `svr train`."""
     return TrainSettings(**known_of(TrainSettings, with_limits({**flags, "dry_run": False})))
 
 
@@ -56,29 +121,33 @@ def run_train(flags: Mapping[str, Any]) -> int:
     if flags["dry_run"]:
         return print_count(flags, settings, plan_rounds, ASSUMED)
     with TrainScreen(quiet=flags["quiet"]) as screen:
+        if not flags["quiet"] and JudgeSpec.parse(settings.judge, base_url=settings.base_url).profile is not None:
+            screen.working("planning calls")
+            screen.note(f"plan: {_estimate(settings)}")
         result = train(settings, screen)
     write_bank(result.folder / "bank", result.folder / "report.html")
-    _print_training(result, time.monotonic() - begun, as_json=flags["as_json"])
-    told = {**result.record, **asked_block(result.stats, result.price)}
-    facts = partial(of_training, "train", settings.out, known_of(TrainSettings, flags), told)
+    asked = asked_block(result.stats, result.price)
+    written = asked_block(*result.written) if result.written else {}
+    if flags["as_json"]:
+        author = {"author": written} if written else {}
+        print_json({**result.record, "bank_digest": result.digest, **asked, **author})
+    else:
+        show(_training_parts(result, time.monotonic() - begun, {"calls": asked, "author": written}))
+    told = {**result.record, **asked}
+    facts = partial(training_facts, "train", settings.out, known_of(TrainSettings, flags), told)
     hand_over(flags["track"], facts, partial(click.echo, err=True))
     require_answers(result.outcomes, settings.min_coverage, settings.out / "failures.jsonl")
     return 0
 
 
-def _print_training(result: TrainResult, seconds: float, *, as_json: bool) -> None:
-    """Print what came of a training, as JSON or as tables."""
-    asked = asked_block(result.stats, result.price)
-    written = asked_block(*result.written) if result.written else {}
-    if as_json:
-        print_json({**result.record, "bank_digest": result.digest, **asked, **({"author": written} if written else {})})
-        return
-    print_rounds(result.record, result.folder, result.digest, seconds)
-    print_learning(result.learned)
-    if asked:
-        click.echo(f"calls     {calls_in_words(asked)}")
-    if written:
-        click.echo(f"author    {calls_in_words(written)}")
+def _estimate(settings: TrainSettings) -> str:
+    """Say how many calls, dollars and minutes a training is likely to take, from a dry run."""
+    count = count_training(settings, plan_rounds, ASSUMED)
+    assert count is not None
+    cost = "" if count["usd"] is None else f", about {dollars(count['usd'])}"
+    return (
+        f"{plural(settings.rounds, 'round')}, about {count['calls']:,} calls{cost}, about {duration(count['seconds'])}"
+    )
 
 
 @sharing
@@ -101,9 +170,9 @@ def run_induce(flags: Mapping[str, Any]) -> int:
 def run_judge(flags: Mapping[str, Any]) -> int:
     """Judge pools of a bank's or file's rubrics and write the feature store."""
     rubrics = load_rubrics(flags["bank"], flags["candidates"])
-    if flags["dry_run"]:
-        return print_count(flags, stage_settings(flags), partial(ask_for_entries, rubrics=rubrics))
     out, settings = Path(flags["out"]), stage_settings(flags)
+    if flags["dry_run"]:
+        return print_count(flags, settings, partial(ask_for_entries, rubrics=rubrics))
     with TrainScreen(quiet=flags["quiet"]) as screen:
         found = judge(settings, rubrics, out, screen)
     asked = asked_block(found.stats, found.price)
@@ -120,7 +189,7 @@ def run_judge(flags: Mapping[str, Any]) -> int:
 def run_fit(flags: Mapping[str, Any]) -> int:
     """Fit and return the exit code; SvrError for a store that fails its checks, or has nothing to learn from."""
     settings = FitSettings(**known_of(FitSettings, flags))
-    with FitScreen(quiet=flags["quiet"], epochs=not flags["as_json"]) as screen:
+    with TrainScreen(quiet=flags["quiet"] or flags["as_json"]) as screen:
         if flags["sweep"]:
             swept = sweep_store(settings, flags["sweep"], listener=screen)
             found = StoreFit(bank=swept.bank, record=swept.record)
@@ -130,17 +199,17 @@ def run_fit(flags: Mapping[str, Any]) -> int:
     if flags["as_json"]:
         print_json(found.record)
     else:
-        click.echo("".join(f"{line}\n" for line in sweep_lines(found.record.get("sweep"))), nl=False)
-        print_fit(found.record, settings.out)
-        print_learning(found.learned)
-    facts = partial(of_training, "fit", settings.out, known_of(FitSettings, flags), found.record)
+        show(Line(line) for line in sweep_lines(found.record.get("sweep")))
+        show(_fit_parts(found, settings.out))
+    facts = partial(training_facts, "fit", settings.out, known_of(FitSettings, flags), found.record)
     hand_over(flags["track"], facts, partial(click.echo, err=True))
     return 0
 
 
 def print_count(flags: Mapping[str, Any], settings: TrainSettings, work: Work, assumed: Assumed | None = None) -> int:
     """Print what a work would ask, as JSON or in words; return the exit code."""
-    count = count_training(settings, work, assumed)
+    with spinner("counting calls"):
+        count = count_training(settings, work, assumed)
     if count is None:
         click.echo("0 calls: this judge sends nothing")
     else:
@@ -149,40 +218,38 @@ def print_count(flags: Mapping[str, Any], settings: TrainSettings, work: Work, a
     return 0
 
 
-def print_rounds(record: Mapping[str, Any], out: Path, digest: str, wall_s: float) -> None:
-    """Print a table of the rounds and where the bank is."""
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, header_style="dim")
+def _training_parts(result: TrainResult, wall_s: float, calls: Mapping[str, Any]) -> Iterator[Part]:
+    """Yield a table of the rounds, where the bank is, and what to do next."""
+    record, out = result.record, result.folder
     names = ("round", "bank", "kept", "support", "hard_negatives", "judged_entries", "dev_accuracy")
-    for name in names:
-        table.add_column(name.replace("_", " "), justify="right")
-    told = enough(record["dev_pairs"])
-    for row in record["rounds"]:
-        mark = "bold" if row["round"] == record["dev"]["round"] else ""
-        table.add_row(*(_cell(name, row[name], told=told) for name in names), style=mark)
-    console = styled_console()
-    console.print(f"[bold]bank trained[/] on {plural(record['train_pairs'], 'pair')} · {record['judge']}")
-    console.print(table)
-    if not told:
-        console.print(f"[dim]accuracy[/]  {record['headline']}", soft_wrap=True)
-    console.print(f"[dim]for use[/]   {_use(record)}", soft_wrap=True)
+    known = enough(record["dev_pairs"])
+
+    def cell(name: str, value: float) -> str:
+        return f"{value:,}" if name != "dev_accuracy" else percent(value) if known else UNKNOWN
+
+    rows = [[cell(name, row[name]) for name in names] for row in record["rounds"]]
+    yield Line(f"bank trained on {plural(record['train_pairs'], 'pair')} · {record['judge']}")
+    yield Table([name.replace("_", " ") for name in names], rows)
+    if not known:
+        yield Line(record["headline"], label="accuracy")
+    yield Line(_use(record), label="for use")
     if record["contaminated"]:
-        console.print(f"[dim]left out[/]  {len(record['contaminated'])} pairs that overlap with a benchmark")
-    for line in unanswered_lines(record["outcomes"]):
-        console.print(f"[yellow]warning[/]   {line}", soft_wrap=True)
-    console.print(f"[dim]bank[/]      {out / 'bank'}  ({digest[:12]}), {wall_s:.0f} s", soft_wrap=True)
-    console.print(f"[dim]report[/]    {out / 'report.html'}", soft_wrap=True)
+        yield Line(f"{len(record['contaminated'])} pairs that overlap with a benchmark", label="left out")
+    yield from (Line(line, label="warning", loud=True) for line in unanswered_lines(record["outcomes"]))
+    if result.learned is not None:
+        yield Line(result.learned.in_words(), label="more pairs", wrapped=True)
+    yield from _places(out, f"  ({result.digest[:12]}), {wall_s:.0f} s")
+    yield from (Line(calls_in_words(block), label=name) for name, block in calls.items() if block)
+    yield Line(f"svr eval OTHER_PAIRS --judge … --bank {shlex.quote(str(out / 'bank'))}", label="next")
 
 
-def _cell(name: str, value: float, *, told: bool) -> str:
-    if name != "dev_accuracy":
-        return f"{value:,}"
-    return f"{100 * value:.1f} %" if told else UNKNOWN
+def _places(out: Path, more: str = "") -> Iterator[Part]:
+    yield Line(f"{out / 'bank'}{more}", label="bank")
+    yield Line(f"{out / 'report.html'}", label="report")
 
 
 def _use(record: Mapping[str, Any]) -> str:
-    """Say how the bank will be used: how many rubrics a prompt gets, and what fills the places that are left free."""
+    """Say how many rubrics a prompt gets, and what fills places that are left free."""
     row = next(row for row in record["rounds"] if row["round"] == record["dev"]["round"])
     most = min(row["top_k"], row["kept"])
     of = f"all {most:,} rubrics" if most == row["kept"] else f"the best {most:,} of {plural(row['kept'], 'rubric')}"
@@ -190,43 +257,24 @@ def _use(record: Mapping[str, Any]) -> str:
     return f"{of} of round {row['round']} for a prompt{filler}"
 
 
-def print_fit(record: Mapping[str, Any], out: Path) -> None:
-    """Print how a fit of a store went and where its bank is."""
+def _fit_parts(found: StoreFit, out: Path) -> Iterator[Part]:
+    """Yield how a fit of a store went and where its bank is."""
+    record = found.record
     taken = f"epoch {record['best_epoch']}" if record["best_epoch"] else "the start, before any epoch"
-    measured = record["dev_accuracy"]
-    accuracy = "no dev pair was judged" if measured is None else accuracy_in_words(measured, record["dev_pairs"])
-    click.echo(f"{accuracy} ({taken}, {record['device']})")
-    click.echo(f"rubrics    {record['rubrics']} kept, up to {record['top_k']} for a prompt")
-    told = enough(record["dev_pairs"])
-    if told and record["seeds"] > 1:
-        mean, deviation = 100 * record["dev_accuracy_mean"], 100 * record["dev_accuracy_sd"]
-        click.echo(f"over {record['seeds']} seeds {mean:.1f} % ± {deviation:.1f}")
-    if told and record["linear_accuracy"] is not None:
-        click.echo(f"beside it  unweighted vote {100 * record['vote_accuracy']:.1f} %")
-        click.echo(f"           one weight per rubric for all prompts {100 * record['linear_accuracy']:.1f} %")
-    for warning in record["warnings"]:
-        click.echo(f"warning    {warning}")
-    click.echo(f"bank       {out / 'bank'}")
-    click.echo(f"report     {out / 'report.html'}")
-
-
-def print_learning(curve: LearningCurve | None) -> None:
-    """Print the curve as a table with a sentence; nothing where there is none."""
-    from rich.table import Table
-
-    if curve is None:
-        return
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    for name in ("pairs", "share", "accuracy", "95 % interval", "draws"):
-        table.add_column(name, justify="right")
-    for point in curve.points:
-        interval = f"{100 * point.low:.1f} to {100 * point.high:.1f}"
-        share, accuracy = f"{100 * point.share:g} %", f"{100 * point.accuracy:.1f} %"
-        table.add_row(f"{point.pairs:,}", share, accuracy, interval, str(point.draws))
-    console = styled_console()
-    console.print(f"\n[bold]learning curve[/] on {curve.held_out:,} pairs, each left out of the fits that decide it")
-    console.print(table)
-    console.print(curve.in_words(), soft_wrap=True, markup=False)
+    measured, known = record["dev_accuracy"], enough(record["dev_pairs"])
+    accuracy = "no held-out pair was judged" if measured is None else accuracy_in_words(measured, record["dev_pairs"])
+    yield Line(f"{accuracy} ({taken}, {record['device']})")
+    yield Line(f"{record['rubrics']} kept, up to {record['top_k']} for a prompt", label="rubrics")
+    if known and record["seeds"] > 1:
+        spread = 100 * record["dev_accuracy_sd"]
+        yield Line(f"{percent(record['dev_accuracy_mean'])} ± {spread:.1f}", label=f"{record['seeds']} seeds")
+    if known and record["linear_accuracy"] is not None:
+        vote, linear = percent(record["vote_accuracy"]), percent(record["linear_accuracy"])
+        yield Line(f"unweighted vote {vote}; one weight a rubric for all prompts {linear}", label="baselines")
+    if found.learned is not None:
+        yield Line(found.learned.in_words(), label="more pairs", wrapped=True)
+    yield from (Line(warning, label="warning", loud=True) for warning in record["warnings"])
+    yield from _places(out)
 
 
 def asked_block(stats: EngineStats | None, price: Price | None) -> dict[str, Any]:

@@ -1,1 +1,1 @@
-"""The words everything else is written in: pairs, rubrics, verdicts, outcomes, statistics. Pure: stdlib and NumPy."""
+"""Pairs, rubrics, verdicts, outcomes, statistics and tables, which all other packages use. Pure: stdlib and NumPy."""

@@ -1,4 +1,4 @@
-"""Files and folders: atomic writes, capped reads, errors in one line; and addresses of servers."""
+"""Files, folders and addresses: atomic writes, capped reads, errors in one line, the Hugging Face hub."""
 
 from __future__ import annotations
 
@@ -6,15 +6,18 @@ import contextlib
 import errno
 import os
 import secrets
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import BinaryIO
 from urllib.parse import urlsplit
 
-from svr_async.errors import StorageError, UsageError
+from svr_async.errors import ConfigError, StorageError
 
 ELSEWHERE = "choose another place with --out"
 MOST_BYTES = 64 << 20  # of a file that is written by hand
+PUBLIC_HUB = "https://huggingface.co"
+HUB_SCHEME = "hf:"
+PROBE_TIMEOUT_S = 5.0
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
@@ -48,8 +51,8 @@ def write_atomic_with(
         sync_folder(target.parent)
     except OSError as error:
         full = error.errno in {errno.ENOSPC, errno.EDQUOT}
-        cure = "free some space and try again" if full else hint
-        raise StorageError(f"cannot write {target}: {reason(error)}", hint=cure) from error
+        hint = "free some space and try again" if full else hint
+        raise StorageError(f"cannot write {target}: {reason(error)}", hint=hint) from error
     finally:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
@@ -80,15 +83,6 @@ def read_plain(path: Path, most: int = MOST_BYTES) -> bytes:
     return data
 
 
-def require_utf8(args: Sequence[str]) -> None:
-    """Raise UsageError for an argument or working folder that is not UTF-8: a manifest could not name it."""
-    with contextlib.suppress(FileNotFoundError):  # the working folder was deleted
-        args = [*args, str(Path.cwd())]
-    for arg in args:
-        if not arg.isascii() and arg != arg.encode("utf-8", "replace").decode():
-            raise UsageError(f"{arg.encode('utf-8', 'backslashreplace').decode()} is not UTF-8; rename it")
-
-
 def host_of(address: str) -> str:
     """Return the host of an address; "" if it has no host or is invalid."""
     with contextlib.suppress(ValueError):
@@ -114,3 +108,39 @@ def open_folder(out: Path, flag: str = "--out") -> None:
         raise StorageError(f"cannot write to {out}: {reason(error)}", hint=hint) from error
     if not os.access(out, os.W_OK | os.X_OK):
         raise StorageError(f"cannot write to {out}: no permission", hint=hint)
+
+
+def hub_server(endpoint: str | None = None) -> str:
+    """Return the address of the hub: `endpoint`, else the variable HF_ENDPOINT, else the public one.
+
+    ConfigError if it is not the address of a server.
+    """
+    server = endpoint or os.environ.get("HF_ENDPOINT") or PUBLIC_HUB
+    if not is_server(server):
+        raise ConfigError(f"{server[:80]!r} is not the address of a hub", hint="write HF_ENDPOINT as https://HOST")
+    return server
+
+
+def reachable(server: str) -> bool:
+    """Whether a connection can be opened: the hub library would retry a dead address for half a minute.
+
+    True without a check if a proxy is set, which only the library can use.
+    """
+    import socket  # slow to import, and needed for downloads only
+    from urllib.request import getproxies, proxy_bypass
+
+    parts = urlsplit(server)
+    host, port = parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
+    if parts.scheme in getproxies() and not proxy_bypass(host):
+        return True
+    try:
+        socket.create_connection((host, port), timeout=PROBE_TIMEOUT_S).close()
+    except OSError:
+        return False
+    return True
+
+
+def first_line(error: Exception) -> str:
+    """Return an error's class and the first line of its message."""
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__

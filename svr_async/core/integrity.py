@@ -69,7 +69,7 @@ def integrity_marks(marks: Marks) -> tuple[Mark, ...]:
 
 
 def require_coverage(missing: int, total: int, least: float, *, lack: str, hint: str) -> None:
-    """Raise CoverageError if less than the share `least` of `total` has an answer; `lack` says what is missing."""
+    """Raise CoverageError if less than the share `least` of `total` has an answer; `lack` names the missing items."""
     coverage = (total - missing) / total if total else 1.0
     if coverage < least:
         shares = f"coverage {math.floor(1e4 * coverage) / 100:g} % is below {100 * least:g} %"

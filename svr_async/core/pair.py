@@ -50,7 +50,7 @@ def user_prompt(text: str) -> Prompt:
 
 
 def parse_prompt(value: Any) -> Prompt:
-    """Return a `Prompt` from a string or a list of `{role, content}`; ValueError says what is wrong."""
+    """Return a `Prompt` from a string or a list of `{role, content}`; ValueError explains an invalid value."""
     if isinstance(value, str):
         return user_prompt(value)
     if not isinstance(value, Sequence) or not value:
@@ -91,7 +91,7 @@ def prompt_text(prompt: Prompt) -> str:
 class PreferencePair:
     """A prompt with a preferred and another response: the triple (x, r⁺, r⁻) of the paper (`sec:setup`).
 
-    `chosen_first` tells which of the two the data set lists first (its response A).
+    `chosen_first` says which of the two the data set lists first (its response A).
     `has_preference` is False for pairs that are judged but have no right answer (RewardBench 2 Ties).
     `item` groups the pairs of one benchmark item; `slot` places this pair inside it.
     `source` names where the data have the pair from; empty where they do not say. `points` are those of `rubrics`,
@@ -155,12 +155,6 @@ def present(pair: PreferencePair, order: Order) -> Presentation:
     return Presentation(pair_id=pair.id, prompt=pair.prompt, response_a=a, response_b=b, order=order)
 
 
-def prompt_digest(pair: PreferencePair) -> bytes:
-    """Return 16 bytes that are the same for pairs of one prompt alone, to be held in place of its text."""
-    turns = "".join(f"{turn.role} {len(turn.content)} {turn.content}" for turn in pair.prompt)
-    return hashlib.blake2b(turns.encode("utf-8", "surrogatepass"), digest_size=16).digest()
-
-
 def hashed_order(pair_id: str, salt: str = "svr") -> Order:
     """Return the order that a bit of SHA-256(salt ‖ pair id) picks: balanced, and free of seeds and threads."""
     digest = hashlib.sha256(f"{salt}\x1f{pair_id}".encode()).digest()
@@ -171,3 +165,13 @@ def hashed_fraction(*parts: str) -> float:
     """Return a number in [0, 1) that depends on the parts alone."""
     digest = hashlib.sha256("\x1f".join(parts).encode()).digest()
     return int.from_bytes(digest[:8], "big") / 2**64
+
+
+def split_by_prompt(
+    pairs: Sequence[PreferencePair], share: float, *, salt: str
+) -> tuple[list[PreferencePair], list[PreferencePair]]:
+    """Return (the rest, the share): about `share` of the prompts, with all their pairs, in the second list."""
+    parts: tuple[list[PreferencePair], list[PreferencePair]] = ([], [])
+    for pair in pairs:
+        parts[hashed_fraction("split", salt, prompt_text(pair.prompt)) < share].append(pair)
+    return parts

@@ -105,23 +105,27 @@ _SCOPE = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Positive:
-    """A text without its denial; with `turned`, what is true of it is false of the rubric."""
+class Statement:
+    """A statement about a response; `turned` if it says the opposite of its rubric."""
 
     text: str
-    turned: bool
+    turned: bool = False
+
+    def chance(self, stated: float | None) -> float | None:
+        """Return the rubric's probability, given that of the statement."""
+        return 1 - stated if self.turned and stated is not None else stated
 
 
-def positive(text: str) -> Positive:
+def positive(text: str) -> Statement:
     """Return a rubric in the positive where one "not" denies all of it; as it is where that is not beyond doubt.
 
     A second denial, a clause, an "and" or a comparison makes the reach of the "not" a matter of reading: such a text
     is left alone, and so is one that is free of "not" whatever it means ("avoids", "leaves unsaid").
     """
     if len(_DENIES.findall(text)) != 1 or _SCOPE.search(text):
-        return Positive(text, turned=False)
+        return Statement(text)
     for pattern, instead in _DENIALS:
         found, count = pattern.subn(instead, text, count=1)
         if count:
-            return Positive(found, turned=True)
-    return Positive(text, turned=False)
+            return Statement(found, turned=True)
+    return Statement(text)

@@ -36,7 +36,7 @@ def for_terminal(text: str) -> str:
 
 
 def json_for_terminal(document: bytes) -> str:
-    """Return a JSON document of the same value that cannot steer a terminal: what is hidden is escaped."""
+    """Return a JSON document of the same value that cannot steer a terminal: hidden characters are escaped."""
     return _HIDDEN.sub(lambda found: json.dumps(found[0])[1:-1], document.decode())
 
 

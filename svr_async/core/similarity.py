@@ -11,7 +11,7 @@ from difflib import SequenceMatcher
 
 REDUNDANCY_CUTOFF = 0.92  # app:hparams
 # Words without a meaning of their own. Negations, quantities and places in time or order ("not", "all", "before",
-# "more", "under") are left out on purpose: they tell a rubric from its opposite.
+# "more", "under") are left out on purpose: they distinguish a rubric from its opposite.
 STOPWORDS = frozenset(
     """
     a about also am an and are as at be because been being but by can could did do does doing during for from had has

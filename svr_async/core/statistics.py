@@ -243,23 +243,6 @@ def holm(p_values: Sequence[float]) -> tuple[float, ...]:
     return tuple(adjusted)
 
 
-def quantile_groups(values: Sequence[float], groups: int) -> tuple[tuple[int, ...], ...]:
-    """Split indices into at most `groups` runs of rising value and about equal size; equal values stay together.
-
-    The value at sorted place i (0-based, of n) belongs to group ⌊groups·i/n⌋ of the first item that shares it.
-    """
-    if groups < 1:
-        raise ValueError(f"groups must be >= 1 (got {groups})")
-    order = sorted(range(len(values)), key=lambda i: values[i])
-    found: dict[int, list[int]] = {}
-    group = 0
-    for place, index in enumerate(order):
-        if place == 0 or values[index] != values[order[place - 1]]:
-            group = groups * place // len(order)
-        found.setdefault(group, []).append(index)
-    return tuple(tuple(sorted(members)) for members in found.values())
-
-
 def _check_level(level: float) -> None:
     if not 0 < level < 1:
         raise ValueError(f"level must lie strictly between 0 and 1 (got {level})")

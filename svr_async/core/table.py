@@ -1,14 +1,13 @@
-"""Results for people as plain data: labelled lines and tables, with writers for HTML, Markdown, LaTeX and CSV.
+"""Results for people as plain data: labelled lines and tables, with writers for HTML and Markdown.
 
 A terminal prints them with `commands.screen.show`. Whatever a text contains, every writer shows it as text.
+`reports.writers` has LaTeX and CSV.
 """
 
 from __future__ import annotations
 
-import csv
-import io
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import Any
@@ -20,13 +19,6 @@ NO_MATH = "tex2jax_ignore mathjax_ignore"  # in a notebook two dollar signs woul
 RULE = "border-bottom:1px solid rgba(128,128,128,.35)"
 CELL = "padding:.15em .8em .15em 0;vertical-align:top;text-align:"
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>#|~!&])")
-_LATEX = {
-    "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "%": r"\%", "_": r"\_",
-    "^": r"\textasciicircum{}", "~": r"\textasciitilde{}", "<": r"\textless{}", ">": r"\textgreater{}",
-    "|": r"\textbar{}", "\u00a0": "~", "–": "--", "−": r"\ensuremath{-}", "·": r"\textperiodcentered{}",
-    "…": r"\ldots{}", "⟨": r"\ensuremath{\langle}", "⟩": r"\ensuremath{\rangle}",
-}  # fmt: skip
-_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "\0", "＝", "＋", "－", "＠")
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,49 +123,3 @@ def to_markdown(table: Table) -> str:
 def markdown(text: str) -> str:
     """Escape a text for a Markdown table cell: one line, no markup, no HTML, hidden characters shown."""
     return _MARKDOWN.sub(r"\\\1", visible(text)).replace("\n", " ").replace("\t", " ")
-
-
-def to_latex(table: Table) -> str:
-    """Return a `table` environment for the booktabs package."""
-    columns = "".join(side[0] for side in table.sides())
-    rows = [" & ".join(map(latex, row)) + r" \\" for row in table.rows]
-    lines = [
-        r"% needs \usepackage{booktabs}",
-        r"\begin{table}",
-        r"  \centering",
-        rf"  \caption{{{latex(table.caption)}}}",
-        rf"  \begin{{tabular}}{{{columns}}}",
-        r"    \toprule",
-        "    " + " & ".join(map(latex, table.heads)) + r" \\",
-        r"    \midrule",
-        *(f"    {row}" for row in rows),
-        r"    \bottomrule",
-        r"  \end{tabular}",
-        *(rf"  \par\smallskip\footnotesize {latex(note)}" for note in table.notes),
-        r"\end{table}",
-    ]
-    return "\n".join(lines) + "\n"
-
-
-def latex(text: str) -> str:
-    """Escape a text for LaTeX: no commands, no line ends, hidden characters shown as ⟨U+202E⟩."""
-    plain = visible(text).replace("\n", " ").replace("\t", " ")
-    return "".join(_LATEX.get(character, character) for character in plain)
-
-
-def to_csv(heads: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    """Return rows as CSV; numbers keep full precision, and no text can run as a formula (ASVS 1.2.10)."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\r\n")
-    for row in (heads, *rows):
-        writer.writerow([csv_text(value) if isinstance(value, str) else value for value in row])
-    return out.getvalue()
-
-
-def csv_text(text: str) -> str:
-    """Return a text that a spreadsheet shows and never runs: formula starts get an apostrophe, controls are shown."""
-    guarded = f"'{text}" if text.startswith(_FORMULA_STARTS) else text
-    return visible(guarded)
-
-
-WRITERS: Mapping[str, Callable[[Table], str]] = {"md": to_markdown, "tex": to_latex}

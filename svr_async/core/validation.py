@@ -6,7 +6,7 @@ import builtins
 import sys
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import fields, is_dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -20,40 +20,36 @@ CONVERSIONS: tuple[tuple[type, Callable[[Any], Any]], ...] = ((str, Path), (Path
 """A value of the first type may be given for a field of the second."""
 
 
-def misfit(record: Any) -> str:
+def type_error(record: Any) -> str:
     """Return an error for the first field of a dataclass whose value has another type; "" if all are right."""
-    return misfit_of(type(record), {field.name: getattr(record, field.name) for field in fields(record)})
+    owner: Any = type(record)
+    hints = _hints(owner)
+    wrong = next((one.name for one in fields(record) if not has_type(getattr(record, one.name), hints[one.name])), None)
+    return "" if wrong is None else f"{wrong} is {short(getattr(record, wrong))}"
 
 
-def misfit_of(kind: type, values: Mapping[str, Any]) -> str:
-    """Return the same for the values that a dataclass will be made of, by field name."""
-    hints = _hints(kind)
-    wrong = next((name for name, value in values.items() if not fits(value, hints[name])), None)
-    return "" if wrong is None else f"{wrong} is {short(values[wrong])}"
-
-
-def settle(record: Any) -> None:
+def coerce_fields(record: Any) -> None:
     """Convert fields of a frozen dataclass: str to Path, int to str, list to tuple, as the fields' types require.
 
     UsageError for the first value that cannot be converted.
     """
-    kind_of: type = type(record)
-    hints = _hints(kind_of)
+    owner: Any = type(record)
+    hints = _hints(owner)
     for field in fields(record):
         value, kind = getattr(record, field.name), hints[field.name]
         made = (make(value) for given, make in CONVERSIONS if isinstance(value, given) and not isinstance(value, bool))
-        fitting = [value] if fits(value, kind) else [one for one in made if fits(one, kind)]
-        if not fitting:
+        converted = [value] if has_type(value, kind) else [one for one in made if has_type(one, kind)]
+        if not converted:
             raise UsageError(f"{field.name} cannot be {short(value)}", hint=f"its type is {field.type}")
-        object.__setattr__(record, field.name, fitting[0])
+        object.__setattr__(record, field.name, converted[0])
 
 
-def fits(value: Any, kind: Any) -> bool:
+def has_type(value: Any, kind: Any) -> bool:
     """Whether a value has a type, as annotations name it; an int is a float, a bool is not an int."""
     if typing.get_origin(kind) in {typing.Union, types.UnionType}:  # msgspec takes one custom type in a union
-        return any(fits(value, option) for option in typing.get_args(kind))
+        return any(has_type(value, option) for option in typing.get_args(kind))
     if is_dataclass(kind):
-        return isinstance(value, typing.cast("type", kind)) and not misfit(value)
+        return isinstance(value, typing.cast("type", kind)) and not type_error(value)
     if isinstance(value, list) and typing.get_origin(kind) is tuple:
         return False
     try:
@@ -77,10 +73,10 @@ def _instance(kind: type, value: Any) -> Any:
 
 @lru_cache(maxsize=64)
 def _hints(kind: type) -> dict[str, Any]:
-    return typing.get_type_hints(kind, localns=_Names(vars(builtins) | vars(sys.modules[kind.__module__])))
+    return typing.get_type_hints(kind, localns=_LenientNames(vars(builtins) | vars(sys.modules[kind.__module__])))
 
 
-class _Names(dict[str, Any]):
+class _LenientNames(dict[str, Any]):
     """The names in a module's annotations; a name that is imported only for a type checker stands for any type."""
 
     def __missing__(self, name: str) -> Any:

@@ -66,7 +66,7 @@ class Chances:
 class RubricComparison:
     """One rubric judged on two responses side by side, in the order that the judge saw.
 
-    `chances` are those of a judge that answers with probabilities; its verdicts are then what is likelier than not.
+    `chances` are those of a judge that answers with probabilities; its verdicts are then the likelier ones.
     """
 
     rubric_id: str
@@ -149,15 +149,15 @@ class Contribution:
 
 
 def is_whole(value: object, least: int = 0) -> TypeGuard[int]:
-    """Tell whether a value is a whole number of at least `least`."""
+    """Whether a value is a whole number of at least `least`."""
     return isinstance(value, int) and not isinstance(value, bool) and value >= least
 
 
 def is_number(value: object) -> TypeGuard[float]:
-    """Tell whether a value is a whole number or a float, infinite and NaN included."""
+    """Whether a value is a whole number or a float, infinite and NaN included."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def is_finite(value: object) -> TypeGuard[float]:
-    """Tell whether a value is a number that a float can hold: JSON has whole numbers of any length."""
+    """Whether a value is a number that a float can hold: JSON has whole numbers of any length."""
     return is_number(value) and abs(value) <= sys.float_info.max

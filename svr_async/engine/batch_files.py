@@ -262,8 +262,8 @@ def read_line(data: bytes) -> Result:
 class Results:
     """Replies of result files by cache key in hex, and counts of all lines by kind.
 
-    Lines may come in any order. The first complete reply to a request counts. Replies stay on disk; only their
-    `positions` are in memory. `exported` are the keys of our requests: other lines are foreign.
+    The first complete reply to a request counts. Replies stay on disk; only their `positions` are in memory.
+    `exported` are the keys of our requests: other lines are foreign.
     """
 
     def __init__(self, paths: Iterable[Path], exported: Collection[str]) -> None:

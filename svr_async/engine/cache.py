@@ -1,7 +1,7 @@
 """The cache: replies by the key of their request, in a folder (diskcache) or on a Redis server.
 
-A reply is handed over only after its commit. Reads from disk take microseconds and happen on the event loop. Writes go
-through one thread, which commits all replies that have gathered in one transaction with full synchronisation.
+A reply is handed over only after its commit is on the disk. Reads and commits take microseconds a reply and happen on
+the event loop: a thread would compete with it for Python's lock. A thread only waits for the disk, once per commit.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import groupby
 from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import urlsplit
@@ -40,15 +39,16 @@ DIGEST_BYTES = 32
 COMPRESS_ABOVE = 1024
 MAX_ROW_BYTES = 64 * 2**20
 
-BATCH_ROWS = 1024
+BATCH_ROWS = 512  # 7 ms
 GATHER_S, SLICE_S = 0.05, 0.002  # a commit costs as much as 20 rows, so it waits while more replies come
-WAKE_AT_ONCE = 128  # waking a thousand tasks in one round would hold up the event loop
+WAKE_AT_ONCE = 128  # waking all tasks in one round would hold up the event loop
 PATIENCE_S = 30.0
-LOCK_TIMEOUT_S = 5.0
+LOCK_TIMEOUT_S = 0.2  # another process holds the lock for milliseconds; the event loop waits for it
+MAX_LOG_BYTES = 4 * 2**20
 FEW_KEYS = 20_000  # read in 20 ms; all keys of a larger cache are looked up in SQLite
 
-# Settings stored in a database would otherwise win over diskcache's defaults. The reading connections need no
-# synchronisation; the writer thread sets its own connection to full. So opening takes no fsync.
+# Settings stored in a database would otherwise win over diskcache's defaults. What SQLite would do on the event loop,
+# `DiskStore.sync` does in a thread: synchronise each commit, and copy the log into the database.
 SETTINGS: dict[str, Any] = {
     "eviction_policy": "none",
     "cull_limit": 0,
@@ -56,6 +56,7 @@ SETTINGS: dict[str, Any] = {
     "sqlite_auto_vacuum": 0,
     "sqlite_journal_mode": "wal",
     "sqlite_synchronous": 1,
+    "sqlite_wal_autocheckpoint": 0,
 }
 
 
@@ -133,10 +134,10 @@ def _digest(key: bytes, data: bytes) -> bytes:
 
 
 class Store(Protocol):
-    """Rows by key, in a folder or on a Redis server. A `slow` store is read in a thread.
+    """Rows by key, in a folder or on a Redis server. A `slow` store is read and written in a thread.
 
     `read` returns a row or None. `rows` yields all in the order of their keys. `write` commits rows together; it raises
-    StorageError if trying again cannot help. `close` closes the calling thread's connection.
+    StorageError if trying again cannot help. `sync`, called in a thread, returns once all commits are on the disk.
     """
 
     name: str
@@ -144,6 +145,7 @@ class Store(Protocol):
 
     def read(self, key: bytes) -> bytes | None: ...  # noqa: D102
     def write(self, rows: list[tuple[bytes, bytes]]) -> None: ...  # noqa: D102
+    def sync(self) -> None: ...  # noqa: D102
     def rows(self) -> Iterator[tuple[bytes, bytes]]: ...  # noqa: D102
     def close(self) -> None: ...  # noqa: D102
 
@@ -212,14 +214,22 @@ class DiskStore:
         return ((key, self.disk.get(key, b"")) for key in self.disk.iterkeys())
 
     def write(self, rows: list[tuple[bytes, bytes]]) -> None:
-        """Commit rows in one transaction, synchronised with the disk."""
-        self.disk.reset("sqlite_synchronous", 2, update=False)  # of this thread's connection
+        """Commit rows in one transaction, which survives the death of this process."""
         if self._small:
             self._keys.update(key for key, _ in rows)
         store = self.disk.set
         with self.disk.transact():
             for key, row in rows:
                 store(key, row)
+
+    def sync(self) -> None:
+        """Wait until all commits are on the disk; copy a long log into the database."""
+        with self._log.open("rb+") as log:
+            os.fsync(log.fileno())
+            size = os.fstat(log.fileno()).st_size
+        if size > MAX_LOG_BYTES:
+            with contextlib.closing(sqlite3.connect(self._log.with_name(DATABASE))) as connection:
+                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
 
 def _size_and_time(path: Path) -> tuple[int, int] | None:
@@ -279,21 +289,22 @@ _Waiting = tuple[bytes, bytes, "asyncio.Future[None]"]  # key, row, and the futu
 class Cache:
     """Replies by request key. Open it with `Cache.open`.
 
-    `folder` holds side files, such as the parameters that endpoints refused. `damaged` counts unreadable rows.
+    It is used on one event loop at a time. `folder` holds side files, such as the parameters that endpoints refused.
+    `slow`: read it with `find`, so that the event loop does not wait. `damaged` counts unreadable rows.
     """
 
     def __init__(self, folder: Path, store: Store, *, patience_s: float = PATIENCE_S) -> None:
         self.folder = folder
+        self.slow = store.slow
         self.damaged = 0
         self._store = store
         self._patience_s = patience_s
         self._unreadable: set[bytes] = set()
         self._broken: StorageError | None = None
         self._pid = os.getpid()
-        self._changed = threading.Condition()  # guards the three below
         self._waiting: list[_Waiting] = []
-        self._draining = False
-        self._writer: threading.Thread | None = None
+        self._writer: asyncio.Task[None] | None = None
+        self._gathers = False  # whether several replies came together last time
 
     @classmethod
     def open(cls, place: Path | str, *, patience_s: float = PATIENCE_S) -> Cache:
@@ -328,7 +339,7 @@ class Cache:
 
     async def find(self, key: bytes) -> Reply | None:
         """Return the reply to a request, or None, without blocking the event loop for longer than a disk read."""
-        return await asyncio.to_thread(self.get, key) if self._store.slow else self.get(key)
+        return await asyncio.to_thread(self.get, key) if self.slow else self.get(key)
 
     async def put(self, key: bytes, reply: Reply) -> None:
         """Store a reply and return after its commit; StorageError if it cannot be stored."""
@@ -336,32 +347,28 @@ class Cache:
             raise self._broken.with_traceback(None)  # raised many times: its traceback must not grow
         if os.getpid() != self._pid:
             raise RuntimeError("this cache was opened before the process forked: open it in each process")
-        row, committed = pack(key, reply), asyncio.get_running_loop().create_future()
-        with self._changed:
-            self._waiting.append((key, row, committed))
-            if self._writer is None:
-                self._writer = threading.Thread(target=self._write, name="svr-cache", daemon=True)
-                self._writer.start()
-            elif len(self._waiting) == 1:
-                self._changed.notify()
+        loop = asyncio.get_running_loop()
+        committed = loop.create_future()
+        self._waiting.append((key, pack(key, reply), committed))
+        if self._writer is None or self._writer.done() or self._writer.get_loop() is not loop:
+            self._writer = loop.create_task(self._write())
         await committed
 
     def write_error(self) -> StorageError | None:
         """Return why a new reply cannot be stored, or None: call it before paying for one."""
         return self._broken
 
-    def drain(self) -> None:
-        """Commit all waiting replies; call it from any thread."""
-        while (writer := self._writer) is not None:
-            with self._changed:
-                self._draining = True
-                self._changed.notify()
-            writer.join()
-        self._draining = False
+    async def drain(self) -> None:
+        """Wait until all waiting replies are committed."""
+        if self._writer is not None:
+            await asyncio.wait([self._writer])
 
     def close(self) -> None:
-        """Commit all waiting replies and close the store; call it from the thread that read from the cache."""
-        self.drain()
+        """Commit waiting replies and close the store; call it from the thread that read from the cache."""
+        if self._waiting and self._broken is None:
+            with contextlib.suppress(Exception):  # no one waits for them any more
+                self._store.write([(key, row) for key, row, _ in self._waiting])
+                self._store.sync()
         self._store.close()
 
     def rows(self) -> Iterator[tuple[bytes, bytes]]:
@@ -377,57 +384,48 @@ class Cache:
         damaged = sum(bad for _, bad in sizes)
         return CacheStats(rows=len(sizes) - damaged, damaged=damaged, bytes=sum(size for size, _ in sizes))
 
-    def _write(self) -> None:
-        """Commit what gathers until the cache drains: the writer thread."""
-        gather_s = 0.0
-        while batch := self._take(gather_s):
-            gather_s = GATHER_S if len(batch) > 1 else 0.0
-            error = self._commit(batch)
-            for loop, items in groupby((committed for _, _, committed in batch), asyncio.Future.get_loop):
-                with contextlib.suppress(RuntimeError):  # the loop was closed: no one waits there
-                    loop.call_soon_threadsafe(_wake, loop, list(items), error)
+    async def _write(self) -> None:
+        """Commit what gathers until nothing waits."""
+        while self._waiting:
+            if self._gathers:
+                await self._gather()
+            batch = self._waiting[:BATCH_ROWS]
+            error = await self._commit([(key, row) for key, row, _ in batch])
+            del self._waiting[: len(batch)]
+            self._gathers = len(batch) > 1
+            for number, (_, _, committed) in enumerate(batch, 1):
+                if not committed.done():
+                    committed.set_result(None) if error is None else committed.set_exception(error)
+                if number % WAKE_AT_ONCE == 0:
+                    await asyncio.sleep(0)
 
-    def _take(self, gather_s: float) -> list[_Waiting]:
-        """Wait for replies and return them; none when the cache drains and all are committed."""
-        with self._changed:
-            while not self._waiting and not self._draining:
-                self._changed.wait()
-        end, count = time.monotonic() + gather_s, 0
+    async def _gather(self) -> None:
+        """Wait while more replies come."""
+        end, count = time.monotonic() + GATHER_S, 0
         while count < len(self._waiting) < BATCH_ROWS and time.monotonic() < end:
             count = len(self._waiting)
-            time.sleep(SLICE_S)
-        with self._changed:
-            batch, self._waiting = self._waiting[:BATCH_ROWS], self._waiting[BATCH_ROWS:]
-            if not batch:
-                self._store.close()  # each thread has its own connection
-                self._writer = None
-        return batch
+            await asyncio.sleep(SLICE_S)
 
-    def _commit(self, batch: list[_Waiting]) -> StorageError | None:
+    async def _commit(self, rows: list[tuple[bytes, bytes]]) -> StorageError | None:
         deadline, pause_s = time.monotonic() + self._patience_s, 0.05
         while self._broken is None:
             try:
-                self._store.write([(key, row) for key, row, _ in batch])
+                if self.slow:
+                    await asyncio.to_thread(self._store.write, rows)
+                else:
+                    self._store.write(rows)
+                    await asyncio.to_thread(self._store.sync)
             except StorageError as error:
                 self._broken = error
             except Exception as error:  # noqa: BLE001  (full disk, held lock, lost server, no memory)
                 if is_corrupt(error) or time.monotonic() + pause_s > deadline:
                     self._broken = storage_error(self._store.name, error)
                 else:
-                    time.sleep(pause_s)
+                    await asyncio.sleep(pause_s)
                     pause_s = min(2 * pause_s, 2.0)
             else:
                 return None
         return self._broken
-
-
-def _wake(loop: asyncio.AbstractEventLoop, futures: list[asyncio.Future[None]], error: StorageError | None) -> None:
-    """Wake the tasks that wait for these commits, some in each round of the event loop."""
-    if len(futures) > WAKE_AT_ONCE:
-        loop.call_soon(_wake, loop, futures[WAKE_AT_ONCE:], error)
-    for future in futures[:WAKE_AT_ONCE]:
-        if not future.done():
-            future.set_result(None) if error is None else future.set_exception(error)
 
 
 def _make_folder(folder: Path) -> None:

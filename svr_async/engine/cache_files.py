@@ -47,8 +47,8 @@ class Kept:
 def export_cache(place: Path | str, path: Path) -> tuple[int, int]:
     """Write all readable replies to a file; return their number and that of damaged rows.
 
-    The file holds lines of JSON, compressed if it ends in .gz; equal caches give equal files. From a damaged database
-    the rows that SQLite can still read are written.
+    The file is JSON lines, gzipped if it ends in .gz; equal caches give equal files. Of a damaged database it gets the
+    rows that SQLite can still read.
     """
     try:
         with contextlib.closing(Cache.open(place)) as cache:

@@ -58,6 +58,9 @@ class RedisStore:
             pipeline.set(_name(key), row)
         pipeline.execute()
 
+    def sync(self) -> None:
+        """Do nothing: the server decides when it writes to its disk."""
+
     def rows(self) -> Iterator[tuple[bytes, bytes]]:
         """Yield all rows in the order of their keys."""
         names = iter(sorted(self._names()))

@@ -49,11 +49,10 @@ START_HINT = (
 class EngineConfig:
     """Limits and patience of an engine, in seconds.
 
-    `concurrency` bounds the calls in flight; they start at `start` (None: at `concurrency`) and adapt. `rpm` and `tpm`
-    are requests and tokens a minute, for each endpoint. `attempts` bounds the failures of one call while others
-    succeed; waits for rate limits do not count. `repairs` bounds how often an unreadable reply is asked for again.
-    `first_contact_s` is the patience with an endpoint that never answered, `give_up_after_s` with one that did.
-    `strict_model` ends the run if another model answers.
+    `concurrency` bounds the calls in flight, which start at `start` (None: at `concurrency`). `rpm` and `tpm` are
+    requests and tokens a minute per endpoint, `attempts` the failures of one call while others succeed, `repairs` how
+    often an unreadable reply is asked for again, `first_contact_s` the patience with an endpoint that never answered,
+    `give_up_after_s` with one that did. `strict_model` ends the run if another model answers.
     """
 
     concurrency: int = 64
@@ -69,12 +68,6 @@ class EngineConfig:
     offline: bool = False
     strict_model: bool = False
     dry_run: bool = False
-
-    def __post_init__(self) -> None:
-        if self.concurrency < 1:
-            raise ValueError(f"concurrency must be >= 1 (got {self.concurrency})")
-        if self.attempts < 1:
-            raise ValueError(f"attempts must be >= 1 (got {self.attempts})")
 
     @property
     def workers(self) -> int:
@@ -102,12 +95,6 @@ class Record:
     refused: int = 0
     in_a_row: int = 0
     last_good: float = float("-inf")
-
-    def succeeded(self, now: float) -> None:
-        """Note a success."""
-        self.good += 1
-        self.in_a_row = 0
-        self.last_good = now
 
 
 class TokenEstimator:
@@ -161,7 +148,7 @@ class Caller:
         self.record = Record()
         self.clock = clock
         self.pool = _open_pool(transport, config, watch, clock)
-        self._asking = asking
+        self.asking = asking
         self._watch = watch
         self._estimator = TokenEstimator()
         self._counters = counters
@@ -320,7 +307,7 @@ class Caller:
         written = usage.completion_tokens or len(reply.text) // 4
         tokens = self._estimator.learn(request, usage.prompt_tokens, written) if slot.tokens else 0
         slot.endpoint.succeeded(slot, now, tokens=tokens)
-        self.record.succeeded(now)
+        self.record.good, self.record.in_a_row, self.record.last_good = self.record.good + 1, 0, now
         self._counters.latency.add(now - slot.sent_at)
         if self.price is not None:
             self._pay(self.price.cost(usage), self._unreported_usd(request, usage, written))
@@ -449,17 +436,12 @@ class Caller:
         if self._watch is not None:
             self._watch.retry(request, failure)
 
-    @property
-    def alone(self) -> bool:
-        """Whether a single question is being asked."""
-        return self._asking() <= 1
-
 
 class _RetryPolicy:
     """Whether one call is tried again, and after which wait.
 
-    An outage hits all calls alike and gives up none. A call is given up once it has failed `attempts` times while
-    others succeeded in between (or, if it is the only one, while the endpoint answered it with errors).
+    A call is given up once it has failed `attempts` times while others succeeded in between (or, if it is the only
+    one, while the endpoint answered it with errors). An outage gives up none.
     """
 
     def __init__(self, caller: Caller, request: Request) -> None:
@@ -477,7 +459,7 @@ class _RetryPolicy:
             caller.count_retry(self._request, failure)
             return False
         self._failures += 1
-        alone = caller.alone and failure.answered and caller.record.good > 0
+        alone = caller.asking() <= 1 and failure.answered and caller.record.good > 0
         self._against += alone or caller.record.last_good > self._last_at
         self._last_at = caller.clock()
         if self._against >= config.attempts:

@@ -14,10 +14,13 @@ from concurrent.futures import wait
 from contextlib import aclosing
 from dataclasses import dataclass
 from functools import cache, wraps
-from typing import Any, ParamSpec, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from svr_async.engine.endpoint import EngineStoppedError
 from svr_async.errors import BudgetError, SvrError, UsageError
+
+if TYPE_CHECKING:
+    from svr_async.engine.engine import CallEngine
 
 MOST_UNREAD = 512  # results that wait for the reader before workers pause
 DRAIN_AFTER_SIGNAL_S = 6.0  # supervisors wait ten seconds after a signal; the rest is for writing the run folder
@@ -85,20 +88,6 @@ class StoppedError(SvrError):
         self.exit_code = 128 + number
 
 
-class Stoppable(Protocol):
-    """The part of an engine that ends a run early."""
-
-    @property
-    def fatal(self) -> SvrError | None:
-        """The first error that ends the run."""
-
-    def stop(self) -> None:
-        """Send nothing more."""
-
-    async def turn(self) -> None:
-        """Wait before a new item while many calls wait."""
-
-
 @dataclass(slots=True)
 class ShutdownController:
     """Stops a run early at the first error or signal: no new calls start, running calls may finish.
@@ -106,7 +95,7 @@ class ShutdownController:
     Running calls are billed, so their replies should be in the cache when the command is repeated.
     """
 
-    engines: tuple[Stoppable, ...] = ()
+    engines: tuple[CallEngine, ...] = ()
     error: SvrError | None = None
     signal: int = 0
     _limit: asyncio.Timeout | None = None
@@ -169,8 +158,6 @@ class ShutdownController:
 
     async def _try(self, work: Callable[[T], Awaitable[R]], item: T) -> tuple[R] | None:
         try:
-            for engine in self.engines:
-                await engine.turn()
             return (await work(item),)
         except SvrError as error:
             self.fail(error)
@@ -283,16 +270,15 @@ if hasattr(os, "register_at_fork"):  # a forked child has a copy of the loop wit
 
 
 def run_sync(work: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine of this library to its end and return its result, also inside a running event loop.
+    """Run a coroutine and return its result, also inside a running event loop such as a notebook's.
 
-    It runs on the library's own loop, so an engine opened this way is also used this way. KeyboardInterrupt cancels the
-    work. UsageError if called from a coroutine on that loop, which would wait for itself.
+    It runs on the library's own loop; KeyboardInterrupt cancels it. UsageError if called from a coroutine on that loop.
     """
-    if not asyncio.iscoroutine(work):
-        raise UsageError(f"run_sync runs a coroutine, not {type(work).__name__}", hint="run_sync(score_pair(…))")
     if _running_loop() is own_loop():
         work.close()
-        raise UsageError("this code already runs on the library's own event loop", hint="await the call without _sync")
+        raise UsageError(
+            "this code already runs on the library's own event loop", hint="await its twin, as ascore_pair"
+        )
     result = asyncio.run_coroutine_threadsafe(_contained(work), own_loop())
     try:
         while not wait([result], INTERRUPT_POLL_S).done:  # an endless wait may lose an interrupt
@@ -305,20 +291,14 @@ def run_sync(work: Coroutine[Any, Any, T]) -> T:
 
 
 async def run_on_own_loop(work: Coroutine[Any, Any, T]) -> T:
-    """Await a coroutine that runs on the library's own loop; cancelling the await cancels the work.
-
-    So an object that is bound to one loop, such as an engine, serves callers on any loop.
-    """
+    """Await a coroutine that runs on the library's own loop, so that one engine serves callers on any loop."""
     if _running_loop() is own_loop():
         return await work
     return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(_contained(work), own_loop()))
 
 
 def run_whole(work: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine that opens and closes everything it needs, and return its result.
-
-    It runs on this thread, where signals reach its loop; inside a running event loop, like `run_sync`.
-    """
+    """Run a coroutine that opens and closes all it needs: on this thread, or like `run_sync` inside a running loop."""
     if _running_loop() is not None:
         return run_sync(work)
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
@@ -326,14 +306,13 @@ def run_whole(work: Coroutine[Any, Any, T]) -> T:
 
 
 def in_sync(call: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
-    """Return an async function as a blocking one with the same arguments."""
+    """Return the blocking twin of an async function whose name begins with `a`."""
 
     @wraps(call)
     def blocking(*args: P.args, **kwargs: P.kwargs) -> T:
         return run_sync(call(*args, **kwargs))
 
-    blocking.__name__ = blocking.__qualname__ = f"{call.__name__}_sync"
-    blocking.__doc__ = f"Do the same as `{call.__name__}`, for code that cannot await: a script, a notebook's function."
+    blocking.__name__ = blocking.__qualname__ = call.__name__.removeprefix("a")
     return blocking
 
 
@@ -345,8 +324,22 @@ def _running_loop() -> asyncio.AbstractEventLoop | None:
 
 
 async def _contained(work: Coroutine[Any, Any, T]) -> T:
-    """Let no exception pass that would end the loop."""
     try:
         return await work
-    except (KeyboardInterrupt, SystemExit) as error:
+    except (KeyboardInterrupt, SystemExit) as error:  # it would end the loop
         raise RuntimeError(f"{type(error).__name__} was raised on the library's own event loop") from error
+
+
+def descriptors_for(wanted: int) -> int | None:
+    """Ask for `wanted` file descriptors and return how many this process may have; None if there is no limit."""
+    try:
+        import resource
+    except ImportError:
+        return None
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if resource.RLIM_INFINITY not in (soft, hard) and soft < wanted:
+        soft = min(wanted, hard)
+        with contextlib.suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return None if soft == resource.RLIM_INFINITY else soft

@@ -30,7 +30,6 @@ OUTAGE = 20  # failures in a row that open the breaker; 5 if there are other end
 LONGEST_OUTAGE_WAIT_S = 15.0
 READ_HEADERS_S = 0.25  # how often the headers of successful replies are read
 PATIENCE_S = 5.0  # until a refusal confirms them, reported limits hold a call no longer: some endpoints report 0 left
-SHORT_QUEUE = 8  # no new item starts while more calls wait
 SHORTEST_TIMER_S = 0.001
 
 
@@ -356,8 +355,7 @@ class EndpointPool:
         self._only = self.endpoints[0] if len(self.endpoints) == 1 else None
         self._ceiling = ceiling
         self._clock = clock
-        self._queue: deque[tuple[asyncio.Future[Slot], int, float]] = deque()
-        self._new_items: deque[asyncio.Future[None]] = deque()
+        self._queue: deque[tuple[asyncio.Future[Slot], int]] = deque()
         self.waiting = 0
         self.counts_tokens = any(endpoint.counts_tokens for endpoint in self.endpoints)
         self.stopped = False
@@ -373,11 +371,6 @@ class EndpointPool:
     def limit(self) -> int:
         """Calls that may be in flight now, on all endpoints."""
         return min(self._ceiling, sum(endpoint.limit.limit for endpoint in self.endpoints))
-
-    @property
-    def queue_age_s(self) -> float:
-        """How long the first call in the queue has waited, in seconds; 0 if none waits."""
-        return max(0.0, self._clock() - self._queue[0][2]) if self.waiting and self._queue else 0.0
 
     @property
     def all_down(self) -> bool:
@@ -403,7 +396,7 @@ class EndpointPool:
         if self.stopped:
             raise EngineStoppedError
         place: asyncio.Future[Slot] = asyncio.get_running_loop().create_future()
-        self._queue.append((place, tokens, self._clock()))
+        self._queue.append((place, tokens))
         self.waiting += 1
         self._serve()
         try:
@@ -414,16 +407,6 @@ class EndpointPool:
             elif place.exception() is None:
                 self.leave(place.result())
             raise
-
-    async def turn(self) -> None:
-        """Wait before starting a new item while calls of started items wait: those finish first."""
-        while self.waiting > SHORT_QUEUE and not self.stopped:
-            place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._new_items.append(place)
-            try:
-                await place
-            finally:
-                asyncio.get_running_loop().call_soon(self._wake_new)  # after this item's first call has queued
 
     def leave(self, slot: Slot) -> None:
         """Note that a call has ended, and let the next ones leave."""
@@ -436,11 +419,10 @@ class EndpointPool:
         self.stopped = True
         self._set_timer(NEVER, 0.0)
         while self._queue:
-            place, _, _ = self._queue.popleft()
+            place, _ = self._queue.popleft()
             if not place.done():
                 place.set_exception(EngineStoppedError())
         self.waiting = 0
-        self._wake_new()
 
     def stats(self) -> tuple[EndpointStats, ...]:
         """Return a snapshot of each endpoint."""
@@ -452,7 +434,7 @@ class EndpointPool:
         now = self._clock()
         opens = NEVER
         while self._queue:
-            place, tokens, _ = self._queue[0]
+            place, tokens = self._queue[0]
             if not place.done():
                 endpoint, at = self._choose(now, tokens)
                 if endpoint is None:
@@ -462,15 +444,6 @@ class EndpointPool:
                 place.set_result(endpoint.take(now, tokens))
             self._queue.popleft()
         self._set_timer(opens, now)
-        self._wake_new()
-
-    def _wake_new(self) -> None:
-        while self._new_items and (self.stopped or self.waiting <= SHORT_QUEUE):
-            place = self._new_items.popleft()
-            if not place.done():
-                place.set_result(None)
-                if not self.stopped:
-                    return
 
     def _choose(self, now: float, tokens: int) -> tuple[Endpoint | None, float]:
         """Return the endpoint that a call may leave to, or the time at which to look again."""

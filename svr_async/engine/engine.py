@@ -125,7 +125,7 @@ class CallEngine:
         if self._beat is not None:
             self._beat.cancel()
         await self._caller.transport.close()
-        await asyncio.to_thread(self.cache.drain)
+        await self.cache.drain()
         self.cache.close()
         if self._watch is not None:
             self._watch.snapshot(self.stats(), closing=True)
@@ -133,10 +133,6 @@ class CallEngine:
     def stop(self) -> None:
         """Send nothing more: calls in flight end, calls that wait raise EngineStoppedError."""
         self._caller.stop()
-
-    async def turn(self) -> None:
-        """Wait before a new item while many calls wait, so that items in progress come first."""
-        await self._caller.pool.turn()
 
     async def complete(self, question: Question[T]) -> Completion[T]:
         """Answer a question from the cache, from an identical call in flight, or by a call.
@@ -147,12 +143,13 @@ class CallEngine:
         if asyncio.get_running_loop() is not self._loop:
             self._bind_loop()
         while True:
-            found = await self._recall(question)
+            key = question.request.key
+            found = self._recall(question, await self.cache.find(key) if self.cache.slow else self.cache.get(key))
             if found is not None:
                 return found
             sent = self._with_fallbacks(question)
             if sent is not question:
-                found = await self._recall(sent)
+                found = self._recall(sent, await self.cache.find(sent.request.key))
                 if found is not None:
                     return found
             with contextlib.suppress(ParameterRefusedError):  # the fallback is known now
@@ -211,12 +208,11 @@ class CallEngine:
             raise RuntimeError("this engine belongs to another event loop or thread: open one for each")
         self._loop = asyncio.get_running_loop()
 
-    async def _recall(self, question: Question[T]) -> Completion[T] | None:
+    def _recall(self, question: Question[T], reply: Reply | None) -> Completion[T] | None:
         """Return the completion from a cached reply; None if there is none or it cannot be read."""
-        request = question.request
-        reply = await self.cache.find(request.key)
         if reply is None:
             return None
+        request = question.request
         try:
             value = _parse(question, reply)
         except ReplyRejectedError:
@@ -299,14 +295,14 @@ class CallEngine:
         self.unread = preview(reply.text.encode(errors="replace")) if reply else "", str(rejected)
         outcome = _unreadable(reply)
         self._caller.note(f"first unreadable reply: {rejected} It starts: {self.unread[0]}", key=f"unread {outcome}")
-        return self._fail(question.request, outcome, str(rejected))
+        return self._fail(question.request, outcome, str(rejected), reply.text if reply else "")
 
-    def _fail(self, request: Request, outcome: Outcome, detail: str) -> Completion[Any]:
+    def _fail(self, request: Request, outcome: Outcome, detail: str, text: str = "") -> Completion[Any]:
         self._counters.failed += 1
         if self._watch is not None:
             self._watch.emit(ItemFailed(key=key_of(request), outcome=outcome.value, detail=detail))
         try:
-            self._failures.add(request.key.hex(), outcome, detail)
+            self._failures.add(request.key.hex(), outcome, detail, text)
         except SvrError as error:
             self._caller.stop_run(error)
             raise

@@ -10,13 +10,19 @@ import orjson
 from svr_async.core.verdict import Outcome
 from svr_async.errors import StorageError
 
+KEPT_CHARS = 4_000  # of a reply that could not be read
+
 
 class FailureLog:
-    """An append-only JSON Lines file of {key, outcome, detail}; damaged lines, as a kill leaves them, are ignored."""
+    """An append-only JSON Lines file of {key, outcome, detail, text}; damaged lines are ignored, as after a kill.
+
+    `text` is the start of a reply that could not be read, if there was one; `texts` are those of the file, by key.
+    """
 
     def __init__(self, path: Path | None = None, *, forget: bool = False) -> None:
         self._path = path
         self._known: dict[str, tuple[Outcome, str]] = {}
+        self.texts: dict[str, str] = {}
         self._torn = False
         if path is not None and path.exists():
             try:
@@ -29,6 +35,7 @@ class FailureLog:
                 with suppress(KeyError, ValueError, TypeError):
                     value = orjson.loads(line)
                     self._known[str(value["key"])] = (Outcome(value["outcome"]), str(value["detail"]))
+                    self.texts[str(value["key"])] = str(value.get("text", ""))
 
     def __len__(self) -> int:
         return len(self._known)
@@ -37,12 +44,14 @@ class FailureLog:
         """Return outcome and detail of a question that failed for good, or None."""
         return self._known.get(key)
 
-    def add(self, key: str, outcome: Outcome, detail: str) -> None:
+    def add(self, key: str, outcome: Outcome, detail: str, text: str = "") -> None:
         """Note a failure; StorageError if the file cannot be written."""
         self._known[key] = (outcome, detail)
         if self._path is None:
             return
-        line = orjson.dumps({"key": key, "outcome": outcome.value, "detail": detail}, option=orjson.OPT_APPEND_NEWLINE)
+        value = {"key": key, "outcome": outcome.value, "detail": detail}
+        value |= {"text": text[:KEPT_CHARS].encode(errors="replace").decode()} if text else {}
+        line = orjson.dumps(value, option=orjson.OPT_APPEND_NEWLINE)
         line, self._torn = (b"\n" + line if self._torn else line), True  # a write that fails may leave part of a line
         try:
             with self._path.open("ab") as file:

@@ -18,8 +18,8 @@ from collections import Counter, deque
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from svr_async.core.provenance import descriptors_for
 from svr_async.engine.classify import Billed, Failure, Kind
+from svr_async.engine.concurrency import descriptors_for
 from svr_async.engine.http import NO_EXTRAS, Extras, HttpTransport
 from svr_async.engine.request import Request
 from svr_async.engine.secrets import Secret

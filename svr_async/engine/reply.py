@@ -133,8 +133,8 @@ def without_thoughts(text: str) -> str:
 
 def identity(value: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of a reply that name the model, the serving configuration and the reply itself."""
-    names = {"model": "model", "fingerprint": "system_fingerprint", "id": "id"}
-    return {field: str(value.get(name) or "") for field, name in names.items()}
+    model, fingerprint, identifier = value.get("model"), value.get("system_fingerprint"), value.get("id")
+    return {"model": str(model or ""), "fingerprint": str(fingerprint or ""), "id": str(identifier or "")}
 
 
 def token_count(value: Any) -> int | None:

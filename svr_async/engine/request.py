@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from contextvars import ContextVar
-from functools import cache
+from functools import cache, cached_property
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -26,18 +26,6 @@ CONTINGENT: ContextVar[bool] = ContextVar("contingent", default=False)
 """True while a run plans requests that may turn out not to be needed."""
 
 
-class computed_once(Generic[T]):  # noqa: N801  (a decorator)
-    """A property that is computed once; Python 3.11's own `cached_property` takes a lock."""
-
-    def __init__(self, compute: Callable[[Any], T]) -> None:
-        self._compute = compute
-        self.__doc__ = compute.__doc__
-
-    def __get__(self, owner: Any, _: type | None = None) -> T:
-        value = owner.__dict__[self._compute.__name__] = self._compute(owner)
-        return value
-
-
 class Request(WireRequest, frozen=True, kw_only=True, dict=True):
     """One question to an endpoint.
 
@@ -55,15 +43,15 @@ class Request(WireRequest, frozen=True, kw_only=True, dict=True):
         """Return the JSON body of the POST."""
         return self.wire.body(self)
 
-    @computed_once
+    @cached_property
     def body_bytes(self) -> bytes:
         """The body as sent, with sorted keys: equal bodies have equal bytes."""
         return orjson.dumps(self.body(), option=orjson.OPT_SORT_KEYS)
 
-    @computed_once
+    @cached_property
     def key(self) -> bytes:
         """BLAKE2b-256 over everything that can change the answer; never the API key, a timeout or an attempt."""
-        whole = b'{"body":%b%b' % (self.body_bytes, _after_body(self.endpoint, self.sample))
+        whole = b"".join((b'{"body":', self.body_bytes, _after_body(self.endpoint, self.sample)))
         return hashlib.blake2b(whole, digest_size=32).digest()
 
     @property

@@ -5,12 +5,15 @@ from __future__ import annotations
 import functools
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from urllib.parse import urlsplit
+
+import orjson
 
 from svr_async.errors import ConfigError
 
 MASK = "[key]"
+SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL|AUTH", re.IGNORECASE)
 MIN_CHARS = 8  # shorter keys, such as vLLM's usual EMPTY, are words that judges write too
 MAX_CHARS = 4096  # servers accept 8 kB of headers
 
@@ -71,7 +74,7 @@ class Secrets:
     __slots__ = ("_all",)
 
     def __init__(self, secrets: Iterable[Secret]) -> None:
-        self._all = tuple(secrets)
+        self._all = tuple(secret for secret in secrets if secret.is_long)
 
     def mask(self, text: str) -> str:
         """Return `text` with every occurrence of any secret masked."""
@@ -80,6 +83,14 @@ class Secrets:
     def mask_bytes(self, data: bytes) -> bytes:
         """Return `data` with every occurrence of any secret masked."""
         return functools.reduce(lambda left, secret: secret.mask_bytes(left), self._all, data)
+
+
+def environment_secrets(more: Iterable[str] = (), environment: Mapping[str, str] = os.environ) -> Secrets:
+    """Return the values of all variables named like secrets, and `more`: to mask what is written about a run."""
+    found = {value.strip() for name, value in environment.items() if SECRET_NAME.search(name)} | set(more)
+    in_json = {orjson.dumps(text.encode("utf-8", "replace").decode())[1:-1].decode() for text in found}
+    longest_first = sorted(found | in_json, key=len, reverse=True)  # one may be the start of another
+    return Secrets(Secret(text.encode("utf-8", "replace").decode()) for text in longest_first)
 
 
 def key_from_environment(variable: str) -> Secret:

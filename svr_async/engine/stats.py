@@ -89,8 +89,7 @@ class EngineStats(Counts):
     """A snapshot of the counts and the state of an engine.
 
     `usd` is what this process paid, None if unknown. `limit` is how many calls may be in flight now, `paused_s` how
-    long rate limits have held calls back (of the endpoint where it was longest), `queue_age_s` how long the
-    longest-waiting call has waited for its slot.
+    long rate limits have held calls back, of the endpoint where it was longest.
     """
 
     in_flight: int = 0
@@ -98,7 +97,6 @@ class EngineStats(Counts):
     limit: int = 0
     usd: float | None = None
     paused_s: float = 0.0
-    queue_age_s: float = 0.0
     latency: Spread = Spread()
     endpoints: tuple[EndpointStats, ...] = ()
 
@@ -113,7 +111,6 @@ def snapshot(counters: Counters, pool: EndpointPool, *, usd: float | None) -> En
         limit=pool.limit,
         usd=usd,
         paused_s=max(endpoint.paused_s for endpoint in each),
-        queue_age_s=pool.queue_age_s,
         latency=counters.latency.spread(),
         endpoints=each,
     )

@@ -17,12 +17,11 @@ from svr_async.core.statistics import (
     paired_counts,
     paired_difference_interval,
     sign_flip_exact,
-    wilson_interval,
 )
 from svr_async.errors import UsageError
 from svr_async.evaluation.items import Item
-from svr_async.evaluation.labels import benchmark_name, mark_words, run_titles
 from svr_async.evaluation.run_folder import Run
+from svr_async.evaluation.summary import RunSummary, summaries_of
 from svr_async.evaluation.wording import plural, points
 
 SIGNIFICANT = 0.05
@@ -33,22 +32,6 @@ HOLM = (
 JUDGE, MODEL, PROMPTS, SETTINGS = "judge", "model", "prompts", "settings"
 ALLOWABLE = (JUDGE, MODEL, PROMPTS, SETTINGS)  # kinds of difference that `svr gate --allow` accepts
 SAME_SETTINGS = ("order", "audit_below", "salt", "jury_rule", "escalate_to", "escalate_below")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunSummary:
-    """One run's numbers. Accuracies are strict, as fractions of 1."""
-
-    title: str
-    name: str
-    benchmark: str
-    method: str
-    judge: str
-    marks: tuple[str, ...]
-    n_total: int
-    coverage: float | None
-    accuracy: float | None
-    ci95: Interval | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,7 +106,8 @@ class Comparison:
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON values, keys as the fields; an interval is [low, high]."""
-        plain: dict[str, Any] = orjson.loads(orjson.dumps(self, default=list))
+        value = {"runs": [one.to_json() for one in self.runs], "duels": self.duels, "warnings": self.warnings}
+        plain: dict[str, Any] = orjson.loads(orjson.dumps(value, default=list))
         return plain
 
 
@@ -144,7 +128,8 @@ def compare_runs(runs: Sequence[Run], *, seed: int = 0, require_shared: bool = T
     """
     if len(runs) < 2:
         raise UsageError(f"a comparison needs at least two runs (got {len(runs)})", hint="svr compare RUN RUN…")
-    titles = run_titles(runs)
+    summaries = summaries_of(runs)
+    titles = [one.title for one in summaries]
     tried = [_duel(runs[0], run, (titles[0], title), seed) for run, title in zip(runs[1:], titles[1:], strict=True)]
     apart = [run for run, duel in zip(runs[1:], tried, strict=True) if duel is None]
     if apart and require_shared:
@@ -153,41 +138,16 @@ def compare_runs(runs: Sequence[Run], *, seed: int = 0, require_shared: bool = T
     duels = [duel for duel in tried if duel is not None]
     adjusted = holm([duel.overall.p for duel in duels])
     return Comparison(
-        runs=tuple(summarise(run, title) for run, title in zip(runs, titles, strict=True)),
+        runs=summaries,
         duels=tuple(
             replace(duel, overall=replace(duel.overall, p_holm=p)) for duel, p in zip(duels, adjusted, strict=True)
         ),
         warnings=(
-            *_warnings(runs, titles),
+            *_warnings(runs, summaries),
             *(f"{run.name} shares no pair with {runs[0].name}: nothing to test." for run in apart),
             *_missing(duels),
         ),
     )
-
-
-def summarise(run: Run, title: str) -> RunSummary:
-    """Return one run's own numbers."""
-    return RunSummary(
-        title=title,
-        name=run.name,
-        benchmark=str(run.metrics["benchmark"]),
-        method=str(run.metrics["method"]),
-        judge=run.judge_label,
-        marks=mark_words(run),
-        n_total=run.metrics["n_total"],
-        coverage=run.metrics.get("coverage"),
-        accuracy=run.metrics.get("accuracy"),
-        ci95=accuracy_interval(run),
-    )
-
-
-def accuracy_interval(run: Run) -> Interval | None:
-    """Return the 95 % interval of the strict accuracy: the recorded one, else Wilson's from the items."""
-    recorded = run.metrics.get("accuracy_ci95")
-    if recorded is not None:
-        return Interval(recorded[0], recorded[1])
-    marked = [item.correct for item in run.items if item.correct is not None]
-    return wilson_interval(sum(marked), len(marked)) if marked else None
 
 
 def _duel(first: Run, second: Run, titles: tuple[str, str], seed: int) -> Duel | None:
@@ -287,18 +247,16 @@ def paired_test(
     )
 
 
-def _warnings(runs: Sequence[Run], titles: Sequence[str]) -> list[str]:
-    found = []
-    benchmarks = sorted({benchmark_name(run) for run in runs})
+def _warnings(runs: Sequence[Run], summaries: Sequence[RunSummary]) -> list[str]:
+    found, titles = [], [one.title for one in summaries]
+    benchmarks = sorted({one.benchmark for one in summaries})
     if len(benchmarks) > 1:
         found.append(f"The runs are of different benchmarks ({', '.join(benchmarks)}).")
     digests = {str((run.manifest.get("data") or {}).get("digest")) for run in runs}
     if len(digests) > 1:
         found.append("The data digests differ: the runs did not judge the same files. Items are paired by id.")
-    found += [
-        f"{title} is PARTIAL: it did not finish." for run, title in zip(runs, titles, strict=True) if not run.complete
-    ]
-    marks = [frozenset(mark_words(run)) - {"PARTIAL"} for run in runs]
+    found += [f"{one.title} is PARTIAL: it did not finish." for one in summaries if not one.complete]
+    marks = [frozenset(one.mark_words) - {"PARTIAL"} for one in summaries]
     extra = [sorted(kind - frozenset.intersection(*marks)) for kind in marks]
     if named := [f"{title} {' and '.join(words)}" for title, words in zip(titles, extra, strict=True) if words]:
         found.append(f"Only some runs are marked: {'; '.join(named)}.")

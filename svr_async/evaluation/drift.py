@@ -1,32 +1,45 @@
-"""Measure judge drift: one bank and method on the same pairs, with two judges or one judge at two dates."""
+"""Drift of a judge: one bank on the same pairs, with two judges or one judge at two dates."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
 from statistics import fmean
 from typing import Any
 
 import orjson
 
-from svr_async.core.agreement import Agreement, krippendorff_alpha, nominal, squared
 from svr_async.core.statistics import Interval, bootstrap_interval, wilson_interval
 from svr_async.errors import UsageError
-from svr_async.evaluation.compare import PairedTest, RunSummary, by_key, couples_test, differences, summarise
+from svr_async.evaluation.compare import PairedTest, by_key, couples_test, differences
 from svr_async.evaluation.items import Item
-from svr_async.evaluation.labels import run_titles
 from svr_async.evaluation.run_folder import Run
+from svr_async.evaluation.summary import RunSummary, summaries_of
 
 SIDES = {"A": 1.0, "B": -1.0}
-RUBRIC_RESAMPLES = 500
-WEAK_ALPHA = 0.667  # Krippendorff (2004) draws no conclusion below it
-_Unit = Sequence[Item | None]
+Couples = Sequence[tuple[Item, Item]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RubricDrift:
+    """One rubric: on how many pairs both runs have its Δ, the share of opposite signs, and the mean change of Δ.
+
+    Δ is taken towards the right answer.
+    """
+
+    id: str
+    text: str
+    pairs: int
+    flips: float
+    shift: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shift:
-    """A later run against the first: share of flipped verdicts, mean shift of the margin towards the right answer."""
+    """A later run against the first: share of flipped verdicts, mean shift of the margin towards the right answer.
+
+    `rubrics` start with the largest share of flips. Values are None without data.
+    """
 
     run: str
     flips: float | None
@@ -34,38 +47,21 @@ class Shift:
     margin_shift: float | None
     margin_shift_ci95: Interval | None
     accuracy: PairedTest
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RubricDrift:
-    """One rubric: α of its Δ over pairs, the share of opposite signs, and the last run's Δ − the first's.
-
-    Δ is taken towards the right answer. None without data.
-    """
-
-    id: str
-    text: str
-    delta: Agreement
-    flips: float | None
-    shift: float | None
+    rubrics: tuple[RubricDrift, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drift:
-    """Several runs of the same pairs with one bank; `verdict` is the α of the preferred response.
-
-    `rubrics` start with the weakest agreement; `differs` lists what differs between the runs.
-    """
+    """Several runs of the same pairs with one bank; `differs` lists what differs between the runs."""
 
     runs: tuple[RunSummary, ...]
-    verdict: Agreement
     shifts: tuple[Shift, ...]
-    rubrics: tuple[RubricDrift, ...]
     differs: tuple[str, ...]
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON values, keys as the fields; an interval is [low, high]."""
-        plain: dict[str, Any] = orjson.loads(orjson.dumps(self, default=list))
+        value = {"runs": [one.to_json() for one in self.runs], "shifts": self.shifts, "differs": self.differs}
+        plain: dict[str, Any] = orjson.loads(orjson.dumps(value, default=list))
         return plain
 
 
@@ -81,70 +77,61 @@ def drift_of(runs: Sequence[Run], *, seed: int = 0) -> Drift:
                 raise UsageError(f"--drift needs one {name}: {text}", hint="leave --drift out")
     if refused := next((one.text for one in unlike if one.kind == "data"), None):
         raise UsageError(f"--drift needs the same pairs: {refused}", hint="judge the same pairs with both")
-    tables = [by_key(run.items) for run in runs]
-    units: list[_Unit] = [tuple(table.get(key) for table in tables) for key in tables[0]]
-    titles = run_titles(runs)
-    sides = [[None if item is None else SIDES.get(item.predicted or "") for item in unit] for unit in units]
+    tables, summaries = [by_key(run.items) for run in runs], summaries_of(runs)
     return Drift(
-        runs=tuple(summarise(run, title) for run, title in zip(runs, titles, strict=True)),
-        verdict=krippendorff_alpha(sides, nominal, seed=seed),
-        shifts=tuple(_shift(title, units, place, seed) for place, title in enumerate(titles) if place),
-        rubrics=tuple(sorted(_rubrics(units, seed), key=_weakest)),
+        runs=summaries,
+        shifts=tuple(
+            _shift(one.title, [(item, table[key]) for key, item in tables[0].items() if key in table], seed)
+            for one, table in zip(summaries[1:], tables[1:], strict=True)
+        ),
         differs=tuple(dict.fromkeys(one.text for one in unlike)),
     )
 
 
-def _shift(title: str, units: Sequence[_Unit], place: int, seed: int) -> Shift:
-    both = [(a, b) for a, b in ((unit[0], unit[place]) for unit in units) if a is not None and b is not None]
-    verdicts = [(a.predicted, b.predicted) for a, b in both if a.predicted and b.predicted]
+def _shift(title: str, couples: Couples, seed: int) -> Shift:
+    verdicts = [(a.predicted, b.predicted) for a, b in couples if a.predicted and b.predicted]
     flips = sum(a != b for a, b in verdicts)
-    moves = {
-        place: SIDES[a.gold] * (b.margin - a.margin)
-        for place, (a, b) in enumerate(both)
+    moved = [
+        (SIDES[a.gold] * (b.margin - a.margin), a.item)
+        for a, b in couples
         if a.gold and a.margin is not None and b.margin is not None
-    }
-    values, prompts = list(moves.values()), [both[place][0].item for place in moves]
+    ]
+    values = [value for value, _ in moved]
     return Shift(
         run=title,
         flips=flips / len(verdicts) if verdicts else None,
         flips_ci95=wilson_interval(flips, len(verdicts)) if verdicts else None,
         margin_shift=fmean(values) if values else None,
-        margin_shift_ci95=bootstrap_interval(values, clusters=prompts, seed=seed) if values else None,
-        accuracy=couples_test(both, seed),
+        margin_shift_ci95=bootstrap_interval(values, clusters=[item for _, item in moved], seed=seed)
+        if moved
+        else None,
+        accuracy=couples_test(couples, seed),
+        rubrics=tuple(sorted(_rubrics(couples), key=lambda one: (-one.flips, -one.pairs, one.id))),
     )
 
 
-def _rubrics(units: Sequence[_Unit], seed: int) -> Iterator[RubricDrift]:
-    """Yield each rubric's agreement over the pairs on which at least two runs have its Δ."""
+def _rubrics(couples: Couples) -> Iterator[RubricDrift]:
     texts: dict[str, str] = {}
-    found: dict[str, list[list[float | None]]] = {}
-    for unit in units:
-        deltas = [_deltas(item, texts) for item in unit]
-        for name in dict.fromkeys(name for one in deltas for name in one):
-            found.setdefault(name, []).append([one.get(name) for one in deltas])
-    for name, rows in found.items():
-        couples = [pair for row in rows for pair in combinations([value for value in row if value is not None], 2)]
-        signs = [(a > 0) != (b > 0) for a, b in couples]
-        moved = [row[-1] - row[0] for row in rows if row[0] is not None and row[-1] is not None]
+    found: dict[str, list[tuple[float, float]]] = {}
+    for first, second in couples:
+        before, after = _deltas(first, texts), _deltas(second, texts)
+        for name in before.keys() & after.keys():
+            found.setdefault(name, []).append((before[name], after[name]))
+    for name, deltas in found.items():
         yield RubricDrift(
             id=name,
             text=texts[name],
-            delta=krippendorff_alpha(rows, squared, resamples=RUBRIC_RESAMPLES, seed=seed),
-            flips=fmean(signs) if signs else None,
-            shift=fmean(moved) if moved else None,
+            pairs=len(deltas),
+            flips=fmean((a > 0) != (b > 0) for a, b in deltas),
+            shift=fmean(b - a for a, b in deltas),
         )
 
 
-def _deltas(item: Item | None, texts: dict[str, str]) -> Mapping[str, float]:
-    """Return each rubric's mean Δ towards the right answer, to the quarter; add the rubrics' texts to `texts`."""
+def _deltas(item: Item, texts: dict[str, str]) -> Mapping[str, float]:
+    """Return each rubric's mean Δ towards the right answer; add the rubrics' texts to `texts`."""
     values: dict[str, list[float]] = {}
-    if item is not None and item.gold is not None:
-        for row in item.rubrics:
-            if row.delta is not None:
-                values.setdefault(row.id, []).append(SIDES[item.gold] * row.delta)
-                texts.setdefault(row.id, row.text)
-    return {name: round(4 * fmean(held)) / 4 for name, held in values.items()}
-
-
-def _weakest(one: RubricDrift) -> tuple[bool, float, str]:
-    return one.delta.alpha is None, one.delta.alpha or 0.0, one.id
+    for row in item.rubrics if item.gold is not None else ():
+        if row.delta is not None and item.gold is not None:
+            values.setdefault(row.id, []).append(SIDES[item.gold] * row.delta)
+            texts.setdefault(row.id, row.text)
+    return {name: fmean(deltas) for name, deltas in values.items()}

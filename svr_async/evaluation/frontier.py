@@ -36,12 +36,10 @@ from svr_async.scoring.decision import Decision, JuryRule
 from svr_async.scoring.methods.contract import Method
 
 SHARES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)  # thresholds of the grid: these quantiles of |margin|
-FEW_SHARES = (0.2, 0.4, 0.6)  # the same where two thresholds are combined
 MOST_JURORS = 5
 HALVES_SALT = "svr-frontier"
-TOP_KS = (1, 2, 3, 4, 6, 8, 12, 18)
-PROBE_PAIRS = 40  # pairs that show whether the cache holds replies for a smaller top_k
 WORKERS = 8
+Charge = tuple[int, float | None]  # tokens and dollars of a reply
 
 
 class MissingReplyError(LookupError):
@@ -49,24 +47,15 @@ class MissingReplyError(LookupError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Charge:
-    """Cost of one reply; dollars are None without a price."""
-
-    tokens: int
-    usd: float | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
     """One judge's decisions by (pair id, order), as shown; missing replies are absent.
 
-    `charges` are by request key. `top_k` is set if fewer rubrics were used than in the run.
+    `charges` are tokens and dollars (None without a price) of each reply by its request key.
     """
 
     judge: str
     decisions: Mapping[tuple[str, Order], Decision]
     charges: Mapping[str, Charge]
-    top_k: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,14 +75,13 @@ class Replayed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """One plan of the grid: `kind` is `once`, `both`, `audit`, `escalate`, `audit+escalate`, `jury` or `top-k`."""
+    """One plan of the grid: `kind` is `once`, `both`, `audit`, `escalate` or `jury`."""
 
     kind: str
     judges: tuple[str, ...]
     audit_below: float | None = None
     escalate_below: float | None = None
     rule: str = ""
-    top_k: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,13 +136,10 @@ class Frontier:
         return tuple(point for point in self.points if point.best)
 
 
-async def draw_frontier(
-    pairs: Sequence[PreferencePair], columns: Sequence[Column], extra: Sequence[Column], orders: Orders
-) -> Frontier:
-    """Compute the grid over the judges of `columns`; `extra` are columns with fewer rubrics, judged in one order."""
+async def draw_frontier(pairs: Sequence[PreferencePair], columns: Sequence[Column], orders: Orders) -> Frontier:
+    """Compute the grid over the judges of `columns`."""
     judged = [pair for pair in pairs if pair.gold is not None]
-    grid = [*_grid(judged, columns, orders), *(_once(column, orders) for column in extra)]
-    points = [await _replay(judged, setting, plan, [*columns, *extra]) for setting, plan in grid]
+    points = [await _replay(judged, setting, plan, columns) for setting, plan in _grid(judged, columns, orders)]
     whole = [point for point in points if not point.missing]
     priced = all(point.usd is not None for point in whole)
     if not priced:
@@ -186,13 +171,13 @@ async def _replay(pairs: Sequence[PreferencePair], setting: Setting, plan: Plan,
         keys.update(judged.decision.requests)
         right.append(judged.decision.preferred is pair.gold)
     charges = [column.charges[key] for column in columns for key in keys & column.charges.keys()]
-    dollars = [charge.usd for charge in charges]
+    dollars = [usd for _, usd in charges]
     return Point(
         setting=setting,
         missing=missing,
         right=tuple(right),
         calls=len(charges),
-        tokens=sum(charge.tokens for charge in charges),
+        tokens=sum(tokens for tokens, _ in charges),
         usd=None if None in dollars else sum(cast("list[float]", dollars)),
     )
 
@@ -201,24 +186,19 @@ def _grid(pairs: Sequence[PreferencePair], columns: Sequence[Column], orders: Or
     """Yield every plan of the grid with its setting."""
     for column in columns:
         yield _once(column, orders)
-        for below in (*thresholds(pairs, column, orders, SHARES), math.inf):
+        for below in (*thresholds(pairs, column, orders), math.inf):
             yield _audited(column, orders, below)
     for one, other in combinations(columns, 2):
         first, then = (other, one) if _mean_usd(other) < _mean_usd(one) else (one, other)
         names = (first.judge, then.judge)
-        for below in thresholds(pairs, first, orders, SHARES):
+        for below in thresholds(pairs, first, orders):
             plan = Escalated(first=_once(first, orders)[1], then=_once(then, orders)[1], below=below)
             yield Setting(kind="escalate", judges=names, escalate_below=below), plan
-        few = thresholds(pairs, first, orders, FEW_SHARES)
-        for audit, below in ((audit, below) for audit in few for below in few):
-            setting = Setting(kind="audit+escalate", judges=names, audit_below=audit, escalate_below=below)
-            parts = (_audited(first, orders, audit)[1], _audited(then, orders, audit)[1])
-            yield setting, Escalated(first=parts[0], then=parts[1], below=below)
     yield from _juries(columns[:MOST_JURORS], orders)
 
 
 def thresholds(
-    pairs: Sequence[PreferencePair], column: Column, orders: Orders, shares: Sequence[float]
+    pairs: Sequence[PreferencePair], column: Column, orders: Orders, shares: Sequence[float] = SHARES
 ) -> tuple[float, ...]:
     """Return |margins| below which these shares of the pairs lie, each once, to three significant digits."""
     first = [column.decisions.get((pair.id, first_order(orders, pair))) for pair in pairs]
@@ -243,8 +223,7 @@ def _assigned(column: Column, orders: Orders) -> JudgeAssignment:
 
 
 def _once(column: Column, orders: Orders) -> tuple[Setting, JudgeAssignment]:
-    kind = "once" if column.top_k is None else "top-k"
-    return Setting(kind=kind, judges=(column.judge,), top_k=column.top_k), _assigned(column, _single(orders))
+    return Setting(kind="once", judges=(column.judge,)), _assigned(column, _single(orders))
 
 
 def _audited(column: Column, orders: Orders, below: float) -> tuple[Setting, Plan]:
@@ -255,8 +234,7 @@ def _audited(column: Column, orders: Orders, below: float) -> tuple[Setting, Pla
 
 
 def _mean_usd(column: Column) -> float:
-    charges = column.charges.values()
-    return sum(charge.usd or 0.0 for charge in charges) / max(1, len(charges))
+    return sum(usd or 0.0 for _, usd in column.charges.values()) / max(1, len(column.charges))
 
 
 def _juries(columns: Sequence[Column], orders: Orders) -> Iterator[tuple[Setting, Plan]]:
@@ -281,50 +259,40 @@ def _held_out(pairs: Sequence[PreferencePair], points: Sequence[Point]) -> float
     return found / len(pairs)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
-    """One judge of a run, with the settings and the folder of that run."""
-
-    settings: EvalSettings
-    judge: ResolvedJudge
-    run: Run
-
-
 async def frontier_of(runs: Sequence[Run]) -> Frontier:
     """Read the replies to runs and compute the grid; UsageError if the runs differ in more than judges."""
     settings = [settings_of(run) for run in runs]
-    method = choose_method(settings[0])
+    method, orders = choose_method(settings[0]), orders_of(settings[0])
     _check_alike(runs, method)
     pairs = judged_pairs(settings[0], runs[0])
-    sources: dict[str, Source] = {}
+    columns: dict[str, Column] = {}
     for run, own in zip(runs, settings, strict=True):
         for judge in resolve_judges(own, method).judges:
-            sources.setdefault(judge.name, Source(settings=own, judge=judge, run=run))
-    columns, extra = [], []
-    for source in sources.values():
-        whole, smaller = await _read_replies(source, method, pairs, orders_of(settings[0]))
-        if not whole.decisions and len(recorded_judges(source.run)) == 1:
-            raise _no_replies(source)
-        columns.append(whole)
-        extra += smaller
-    return await draw_frontier(pairs, columns, extra, orders_of(settings[0]))
+            if judge.name not in columns:
+                columns[judge.name] = await _read_replies(run, own, judge, method, pairs)
+    return await draw_frontier(pairs, list(columns.values()), orders)
 
 
-def recorded_judges(run: Run) -> Sequence[Mapping[str, Any]]:
-    """Return the manifest's facts about each judge of a run."""
+async def _read_replies(
+    run: Run, settings: EvalSettings, resolved: ResolvedJudge, method: Method, pairs: Sequence[PreferencePair]
+) -> Column:
+    """Return a judge's decisions on all pairs in both orders; ArtefactError if its run's only judge has no reply."""
+    limits = replace(settings.limits, failures=run.path / "failures.jsonl")
+    judge = open_judge(resolved.spec, limits, prompts={pair.id: pair.prompt for pair in pairs})
+    used = rephrasing(method, judge) if settings.rephrase else method
+    try:
+        column = await _column(resolved.name, judge, used, [(pair, order) for pair in pairs for order in Order])
+    finally:
+        await judge.close()
     facts: Mapping[str, Any] = run.manifest.get("judge") or {}
-    return facts.get("judges") or [facts]
-
-
-def _no_replies(source: Source) -> ArtefactError:
-    """Return the error of a run whose only judge has no reply in the cache."""
-    before, profile = recorded_judges(source.run)[0].get("base_url"), source.judge.profile
-    now = None if profile is None else profile.base_url
-    cache = f"the cache {source.settings.limits.cache} has no reply of {source.judge.name} to {source.run.path}"
+    if column.decisions or len(facts.get("judges") or ()) > 1:
+        return column
+    before, now = facts.get("base_url"), resolved.profile and resolved.profile.base_url
+    cache = f"the cache {limits.cache} has no reply of {resolved.name} to {run.path}"
     if before and now and before != now:
-        hint = f"give {source.judge.name} the address of the run again, in its profile"
-        return ArtefactError(f"{cache}: the run asked it at {before}, now it is at {now}", hint=hint)
-    return ArtefactError(cache, hint="put back the cache, or the judge's profile, that the run was made with")
+        hint = f"give {resolved.name} the address of the run again, in its profile"
+        raise ArtefactError(f"{cache}: the run asked it at {before}, now it is at {now}", hint=hint)
+    raise ArtefactError(cache, hint="put back the cache, or the judge's profile, that the run was made with")
 
 
 def _check_alike(runs: Sequence[Run], method: Method) -> None:
@@ -340,30 +308,6 @@ def _check_alike(runs: Sequence[Run], method: Method) -> None:
             if mine != other:
                 hint = "draw the frontier of runs that differ in their judges only"
                 raise UsageError(f"{run.path} and {first.path} differ in their {what}", hint=hint)
-
-
-async def _read_replies(
-    source: Source, method: Method, pairs: Sequence[PreferencePair], orders: Orders
-) -> tuple[Column, list[Column]]:
-    """Return a judge's decisions on all pairs in both orders, and those with fewer rubrics that the cache holds.
-
-    A smaller number of rubrics is read if the first pairs have a reply.
-    """
-    limits = replace(source.settings.limits, failures=source.run.path / "failures.jsonl")
-    judge = open_judge(source.judge.spec, limits, prompts={pair.id: pair.prompt for pair in pairs})
-    try:
-        used = rephrasing(method, judge) if source.settings.rephrase else method
-        whole = await _column(source.judge.name, judge, used, [(pair, order) for pair in pairs for order in Order])
-        first = [(pair, first_order(orders, pair)) for pair in pairs]
-        bank, smaller = used.facts.bank, []
-        for top_k in [] if bank is None else [size for size in TOP_KS if size < bank.top_k]:
-            assert bank is not None
-            fewer = bank.with_top_k(top_k)
-            if (await _column(source.judge.name, judge, fewer, first[:PROBE_PAIRS])).decisions:
-                smaller.append(replace(await _column(source.judge.name, judge, fewer, first), top_k=top_k))
-    finally:
-        await judge.close()
-    return whole, smaller
 
 
 async def _column(name: str, judge: OpenJudge, method: Method, shown: Sequence[tuple[PreferencePair, Order]]) -> Column:
@@ -389,10 +333,10 @@ def _charges(judge: OpenJudge, keys: set[str]) -> dict[str, Charge]:
     if judge.engine is None:
         return {}
     price = None if judge.profile is None else judge.profile.price
-    found = {}
+    found: dict[str, Charge] = {}
     for key in keys:
         reply = judge.engine.cache.get(bytes.fromhex(key))
         if reply is not None:
             tokens = (reply.usage.prompt_tokens or 0) + (reply.usage.completion_tokens or 0)
-            found[key] = Charge(tokens=tokens, usd=None if price is None else price.cost(reply.usage))
+            found[key] = tokens, None if price is None else price.cost(reply.usage)
     return found

@@ -12,22 +12,15 @@ gates fail: 0.5 to 3.0 % of 1,000 did in each world of benchmarks/paper/gate_pow
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-import orjson
-
-from svr_async.core.safetext import one_line
-from svr_async.core.table import Table, to_markdown
 from svr_async.errors import GateError, UsageError
-from svr_async.evaluation import wording
 from svr_async.evaluation.compare import ALLOWABLE, SIGNIFICANT, PairedTest, compare_runs, differences, notes_on
-from svr_async.evaluation.labels import mark_words, run_titles
 from svr_async.evaluation.run_folder import Run
+from svr_async.evaluation.summary import summaries_of
 from svr_async.evaluation.wording import plural, points
-
-LINE_CHARS = 600
 
 
 class Verdict(StrEnum):
@@ -37,9 +30,6 @@ class Verdict(StrEnum):
     FAILED = "failed"
     UNDECIDED = "undecided"
     REFUSED = "refused"
-
-
-LEVELS = {Verdict.PASSED: "notice", Verdict.UNDECIDED: "warning", Verdict.FAILED: "error", Verdict.REFUSED: "error"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,11 +76,11 @@ def gate_runs(run: Run, baseline: Run, *, margin: float = 0.0, allow: Sequence[s
         test, verdict = duel.overall, decide(duel.overall, margin)
         worse = {name: one for name, one in duel.domains.items() if one.difference < 0 and one.significant}
         warnings = [f"allowed to differ: {one.text}" for one in unlike] + notes_on(run, baseline)
-    titles = run_titles([run, baseline])
+    first, second = summaries_of([run, baseline])
     return Gate(
-        run=titles[0],
-        baseline=titles[1],
-        marks=tuple(dict.fromkeys((*mark_words(run), *mark_words(baseline)))),
+        run=first.title,
+        baseline=second.title,
+        marks=tuple(dict.fromkeys((*first.mark_words, *second.mark_words))),
         margin=margin,
         verdict=verdict,
         sentence=_sentence(verdict, test, margin, refusals),
@@ -104,14 +94,14 @@ def gate_runs(run: Run, baseline: Run, *, margin: float = 0.0, allow: Sequence[s
 def raise_unless_passed(gate: Gate, *, strict: bool = False) -> None:
     """Raise GateError for a failed gate (with `strict` also an undecided one), UsageError for a refused one."""
     if gate.verdict is Verdict.REFUSED:
-        raise UsageError(gate.sentence, hint=_cure(gate.refusals))
+        raise UsageError(gate.sentence, hint=_hint(gate.refusals))
     if gate.verdict is Verdict.FAILED:
         raise GateError(gate.sentence, hint=f"svr compare shows where {gate.run} lost")
     if gate.verdict is Verdict.UNDECIDED and strict:
         raise GateError(gate.sentence, hint="judge more pairs, or give a larger --margin")
 
 
-def _cure(refusals: Sequence[str]) -> str:
+def _hint(refusals: Sequence[str]) -> str:
     kinds = dict.fromkeys(text.partition(":")[0].partition(",")[0] for text in refusals)
     if "partial" in kinds:
         return "finish it: run svr eval again"
@@ -132,55 +122,3 @@ def _sentence(verdict: Verdict, test: PairedTest | None, margin: float, refusals
     if verdict is Verdict.FAILED:
         return f"{loss} is shown: {on_pairs}."
     return f"{loss} is not shown, but up to {points(-test.ci95.low).lstrip('+')} points are possible: {on_pairs}."
-
-
-def _text(gate: Gate) -> str:
-    lines = [f"{gate.verdict.upper()}: {one_line(gate.sentence, LINE_CHARS)}"]
-    lines += [f"  {name}: {one_line(value, LINE_CHARS)}" for name, value in _facts(gate)]
-    return "".join(f"{line}\n" for line in [*lines, *(f"! {one_line(text, LINE_CHARS)}" for text in _remarks(gate))])
-
-
-def _json(gate: Gate) -> str:
-    """Return the fields of the gate; an interval is [low, high]."""
-    return orjson.dumps(gate, default=list, option=orjson.OPT_INDENT_2).decode() + "\n"
-
-
-def _github(gate: Gate) -> str:
-    """Return annotations for GitHub: one for the verdict, one for each remark; `%` is escaped as in its toolkit."""
-    marks = "".join(f" [{word}]" for word in gate.marks)
-    level = "error" if gate.verdict is Verdict.REFUSED else "warning"
-    whole = f"{gate.run} against {gate.baseline}{marks}. {gate.sentence}"
-    lines = [(f"{LEVELS[gate.verdict]} title=svr gate {gate.verdict}", whole)]
-    lines += [(f"{level} title=svr gate", text) for text in _remarks(gate)]
-    return "".join(f"::{head}::{one_line(text, LINE_CHARS).replace('%', '%25')}\n" for head, text in lines)
-
-
-def _markdown(gate: Gate) -> str:
-    title = f"svr gate: {gate.verdict}. {gate.sentence}"
-    return to_markdown(Table(("", "value"), tuple(_facts(gate)), caption=title, notes=_remarks(gate), texts=1))
-
-
-def _remarks(gate: Gate) -> tuple[str, ...]:
-    lost = (
-        f"{name} lost: {points(test.difference)} points on {plural(test.n, 'pair')} "
-        f"(p, Holm over domains: {wording.p_value(test.p_holm)})"
-        for name, test in gate.domains.items()
-    )
-    return (*gate.refusals, *gate.warnings, *lost)
-
-
-def _facts(gate: Gate) -> Iterator[tuple[str, str]]:
-    yield "run", gate.run
-    yield "baseline", gate.baseline
-    if gate.marks:
-        yield "marks", ", ".join(gate.marks)
-    if (test := gate.test) is not None:
-        first, second = wording.percent(test.accuracy_first), wording.percent(test.accuracy_second)
-        yield "accuracy", f"{second}, the baseline {first}"
-        yield "margin tolerated", f"{100 * gate.margin:g} points"
-        yield "only the run right", wording.count(test.only_second)
-        yield "only the baseline right", wording.count(test.only_first)
-        yield "exact paired test, p", wording.p_value(test.p)
-
-
-FORMATS: Mapping[str, Callable[[Gate], str]] = {"text": _text, "json": _json, "github": _github, "md": _markdown}

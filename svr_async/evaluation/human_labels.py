@@ -14,24 +14,18 @@ from typing import Any, NamedTuple
 import orjson
 
 from svr_async.adapters.tables import Row, read_rows
-from svr_async.core.agreement import Estimate, cohen_kappa, krippendorff_alpha
 from svr_async.core.files import write_atomic
 from svr_async.core.pair import hashed_fraction
 from svr_async.core.statistics import Interval, wilson_interval
-from svr_async.core.table import Line, Parts, Table
 from svr_async.errors import DataError, UsageError
-from svr_async.evaluation import wording
+from svr_async.evaluation.agreement import Estimate, cohen_kappa
 from svr_async.evaluation.items import Item
-from svr_async.evaluation.labels import caption
 from svr_async.evaluation.run_folder import Run, Texts
 from svr_async.evaluation.setup import texts_of_run
-from svr_async.evaluation.wording import plural
 
 LABELS = ("A", "B", "tie")
 FIELDS = ("id", "domain", "picked", "prompt", "response_a", "response_b", "label", "labeller", "note")
 RANDOM = "random"
-HEADS = ("raters", "items", "same label", "95 % interval", "Cohen’s κ", "95 % interval", "α", "95 % interval")
-SHOWN = 10
 _SPELLINGS = {one.casefold(): one for one in LABELS}
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")  # a spreadsheet would calculate these
 
@@ -81,7 +75,7 @@ def _label(row: Row) -> Label | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RaterAgreement:
-    """Two raters on `n` items: the share of equal labels with its Wilson interval, Cohen's κ, Krippendorff's α."""
+    """Two raters on `n` items: the share of equal labels with its Wilson interval, and Cohen's κ."""
 
     first: str
     second: str
@@ -89,15 +83,14 @@ class RaterAgreement:
     share: float
     share_ci95: Interval
     kappa: Estimate
-    alpha: Estimate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HumanAgreement:
     """A run compared with `labels` on `items`, by `labellers`; `picked` counts items chosen because they are hard.
 
-    `among` is α among people over the `shared` items that several labelled; `between` compares each two of them.
-    `judge` compares the judge with the label most people gave (None without such an item); `unjudged` items have no
+    `between` compares each two people on the items that both labelled; `shared` items have several labels. `judge`
+    compares the judge with the label most people gave (None without such an item); `unjudged` items have no
     verdict. `table` counts items by people's and the judge's label. `conflicts` are the ids where people and judge
     prefer different responses, the largest margin first.
     """
@@ -107,7 +100,6 @@ class HumanAgreement:
     picked: int
     labellers: Mapping[str, int]
     shared: int
-    among: Estimate
     between: tuple[RaterAgreement, ...]
     judge: RaterAgreement | None
     unjudged: int
@@ -133,15 +125,13 @@ def measure_agreement(items: Sequence[Item], labels: Sequence[Label], *, seed: i
     pairs = [(people[key], str(verdict_of(by_id[key]))) for key in both]
     counts = Counter(pairs)
     conflicts = [key for key, pair in zip(both, pairs, strict=True) if set(pair) == {"A", "B"}]
-    units = [[one.label for one in found.values()] for found in given.values()]
     chosen = [all(one.picked not in {"", RANDOM} for one in found.values()) for found in given.values()]
     return HumanAgreement(
-        labels=sum(map(len, units)),
+        labels=sum(map(len, given.values())),
         items=len(given),
         picked=sum(chosen),
         labellers=dict(sorted(Counter(name for found in given.values() for name in found).items())),
-        shared=sum(len(unit) > 1 for unit in units),
-        among=_alpha(units, seed),
+        shared=sum(len(found) > 1 for found in given.values()),
         between=tuple(_between(given, seed)),
         judge=_rater_agreement("people", "judge", pairs, seed) if pairs else None,
         unjudged=len(people) - len(both),
@@ -193,50 +183,7 @@ def _rater_agreement(first: str, second: str, pairs: Sequence[tuple[str, str]], 
         share=same / len(pairs),
         share_ci95=wilson_interval(same, len(pairs)),
         kappa=cohen_kappa([one for one, _ in pairs], [other for _, other in pairs], seed=seed),
-        alpha=_alpha(pairs, seed),
     )
-
-
-def _alpha(units: Sequence[Sequence[str]], seed: int) -> Estimate:
-    found = krippendorff_alpha([[LABELS.index(label) for label in unit] for unit in units], seed=seed)
-    return Estimate(found.alpha, found.ci95)
-
-
-def agreement_sheet(run: Run, found: HumanAgreement, blank: int) -> Parts:
-    """Yield a run's agreement with people; `blank` rows of the label file are empty."""
-    people = ", ".join(f"{name or 'unnamed'} {count}" for name, count in found.labellers.items())
-    empty = f"; {plural(blank, 'row')} not filled in" if blank else ""
-    yield Line(caption(run))
-    yield Line(f"{plural(found.labels, 'label')} of {plural(found.items, 'item')}: {people}{empty}")
-    if found.shared:
-        value, ends = _number(found.among)
-        yield Line(f"among people, {plural(found.shared, 'item')} with several labels: α {value} ({ends})")
-    if found.unjudged:
-        yield Line(f"{plural(found.unjudged, 'labelled item')} without a verdict of the judge")
-    rows = [_agreement_row(f"{one.first or 'unnamed'} and {one.second or 'unnamed'}", one) for one in found.between]
-    yield Line("")
-    yield Table(HEADS, rows + ([] if found.judge is None else [_agreement_row("people and the judge", found.judge)]))
-    yield Line("")
-    counts = [(one, *(wording.count(row[other]) for other in LABELS)) for one, row in found.table.items()]
-    yield Table(("people's label", *(f"judge {label}" for label in LABELS)), counts)
-    if found.picked:
-        yield Line(
-            f"{plural(found.picked, 'item')} picked as hard: agreement is lower on these than on a random sample"
-        )
-    if found.conflicts:
-        more = len(found.conflicts) - SHOWN
-        ids = ", ".join(found.conflicts[:SHOWN]) + (f" and {more} more (--json lists them)" if more > 0 else "")
-        yield Line(f"people and judge prefer different responses in {plural(len(found.conflicts), 'item')}: {ids}")
-
-
-def _agreement_row(name: str, one: RaterAgreement) -> tuple[str, ...]:
-    share = (wording.percent(one.share), wording.interval(one.share_ci95))
-    return (name, wording.count(one.n), *share, *_number(one.kappa), *_number(one.alpha))
-
-
-def _number(one: Estimate) -> tuple[str, str]:
-    ends = wording.UNKNOWN if one.ci95 is None else " to ".join(wording.signed(end) for end in one.ci95)
-    return wording.UNKNOWN if one.value is None else wording.signed(one.value), ends
 
 
 class Pick(NamedTuple):

@@ -14,7 +14,7 @@ from svr_async.core.verdict import Contribution, Outcome
 from svr_async.engine.reply import clean_text
 from svr_async.evaluation.plan import PairDecision, Rows, Vote
 from svr_async.judges.protocol import Reasked
-from svr_async.scoring.decision import Decision, rounded
+from svr_async.scoring.decision import rounded
 
 SideName = Annotated[str, msgspec.Meta(pattern="^[AB]$")]
 VerdictName = Annotated[str, msgspec.Meta(pattern="^(pass|fail)$")]
@@ -70,7 +70,7 @@ class Item:
     `item` is the benchmark's item that the pair belongs to, by default its id. `gold` is None for pairs without a right
     answer; then `correct` is None and the pair is in no accuracy. `margins` holds the margin of each order shown (`ab`,
     `ba`), both in data order. `scores` are those of A and B if each response is scored separately. In runs with more
-    than one judge, `judge` decided and `votes` holds the vote of each. `reasons` are stored in a separate file.
+    than one judge, `judge` decided and `votes` holds the vote of each.
     """
 
     id: str
@@ -96,10 +96,10 @@ class Item:
     def to_line(self) -> bytes:
         """Return the item as one JSON line, keys in the order of the fields.
 
-        Fields of juries, of decision judges and of scores are absent without a value.
+        Fields of juries, of decision judges, scores and reasons are absent without a value.
         """
         absent = (*(() if self.votes else ("judge", "votes")), *(("scores",) if self.scores is None else ()))
-        value = _fields_of(self, ("reasons", *absent))
+        value = _fields_of(self, absent if self.reasons else (*absent, "reasons"))
         alone = () if self.votes else ("judge",)
         value["margins"] = dict(self.margins)
         value["rubrics"] = [_fields_of(row, alone if row.chances else (*alone, "chances")) for row in self.rubrics]
@@ -117,24 +117,6 @@ def _fields_of(record: RubricRow | Item, absent: tuple[str, ...]) -> dict[str, A
 
 read_item: Callable[[bytes], Item] = msgspec.json.Decoder(Item).decode
 """Read one line of items.jsonl; ValueError names the first field of another type."""
-
-
-def build_item(
-    pair: PreferencePair, decision: Decision, *, order: str, shown: Sequence[Decision], rows: Sequence[Decision]
-) -> Item:
-    """Join a pair and its decision (data order) to an item.
-
-    `shown` are the decisions of each order that was shown, `rows` those whose rubrics are listed.
-    """
-    judged = PairDecision(
-        decision=decision,
-        judge="",
-        order=order,
-        margins={one.shown.value: one.margin for one in shown if one.margin is not None},
-        rows=tuple(Rows(judge="", decision=one) for one in rows),
-        votes=(),
-    )
-    return item_from(pair, judged)
 
 
 def item_from(pair: PreferencePair, judged: PairDecision, *, alone: bool = True) -> Item:

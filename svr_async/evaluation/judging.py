@@ -66,8 +66,8 @@ class UnparseableReplies:
 class Evaluation:
     """Pairs, a method, and the plan of who judges them.
 
-    `guessed` says which decisions are placeholders, as in a dry run. `method_engines` are those of judges that only the
-    method asks, `tallied` returns its counts. `accepts_unread` continues although no reply can be parsed.
+    `engines` are those of all judges that send anything. `guessed` says which decisions are placeholders, as in a dry
+    run. `tallied` returns the method's counts. `accepts_unread` continues although no reply can be parsed.
     """
 
     pairs: Sequence[PreferencePair]
@@ -75,15 +75,9 @@ class Evaluation:
     plan: Plan
     workers: int = 64
     guessed: Guess = nothing_guessed
-    method_engines: tuple[CallEngine, ...] = ()
+    engines: tuple[CallEngine, ...] = ()
     tallied: Callable[[], Mapping[str, Any]] = dict
     accepts_unread: bool = False
-
-    @property
-    def engines(self) -> tuple[CallEngine, ...]:
-        """The engines of all judges that send anything."""
-        own = (assignment.engine for assignment in self.plan.assignments() if assignment.engine is not None)
-        return (*own, *self.method_engines)
 
 
 async def run_evaluation(
@@ -189,7 +183,7 @@ async def open_judge_pool(run: PreparedRun) -> JudgePool:
     count = len(run.judges.judges)
     try:
         for one in run.judges.judges:
-            prompts = {} if one.spec.recording is None else {pair.id: pair.prompt for pair in run.record.pairs}
+            prompts = {} if one.spec.recording is None else {pair.id: pair.prompt for pair in run.pairs}
             opened.append(open_judge(one.spec, limits, prompts=prompts, budget=budget, engines=count))
     except BaseException:
         for judge in opened:
@@ -206,14 +200,13 @@ def evaluation_of(run: PreparedRun, pool: JudgePool, pairs: Sequence[PreferenceP
     elif own is not None:
         method = own.bind({name: pool.judges[place].judge for name, place in pool.resolved.places.items()})
     own = method.facts.own
-    added = pool.judges[len(pool.resolved.deciding) :]
-    workers = sum(judge.engine.config.workers for judge in pool.sending if judge.engine is not None)
+    engines = tuple(judge.engine for judge in pool.judges if judge.engine is not None)
     return Evaluation(
-        pairs=run.record.pairs if pairs is None else pairs,
+        pairs=run.pairs if pairs is None else pairs,
         method=method,
         plan=pool.plan,
-        workers=workers or OFFLINE_WORKERS,
-        method_engines=tuple(judge.engine for judge in added if judge.engine is not None),
+        workers=sum(engine.config.workers for engine in engines) or OFFLINE_WORKERS,
+        engines=engines,
         tallied=dict if own is None else own.tallied,
         accepts_unread=run.settings.min_coverage == 0,
     )
@@ -224,9 +217,7 @@ def _plan(run: PreparedRun, opened: Sequence[OpenJudge]) -> Plan:
     several = len(resolved.deciding) > 1
     part = "jury" if len(resolved.jurors) > 1 else "first"
     assignments = [
-        JudgeAssignment(
-            judge=judge.judge, engine=judge.engine, orders=orders, name=one.name if several else "", part=part
-        )
+        JudgeAssignment(judge=judge.judge, orders=orders, name=one.name if several else "", part=part)
         for one, judge in zip(resolved.deciding, opened, strict=False)  # the method's own judges decide nothing
     ]
     jurors = tuple(assignments[: len(resolved.jurors)])

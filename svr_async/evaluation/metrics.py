@@ -157,6 +157,7 @@ def _share(part: float, whole: int) -> float | None:
 
 
 TOKENS = ("prompt_tokens", "cached_tokens", "completion_tokens")
+SPENT = ("calls", "usage", "cache", "cost_usd", "paid_usd", "judges")  # blocks of metrics.json on what a run cost
 CALLS = ("sent", "cache_hits", "joined", "retries", "rate_limited", "repaired", "failed", "lost")
 
 
@@ -177,15 +178,15 @@ def joined(found: Sequence[EngineStats], usd: float | None) -> EngineStats:
     reported = [stats.reported_usd for stats in found if stats.reported_usd is not None]
     values: dict[str, Any] = {}
     for one in fields(EngineStats):
-        held = [getattr(stats, one.name) for stats in found]
-        if all(type(value) is int for value in held):
-            values[one.name] = sum(held)
-        elif all(type(value) is float for value in held):
-            values[one.name] = max(held)
-        elif all(type(value) is tuple for value in held):
-            values[one.name] = tuple(part for value in held for part in value)
-        elif all(type(value) is str for value in held):
-            values[one.name] = next((value for value in reversed(held) if value), "")
+        values_of = [getattr(stats, one.name) for stats in found]
+        if all(type(value) is int for value in values_of):
+            values[one.name] = sum(values_of)
+        elif all(type(value) is float for value in values_of):
+            values[one.name] = max(values_of)
+        elif all(type(value) is tuple for value in values_of):
+            values[one.name] = tuple(part for value in values_of for part in value)
+        elif all(type(value) is str for value in values_of):
+            values[one.name] = next((value for value in reversed(values_of) if value), "")
     values |= {"usd": usd, "reported_usd": sum(reported) if reported else None}
     return replace(found[0], **values)
 
@@ -206,22 +207,32 @@ def engine_block(stats: EngineStats | None, price: Price | None) -> dict[str, An
     }
 
 
-def costs_block(costs: Sequence[JudgeCost], total: EngineStats | None) -> dict[str, Any]:
-    """Return what all judges were asked and cost together, and each by itself where there are several.
+def costs_block(costs: Sequence[JudgeCost]) -> dict[str, Any]:
+    """Return what all judges were asked and cost together, and each by itself if there are several.
 
     A sum of dollars is unknown where the price of one judge that was asked is.
     """
-    if len(costs) == 1:
-        return engine_block(total, costs[0].price)
     each = {cost.name: engine_block(cost.stats, cost.price) for cost in costs}
-    sums = engine_block(total, None)
-    asked = [block for cost, block in zip(costs, each.values(), strict=True) if cost.stats is not None]
-    for key in ("cost_usd", "paid_usd"):
-        sums[key] = _sum([block[key] for block in asked])
-    sums["cache"]["saved_usd"] = _sum([block["cache"]["saved_usd"] for block in asked])
-    if sums["paid_usd"] is not None and total is not None:
-        sums["paid_usd"] = round(total.usd or 0.0, 6)
-    return sums | {"judges": each}
+    if len(costs) == 1:
+        return each[costs[0].name]
+    asked = [each[cost.name] for cost in costs if cost.stats is not None]
+    return added_costs(asked or list(each.values())) | {"judges": each}
+
+
+def added_costs(blocks: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the sums of what several machines spent on parts of one run."""
+    sums = {name: _added([block[name] for block in blocks if name in block]) for name in SPENT if name in blocks[0]}
+    for block in (sums, *sums.get("judges", {}).values()):
+        block["cache"]["cached_share"] = _share(block["usage"]["cached_tokens"], block["usage"]["prompt_tokens"])
+    return sums
+
+
+def _added(values: Sequence[Any]) -> Any:
+    if isinstance(values[0], Mapping):
+        return {name: _added([value[name] for value in values]) for name in values[0]}
+    if None in values:
+        return None
+    return sum(values) if isinstance(values[0], int) else round(sum(values), 6)
 
 
 def _usages(stats: EngineStats) -> tuple[Usage, Usage]:
@@ -246,8 +257,3 @@ def _cache_block(tokens: Mapping[str, int], price: Price | None, batch_cached: i
 
 def _rounded(usd: float | None) -> float | None:
     return None if usd is None else round(usd, 6)
-
-
-def _sum(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return round(sum(known), 6) if len(known) == len(values) else None

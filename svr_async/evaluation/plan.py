@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from svr_async.core.pair import Order, PreferencePair, hashed_fraction, hashed_order, present
 from svr_async.core.verdict import Outcome
@@ -15,10 +15,6 @@ from svr_async.engine.request import CONTINGENT
 from svr_async.judges.protocol import Judge
 from svr_async.scoring.decision import Decision, JuryRule, average, halved, scaled, verdict
 from svr_async.scoring.methods.contract import Decider
-
-if TYPE_CHECKING:
-    from svr_async.engine.engine import CallEngine
-
 
 Guess = Callable[[Decision], bool]
 """Whether a decision rests on placeholder replies, as in a dry run."""
@@ -143,26 +139,18 @@ class Orders:
 class Plan(Protocol):
     """Decides pairs."""
 
-    def assignments(self) -> tuple[JudgeAssignment, ...]:
-        """Return all judges that may be asked, each with its engine."""
-
     async def decide(self, case: Case) -> PairDecision:
         """Return the decision on one pair; SvrError for an error that ends the run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgeAssignment:
-    """One judge, asked in the orders of a policy. `engine` is None for a judge that sends nothing."""
+    """One judge, asked in the orders of a policy."""
 
     judge: Judge
     orders: Orders = field(default_factory=Orders)
-    engine: CallEngine | None = None
     name: str = ""
     part: str = "first"
-
-    def assignments(self) -> tuple[JudgeAssignment, ...]:
-        """Return this one."""
-        return (self,)
 
     async def decide(self, case: Case) -> PairDecision:
         """Judge a pair in each order that the policy asks for; the first decides unless margins are averaged."""
@@ -202,10 +190,6 @@ class Jury:
     members: tuple[JudgeAssignment, ...]
     rule: JuryRule = JuryRule.MEAN
 
-    def assignments(self) -> tuple[JudgeAssignment, ...]:
-        """Return all members."""
-        return self.members
-
     async def decide(self, case: Case) -> PairDecision:
         """Ask all members, one after another, and join their decisions."""
         parts = [await member.decide(case) for member in self.members]
@@ -240,10 +224,6 @@ class Escalated:
     first: Plan
     then: Plan
     below: float
-
-    def assignments(self) -> tuple[JudgeAssignment, ...]:
-        """Return those of both plans."""
-        return (*self.first.assignments(), *self.then.assignments())
 
     async def decide(self, case: Case) -> PairDecision:
         """Ask the first plan, and the second if the first is unsure."""

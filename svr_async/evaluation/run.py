@@ -4,25 +4,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import orjson
-
-from svr_async.adapters.pair_files import taught_digest, usable
-from svr_async.core.files import write_atomic
+from svr_async.adapters.pair_files import usable
 from svr_async.core.integrity import Integrity
 from svr_async.core.pair import prompt_text
-from svr_async.core.verdict import Outcome
 from svr_async.engine.concurrency import ShutdownController, run_whole
 from svr_async.engine.events import Notice
 from svr_async.engine.stats import EngineStats
-from svr_async.errors import UsageError
+from svr_async.errors import SvrError, UsageError
 from svr_async.evaluation.dry_run import DryRunCount, describe_stages, guessed_by, total_count
-from svr_async.evaluation.items import Item
+from svr_async.evaluation.items import Item, confident_mistakes
 from svr_async.evaluation.judging import (
     Evaluation,
     JudgePool,
@@ -31,17 +27,26 @@ from svr_async.evaluation.judging import (
     open_judge_pool,
     run_evaluation,
 )
-from svr_async.evaluation.metrics import JudgeCost, joined
-from svr_async.evaluation.record import RunFacts, RunRecord, begin_run, write_results
-from svr_async.evaluation.run_folder import Run, RunFolder, reports, run_in_short
+from svr_async.evaluation.metrics import SCORED, costs_block
+from svr_async.evaluation.run_folder import (
+    Run,
+    RunFacts,
+    RunFolder,
+    Texts,
+    begin_run,
+    reports,
+    run_in_short,
+    write_results,
+)
 from svr_async.evaluation.settings import EvalSettings
 from svr_async.evaluation.setup import PreparedRun, prepare
-from svr_async.judges.batch import Opened, Unanswered, endpoints_of
 from svr_async.judges.limits import WHOLE, share_in_words
 from svr_async.judges.open_judge import OpenJudge
 from svr_async.judges.profiles import naming_keys
+from svr_async.scoring.provenance import training_fingerprint
 
 if TYPE_CHECKING:
+    from svr_async.judges.batch import Opened, Unanswered
     from svr_async.judges.profiles import Profile
 
 
@@ -102,80 +107,28 @@ class EvalResult:
     @property
     def left(self) -> str:
         """The progress of the run in words; failed pairs do not count as judged."""
-        judged = sum(item.outcome == Outcome.SCORED for item in self.items)
+        judged = sum(item.outcome in SCORED for item in self.items)
         failed = len(self.items) - judged
         also = f", {failed} failed" if failed else ""
         return f"{judged} of {self.total} pairs are judged and kept in {self.folder}{also}"
 
 
-SHARD_FILE = "shard.json"
-UNIONS = ("models_seen", "fingerprints", "refused")  # facts of a judge that are joined as sets
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UsageSummary:
-    """The usage of one machine. `usd` is the amount paid, `tallied` are the method's own counts."""
-
-    judge: Mapping[str, Any]
-    costs: tuple[JudgeCost, ...]
-    usd: float | None
-    tallied: Mapping[str, Any]
-    notes: tuple[str, ...]
-    wall_s: float
-
-    @property
-    def stats(self) -> EngineStats | None:
-        """The joined facts of all engines; None if nothing is sent."""
-        found = [cost.stats for cost in self.costs if cost.stats is not None]
-        return joined(found, self.usd) if found else None
-
-
-def joined_usage(parts: Sequence[UsageSummary]) -> UsageSummary:
-    """Return the usage of several machines as if it were one: sums, unions, and the time of the slowest."""
-    return replace(
-        parts[0],
-        judge=_joined_facts([part.judge for part in parts]),
-        costs=tuple(_joined_cost(each) for each in zip(*(part.costs for part in parts), strict=True)),
-        usd=_sum([part.usd for part in parts]),
-        notes=tuple(dict.fromkeys(note for part in parts for note in part.notes)),
-        wall_s=max(part.wall_s for part in parts),
-    )
-
-
-def _joined_cost(parts: Sequence[JudgeCost]) -> JudgeCost:
-    found = [part.stats for part in parts if part.stats is not None]
-    return replace(parts[0], stats=joined(found, _sum([stats.usd for stats in found])) if found else None)
-
-
-def _sum(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return sum(known) if known else None
-
-
-def _joined_facts(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    facts = dict(parts[0])
-    for name in UNIONS:
-        if any(name in part for part in parts):
-            facts[name] = sorted({one for part in parts for one in part.get(name, ())})
-    if "judges" in facts:
-        facts["judges"] = [_joined_facts(each) for each in zip(*(part["judges"] for part in parts), strict=True)]
-    return facts
-
-
-def end_judging(run: PreparedRun, items: Sequence[Item], parts: Sequence[UsageSummary]) -> dict[str, Any]:
-    """Write the folder of a run from the usage of its machines; return its metrics."""
-    usage, own = joined_usage(parts), run.method.facts.own
-    counted = {} if own is None else own.counted([part.tallied for part in parts])
-    facts = RunFacts(
-        judge=usage.judge,
-        stats=usage.stats,
-        costs=usage.costs,
-        wall_s=usage.wall_s,
-        complete=len(items) == len(run.record.pairs),
-        notes=(*usage.notes, *_run_notes(run, items, counted)),
-        method=counted,
-    )
-    return end_run(run.folder, run.record, items, facts)
+def end_run(
+    run: PreparedRun, items: Sequence[Item], facts: RunFacts, tallies: Sequence[Mapping[str, Any]]
+) -> dict[str, Any]:
+    """Write the folder of a run and return its metrics; `tallies` are the method's own counts, one for each machine."""
+    own = run.method.facts.own
+    counted = {} if own is None else own.counted(tallies)
+    spent = {**facts.spent, **({"method_calls": dict(counted)} if counted else {})}
+    if run.settings.limits.share != WHOLE:
+        spent["tally"] = tallies[0]  # for svr merge
+    notes = (*facts.notes, *_run_notes(run, items, counted))
+    metrics = write_results(run, items, replace(facts, spent=spent, notes=notes))
+    surest = {item.id for item in confident_mistakes(items)}  # a page with all texts would be large: svr view makes it
+    texts = {pair.id: Texts.of(pair) for pair in run.pairs if pair.id in surest}
+    prompts = {pair.id: prompt_text(pair.prompt) for pair in run.pairs}
+    reports().write_run_files(RunFolder.load(run.folder, items), prompts, texts)
+    return metrics
 
 
 def _run_notes(run: PreparedRun, items: Sequence[Item], counted: Mapping[str, Any]) -> Iterator[str]:
@@ -190,13 +143,13 @@ def _run_notes(run: PreparedRun, items: Sequence[Item], counted: Mapping[str, An
         if counted:
             yield f"asked by stage: {describe_stages(counted)}"
         shipped = load_templates(names=own.templates).digests
-        if ours := [name for name, digest in shipped.items() if run.record.prompts.get(name) == digest]:
+        if ours := [name for name, digest in shipped.items() if run.judges.prompts.get(name) == digest]:
             yield f"prompts reconstructed from the description of {run.method.name}, not its own: {', '.join(ours)}"
     if (share := run.settings.limits.share) != WHOLE:
         yield f"shard {share_in_words(share)} of a run: svr merge makes the run of all shards"
-    use, data = run.method.facts.bank, run.record.dataset
+    use, data = run.method.facts.bank, run.dataset
     taught_by = () if use is None else use.taught_by
-    if taught_by and taught_digest(data.digest, (pair.id for pair in data.pairs if usable(pair))) in taught_by:
+    if taught_by and training_fingerprint(data.digest, (pair.id for pair in data.pairs if usable(pair))) in taught_by:
         yield "the bank was trained on these very pairs: measure it on new ones (svr data split)"
 
 
@@ -213,7 +166,7 @@ def run_now(run: PreparedRun, listener: Listener) -> EvalResult:
     limits, folder = run.settings.limits, run.folder
     if limits.dry_run:
         raise UsageError("a dry run judges nothing", hint="count_calls returns the planned calls")
-    if not run.record.pairs:
+    if not run.pairs:
         shard = share_in_words(limits.share)
         raise UsageError(
             f"--shard {shard} has no pairs: the run has fewer prompts than shards", hint="use fewer shards"
@@ -273,25 +226,23 @@ async def _count_calls(run: PreparedRun, before: set[str]) -> dict[str, Any] | N
 
 
 async def _judge_and_write(run: PreparedRun, pool: JudgePool, evaluation: Evaluation, listener: Listener) -> EvalResult:
-    begin_run(run.folder, run.record, _judge_facts(run, pool))
+    before = _judged_before(run.folder)
+    begin_run(run, _judge_facts(run, pool))
+    if before:
+        listener.note(f"resuming: {before:,} of {len(run.pairs):,} pairs already judged")
     shutdown, begun = ShutdownController(), time.monotonic()
     items = await judge_all(pool, evaluation, listener, shutdown)
     judged = [item for item in items if item is not None]
     if not judged and shutdown.error is not None:
         raise shutdown.error
-    asked = UsageSummary(
+    facts = RunFacts(
         judge=_judge_facts(run, pool),
-        costs=pool.costs(),
-        usd=pool.stats().usd if pool.sending else None,
-        tallied=evaluation.tallied(),
-        notes=tuple(dict.fromkeys(note for judge in pool.judges for note in _judge_notes(judge))),
+        spent=costs_block(pool.costs()),
         wall_s=time.monotonic() - begun,
+        complete=len(judged) == len(items),
+        notes=tuple(dict.fromkeys(note for judge in pool.judges for note in _judge_notes(judge))),
     )
-    metrics = end_judging(run, judged, [asked])
-    if run.settings.limits.share != WHOLE:
-        value = {"share": run.settings.limits.share, "asked": asked}
-        data = orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
-        write_atomic(run.folder / SHARD_FILE, data)
+    metrics = end_run(run, judged, facts, [evaluation.tallied()])
     result = EvalResult(folder=run.folder, metrics=metrics, items=judged, total=len(items), signal=shutdown.signal)
     listener.ended(result)
     if shutdown.error is not None:
@@ -308,6 +259,14 @@ async def judge_all(
         for engine in evaluation.engines:
             engine.set_on_notice(listener.on_notice)
         return await run_evaluation(evaluation, shutdown, on_item=listener.done)
+
+
+def _judged_before(folder: Path) -> int:
+    """Return how many pairs have a verdict in the folder of an unfinished run."""
+    with suppress(SvrError):
+        found = RunFolder.load(folder)
+        return 0 if found.complete else int(found.metrics["n_scored"])
+    return 0
 
 
 def _judge_facts(run: PreparedRun, pool: JudgePool) -> dict[str, Any]:
@@ -353,14 +312,8 @@ class BatchEvaluation:
 
 def batch_evaluation(settings: EvalSettings) -> BatchEvaluation:
     """Prepare data, method and judges; UsageError if no judge sends anything."""
+    from svr_async.judges.batch import endpoints_of
+
     run = prepare(settings)
     profiles = endpoints_of([judge.profile for judge in run.judges.judges], settings.judge)
     return BatchEvaluation(run=run, profiles=profiles)
-
-
-def end_run(folder: Path, record: RunRecord, items: Sequence[Item], facts: RunFacts) -> dict[str, Any]:
-    """Write the files of a run folder and return the metrics."""
-    metrics = write_results(folder, record, items, facts)
-    run = RunFolder.load(folder, items)
-    reports().write_run_files(run, {pair.id: prompt_text(pair.prompt) for pair in record.pairs})
-    return metrics

@@ -1,34 +1,41 @@
-"""Reads run folders: manifest, items, metrics, reasons, examples."""
+"""Run folders: manifest, items, metrics; each file is written whole or not at all, and checked on reading."""
 
 from __future__ import annotations
 
-import gzip
 import os
-import zlib
-from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+import platform
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cached_property
 from importlib import import_module
 from pathlib import Path
-from types import ModuleType
-from typing import Annotated, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import msgspec
 import orjson
 
-from svr_async.core.files import reason, write_atomic
+from svr_async.core.files import reason, write_atomic, write_lines
 from svr_async.core.integrity import Marks
 from svr_async.core.pair import PreferencePair, prompt_text
 from svr_async.errors import ArtefactError, StorageError, UsageError
-from svr_async.evaluation.items import Item, Reason, RubricRow, read_item
+from svr_async.evaluation import metrics as counting
+from svr_async.evaluation.items import Item, read_item
+from svr_async.evaluation.plan import OrderPolicy
 from svr_async.evaluation.wording import percent, plural
+from svr_async.judges.limits import WHOLE, share_in_words
+from svr_async.scoring.provenance import versions
+from svr_async.version import __version__
 
-REASONS = "reasons.json.gz"
-REASON_COLUMNS = ("item", "rubric", "shown", "judge", "text")
+if TYPE_CHECKING:
+    from svr_async.evaluation.setup import PreparedRun
+    from svr_async.evaluation.summary import RunSummary
+
+PACKAGES = ("aiohttp", "diskcache", "orjson", "tenacity", "numpy")
+SCHEMA_VERSION = 1
 AGAIN = "run svr eval again; what was judged is in the cache"
 T = TypeVar("T")
-Table = Literal["items", "rubrics"]
-NESTED = {"rubrics", "votes", "reasons", "margins"}  # fields of an item that are tables or become two columns
 Count = Annotated[int, msgspec.Meta(ge=0)]
 Interval = tuple[float, float] | None
 Numbers = dict[str, float | None] | None
@@ -83,13 +90,6 @@ class _Manifest(msgspec.Struct):
     judge: _Judge | None = None
 
 
-class _Example(msgspec.Struct):
-    id: str
-    prompt: str
-    response_a: str
-    response_b: str
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Texts:
     """The texts of one item, in the data set's order."""
@@ -104,7 +104,7 @@ class Texts:
         return cls(prompt=prompt_text(pair.prompt), response_a=pair.response_a, response_b=pair.response_b)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)  # no slots: the summary is computed once and kept
 class Run:
     """The contents of a run folder. `metrics` and `manifest` are the parsed files, checked on reading."""
 
@@ -112,7 +112,6 @@ class Run:
     manifest: Mapping[str, Any]
     items: tuple[Item, ...]
     metrics: Mapping[str, Any]
-    examples: Mapping[str, Texts]
 
     @property
     def name(self) -> str:
@@ -134,49 +133,18 @@ class Run:
         """The marks of the judge."""
         return frozenset((self.manifest.get("judge") or {}).get("marks") or ())
 
+    @cached_property
+    def summary(self) -> RunSummary:
+        """Every number that is shown of the run."""
+        from svr_async.evaluation.summary import summarise
+
+        return summarise(self)
+
     def __repr__(self) -> str:
         return f"<Run {self.name}, {run_in_short(self.metrics)}>"
 
     def _repr_html_(self) -> str:
         return str(reports().run_html(self))
-
-    def to_arrow(self, of: Table = "items") -> Any:
-        """Return a `pyarrow.Table` with a row for each item, or, of `rubrics`, for each rubric of each item."""
-        return _installed("pyarrow", "to_arrow").table(columns_of(self.items, of))
-
-    def to_pandas(self, of: Table = "items") -> Any:
-        """Return the same as a `pandas.DataFrame`; UsageError if pandas is not installed."""
-        return _installed("pandas", "to_pandas").DataFrame(columns_of(self.items, of))
-
-
-def columns_of(items: Sequence[Item], of: Table = "items") -> dict[str, list[Any]]:
-    """Return a table by columns, rows in the order of the data; UsageError for an unknown table.
-
-    Of `items`: the fields of `Item` that are not tables; `margin_ab` and `margin_ba` are its margins by order. Of
-    `rubrics`: `item` is the item's id, the others are the fields of `RubricRow`.
-    """
-    if of == "items":
-        names = [one.name for one in fields(Item) if one.name not in NESTED]
-        orders = {f"margin_{order}": [item.margins.get(order) for item in items] for order in ("ab", "ba")}
-        return {name: [_plain(getattr(item, name)) for item in items] for name in names} | orders
-    if of == "rubrics":
-        names, rows = [one.name for one in fields(RubricRow)], [(item, row) for item in items for row in item.rubrics]
-        return {"item": [item.id for item, _ in rows]} | {
-            n: [_plain(getattr(row, n)) for _, row in rows] for n in names
-        }
-    raise UsageError(f"a run has no table {of!r}", hint="the tables are items and rubrics")
-
-
-def _plain(value: Any) -> Any:
-    return list(value) if isinstance(value, tuple) else value
-
-
-def _installed(package: str, method: str) -> ModuleType:
-    try:
-        return import_module(package)
-    except ImportError as error:
-        hint = f"pip install {package}"
-        raise UsageError(f"{method}() needs {package}, which is not installed", hint=hint) from error
 
 
 def run_in_short(metrics: Mapping[str, Any]) -> str:
@@ -220,11 +188,6 @@ class RunFolder:
         return self.path / "metrics.json"
 
     @property
-    def examples(self) -> Path:
-        """The texts of the most confident mistakes."""
-        return self.path / "examples.jsonl"
-
-    @property
     def report(self) -> Path:
         """The report for a browser."""
         return self.path / "report.html"
@@ -234,22 +197,17 @@ class RunFolder:
         """Read and check a run folder; `items` that were just written there are not read again.
 
         UsageError if the folder has no run, ArtefactError for a missing or damaged file, StorageError for one that
-        cannot be read. Without `examples.jsonl` the texts are unknown.
+        cannot be read.
         """
         folder = RunFolder(Path(path))
         if not _exists(folder.metrics) and not _exists(folder.items):
             raise _no_run(folder)
-        examples = _lines(folder.examples, _read_example) if _exists(folder.examples) else []
         return Run(
             path=folder.path,
             manifest=_read_object(folder.manifest, _Manifest),
             metrics=_read_object(folder.metrics, _Metrics),
             items=tuple(_lines(folder.items, read_item)) if items is None else tuple(items),
-            examples={one.id: Texts(**{n: getattr(one, n) for n in Texts.__slots__}) for one in examples},
         )
-
-
-_read_example = msgspec.json.Decoder(_Example).decode
 
 
 def _no_run(folder: RunFolder) -> UsageError:
@@ -303,37 +261,120 @@ def _damaged(where: str, error: Exception) -> ArtefactError:
     return ArtefactError(f"{where}: {' '.join(str(error).split())[:200]}", hint=AGAIN)
 
 
-def write_reasons(folder: Path, items: Sequence[Item]) -> None:
-    """Write the judges' reasons of items as `reasons.json.gz`, an object of columns; without any there is no file.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunFacts:
+    """Facts of an ended run; `spent` are the blocks of metrics.json on calls, tokens and cost."""
 
-    `pandas.read_json` and `polars` read it.
-    """
-    path = folder / REASONS
-    rows = [(item.id, one.rubric, one.shown, one.judge, one.text) for item in items for one in item.reasons]
-    if rows:
-        columns = dict(zip(REASON_COLUMNS, zip(*rows, strict=True), strict=True))
-        write_atomic(path, gzip.compress(orjson.dumps(columns), 5, mtime=0))
-        return
-    try:
-        path.unlink(missing_ok=True)
-    except OSError as error:
-        raise StorageError(f"cannot remove {path}: {reason(error)}", hint="choose another place with --out") from error
+    judge: Mapping[str, Any]
+    spent: Mapping[str, Any]
+    wall_s: float
+    complete: bool
+    notes: tuple[str, ...] = ()
 
 
-def with_reasons(folder: Path, items: Sequence[Item]) -> tuple[Item, ...]:
-    """Return items with the reasons that the run folder keeps for them; ArtefactError for a damaged file."""
-    path = folder / REASONS
-    found = _read_reasons(path, {item.id for item in items}) if items and path.exists() else {}
-    return tuple(replace(item, reasons=tuple(found.get(item.id, ()))) for item in items)
+def begin_run(run: PreparedRun, judge: Mapping[str, Any]) -> None:
+    """Claim the run folder with a manifest; UsageError if it has items of another run, or another shard of this one."""
+    folder, hint = run.folder, "name another folder with --out"
+    path = RunFolder(folder).manifest
+    with suppress(AttributeError, OSError, TypeError, ValueError):  # a missing or damaged manifest is written again
+        earlier = orjson.loads(path.read_bytes())
+        number, count = earlier.get("config", {}).get("share") or WHOLE
+        share, digest = (number, count), earlier.get("digest")
+        if digest not in {None, run.digest} and RunFolder(folder).items.exists():
+            now = orjson.loads(_pretty(_manifest(run, judge, ended=None, complete=False)))
+            differs = _differs(earlier, now)
+            raise UsageError(f"{folder} holds another run: {differs}", hint=hint)
+        if digest is not None and share != run.settings.limits.share:
+            what = "all of this run" if share == WHOLE else f"shard {share_in_words(share)} of this run"
+            raise UsageError(f"{folder} holds {what}", hint=hint)
+    write_atomic(path, _pretty(_manifest(run, judge, ended=None, complete=False)))
 
 
-def _read_reasons(path: Path, ids: Collection[str]) -> Mapping[str, list[Reason]]:
-    found: dict[str, list[Reason]] = defaultdict(list)
-    try:
-        columns = msgspec.json.decode(gzip.decompress(path.read_bytes()), type=dict[str, list[str]])
-        for item, rubric, shown, judge, text in zip(*(columns[name] for name in REASON_COLUMNS), strict=True):
-            if item in ids:
-                found[item].append(Reason(rubric=rubric, shown=shown, judge=judge, text=text))
-    except (OSError, EOFError, zlib.error, ValueError, KeyError) as error:
-        raise _damaged(f"{path}: not the reasons of a run", error) from error
-    return found
+def _differs(earlier: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    """Say how two manifests of different runs differ."""
+    for what, part in (("method", "method"), ("judge", "config"), ("data", "config"), ("bank", "config")):
+        before, after = (one.get(part) if what == part else one[part].get(what) for one in (earlier, now))
+        if before != after:
+            return f"its {what} is {before or 'not set'}, this one has {after or 'not set'}"
+    names = [name for name in now["config"] if name != "out" and earlier["config"].get(name) != now["config"][name]]
+    if names:
+        before, after = earlier["config"].get(names[0]), now["config"][names[0]]
+        return f"its {names[0].replace('_', '-')} is {before}, this one has {after}"
+    return "the data, the bank, the judge's profile or the version of svr-async has changed since"
+
+
+def write_results(run: PreparedRun, items: Sequence[Item], facts: RunFacts) -> dict[str, Any]:
+    """Write items, metrics and the manifest; return the metrics."""
+    files = RunFolder(run.folder)
+    write_lines(files.items, (item.to_line() for item in items))
+    metrics = _metrics(run, items, facts)
+    write_atomic(files.metrics, _pretty(metrics))
+    manifest = _manifest(run, facts.judge, ended=datetime.now(UTC), complete=facts.complete)
+    write_atomic(files.manifest, _pretty(manifest))
+    return metrics
+
+
+def _metrics(run: PreparedRun, items: Sequence[Item], facts: RunFacts) -> dict[str, Any]:
+    """Return metrics.json; keys are stable, accuracies are fractions of 1."""
+    settings, prompts = run.settings, dict[str, int]()
+
+    def pairs() -> Iterator[PreferencePair]:  # may read each pair again, so one pass also notes its prompt
+        for pair in run.pairs:
+            prompts[pair.id] = hash(prompt_text(pair.prompt))
+            yield pair
+
+    official = counting.official_block(run.adapter, pairs(), items, float(settings.tie_credit))
+    return {
+        "benchmark": run.dataset.name,
+        "method": run.method.name,
+        "judge": run.judges.name,
+        "judge_label": facts.judge["label"],
+        "bank": settings.bank,
+        **counting.accuracy_block(items, prompts),
+        "by_domain": counting.by_domain(items, prompts),
+        "official": official,
+        "outcomes": dict(counting.outcome_counts(items)),
+        "order": counting.order_block(items, OrderPolicy(settings.order), settings.audit_below),
+        **counting.plan_block(items),
+        **facts.spent,
+        "wall_s": round(facts.wall_s, 3),
+        "complete": facts.complete,
+        "left_out": run.dataset.left_out(),
+        "notes": [*run.dataset.notes, *facts.notes],
+    }
+
+
+def _manifest(run: PreparedRun, judge: Mapping[str, Any], *, ended: datetime | None, complete: bool) -> dict[str, Any]:
+    data = run.dataset
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "digest": run.digest,
+        "svr_version": __version__,
+        "command": list(run.command),
+        "config": run.settings.for_manifest(),
+        "benchmark": data.name,
+        "method": run.method.name,
+        "data": {
+            "path": str(data.source),
+            "digest": data.digest,
+            "n_rows": data.n_rows,
+            "n_pairs": len(run.pairs),
+            "official": data.official,
+            "notes": list(data.notes),
+            "skipped": dict(data.skipped),
+            "readings": list(data.readings),
+            "origin": data.origin,
+        },
+        "judge": dict(judge),
+        "prompts": dict(run.judges.prompts),
+        "sample": run.settings.sample,
+        "started": run.started.isoformat(timespec="seconds"),
+        "ended": ended.isoformat(timespec="seconds") if ended else None,
+        "complete": complete,
+        "device": platform.machine(),
+        "versions": versions(PACKAGES),
+    }
+
+
+def _pretty(value: Mapping[str, Any]) -> bytes:
+    return orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from svr_async.adapters import ADAPTERS
-from svr_async.core.validation import settle
+from svr_async.core.validation import coerce_fields
 from svr_async.engine.money import Price
 from svr_async.errors import UsageError
 from svr_async.evaluation.plan import OrderPolicy
@@ -65,7 +65,7 @@ class EvalSettings:
     min_coverage: float = 1.0
 
     def __post_init__(self) -> None:
-        settle(self)
+        coerce_fields(self)
         if self.benchmark not in ADAPTERS and self.data is None and _is_data(self.benchmark):
             object.__setattr__(self, "data", Path(self.benchmark))
             object.__setattr__(self, "benchmark", "pairs")

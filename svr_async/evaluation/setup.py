@@ -6,26 +6,28 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from importlib.resources import as_file, files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from svr_async.adapters import Adapter, Dataset, get_adapter, load_sample
+import orjson
+
+from svr_async.adapters import Adapter, Dataset, get_adapter
 from svr_async.adapters.hub import CACHE
 from svr_async.adapters.pair_files import select_pairs
-from svr_async.core.pair import PreferencePair, prompt_digest
-from svr_async.core.provenance import command_line
+from svr_async.core.pair import PreferencePair
 from svr_async.errors import ArtefactError, UsageError
-from svr_async.evaluation.labels import SAMPLE_SUFFIX
 from svr_async.evaluation.plan import OrderPolicy, Orders
-from svr_async.evaluation.record import RunRecord
 from svr_async.evaluation.run_folder import Run, Texts
 from svr_async.evaluation.settings import EvalSettings, from_plain
+from svr_async.evaluation.summary import SAMPLE_SUFFIX
 from svr_async.judges.limits import WHOLE, places_of, refuse_one_price
 from svr_async.judges.open_judge import RULES, JudgeSpec, OpenJudge
-from svr_async.judges.rubric_file import load_rubric_file
 from svr_async.scoring.decision import JuryRule
 from svr_async.scoring.methods.contract import Method, Needed, Part, Parts, Recipe
 from svr_async.scoring.methods.registry import find_recipe, names_that_take, read_options
+from svr_async.scoring.provenance import command_line
+from svr_async.scoring.rubric_file import load_rubric_file
 from svr_async.version import __version__
 
 if TYPE_CHECKING:
@@ -44,7 +46,7 @@ def choose_method(settings: EvalSettings) -> Method:
 
     A method that rephrases needs `rephrasing` before it can be asked.
     """
-    name = settings.method or ("svr" if settings.bank else "fixed" if settings.rubrics else "vanilla")
+    name = settings.method or ("svr" if settings.bank else "fixed" if settings.rubrics else "direct")
     recipe = find_recipe(name)
     _check_parts(settings, name, recipe)
     bank = None
@@ -263,7 +265,7 @@ def load_dataset(settings: EvalSettings, adapter: Adapter) -> Dataset:
 def pairs_to_judge(settings: EvalSettings, pairs: Sequence[PreferencePair]) -> Sequence[PreferencePair]:
     """Return the pairs of this machine's shard, in the order of the data."""
     share = settings.limits.share
-    return pairs if share == WHOLE else [pairs[place] for place in places_of(map(prompt_digest, pairs), share)]
+    return pairs if share == WHOLE else [pairs[place] for place in places_of([pair.prompt for pair in pairs], share)]
 
 
 def settings_of(run: Run) -> EvalSettings:
@@ -319,23 +321,41 @@ def texts_of_run(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedRun:
-    """An evaluation whose settings are checked and whose method, judges and pairs are known."""
+    """An evaluation whose settings are checked and whose method, judges and pairs are known.
+
+    `identity` holds everything that can change an item.
+    """
 
     settings: EvalSettings
     method: Method
     judges: ResolvedJudges
-    record: RunRecord
+    adapter: Adapter
+    dataset: Dataset
+    pairs: Sequence[PreferencePair]
+    identity: Mapping[str, Any]
+    command: Sequence[str]
+    started: datetime
+
+    @property
+    def digest(self) -> str:
+        """Eight hex digits over the identity: runs with the same digest have the same items."""
+        data = orjson.dumps(self.identity, option=orjson.OPT_SORT_KEYS, default=str)
+        return hashlib.sha256(data).hexdigest()[:8]
 
     @property
     def folder(self) -> Path:
-        """The run folder."""
-        return self.settings.out or self.record.default_folder()
+        """The run folder: --out, or `runs/<bench>-<method>-<judge>-<digest>` with the number of a shard."""
+        judge = "".join(c if c.isalnum() or c in "-_.+" else "-" for c in self.judges.name)[:60]
+        number, count = self.settings.limits.share
+        shard = "" if count == 1 else f"-shard-{number + 1}-of-{count}"
+        default = Path("runs") / f"{self.dataset.name}-{self.method.name}-{judge}-{self.digest}{shard}"
+        return self.settings.out or default
 
 
 def prepare(settings: EvalSettings, dataset: Dataset | None = None) -> PreparedRun:
     """Resolve method and judges and load the pairs, opening nothing; SvrError if the run is impossible.
 
-    The digest of the record covers everything that can change an item; it is that of the whole run also for a shard.
+    The digest covers everything that can change an item; it is that of the whole run also for a shard.
     `dataset` replaces the data set of the settings, if the caller has read it already.
     """
     method = choose_method(settings)
@@ -361,16 +381,21 @@ def prepare(settings: EvalSettings, dataset: Dataset | None = None) -> PreparedR
         "tie_credit": settings.tie_credit,
         **judges.identity(),
     }
-    record = RunRecord(
+    return PreparedRun(
         settings=settings,
+        method=method,
+        judges=judges,
         adapter=adapter,
         dataset=dataset,
         pairs=pairs_to_judge(settings, pairs),
-        method=method.name,
-        judge=judges.name,
         identity=identity,
         command=command_line(),
-        prompts=judges.prompts,
         started=datetime.now(UTC),
     )
-    return PreparedRun(settings=settings, method=method, judges=judges, record=record)
+
+
+def load_sample() -> Dataset:
+    """Load the small set shipped with the package, in RubricBench's schema; a note says that it is no benchmark."""
+    with as_file(files("svr_async.adapters") / "samples" / "rubricbench_sample.jsonl") as path:
+        dataset = get_adapter("rubricbench").load(path)
+    return replace(dataset, name="rubricbench-sample", notes=("the sample shipped with svr-async, not a benchmark",))

@@ -1,38 +1,24 @@
-"""Shards of a run (`--shard I/N`), and their merge."""
+"""Merges the shards of a run (`--shard I/N`)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import orjson
-
 from svr_async.core.files import write_atomic
-from svr_async.core.validation import misfit
-from svr_async.engine.money import Price
-from svr_async.engine.stats import EngineStats, Spread
 from svr_async.errors import ArtefactError, UsageError
-from svr_async.evaluation.metrics import JudgeCost
-from svr_async.evaluation.record import begin_run
-from svr_async.evaluation.run import SHARD_FILE, EvalResult, UsageSummary, end_judging, joined_usage
-from svr_async.evaluation.run_folder import Run, RunFolder, with_reasons
+from svr_async.evaluation.metrics import added_costs
+from svr_async.evaluation.run import EvalResult, end_run
+from svr_async.evaluation.run_folder import Run, RunFacts, RunFolder, begin_run
 from svr_async.evaluation.settings import from_plain
 from svr_async.evaluation.setup import PreparedRun, prepare
 from svr_async.judges.limits import WHOLE, Share, share_in_words
 
 FAILURES = "failures.jsonl"
 AGAIN = "run its svr eval --shard command again; the judged pairs are in the cache"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shard:
-    """A shard: the run in its folder, its share of the whole, and its usage."""
-
-    run: Run
-    share: Share
-    usage: UsageSummary
+UNIONS = ("models_seen", "fingerprints", "refused")  # facts of a judge that are joined as sets
 
 
 def merge_shards(folders: Sequence[Path], out: Path) -> EvalResult:
@@ -41,60 +27,68 @@ def merge_shards(folders: Sequence[Path], out: Path) -> EvalResult:
     Needs the data, bank and judges.toml of `svr eval`. UsageError for missing, repeated or unfinished shards and for
     shards of different runs; ArtefactError for damaged ones.
     """
-    shards = sorted(map(_read_shard, folders), key=lambda shard: shard.share)
+    shards = sorted((_read_shard(folder) for folder in folders), key=_share_of)
     _check_set(shards)
-    run = _whole_run(shards[0].run, out)
-    found = {item.id: item for shard in shards for item in shard.run.items}
-    items = [found[pair.id] for pair in run.record.pairs if pair.id in found]
-    if not len(items) == len(found) == len(run.record.pairs):
-        raise ArtefactError(f"the shards have {len(found)} of {len(run.record.pairs)} pairs", hint=AGAIN)
-    parts = [shard.usage for shard in shards]
-    begin_run(out, run.record, joined_usage(parts).judge)
+    run = _whole_run(shards[0], out)
+    found = {item.id: item for shard in shards for item in shard.items}
+    items = [found[pair.id] for pair in run.pairs if pair.id in found]
+    if not len(items) == len(found) == len(run.pairs):
+        raise ArtefactError(f"the shards have {len(found)} of {len(run.pairs)} pairs", hint=AGAIN)
+    metrics = [shard.metrics for shard in shards]
+    try:
+        facts = RunFacts(
+            judge=_joined([shard.manifest["judge"] for shard in shards]),
+            spent=added_costs(metrics),
+            wall_s=max(one["wall_s"] for one in metrics),
+            complete=True,
+        )
+        tallies = [one["tally"] for one in metrics]
+    except (AttributeError, KeyError, TypeError) as error:
+        raise ArtefactError(f"a shard of {out} is damaged ({error})", hint=AGAIN) from error
+    begin_run(run, facts.judge)
     failures = [path.read_bytes() for folder in folders if (path := folder / FAILURES).exists()]
     if failures:  # a later `svr eval` in this folder must not repeat these requests
         write_atomic(out / FAILURES, b"\n".join(failures))
-    return EvalResult(folder=out, metrics=end_judging(run, items, parts), items=items, total=len(items))
+    return EvalResult(folder=out, metrics=end_run(run, items, facts, tallies), items=items, total=len(items))
 
 
-def _read_shard(folder: Path) -> Shard:
-    run, path = RunFolder.load(folder), folder / SHARD_FILE
-    if not path.exists():
+def _read_shard(folder: Path) -> Run:
+    run = RunFolder.load(folder)
+    share = _share_of(run)
+    if share == WHOLE:
         raise UsageError(f"{folder} is not a shard of a run", hint="svr eval --shard I/N writes one")
-    try:
-        value = orjson.loads(path.read_bytes())
-        number, count = value["share"]
-        shard = Shard(run=run, share=(number, count), usage=_usage(value["asked"]))
-        wrong = misfit(shard)
-    except (OSError, KeyError, TypeError, ValueError) as error:
-        wrong = " ".join(str(error).split())[:120]
-    if wrong:
-        raise ArtefactError(f"{path} is damaged ({wrong})", hint=AGAIN)
     if not run.complete:
-        raise UsageError(f"{folder}, shard {share_in_words(shard.share)}, is not finished", hint=AGAIN)
-    return replace(shard, run=replace(run, items=with_reasons(folder, run.items)))
+        raise UsageError(f"{folder}, shard {share_in_words(share)}, is not finished", hint=AGAIN)
+    return run
 
 
-def _usage(value: Mapping[str, Any]) -> UsageSummary:
-    """Read the usage of a shard; latencies are not merged."""
-    costs = []
-    for cost in value["costs"]:
-        stats = cost["stats"] and EngineStats(**{**cost["stats"], "latency": Spread(), "endpoints": ()})
-        costs.append(JudgeCost(name=cost["name"], stats=stats, price=cost["price"] and Price(**cost["price"])))
-    if not isinstance(value["judge"]["label"], str):
-        raise TypeError("its judge has no label")
-    return UsageSummary(**{**value, "costs": tuple(costs), "notes": tuple(value["notes"])})
+def _share_of(run: Run) -> Share:
+    number, count = (run.manifest.get("config") or {}).get("share") or WHOLE
+    return number, count
 
 
-def _check_set(shards: Sequence[Shard]) -> None:
+def _joined(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the facts of a judge on several machines."""
+    facts = dict(parts[0])
+    for name in UNIONS:
+        if any(name in part for part in parts):
+            facts[name] = sorted({one for part in parts for one in part.get(name, ())})
+    if "judges" in facts:
+        facts["judges"] = [_joined(each) for each in zip(*(part["judges"] for part in parts), strict=True)]
+    return facts
+
+
+def _check_set(shards: Sequence[Run]) -> None:
     """Raise UsageError unless these are all the shards of one run."""
-    first = shards[0].run
+    first = shards[0]
     for shard in shards:
-        if shard.run.manifest["digest"] != first.manifest["digest"]:
-            both = f"{shard.run.path} and {first.path} are shards of different runs"
+        if shard.manifest["digest"] != first.manifest["digest"]:
+            both = f"{shard.path} and {first.path} are shards of different runs"
             raise UsageError(both, hint="the commands must differ in --shard only, with the same data and version")
-    held, count = [shard.share for shard in shards], shards[0].share[1]
-    if held != [(number, count) for number in range(count)]:
-        given = ", ".join(map(share_in_words, held[:8])) + (" …" if len(held) > 8 else "")
+    shares = [_share_of(shard) for shard in shards]
+    count = shares[0][1]
+    if shares != [(number, count) for number in range(count)]:
+        given = ", ".join(map(share_in_words, shares[:8])) + (" …" if len(shares) > 8 else "")
         raise UsageError(f"a merge needs each of {count} shards once (got {given})", hint="name all shards of one run")
 
 
@@ -106,7 +100,7 @@ def _whole_run(shard: Run, out: Path) -> PreparedRun:
         raise ArtefactError(f"{shard.path}: its manifest is damaged ({error.message})", hint=AGAIN) from error
     limits = replace(settings.limits, share=WHOLE, budget=None, max_calls=None)
     run = prepare(replace(settings, limits=limits, out=out))
-    if run.record.digest != shard.manifest["digest"]:
+    if run.digest != shard.manifest["digest"]:
         hint = "merge with the same data, bank, judges.toml and version"
         raise UsageError(f"data, bank or judge on this machine are not those of {shard.path}", hint=hint)
     return run

@@ -26,8 +26,8 @@ from svr_async.engine.reply import Reply, Usage
 from svr_async.engine.request import CONTINGENT, Question, ReplyRejectedError, estimate_tokens
 from svr_async.engine.secrets import key_from_environment, refuse_key_in_url
 from svr_async.errors import SvrError, UsageError
-from svr_async.judges.open_judge import OpenJudge
-from svr_async.judges.profiles import extras_of, load_profiles, naming_keys
+from svr_async.judges.open_judge import OpenJudge, extras_of
+from svr_async.judges.profiles import load_profiles, naming_keys
 
 if TYPE_CHECKING:
     from svr_async.engine.batch_api import BatchClient
@@ -217,7 +217,7 @@ class Imported:
 
 
 def import_results(run: BatchRun, results: Results, exported: set[str], judge: str) -> Imported:
-    """Store the replies that answer their questions, then count what is left to ask."""
+    """Store the replies that answer their questions, then count the questions that remain."""
     price = next((profile.price for profile in run.profiles if profile.name == judge), None)
     report = Imported(requests=len(exported), usd=None if price is None else 0.0)
     missing: dict[str, bool] = {}  # keys of unanswered questions, and whether the results answer them

@@ -11,7 +11,7 @@ import msgspec
 
 from svr_async.core.integrity import Marks
 from svr_async.core.pair import Presentation, Prompt, prompt_text
-from svr_async.core.rubric import Rubric, positive
+from svr_async.core.rubric import Rubric, Statement, positive
 from svr_async.core.verdict import Chances, Outcome, RubricComparison
 from svr_async.engine.request import Question, ReplyRejectedError
 from svr_async.engine.wires import QUESTION
@@ -47,18 +47,6 @@ class _ScoreReply(msgspec.Struct):
 
 
 @dataclass(frozen=True, slots=True)
-class Stated:
-    """A statement; `turned` if it says the opposite of the rubric."""
-
-    text: str
-    turned: bool = False
-
-    def of(self, chance: Chance) -> Chance:
-        """Return the probability of the rubric."""
-        return 1 - chance if self.turned and chance is not None else chance
-
-
-@dataclass(frozen=True, slots=True)
 class StatementWriter:
     """Writes requests with the sentences of the template `decide`, by name in `forms`."""
 
@@ -83,12 +71,12 @@ class StatementWriter:
         """The number of statements that a request may hold."""
         return self.profile.spoken.questions
 
-    def about(self, form: str, rubric: Rubric) -> Stated:
+    def about(self, form: str, rubric: Rubric) -> Statement:
         """State that a rubric is satisfied; a negated rubric is stated in the positive, and turned."""
         plain = positive(" ".join(rubric.text.split()))
-        return Stated(self.forms[form].replace(PLACE, plain.text), plain.turned)
+        return Statement(self.forms[form].replace(PLACE, plain.text), plain.turned)
 
-    def question(self, material: str, statements: Sequence[Stated]) -> Question[Mapping[int, Chance]]:
+    def question(self, material: str, statements: Sequence[Statement]) -> Question[Mapping[int, Chance]]:
         """Return the question for the probabilities of statements, by their number."""
         ask = f"\n{self.forms['ask']}" if self.most == 1 else ""
         stated = [(QUESTION, f"{statement.text}{ask}") for statement in statements]
@@ -148,7 +136,7 @@ class DecisionJudge(Judge):
 
     async def prefer(self, shown: Presentation) -> Answer[Preference]:
         """Ask how likely A is to be the better response: margin 2 P − 1, in [−1, 1]."""
-        found = await self._chances(Material.pair(shown), [Stated(self.writer.forms["direct"])])
+        found = await self._chances(Material.pair(shown), [Statement(self.writer.forms["direct"])])
         return found.map(lambda chances: Preference(margin=sum(2 * one - 1 for one in chances if one is not None)))
 
     async def compare(
@@ -178,7 +166,7 @@ class DecisionJudge(Judge):
         ids = [rubric.id for rubric in rubrics]
         return found.map(lambda chances: {name: one for name, one in zip(ids, chances, strict=True) if one is not None})
 
-    async def _chances(self, material: Material, statements: Sequence[Stated]) -> Answer[Any]:
+    async def _chances(self, material: Material, statements: Sequence[Statement]) -> Answer[Any]:
         """Ask for the probabilities of statements, as many in a call as the wire takes; ask again for missing ones.
 
         The value is a tuple of `Chance`. A failed call fails all; without any probability, the outcome is the last
@@ -200,7 +188,7 @@ class DecisionJudge(Judge):
                     failure = done
                     chances |= dict.fromkeys(part)  # unreadable: not asked again
                 else:
-                    chances |= {part[n]: statements[part[n]].of(chance) for n, chance in done.value.items()}
+                    chances |= {part[n]: statements[part[n]].chance(p) for n, p in done.value.items()}
         value = tuple(chances.get(number) for number in range(len(statements)))
         if value and all(chance is None for chance in value):
             return replace(failure, requests=tuple(keys))
@@ -260,7 +248,7 @@ def scoring(profile: Profile, prompt: Prompt, response: str) -> Question[float]:
 
 
 def read_score(text: str) -> float:
-    """Return the score in a reply; ReplyRejectedError if there is none."""
+    """Return the score in a reply; ReplyRejectedError if it has none."""
     try:
         return msgspec.json.decode(text, type=_ScoreReply).score
     except msgspec.DecodeError:

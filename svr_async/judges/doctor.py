@@ -52,27 +52,27 @@ SCHEMA = (
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The result of a check. `cure` says what to do; `exit_code` is that of a failure; `none`: could not be checked."""
+    """The result of a check. `hint` says what to do; `exit_code` is that of a failure; `none`: could not be checked."""
 
     name: str
     state: Literal["ok", "warn", "fail", "none"]
     text: str
-    cure: str = ""
+    hint: str = ""
     exit_code: int = 0
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON values; `ok` is false for a failure only."""
         values = {"check": self.name, "ok": self.state != "fail", "state": self.state}
-        return values | {"detail": self.text, "cure": self.cure}
+        return values | {"detail": self.text, "hint": self.hint}
 
     def line(self) -> str:
-        """Return text and cure as one line."""
-        return " ".join((f"{self.text} — {self.cure}" if self.cure else self.text).split())
+        """Return text and hint as one line."""
+        return " ".join((f"{self.text} — {self.hint}" if self.hint else self.text).split())
 
 
 def failed(name: str, error: SvrError) -> Finding:
     """Return the finding for an error."""
-    return Finding(name, "fail", error.message, cure=error.hint, exit_code=error.exit_code)
+    return Finding(name, "fail", error.message, hint=error.hint, exit_code=error.exit_code)
 
 
 def cache_finding(cache: Path | str) -> Finding:
@@ -98,8 +98,8 @@ def device_finding(label_of: Callable[[], str], devices: Path = Path("/dev")) ->
         return Finding("device", "warn", text, "pip install svr-async, or set JAX_PLATFORMS=cpu")
     if not label.startswith("cpu") or not any(devices.glob("nvidia[0-9]*")):
         return Finding("device", "ok", label)
-    cure = "pip install 'svr-async[gpu]' to fit on it; judging does not need it"
-    return Finding("device", "warn", f"{label}, but there is an NVIDIA GPU", cure)
+    hint = "pip install 'svr-async[gpu]' to fit on it; judging does not need it"
+    return Finding("device", "warn", f"{label}, but there is an NVIDIA GPU", hint)
 
 
 async def list_models(profile: Profile) -> Mapping[str, Mapping[str, Any]] | None:
@@ -111,7 +111,8 @@ async def list_models(profile: Profile) -> Mapping[str, Mapping[str, Any]] | Non
 
     from svr_async.engine.http import proxy_for
     from svr_async.engine.secrets import key_from_environment
-    from svr_async.judges.profiles import extras_of, key_hint
+    from svr_async.judges.open_judge import extras_of
+    from svr_async.judges.profiles import key_hint
 
     key, extras = key_from_environment(profile.key_env), extras_of(profile)
     timeout = aiohttp.ClientTimeout(total=MODELS_TIMEOUT_S)
@@ -167,7 +168,7 @@ async def _examine_address(spec: JudgeSpec, profile: Profile, *, thorough: bool)
     from svr_async.engine.caller import EngineConfig
     from svr_async.engine.engine import CallEngine
     from svr_async.engine.fallbacks import permanent
-    from svr_async.judges.profiles import transport_to
+    from svr_async.judges.open_judge import transport_to
 
     for finding in model_findings(profile, await list_models(profile)):
         yield finding
@@ -181,10 +182,10 @@ async def _examine_address(spec: JudgeSpec, profile: Profile, *, thorough: bool)
                 refused = engine.refused(profile.endpoint, profile.model)
                 if refused:
                     text = f"refused settings: {', '.join(map(str, refused))}"
-                    yield Finding("settings", "warn", text, cure=permanent(refused))
+                    yield Finding("settings", "warn", text, hint=permanent(refused))
                 if not engine.stats().prompt_tokens:
-                    cure = "costs are shown too low and --budget stops too late: use --max-calls"
-                    yield Finding("usage", "warn", "no token counts are reported", cure)
+                    hint = "costs are shown too low and --budget stops too late: use --max-calls"
+                    yield Finding("usage", "warn", "no token counts are reported", hint)
             if spec.writes and thorough:
                 second_s, cut = await _answer(engine, profile, "Answer with the one word: done")
                 text = f"a one-word answer takes {second_s:.2f} s (the first one {first_s:.2f} s)"
@@ -230,14 +231,14 @@ async def _json_findings(engine: CallEngine, profile: Profile, transport: Transp
             raw = await transport.send(request)
             headers = raw.headers
             if orjson.loads(request.wire.read(raw.body, raw.status).answer)["verdict"] in ("A", "B"):
-                cure = "" if profile.structured == mode else f'structured = "{mode}" in judges.toml uses it'
-                yield Finding("json", "ok", f"{mode} works", cure)
+                hint = "" if profile.structured == mode else f'structured = "{mode}" in judges.toml uses it'
+                yield Finding("json", "ok", f"{mode} works", hint)
                 break
         except (SvrError, FailureError, ValueError, TypeError, KeyError):
             continue
     else:
-        cure = "" if profile.structured == "none" else 'set structured = "none" in judges.toml'
-        yield Finding("json", "warn", "no JSON mode works; plain replies are read too", cure)
+        hint = "" if profile.structured == "none" else 'set structured = "none" in judges.toml'
+        yield Finding("json", "warn", "no JSON mode works; plain replies are read too", hint)
     yield limits_finding(headers, profile)
 
 
@@ -263,8 +264,8 @@ async def _verdict_finding(spec: JudgeSpec, profile: Profile, engine: CallEngine
     right, seconds = answer.value.margin > 0, time.monotonic() - begun
     simulated = " (SIMULATED endpoint)" if Integrity.SIMULATED in judge.marks else ""
     text = f"{'right' if right else 'wrong'}, in {seconds:.2f} s{simulated}"
-    cure = "" if right else "this judge may be too weak: compare it with another"
-    return Finding("verdict", "ok" if right else "warn", text, cure)
+    hint = "" if right else "this judge may be too weak: compare it with another"
+    return Finding("verdict", "ok" if right else "warn", text, hint)
 
 
 def _key_finding(profile: Profile) -> Finding:
@@ -290,17 +291,17 @@ def model_findings(profile: Profile, models: Mapping[str, Mapping[str, Any]] | N
         return [Finding("model", "none", "the endpoint does not list its models")]
     if not is_listed(profile.model, models):
         near = difflib.get_close_matches(profile.model, models, 1, cutoff=0.4)
-        cure = f"did you mean {near[0]}?" if near else "set one of them: --judge URL#model, or model in judges.toml"
+        hint = f"did you mean {near[0]}?" if near else "set one of them: --judge URL#model, or model in judges.toml"
         text = f"{profile.model} is not among the models listed: {shorten(', '.join(models), SHOWN_NAMES)}"
-        return [Finding("model", "warn", text, cure)]
+        return [Finding("model", "warn", text, hint)]
     row = models.get(profile.model, {})
     context = next((row[name] for name in CONTEXT_FIELDS if type(row.get(name)) is int and row[name] > 0), None)
     found = [Finding("model", "ok", f"{profile.model} is served")]
     if context is not None:
         short = context < profile.context_tokens
         text = f"{context:,} tokens" + (f", fewer than the {profile.context_tokens:,} of the profile" if short else "")
-        cure = f"context_tokens = {context} in judges.toml" if short else ""
-        found.append(Finding("context", "warn" if short else "ok", text, cure))
+        hint = f"context_tokens = {context} in judges.toml" if short else ""
+        found.append(Finding("context", "warn" if short else "ok", text, hint))
     return found
 
 
@@ -312,5 +313,5 @@ def limits_finding(headers: Mapping[str, str], profile: Profile) -> Finding:
     own = {"rpm": profile.rpm, "tpm": profile.tpm}
     higher = [f"{name} = {most:.0f}" for name, most in limits.items() if most and (own[name] or most + 1) > most]
     text = ", ".join(f"{most:,.0f} {UNITS[name]} a minute" for name, most in limits.items() if most)
-    cure = f"{' and '.join(higher)} in judges.toml avoids refused calls" if higher else ""
-    return Finding("limits", "ok", text or "none in the headers", cure)
+    hint = f"{' and '.join(higher)} in judges.toml avoids refused calls" if higher else ""
+    return Finding("limits", "ok", text or "none in the headers", hint)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from svr_async.core.validation import settle
+from svr_async.core.validation import coerce_fields
 from svr_async.engine.money import Price, read_price
 from svr_async.errors import UsageError
 
@@ -92,7 +92,7 @@ class JudgeLimits:
     ray: str | None = None
 
     def __post_init__(self) -> None:
-        settle(self)
+        coerce_fields(self)
         object.__setattr__(self, "cache", _cache_place(self.cache))
         text = self.concurrency
         if text != AUTO and not (text.isdecimal() and 1 <= int(text) <= MOST_CONCURRENCY):

@@ -8,17 +8,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self
-from urllib.parse import urlsplit
 
 from svr_async.core.integrity import Integrity
-from svr_async.core.provenance import descriptors_for
+from svr_async.engine.concurrency import descriptors_for
 from svr_async.errors import ConfigError, UsageError
 
 if TYPE_CHECKING:
     from svr_async.core.pair import Prompt
     from svr_async.engine.caller import EngineConfig
     from svr_async.engine.engine import CallEngine
+    from svr_async.engine.http import Extras
     from svr_async.engine.money import Budget, Price
+    from svr_async.engine.transport import Transport
     from svr_async.judges.limits import JudgeLimits
     from svr_async.judges.profiles import Profile
     from svr_async.judges.protocol import Author, Judge
@@ -27,112 +28,11 @@ if TYPE_CHECKING:
 RULES = "rules"
 RECORDED = "recorded:"
 WITH_RULES = "+rules"
-REWARDS = "rm:"
-DECISION_WIRES = ("decisions", "systemone", "logprobs")
-REWARD_WIRES = ("classify", "pooling", "score")  # the first is the default; an address may end in one of them
 OPEN_FILES = 40  # files that a process has open besides its connections
 WAYS_TO_NAME = (
     "--judge http://HOST:PORT/v1#MODEL is your own endpoint, --judge gpt-5.6-luna one that `svr judges` lists, "
     "--judge rules offline checks without a model"
 )
-
-
-def find_profile(name: str, *, base_url: str = "") -> Profile:
-    """Return the profile of a judge's name; ConfigError with near names if unknown.
-
-    `name` is that of a profile, ENDPOINT:MODEL or URL#MODEL. With `decisions:`, `systemone:` or `logprobs:` before it,
-    the judge answers with probabilities; with `rm:` it is a reward model. `base_url` replaces the profile's, and so
-    does $OPENAI_BASE_URL for profiles with OpenAI's key. Then the name may also be any model's.
-    """
-    from svr_async.judges.profiles import load_profiles
-
-    profiles = load_profiles()
-    prefix, mark, rest = name.partition(":")
-    if mark and name not in profiles and prefix in DECISION_WIRES:
-        return _decision_profile(prefix, rest, base_url, profiles)
-    if name.startswith(REWARDS) and name not in profiles:
-        return _reward_profile(rest, base_url, profiles)
-    return _text_profile(name, base_url, profiles)
-
-
-def _text_profile(name: str, base_url: str, profiles: Mapping[str, Profile]) -> Profile:
-    from svr_async.judges.profiles import (
-        FILE,
-        OPENAI_KEY,
-        Profile,
-        endpoint_settings,
-        key_variable,
-        known_endpoints,
-        near,
-    )
-
-    environment = os.environ.get("OPENAI_BASE_URL", "")
-    if "://" in name:
-        url, _, model = name.partition("#")
-        if not model:
-            raise ConfigError(f"--judge {name} names no model", hint="write it as http://host:port/v1#model")
-        return Profile(name=model, model=model, base_url=url, key_env=key_variable(url), source="--judge")
-    if name in profiles:
-        own = profiles[name]
-        return _moved(own, base_url or (environment if own.key_env == OPENAI_KEY else ""))
-    endpoint, _, model = name.partition(":")
-    if model and endpoint in known_endpoints():
-        settings = endpoint_settings(endpoint)
-        same = (one for one in profiles.values() if (one.model, one.base_url) == (model, settings["base_url"]))
-        found = next(same, None) or Profile(name=model, model=model, source="--judge", **settings)
-        return _moved(found, base_url)
-    if base_url or environment:
-        return Profile(name=name, model=name, base_url=base_url or environment, source="--base-url")
-    hint = near(name, profiles) or "svr judges lists them."
-    if Path(FILE).is_file():
-        hint += f" ./{FILE} is read with --judges {FILE} only."
-    raise ConfigError(
-        f"unknown judge {name!r}", hint=f"{hint} openai:{name} asks OpenAI; with --base-url any model name works."
-    )
-
-
-def _decision_profile(wire: str, rest: str, base_url: str, profiles: Mapping[str, Profile]) -> Profile:
-    """Return a judge's profile on the wire of probabilities; else a model at the endpoint of the wire's own profile."""
-    home = next((one for one in profiles if one.startswith(f"{wire}:")), "")
-    if not rest:
-        like = home or f"{wire}:gpt-oss-20b"
-        raise ConfigError(f"--judge {wire}: names no model", hint=f"{like}, or {wire}:http://host:port/v1#model")
-    if home and "://" not in rest and rest not in profiles and not base_url:
-        return replace(profiles[home], name=f"{wire}:{rest}", model=rest, price=None)
-    return _on_wire(_text_profile(rest, base_url, profiles), wire, f"{wire}:")
-
-
-def _reward_profile(rest: str, base_url: str, profiles: Mapping[str, Profile]) -> Profile:
-    """Return the profile of a reward model: URL[#MODEL], a judge's profile, or a model at `base_url`."""
-    from svr_async.engine.secrets import refuse_key_in_url
-    from svr_async.judges.profiles import Profile, key_variable
-
-    if rest in profiles:
-        own = _text_profile(rest, base_url, profiles)
-        return own if own.spoken.score else _on_wire(own, REWARD_WIRES[0], REWARDS)
-    url, _, model = rest.partition("#") if "://" in rest else (base_url, "", rest)
-    if not rest or not url:
-        hint = "write rm:http://host:port, rm:http://host:port/pooling or rm:http://host:port#model"
-        raise ConfigError(f"--judge {REWARDS}{rest} has no address", hint=hint)
-    base, _, last = url.rstrip("/").rpartition("/")
-    base, wire = (base, last) if last in REWARD_WIRES else (url, REWARD_WIRES[0])
-    base = refuse_key_in_url(base)
-    name = f"{REWARDS}{model or urlsplit(base).netloc}"
-    return Profile(name=name, model=model, base_url=base, wire=wire, key_env=key_variable(base), source="--judge")
-
-
-def _on_wire(profile: Profile, wire: str, prefix: str) -> Profile:
-    """Return a profile with another wire, and with another identity, because its replies differ."""
-    identity = "" if profile.identity == profile.address else f"{profile.identity}#{wire}"
-    return replace(profile, name=f"{prefix}{profile.name}", wire=wire, identity=identity)
-
-
-def _moved(profile: Profile, base_url: str) -> Profile:
-    """Return a profile at another address; the default identity moves with it."""
-    if not base_url or base_url.rstrip("/") == ",".join(profile.base_urls):
-        return profile
-    identity = profile.identity if profile.identity != profile.address else ""
-    return replace(profile, base_url=base_url, base_urls=(), identity=identity)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,6 +63,8 @@ class JudgeSpec:
             if not path:
                 raise ConfigError("--judge recorded: names no file", hint="write it as recorded:replies.jsonl")
             return cls(text=text, recording=Path(path))
+        from svr_async.judges.profiles import find_profile
+
         spec = cls(text=text, profile=find_profile(text.removesuffix(WITH_RULES), base_url=base_url))
         if spec.scores and spec.hybrid:
             raise ConfigError(f"--judge {text}: a reward model reads no rubrics", hint=f"remove {WITH_RULES}")
@@ -330,7 +232,6 @@ def _engine_of(profile: Profile, limits: JudgeLimits, config: EngineConfig, budg
     from svr_async.engine.failures import FailureLog
     from svr_async.engine.money import Budget
     from svr_async.engine.transport import Endpoints
-    from svr_async.judges.profiles import transport_to
 
     ray = None if config.offline or config.dry_run else limits.ray
     return CallEngine(
@@ -348,3 +249,41 @@ def within_descriptors(config: EngineConfig, *, engines: int = 1) -> EngineConfi
     soft = descriptors_for(engines * config.concurrency + OPEN_FILES)
     most = config.concurrency if soft is None else max(1, (soft - OPEN_FILES) // engines)
     return config if config.concurrency <= most else replace(config, concurrency=most)
+
+
+def transport_to(profile: Profile, base_url: str, *, timeout_s: float, ray: str | None = None) -> Transport:
+    """Return the transport to one of a profile's addresses, or one that sends from the nodes of a Ray cluster.
+
+    The key goes to this address only. ConfigError if a variable that the profile names is not set.
+    """
+    from svr_async.engine.secrets import key_from_environment
+
+    key, extras = key_from_environment(profile.key_env), extras_of(profile)
+    if ray is not None:
+        from svr_async.engine.ray import RayTransport
+
+        return RayTransport(ray, base_url, key, timeout_s=timeout_s, wire=profile.spoken, extras=extras)
+    from svr_async.engine.http import HttpTransport
+
+    return HttpTransport(base_url, key, timeout_s=timeout_s, wire=profile.spoken, extras=extras)
+
+
+def extras_of(profile: Profile) -> Extras:
+    """Return path, headers and query of a profile's requests, with the values of the variables that it names."""
+    from svr_async.engine.http import Extras
+    from svr_async.engine.secrets import Secret
+    from svr_async.judges.profiles import variable_in
+
+    tables, secrets = {"headers": dict(profile.headers), "query": dict(profile.query)}, dict[str, None]()
+    for setting, table in tables.items():
+        for name, value in table.items():
+            variable = variable_in(value)
+            if variable is not None:
+                table[name] = os.environ.get(variable, "").strip()
+                secrets[table[name]] = None
+            if not table[name] or not table[name].isprintable():
+                problem = f"${variable}, which is not set or not printable" if variable else "empty or not printable"
+                hint = f"set ${variable}, or remove {name} from {setting}" if variable else ""
+                raise ConfigError(f"judge {profile.name}: {setting} {name} is {problem}", hint=hint)
+    masked = tuple(map(Secret, secrets))
+    return Extras(path=profile.path, key_header=profile.key_header, secrets=masked, **tables)

@@ -12,11 +12,12 @@ import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
 import msgspec
 from msgspec import Meta
@@ -29,16 +30,15 @@ from svr_async.engine.secrets import refuse_key_in_url
 from svr_async.engine.wires import Form, Params, Settings, Wire
 from svr_async.errors import AuthError, ConfigError
 
-if TYPE_CHECKING:
-    from svr_async.engine.http import Extras
-    from svr_async.engine.transport import Transport
-
 OPENAI_KEY = "OPENAI_API_KEY"
 SHIPPED = "shipped with the package"
 FILE = "judges.toml"
 MOST_IN_FLIGHT = 4096  # concurrency without a number in the profile; the engine adapts below it
 KEY_HEADERS = frozenset({"authorization", "x-api-key", "api-key", "cookie", "proxy-authorization"})
 THIS_MACHINE = re.compile(r"^(https?://)(?:localhost|\[::1\])(?=[:/#]|$)", re.IGNORECASE)
+REWARDS = "rm:"
+DECISION_WIRES = ("decisions", "systemone", "logprobs")
+REWARD_WIRES = ("classify", "pooling", "score")  # the first is the default; an address may end in one of them
 UNSET = "unset"
 """The value of a setting that is not sent; it takes back what a profile below sets."""
 UNSETTABLE: Mapping[str, Any] = {
@@ -303,38 +303,99 @@ def key_hint(variable: str) -> str:
     return f"set ${variable} to its key, then run the same command again"
 
 
-def transport_to(profile: Profile, base_url: str, *, timeout_s: float, ray: str | None = None) -> Transport:
-    """Return the transport to one of a profile's addresses, or one that sends from the nodes of a Ray cluster.
+# --- from a judge's name to its profile -------------------------------------------------------------------------------
 
-    The key goes to this address only. ConfigError if a variable that the profile names is not set.
+
+def find_profile(name: str, *, base_url: str = "") -> Profile:
+    """Return the profile of a judge's name; ConfigError with near names if unknown.
+
+    `name` is that of a profile, ENDPOINT:MODEL or URL#MODEL. With `decisions:`, `systemone:` or `logprobs:` before it,
+    the judge answers with probabilities; with `rm:` it is a reward model. `base_url` replaces the profile's, and so
+    does $OPENAI_BASE_URL for profiles with OpenAI's key. Then the name may also be any model's.
     """
-    from svr_async.engine.secrets import key_from_environment
-
-    key, extras = key_from_environment(profile.key_env), extras_of(profile)
-    if ray is not None:
-        from svr_async.engine.ray import RayTransport
-
-        return RayTransport(ray, base_url, key, timeout_s=timeout_s, wire=profile.spoken, extras=extras)
-    from svr_async.engine.http import HttpTransport
-
-    return HttpTransport(base_url, key, timeout_s=timeout_s, wire=profile.spoken, extras=extras)
+    profiles = load_profiles()
+    prefix, mark, rest = name.partition(":")
+    if mark and name not in profiles and prefix in DECISION_WIRES:
+        return _decision_profile(prefix, rest, base_url, profiles)
+    if name.startswith(REWARDS) and name not in profiles:
+        return _reward_profile(rest, base_url, profiles)
+    return _text_profile(name, base_url, profiles)
 
 
-def extras_of(profile: Profile) -> Extras:
-    """Return path, headers and query of a profile's requests, with the values of the variables that it names."""
-    from svr_async.engine.http import Extras
-    from svr_async.engine.secrets import Secret
+def _text_profile(name: str, base_url: str, profiles: Mapping[str, Profile]) -> Profile:
+    environment = os.environ.get("OPENAI_BASE_URL", "")
+    if "://" in name:
+        url, _, model = name.partition("#")
+        if not model:
+            raise ConfigError(f"--judge {name} names no model", hint="write it as http://host:port/v1#model")
+        return Profile(name=model, model=model, base_url=url, key_env=key_variable(url), source="--judge")
+    if name in profiles:
+        own = profiles[name]
+        return _moved(own, base_url or (environment if own.key_env == OPENAI_KEY else ""))
+    endpoint, _, model = name.partition(":")
+    if model and endpoint in known_endpoints():
+        settings = endpoint_settings(endpoint)
+        same = (one for one in profiles.values() if (one.model, one.base_url) == (model, settings["base_url"]))
+        found = next(same, None) or Profile(name=model, model=model, source="--judge", **settings)
+        return _moved(found, base_url)
+    if base_url or environment:
+        return Profile(name=name, model=name, base_url=base_url or environment, source="--base-url")
+    if form := _correct_form(name):
+        raise ConfigError(f"unknown judge {name!r}", hint=form)
+    hint = near(name, profiles) or "svr judges lists them."
+    if Path(FILE).is_file():
+        hint += f" ./{FILE} is read with --judges {FILE} only."
+    raise ConfigError(
+        f"unknown judge {name!r}", hint=f"{hint} openai:{name} asks OpenAI; with --base-url any model name works."
+    )
 
-    tables, secrets = {"headers": dict(profile.headers), "query": dict(profile.query)}, dict[str, None]()
-    for setting, table in tables.items():
-        for name, value in table.items():
-            variable = variable_in(value)
-            if variable is not None:
-                table[name] = os.environ.get(variable, "").strip()
-                secrets[table[name]] = None
-            if not table[name] or not table[name].isprintable():
-                problem = f"${variable}, which is not set or not printable" if variable else "empty or not printable"
-                hint = f"set ${variable}, or remove {name} from {setting}" if variable else ""
-                raise ConfigError(f"judge {profile.name}: {setting} {name} is {problem}", hint=hint)
-    masked = tuple(map(Secret, secrets))
-    return Extras(path=profile.path, key_header=profile.key_header, secrets=masked, **tables)
+
+def _correct_form(name: str) -> str:
+    """Return the correct form of an address without http:// or of several judges; "" for another name."""
+    if "," in name:
+        return f"several judges: --jury {name}"
+    address, mark, model = name.partition("#")
+    if mark and model and ":" in address:
+        return f"write it as http://{address}{'' if '/' in address else '/v1'}#{model}"
+    return ""
+
+
+def _decision_profile(wire: str, rest: str, base_url: str, profiles: Mapping[str, Profile]) -> Profile:
+    """Return a judge's profile on the wire of probabilities; else a model at the endpoint of the wire's own profile."""
+    home = next((one for one in profiles if one.startswith(f"{wire}:")), "")
+    if not rest:
+        like = home or f"{wire}:gpt-oss-20b"
+        raise ConfigError(f"--judge {wire}: names no model", hint=f"{like}, or {wire}:http://host:port/v1#model")
+    if home and "://" not in rest and rest not in profiles and not base_url:
+        return replace(profiles[home], name=f"{wire}:{rest}", model=rest, price=None)
+    return _on_wire(_text_profile(rest, base_url, profiles), wire, f"{wire}:")
+
+
+def _reward_profile(rest: str, base_url: str, profiles: Mapping[str, Profile]) -> Profile:
+    """Return the profile of a reward model: URL[#MODEL], a judge's profile, or a model at `base_url`."""
+    if rest in profiles:
+        own = _text_profile(rest, base_url, profiles)
+        return own if own.spoken.score else _on_wire(own, REWARD_WIRES[0], REWARDS)
+    url, _, model = rest.partition("#") if "://" in rest else (base_url, "", rest)
+    if not rest or not url:
+        hint = "write rm:http://host:port, rm:http://host:port/pooling or rm:http://host:port#model"
+        raise ConfigError(f"--judge {REWARDS}{rest} has no address", hint=hint)
+    base, _, last = url.rstrip("/").rpartition("/")
+    base, wire = (base, last) if last in REWARD_WIRES else (url, REWARD_WIRES[0])
+    base = refuse_key_in_url(base)
+    name = f"{REWARDS}{model or urlsplit(base).netloc}"
+    return Profile(name=name, model=model, base_url=base, wire=wire, key_env=key_variable(base), source="--judge")
+
+
+def _on_wire(profile: Profile, wire: str, prefix: str) -> Profile:
+    """Return a profile with another wire, and with another identity, because its replies differ."""
+    identity = "" if profile.identity == profile.address else f"{profile.identity}#{wire}"
+    return replace(profile, name=f"{prefix}{profile.name}", wire=wire, identity=identity)
+
+
+def _moved(profile: Profile, base_url: str) -> Profile:
+    """Return a profile at another address; the default identity moves with it."""
+    if not base_url or base_url.rstrip("/") == ",".join(profile.base_urls):
+        return profile
+    identity = profile.identity if profile.identity != profile.address else ""
+    return replace(profile, base_url=base_url, base_urls=(), identity=identity)

@@ -29,7 +29,7 @@ class Reasked(str):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer(Generic[T]):
-    """A judge's typed reply: a value, or the outcome that says why there is none.
+    """A judge's typed reply: a value, or the outcome that says why it is missing.
 
     `requests` are the cache keys of the questions asked, in order; `flags` name what was unusual
     (`inconsistent`, `missing_rubrics` …).
@@ -116,7 +116,7 @@ class Judge(Protocol):
 
 
 class Author(Protocol):
-    """Something that writes: rubrics that tell two responses apart, and plausible but worse responses."""
+    """Something that writes: rubrics that distinguish two responses, and plausible but worse responses."""
 
     __slots__ = ()
 
@@ -135,5 +135,5 @@ class Author(Protocol):
 
 
 def _unable(judge: str, task: str) -> UsageError:
-    hint = "name a text judge of `svr judges`, or use --method vanilla"
+    hint = "name a text judge of `svr judges`, or use --method direct"
     return UsageError(f"the judge {judge} cannot {task}", hint=hint)

@@ -91,7 +91,7 @@ def read_mark(text: str, words: str, say: Callable[[str], T], wanted: str, quote
 
 
 def _last_mark(text: str, words: str, quoted: Quoted, wanted: str, *more: re.Pattern[str]) -> re.Match[str]:
-    """Return the last mark of the clearest form; ReplyRejectedError if there is none, or two that contradict."""
+    """Return the last mark of the clearest form; ReplyRejectedError if it is missing, or two contradict."""
     *strong, weak = _patterns(words)
     for pattern in (*strong, *more, weak):
         if own := [mark for mark in pattern.finditer(text) if not _is_skipped(mark, text, quoted)]:

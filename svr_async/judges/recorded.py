@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 
 import msgspec
 
@@ -67,13 +67,16 @@ class _Row(msgspec.Struct):
 
 
 @dataclass(frozen=True, slots=True)
-class RecordedJudge(Judge):
-    """Replays replies by (role, pair id, order). Pairs without a reply are unscored, and counted."""
+class _Recorded(Judge):
+    """A judge from a file. Pairs that the file lacks are unscored, and counted."""
 
     path: Path
-    replies: Mapping[Key, str]
-    prompts: Mapping[bytes, str]
-    marks: Marks = frozenset({Integrity.RECORDED})
+    kind: ClassVar[str] = ""
+
+    @property
+    def marks(self) -> Marks:
+        """That its results are a recording's."""
+        return frozenset({Integrity.RECORDED})
 
     @property
     def name(self) -> str:
@@ -83,7 +86,16 @@ class RecordedJudge(Judge):
     @property
     def label(self) -> str:
         """The label of results."""
-        return f"recorded replies ({self.path.name})"
+        return f"recorded {self.kind} ({self.path.name})"
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedJudge(_Recorded):
+    """Replays replies by (role, pair id, order)."""
+
+    replies: Mapping[Key, str]
+    prompts: Mapping[bytes, str]
+    kind: ClassVar[str] = "replies"
 
     async def prefer(self, shown: Presentation) -> Answer[Preference]:
         """Replay a direct verdict."""
@@ -121,23 +133,12 @@ class RecordedJudge(Judge):
 
 
 @dataclass(frozen=True, slots=True)
-class RecordedScores(Judge):
-    """Replays scores by pair id, or by prompt and response. Pairs without both scores are unscored, and counted."""
+class RecordedScores(_Recorded):
+    """Replays scores by pair id, or by prompt and response."""
 
-    path: Path
     pairs: dict[str, tuple[float, float]] = field(default_factory=dict)
     responses: dict[bytes, float] = field(default_factory=dict)
-    marks: Marks = frozenset({Integrity.RECORDED})
-
-    @property
-    def name(self) -> str:
-        """`recorded:` and the file's name."""
-        return f"recorded:{self.path.name}"
-
-    @property
-    def label(self) -> str:
-        """The label of results."""
-        return f"recorded scores ({self.path.name})"
+    kind: ClassVar[str] = "scores"
 
     async def prefer(self, shown: Presentation) -> Answer[Preference]:
         """Replay two scores: the margin is their difference."""

@@ -22,17 +22,6 @@ from svr_async.core.pair import PreferencePair, Presentation, prompt_text
 from svr_async.core.rubric import Rubric
 from svr_async.errors import ConfigError
 
-NAMES = (
-    *("direct", "compare", "compare_overall", "self_rubrics", "pointwise"),
-    *("contrastive", "descriptive", "probe", "rephrase"),
-)
-OWN = (
-    *("rrd_rubrics", "rrd_decompose", "rrd_judge", "rrd_filter"),
-    *("arm_rubrics", "arm_judge", "arrow_rubrics", "arrow_judge", "rm_r1"),
-)
-"""What single methods ask with, each digest in the runs of its method alone."""
-DECIDING = ("decide",)  # what decision judges are shown, who have no use for the others
-EVERY = NAMES + OWN + DECIDING
 SHIPPED = Path(__file__).parent / "prompts"
 PAPER = Path("paper")  # the name of the set with the layouts of the paper's appendix (`app:prompts`)
 DIVIDER = "=== closing ==="
@@ -62,6 +51,10 @@ PLACES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     }
 )
 """The places that a free layout needs, by prompt; all but rubrics may be fenced, `note` is optional."""
+NAMES = tuple(PLACES)[:9]
+OWN = tuple(PLACES)[9:]  # of single methods: each digest is in the runs of its method only
+DECIDING = ("decide",)  # of decision judges, which use no other
+EVERY = NAMES + OWN + DECIDING
 TAG_SALT = b"svr-fence-2"
 _PLACE = re.compile(r"\{((?:fenced )?[a-z][a-z_]*)\}")
 
@@ -76,11 +69,6 @@ class Template:
     instructions: str
     closing: str
     free: bool = False
-
-    def laid_out(self, texts: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-        """Return the messages of a free layout, each place replaced by its text, once: a text's own braces stay."""
-        filled = (_PLACE.sub(lambda place: texts[place[1]], text) for text in (self.instructions, self.closing))
-        return tuple((role, text) for role, text in zip(("system", "user"), filled, strict=True) if text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +177,10 @@ class Material:
             return ("system", template.instructions), ("user", f"{self.fenced()}\n\n{template.closing}")
         places = {name.lower(): clean(text) for name, text in self.texts.items()}
         places |= {FENCED + name.lower(): text for name, text in self._fences().items()}
-        return template.laid_out(places | {"rubrics": listing(self.rubrics or ()), "note": clean(self.note)})
+        places |= {"rubrics": listing(self.rubrics or ()), "note": clean(self.note)}
+        # each place is replaced once, so that braces in a text stay
+        messages = {"system": template.instructions, "user": template.closing}
+        return tuple((r, _PLACE.sub(lambda place: places[place[1]], text)) for r, text in messages.items() if text)
 
     def fenced(self) -> str:
         """Return all of it as the shipped prompts show it: the fenced texts, then rubrics and note."""

@@ -1,1 +1,1 @@
-"""Watch a run from outside: JSON lines, OpenTelemetry, Prometheus. All read the events of the engine."""
+"""Watch runs: JSON lines, OpenTelemetry and Prometheus read the engine's events; trackers get the summary of a run."""

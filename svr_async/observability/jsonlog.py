@@ -5,13 +5,14 @@ The names, fields and levels of the records are the schema of the log; docs/obse
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import queue
 import re
 import threading
 import time
-from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import fields
 from datetime import UTC, datetime
 from functools import cache
 from typing import Any
@@ -19,35 +20,31 @@ from typing import Any
 import orjson
 
 from svr_async.engine.events import AttemptEnded, CallEnded, Event, RetryPlanned, Snapshot
+from svr_async.engine.secrets import Secrets, environment_secrets
 from svr_async.errors import UsageError
-from svr_async.observability.redaction import Redactor
 
 SNAPSHOT_EVERY_S = 10.0
 MOST_WAITING = 100_000  # lines; a disk that stalls for longer costs lines, not memory
-MOST_IN_A_WRITE = 512
 STDERR = "-"
 CLOSE_WAIT_S = 10.0
 PER_CALL = (CallEnded, RetryPlanned)
 DRY_RUN = "planned_"  # counts of a dry run, which sends nothing
-DIGITS = 6  # decimal places of seconds and dollars
-MOST_CHARS = 500  # longest text: some come from an endpoint
 
 
 class JsonLog:
     """An observer that appends one JSON line per event to a file, or to standard error for `-`.
 
     Each line has `time` (UTC), `run` and `pid`, so that several runs can share a file. Lines are written whole and in
-    order, several per `write`; a torn last line of an earlier run is ended first. A line that cannot be written is
-    counted in `dropped` and never stops the run.
+    order; a torn last line of an earlier run is ended first. A line that cannot be written is counted in `dropped`.
     """
 
-    def __init__(self, target: str, *, level: str = "run", run: str = "", redactor: Redactor | None = None) -> None:
+    def __init__(self, target: str, *, level: str = "run", run: str = "", hidden: Secrets | None = None) -> None:
         self.dropped = 0
         self.problem = ""
         self._file = _open(target)
         self._level = level
         self._head = {"run": run, "pid": os.getpid()}
-        self._redactor = redactor or Redactor()
+        self._hidden = hidden or environment_secrets()
         self._next_snapshot: dict[int, float] = {}
         self._waiting: queue.SimpleQueue[tuple[float, Event] | None] = queue.SimpleQueue()
         self._writer = threading.Thread(target=self._write, name="svr-log", daemon=True)
@@ -77,57 +74,39 @@ class JsonLog:
         return False
 
     def _write(self) -> None:
-        while (batch := _take(self._waiting)) is not None:
-            lines = [self._line(moment, event) for moment, event in batch]
-            data = b"".join(lines)
+        while (waiting := self._waiting.get()) is not None:
+            data = self._line(*waiting)
             try:
                 while data:
                     data = data[os.write(self._file, data) :]
             except OSError as error:
                 self.problem = self.problem or (error.strerror or str(error))
-                self.dropped += len(lines)
+                self.dropped += 1
         os.close(self._file)
 
     def _line(self, moment: float, event: Event) -> bytes:
         stamp = datetime.fromtimestamp(moment, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         record = {"time": stamp, **self._head, **record_of(event)}
-        return self._redactor.line(orjson.dumps(record, default=str, option=orjson.OPT_APPEND_NEWLINE))
+        try:
+            line = orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE)
+        except TypeError:  # a text that is not Unicode: half a surrogate pair
+            line = json.dumps(record, default=str).encode() + b"\n"
+        return self._hidden.mask_bytes(line)
 
 
 def record_of(event: Event) -> dict[str, Any]:
     """Return the name and fields of an event; the facts of a snapshot are fields of the record itself."""
-    values = _plain(event)
+    values = {field.name: getattr(event, field.name) for field in fields(event)}
     if isinstance(event, Snapshot):
         facts = values.pop("stats")
-        values |= {name: value for name, value in facts.items() if not name.startswith(DRY_RUN)}
-    return {"event": _snake(type(event).__name__), **values}
+        values |= {field.name: getattr(facts, field.name) for field in fields(facts)}
+    kept = {name: value for name, value in values.items() if not name.startswith(DRY_RUN)}
+    return {"event": _snake(type(event).__name__), **kept}
 
 
 @cache
 def _snake(name: str) -> str:
     return re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
-
-
-def _plain(value: Any) -> Any:
-    """Return a value as JSON has it. Frequent types come first: a log of calls does this for each."""
-    kind = type(value)
-    if kind is int or kind is bool or value is None:
-        return value
-    if kind is str:
-        text = value if value.isascii() else value.encode("utf-8", "replace").decode()
-        return text if len(text) <= MOST_CHARS else text[: MOST_CHARS - 1] + "…"
-    if kind is float:
-        return round(value, DIGITS)
-    if is_dataclass(kind):
-        return {name: _plain(getattr(value, name)) for name in _fields_of(kind)}
-    if isinstance(value, Mapping):
-        return {str(name): _plain(element) for name, element in value.items()}
-    return [_plain(element) for element in value] if isinstance(value, list | tuple) else value
-
-
-@cache
-def _fields_of(kind: type[Any]) -> tuple[str, ...]:
-    return tuple(field.name for field in fields(kind))
 
 
 def _open(target: str) -> int:
@@ -138,33 +117,8 @@ def _open(target: str) -> int:
     except OSError as error:
         hint = "name a file in a folder that exists"
         raise UsageError(f"cannot write --log-json {target}: {error.strerror}", hint=hint) from error
-    if _is_torn(file):
-        os.write(file, b"\n")
-    return file
-
-
-def _is_torn(file: int) -> bool:
-    """Whether a file ends within a line; False for a pipe or a device."""
-    try:
+    with contextlib.suppress(OSError):  # a pipe or a device has no end
         size = os.lseek(file, 0, os.SEEK_END)
-        return size > 0 and os.pread(file, 1, size - 1) != b"\n"
-    except OSError:
-        return False
-
-
-def _take(waiting: queue.SimpleQueue[tuple[float, Event] | None]) -> list[tuple[float, Event]] | None:
-    """Wait for an event and return it with those behind it; None once the log closes and all is written."""
-    first = waiting.get()
-    if first is None:
-        return None
-    batch = [first]
-    while len(batch) < MOST_IN_A_WRITE:
-        try:
-            event = waiting.get_nowait()
-        except queue.Empty:
-            break
-        if event is None:
-            waiting.put(None)
-            break
-        batch.append(event)
-    return batch
+        if size and os.pread(file, 1, size - 1) != b"\n":  # a kill left a part of a line
+            os.write(file, b"\n")
+    return file

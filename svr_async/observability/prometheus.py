@@ -2,40 +2,35 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
 
 from svr_async.engine.events import AttemptEnded, CallEnded, Event, ItemFailed, Snapshot
-from svr_async.engine.stats import EngineStats
 from svr_async.errors import UsageError
-from svr_async.observability.totals import Latest
+from svr_async.observability.session import Latest
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
     from prometheus_client.metrics_core import Metric
 
-Facts: TypeAlias = Mapping[str, Sequence[EngineStats]]
 EXTRA = "prometheus"
-LOOPBACK = "127.0.0.1"
 SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 25, 50, 100, 250, 600)
-COUNTERS = (
-    ("sent", "svr_requests", "HTTP requests sent, including retries."),
-    ("cache_hits", "svr_cache_hits", "Questions answered from the cache."),
-    ("joined", "svr_joined", "Questions that joined an identical call in flight."),
-    ("retries", "svr_retries", "Attempts that were repeated."),
-    ("rate_limited", "svr_rate_limited", "Replies that reported a rate limit."),
-    ("repaired", "svr_repairs", "Unreadable replies that were asked for again."),
-    ("lost", "svr_lost_calls", "Calls that may have been billed without an answer."),
-    ("usd", "svr_cost_dollars", "US dollars that this process paid."),
-    ("paused_s", "svr_paused_seconds", "Seconds for which rate limits held calls back."),
+FACTS = (
+    ("requests", "sent", "HTTP requests sent, including retries.", True),
+    ("cache_hits", "cache_hits", "Questions answered from the cache.", True),
+    ("joined", "joined", "Questions that joined an identical call in flight.", True),
+    ("retries", "retries", "Attempts that were repeated.", True),
+    ("rate_limited", "rate_limited", "Replies that reported a rate limit.", True),
+    ("repairs", "repaired", "Unreadable replies that were asked for again.", True),
+    ("lost_calls", "lost", "Calls that may have been billed without an answer.", True),
+    ("cost_dollars", "usd", "US dollars that this process paid.", True),
+    ("paused_seconds", "paused_s", "Seconds for which rate limits held calls back.", True),
+    ("calls_in_flight", "in_flight", "Calls in flight.", False),
+    ("calls_waiting", "waiting", "Calls that wait for a slot.", False),
+    ("concurrency_limit", "limit", "Calls that may be in flight now.", False),
 )
-GAUGES = (
-    ("in_flight", "svr_calls_in_flight", "Calls in flight."),
-    ("waiting", "svr_calls_waiting", "Calls that wait for a slot."),
-    ("limit", "svr_concurrency_limit", "Calls that may be in flight now."),
-    ("queue_age_s", "svr_queue_age_seconds", "How long the longest-waiting call has waited for its slot."),
-)
+"""Name, field of the engine's facts, description, and whether it is a counter (a gauge otherwise)."""
 TOKENS = (("prompt_tokens", "input"), ("cached_tokens", "cached"), ("completion_tokens", "output"))
 
 
@@ -86,34 +81,17 @@ class PrometheusMetrics:
         """Yield the facts of the engines as metrics; the server's thread calls it at each scrape."""
         from prometheus_client import core
 
-        facts = self._latest.by_model()
-        for family, rows in ((core.CounterMetricFamily, COUNTERS), (core.GaugeMetricFamily, GAUGES)):
-            for field, name, text in rows:
-                metric = family(name, text, labels=("model",))
-                for model, value in self._latest.sums(field).items():
-                    metric.add_metric((model,), value)
-                yield metric
+        for name, fact, text, grows in FACTS:
+            family = core.CounterMetricFamily if grows else core.GaugeMetricFamily
+            metric = family(f"svr_{name}", text, labels=("model",))
+            for model, value in self._latest.sums(fact).items():
+                metric.add_metric((model,), value)
+            yield metric
         tokens = core.CounterMetricFamily("svr_tokens", "Tokens behind the results.", labels=("model", "type"))
-        for model, engines in facts.items():
-            for field, kind in TOKENS:
-                tokens.add_metric((model, kind), sum(getattr(stats, field) for stats in engines))
-        yield from (tokens, *_endpoints(core, facts))
-
-
-def _endpoints(core: Any, facts: Facts) -> Iterator[Metric]:
-    """Yield the calls in flight and the limit of each endpoint."""
-    for field, name, text in (
-        ("in_flight", "svr_endpoint_calls_in_flight", "Calls in flight to one endpoint."),
-        ("limit", "svr_endpoint_concurrency_limit", "Calls that may be in flight to one endpoint now."),
-    ):
-        family = core.GaugeMetricFamily(name, text, labels=("model", "endpoint"))
-        for model, engines in facts.items():
-            sums: Counter[str] = Counter()
-            for endpoint in (endpoint for stats in engines for endpoint in stats.endpoints):
-                sums[endpoint.name] += getattr(endpoint, field)
-            for endpoint_name, value in sums.items():
-                family.add_metric((model, endpoint_name), value)
-        yield family
+        for field, kind in TOKENS:
+            for model, value in self._latest.sums(field).items():
+                tokens.add_metric((model, kind), value)
+        yield tokens
 
 
 def _client() -> Any:
@@ -125,19 +103,13 @@ def _client() -> Any:
     return prometheus_client
 
 
-class MetricsServer:
-    """Serves `/metrics` on a port from a thread; `close` frees the port."""
-
-    def __init__(self, metrics: PrometheusMetrics, port: int, host: str = LOOPBACK) -> None:
-        try:
-            self._server, self._thread = _client().start_http_server(port, addr=host, registry=metrics.registry)
-        except OSError as error:
-            hint = "choose another --metrics-port"
-            raise UsageError(f"cannot serve metrics on {host}:{port}: {error.strerror}", hint=hint) from error
-        self.port: int = self._server.server_port
-
-    def close(self) -> None:
-        """Stop serving."""
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+def serve_metrics(metrics: PrometheusMetrics, host: str, port: int, stack: ExitStack) -> int:
+    """Serve `/metrics` from a thread until the stack closes; return the port. UsageError if it is taken."""
+    try:
+        server, thread = _client().start_http_server(port, addr=host, registry=metrics.registry)
+    except OSError as error:
+        hint = "choose another --metrics-port"
+        raise UsageError(f"cannot serve metrics on {host}:{port}: {error.strerror}", hint=hint) from error
+    for close in (thread.join, server.server_close, server.shutdown):  # called in reverse order
+        stack.callback(close)
+    return int(server.server_port)

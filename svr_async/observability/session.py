@@ -1,4 +1,7 @@
-"""Watch one run: open the observers that its flags name before it, and close them after it, whatever happens."""
+"""Watch one run: open the observers that its flags name, and close them when it has ended.
+
+`Latest` keeps the last facts of each engine; Prometheus and the totals of a run are sums of them.
+"""
 
 from __future__ import annotations
 
@@ -10,16 +13,47 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from svr_async.engine.events import Observer, RunEnded, RunStarted, observing
+from svr_async.engine.events import Event, Observer, RunEnded, RunStarted, Snapshot, observing
+from svr_async.engine.secrets import Secrets, environment_secrets
 from svr_async.errors import UsageError
 from svr_async.observability.jsonlog import JsonLog
-from svr_async.observability.redaction import Redactor
-from svr_async.observability.totals import Latest
 
 if TYPE_CHECKING:
     from svr_async.observability.otel import OtelPipeline
 
 Say = Callable[[str], None]
+SUMMED = (
+    "sent", "cache_hits", "joined", "retries", "rate_limited", "repaired", "failed", "lost", "prompt_tokens",
+    "cached_tokens", "completion_tokens",
+)  # fmt: skip
+
+
+class Latest:
+    """An observer that keeps the last snapshot of each engine; another thread may read it."""
+
+    def __init__(self) -> None:
+        self._by_source: dict[int, Snapshot] = {}
+
+    def __call__(self, event: Event) -> None:
+        """Keep a snapshot; ignore other events."""
+        if isinstance(event, Snapshot):
+            self._by_source[event.source] = event
+
+    def sums(self, field: str) -> dict[str, float]:
+        """Return one fact by model, summed over the engines that know it; the model is "" before the first request."""
+        found: dict[str, float] = {}
+        for snapshot in list(self._by_source.values()):
+            value = getattr(snapshot.stats, field)
+            if value is not None:
+                found[snapshot.model] = found.get(snapshot.model, 0) + value
+        return found
+
+    def totals(self) -> dict[str, int | float | None]:
+        """Return the sums over all engines; `usd` is None if the cost of one of them is unknown."""
+        engines = [snapshot.stats for snapshot in self._by_source.values()]
+        sums: dict[str, int | float | None] = {name: sum(getattr(stats, name) for stats in engines) for name in SUMMED}
+        dollars = [stats.usd for stats in engines if stats.usd is not None]
+        return sums | {"usd": sum(dollars) if len(dollars) == len(engines) else None}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +73,7 @@ class WatchSettings:
 
 @dataclass(slots=True)
 class Ending:
-    """How the run ended, for its last event; the command sets it."""
+    """How the run ended; the command sets it."""
 
     exit_code: int = 0
     error: str = ""
@@ -72,24 +106,23 @@ def _emit(observers: list[Observer], event: RunStarted | RunEnded) -> None:
 
 
 def _open(settings: WatchSettings, stack: ExitStack, say: Say) -> Iterator[Observer]:
-    redactor = Redactor(os.environ.get(name, "") for name in settings.key_variables)
+    hidden = environment_secrets(os.environ.get(name, "") for name in settings.key_variables)
     if settings.otel:
-        yield from _open_otel(redactor, stack, say)
+        yield from _open_otel(hidden, stack, say)
     if settings.log_json:
-        log = JsonLog(settings.log_json, level=settings.log_level, run=secrets.token_hex(4), redactor=redactor)
+        log = JsonLog(settings.log_json, level=settings.log_level, run=secrets.token_hex(4), hidden=hidden)
         stack.callback(_close_log, log, settings.log_json, say)
         yield log
     if settings.port is not None:
-        from svr_async.observability.prometheus import MetricsServer, PrometheusMetrics
+        from svr_async.observability.prometheus import PrometheusMetrics, serve_metrics
 
         metrics = PrometheusMetrics()
-        server = MetricsServer(metrics, settings.port, settings.host)
-        stack.callback(server.close)
-        say(f"metrics at http://{settings.host}:{server.port}/metrics while this runs")
+        port = serve_metrics(metrics, settings.host, settings.port, stack)
+        say(f"metrics at http://{settings.host}:{port}/metrics while this runs")
         yield metrics
 
 
-def _open_otel(redactor: Redactor, stack: ExitStack, say: Say) -> Iterator[Observer]:
+def _open_otel(hidden: Secrets, stack: ExitStack, say: Say) -> Iterator[Observer]:
     from svr_async.observability.otel import OtelObserver, OtelPipeline
 
     try:
@@ -98,7 +131,7 @@ def _open_otel(redactor: Redactor, stack: ExitStack, say: Say) -> Iterator[Obser
         say(f"{error.one_line()}; OTEL_SDK_DISABLED=true turns OpenTelemetry off")
         return
     stack.callback(_close_otel, pipeline, say)
-    yield OtelObserver(pipeline.tracers, pipeline.meters, redactor)
+    yield OtelObserver(pipeline.tracers, pipeline.meters, hidden)
 
 
 def _close_otel(pipeline: OtelPipeline, say: Say) -> None:

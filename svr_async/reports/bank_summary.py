@@ -6,16 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from svr_async.core.dev_pairs import enough, metrics_in_words, too_few
 from svr_async.core.integrity import Mark, integrity_marks
 from svr_async.core.rubric import IMPORTANCES
 from svr_async.core.statistics import Interval, wilson_interval
 from svr_async.core.table import Line, Part, Table, in_words
 from svr_async.evaluation import wording
+from svr_async.evaluation.summary import number
 from svr_async.evaluation.wording import against_chance
-from svr_async.reports.drawing import Figure
-from svr_async.reports.figures import fit_figure, learning_figure, map_figure, rounds_figure
-from svr_async.reports.summary import Fact, flat_facts, number
+from svr_async.reports.facts import Fact, flat_facts
 from svr_async.scoring.bank import BankRubric, RubricBank
 from svr_async.scoring.bank_card import (
     GENERIC,
@@ -27,6 +25,7 @@ from svr_async.scoring.bank_card import (
     structure_parts,
 )
 from svr_async.scoring.bank_history import BankHistory, Choice, RoundFacts
+from svr_async.scoring.dev_pairs import enough, metrics_in_words, too_few
 
 SHOWN = 20  # rubrics on a terminal, and ids of a rubric's pairs
 SHOWN_RUBRICS, SHOWN_EXAMPLES = 100, 3  # on a page
@@ -106,20 +105,8 @@ def summarise_bank(bank: RubricBank) -> BankSummary:
     )
 
 
-def bank_figures(bank: RubricBank, found: BankSummary) -> list[Figure]:
-    """Return the figures that a bank has data for."""
-    marks, history = tuple(mark.word for mark in found.marks), found.history
-    drawn = [map_figure(bank)]
-    if history is not None:
-        drawn += [
-            rounds_figure(history.rounds, marks), fit_figure(history.curves, history.chosen_seed, marks),
-            learning_figure(history.learning_curve, marks),
-        ]  # fmt: skip
-    return [one for one in drawn if one is not None]
-
-
 def _accuracy(bank: RubricBank) -> tuple[float | None, int]:
-    """Return the dev accuracy that the bank claims and over how many pairs; none where nothing was held out."""
+    """Return the dev accuracy that the bank claims and over how many pairs; None if nothing was held out."""
     curve = bank.history.chosen if bank.history else None
     claimed, pairs = number(bank.dev_metrics.get("accuracy")), number(bank.dev_metrics.get("pairs"))
     n_dev = int(pairs) if pairs and pairs > 0 else curve.dev_pairs if curve else 0
@@ -200,11 +187,11 @@ def _tags(entry: BankRubric) -> Iterator[str]:
     if entry.rubric.facet:
         yield entry.rubric.facet
     states = {"checked by a program": entry.rubric.check, "disabled": entry.disabled, "added by hand": entry.added}
-    yield from (words for words, held in states.items() if held)
+    yield from (words for words, applies in states.items() if applies)
 
 
 def _tables(bank: RubricBank, history: BankHistory | None) -> Iterator[Table]:
-    """Yield rounds, candidates of the structure, the learning curve and the domains, where there are any."""
+    """Yield rounds, candidates of the structure, the learning curve and the domains, if any."""
     if history is not None and history.rounds:
         yield _rounds_table(history.rounds, history.chosen_round)
     if history is not None and history.choice is not None:
@@ -247,15 +234,15 @@ def _rounds_table(rounds: Sequence[RoundFacts], chosen: int) -> Table:
         ("Hard negatives", "hard_negatives"), ("Judged entries", "judged_entries"), ("Train margin", "train_margin"),
         ("Dev margin", "dev_margin"), ("Dev accuracy", "dev_accuracy"), ("Unweighted vote", "vote_accuracy"),
     )  # fmt: skip
-    held = [(head, name) for head, name in columns if any(getattr(one, name) is not None for one in rounds)]
+    measured = [(head, name) for head, name in columns if any(getattr(one, name) is not None for one in rounds)]
     rows = [
         (
             f"{one.round}{' (chosen)' if one.round == chosen else ''}",
-            *(_measure(name, getattr(one, name)) for _, name in held),
+            *(_measure(name, getattr(one, name)) for _, name in measured),
         )
         for one in rounds
     ]
-    return Table(("Round", *(head for head, _ in held)), rows, caption="Round by round")
+    return Table(("Round", *(head for head, _ in measured)), rows, caption="Round by round")
 
 
 def _measure(name: str, value: float | None) -> str:
@@ -335,7 +322,7 @@ def _main_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 def _cells(entry: BankRubric) -> dict[str, str]:
     states = {"check": entry.rubric.check, "disabled": entry.disabled, "added": entry.added}
-    text = entry.text + "".join(f" [{name}]" for name, held in states.items() if held)
+    text = entry.text + "".join(f" [{name}]" for name, applies in states.items() if applies)
     cells = (
         entry.id, f"{entry.weight:.3f}", f"{100 * entry.activation_rate:.2f}", f"{entry.observed_count:,}",
         f"{entry.support_count:,}", entry.domain or "generic", entry.rubric.facet or "–", text,

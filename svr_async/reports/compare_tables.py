@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
-from svr_async.core.agreement import Agreement
 from svr_async.core.table import Table
 from svr_async.evaluation import wording
-from svr_async.evaluation.compare import HOLM, Comparison, Disagreement, Duel, PairedTest, RunSummary
-from svr_async.evaluation.drift import WEAK_ALPHA, Drift
+from svr_async.evaluation.compare import HOLM, Comparison, Disagreement, Duel, PairedTest
+from svr_async.evaluation.drift import Drift
+from svr_async.evaluation.summary import RunSummary
 from svr_async.evaluation.wording import EVEN, against_chance
 
 COLUMNS = "points: second − first. only 1st:2nd: pairs that only the first has right, and only the second."
@@ -18,21 +19,21 @@ SHOWN_PAIRS, SHOWN_RUBRICS = 5, 20
 
 def comparison_tables(found: Comparison, width: int) -> Iterator[Table]:
     """Yield the tables of a comparison for a terminal of `width` columns."""
-    rows = tuple(
-        (*_run(run), wording.interval(run.ci95), wording.percent(run.coverage)) for run in found.runs
-    )  # fmt: skip
+    rows = tuple((*_run(run), wording.interval(run.ci95), wording.percent(run.coverage)) for run in found.runs)
     below = tuple(f"{run.title}: {text}" for run in found.runs if (text := _below(run)))
     yield Table(caption="", heads=("run", "pairs", "accuracy", "95 % interval", "coverage"), rows=rows, notes=below)
     for place, duel in enumerate(found.duels):
-        yield _tests(duel, wide=width >= WIDE, legend=place == 0)
+        wide = width >= WIDE
+        notes = (*((COLUMNS,) if wide else ()), HOLM) if place == 0 else ()
+        caption = f"first: {duel.first}, second: {duel.second}"
+        yield replace(paired_table(duel, wide=wide), caption=caption, notes=notes)
         yield _cells(duel)
         if duel.lost or duel.won:
             yield _disagreements(duel)
 
 
 def _run(run: RunSummary) -> tuple[str, str, str]:
-    title = f"{run.title}{''.join(f' [{word}]' for word in run.marks)}"
-    return title, wording.count(run.n_total), wording.percent(run.accuracy)
+    return run.marked_title, wording.count(run.n_total), wording.percent(run.accuracy)
 
 
 def _below(run: RunSummary) -> str:
@@ -40,15 +41,11 @@ def _below(run: RunSummary) -> str:
     return against_chance({"accuracy": run.accuracy}, run.ci95) if (run.accuracy or 1.0) < EVEN else ""
 
 
-def _tests(duel: Duel, *, wide: bool, legend: bool) -> Table:
+def paired_table(duel: Duel, *, wide: bool = True) -> Table:
+    """Return the paired tests of two runs, over all pairs and by domain."""
     heads = ("pairs", "first", "second", "points", *(("95 % interval", "only 1st:2nd", "p") if wide else ()), "p Holm")
-    named = (("all shared pairs", duel.overall), *duel.domains.items())
-    return Table(
-        caption=f"first: {duel.first}, second: {duel.second}",
-        heads=("domain", *heads),
-        rows=tuple(_test(name, test, wide=wide) for name, test in named),
-        notes=(*((COLUMNS,) if wide else ()), HOLM) if legend else (),
-    )
+    named = (("all shared pairs", duel.overall), *(duel.domains.items() if len(duel.domains) > 1 else ()))
+    return Table(("domain", *heads), tuple(_test(name, test, wide=wide) for name, test in named))
 
 
 def _test(name: str, test: PairedTest, *, wide: bool) -> tuple[str, ...]:
@@ -96,18 +93,18 @@ def _disagreements(duel: Duel) -> Table:
 
 def _verdicts(one: Disagreement) -> tuple[str, str]:
     """Return each run's verdict with its margin."""
-    said = ((one.first, one.first_margin), (one.second, one.second_margin))
-    first, second = (verdict if margin is None else f"{verdict} {wording.signed(margin)}" for verdict, margin in said)
+    verdicts = ((one.first, one.first_margin), (one.second, one.second_margin))
+    first, second = (
+        verdict if margin is None else f"{verdict} {wording.signed(margin)}" for verdict, margin in verdicts
+    )
     return first, second
 
 
 def drift_tables(found: Drift, width: int) -> Iterator[Table]:
-    """Yield a drift report for a terminal of `width` columns: runs, verdicts, rubrics of weakest agreement."""
+    """Yield a drift report for a terminal of `width` columns: runs, shifts, and the rubrics that flip most."""
     wide = width >= WIDE
     ends = ("95 % interval",) if wide else ()
-    alpha, alpha_ends = _alpha(found.verdict)
-    notes = (f"verdicts: α {alpha} [{alpha_ends}] over {wording.plural(found.verdict.units, 'pair')}",)
-    yield Table(caption="", heads=("run", "pairs", "accuracy"), rows=tuple(map(_run, found.runs)), notes=notes)
+    yield Table(caption="", heads=("run", "pairs", "accuracy"), rows=tuple(map(_run, found.runs)))
     rows = tuple(
         (
             one.run,
@@ -120,27 +117,14 @@ def drift_tables(found: Drift, width: int) -> Iterator[Table]:
         for one in found.shifts
     )
     yield Table(caption="", heads=("against the first", "flips", *ends, "margin shift", "points", "p"), rows=rows)
-    if found.rubrics:
-        weak = sum(one.delta.alpha is not None and one.delta.alpha < WEAK_ALPHA for one in found.rubrics)
-        shown = found.rubrics[:SHOWN_RUBRICS]
-        yield Table(
-            caption=f"rubrics, weakest agreement first: {len(shown)} of {len(found.rubrics)}",
-            heads=("rubric", "pairs", "α", *ends, "flips", "shift"),
-            rows=tuple(
-                (
-                    one.text,
-                    wording.count(one.delta.units),
-                    *_alpha(one.delta)[: 2 if wide else 1],
-                    wording.percent(one.flips),
-                    wording.signed(one.shift),
-                )
-                for one in shown
-            ),
-            notes=(f"{wording.plural(weak, 'rubric')} below α {WEAK_ALPHA}: they do not transfer to the other judge.",),
-        )
-
-
-def _alpha(one: Agreement) -> tuple[str, str]:
-    if one.alpha is None or one.ci95 is None:
-        return wording.UNKNOWN, wording.UNKNOWN
-    return wording.signed(one.alpha), f"{wording.signed(one.ci95.low)} to {wording.signed(one.ci95.high)}"
+    for one in found.shifts:
+        if one.rubrics:
+            shown = one.rubrics[:SHOWN_RUBRICS]
+            yield Table(
+                caption=f"{one.run}: rubrics that flip most, {len(shown)} of {len(one.rubrics)}",
+                heads=("rubric", "pairs", "flips", "shift"),
+                rows=tuple(
+                    (row.text, wording.count(row.pairs), wording.percent(row.flips), wording.signed(row.shift))
+                    for row in shown
+                ),
+            )

@@ -88,7 +88,7 @@ class Figure:
 
     @property
     def words(self) -> str:
-        """What is drawn, for readers who do not see it."""
+        """A description for readers who do not see the figure."""
         marks = "".join(f" [{mark}]" for mark in self.marks)
         names = "; ".join(dict.fromkeys(one.name for panel in self.panels for one in panel.series if one.name))
         return f"{self.title}{marks}{f': {names}' if names else ''}"

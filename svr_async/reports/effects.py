@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from svr_async.core.table import Table
 from svr_async.errors import UsageError
 from svr_async.evaluation import wording
-from svr_async.evaluation.labels import run_titles
-from svr_async.evaluation.rubric_effects import RubricEffect, RubricEffects, Tally, by_domain, rubric_effects
+from svr_async.evaluation.rubric_effects import RubricEffect, RubricEffects, Tally, rubric_effects
 from svr_async.evaluation.run_folder import Run
-from svr_async.scoring.bank import RubricBank
+from svr_async.evaluation.summary import summaries_of
 
-BEST, WORST, MOST_FOLDED = 8, 5, 100
+if TYPE_CHECKING:
+    from svr_async.scoring.bank import RubricBank
+
+BEST, WORST = 8, 5
 FEWEST = 2  # pairs; the effect of a rubric on a single pair is not listed
 ROOM_FOR_COUNTS, ROOM_FOR_GROUPS = 100, 140  # columns of a terminal
 MOST_GROUPS = 6
@@ -29,21 +32,15 @@ WHAT_NET_MEANS = (
 BEYOND = "*: more than chance at 5 %, with Holm’s adjustment for testing every rubric."
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Deciding:
-    """Rubrics for a page or a table: the best, the worst, and the others; `hidden` more are not listed."""
-
-    best: tuple[RubricEffect, ...]
-    worst: tuple[RubricEffect, ...]
-    others: tuple[RubricEffect, ...]
-    hidden: int
-
-
 def effects_of(runs: Sequence[Run]) -> RubricEffects:
     """Return what the rubrics did, by domain for one run, by run for several."""
     if len(runs) == 1:
-        return rubric_effects(by_domain(runs[0].items))
-    return rubric_effects({title: run.items for title, run in zip(run_titles(runs), runs, strict=True)})
+        return runs[0].summary.effects
+    return _effects_by_run(runs)
+
+
+def _effects_by_run(runs: Sequence[Run]) -> RubricEffects:
+    return rubric_effects({one.title: run.items for one, run in zip(summaries_of(runs), runs, strict=True)})
 
 
 def bank_effects(bank: RubricBank, runs: Sequence[Run]) -> RubricEffects:
@@ -52,19 +49,15 @@ def bank_effects(bank: RubricBank, runs: Sequence[Run]) -> RubricEffects:
     for run in runs:
         if not any(row.id in known for item in run.items for row in item.rubrics):
             raise UsageError(f"no rubric of the bank was judged in {run.path}", hint="name runs of svr eval --bank")
-    found = rubric_effects({title: run.items for title, run in zip(run_titles(runs), runs, strict=True)})
+    found = _effects_by_run(runs)
     return replace(found, rubrics=tuple(one for one in found.rubrics if one.id in known))
 
 
-def deciding(found: RubricEffects, best: int = BEST, worst: int = WORST) -> Deciding:
-    """Choose the rubrics to show first; those that were used on one pair only are hidden."""
+def deciding(found: RubricEffects, best: int = BEST, worst: int = WORST) -> tuple[RubricEffect, ...]:
+    """Return the best rubrics, then the worst harmful ones; those that were used on one pair only are left out."""
     known = [one for one in found.rubrics if one.total.used >= FEWEST]
     harmful = [one for one in known[best:] if _is_harmful(one, found)]
-    first, last = known[:best], harmful[-worst:] if worst else []
-    shown = {one.id for one in (*first, *last)}
-    others = [one for one in known if one.id not in shown][:MOST_FOLDED]
-    hidden = len(found.rubrics) - len(shown) - len(others)
-    return Deciding(best=tuple(first), worst=tuple(last), others=tuple(others), hidden=hidden)
+    return (*known[:best], *(harmful[-worst:] if worst else []))
 
 
 def _is_harmful(one: RubricEffect, found: RubricEffects) -> bool:
@@ -75,9 +68,8 @@ def effects_tables(
     found: RubricEffects, caption: str, *, width: int | None = None, best: int = BEST, worst: int = WORST
 ) -> Iterator[Table]:
     """Yield the table of the rubrics that decide, for a file or a terminal of `width` columns; none without rubrics."""
-    chosen = deciding(found, best, worst)
-    rows = (*chosen.best, *chosen.worst)
-    if not rows and not chosen.others:
+    rows = deciding(found, best, worst)
+    if not rows:
         return
     counts = found.summed and (width is None or width >= ROOM_FOR_COUNTS)
     groups = (

@@ -5,86 +5,55 @@ from __future__ import annotations
 import tempfile
 import webbrowser
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from svr_async.core.files import write_atomic
 from svr_async.core.table import to_html
 from svr_async.engine.concurrency import run_whole
 from svr_async.errors import UsageError
-from svr_async.evaluation.frontier import Frontier
-from svr_async.evaluation.run_folder import Run, RunFolder, with_reasons
-from svr_async.reports.bank_summary import bank_figures, summarise_bank
+from svr_async.evaluation.run_folder import Run, RunFolder, Texts
+from svr_async.evaluation.summary import summaries_of
 from svr_async.reports.drawing import write_figures
-from svr_async.reports.effects import bank_effects, effects_tables
-from svr_async.reports.figures import frontier_figure, run_figures
-from svr_async.reports.frontier import as_csv, as_json
+from svr_async.reports.figures import run_figures
 from svr_async.reports.items import MOST_RUNS, couples_of
-from svr_async.reports.page import render_bank, render_frontier, render_runs
-from svr_async.reports.summary import summarise
+from svr_async.reports.page import render_runs
 from svr_async.reports.text import render_tables, run_parts
-from svr_async.scoring.bank import RubricBank
+
+if TYPE_CHECKING:
+    from svr_async.evaluation.frontier import Frontier
 
 FORMATS = ("html", "md", "tex", "csv")
 FRONTIER_FORMATS = ("html", "csv", "json")
 
 
-def write_run_files(run: Run, prompts: Mapping[str, str]) -> None:
+def write_run_files(run: Run, prompts: Mapping[str, str], texts: Mapping[str, Texts]) -> None:
     """Write report.html, table.md and table.tex into the folder of a run that has just ended."""
-    write_atomic(RunFolder(run.path).report, render_runs([run], prompts=prompts).encode())
+    write_atomic(RunFolder(run.path).report, render_runs([run], texts=texts, prompts=prompts).encode())
     for kind, text in render_tables([run], ("md", "tex")).items():
         write_atomic(run.path / f"table.{kind}", text.encode())
 
 
 def run_html(run: Run) -> str:
     """Return what a notebook shows of a run."""
-    return to_html(run_parts(summarise(run)))
+    return to_html(run_parts(run.summary))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReportSettings:
-    """What a report shows: runs, or a bank and runs that used it; the suffix of `out` names the format.
+def write_report(named: Sequence[Path], out: Path | None = None, figures: Path | None = None) -> tuple[Path, int, bool]:
+    """Write the report of runs, or of a bank and runs that used it; return its path, its bytes, and whether of a bank.
 
-    `figures` is a folder for figures; `data` has the texts of one run's items.
+    The suffix of `out` names the format; `figures` is a folder for figures. UsageError for two banks and for an unknown
+    suffix.
     """
-
-    runs: tuple[Path, ...]
-    out: Path | None = None
-    figures: Path | None = None
-    data: Path | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reported:
-    """A report that was written, and whether it is a bank's."""
-
-    out: Path
-    bytes: int
-    runs: tuple[Path, ...]
-    of_bank: bool
-
-    def to_json(self) -> dict[str, Any]:
-        """Return plain JSON values."""
-        return {"out": str(self.out), "bytes": self.bytes, "runs": [str(run) for run in self.runs]}
-
-    def in_words(self) -> str:
-        """Say where it is."""
-        return f"wrote {self.out} ({self.bytes / 1000:,.0f} kB)"
-
-
-def write_report(settings: ReportSettings) -> Reported:
-    """Write a report; UsageError for two banks and for an unknown suffix."""
-    named = [(path, _bank_in(path)) for path in settings.runs]
-    banks, runs = [bank for _, bank in named if bank], tuple(path for path, bank in named if bank is None)
+    found = [(path, _bank_in(path)) for path in named]
+    banks, runs = [bank for _, bank in found if bank], [path for path, bank in found if bank is None]
     if len(banks) > 1:
         raise UsageError("a bank's report shows one bank", hint="svr bank diff compares two banks")
-    alone = len(settings.runs) == 1 or bool(banks and named[0][1])
-    out = settings.out or (settings.runs[0] / "report.html" if alone else Path("comparison.html"))
-    if settings.data is not None and (banks or len(runs) > MOST_RUNS):
-        raise UsageError("--data is for the items of one run or of two", hint="leave it out")
-    n_bytes = write_bank(banks[0], out, settings.figures, runs) if banks else _write_runs(settings, out)
-    return Reported(out=out, bytes=n_bytes, runs=settings.runs, of_bank=bool(banks))
+    alone = len(named) == 1 or found[0][1] is not None
+    target = out or (named[0] / "report.html" if alone else Path("comparison.html"))
+    if banks:
+        return target, write_bank(banks[0], target, figures, runs), True
+    return target, _write_runs(runs, target, figures), False
 
 
 def _bank_in(path: Path) -> Path | None:
@@ -94,21 +63,25 @@ def _bank_in(path: Path) -> Path | None:
     return next((folder for folder in (path, path / "bank") if (folder / "bank.json").is_file()), None)
 
 
-def _write_runs(settings: ReportSettings, target: Path) -> int:
+def _write_runs(paths: Sequence[Path], target: Path, figures: Path | None) -> int:
     kind = target.suffix.lower().removeprefix(".")
     if kind not in FORMATS:
         raise UsageError(f"--out {target}: no format for this suffix", hint="use .html, .md, .tex or .csv")
-    runs = [RunFolder.load(run) for run in settings.runs]
-    if settings.figures is not None:
-        write_figures(settings.figures, list(run_figures(runs, [summarise(run) for run in runs])))
-    text = page_of(runs, data=settings.data) if kind == "html" else render_tables(runs, (kind,))[kind]
-    page = text.encode()
+    runs = [RunFolder.load(path) for path in paths]
+    if figures is not None:
+        write_figures(figures, list(run_figures(summaries_of(runs))))
+    page = (page_of(runs) if kind == "html" else render_tables(runs, (kind,))[kind]).encode()
     write_atomic(target, page)
     return len(page)
 
 
 def write_bank(folder: Path, target: Path, figures: Path | None = None, runs: Sequence[Path] = ()) -> int:
     """Write the page of the bank in a folder, with what its rubrics did in runs; return its bytes."""
+    from svr_async.reports.bank_page import bank_figures, render_bank
+    from svr_async.reports.bank_summary import summarise_bank
+    from svr_async.reports.effects import bank_effects, effects_tables
+    from svr_async.scoring.bank import RubricBank
+
     if target.suffix.lower() != ".html":
         raise UsageError(f"--out {target}: a bank's report is .html", hint="svr bank card writes Markdown")
     bank = RubricBank.load(folder)
@@ -128,9 +101,8 @@ def write_page(
 ) -> tuple[Path, int]:  # fmt: skip
     """Write the page of a run, or of two, with the texts of all items; return its path and its bytes.
 
-    Without a `target` it goes to a new temporary folder. Texts are those of `data`, or of the run's own data. With
-    `calls` it has requests and replies too, from `cache` or the run's own. UsageError for more than two runs, for two
-    that share no item, and for `data` that lacks one of the pairs.
+    Without a `target` it goes to a new temporary folder. `calls` adds requests and replies, from `cache` or the run's
+    own. UsageError for more than two runs, for two that share no item, and for `data` that lacks one of the pairs.
     """
     if len(runs) > MOST_RUNS:
         raise UsageError(f"a page shows the items of one run or of two (got {len(runs)})", hint="name two of them")
@@ -152,8 +124,7 @@ def page_of(
 
     texts, notes = known_texts(runs[0], data)
     exchanges = [exchanges_of(run, cache) for run in runs] if calls else []
-    whole = [replace(run, items=with_reasons(run.path, run.items)) for run in runs]
-    return render_runs(whole, texts=texts, exchanges=exchanges, notes=notes)
+    return render_runs(runs, texts=texts, exchanges=exchanges, notes=notes)
 
 
 def open_page(page: Path) -> bool:
@@ -167,16 +138,18 @@ def open_page(page: Path) -> bool:
 def write_frontier(runs: Sequence[Path], target: Path, figures: Path | None = None) -> Frontier:
     """Write accuracy against cost for the judges of runs over the same pairs; `figures` is a folder for the plot."""
     from svr_async.evaluation.frontier import frontier_of
+    from svr_async.reports.frontier import as_csv, as_json, frontier_figure, render_frontier
 
     kind = target.suffix.lower().removeprefix(".")
     if kind not in FRONTIER_FORMATS:
         raise UsageError(f"--out {target}: no format for a frontier", hint="use .html, .csv or .json")
     loaded = [RunFolder.load(run) for run in runs]
     found = run_whole(frontier_of(loaded))
-    if figures is not None and (figure := frontier_figure(loaded, found)):
+    summaries = summaries_of(loaded)
+    if figures is not None and (figure := frontier_figure(summaries, found)):
         write_figures(figures, [figure])
     if kind == "html":
-        write_atomic(target, render_frontier(loaded, found).encode())
+        write_atomic(target, render_frontier(summaries, found).encode())
     else:
         write_atomic(target, as_csv(found).encode() if kind == "csv" else as_json(found))
     return found

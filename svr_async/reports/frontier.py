@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import orjson
 
-from svr_async.core.table import Table, to_csv
+from svr_async.core.safetext import one_line
+from svr_async.core.table import Table
 from svr_async.evaluation import wording
 from svr_async.evaluation.frontier import Frontier, Point
+from svr_async.evaluation.summary import RunSummary
+from svr_async.reports.drawing import Figure, Series, image, plane
+from svr_async.reports.figures import all_marks, in_percent
+from svr_async.reports.page import render
+from svr_async.reports.writers import to_csv
 
 KINDS = {
     "once": "one call a pair",
     "both": "both orders for all pairs",
     "audit": "both orders for close pairs",
     "escalate": "a second judge for close pairs",
-    "audit+escalate": "both of these",
     "jury": "a jury",
-    "top-k": "fewer rubrics",
 }
 MOST_LEFT_OUT = 40
 OPTIMISM = (
@@ -26,7 +30,7 @@ OPTIMISM = (
     "other pairs."
 )
 HEADS = (
-    "best", "kind", "judges", "rule", "top_k", "audit_below", "escalate_below", "n", "accuracy", "low", "high",
+    "best", "kind", "judges", "rule", "audit_below", "escalate_below", "n", "accuracy", "low", "high",
     "calls", "tokens", "usd", "missing",
 )  # fmt: skip
 
@@ -71,11 +75,9 @@ def in_words(point: Point) -> str:
     audit = f"both orders below {_size(setting.audit_below)}"
     if setting.kind == "jury":
         return f"{', '.join(names)}: {'mean of margins' if setting.rule == 'mean' else 'majority'}"
-    if setting.kind in {"escalate", "audit+escalate"}:
-        text = f"{names[0]}, then {names[1]} below {_size(setting.escalate_below)}"
-        return f"{text}; {audit}" if setting.kind == "audit+escalate" else text
-    top_k = f"{wording.plural(setting.top_k or 0, 'rubric')} at most"
-    return f"{names[0]}, {({'once': 'once', 'both': 'both orders', 'audit': audit, 'top-k': top_k})[setting.kind]}"
+    if setting.kind == "escalate":
+        return f"{names[0]}, then {names[1]} below {_size(setting.escalate_below)}"
+    return f"{names[0]}, {({'once': 'once', 'both': 'both orders', 'audit': audit})[setting.kind]}"
 
 
 def flags_of(point: Point) -> str:
@@ -85,8 +87,6 @@ def flags_of(point: Point) -> str:
         rule = "" if setting.rule == "mean" else f" --jury-rule {setting.rule}"
         return f"--jury {','.join(setting.judges)}{rule} --audit 0"
     text = f"--judge {setting.judges[0]}"
-    if setting.top_k is not None:
-        text += f" --top-k {setting.top_k}"
     if setting.kind == "both":
         text += " --order both"
     elif setting.audit_below is not None:
@@ -130,7 +130,7 @@ def _plain(value: Any) -> Any:
 
 
 def _without_numbers(point: Point) -> dict[str, Any]:
-    return {name: value for name, value in _row(point).items() if name in {*HEADS[1:7], "missing"}}
+    return {name: value for name, value in _row(point).items() if name in {*HEADS[1:6], "missing"}}
 
 
 def _row(point: Point) -> dict[str, Any]:
@@ -141,7 +141,6 @@ def _row(point: Point) -> dict[str, Any]:
         "kind": setting.kind,
         "judges": list(setting.judges),
         "rule": setting.rule,
-        "top_k": setting.top_k,
         "audit_below": setting.audit_below,
         "escalate_below": setting.escalate_below,
         "n": len(point.right),
@@ -153,3 +152,45 @@ def _row(point: Point) -> dict[str, Any]:
         "usd": None if point.usd is None else round(point.usd, 6),
         "missing": point.missing,
     }
+
+
+def frontier_figure(runs: Sequence[RunSummary], found: Frontier) -> Figure | None:
+    """Return accuracy over cost, a dot a plan, the best for their cost joined and numbered; None without plans."""
+    if not found.points:
+        return None
+    best = found.best
+    series = [
+        Series(
+            name="best for their cost",
+            points=tuple((point.cost, 100 * point.accuracy) for point in best),
+            intervals=tuple(in_percent(point.ci95) for point in best),
+            labels=tuple(map(str, range(1, len(best) + 1))),
+            colour="ink",
+        )
+    ]
+    for kind in dict.fromkeys(point.setting.kind for point in found.points):
+        spots = tuple((one.cost, 100 * one.accuracy) for one in found.points if one.setting.kind == kind)
+        series.append(Series(name=KINDS[kind], points=spots, sizes=(0.1,) * len(spots), kind="dots"))
+    notes = (
+        *(f"{number}  {one_line(in_words(point), 120)}" for number, point in enumerate(best, start=1)),
+        "Lines are 95 % intervals. The best of many plans looks better here than it will be on other pairs.",
+    )
+    panel = plane(series, "dollars" if found.priced else "tokens", "accuracy, %")
+    title = f"Accuracy against cost, by plan, on {runs[0].benchmark}"
+    marks = tuple(word for word in all_marks(runs) if word != "PARTIAL")
+    return Figure(name="frontier", title=title, panels=(panel,), marks=marks, notes=notes)
+
+
+def render_frontier(runs: Sequence[RunSummary], found: Frontier) -> str:
+    """Return the page of accuracy against cost."""
+    figure = frontier_figure(runs, found)
+    return render(
+        "frontier.html.j2",
+        title=runs[0].benchmark,
+        judges="; ".join(dict.fromkeys(run.judge for run in runs)),
+        method=runs[0].method,
+        marks=list({mark.word: mark for run in runs for mark in run.marks if mark.word != "PARTIAL"}.values()),
+        found=found,
+        tables=list(frontier_tables(found)),
+        figures=[image(figure)] if figure else [],
+    )

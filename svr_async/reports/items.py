@@ -14,11 +14,10 @@ import orjson
 
 from svr_async.core.safetext import one_line
 from svr_async.errors import UsageError
-from svr_async.evaluation.explain import by_size, reason_of, verdict_reasons
 from svr_async.evaluation.items import Exchange, Exchanges, Item, RubricRow
-from svr_async.evaluation.labels import run_titles
 from svr_async.evaluation.run_folder import Run, Texts
-from svr_async.reports.summary import RunSummary
+from svr_async.evaluation.summary import RunSummary
+from svr_async.reports.explain import by_size, reason_of, verdict_reasons
 
 MOST_RUNS = 2
 MOST_RUBRICS = 2_000  # that a page offers a filter for
@@ -51,7 +50,7 @@ def item_part(
 ) -> ItemPart:
     """Pack the items of a run, or those that two runs share, with the texts that are known, by id.
 
-    `prompts` are prompts of items whose texts are left out. Items need their reasons (`with_reasons`) to show them.
+    `prompts` are prompts of items whose texts are left out.
     UsageError for two runs that share no item.
     """
     couples = couples_of(runs)
@@ -63,7 +62,6 @@ def item_part(
         prompt = known.prompt if known else prompts.get(item.id, "")
         starts.append(one_line(prompt[: 2 * START_CHARS].strip(), START_CHARS))
     first = [couple[0] for couple in couples]
-    titles = run_titles(runs)
     index = {
         "notes": list(notes),
         "id": [item.id for item in first],
@@ -71,7 +69,7 @@ def item_part(
         "domain": _coded(item.domain for item in first),
         "subset": _coded(item.subset for item in first),
         "gold": _coded(item.gold or "" for item in first),
-        "runs": [_run(run, titles[n], summaries[n], [couple[n] for couple in couples]) for n, run in enumerate(runs)],
+        "runs": [_run(summaries[n], [couple[n] for couple in couples]) for n in range(len(runs))],
         "block": BLOCK_ITEMS,
         "starts": [start for start, _ in packs],
     }
@@ -100,13 +98,13 @@ def _numbered(items: Iterable[Item]) -> Iterator[tuple[tuple[str, int], Item]]:
         seen[item.id] += 1
 
 
-def _run(run: Run, title: str, summary: RunSummary, items: Sequence[Item]) -> dict[str, Any]:
+def _run(summary: RunSummary, items: Sequence[Item]) -> dict[str, Any]:
     """Return the columns of a run: names once, and a number into them for each item."""
     close = summary.close
     return {
-        "title": title,
-        "folder": str(run.path),
-        "digest": str(run.manifest.get("digest") or run.name),
+        "title": summary.title,
+        "folder": summary.folder,
+        "digest": str(summary.manifest.get("digest") or summary.name),
         "result": _coded(result_of(item) for item in items),
         "outcome": _coded(item.outcome for item in items),
         "predicted": _coded(item.predicted or "" for item in items),
@@ -177,11 +175,13 @@ def _blocks(
     A block holds `items`, up to 200 in the order of the index, and `texts`, those that first occur in them. Items name
     texts by their number over all blocks; an item's texts are in its own block or in an earlier one.
     """
-    held = _Numbered()
+    numbered = _Numbered()
     for at in range(0, len(couples), BLOCK_ITEMS):
-        held.new = []
-        rows = [_detail(held, couple, texts.get(couple[0].id), exchanges) for couple in couples[at : at + BLOCK_ITEMS]]
-        yield len(held.numbers) - len(held.new), packed({"items": rows, "texts": held.new})
+        numbered.new = []
+        rows = [
+            _detail(numbered, couple, texts.get(couple[0].id), exchanges) for couple in couples[at : at + BLOCK_ITEMS]
+        ]
+        yield len(numbered.numbers) - len(numbered.new), packed({"items": rows, "texts": numbered.new})
 
 
 def packed(value: Mapping[str, Any]) -> str:
@@ -189,45 +189,45 @@ def packed(value: Mapping[str, Any]) -> str:
     return base64.b64encode(gzip.compress(orjson.dumps(value), compresslevel=6, mtime=0)).decode()
 
 
-def _detail(held: _Numbered, couple: Couple, texts: Texts | None, exchanges: Sequence[Exchanges]) -> dict[str, Any]:
-    """Return what is shown of an opened item, with texts as numbers."""
-    shown = {} if texts is None else {name: held.place(text) for name, text in asdict(texts).items()}
-    sides = [_side(held, item) for item in couple]
+def _detail(numbered: _Numbered, couple: Couple, texts: Texts | None, exchanges: Sequence[Exchanges]) -> dict[str, Any]:
+    """Return the parts of an opened item, with texts as numbers."""
+    shown = {} if texts is None else {name: numbered.place(text) for name, text in asdict(texts).items()}
+    sides = [_side(numbered, item) for item in couple]
     for side, calls in zip(sides, exchanges, strict=False):
         if found := calls.get(couple[0].id):
-            side["calls"] = [_call(held, one, texts) for one in found]
+            side["calls"] = [_call(numbered, one, texts) for one in found]
     return {**shown, "runs": sides}
 
 
-def _side(held: _Numbered, item: Item) -> dict[str, Any]:
+def _side(numbered: _Numbered, item: Item) -> dict[str, Any]:
     """Return how one run judged an item; empty parts are left out."""
     parts = {
         "margins": item.margins,
-        "rows": [_row(held, item, row) for row in by_size(item.rubrics)],
+        "rows": [_row(numbered, item, row) for row in by_size(item.rubrics)],
         "verdict": [
-            {"shown": one.shown, "judge": one.judge, "text": held.place(one.text)} for one in verdict_reasons(item)
+            {"shown": one.shown, "judge": one.judge, "text": numbered.place(one.text)} for one in verdict_reasons(item)
         ],
         "votes": [{**asdict(vote), "contributions": None} for vote in item.votes],
-        "detail": held.place(item.detail) if item.detail else None,
+        "detail": numbered.place(item.detail) if item.detail else None,
         "keys": [key[:12] for key in item.requests],
     }
     return {name: value for name, value in parts.items() if value}
 
 
-def _row(held: _Numbered, item: Item, row: RubricRow) -> dict[str, Any]:
+def _row(numbered: _Numbered, item: Item, row: RubricRow) -> dict[str, Any]:
     reason = reason_of(item, row)
     parts = {name: getattr(row, name) for name in ROW}
-    parts["text"] = held.place(row.text)
-    parts["rephrased"] = held.place(row.rephrased) if row.rephrased else None
-    parts["reason"] = held.place(reason.text) if reason else None
+    parts["text"] = numbered.place(row.text)
+    parts["rephrased"] = numbered.place(row.rephrased) if row.rephrased else None
+    parts["reason"] = numbered.place(reason.text) if reason else None
     return {name: value for name, value in parts.items() if value not in {None, "", False}}
 
 
-def _call(held: _Numbered, one: Exchange, texts: Texts | None) -> dict[str, Any]:
+def _call(numbered: _Numbered, one: Exchange, texts: Texts | None) -> dict[str, Any]:
     """Return a call; parts of its request that are the item's own texts are stored once."""
     own = () if texts is None else tuple(filter(None, asdict(texts).values()))
-    asked = [[role, [held.place(part) for part in _parts(text, own)]] for role, text in one.asked]
-    return {"key": one.key, "asked": asked, "reply": held.place(one.reply)}
+    asked = [[role, [numbered.place(part) for part in _parts(text, own)]] for role, text in one.asked]
+    return {"key": one.key, "asked": asked, "reply": numbered.place(one.reply)}
 
 
 def _parts(text: str, own: Sequence[str]) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Pages of runs, banks and frontiers: one self-contained HTML file each, safe with hostile texts inside.
+"""Pages: one self-contained HTML file each, safe with hostile texts inside.
 
 A page makes no request. It has no script but the one that shows items, which the content security policy admits by its
 digest.
@@ -9,28 +9,25 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from importlib import resources
 from string import ascii_uppercase
 from typing import TYPE_CHECKING, Any
 
 from svr_async.core.safetext import visible
-from svr_async.core.table import Table
 from svr_async.errors import UsageError
 from svr_async.evaluation import wording
-from svr_async.evaluation.compare import HOLM, Comparison, PairedTest, compare_runs
-from svr_async.evaluation.frontier import Frontier
+from svr_async.evaluation.compare import HOLM, Comparison, compare_runs
 from svr_async.evaluation.items import Exchanges
-from svr_async.evaluation.labels import benchmark_name, run_titles
 from svr_async.evaluation.run_folder import Run, Texts
-from svr_async.reports.bank_summary import BankSummary, bank_figures
+from svr_async.evaluation.summary import summaries_of
+from svr_async.reports import facts
+from svr_async.reports.compare_tables import paired_table
 from svr_async.reports.drawing import Image, image
 from svr_async.reports.effects import effects_tables
-from svr_async.reports.figures import frontier_figure, run_figures
-from svr_async.reports.frontier import frontier_tables
+from svr_async.reports.figures import run_figures
 from svr_async.reports.items import MOST_RUNS, SCRIPTS, item_part
-from svr_async.reports.summary import summarise
-from svr_async.scoring.bank import RubricBank
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -47,72 +44,37 @@ def render_runs(
 ) -> str:
     """Return the page of one run with all its items, or of several runs with their comparison first.
 
-    `texts` are those of items, by id; without them the examples that the first run keeps. `prompts` are the prompts of
-    items without texts. Every value is escaped, hidden characters are shown as ⟨U+202E⟩. The same runs give the same
-    bytes.
+    `texts` are those of items, by id; `prompts` are the prompts of items without texts. Every value is
+    escaped, hidden characters are shown as ⟨U+202E⟩. The same runs give the same bytes.
     """
     if not runs:
         raise UsageError("a report needs at least one run", hint="svr report RUN --out report.html")
     if len(runs) > len(ascii_uppercase):
         raise UsageError(f"a page compares at most {len(ascii_uppercase)} runs (got {len(runs)})")
-    summaries = [summarise(run) for run in runs]
+    summaries = summaries_of(runs)
     if len(runs) > 1 and comparison is None:
         comparison = compare_runs(runs, require_shared=False)
+    letters = dict(zip((one.title for one in summaries), ascii_uppercase, strict=False))
     items = None
     if len(runs) == 1 or (len(runs) <= MOST_RUNS and comparison is not None and comparison.duels):
-        known = runs[0].examples if texts is None else texts
-        items = item_part(runs, summaries, known, prompts=prompts, exchanges=exchanges, notes=notes)
-    return _render(
+        items = item_part(runs, summaries, texts or {}, prompts=prompts, exchanges=exchanges, notes=notes)
+    named = [replace(one, title=f"Run {letters[one.title]}") for one in summaries] if len(runs) > 1 else summaries
+    return render(
         "run.html.j2",
         summaries=summaries,
         comparison=comparison,
-        letters=dict(zip(run_titles(runs), ascii_uppercase, strict=False)),
-        duels=[]
-        if comparison is None
-        else [(duel, _duel_table(duel.overall, duel.domains)) for duel in comparison.duels],
+        letters=letters,
+        duels=[] if comparison is None else [(duel, paired_table(duel)) for duel in comparison.duels],
         holm=HOLM,
         items=items,
         effects=list(effects_tables(summaries[0].effects, "By net effect")) if len(runs) == 1 else [],
-        figures=[image(one) for one in run_figures(runs, summaries)],
+        figures=[image(one) for one in run_figures(named)],
         script=_script() if items else "",
     )
 
 
-def _duel_table(overall: PairedTest, domains: Mapping[str, PairedTest]) -> Table:
-    rows = [
-        (
-            name, wording.count(test.n), wording.percent(test.accuracy_first), wording.percent(test.accuracy_second),
-            wording.points(test.difference), f"{wording.points(test.ci95.low)} to {wording.points(test.ci95.high)}",
-            wording.p_value(test.p_holm),
-        )
-        for name, test in (("all shared pairs", overall), *(domains.items() if len(domains) > 1 else ()))
-    ]  # fmt: skip
-    return Table(("", "pairs", "first", "second", "points", "95 % interval", "p"), rows)
-
-
-def render_bank(found: BankSummary, bank: RubricBank, did: Sequence[Table] = ()) -> str:
-    """Return the page of a bank; `did` are tables of what its rubrics did in runs."""
-    return _render("bank.html.j2", bank=found, did=did, figures=[image(one) for one in bank_figures(bank, found)])
-
-
-def render_frontier(runs: Sequence[Run], found: Frontier) -> str:
-    """Return the page of accuracy against cost."""
-    figure = frontier_figure(runs, found)
-    return _render(
-        "frontier.html.j2",
-        title=benchmark_name(runs[0]),
-        judges="; ".join(dict.fromkeys(run.judge_label for run in runs)),
-        method=runs[0].metrics["method"],
-        marks=list(
-            {mark.word: mark for run in runs for mark in summarise(run).marks if mark.word != "PARTIAL"}.values()
-        ),
-        found=found,
-        tables=list(frontier_tables(found)),
-        figures=[image(figure)] if figure else [],
-    )
-
-
-def _render(name: str, *, figures: Sequence[Image], script: str = "", **values: Any) -> str:
+def render(name: str, *, figures: Sequence[Image], script: str = "", **values: Any) -> str:
+    """Return the page of a template with figures and at most one script."""
     head = page_head(template_text("report.css") + template_text("items.css"), figures, script)
     return str(environment().get_template(name).render(**values, **head)).strip() + "\n"
 
@@ -139,7 +101,7 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.globals.update(words=wording)
+    made.globals.update(words=wording, facts=facts)
     return made
 
 

@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from svr_async.core.table import WRITERS, Line, Part, Table, to_csv
+from svr_async.core.table import Line, Part, Table
+from svr_async.engine.request import CHARS_PER_TOKEN
 from svr_async.errors import UsageError
 from svr_async.evaluation import wording
 from svr_async.evaluation.compare import HOLM, Comparison, PairedTest, compare_runs
-from svr_async.evaluation.labels import mark_words, run_titles
+from svr_async.evaluation.dry_run import AUTO_IN_FLIGHT, FIRST_TOKEN_S, TOKENS_PER_S, describe_stages
 from svr_async.evaluation.run_folder import Run
+from svr_async.evaluation.summary import Number, RunSummary, summaries_of
+from svr_async.judges.questions import TOKENS_OF_REASONING, TOKENS_OF_TEXT, TOKENS_PER_ROW, TOKENS_PER_RUBRIC
 from svr_async.reports.effects import effects_of, effects_tables
-from svr_async.reports.summary import Fact, Number, RunSummary, summarise
+from svr_async.reports.facts import Fact, cost_facts, how_facts, judge_facts, order_facts
+from svr_async.reports.writers import WRITERS, to_csv
 
 CSV_HEADS = ("run", "benchmark", "method", "judge", "marks", "score", "group", "n", "value", "low", "high")
+ASSUMED = (
+    f"assumed: {CHARS_PER_TOKEN:g} characters a token in; {TOKENS_PER_ROW} tokens for each judged rubric, "
+    f"{TOKENS_OF_TEXT} for a direct verdict, {TOKENS_PER_RUBRIC} for each written rubric, {TOKENS_OF_REASONING} more "
+    "with a reasoning effort; a small run first replaces these by what this judge takes"
+)
+SPEED = f"{FIRST_TOKEN_S:g} s a call and {TOKENS_PER_S:.0f} tokens a second, {AUTO_IN_FLIGHT} in flight with auto"
 MOST_SCORES = 8  # of the benchmark's own scores on a terminal; a page and a table show all
 HALVES = ("accuracy_half_credit", "accuracy_scored", "accuracy_bounds")  # shown where they differ from the accuracy
 
@@ -35,18 +45,18 @@ def run_parts(found: RunSummary) -> Iterator[Part]:
         yield Line(text, label=found.official_title.split()[0].lower())
     if found.outcomes:
         yield Line(", ".join(f"{name} {wording.count(n)}" for name, n, _ in found.outcomes), label="outcomes")
-    if left := next((fact.value for fact in found.how if fact.name == "Left out"), ""):
+    if left := next((fact.value for fact in how_facts(found) if fact.name == "Left out"), ""):
         yield Line(left, label="rows")
-    yield from _facts("order", found.order)
-    yield from _facts("calls", found.cost)
-    yield from _facts("judges", found.judges)
+    yield from _facts("order", order_facts(found))
+    yield from _facts("calls", cost_facts(found))
+    yield from _facts("judges", judge_facts(found))
     yield from (Line(note, label="note", wrapped=True) for note in found.notes)
 
 
-def _facts(label: str, facts: Sequence[Fact]) -> Iterator[Line]:
-    told = [f"{one.name} {one.value}" for one in facts if one.value not in {"0", wording.UNKNOWN}]
-    if told:
-        yield Line("; ".join(told), label=label, wrapped=True)
+def _facts(label: str, facts: Iterable[Fact]) -> Iterator[Line]:
+    named = [f"{one.name} {one.value}" for one in facts if one.value not in {"0", wording.UNKNOWN}]
+    if named:
+        yield Line("; ".join(named), label=label, wrapped=True)
 
 
 def render_tables(runs: Sequence[Run], kinds: Sequence[str], *, comparison: Comparison | None = None) -> dict[str, str]:
@@ -54,42 +64,41 @@ def render_tables(runs: Sequence[Run], kinds: Sequence[str], *, comparison: Comp
     unknown = [kind for kind in kinds if kind not in {*WRITERS, "csv"}]
     if unknown:
         raise UsageError(f"no table format for {unknown[0]!r}", hint="use .md, .tex or .csv")
-    summaries = [summarise(run) for run in runs]
-    found = {"csv": runs_csv(runs, summaries)} if "csv" in kinds else {}
+    summaries = summaries_of(runs)
+    found = {"csv": runs_csv(summaries)} if "csv" in kinds else {}
     if set(kinds) - {"csv"}:
         effects = summaries[0].effects if len(runs) == 1 else effects_of(runs)
         title = summaries[0].caption if len(runs) == 1 else f"{len(runs)} runs together"
-        tables = [run_table(runs, summaries, comparison), *effects_tables(effects, f"Rubrics that decide, {title}")]
+        tables = [
+            run_table(summaries, comparison or compare_runs(runs, require_shared=False) if len(runs) > 1 else None),
+            *effects_tables(effects, f"Rubrics that decide, {title}"),
+        ]
         found |= {kind: "\n".join(map(WRITERS[kind], tables)) for kind in kinds if kind != "csv"}
     return found
 
 
-def run_table(runs: Sequence[Run], summaries: Sequence[RunSummary], comparison: Comparison | None = None) -> Table:
+def run_table(summaries: Sequence[RunSummary], compared: Comparison | None = None) -> Table:
     """Lay out all numbers with a column for each run; the first run is the baseline."""
-    if not runs:
+    if not summaries:
         raise UsageError("a table needs at least one run", hint="svr report RUN --out table.md")
-    held = [{(one.group, one.key, one.name): one for one in found.numbers} for found in summaries]
-    keys = list(dict.fromkeys(key for one in held for key in one if key[0] != "heading"))
-    rows = [(_row_name(key, held), *(_cell(one.get(key)) for one in held)) for key in keys]
-    if len(runs) == 1:
+    tables = [{(one.group, one.key, one.name): one for one in found.numbers} for found in summaries]
+    keys = list(dict.fromkeys(key for one in tables for key in one if key[0] != "heading"))
+    rows = [(_row_name(key, tables), *(_cell(one.get(key)) for one in tables)) for key in keys]
+    if compared is None:
         found = summaries[0]
         notes = [f"{found.headline} {found.reading}".rstrip(), *(f"{one.word}: {one.text}" for one in found.marks)]
         return Table(
             ("", "Value"), rows, caption=found.caption, notes=[*notes, *filter(None, [found.rule]), *found.notes]
         )
-    compared = comparison or compare_runs(runs, require_shared=False)
-    heads = [
-        f"{title}{''.join(f' [{word}]' for word in mark_words(run))}"
-        for title, run in zip(run_titles(runs), runs, strict=True)
-    ]
+    heads = [one.marked_title for one in summaries]
     benchmarks = ", ".join(dict.fromkeys(one.benchmark for one in summaries))
-    caption = f"{benchmarks}: {len(runs)} runs compared"
+    caption = f"{benchmarks}: {len(summaries)} runs compared"
     tests = tuple(_test_rows(compared))
     return Table(("", *heads), (*rows, *tests), caption=caption, notes=(*compared.warnings, HOLM))
 
 
-def _row_name(key: tuple[str, str, str], held: Sequence[Mapping[tuple[str, str, str], Number]]) -> str:
-    one = next(found[key] for found in held if key in found)
+def _row_name(key: tuple[str, str, str], tables: Sequence[Mapping[tuple[str, str, str], Number]]) -> str:
+    one = next(found[key] for found in tables if key in found)
     if one.group == "official":
         return f"Official: {one.key.replace('_', ' ')}"
     name = one.name if one.group in {"", "cost"} else f"{one.group.capitalize()}: {one.name.replace('_', ' ')}"
@@ -106,21 +115,21 @@ def _test_rows(comparison: Comparison) -> Iterator[tuple[str, ...]]:
     """Yield the paired tests against the first run; its own column is empty."""
     tests: dict[str, PairedTest] = {duel.second: duel.overall for duel in comparison.duels}
     found = [tests.get(run.title) for run in comparison.runs]
-    said: Sequence[tuple[str, Callable[[PairedTest], str]]] = (
+    tests_shown: Sequence[tuple[str, Callable[[PairedTest], str]]] = (
         ("Points against the first", lambda test: wording.points(test.difference)),
         ("95 % interval of the points", lambda test: " to ".join(wording.points(end) for end in test.ci95)),
         ("McNemar p", lambda test: wording.p_value(test.p)),
         ("McNemar p, Holm", lambda test: wording.p_value(test.p_holm)),
     )
-    for name, say in said:
+    for name, say in tests_shown:
         yield name, *(wording.UNKNOWN if test is None else say(test) for test in found)
 
 
-def runs_csv(runs: Sequence[Run], summaries: Sequence[RunSummary]) -> str:
+def runs_csv(summaries: Sequence[RunSummary]) -> str:
     """Return one number a row, in fractions of 1 and full precision; every row has its run's marks."""
     rows: list[list[Any]] = []
-    for run, found in zip(runs, summaries, strict=True):
-        start = [found.name, str(run.metrics["benchmark"]), found.method, found.judge, " ".join(mark_words(run))]
+    for found in summaries:
+        start = [found.name, str(found.metrics["benchmark"]), found.method, found.judge, " ".join(found.mark_words)]
         for one in found.numbers:
             if one.group != "heading":
                 score, group = (
@@ -157,3 +166,34 @@ def calls_in_words(metrics: Mapping[str, Any]) -> str:
     )
     saved = f", ${cache['saved_usd']:.4f} saved" if share and cache["saved_usd"] else ""
     return f"{sent}{again}; {price}{share}{saved}"
+
+
+def describe_count(count: Mapping[str, Any], *, verbose: bool = False) -> str:
+    """Return the count as text: calls, cost and time; with `verbose` also what they rest on."""
+    audit, maybe = count["audit_calls"], count["maybe_calls"]
+    parts = [f"{audit:,} of them for the order audit"] if audit else []
+    parts += [f"{maybe:,} of them only if margins turn out small"] if maybe else []
+    known = f"; {count['cache_hits']:,} answers are in the cache" if count["cache_hits"] else ""
+    lines = [
+        f"dry run: {count['calls']:,} calls{''.join(f', {part}' for part in parts)}{known}. Nothing was sent.",
+        (
+            f"  cost: {_cost(count)} ({count['prompt_tokens']:,} tokens in, {count['completion_tokens']:,} out, "
+            f"at most {count['max_completion_tokens']:,})"
+        ),
+        f"  time: about {wording.duration(count['seconds'])}",
+    ]
+    for name, one in count.get("judges", {}).items():
+        lines.append(f"  {name}: {one['calls']:,} calls, {one['cache_hits']:,} from the cache; {_cost(one)}")
+    if count.get("assumes"):
+        lines.append(f"  by stage: {describe_stages(count['method_calls'])}; assumed: {count['assumes']}")
+    if sampled := count["sampled_answers"]:
+        lines.append(f"  scaled by {sampled:,} answers in the cache")
+    elif verbose:
+        lines.append(f"  {ASSUMED}; {SPEED}")
+    return "\n".join(lines)
+
+
+def _cost(count: Mapping[str, Any]) -> str:
+    if count["usd"] is None:
+        return "price unknown: give --price IN/OUT, or price = [in, cached, out] in judges.toml"
+    return f"about {wording.dollars(count['usd'])}, at most {wording.dollars(count['max_usd'])}"

@@ -1,14 +1,14 @@
-"""What a reproduction would ask, by table and in all: calls, tokens, dollars and hours, sending nothing.
+"""Counts calls, tokens, dollars and hours of a reproduction, by table and in all, without reaching any endpoint.
 
-A question that several runs ask is counted once, with the first of them. A bank that is not trained yet is stood in for
-by as many rubrics of the usual length; what its training will ask is assumed as in `svr train --dry-run`.
+A question that several runs share is counted once. A bank that is still to be trained is replaced by a placeholder
+with as many rubrics of the usual length.
 """
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,160 +16,128 @@ from svr_async.core.rubric import Rubric
 from svr_async.errors import SvrError
 from svr_async.evaluation.run import count_calls
 from svr_async.evaluation.wording import dollars, duration
-from svr_async.reproduction.plan import Plan, plan_of
-from svr_async.reproduction.recipe import BankSpec, Recipe, RunSpec, chosen, load_recipes
-from svr_async.reproduction.results import Absent
-from svr_async.reproduction.running import Say, Work, evaluation_of, open_work, trained, training_of, whole
-from svr_async.reproduction.settings import ReproSettings
-from svr_async.reproduction.training_count import count_training
+from svr_async.reproduction.recipes import BankSpec, Plan, Recipe, RunSpec
+from svr_async.reproduction.runner import Absent, Runner, is_trained, is_whole
 from svr_async.scoring.bank import BankRubric, InferenceSettings, RubricBank
-from svr_async.training.rounds.planned import ASSUMED, plan_rounds
 from svr_async.training.running.settings import TrainSettings
 
-NOTHING: Mapping[str, Any] = {"calls": 0, "prompt_tokens": 0, "completion_tokens": 0, "usd": 0.0, "seconds": 0.0}
-STAND_INS = 12  # rubrics of a stand-in for a bank: as many as a table asks for at most
+NUMBERS = ("calls", "prompt_tokens", "completion_tokens", "max_completion_tokens", "usd", "max_usd", "seconds")
+PLACEHOLDERS = 12  # rubrics: as many as a table asks for at most
+LETTERS = 110  # of a usual rubric
+Part = RunSpec | BankSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PartCount:
-    """What one run or one training would ask; `assumed` says what, where it depends on replies; `absent` why not."""
+class Count:
+    """What a run, a training or a sum of them would ask; `absent` is the reason why a part cannot be made."""
 
-    name: str
-    calls: int = 0
-    tokens_in: int = 0
-    tokens_out: int = 0
-    usd: float | None = 0.0
-    seconds: float = 0.0
+    numbers: Mapping[str, float | None]
     assumed: tuple[str, ...] = ()
     absent: str = ""
+
+    def as_json(self) -> dict[str, Any]:
+        """Return plain data."""
+        return {**self.numbers, "assumed": bool(self.assumed)} | ({"absent": self.absent} if self.absent else {})
+
+    def describe(self, name: str) -> str:
+        """Return a line of the dry run."""
+        values = self.numbers
+        about = "~" if self.assumed else " "
+        cost = "price unknown" if values["usd"] is None else dollars(values["usd"])
+        tokens = f"{values['prompt_tokens']:>13,} tokens in {values['completion_tokens']:>12,} out"
+        return f"{name:<28}{about}{values['calls']:>9,} calls {tokens}  {cost:>14}  {duration(values['seconds'] or 0)}"
+
+
+NOTHING: Mapping[str, float | None] = dict.fromkeys(NUMBERS, 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReproCount:
-    """The parts of a reproduction, each once, and which of them each table needs."""
+    """The parts of a reproduction by name, each once, and the parts of each table."""
 
-    parts: Mapping[RunSpec | BankSpec, PartCount]
-    tables: Mapping[str, tuple[RunSpec | BankSpec, ...]]
+    parts: Mapping[Part, Count]
+    tables: Mapping[str, tuple[Part, ...]]
 
-    def total(self, parts: Iterable[RunSpec | BankSpec]) -> PartCount:
-        """Return the sum of parts; dollars are unknown where those of one that asks are."""
-        held = [self.parts[part] for part in parts]
-        paid = [one.usd for one in held if one.calls]
-        return PartCount(
-            name="",
-            calls=sum(one.calls for one in held),
-            tokens_in=sum(one.tokens_in for one in held),
-            tokens_out=sum(one.tokens_out for one in held),
-            usd=None if None in paid else sum(usd or 0.0 for usd in paid),
-            seconds=sum(one.seconds for one in held),
-            assumed=tuple(dict.fromkeys(word for one in held if one.calls for word in one.assumed)),
-        )
+    def total(self, parts: Iterable[Part]) -> Count:
+        """Return the sum of parts; dollars are None if those of a part with calls are unknown."""
+        counts = [self.parts[part] for part in parts if self.parts[part].numbers["calls"]]
+        columns = {name: [count.numbers[name] for count in counts] for name in NUMBERS}
+        sums = {name: None if None in column else round(sum(column), 4) for name, column in columns.items()}  # type: ignore[arg-type]
+        return Count(numbers=sums, assumed=tuple(dict.fromkeys(word for count in counts for word in count.assumed)))
 
     def as_json(self) -> dict[str, Any]:
-        """Return what is named, by table, in all, and by run and training."""
-        everything = self.total(self.parts)
+        """Return the count by table, in all, and by run and training."""
         return {
-            "tables": {label: _plain(self.total(parts)) for label, parts in self.tables.items()},
-            "total": _plain(everything),
-            "parts": {one.name: _plain(one) for one in self.parts.values()},
+            "tables": {label: self.total(parts).as_json() for label, parts in self.tables.items()},
+            "total": self.total(self.parts).as_json(),
+            "parts": {part_name(part): count.as_json() for part, count in self.parts.items()},
         }
 
-
-def _plain(count: PartCount) -> dict[str, Any]:
-    plain = {
-        "calls": count.calls,
-        "prompt_tokens": count.tokens_in,
-        "completion_tokens": count.tokens_out,
-        "usd": count.usd,
-        "seconds": round(count.seconds, 1),
-        "assumed": bool(count.assumed),
-    }
-    return plain | ({"absent": count.absent} if count.absent else {})
+    def in_words(self) -> str:
+        """Return a line a table, the sum, what is assumed, and what cannot be made."""
+        total = self.total(self.parts)
+        lines = [self.total(parts).describe(label) for label, parts in self.tables.items()]
+        lines += [total.describe("in all, shared runs once"), "Nothing was sent."]
+        lines += [f"~ {words}; exact once it is done" for words in total.assumed]
+        lines += [f"absent: {part_name(part)}: {one.absent}" for part, one in self.parts.items() if one.absent]
+        return "\n".join(lines)
 
 
-def count_reproduction(settings: ReproSettings, names: Sequence[str], say: Say) -> ReproCount:
-    """Count what tables would ask; nothing is sent but a request for the list of models, and nothing is written."""
-    recipes = load_recipes(settings.recipes)
-    plan = plan_of(recipes, chosen(recipes, names))
-    work, seen = open_work(settings, plan, say), set[str]()
-    parts: dict[RunSpec | BankSpec, PartCount] = {}
-    with tempfile.TemporaryDirectory() as stand_ins:
-        banks: dict[str, Path] = {}
-        for bank in plan.banks:
-            parts[bank], banks[bank.name] = _bank(work, bank, Path(stand_ins), seen)
+def part_name(part: Part) -> str:
+    """Return the name of a run or training."""
+    return f"train {part.name}" if isinstance(part, BankSpec) else part.name
+
+
+def count_reproduction(runner: Runner) -> ReproCount:
+    """Count what a plan would ask. Nothing is sent or written."""
+    plan, seen, parts = runner.plan, set[str](), dict[Part, Count]()
+    with tempfile.TemporaryDirectory() as folder:
+        banks: dict[str, Path | Absent] = {}
+        for spec in plan.banks:
+            parts[spec], banks[spec.name] = _count_bank(runner, spec, Path(folder) / spec.name, seen)
         for run in plan.runs:
-            lack = parts[recipes.banks[run.bank]].absent if run.bank else ""
-            parts[run] = PartCount(name=run.name, absent=lack) if lack else _run(work, run, banks, seen)
-    return ReproCount(parts=parts, tables={table.label: _needed(table, plan) for table in plan.tables})
+            parts[run] = _count_run(runner, run, banks, seen)
+    return ReproCount(parts=parts, tables={table.label: _parts_of(table, plan) for table in plan.tables})
 
 
-def _needed(table: Recipe, plan: Plan) -> tuple[RunSpec | BankSpec, ...]:
+def _parts_of(table: Recipe, plan: Plan) -> tuple[Part, ...]:
     return (*(bank for bank in plan.banks if bank.name in table.needed_banks), *table.runs)
 
 
-def _bank(work: Work, spec: BankSpec, stand_ins: Path, seen: set[str]) -> tuple[PartCount, Path]:
-    """Return what the training of a bank asks, and the bank's folder, or that of what stands in for it."""
-    name, stand_in = f"train {spec.name}", stand_ins / spec.name
+def _count_bank(runner: Runner, spec: BankSpec, placeholder: Path, seen: set[str]) -> tuple[Count, Path | Absent]:
+    """Return the calls of a bank's training, and the bank's folder or that of its placeholder."""
+    from svr_async.reproduction.training_count import count_training_of
+
     try:
-        asked = training_of(work, spec)
-        if isinstance(asked, Absent):
-            return PartCount(name=name, absent=asked.why), stand_in
-        if not isinstance(asked, TrainSettings):
-            return PartCount(name=name), asked
-        if trained(asked):
-            return PartCount(name=name), asked.out / "bank"
-        _stand_in(spec.name).save(stand_in)
-        count = count_training(asked, plan_rounds, ASSUMED, before=seen)
+        wanted = runner.training_of(spec)
+        if isinstance(wanted, Absent):
+            return Count(numbers=NOTHING, absent=wanted.why), wanted
+        if not isinstance(wanted, TrainSettings):
+            return Count(numbers=NOTHING), wanted
+        if is_trained(wanted):
+            return Count(numbers=NOTHING), wanted.out / "bank"
+        _placeholder(spec.name).save(placeholder)
+        numbers, assumed = count_training_of(wanted, seen)
     except SvrError as error:
-        return PartCount(name=name, absent=error.one_line()), stand_in
-    return _counted(name, count, f"with trainings, of which is {ASSUMED.in_words()}"), stand_in
+        return Count(numbers=NOTHING, absent=error.one_line()), Absent(why=error.one_line())
+    return Count(numbers={name: numbers.get(name, 0) for name in NUMBERS}, assumed=(assumed,)), placeholder
 
 
-def _stand_in(name: str) -> RubricBank:
-    """Return a bank of rubrics that nobody wrote, of the usual length, for counting."""
-    texts = [f"Planned rubric {number} of the bank {name} ".ljust(ASSUMED.letters, "…") for number in range(STAND_INS)]
+def _placeholder(name: str) -> RubricBank:
+    texts = [f"Planned rubric {number} of the bank {name} ".ljust(LETTERS, "…") for number in range(PLACEHOLDERS)]
     rubrics = tuple(BankRubric(rubric=Rubric(text=text)) for text in texts)
     return RubricBank(rubrics=rubrics, name=name, inference=InferenceSettings())
 
 
-def _run(work: Work, spec: RunSpec, banks: Mapping[str, Path], seen: set[str]) -> PartCount:
+def _count_run(runner: Runner, spec: RunSpec, banks: Mapping[str, Path | Absent], seen: set[str]) -> Count:
     try:
-        prepared = evaluation_of(work, spec, dict(banks))
+        prepared = runner.evaluation_of(spec, banks)
         if isinstance(prepared, Absent):
-            return PartCount(name=spec.name, absent=prepared.why)
-        if whole(prepared):
-            return PartCount(name=spec.name)
-        limits = replace(prepared.settings.limits, dry_run=True)
-        prepared = replace(prepared, settings=replace(prepared.settings, limits=limits))
-        return _counted(spec.name, count_calls(prepared, seen))
+            return Count(numbers=NOTHING, absent=prepared.why)
+        counted = None if is_whole(prepared) else count_calls(prepared, seen)
     except SvrError as error:
-        return PartCount(name=spec.name, absent=error.one_line())
-
-
-def _counted(name: str, count: Mapping[str, Any] | None, training: str = "") -> PartCount:
-    held = count or NOTHING
-    method = f"with --method rrd, of which is assumed: {held['assumes']}" if held.get("assumes") else ""
-    return PartCount(
-        name=name,
-        calls=held["calls"],
-        tokens_in=held["prompt_tokens"],
-        tokens_out=held["completion_tokens"],
-        usd=held["usd"],
-        seconds=held["seconds"],
-        assumed=tuple(filter(None, (training, method))),
-    )
-
-
-def describe_reproduction(found: ReproCount) -> str:
-    """Return the count in words: a line a table, the sum, what is assumed, and what will be absent."""
-    lines = [_line(label, found.total(parts)) for label, parts in found.tables.items()]
-    lines += [_line("in all, shared runs once", found.total(found.parts)), "Nothing was sent."]
-    lines += [f"~ {words}; exact once it is done" for words in found.total(found.parts).assumed]
-    absent = {one.name: one.absent for one in found.parts.values() if one.absent}
-    return "\n".join([*lines, *(f"absent: {name}: {why}" for name, why in absent.items())])
-
-
-def _line(name: str, count: PartCount) -> str:
-    about, cost = "~" if count.assumed else " ", "price unknown" if count.usd is None else dollars(count.usd)
-    tokens = f"{count.tokens_in:>13,} tokens in {count.tokens_out:>12,} out"
-    return f"{name:<28}{about}{count.calls:>9,} calls {tokens}  {cost:>14}  {duration(count.seconds)}"
+        return Count(numbers=NOTHING, absent=error.one_line())
+    if counted is None:
+        return Count(numbers=NOTHING)
+    assumed = (f"with --method {spec.method}, assumed: {counted['assumes']}",) if counted.get("assumes") else ()
+    return Count(numbers={name: counted[name] for name in NUMBERS}, assumed=assumed)

@@ -1,118 +1,108 @@
-"""The numbers that the paper prints, each with its label and its line of the LaTeX: `printed.toml`, read once."""
+"""The numbers that the paper prints (printed.toml), and where they contradict each other."""
 
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
-from typing import Any
+from math import fsum
+
+import msgspec
 
 from svr_async.errors import UsageError
 
-Value = float | str
+GROUP_SIZES = {"Chat": 422, "IF": 124, "STEM": 250, "Code": 271, "Safety": 80}  # RubricBench's own counts
+PAIRS = sum(GROUP_SIZES.values())
+TOP_K = 6
+HELPSTEER3_TRAIN = 38_459  # rows of HelpSteer3's train split with ties, which are no triples (its data card)
+SOURCES = {"Code": ("code", "MBPP"), "Safety": ("safety", "harmlessness"), "IF": ("ifeval", "precise IF")}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PrintedRow:
-    """A row of a table: its line, the names that head it, and its values in the order of the table's columns."""
+class PrintedRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A row: the names that head it, and its values in the order of the columns."""
 
-    line: int
     names: tuple[str, ...]
-    values: tuple[Value, ...]
+    values: tuple[float, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PrintedTable:
-    """A table of the paper; a row may have fewer values than there are columns, then the last ones are empty."""
+class PrintedTable(msgspec.Struct, frozen=True, kw_only=True):
+    """A table of the paper; a row may have fewer values than there are columns: its last cells are empty."""
 
     label: str
-    line: int
     columns: tuple[str, ...]
     rows: tuple[PrintedRow, ...]
 
     def number(self, names: tuple[str, ...], column: str) -> float | None:
-        """Return a cell's number; None where the cell is empty, UsageError where there is no such row or column."""
+        """Return a cell's number, or None if it is empty; UsageError for an unknown row or column."""
         row = next((row for row in self.rows if row.names == names), None)
         if row is None or column not in self.columns:
             raise UsageError(f"{self.label} prints nothing for {' · '.join(names)}, {column}", hint="see printed.toml")
         place = self.columns.index(column)
-        value = row.values[place] if place < len(row.values) else None
-        return None if isinstance(value, str) else value
-
-    def column(self, column: str, *names: str) -> list[float]:
-        """Return the numbers of a column, of all rows or of those whose first names these are."""
-        rows = [row for row in self.rows if not names or row.names[0] in names]
-        found = [self.number(row.names, column) for row in rows]
-        return [value for value in found if value is not None]
+        return row.values[place] if place < len(row.values) else None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PrintedNumber:
-    """A number of the text: the label of the figure or section that it belongs to, a name, its line."""
-
-    label: str
-    name: str
-    line: int
-    value: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Printed:
-    """All that is printed. `passed` are numbers on the lines of the text that are no results, by line."""
+class Printed(msgspec.Struct, frozen=True, kw_only=True):
+    """All printed tables, and numbers of the text by label and name."""
 
     tables: tuple[PrintedTable, ...]
-    numbers: tuple[PrintedNumber, ...]
-    passed: Mapping[str, tuple[float, ...]]
-
-    @property
-    def count(self) -> int:
-        """How many values there are."""
-        return len(self.numbers) + sum(len(row.values) for table in self.tables for row in table.rows)
+    text: Mapping[str, Mapping[str, float]]
 
     def table(self, label: str) -> PrintedTable:
         """Return a table by its label."""
         return next(table for table in self.tables if table.label == label)
 
-    def number(self, label: str, name: str) -> float:
-        """Return a number of the text."""
-        return next(one.value for one in self.numbers if (one.label, one.name) == (label, name))
-
-    def passed_over(self, line: int) -> tuple[float, ...]:
-        """Return the numbers of a line of the text that are no results: settings, exponents, marks of an order."""
-        return self.passed.get(str(line), ())
-
 
 @cache
 def load_printed() -> Printed:
-    """Read the shipped file."""
+    """Read the shipped numbers."""
     text = resources.files("svr_async.reproduction").joinpath("printed.toml").read_text("utf-8")
-    return printed_from(tomllib.loads(text))
+    return msgspec.convert(tomllib.loads(text), Printed)
 
 
-def printed_from(values: Mapping[str, Any]) -> Printed:
-    """Read a parsed file."""
-    return Printed(
-        tables=tuple(_table(one) for one in values["table"]),
-        numbers=tuple(
-            PrintedNumber(label=label, name=name, line=line, value=float(value))
-            for label, entries in values["text"].items()
-            for name, (line, value) in entries.items()
-        ),
-        passed={line: tuple(map(float, found)) for line, found in values.get("passed", {}).items()},
-    )
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contradiction:
+    """A printed number, and what other printed numbers give instead."""
+
+    label: str
+    name: str
+    printed: float
+    follows: float
+    source: str
 
 
-def _table(value: Mapping[str, Any]) -> PrintedTable:
-    rows = [
-        PrintedRow(line=row["line"], names=tuple(row["names"]), values=tuple(map(_value, row["values"])))
-        for row in value["rows"]
-    ]
-    return PrintedTable(
-        label=value["label"], line=value["line"], columns=tuple(value.get("columns", ())), rows=tuple(rows)
-    )
+def contradictions(printed: Printed) -> Iterator[Contradiction]:
+    """Yield the printed numbers that do not follow from others, beyond rounding."""
+    main, text = printed.table("tab:rubricbench"), printed.text
+    for method in ("Oracle Rubrics", "RRD"):
+        names = (method, "OSS")
+        follows = micro_accuracy(main, names)
+        source = "its domain cells, weighted by the benchmark's counts"
+        yield _contradiction(main.label, f"{method}, overall", main.number(names, "Overall"), follows, source)
+    net = printed.table("tab:domain_net_advantage")
+    code = text["app:residual"]["code_deficit"]
+    yield _contradiction(net.label, "deficit on code, in the text", code, net.number(("code",), "Net"), "its row")
+    for group, listed in SOURCES.items():
+        counted = sum(net.number((name,), "Net") or 0.0 for name in listed)
+        svr, oracle = (main.number((name, "OSS"), group) or 0.0 for name in ("SVR (Ours)", "Oracle Rubrics"))
+        pairs = GROUP_SIZES[group] * (svr - oracle) / 100
+        yield _contradiction(net.label, f"net on {group}, pairs", counted, pairs, "two cells of tab:rubricbench")
+    active = printed.table("tab:bank_distribution").number(("Total",), "Activations")
+    source = f"top {TOP_K} on {PAIRS:,} pairs, at most"
+    yield _contradiction("tab:bank_distribution", "activations", active, PAIRS * TOP_K, source)
+    near = text["fig:training_dynamics"]["bank_near"]
+    yield _contradiction("fig:training_dynamics", "size of the bank", near, text["app:bank"]["rubrics"], "app:bank")
+    source = "rows of HelpSteer3's train split; ties are no triples, so there are fewer"
+    yield _contradiction("sec:exp", "triples", text["sec:exp"]["triples"], HELPSTEER3_TRAIN - 1, source)
 
 
-def _value(value: Any) -> Value:
-    return value if isinstance(value, str) else float(value)
+def micro_accuracy(table: PrintedTable, names: tuple[str, ...]) -> float:
+    """Return the accuracy over all pairs, in percent, that the cells of the five domains give."""
+    return fsum(size * (table.number(names, group) or 0.0) for group, size in GROUP_SIZES.items()) / PAIRS
+
+
+def _contradiction(label: str, name: str, printed: float | None, follows: float | None, source: str) -> Contradiction:
+    assert printed is not None
+    assert follows is not None
+    return Contradiction(label=label, name=name, printed=printed, follows=follows, source=source)

@@ -1,4 +1,4 @@
-"""A reproduction from settings to its files: tables as Markdown, LaTeX and CSV, and one page."""
+"""Rebuilds tables of the paper and writes them as Markdown, LaTeX, CSV and one page."""
 
 from __future__ import annotations
 
@@ -8,27 +8,26 @@ from pathlib import Path
 from typing import Any
 
 from svr_async.core.files import open_folder, write_atomic
+from svr_async.core.table import to_markdown
 from svr_async.evaluation.wording import plural
 from svr_async.reports.drawing import Figure, write_figures
-from svr_async.reproduction.arithmetic import checks, marks
+from svr_async.reports.writers import WRITERS
+from svr_async.reproduction.dry_run import ReproCount, count_reproduction
 from svr_async.reproduction.figures import figures_of
 from svr_async.reproduction.page import render_page
-from svr_async.reproduction.plan import plan_of
-from svr_async.reproduction.printed import load_printed
-from svr_async.reproduction.recipe import chosen, load_recipes
-from svr_async.reproduction.running import Say, do_all, open_work
+from svr_async.reproduction.recipes import plan_of
+from svr_async.reproduction.runner import Runner, Say
 from svr_async.reproduction.settings import ReproSettings
-from svr_async.reproduction.table import Table
-from svr_async.reproduction.tables.registry import build
-from svr_async.reproduction.writers import as_csv, as_latex, as_markdown
+from svr_async.reproduction.table import PaperTable, as_csv, as_text
+from svr_async.reproduction.tables import build
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reproduction:
-    """What came of it: the tables, where they are written, and how many calls this process sent."""
+    """The rebuilt tables, the page, and the calls and dollars of this process."""
 
-    tables: tuple[Table, ...]
-    report: Path
+    tables: tuple[PaperTable, ...]
+    page: Path
     calls: int
     usd: float
 
@@ -38,45 +37,45 @@ class Reproduction:
         return sum(bool(row.absent) for table in self.tables for row in table.rows)
 
     def as_json(self) -> dict[str, Any]:
-        """Return where it is written, and what it took."""
-        named = {"report": str(self.report), "tables": [table.label for table in self.tables]}
+        """Return the page, the tables' labels, and what was spent."""
+        named = {"report": str(self.page), "tables": [table.label for table in self.tables]}
         return named | {"calls": self.calls, "usd": self.usd, "absent": self.absent}
 
     def in_words(self) -> str:
-        """Say the same in a line."""
+        """Return the same in a line."""
         rows = f"{plural(len(self.tables), 'table')}, {plural(self.absent, 'row')} absent"
-        return f"{rows}, {self.calls:,} calls sent: {self.report}"
+        return f"{rows}, {self.calls:,} calls sent: {self.page}"
 
 
 def reproduce(settings: ReproSettings, names: Sequence[str], say: Say) -> Reproduction:
-    """Rebuild tables; SvrError for what ends all of it, a row that cannot be judged is absent with its reason.
-
-    What is judged is kept, so that the same settings go on after an end.
-    """
-    recipes = load_recipes(settings.recipes)
-    plan = plan_of(recipes, chosen(recipes, names))
+    """Rebuild tables. A row that cannot be judged is absent, with the reason; everything judged is kept."""
+    plan = plan_of(names)
     open_folder(settings.out)
-    if settings.figures is not None:
-        open_folder(settings.figures, "--figures")
-    work = open_work(settings, plan, say)
-    results = do_all(work)
-    tables = tuple(build(recipe, load_printed(), results) for recipe in plan.tables)
-    figures = tuple(figures_of(plan.tables, tables, results)) if settings.figures else ()
+    runner = Runner(settings=settings, plan=plan, say=say)
+    runner.make_all()
+    tables = tuple(build(recipe, runner) for recipe in plan.tables)
+    figures = tuple(figures_of(plan.tables, tables)) if settings.figures is not None else ()
     if settings.figures is not None:
         write_figures(settings.figures, figures)
-    report = write_tables(settings.out, tables, figures)
-    return Reproduction(tables=tables, report=report, calls=work.calls, usd=work.usd)
+    page = write_tables(settings.out, tables, figures)
+    return Reproduction(tables=tables, page=page, calls=runner.calls, usd=runner.usd)
 
 
-def write_tables(out: Path, tables: Sequence[Table], figures: Sequence[Figure] = ()) -> Path:
-    """Write each table by itself and all of them on a page; return the page. The same tables give the same bytes."""
+def count(settings: ReproSettings, names: Sequence[str], say: Say) -> ReproCount:
+    """Count what `reproduce` would ask; nothing is sent or written."""
+    return count_reproduction(Runner(settings=settings, plan=plan_of(names), say=say))
+
+
+def write_tables(out: Path, tables: Sequence[PaperTable], figures: Sequence[Figure] = ()) -> Path:
+    """Write each table, and all of them on a page; return the page. The same tables give the same bytes."""
     folder = out / "tables"
     folder.mkdir(parents=True, exist_ok=True)
     for table in tables:
-        for ending, text in (("md", as_markdown(table)), ("tex", as_latex(table)), ("csv", as_csv(table))):
+        for ending, text in (
+            *((name, write(as_text(table))) for name, write in WRITERS.items()),
+            ("csv", as_csv(table)),
+        ):
             write_atomic(folder / f"{table.short}.{ending}", text.encode())
-    write_atomic(out / "report.md", "\n".join(map(as_markdown, tables)).encode())
-    printed = load_printed()
-    page = render_page(tables, marks(printed), len(checks(printed)), figures)
-    write_atomic(out / "report.html", page.encode())
+    write_atomic(out / "report.md", "\n".join(to_markdown(as_text(table)) for table in tables).encode())
+    write_atomic(out / "report.html", render_page(tables, figures).encode())
     return out / "report.html"

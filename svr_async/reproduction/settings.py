@@ -1,32 +1,40 @@
-"""What a reproduction is made of: which data, judges, banks and limits, and where it is written."""
+"""Settings of a reproduction, and the trainings and evaluations that follow from them."""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
+import orjson
+
+from svr_async.adapters import ADAPTERS
 from svr_async.errors import UsageError
+from svr_async.evaluation.settings import EvalSettings
 from svr_async.judges.limits import JudgeLimits
+from svr_async.judges.open_judge import JudgeSpec
+from svr_async.reproduction.recipes import ROLE, BankSpec, RunSpec
+from svr_async.training.running.settings import TrainSettings
 
 BENCHMARKS = ("rubricbench", "rewardbench", "rewardbench2", "rmbench")
-OWN = "pairs"  # pairs of any origin, for recipes of one's own
 TRAIN = "train"
 ENDINGS = (".jsonl", ".json", ".csv", ".tsv", ".parquet")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReproSettings:
-    """A reproduction. `data` are files by benchmark, and by `train`; what is not named is fetched by its adapter.
+    """A reproduction.
 
-    `judges` are judges by the role that recipes name, `judge` is one in the place of all others. `banks` are trained
-    banks by name, which are then not trained. `adapter` reads the training pairs; `decontaminate` leaves those out that
-    overlap with the benchmarks of `data`. `limit` is of the pairs of each benchmark, `train_limit` of the training's.
-    Figures are drawn into the folder `figures`.
+    `data` maps benchmarks to files; others are found in the cache of `svr data fetch`. `train` are the pairs of the
+    banks, read by `adapter`. `judge` takes every role that has a default, `judges` are by role. `banks` are trained
+    banks by name. `limit` applies to the pairs of each benchmark, `train_limit` to those of `train`.
     """
 
     out: Path
     data: Mapping[str, Path] = field(default_factory=dict)
+    train: Path | None = None
     adapter: str = "pairs"
     judge: str = ""
     judges: Mapping[str, str] = field(default_factory=dict)
@@ -38,22 +46,60 @@ class ReproSettings:
     decontaminate: bool = False
     limit: str | None = None
     train_limit: str | None = None
-    recipes: Path | None = None
     figures: Path | None = None
+
+    def evaluation(
+        self, spec: RunSpec, judges: Mapping[str, str], banks: Mapping[str, Path], limits: JudgeLimits
+    ) -> EvalSettings:
+        """Return the evaluation of a run, without a folder; `judges` are by role."""
+        option = tuple(ROLE.sub(lambda found: self._addressed(judges[found[1]]), text) for text in spec.option)
+        return EvalSettings(
+            benchmark=spec.benchmark,
+            judge=judges[spec.judge],
+            base_url=self.base_url,
+            limits=limits,
+            method=spec.method,
+            bank=str(banks[spec.bank]) if spec.bank else None,
+            top_k=spec.top_k,
+            data=self.data.get(spec.benchmark),
+            limit=self.limit,
+            domain=spec.domain,
+            option=option,
+            preset=self.preset,
+        )
+
+    def training(self, spec: BankSpec, judge: str, data: Path, digest: str, limits: JudgeLimits) -> TrainSettings:
+        """Return the training of a bank, in a folder named by a digest of everything that shapes it."""
+        evaluated = sorted(self.data.items()) if self.decontaminate or self.preset == "paper" else []
+        made: dict[str, Any] = {
+            "adapter": self.adapter,
+            "judge": judge,
+            "base_url": self.base_url,
+            "preset": self.preset,
+            "rounds": self.rounds,
+            "ablate": spec.ablate,
+            "limit": self.train_limit,
+            "decontaminate": tuple(f"{name}={path}" for name, path in evaluated),
+        }
+        key = orjson.dumps({**made, "data": digest}, option=orjson.OPT_SORT_KEYS)
+        name = f"{spec.name}-{hashlib.sha256(key).hexdigest()[:8]}"
+        return TrainSettings(pairs=data, out=self.out / "banks" / name, limits=limits, **made)
+
+    def _addressed(self, judge: str) -> str:
+        """Return a judge as a method's option names it: by its address, if --base-url replaces that of its profile."""
+        profile = JudgeSpec.parse(judge, base_url=self.base_url).profile if self.base_url else None
+        return judge if profile is None or "://" in judge else f"{profile.base_url}#{profile.model}"
 
 
 def data_files(named: Sequence[str]) -> dict[str, Path]:
-    """Return files by benchmark and `train`, from NAME=PATH and folders that hold files of such names.
-
-    UsageError for a name that is no benchmark, and for a folder that holds none of them.
-    """
-    known, found = (*BENCHMARKS, OWN, TRAIN), dict[str, Path]()
+    """Return files by benchmark and `train`, from NAME=PATH and from folders with files of these names."""
+    known, found = (*BENCHMARKS, TRAIN), dict[str, Path]()
     for text in named:
         name, mark, path = text.partition("=")
         if mark and name in known:
             found[name] = Path(path)
             continue
-        inside = {name: one for name in known for one in [_inside(Path(text), name)] if one is not None}
+        inside = {name: one for name in known if (one := _inside(Path(text), name)) is not None}
         if not inside:
             hint = f"name files as rubricbench=PATH, or a folder with {', '.join(known)} (.jsonl, .json, .parquet …)"
             raise UsageError(f"--data {text} holds no benchmark", hint=hint)
@@ -66,10 +112,21 @@ def _inside(folder: Path, name: str) -> Path | None:
     return next((path for path in [folder / name, *names] if path.exists()), None)
 
 
-def by_name(named: Sequence[str], flag: str, known: Sequence[str]) -> tuple[str, dict[str, str]]:
-    """Return the value that stands alone ("" where none does) and those of NAME=VALUE; UsageError for an odd name.
+def training_source(text: str, data: Mapping[str, Path]) -> tuple[str, Path | None]:
+    """Return the adapter and the file of `--train`: a path, NAME of a training set, or NAME=PATH.
 
-    What is before the first = is a name where it is one of `known`; an address with = in it stands alone.
+    A NAME alone is a set that `svr data fetch` downloads; without --train `data` may have a file `train`.
+    """
+    name, mark, path = text.partition("=")
+    if name in ADAPTERS and ADAPTERS[name].training:
+        return name, Path(path) if mark else None
+    return "pairs", Path(text) if text else data.get(TRAIN)
+
+
+def by_name(named: Sequence[str], flag: str, known: Sequence[str]) -> tuple[str, dict[str, str]]:
+    """Return the value without a name ("" if missing) and those of NAME=VALUE; UsageError for an unknown name.
+
+    The text before the first = is a name if it is one of `known`; an address may contain = as well.
     """
     alone, found = "", dict[str, str]()
     for text in named:
@@ -77,9 +134,9 @@ def by_name(named: Sequence[str], flag: str, known: Sequence[str]) -> tuple[str,
         if mark and value and name in known:
             found[name] = value
         elif mark and name.replace("-", "").replace(".", "").replace("_", "").isalnum():
-            raise UsageError(f"--{flag} {text} names nobody", hint=f"there are {', '.join(known)}")
+            raise UsageError(f"--{flag} {text}: unknown name {name!r}", hint=f"there are {', '.join(known)}")
         elif alone:
-            raise UsageError(f"--{flag} {alone} and --{flag} {text} both stand for all", hint="write NAME=… for one")
+            raise UsageError(f"--{flag} {alone} and --{flag} {text} have no name", hint="write NAME=… for one of them")
         else:
             alone = text
     return alone, found

@@ -1,21 +1,28 @@
-"""The one model of a rebuilt table, which every writer reads: cells with the printed number beside ours."""
+"""A rebuilt table: cells with the printed number next to ours, as texts and as CSV."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from svr_async.core.statistics import Interval
+from svr_async.core.table import Table
 from svr_async.evaluation import wording
+from svr_async.reports.writers import to_csv
 
 Unit = Literal["percent", "points", "count", "number", "text"]
 DIGITS = {"percent": 1, "points": 1, "count": 0, "number": 3, "text": 0}
+DIFFERS = "≠"
+LEGEND = (
+    "In each cell ours, its 95 % interval, and the printed number in parentheses; ≠ where the two differ by more than "
+    "chance at 95 %."
+)
+CSV_HEADS = ("table", "row", "column", "unit", "ours", "low", "high", "printed", "differs", "judged", "absent")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """A column: its head, the unit of its numbers, and whether the best of them is told (`ranked`)."""
+    """A column: its head, a common head of several columns (`span`), its unit; `ranked` marks the best two cells."""
 
     name: str
     unit: Unit = "percent"
@@ -23,28 +30,36 @@ class Column:
     span: str = ""
     digits: int | None = None
 
+    @property
+    def title(self) -> str:
+        """Its full head."""
+        return f"{self.span} {self.name}".strip()
+
+    @property
+    def places(self) -> int:
+        """How many decimals its numbers have."""
+        return DIGITS[self.unit] if self.digits is None else self.digits
+
     def words(self, value: float | None) -> str:
-        """Return a number of this column as people read it; a dash for none."""
-        digits = DIGITS[self.unit] if self.digits is None else self.digits
+        """Return a number as text, a dash for None."""
         if value is None:
             return wording.UNKNOWN
         if self.unit == "points":
-            return wording.signed(value, digits)
-        return wording.count(value) if self.unit == "count" else f"{value:.{digits}f}"
+            return wording.signed(value, self.places)
+        return wording.count(value) if self.unit == "count" else f"{value:.{self.places}f}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
-    """Our number and the printed one, both in the column's unit; `differs` is None where nothing can be compared.
+    """Our number with its 95 % interval, and the printed one, in the column's unit.
 
-    The interval is of ours, at 95 %. A cell with `text` has no numbers.
+    `differs` is None if the two cannot be compared.
     """
 
     ours: float | None = None
     printed: float | None = None
     interval: Interval | None = None
     differs: bool | None = None
-    text: str = ""
 
 
 EMPTY = Cell()
@@ -52,7 +67,7 @@ EMPTY = Cell()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """A row: the names that head it, its cells, who judged, and why our numbers are absent where they are."""
+    """A row: the names that head it, its cells, who judged, and why our numbers are missing."""
 
     names: tuple[str, ...]
     cells: tuple[Cell, ...]
@@ -60,10 +75,15 @@ class Row:
     absent: str = ""
     group: str = ""
 
+    @property
+    def judge_words(self) -> str:
+        """The judge, or why there is none."""
+        return "; ".join(filter(None, [self.judged, f"absent: {self.absent}" if self.absent else ""]))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Table:
-    """A rebuilt table: label and title, heads of the names, columns, rows, remarks, and marks of what judged it."""
+class PaperTable:
+    """A rebuilt table of the paper, with the marks of its runs (SIMULATED, OFFLINE …)."""
 
     label: str
     title: str
@@ -75,40 +95,67 @@ class Table:
 
     @property
     def short(self) -> str:
-        """The label without its kind, for names of files and anchors."""
+        """The label without its prefix."""
         return self.label.partition(":")[2]
 
     @property
-    def printed(self) -> bool:
-        """Whether any cell has a printed number."""
-        return any(cell.printed is not None for row in self.rows for cell in row.cells)
+    def caption(self) -> str:
+        """Title, label and marks."""
+        return f"{self.title} ({self.label}){''.join(f' [{mark}]' for mark in self.marks)}"
 
-    def ranks(self, place: int, of: Callable[[Cell], float | None]) -> tuple[float | None, float | None]:
-        """Return the largest and the second largest different value of a ranked column; None where there is none."""
-        if not self.columns[place].ranked:
-            return None, None
-        held = {_rounded(of(row.cells[place]), self.columns[place]) for row in self.rows} - {None}
-        found: Sequence[float | None] = sorted((value for value in held if value is not None), reverse=True)[:2]
-        first, second = (*found, None, None)[:2]
-        return first, second
+    @property
+    def all_notes(self) -> tuple[str, ...]:
+        """The legend, if a cell has a printed number, and the notes."""
+        has_printed = any(cell.printed is not None for row in self.rows for cell in row.cells)
+        return (LEGEND, *self.notes) if has_printed else self.notes
 
-    def rank(self, place: int, cell: Cell, of: Callable[[Cell], float | None]) -> int:
-        """Return 1 for the best of a ranked column, 2 for the second, else 0; equal as printed is equal."""
-        value = _rounded(of(cell), self.columns[place])
-        first, second = self.ranks(place, of)
-        return 0 if value is None else 1 if value == first else 2 if value == second else 0
+    def names(self, row: Row) -> tuple[str, ...]:
+        """Return the names of a row, one for each head."""
+        return (*row.names, *[""] * (len(self.heads) - len(row.names)))
+
+    def rank(self, place: int, cell: Cell) -> int:
+        """Return 1 for the best cell of a ranked column, 2 for the second, else 0; equal as shown is equal."""
+        column, value = self.columns[place], cell.ours
+        if not column.ranked or value is None:
+            return 0
+        shown = {round(number, column.places) for row in self.rows if (number := row.cells[place].ours) is not None}
+        better = sum(number > round(value, column.places) for number in shown)
+        return better + 1 if better < 2 else 0
+
+    def cell_words(self, place: int, cell: Cell) -> str:
+        """Return a cell as text: ours, its interval, the printed number, the mark of a difference."""
+        if cell.ours is None and cell.printed is None:
+            return ""
+        column = self.columns[place]
+        theirs = "" if cell.printed is None else f" ({column.words(cell.printed)})"
+        return (
+            f"{column.words(cell.ours)}{self.interval_words(place, cell)}{theirs}{f' {DIFFERS}' * bool(cell.differs)}"
+        )
+
+    def interval_words(self, place: int, cell: Cell) -> str:
+        """Return the interval of a cell in brackets, or an empty text."""
+        words = self.columns[place].words
+        return "" if cell.interval is None else f" [{words(cell.interval.low)}, {words(cell.interval.high)}]"
 
 
-def _rounded(value: float | None, column: Column) -> float | None:
-    digits = DIGITS[column.unit] if column.digits is None else column.digits
-    return None if value is None else round(value, digits)
+def as_text(table: PaperTable) -> Table:
+    """Return the table as texts, for the writers of Markdown and LaTeX."""
+    heads = [*table.heads, *(column.title for column in table.columns), "Judged by"]
+    rows = [
+        [*table.names(row), *(table.cell_words(place, cell) for place, cell in enumerate(row.cells)), row.judge_words]
+        for row in table.rows
+    ]
+    return Table(heads=heads, rows=rows, caption=table.caption, notes=table.all_notes, texts=1)
 
 
-def ours(cell: Cell) -> float | None:
-    """Return our number of a cell."""
-    return cell.ours
-
-
-def printed(cell: Cell) -> float | None:
-    """Return the printed number of a cell."""
-    return cell.printed
+def as_csv(table: PaperTable) -> str:
+    """Return one cell a row, in the units of the table."""
+    rows = []
+    for row in table.rows:
+        for column, cell in zip(table.columns, row.cells, strict=True):
+            low, high = cell.interval or (None, None)
+            numbers = ["" if one is None else float(f"{one:.6g}") for one in (cell.ours, low, high, cell.printed)]
+            differs = "" if cell.differs is None else str(cell.differs).lower()
+            texts = [table.label, " / ".join(row.names), column.title, column.unit]
+            rows.append([*texts, *numbers, differs, row.judged, row.absent])
+    return to_csv(CSV_HEADS, rows)

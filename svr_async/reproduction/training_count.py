@@ -47,3 +47,11 @@ def count_training(
     if before is not None:
         before.update(*(one.keys for one in counted.found.values()))
     return count if assumed is None else count | {"assumed": asdict(assumed)}
+
+
+def count_training_of(settings: TrainSettings, seen: set[str]) -> tuple[dict[str, Any], str]:
+    """Return the numbers of a training, and what they assume."""
+    from svr_async.training.rounds.planned import ASSUMED, plan_rounds
+
+    count = count_training(settings, plan_rounds, ASSUMED, before=seen) or {}
+    return count, f"with trainings, of which is {ASSUMED.in_words()}"

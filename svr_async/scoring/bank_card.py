@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import orjson
 
-from svr_async.core.dev_pairs import enough, metrics_in_words
 from svr_async.core.integrity import integrity_marks
 from svr_async.core.rubric import IMPORTANCES
 from svr_async.core.statistics import wilson_interval
@@ -20,6 +19,7 @@ from svr_async.core.table import Line, Parts, Table
 from svr_async.core.verdict import is_number
 from svr_async.fit.choices import Choice, Structure
 from svr_async.scoring.bank import Bank, BankRubric
+from svr_async.scoring.dev_pairs import enough, metrics_in_words
 
 GENERIC = "generic"  # the domain of a rubric whose source pairs come from several
 QUANTILES = (0.0, 0.25, 0.5, 0.75, 1.0)

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import errno
 import hashlib
-import os
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -18,7 +17,6 @@ import orjson
 
 from svr_async.core.files import read_plain, reason, write_atomic
 from svr_async.core.integrity import read_marks
-from svr_async.core.provenance import command_line, versions
 from svr_async.core.rubric import Check, Rubric
 from svr_async.errors import ArtefactError, StorageError, UsageError
 from svr_async.fit import tensors
@@ -35,9 +33,6 @@ IDF = "features.idf"  # kept beside the selector's arrays
 EDITED = ("disabled", "added")  # what only the rubrics of an edited bank have, written where it is so
 MAX_BYTES = {BANK: 64 << 20, SELECTOR: 1 << 30, VOCABULARY: 16 << 20, HISTORY: 16 << 20}
 B = TypeVar("B", bound=Bank)
-
-PROVENANCE = "made.json"  # stored next to the bank's folder: two trainings of the same pairs give the same bank
-PACKAGES = ("svr-async", "jax", "jaxlib", "numpy", "optax", "scikit-learn", "scipy")
 
 
 # ── writing ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -212,7 +207,7 @@ def load_bank(folder: Path, kind: type[B]) -> B:
         return _assembled(folder, msgspec.json.decode(data, type=_Described), kind)
     except (ValueError, TypeError) as error:
         none = "at least one rubric" in str(error)
-        hint = "train one with svr train, or judge without a bank by --method vanilla" if none else ""
+        hint = "train one with svr train, or judge without a bank by --method direct" if none else ""
         raise _refused(where, f"it is not valid: {error}", hint) from error
 
 
@@ -309,43 +304,3 @@ def _refused(path: Path, problem: str, hint: str = "") -> ArtefactError:
 
 def _sha256(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
-
-
-# ── provenance ──────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Provenance:
-    """The command that made the bank of this digest, and the versions that it ran with."""
-
-    bank: str
-    command: tuple[str, ...]
-    versions: Mapping[str, str]
-
-
-def write_provenance(out: Path, digest: str) -> None:
-    """Write command and versions to `out`/made.json, for the bank in `out`/bank; StorageError on failure."""
-    made = Provenance(bank=digest, command=tuple(command_line()), versions=versions(PACKAGES))
-    write_atomic(out / PROVENANCE, orjson.dumps(asdict(made), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
-
-
-def read_provenance(folder: Path, digest: str) -> Provenance | None:
-    """Return the provenance of the bank in `folder`; None if it is missing, unreadable or of another bank."""
-    try:
-        data = read_plain(folder.resolve().parent / PROVENANCE)
-        made = msgspec.json.decode(data, type=Provenance)
-    except (OSError, ValueError):
-        return None
-    return made if made.bank == digest else None
-
-
-def without_folders(command: Sequence[str]) -> str:
-    """Return a command for others to read: files and folders by name only, URLs and hub names whole."""
-    return " ".join(_base_name(word) for word in command)
-
-
-def _base_name(word: str) -> str:
-    flag, equals, value = word.partition("=") if word.startswith("-") else ("", "", word)
-    is_path = "://" not in value and not value.startswith("hf:") and (os.sep in value or "/" in value)
-    kept = value.replace("\\", "/").rstrip("/").rpartition("/")[2] if is_path else value
-    return f"{flag}{equals}{kept}" if flag or equals else kept

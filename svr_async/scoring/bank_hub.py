@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from svr_async.core.files import reason, sync_folder
-from svr_async.core.hub import SCHEME, first_line, hub_server, reachable
+from svr_async.core.files import HUB_SCHEME, first_line, hub_server, reachable, reason, sync_folder
 from svr_async.errors import ArtefactError, StorageError, SvrError, UsageError
 from svr_async.scoring.bank import Bank
 from svr_async.scoring.bank_card import OnHub, render_card
@@ -22,13 +21,12 @@ from svr_async.scoring.bank_files import (
     CARD,
     FILES,
     MAX_BYTES,
-    Provenance,
     bank_contents,
     bank_digest,
     load_bank,
     save_bank,
-    without_folders,
 )  # fmt: skip
+from svr_async.scoring.provenance import Provenance, without_folders
 
 README = "README.md"  # the hub shows it as the repository's card
 DOWNLOADS = Path("cache/banks")
@@ -70,7 +68,7 @@ class Pulled:
 
 def locate_bank(name: str, *, offline: bool = False) -> Path:
     """Return the folder of a bank: a path, or that of `hf:user/name`; `offline` uses only earlier downloads."""
-    if not name.startswith(SCHEME):
+    if not name.startswith(HUB_SCHEME):
         return Path(name)
     if not offline:
         return fetch_bank(name)
@@ -105,7 +103,7 @@ def download_folder(name: str) -> Path:
 
 def name_parts(name: str) -> tuple[str, str]:
     """Split `hf:user/name@revision`; UsageError if it is invalid or could leave the folder of downloads."""
-    repository, mark, revision = name.removeprefix(SCHEME).partition("@")
+    repository, mark, revision = name.removeprefix(HUB_SCHEME).partition("@")
     if mark and (not _REVISION.fullmatch(revision) or ".." in revision):
         raise UsageError(f"invalid revision {revision!r}", hint="write user/name@branch, @tag or @commit")
     if not _REPOSITORY.fullmatch(repository) or ".." in repository:
@@ -120,10 +118,10 @@ def planned_upload(bank: Bank, name: str, *, licence: str = "", made: Provenance
     """
     repository, revision = name_parts(name)
     if revision:
-        raise UsageError(f"{name}: a bank is uploaded as the newest commit", hint=f"write {SCHEME}{repository}")
+        raise UsageError(f"{name}: a bank is uploaded as the newest commit", hint=f"write {HUB_SCHEME}{repository}")
     digest = bank_digest(bank)
     command, ran_with = ("", {}) if made is None else (without_folders(made.command), dict(made.versions))
-    at = OnHub(name=SCHEME + repository, digest=digest, licence=licence, command=command, versions=ran_with)
+    at = OnHub(name=HUB_SCHEME + repository, digest=digest, licence=licence, command=command, versions=ran_with)
     files = {name: data for name, data in bank_contents(bank).items() if name != CARD}
     return Upload(repository=repository, files={**files, README: render_card(bank, at).encode()}, digest=digest)
 
@@ -174,7 +172,7 @@ def pull_bank(name: str, out: Path, kind: type[B], *, endpoint: str | None = Non
         except OSError as error:
             raise StorageError(f"cannot write {out}: {reason(error)}", hint="name another folder") from error
         sync_folder(out.parent)
-    return Pulled(folder=out, name=f"{SCHEME}{name_parts(name)[0]}@{commit}", bank=bank, digest=digest)
+    return Pulled(folder=out, name=f"{HUB_SCHEME}{name_parts(name)[0]}@{commit}", bank=bank, digest=digest)
 
 
 def _download(name: str, target: Path, server: str) -> str:

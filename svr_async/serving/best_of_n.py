@@ -1,29 +1,39 @@
-"""Best of N over a file: groups of responses ranked, rows that say how, and a summary with its baselines."""
+"""Best of N over a file: ranked groups, a summary with baselines, and preference pairs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from svr_async.adapters.fields import Fields, RowError
 from svr_async.adapters.groups import ResponseGroup
 from svr_async.adapters.pair_files import write_rows
+from svr_async.adapters.records import content_id
+from svr_async.adapters.tables import Row
 from svr_async.core.statistics import share_interval
 from svr_async.core.table import Line, Parts, Table
+from svr_async.core.verdict import is_finite
+from svr_async.errors import UsageError
 from svr_async.judges.protocol import Judge
 from svr_async.scoring.bank import RubricBank
 from svr_async.serving.engine import Engine, opened
-from svr_async.serving.many import all_of
-from svr_async.serving.pairs import judge_of
-from svr_async.serving.ranking import Ranking, rank
+from svr_async.serving.pairs import all_of, judge_of
+from svr_async.serving.ranking import Ranking, arank
 
 Places = frozenset[int]
+NO_VERDICT = "fewer than two verdicts"
+ALIKE = "all scores are equal"
+CLOSE = "the margin is below the floor"
+KEPT = "pairs"
+PROVENANCE = ("judge", "marks", "bank", "method")
 
 
 @dataclass(frozen=True, slots=True)
 class RankedGroup:
-    """A group of responses and their ranking, with what judged them: its `marks`, and the bank's `name` and digest."""
+    """A group of responses and their ranking, with the judge's `marks` and the bank's name and digest."""
 
     group: ResponseGroup
     ranking: Ranking
@@ -32,13 +42,13 @@ class RankedGroup:
 
     @property
     def top(self) -> Places:
-        """The places of the responses with the highest score: several where they tie, none without a verdict."""
+        """The places of the responses with the highest score; several if they tie."""
         known = {place: score for place, score in enumerate(self.ranking.scores) if score is not None}
         return frozenset(place for place, score in known.items() if score == max(known.values()))
 
     def row(self) -> dict[str, Any]:
-        """Return it as plain JSON values, which `svr rank --pairs-out` reads."""
-        told = {
+        """Return plain JSON values: a row of the output file."""
+        row = {
             "id": self.group.id,
             "prompt": [{"role": turn.role, "content": turn.content} for turn in self.group.prompt],
             "responses": self.group.responses,
@@ -46,38 +56,34 @@ class RankedGroup:
             "marks": self.marks,
             "bank": None if self.bank is None else dict(zip(("name", "digest"), self.bank, strict=True)),
         }
-        return told | ({"labelled_best": sorted(self.group.best)} if self.group.best else {})
+        return row | ({"labelled_best": sorted(self.group.best)} if self.group.best else {})
 
 
 async def rank_groups(
     groups: Sequence[ResponseGroup], *, bank: RubricBank | None = None, engine: Engine | Judge | str, **how: Any
 ) -> list[RankedGroup]:
-    """Rank each group as `rank` does, which takes `how`, as many at a time as the engine has room for.
-
-    What was asked before is in the cache and costs nothing: a call that was ended goes on where it was. What stops an
-    engine is raised, once what was under way has ended.
-    """
+    """Rank each group as `rank` does with the arguments `how`, as many at once as the engine allows."""
     named = None if bank is None else (bank.name, bank.digest)
     async with opened(engine) as asked:
 
         async def ranked(group: ResponseGroup) -> RankedGroup:
-            ranking = await rank(group.prompt, group.responses, bank=bank, engine=asked, **how)
-            marks = judge_of(asked).marks  # a simulated endpoint is known by its replies
+            ranking = await arank(group.prompt, group.responses, bank=bank, engine=asked, **how)
+            marks = judge_of(asked).marks  # known only after a reply, for simulated endpoints
             return RankedGroup(group, ranking, tuple(sorted(marks)), named)
 
         return await all_of(ranked, groups, asked)
 
 
 def write_ranked(path: Path, found: Iterable[RankedGroup]) -> None:
-    """Write ranked groups as jsonl, whole or not at all; packed where the name ends in .gz."""
+    """Write ranked groups as JSON lines, compressed if the name ends in .gz."""
     write_rows(path, (one.row() for one in found))
 
 
 def summary(found: Sequence[RankedGroup]) -> dict[str, Any]:
-    """Return counts, and where data say which response is best, accuracy beside the longest and the first response.
+    """Return counts and, if responses are labelled, accuracy compared with the longest and the first response.
 
-    Accuracy is the share of labelled groups whose best is on top, with its 95 % interval over prompts; k on top count
-    as 1 / k, and no verdict as wrong. Fractions of 1.
+    Accuracy is the share of labelled groups with the best on top, with its 95 % interval over prompts, as fractions of
+    1; k on top count 1 / k, no verdict counts as wrong.
     """
     labelled = [one for one in found if one.group.best]
     counts = {
@@ -89,20 +95,20 @@ def summary(found: Sequence[RankedGroup]) -> dict[str, Any]:
         "judge": found[0].ranking.judge if found else "",
         "bank": found[0].bank[0] if found and found[0].bank else "",
     }
-    return counts | ({"labelled": len(labelled), "accuracy": _beside_baselines(labelled)} if labelled else {})
+    return counts | ({"labelled": len(labelled), "accuracy": _accuracies(labelled)} if labelled else {})
 
 
-def summary_sheet(told: dict[str, Any]) -> Parts:
-    """Yield a summary for people."""
-    yield Line(told["judge"] + (f" · bank {told['bank']}" if told["bank"] else ""))
-    counts = f"{told['prompts']:,} prompts, {told['responses']:,} responses, {told['questions']:,} questions"
-    yield Line(f"{counts}; decided {told['decided']:,}, without any verdict {told['without_verdict']:,}")
-    if "accuracy" in told:
-        rows = ((name, *(f"{100 * one[key]:.1f} %" for key in one)) for name, one in told["accuracy"].items())
-        yield Table((f"best on top, of {told['labelled']:,}", "accuracy", "from", "to"), tuple(rows), texts=0)
+def summary_sheet(found: dict[str, Any]) -> Parts:
+    """Yield a summary as lines and a table."""
+    yield Line(found["judge"] + (f" · bank {found['bank']}" if found["bank"] else ""))
+    counts = f"{found['prompts']:,} prompts, {found['responses']:,} responses, {found['questions']:,} questions"
+    yield Line(f"{counts}; decided {found['decided']:,}, without any verdict {found['without_verdict']:,}")
+    if "accuracy" in found:
+        rows = ((name, *(f"{100 * one[key]:.1f} %" for key in one)) for name, one in found["accuracy"].items())
+        yield Table((f"best on top, of {found['labelled']:,}", "accuracy", "from", "to"), tuple(rows), texts=0)
 
 
-def _beside_baselines(labelled: Sequence[RankedGroup]) -> dict[str, dict[str, float]]:
+def _accuracies(labelled: Sequence[RankedGroup]) -> dict[str, dict[str, float]]:
     return {
         "judge": _accuracy(labelled, [one.top for one in labelled]),
         "longest": _accuracy(labelled, [longest(one.group.responses) for one in labelled]),
@@ -118,7 +124,7 @@ def longest(responses: Sequence[str]) -> Places:
 
 
 def credit(best: Places, top: Places) -> float:
-    """Return the chance that a response drawn from the top is one that the data call best; 0 where there is no top."""
+    """Return the chance that a random one of the top responses is labelled best; 0 without a top."""
     return len(best & top) / len(top) if top else 0.0
 
 
@@ -126,3 +132,67 @@ def _accuracy(labelled: Sequence[RankedGroup], tops: Sequence[Places]) -> dict[s
     shares = [credit(one.group.best, top) for one, top in zip(labelled, tops, strict=True)]
     low, high = share_interval(shares, [one.group.prompt for one in labelled])
     return {"value": sum(shares) / len(shares), "low": low, "high": high}
+
+
+def preference_rows(rows: Iterable[Row], *, min_margin: float = 0.0) -> tuple[list[dict[str, Any]], dict[str, int]]:
+    """Return a pair of best and worst for each ranked row, and counts of pairs and of prompts without one, by reason.
+
+    The scores of a pair differ by `min_margin` or more, never by 0. A pair has prompt, chosen, rejected, `margin`,
+    `from` (id and places) and `labelled_by` (judge, marks, bank, method). UsageError without any pair.
+    """
+    made: list[dict[str, Any]] = []
+    counts: Counter[str] = Counter()
+    for row in rows:
+        pairs = list(_pairs(Fields(row), min_margin))
+        made += pairs
+        counts[KEPT if pairs else _reason(Fields(row))] += len(pairs) or 1
+    if not made:
+        why = ", ".join(f"{reason}: {count}" for reason, count in counts.items()) or "no rows"
+        raise UsageError(f"no pair has a margin ({why})", hint="rank more responses, or lower --min-margin")
+    return made, dict(counts)
+
+
+def _pairs(fields: Fields, floor: float) -> Iterator[dict[str, Any]]:
+    scores, texts = _scores(fields), fields.texts("responses")
+    if len(scores) != len(texts):
+        raise RowError(fields.row, f"{len(scores)} scores for {len(texts)} responses", hint="rank the file anew")
+    known = [place for place in _order(scores) if scores[place] is not None]
+    if len(known) > 1:
+        better, worse = known[0], known[-1]
+        margin = float(scores[better] or 0.0) - float(scores[worse] or 0.0)
+        if margin > 0 and margin >= floor and texts[better] != texts[worse]:
+            yield _row(fields, texts, (better, worse), margin)
+
+
+def _scores(fields: Fields) -> list[float | None]:
+    if "scores" not in fields.row.values or not fields.has("judge"):
+        raise RowError(fields.row, "no scores of a judge", hint="svr rank FILE --out RANKED.jsonl first")
+    scores = fields.value("scores")
+    if not isinstance(scores, list) or not all(one is None or is_finite(one) for one in scores):
+        raise fields.unfit("scores", "a list of numbers", scores)
+    return scores
+
+
+def _order(scores: Sequence[float | None]) -> list[int]:
+    return sorted(range(len(scores)), key=lambda place: -(scores[place] or 0.0))
+
+
+def _row(fields: Fields, texts: Sequence[str], places: tuple[int, int], margin: float) -> dict[str, Any]:
+    chosen, rejected = (texts[place] for place in places)
+    prompt = fields.prompt("prompt")
+    return {
+        "id": content_id(prompt, chosen, rejected),
+        "prompt": [{"role": turn.role, "content": turn.content} for turn in prompt],
+        "chosen": chosen,
+        "rejected": rejected,
+        "margin": round(margin, 9),
+        "from": {"id": fields.identifier(("id",)), "chosen": places[0], "rejected": places[1], "of": len(texts)},
+        "labelled_by": {name: fields.row.values.get(name) for name in PROVENANCE},
+    }
+
+
+def _reason(fields: Fields) -> str:
+    known: Mapping[float, int] = Counter(score for score in _scores(fields) if score is not None)
+    if sum(known.values()) < 2:
+        return NO_VERDICT
+    return CLOSE if len(known) > 1 else ALIKE

@@ -1,42 +1,49 @@
-"""One pair judged by a bank, or by the judge alone: the margin, the winner, and what each rubric added to it."""
+"""Judges pairs by a bank, or by the judge directly: margin, winner, and the contribution of each rubric."""
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import asdict, dataclass
-from functools import lru_cache
-from typing import Any, Literal
+from functools import lru_cache, partial
+from typing import Any, Literal, TypeVar
 
 from svr_async.core.pair import Order, Presentation, Prompt, Side, hashed_fraction, prompt_text
 from svr_async.core.table import to_html
 from svr_async.core.verdict import Contribution, Outcome
-from svr_async.engine.concurrency import in_sync
-from svr_async.errors import UsageError
+from svr_async.engine.concurrency import bounded_map, in_sync
+from svr_async.errors import SvrError, UsageError
 from svr_async.judges.protocol import Judge
 from svr_async.judges.templates import clean
 from svr_async.scoring.bank import RubricBank
 from svr_async.scoring.decision import Decision, average
 from svr_async.scoring.doubts import doubts_of
 from svr_async.scoring.methods.contract import Method
-from svr_async.scoring.methods.simple import Vanilla
+from svr_async.scoring.methods.simple import Direct
 from svr_async.scoring.methods.svr import Svr
 from svr_async.scoring.rephraser import Rephraser, rephraser_of
 from svr_async.scoring.selection import Chooser, open_chooser
-from svr_async.serving.engine import Engine, opened
+from svr_async.serving.engine import FREE_WORKERS, Engine, opened
 from svr_async.serving.texts import PromptLike, ResponseLike, as_prompt, as_response
 from svr_async.serving.views import decision, verdict_sheet
 
 Shown = Literal["hash", "ab", "ba", "both"]
 ORDER_SALT = "svr-serving"
 KEPT_CHOOSERS = 8
+T = TypeVar("T")
+R = TypeVar("R")
+PairLike = Mapping[str, Any] | Sequence[Any]
+"""(prompt, a, b), or a mapping with these names; `chosen` and `rejected` may replace `a` and `b`."""
+FORMS = "a pair is (prompt, a, b), or has prompt, a and b, or prompt, chosen and rejected"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairVerdict:
-    """What a bank and a judge say about two responses.
+    """A verdict on two responses.
 
-    `margin` > 0 favours A, < 0 B; it is None where there is no verdict, and `outcome` and `detail` say why.
-    `contributions` add up to the margin, positive towards A. `judge` is how the result must be labelled. `doubts` say
-    in words why a verdict tells little: a bank that never saw such a prompt, checks that tell nothing apart.
+    `margin` > 0 favours A, < 0 B; None without a verdict: `outcome` and `detail` say why. `contributions` add up to
+    the margin, positive towards A. `judge` is the label of the result. `doubts` say why a verdict is weak: a bank that
+    never saw such a prompt, checks that do not separate the responses.
     """
 
     margin: float | None
@@ -59,10 +66,9 @@ class PairVerdict:
         return f"<PairVerdict {self._decided}, {len(self.contributions)} rubrics, by {self.judge}>"
 
     def _repr_html_(self) -> str:
-        told = verdict_sheet(
-            self._decided, self.contributions, judge=self.judge, detail=self.detail, doubts=self.doubts
+        return to_html(
+            verdict_sheet(self._decided, self.contributions, judge=self.judge, detail=self.detail, doubts=self.doubts)
         )
-        return to_html(told)
 
     @property
     def _decided(self) -> str:
@@ -99,7 +105,7 @@ def _plain(entry: Contribution) -> dict[str, Any]:
     }
 
 
-async def score_pair(
+async def ascore_pair(
     prompt: PromptLike,
     a: ResponseLike,
     b: ResponseLike,
@@ -110,14 +116,21 @@ async def score_pair(
     top_k: int | None = None,
     rephrase: bool = False,
 ) -> PairVerdict:
-    """Judge responses `a` and `b` to a prompt in one call; each is a text, or a list of {role, content}.
+    """Judge two responses to a prompt in one call.
 
-    With order `hash` a hash of the texts settles which response the judge sees first, so that swapping `a` and `b`
-    turns the sign of the margin exactly and costs no second call; `both` shows both orders and averages them, for two
-    calls. Without a `bank` the judge is asked directly; the rules judge decides by its general checks. `rephrase` fits
-    the rubrics to the prompt first, for one more call a prompt. Equal responses tie, unasked. An `engine` that is not
-    open, or only named, is opened for this one pair. UsageError, or what stops an engine (key, quota, budget, endpoint
-    down), is raised; a failed call is an outcome.
+    Args:
+        prompt: a text or a list of {role, content}.
+        a: a text, a message of the assistant, or messages that end with one.
+        b: the same.
+        bank: the rubrics; without one the judge is asked directly, and `rules` decides by its general checks.
+        engine: an `Engine`, a judge's name, or anything with the methods of `Judge`.
+        order: `hash` (a hash of the texts sets which response is shown first, so swapping `a` and `b` only turns the
+            sign), `ab`, `ba`, or `both` (two calls, averaged).
+        top_k: rubrics of the bank that are used at most.
+        rephrase: adapt the rubrics to the prompt first, one more call a prompt.
+
+    Equal responses tie without a call. UsageError, and errors that stop an engine (key, quota, budget, endpoint down),
+    are raised; a failed call is an outcome.
     """
     conversation = as_prompt(prompt)
     a, b = as_response(a, conversation), as_response(b, conversation)
@@ -125,9 +138,6 @@ async def score_pair(
         return await score_open_pair(
             conversation, a, b, bank=bank, engine=asked, order=order, top_k=top_k, rephrase=rephrase
         )
-
-
-score_pair_sync = in_sync(score_pair)
 
 
 async def score_open_pair(
@@ -141,7 +151,7 @@ async def score_open_pair(
     top_k: int | None,
     rephrase: bool,
 ) -> PairVerdict:
-    """Do the same with an engine that is open; UsageError for one that was closed meanwhile: it is not opened again."""
+    """Judge a pair with an open engine."""
     method = method_of(bank, engine, top_k=top_k, rephrase=rephrase)
     decision = await decide_pair(method, judge_of(engine), prompt, a, b, order=order)
     return _verdict(decision, engine, pair_doubts(decision, prompt, bank, method, engine))
@@ -150,7 +160,7 @@ async def score_open_pair(
 def pair_doubts(
     decision: Decision, prompt: Prompt, bank: RubricBank | None, method: Method, engine: Engine | Judge
 ) -> tuple[str, ...]:
-    """Return why a decision on a pair says little, in words."""
+    """Return why a decision on a pair is weak, in words."""
     use = method.facts.bank
     return doubts_of(decision, prompt, bank, judge_of(engine).marks, direct=use is not None and use.direct)
 
@@ -158,7 +168,7 @@ def pair_doubts(
 async def decide_pair(
     method: Method, judge: Judge, prompt: Prompt, a: str, b: str, *, order: Shown = "hash"
 ) -> Decision:
-    """Return the decision on two responses, A and B as given, whichever the judge saw first."""
+    """Return the decision on two responses, A and B as given, in any shown order."""
     orders = _orders(order, prompt, a, b)
     if a == b:
         return Decision(margin=0.0, outcome=Outcome.TIE, flags=("identical",))
@@ -169,11 +179,11 @@ async def decide_pair(
 def method_of(
     bank: RubricBank | None, engine: Engine | Judge, *, top_k: int | None = None, rephrase: bool = False
 ) -> Method:
-    """Return the method that judges with a bank, or without; UsageError where the judge cannot rephrase."""
+    """Return the method for a bank or None; UsageError if the judge cannot rephrase."""
     if bank is None:
         if top_k is not None or rephrase:
-            raise UsageError("top_k and rephrase are about the rubrics of a bank", hint="bank=Bank.load(folder)")
-        return Vanilla()
+            raise UsageError("top_k and rephrase need a bank", hint="bank=Bank.load(folder)")
+        return Direct()
     if not isinstance(bank, RubricBank):
         raise UsageError(f"bank is a Bank, not {type(bank).__name__}", hint=f"bank=Bank.load({str(bank)[:40]!r})")
     rephraser: Rephraser | None = None
@@ -185,7 +195,7 @@ def method_of(
 
 @lru_cache(maxsize=KEPT_CHOOSERS)
 def chooser_of(bank: RubricBank, top_k: int | None = None) -> Chooser:
-    """Return the chooser of a bank, kept for the next pair: what it works out for a prompt is worked out once."""
+    """Return the chooser of a bank, kept for the next pair."""
     return open_chooser(bank, top_k=top_k)
 
 
@@ -228,3 +238,70 @@ def _verdict(decision: Decision, engine: Engine | Judge, doubts: tuple[str, ...]
         judge=label_of(engine),
         doubts=doubts,
     )
+
+
+async def ajudge_pairs(
+    pairs: Iterable[PairLike],
+    *,
+    bank: RubricBank | None = None,
+    engine: Engine | Judge | str,
+    order: Shown = "hash",
+    top_k: int | None = None,
+    rephrase: bool = False,
+) -> list[PairVerdict]:
+    """Judge many pairs as `score_pair` does, as many at once as the engine allows; verdicts are in the order given.
+
+    A pair is (prompt, a, b), or a mapping with these names, or with `chosen` and `rejected`, which are A and B. All
+    pairs are read before the first call; UsageError names the first invalid one.
+    """
+    rows = [_read(number, pair) for number, pair in enumerate(pairs, start=1)]
+    async with opened(engine) as asked:
+        method_of(bank, asked, top_k=top_k, rephrase=rephrase)  # refuses invalid settings before any call
+        ask = partial(score_open_pair, bank=bank, engine=asked, order=order, top_k=top_k, rephrase=rephrase)
+        return await all_of(lambda row: ask(*row), rows, asked)
+
+
+score_pair = in_sync(ascore_pair)
+judge_pairs = in_sync(ajudge_pairs)
+
+
+async def all_of(work: Callable[[T], Awaitable[R]], items: Sequence[T], engine: Engine | Judge) -> list[R]:
+    """Do the work on each item; after an error running work ends first, since it is paid for."""
+
+    async def attempt(item: T) -> R | SvrError:
+        try:
+            return await work(item)
+        except SvrError as error:
+            return error
+
+    room = engine.concurrency if isinstance(engine, Engine) else FREE_WORKERS
+    flow = bounded_map(attempt, items, workers=max(1, min(room, len(items))))
+    async with aclosing(flow) as done:
+        found = {place: result async for place, result in done}
+    results: list[R] = []
+    for place in range(len(items)):
+        result = found[place]
+        if isinstance(result, SvrError):
+            raise result
+        results.append(result)
+    return results
+
+
+def _read(number: int, pair: PairLike) -> tuple[Prompt, str, str]:
+    try:
+        prompt, a, b = _parts(pair)
+        conversation = as_prompt(prompt)
+        return conversation, as_response(a, conversation), as_response(b, conversation)
+    except UsageError as error:
+        raise UsageError(f"pair {number}: {error.message}", hint=error.hint) from error
+
+
+def _parts(pair: Any) -> tuple[Any, Any, Any]:
+    if isinstance(pair, Mapping):
+        a, b = ("a", "b") if "a" in pair else ("chosen", "rejected")
+        if lacking := [name for name in ("prompt", a, b) if name not in pair]:
+            raise UsageError(f"{lacking[0]!r} is missing", hint=FORMS)
+        return pair["prompt"], pair[a], pair[b]
+    if isinstance(pair, list | tuple) and len(pair) == 3:
+        return pair[0], pair[1], pair[2]
+    raise UsageError(f"{type(pair).__name__} is not a pair", hint=FORMS)

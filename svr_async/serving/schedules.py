@@ -1,124 +1,90 @@
-"""Which of N responses are judged side by side, so that the number of calls grows as N and not as its square.
+"""Which of N responses are judged side by side, and the scores that explain the margins best.
 
     all       every two                                    N (N − 1) / 2 pairs
     circle    each with the next, the last with the first  N pairs
     anchor    each with one of them                        N − 1 pairs
-    swiss     rounds of pairs of near scores               at most R · N / 2 pairs in R rounds
 
-Each connects all responses, so that every one has a score where no judgement fails. In a circle no response depends on
-one judgement alone; an anchor makes all scores depend on one response, and is right where that one is given; Swiss
-rounds, as in chess, spend their calls on responses that are near each other. Nothing is drawn by chance.
+Each connects all responses, so every one has a score unless a judgement fails. In a circle no response depends on one
+judgement alone; with an anchor all scores depend on one response.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from itertools import combinations
 from typing import Literal, get_args
 
+import numpy as np
+from numpy.typing import NDArray
+
 from svr_async.errors import UsageError
-from svr_async.serving.potentials import Margins, connected, standings
 
-Schedule = Literal["all", "circle", "anchor", "swiss"]
+Schedule = Literal["all", "circle", "anchor"]
 Pair = tuple[int, int]
+Margins = dict[Pair, float]
+"""(i, j) to F_ij, positive if i is better."""
 SCHEDULES: tuple[str, ...] = get_args(Schedule)
+SAME_SCORE_DIGITS = 9  # the last bits of a sum must not break a tie
 
 
-def pairs_at_once(schedule: Schedule, n: int, *, anchor: int = 0) -> list[Pair]:
-    """Return the pairs (i, j), i < j, of a schedule of n responses that does not wait for margins: all but `swiss`.
-
-    `anchor` is the place of the one that all others meet. UsageError for a place beyond the last.
-    """
+def pairs_of(schedule: Schedule, n: int, *, anchor: int = 0) -> list[Pair]:
+    """Return the pairs (i, j), i < j, that a schedule compares of n responses; `anchor` is the place that all meet."""
     if schedule == "circle":
         return sorted({_ordered(i, (i + 1) % n) for i in range(n) if n > 1})
     if schedule == "anchor":
-        if not 0 <= anchor < max(n, 1):
-            raise UsageError(f"anchor {anchor} is none of {n} responses", hint="places count from 0")
         return [_ordered(anchor, i) for i in range(n) if i != anchor]
     return list(combinations(range(n), 2))
 
 
-def most_pairs(schedule: Schedule, n: int, *, rounds: int | None = None) -> int:
-    """Return how many pairs of n responses a schedule judges at most."""
-    if schedule == "swiss":
-        return min(swiss_rounds(n, rounds) * (n // 2), n * (n - 1) // 2)
-    return len(pairs_at_once(schedule, n))
+def _ordered(i: int, j: int) -> Pair:
+    return (i, j) if i < j else (j, i)
 
 
-def swiss_rounds(n: int, rounds: int | None) -> int:
-    """Return the rounds for n responses: those asked for, but at least ⌈log2 n⌉, which it takes to connect them all."""
-    return max(rounds or 0, (n - 1).bit_length() if n > 1 else 0)
-
-
-def check_schedule(schedule: str, *, rounds: int | None, anchor: int | None) -> None:
-    """Raise UsageError for a schedule that there is not, or for what does not belong to it."""
+def check_schedule(schedule: str, anchor: int | None) -> None:
+    """Raise UsageError for an unknown schedule, or an anchor without the schedule `anchor`."""
     if schedule not in SCHEDULES:
-        raise UsageError(
-            f"schedule must be one of {', '.join(SCHEDULES)} (got {schedule!r})", hint="all is the default"
-        )
-    if rounds is not None and (schedule != "swiss" or rounds < 1):
-        raise UsageError(f"rounds={rounds} with schedule={schedule!r}", hint="schedule='swiss' takes 1 round or more")
+        names = ", ".join(SCHEDULES)
+        raise UsageError(f"schedule must be one of {names} (got {schedule!r})", hint="all is the default")
     if anchor is not None and schedule != "anchor":
         raise UsageError(f"anchor={anchor} with schedule={schedule!r}", hint="schedule='anchor' takes a place")
 
 
-async def scheduled(
-    schedule: Schedule,
-    n: int,
-    judge: Callable[[Sequence[Pair]], Awaitable[Mapping[Pair, float]]],
-    *,
-    rounds: int | None = None,
-    anchor: int = 0,
-) -> Margins:
-    """Return the margins F_ij (i < j) of the pairs that a schedule asks for; `judge` returns those that it could tell.
+def potentials(n: int, margins: Mapping[Pair, float]) -> tuple[float | None, ...]:
+    """Return scores of n responses: least squares of s_i − s_j ≈ F_ij, with Σ s = 0 over the scored ones.
 
-    All pairs that do not wait for others are asked for at once: Swiss rounds one after the other.
+    Only the largest connected group has scores, since nothing compares it with the others. A single response has 0.
     """
-    if schedule != "swiss":
-        return dict(await judge(pairs_at_once(schedule, n, anchor=anchor)))
-    margins: Margins = {}
-    met: set[Pair] = set()
-    for _ in range(swiss_rounds(n, rounds)):
-        if not (now := swiss_round(n, margins, met)):
-            break
-        met.update(now)
-        margins.update(await judge(now))
-    return margins
+    group = _largest_group(n, margins)
+    if not group:
+        return (None,) * n
+    row = {member: place for place, member in enumerate(group)}
+    inside = {(row[i], row[j]): margin for (i, j), margin in margins.items() if i in row and j in row}
+    laplacian, pull = _equations(len(group), inside)
+    solved = np.linalg.lstsq(laplacian, pull, rcond=None)[0]
+    return tuple(_rounded(solved[row[m]]) if m in row else None for m in range(n))
 
 
-def swiss_round(n: int, margins: Mapping[Pair, float], met: Iterable[Pair]) -> list[Pair]:
-    """Return the pairs of the next round: no response twice, none that met before, near scores, ties in their order.
-
-    What margins do not connect yet is connected first, by those of nearest score; with n odd one response rests, of
-    those that met most the last.
-    """
-    scores, before = standings(n, margins), set(met)
-    free = set(range(n))
-    found = _bridges(connected(n, margins), scores, before, free)
-    games = [sum(place in pair for pair in before) for place in range(n)]
-    if len(free) % 2:
-        free.discard(max(free, key=lambda place: (games[place], -scores[place], place)))
-    ranked = sorted(free, key=lambda place: (-scores[place], place))
-    while ranked:
-        first = ranked.pop(0)
-        other = next((place for place in ranked if _ordered(first, place) not in before), None)
-        if other is not None:
-            ranked.remove(other)
-            found.append(_ordered(first, other))
-    return sorted(found)
+def _largest_group(n: int, margins: Mapping[Pair, float]) -> list[int]:
+    """Return the largest set of responses that margins connect, the first of equal ones; empty without any margin."""
+    mark = list(range(n))
+    for i, j in margins:
+        old, new = max(mark[i], mark[j]), min(mark[i], mark[j])
+        mark = [new if own == old else own for own in mark]
+    most = max(set(mark), key=lambda own: (mark.count(own), -own))
+    return [place for place in range(n) if mark[place] == most] if n == 1 or mark.count(most) > 1 else []
 
 
-def _bridges(groups: list[list[int]], scores: Sequence[float], before: set[Pair], free: set[int]) -> list[Pair]:
-    """Take from `free` a pair for each two groups that stand next to each other by their best scores."""
-    found: list[Pair] = []
-    ranked = sorted(groups, key=lambda group: (-max(scores[place] for place in group), group))
-    for one, other in zip(ranked[::2], ranked[1::2], strict=False):
-        pairs = [pair for i in one for j in other if (pair := _ordered(i, j)) not in before]
-        if pairs:
-            found.append(min(pairs, key=lambda pair: (abs(scores[pair[0]] - scores[pair[1]]), pair)))
-            free.difference_update(found[-1])
-    return found
+def _equations(n: int, margins: Mapping[Pair, float]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return L and b of the normal equations L·s = b."""
+    laplacian, pull = np.zeros((n, n)), np.zeros(n)
+    if margins:
+        i, j = np.array(list(margins)).T
+        np.add.at(laplacian, (np.r_[i, j], np.r_[i, j]), 1.0)
+        np.add.at(laplacian, (np.r_[i, j], np.r_[j, i]), -1.0)
+        forces = np.array(list(margins.values()))
+        np.add.at(pull, np.r_[i, j], np.r_[forces, -forces])
+    return laplacian, pull
 
 
-def _ordered(i: int, j: int) -> Pair:
-    return (i, j) if i < j else (j, i)
+def _rounded(score: float) -> float:
+    return round(float(score), SAME_SCORE_DIGITS) + 0.0

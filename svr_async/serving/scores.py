@@ -1,9 +1,10 @@
-"""One response scored alone by a bank's rubrics, without another beside it."""
+"""Scores one response alone: by the rubrics of a bank, or by rubrics with points."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from svr_async.core.pair import Prompt
 from svr_async.core.rubric import Rubric
@@ -11,20 +12,20 @@ from svr_async.core.table import to_html
 from svr_async.core.verdict import Outcome
 from svr_async.engine.concurrency import in_sync
 from svr_async.errors import UsageError
-from svr_async.judges.protocol import Judge
+from svr_async.judges.protocol import Answer, Judge
 from svr_async.scoring.bank import RubricBank
+from svr_async.scoring.rubric_file import read_rubric
 from svr_async.serving.engine import Engine, opened
 from svr_async.serving.pairs import chooser_of, judge_of, label_of
 from svr_async.serving.texts import PromptLike, ResponseLike, as_prompt, as_response
 from svr_async.serving.views import score_sheet
 
+SATISFIED = 0.5  # a criterion is satisfied from this score on
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoredRubric:
-    """What a judge made of a response on one rubric: `value` in [0, 1], None where it could not tell.
-
-    `importance` is alpha times weight.
-    """
+    """The score of a response on one rubric: `value` in [0, 1], None if undecided; `importance` is its weight."""
 
     rubric: Rubric
     importance: float
@@ -33,11 +34,10 @@ class ScoredRubric:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Score:
-    """How well a response does on the rubrics for its prompt.
+    """The score of a response on rubrics.
 
-    `value` in [0, 1] is the mean over the rubrics that the judge could decide, weighed by their importance; None where
-    it decided none that counts, or where there is no answer: `outcome` and `detail` say why. `judge` is how the result
-    must be labelled.
+    By a bank, `value` in [0, 1] is the mean over the decided rubrics, weighted by importance. By points it is
+    Σ points · satisfied over all criteria. None without a result: `outcome` and `detail` say why.
     """
 
     value: float | None
@@ -46,6 +46,11 @@ class Score:
     detail: str = ""
     requests: tuple[str, ...] = ()
     judge: str = ""
+
+    @property
+    def coverage(self) -> float:
+        """The share of rubrics that the judge decided."""
+        return sum(part.value is not None for part in self.parts) / max(1, len(self.parts))
 
     def __repr__(self) -> str:
         return f"<Score {self._scored}, {len(self.parts)} rubrics, by {self.judge}>"
@@ -56,55 +61,84 @@ class Score:
 
     @property
     def _scored(self) -> str:
-        return f"no score: {self.outcome.value}" if self.value is None else f"{self.value:.2f} of 1"
+        return f"no score: {self.outcome.value}" if self.value is None else f"{self.value:.2f}"
 
 
-async def score(
+async def ascore(
     prompt: PromptLike,
     response: ResponseLike,
     *,
-    bank: RubricBank,
+    bank: RubricBank | None = None,
+    rubrics: Iterable[Any] = (),
     engine: Engine | Judge | str,
     top_k: int | None = None,
 ) -> Score:
-    """Score one response to a prompt on the bank's rubrics for the prompt, in one call (paper `sec:analysis_ablation`).
+    """Score one response in one call: by the bank's rubrics for the prompt, or by `rubrics` with points.
 
-    Cheaper than pairs where many responses are compared, and in the paper 3.1 points less accurate. Prompt, response
-    and `engine` are what `score_pair` takes. UsageError, or what stops an engine, is raised; a failed call is an
-    outcome.
+    A rubric with points is a mapping of `criterion` (or `description`, `text`) and `points` (or `weight`, default 1,
+    negative for faults). Other arguments are those of `score_pair`. Scoring by a bank is cheaper than comparing pairs
+    and, in the paper, 3.1 points less accurate (`sec:analysis_ablation`).
     """
     conversation = as_prompt(prompt)
-    text, weighted = as_response(response, conversation), weighted_rubrics(bank, conversation, top_k)
+    text, criteria = as_response(response, conversation), read_criteria(rubrics)
+    weighted = criteria or weighted_rubrics(bank, conversation, top_k)
     async with opened(engine) as asked:
         answer = await judge_of(asked).score(conversation, text, [rubric for rubric, _ in weighted])
-        found = answer.value or {}
-        parts = tuple(
-            ScoredRubric(rubric=rubric, importance=importance, value=found.get(rubric.id))
-            for rubric, importance in weighted
-        )
-        return Score(
-            value=_mean(parts),
-            outcome=answer.outcome,
-            parts=parts if answer.value is not None else (),
-            detail=answer.detail,
-            requests=answer.requests,
-            judge=label_of(asked),
-        )
+        return _score(answer, weighted, label_of(asked), by_points=bool(criteria))
 
 
-score_sync = in_sync(score)
+score = in_sync(ascore)
+
+
+def _score(
+    answer: Answer[Mapping[str, float]], weighted: Sequence[tuple[Rubric, float]], judge: str, *, by_points: bool
+) -> Score:
+    values = answer.value or {}
+    parts = tuple(
+        ScoredRubric(rubric=rubric, importance=weight, value=values.get(rubric.id)) for rubric, weight in weighted
+    )
+    value = _points(parts) if by_points else _mean(parts)
+    missing = [part.rubric.text for part in parts if part.value is None]
+    detail = f"no verdict on {missing[0]!r}" if by_points and missing and not answer.detail else answer.detail
+    failed = by_points and value is None and answer.outcome is Outcome.SCORED
+    return Score(
+        value=value,
+        outcome=Outcome.PARSE_ERROR if failed else answer.outcome,
+        parts=parts if answer.value is not None else (),
+        detail=detail,
+        requests=answer.requests,
+        judge=judge,
+    )
+
+
+def read_criteria(rubrics: Iterable[Any]) -> list[tuple[Rubric, float]]:
+    """Return rubrics with their points; UsageError names an invalid one."""
+    found = []
+    for number, rubric in enumerate(rubrics, start=1):
+        try:
+            found.append(read_rubric(rubric))
+        except ValueError as error:
+            raise UsageError(f"rubric {number}: {error}", hint='write {"criterion": …, "points": …}') from error
+    return found
 
 
 def weighted_rubrics(bank: RubricBank | None, prompt: Prompt, top_k: int | None) -> list[tuple[Rubric, float]]:
-    """Return the rubrics of a bank for a prompt with their importances, in the order of their ids; UsageError."""
+    """Return the rubrics of a bank for a prompt with their importances, sorted by id; UsageError without a bank."""
     if not isinstance(bank, RubricBank):
-        raise UsageError("scoring a response alone takes the rubrics of a bank", hint="bank=Bank.load(folder)")
+        raise UsageError("scoring a response alone needs a bank or rubrics", hint="bank=Bank.load(folder)")
     chooser = chooser_of(bank, top_k)
     weighted = [(chooser.bank.rubrics[entry.index].rubric, entry.importance) for entry in chooser.choose(prompt)]
     return sorted(weighted, key=lambda item: item[0].id)
 
 
 def _mean(parts: Sequence[ScoredRubric]) -> float | None:
-    told = [(part.importance, part.value) for part in parts if part.value is not None]
-    whole = sum(importance for importance, _ in told)
-    return sum(importance * value for importance, value in told) / whole if whole else None
+    known = [(part.importance, part.value) for part in parts if part.value is not None]
+    total = sum(importance for importance, _ in known)
+    return sum(importance * value for importance, value in known) / total if total else None
+
+
+def _points(parts: Sequence[ScoredRubric]) -> float | None:
+    """Return Σ points · satisfied; None unless every criterion is decided, since a missing one is not a failed one."""
+    if any(part.value is None for part in parts):
+        return None
+    return sum(part.importance for part in parts if (part.value or 0.0) >= SATISFIED)

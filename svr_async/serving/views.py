@@ -1,4 +1,4 @@
-"""What a verdict, a ranking and a score show of themselves, as sheets: in a notebook, or wherever one prints them."""
+"""Verdicts, rankings and scores as lines and tables, for notebooks and terminals."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ FAVOURS = {True: "A", False: "B"}
 
 
 def number(value: float | None, form: str = "+.2f") -> str:
-    """Return a number with two digits and a true minus sign, a dash for None, and no sign for what rounds to zero."""
+    """Return a number with two digits and a true minus sign; a dash for None, no sign for zero."""
     if value is None:
         return UNKNOWN
     return f"{value:{form}}".replace("-", "−") if round(value, 2) else f"{0:.2f}"
 
 
 def decision(winner: str | None, margin: float | None, outcome: str) -> str:
-    """Say in a few words what was decided."""
+    """Return the decision in a few words."""
     if margin is None:
         return f"no verdict: {outcome}"
     return f"{f'{winner} is better' if winner else 'a tie'}, margin {number(margin)}"
@@ -29,7 +29,7 @@ def decision(winner: str | None, margin: float | None, outcome: str) -> str:
 def verdict_sheet(
     decided: str, contributions: Sequence[Contribution], *, judge: str, detail: str, doubts: Sequence[str] = ()
 ) -> Parts:
-    """Yield a decision on a pair, and its rubrics with what each added, the largest first."""
+    """Yield a decision on a pair and its contributions, the largest first."""
     yield Line(decided, loud=True)
     yield Line(judge, label="judge")
     if detail:
@@ -42,10 +42,10 @@ def verdict_sheet(
 
 
 def _contributed(part: Contribution) -> Sequence[str]:
-    made = part.comparison
-    said = (UNKNOWN, UNKNOWN) if made is None else (made.a.value, made.b.value)
+    row = part.comparison
+    verdicts = (UNKNOWN, UNKNOWN) if row is None else (row.a.value, row.b.value)
     towards = FAVOURS[part.value > 0] if part.value else ""
-    return (part.rephrased or part.rubric.text, number(part.importance, ".2f"), number(part.value), towards, *said)
+    return (part.rephrased or part.rubric.text, number(part.importance, ".2f"), number(part.value), towards, *verdicts)
 
 
 def ranking_sheet(
@@ -62,7 +62,7 @@ def ranking_sheet(
 
 
 def score_sheet(scored: str, parts: Iterable[tuple[Rubric, float, float | None]], *, judge: str, detail: str) -> Parts:
-    """Yield a response's score, and what it got on each rubric, the most important first."""
+    """Yield a response's score, and its score on each rubric, the most important first."""
     yield Line(scored, loud=True)
     yield Line(judge, label="judge")
     if detail:

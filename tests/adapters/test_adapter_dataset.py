@@ -5,8 +5,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -42,14 +40,14 @@ def counted(rows: int, **groups: int) -> Adapter:
         ({"label": None}, "column 'label': expected a label, found null"),
         ({"response_a": None}, "column 'response_a': expected text, .*, found null"),
         ({"response_a": float("nan")}, "column 'response_a': expected text, .*, found nan"),
-        ({"response_b": ["x"]}, "column 'response_b': expected text, .*, found a list of 1"),
+        ({"response_b": ["x"]}, r"column 'response_b': expected text, .*, found \['x'\]"),
         ({"prompt": " \n"}, "column 'prompt': the prompt is empty"),
         ({"prompt": 7}, "column 'prompt': expected text or a list of messages, found 7"),
         ({"prompt": [{"role": "narrator", "content": "x"}]}, "column 'prompt': unknown role 'narrator'"),
         ({"domain": 3}, "column 'domain': expected text, found 3"),
         ({"id": 1.5}, "column 'id': expected an id .*, found 1.5"),
         ({"rubrics": 3}, "column 'rubrics': expected a list of texts or objects, found 3"),
-        ({"rubrics": [3]}, "column 'rubrics': expected a list of texts or objects, found a list of 1"),
+        ({"rubrics": [3]}, r"column 'rubrics': expected a list of texts or objects, found \[3\]"),
         ({"rubrics": [{"note": "x"}]}, "column 'rubrics': expected objects with rubric, text, criterion"),
         ({"strength": "strong"}, "column 'strength': expected a whole number.*, found 'strong'"),
     ],
@@ -81,17 +79,6 @@ def test_odd_rows_are_kept_and_counted(write: Write) -> None:
     assert counts["an empty response"] == (1, True)
     assert dataset.left_out() == {"repeated": 2, "contradicting": 1}
     assert dataset.skipped == {}
-
-
-@settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from("cd")), min_size=1, max_size=12))
-def test_ids_are_unique_and_stable_whatever_repeats(write: Write, responses: list[tuple[str, str]]) -> None:
-    """Rows without ids get hashes of their contents: unique, the same in every load, none lost."""
-    path = write("any.jsonl", [{"prompt": "p", "response_a": a, "response_b": b, "label": 0} for a, b in responses])
-    ids = [pair.id for pair in PAIRS.load(path).pairs]
-    assert len(set(ids)) == len(ids) == len(responses)
-    assert ids == [pair.id for pair in PAIRS.load(path).pairs]
-    assert len({i.split("#")[0] for i in ids}) == len(set(responses))
 
 
 @pytest.mark.parametrize(
@@ -142,15 +129,6 @@ def test_the_digest_depends_on_the_pairs_and_not_on_the_file_format(write: Write
     assert len(digests) == 1
     changed = [{**rows[0], "response_a": rows[0]["response_a"] + "!"}, *rows[1:]]
     assert PAIRS.load(write("b.jsonl", changed)).digest not in digests
-
-
-def test_times_that_python_has_no_value_for_are_read(tmp_path: Path) -> None:
-    """Nanoseconds, years beyond 9999 and durations in unused columns leave the pairs readable."""
-    instant, far = pa.array([1_700_000_000_123_456_789], pa.timestamp("ns")), pa.array([2**40], pa.timestamp("s"))
-    odd = {"at": instant, "far": far, "took": pa.array([123_456_789], pa.duration("ns"))}
-    table = pa.table({key: [value] for key, value in GOOD.items()} | odd)
-    pq.write_table(table, tmp_path / "a.parquet")
-    assert len(PAIRS.load(tmp_path / "a.parquet").pairs) == 1
 
 
 def test_official_counts(write: Write) -> None:

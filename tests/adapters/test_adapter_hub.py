@@ -11,7 +11,6 @@ import pytest
 
 from svr_async.adapters import get_adapter
 from svr_async.adapters.hub import Wanted, choose_files, fetch_files, parse_hub
-from svr_async.core.hub import reachable
 from svr_async.errors import DataError, UsageError
 
 COMMIT = "c" * 40
@@ -137,15 +136,6 @@ def test_an_official_file_with_other_counts_is_refused(hub: list[str], tmp_path:
         ADAPTER.load(path, official=True)
 
 
-def test_a_missing_file_says_which_and_where_to_put_it(hub: list[str], tmp_path: Path) -> None:
-    """A file that the server does not have is named in one line, with what to do."""
-    with pytest.raises(DataError) as caught:
-        get_adapter("rmbench").fetch(tmp_path)
-    line = caught.value.one_line()
-    assert "total_dataset.json of THU-KEG/RM-Bench: could not fetch it" in line
-    assert "pass the path with --data PATH" in line
-
-
 def test_without_a_network_the_cache_still_serves(hub: list[str], tmp_path: Path) -> None:
     """Without a connection a file in the cache is used, and one that is not there is one line."""
     (path,) = ADAPTER.fetch(tmp_path / "cache").files
@@ -153,30 +143,3 @@ def test_without_a_network_the_cache_still_serves(hub: list[str], tmp_path: Path
     assert ADAPTER.fetch(tmp_path / "cache", endpoint=dead).files == (path,)
     with pytest.raises(DataError, match=rf"could not fetch it \(no connection to {dead}"):
         ADAPTER.fetch(tmp_path / "empty", endpoint=dead)
-
-
-def test_without_the_package_the_extra_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Without huggingface-hub the message names the extra to install and the way by hand."""
-    monkeypatch.setitem(__import__("sys").modules, "huggingface_hub", None)
-    with pytest.raises(DataError) as caught:
-        ADAPTER.fetch(tmp_path)
-    assert "pip install 'svr-async[hub]'" in caught.value.one_line()
-    assert f"download {FILE} from" in caught.value.one_line()
-
-
-@pytest.mark.parametrize("name", ["rmb", "pairs"])
-def test_sets_that_are_not_on_the_hub_say_so(name: str, tmp_path: Path) -> None:
-    """A set without a hub file cannot be fetched, and says how to bring it."""
-    with pytest.raises(DataError, match="cannot be fetched") as caught:
-        get_adapter(name).fetch(tmp_path)
-    assert "--data PATH" in caught.value.one_line()
-
-
-def test_a_proxy_is_left_to_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Behind a proxy a direct connection proves nothing, so none is tried."""
-    dead = nowhere()
-    monkeypatch.setenv("no_proxy", "")
-    monkeypatch.delenv("http_proxy", raising=False)
-    assert not reachable(dead)
-    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
-    assert reachable(dead)

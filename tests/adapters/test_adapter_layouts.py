@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 import pytest
 
-from svr_async.adapters import PairResult, get_adapter
+from svr_async.adapters import get_adapter
 from svr_async.adapters.fields import join_prompt, transcript_turns
 from svr_async.adapters.pairs import DIFFERENT_PROMPTS, RECORDED
 from svr_async.commands.main import run
@@ -315,13 +315,3 @@ def test_rows_that_are_no_pair_are_counted(write: Write) -> None:
     dataset = ADAPTER.load(write("a.jsonl", rows))
     assert len(dataset.pairs) == 2
     assert dataset.skipped == {DIFFERENT_PROMPTS: 1, RECORDED: 1}
-
-
-def test_scores_are_micro_accuracies(write: Write) -> None:
-    """Accuracy overall, by domain, and by subset."""
-    rows = [{**two(0, 1)[0], "id": n, "domain": "de"[n % 2], "subset": "x" if n else ""} for n in range(4)]
-    pairs = ADAPTER.load(write("a.jsonl", rows)).pairs
-    results = [PairResult(p, m) for p, m in zip(pairs, (1.0, 1.0, 0.0, None), strict=True)]
-    found = ADAPTER.official_scores(pairs, results)
-    assert (found["overall"], found["by_domain"]) == (0.5, {"d": 0.5, "e": 0.5})
-    assert found["by_subset"] == {"x": pytest.approx(1 / 3)}

@@ -6,12 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from stand_ins import official_scores
 
-from svr_async.adapters import ADAPTERS, PairResult, get_adapter, refuse_benchmark_for_training
+from svr_async.adapters import ADAPTERS, PairResult, get_adapter
 from svr_async.adapters.records import Dataset
-from svr_async.adapters.rubricbench import GROUPS, domain_group
+from svr_async.adapters.rubricbench import GROUPS
 from svr_async.core.pair import Side
 from svr_async.errors import DataError
+from svr_async.training.running.data import refuse_benchmark_for_training
 
 ADAPTER = get_adapter("rubricbench")
 
@@ -83,21 +85,11 @@ def test_rubrics_come_in_several_forms_and_columns(write: Callable[..., Path], c
     assert load(write, {**row, column: value}).pairs[0].rubrics == ("Is it short?", "Is it kind?")
 
 
-def test_a_bracket_makes_no_list_and_no_rubrics_are_noted(write: Callable[..., Path]) -> None:
-    """A block of criteria may start with a bracket; a case without criteria is no use to the oracle alone."""
-    rubrics = ("[Critical] Is it short?", "Is it kind?")
-    assert load(write, case(rubrics="\n".join(rubrics))).pairs[0].rubrics == rubrics
-    dataset = load(write, case(rubrics=None))
-    assert dataset.pairs[0].rubrics == ()
-    assert "no reference rubrics: 1 row" in dataset.notes
-
-
 def test_domains_are_grouped_whatever_their_case(write: Callable[..., Path]) -> None:
     """Every fine domain belongs to one group; one that is in none is kept apart and pointed out."""
     for group, domains in GROUPS.items():
-        for domain in domains:
-            assert {domain_group(domain), domain_group(domain.upper()), domain_group(f" {domain.title()} ")} == {group}
-    assert domain_group("MBPP") == "CODE"
+        forms = [form for domain in domains for form in (domain, domain.upper(), f" {domain.title()} ")]
+        assert {pair.domain for pair in load(write, *(case(domain=form) for form in forms)).pairs} == {group}
     dataset = load(write, case(domain="astrology"), case(2, domain="astrology"))
     assert dataset.pairs[0].domain == "OTHER"
     assert "unknown domain 'astrology' put into OTHER: 2 rows" in dataset.notes
@@ -110,12 +102,12 @@ def test_the_score_is_micro_accuracy_and_no_verdict_is_wrong(write: Callable[...
     ).pairs
     margins = [1.0, -0.5, 0.0, 2.0, None]
     results = [PairResult(pair, margin) for pair, margin in zip(pairs, margins, strict=True)]
-    scores = ADAPTER.official_scores(pairs, results)
+    scores = official_scores(ADAPTER, pairs, results)
     assert scores["overall"] == pytest.approx(2 / 5)
     assert scores["by_group"] == {"CHAT": pytest.approx(1 / 3), "CODE": 1.0, "STEM": 0.0}
     assert scores["coverage"] == pytest.approx(4 / 5)
-    assert ADAPTER.official_scores(pairs, results, tie_credit=0.5)["overall"] == pytest.approx(2.5 / 5)
-    assert ADAPTER.official_scores(pairs, results[:1])["overall"] == pytest.approx(1 / 5)  # no result is no verdict
+    assert official_scores(ADAPTER, pairs, results, tie_credit=0.5)["overall"] == pytest.approx(2.5 / 5)
+    assert official_scores(ADAPTER, pairs, results[:1])["overall"] == pytest.approx(1 / 5)  # no result is no verdict
 
 
 def test_the_official_size_and_groups_are_recognised(write: Callable[..., Path]) -> None:

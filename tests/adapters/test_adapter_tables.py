@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from svr_async.adapters.tables import SUFFIXES, Encoding, data_files, read_rows
+from svr_async.adapters.tables import SUFFIXES, Encoding, read_rows
 from svr_async.errors import DataError
 
 Write = Callable[..., Path]
@@ -23,25 +23,6 @@ def values(path: Path, encoding: Encoding | None = None) -> list[dict[str, Any]]
 def test_every_kind_of_file_gives_the_same_rows(write: Write, suffix: str, packed: str) -> None:
     """The same rows come out of json, jsonl, csv, tsv and parquet, plain or gzipped."""
     assert values(write(f"data{suffix}{packed}", ROWS)) == ROWS
-
-
-def test_a_folder_is_read_in_sorted_order(write: Write, tmp_path: Path) -> None:
-    """All data files below a folder are read by sorted path, without other files and hidden folders."""
-    write("b/two.csv", [{"n": "2"}])
-    write("a/one.jsonl.gz", [{"n": "1"}])
-    write("README.md", b"no data")
-    write(".cache/three.json", [{"n": "3"}])
-    found = [(row.values["n"], row.where) for row in read_rows(tmp_path)]
-    assert found == [("1", "a/one.jsonl.gz row 1"), ("2", "b/two.csv row 1")]
-
-
-@pytest.mark.parametrize("name", ["data.txt", "data.json.gz.gz", "data.zip", "data.py"])
-def test_an_unknown_suffix_names_the_accepted_ones(write: Write, name: str) -> None:
-    """A file of another kind is refused with the list of kinds."""
-    with pytest.raises(DataError) as caught:
-        data_files(write(name, b"x"))
-    accepted = "unknown suffix — accepted: .json, .jsonl, .ndjson, .csv, .tsv, .parquet (each also with .gz)"
-    assert accepted in caught.value.one_line()
 
 
 @pytest.mark.parametrize(

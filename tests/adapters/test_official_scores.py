@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import orjson
 import pytest
+from stand_ins import official_scores
 
 from svr_async.adapters import PairResult, get_adapter
 from svr_async.core.pair import PreferencePair
@@ -25,7 +26,7 @@ Scores = Mapping[str, Sequence[float]]  # by item: of the right responses, then 
 def official(name: str, pairs: Sequence[PreferencePair], margins: Margins, tie_credit: float = 0.0) -> dict[str, Any]:
     """Return our scores of pairs that a pairwise judge gave these margins, chosen minus rejected."""
     results = [PairResult(pair, margins[pair.id]) for pair in pairs]
-    return get_adapter(name).official_scores(pairs, results, tie_credit=tie_credit)
+    return official_scores(get_adapter(name), pairs, results, tie_credit=tie_credit)
 
 
 def officially_by_scores(name: str, pairs: Sequence[PreferencePair], scores: Scores) -> dict[str, Any]:
@@ -34,7 +35,7 @@ def officially_by_scores(name: str, pairs: Sequence[PreferencePair], scores: Sco
     for pair in pairs:
         chosen, rejected = (scores[pair.item][place] for place in pair.slot)
         results.append(PairResult(pair, chosen - rejected, (chosen, rejected)))
-    return get_adapter(name).official_scores(pairs, results)
+    return official_scores(get_adapter(name), pairs, results)
 
 
 # ── RewardBench: rewardbench/constants.py and utils.calculate_scores_per_section ────────────────────────────────────

@@ -51,7 +51,7 @@ def test_the_table_compares_each_part_with_the_full_bank(ablations: ModuleType, 
     """Accuracies are by seed and in the mean, p is exact over the pairs of all seeds, and it says SIMULATED."""
     plan = ablations.Plan(world="varied", seeds=[1, 2], out=tmp_path, n_train=30, n_test=60)
     for seed in plan.seeds:
-        keep(plan, seed, "vanilla", [True, False] * 30)
+        keep(plan, seed, "direct", [True, False] * 30)
         keep(plan, seed, "svr", [True] * 48 + [False] * 12)
         keep(plan, seed, "no-support", [True] * 40 + [False] * 20)
     lines = ablations.table(plan).splitlines()
@@ -71,7 +71,7 @@ def test_nothing_run_is_said(ablations: ModuleType, tmp_path: Path) -> None:
 
 def test_every_part_that_can_be_left_out_has_a_row(ablations: ModuleType) -> None:
     """The table's rows are the ablations of `svr train`, the two yardsticks, the bank and uniform weights."""
-    assert set(ablations.NAMES) == {"vanilla", "oracle", "svr", "uniform", *(f"no-{part}" for part in ABLATIONS)}
+    assert set(ablations.NAMES) == {"direct", "oracle", "svr", "uniform", *(f"no-{part}" for part in ABLATIONS)}
 
 
 def test_the_local_author_writes_what_the_endpoint_writes(ablations: ModuleType, local: Any) -> None:
@@ -92,9 +92,9 @@ def test_the_local_yardsticks_are_the_calibrated_ones(ablations: ModuleType, loc
     """The direct judge and the human rubrics decide as calibration says."""
     local.yardsticks()
     shares = {}
-    for name in ("vanilla", "oracle"):
+    for name in ("direct", "oracle"):
         rows = [json.loads(line) for line in (local.folder / "runs" / name / "items.jsonl").read_bytes().splitlines()]
         assert [row["id"] for row in rows] == [item.pair.id for item in local.test]
         shares[name] = sum(row["correct"] for row in rows) / len(rows)
     expected = calibrate_items(local.world, local.test, model=ablations.JUDGE)
-    assert shares == pytest.approx({"vanilla": expected.direct, "oracle": expected.human})
+    assert shares == pytest.approx({"direct": expected.direct, "oracle": expected.human})

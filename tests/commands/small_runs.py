@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +33,6 @@ def write_run(
     folder: Path,
     items: list[Item],
     *,
-    examples: Sequence[dict[str, str]] = (),
     manifest: dict[str, Any] | None = None,
     **metrics: Any,
 ) -> Path:
@@ -48,5 +46,4 @@ def write_run(
     (folder / "metrics.json").write_bytes(orjson.dumps(numbers))
     (folder / "manifest.json").write_bytes(orjson.dumps(manifest or {}))
     (folder / "items.jsonl").write_bytes(b"".join(entry.to_line() for entry in items))
-    (folder / "examples.jsonl").write_bytes(b"".join(orjson.dumps(line) + b"\n" for line in examples))
     return folder

@@ -2,29 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import click
 import numpy as np
 import orjson
 import pytest
 from click.testing import CliRunner
-from made_history import made_history
-from rich.console import Console
-from small_runs import item, write_run
 
-from svr_async.commands import screen
 from svr_async.commands.bank import bank
 from svr_async.commands.main import run
 from svr_async.core.rubric import Check, Rubric
-from svr_async.errors import UsageError
-from svr_async.evaluation.run_folder import RunFolder
-from svr_async.reports.bank_summary import bank_parts, stats_parts
-from svr_async.reports.files import write_bank
 from svr_async.scoring.bank import BankRubric, InferenceSettings, RubricBank
-from svr_async.scoring.bank_card import bank_stats
 
 ESCAPES = "\x1b]8;;https://example.org\x1b\\click\x1b]8;;\x1b\\ \x1b[31mred\u202e [bold]x[/] :smile:"
 TEXTS: dict[str, dict[str, Any]] = {
@@ -86,24 +75,6 @@ def test_show_lists_the_heaviest_first(folder: Path) -> None:
     assert "5 of 5 rubrics" in out
 
 
-def test_show_tells_no_accuracy_of_too_few_dev_pairs(tmp_path: Path) -> None:
-    """It says how many there are instead, and names the structure of the fit where it is known."""
-    made(dev_metrics={"accuracy": 0.8125, "pairs": 16}, history=made_history()).save(tmp_path / "few")
-    out = " ".join(call("show", tmp_path / "few").split())
-    assert "accuracy not reported: 16 held-out pairs, 100 needed, pairs 16" in out
-    assert "81.2" not in out
-    assert "structure 2 groups of prompts, sparsity 0.3, in common 0.2, top 6" in out
-
-
-def test_a_weight_that_all_rubrics_have_is_said_once(tmp_path: Path) -> None:
-    """Where prompts alone tell the rubrics apart, their weight takes no column."""
-    made(rubrics=tuple(replace(entry, weight=4.0) for entry in made().rubrics)).save(tmp_path / "alike")
-    out = call("show", tmp_path / "alike")
-    assert "5 of 5 rubrics, the most active first; each weighs 4" in out
-    assert "weight " not in out
-    assert "4.000" not in out
-
-
 def test_show_can_be_narrowed(folder: Path) -> None:
     """By number and by domain; all about one rubric by the start of its id."""
     assert "1 of 5 rubrics" in call("show", folder, "--top", 1)
@@ -123,57 +94,6 @@ def test_show_as_json(folder: Path) -> None:
     assert [entry["weight"] for entry in found["rubrics"]] == [1.0, 0.75, 0.5, 0.25, 0.125]
     assert found["inference"]["top_k"] == 6
     assert found["selector"]["kind"] == "mlp"
-
-
-def test_stats_count_by_domain_and_facet(folder: Path) -> None:
-    """Tables for people, the same numbers for machines."""
-    out = call("show", folder, "--stats")
-    assert "by domain" in out
-    assert "by facet" in out
-    found = orjson.loads(call("show", folder, "--stats", "--json"))
-    assert found["domains"]["total"]["rubrics"] == 5
-    assert found["with_check"] == 1
-
-
-def test_effect_tells_what_each_rubric_did_in_runs(
-    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Of runs with the bank's rubrics, by run; a run without any of them, or none at all, is one line."""
-    known = Rubric(text=next(iter(TEXTS)))
-    items = [
-        replace(one, rubrics=tuple(replace(row, id=known.id, text=known.text) for row in one.rubrics))
-        for one in (item(1), item(2), item(3, correct=False))
-    ]
-    runs = [write_run(tmp_path / name, items) for name in ("first", "second")]
-    shown = call("show", folder, *runs)
-    assert "small: 1 of 1 rubric" in shown
-    assert known.text in shown
-    assert "4 of the bank's 5 rubrics were judged on no pair of these runs" in shown
-    (told,) = orjson.loads(call("show", folder, *runs, "--json"))
-    assert told["id"] == known.id
-    assert [(one["saved"], one["errors"]) for one in told["by_group"].values()] == [(2, []), (2, [])]
-    strange = write_run(tmp_path / "strange", [item(1)])
-    assert fail("show", folder, strange) == 2
-    assert "no rubric of the bank was judged in" in capsys.readouterr().err
-    page = tmp_path / "page.html"
-    write_bank(folder, page, None, runs)
-    assert "What the rubrics did in runs" in page.read_text(encoding="utf-8")
-
-
-def test_lint_says_what_and_what_to_do(folder: Path) -> None:
-    """Findings by kind with their advice."""
-    out = call("show", folder, "--lint")
-    assert "vague: 1" in out
-    assert "contradiction: 1" in out
-    assert "keep one" in out
-    found = orjson.loads(call("show", folder, "--lint", "--json"))
-    assert ("vague", "The response is good") in [(finding["kind"], finding["text"]) for finding in found]
-
-
-def test_lint_of_a_clean_bank(tmp_path: Path) -> None:
-    """Nothing to find is said, and is no error."""
-    RubricBank(rubrics=(BankRubric(rubric=Rubric(text="Cites a source"), observed_count=5),)).save(tmp_path)
-    assert "nothing to find fault with in 1 rubrics" in call("show", tmp_path, "--lint")
 
 
 def test_diff_of_two_banks(folder: Path, tmp_path: Path) -> None:
@@ -268,47 +188,6 @@ def test_a_folder_that_holds_something_else_is_named(
     assert f"name {parent / 'bank'}" in capsys.readouterr().err
 
 
-def test_a_bank_in_the_place_of_a_run_is_named(folder: Path) -> None:
-    """Where a run is wanted, a bank is said to be one."""
-    with pytest.raises(UsageError, match="not a run folder") as caught:
-        RunFolder.load(folder)
-    assert "svr explain --bank" in caught.value.hint
-
-
-@pytest.mark.parametrize(("width", "column"), [(80, False), (120, True)])
-def test_a_narrow_terminal_leaves_room_for_the_rubric(
-    width: int, column: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """At 80 columns no rubric of ordinary length takes more than two lines, and no table is wider than the terminal."""
-    monkeypatch.setattr(
-        screen, "safe_console", lambda: Console(markup=False, emoji=False, highlight=False, width=width)
-    )
-    held = made(fit_settings={"fit": {"kind": "topics", "epochs": 3}, "ablate": []})
-    screen.show(bank_parts(held, held.rubrics, narrow=screen.is_narrow()))
-    screen.show(stats_parts(held, bank_stats(held)))
-    shown = capsys.readouterr().out
-    assert ("supports  domain" in shown) == column
-    assert "Keeps to the number of words that was" in shown
-    assert "fit.kind topics, fit.epochs 3, ablate none" in shown
-    assert max(map(len, shown.splitlines())) <= width
-
-
-def test_a_fit_of_many_settings_is_told_by_the_main_ones(capsys: pytest.CaptureFixture[str]) -> None:
-    """A bank that was trained keeps dozens of settings: the screen has those asked for first and counts the others."""
-    fit = {"kind": "topics", "epochs": 3, "seed": 42, **{f"setting_{number}": number for number in range(30)}}
-    held = made(fit_settings={"rounds": 3, "ablate": [], "fit": fit}, data_digests={"pairs": "ab" * 32})
-    screen.show(bank_parts(held, held.rubrics))
-    shown = capsys.readouterr().out
-    assert "rounds 3, ablate none, fit.kind topics, fit.epochs 3, fit.seed 42, and 30 more: --json" in shown
-    assert "pairs abababababab\n" in "\n".join(line.rstrip() for line in shown.splitlines()) + "\n"
-
-
-def test_the_card_is_printed(folder: Path) -> None:
-    """The card goes to the terminal as it stands in the folder."""
-    assert call("show", folder, "--card") == (folder / "card.md").read_text()
-    assert "# small" in orjson.loads(call("show", folder, "--card", "--json"))["card"]
-
-
 @pytest.mark.parametrize("command", [(), ("--stats",), ("--lint",), ("--card",)])
 def test_no_bank_and_no_such_rubric(
     command: tuple[str, ...], tmp_path: Path, folder: Path, capsys: pytest.CaptureFixture[str]
@@ -349,12 +228,3 @@ def test_texts_of_a_bank_cannot_steer_the_terminal(args: list[str], tmp_path: Pa
     assert "\x1b" not in out
     assert "\u202e" not in out
     assert "😄" not in out
-
-
-def test_every_command_has_help_with_an_example() -> None:
-    """`--help` explains each command and shows one way to call it."""
-    with click.Context(bank) as ctx:
-        for name in bank.list_commands(ctx):
-            text = call(name, "--help")
-            assert "Example" in text
-            assert f"svr bank {name}" in text

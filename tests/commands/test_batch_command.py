@@ -9,7 +9,6 @@ from typing import Any
 
 import orjson
 import pytest
-from aiohttp import web
 from killer import dies_at
 from made_pairs import write_candidates, write_planted
 from rig import (
@@ -18,7 +17,6 @@ from rig import (
     read_lines,
     run_items,
     serving,
-    serving_routes,
     sim_process,
     svr_here,
     wait_until,
@@ -26,9 +24,7 @@ from rig import (
     write_bench,
 )
 
-from svr_async.commands.batch import _state_text
 from svr_async.engine.batch_files import Batch, Export, RequestFile, State, save
-from svr_async.engine.cache import Cache
 from svr_async.simulation.batches import BatchSettings
 from svr_async.simulation.brain import Simulator
 from svr_async.simulation.config import SimConfig
@@ -90,7 +86,7 @@ def by_batch(words: tuple[str, ...], name: str = "batch") -> None:
 # --- the same results as a live run ----------------------------------------------------------------------------------
 
 METHODS = [
-    ("--method", "vanilla", "--order", "both"),
+    ("--method", "direct", "--order", "both"),
     ("--method", "oracle", "--audit", "0.3"),
     ("--bank", "bank", "--limit", "12"),
     ("--method", "fixed", "--rubrics", "rubrics.txt", "--domain", "code"),
@@ -161,44 +157,6 @@ def test_a_second_batch_completes_an_expired_one(folder: Path, facts: Callable[.
     assert run_items("run") == run_items("live")
 
 
-def test_unreadable_replies_are_asked_live(folder: Path, facts: Callable[..., Any]) -> None:
-    """Unreadable replies are counted, not stored; the command asks only for those."""
-    assert svr_here(*EVAL, "--method", "oracle", "--cache", "live-cache", "--out", "live") == 0
-    faults = FaultConfig(rate=0.5, kinds=parse_kinds("content"), max_faulty_attempts=1)
-    with serving(SimConfig(faults=faults)) as rough:
-        name_judge(folder, rough.base_url)
-        words = (*EVAL, "--method", "oracle", "--out", "run")
-        total = facts("export", "batch", *words)["requests"]
-        assert svr_here("batch", "submit", "batch") == 0
-        report = facts("import", "batch", "--wait", code=3)
-        assert report["unreadable"] == total - report["answered"] > 5
-        assert report["failed"] == report["missing"] == 0
-        cache = Cache.open(folder / "cache" / "replies")
-        assert cache.stats().rows == report["answered"]
-        cache.close()
-        assert svr_here(*words) == 0
-    assert run_items("run") == run_items("live")
-
-
-def test_a_second_order_is_exported_once_the_margin_is_known(
-    folder: Path, sim: SimServer, facts: Callable[..., Any]
-) -> None:
-    """With --audit-below the batches make exactly the calls of a live run."""
-    (folder / "rubrics.txt").write_text("\n".join(pairs(1)[0].rubrics))
-    words = (*EVAL, "--rubrics", "rubrics.txt", "--audit-below", "1.5", "--out", "run")
-    before = sim.stats()["calls"]
-    assert svr_here(*words, "--cache", "live-cache", "--out", "live") == 0
-    live, before = sim.stats()["calls"] - before, sim.stats()["calls"]
-    assert facts("export", "batch", *words)["requests"] == N
-    assert svr_here("batch", "submit", "batch") == 0
-    assert facts("import", "batch", "--wait")["next_stage"] == live - N
-    assert 0 < live - N < N
-    by_batch(words, "batch-2")
-    assert svr_here(*words) == 0
-    assert sim.stats()["calls"] - before == live
-    assert run_items("run") == run_items("live")
-
-
 def test_judges_of_one_run_have_a_batch_each(
     folder: Path, sim: SimServer, facts: Callable[..., Any], last_line: Callable[[], str]
 ) -> None:
@@ -241,20 +199,6 @@ def contents(path: Path) -> dict[str, bytes]:
     """Return the bytes of a file, or of all files in a folder."""
     files = [path] if path.is_file() else [found for found in path.rglob("*") if found.is_file()]
     return {str(found.relative_to(path)): found.read_bytes() for found in files}
-
-
-def test_training_is_exported_stage_by_stage(folder: Path, facts: Callable[..., Any]) -> None:
-    """The first export of `svr train` has the induction, the second the judged pools."""
-    write_planted(folder / "train.jsonl")
-    words = ("train", "train.jsonl", "--judge", "sim", "--out", "bank", "-q")
-    first = facts("export", "batch", *words)
-    assert svr_here("batch", "submit", "batch") == 0
-    report = facts("import", "batch", "--wait")
-    second = facts("export", "batch-2", *words)
-    assert (first["staged"], report["next_stage"]) == (True, second["requests"])
-    assert second["cache_hits"] == first["requests"]
-    assert second["requests"] > first["requests"]
-    assert not (folder / "bank").exists()
 
 
 # --- local files -----------------------------------------------------------------------------------------------------
@@ -366,48 +310,6 @@ def test_a_folder_from_elsewhere_gets_no_key_of_mine(
     assert last_line().startswith(f"svr: this export sends $SOME_SECRET to {away}, and no profile of yours does")
 
 
-def test_headers_and_parameters_of_the_profile_go_with_every_call(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Headers and query are sent to the profile's address; echoed values of variables are masked."""
-    seen: list[tuple[str, str, str]] = []
-
-    async def answer(http: web.Request) -> web.Response:
-        token = http.headers.get("X-Token", "")
-        seen.append((http.method, token, http.query.get("api-version", "")))
-        return web.json_response({"error": {"message": f"no {token}"}}, status=400)
-
-    monkeypatch.setenv("GATEWAY", SENTINEL)
-    with serving_routes(web.route("*", "/{rest:.*}", answer)) as address:
-        name_judge(folder, f"{address}/v1")
-        with (folder / "judges.toml").open("a") as file:
-            file.write('headers = { "X-Token" = "$GATEWAY" }\nquery = { "api-version" = "2024-10-21" }\n')
-        assert svr_here("batch", "export", "batch", *EVAL, "--out", "run") == 0
-        assert svr_here("batch", "submit", "batch") == 4
-        monkeypatch.delenv("GATEWAY")
-        assert svr_here("batch", "submit", "batch") == 2
-    assert set(seen) == {("POST", SENTINEL, "2024-10-21")}
-    shown = capsys.readouterr()
-    assert SENTINEL not in shown.out + shown.err
-    assert "judge sim: headers X-Token is $GATEWAY, which is not set" in shown.err
-
-
-def test_a_refused_setting_is_named_with_its_fix(folder: Path, last_line: Callable[[], str]) -> None:
-    """The import names the settings to change, and an export with them is answered."""
-    with serving(SimConfig(reasoning=True)) as server:
-        name_judge(folder, server.base_url)
-        assert svr_here("batch", "export", "batch", *EVAL, "--out", "run") == 0
-        assert svr_here("batch", "submit", "batch") == 0
-        assert svr_here("batch", "import", "batch", "--wait") == 3
-        line = last_line()
-        assert "the model refuses a setting" in line
-        for setting in ('max_tokens_field = "max_completion_tokens"', 'temperature = "unset"'):
-            assert setting in line
-        fixed = {"max_tokens_field": "max_completion_tokens", "temperature": "unset", "top_p": "unset"}
-        name_judge(folder, server.base_url, **fixed)
-        by_batch((*EVAL, "--out", "run"), "batch-2")
-
-
 def test_a_key_is_used_and_written_nowhere(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -446,18 +348,6 @@ def test_the_price_is_half(folder: Path, sim: SimServer, facts: Callable[..., An
     assert (found["paid_usd"], found["usage"]["completion_tokens"] > 0) == (0.0, True)
 
 
-def test_a_folder_holds_one_export(folder: Path, facts: Callable[..., Any], last_line: Callable[[], str]) -> None:
-    """A second export is refused; if the cache has all replies, nothing is exported."""
-    assert facts("export", "batch", *EVAL)["requests"] > 0
-    before = contents(folder / "batch")
-    assert svr_here("batch", "export", "batch", "svr", *EVAL) == 2
-    assert "batch already holds an export" in last_line()
-    assert contents(folder / "batch") == before
-    assert svr_here(*EVAL) == 0
-    assert facts("export", "empty", *EVAL)["requests"] == 0
-    assert not (folder / "empty" / "export.json").exists()
-
-
 def test_flags_come_from_variables_and_files_too(
     folder: Path, facts: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -492,24 +382,6 @@ def test_mistakes_are_one_line(
     assert says in line
 
 
-def test_unfinished_exports_have_their_own_messages(folder: Path, last_line: Callable[[], str]) -> None:
-    """An export that is not submitted, or not done yet, has its own message and exit code."""
-    with batching(BatchSettings(held=True)) as held:
-        name_judge(folder, held.base_url)
-        assert svr_here("batch", "export", "batch", *EVAL) == 0
-        assert svr_here("batch", "status", "batch") == 2
-        assert svr_here("batch", "import", "batch") == 2
-        assert "was not submitted" in last_line()
-        assert svr_here("batch", "submit", "batch") == 0
-        assert svr_here("batch", "import", "batch") == 3
-        assert "in_progress" in last_line()
-        assert svr_here("batch", "submit", "batch", "--base-url", "http://127.0.0.1:9/v1") == 2
-        assert "omit --base-url" in last_line()
-        cancel_all(held)
-        assert svr_here("batch", "import", "batch", "--wait") == 3
-    assert svr_here("batch", "status", "batch") == 0
-
-
 def test_pending_requests_are_not_exported_again(
     folder: Path, facts: Callable[..., Any], last_line: Callable[[], str]
 ) -> None:
@@ -529,26 +401,3 @@ def test_pending_requests_are_not_exported_again(
         cancel_all(held)
         assert svr_here("batch", "import", "batch", "--wait") == 3
         assert facts("export", "more", *EVAL)["requests"] > 9
-
-
-def test_a_batch_that_fails_as_a_whole_is_exit_4(folder: Path, last_line: Callable[[], str]) -> None:
-    """The message gives the endpoint's reason; submitting again works."""
-    with batching(BatchSettings(most_lines=1)) as strict:
-        name_judge(folder, strict.base_url)
-        assert svr_here("batch", "export", "batch", *EVAL) == 0
-        assert svr_here("batch", "submit", "batch") == 0
-        assert svr_here("batch", "import", "batch", "--wait") == 4
-        assert svr_here("batch", "status", "batch") == 4
-        assert "Enqueued request limit" in last_line()
-        strict.batches.settings = BatchSettings()
-        assert svr_here("batch", "submit", "batch") == 0
-        assert svr_here("batch", "import", "batch", "--wait") == 0
-
-
-def test_texts_of_the_endpoint_cannot_steer_the_terminal() -> None:
-    """Control characters of ids and messages are removed."""
-    batch = Batch(
-        file="requests-0001.jsonl", batch_id="batch_\x1b]0;x\x07\x9b31m1", problem="\x1b[2Jfull", status="failed"
-    )
-    text = _state_text(State(id="", base_url="", batches=(batch,)))
-    assert text == "requests-0001.jsonl failed: 0 of 0 done, 0 failed batch_1 full"

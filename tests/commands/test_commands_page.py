@@ -6,7 +6,6 @@ import re
 from pathlib import Path
 from typing import Any
 
-import click
 import orjson
 import pytest
 from made_pairs import write_made
@@ -33,13 +32,6 @@ def test_every_command_has_a_row() -> None:
     assert {f"svr {name}" for name in ROWS} == set(ALL)
 
 
-def test_rows_say_whether_there_is_json() -> None:
-    """A command with --json has a description of it, another one a dash."""
-    for path, command in ALL.items():
-        has = any("--json" in param.opts for param in command.params if isinstance(param, click.Option))
-        assert (ROWS[path.removeprefix("svr ")][0] != "–") is has, path
-
-
 def test_exit_codes_are_those_that_errors_have() -> None:
     """The table names each code of an error once, and rows use no other."""
     table = {int(code) for code in re.findall(r"^\| (\d+) \|", PAGE, re.MULTILINE)}
@@ -55,7 +47,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(place)
         write_made(place / "made.jsonl", 60)
-        for method in ("vanilla", "longest"):
+        for method in ("direct", "longest"):
             assert (
                 svr_here("eval", "pairs", "--data", "made.jsonl", *RULES, "--method", method, "-q", "--out", method)
                 == 0
@@ -73,8 +65,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 COMMANDS: list[tuple[str, ...]] = [
     ("eval", "pairs", "--data", "made.jsonl", *RULES, "-q", "--limit", "2", "--out", "few"),
-    ("explain", "vanilla", "made-1"), ("compare", "vanilla", "longest"), ("gate", "vanilla", "vanilla"), ("runs", "."),
-    ("report", "vanilla"), ("doctor", *CACHE), ("data ls",), ("data check", "made.jsonl"),
+    ("explain", "direct", "made-1"), ("compare", "direct", "longest"), ("gate", "direct", "direct"), ("runs", "."),
+    ("report", "direct"), ("doctor", *CACHE), ("data ls",), ("data check", "made.jsonl"),
     ("data split", "made.jsonl", "--out", "sides"),
     ("data contamination", "made.jsonl", "--against", "pairs=made.jsonl"), ("cache stats", *CACHE),
     ("cache export", "other.gz", *CACHE), ("cache import", "cache.gz", *CACHE),

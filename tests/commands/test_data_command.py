@@ -11,7 +11,6 @@ import pytest
 from svr_async.adapters import get_adapter, tables
 from svr_async.commands.main import run
 from svr_async.commands.main import svr as group
-from svr_async.evaluation.wording import left_out
 
 TABLE = b"Question;Answer 1;Answer 2;Winner\nHi?;yes;no;1\nHo?;no;yes;2\nHo?;no;yes;2\nHu?;so;so so;tie\n"
 
@@ -46,8 +45,8 @@ def test_a_file_is_checked_as_a_run_would_read_it(table: Path, capsys: pytest.Ca
     assert "winner: 1 = answer_1 is better, 2 = answer_2 is better (2 ×2, 1 ×1, tie ×1)" in told
     assert "1 × tie (the data prefers neither) (left out): votes.csv row 4" in told
     assert "1 × repeated rows, kept with #2, #3 … after their ids: votes.csv row 3" in told
-    assert "encoding  UTF-8" in told
-    assert "domains  (none): 3" in told
+    assert "encoding    UTF-8" in told
+    assert "domains     (none): 3" in told
     table.write_bytes(TABLE + b"Ha?;yes\nHe?;;no;1\n" * 2)
     assert svr("data", "check", "votes.csv") == 2
     found = capsys.readouterr()
@@ -107,31 +106,6 @@ def test_flags_decide_what_a_run_and_a_training_read(table: Path, capsys: pytest
     assert (metrics["accuracy"], metrics["left_out"]) == (1.0, {})
     assert svr("explain", "run", metrics["benchmark"], "--data", "votes.csv") != 0  # read as the run did, no such pair
     assert "has no" in capsys.readouterr().err
-
-
-def test_an_address_of_the_hub_that_is_none_is_refused(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """`svr data fetch` of another form, or of a name that there is not, is one line."""
-    assert svr("data", "fetch", "hf:nothing") == 2
-    assert "is not a data set of the hub" in capsys.readouterr().err
-    assert svr("data", "fetch", "rewardbnch") == 2
-    assert "did you mean rewardbench?" in capsys.readouterr().err
-    assert svr("data", "fetch", "pairs") == 2
-    assert "cannot be fetched" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("counts", "says"),
-    [
-        (None, ""),
-        ({}, ""),
-        ({"ties": 2}, "left out: 2 ties"),
-        ({"skipped": 1, "ties": 1}, "left out: 1 tie, 1 other row"),
-        ({"contradicting": 3}, "kept: 3 rows with opposite labels"),
-    ],
-)
-def test_what_was_left_out_in_words(counts: dict[str, int] | None, says: str) -> None:
-    """Runs of older versions, and data in which nothing is odd, have nothing to say."""
-    assert left_out(counts) == says
 
 
 RUN = "seven grey herons stood by the café and watched how the ferry left"

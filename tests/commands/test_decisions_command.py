@@ -9,9 +9,8 @@ import numpy as np
 import orjson
 import pytest
 from made_pairs import PATIENCE_S, write_planted
-from rig import read_lines, run_items, run_metrics, serving, svr_here, write_bank, write_bench, write_judges
+from rig import read_lines, run_metrics, serving, svr_here, write_bank, write_bench, write_judges
 
-from svr_async.evaluation.items import read_item
 from svr_async.judges.limits import JudgeLimits
 from svr_async.simulation.server import SimServer
 from svr_async.training.running.data import load_data
@@ -63,18 +62,6 @@ def test_the_cascade_asks_the_text_judge_only_where_the_decision_judge_is_unsure
     plans = {(point["kind"], *point["judges"]) for point in points}
     assert {("once", "dec"), ("once", "text"), ("escalate", "dec", "text")} <= plans
     assert run_metrics("dec")["usage"]["completion_tokens"] == 0
-
-
-def test_items_keep_probabilities_and_are_read_as_they_were_written(folder: Path) -> None:
-    """A rubric of a decision judge has `chances` and a real-valued Δ; one of a text judge has the old fields only."""
-    for judge in ("dec", "text"):
-        assert svr_here(*EVAL, "--limit", 3, "--judge", judge, "--out", judge) == 0
-    lines = run_items("dec").splitlines(keepends=True)
-    rows = [row for line in lines for row in orjson.loads(line)["rubrics"]]
-    assert all(len(row["chances"]) == 3 for row in rows)
-    assert not {abs(row["delta"]) for row in rows} <= HARD
-    assert [read_item(line).to_line() for line in lines] == lines
-    assert all("chances" not in row for line in run_items("text").splitlines() for row in orjson.loads(line)["rubrics"])
 
 
 def test_a_feature_store_holds_the_expected_scores(folder: Path) -> None:

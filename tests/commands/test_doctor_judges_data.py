@@ -10,9 +10,7 @@ from typing import Any
 
 import orjson
 import pytest
-from rig import name_judge, write_bench, write_judges
-
-from svr_async.judges.doctor import device_finding
+from rig import name_judge, write_bench
 
 Cli = Callable[..., tuple[int, str, str]]
 
@@ -48,29 +46,6 @@ def test_a_bad_cache_a_full_disk_and_bad_data_are_found(
     assert (code, "free some space" in out) == (5, True)
 
 
-@pytest.mark.parametrize(
-    ("label", "gpu", "says"),
-    [
-        ("cpu, 2 cores", False, "ok: cpu, 2 cores"),
-        ("cpu, 2 cores", True, "warn: cpu, 2 cores, but there is an NVIDIA GPU — pip install 'svr-async[gpu]'"),
-        ("cuda:0", True, "ok: cuda:0"),
-        (ModuleNotFoundError("No module named 'jax'"), False, "warn: JAX does not work: No module named 'jax'"),
-    ],
-)
-def test_the_device_of_fits(label: str | Exception, gpu: bool, says: str, tmp_path: Path) -> None:
-    """A GPU that JAX does not use is a warning."""
-    if gpu:
-        (tmp_path / "nvidia0").touch()
-
-    def label_of() -> str:
-        if isinstance(label, Exception):
-            raise label
-        return label
-
-    found = device_finding(label_of, tmp_path)
-    assert f"{found.state}: {found.line()}".startswith(says)
-
-
 # --- judges and data -------------------------------------------------------------------------------------------------
 
 
@@ -87,14 +62,6 @@ def test_judges_are_listed_with_key_and_price(cli: Cli, tmp_path: Path, monkeypa
     assert rows["gpt-4o-mini"]["key_is_set"] is True
     assert rows["deepseek-v4-flash"]["key_is_set"] is False
     assert "sk-sentinel-77" not in out + listed
-
-
-def test_a_wrong_judges_file_is_one_line(cli: Cli, tmp_path: Path) -> None:
-    """Every command that reads it says the same."""
-    write_judges(tmp_path, "[x\n")
-    for args in (("judges",), ("eval", "rubricbench", "--sample", "--judge", "gpt-oss-20b")):
-        code, out, err = cli(*args)
-        assert (code, out, "cannot read judges.toml" in err, err.count("\n")) == (2, "", True, 1)
 
 
 def test_data_sets_are_listed_and_shown(cli: Cli, tmp_path: Path) -> None:

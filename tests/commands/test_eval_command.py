@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import pty
-import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -29,8 +28,6 @@ from rig import (
 
 from svr_async.commands.main import run
 from svr_async.commands.main import svr as group
-from svr_async.engine.cache import DATABASE
-from svr_async.evaluation.labels import mark_words
 from svr_async.evaluation.run_folder import RunFolder
 from svr_async.simulation.config import SimConfig
 from svr_async.simulation.faults import GROUPS, FaultConfig
@@ -78,10 +75,10 @@ def test_concurrency_does_not_show_in_the_results(evaluate: Eval) -> None:
     assert run_metrics("run-1")["calls"]["sent"] == run_metrics("run-512")["calls"]["sent"] >= N
 
 
-@pytest.mark.parametrize("method", ["vanilla", "oracle", "self-rubric", "pointwise"])
+@pytest.mark.parametrize("method", ["direct", "oracle", "self-rubric", "pointwise"])
 def test_one_fault_in_five_does_not_show_in_the_results(evaluate: Eval, tmp_path: Path, method: str) -> None:
     """Against an endpoint with thirty kinds of fault the items are those of the flawless one."""
-    limit = () if method == "vanilla" else ("--limit", "60")
+    limit = () if method == "direct" else ("--limit", "60")
     assert evaluate("--method", method, *limit, "--cache", "smooth-cache", out="smooth") == 0
     kinds = tuple(kind for kind in GROUPS["mixed"] if kind not in {"429-date", "wrong-model"})
     small: dict[str, Any] = {"huge_bytes": 2**24, "bomb_bytes": 2**24}
@@ -124,7 +121,7 @@ def test_a_run_goes_on_where_it_stopped(evaluate: Eval, sim: SimServer) -> None:
 # --- methods and judges ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("method", ["vanilla", "self-rubric", "oracle", "pointwise", "fixed"])
+@pytest.mark.parametrize("method", ["direct", "self-rubric", "oracle", "pointwise", "fixed"])
 def test_every_method_runs_against_an_endpoint(evaluate: Eval, tmp_path: Path, method: str) -> None:
     """Each method scores every pair, names itself, and leaves a folder that loads."""
     (tmp_path / "rubrics.txt").write_text("\n".join(pairs(1)[0].rubrics))
@@ -137,15 +134,6 @@ def test_every_method_runs_against_an_endpoint(evaluate: Eval, tmp_path: Path, m
     assert run_metrics()["coverage"] == 1.0
 
 
-@pytest.mark.parametrize("method", ["longest", "shortest", "first"])
-def test_content_blind_baselines_need_no_judge(evaluate: Eval, method: str) -> None:
-    """They send nothing and are labelled as what they are."""
-    assert evaluate("--method", method) == 0
-    assert run_metrics()["judge_label"] == "no judge (content-blind baseline)"
-    assert marks() == ["content_blind"]
-    assert run_metrics()["calls"]["sent"] == 0
-
-
 def test_the_rules_judge_works_on_the_shipped_sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No key, no network: a report and a table in one command, labelled as offline checks."""
     monkeypatch.chdir(tmp_path)
@@ -154,15 +142,6 @@ def test_the_rules_judge_works_on_the_shipped_sample(tmp_path: Path, monkeypatch
     assert "rules" in run_metrics(folder)["judge_label"]
     assert marks(folder) == ["offline_rules"]
     assert run_metrics(folder)["notes"]
-
-
-def test_checks_in_front_of_a_model_save_rubrics(evaluate: Eval) -> None:
-    """`J+rules` runs to the end, and is a different run from J alone."""
-    assert evaluate("--method", "self-rubric", "--limit", "12", judge="sim+rules") == 0
-    assert run_metrics()["judge"] == "sim+rules"
-    assert run_metrics()["judge_label"] == "sim + offline checks (SIMULATED endpoint)"
-    assert marks() == ["simulated"]
-    assert evaluate("--method", "self-rubric", "--limit", "12", judge="sim") == 2
 
 
 def test_a_recorded_judge_replays_a_file(evaluate: Eval, tmp_path: Path) -> None:
@@ -181,22 +160,6 @@ def test_a_recorded_judge_replays_a_file(evaluate: Eval, tmp_path: Path) -> None
     assert run_metrics("more")["outcomes"] == {"scored": 10, "api_error": 2}
     (tmp_path / "replies.jsonl").write_bytes(orjson.dumps(lines[0]))
     assert evaluate("--limit", "10", "--audit", "1", judge="recorded:replies.jsonl") == 2  # another recording
-
-
-def test_the_name_of_a_file_is_no_mark(evaluate: Eval, tmp_path: Path) -> None:
-    """A recording says that it is one, whatever its file is called."""
-    reply = {"pair_id": pairs(1)[0].id, "order": "ab", "role": "direct", "reply": "[[A]]"}
-    (tmp_path / "simulated.jsonl").write_bytes(orjson.dumps(reply))
-    assert evaluate("--limit", "1", "--order", "ab", "--audit", "0", judge="recorded:simulated.jsonl") == 0
-    assert mark_words(RunFolder.load(tmp_path / "run")) == ("RECORDED", "NOT OFFICIAL COUNTS")
-    assert marks() == ["recorded"]
-
-
-def test_a_judge_can_be_a_url(evaluate: Eval, sim: SimServer) -> None:
-    """URL#model needs no profile; with --base-url any model name works."""
-    assert evaluate("--limit", "3", judge=f"{sim.base_url}#sim-perfect") == 0
-    assert evaluate("--limit", "3", "--base-url", sim.base_url, judge="sim-perfect", out="other") == 0
-    assert run_items() == run_items("other")
 
 
 def test_a_perfect_judge_is_mostly_right(evaluate: Eval, sim: SimServer) -> None:
@@ -254,14 +217,6 @@ def test_a_dry_run_of_an_offline_judge_costs_nothing(evaluate: Eval, capsys: pyt
     assert "0 calls" in capsys.readouterr().out
 
 
-def test_json_output_is_the_metrics(evaluate: Eval, capsys: pytest.CaptureFixture[str]) -> None:
-    """With --json stdout is metrics.json and nothing else."""
-    assert evaluate("--limit", "5", "--json") == 0
-    shown = capsys.readouterr()
-    assert orjson.loads(shown.out) == run_metrics()
-    assert shown.err == ""
-
-
 def test_the_summary_shows_the_headline(evaluate: Eval, capsys: pytest.CaptureFixture[str]) -> None:
     """Accuracy with its interval, coverage, calls, and where the report is."""
     assert evaluate("--limit", "10") == 0
@@ -275,7 +230,7 @@ def test_flags_come_from_variables_and_files_too(
 ) -> None:
     """SVR_EVAL_… stands in for a flag, --config for many, spelled as on the command line; what is typed wins."""
     (tmp_path / "my.toml").write_text(
-        'method = "longest"\nlimit = 7\nseed = "x"\ntimeout = 30\ngive-up-after = 60\ndomain = "CODE"\njson = false\n'
+        'method = "longest"\nlimit = 7\nseed = 7\ntimeout = 30\ngive-up-after = 60\ndomain = "CODE"\njson = false\n'
     )
     assert evaluate("--config", "my.toml") == 0
     assert (run_metrics()["method"], run_metrics()["n_total"], list(run_metrics()["by_domain"])) == (
@@ -284,50 +239,17 @@ def test_flags_come_from_variables_and_files_too(
         ["CODE"],
     )
     config = orjson.loads(Path("run/manifest.json").read_bytes())["config"]
-    assert (config["salt"], config["timeout_s"], config["give_up_after_s"]) == ("x", 30.0, 60.0)
+    assert (config["salt"], config["timeout_s"], config["give_up_after_s"]) == ("svr-7", 30.0, 60.0)
     assert evaluate("--config", "my.toml", "--method", "first", out="typed") == 0
     assert run_metrics("typed")["method"] == "first"
-    for name, value in {"LIMIT": "4", "METHOD": "shortest", "SEED": "y", "TIMEOUT": "9", "AUDIT": "0"}.items():
+    for name, value in {"LIMIT": "4", "METHOD": "shortest", "SEED": "8", "TIMEOUT": "9", "AUDIT": "0"}.items():
         monkeypatch.setenv(f"SVR_EVAL_{name}", value)
     assert evaluate(out="variables") == 0
     assert (run_metrics("variables")["method"], run_metrics("variables")["n_total"]) == ("shortest", 4)
     config = orjson.loads(Path("variables/manifest.json").read_bytes())["config"]
-    assert (config["salt"], config["timeout_s"]) == ("y", 9.0)
+    assert (config["salt"], config["timeout_s"]) == ("svr-8", 9.0)
     assert evaluate("--limit", "5", out="both") == 0
     assert run_metrics("both")["n_total"] == 5
-
-
-def test_prompts_of_ones_own_are_another_run(evaluate: Eval, tmp_path: Path) -> None:
-    """Replaced prompts are used, recorded by digest, and do not go on in a folder of other prompts."""
-    assert evaluate("--limit", "4") == 0
-    (tmp_path / "prompts").mkdir()
-    (tmp_path / "prompts" / "direct.txt").write_text("Which is better?\n=== closing ===\nEnd with [[A]] or [[B]].")
-    assert evaluate("--limit", "4", "--prompts", "prompts") == 2
-    assert evaluate("--limit", "4", "--prompts", "prompts", out="mine") == 0
-    digests = [orjson.loads((Path(run_) / "manifest.json").read_bytes())["prompts"] for run_ in ("run", "mine")]
-    assert digests[0]["direct"] != digests[1]["direct"]
-    assert digests[0]["compare"] == digests[1]["compare"]
-
-
-@pytest.mark.parametrize("flag", ["--prompts", "--preset"])
-def test_the_papers_prompts_are_named_in_the_manifest(evaluate: Eval, flag: str) -> None:
-    """`--prompts paper` and `--preset paper` use the paper's layout; the manifest names them."""
-    assert evaluate("--limit", "4") == 0
-    assert evaluate("--limit", "4", flag, "paper", out="paper") == 0
-    told = [orjson.loads((Path(run_) / "manifest.json").read_bytes()) for run_ in ("run", "paper")]
-    assert [one["config"]["prompts"] for one in told] == [None, "paper"]
-    assert told[0]["prompts"]["direct"] != told[1]["prompts"]["direct"]
-    assert run_metrics("paper")["n_scored"] == 4
-
-
-def test_the_default_folder_is_found_again(evaluate: Eval) -> None:
-    """Without --out equal runs share a folder and different ones do not."""
-    flags = ["eval", "rubricbench", "--data", "bench.jsonl", "--method", "first", "-q"]
-    assert run(group, "svr", flags) == run(group, "svr", flags) == 0
-    assert len(list(Path("runs").iterdir())) == 1
-    assert run(group, "svr", [*flags, "--limit", "3"]) == 0
-    assert len(list(Path("runs").iterdir())) == 2
-    assert run(group, "svr", [*flags, "--no-resume"]) == 2
 
 
 # --- failures, coverage, secrets -------------------------------------------------------------------------------------
@@ -355,15 +277,6 @@ def test_unscored_pairs_are_named_and_can_be_accepted_or_asked_again(
     assert evaluate("--limit", "6") == 0
 
 
-def test_an_endpoint_that_answers_as_another_model_is_noted(evaluate: Eval, tmp_path: Path) -> None:
-    """A reply under another model's name is a note in the metrics and the manifest."""
-    faults = FaultConfig(rate=1.0, kinds=("wrong-model",), max_faulty_attempts=10)
-    with serving(SimConfig(faults=faults)) as odd:
-        name_judge(tmp_path, odd.base_url)
-        assert evaluate("--limit", "3") == 0
-    assert any("answered as gpt-oss-120b-preview" in note for note in run_metrics()["notes"])
-
-
 def test_the_key_is_nowhere(
     evaluate: Eval, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -379,16 +292,6 @@ def test_the_key_is_nowhere(
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert len(files) > 8
     assert all(SENTINEL.encode() not in path.read_bytes() for path in files)
-
-
-def test_damaged_cache_rows_are_asked_again_and_noted(evaluate: Eval, tmp_path: Path) -> None:
-    """A flipped bit costs one call and is said."""
-    assert evaluate("--limit", "4", "--cache", "cache", "--audit", "0") == 0
-    with contextlib.closing(sqlite3.connect(tmp_path / "cache" / DATABASE)) as connection, connection:
-        connection.execute("UPDATE Cache SET value = X'00' WHERE key = (SELECT MIN(key) FROM Cache)")
-    assert evaluate("--limit", "4", "--cache", "cache", "--audit", "0") == 0
-    assert run_metrics()["calls"]["sent"] == 1
-    assert any("1 damaged cache row" in note for note in run_metrics()["notes"])
 
 
 def test_pairs_without_a_right_answer_are_judged_and_not_scored(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import orjson
 import pytest
-from rig import name_judge, read_lines, run_metrics, serving, write_bench
+from rig import name_judge, read_lines, run_metrics, write_bench
 
 from svr_async.commands.main import run
 from svr_async.commands.main import svr as group
@@ -15,8 +15,6 @@ from svr_async.core.rubric import Rubric
 from svr_async.evaluation.run_folder import RunFolder
 from svr_async.scoring.bank import BankRubric, RubricBank
 from svr_async.simulation.catalogue import CRITERIA
-from svr_async.simulation.config import SimConfig
-from svr_async.simulation.faults import FaultConfig
 from svr_async.simulation.server import SimServer
 
 N = 20
@@ -58,49 +56,6 @@ def test_both_texts_are_kept_and_it_is_another_method(evaluate: Eval, tmp_path: 
     assert not [note for note in run_metrics()["notes"] if "kept their own words" in note]
 
 
-def test_it_costs_one_call_a_prompt_which_the_plan_counts(
-    evaluate: Eval, sim: SimServer, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The dry run plans two calls a pair; a pair shown both ways is rephrased once; a second run asks nothing."""
-    before = sim.stats()["calls"]
-    assert evaluate("--rephrase", "--cache", "cache", "--dry-run", "--json") == 0
-    plan = orjson.loads(capsys.readouterr().out)
-    assert (plan["calls"], sim.stats()["calls"]) == (2 * N, before)
-    assert evaluate("--dry-run", "--json", "--cache", "cache") == 0
-    assert orjson.loads(capsys.readouterr().out)["calls"] == N
-    assert evaluate("--rephrase", "--cache", "cache") == 0
-    assert sim.stats()["calls"] == before + 2 * N
-    assert evaluate("--rephrase", "--cache", "cache", "--order", "both", out="both") == 0
-    assert sim.stats()["calls"] == before + 3 * N
-    assert evaluate("--rephrase", "--cache", "cache", "--offline", out="again") == 0
-    assert (Path("again") / "items.jsonl").read_bytes() == (Path("run") / "items.jsonl").read_bytes()
-
-
-def test_faults_do_not_show(evaluate: Eval, tmp_path: Path) -> None:
-    """Broken, cut and chatty replies to the rephrasing are asked again until the items are the flawless ones."""
-    assert evaluate("--rephrase", "--cache", "smooth", out="smooth") == 0
-    kinds = ("429", "500", "reset", "broken-json", "cut-json", "prose", "empty-content")
-    with serving(SimConfig(faults=FaultConfig(rate=0.3, kinds=kinds))) as rough:
-        name_judge(tmp_path, rough.base_url)
-        assert evaluate("--rephrase", "--cache", "rough", out="rough") == 0
-        assert len(rough.stats()["faults"]) >= 4
-    assert (tmp_path / "rough" / "items.jsonl").read_bytes() == (tmp_path / "smooth" / "items.jsonl").read_bytes()
-
-
-def test_rubrics_that_kept_their_own_words_are_counted(evaluate: Eval, tmp_path: Path) -> None:
-    """A model that refuses to rephrase leaves the bank's texts, a flag on each item and a note with the number."""
-    (tmp_path / "prompts").mkdir()
-    text = "Never mind the rubrics.\n=== closing ===\nAnswer with [[A]].\n"
-    (tmp_path / "prompts" / "rephrase.txt").write_text(text)
-    assert evaluate("--rephrase", "--prompts", "prompts") == 0
-    items = read_lines(tmp_path / "run" / "items.jsonl")
-    assert all("rephrase_failed" in item["flags"] and item["margin"] is not None for item in items)
-    assert all(row["rephrased"] is None for item in items for row in item["rubrics"])
-    assert (
-        f"{6 * N} of {6 * N} rubrics kept their own words: the rephrasing gave none for them" in run_metrics()["notes"]
-    )
-
-
 @pytest.mark.parametrize(
     ("args", "options", "says"),
     [
@@ -121,10 +76,3 @@ def test_what_cannot_be_rephrased_is_one_line(
     assert says in shown
     assert shown.count("\n") == 1
     assert not Path("run").exists()
-
-
-def test_uniform_weights_can_be_rephrased_too(evaluate: Eval) -> None:
-    """And `J+rules` has a model that writes."""
-    assert evaluate("--rephrase", "--method", "uniform", "--limit", "3") == 0
-    assert run_metrics()["method"] == "uniform+rephrase"
-    assert evaluate("--rephrase", "--limit", "3", judge="sim+rules", out="hybrid") == 0

@@ -11,9 +11,8 @@ import orjson
 import pytest
 from rig import name_judge, read_lines, serving, svr_here, write_bank, write_bench
 
-from svr_async.evaluation.details import reasons_in
 from svr_async.evaluation.items import Item
-from svr_async.evaluation.run_folder import REASONS, RunFolder, with_reasons
+from svr_async.evaluation.run_folder import RunFolder
 from svr_async.simulation.config import SimConfig
 from svr_async.simulation.faults import FaultConfig
 from svr_async.simulation.server import SimServer
@@ -33,7 +32,7 @@ def judged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SimServer]:
             write_bank(folder / "bank")
             flags = ("eval", "rubricbench", "--data", "bench.jsonl", "--judge", "sim", "-q")
             log = ("--log-json", "calls.jsonl", "--log-level", "call")
-            assert svr_here(*flags, "--method", "vanilla", "--order", "both", "--out", "direct", *log) == 0
+            assert svr_here(*flags, "--method", "direct", "--order", "both", "--out", "direct", *log) == 0
             assert svr_here(*flags, "--bank", "bank", "--out", "bankrun") == 0
             yield sim
     finally:
@@ -42,7 +41,7 @@ def judged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SimServer]:
 
 def items_of(run: str) -> tuple[Item, ...]:
     """Return the items of a run with their reasons."""
-    return with_reasons(Path(run), RunFolder.load(run).items)
+    return RunFolder.load(run).items
 
 
 def shown(capsys: pytest.CaptureFixture[str], run: str, item: str) -> list[dict[str, Any]]:
@@ -54,14 +53,13 @@ def shown(capsys: pytest.CaptureFixture[str], run: str, item: str) -> list[dict[
 
 
 def test_a_run_keeps_what_its_judge_wrote(judged: SimServer) -> None:
-    """A reason for every rubric, and the reasoning ahead of a direct verdict in each order, in no line of the items."""
+    """A reason for every rubric, and the reasoning ahead of a direct verdict in each order."""
     for item in items_of("bankrun"):
         assert {one.rubric for one in item.reasons} == {row.id for row in item.rubrics}
         assert all("A does" in one.text for one in item.reasons)
     for item in items_of("direct"):
         assert [(one.rubric, one.shown) for one in item.reasons] == [("", "ab"), ("", "ba")]
         assert "[[" not in item.reasons[0].text
-    assert all("reasons" not in line for line in read_lines(Path("bankrun") / "items.jsonl"))
 
 
 def test_requests_are_rebuilt_without_a_call(judged: SimServer, capsys: pytest.CaptureFixture[str]) -> None:
@@ -72,7 +70,7 @@ def test_requests_are_rebuilt_without_a_call(judged: SimServer, capsys: pytest.C
     assert tuple(one["key"] for one in found) == item.requests
     for one, reason in zip(found, item.reasons, strict=True):
         assert one["request"]["body"]["messages"][0]["role"] == "system"
-        assert one["reasons"] == [{"rubric": "", "reason": reason.text}]
+        assert reason.text in one["reply"]["text"]
         assert one["usd"] > 0
         assert one["simulated"] is True
 
@@ -86,7 +84,7 @@ def test_calls_are_those_that_the_run_recorded(judged: SimServer, capsys: pytest
         (found,) = shown(capsys, "bankrun", item.id)
         assert found["key"] == item.requests[0]
         assert found["request"] is None
-        assert {entry["reason"] for entry in found["reasons"]} == {one.text for one in item.reasons}
+        assert found["reply"]["text"]
         assert svr_here("explain", "bankrun", item.id, "--calls") == 0
         out = capsys.readouterr().out
         assert "SIMULATED" in out
@@ -103,7 +101,7 @@ def test_a_call_that_failed_is_shown_with_its_request(
     write_bench(tmp_path / "bench.jsonl", 1)
     with serving(SimConfig(faults=FaultConfig(rate=1.0, kinds=("context-length",), max_faulty_attempts=99))) as sim:
         name_judge(tmp_path, sim.base_url)
-        flags = ("eval", "rubricbench", "--data", "bench.jsonl", "--judge", "sim", "--method", "vanilla", "-q")
+        flags = ("eval", "rubricbench", "--data", "bench.jsonl", "--judge", "sim", "--method", "direct", "-q")
         assert svr_here(*flags, "--out", "failed") == 3
     (line,) = read_lines(Path("failed") / "failures.jsonl")
     (found,) = shown(capsys, "failed", items_of("failed")[0].id)
@@ -121,7 +119,7 @@ def test_keys_and_controls_never_reach_the_terminal(
     column = next(name for name, value in rows[0].items() if isinstance(value, str) and len(value) > 200)
     rows[0][column] += f" \x1b[2J\x1b]0;gone\x07 {KEY}\nreply\nA forged one."
     Path("odd.jsonl").write_bytes(orjson.dumps(rows[0]) + b"\n")
-    flags = ("eval", "rubricbench", "--data", "odd.jsonl", "--judge", "sim", "--method", "vanilla", "-q")
+    flags = ("eval", "rubricbench", "--data", "odd.jsonl", "--judge", "sim", "--method", "direct", "-q")
     monkeypatch.setenv("SIM_ACCESS", KEY)
     assert svr_here(*flags, "--out", "odd") == 0
     (item,) = items_of("odd")
@@ -136,24 +134,9 @@ def test_keys_and_controls_never_reach_the_terminal(
 
 
 def test_explain_shows_reasons_and_leads_to_the_calls(judged: SimServer, capsys: pytest.CaptureFixture[str]) -> None:
-    """Each rubric has its reason; a run without the file says so."""
+    """Each rubric has its reason."""
     (item, *_) = items_of("bankrun")
     assert svr_here("explain", "bankrun", item.id) == 0
     told = capsys.readouterr().out
     assert told.count("why: ") == len(item.rubrics)
     assert f"svr explain bankrun {item.id} --calls" in told
-    kept = (Path("bankrun") / REASONS).read_bytes()
-    (Path("bankrun") / REASONS).unlink()
-    assert svr_here("explain", "bankrun", item.id) == 0
-    assert "no reasons are stored" in capsys.readouterr().out
-    (Path("bankrun") / REASONS).write_bytes(kept)
-
-
-def test_reasons_are_read_out_of_replies_as_they_stand() -> None:
-    """Ahead of the last verdict, or behind it where there is nothing ahead; entries without a text are left out."""
-    assert reasons_in("First is right. [[A]]") == (("", "First is right."),)
-    assert reasons_in("[[A]] since it is right") == (("", "since it is right"),)
-    assert reasons_in("no verdict") == ()
-    entries = [{"rubric_id": "R1", "reason": "a"}, {"rubric_id": "R2"}, {"reason": "b"}]
-    assert reasons_in(orjson.dumps({"rubric_comparisons": entries}).decode()) == (("R1", "a"),)
-    assert reasons_in("nothing of the kind") == ()

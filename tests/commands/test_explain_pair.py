@@ -9,7 +9,7 @@ import orjson
 import pytest
 from rig import name_judge, pairs, serving
 
-from svr_async import score_pair_sync
+from svr_async import score_pair
 from svr_async.commands.main import run
 from svr_async.commands.main import svr as group
 from svr_async.core.rubric import Check, Rubric
@@ -70,39 +70,11 @@ def test_json_adds_up_and_is_what_the_library_says(bank: RubricBank, capsys: pyt
     """The rows sum to the margin, and `score_pair` gives the same one."""
     assert explain(*asked("--json")) == 0
     found = told(capsys)
-    verdict = score_pair_sync("Name a colour.", WORDY, "Blue.", bank=bank, engine="rules")
+    verdict = score_pair("Name a colour.", WORDY, "Blue.", bank=bank, engine="rules")
     assert found["item"]["margin"] == pytest.approx(verdict.margin)
     assert sum(row["contribution"] for row in found["item"]["rubrics"]) == pytest.approx(verdict.margin)
     assert (found["item"]["predicted"], found["item"]["gold"], found["texts"]["response_b"]) == ("B", None, "Blue.")
     assert found["judged_by"] == "colours · rules (offline checks, no model)"
-
-
-def test_texts_come_from_files_too(bank: RubricBank, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """@FILE reads a text; @@ begins a text that begins with an @."""
-    (tmp_path / "answer.txt").write_text("Blue – or so.\n", "utf-8")
-    assert explain(*asked("--json", a="@answer.txt", b="@@home")) == 0
-    texts = told(capsys)["texts"]
-    assert (texts["response_a"], texts["response_b"]) == ("Blue – or so.\n", "@home")
-
-
-def test_a_text_without_an_end_is_refused(bank: RubricBank, capsys: pytest.CaptureFixture[str]) -> None:
-    """A device is not read to its end."""
-    assert bank
-    assert explain(*asked(b="@/dev/zero")) == 2
-    assert "cannot read --b @/dev/zero" in capsys.readouterr().err
-
-
-def test_equal_responses_and_undecided_rubrics_are_said(
-    bank: RubricBank, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """A tie is a tie, with the reason beside it."""
-    assert explain(*asked(a="x", b="x")) == 0
-    shown = capsys.readouterr().out
-    assert "a tie, margin 0.00" in shown
-    assert "identical" in shown
-    RubricBank(rubrics=(BankRubric(rubric=Rubric(text="Is kind.")),)).save(tmp_path / "bank")
-    assert explain(*asked()) == 0
-    assert "Of 1 rubric the judge could decide none; a model as --judge decides any." in capsys.readouterr().out
 
 
 def test_without_a_bank_the_general_checks_decide(
@@ -113,15 +85,12 @@ def test_without_a_bank_the_general_checks_decide(
     given = asked()[2:]
     assert explain(*given, "--json") == 0
     found = told(capsys)
-    assert (
-        found["judged_by"]
-        == "no bank is named, so the general checks of the rules judge decide · rules (offline checks, no model)"
-    )
-    alone = score_pair_sync("Name a colour.", WORDY, "Blue.", engine="rules")
+    assert found["judged_by"] == "general checks · rules (offline checks, no model)"
+    alone = score_pair("Name a colour.", WORDY, "Blue.", engine="rules")
     assert found["item"]["margin"] == pytest.approx(alone.margin)
     assert found["item"]["margin"] == pytest.approx(sum(row["contribution"] for row in found["item"]["rubrics"]))
     assert explain(*given) == 0
-    assert "no bank is named, so the general checks of the rules judge decide" in capsys.readouterr().out
+    assert "general checks · rules" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

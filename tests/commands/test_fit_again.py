@@ -7,13 +7,11 @@ from pathlib import Path
 import numpy as np
 import orjson
 import pytest
-from made_pairs import PATIENCE_S, files_of, last_line, write_made
-from rig import RULES, write_bench
+from made_pairs import PATIENCE_S
 
 from svr_async.commands.main import run
 from svr_async.commands.main import svr as group
 from svr_async.scoring.bank import RubricBank
-from svr_async.training.store.reader import load_store
 
 pytestmark = pytest.mark.timeout(2 * PATIENCE_S)
 METADATA = {"dev_metrics", "fit_settings", "files"}  # of bank.json; `files` has the digest of history.json
@@ -54,38 +52,3 @@ def test_each_rounds_store_gives_that_rounds_bank(
             assert all(np.array_equal(bank.selector[name], held[name]) for name in held.files)
         if number == record["dev"]["round"]:
             check_same_bank(out / "bank", trained / "out" / "bank")
-
-
-def test_the_rounds_before_the_last_hold_what_was_measured_and_mined(trained: Path) -> None:
-    """The second round's store has the hard negatives and the support that the record counts."""
-    record = orjson.loads((trained / "out" / "record.json").read_bytes())
-    first, second = (load_store(trained / "out" / "stores" / f"round-{n}") for n in (1, 2))
-    assert int((first.negative_of >= 0).sum()) == 0
-    assert int((second.negative_of >= 0).sum()) == record["rounds"][1]["hard_negatives"] > 0
-    assert any(entry.support_count for entry in second.rubrics)
-    assert [store.header.terms.last for store in (first, second)] == [False, True]
-    assert "SIMULATED" in second.header.judge
-
-
-@pytest.mark.soak
-def test_the_papers_preset_and_an_ablation_come_out_again_too(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Preset, seed, top_k and ablation are in the store; a flag goes over them, and then the bank is another."""
-    monkeypatch.chdir(tmp_path)
-    write_made(Path("made.jsonl"), 60)
-    write_bench(Path("bench.jsonl"), 2)
-    flags = ("--preset", "paper", "--seed", "7", "--rounds", "1", "--top-k", "5", "--ablate", "diversity", "-q")
-    against = ("--decontaminate", "rubricbench=bench.jsonl")
-    assert svr("train", "made.jsonl", *RULES, "--out", "out", *flags, *against) == 0
-    assert svr("fit", "out/stores/round-1", "--out", "again", "-q") == 0
-    check_same_bank(Path("again/bank"), Path("out/bank"))
-    before = files_of(Path("again/bank"))
-    assert svr("fit", "out/stores/round-1", "--out", "again", "-q") == 0
-    assert files_of(Path("again/bank")) == before
-    assert svr("fit", "out/stores/round-1", "--out", "other", "--preset", "default", "--top-k", "2", "-q") == 0
-    assert RubricBank.load(Path("other/bank")).selector_kind == "topics"
-    assert RubricBank.load(Path("other/bank")).inference.top_k == 2
-    capsys.readouterr()
-    assert svr("fit", "out/stores/round-2", "--out", "none", "-q") == 2
-    assert "there is no feature store in out/stores/round-2" in last_line(capsys)

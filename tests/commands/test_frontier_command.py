@@ -54,7 +54,7 @@ def drawn(*runs: str) -> dict[str, Any]:
 
 def flags_of(point: dict[str, Any]) -> list[str]:
     """Return the flags of `svr eval` that the page shows for a point."""
-    facts = {name: point[name] for name in ("kind", "rule", "top_k", "audit_below", "escalate_below")}
+    facts = {name: point[name] for name in ("kind", "rule", "audit_below", "escalate_below")}
     setting = Setting(judges=tuple(point["judges"]), **facts)
     return frontier.flags_of(Point(setting=setting, missing=0, right=(), calls=0, tokens=0, usd=None)).split()
 
@@ -66,7 +66,7 @@ def test_every_kind_of_point_is_what_an_evaluation_gives(judged: tuple[Path, Sim
     points = drawn("small", "big", "mid")["points"]
     assert sim.stats()["calls"] == before
     chosen = {point["kind"]: point for point in points}
-    assert set(chosen) == {"once", "both", "audit", "escalate", "audit+escalate", "jury"}
+    assert set(chosen) == {"once", "both", "audit", "escalate", "jury"}
     for number, point in enumerate(chosen.values()):
         assert evaluate(*flags_of(point), "--offline", out=f"again-{number}") == 0
         found = run_metrics(f"again-{number}")
@@ -74,24 +74,6 @@ def test_every_kind_of_point_is_what_an_evaluation_gives(judged: tuple[Path, Sim
         assert found["cost_usd"] == pytest.approx(point["usd"], abs=1e-5)
         assert found["calls"]["cache_hits"] == point["calls"]
     assert sim.stats()["calls"] == before
-
-
-def test_points_without_replies_are_left_out_and_counted(judged: tuple[Path, SimServer]) -> None:
-    """The judge that saw one order has no point with both; how many pairs are missing is told."""
-    found = drawn("mid")
-    assert [point["kind"] for point in found["points"]] == ["once"]
-    assert {point["kind"] for point in found["left_out"]} == {"audit", "both"}
-    assert next(point for point in found["left_out"] if point["kind"] == "both")["missing"] == N
-
-
-def test_a_run_with_thresholds_of_its_own_is_drawn_as_far_as_it_goes(judged: tuple[Path, SimServer]) -> None:
-    """A run that asked the second order and the second judge for close pairs only gives the points up to there."""
-    assert evaluate("--judge", "small", "--audit-below", "0.8", "--cache", "own-cache", out="own") == 0
-    found = drawn("own")
-    drawn_to = [point["audit_below"] for point in found["points"] if point["kind"] == "audit"]
-    left_from = [point["audit_below"] for point in found["left_out"] if point["kind"] == "audit"]
-    assert min(left_from) > 0.8
-    assert 0 < max(drawn_to) < min(left_from)
 
 
 def test_the_page_and_the_table_are_files_of_their_own(
@@ -109,17 +91,6 @@ def test_the_page_and_the_table_are_files_of_their_own(
     capsys.readouterr()
     assert svr_here("report", "small", "--frontier", "--json") == 0
     assert orjson.loads(capsys.readouterr().out)["n_pairs"] == N
-
-
-def test_fewer_rubrics_are_drawn_where_they_were_judged(judged: tuple[Path, SimServer]) -> None:
-    """With a bank, runs with fewer rubrics a prompt become points, found in the cache by themselves."""
-    bank = ("eval", "rubricbench", "--data", "bench.jsonl", "--bank", "bank", "--judge", "small", "--audit", 0, "-q")
-    assert svr_here(*bank, "--limit", 12, "--out", "whole") == 0
-    assert svr_here(*bank, "--limit", 12, "--top-k", 3, "--out", "three") == 0
-    found = drawn("whole")
-    assert [point["top_k"] for point in found["points"] if point["kind"] == "top-k"] == [3]
-    fewer = next(point for point in found["points"] if point["kind"] == "top-k")
-    assert fewer["accuracy"] == pytest.approx(run_metrics("three")["accuracy"], abs=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -145,68 +116,3 @@ def test_runs_that_do_not_belong_together_are_refused(
     told = capsys.readouterr().err
     assert says in told
     assert told.count("\n") == 1
-
-
-def test_changed_data_are_found_out(judged: tuple[Path, SimServer], capsys: pytest.CaptureFixture[str]) -> None:
-    """Where the file is not the one that was judged, the frontier is refused, not drawn from other pairs."""
-    Path("moved.jsonl").write_bytes(Path("bench.jsonl").read_bytes())
-    plain = ("eval", "rubricbench", "--data", "moved.jsonl", "--rubrics", "rubrics.txt", "-q", "--judge", "small")
-    assert svr_here(*plain, "--out", "moved") == 0
-    Path("moved.jsonl").write_bytes(Path("bench.jsonl").read_bytes().replace(b"the", b"teh", 1))
-    capsys.readouterr()
-    assert svr_here("report", "moved", "--frontier") == 7
-    assert "has changed since moved" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("spelled", "other", "says"),
-    [
-        ('identity = "sim"', 'identity = "moved"', "put back the cache, or the judge's profile"),
-        ("127.0.0.1", "localhost", "now it is at http://localhost:"),
-    ],
-)
-def test_a_judge_that_is_another_by_now_is_named(
-    judged: tuple[Path, SimServer], capsys: pytest.CaptureFixture[str], spelled: str, other: str, says: str
-) -> None:
-    """Where its profile gives other cache keys, no frontier is drawn: one line says what has no reply, and why."""
-    profiles = Path("judges.toml").read_text()
-    Path("judges.toml").write_text(profiles.replace('identity = "sim"', 'identity = "moved"').replace(spelled, other))
-    try:
-        assert svr_here("report", "small", "--frontier") == 7
-    finally:
-        Path("judges.toml").write_text(profiles)
-    told = capsys.readouterr().err
-    assert "has no reply of small to small" in told
-    assert says in told
-    assert told.count("\n") == 1
-
-
-@pytest.mark.parametrize(
-    "change", [{"limit": 5}, {"benchmark": None}, {"judge": ["small"]}, {"cache": {}}, {"unheard_of": 1}, None]
-)
-def test_a_manifest_that_was_tampered_with_is_refused(
-    judged: tuple[Path, SimServer], capsys: pytest.CaptureFixture[str], change: dict[str, Any] | None
-) -> None:
-    """Settings of another type are refused with exit 7 and one line; a setting of a newer version is passed over."""
-    assert evaluate("--judge", "small", "--limit", 6, out="tampered") == 0
-    manifest = orjson.loads(Path("tampered/manifest.json").read_bytes())
-    manifest["config"] = {} if change is None else manifest["config"] | change
-    Path("tampered/manifest.json").write_bytes(orjson.dumps(manifest))
-    capsys.readouterr()
-    code = svr_here("report", "tampered", "--frontier")
-    told = capsys.readouterr().err
-    assert code == (0 if change == {"unheard_of": 1} else 7)
-    assert told.count("\n") == (code != 0)
-
-
-def test_a_run_of_an_unknown_method_is_refused(
-    judged: tuple[Path, SimServer], capsys: pytest.CaptureFixture[str]
-) -> None:
-    """A method that this version does not have is not drawn as if the judge had been asked directly."""
-    assert svr_here("eval", "rubricbench", "--data", "bench.jsonl", "-q", "--judge", "small", "--out", "newer") == 0
-    manifest = orjson.loads(Path("newer/manifest.json").read_bytes())
-    manifest["config"]["method"] = "newer"
-    Path("newer/manifest.json").write_bytes(orjson.dumps(manifest))
-    capsys.readouterr()
-    assert svr_here("report", "newer", "--frontier") == 2
-    assert "unknown method 'newer' — there are svr, uniform" in capsys.readouterr().err

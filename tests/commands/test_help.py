@@ -14,7 +14,7 @@ from rig import environment, run_python, svr_here
 from svr_async.commands.main import COMMANDS, HIDDEN, SECTIONS, svr
 from svr_async.commands.options import GroupedCommand
 
-FIRST = 12  # flags under Options, --help among them
+FIRST = 13  # flags under Options, --help among them
 FEW = 13  # flags up to which a command needs no groups
 
 

@@ -10,8 +10,6 @@ from rig import name_judge, serving, write_bank, write_bench
 
 from svr_async.commands.main import run
 from svr_async.commands.main import svr as group
-from svr_async.errors import AuthError
-from svr_async.judges.profiles import key_hint, naming_keys
 from svr_async.simulation.config import SimConfig
 
 PAIR = ("--bank", "bank", "--prompt", "Why?", "--a", "So.", "--b", "Because.")
@@ -42,14 +40,3 @@ def test_every_command_names_the_variable_of_a_refused_key(
             told = capsys.readouterr()
             line = next(line for line in (told.out + told.err).splitlines() if "HTTP 401" in line)
             assert says in line
-
-
-def test_several_judges_and_none() -> None:
-    """Each variable is named once; a judge without one is told how to name it; no judge leaves the error as it is."""
-    with pytest.raises(AuthError) as caught, naming_keys(("ONE_KEY", "OTHER_KEY", "ONE_KEY")):
-        raise AuthError("HTTP 401: no", hint="check it")
-    assert caught.value.hint.count("$ONE_KEY") == caught.value.hint.count("$OTHER_KEY") == 1
-    assert "key_env" in key_hint("")
-    with pytest.raises(AuthError) as caught, naming_keys(()):
-        raise AuthError("HTTP 401: no", hint="check it")
-    assert caught.value.hint == "check it"

@@ -38,28 +38,3 @@ def test_the_work_is_shared_and_the_items_are_those_of_one_endpoint(
     assert Path("alone/items.jsonl").read_bytes() == Path("both/items.jsonl").read_bytes()
     manifest = orjson.loads(Path("both/manifest.json").read_bytes())
     assert manifest["judge"]["base_urls"] == [one.base_url, other.base_url]
-
-
-def test_addresses_in_a_config_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One address or a list of them, as on the command line."""
-    monkeypatch.chdir(tmp_path)
-    write_bench(tmp_path / "bench.jsonl", 6)
-    with serving() as sim:
-        judge = name_judge(tmp_path, "http://127.0.0.1:9/v1")
-        for number, value in enumerate((f'"{sim.base_url}"', f'["{sim.base_url}"]')):
-            (tmp_path / "run.toml").write_text(f"base-url = {value}\nconcurrency = 3\n")
-            assert (
-                evaluate("--judge", judge, "--config", "run.toml", "--cache", f"m{number}", "--out", f"r{number}") == 0
-            )
-        assert sim.stats()["peak_in_flight"] <= 3
-
-
-def test_the_same_address_twice_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """A slip that would count one endpoint twice is exit 2, with the address."""
-    monkeypatch.chdir(tmp_path)
-    write_bench(tmp_path / "bench.jsonl", 2)
-    flags = ("--judge", "gpt-oss-120b", "--base-url", "http://a/v1", "--base-url", "http://a/v1/")
-    assert evaluate(*flags, "--out", "run") == 2
-    assert "names an address twice" in capsys.readouterr().err

@@ -8,11 +8,9 @@ from typing import Any
 
 import pytest
 from made_pairs import write_candidates, write_planted
-from rig import name_judge, serving, write_bank, write_bench
+from rig import name_judge, write_bank, write_bench
 
 from svr_async.engine.engine import CallEngine
-from svr_async.simulation.config import SimConfig
-from svr_async.simulation.faults import FaultConfig
 from svr_async.simulation.server import SimServer
 
 Cli = Callable[..., tuple[int, str, str]]
@@ -23,7 +21,6 @@ COMMANDS = (
     ("stages", "judge", "pairs.jsonl", "-q", "--candidates", "some.jsonl", "--out", "store"),
     ("explain", "--bank", "bank", "--prompt", "Why?", "--a", "So.", "--b", "Because."),
 )
-BUDGETED = pytest.mark.parametrize("command", COMMANDS[:4], ids=lambda command: command[1])
 WHOLE = pytest.mark.parametrize("command", COMMANDS[:2], ids=lambda command: command[0])  # with all limits
 
 
@@ -60,37 +57,3 @@ def test_limits_reach_the_engine(
     assert (code, "--max-calls 0 is reached" in out + err) == (4, True)
     assert (seen[0].rpm, seen[0].tpm) == (600, 9_000_000)
     assert (seen[0].concurrency, seen[0].start) == (3, None)
-
-
-@WHOLE
-def test_another_model_is_refused_on_demand(command: tuple[str, ...], ask: Cli) -> None:
-    """With --strict-model a command ends with exit 4 where another model than the judge's answers."""
-    faults = FaultConfig(rate=1.0, kinds=("wrong-model",), max_faulty_attempts=10)
-    with serving(SimConfig(faults=faults)) as odd:
-        code, out, err = ask(odd, *command, "--strict-model", "--concurrency", "1")
-    assert (code, "answered as 'gpt-oss-120b-preview'" in out + err) == (4, True)
-
-
-@WHOLE
-def test_a_call_ends_after_the_time_that_it_was_given(command: tuple[str, ...], ask: Cli) -> None:
-    """With --timeout a call that takes longer has failed, so that the one that follows meets the cap on calls."""
-    with serving(SimConfig(latency_ms=50_000.0, latency_sigma=0.0)) as slow:
-        code, out, err = ask(slow, *command, "--timeout", "0.5", "--max-calls", "1", "--concurrency", "1")
-        asked = slow.stats()["calls"]
-    assert (code, "--max-calls 1 is reached" in out + err, asked) == (4, True, 1)
-
-
-@BUDGETED
-def test_a_number_of_calls_that_is_none_is_refused(command: tuple[str, ...], ask: Cli, sim: SimServer) -> None:
-    """Whoever is asked."""
-    code, _, err = ask(sim, *command, "--concurrency", "many")
-    assert (code, "--concurrency many is not auto or a number from 1 to 8192" in err) == (2, True)
-
-
-@BUDGETED
-def test_a_cap_in_dollars_needs_a_known_cost(command: tuple[str, ...], ask: Cli, sim: SimServer) -> None:
-    """Neither a price nor a reported cost: the run ends after one call, unless it needs no more."""
-    calls = sim.stats()["calls"]
-    code, out, err = ask(sim, *command, "--budget", "1")
-    assert (code, "the endpoint reports no cost" in out + err) in {(4, True), (0, False)}
-    assert sim.stats()["calls"] <= calls + 1

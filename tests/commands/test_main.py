@@ -63,14 +63,6 @@ def test_every_command_explains_itself_with_an_example(
     assert "svr" in text.split("Usage:")[1].split("\n", 1)[1]
 
 
-def test_the_listed_help_and_the_commands_own_help_agree() -> None:
-    """Each name in the list can be loaded and is the command of that name."""
-    for name in COMMANDS:
-        command = group.get_command(click.Context(group), name)
-        assert command is not None
-        assert command.help
-
-
 def test_a_new_command_is_one_file_and_one_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -11,7 +11,6 @@ from rig import own_cache, read_lines, run_items, run_metrics, serving, steady_m
 
 from svr_async.commands.main import run
 from svr_async.commands.main import svr as group
-from svr_async.evaluation.dry_run import describe_count
 from svr_async.simulation.config import SimConfig
 from svr_async.simulation.faults import FaultConfig
 from svr_async.simulation.server import SimServer
@@ -147,32 +146,6 @@ def test_a_jury_of_judges_of_every_kind(evaluate: Run) -> None:
     assert [one["marks"] for one in judge["judges"]] == [["simulated"], ["simulated"], ["offline_rules"]]
 
 
-def test_explain_and_the_report_show_every_vote(evaluate: Run, capsys: pytest.CaptureFixture[str]) -> None:
-    """Who said what stands beside the rubrics, on the screen and on the page; the page has a section on the judges."""
-    assert evaluate(*PLAN) == 0
-    capsys.readouterr()
-    row = next(row for row in read_lines(Path("run/items.jsonl")) if len(row["votes"]) == 2)
-    assert run(group, "svr", ["explain", "run", row["id"]]) == 0
-    told = capsys.readouterr().out
-    assert "small: " in told
-    assert "asked as the second judge" in told
-    page = Path("run/report.html").read_text()
-    assert "The judges" in page
-    assert "changed sides" in page
-
-
-def test_another_plan_is_another_run(evaluate: Run) -> None:
-    """The digest covers judges, rule and thresholds: a folder of one plan is not gone on with by another."""
-    assert evaluate(*PLAN, "--limit", "4") == 0
-    for other in (
-        ("--judge", "small", "--audit-below", "0.7", "--escalate-to", "big", "--escalate-below", "0.6"),
-        ("--judge", "small", "--audit-below", "0.6", "--escalate-to", "mid", "--escalate-below", "0.6"),
-        ("--jury", "small,big"),
-        ("--judge", "small"),
-    ):
-        assert evaluate(*other, "--limit", "4") == 2
-
-
 # --- before any call -------------------------------------------------------------------------------------------------
 
 
@@ -212,7 +185,6 @@ def test_a_dry_run_gives_the_worst_case_and_then_what_is_left(
         (("--judge", "small", "--order", "ab", "--audit-below", "1"), "exclude each other"),
         (("--jury", "small,nobody"), "unknown judge 'nobody'"),
         (("--judge", "rules", "--concurrency", "0"), "--concurrency 0"),
-        (("--judge", "rules", "--prompts", "nope"), "nope"),
     ],
 )  # fmt: skip
 def test_what_does_not_go_together_is_one_line(
@@ -226,68 +198,4 @@ def test_what_does_not_go_together_is_one_line(
     assert not Path("run").exists()
 
 
-def test_content_blind_methods_have_no_jury(evaluate: Run, capsys: pytest.CaptureFixture[str]) -> None:
-    """A baseline that reads nothing asks no judge, so flags about judges are refused."""
-    code = run(group, "svr", ["eval", "rubricbench", "--sample", "--method", "longest", "--jury", "small,big"])
-    assert code == 2
-    assert "asks no judge" in capsys.readouterr().err
-
-
-def test_flags_that_change_nothing_are_named(evaluate: Run, capsys: pytest.CaptureFixture[str]) -> None:
-    """With the rules judge, flags about an endpoint are told to have no effect; without them nothing is said."""
-    assert evaluate("--judge", "rules", "--cache", "bench.jsonl", "--rpm", "5") == 0
-    assert "note: --rpm, --cache have no effect: judge rules sends nothing" in capsys.readouterr().err
-    assert evaluate("--judge", "rules", out="quiet") == 0
-    assert "note:" not in capsys.readouterr().err
-    assert evaluate("--judge", "rules", "--top-k", "3", out="chosen") == 0
-    assert "note: --top-k has no effect: fixed has no bank to choose rubrics from" in capsys.readouterr().err
-
-
 # --- training-shaped traffic -----------------------------------------------------------------------------------------
-
-
-def test_judging_pools_can_be_priced_first(evaluate: Run, capsys: pytest.CaptureFixture[str], sim: SimServer) -> None:
-    """A dry run of `svr stages judge` counts its calls, and leaves nothing behind."""
-    rows = [
-        {"id": f"p{n}", "prompt": f"Question {n}?", "chosen": "Yes, because. " * 40, "rejected": "No. " * 40}
-        for n in range(40)
-    ]
-    Path("pairs.jsonl").write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in rows))
-    assert (
-        run(group, "svr", ["stages", "induce", "pairs.jsonl", "--judge", "rules", "--out", "candidates.jsonl", "-q"])
-        == 0
-    )
-    words = [
-        "stages",
-        "judge",
-        "pairs.jsonl",
-        "--candidates",
-        "candidates.jsonl",
-        "--judge",
-        "mid",
-        "--out",
-        "store",
-        "-q",
-    ]
-    capsys.readouterr()
-    before = sim.stats()["calls"]
-    assert run(group, "svr", [*words, "--dry-run", "--json"]) == 0
-    plan = orjson.loads(capsys.readouterr().out)
-    assert plan["calls"] > 0
-    assert sim.stats()["calls"] == before
-    assert not list(Path().glob("store*"))
-    assert run(group, "svr", [*words, "--json"]) == 0
-    done = orjson.loads(capsys.readouterr().out)
-    assert done["calls"]["sent"] == plan["calls"]
-
-
-def test_small_sums_have_four_decimals() -> None:
-    """Cents and parts of them in a plan have four decimals."""
-    plan = {
-        "calls": 66, "audit_calls": 3, "cache_hits": 0, "prompt_tokens": 1000, "completion_tokens": 10,
-        "max_completion_tokens": 20, "usd": 0.0812, "max_usd": 1.5, "maybe_calls": 3, "maybe_usd": 0.0009,
-        "sampled_answers": 0, "seconds": 9.0,
-    }  # fmt: skip
-    said = describe_count(plan)
-    for text in ("66 calls, 3 of them for the order audit", "about $0.0812, at most $1.50"):
-        assert text in said

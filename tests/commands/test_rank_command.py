@@ -1,4 +1,4 @@
-"""`svr rank`: the best of several responses, and plain words where nothing tells them apart."""
+"""`svr rank`: the best of several responses, and plain words where no difference found."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_the_best_stands_first(capsys: pytest.CaptureFixture[str], tmp_path: Pat
 def test_answers_that_checks_cannot_tell_apart_are_said_to_be(capsys: pytest.CaptureFixture[str]) -> None:
     """A fact is beyond the offline checks: no order is made up."""
     assert svr_here("rank", *RULES, "--prompt", "What is the capital of France?", "Paris.", "Lyon.") == 0
-    assert "nothing tells them apart" in capsys.readouterr().out
+    assert "no difference found" in capsys.readouterr().out
 
 
 def test_an_endpoint_ranks_with_a_bank(
@@ -53,7 +53,7 @@ def test_a_schedule_bounds_the_pairs(capsys: pytest.CaptureFixture[str]) -> None
     given = ("Baked dough.", "It is food. We bake it.", "Food. Dough. Heat.", "Dough.")
     assert svr_here(*ASKED, *given, "--schedule", "circle", "--json") == 0
     assert len(orjson.loads(capsys.readouterr().out)["margins"]) == 4
-    assert svr_here(*ASKED, *given, "--schedule", "anchor", "--anchor", 2, "--json") == 0
+    assert svr_here(*ASKED, *given, "--schedule", "anchor", "--anchor", 3, "--json") == 0
     assert set(orjson.loads(capsys.readouterr().out)["margins"]) == {"0-2", "1-2", "2-3"}
 
 

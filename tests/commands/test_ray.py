@@ -9,17 +9,17 @@ from typing import Any
 import pytest
 from fake_ray import Actor, FakeRay
 from made_pairs import write_planted
-from rig import ask, completion, name_judge, refusal, run_items, run_metrics, write_bench
+from rig import ask, completion, name_judge, run_items, run_metrics, write_bench
 
 from svr_async.engine import ray as transport
 from svr_async.engine.cache import Cache
 from svr_async.engine.caller import EngineConfig
 from svr_async.engine.classify import Billed, Failure, Kind
 from svr_async.engine.engine import CallEngine
-from svr_async.engine.ray import RayTransport, check_ray
+from svr_async.engine.ray import RayTransport
 from svr_async.engine.secrets import Secret
 from svr_async.engine.transport import CallFailedError, RawReply
-from svr_async.errors import RefusedError, UsageError
+from svr_async.errors import RefusedError
 from svr_async.simulation.server import SimServer
 
 Cli = Callable[..., tuple[int, str, str]]
@@ -78,22 +78,6 @@ def test_a_lost_node_costs_a_retry(cli: Cli, cluster: FakeRay, place: Path, sim:
     assert cli(*EVAL, "--offline", "--cache", "cache2", "--out", "again")[0] == 0
 
 
-def test_training_can_use_a_cluster_too(cli: Cli, cluster: FakeRay, place: Path) -> None:
-    """`svr stages judge --ray` writes the same store."""
-    assert cli("stages", "induce", "pairs.jsonl", "--judge", "rules", "--out", "candidates.jsonl", "-q")[0] == 0
-    flags = ("stages", "judge", "pairs.jsonl", "--candidates", "candidates.jsonl", "--judge", "sim", "-q")
-    assert cli(*flags, "--cache", "cache1", "--out", "one")[0] == 0
-    assert cli(*flags, "--ray", "auto", "--cache", "cache2", "--out", "many")[0] == 0
-    assert cluster.actors
-    for path in Path("one").iterdir():
-        assert Path("many", path.name).read_bytes() == path.read_bytes(), path.name
-
-
-def test_offline_and_dry_runs_need_no_cluster(cli: Cli, place: Path) -> None:
-    """Nothing is sent, so Ray is not needed."""
-    assert cli(*EVAL, "--ray", "auto", "--dry-run")[0] == 0
-
-
 class Script:
     """What the actors of each node send through: a function of the node and the number of its request."""
 
@@ -139,22 +123,6 @@ async def test_a_node_without_a_model_server_is_avoided(
     assert script.sent["n2"] == 60
 
 
-async def test_failures_and_headers_reach_the_engine(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cluster: FakeRay
-) -> None:
-    """A rate limit with its header in any case, and a failure of one request, are those of a local client."""
-    answers = {
-        1: refusal(429, headers={"Retry-After": "0.01"}),
-        2: refusal(400, "too long", code="string_above_max_length"),
-    }
-    cluster.alive["n2"] = False
-    Script(monkeypatch, cluster, lambda _, number: answers.get(number, completion("yes")))
-    async with engine_on_ray(tmp_path) as engine:
-        assert (await engine.complete(ask("one"))).outcome.value == "context_too_long"
-        assert (await engine.complete(ask("two"))).value == "yes"
-        assert engine.stats().rate_limited == 1
-
-
 @pytest.mark.parametrize(
     ("trouble", "says"),
     [
@@ -193,22 +161,3 @@ async def test_an_actor_that_keeps_dying_is_given_up(
         with pytest.raises(RefusedError, match="the actor died"):
             await engine.complete(ask("one"))
     assert len(cluster.actors) == 2 * transport.STARTS_PER_NODE
-
-
-def test_a_wrong_address_is_refused(cluster: FakeRay, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Before anything is connected; without Ray the hint says how to install it."""
-    for address in ("", "host", "host:port", "http://host:1"):
-        with pytest.raises(UsageError, match="is not an address"):
-            check_ray(address)
-    for address in ("auto", "local", "10.0.0.5:6379", "[::1]:6379"):
-        check_ray(address)
-    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
-    with pytest.raises(UsageError, match="not installed"):
-        check_ray("auto")
-
-
-def test_keys_are_not_shown(cluster: FakeRay) -> None:
-    """What an actor is created with holds the key, and does not print it."""
-    sender = RayTransport("auto", "http://127.0.0.1:1/v1", Secret("sk-sentinel-77"))
-    assert sender._target.key == "sk-sentinel-77"
-    assert "sentinel" not in repr(sender._target)

@@ -45,15 +45,36 @@ def test_a_figure_is_built_with_one_command(cli: Cli, sim: SimServer, tmp_path: 
 @pytest.mark.parametrize(
     ("flags", "told"),
     [
-        (["no-such-table"], "there is no table 'no-such-table' — there are all, overview, gap"),
+        (["no-such-table"], "the paper has no table 'no-such-table' — there are all, gap"),
         (["gap", "--data", "nowhere"], "--data nowhere holds no benchmark"),
-        (["gap", "--judge", "os=rules"], "--judge os=rules names nobody — there are oss, oss-20b"),
-        (["gap", "--bank", "half=bank"], "--bank half=bank names nobody — there are full, no-induction"),
-        (["gap", "--recipes", "nowhere"], "--recipes nowhere is no folder"),
+        (["gap", "--judge", "os=rules"], "--judge os=rules: unknown name 'os' — there are oss, oss-20b"),
+        (["gap", "--bank", "half=bank"], "--bank half=bank: unknown name 'half' — there are full, no-induction"),
     ],
 )
-def test_wrong_input_is_told_in_a_line(cli: Cli, flags: list[str], told: str) -> None:
+def test_invalid_input_is_one_line_in_a_line(cli: Cli, flags: list[str], told: str) -> None:
     """Exit code 2, what is wrong, and what there is."""
     code, _, err = cli("repro", *flags)
     assert (code, err.count("\n")) == (2, 1)
     assert told in err
+
+
+def test_without_a_table_they_are_listed(cli: Cli) -> None:
+    """Each line has the name that the command takes, the paper's label and the title."""
+    code, out, _ = cli("repro")
+    assert code == 0
+    assert "rubricbench           tab:rubricbench" in out
+
+
+def test_missing_files_are_named_with_the_command_that_gets_them(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Table 1 without training pairs says how to fetch HelpSteer3, and the dry run needs no endpoint."""
+    write_bench(tmp_path / "rubricbench.jsonl", 4)
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
+    monkeypatch.setenv("OPENROUTER_API_KEY", "")
+    flags = ["rubricbench", "--train", "helpsteer3", "--data", tmp_path, "--judge", "http://127.0.0.1:9/v1#m"]
+    code, out, _ = cli("repro", *flags, "--dry-run")
+    assert code == 0
+    assert "svr data fetch helpsteer3, or --train helpsteer3=PATH" in out
+    code, out, _ = cli("repro", *flags, "--dry-run", "--json")
+    assert orjson.loads(out)["parts"]["rubricbench-direct-oss"]["calls"] > 0

@@ -14,14 +14,12 @@ import pytest
 from made_pairs import write_planted
 from rig import name_judge, run_items, run_metrics, serving, write_bench
 
-from svr_async.errors import UsageError
-from svr_async.judges.limits import read_share
 from svr_async.simulation.server import SimServer
 
 Cli = Callable[..., tuple[int, str, str]]
 N = 24
 EVAL = ("eval", "rubricbench", "--data", "bench.jsonl", "-q")
-FILES = ("items.jsonl", "reasons.json.gz", "examples.jsonl", "table.md", "table.tex")
+FILES = ("items.jsonl", "table.md", "table.tex")
 SENT = "paid"
 
 
@@ -62,7 +60,7 @@ def told(folder: str) -> dict[str, object]:
     [
         ("--judge", "sim", "--method", "self-rubric", "--audit", "0.5"),
         ("--judge", "sim", "--method", "rrd", "--limit", "5", "--option", "depth=1"),
-        ("--jury", "sim,sim2", "--method", "vanilla", "--order", "both", "--audit-below", "0.5"),
+        ("--jury", "sim,sim2", "--method", "direct", "--order", "both", "--audit-below", "0.5"),
     ],
 )
 def test_merged_shards_are_the_run_in_one_piece(cli: Cli, sim: SimServer, flags: tuple[str, ...]) -> None:
@@ -99,18 +97,18 @@ def test_shards_without_an_endpoint_are_merged_too(cli: Cli, tmp_path: Path) -> 
 
 def test_what_is_no_whole_set_of_shards_is_refused_in_a_line(cli: Cli, sim: SimServer) -> None:
     """Missing, repeated, unfinished, damaged, from another judge, data or division: one line, and no folder."""
-    flags = ("--judge", "sim", "--method", "vanilla")
+    flags = ("--judge", "sim", "--method", "direct")
     judge_shards(cli, flags, 2)
     thirds = ("--shard", "3/3", "--cache", "m1", "--out", "third")
     assert cli(*EVAL, *flags, *thirds)[0] == 0
     other = ("--shard", "2/2", "--cache", "m3")
-    assert cli(*EVAL, "--judge", "sim2", "--method", "vanilla", *other, "--out", "judge")[0] == 0
+    assert cli(*EVAL, "--judge", "sim2", "--method", "direct", *other, "--out", "judge")[0] == 0
     assert cli(*EVAL, *flags, "--limit", str(N - 1), *other, "--out", "pairs")[0] == 0
     assert cli(*EVAL, *flags, "--shard", "2/2", "--cache", "m4", "--max-calls", "4", "--out", "part")[0] == 4
     assert cli(*EVAL, *flags, "--cache", "m1", "--out", "whole")[0] == 0
     shutil.copytree("s2", "twin")
     shutil.copytree("s2", "changed")
-    Path("changed", "shard.json").write_bytes(Path("s2", "shard.json").read_bytes()[:-40])
+    Path("changed", "metrics.json").write_bytes(Path("s2", "metrics.json").read_bytes()[:-40])
     shutil.copytree("s2", "torn")
     Path("torn", "items.jsonl").write_bytes(run_items("s2").partition(b"\n")[2])
     for shards, code, says in (
@@ -121,7 +119,7 @@ def test_what_is_no_whole_set_of_shards_is_refused_in_a_line(cli: Cli, sim: SimS
         (("s1", "pairs"), 2, "pairs and s1 are shards of different runs"),
         (("s1", "part"), 2, "part, shard 2/2, is not finished"),
         (("s1", "whole"), 2, "whole is not a shard of a run"),
-        (("s1", "changed"), 7, "changed/shard.json is damaged"),
+        (("s1", "changed"), 7, "changed/metrics.json: "),
         (("s1", "torn"), 7, f"the shards have {N - 1} of {N} pairs"),
     ):
         found, _, err = cli("merge", *shards, "--out", "merged")
@@ -134,7 +132,7 @@ def test_what_is_no_whole_set_of_shards_is_refused_in_a_line(cli: Cli, sim: SimS
 
 def test_a_folder_is_of_one_shard(cli: Cli, sim: SimServer) -> None:
     """Another shard, or the whole run, does not go over a shard; the same one goes on in it. None is empty."""
-    flags = ("--judge", "sim", "--method", "vanilla", "--out", "here")
+    flags = ("--judge", "sim", "--method", "direct", "--out", "here")
     assert cli(*EVAL, *flags, "--shard", "1/2")[0] == 0
     paid = len(calls(sim))
     for shard in (("--shard", "2/2"), ()):
@@ -148,7 +146,7 @@ def test_a_folder_is_of_one_shard(cli: Cli, sim: SimServer) -> None:
 
 def test_caps_are_divided_among_shards(cli: Cli, sim: SimServer) -> None:
     """What is named is of the whole run: three machines together send no more than --max-calls says."""
-    flags = ("--judge", "sim", "--method", "vanilla", "--audit", "0", "--max-calls", "10")
+    flags = ("--judge", "sim", "--method", "direct", "--audit", "0", "--max-calls", "10")
     for number in (1, 2, 3):
         assert cli(*EVAL, *flags, "--shard", f"{number}/3", "--cache", f"m{number}", "--out", f"s{number}")[0] == 4
     assert sum(calls(sim)) == 10
@@ -176,10 +174,3 @@ def test_shards_of_a_stage_fill_caches_and_the_command_then_sends_nothing(cli: C
     for store in ("store1", "again"):
         for path in Path("store").iterdir():
             assert Path(store, path.name).read_bytes() == path.read_bytes(), path.name
-
-
-@pytest.mark.parametrize("text", ["0/2", "3/2", "2", "a/b", "1/0", "-1/2", "1/2/3", "1/20000", ""])
-def test_what_is_no_shard_is_refused(text: str) -> None:
-    """A shard is counted from 1 and lies within the number of them."""
-    with pytest.raises(UsageError, match="is not a shard"):
-        read_share(text)

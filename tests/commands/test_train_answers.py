@@ -18,7 +18,6 @@ from svr_async.scoring.bank import RubricBank
 from svr_async.simulation.config import SimConfig
 from svr_async.simulation.faults import FaultConfig
 from svr_async.simulation.server import SimServer
-from svr_async.training.store.reader import load_store
 
 pytestmark = pytest.mark.timeout(PATIENCE_S)
 FAULTS = SimConfig(faults=FaultConfig(rate=0.4, kinds=("context-length",)))
@@ -102,21 +101,6 @@ def test_a_stage_says_which_questions_failed_and_asks_them_again_only_when_told(
     [outcomes] = orjson.loads(capsys.readouterr().out)["outcomes"].values()
     assert counted(outcomes) == (0, total)
     assert missing <= healthy.stats()["calls"] - calls <= 2 * missing  # a pool too long for one question was two
-
-
-def test_judging_again_what_failed_says_to_remove_the_store_before_it_asks(
-    folder: Path, failing: SimServer, healthy: SimServer, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The line of exit 3 says what to do, and --retry-errors sends nothing while the store is in its place."""
-    name_judge(folder, failing.base_url)
-    assert svr(*JUDGE) == 3
-    assert "remove store, then --retry-errors" in capsys.readouterr().err
-    name_judge(folder, healthy.base_url)
-    calls = healthy.stats()["calls"]
-    assert svr(*JUDGE, "--retry-errors") == 2
-    assert "store exists already" in capsys.readouterr().err
-    assert healthy.stats()["calls"] == calls
-    assert load_store(folder / "store").header.prompts_digest
 
 
 def test_a_training_says_what_failed_and_comes_back_to_it(

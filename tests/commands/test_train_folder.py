@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import shutil
 from collections.abc import Callable, Iterator
-from itertools import cycle, product
+from itertools import cycle
 from pathlib import Path
 
 import orjson
@@ -94,18 +94,6 @@ def test_a_damaged_file_of_the_state_folder_is_refused_by_name(
     """Cut, flipped, emptied, of another type, a key gone: exit 7 and one line, whatever stage it is."""
     for name, damage in zip(SOME, cycle(DAMAGES), strict=False):
         check_refused(stages / name, damage, capsys)
-
-
-@pytest.mark.soak
-@pytest.mark.timeout(1200)
-def test_every_damage_to_every_file_of_the_state_folder_is_refused_by_name(
-    stages: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The same for all files and all kinds of damage."""
-    files = sorted(path for path in stages.iterdir() if path.is_file())
-    assert len(files) > 15
-    for path, damage in product(files, DAMAGES):
-        check_refused(path, damage, capsys)
 
 
 def test_what_is_gone_or_of_other_inputs_is_computed_again_without_a_paid_call(

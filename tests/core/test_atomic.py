@@ -53,11 +53,3 @@ def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
     assert caught.value.hint.startswith("free some space")
     assert target.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [target]
-
-
-def test_a_file_in_the_way_of_a_folder_is_named(tmp_path: Path) -> None:
-    """Where a folder cannot be made, StorageError names the file and passes on the hint."""
-    (tmp_path / "file").write_bytes(b"")
-    with pytest.raises(StorageError, match="cannot write") as caught:
-        write_atomic(tmp_path / "file" / "inside", b"x", hint="choose another folder")
-    assert caught.value.hint == "choose another folder"

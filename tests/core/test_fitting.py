@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 
-from svr_async.core.validation import misfit, settle
+from svr_async.core.validation import coerce_fields, type_error
 from svr_async.errors import UsageError
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class Record:
 )
 def test_what_fits_passes(values: dict[str, Any]) -> None:
     """Whole numbers are numbers, and a kind that only a type checker knows is not looked at."""
-    assert misfit(Record(**values)) == ""
+    assert type_error(Record(**values)) == ""
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_what_fits_passes(values: dict[str, Any]) -> None:
 def test_what_does_not_fit_is_named(values: dict[str, Any]) -> None:
     """The field, and its value in short."""
     (name,) = values
-    assert misfit(Record(**values)).startswith(f"{name} is ")
+    assert type_error(Record(**values)).startswith(f"{name} is ")
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class Settings:
     top_k: int | None = None
 
     def __post_init__(self) -> None:
-        settle(self)
+        coerce_fields(self)
 
 
 def test_settings_take_what_is_meant() -> None:

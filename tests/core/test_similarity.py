@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from svr_async.core.similarity import (
     STOPWORDS,
     content_tokens,
-    jaccard,
     normalised,
     redundancy,
     sequence_ratio,
@@ -38,35 +37,6 @@ def test_negations_and_quantities_are_content() -> None:
     assert "not" not in STOPWORDS
     assert similarity("Must mention the price", "Must not mention the price") < 1
     assert content_tokens("before all") != content_tokens("after none")
-
-
-@pytest.mark.parametrize(
-    ("first", "second", "expected"),
-    [
-        ({"a", "b"}, {"b", "c"}, 1 / 3),
-        ({"a"}, {"a"}, 1.0),
-        (set(), {"a"}, 0.0),
-        (set(), set(), 0.0),
-    ],
-)
-def test_jaccard_is_shared_over_all(first: set[str], second: set[str], expected: float) -> None:
-    """Shared tokens over all tokens; nothing shared, or nothing at all, gives 0."""
-    assert jaccard(frozenset(first), frozenset(second)) == pytest.approx(expected)
-
-
-def test_word_order_does_not_matter_to_the_jaccard_part() -> None:
-    """The same content words in another order are the same rubric."""
-    assert similarity("cites sources inline", "inline, cites sources") == 1.0
-
-
-def test_spelling_matters_little_to_the_sequence_part() -> None:
-    """A one-letter difference in a long text is nearly the same rubric."""
-    assert similarity("Summarises the argument fairly", "Summarizes the argument fairly") > 0.95
-
-
-def test_unrelated_rubrics_are_far_apart() -> None:
-    """Two rubrics about different things stay well below every cutoff."""
-    assert similarity("Gives working Python code", "Refuses to help with a crime") < 0.5
 
 
 @given(texts, texts)
@@ -116,9 +86,3 @@ def test_long_texts_are_compared_in_full() -> None:
 def test_redundancy_rescales_what_exceeds_the_cutoff(value: float, expected: float) -> None:
     """0 up to the cutoff of 0.92, then linear up to 1."""
     assert redundancy(value) == pytest.approx(expected)
-
-
-def test_redundancy_refuses_a_cutoff_that_divides_by_zero() -> None:
-    """A cutoff of 1 leaves nothing to rescale."""
-    with pytest.raises(ValueError, match=r"got 1\.0"):
-        redundancy(1.0, cutoff=1.0)

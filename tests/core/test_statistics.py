@@ -6,7 +6,6 @@ import itertools
 import math
 import random
 from fractions import Fraction
-from itertools import pairwise
 from statistics import NormalDist
 
 import numpy as np
@@ -14,14 +13,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from svr_async.core import statistics
 from svr_async.core.statistics import (
     bootstrap_interval,
     holm,
     mcnemar_exact,
     paired_counts,
     paired_difference_interval,
-    quantile_groups,
     share_interval,
     sign_flip_exact,
     wilson_interval,
@@ -66,39 +63,6 @@ def test_wilson_ends_solve_the_score_equation(successes: int, extra: int, level:
             assert abs(successes / n - end) == pytest.approx(z * math.sqrt(end * (1 - end) / n), abs=1e-9)
 
 
-@given(st.integers(0, 200), st.integers(0, 200))
-@settings(deadline=None)
-def test_wilson_mirrors_when_right_and_wrong_trade_places(right: int, wrong: int) -> None:
-    """Counting failures instead of successes mirrors the interval at one half."""
-    low, high = wilson_interval(right, right + wrong)
-    other_low, other_high = wilson_interval(wrong, right + wrong)
-
-    assert (low, high) == pytest.approx((1 - other_high, 1 - other_low), abs=1e-12)
-
-
-def test_wilson_knows_nothing_about_nothing_observed() -> None:
-    """No observation gives the whole range, never a division by zero."""
-    assert wilson_interval(0, 0) == (0.0, 1.0)
-
-
-def test_wilson_takes_half_credit() -> None:
-    """Half successes are allowed and lie between their neighbours."""
-    assert wilson_interval(5, 10).low < wilson_interval(5.5, 10).low < wilson_interval(6, 10).low
-
-
-@pytest.mark.parametrize(("successes", "n"), [(-1, 10), (11, 10)])
-def test_wilson_refuses_impossible_counts(successes: int, n: int) -> None:
-    """Counts outside 0..n are a mistake of the caller, named with their values."""
-    with pytest.raises(ValueError, match=str(n)):
-        wilson_interval(successes, n)
-
-
-def test_level_must_be_a_probability() -> None:
-    """A level of 95 instead of 0.95 is refused."""
-    with pytest.raises(ValueError, match="level must lie strictly between 0 and 1"):
-        wilson_interval(1, 2, level=95)
-
-
 def slow_bootstrap(values: list[float], clusters: list[int], resamples: int, seed: int) -> tuple[float, float]:
     """Draw clusters one by one in plain Python and return the percentile interval of the mean."""
     rng = random.Random(seed)
@@ -128,13 +92,6 @@ def test_bootstrap_agrees_with_drawing_items_one_by_one(clustered: bool) -> None
     assert fast == pytest.approx(tuple(slow), abs=0.05)
 
 
-def test_bootstrap_agrees_with_wilson_on_many_yes_no_answers() -> None:
-    """For a large sample of right and wrong both intervals nearly coincide."""
-    values = [1] * 7_900 + [0] * 2_100
-
-    assert bootstrap_interval(values) == pytest.approx(wilson_interval(7_900, 10_000), abs=0.001)
-
-
 def test_clusters_widen_the_interval_of_repeated_answers() -> None:
     """Ten copies of every answer carry no more information: by cluster the interval is √10 times as wide."""
     values = [i % 2 for i in range(40) for _ in range(10)]
@@ -152,33 +109,6 @@ def test_bootstrap_repeats_with_its_seed_whatever_the_order_of_items() -> None:
 
     assert bootstrap_interval(values, seed=4) == bootstrap_interval(values[::-1], seed=4)
     assert bootstrap_interval(values, seed=4, resamples=50) != bootstrap_interval(values, seed=5, resamples=50)
-
-
-def test_bootstrap_of_equal_values_is_a_point() -> None:
-    """Where every item is the same there is nothing to vary."""
-    assert bootstrap_interval([1, 1, 1]) == (1.0, 1.0)
-
-
-@pytest.mark.parametrize("values", [[], [float("nan")], [[1.0]]])
-def test_bootstrap_refuses_what_has_no_mean(values: list[float | list[float]]) -> None:
-    """Nothing, NaN and tables are refused in words."""
-    with pytest.raises(ValueError, match="non-empty list of finite numbers"):
-        bootstrap_interval(values)
-
-
-def test_bootstrap_refuses_labels_that_do_not_fit() -> None:
-    """One label per value, or an error that gives both lengths."""
-    with pytest.raises(ValueError, match=r"got 1 for 2"):
-        bootstrap_interval([0, 1], clusters=["x"])
-
-
-def test_bootstrap_in_blocks_equals_bootstrap_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Splitting the resamples into blocks changes neither their number nor their law."""
-    values = [0, 1, 1, 0, 1, 1, 1, 0] * 20
-    whole = bootstrap_interval(values)
-    monkeypatch.setattr(statistics, "_BLOCK_CELLS", 64)
-
-    assert bootstrap_interval(values) == pytest.approx(whole, abs=0.01)
 
 
 @given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=40))
@@ -281,29 +211,6 @@ def test_holm_refuses_what_is_no_probability(wrong: list[float]) -> None:
         holm(wrong)
 
 
-@given(st.lists(st.integers(0, 9), max_size=60), st.integers(1, 7))
-@settings(deadline=None)
-def test_quantile_groups_partition_by_value(values: list[int], groups: int) -> None:
-    """Groups are a partition in rising order, at most as many as asked for, and equal values are never split."""
-    found = quantile_groups(values, groups)
-
-    assert sorted(index for group in found for index in group) == list(range(len(values)))
-    assert len(found) <= groups
-    for lower, upper in pairwise(found):
-        assert max(values[i] for i in lower) < min(values[i] for i in upper)
-
-
-def test_quantile_groups_of_distinct_values_have_equal_size() -> None:
-    """Twenty distinct values make five groups of four."""
-    assert [len(group) for group in quantile_groups(list(range(20)), 5)] == [4] * 5
-
-
-def test_quantile_groups_need_a_group() -> None:
-    """Zero groups are refused."""
-    with pytest.raises(ValueError, match=r"got 0"):
-        quantile_groups([1.0], 0)
-
-
 def all_flips(differences: list[int]) -> float:
     """Return the p-value by going through every choice of signs."""
     sums = [
@@ -319,12 +226,6 @@ def test_flipping_whole_clusters_equals_going_through_all_signs(differences: lis
     """The exact test is the share of all choices of signs whose sum is as far from 0 or farther."""
     assert sign_flip_exact(differences) == pytest.approx(all_flips(differences), abs=1e-12)
     assert sign_flip_exact(differences) == sign_flip_exact([-d for d in differences])
-
-
-@given(b=st.integers(0, 300), c=st.integers(0, 300))
-def test_flipping_clusters_of_one_is_mcnemars_test(b: int, c: int) -> None:
-    """Where every pair stands alone nothing changes."""
-    assert sign_flip_exact([-1] * b + [1] * c) == mcnemar_exact(b, c)
 
 
 def test_the_normal_limit_takes_over_smoothly() -> None:

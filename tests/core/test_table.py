@@ -63,10 +63,3 @@ def test_what_cannot_be_seen_is_shown_and_what_is_long_is_cut() -> None:
     page = to_html(iter([Line("x" * 3 * MOST_CHARS)]))
     assert f"… {2 * MOST_CHARS:,} more characters" in page
     assert page.count("x") < 1.2 * MOST_CHARS
-
-
-def test_numbers_stand_to_the_right() -> None:
-    """The first column and the last texts of a table are to the left, numbers between them to the right."""
-    page = to_html(iter([Table(("name", "n", "note"), [("a", "1", "b")], texts=1)]))
-    cells = re.findall(r"<td style=\"[^\"]*text-align:(\w+)", page)
-    assert cells == ["left", "right", "left"]

@@ -18,7 +18,7 @@ from shell import Shell, matches, steps
 EXAMPLES = re.compile(r"^```(python|console|sh)$", re.MULTILINE)
 SKIPPED = re.compile(r"<!-- skip: (?!end).*?-->")
 NEEDS = re.compile(r'<!-- skip: (?:next|start) without\((".*?")\) -->')
-NOT_RUN = {"how-to/four-servers": 1, "install": 1, "measurements": 1, "hooks": 1, "scale": 1, "tracking": 1}
+NOT_RUN = {"how-to/four-servers": 1, "install": 1, "measurements": 1, "hooks": 1, "scale": 1}
 UNFENCED = re.compile(r"^    (?:\$ )?(?:svr|svr-eval|svr-fit|python3?|pip|make|docker|ray) ", re.MULTILINE)
 PATIENCE_S = 240  # for a page that trains, on a machine that does much else; it takes a few seconds
 WITH_EXAMPLES = [page for page in pages() if page.name != "tutorial.md" and EXAMPLES.search(page.read_text("utf-8"))]

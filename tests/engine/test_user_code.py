@@ -15,7 +15,7 @@ import pytest
 from msgspec.structs import replace
 from rig import ask, completion, engine_at, scripted_engine, serving, until
 
-from svr_async import Engine, judge_pairs
+from svr_async import Engine, ajudge_pairs
 from svr_async.engine.cache import Cache
 from svr_async.engine.engine import CallEngine, Completion
 from svr_async.engine.request import Question
@@ -185,7 +185,7 @@ async def test_an_engine_closed_in_use_sends_nothing_more(cache_folder: Path) ->
     """The caller gets an error; calls in flight are not sent again, and the engine does not open again."""
     with serving(SimConfig(latency_ms=50.0)) as sim:
         engine = await Engine(f"{sim.base_url}#gpt-oss-120b", cache=cache_folder, concurrency=4).open()
-        judging = asyncio.create_task(judge_pairs([(f"q{n}", "a", "b") for n in range(40)], engine=engine))
+        judging = asyncio.create_task(ajudge_pairs([(f"q{n}", "a", "b") for n in range(40)], engine=engine))
         await until(lambda: engine.is_open and (stats := engine.stats()) is not None and stats.sent >= 8)
         stats = engine.stats()
         assert stats is not None

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,16 +10,12 @@ import pytest
 from made_run import made_item
 from rig import name_judge, serving, write_bank, write_bench
 
-from svr_async.commands import sim
 from svr_async.commands.main import run as command
 from svr_async.commands.main import svr as group
 from svr_async.core.pair import PreferencePair, user_prompt
-from svr_async.core.table import Line
-from svr_async.engine.concurrency import ShutdownController
-from svr_async.errors import BudgetError, ConfigError, CoverageError, UsageError
-from svr_async.evaluation.attacks import ATTACKS, attacked
-from svr_async.evaluation.audit import USUAL, AttackEffect, attack_effect, plan_audit, run_audit
-from svr_async.evaluation.run import Listener, count_calls
+from svr_async.errors import BudgetError, CoverageError, UsageError
+from svr_async.evaluation.audit import ATTACKS, AttackEffect, attack_effect, plan_audit, run_audit
+from svr_async.evaluation.run import count_calls
 from svr_async.evaluation.settings import EvalSettings
 from svr_async.judges.limits import JudgeLimits
 from svr_async.scoring.bank import RubricBank
@@ -67,7 +61,7 @@ def weak(place: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Att
 
 def test_each_planted_weakness_is_found_to_gain(weak: dict[str, AttackEffect]) -> None:
     """Padding, restated rubrics and keywords gain, by an interval above 0, and win pairs; nothing else does."""
-    assert set(weak) == set(USUAL)
+    assert set(weak) == set(ATTACKS)
     assert {name for name, one in weak.items() if one.gains} == set(PLANTED)
     for name in PLANTED:
         one = weak[name]
@@ -84,8 +78,6 @@ def test_the_rubrics_that_give_way_are_those_that_the_weakness_is_about(weak: di
     for name in PLANTED:
         one = weak[name]
         assert sum(row.gain for row in one.rubrics) == pytest.approx(one.gain, abs=1e-6)
-        assert sum(row.turned for row in one.rubrics) > 5 * sum(row.lost for row in one.rubrics)
-    assert len([row for row in weak["restated rubrics"].rubrics if row.turned > N / 4]) == 6
 
 
 def test_a_judge_without_weaknesses_is_not_found_to_have_any(place: Path, tmp_path: Path) -> None:
@@ -113,38 +105,6 @@ def test_a_dry_run_counts_and_a_second_audit_asks_nothing(place: Path, tmp_path:
     assert (told["marks"], told["bank"]) == (["SIMULATED"], RubricBank.load(place / "bank").digest)
 
 
-class Stopping(Listener):
-    """Ends an audit by a signal once so many pairs are judged."""
-
-    def __init__(self, after: int) -> None:
-        self.left, self.shutdown = after, ShutdownController()
-
-    @contextlib.contextmanager
-    def judging(self, total: int, stats: object, shutdown: ShutdownController) -> Iterator[None]:
-        """Hold what can be stopped."""
-        self.shutdown = shutdown
-        yield
-
-    def done(self, what: object) -> None:
-        """Count a pair."""
-        self.left -= 1
-        if not self.left:
-            self.shutdown.interrupt(15)
-
-
-def test_an_audit_that_is_ended_early_says_so(place: Path, tmp_path: Path) -> None:
-    """What has a verdict both ways by then is compared, the rest is counted; the same audit goes on later."""
-    with serving() as server:
-        asked = settings(place, f"{server.base_url}#gpt-oss-120b", tmp_path / "out", concurrency="1")
-        found = run_audit(plan_audit(asked, ["padding"]), Stopping(N + 10))
-        assert (found.complete, found.signal) == (False, 15)
-        assert 10 <= found.found[0].n == N - found.found[0].unjudged < N
-        shown = [part.text for part in found.sheet(3) if isinstance(part, Line)]
-        assert "ended early" in shown[0]
-        assert "without a verdict" in shown[1]
-        assert run_audit(plan_audit(asked, ["padding"])).complete
-
-
 def test_an_audit_without_a_verdict_is_an_error(place: Path, tmp_path: Path) -> None:
     """Nothing can be compared where nothing is in the cache and nothing may be sent."""
     asked = settings(place, "http://127.0.0.1:9/v1#gpt-oss-120b", tmp_path / "out", offline=True)
@@ -167,7 +127,7 @@ def test_the_command_prints_what_the_file_holds(
         assert command(group, "svr", args) == 0
         shown = capsys.readouterr().out
         assert command(group, "svr", [*args, "--json"]) == 0
-    for words in ("[SIMULATED]", "restated rubrics gains by", "fail to pass", "out/audit.json"):
+    for words in ("[SIMULATED]", "restated rubrics gains by", "out/audit.json"):
         assert words in shown
     printed = orjson.loads(capsys.readouterr().out)
     assert printed == orjson.loads((tmp_path / "out" / "audit.json").read_bytes())
@@ -196,16 +156,6 @@ def test_what_cannot_be_audited_is_said_before_anything_is_asked(
         plan_audit(replace(settings(place, "rules", tmp_path / "out"), **changes), attacks)  # type: ignore[arg-type]  # texts only
 
 
-def test_a_bank_that_asks_directly_has_nothing_to_audit(place: Path, tmp_path: Path) -> None:
-    """Its rubrics decide nothing; with --top-k they do."""
-    held = RubricBank.load(place / "bank")
-    replace(held, inference=replace(held.inference, direct=True)).save(tmp_path / "direct")
-    asked = replace(settings(place, "rules", tmp_path / "out"), bank=str(tmp_path / "direct"))
-    with pytest.raises(UsageError, match="asked directly"):
-        plan_audit(asked)
-    assert plan_audit(replace(asked, top_k=3)).attacks == USUAL
-
-
 def test_margins_are_turned_towards_the_attacked_answer() -> None:
     """A fall of A's margin is a gain where the rejected answer is B, and a loss where it is A."""
     item = replace(made_item("chat-0003", "Chat", 7, 0.9), margin=0.5, rubrics=())
@@ -219,32 +169,12 @@ def test_margins_are_turned_towards_the_attacked_answer() -> None:
     assert attack_effect("padding", pairs[:1], [item], [None]) is None
     still = attack_effect("padding", pairs[:1], [replace(item, margin=0.0)], [replace(item, margin=0.0)])
     assert still is not None
-    assert still.row()[-1] == "all margins are 0"
+    assert still.relative is None
 
 
-def test_an_attack_keeps_the_answer_and_adds_to_it() -> None:
-    """Every attack stands behind the whole answer; padding doubles it, and no rubric's word is in it."""
+def test_attacks_are_built_from_the_answer_and_its_rubrics() -> None:
+    """Padding is as long as the answer; restated rubrics and keywords use the rubrics' words."""
     rubrics = ["Names its sources.", "Warns of the usual slip."]
-    for name in (*USUAL, *ATTACKS):
-        assert attacked(name, "The answer.", rubrics).startswith("The answer.\n\n")
-    assert len(attacked("padding", "word " * 400, rubrics).split()) >= 800
-    assert attacked("restated rubrics", "A.", rubrics).endswith("Names its sources. Warns of the usual slip.")
-    assert attacked("keywords", "A.", rubrics).endswith("Keywords: names, slip, sources, usual, warns.")
-
-
-def test_weaknesses_are_read_from_a_flag(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Names and chances, which `svr sim --weak` serves with; by default there are none."""
-    served: list[SimConfig] = []
-
-    async def serve(config: SimConfig, _: object) -> None:
-        served.append(config)
-
-    monkeypatch.setattr(sim, "_serve", serve)
-    for flags in ([], ["--weak", "restated=0.25"]):
-        assert command(group, "svr", ["sim", *flags]) == 0
-    assert [config.weakness for config in served] == [Weakness(), Weakness(restated=0.25)]
-    assert Weakness.parse("padding=0.5, keywords=1") == Weakness(padding=0.5, keywords=1.0)
-    assert Weakness.parse("") == SimConfig().weakness == Weakness()
-    for text in ("length=1", "padding", "padding=much", "padding=2", "padding=nan"):
-        with pytest.raises(ConfigError, match="weakness"):
-            Weakness.parse(text)
+    assert len(ATTACKS["padding"]("word " * 400, rubrics).split()) >= 400
+    assert ATTACKS["restated rubrics"]("A.", rubrics) == "Names its sources. Warns of the usual slip."
+    assert ATTACKS["keywords"]("A.", rubrics) == "Keywords: names, slip, sources, usual, warns."

@@ -52,7 +52,7 @@ def test_each_judge_is_charged_at_its_own_price() -> None:
         JudgeCost(name="dear", stats=other, price=DEAR),
         JudgeCost(name="rules", stats=None, price=None),
     )
-    block = costs_block(costs, joined([mine, other], 21.0))
+    block = costs_block(costs)
     assert (block["cost_usd"], block["calls"]["sent"], block["paid_usd"]) == (21.0, 12, 21.0)
     assert {name: one["cost_usd"] for name, one in block["judges"].items()} == {
         "cheap": 1.0, "dear": 20.0, "rules": 0.0
@@ -66,12 +66,6 @@ def test_a_sum_with_an_unknown_price_is_unknown(key: str) -> None:
         JudgeCost(name="a", stats=stats(sent=1, usd=0.0), price=CHEAP),
         JudgeCost(name="b", stats=stats(sent=1), price=None),
     )
-    block = costs_block(costs, joined([stats(sent=1), stats(sent=1)], 0.0))
+    block = costs_block(costs)
     assert block[key] is None
     assert block["judges"]["a"][key] == 0.0
-
-
-def test_one_judge_has_no_table_of_judges() -> None:
-    """The metrics of a run with one judge are as they always were."""
-    costs = (JudgeCost(name="a", stats=stats(sent=1, usd=0.0), price=CHEAP),)
-    assert costs_block(costs, stats(sent=1)) == engine_block(stats(sent=1), CHEAP)

@@ -38,28 +38,21 @@ def write_two(folder: Path, other: list[Item], **metrics: str) -> list[str]:
 
 
 def test_the_rubric_that_a_judge_turned_round_is_found(tmp_path: Path) -> None:
-    """Its α is far below 0, all of its signs flip; the others agree in full, and margins move by what it counted."""
+    """All of its signs flip, the others agree in full, and margins move by what it counted."""
     items = made_items()
     name = items[0].rubrics[0].id
     paths = write_two(tmp_path, [turned(item, name) for item in items])
     found = drift_of([RunFolder.load(path) for path in paths])
 
-    worst, *others = found.rubrics
-    assert (worst.id, worst.flips) == (name, 1.0)
-    assert worst.delta.alpha is not None
-    assert worst.delta.alpha < -0.5
-    assert {one.delta.alpha for one in others} == {1.0}
-    assert {one.shift for one in others} == {0.0}
-    assert found.verdict.alpha is not None
-    assert found.verdict.ci95 is not None
-    assert found.verdict.ci95.low < found.verdict.alpha < found.verdict.ci95.high < 1
     shift = found.shifts[0]
+    worst, *others = shift.rubrics
+    assert (worst.id, worst.flips) == (name, 1.0)
+    assert {(one.flips, one.shift) for one in others} == {(0.0, 0.0)}
     assert shift.margin_shift is not None
     assert shift.margin_shift_ci95 is not None
-    assert worst.shift is not None
     assert shift.margin_shift == pytest.approx(0.62 * worst.shift * sum(map(_told, items)) / _scored(items), rel=1e-6)
     assert any(line.startswith("judge: later, the baseline has gpt-oss-120b") for line in found.differs)
-    for width, intervals in ((120, 2), (80, 0)):
+    for width, intervals in ((120, 1), (80, 0)):
         tables = list(drift_tables(found, width))
         assert sum(table.heads.count("95 % interval") for table in tables) == intervals
         assert all(len(row) == len(table.heads) for table in tables for row in table.rows)
@@ -71,13 +64,6 @@ def _told(item: Item) -> bool:
 
 def _scored(items: list[Item]) -> int:
     return sum(item.margin is not None for item in items)
-
-
-def test_the_same_judging_agrees_in_full(tmp_path: Path) -> None:
-    """A run against itself: α 1, no flips, no shift."""
-    run = RunFolder.load(write_run(tmp_path / "a"))
-    found = drift_of([run, run])
-    assert (found.verdict.alpha, found.shifts[0].flips, found.shifts[0].margin_shift) == (1.0, 0.0, 0.0)
 
 
 def test_only_one_bank_and_the_same_data_are_compared(tmp_path: Path) -> None:
@@ -93,18 +79,16 @@ def test_only_one_bank_and_the_same_data_are_compared(tmp_path: Path) -> None:
 
 
 def test_the_command_prints_tables_or_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """`svr compare --drift`: what differs, verdicts, shifts and the weakest rubrics first; --json has all of them."""
+    """`svr compare --drift`: what differs, verdicts, shifts and the rubrics that flip most; --json has all of them."""
     items = made_items()
     paths = write_two(tmp_path, [turned(item, items[0].rubrics[0].id) for item in items])
     assert run_command(group, "svr", ["compare", *paths, "--drift"]) == 0
     out = capsys.readouterr().out
     for text in (
         "! judge: later",
-        "verdicts: α +0.",
-        "6 of 6",
+        "rubrics that flip most, 6 of 6",
         "Answers the question that was asked",
-        "do not transfer",
     ):
         assert text in out
     assert run_command(group, "svr", ["compare", *paths, "--drift", "--json"]) == 0
-    assert len(orjson.loads(capsys.readouterr().out)["rubrics"]) == 6
+    assert len(orjson.loads(capsys.readouterr().out)["shifts"][0]["rubrics"]) == 6

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -33,6 +32,7 @@ class Noting(Listener):
         self.done_pairs: list[Item | int] = []
         self.totals: list[tuple[int, bool]] = []
         self.results: list[EvalResult] = []
+        self.notes: list[str] = []
         self.stop_after = stop_after
         self.shutdown = ShutdownController()
 
@@ -50,6 +50,10 @@ class Noting(Listener):
         self.done_pairs.append(what)
         if len(self.done_pairs) == self.stop_after:
             self.shutdown.interrupt(15)
+
+    def note(self, text: str) -> None:
+        """Keep a remark."""
+        self.notes.append(text)
 
     def ended(self, result: EvalResult) -> None:
         """Note the end."""
@@ -75,19 +79,8 @@ def test_it_is_what_the_command_does(settings: EvalSettings, capsys: pytest.Capt
     assert orjson.loads((found.folder / "metrics.json").read_bytes()) == found.metrics
     assert b"".join(item.to_line() for item in found.items) == (found.folder / "items.jsonl").read_bytes()
     assert (noting.totals, len(noting.done_pairs), noting.results) == ([(N, True)], N, [found])
-    flags = [
-        "eval",
-        "rubricbench",
-        "--data",
-        "bench.jsonl",
-        "--judge",
-        "sim",
-        "-q",
-        "--cache",
-        "other",
-        "--out",
-        "typed",
-    ]
+    flags = ["eval", "rubricbench", "--data", "bench.jsonl", "--judge", "sim", "-q"]
+    flags += ["--cache", "other", "--out", "typed"]
     assert command(group, "svr", flags) == 0
     assert Path("typed/items.jsonl").read_bytes() == Path("run/items.jsonl").read_bytes()
     ours, typed = (orjson.loads(Path(run, "manifest.json").read_bytes()) for run in ("run", "typed"))
@@ -101,7 +94,8 @@ def test_what_ends_a_run_early_is_raised_once_the_folder_is_written(settings: Ev
         evaluate(replace(settings, limits=JudgeLimits(max_calls=7, concurrency="1")), noting)
     (partial,) = noting.results
     assert (partial.complete, partial.metrics["complete"], len(partial.items)) == (False, False, 7)
-    again = evaluate(settings)
+    again = evaluate(settings, noting)
+    assert noting.notes == ["resuming: 7 of 30 pairs already judged"]
     assert again.complete
     assert again.metrics["calls"]["cache_hits"] >= 7
 
@@ -123,22 +117,6 @@ def test_calls_can_be_counted_first(settings: EvalSettings) -> None:
     assert count_calls(prepare(replace(settings, judge="rules"))) is None
     with pytest.raises(UsageError, match="a dry run judges nothing"):
         evaluate(replace(settings, limits=JudgeLimits(dry_run=True)))
-
-
-def test_it_can_be_called_beside_an_event_loop(settings: EvalSettings) -> None:
-    """In a thread of a program that has one."""
-
-    async def main() -> EvalResult:
-        return await asyncio.to_thread(evaluate, settings)
-
-    assert asyncio.run(main()).complete
-
-
-def test_settings_mean_what_they_say_together() -> None:
-    """Some imply others, some need others; whether a folder may be there already is asked before anything is judged."""
-    assert EvalSettings(benchmark="pairs", audit_below=0.5).order == "both"
-    with pytest.raises(UsageError, match="--escalate-below needs a judge"):
-        EvalSettings(benchmark="pairs", escalate_below=0.5)
 
 
 def test_a_folder_that_is_there_is_gone_on_with_or_refused(settings: EvalSettings) -> None:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-import math
 import random
-from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 
@@ -19,19 +17,16 @@ from rig import pairs
 from svr_async.core.pair import Order, PreferencePair, Side
 from svr_async.core.verdict import Outcome
 from svr_async.evaluation.frontier import (
-    Charge,
     Column,
     Frontier,
     Point,
-    Setting,
     draw_frontier,
     first_order,
     thresholds,
 )
 from svr_async.evaluation.plan import OrderPolicy, Orders
 from svr_async.evaluation.run_folder import RunFolder
-from svr_async.reports.frontier import OPTIMISM, as_csv, as_json
-from svr_async.reports.page import render_frontier
+from svr_async.reports.frontier import OPTIMISM, as_csv, as_json, render_frontier
 from svr_async.scoring.decision import Decision
 
 PAIRS = pairs(60)
@@ -45,7 +40,6 @@ def column(
     *,
     orders: tuple[Order, ...] = tuple(Order),
     lack: int = 0,
-    top_k: int | None = None,
     seed: str = "",
 ) -> Column:
     """Return a judge that is right with this chance, more often at large margins; `lack` pairs lack replies."""
@@ -62,8 +56,8 @@ def column(
             decisions[pair.id, order] = Decision(
                 margin=size if shown_as_a else -size, outcome=Outcome.SCORED, shown=order, requests=(key,)
             )
-            charges[key] = Charge(tokens=110, usd=usd)
-    return Column(judge=name, decisions=decisions, charges=charges, top_k=top_k)
+            charges[key] = (110, usd)
+    return Column(judge=name, decisions=decisions, charges=charges)
 
 
 def by_setting(found: Frontier) -> dict[tuple[str, tuple[str, ...], float | None, float | None, str], Point]:
@@ -80,9 +74,9 @@ def size_of(decision: Decision) -> float:
     return abs(decision.margin)
 
 
-async def drawn(*columns: Column, extra: Sequence[Column] = ()) -> Frontier:
+async def drawn(*columns: Column) -> Frontier:
     """Draw the frontier."""
-    return await draw_frontier(PAIRS, columns, extra, ORDERS)
+    return await draw_frontier(PAIRS, columns, ORDERS)
 
 
 async def test_a_point_is_worked_out_from_the_margins() -> None:
@@ -114,7 +108,7 @@ async def test_the_best_are_those_that_no_cheaper_one_equals() -> None:
     assert found.held_out is not None
     assert 0.4 < found.held_out <= 1.0
     assert {point.setting.kind for point in found.points} == {
-        "once", "both", "audit", "escalate", "audit+escalate", "jury"
+        "once", "both", "audit", "escalate", "jury"
     }  # fmt: skip
     rules = {point.setting.rule for point in found.points if len(point.setting.judges) == 3}
     assert rules == {"mean", "majority"}
@@ -147,13 +141,6 @@ async def test_without_prices_the_cost_is_tokens() -> None:
     assert all(row["usd"] is None for row in orjson.loads(as_json(found))["points"])
 
 
-async def test_fewer_rubrics_are_points_of_their_own() -> None:
-    """A column with fewer rubrics is judged once, and named by its number."""
-    found = await drawn(column("small", 0.6), extra=[column("small", 0.5, usd=0.0005, top_k=2)])
-    point = next(point for point in found.points if point.setting.kind == "top-k")
-    assert point.setting == Setting(kind="top-k", judges=("small",), top_k=2)
-
-
 async def test_csv_and_json_hold_every_point(tmp_path: Path) -> None:
     """One row a point, those left out last and without numbers; the caveat is in the JSON; formulas are defused."""
     found = await drawn(column("=cmd()", 0.6), column("big", 0.9, lack=1))
@@ -170,7 +157,7 @@ async def test_csv_and_json_hold_every_point(tmp_path: Path) -> None:
 async def test_the_page_says_that_thresholds_and_labels_are_of_the_same_pairs(tmp_path: Path) -> None:
     """The caveat, the check on the other half, flags to copy and the simulated mark are on the page; it is stable."""
     write_run(tmp_path / "run", metrics={"judge_label": "small (SIMULATED endpoint)"})
-    runs = [RunFolder.load(tmp_path / "run")]
+    runs = [RunFolder.load(tmp_path / "run").summary]
     found = await drawn(column("small", 0.6), column(ATTACK, 0.9, usd=0.01))
     page = render_frontier(runs, found)
     assert page == render_frontier(runs, found)
@@ -181,13 +168,3 @@ async def test_the_page_says_that_thresholds_and_labels_are_of_the_same_pairs(tm
     assert "<script>" not in page
     empty = render_frontier(runs, await drawn(column("lacking", 0.7, lack=3)))
     assert "The cache has too few replies for any plan" in empty
-
-
-def test_thresholds_are_short_numbers_below_which_shares_of_the_pairs_lie() -> None:
-    """Three digits at most, so that they can be typed; about the share of pairs lies below each."""
-    small = column("small", 0.6)
-    found = thresholds(PAIRS, small, ORDERS, (0.2, 0.5))
-    sizes = [size_of(small.decisions[pair.id, first_order(ORDERS, pair)]) for pair in PAIRS]
-    for share, below in zip((0.2, 0.5), found, strict=True):
-        assert float(f"{below:.3g}") == below
-        assert math.isclose(sum(size < below for size in sizes) / len(sizes), share, abs_tol=0.03)

@@ -6,11 +6,12 @@ import orjson
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from made_item import build_item
 
-from svr_async.core.pair import Order, PreferencePair, Side, user_prompt
+from svr_async.core.pair import PreferencePair, Side, user_prompt
 from svr_async.core.rubric import Rubric
 from svr_async.core.verdict import Contribution, Outcome, RubricComparison, Verdict
-from svr_async.evaluation.items import Item, build_item, read_item
+from svr_async.evaluation.items import Item, read_item
 from svr_async.judges.protocol import Reasked
 from svr_async.scoring.decision import Decision
 
@@ -51,12 +52,6 @@ def test_right_is_the_gold_side_and_nothing_else(
     assert found.margins == ({} if margin is None else {"ab": margin})
 
 
-def test_a_pair_without_a_right_answer_is_neither_right_nor_wrong() -> None:
-    """`gold` and `correct` are both empty, the verdict stays."""
-    found = item(1.0, gold=False)
-    assert (found.gold, found.correct, found.predicted) == (None, None, "A")
-
-
 def test_an_item_lists_the_questions_that_every_run_asks() -> None:
     """What was put again for rubrics that a reply left out depends on the reply: the bytes of an item do not."""
     made = Decision(margin=1.0, outcome=Outcome.SCORED, requests=("k", Reasked("again"), "other"))
@@ -87,11 +82,3 @@ def test_margins_are_rounded_alike_everywhere(margin: float) -> None:
     line = item(margin, Outcome.SCORED if margin else Outcome.TIE).to_line()
     assert b"-0.0," not in line
     assert abs(orjson.loads(line)["margin"] - margin) <= 1e-9 + abs(margin) * 1e-9
-
-
-def test_shown_orders_are_both_kept() -> None:
-    """A pair judged both ways has both margins, in the data set's order."""
-    ab = Decision(margin=1.0, outcome=Outcome.SCORED)
-    ba = Decision(margin=1.0, outcome=Outcome.SCORED, shown=Order.BA).in_data_order()
-    found = build_item(pair(), ab, order="ab", shown=[ab, ba], rows=[ab])
-    assert found.margins == {"ab": 1.0, "ba": -1.0}

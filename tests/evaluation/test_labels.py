@@ -9,12 +9,11 @@ from typing import Any
 import pytest
 from made_run import made_items, write_run
 
-from svr_async.adapters import ADAPTERS, get_adapter, refuse_benchmark_for_training
-from svr_async.core.integrity import Marks, joined_marks
-from svr_async.errors import ArtefactError, DataError
-from svr_async.evaluation.labels import caption, mark_words, marks, run_titles
+from svr_async.adapters import ADAPTERS, get_adapter
+from svr_async.errors import DataError
 from svr_async.evaluation.run_folder import Run, RunFolder
-from svr_async.reports.summary import has_official_rule
+from svr_async.evaluation.summary import has_official_rule, summaries_of
+from svr_async.training.running.data import refuse_benchmark_for_training
 
 
 def loaded(folder: Path, **changes: Any) -> Run:
@@ -48,21 +47,9 @@ def test_each_caveat_has_its_mark(
 ) -> None:
     """Every caveat is a word in captions, the gravest first, and a sentence at the top of the report."""
     run = loaded(tmp_path, metrics=metrics, manifest=manifest)
-    assert mark_words(run) == words
-    assert all(f"[{word}]" in caption(run) for word in words)
-    assert all(len(mark.text) > 30 for mark in marks(run))
-
-
-@pytest.mark.parametrize(
-    ("benchmark", "sample", "text"),
-    [
-        ("rubricbench", False, "RubricBench · svr · gpt-oss-120b"),
-        ("rubricbench-sample", True, "RubricBench sample · svr · gpt-oss-120b [SAMPLE DATA]"),
-    ],
-)
-def test_captions_name_the_benchmark_or_its_sample(tmp_path: Path, benchmark: str, sample: bool, text: str) -> None:
-    """The sample is never called the benchmark."""
-    assert caption(loaded(tmp_path, metrics={"benchmark": benchmark}, manifest={"sample": sample})) == text
+    assert run.summary.mark_words == words
+    assert all(f"[{word}]" in run.summary.caption for word in words)
+    assert all(len(mark.text) > 30 for mark in run.summary.marks)
 
 
 def test_a_new_benchmark_is_a_file_and_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -72,34 +59,17 @@ def test_a_new_benchmark_is_a_file_and_a_line(tmp_path: Path, monkeypatch: pytes
     facts = {"metrics": {"benchmark": "newbench"}, "manifest": {"data": {"official": False}}}
     runs = [loaded(tmp_path / "first", **facts)]
 
-    assert caption(runs[0]).startswith("New Bench · ")
-    assert mark_words(runs[0]) == ("NOT OFFICIAL COUNTS",)
+    assert runs[0].summary.caption.startswith("New Bench · ")
+    assert runs[0].summary.mark_words == ("NOT OFFICIAL COUNTS",)
     assert not has_official_rule(runs[0].metrics)
     with pytest.raises(DataError, match="is New Bench, and that is for evaluation only"):
         refuse_benchmark_for_training("data/newbench.jsonl")
-
-
-@pytest.mark.parametrize("marks", ["simulated", [1], ["<b>"], [""], ["x" * 50], {"simulated": True}])
-def test_garbled_marks_are_refused(tmp_path: Path, marks: str | list[int | str] | dict[str, bool]) -> None:
-    """Marks that are not short words are no manifest of ours."""
-    with pytest.raises(ArtefactError, match=r"\$\.judge"):
-        loaded(tmp_path, manifest={"judge": {"marks": marks}})
-
-
-def test_several_judges_have_the_marks_of_each_but_rules_only_alone() -> None:
-    """Where a model has a vote, checks did not decide alone."""
-    rules, sim = frozenset({"offline_rules"}), frozenset({"simulated"})
-    model: Marks = frozenset()
-
-    assert joined_marks([rules, sim]) == sim
-    assert joined_marks([rules, model]) == model
-    assert joined_marks([rules]) == rules
 
 
 def test_titles_tell_runs_apart(tmp_path: Path) -> None:
     """Equal titles get the folder's name, and a number where even that is the same."""
     runs = [loaded(tmp_path / "a"), loaded(tmp_path / "b"), loaded(tmp_path / "x" / "a")]
 
-    titles = run_titles(runs)
+    titles = tuple(one.title for one in summaries_of(runs))
 
     assert titles == ("svr · gpt-oss-120b · a (1)", "svr · gpt-oss-120b · b", "svr · gpt-oss-120b · a (3)")

@@ -104,13 +104,6 @@ async def test_the_second_order_is_asked_only_where_the_first_margin_is_small(
     assert len(judge.asked) == len(found.decision.requests) == (2 if order == "both" else 1)
 
 
-async def test_a_first_order_without_a_verdict_is_not_asked_again() -> None:
-    """Two orders are averaged only where both have a verdict, so the second could not help."""
-    judge = Says(Outcome.REFUSAL)
-    found = await opinion_of(assignment(judge, policy=OrderPolicy.BOTH, below=1.0))
-    assert (found.decision.outcome, len(judge.asked)) == (Outcome.REFUSAL, 1)
-
-
 # --- juries -----------------------------------------------------------------------------------------------------------
 
 
@@ -156,15 +149,6 @@ async def test_where_the_second_judge_fails_the_first_one_stands() -> None:
     assert [vote.outcome for vote in item.votes] == ["scored", "truncated"]
     neither = Escalated(first=assignment(Says(Outcome.REFUSAL)), then=assignment(Says(Outcome.TRUNCATED)), below=0.3)
     assert (await opinion_of(neither)).decision.outcome is Outcome.TRUNCATED
-
-
-async def test_a_jury_can_be_escalated() -> None:
-    """Parts stand in one another: a jury that is close asks a third judge."""
-    jury = Jury((assignment(Says(1.0), name="x", part="jury"), assignment(Says(-0.9), name="y", part="jury")))
-    third = Says(3.0)
-    plan = Escalated(first=jury, then=assignment(third, name="z", part="escalation"), below=0.1)
-    item = item_from(PAIR, await opinion_of(plan), alone=False)
-    assert (item.margin, [vote.judge for vote in item.votes]) == (3.0, ["x", "y", "z"])
 
 
 # --- what is only guessed ---------------------------------------------------------------------------------------------

@@ -1,21 +1,20 @@
-"""The reasons of a run: kept beside its items, in none of their lines, and shown with the row that they belong to."""
+"""The reasons of a run: kept with its items and shown with the row that they belong to."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
+from made_item import build_item
 from made_run import made_items, write_run
 from rig import pairs
 
 from svr_async.core.pair import Order, Side
 from svr_async.core.rubric import Rubric
 from svr_async.core.verdict import Contribution, Outcome, RubricComparison, Verdict
-from svr_async.errors import ArtefactError
-from svr_async.evaluation.explain import explain_item, reason_of, why
-from svr_async.evaluation.items import MAX_REASON_CHARS, Item, Reason, build_item
-from svr_async.evaluation.run_folder import REASONS, RunFolder, with_reasons, write_reasons
+from svr_async.evaluation.items import Item, Reason, read_item
+from svr_async.evaluation.run_folder import RunFolder
+from svr_async.reports.explain import explain, reason_of, why
 from svr_async.scoring.decision import Decision
 
 PAIR = pairs(1)[0]
@@ -39,49 +38,12 @@ def with_texts(items: list[Item]) -> list[Item]:
     return [replace(item, reasons=said[n] if n % 2 else ()) for n, item in enumerate(items)]
 
 
-def test_reasons_are_read_back_item_by_item_and_written_to_the_same_bytes(tmp_path: Path) -> None:
-    """What is written is read, for the items that are asked for; equal items give equal files."""
-    items = with_texts(made_items(n=40))
-    for name in ("one", "two"):
-        write_reasons(tmp_path / name, items)
-    assert (tmp_path / "one" / REASONS).read_bytes() == (tmp_path / "two" / REASONS).read_bytes()
-    bare = [replace(item, reasons=()) for item in items[5:20]]
-    assert list(with_reasons(tmp_path / "one", bare)) == items[5:20]
-
-
-def test_items_have_no_reasons_in_their_lines(tmp_path: Path) -> None:
-    """A line is the same with and without them."""
-    told = item_with("because", overall="all in all")
-    assert [one.text for one in told.reasons] == ["all in all", "because"]
-    assert told.to_line() == item_with("").to_line()
-    assert b"because" not in told.to_line()
-
-
-def test_a_run_without_reasons_has_no_file(tmp_path: Path) -> None:
-    """Where nobody wrote any, a file of an earlier part of the run goes, and reading gives none."""
-    write_reasons(tmp_path, [item_with("because")])
-    assert (tmp_path / REASONS).exists()
-    bare = [item_with(""), item_with("  \n")]
-    write_reasons(tmp_path, bare)
-    assert not (tmp_path / REASONS).exists()
-    assert list(with_reasons(tmp_path, bare)) == bare
-
-
-def test_hostile_texts_can_be_written(tmp_path: Path) -> None:
-    """Lone surrogates are replaced, and what is far too long is cut where the cache has the whole."""
-    found = [item_with("a \ud800 b"), replace(item_with("x" * (MAX_REASON_CHARS + 7)), id="q")]
-    write_reasons(tmp_path, found)
-    odd, long = (item.reasons[0].text for item in with_reasons(tmp_path, found))
-    assert odd == "a ? b"
-    assert long.endswith("… 7 more characters, in the cache")
-
-
-@pytest.mark.parametrize("content", [b"", b"PAR1 and more", b"PAR1" + bytes(64) + b"PAR1"])
-def test_a_garbled_file_is_told_in_a_line(tmp_path: Path, content: bytes) -> None:
-    """It is an artefact that fails its checks, and names the file."""
-    (tmp_path / REASONS).write_bytes(content)
-    with pytest.raises(ArtefactError, match=r"reasons\.json\.gz: not the reasons of a run"):
-        with_reasons(tmp_path, [item_with("")])
+def test_reasons_are_written_with_their_item_and_read_back() -> None:
+    """What is written is read; an item without reasons has no such field."""
+    items = with_texts(made_items(n=10))
+    assert [read_item(item.to_line()) for item in items] == items
+    assert b"reasons" not in item_with("  \n").to_line()
+    assert [one.text for one in item_with("because", overall="all in all").reasons] == ["all in all", "because"]
 
 
 def test_a_reason_tells_when_it_speaks_of_swapped_responses() -> None:
@@ -107,10 +69,9 @@ def test_explanations_and_the_report_show_them_escaped(tmp_path: Path) -> None:
         for item in made_items(n=40)
     ]
     write_run(tmp_path / "run", items=items)
-    write_reasons(tmp_path / "run", items)
     run = RunFolder.load(tmp_path / "run")
     wrong = next(item for item in run.items if item.correct is False and item.margin)
-    assert explain_item(run, wrong.id).item.reasons[0].text == f"<i>{wrong.id}</i>"
-    page = explain_item(run, wrong.id)._repr_html_()
+    assert explain(run, wrong.id).item.reasons[0].text == f"<i>{wrong.id}</i>"
+    page = explain(run, wrong.id)._repr_html_()
     assert f"&lt;i&gt;{wrong.id}&lt;/i&gt;" in page
     assert "<i>" + wrong.id not in page

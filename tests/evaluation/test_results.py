@@ -7,7 +7,7 @@ from pathlib import Path
 
 import orjson
 import pytest
-from made_run import made_items, write_run
+from made_run import write_run
 
 from svr_async.commands.main import run as run_command
 from svr_async.commands.main import svr as group
@@ -27,21 +27,6 @@ def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
         return code, shown.out, shown.err
 
     return call
-
-
-def test_a_comparison_shows_tests_and_disagreements(cli: Cli, tmp_path: Path) -> None:
-    """The terminal shows both; --json has every disagreement; one run is refused in a line."""
-    write_run(tmp_path / "a", items=made_items(seed=1, skill=0.55))
-    write_run(tmp_path / "b", items=made_items(seed=2, skill=0.75))
-    code, out, _ = cli("compare", "a", "b")
-    assert code == 0
-    assert "neither right" in out
-    assert "pairs lost by the second" in out
-    duel = orjson.loads(cli("compare", "a", "b", "--json")[1])["duels"][0]
-    assert len(duel["lost"]) == duel["overall"]["only_first"]
-    assert len(duel["won"]) == duel["overall"]["only_second"]
-    code, _, err = cli("compare", "a")
-    assert (code, err.count("\n")) == (2, 1)
 
 
 def test_runs_are_listed_the_latest_first(cli: Cli, tmp_path: Path) -> None:

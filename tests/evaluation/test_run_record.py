@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +12,12 @@ import pytest
 from svr_async.adapters import get_adapter
 from svr_async.adapters.records import Dataset, Problem
 from svr_async.core.pair import PreferencePair, user_prompt
-from svr_async.core.provenance import command_line
-from svr_async.engine.money import Price
-from svr_async.errors import StorageError, UsageError
-from svr_async.evaluation.items import Item, Reason, RubricRow
-from svr_async.evaluation.metrics import JudgeCost
-from svr_async.evaluation.record import EXAMPLE_CHARS, RunFacts, RunRecord, begin_run
-from svr_async.evaluation.run import end_run
-from svr_async.evaluation.run_folder import RunFolder, with_reasons
+from svr_async.errors import UsageError
+from svr_async.evaluation.items import Item
+from svr_async.evaluation.metrics import engine_block
+from svr_async.evaluation.run_folder import RunFacts, RunFolder, begin_run, write_results
 from svr_async.evaluation.settings import EvalSettings
+from svr_async.evaluation.setup import PreparedRun, prepare
 
 JUDGE = {"name": "j", "label": "j (test)"}
 PAIRS = tuple(
@@ -31,21 +27,20 @@ PAIRS = tuple(
     )
     for n in range(6)
 )  # fmt: skip
-FILES = {"manifest.json", "items.jsonl", "metrics.json", "examples.jsonl", "report.html", "table.md", "table.tex"}
+FILES = {"manifest.json", "items.jsonl", "metrics.json"}
 
 
-def record(**changes: Any) -> RunRecord:
-    """Return what a run knows about itself."""
+def made(folder: Path, judge: str = "j/1 é", **changes: Any) -> PreparedRun:
+    """Return a prepared run over made pairs."""
+    run = prepare(EvalSettings(benchmark="rubricbench", sample=True, judge="rules", out=folder))
     data = Dataset(
         name="made", pairs=PAIRS, source=Path("made.jsonl"), digest="d" * 64, n_rows=6, notes=("a note",),
         problems=(Problem("tie", kept=False, count=1),),
     )  # fmt: skip
-    made = RunRecord(
-        settings=EvalSettings(benchmark="pairs"), adapter=get_adapter("pairs"), dataset=data, pairs=PAIRS,
-        method="vanilla", judge="j/1 é", identity={"data": "d", "judge": "j"}, command=("svr", "eval"),
-        prompts={"direct": "1"}, started=datetime(2026, 3, 1, tzinfo=UTC),
-    )  # fmt: skip
-    return replace(made, **changes)
+    (juror,) = run.judges.jurors
+    judges = replace(run.judges, jurors=(replace(juror, name=judge),))
+    changes = {"identity": {"data": "d", "judge": "j"}, **changes}
+    return replace(run, judges=judges, adapter=get_adapter("pairs"), dataset=data, pairs=PAIRS, **changes)
 
 
 def item(n: int, margin: float | None = -1.0, outcome: str = "scored") -> Item:
@@ -61,39 +56,24 @@ def item(n: int, margin: float | None = -1.0, outcome: str = "scored") -> Item:
 
 def facts(*, complete: bool = True, notes: tuple[str, ...] = ("careful",)) -> RunFacts:
     """Return how a run ended."""
-    costs = (JudgeCost(name="rules", stats=None, price=Price(input=1, cached=1, output=1)),)
-    return RunFacts(judge=JUDGE, stats=None, costs=costs, wall_s=1.23456, complete=complete, notes=notes)
+    return RunFacts(judge=JUDGE, spent=engine_block(None, None), wall_s=1.23456, complete=complete, notes=notes)
 
 
 def test_a_run_folder_holds_all_its_files(tmp_path: Path) -> None:
     """Every documented file is there and can be loaded again; items are those given."""
     items = [item(n) for n in range(6)]
-    begin_run(tmp_path / "run", record(), JUDGE)
+    begin_run(made(tmp_path / "run"), JUDGE)
     assert RunFolder(tmp_path / "run").manifest.exists()
-    end_run(tmp_path / "run", record(), items, facts())
+    write_results(made(tmp_path / "run"), items, facts())
     assert {path.name for path in (tmp_path / "run").iterdir()} == FILES
     run = RunFolder.load(tmp_path / "run")
     assert list(run.items) == items
     assert run.complete
 
 
-def test_items_that_were_just_written_need_not_be_read(tmp_path: Path) -> None:
-    """A run that is loaded with the items that it was written from is the one that its files hold, reasons included."""
-    row = RubricRow(
-        id="r", text="is short", alpha=0.5, weight=1.0, importance=0.5, filler=False, a="pass", b="fail", better="A",
-        delta=1.25, contribution=0.625, shown="ab", chances=(0.9, 0.25, 0.75),
-    )  # fmt: skip
-    reason = Reason(rubric="r", shown="ab", judge="", text="because")
-    items = [replace(item(n), rubrics=(row, replace(row, chances=None)), reasons=(reason,)) for n in range(6)]
-    end_run(tmp_path / "run", record(), items, facts())
-    found = RunFolder.load(tmp_path / "run")
-    whole = replace(found, items=with_reasons(found.path, found.items))
-    assert RunFolder.load(tmp_path / "run", items) == whole
-
-
 def test_metrics_have_their_documented_keys(tmp_path: Path) -> None:
     """The keys that others build on, with notes of data and run."""
-    found = end_run(tmp_path / "run", record(), [item(n) for n in range(6)], facts())
+    found = write_results(made(tmp_path / "run"), [item(n) for n in range(6)], facts())
     assert orjson.loads((tmp_path / "run" / "metrics.json").read_bytes()) == found
     for key in (
         "benchmark", "method", "judge", "bank", "n_total", "n_scored", "coverage", "accuracy", "accuracy_scored",
@@ -108,73 +88,47 @@ def test_metrics_have_their_documented_keys(tmp_path: Path) -> None:
 def test_the_same_run_gives_the_same_bytes(tmp_path: Path) -> None:
     """Items and metrics of two runs with the same inputs are equal byte for byte."""
     for name in ("a", "b"):
-        begin_run(tmp_path / name, record(), JUDGE)
-        end_run(tmp_path / name, record(), [item(n) for n in range(6)], facts())
-    for name in ("items.jsonl", "metrics.json", "examples.jsonl"):
+        begin_run(made(tmp_path / name), JUDGE)
+        write_results(made(tmp_path / name), [item(n) for n in range(6)], facts())
+    for name in ("items.jsonl", "metrics.json"):
         assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
 
 
 def test_a_folder_belongs_to_one_run(tmp_path: Path) -> None:
-    """Another run is refused with both digests and nothing changed; the same run, or a torn manifest, goes on."""
+    """Another run's items are refused in words and kept; the same run, no items or a torn manifest continue."""
     folder = tmp_path / "run"
-    begin_run(folder, record(), JUDGE)
+    begin_run(made(folder, identity={"data": "empty"}), JUDGE)
+    begin_run(made(folder), JUDGE)
+    write_results(made(folder), [item(0)], facts())
     before = (folder / "manifest.json").read_bytes()
-    other = record(identity={"data": "other"})
-    assert other.digest != record().digest
+    other = made(folder, identity={"data": "other"})
+    assert other.digest != made(folder).digest
     with pytest.raises(UsageError, match="holds another run") as caught:
-        begin_run(folder, other, JUDGE)
-    assert record().digest in caught.value.message
+        begin_run(other, JUDGE)
+    assert "has changed since" in caught.value.message
     assert (folder / "manifest.json").read_bytes() == before
-    begin_run(folder, record(), JUDGE)
+    begin_run(made(folder), JUDGE)
     (folder / "manifest.json").write_text("{torn")
-    begin_run(folder, record(), JUDGE)
+    begin_run(made(folder), JUDGE)
 
 
 def test_the_default_folder_is_named_by_what_was_run() -> None:
     """Benchmark, method, judge and digest, without characters that a path cannot hold."""
-    folder = record().default_folder()
-    assert folder == Path("runs") / f"made-vanilla-j-1-é-{record().digest}"
-    assert len(record(judge="x" * 500).default_folder().name) < 100
-    assert ".." not in record(judge="../../etc").default_folder().parts
+    run = replace(made(Path("x")), settings=EvalSettings(benchmark="pairs"))
+    assert run.folder == Path("runs") / f"made-direct-j-1-é-{run.digest}"
+    for judge in ("x" * 500, "../../etc"):
+        folder = replace(made(Path("x"), judge), settings=EvalSettings(benchmark="pairs")).folder
+        assert len(folder.name) < 100
+        assert ".." not in folder.parts
 
 
 @pytest.mark.parametrize("judged", [0, 3])
 def test_a_partial_run_says_so_everywhere(tmp_path: Path, judged: int) -> None:
     """A run that was stopped, even before its first pair, is written with what there is and marked as partial."""
-    begin_run(tmp_path / "run", record(), JUDGE)
-    found = end_run(tmp_path / "run", record(), [item(n) for n in range(judged)], facts(complete=False))
+    begin_run(made(tmp_path / "run"), JUDGE)
+    found = write_results(made(tmp_path / "run"), [item(n) for n in range(judged)], facts(complete=False))
     assert (found["complete"], found["n_total"]) == (False, judged)
     run = RunFolder.load(tmp_path / "run")
     assert not run.complete
     assert len(run.items) == judged
-    assert "PARTIAL" in (tmp_path / "run" / "report.html").read_text()
-
-
-def test_failures_and_ties_are_written_too(tmp_path: Path) -> None:
-    """A run in which nothing was scored has a report, an accuracy of zero and full counts."""
-    items = [item(0, None, "refusal"), item(1, None, "parse_error"), item(2, 0.0, "tie")]
-    found = end_run(tmp_path / "run", record(), items, facts())
-    assert (found["accuracy"], found["n_scored"], found["coverage"]) == (0.0, 1, pytest.approx(1 / 3, abs=1e-6))
-    assert found["outcomes"] == {"tie": 1, "parse_error": 1, "refusal": 1}
-
-
-def test_examples_are_capped_and_storable(tmp_path: Path) -> None:
-    """Texts of the surest mistakes are kept up to a length; characters that UTF-8 cannot hold are replaced."""
-    end_run(tmp_path / "run", record(), [item(n) for n in range(6)], facts())
-    rows = [orjson.loads(line) for line in (tmp_path / "run" / "examples.jsonl").read_bytes().splitlines()]
-    assert {row["id"] for row in rows} == {f"p{n}" for n in range(6) if n % 2 == 0}
-    assert all(row["response_a"] == "c?" for row in rows)
-    assert all(EXAMPLE_CHARS < len(row["prompt"]) < EXAMPLE_CHARS + 100 for row in rows)
-
-
-def test_a_folder_that_cannot_be_written_is_a_storage_error(tmp_path: Path) -> None:
-    """A file in the folder's place is named in one line before anything is judged."""
-    (tmp_path / "run").write_text("a file")
-    with pytest.raises(StorageError, match="cannot write"):
-        begin_run(tmp_path / "run", record(), JUDGE)
-
-
-def test_the_command_is_kept_as_typed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Program name without its folder, then the arguments."""
-    monkeypatch.setattr("sys.argv", ["/somewhere/private/svr-eval", "pairs", "--limit", "3"])
-    assert command_line() == ["svr-eval", "pairs", "--limit", "3"]
+    assert "PARTIAL" in run.summary.mark_words

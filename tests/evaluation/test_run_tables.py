@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import re
-import sys
-from dataclasses import fields
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from hostile_run import ATTACK, HARMLESS, armed_run
@@ -14,40 +11,13 @@ from made_run import write_run
 
 from svr_async import Run, explain, load_run
 from svr_async.errors import UsageError
-from svr_async.evaluation.items import RubricRow
 from svr_async.evaluation.run import EvalResult
-from svr_async.evaluation.run_folder import columns_of
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     """Load a made run."""
     return load_run(write_run(tmp_path_factory.mktemp("runs") / "made"))
-
-
-def test_items_and_rubrics_are_tables(run: Run) -> None:
-    """A row for each item, and one for each rubric of each, with the values that the items have."""
-    items, rubrics = run.to_arrow(), run.to_arrow("rubrics")
-    assert items.column("id").to_pylist() == [item.id for item in run.items]
-    assert items.column("margin").to_pylist() == [item.margin for item in run.items]
-    assert items.column("margin_ab").to_pylist() == [item.margins.get("ab") for item in run.items]
-    told = [(item.id, row.text, row.contribution) for item in run.items for row in item.rubrics]
-    found = zip(*(rubrics.column(name).to_pylist() for name in ("item", "text", "contribution")), strict=True)
-    assert list(found) == told
-    assert rubrics.column_names == ["item", *(one.name for one in fields(RubricRow))]
-    assert columns_of([], "rubrics")["item"] == []
-    with pytest.raises(UsageError, match="no table 'calls'"):
-        run.to_arrow("calls")  # type: ignore[arg-type]
-
-
-def test_pandas_is_used_where_it_is(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its frame is made of the same columns; where it is missing one line says what to install."""
-    monkeypatch.setitem(sys.modules, "pandas", SimpleNamespace(DataFrame=dict))
-    assert run.to_pandas() == columns_of(run.items)
-    monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(UsageError, match=r"to_pandas\(\) needs pandas, which is not installed") as caught:
-        run.to_pandas("rubrics")
-    assert caught.value.hint == "pip install pandas"
 
 
 def test_a_run_shows_itself(run: Run) -> None:

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import errno
-import os
 from pathlib import Path
-from typing import Any
 
-import orjson
 import pytest
 from made_run import made_items, write_run
 
-from svr_async.core.files import write_atomic
-from svr_async.errors import ArtefactError, StorageError, UsageError
+from svr_async.errors import ArtefactError, UsageError
 from svr_async.evaluation.run_folder import RunFolder
 
 
@@ -26,23 +21,12 @@ def test_what_was_written_is_read(tmp_path: Path) -> None:
     assert run.manifest["svr_version"] == "0.1.0"
     assert run.name == "first-run"
     assert run.complete
-    assert all(texts.prompt.startswith("My sourdough") for texts in run.examples.values())
-
-
-def test_a_run_without_texts_is_a_run(tmp_path: Path) -> None:
-    """examples.jsonl may be absent."""
-    assert RunFolder.load(write_run(tmp_path, texts=None)).examples == {}
 
 
 @pytest.mark.parametrize("value", [False, None, "yes"])
 def test_only_true_means_complete(tmp_path: Path, value: bool | str | None) -> None:
     """Anything but `true` under `complete` makes a run PARTIAL."""
     assert not RunFolder.load(write_run(tmp_path, metrics={"complete": value})).complete
-
-
-def test_unknown_keys_pass(tmp_path: Path) -> None:
-    """A run folder of a newer version, with keys of its own, can be read."""
-    assert RunFolder.load(write_run(tmp_path, metrics={"new": [1]}, manifest={"new": {}})).metrics["new"] == [1]
 
 
 def test_no_run_is_a_usage_error(tmp_path: Path) -> None:
@@ -83,7 +67,6 @@ def test_a_missing_file_is_named(tmp_path: Path, name: str) -> None:
         ("items.jsonl", b"{}\n", r"items\.jsonl line 1: .*`id`"),
         ("items.jsonl", b"\n\n7\n", r"items\.jsonl line 3: "),
         ("items.jsonl", b'{"id": "x', r"items\.jsonl line 1: "),
-        ("examples.jsonl", b'{"id": "x"}\n', r"examples\.jsonl line 1: .*`prompt`"),
     ],
 )
 def test_a_damaged_file_is_named_with_its_line(tmp_path: Path, name: str, content: bytes, message: str) -> None:
@@ -93,84 +76,3 @@ def test_a_damaged_file_is_named_with_its_line(tmp_path: Path, name: str, conten
     with pytest.raises(ArtefactError, match=message) as caught:
         RunFolder.load(tmp_path)
     assert "\n" not in caught.value.one_line()
-
-
-@pytest.mark.parametrize(
-    ("key", "value"),
-    [
-        ("margin", "<script>"), ("predicted", "C"), ("correct", 1), ("rubrics", [3]), ("rubrics", [{"id": "r1"}]),
-        ("margins", [1]),
-    ],
-)  # fmt: skip
-def test_an_item_of_wrong_types_is_rejected(tmp_path: Path, key: str, value: Any) -> None:
-    """Wrong types are found when reading, with the line and the key."""
-    folder = write_run(tmp_path, items=made_items(n=3))
-    lines = (folder / "items.jsonl").read_bytes().splitlines()
-    lines[1] = orjson.dumps({**orjson.loads(lines[1]), key: value})
-    (folder / "items.jsonl").write_bytes(b"\n".join(lines))
-
-    with pytest.raises(ArtefactError, match=rf"items\.jsonl line 2: .*\$\.{key}"):
-        RunFolder.load(folder)
-
-
-@pytest.mark.parametrize(
-    ("key", "value"),
-    [("n_total", -1), ("accuracy", "0.8"), ("by_domain", {"Chat": {"n": "three"}}), ("order", []), ("notes", "one")],
-)
-def test_metrics_of_wrong_types_are_rejected(tmp_path: Path, key: str, value: Any) -> None:
-    """Each known key has its type; the message names it."""
-    write_run(tmp_path, metrics={key: value})
-
-    with pytest.raises(ArtefactError, match=rf"metrics\.json: .*\$\.{key}"):
-        RunFolder.load(tmp_path)
-
-
-def test_write_atomic_makes_folders_and_replaces(tmp_path: Path) -> None:
-    """A new file appears with its folders, an old one is replaced, and nothing else is left."""
-    target = tmp_path / "deep" / "file.json"
-    write_atomic(target, b"old")
-    write_atomic(target, b"new")
-
-    assert target.read_bytes() == b"new"
-    assert list(target.parent.iterdir()) == [target]
-
-
-@pytest.mark.parametrize("call", ["fsync", "replace", "open"])
-@pytest.mark.parametrize(("number", "cure"), [(errno.ENOSPC, "free some space"), (errno.EIO, "choose another place")])
-def test_a_failing_disk_leaves_the_old_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str, number: int, cure: str
-) -> None:
-    """When any step of the writing fails, the old content stays, no temporary is left, and one line says why."""
-    target = tmp_path / "file.json"
-    target.write_bytes(b"old")
-
-    def fail(*_args: object, **_kwargs: Any) -> None:
-        raise OSError(number, os.strerror(number))
-
-    if call == "fsync":
-        monkeypatch.setattr(os, "fsync", fail)
-    else:
-        monkeypatch.setattr(Path, call, fail)
-    with pytest.raises(StorageError) as caught:
-        write_atomic(target, b"new")
-    monkeypatch.undo()
-
-    assert caught.value.exit_code == 5
-    assert os.strerror(number) in caught.value.one_line()
-    assert cure in caught.value.hint
-    assert target.read_bytes() == b"old"
-    assert list(tmp_path.iterdir()) == [target]
-
-
-def test_a_folder_in_the_way_is_a_storage_error(tmp_path: Path) -> None:
-    """Writing over a folder fails in one line."""
-    with pytest.raises(StorageError, match="cannot write"):
-        write_atomic(tmp_path, b"x")
-
-
-def test_write_atomic_respects_the_umask(tmp_path: Path) -> None:
-    """Reports are as readable as any file the user makes, not private like a temporary."""
-    write_atomic(tmp_path / "a", b"")
-    (tmp_path / "b").write_bytes(b"")
-
-    assert (tmp_path / "a").stat().st_mode == (tmp_path / "b").stat().st_mode

@@ -43,8 +43,3 @@ from svr_async.evaluation import wording
 def test_numbers_as_words(function: Callable[..., str], value: float | list[float] | None, words: str) -> None:
     """Each kind of number has one form."""
     assert function(value) == words
-
-
-def test_plural_agrees_with_its_number() -> None:
-    """One pair, two pairs, no pairs."""
-    assert [wording.plural(n, "pair") for n in (0, 1, 2000)] == ["0 pairs", "1 pair", "2,000 pairs"]

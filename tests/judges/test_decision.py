@@ -16,7 +16,7 @@ from svr_async.core.rubric import Rubric
 from svr_async.core.verdict import Outcome
 from svr_async.engine.request import Request
 from svr_async.engine.transport import RawReply
-from svr_async.errors import ConfigError, UsageError
+from svr_async.errors import ConfigError
 from svr_async.judges.decision import DecisionJudge, StatementWriter
 from svr_async.judges.limits import JudgeLimits
 from svr_async.judges.open_judge import JudgeSpec, open_judge
@@ -126,16 +126,6 @@ async def test_a_failed_call_fails_the_pair(tmp_path: Path) -> None:
     assert len(found.requests) == 1
 
 
-async def test_more_statements_than_a_request_takes_are_several_calls(tmp_path: Path) -> None:
-    """400 a request: 134 rubrics are 402 statements in two calls."""
-    many = [Rubric(text=f"The response has the property {n}.") for n in range(134)]
-    async with scripted(tmp_path, lambda r, _: answered(*[0.9] * len(r.body()["questions"]))) as (judge, transport):
-        answer = await judge.compare(shown(), many, overall=False)
-    assert [len(request.body()["questions"]) for request in transport.sent] == [400, 2]
-    assert answer.value is not None
-    assert len(answer.value.rows) == 134
-
-
 async def test_the_direct_verdict_is_how_likely_a_is_better(tmp_path: Path) -> None:
     """A margin in [−1, 1], so that escalation can ask where it is small."""
     async with scripted(tmp_path, lambda *_: answered(0.3)) as (judge, _):
@@ -149,15 +139,6 @@ async def test_one_response_alone_is_scored_by_its_probability(tmp_path: Path) -
     async with scripted(tmp_path, lambda *_: answered(0.3, 0.2)) as (judge, _):
         answer = await judge.score(shown().prompt, shown().response_a, RUBRICS)
     assert answer.value == {RUBRICS[0].id: 0.3, RUBRICS[1].id: pytest.approx(0.8)}
-
-
-async def test_what_needs_words_is_refused_in_a_line(tmp_path: Path) -> None:
-    """It writes no rubrics and no responses, and says what to name instead."""
-    async with scripted(tmp_path, lambda *_: answered(0.3)) as (judge, transport):
-        with pytest.raises(UsageError) as caught:
-            await judge.write_rubrics(shown().prompt)
-    assert "name a text judge" in caught.value.one_line()
-    assert not transport.sent
 
 
 def test_all_wires_give_the_planted_verdicts(sim: SimServer, tmp_path: Path) -> None:
@@ -193,13 +174,6 @@ def test_shipped_decision_judges_have_dated_prices() -> None:
     assert (luna.wire, jev.wire, jev.key_env) == ("decisions", "systemone", "TYPESAFE_API_KEY")
     assert luna.price is not None
     assert (luna.price.input, luna.price.output) == (0.10, 0.0)
-
-
-def test_another_model_at_the_same_place_has_no_price() -> None:
-    """`decisions:MODEL` is that model at the wire's own endpoint; what it costs is not known."""
-    found = JudgeSpec.parse("decisions:gpt-7").profile
-    assert found is not None
-    assert (found.model, found.base_url, found.price) == ("gpt-7", "https://api.openai.com/v1", None)
 
 
 def test_any_judge_can_be_asked_for_probabilities() -> None:

@@ -8,11 +8,9 @@ from typing import Any
 import orjson
 import pytest
 
-from svr_async.engine.classify import Kind, classify_reply
 from svr_async.engine.reply import BadBodyError, Reply, Usage
 from svr_async.engine.request import Request
 from svr_async.engine.wires import QUESTION, Settings, find_wire
-from svr_async.errors import AuthError
 
 STATED = ((QUESTION, "A is right."), (QUESTION, "B is right."))
 SHOWN = (("system", "Judge."), ("user", "A: 4. B: 5."))
@@ -117,29 +115,6 @@ def test_systemone_is_read_by_name() -> None:
     reply = read("systemone", {"model": "jev", "answers": answers, "usage": {"input_tokens": 7, "output_tokens": 2}})
     assert chances(reply) == {"q1": 1.0, "q2": 0.1}
     assert reply.usage == Usage(prompt_tokens=7, completion_tokens=2)
-
-
-@pytest.mark.parametrize(
-    ("value", "told"),
-    [
-        ({"detail": [{"loc": ["body", "state"], "msg": "Field required", "type": "missing"}]}, "state: Field required"),
-        ({"detail": {"message": "no such model"}}, "no such model"),
-        ({"message": "too many questions"}, "too many questions"),
-        ({"error": {"message": "bad", "code": "x"}}, "bad"),
-    ],
-)
-def test_systemone_errors_are_told_in_their_words(value: Any, told: str) -> None:
-    """A list of what is wrong where, a message or OpenAI's form: the line that a user sees has it."""
-    failure = classify_reply(find_wire("systemone"), 422, {}, orjson.dumps(value), "no answers")
-    assert failure.kind is Kind.ITEM
-    assert told in failure.detail
-
-
-@pytest.mark.parametrize("wire", ["decisions", "systemone", "logprobs"])
-def test_a_refused_key_ends_the_run_on_every_wire(wire: str) -> None:
-    """A 401 is no fault of a pair."""
-    failure = classify_reply(find_wire(wire), 401, {}, b'{"detail": "Unauthorized"}', "no answers")
-    assert failure.error is AuthError
 
 
 # --- log-probabilities ------------------------------------------------------------------------------------------------

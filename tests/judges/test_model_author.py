@@ -12,7 +12,7 @@ from svr_async.core.rubric import MAX_RUBRIC_CHARS, Rubric
 from svr_async.engine.request import ReplyRejectedError, Request
 from svr_async.engine.transport import RawReply
 from svr_async.judges.model import ModelJudge
-from svr_async.judges.questions import MAX_INDUCED, read_induced, read_rephrased, read_text
+from svr_async.judges.questions import read_induced, read_rephrased
 from svr_async.judges.templates import clean
 
 
@@ -42,24 +42,11 @@ def test_rubrics_are_read_and_odd_entries_left_out() -> None:
     assert len({rubric.id for rubric in found}) == len(found) <= 3
 
 
-def test_at_most_six_rubrics_are_taken() -> None:
-    """The first six."""
-    found = read_induced(reply(*({"rubric": f"Point {n}"} for n in range(20))))
-    assert [rubric.text for rubric in found] == [f"Point {n}" for n in range(MAX_INDUCED)]
-
-
 @pytest.mark.parametrize("text", ["", "no", reply(), reply({"rubric": ""}), '{"contrastive_rubrics": 3}', "[]"])
 def test_a_reply_without_a_rubric_is_rejected(text: str) -> None:
     """So that it is asked again."""
     with pytest.raises(ReplyRejectedError):
         read_induced(text)
-
-
-def test_a_probe_is_text() -> None:
-    """Outer space is cut; an empty reply is rejected."""
-    assert read_text("  a worse answer \n") == "a worse answer"
-    with pytest.raises(ReplyRejectedError):
-        read_text(" \n")
 
 
 def test_only_contrastive_induction_shows_the_rejected_response() -> None:
@@ -127,12 +114,6 @@ def test_only_wordings_beyond_doubt_are_read(
     assert all(text == " ".join(text.split()) for text in found.values())
 
 
-def test_ten_thousand_forged_entries_cost_little() -> None:
-    """A reply that names one rubric over and over is read in linear time and gives nothing for it."""
-    entries = [("R1", f"x{n}") for n in range(10_000)] + [("R2", "b")]
-    assert wordings_of(*entries) == {"R2": "b"}
-
-
 def test_the_question_shows_the_prompt_and_the_rubrics_and_no_response() -> None:
     """The same prompt and rubrics give the same request."""
     pair, rubrics = pairs(1)[0], [Rubric(text="Names a source"), Rubric(text="Is short")]
@@ -163,10 +144,3 @@ async def test_the_author_returns_texts_by_rubric_and_asks_again_when_none_can_b
             assert found.value == {rubrics[1].id: "Names a source on bread"}
             assert len(found.requests) == 1
         assert len(transport.sent) == 2
-
-
-async def test_an_author_that_refuses_says_so(cache_folder: Path) -> None:
-    """A refusal is an outcome without a value."""
-    async with scripted_engine(cache_folder, lambda *_: completion("", "content_filter")) as (engine, _):
-        found = await ModelJudge(engine, writer()).rephrase(user_prompt("bread"), [Rubric(text="Is short")])
-    assert (found.value, found.outcome.value) == (None, "refusal")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import resource
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,21 +15,24 @@ from rig import QUICK, pairs
 from svr_async.commands.main import run
 from svr_async.commands.main import svr as group
 from svr_async.core.pair import Order, present
-from svr_async.core.rubric import Check, Rubric
 from svr_async.engine.caller import EngineConfig
 from svr_async.engine.endpoint import START
 from svr_async.engine.http import HttpTransport
 from svr_async.engine.money import Price
 from svr_async.engine.secrets import Secret
 from svr_async.errors import ConfigError, UsageError
-from svr_async.judges.decision import Stated, StatementWriter
 from svr_async.judges.limits import AUTO, JudgeLimits
-from svr_async.judges.model import HybridJudge, ModelJudge
-from svr_async.judges.open_judge import OPEN_FILES, JudgeSpec, OpenJudge, find_profile, open_judge, within_descriptors
-from svr_async.judges.profiles import Profile, extras_of, load_profiles, profile_file, transport_to
+from svr_async.judges.model import ModelJudge
+from svr_async.judges.open_judge import (
+    JudgeSpec,
+    OpenJudge,
+    extras_of,
+    open_judge,
+    transport_to,
+)
+from svr_async.judges.profiles import Profile, find_profile, load_profiles, profile_file
 from svr_async.judges.questions import QuestionWriter
-from svr_async.judges.rubric_file import load_rubric_file
-from svr_async.judges.templates import DECIDING, NAMES, Material, load_templates
+from svr_async.judges.templates import NAMES, Material, load_templates
 from svr_async.simulation.server import SimServer
 
 URL = "http://127.0.0.1:8000/v1"
@@ -101,22 +103,6 @@ def test_structured_replies_are_asked_in_our_form() -> None:
     loose = QuestionWriter(replace(own, structured="json_object_schema"), load_templates()).request("compare", shown)
     told = orjson.loads(loose.body_bytes)["response_format"]
     assert told == {"type": "json_object", "schema": form["json_schema"]["schema"]}
-
-
-def test_a_model_without_a_system_is_told_in_the_users_message() -> None:
-    """With system_role = "user" the instructions open the one message of a judge, and of a decision judge."""
-    own = Profile(name="j", model="m", base_url=URL, system_role="user")
-    usual = replace(own, system_role="system")
-    shown = Material({"PROMPT": "x"})
-    (only,) = QuestionWriter(own, load_templates()).request("compare", shown).messages
-    (_, system), (_, user) = QuestionWriter(usual, load_templates()).request("compare", shown).messages
-    assert only == ("user", f"{system}\n\n{user}")
-    decider = StatementWriter.of(replace(own, wire="logprobs"), load_templates(None, DECIDING))
-    (sent,) = orjson.loads(decider.question("A and B.", [Stated(decider.forms["direct"])]).request.body_bytes)[
-        "messages"
-    ]
-    assert sent["role"] == "user"
-    assert sent["content"].startswith(decider.instructions)
 
 
 def test_a_model_of_a_known_endpoint_needs_no_profile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -274,12 +260,6 @@ def test_a_judge_is_found_by_name_url_or_base_url(tmp_path: Path, monkeypatch: p
     assert find_profile("gpt-oss-20b").base_url == "http://env/v1"
 
 
-def test_a_cache_identity_survives_a_move(tmp_path: Path) -> None:
-    """A profile with an identity of its own keeps its cache when the URL changes."""
-    write(tmp_path, f'[x]\nmodel = "m"\nbase_url = "{URL}"\nidentity = "lab"')
-    assert find_profile("x", base_url="http://h/v1").identity == "lab"
-
-
 def test_several_endpoints_serve_one_judge(tmp_path: Path) -> None:
     """A list in the file, or commas; the first address names the cache, and all are checked like one."""
     one, two = 'base_url = "http://a/v1"', 'base_url = ["http://a/v1", "http://b/v1/"]'
@@ -311,16 +291,6 @@ def test_an_unknown_judge_is_answered_with_near_names(tmp_path: Path) -> None:
 # --- templates --------------------------------------------------------------------------------------------------------
 
 
-def test_the_shipped_prompts_have_all_they_need() -> None:
-    """Each role has instructions and closing lines; digests tell texts apart."""
-    templates = load_templates()
-    assert set(templates.digests) == set(NAMES)
-    assert len(set(templates.digests.values())) == len(NAMES)
-    for name in NAMES:
-        assert templates[name].instructions
-        assert templates[name].closing
-
-
 def test_a_folder_replaces_the_prompts_that_it_holds(tmp_path: Path) -> None:
     """A user's direct.txt is used and changes its digest; the other prompts stay."""
     (tmp_path / "direct.txt").write_text("Mine.\n=== closing ===\nEnd with [[A]] or [[B]].")
@@ -346,60 +316,6 @@ def test_a_wrong_prompt_folder_is_named(tmp_path: Path, files: dict[str, str | b
     assert says in caught.value.one_line()
     with pytest.raises(ConfigError, match="not a folder"):
         load_templates(tmp_path / "missing")
-
-
-# --- rubric files -----------------------------------------------------------------------------------------------------
-
-
-def rubrics_in(path: Path, data: str | bytes) -> tuple[tuple[Rubric, float], ...]:
-    """Write and load a rubric file."""
-    path.write_bytes(data.encode() if isinstance(data, str) else data)
-    return load_rubric_file(path)[0]
-
-
-def test_plain_text_is_one_rubric_a_line(tmp_path: Path) -> None:
-    """Bullets, numbers, blank lines and comments are no part of a rubric; repeats count once."""
-    text = "# ours\n- Is it short?\n2. Is it right?\n\n* is it  SHORT?\n"
-    found = rubrics_in(tmp_path / "r.txt", text)
-    assert [(rubric.text, weight) for rubric, weight in found] == [("Is it short?", 1.0), ("Is it right?", 1.0)]
-
-
-def test_json_and_json_lines_carry_weights_and_checks(tmp_path: Path) -> None:
-    """Texts or objects with weight, facet, importance and an executable check."""
-    check = '{"name": "max_words", "args": {"n": 5}}'
-    entry = f'{{"text": "Is it short?", "weight": 0.5, "facet": "style", "check": {check}}}'
-    for name, data in (("r.json", f'["Is it right?", {entry}]'), ("r.jsonl", f'"Is it right?"\n\n{entry}\n')):
-        first, (second, weight) = rubrics_in(tmp_path / name, data)
-        assert first == (Rubric(text="Is it right?"), 1.0)
-        assert (weight, second.facet, second.check) == (0.5, "style", Check.of("max_words", n=5))
-    points = '[{"criterion": "Is it right?", "points": 5}, {"description": "Is it rude?", "weight": -2}]'
-    assert [weight for _, weight in rubrics_in(tmp_path / "p.json", points)] == [5.0, -2.0]
-    for name, by_points in (("r.json", False), ("p.json", True)):
-        assert load_rubric_file(tmp_path / name)[1] is by_points
-    assert rubrics_in(tmp_path / "b.json", '\ufeff[{"rubric": " Is  it so? "}]')[0][0].text == "Is it so?"
-
-
-@pytest.mark.parametrize(
-    ("name", "data", "says"),
-    [
-        ("r.txt", "", "holds no rubrics"), ("r.txt", "# only\n", "holds no rubrics"), ("r.json", "[]", "no rubrics"),
-        ("r.json", "{", "not a list"), ("r.json", "{}", "not a list"), ("r.jsonl", '"a"\n{', "rubric 2: Input data"),
-        ("r.json", "[5]", "rubric 1: Expected `object`, got `int`"), ("r.json", '[" "]', "needs a text"),
-        ("r.json", '[{"text": 5}]', "at `$.text`"), ("r.json", f'["{"x" * 513}"]', "length <= 512"),
-        ("r.json", '[{"text": "a", "weight": NaN}]', "malformed"),
-        ("r.json", '[{"text": "a", "weight": "1"}]', "at `$.weight`"),
-        ("r.json", '[{"text": "a", "weight": true}]', "weight"),
-        ("r.json", '[{"text": "a", "check": 5}]', "at `$.check`"),
-        ("r.json", '[{"text": "a", "check": {"name": 5}}]', "check"),
-    ],
-)  # fmt: skip
-def test_a_wrong_rubric_file_is_named(tmp_path: Path, name: str, data: str, says: str) -> None:
-    """File, entry and what is wrong with it, in one line."""
-    with pytest.raises(ConfigError) as caught:
-        rubrics_in(tmp_path / name, data)
-    assert says in caught.value.one_line()
-    with pytest.raises(ConfigError, match="cannot read"):
-        load_rubric_file(tmp_path / "missing.txt")
 
 
 # --- opening ----------------------------------------------------------------------------------------------------------
@@ -452,33 +368,6 @@ def test_a_concurrency_that_is_none_is_refused(text: str) -> None:
         JudgeLimits(concurrency=text)
 
 
-def test_no_more_calls_than_files_that_may_be_open(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Few open files bound the calls under way, which judges of a run share; more are asked for where there are."""
-    asked = []
-    monkeypatch.setattr(resource, "setrlimit", lambda _, limits: asked.append(limits))
-    config = EngineConfig(concurrency=4096)
-    for limits, most in (((256, 256), 256 - OPEN_FILES), ((10_000, 10_000), 4096), ((8, 8), 1)):
-        monkeypatch.setattr(resource, "getrlimit", lambda _, limits=limits: limits)
-        assert within_descriptors(config).concurrency == most
-    monkeypatch.setattr(resource, "getrlimit", lambda _: (256, 256))
-    assert 3 * within_descriptors(config, engines=3).concurrency == 256 - OPEN_FILES
-    monkeypatch.setattr(resource, "getrlimit", lambda _: (1024, 100_000))
-    within_descriptors(config)
-    assert asked[-1] == (4096 + OPEN_FILES, 100_000)
-
-
-def test_offline_judges_open_without_an_engine(tmp_path: Path) -> None:
-    """The rules judge and a recording have no engine; a recording without a file name is refused."""
-    assert open_judge(JudgeSpec.parse("rules"), JudgeLimits()).engine is None
-    (tmp_path / "r.jsonl").write_text('{"pair_id": "1", "order": "ab", "role": "direct", "reply": "[[A]]"}')
-    opened = open_judge(JudgeSpec.parse(f"recorded:{tmp_path / 'r.jsonl'}"), JudgeLimits())
-    facts = {"name": "recorded:r.jsonl", "label": "recorded replies (r.jsonl)", "marks": ["recorded"]}
-    assert opened.facts() == facts
-    asyncio.run(opened.close())
-    with pytest.raises(ConfigError, match="names no file"):
-        JudgeSpec.parse("recorded:")
-
-
 def test_a_simulated_endpoint_is_labelled_as_such(cache_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Replies of the simulated endpoint give themselves away by their fingerprint; facts name no key."""
     monkeypatch.setenv("OPENAI_API_KEY", "sk-sentinel-1")
@@ -499,35 +388,3 @@ def test_a_simulated_endpoint_is_labelled_as_such(cache_folder: Path, monkeypatc
     assert (facts["label"], facts["marks"]) == ("sim (SIMULATED endpoint)", ["simulated"])
     assert facts["models_seen"] == ["gpt-oss-120b"]
     assert "sk-sentinel-1" not in repr(facts)
-
-
-def test_a_judge_with_checks_in_front_asks_the_model_only_for_the_rest(cache_folder: Path) -> None:
-    """`J+rules` decides checkable rubrics itself and puts the others to the model; ids and order stay."""
-
-    async def ask() -> None:
-        async with SimServer() as sim:
-            profile = Profile(name="sim", model="gpt-oss-120b", base_url=sim.base_url, key_env="")
-            opened = opened_at("sim+rules", profile, cache_folder)
-            assert isinstance(opened.judge, HybridJudge)
-            assert opened.judge.name == "sim+rules"
-            assert opened.judge.label == "sim + offline checks"
-            assert opened.engine is not None
-            pair = pairs(1)[0]
-            checked = Rubric(text="Is it at most five words long?", check=Check.of("max_words", n=5))
-            judged = Rubric(text=pair.rubrics[0])
-            seen = present(pair, Order.AB)
-            both = await opened.judge.compare(seen, [checked, judged], overall=False)
-            assert both.value is not None
-            assert judged.id in {row.rubric_id for row in both.value.rows}
-            assert opened.engine.stats().sent == 1
-            assert (await opened.judge.prefer(seen)).value is not None
-            written = await opened.judge.write_rubrics(seen.prompt)
-            assert written.value is not None
-            scored = await opened.judge.score(seen.prompt, seen.response_a, [judged])
-            assert scored.value is not None
-            overall = await opened.judge.compare(seen, [checked, judged], overall=True)
-            assert overall.value is not None
-            assert overall.value.preferred is not None
-            await opened.close()
-
-    asyncio.run(ask())

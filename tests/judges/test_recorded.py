@@ -116,11 +116,3 @@ def test_a_bad_line_is_named(tmp_path: Path, bad: Any, says: str) -> None:
     with pytest.raises(ConfigError, match=says) as caught:
         judge_of(tmp_path / "r.jsonl", line("direct", "[[A]]"), bad)
     assert "r.jsonl" in caught.value.one_line()
-
-
-def test_a_file_that_is_missing_or_empty_is_named(tmp_path: Path) -> None:
-    """No file, no replies: said before anything is judged."""
-    with pytest.raises(ConfigError, match="cannot read"):
-        load_recorded(tmp_path / "none.jsonl", {})
-    with pytest.raises(ConfigError, match="holds no replies"):
-        judge_of(tmp_path / "r.jsonl", b"")

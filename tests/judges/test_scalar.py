@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,10 +17,10 @@ from svr_async.engine.transport import RawReply
 from svr_async.engine.wires import find_wire
 from svr_async.errors import ConfigError, UsageError
 from svr_async.judges.decision import ScalarJudge
-from svr_async.judges.doctor import examine
 from svr_async.judges.limits import JudgeLimits
-from svr_async.judges.open_judge import REWARD_WIRES, JudgeSpec, find_profile, open_judge
-from svr_async.judges.recorded import MOST_CELL_CHARS, RecordedScores, load_recorded
+from svr_async.judges.open_judge import JudgeSpec, open_judge
+from svr_async.judges.profiles import REWARD_WIRES, find_profile
+from svr_async.judges.recorded import load_recorded
 from svr_async.simulation.server import SimServer
 
 URL = "rm:http://127.0.0.1:1"
@@ -93,18 +92,6 @@ async def test_the_simulated_reward_model_is_labelled_so(sim: SimServer, tmp_pat
     assert margins != {0.0}
 
 
-def test_doctor_checks_a_reward_model(sim: SimServer) -> None:
-    """It asks for one verdict: two scores."""
-    sim.reset()
-
-    async def states() -> dict[str, str]:
-        address = sim.base_url.removesuffix("/v1")
-        return {finding.name: finding.state async for finding in examine(f"rm:{address}#gpt-oss-120b")}
-
-    assert asyncio.run(states())["verdict"] in {"ok", "warn"}
-    assert sim.stats()["calls"] == 2
-
-
 @pytest.mark.parametrize(
     ("name", "why"),
     [
@@ -160,16 +147,4 @@ def test_a_bad_row_of_scores_is_named(text: str, why: str, tmp_path: Path) -> No
     path = tmp_path / "scores.jsonl"
     path.write_text(text)
     with pytest.raises(ConfigError, match=why):
-        load_recorded(path, {})
-
-
-def test_a_table_of_scores_may_hold_long_texts(tmp_path: Path) -> None:
-    """Cells longer than the csv module takes by itself, under a suffix in capitals; one beyond all bounds is a line."""
-    path = tmp_path / "scores.CSV"
-    path.write_text(f"id,score_a,score_b,note\n1,2,1,{'x' * 200_000}\n")
-    judge = load_recorded(path, {})
-    assert isinstance(judge, RecordedScores)
-    assert judge.pairs == {"1": (2.0, 1.0)}
-    path.write_text(f"id,score_a,score_b,note\n1,2,1,{'x' * (MOST_CELL_CHARS + 1)}\n")
-    with pytest.raises(ConfigError, match="cannot be read as CSV: field larger than"):
         load_recorded(path, {})

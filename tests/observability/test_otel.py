@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from made_events import attempt, call, snapshot
+from made_events import call
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
@@ -16,14 +16,14 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.semconv._incubating.attributes import gen_ai_attributes as gen_ai
 from opentelemetry.semconv._incubating.metrics import gen_ai_metrics
-from opentelemetry.semconv.attributes import error_attributes, http_attributes, server_attributes
+from opentelemetry.semconv.attributes import server_attributes
 from opentelemetry.trace import SpanKind, StatusCode
 
-from svr_async.engine.events import ItemFailed, RunEnded, RunStarted
+from svr_async.engine.events import RunEnded, RunStarted
+from svr_async.engine.secrets import environment_secrets
 from svr_async.errors import UsageError
 from svr_async.observability import otel
 from svr_async.observability.otel import OtelObserver, OtelPipeline, server_of
-from svr_async.observability.redaction import Redactor
 
 
 class Exported:
@@ -34,7 +34,7 @@ class Exported:
         tracers = TracerProvider(shutdown_on_exit=False)
         tracers.add_span_processor(SimpleSpanProcessor(self._spans))
         self.meters = MeterProvider([self._reader], shutdown_on_exit=False)
-        self.tell = OtelObserver(tracers, self.meters, Redactor(["sk-sentinel-99"], {}))
+        self.tell = OtelObserver(tracers, self.meters, environment_secrets(["sk-sentinel-99"], {}))
 
     def spans(self) -> list[ReadableSpan]:
         """Return the spans that ended, in that order."""
@@ -55,19 +55,12 @@ def test_the_provider_is_the_wire() -> None:
     assert dict(exported.spans()[-1].attributes or {})[gen_ai.GEN_AI_PROVIDER_NAME] == "letters"
 
 
-def test_a_call_is_a_span_with_its_requests_below_it() -> None:
-    """Kind, names and times: the parent spans the waits, each child is one HTTP request; the second is a resend."""
+def test_a_call_is_a_span() -> None:
+    """Kind, name, times and attributes; the waits between its attempts are in it."""
     exported = Exported()
-    exported.tell(attempt(status=503, error="503", seconds=0.1))
-    exported.tell(attempt(seconds=0.2))
     exported.tell(call(attempts=2, seconds=0.5))
-    first, second, parent = exported.spans()
+    (parent,) = exported.spans()
     assert (parent.name, parent.kind, parent.parent) == ("chat m", SpanKind.CLIENT, None)
-    assert (first.name, second.name) == ("POST", "POST")
-    for child in (first, second):
-        assert child.parent is not None
-        assert child.parent.span_id == parent.context.span_id
-        assert child.context.trace_id == parent.context.trace_id
     assert parent.end_time is not None
     assert parent.start_time is not None
     assert parent.end_time - parent.start_time == 500_000_000
@@ -87,11 +80,6 @@ def test_a_call_is_a_span_with_its_requests_below_it() -> None:
         "svr.attempts": 2,
     }
     assert dict(parent.attributes or {}) == wanted
-    attributes = [dict(child.attributes or {}) for child in (first, second)]
-    assert [one[http_attributes.HTTP_RESPONSE_STATUS_CODE] for one in attributes] == [503, 200]
-    assert attributes[0][error_attributes.ERROR_TYPE] == "503"
-    assert attributes[1]["http.request.resend_count"] == 1
-    assert (first.status.status_code, second.status.status_code) == (StatusCode.ERROR, StatusCode.UNSET)
 
 
 def test_calls_are_traces_of_their_own_linked_to_the_run() -> None:
@@ -113,12 +101,10 @@ def test_calls_are_traces_of_their_own_linked_to_the_run() -> None:
 
 
 def test_metrics_have_the_conventions_names_units_and_labels() -> None:
-    """Duration and token usage as histograms; the engine's facts as counters and gauges beside them."""
+    """Duration and token usage are histograms; an error has its type."""
     exported = Exported()
     exported.tell(call())
     exported.tell(call(key="k2", error="item", status=400, prompt_tokens=None, completion_tokens=None))
-    exported.tell(snapshot(sent=7, in_flight=3, limit=64, usd=0.5))
-    exported.tell(ItemFailed(key="k", outcome="refusal", detail="d"))
     points = exported.points()
     durations = {point.attributes.get("error.type"): point for point in points["gen_ai.client.operation.duration"]}
     assert durations[None].sum == 0.5
@@ -128,19 +114,12 @@ def test_metrics_have_the_conventions_names_units_and_labels() -> None:
     assert tokens == {"input": 30, "output": 4}
     names = {gen_ai_metrics.GEN_AI_CLIENT_OPERATION_DURATION, gen_ai_metrics.GEN_AI_CLIENT_TOKEN_USAGE}
     assert names <= set(points)
-    assert [points[name][0].value for name in ("svr.requests", "svr.calls.in_flight", "svr.concurrency.limit")] == [
-        7,
-        3,
-        64,
-    ]
-    assert points["svr.cost"][0].value == 0.5
 
 
 def test_no_key_leaves_in_a_span() -> None:
-    """A server's text that repeats the key is masked in the status of call and request."""
+    """A server's text that repeats the key is masked in the status of the call."""
     exported = Exported()
     detail = "HTTP 400: you sent sk-sentinel-99"
-    exported.tell(attempt(status=400, error="400", detail=detail))
     exported.tell(call(error="item", status=400, detail=detail))
     for span in exported.spans():
         assert "sk-sentinel" not in span.to_json()

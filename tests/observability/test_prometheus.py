@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import urllib.request
 from collections.abc import Iterator
-from types import SimpleNamespace
+from contextlib import ExitStack
 
 import pytest
 from made_events import attempt, call, snapshot
@@ -13,18 +13,15 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from svr_async.engine.events import ItemFailed, RunStarted
 from svr_async.errors import UsageError
-from svr_async.observability.prometheus import MetricsServer, PrometheusMetrics
+from svr_async.observability.prometheus import PrometheusMetrics, serve_metrics
 
 
 @pytest.fixture
 def served() -> Iterator[tuple[PrometheusMetrics, str]]:
     """Serve metrics on a free port."""
     metrics = PrometheusMetrics()
-    server = MetricsServer(metrics, 0)
-    try:
-        yield metrics, f"http://127.0.0.1:{server.port}/metrics"
-    finally:
-        server.close()
+    with ExitStack() as stack:
+        yield metrics, f"http://127.0.0.1:{serve_metrics(metrics, '127.0.0.1', 0, stack)}/metrics"
 
 
 def scrape(url: str) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
@@ -38,9 +35,8 @@ def scrape(url: str) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
 def test_facts_of_the_engines_are_counters_and_gauges(served: tuple[PrometheusMetrics, str]) -> None:
     """The last facts of each engine count; two engines of one model are added up, an unknown cost is left out."""
     metrics, url = served
-    endpoint = SimpleNamespace(name="gpu1", in_flight=2, limit=5)
     metrics(snapshot(1, sent=1, in_flight=9))
-    metrics(snapshot(1, sent=10, in_flight=4, limit=64, prompt_tokens=100, usd=0.25, endpoints=(endpoint,)))
+    metrics(snapshot(1, sent=10, in_flight=4, limit=64, prompt_tokens=100, usd=0.25))
     metrics(snapshot(2, sent=5, in_flight=1, limit=32, usd=0.25))
     metrics(snapshot(3, model="other", sent=1))
     found = scrape(url)
@@ -51,7 +47,6 @@ def test_facts_of_the_engines_are_counters_and_gauges(served: tuple[PrometheusMe
     assert found["svr_cost_dollars_total", m] == 0.5
     assert ("svr_cost_dollars_total", other) not in found
     assert found["svr_tokens_total", (*m, ("type", "input"))] == 100
-    assert found["svr_endpoint_concurrency_limit", (("endpoint", "gpu1"), *m)] == 5
 
 
 def test_calls_and_requests_are_histograms_in_seconds(served: tuple[PrometheusMetrics, str]) -> None:
@@ -77,7 +72,7 @@ def test_a_taken_port_and_an_absent_package_are_one_line(
     metrics, url = served
     port = int(url.split(":")[2].split("/")[0])
     with pytest.raises(UsageError, match=f"cannot serve metrics on 127.0.0.1:{port}"):
-        MetricsServer(metrics, port)
+        serve_metrics(metrics, "127.0.0.1", port, ExitStack())
     monkeypatch.setitem(sys.modules, "prometheus_client", None)
     with pytest.raises(UsageError) as caught:
         PrometheusMetrics()

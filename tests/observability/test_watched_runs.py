@@ -157,7 +157,7 @@ def test_spans_go_where_the_variables_say(place: Path) -> None:
     done = svr(*EVAL, "--limit", "3", "-q", cwd=place, **variables)
     assert (done.returncode, done.stdout.count('"name": "chat gpt-oss-120b"')) == (0, 3), done.stderr
     assert done.stdout.count('"name": "svr eval"') == 1
-    assert done.stdout.count('"service.name": "svr-async"') == 7
+    assert done.stdout.count('"service.name": "svr-async"') == 4
     silent = svr(*EVAL, "--limit", "3", "-q", cwd=place, OTEL_SDK_DISABLED="true", **variables)
     assert '"name"' not in silent.stdout
 

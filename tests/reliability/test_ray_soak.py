@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.soak, pytest.mark.timeout(600)]
 
 N = 400
 CONCURRENCY = 32
-EVAL = ("eval", "rubricbench", "--data", "bench.jsonl", "--judge", "sim", "--method", "vanilla", "-q")
+EVAL = ("eval", "rubricbench", "--data", "bench.jsonl", "--judge", "sim", "--method", "direct", "-q")
 ON_LOOPBACK = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0", "RAY_USAGE_STATS_ENABLED": "0"}
 
 

@@ -36,7 +36,7 @@ def prepare(folder: Path, base_url: str, pairs: int) -> Path:
     return folder
 
 
-def evaluate(folder: Path, *extra: str, method: str = "vanilla", timeout: float = 50) -> CompletedProcess[str]:
+def evaluate(folder: Path, *extra: str, method: str = "direct", timeout: float = 50) -> CompletedProcess[str]:
     """Run the evaluation in a process of its own."""
     return svr(*EVAL, "--method", method, *extra, cwd=folder, timeout=timeout)
 
@@ -46,7 +46,7 @@ def items(folder: Path) -> bytes:
     return (folder / "run" / "items.jsonl").read_bytes()
 
 
-def run_without_faults(folder: Path, pairs: int, method: str = "vanilla") -> Reference:
+def run_without_faults(folder: Path, pairs: int, method: str = "direct") -> Reference:
     """Evaluate against an endpoint without faults."""
     from rig import serving
 

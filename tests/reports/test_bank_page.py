@@ -11,8 +11,8 @@ from hostile_run import ATTACK
 from made_bank_page import bank, made_curve, made_history
 
 from svr_async.core.integrity import Integrity
-from svr_async.reports.bank_summary import NO_HISTORY, bank_figures, summarise_bank
-from svr_async.reports.page import render_bank
+from svr_async.reports.bank_page import bank_figures, render_bank
+from svr_async.reports.bank_summary import NO_HISTORY, summarise_bank
 from svr_async.scoring.bank import RubricBank
 from svr_async.scoring.bank_history import BankHistory, TrainedOn
 

@@ -6,8 +6,6 @@ import re
 from dataclasses import replace
 from functools import partial
 from html import unescape
-from itertools import combinations
-from math import dist
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -19,9 +17,10 @@ from svr_async.commands.main import svr as group
 from svr_async.evaluation.frontier import Frontier, Point, Setting
 from svr_async.evaluation.items import Item
 from svr_async.evaluation.run_folder import RunFolder
+from svr_async.evaluation.summary import abstention, summaries_of
 from svr_async.reports.drawing import Figure, Series, dots, files_of, heat, plane
-from svr_async.reports.figures import abstention, frontier_figure, layout, run_figures
-from svr_async.reports.summary import summarise
+from svr_async.reports.figures import run_figures
+from svr_async.reports.frontier import frontier_figure
 
 report = partial(run_command, group, "svr")
 SIMULATED = {"judge": {**made_manifest()["judge"], "marks": ["simulated"]}}
@@ -50,13 +49,13 @@ def test_figures_of_a_run_are_files_with_its_marks(tmp_path: Path) -> None:
 def test_several_runs_have_the_figures_that_compare_them(tmp_path: Path) -> None:
     """Accuracy of each, domains, unsure pairs, cost and rubrics; nothing of fewer than twenty pairs."""
     runs = [RunFolder.load(write_run(tmp_path / name, manifest=SIMULATED)) for name in "ab"]
-    found = {figure.name: figure for figure in run_figures(runs, [summarise(run) for run in runs])}
+    found = {figure.name: figure for figure in run_figures(summaries_of(runs))}
     assert set(found) == {"accuracy", "domains", "abstention", "cost", "activation"}
     assert {figure.marks for figure in found.values()} == {("SIMULATED",)}
     values = [value for _, value in found["accuracy"].panels[0].series[0].points]
     assert values == [100 * runs[0].metrics["accuracy"]] * 2
     few = RunFolder.load(write_run(tmp_path / "few", items=made_items(n=12)))
-    assert not list(run_figures([few], [summarise(few)]))
+    assert not list(run_figures([few.summary]))
 
 
 def test_unsure_pairs_are_left_out_by_their_margin_alone() -> None:
@@ -68,23 +67,12 @@ def test_unsure_pairs_are_left_out_by_their_margin_alone() -> None:
     items = [coarse(item) for item in made_items()]
     known = [item for item in items if item.margin]
     sure = [item for item in known if item.margin == 1.0]
-    points, ends = abstention(items)
+    found = abstention(items)
     expected = [
         (len(some) / len(items), sum(item.correct is True for item in some) / len(some)) for some in (sure, known)
     ]
-    assert points == tuple(pytest.approx((100 * x, 100 * y)) for x, y in expected)
-    assert all(low < y < high for (_, y), (low, high) in zip(points, ends, strict=True))
-
-
-def test_rubrics_with_like_words_lie_near_each_other() -> None:
-    """The map is the same each time; texts without words have places too."""
-    like = [f"cites a source for every claim {word}" for word in ("made", "given", "stated")]
-    unlike = [f"code compiles without errors {word}" for word in ("today", "always", "soon")]
-    places = layout([*like, *unlike])
-    assert places == layout([*like, *unlike])
-    inside = [dist(a, b) for side in (places[:3], places[3:]) for a, b in combinations(side, 2)]
-    assert max(inside) < min(dist(a, b) for a in places[:3] for b in places[3:])
-    assert layout(["", " ", "…", "?"]) == [(0.0, 0.0)] * 4
+    assert [(one.answered, one.accuracy) for one in found] == [pytest.approx(one) for one in expected]
+    assert all(one.ci95.low < one.accuracy < one.ci95.high for one in found)
 
 
 def test_a_frontier_names_its_best_plans(tmp_path: Path) -> None:
@@ -96,12 +84,12 @@ def test_a_frontier_names_its_best_plans(tmp_path: Path) -> None:
         for kind, cost, right in (("once", 0.1, (True, False)), ("both", 0.2, (True, True)))
     )
     found = Frontier(n_pairs=2, points=points, left_out=(), held_out=None, priced=True)
-    figure = frontier_figure([run], found)
+    figure = frontier_figure([run.summary], found)
     assert figure is not None
     assert figure.marks == ("SIMULATED",)
     assert figure.notes[:2] == ("1  small, once", "2  small, both orders")
     assert figure.panels[0].series[0].points == ((0.1, 50.0), (0.2, 100.0))
-    assert frontier_figure([run], replace(found, points=())) is None
+    assert frontier_figure([run.summary], replace(found, points=())) is None
 
 
 def test_texts_of_others_are_drawn_as_they_are() -> None:

@@ -16,7 +16,6 @@ import pytest
 from hostile_run import ATTACK, HARMLESS, armed_run
 from made_run import made_items, write_run
 
-from svr_async.errors import UsageError
 from svr_async.evaluation.run_folder import RunFolder
 from svr_async.reports.page import render_runs
 
@@ -120,7 +119,7 @@ def test_hostile_texts_add_no_element_and_no_attribute(tmp_path: Path, several: 
 
 def test_a_run_that_knows_little_still_has_a_page(tmp_path: Path) -> None:
     """Only the required keys: absent parts are left out, nothing is NaN or None."""
-    write_run(tmp_path, texts=None)
+    write_run(tmp_path)
     (tmp_path / "items.jsonl").write_bytes(b"")
     bare = {"benchmark": "pairs", "method": "direct", "judge": "j", "n_total": 0, "n_scored": 0}
     (tmp_path / "metrics.json").write_bytes(orjson.dumps(bare))
@@ -153,22 +152,3 @@ def test_runs_are_named_a_and_b_and_their_difference_comes_first(tmp_path: Path)
     assert "is PARTIAL: it did not finish" in page.text
     assert ("href", "#items?change=differ") in page.attributes
     assert page.tags["table"] >= 3
-
-
-def test_official_scores_are_worded_by_their_kind(tmp_path: Path) -> None:
-    """Fractions are percentages, whole numbers counts, the rule a sentence, matrices rows, flags left out."""
-    official = {
-        "overall": 0.8, "by_group": {"CHAT": 0.75, "empty": None}, "prompts": 1327,
-        "matrices": {"chat": [[0.5, 0.25]]}, "complete": False, "rule": "mean of four sections",
-    }  # fmt: skip
-    text = page_of(write_run(tmp_path, metrics={"official": official})).text
-    assert "Mean of four sections. Parts of the benchmark are missing." in text
-    for words in ("Overall 80.0 %", "By group CHAT 75.0 % empty –", "Prompts 1,327", "1 50.0 % 2 25.0 %"):
-        assert words in text
-    assert "False" not in text
-
-
-def test_no_run_makes_no_page() -> None:
-    """A report of nothing is refused."""
-    with pytest.raises(UsageError, match="at least one run"):
-        render_runs([])

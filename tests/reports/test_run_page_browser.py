@@ -108,7 +108,7 @@ async def test_nothing_hostile_runs_in_any_view(tmp_path: Path, two: bool) -> No
 
 async def test_hidden_characters_are_shown_as_everywhere(tmp_path: Path) -> None:
     """The page's script and `visible` turn the same characters into their code points."""
-    run = RunFolder.load(write_run(tmp_path / "run", items=made_items(n=1), texts=None))
+    run = RunFolder.load(write_run(tmp_path / "run", items=made_items(n=1)))
     texts = {run.items[0].id: Texts(prompt=f"a{ALL_HIDDEN}b", response_a="x", response_b="y")}
     page = write_item_page(tmp_path / "page.html", [run], texts)
     async with chromium() as tab:

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from svr_async.core.statistics import Interval
 from svr_async.reports.drawing import Figure
 from svr_async.reproduction.figures import figures_of
-from svr_async.reproduction.recipe import load_recipes
-from svr_async.reproduction.results import Results
-from svr_async.reproduction.table import Cell, Column, Row, Table
-
-NOTHING = Results(runs={}, banks={})
+from svr_async.reproduction.recipes import load_recipes
+from svr_async.reproduction.table import Cell, Column, PaperTable, Row
 
 
 def rows(*values: tuple[str, float | None, float | None]) -> tuple[Row, ...]:
@@ -29,10 +24,10 @@ def rows(*values: tuple[str, float | None, float | None]) -> tuple[Row, ...]:
 
 def figure_of(label: str, held: tuple[Row, ...], *columns: str) -> list[Figure]:
     """Return the figures of a table under the label of a recipe that ships."""
-    recipe = next(one for one in load_recipes(None).tables if one.label == label)
+    recipe = next(one for one in load_recipes().tables if one.label == label)
     named = tuple(Column(name=name) for name in columns or ("Overall",))
-    table = Table(label=label, title="A table", heads=("Name",), columns=named, rows=held, marks=("SIMULATED",))
-    return list(figures_of([recipe], [table], NOTHING))
+    table = PaperTable(label=label, title="A table", heads=("Name",), columns=named, rows=held, marks=("SIMULATED",))
+    return list(figures_of([recipe], [table]))
 
 
 def test_printed_values_stand_beside_ours() -> None:
@@ -49,13 +44,6 @@ def test_a_table_without_numbers_of_ours_has_no_figure() -> None:
     assert figure_of("fig:gap", rows(("SVR", None, 84.6))) == []
 
 
-def test_what_is_behind_has_another_colour() -> None:
-    """Net counts below zero are behind, those from zero on ahead."""
-    held = rows(("code", -3.0, -10.0), ("math", 0.0, 2.0))
-    (figure,) = figure_of("tab:domain_net_advantage", held, "Net")
-    assert figure.panels[0].series[0].colours == ("behind", "ahead")
-
-
 @pytest.mark.parametrize(
     ("label", "columns"), [("fig:topk_sensitivity", ("Accuracy",)), ("fig:training_dynamics", ("Train margin",))]
 )
@@ -65,14 +53,3 @@ def test_courses_are_lines(label: str, columns: tuple[str, ...]) -> None:
     ours, *_, printed = figure.panels[0].series
     assert printed.points == ((1.0, 81.0),)
     assert ours.points == ((1.0, 80.0), (2.0, 82.0))
-
-
-def test_judges_are_series() -> None:
-    """A series a column; a judge that nobody asked is left out."""
-    first, second = rows(("one", 70.0, None), ("two", None, None))
-    held = tuple(replace(row, cells=row.cells * 2) for row in (first, second))
-    (figure,) = figure_of("tab:model_transfer", held, "Vanilla", "SVR")
-    assert [(one.name, one.points) for one in figure.panels[0].series] == [
-        ("Vanilla", ((0.0, 70.0),)),
-        ("SVR", ((0.0, 70.0),)),
-    ]

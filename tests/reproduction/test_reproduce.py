@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import replace
@@ -14,14 +13,13 @@ from rig import serving, write_bank, write_bench
 
 from svr_async.errors import BudgetError
 from svr_async.judges.limits import JudgeLimits
-from svr_async.reproduction.dry_run import count_reproduction, describe_reproduction
-from svr_async.reproduction.printed import load_printed
-from svr_async.reproduction.recipe import load_recipes
-from svr_async.reproduction.reproduce import Reproduction, reproduce
-from svr_async.reproduction.results import Absent, Results
-from svr_async.reproduction.settings import ReproSettings, data_files
-from svr_async.reproduction.table import Table
-from svr_async.reproduction.tables.registry import build
+from svr_async.reproduction.dry_run import part_name
+from svr_async.reproduction.recipes import load_recipes, plan_of
+from svr_async.reproduction.reproduce import Reproduction, count, reproduce
+from svr_async.reproduction.runner import Absent, Runner
+from svr_async.reproduction.settings import ReproSettings
+from svr_async.reproduction.table import PaperTable
+from svr_async.reproduction.tables import build
 from svr_async.simulation.benchmark_files import write_benchmarks
 from svr_async.simulation.server import SimServer
 from svr_async.simulation.world import World
@@ -55,16 +53,17 @@ def small(tmp_path_factory: pytest.TempPathFactory, sim: SimServer) -> ReproSett
         judges=own | {ABSENT: "http://127.0.0.1:9/v1#nobody"},
         banks=dict.fromkeys(load_recipes().banks, bank),
         base_url=url,
-        limits=JudgeLimits(cache=folder / "cache"),
+        limits=JudgeLimits(cache=folder / "cache", give_up_after_s=2.0),
     )
 
 
 @pytest.fixture(scope="module")
 def named(small: ReproSettings) -> Mapping[str, int]:
     """Return the calls that a dry run of everything names, by run, before anything is judged."""
-    found = count_reproduction(small, WITHOUT_RRD, quiet)
-    told = describe_reproduction(found)
-    assert "in all, shared runs once" in told
+    found = count(small, WITHOUT_RRD, quiet)
+    total = found.as_json()["total"]
+    assert "in all, shared runs once" in found.in_words()
+    assert total["completion_tokens"] <= total["max_completion_tokens"]
     assert not (small.out / "runs").exists()
     parts = found.as_json()["parts"]
     assert sum(part["calls"] for part in parts.values()) == found.as_json()["total"]["calls"]
@@ -86,7 +85,7 @@ def bytes_of(out: Path) -> str:
     return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()
 
 
-def table(done: Reproduction, label: str) -> Table:
+def table(done: Reproduction, label: str) -> PaperTable:
     """Return a table by its label."""
     return next(one for one in done.tables if one.label == label)
 
@@ -95,17 +94,17 @@ def test_every_table_is_built_and_marked(done: Reproduction) -> None:
     """All are there with numbers of ours, labelled simulated, and every row says who judged or why nobody did."""
     assert [one.label for one in done.tables] == WITHOUT_RRD
     for one in done.tables:
-        assert "SIMULATED" in one.marks or one.label in {"fig:training_dynamics", "tab:hparams"}, one.label
+        assert "SIMULATED" in one.marks or one.label == "fig:training_dynamics", one.label
         for row in one.rows:
-            assert row.judged or row.absent or one.label == "tab:hparams", (one.label, row.names)
-    assert "SIMULATED" in done.report.read_text()
+            assert row.judged or row.absent, (one.label, row.names)
+    assert "SIMULATED" in done.page.read_text()
 
 
 def test_a_judge_that_cannot_be_reached_is_absent_and_not_made_up(done: Reproduction) -> None:
     """Its cells keep the printed number alone, its row the reason, and so does the average of its column."""
     found = table(done, "tab:model_transfer")
     row = next(row for row in found.rows if row.names == ("GPT-4o-mini",))
-    assert "connect to host 127.0.0.1:9" in row.absent
+    assert "cannot connect to 127.0.0.1:9" in row.absent
     assert [(cell.ours, cell.printed) for cell in row.cells] == [(None, 56.1), (None, 51.8), (None, 80.3)]
     assert found.rows[-1].absent
     assert all(cell.ours is None for cell in found.rows[-1].cells)
@@ -113,23 +112,24 @@ def test_a_judge_that_cannot_be_reached_is_absent_and_not_made_up(done: Reproduc
     assert all(cell.ours is not None for cell in other.cells)
 
 
-def test_the_calls_made_are_those_that_were_named(
+def test_the_calls_made_are_those_that_were_counted(
     done: Reproduction, small: ReproSettings, named: Mapping[str, int], sim: SimServer
 ) -> None:
-    """Over a run that was stopped and one that went on, the endpoint was paid for what the dry run named, once."""
+    """Over a stopped run and its continuation, each counted call of a reachable judge was paid once."""
     del done
-    again = count_reproduction(small, WITHOUT_RRD, quiet).as_json()["total"]["calls"]
-    assert (again, sum(named.values())) == (0, sim.stats()["paid"])
+    again = count(small, WITHOUT_RRD, quiet).as_json()["parts"]
+    assert {name for name, part in again.items() if part["calls"]} == {name for name in named if ABSENT in name}
+    assert sum(calls for name, calls in named.items() if ABSENT not in name) == sim.stats()["paid"]
 
 
 def test_rrd_alone_is_assumed_where_all_banks_are_there(small: ReproSettings) -> None:
     """How many rubrics a prompt's samples give is known from replies alone: its calls are marked, and it says so."""
-    found = count_reproduction(small, ["cost"], quiet)
-    (one,) = (part for part in found.parts.values() if part.assumed)
-    assert "rrd" in one.name
-    told = describe_reproduction(found)
-    assert re.search(r"in all.* ~ +[\d,]+ calls", told)
-    assert "~ with --method rrd, of which is assumed: 5 rubrics proposed a prompt" in told
+    found = count(small, ["cost"], quiet)
+    (name,) = (part_name(part) for part, one in found.parts.items() if one.assumed)
+    assert "rrd" in name
+    told = found.in_words()
+    assert re.search(r"in all.* ?~ +[\d,]+ calls", told)
+    assert "~ with --method rrd, assumed: 5 rubrics proposed a prompt" in told
 
 
 def test_a_second_time_asks_nothing_and_writes_the_same_bytes(done: Reproduction, small: ReproSettings) -> None:
@@ -157,7 +157,7 @@ def test_tables_with_figures_have_the_same_bytes_a_second_time(
         found = reproduce(replace(small, figures=tmp_path / name), ["topk_sensitivity"], quiet)
         assert found.calls == 0
         files = {path.name: path.read_bytes() for path in (tmp_path / name).iterdir()}
-        told.append((files, found.report.read_bytes(), (small.out / "report.md").read_bytes()))
+        told.append((files, found.page.read_bytes(), (small.out / "report.md").read_bytes()))
     assert told[0] == told[1]
     assert set(told[0][0]) == {f"topk_sensitivity{ending}" for ending in (".svg", "-dark.svg", ".png")}
     assert b"data:image/svg+xml" in told[0][1]
@@ -207,30 +207,27 @@ def test_activations_are_those_of_the_run(done: Reproduction) -> None:
     assert sum(row.cells[0].ours or 0 for row in parts) == total.cells[0].ours == 12
 
 
-def test_without_any_run_all_tables_are_absent_with_reasons() -> None:
-    """Nothing is built out of nothing: printed numbers stand alone, and every row says why."""
-    recipes = load_recipes()
-    runs = {run: Absent(why="no judge") for recipe in recipes.tables for run in recipe.runs}
-    results = Results(runs=runs, banks={name: Absent(why="no judge") for name in recipes.banks})
-    for recipe in recipes.tables:
-        found = build(recipe, load_printed(), results)
-        numbers = [cell.ours for row in found.rows for cell in row.cells]
-        assert not any(value is not None for value in numbers), recipe.label
-        assert all(row.absent for row in found.rows) or recipe.kind == "hparams"
+def test_without_any_run_all_tables_are_absent_with_reasons(tmp_path: Path) -> None:
+    """Printed numbers stand alone, and every row says why ours are missing."""
+    runner = Runner(settings=ReproSettings(out=tmp_path), plan=plan_of(["all"]), say=quiet)
+    runner.runs = dict.fromkeys(runner.plan.runs, Absent(why="no judge"))
+    runner.banks = {bank.name: Absent(why="no judge") for bank in runner.plan.banks}
+    for recipe in runner.plan.tables:
+        found = build(recipe, runner)
+        assert {cell.ours for row in found.rows for cell in row.cells} == {None}, recipe.label
+        assert all(row.absent for row in found.rows), recipe.label
 
 
 def test_files_are_for_people_papers_and_programs(done: Reproduction, small: ReproSettings) -> None:
-    """LaTeX has booktabs, the best in bold, the second underlined; CSV a cell a row; HTML no script, no request."""
+    """LaTeX has booktabs, CSV a cell a row, HTML the best in bold, no script and no request."""
     del done
-    latex = (small.out / "tables" / "gap.tex").read_text()
-    assert r"\toprule" in latex
-    assert re.search(r"\\textbf\{\d+\.\d\}", latex)
-    assert re.search(r"\\underline\{\d+\.\d\}", latex)
+    assert r"\toprule" in (small.out / "tables" / "gap.tex").read_text()
     rows = (small.out / "tables" / "gap.csv").read_text().splitlines()
     assert rows[0].startswith("table,row,column,unit,ours,low,high,printed,differs,judged")
     assert len(rows) == 6
     page = (small.out / "report.html").read_text()
     assert "<script" not in page
+    assert re.search(r'class="ours best">\d+\.\d+<', page)
     assert "default-src" in page
 
 
@@ -241,56 +238,10 @@ def test_a_model_that_is_not_served_is_absent(small: ReproSettings, tmp_path: Pa
             small,
             out=tmp_path / "out",
             base_url=server.base_url,
-            limits=JudgeLimits(cache=tmp_path / "cache"),
+            limits=JudgeLimits(cache=tmp_path / "cache", give_up_after_s=2.0),
             judges={"gpt-5.4": f"{server.base_url}#none-such", "skywork": "rm:http://127.0.0.1:9"},
         )
         found = reproduce(settings, ["gap"], quiet).tables[0]
     absent = {row.names[0]: row.absent for row in found.rows if row.absent}
     assert set(absent) == {"Direct pairwise judge", "Scalar RM"}
     assert "none-such" in absent["Direct pairwise judge"]
-
-
-def test_another_file_in_a_benchmarks_form_has_a_cell_of_its_own(small: ReproSettings, tmp_path: Path) -> None:
-    """Subsets that no column is of leave the columns empty; all pairs together have a cell, called not official."""
-    other = tmp_path / "other.jsonl"
-    text = small.data["rewardbench2"].read_text()
-    for name in SIZES["rewardbench2"]:
-        text = text.replace(f'"subset": "{name}"', f'"subset": "Mine/{name}"')
-        text = text.replace(f'"subset":"{name}"', f'"subset":"Mine/{name}"')
-    other.write_text(text)
-    settings = replace(
-        small, out=tmp_path / "out", data={**small.data, "rewardbench2": other}, judge="rules", judges={}, base_url=""
-    )
-    found = reproduce(settings, ["rmbenches"], quiet).tables[0]
-    row = next(row for row in found.rows if row.names == ("SVR (ours)",))
-    cells = {
-        f"{column.span} {column.name}".strip(): cell for column, cell in zip(found.columns, row.cells, strict=True)
-    }
-    assert cells["RewardBench 2 all subsets of the file"].ours is not None
-    assert cells["RewardBench 2 Focus"].ours is None
-    assert cells["RM-Bench Easy"].ours is not None
-    assert not row.absent
-    assert any("NOT OFFICIAL" in note and "Mine/Focus" in note for note in found.notes)
-
-
-def test_recorded_verdicts_take_the_same_road(tmp_path: Path) -> None:
-    """A recipe of one's own over any pairs has a column a domain, and says that what judged was recorded."""
-    pairs = [{"id": f"p{n}", "domain": "ab"[n % 2], "prompt": f"q{n}", "response_a": "x", "response_b": "y",
-              "label": 0} for n in range(4)]  # fmt: skip
-    told = [{"pair_id": f"p{n}", "order": order, "role": "direct", "reply": "[[A]]" if order == "ab" else "[[B]]"}
-            for n in range(3) for order in ("ab", "ba")]  # fmt: skip
-    for name, rows in (("pairs", pairs), ("replies", told)):
-        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    settings = ReproSettings(
-        out=tmp_path / "out",
-        data=data_files([str(tmp_path)]),
-        judges={"vanilla": f"recorded:{tmp_path / 'replies.jsonl'}"},
-        limits=JudgeLimits(cache=tmp_path / "cache"),
-        recipes=Path(__file__).parents[2] / "benchmarks" / "paper" / "llmbar",
-    )
-    found = reproduce(settings, ["all"], quiet).tables[0]
-    assert found.marks[0] == "RECORDED"
-    direct, own = found.rows
-    assert [column.name for column in found.columns] == ["a", "b", "All pairs"]
-    assert [cell.ours for cell in direct.cells] == [100, 50, 75]  # the fourth pair was not recorded
-    assert "--judge metrics=recorded:" in own.absent

@@ -17,9 +17,10 @@ from svr_async.commands.main import run
 from svr_async.commands.main import svr as group
 from svr_async.core.integrity import Integrity
 from svr_async.scoring.bank import RubricBank
-from svr_async.scoring.bank_files import PROVENANCE, MAX_BYTES, read_provenance, without_folders, write_provenance
+from svr_async.scoring.bank_files import MAX_BYTES
 from svr_async.scoring.bank_history import BankHistory, TrainedOn
 from svr_async.scoring.bank_hub import planned_upload
+from svr_async.scoring.provenance import PROVENANCE, read_provenance, without_folders, write_provenance
 
 Svr = Callable[..., tuple[int, str, str]]
 

@@ -11,14 +11,14 @@ from svr_async.core.verdict import Outcome
 from svr_async.scoring.bank import UNIFORM, RubricBank
 from svr_async.scoring.decision import Decision
 from svr_async.scoring.doubts import content_words, doubts_of, unseen_words
-from svr_async.serving.pairs import score_pair_sync
+from svr_async.serving.pairs import score_pair
 
 DECIDED = Decision(margin=0.5, outcome=Outcome.SCORED)
 
 
 def said(prompt: str, a: str, b: str, bank: RubricBank | None = None) -> str:
     """Return the doubts about a verdict of the rules judge, as one text."""
-    return " / ".join(score_pair_sync(prompt, a, b, bank=bank, engine="rules").doubts)
+    return " / ".join(score_pair(prompt, a, b, bank=bank, engine="rules").doubts)
 
 
 @pytest.mark.parametrize(

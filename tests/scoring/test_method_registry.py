@@ -21,7 +21,7 @@ from svr_async.scoring.bank import BankRubric, RubricBank
 from svr_async.scoring.methods import registry
 from svr_async.scoring.methods.contract import Facts, Parts, Recipe
 from svr_async.scoring.methods.registry import MODULES, NAMES, find_recipe
-from svr_async.scoring.methods.simple import Vanilla
+from svr_async.scoring.methods.simple import Direct
 
 ONE = Rubric(text="Is it one?")
 BANK = RubricBank(rubrics=(BankRubric(rubric=ONE, weight=0.5),))
@@ -39,7 +39,7 @@ def made(name: str, **parts: Any) -> Any:
     return recipe.make(name, Parts(**({part: whole[part] for part in recipe.takes if part in whole} | parts)))
 
 
-@pytest.mark.parametrize(("name", "hint"), [("vanila", "did you mean vanilla?"), ("zzz", "choose from svr, uniform")])
+@pytest.mark.parametrize(("name", "hint"), [("dirct", "did you mean direct?"), ("zzz", "choose from svr, uniform")])
 def test_an_unknown_method_is_an_error(name: str, hint: str) -> None:
     """A method that there is not is never taken for another; the ones there are stand in the same line."""
     with pytest.raises(UsageError, match=f"unknown method '{name}'") as refused:
@@ -53,7 +53,7 @@ def test_every_name_makes_a_method_of_that_name(name: str) -> None:
     method = made(name)
     assert method.name == name
     identity = orjson.loads(orjson.dumps(method.facts.identity))
-    run = prepare(EvalSettings(benchmark="rubricbench", sample=True, method="longest")).record.identity
+    run = prepare(EvalSettings(benchmark="rubricbench", sample=True, method="longest")).identity
     assert identity.keys().isdisjoint(run.keys() - {"rubrics", "bank"})
 
 
@@ -64,7 +64,7 @@ def test_identities_are_those_that_digests_were_made_of() -> None:
     assert made("pointwise", rubrics=()).facts.identity == bank
     assert made("fixed").facts.identity == {"rubrics": [["Is it one?", 2.0]]}
     assert made("pointwise", bank=None).facts.identity == {"rubrics": [["Is it one?", 2.0]]}
-    assert made("vanilla").facts.identity == {}
+    assert made("direct").facts.identity == {}
 
 
 def test_a_method_says_whether_it_is_staged() -> None:
@@ -108,7 +108,7 @@ async def test_rephrasing_before_the_judge_is_open_is_never_skipped() -> None:
         ({"method": "svr"}, "--method svr needs --bank DIR"),
         ({"method": "uniform"}, "--method uniform needs --bank DIR"),
         ({"method": "fixed"}, "--method fixed needs --rubrics FILE — one rubric a line"),
-        ({"method": "vanilla", "bank": "b"}, "exclude each other — svr, uniform and pointwise use a bank"),
+        ({"method": "direct", "bank": "b"}, "exclude each other — svr, uniform and pointwise use a bank"),
         ({"bank": "b", "rubrics": Path("r")}, "--bank and --rubrics exclude each other"),
         ({"method": "oracle", "rubrics": Path("r")}, "leave one out; fixed and pointwise use them"),
         ({"method": "pointwise", "bank": "b", "rephrase": True}, "give --bank, with --method svr or uniform"),
@@ -125,7 +125,7 @@ def test_parts_that_do_not_fit_are_refused_before_they_are_read(given: dict[str,
 def test_a_new_method_is_one_file_and_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     """A file with a recipe and its name in the registry are all: nothing else has to know the method."""
     file = ModuleType("svr_async.scoring.methods.coin")
-    file.RECIPES = {"coin": Recipe(make=lambda name, _: Vanilla(name))}  # type: ignore[attr-defined]
+    file.RECIPES = {"coin": Recipe(make=lambda name, _: Direct(name))}  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, file.__name__, file)
     monkeypatch.setitem(MODULES, "coin", "coin")
     monkeypatch.setattr(registry, "NAMES", (*NAMES, "coin"))

@@ -17,7 +17,7 @@ from svr_async.core.verdict import Contribution, Outcome, RubricComparison, Verd
 from svr_async.judges.protocol import Answer, Comparisons, Preference, WrittenRubrics
 from svr_async.scoring.decision import Decision, average, by_text, contributions, equally_weighted
 from svr_async.scoring.methods.contract import Method
-from svr_async.scoring.methods.simple import ContentBlind, Fixed, Oracle, Pointwise, SelfRubric, Vanilla
+from svr_async.scoring.methods.simple import ContentBlind, Direct, Fixed, Oracle, Pointwise, SelfRubric
 
 SHOWN = Presentation(pair_id="p", prompt=user_prompt("q"), response_a="long answer", response_b="short")
 ONE, TWO = Rubric(text="Is it one?"), Rubric(text="Is it two?")
@@ -109,9 +109,9 @@ def test_delta_cell_by_cell(a: Verdict, b: Verdict, better: Side | None) -> None
 @pytest.mark.parametrize(("margin", "outcome"), [(1.0, Outcome.SCORED), (-1.0, Outcome.SCORED), (0.0, Outcome.TIE)])
 def test_vanilla_takes_the_judges_word(margin: float, outcome: Outcome) -> None:
     """The direct verdict is the margin; none at all is passed on with its reason."""
-    found = decide(Vanilla(), Script(margin=margin, flags=("f",)))
+    found = decide(Direct(), Script(margin=margin, flags=("f",)))
     assert (found.margin, found.outcome, found.requests, found.flags) == (margin, outcome, ("d",), ("f",))
-    none = decide(Vanilla(), Script(margin=None))
+    none = decide(Direct(), Script(margin=None))
     assert (none.margin, none.outcome, none.detail, none.requests) == (None, Outcome.REFUSAL, "no", ("d",))
     assert none.preferred is None
 
@@ -213,7 +213,7 @@ def test_content_blind_baselines_read_nothing(name: str, margin: float) -> None:
 
 
 @pytest.mark.parametrize(
-    "method", [Vanilla(), SelfRubric(), Oracle(), Fixed(((ONE, 1.0),)), Pointwise(((ONE, 1.0),)), ContentBlind("first")]
+    "method", [Direct(), SelfRubric(), Oracle(), Fixed(((ONE, 1.0),)), Pointwise(((ONE, 1.0),)), ContentBlind("first")]
 )
 def test_a_decision_is_turned_round_with_its_pair(method: Method) -> None:
     """What was decided about the swapped pair has the opposite sign in the data set's order, evidence included."""
@@ -229,9 +229,9 @@ def test_a_decision_is_turned_round_with_its_pair(method: Method) -> None:
 
 def test_a_tie_and_a_failure_stay_what_they_are_when_turned() -> None:
     """Turning round never makes a minus zero or a margin out of nothing."""
-    tie = decide(Vanilla(), Script(margin=0.0), order=Order.BA).in_data_order()
+    tie = decide(Direct(), Script(margin=0.0), order=Order.BA).in_data_order()
     assert str(tie.margin) == "0.0"
-    none = decide(Vanilla(), Script(margin=None), order=Order.BA).in_data_order()
+    none = decide(Direct(), Script(margin=None), order=Order.BA).in_data_order()
     assert (none.margin, none.outcome) == (None, Outcome.REFUSAL)
 
 

@@ -70,7 +70,7 @@ def test_options_that_are_none_are_refused(options: tuple[str, ...], why: str) -
     with pytest.raises(UsageError) as error:
         choose_method(EvalSettings(benchmark="pairs", method="rrd", option=options))
     assert re.search(why, error.value.one_line())
-    with pytest.raises(UsageError, match="vanilla has no options"):
+    with pytest.raises(UsageError, match="direct has no options"):
         choose_method(EvalSettings(benchmark="pairs", option=options))
 
 

@@ -14,8 +14,7 @@ from svr_async.adapters import get_adapter
 from svr_async.adapters.groups import read_groups
 from svr_async.core.statistics import wilson_interval
 from svr_async.errors import DataError, UsageError
-from svr_async.serving.best_of_n import rank_groups, summary
-from svr_async.serving.preferences import ALIKE, CLOSE, KEPT, NO_VERDICT, preference_rows
+from svr_async.serving.best_of_n import ALIKE, CLOSE, KEPT, NO_VERDICT, preference_rows, rank_groups, summary
 from svr_async.simulation.server import SimServer
 
 SHORT, LONG = "Baked dough.", "Bread is a food that people bake of flour and water, and eat every day of the week."
@@ -143,7 +142,7 @@ def test_pairs_are_built_of_a_ranked_file(
 
 
 def test_what_has_no_margin_makes_no_pair(tmp_path: Path) -> None:
-    """No verdict, equal scores and near ones are counted; with `every` each better meets each worse."""
+    """No verdict, equal scores and near ones are counted."""
     base = {"prompt": "x", "judge": "j", "responses": ["a", "b", "c"]}
     rows = [
         base | {"scores": scores}
@@ -153,7 +152,6 @@ def test_what_has_no_margin_makes_no_pair(tmp_path: Path) -> None:
     made, counts = _built(path, min_margin=1.0)
     assert counts == {KEPT: 2, CLOSE: 1, NO_VERDICT: 1, ALIKE: 1}
     assert [(row["chosen"], row["rejected"], row["margin"]) for row in made] == [("a", "c", 2.5), ("b", "c", 2.0)]
-    assert _built(path, min_margin=1.0, every=True)[1][KEPT] == 3
 
 
 @pytest.mark.parametrize(

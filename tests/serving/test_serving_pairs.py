@@ -14,7 +14,7 @@ from rig import name_judge, pairs, serving
 from small_bank import checked_bank, planted_bank
 from stand_ins import UnaskedJudge
 
-from svr_async import Engine, rank, score_pair, score_pair_sync
+from svr_async import Engine, arank, ascore_pair, score_pair
 from svr_async.core.pair import Presentation, Side, user_prompt
 from svr_async.core.rubric import Rubric
 from svr_async.core.verdict import Outcome, RubricComparison, Verdict
@@ -54,7 +54,7 @@ class Failing(Leaning):
 async def test_a_pair_has_a_margin_a_winner_and_contributions() -> None:
     """The contributions add up to the margin and tell text, alpha, weight, verdicts and delta of each rubric."""
     async with Engine("rules") as engine:
-        found = await score_pair(PROMPT, SHORT, LONG, bank=checked_bank(), engine=engine)
+        found = await ascore_pair(PROMPT, SHORT, LONG, bank=checked_bank(), engine=engine)
     assert (found.winner, found.outcome, found.margin is not None and found.margin > 0) == (Side.A, "scored", True)
     assert sum(part.value for part in found.contributions) == pytest.approx(found.margin)
     first = next(part for part in found.contributions if part.rubric.check and part.rubric.check.name == "max_words")
@@ -69,8 +69,8 @@ async def test_a_pair_has_a_margin_a_winner_and_contributions() -> None:
 
 async def test_a_judge_of_ones_own_will_do() -> None:
     """Anything with the methods of `Judge` stands in for an engine."""
-    assert (await score_pair(PROMPT, SHORT, LONG, bank=checked_bank(), engine=RulesJudge())).winner is Side.A
-    assert (await score_pair(PROMPT, SHORT, LONG, bank=checked_bank(), engine=Leaning())).judge == "leaning"
+    assert (await ascore_pair(PROMPT, SHORT, LONG, bank=checked_bank(), engine=RulesJudge())).winner is Side.A
+    assert (await ascore_pair(PROMPT, SHORT, LONG, bank=checked_bank(), engine=Leaning())).judge == "leaning"
 
 
 @settings(deadline=None, max_examples=40)
@@ -80,8 +80,8 @@ def test_swapping_the_responses_turns_the_sign_exactly(prompt: str, a: str, b: s
     judge = Leaning()
 
     async def both() -> tuple[float | None, float | None]:
-        one = await score_pair(prompt, a, b, bank=checked_bank(), engine=judge)
-        other = await score_pair(prompt, b, a, bank=checked_bank(), engine=judge)
+        one = await ascore_pair(prompt, a, b, bank=checked_bank(), engine=judge)
+        other = await ascore_pair(prompt, b, a, bank=checked_bank(), engine=judge)
         return one.margin, other.margin
 
     one, other = asyncio.run(both())
@@ -93,26 +93,26 @@ def test_swapping_the_responses_turns_the_sign_exactly(prompt: str, a: str, b: s
 async def test_the_order_can_be_chosen_and_both_cancel_a_lean() -> None:
     """`ab` and `ba` show what they say, and the mean of both is a tie for a judge that looks at the place alone."""
     judge, bank = Leaning(), checked_bank()
-    assert (await score_pair("q", "x", "y", bank=bank, engine=judge, order="ab")).winner is Side.A
-    assert (await score_pair("q", "x", "y", bank=bank, engine=judge, order="ba")).winner is Side.B
+    assert (await ascore_pair("q", "x", "y", bank=bank, engine=judge, order="ab")).winner is Side.A
+    assert (await ascore_pair("q", "x", "y", bank=bank, engine=judge, order="ba")).winner is Side.B
     assert judge.shown == [("x", "y"), ("y", "x")]
-    mean = await score_pair("q", "x", "y", bank=bank, engine=judge, order="both")
+    mean = await ascore_pair("q", "x", "y", bank=bank, engine=judge, order="both")
     assert (mean.margin, mean.winner, mean.outcome) == (0.0, None, Outcome.TIE)
     assert sum(part.value for part in mean.contributions) == pytest.approx(0.0)
     with pytest.raises(UsageError, match="order must be"):
-        await score_pair("q", "x", "y", bank=bank, engine=judge, order="up")  # type: ignore[arg-type]
+        await ascore_pair("q", "x", "y", bank=bank, engine=judge, order="up")  # type: ignore[arg-type]
 
 
 async def test_equal_responses_tie_without_a_question() -> None:
     """Nobody is asked, and the verdict says why."""
     judge = Leaning()
-    found = await score_pair("q", "same", "same", bank=checked_bank(), engine=judge)
+    found = await ascore_pair("q", "same", "same", bank=checked_bank(), engine=judge)
     assert (found.margin, found.winner, found.flags, judge.shown) == (0.0, None, ("identical",), [])
 
 
 async def test_no_answer_is_no_score() -> None:
     """A failed question has its outcome and no margin."""
-    found = await score_pair("q", "x", "y", bank=checked_bank(), engine=Failing())
+    found = await ascore_pair("q", "x", "y", bank=checked_bank(), engine=Failing())
     assert (found.margin, found.winner, found.outcome) == (None, None, Outcome.REFUSAL)
     assert found.detail == "I would rather not"
 
@@ -122,13 +122,13 @@ async def test_what_is_no_text_and_no_bank_is_said_in_one_line() -> None:
     bank, judge = checked_bank(), RulesJudge()
     for wrong in (None, 3, b"x"):
         with pytest.raises(UsageError, match="a response is a text, not"):
-            await score_pair(PROMPT, SHORT, wrong, bank=bank, engine=judge)  # type: ignore[arg-type]
+            await ascore_pair(PROMPT, SHORT, wrong, bank=bank, engine=judge)  # type: ignore[arg-type]
         with pytest.raises(UsageError, match="a response is a text, not"):
-            await rank(PROMPT, [SHORT, wrong], bank=bank, engine=judge)  # type: ignore[list-item]
+            await arank(PROMPT, [SHORT, wrong], bank=bank, engine=judge)  # type: ignore[list-item]
     with pytest.raises(UsageError, match="a list of texts"):
-        await rank(PROMPT, SHORT, bank=bank, engine=judge)
+        await arank(PROMPT, SHORT, bank=bank, engine=judge)
     with pytest.raises(UsageError, match="bank is a Bank, not str") as caught:
-        await score_pair(PROMPT, SHORT, LONG, bank="bank/", engine=judge)  # type: ignore[arg-type]
+        await ascore_pair(PROMPT, SHORT, LONG, bank="bank/", engine=judge)  # type: ignore[arg-type]
     assert caught.value.hint == "bank=Bank.load('bank/')"
 
 
@@ -136,13 +136,13 @@ async def test_a_prompt_is_a_text_or_a_conversation() -> None:
     """Texts, lists of messages and conversations all do; anything else is refused in one line."""
     bank, judge = checked_bank(), RulesJudge()
     turns = [{"role": "user", "content": PROMPT}]
-    found = [await score_pair(p, SHORT, LONG, bank=bank, engine=judge) for p in (PROMPT, turns, user_prompt(PROMPT))]
+    found = [await ascore_pair(p, SHORT, LONG, bank=bank, engine=judge) for p in (PROMPT, turns, user_prompt(PROMPT))]
     margins = {verdict.margin for verdict in found}
     assert len(margins) == 1
     for wrong in ([], 7, [{"role": "wizard", "content": "x"}]):
         with pytest.raises(UsageError, match="the prompt cannot be used"):
-            await score_pair(wrong, "x", "y", bank=bank, engine=judge)  # type: ignore[arg-type]
-    assert (await score_pair("\ud800", "\ud801", "y", bank=bank, engine=judge)).outcome in set(Outcome)
+            await ascore_pair(wrong, "x", "y", bank=bank, engine=judge)  # type: ignore[arg-type]
+    assert (await ascore_pair("\ud800", "\ud801", "y", bank=bank, engine=judge)).outcome in set(Outcome)
 
 
 async def test_one_call_a_pair_and_none_the_second_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -152,12 +152,12 @@ async def test_one_call_a_pair_and_none_the_second_time(tmp_path: Path, monkeypa
     with serving() as server:
         name_judge(tmp_path, server.base_url)
         async with Engine("sim", cache="cache") as engine:
-            one = await score_pair(pair.prompt, pair.chosen, pair.rejected, bank=bank, engine=engine)
-            two = await score_pair(pair.prompt, pair.rejected, pair.chosen, bank=bank, engine=engine)
+            one = await ascore_pair(pair.prompt, pair.chosen, pair.rejected, bank=bank, engine=engine)
+            two = await ascore_pair(pair.prompt, pair.rejected, pair.chosen, bank=bank, engine=engine)
             assert (one.margin, server.stats()["calls"]) == (-(two.margin or 0.0), 1)
-            await score_pair(pair.prompt, pair.chosen, pair.rejected, bank=bank, engine=engine, order="both")
+            await ascore_pair(pair.prompt, pair.chosen, pair.rejected, bank=bank, engine=engine, order="both")
             assert server.stats()["calls"] == 2
-            told = await score_pair(pair.prompt, pair.chosen, pair.rejected, bank=bank, engine=engine, rephrase=True)
+            told = await ascore_pair(pair.prompt, pair.chosen, pair.rejected, bank=bank, engine=engine, rephrase=True)
             assert server.stats()["calls"] == 4
             assert all(part.rephrased and part.rubric.text in part.rephrased for part in told.contributions)
             assert one.judge == "sim (SIMULATED endpoint)"
@@ -167,27 +167,27 @@ async def test_a_judge_without_a_model_cannot_rephrase() -> None:
     """It is said in one line, before anything is judged."""
     async with Engine("rules") as engine:
         with pytest.raises(UsageError, match="rules cannot rephrase"):
-            await score_pair("q", "x", "y", bank=checked_bank(), engine=engine, rephrase=True)
+            await ascore_pair("q", "x", "y", bank=checked_bank(), engine=engine, rephrase=True)
 
 
 def test_a_script_without_an_event_loop_can_judge_too() -> None:
     """The plain function gives what the awaited one gives."""
-    found = score_pair_sync(PROMPT, LONG, SHORT, bank=checked_bank(), engine="rules")
+    found = score_pair(PROMPT, LONG, SHORT, bank=checked_bank(), engine="rules")
     assert (found.winner, found.judge) == (Side.B, "rules (offline checks, no model)")
 
 
 def test_without_a_bank_the_judge_is_asked_directly() -> None:
     """The rules judge then decides by its general checks, whose contributions add up; rubrics cannot be chosen."""
     prompt, a, b = "Name three rivers.", "- Oder\n- Rhine\n- Elbe, which is long and wide.", "No."
-    found = score_pair_sync(prompt, a, b, engine="rules")
+    found = score_pair(prompt, a, b, engine="rules")
     assert found.winner is Side.A
     assert found.margin == pytest.approx(sum(part.value for part in found.contributions))
     assert found.margin is not None
-    assert score_pair_sync(prompt, b, a, engine="rules").margin == pytest.approx(-found.margin)
+    assert score_pair(prompt, b, a, engine="rules").margin == pytest.approx(-found.margin)
 
     async def chosen() -> None:
         async with Engine("rules") as engine:
-            await score_pair(prompt, a, b, engine=engine, top_k=3)
+            await ascore_pair(prompt, a, b, engine=engine, top_k=3)
 
-    with pytest.raises(UsageError, match="rubrics of a bank"):
+    with pytest.raises(UsageError, match="need a bank"):
         asyncio.run(chosen())

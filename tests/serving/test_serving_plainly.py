@@ -11,18 +11,9 @@ import pytest
 from rig import name_judge, pairs, serving
 from small_bank import checked_bank, planted_bank
 
-from svr_async import (
-    Engine,
-    judge_pairs,
-    judge_pairs_sync,
-    rank_sync,
-    run_sync,
-    score_pair,
-    score_pair_sync,
-    score_sync,
-)
+from svr_async import Engine, ajudge_pairs, ascore_pair, judge_pairs, rank, run_sync, score, score_pair
 from svr_async.core.pair import Side
-from svr_async.errors import BudgetError, UsageError
+from svr_async.errors import UsageError
 from svr_async.judges.rules.judge import RulesJudge
 from svr_async.simulation.server import SimServer
 
@@ -43,10 +34,10 @@ async def test_an_engine_of_a_with_block_serves_every_plain_call(server: SimServ
     """Also inside a running loop: connections and what is known of failures last for the block, a cache hit is free."""
     one, two = pairs(2)
     with Engine("sim", cache="cache") as engine:
-        found = score_pair_sync(one.prompt, one.chosen, one.rejected, bank=planted_bank(), engine=engine)
-        ranked = rank_sync(two.prompt, [two.chosen, two.rejected], bank=planted_bank(), engine=engine)
+        found = score_pair(one.prompt, one.chosen, one.rejected, bank=planted_bank(), engine=engine)
+        ranked = rank(two.prompt, [two.chosen, two.rejected], bank=planted_bank(), engine=engine)
         assert (found.winner, len(ranked.order), server.stats()["calls"]) == (Side.A, 2, 2)
-        assert score_pair_sync(one.prompt, one.chosen, one.rejected, bank=planted_bank(), engine=engine) == found
+        assert score_pair(one.prompt, one.chosen, one.rejected, bank=planted_bank(), engine=engine) == found
         stats = engine.stats()
         assert stats is not None
         assert (stats.sent, stats.cache_hits) == (2, 1)
@@ -56,11 +47,11 @@ async def test_an_engine_of_a_with_block_serves_every_plain_call(server: SimServ
 async def test_an_engine_can_stay_open_over_calls_and_cells() -> None:
     """`open` and `close` do what the block does; a name, or an engine that is not open, is opened for one call."""
     engine = await Engine("rules").open()
-    found = await score_pair(PROMPT, SHORT, LONG, bank=checked_bank(), engine=engine)
+    found = await ascore_pair(PROMPT, SHORT, LONG, bank=checked_bank(), engine=engine)
     assert repr(engine) == "<Engine rules, open>"
     await engine.close()
     for other in ("rules", Engine("rules"), engine, RulesJudge()):
-        assert (await score_pair(PROMPT, SHORT, LONG, bank=checked_bank(), engine=other)).margin == found.margin
+        assert (await ascore_pair(PROMPT, SHORT, LONG, bank=checked_bank(), engine=other)).margin == found.margin
     assert not engine.is_open
 
 
@@ -68,11 +59,11 @@ async def test_an_engine_of_another_loop_is_refused() -> None:
     """An engine belongs to the loop that it was opened on, and the error says which calls go with it."""
     async with Engine("rules") as engine:
         with pytest.raises(UsageError, match="belongs to another event loop") as caught:
-            score_pair_sync(PROMPT, SHORT, LONG, engine=engine)
-        assert "_sync" in caught.value.hint
+            score_pair(PROMPT, SHORT, LONG, engine=engine)
+        assert "`with`" in caught.value.hint
     with Engine("rules") as engine:
         with pytest.raises(UsageError, match="belongs to another event loop"):
-            await score_pair(PROMPT, SHORT, LONG, engine=engine)
+            await ascore_pair(PROMPT, SHORT, LONG, engine=engine)
         assert (engine.label, engine.stats()) == ("rules (offline checks, no model)", None)
 
 
@@ -86,20 +77,20 @@ def test_many_pairs_are_judged_in_the_order_given() -> None:
         {"prompt": asked, "chosen": short, "rejected": long},
         {"prompt": asked, "chosen": asked + short, "rejected": asked + long, "id": 3},
     ]
-    found = judge_pairs_sync(rows, bank=checked_bank(), engine="rules")
-    alone = score_pair_sync(PROMPT, SHORT, LONG, bank=checked_bank(), engine="rules")
+    found = judge_pairs(rows, bank=checked_bank(), engine="rules")
+    alone = score_pair(PROMPT, SHORT, LONG, bank=checked_bank(), engine="rules")
     assert alone.margin
     assert [verdict.margin for verdict in found] == [alone.margin, -alone.margin, alone.margin, alone.margin]
-    assert judge_pairs_sync([], engine="rules") == []
+    assert judge_pairs([], engine="rules") == []
 
 
 @pytest.mark.parametrize(
     ("row", "says"),
     [
-        ({"prompt": "q", "a": "x"}, "there is no 'b' in it"),
-        ({"question": "q", "chosen": "x", "rejected": "y"}, "there is no 'prompt' in it"),
-        (("q", "x"), "it is no pair"),
-        ("q x y", "it is no pair"),
+        ({"prompt": "q", "a": "x"}, "'b' is missing"),
+        ({"question": "q", "chosen": "x", "rejected": "y"}, "'prompt' is missing"),
+        (("q", "x"), "tuple is not a pair"),
+        ("q x y", "str is not a pair"),
         (("q", "x", 3), "a response is a text, not int"),
         (("q", "x", [{"role": "user", "content": "y"}]), "ends with a message of the assistant, not of the user"),
         (("q", "x", [{"role": "assistant", "content": None}]), "a response cannot be used"),
@@ -110,7 +101,7 @@ async def test_a_row_that_is_no_pair_is_named(row: Any, says: str) -> None:
     """Before the first pair is judged, in one line with the row's number and what a pair looks like."""
     judge = RulesJudge()
     with pytest.raises(UsageError, match=f"pair 2: .*{says}") as caught:
-        await judge_pairs([("q", "x", "y"), row], engine=judge)
+        await ajudge_pairs([("q", "x", "y"), row], engine=judge)
     assert caught.value.hint
 
 
@@ -130,58 +121,22 @@ def test_a_response_may_be_messages(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_response_is_scored_alone() -> None:
     """The score is the mean of what the judge could decide, weighed by importance; the other rubrics are listed too."""
     bank = checked_bank()
-    found = score_sync(PROMPT, "- Blue.\n- Red.", bank=bank, engine="rules")
+    found = score(PROMPT, "- Blue.\n- Red.", bank=bank, engine="rules")
     assert found.value == pytest.approx(1.0)
     assert {part.rubric.text: part.value for part in found.parts}["Sounds like a friend."] is None
-    assert score_sync(PROMPT, SHORT, bank=bank, engine="rules").value == pytest.approx(0.9 / 1.4)
-    unknown = score_sync(PROMPT, LONG, bank=planted_bank(), engine="rules")
+    assert score(PROMPT, SHORT, bank=bank, engine="rules").value == pytest.approx(0.9 / 1.4)
+    unknown = score(PROMPT, LONG, bank=planted_bank(), engine="rules")
     assert (unknown.value, unknown.outcome) == (None, "scored")
-    with pytest.raises(UsageError, match="takes the rubrics of a bank"):
-        score_sync(PROMPT, SHORT, bank=None, engine="rules")  # type: ignore[arg-type]
-
-
-def test_a_question_of_ones_own_goes_the_way_of_all(server: SimServer) -> None:
-    """It is kept in the cache, another sample is another call, and a cap holds for it."""
-    with Engine("sim", cache="cache", max_calls=2) as engine:
-        first = run_sync(engine.ask("Name a prime."))
-        assert (first.outcome, run_sync(engine.ask([{"role": "user", "content": "Name a prime."}]))) == (
-            "scored",
-            first,
-        )
-        assert server.stats()["calls"] == 1
-        assert run_sync(engine.ask("Name a prime.", sample=1, temperature=0.7)).requests != first.requests
-        with pytest.raises(BudgetError):
-            run_sync(engine.ask("Name another."))
-    with Engine("sim", cache="cache", offline=True) as engine:
-        assert run_sync(engine.ask("Name a prime.", read=len)).value == len(first.value or "")
-
-
-def test_a_reply_that_cannot_be_read_is_asked_for_again(server: SimServer) -> None:
-    """A ValueError of the reader is told to the model; when that does not help it is an outcome, and no value."""
-    read: list[str] = []
-
-    def number(reply: str) -> int:
-        read.append(reply)
-        raise ValueError("Say a number.")
-
-    with Engine("sim", cache="cache") as engine:
-        found = run_sync(engine.ask("Name a prime.", read=number, max_tokens=50))
-    assert (found.value, found.outcome, found.detail) == (None, "parse_error", "Say a number.")
-    assert len(read) == server.stats()["calls"] > 1
-
-
-def test_a_judge_that_writes_nothing_is_asked_nothing() -> None:
-    """Offline checks have no model behind them, and it is said so."""
-    with Engine("rules") as engine, pytest.raises(UsageError, match="writes no texts"):
-        run_sync(engine.ask("Name a prime."))
+    with pytest.raises(UsageError, match="needs a bank or rubrics"):
+        score(PROMPT, SHORT, bank=None, engine="rules")
 
 
 def test_results_show_themselves_in_a_line_and_in_a_table() -> None:
     """A repr is one short line; the HTML has rubrics and label, and what stands in a text is no markup."""
     bank, wild = checked_bank(), "<script>alert(1)</script>"
-    verdict = score_pair_sync(PROMPT, SHORT, LONG, bank=bank, engine="rules")
-    ranking = rank_sync(PROMPT, [SHORT, LONG, wild], bank=bank, engine="rules")
-    told = score_sync(wild, wild, bank=bank, engine="rules")
+    verdict = score_pair(PROMPT, SHORT, LONG, bank=bank, engine="rules")
+    ranking = rank(PROMPT, [SHORT, LONG, wild], bank=bank, engine="rules")
+    told = score(wild, wild, bank=bank, engine="rules")
     for found in (verdict, ranking, told):
         assert "by rules (offline checks, no model)" in repr(found)
         assert len(repr(found)) < 150
@@ -197,7 +152,7 @@ async def test_a_verdict_that_failed_says_why() -> None:
     """Where there is no margin the outcome and its detail stand in its place."""
     from test_serving_pairs import Failing
 
-    found = await score_pair(PROMPT, SHORT, LONG, bank=checked_bank(), engine=Failing())
+    found = await ascore_pair(PROMPT, SHORT, LONG, bank=checked_bank(), engine=Failing())
     assert repr(found).startswith("<PairVerdict no verdict: refusal")
     assert "I would rather not" in found._repr_html_()
     assert isinstance(found.to_json(), Mapping)
@@ -206,7 +161,7 @@ async def test_a_verdict_that_failed_says_why() -> None:
 
 def test_nobody_and_nothing_to_run_are_refused_at_once() -> None:
     """engine=None and a value that is no coroutine: an error, never a wait without end."""
-    with pytest.raises(UsageError, match="nobody judges"):
-        score_pair_sync("Name a colour.", "Blue.", "No.", engine=None)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="engine is None"):
+        score_pair("Name a colour.", "Blue.", "No.", engine=None)  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="not int"):
         run_sync(3)  # type: ignore[arg-type]

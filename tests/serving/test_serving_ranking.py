@@ -15,15 +15,15 @@ from rig import name_judge, pairs, serving
 from small_bank import checked_bank, planted_bank
 from stand_ins import UnaskedJudge
 
-from svr_async import Engine, rank
+from svr_async import Engine, arank
 from svr_async.core.pair import Presentation, Prompt, Side
 from svr_async.core.rubric import Rubric
 from svr_async.core.verdict import Outcome, RubricComparison, Verdict
 from svr_async.errors import BudgetError, UsageError
 from svr_async.judges.protocol import Answer, Comparisons
 from svr_async.judges.rules.judge import RulesJudge
-from svr_async.serving.potentials import potentials
 from svr_async.serving.ranking import PAIRWISE_UP_TO, How
+from svr_async.serving.schedules import potentials
 from svr_async.simulation.config import SimConfig
 
 
@@ -63,7 +63,7 @@ RESPONSES = ("bbbb", "a", "cccccc", "dd")
 async def test_the_best_comes_first_at_the_stated_cost(method: How, calls: int) -> None:
     """Both ways find the order; pairwise costs N (N − 1) / 2 questions and pointwise N."""
     judge = Lengthy()
-    found = await rank("q", RESPONSES, bank=checked_bank(), engine=judge, method=method)
+    found = await arank("q", RESPONSES, bank=checked_bank(), engine=judge, method=method)
     assert (found.order, found.best, found.method) == ((2, 0, 3, 1), 2, method)
     assert found.questions == judge.asked == calls
     assert sum(score or 0.0 for score in found.scores) == pytest.approx(0.0)
@@ -73,19 +73,19 @@ async def test_the_best_comes_first_at_the_stated_cost(method: How, calls: int) 
 async def test_auto_is_pairwise_for_few_and_pointwise_for_many() -> None:
     """The default keeps the number of calls near the number of responses once there are many."""
     few = ["x" * n for n in range(PAIRWISE_UP_TO)]
-    assert (await rank("q", few, bank=checked_bank(), engine=Lengthy())).method == "pairwise"
-    assert (await rank("q", [*few, "x" * 9], bank=checked_bank(), engine=Lengthy())).method == "pointwise"
+    assert (await arank("q", few, bank=checked_bank(), engine=Lengthy())).method == "pairwise"
+    assert (await arank("q", [*few, "x" * 9], bank=checked_bank(), engine=Lengthy())).method == "pointwise"
 
 
 async def test_ties_stand_in_the_order_given_and_equal_texts_are_judged_once() -> None:
     """Equal responses share a score; none is asked about twice."""
     judge = Lengthy()
-    found = await rank("q", ["aa", "bb", "aa", "ccc", "bb"], bank=checked_bank(), engine=judge)
+    found = await arank("q", ["aa", "bb", "aa", "ccc", "bb"], bank=checked_bank(), engine=judge)
     assert found.order == (3, 0, 1, 2, 4)
     assert found.scores[0] == found.scores[1] == found.scores[2] == found.scores[4]
     assert (judge.asked, found.margins[0, 2]) == (3, 0.0)
     assert found.margins[0, 3] == found.margins[2, 3] < 0
-    alone = await rank("q", ["only", "only"], bank=checked_bank(), engine=judge)
+    alone = await arank("q", ["only", "only"], bank=checked_bank(), engine=judge)
     assert (alone.order, alone.scores, alone.best, judge.asked) == ((0, 1), (0.0, 0.0), 0, 3)
 
 
@@ -94,11 +94,11 @@ async def test_a_response_without_a_verdict_stands_last_without_a_score(method: 
     """A score is never invented; where nothing could be judged there is no best."""
     bank = checked_bank()
     judge = Lengthy(silent=["cccccc"])
-    found = await rank("q", RESPONSES, bank=bank, engine=judge, method=method)
+    found = await arank("q", RESPONSES, bank=bank, engine=judge, method=method)
     assert (found.order, found.scores[2]) == ((0, 3, 1, 2), None)
     assert (0, 2) not in found.margins
     dumb = Lengthy(silent=RESPONSES)
-    none = await rank("q", RESPONSES, bank=bank, engine=dumb, method=method)
+    none = await arank("q", RESPONSES, bank=bank, engine=dumb, method=method)
     assert (none.order, none.best, none.scores) == ((0, 1, 2, 3), None, (None,) * 4)
 
 
@@ -113,12 +113,12 @@ async def test_wrong_wishes_are_one_line() -> None:
             (("a", "b"), {"rephrase": True}, "cannot rephrase"),
             (("a", "b"), {"schedule": "round"}, "schedule must be one of all, circle"),
             (("a", "b"), {"schedule": "circle", "rounds": 2}, "rounds=2 with schedule='circle'"),
-            (("a", "b"), {"schedule": "anchor", "anchor": 2}, "anchor=2 is none of 2"),
+            (("a", "b"), {"schedule": "anchor", "anchor": 2}, "anchor=2: there are 2 responses"),
             (("a", "b"), {"anchor": 1}, "anchor=1 with schedule='all'"),
-            (("a", "b"), {"method": "pointwise", "schedule": "swiss"}, "no schedule"),
+            (("a", "b"), {"method": "pointwise", "schedule": "circle"}, "no schedule"),
         ):
             with pytest.raises(UsageError, match=says) as caught:
-                await rank("q", responses, bank=checked_bank(), engine=engine, **options)
+                await arank("q", responses, bank=checked_bank(), engine=engine, **options)
             assert "\n" not in caught.value.one_line()
 
 
@@ -127,7 +127,7 @@ async def test_the_rules_judge_ranks_offline() -> None:
     responses = ["One two three four five six seven eight nine ten eleven.", "- Blue.\n- Red.", "Blue."]
     methods: tuple[How, ...] = ("pairwise", "pointwise")
     for method in methods:
-        found = await rank("Name it.", responses, bank=checked_bank(), engine=RulesJudge(), method=method)
+        found = await arank("Name it.", responses, bank=checked_bank(), engine=RulesJudge(), method=method)
         assert found.order == (1, 2, 0)
 
 
@@ -139,11 +139,11 @@ async def test_best_of_four_over_http(tmp_path: Path, monkeypatch: pytest.Monkey
     with serving() as server:
         name_judge(tmp_path, server.base_url)
         async with Engine("sim", cache="cache") as engine:
-            found = await rank(one.prompt, responses, bank=planted_bank(), engine=engine)
+            found = await arank(one.prompt, responses, bank=planted_bank(), engine=engine)
             assert (found.questions, server.stats()["calls"], found.judge) == (6, 6, "sim (SIMULATED endpoint)")
-            alone = await rank(one.prompt, responses, bank=planted_bank(), engine=engine, method="pointwise")
+            alone = await arank(one.prompt, responses, bank=planted_bank(), engine=engine, method="pointwise")
             assert (alone.questions, server.stats()["calls"]) == (4, 10)
-            again = await rank(one.prompt, responses[::-1], bank=planted_bank(), engine=engine)
+            again = await arank(one.prompt, responses[::-1], bank=planted_bank(), engine=engine)
             assert server.stats()["calls"] == 10
     assert [round(score or 0, 6) for score in again.scores[::-1]] == [round(score or 0, 6) for score in found.scores]
 
@@ -157,9 +157,9 @@ async def test_a_cap_ends_a_ranking_and_what_was_paid_is_kept(tmp_path: Path, mo
         name_judge(tmp_path, server.base_url)
         async with Engine("sim", cache="cache", max_calls=4) as engine:
             with pytest.raises(BudgetError, match="--max-calls 4"):
-                await rank(one.prompt, responses, bank=planted_bank(), engine=engine)
+                await arank(one.prompt, responses, bank=planted_bank(), engine=engine)
         async with Engine("sim", cache="cache", max_calls=2) as engine:
-            assert (await rank(one.prompt, responses, bank=planted_bank(), engine=engine)).best is not None
+            assert (await arank(one.prompt, responses, bank=planted_bank(), engine=engine)).best is not None
         assert server.stats()["paid"] == 6
 
 
@@ -196,16 +196,16 @@ async def test_without_a_bank_every_two_are_compared() -> None:
     """However many there are; to score each alone takes the rubrics of a bank."""
     responses = [f"Answer {'word ' * n}" for n in range(8)]
     async with Engine("rules") as engine:
-        assert (await rank("Say much.", responses, engine=engine)).method == "pairwise"
+        assert (await arank("Say much.", responses, engine=engine)).method == "pairwise"
         with pytest.raises(UsageError, match="rubrics of a bank"):
-            await rank("Say much.", responses, engine=engine, method="pointwise")
+            await arank("Say much.", responses, engine=engine, method="pointwise")
 
 
 async def test_responses_that_nothing_tells_apart_are_undecided() -> None:
     """Equal scores are no choice; one that differs is."""
     async with Engine("rules") as engine:
-        alike = await rank("What is the capital of France?", ["Paris.", "Lyon.", "Nice."], engine=engine)
-        apart = await rank(
+        alike = await arank("What is the capital of France?", ["Paris.", "Lyon.", "Nice."], engine=engine)
+        apart = await arank(
             "In one sentence, what is bread?", ["Baked dough.", "It is food. It is baked."], engine=engine
         )
     assert alike.undecided

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 from rig import engine_at, pairs, writer
 
-from svr_async.core.prefixes import PrefixOrder
 from svr_async.core.rubric import Rubric
 from svr_async.judges.model import ModelJudge
 from svr_async.simulation.catalogue import CRITERIA
 from svr_async.simulation.config import SimConfig
 from svr_async.simulation.prefix import PrefixCache
 from svr_async.simulation.server import SimServer
+from svr_async.training.rounds.config import PrefixOrder
 from svr_async.training.rounds.judge_calls import Crew, PoolTask, judge_pools
 
 POOL = [Rubric(text=criterion.rubric) for criterion in CRITERIA[:18]]

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from rig import pairs
 
-from svr_async.adapters.pair_files import taught_digest
 from svr_async.errors import ArtefactError
+from svr_async.scoring.provenance import training_fingerprint
 from svr_async.training.rounds import stages as module
 from svr_async.training.rounds.answers import coverage_counts, unanswered_lines
 from svr_async.training.rounds.stages import Stages, digest_of
@@ -199,4 +199,4 @@ def test_a_stage_with_questions_that_have_no_answer_is_computed_again_when_told_
 def test_a_bank_names_its_pairs_as_stages_do() -> None:
     """What tells a run that a bank was trained on its pairs is the digest that stages on disk have."""
     some = [*pairs(2), replace(pairs(1)[0], id="é\n")]
-    assert taught_digest("d", [pair.id for pair in some]) == digest_of("d", [pair.id for pair in some])
+    assert training_fingerprint("d", [pair.id for pair in some]) == digest_of("d", [pair.id for pair in some])

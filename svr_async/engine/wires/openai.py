@@ -115,6 +115,8 @@ def _detail(value: Any) -> dict[str, Any]:
 
 def _text(content: Any) -> str:
     """Return the text of a content: a string, or a list of parts of which only texts count."""
+    if isinstance(content, str):
+        return clean_text(content)
     parts = content if isinstance(content, list) else [content]
     texts = [part.get("text") if isinstance(part, dict) else part for part in parts]
     return clean_text("".join(text for text in texts if isinstance(text, str)))

@@ -128,7 +128,7 @@ def _all_pass(blocks: list[str], test: Callable[[str], bool], max_chars: int = M
     return Finding(all(passed), sum(passed) / len(passed)) if passed else None
 
 
-CHECKS.simple("code_block", "contains a code block", "format", lambda view: view.layout.code)
+CHECKS.simple("format", ("code_block", "contains a code block", lambda view: view.layout.code))
 
 
 @CHECKS.add("contains a code block in {language}", "format", language=choice(CODE_LANGUAGES))

@@ -93,7 +93,7 @@ def _first_words(view: TextView) -> str:
     return " ".join(words).rstrip(".?!:") if len(words) >= 4 else ""
 
 
-CHECKS.simple("gives_example", "gives an example", "coverage", lambda view: any_in(view.head.plain, EXAMPLES))
+CHECKS.simple("coverage", ("gives_example", "gives an example", lambda view: any_in(view.head.plain, EXAMPLES)))
 
 
 @CHECKS.add("goes through steps", "reasoning")
@@ -103,10 +103,13 @@ def gives_steps(response: TextView) -> bool:
     return numbered >= 3 or len(_STEP.findall(response.head.plain)) >= 2
 
 
-CHECKS.simple("names_source", "names a source", "grounding", lambda view: _SOURCE.search(view.head.plain))
-CHECKS.simple("quotes_text", "quotes a passage", "grounding", lambda view: _CITED.search(view.head.unixed))
 CHECKS.simple(
-    "no_summary", "does not sum up or conclude", "coherence", lambda view: not any_in(view.head.plain, SUMMARIES)
+    "grounding",
+    ("names_source", "names a source", lambda view: _SOURCE.search(view.head.plain)),
+    ("quotes_text", "quotes a passage", lambda view: _CITED.search(view.head.unixed)),
+)
+CHECKS.simple(
+    "coherence", ("no_summary", "does not sum up or conclude", lambda view: not any_in(view.head.plain, SUMMARIES))
 )
 
 

@@ -28,7 +28,7 @@ CHECKS: Mapping[str, CheckSpec] = {
 
 
 def problem_with(check: Check) -> str:
-    """Return in one line what is wrong with a check's name or arguments; empty if it is valid."""
+    """Return the problem with a check's name or arguments in one line; empty if it is valid."""
     if check.name not in CHECKS:
         near = difflib.get_close_matches(check.name, CHECKS, n=1)
         return f"there is no check named {check.name!r}" + (f"; did you mean {near[0]!r}?" if near else "")
@@ -60,7 +60,7 @@ def rubric_for(check: Check) -> Rubric:
 
 
 def inverse_of(check: Check) -> Check | None:
-    """Return the check that passes exactly where this one fails; None if there is none."""
+    """Return the check that passes exactly where this one fails, if one exists."""
     entry, args = _spec_of(check), dict(check.args)
     if isinstance(n := args.get("n"), int):
         args["n"] = n + entry.shift

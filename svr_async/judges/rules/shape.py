@@ -18,6 +18,10 @@ NUMBER = re.compile(r"(?<![\w.])\d{1,15}(?:,\d{3}){0,5}(?:\.\d{1,15})?")
 LIST_MARK = re.compile(r"^[ \t]{0,20}(?:\*\*|#{1,6} )?\(?\d{1,3}[.)][ \t]", re.MULTILINE)
 
 
+def _words(view: TextView) -> int:
+    return len(view.words)
+
+
 def _words_per_sentence(view: TextView) -> float | None:
     """Return the mean length of a sentence; None if there is no sentence."""
     return len(view.prose.words) / len(view.sentences) if view.sentences else None
@@ -34,72 +38,43 @@ def _numbers(view: TextView) -> int:
     return max(len(NUMBER.findall(text)) - len(LIST_MARK.findall(text)), 0)
 
 
+def _highlights(view: TextView) -> int:
+    return len(_HIGHLIGHT.findall(view.prose.text))
+
+
+def _placeholders(view: TextView) -> int:
+    return len(_PLACEHOLDER.findall(view.text))
+
+
+def _capital_words(view: TextView) -> int:
+    return sum(len(word) > 1 and word.isupper() for word in view.words)
+
+
 _ALL = ("max", "min", "exact")
 _FEW = (1, 2, 3, 4, 5, 6, 8, 10)
+_ITEMS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 15, 20)
 CHECKS = CheckTable()
-CHECKS.bounds(
-    "words",
-    lambda view: len(view.words),
-    "is {bound} {n:word} long",
-    (10, 25, 50, 75, 100, 150, 200, 300, 400, 600, 900),
-)
-CHECKS.bounds(
-    "words", lambda view: len(view.words), "is {bound} {n:word} long", (1, 2, 3, 5, 10, 50, 100), kinds=["exact"]
-)
+CHECKS.bounds("words", _words, "is {bound} {n:word} long", (10, 25, 50, 75, 100, 150, 200, 300, 400, 600, 900))
+CHECKS.bounds("words", _words, "is {bound} {n:word} long", (1, 2, 3, 5, 10, 50, 100), kinds=["exact"])
 CHECKS.bounds("sentences", lambda view: len(view.sentences), "has {bound} {n:sentence}", _FEW, kinds=_ALL)
 CHECKS.bounds("paragraphs", lambda view: len(view.paragraphs), "has {bound} {n:paragraph}", _FEW, kinds=_ALL)
 CHECKS.bounds("lines", lambda view: len(view.lines), "has {bound} {n:line}", _FEW, kinds=["exact"])
 CHECKS.bounds(
     "characters", lambda view: len(view.stripped), "is {bound} {n:character} long", (140, 280, 500, 1000, 2000, 4000)
 )
-CHECKS.bounds(
-    "items",
-    lambda view: view.item_count,
-    "lists {bound} {n:item}",
-    (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 15, 20),
-    kinds=_ALL,
-)
-CHECKS.bounds(
-    "sentence_words",
-    _words_per_sentence,
-    "'s sentences have {bound} {n:word} on average",
-    (12, 15, 18, 22, 26),
-    kinds=["max"],
-    facet="style",
-)
-CHECKS.bounds(
-    "paragraph_words",
-    _longest_paragraph,
-    "has no paragraph of more than {n:word}",
-    (50, 75, 100, 150, 200),
-    kinds=["max"],
-    facet="style",
-)
+CHECKS.bounds("items", lambda view: view.item_count, "lists {bound} {n:item}", _ITEMS, kinds=_ALL)
+for _unit, _number, _says, _grid in (
+    ("sentence_words", _words_per_sentence, "'s sentences have {bound} {n:word} on average", [12, 15, 18, 22, 26]),
+    ("paragraph_words", _longest_paragraph, "has no paragraph of more than {n:word}", [50, 75, 100, 150, 200]),
+):
+    CHECKS.bounds(_unit, _number, _says, _grid, kinds=["max"], facet="style")
 CHECKS.bounds("numbers", _numbers, "contains {bound} {n:number}", (1, 3, 5, 10), kinds=["min"], facet="grounding")
-CHECKS.bounds(
-    "highlights",
-    lambda view: len(_HIGHLIGHT.findall(view.prose.text)),
-    "highlights {bound} {n:passage} with asterisks",
-    (1, 2, 3, 5),
-    kinds=["min"],
-    facet="format",
-)
-CHECKS.bounds(
-    "placeholders",
-    lambda view: len(_PLACEHOLDER.findall(view.text)),
-    "contains {bound} {n:placeholder} in square brackets",
-    (1, 2, 3, 5),
-    kinds=["min"],
-    facet="format",
-)
-CHECKS.bounds(
-    "capital_words",
-    lambda view: sum(len(word) > 1 and word.isupper() for word in view.words),
-    "has {bound} {n:word} in all capitals",
-    (1, 2, 3, 5, 10),
-    kinds=["min"],
-    facet="format",
-)
+for _unit, _number, _says, _grid in (
+    ("highlights", _highlights, "highlights {bound} {n:passage} with asterisks", [1, 2, 3, 5]),
+    ("placeholders", _placeholders, "contains {bound} {n:placeholder} in square brackets", [1, 2, 3, 5]),
+    ("capital_words", _capital_words, "has {bound} {n:word} in all capitals", [1, 2, 3, 5, 10]),
+):
+    CHECKS.bounds(_unit, _number, _says, _grid, kinds=["min"], facet="format")
 
 
 @CHECKS.add(
@@ -115,21 +90,22 @@ def words_between(response: TextView, *, low: int, high: int) -> Finding:
 
 
 CHECKS.simple(
-    "bullet_list",
-    "uses a bulleted list",
     "format",
-    lambda view: sum(not item.numbered for item in view.layout.items) >= 2,
-    opposite=("no_bullet_list", "does not use a bulleted list"),
+    (
+        "bullet_list",
+        "uses a bulleted list",
+        lambda view: sum(not item.numbered for item in view.layout.items) >= 2,
+        ("no_bullet_list", "does not use a bulleted list"),
+    ),
+    (
+        "numbered_list",
+        "uses a numbered list",
+        lambda view: sum(item.numbered for item in view.layout.items) >= 2,
+    ),
+    ("headings", "uses headings", lambda view: view.layout.headings > 0),
+    ("table", "contains a table", lambda view: view.layout.tables > 0),
+    ("bold", "sets key words in bold", lambda view: _BOLD.search(view.prose.text)),
 )
-CHECKS.simple(
-    "numbered_list",
-    "uses a numbered list",
-    "format",
-    lambda view: sum(item.numbered for item in view.layout.items) >= 2,
-)
-CHECKS.simple("headings", "uses headings", "format", lambda view: view.layout.headings > 0)
-CHECKS.simple("table", "contains a table", "format", lambda view: view.layout.tables > 0)
-CHECKS.simple("bold", "sets key words in bold", "format", lambda view: _BOLD.search(view.prose.text))
 
 
 @CHECKS.add("is plain text without Markdown", "format", opposite=("uses_markdown", "is formatted with Markdown"))
@@ -148,10 +124,8 @@ def structured(response: TextView) -> Finding:
     return Finding(marks >= 3, float(min(marks, 10)))
 
 
-CHECKS.simple(
-    "bracketed_title", "has a title in double angular brackets", "format", lambda view: _TITLE.search(view.text)
-)
-CHECKS.simple("link", "contains a web link", "grounding", lambda view: _LINK.search(view.text))
+CHECKS.simple("format", ("bracketed_title", "has a title in double angular brackets", lambda v: _TITLE.search(v.text)))
+CHECKS.simple("grounding", ("link", "contains a web link", lambda view: _LINK.search(view.text)))
 
 
 @CHECKS.add("is wrapped in double quotation marks", "format")
@@ -168,24 +142,29 @@ def all_lowercase(response: TextView) -> Finding:
     return at_most(upper / max(letters, 1), 0)
 
 
-CHECKS.simple("all_uppercase", "is all in capital letters", "format", lambda view: view.text.isupper())
-CHECKS.simple("no_commas", "does not contain any commas", "format", lambda view: "," not in view.text)
 CHECKS.simple(
-    "exclamation_marks",
-    "contains an exclamation mark",
-    "style",
-    lambda view: "!" in view.prose.text or "！" in view.prose.text,
-    opposite=("no_exclamation_marks", "does not contain exclamation marks"),
-)
-CHECKS.simple(
-    "no_emoji", "does not contain emoji", "style", lambda view: view.text.isascii() or not _EMOJI.search(view.text)
-)
-CHECKS.simple("yes_or_no", "begins with a plain yes or no", "format", lambda view: _YES_NO.match(view.stripped))
-CHECKS.simple(
-    "closed_marks",
-    "closes every code fence and bold mark",
     "format",
-    lambda view: all(block.closed for block in view.layout.code) and view.prose.text.count("**") % 2 == 0,
+    ("all_uppercase", "is all in capital letters", lambda view: view.text.isupper()),
+    ("no_commas", "does not contain any commas", lambda view: "," not in view.text),
+)
+CHECKS.simple(
+    "style",
+    (
+        "exclamation_marks",
+        "contains an exclamation mark",
+        lambda view: "!" in view.prose.text or "！" in view.prose.text,
+        ("no_exclamation_marks", "does not contain exclamation marks"),
+    ),
+    ("no_emoji", "does not contain emoji", lambda view: view.text.isascii() or not _EMOJI.search(view.text)),
+)
+CHECKS.simple(
+    "format",
+    ("yes_or_no", "begins with a plain yes or no", lambda view: _YES_NO.match(view.stripped)),
+    (
+        "closed_marks",
+        "closes every code fence and bold mark",
+        lambda view: all(block.closed for block in view.layout.code) and view.prose.text.count("**") % 2 == 0,
+    ),
 )
 
 

@@ -156,12 +156,12 @@ class CheckSpec:
     params: Mapping[str, Param] = field(default_factory=dict)
     grid: Sequence[Args] = ({},)
     inverse: str = ""
-    """The check that passes exactly where this one fails; empty if there is none."""
+    """The check that passes exactly where this one fails; may be empty."""
     shift: int = 0
     """Added to the argument `n` for the inverse: at most 50 becomes at least 51."""
 
     def problem(self, args: Args) -> str:
-        """Return in a few words what is wrong with arguments; empty if they are valid."""
+        """Return the problem with arguments in a few words; empty if they are valid."""
         if set(args) != set(self.params):
             takes, got = (", ".join(sorted(names)) or "no arguments" for names in (self.params, args))
             return f"takes {takes}, not {got}"
@@ -194,6 +194,11 @@ class CheckSpec:
         return re.compile(text, re.IGNORECASE)
 
 
+Holds = Callable[[TextView], object]
+Simple = tuple[str, str, Holds] | tuple[str, str, Holds, tuple[str, str]]
+"""The name of a check, its words, its condition, and perhaps the name and words of the negated check."""
+
+
 @final
 class CheckTable(list[CheckSpec]):
     """The checks of one module. The words of a check, `says`, continue "The response"."""
@@ -222,16 +227,10 @@ class CheckTable(list[CheckSpec]):
 
         return register
 
-    def simple(
-        self,
-        name: str,
-        says: str,
-        facet: str,
-        holds: Callable[[TextView], object],
-        opposite: tuple[str, str] | None = None,
-    ) -> None:
-        """Register a yes-or-no check of the response alone."""
-        self._append(name, lambda _, response: yes_if(response.once(holds)), says, facet, opposite)
+    def simple(self, facet: str, *checks: Simple) -> None:
+        """Register yes-or-no checks of the response alone."""
+        for name, says, holds, *opposite in checks:
+            self._append(name, _yes_or_no(holds), says, facet, *opposite)
 
     def bounds(
         self,
@@ -274,6 +273,10 @@ _KINDS: Mapping[str, tuple[str, str, int, str, int, Callable[[float, float], Fin
     "min": ("coverage", "at least", 1, "max", -1, at_least),
     "exact": ("format", "exactly", 1, "", 0, lambda value, n: within(value, n, n)),
 }
+
+
+def _yes_or_no(holds: Holds) -> Decide:
+    return lambda _, response: yes_if(response.once(holds))
 
 
 def _with_findings(decide: Callable[..., Any]) -> Decide:

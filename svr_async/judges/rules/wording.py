@@ -27,6 +27,7 @@ _SILENT_E = re.compile(r"[^aeiouyl\W]e\b")
 _COMMON = (
     "for example", "however", "because", "important", "note", "step", "please", "consider", "in conclusion", "overall",
 )  # fmt: skip
+CLOSING = "*_\"”') "
 RUN_WORDS = 4
 CHECKS = CheckTable()
 
@@ -102,37 +103,27 @@ def ends_with(response: TextView, *, text: str) -> bool:
 
 
 CHECKS.simple(
-    "starts_with_verb",
-    "starts with an imperative verb",
     "style",
-    lambda view: view.lower_words[:1] != [] and view.lower_words[0] in IMPERATIVES,
-)
-CHECKS.simple(
-    "ends_with_question",
-    "ends with a question",
-    "style",
-    lambda view: view.stripped[-6:].rstrip("*_\"”') ")[-1:] in ("?", "？"),
-)
-CHECKS.simple(
-    "asks_question",
-    "asks a question",
-    "style",
-    lambda view: "?" in view.prose.text or "？" in view.prose.text,
-    opposite=("asks_nothing", "does not ask any question"),
-)
-CHECKS.simple(
-    "closing_offer",
-    "closes with an offer of further help",
-    "style",
-    lambda view: any_in(view.ending, CLOSING_OFFERS),
-    opposite=("no_closing_offer", "does not close with an offer of further help"),
-)
-CHECKS.simple("apologises", "opens with an apology", "style", lambda view: any_in(view.opening, APOLOGIES))
-CHECKS.simple(
-    "no_ai_talk",
-    "does not talk about being an AI or about its training",
-    "style",
-    lambda view: not any_in(view.head.plain, AI_TALK),
+    ("starts_with_verb", "starts with an imperative verb", lambda view: {*view.lower_words[:1]} & IMPERATIVES),
+    ("ends_with_question", "ends with a question", lambda view: view.stripped[-6:].rstrip(CLOSING)[-1:] in ("?", "？")),
+    (
+        "asks_question",
+        "asks a question",
+        lambda view: any_in(view.prose.text, ("?", "？")),
+        ("asks_nothing", "does not ask any question"),
+    ),
+    (
+        "closing_offer",
+        "closes with an offer of further help",
+        lambda view: any_in(view.ending, CLOSING_OFFERS),
+        ("no_closing_offer", "does not close with an offer of further help"),
+    ),
+    ("apologises", "opens with an apology", lambda view: any_in(view.opening, APOLOGIES)),
+    (
+        "no_ai_talk",
+        "does not talk about being an AI or about its training",
+        lambda view: not any_in(view.head.plain, AI_TALK),
+    ),
 )
 
 
@@ -145,28 +136,22 @@ def hedged(response: TextView) -> Finding:
 
 
 CHECKS.simple(
-    "first_person",
-    "speaks in the first person",
     "style",
-    lambda view: not _FIRST_PERSON.isdisjoint(view.head.vocabulary),
-    opposite=("no_first_person", "does not speak in the first person"),
+    (
+        "first_person",
+        "speaks in the first person",
+        lambda view: _FIRST_PERSON & view.head.vocabulary,
+        ("no_first_person", "does not speak in the first person"),
+    ),
+    ("impersonal", "does not address the reader as you", lambda view: not _SECOND_PERSON & view.head.vocabulary),
+    (
+        "contractions",
+        "uses contractions",
+        lambda view: _CONTRACTION.search(view.head.plain),
+        ("no_contractions", "does not use contractions"),
+    ),
 )
-CHECKS.simple(
-    "impersonal",
-    "does not address the reader as you",
-    "style",
-    lambda view: _SECOND_PERSON.isdisjoint(view.head.vocabulary),
-)
-CHECKS.simple(
-    "contractions",
-    "uses contractions",
-    "style",
-    lambda view: _CONTRACTION.search(view.head.plain),
-    opposite=("no_contractions", "does not use contractions"),
-)
-CHECKS.simple(
-    "no_profanity", "does not contain swear words", "safety", lambda view: PROFANITY.isdisjoint(view.head.vocabulary)
-)
+CHECKS.simple("safety", ("no_profanity", "does not contain swear words", lambda v: not PROFANITY & v.head.vocabulary))
 
 
 @CHECKS.add("does not repeat itself", "coherence")

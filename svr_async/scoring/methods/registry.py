@@ -20,7 +20,7 @@ MODULES = {
     "rrd": "rrd",
     **dict.fromkeys(("rubric-arm", "rubric-arrow", "rm-r1"), "generative"),
     **dict.fromkeys(
-        ("vanilla", "self-rubric", "oracle", "fixed", "pointwise", "longest", "shortest", "first"), "simple"
+        ("direct", "self-rubric", "oracle", "fixed", "pointwise", "longest", "shortest", "first"), "simple"
     ),
 }
 """The module of `svr_async.scoring.methods` that makes a method; its `RECIPES` have the name."""

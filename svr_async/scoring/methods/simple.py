@@ -52,10 +52,10 @@ class ContentBlind:
 
 
 @dataclass(frozen=True, slots=True)
-class Vanilla:
+class Direct:
     """The judge asked directly, without rubrics (paper `app:prompts`)."""
 
-    name: str = "vanilla"
+    name: str = "direct"
 
     @property
     def facts(self) -> Facts:
@@ -223,7 +223,7 @@ def _rows_of_scores(
 
 RECIPES: Mapping[str, Recipe] = {
     **{name: Recipe(make=lambda name, _: ContentBlind(name)) for name in PREFERS},
-    "vanilla": Recipe(make=lambda *_: Vanilla()),
+    "direct": Recipe(make=lambda *_: Direct()),
     "self-rubric": Recipe(make=lambda *_: SelfRubric()),
     "oracle": Recipe(make=lambda *_: Oracle()),
     "fixed": Recipe(

@@ -10,7 +10,7 @@ from svr_async.core.verdict import Contribution, RubricComparison
 from svr_async.judges.protocol import Judge
 from svr_async.scoring.decision import Decision, decided, total, undecided
 from svr_async.scoring.methods.contract import BankUse, Facts, Parts, Recipe
-from svr_async.scoring.methods.simple import Vanilla
+from svr_async.scoring.methods.simple import Direct
 from svr_async.scoring.rephraser import UNOPENED, Rephraser, worded
 from svr_async.scoring.selection import Active, Chooser, open_chooser
 
@@ -50,7 +50,7 @@ class Svr:
     async def decide(self, judge: Judge, shown: Presentation, human_rubrics: HumanRubrics) -> Decision:
         """Ask for verdicts on the chosen rubrics, in the bank's stable order of ids, and add them up."""
         if self._is_direct:
-            return await Vanilla().decide(judge, shown, human_rubrics)
+            return await Direct().decide(judge, shown, human_rubrics)
         active = self.chooser.choose(shown.prompt)
         rubrics = sorted((self.chooser.bank.rubrics[entry.index].rubric for entry in active), key=lambda r: r.id)
         asked = await worded(self.rephraser, shown.prompt, rubrics)

@@ -158,7 +158,7 @@ class _Editor:
 
     def edited(self) -> RubricBank:
         if all(entry.disabled for entry in self.entries):
-            raise UsageError("no rubric would be left to judge by", hint="keep one, or judge with --method vanilla")
+            raise UsageError("no rubric would be left to judge by", hint="keep one, or judge with --method direct")
         history = self.bank.history or BankHistory()
         return replace(
             self.bank,

@@ -11,13 +11,13 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from svr_async.core.dev_pairs import accuracy_in_words
 from svr_async.core.pair import PreferencePair
 from svr_async.errors import DegenerateFitError
 from svr_async.fit.arrays import FitArrays
 from svr_async.fit.choices import Choice
 from svr_async.fit.forward import Selector
 from svr_async.scoring.bank import InferenceSettings
+from svr_async.scoring.dev_pairs import known_accuracy
 from svr_async.training.bank.merge import Candidate, merge, without
 from svr_async.training.bank.prune_redundant import RedundancyEdges, redundancy_edges
 from svr_async.training.rounds.answers import unanswered_lines
@@ -47,11 +47,12 @@ async def run_rounds(session: Session) -> list[FittedRound]:
         if not bank:
             failed = "".join(f"; {line}" for line in unanswered_lines(session.stages.outcomes))
             raise DegenerateFitError(f"no rubric was induced, so the bank is empty{failed}", hint=NO_RUBRIC)
-        session.say(f"round {number}: {len(growth.candidates)} candidates, {len(bank)} rubrics after merging")
+        counts = f"{len(growth.candidates)} candidates, {len(bank)} rubrics after merging"
+        session.say(f"round {number} of {config.rounds}: {counts}")
         fitted, growth_after = await one_round(session, number, bank, growth, rounds)
         rounds.append(fitted)
-        told = accuracy_in_words(fitted.dev_accuracy, len(session.material.dev))
-        session.say(f"round {number}: {len(fitted.bank)} rubrics kept, {told}")
+        accuracy = known_accuracy(fitted.dev_accuracy, len(session.material.dev))
+        session.say(f"round {number}: {len(fitted.bank)} rubrics kept{accuracy}")
         if number == config.rounds:
             break
         following = await grow(session, number, fitted, growth_after)

@@ -6,6 +6,7 @@ A number without a comment is the paper's (table in `app:hparams`); docs/fit.md 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
+from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, Literal
 
@@ -19,6 +20,18 @@ from svr_async.training.rounds.pools import PoolConfig
 ABLATIONS = ("induction", "support", "probe", "diversity")
 Publish = Literal["auto", "last", "best"]
 Unmined = Literal["random", "every"]
+
+
+class PrefixOrder(StrEnum):
+    """The order of requests with a common prefix.
+
+    `leader`: the others wait until the first is answered, so that the prefix is computed once;
+    `adjacent`: all at once, next to each other; `off`: in any order.
+    """
+
+    LEADER = "leader"
+    ADJACENT = "adjacent"
+    OFF = "off"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,7 @@ import orjson
 from numpy.typing import NDArray
 
 from svr_async.core.files import write_atomic
-from svr_async.core.validation import misfit
+from svr_async.core.validation import type_error
 from svr_async.fit.checkpoints import NAME
 from svr_async.fit.forward import selector_of
 from svr_async.fit.history import EpochRecord, FitResult, record_from_json
@@ -94,6 +94,6 @@ def _result(values: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Fi
         choice=choice_from_values(values["choice"]),
         **{name: values[name] for name in PLAIN},
     )
-    if wrong := misfit(found):
+    if wrong := type_error(found):
         raise TypeError(wrong)
     return found

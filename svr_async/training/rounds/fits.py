@@ -8,12 +8,12 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from svr_async.core.dev_pairs import accuracy_in_words
 from svr_async.fit.arrays import FitArrays
 from svr_async.fit.config import FitConfig
 from svr_async.fit.forward import Selector
 from svr_async.fit.history import FitResult, watched
 from svr_async.fit.training import OnEpoch, calibrate, fit, pair_margins
+from svr_async.scoring.dev_pairs import known_accuracy
 from svr_async.training.rounds.config import TrainConfig
 from svr_async.training.rounds.fit_log import FitLog, empty_curve, yardsticks_of
 from svr_async.training.rounds.fit_stage import kept_fit
@@ -33,9 +33,8 @@ def fit_round(
 
     result, curve = watched(run, empty_curve(config, dev, number=number), log.watch)
     log.curves.append(curve)
-    told = accuracy_in_words(result.dev_accuracy, curve.dev_pairs)
     how = f"best epoch {result.best_epoch}" if result.choice is None else result.choice.in_words()
-    session.say(f"round {number}: fit ended, {how}, {told}")
+    session.say(f"round {number}: fit ended, {how}{known_accuracy(result.dev_accuracy, curve.dev_pairs)}")
     return result
 
 

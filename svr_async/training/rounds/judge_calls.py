@@ -11,15 +11,15 @@ from collections.abc import Awaitable, Callable, Hashable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from svr_async.core.pair import PreferencePair, hashed_order, present
-from svr_async.core.prefixes import PrefixOrder
 from svr_async.core.rubric import Rubric
 from svr_async.engine.concurrency import ShutdownController
 from svr_async.judges.limits import WHOLE, Share, places_of, share_in_words
 from svr_async.judges.protocol import Answer, Author, Comparisons, Judge
 from svr_async.training.rounds.answers import unanswered
+from svr_async.training.rounds.config import PrefixOrder
 from svr_async.training.rounds.ledger import oriented
 
 if TYPE_CHECKING:
@@ -160,7 +160,7 @@ async def _over(
     results = await _at(crew, own, items, work)
     if len(own) < len(items):
         rest = sorted(set(range(len(items))).difference(own))
-        with _from_cache(cast("tuple[CallEngine, ...]", crew.shutdown.engines)) as missing:
+        with _from_cache(crew.shutdown.engines) as missing:
             results |= await _at(replace(crew, on_done=lambda _: None), rest, items, work)
         if missing:
             raise ShardEndsError(_told_end(what, crew.share, len(own), len(missing)))

@@ -20,7 +20,7 @@ import orjson
 from numpy.typing import NDArray
 
 from svr_async.core.files import reason, write_atomic
-from svr_async.core.validation import fits
+from svr_async.core.validation import has_type
 from svr_async.errors import ArtefactError
 from svr_async.training.rounds.answers import unanswered
 from svr_async.version import __version__
@@ -127,13 +127,13 @@ def _read_head(path: Path) -> dict[str, Any]:
     stage = held.get("stage") if isinstance(held, dict) else None
     if not isinstance(stage, dict) or not _is_sealed(data, stage):
         raise ArtefactError(f"the stage {path} is damaged: it does not match its checksum", hint=REMOVE)
-    if not all(fits(stage.get(name), kind) for name, kind in HEAD.items()) or not _counts_fit(stage["values"]):
+    if not all(has_type(stage.get(name), kind) for name, kind in HEAD.items()) or not _counts_fit(stage["values"]):
         raise ArtefactError(f"the stage {path} is damaged: its head is none", hint=REMOVE)
     return stage
 
 
 def _counts_fit(values: Mapping[str, Any]) -> bool:
-    return fits(values.get(OUTCOMES) or {}, Mapping[str, int])
+    return has_type(values.get(OUTCOMES) or {}, Mapping[str, int])
 
 
 def _write_arrays(arrays: Arrays) -> bytes:

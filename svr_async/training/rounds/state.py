@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from svr_async.core.pair import PreferencePair
 from svr_async.core.rubric import Check, Rubric
-from svr_async.core.validation import misfit
+from svr_async.core.validation import type_error
 from svr_async.fit.choices import Choice, choice_from_json
 from svr_async.training.bank.merge import Candidate
 
@@ -46,7 +46,7 @@ def candidate_from_json(value: Mapping[str, Any]) -> Candidate:
         observed_count=value["count"],
         aliases=tuple(value["aliases"]),
     )
-    if wrong := misfit(found):
+    if wrong := type_error(found):
         raise TypeError(wrong)
     return found
 
@@ -54,7 +54,7 @@ def candidate_from_json(value: Mapping[str, Any]) -> Candidate:
 def choice_from_values(value: Mapping[str, Any] | None) -> Choice | None:
     """Read what is kept of a fit's choice, which may have made none; KeyError or TypeError for anything else."""
     found = None if value is None else choice_from_json(value)
-    if found is not None and (wrong := misfit(found)):
+    if found is not None and (wrong := type_error(found)):
         raise TypeError(wrong)
     return found
 

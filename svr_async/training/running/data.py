@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from svr_async.adapters import Dataset, get_adapter, refuse_benchmark_for_training
+from svr_async.adapters import ADAPTERS, Dataset, get_adapter
 from svr_async.adapters.hub import CACHE
-from svr_async.adapters.pair_files import refuse_other_names, refuse_to_overwrite, select_pairs, usable, write_pairs
+from svr_async.adapters.pair_files import check_output, select_pairs, usable, write_pairs
 from svr_async.core.pair import PreferencePair
 from svr_async.errors import DataError, UsageError
 from svr_async.training.bank.build import refuse_long_names
@@ -110,11 +111,18 @@ def contamination_of(
     `how` are `lenient`, `columns` and `label_map` of the training set.
     """
     if out is not None:
-        refuse_other_names(out)
-        refuse_to_overwrite(out, [path, *(Path(file) for entry in against if (file := entry.partition("=")[2]))])
+        check_output(out, [path, *(Path(file) for entry in against if (file := entry.partition("=")[2]))])
     dataset = get_adapter(adapter).load(path, **how)
     pairs = [pair for pair in dataset.pairs if pair.has_preference]
     found = contamination(pairs, dataset.tied, named_benchmarks(against, "--against"))
     if out is not None:
         write_pairs(out, found.clean)
     return found
+
+
+def refuse_benchmark_for_training(name: Path | str) -> None:
+    """Raise DataError if a path or format names a benchmark, which is for evaluation only."""
+    for adapter in ADAPTERS.values():
+        if not adapter.training and re.search(adapter.spelling or adapter.name, str(name).casefold()):
+            hint = "train on preference pairs such as HelpSteer3 or RMB"
+            raise DataError(f"{name} is {adapter.title}, and that is for evaluation only", hint=hint)

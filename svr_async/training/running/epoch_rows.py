@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from svr_async.core.dev_pairs import enough
 from svr_async.fit.history import EpochRecord, FitCurve
+from svr_async.scoring.dev_pairs import enough
 
 UNKNOWN = "–"
 BEST = "▸"

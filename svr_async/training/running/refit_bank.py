@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from svr_async.core.dev_pairs import small_dev_warnings
 from svr_async.fit.learning_curve import LearningCurve
 from svr_async.fit.tfidf import Vocabulary
 from svr_async.fit.training import spread
 from svr_async.scoring.bank import RubricBank
 from svr_async.scoring.bank_history import BankHistory, TrainedOn
+from svr_async.scoring.dev_pairs import small_dev_warnings
 from svr_async.training.rounds.fit_terms import FitTerms
 from svr_async.training.rounds.prune import rated
 from svr_async.training.rounds.round_bank import Features, assemble, describe

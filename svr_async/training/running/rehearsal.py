@@ -9,12 +9,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from svr_async.adapters import refuse_benchmark_for_training
 from svr_async.judges.batch import Opened, Unanswered, endpoints_of
 from svr_async.judges.open_judge import OpenJudge
 from svr_async.training.rounds.judge_calls import ShardEndsError, StageEndsError
 from svr_async.training.rounds.session import Session
-from svr_async.training.running.data import load_data
+from svr_async.training.running.data import load_data, refuse_benchmark_for_training
 from svr_async.training.running.listener import Silent
 from svr_async.training.running.run import open_session, open_training_judge
 from svr_async.training.running.settings import TrainSettings

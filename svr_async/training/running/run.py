@@ -8,11 +8,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from svr_async.adapters.pair_files import taught_digest
-from svr_async.core.dev_pairs import split_by_prompt
 from svr_async.core.files import open_folder
-from svr_async.core.pair import PreferencePair
-from svr_async.core.prefixes import PrefixOrder
+from svr_async.core.pair import PreferencePair, split_by_prompt
 from svr_async.core.rubric import Rubric
 from svr_async.engine.concurrency import ShutdownController
 from svr_async.engine.money import Budget, Price
@@ -23,6 +20,8 @@ from svr_async.judges.limits import WHOLE, refuse_one_price
 from svr_async.judges.open_judge import OpenJudge, open_judge
 from svr_async.judges.profiles import naming_keys
 from svr_async.judges.protocol import Answer
+from svr_async.scoring.provenance import training_fingerprint
+from svr_async.training.rounds.config import PrefixOrder
 from svr_async.training.rounds.fit_log import FitLog
 from svr_async.training.rounds.fits import calibrate_round, fit_round, margins_with
 from svr_async.training.rounds.judge_calls import RUBRICS_PER_CALL, Crew
@@ -134,7 +133,7 @@ def open_session(
     config = train_config(settings)
     train, dev = split_by_prompt(data.pairs, config.dev_share, salt=str(config.split_seed))
     _say_what_there_is(data, judge, train, dev, listener)
-    digest = taught_digest(data.digest, (pair.id for pair in data.pairs))
+    digest = training_fingerprint(data.digest, (pair.id for pair in data.pairs))
     fingerprints = judge.engine.fingerprints if judge.engine else set()
     return Session(
         crew=_crew(settings, judge, listener),

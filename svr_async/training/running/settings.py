@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from svr_async.core.prefixes import PrefixOrder
-from svr_async.core.validation import settle
+from svr_async.core.validation import coerce_fields
 from svr_async.errors import UsageError
 from svr_async.judges.limits import JudgeLimits
 from svr_async.judges.open_judge import RULES, JudgeSpec
 from svr_async.judges.templates import PAPER
-from svr_async.training.rounds.config import Publish, TrainConfig
+from svr_async.training.rounds.config import PrefixOrder, Publish, TrainConfig
 from svr_async.training.rounds.fit_terms import FitTerms, config_of
 from svr_async.training.rounds.pools import PoolConfig, PoolPolicy
 
@@ -56,7 +55,7 @@ class TrainSettings:
     licence: str = ""
 
     def __post_init__(self) -> None:
-        settle(self)
+        coerce_fields(self)
         if self.preset == "paper" and self.limits.prompts is None:
             object.__setattr__(self, "limits", replace(self.limits, prompts=PAPER))
         try:

@@ -12,12 +12,12 @@ from typing import Any
 
 import orjson
 
-from svr_async.core.dev_pairs import accuracy_in_words, enough
 from svr_async.core.files import open_folder, write_atomic
 from svr_async.errors import UsageError
 from svr_async.fit.arrays import require_signal
 from svr_async.fit.topics import Solved, solve_each
 from svr_async.scoring.bank import RubricBank
+from svr_async.scoring.dev_pairs import accuracy_in_words, enough
 from svr_async.training.rounds.config import TrainConfig
 from svr_async.training.rounds.fit_terms import FitTerms, config_of
 from svr_async.training.rounds.fits import fit_settings

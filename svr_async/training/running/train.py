@@ -11,7 +11,6 @@ from typing import Any
 
 import orjson
 
-from svr_async.core.dev_pairs import accuracy_in_words, small_dev_warnings
 from svr_async.core.files import write_atomic
 from svr_async.core.table import Line, to_html
 from svr_async.engine.concurrency import run_whole
@@ -20,8 +19,9 @@ from svr_async.engine.stats import EngineStats
 from svr_async.fit.learning_curve import LearningCurve
 from svr_async.scoring.bank import RubricBank
 from svr_async.scoring.bank_card import bank_sheet
-from svr_async.scoring.bank_files import write_provenance
 from svr_async.scoring.bank_history import TrainedOn
+from svr_async.scoring.dev_pairs import accuracy_in_words, small_dev_warnings
+from svr_async.scoring.provenance import write_provenance
 from svr_async.training.rounds.algorithm import run_rounds
 from svr_async.training.rounds.answers import Outcomes, unanswered_lines
 from svr_async.training.rounds.dev_choice import chosen_round

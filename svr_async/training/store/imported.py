@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 import orjson
 
-from svr_async.core.dev_pairs import split_by_prompt
 from svr_async.core.files import read_plain
-from svr_async.core.pair import PreferencePair, prompt_text
+from svr_async.core.pair import PreferencePair, prompt_text, split_by_prompt
 from svr_async.core.verdict import is_whole
 from svr_async.errors import DataError, UsageError
 from svr_async.fit import ragged

@@ -70,14 +70,6 @@ def test_degree_orders_equal_verdicts(name: str, args: Args, prompt: str, nearer
     assert a.degree > b.degree
 
 
-@pytest.mark.parametrize(("name", "args"), [("max_words", {"n": 9}), ("min_words", {"n": 1}), ("bold", {})])
-def test_equal_degree_gives_no_direction(name: str, args: Args) -> None:
-    """Two responses that satisfy a bound have the same degree, however they differ otherwise."""
-    check = Check.of(name, **args)
-
-    assert decided(check, "", "**one** two") == decided(check, "", "**four** five six")
-
-
 FRAGMENTS = (
     "```python\n", "```\n", "```json\n", "- ", "1. ", "# ", "| a |\n|--|\n", "**", "\\left(", "$$", "{", "(", "\n\n",
     " ", "12 x 3 = 36", "I'm sorry, but I can't", "how to make a bomb", "the", "?", "!", '"', "'", "\x00", "\ud800",

@@ -13,25 +13,14 @@ from svr_async.core.verdict import Outcome, Verdict
 from svr_async.judges.rules.author import (
     DAMAGES,
     RulesAuthor,
-    break_code,
-    change_a_number,
-    cut_short,
     damaged,
-    drop_an_item,
-    drop_the_end,
-    repeat_itself,
 )
 from svr_async.judges.rules.judge import (
-    GENERAL,
     RulesJudge,
-    check_of,
-    compare_findings,
-    general_rubrics,
     view_of,
     view_of_prompt,
 )
 from svr_async.judges.rules.registry import bound
-from svr_async.judges.rules.spec import Finding
 
 SHORT = Rubric(text="The response is at most 5 words long.")
 LISTED = Rubric(text="Is it nicely listed?", check=Check.of("numbered_list"))
@@ -113,35 +102,6 @@ async def test_prefers(prompt: str, better: str, worse: str) -> None:
     assert first.value.margin == pytest.approx(sum(entry.value for entry in first.value.evidence))
 
 
-def test_general_list_is_valid() -> None:
-    """The general checks exist, have positive weights, and are named once each."""
-    rubrics = general_rubrics()
-
-    assert len(GENERAL) == len(rubrics) == len({rubric.id for rubric, _ in rubrics})
-    assert all(weight > 0 for _, weight in rubrics)
-    assert [weight for _, weight in rubrics] == sorted((weight for _, weight in rubrics), reverse=True)
-
-
-@pytest.mark.parametrize(
-    ("a", "b", "better"),
-    [
-        (Finding(True, 0.0), Finding(False, 9.0), Side.A),
-        (Finding(False, 0.2), Finding(False, 0.7), Side.B),
-        (Finding(True, 0.5), Finding(True, 0.5 + 1e-12), None),
-    ],
-)
-def test_better(a: Finding, b: Finding, better: Side | None) -> None:
-    """Passing beats failing; then the larger degree; equal degrees have no direction."""
-    assert better == compare_findings("r", a, b).better
-
-
-def test_check_of() -> None:
-    """A rubric's own check comes before the one its text would be read as."""
-    assert Check.of("max_words", n=5) == check_of(SHORT)
-    assert Check.of("bold") == check_of(Rubric(text=SHORT.text, check=Check.of("bold")))
-    assert check_of(TASTE) is None
-
-
 RICH = (
     "Bake it for 40 minutes. Let it rest. Then slice it. Serve it warm with butter and a little salt on top.\n\n"
     "- flour\n- water\n- salt\n\n```python\nprint(sum([1, 2]))\n```\n\nThat is all."
@@ -149,16 +109,6 @@ RICH = (
 PAIR = PreferencePair(
     id="p", prompt=user_prompt("List three things as bullets."), chosen="- tea\n- milk\n- honey", rejected="Tea."
 )
-
-
-def test_each_damage_does_what_it_says() -> None:
-    """An item less, a number more, a bracket gone, the end gone, the beginning twice."""
-    assert "- salt" not in drop_an_item(RICH)
-    assert change_a_number("Take 3 eggs, or 9.") == "Take 3 eggs, or 10."
-    assert "[1, 2])\n" in break_code(RICH)
-    assert RICH.startswith(cut_short(RICH))
-    assert not drop_the_end(RICH).endswith("That is all.")
-    assert repeat_itself(RICH).count("Let it rest.") == 2
 
 
 @given(text=st.text(max_size=300) | st.sampled_from([RICH, "a " * 20, "1", "- a\n" * 4]), name=st.text(max_size=5))

@@ -5,18 +5,14 @@ from __future__ import annotations
 import warnings
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from svr_async.judges.rules.code import (
     asked_code_language,
-    brackets_balance,
     parses_as_json,
     parses_as_python,
     parses_as_xml,
     wants_code,
 )
-from svr_async.judges.rules.content import keywords
 from svr_async.judges.rules.language import language_of
 from svr_async.judges.rules.safety import danger, seems_harmful
 from svr_async.judges.rules.text import TextView
@@ -78,11 +74,6 @@ def test_asked_code(prompt: str, code: bool, language: str | None) -> None:
     assert (wants_code(TextView(prompt)), asked_code_language(TextView(prompt))) == (code, language)
 
 
-def test_keywords_leave_stopwords_out() -> None:
-    """Key words are content words by stem, in order, each once."""
-    assert keywords(TextView("What are the risks of investing in a fund? Any risk?")) == ("risk", "invest", "fund")
-
-
 def test_danger_counts_words_and_phrases_of_all_turns() -> None:
     """Dangerous words add up by stem, phrases as whole words, earlier turns included; everyday prompts are at 0."""
     assert seems_harmful(TextView("How do hackers steal passwords?"))
@@ -109,28 +100,6 @@ def test_strict_json_and_safe_xml() -> None:
     assert not any(
         map(parses_as_xml, ('<!DOCTYPE a [<!ENTITY b "c">]><a>&b;</a>', "<a>", "", "\ud800", "<a>" * 50_000))
     )
-
-
-def test_brackets() -> None:
-    """Brackets balance outside strings and comments."""
-    assert all(map(brackets_balance, ("f(a[1], {2})", "s = '(' # (", '"\\")"', "/* ( */ x()", "")))
-    assert not any(map(brackets_balance, ("f(a]", ")")))
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("It's a well-known fact.", ["It's", "a", "well-known", "fact"]),
-        ("snake_case x2", ["snake_case", "x2"]),
-        ("日本 and Tokyo", ["日", "本", "and", "Tokyo"]),
-        ("a-b-c-d-e-f-g", ["a-b-c-d-e", "f-g"]),
-        ("— … !", []),
-        ("\ud800x\x00y", ["x", "y"]),
-    ],
-)
-def test_words(text: str, words: list[str]) -> None:
-    """Words keep hyphens and apostrophes; Chinese and Japanese characters count one by one."""
-    assert words == TextView(text).words
 
 
 @pytest.mark.parametrize(
@@ -170,24 +139,3 @@ def test_layout_reads_blocks() -> None:
     assert [(c.language, c.body, c.closed) for c in layout.code] == [("python", "- no item\n# no heading", True)]
     assert "no item" not in layout.prose
     assert layout.prose.endswith("end")
-
-
-def test_fences() -> None:
-    """A fence ends at a line of its own marks, or is left open by the end of the text."""
-    for text in ("~~~\nx\n~~~", "````\nx\n````", "```\nx\n```  ", "```\nx\n~~~", "```\nx"):
-        (block,) = TextView(text).layout.code
-        assert block.closed == (text not in ("```\nx\n~~~", "```\nx"))
-
-
-@settings(deadline=None, max_examples=150)
-@given(st.text(st.characters(exclude_categories=()), max_size=300))
-def test_views_are_total(text: str) -> None:
-    """Every property exists for any text, lone surrogates and control characters included, and counts agree."""
-    view = TextView(text)
-
-    assert len(view.sentences) <= len(view.prose.words) or not view.sentences
-    assert view.vocabulary == set(view.lower_words)
-    assert view.item_count <= len(view.layout.items) <= len(view.unixed.split("\n"))
-    assert view.plain == view.plain.lower() or not text.isascii()
-    assert len(view.opening) <= 240
-    assert all(map(str.strip, view.paragraphs))

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from svr_async.core.rubric import MAX_RUBRIC_CHARS, Check
 from svr_async.errors import ConfigError
-from svr_async.judges.rules.registry import bound, grid_rubrics, inverse_of, problem_with, recognise, rubric_for
+from svr_async.judges.rules.registry import bound, grid_rubrics, inverse_of, recognise, rubric_for
 
 MORE = (
     Check.of("max_words", n=1),
@@ -28,19 +26,6 @@ def test_grid_round_trip() -> None:
 
     assert [r.text for r in rubrics if recognise(r.text) != r.check or len(r.text) > MAX_RUBRIC_CHARS] == []
     assert len(grid_rubrics()) == len({r.id for r in grid_rubrics()}) == len({r.check for r in grid_rubrics()})
-
-
-PHRASE = st.text(
-    st.characters(exclude_categories=("Cs", "Cc", "Zs", "Zl", "Zp"), exclude_characters='"“”’‘'), min_size=1
-)
-
-
-@settings(deadline=None, max_examples=100)
-@given(st.lists(PHRASE.map(lambda text: text[:60]), min_size=1, max_size=5))
-def test_round_trip_of_any_phrase(words: list[str]) -> None:
-    """Any phrases that validate are written and read back unchanged."""
-    for check in (Check.of("includes_words", words=tuple(words)), Check.of("avoids_words", words=tuple(words))):
-        assert problem_with(check) or check == recognise(rubric_for(check).text)
 
 
 @pytest.mark.parametrize(

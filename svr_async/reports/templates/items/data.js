@@ -52,16 +52,16 @@ function textsOf(detail) {
 }
 
 // Mark in `found` the items of whose texts one holds the words, a block at a time, so that the page stays free.
-// `told` hears how many blocks are done, and returns false to end the search.
-async function searchTexts(words, found, told) {
+// `onProgress` receives the number of searched blocks and returns false to end the search.
+async function searchTexts(words, found, onProgress) {
   const wanted = words.toLowerCase(), hits = new Set();
   for (let number = 0; number < index.starts.length; number++) {
-    if (number + 1 < index.starts.length) openBlock(number + 1);  // unpacked beside this one's search
+    if (number + 1 < index.starts.length) openBlock(number + 1);  // unpacked during this search
     const block = await openBlock(number);
     block.texts.forEach((text, i) => text.toLowerCase().includes(wanted) && hits.add(index.starts[number] + i));
     block.items.forEach((detail, i) => {
       if (textsOf(detail).some(text => hits.has(text))) found[number * index.block + i] = 1;
     });
-    if (!told(number + 1)) return;
+    if (!onProgress(number + 1)) return;
   }
 }

@@ -1,4 +1,4 @@
-// Files of what is shown: the columns of the index, as CSV or JSON Lines.
+// Files of the rows shown: the columns of the index, as CSV or JSON Lines.
 
 const FORMULA = /^[=+\-@\t\r]/;
 

@@ -6,9 +6,9 @@ const EMPTY = {
 };
 const state = { ...EMPTY };
 // The surest mistakes of one run come first; of two runs those items on which they differ.
-const usual = () => (beside() ? { ...EMPTY, change: "differ", sort: "change" } : EMPTY);
+const usual = () => (comparing() ? { ...EMPTY, change: "differ", sort: "change" } : EMPTY);
 const last = () => index.runs.at(-1);
-const beside = () => index.runs.length > 1;
+const comparing = () => index.runs.length > 1;
 
 // Read the state from the address; two runs are shown where they differ, the losses first, unless it says otherwise.
 function readState() {
@@ -44,15 +44,14 @@ function testsOf(found) {
   coded(index.domain, state.domain);
   coded(index.subset, state.subset);
   coded(index.runs[0].result, state.result);
-  if (beside()) coded(last().result, state.other);
+  if (comparing()) coded(last().result, state.other);
   if (state.order === "flips") tests.push(place => last().swapped[place]);
   else coded(last().order, state.order);
-  if (state.change === "differ") tests.push(place => changeOf(place) !== "same");
-  else if (state.change && state.change !== "all") tests.push(place => changeOf(place) === state.change);
+  const chip = comparing() ? CHANGE_CHIPS.find(one => one[0] === state.change) : CHIPS.find(one => one[0] === state.chip);
+  if (chip) tests.push(chip[2]);
   if (state.rubric) tests.push(place => last().rubrics.codes[place].includes(Number(state.rubric)));
   if (state.from) tests.push(place => sizeOf(last(), place) >= Number(state.from));
   if (state.to) tests.push(place => sizeOf(last(), place) >= 0 && sizeOf(last(), place) <= Number(state.to));
-  if (state.chip) tests.push(place => CHIPS[state.chip](place));
   if (state.label) tests.push(place => kindOfLabel(place) === state.label);
   if (found) tests.push(place => found[place]);
   return tests;
@@ -73,15 +72,23 @@ function selected(found) {
 
 // What a chip selects; one that no item passes is not shown.
 const unlike = ["right", "wrong", "tie", "no right answer"];
-const CHIPS = {
-  wrong: place => named(last().result, place) === "wrong",
-  close: place => last().close[place] === 1,
-  flipped: place => last().swapped[place] === 1,
-  "no verdict": place => !unlike.includes(named(last().result, place)),
-};
+const CHIPS = [
+  ["", "all", () => true],
+  ["wrong", "wrong", place => named(last().result, place) === "wrong"],
+  ["close", "close", place => last().close[place] === 1],
+  ["flipped", "flipped", place => last().swapped[place] === 1],
+  ["no verdict", "no verdict", place => !unlike.includes(named(last().result, place))],
+];
+const CHANGE_CHIPS = [
+  ["differ", "A and B differ", place => changeOf(place) !== "same"],
+  ["worse", "only A right", place => changeOf(place) === "worse"],
+  ["better", "only B right", place => changeOf(place) === "better"],
+  ["all", "all", () => true],
+];
 
 const sizeOf = (run, place) => (run.margin[place] === null ? -1 : Math.abs(run.margin[place]));
 const CHANGES = ["worse", "other", "better", "same"];
+const CHANGE_WORDS = { worse: "only A", other: "none", better: "only B", same: "same" };
 const SORTS = {
   mistakes: place => {  // wrong ones from the surest on, then those without a verdict, then right ones from the closest on
     const sign = { wrong: -1, right: 1 }[named(last().result, place)] ?? 0;

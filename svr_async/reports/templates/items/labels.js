@@ -3,9 +3,9 @@
 const labels = new Map();  // id → {label, note}
 const shelf = () => `svr-async labels ${last().digest}`;
 const kindOfLabel = place => {
-  const held = labels.get(index.id[place]);
-  if (!held?.label) return "none";
-  return held.label === saidOf(place) ? "agree" : "disagree";
+  const entry = labels.get(index.id[place]);
+  if (!entry?.label) return "none";
+  return entry.label === saidOf(place) ? "agree" : "disagree";
 };
 
 // Return what the judge said as a label: A, B or tie; nothing where it gave no verdict.
@@ -18,13 +18,13 @@ const isBlind = place => state.blind === "1" && !labels.get(index.id[place])?.la
 
 function readLabels() {
   try {
-    for (const [id, held] of JSON.parse(localStorage.getItem(shelf()) ?? "[]")) labels.set(String(id), held);
+    for (const [id, entry] of JSON.parse(localStorage.getItem(shelf()) ?? "[]")) labels.set(String(id), entry);
     part("labeller").value = localStorage.getItem("svr-async labeller") ?? "";
   } catch { /* a browser that keeps nothing for files: they are kept until the page is closed */ }
 }
 
-function keepLabel(id, held) {
-  if (held.label || held.note) labels.set(id, held);
+function keepLabel(id, entry) {
+  if (entry.label || entry.note) labels.set(id, entry);
   else labels.delete(id);
   keepLabels();
 }
@@ -34,7 +34,7 @@ function keepLabels() {
     localStorage.setItem(shelf(), JSON.stringify([...labels]));
     localStorage.setItem("svr-async labeller", part("labeller").value);
   } catch { /* as above */ }
-  const given = [...labels.values()].filter(held => held.label).length;
+  const given = [...labels.values()].filter(entry => entry.label).length;
   part("save-labels").textContent = `Save ${plural(given, "label")}`;
   part("labelling").hidden = labels.size === 0;
 }
@@ -42,36 +42,36 @@ function keepLabels() {
 // `picked` says that a person chose the item: such labels tell how judge and people agree, and enter no rate.
 function labelRows() {
   const labeller = part("labeller").value.trim();
-  const given = [...labels].filter(([, held]) => held.label);
-  return given.map(([id, held]) => ({ id, label: held.label, labeller, note: held.note ?? "", picked: "page" }));
+  const given = [...labels].filter(([, entry]) => entry.label);
+  return given.map(([id, entry]) => ({ id, label: entry.label, labeller, note: entry.note ?? "", picked: "page" }));
 }
 
 // Return the form in which a person agrees or disagrees with the verdict, and says why.
 function labelForm(place) {
-  const id = index.id[place], said = isBlind(place) ? "" : saidOf(place), held = { label: "", note: "", ...labels.get(id) };
+  const id = index.id[place], choice = isBlind(place) ? "" : saidOf(place), entry = { label: "", note: "", ...labels.get(id) };
   const box = make("fieldset", "label-box", make("legend", "", "What do you say?"));
   for (const label of ["A", "B", "tie"]) {
     const input = make("input");
-    Object.assign(input, { type: "radio", name: "items-label", value: label, checked: held.label === label });
+    Object.assign(input, { type: "radio", name: "items-label", value: label, checked: entry.label === label });
     input.addEventListener("change", () => {
-      held.label = label;
-      keepLabel(id, held);
+      entry.label = label;
+      keepLabel(id, entry);
       if (state.blind === "1") show();
     });
     const what = `${label === "tie" ? "equally good" : `${label} is better`} (key ${["A", "B", "tie"].indexOf(label) === 2 ? 0 : ["A", "B"].indexOf(label) + 1})`;
-    box.append(make("label", "", input, said ? `${label === said ? "Agree" : "Disagree"}: ${what}` : what));
+    box.append(make("label", "", input, choice ? `${label === choice ? "Agree" : "Disagree"}: ${what}` : what));
   }
   const why = make("input", "why");
-  Object.assign(why, { type: "text", value: held.note, placeholder: "why (optional)", maxLength: 2000 });
+  Object.assign(why, { type: "text", value: entry.note, placeholder: "why (optional)", maxLength: 2000 });
   why.setAttribute("aria-label", "Why");
-  why.addEventListener("input", () => { held.note = why.value; keepLabel(id, held); });
+  why.addEventListener("input", () => { entry.note = why.value; keepLabel(id, entry); });
   const none = make("button", "quiet", "No label");
   none.type = "button";
   none.addEventListener("click", () => {
-    Object.assign(held, { label: "", note: "" });
+    Object.assign(entry, { label: "", note: "" });
     box.querySelectorAll("[type=radio]").forEach(input => { input.checked = false; });
     why.value = "";
-    keepLabel(id, held);
+    keepLabel(id, entry);
   });
   box.append(why, none);
   return box;

@@ -2,9 +2,9 @@
 
 const taste = { markdown: true, differences: true };
 
-async function showItem(place, held) {
+async function showItem(place, isCurrent) {
   const { detail, text } = await openItem(place);
-  if (!held()) return;  // another was asked for meanwhile
+  if (!isCurrent()) return;  // another was asked for meanwhile
   const box = part("opened");
   box.replaceChildren(
     heading(place), ...(isBlind(place) ? [] : index.runs.map((run, n) => verdictLine(run, detail.runs[n], place, text))),
@@ -52,7 +52,7 @@ function heading(place) {
 function verdictLine(run, side, place, text) {
   const said = named(run.predicted, place), result = named(run.result, place), margins = Object.entries(side.margins ?? {});
   const line = make("p", "decided", make("span", `result ${result.replace(/\W/g, "-")}`, result), " ");
-  if (beside()) line.prepend(make("strong", "", run === last() ? "Run B" : "Run A"), " ");
+  if (comparing()) line.prepend(make("strong", "", run === last() ? "Run B" : "Run A"), " ");
   line.append(said ? `chose ${said}, ` : "", `margin ${signed(run.margin[place])}`);
   if (margins.length > 1) {
     line.append(make("span", "muted", ` (${margins.map(([order, margin]) => `shown ${shownAs(order)}: ${signed(margin)}`).join(", ")}${run.swapped[place] ? "; the two orders name different sides" : ""})`));
@@ -105,7 +105,7 @@ function response(place, side, content) {
   if (gold) head.push(make("span", "tag gold-tag", "right answer"));
   index.runs.forEach((run, n) => {
     if (isBlind(place) || named(run.predicted, place) !== side) return;
-    head.push(make("span", "tag", beside() ? `choice of run ${n ? "B" : "A"}` : "judge’s choice"));
+    head.push(make("span", "tag", comparing() ? `choice of run ${n ? "B" : "A"}` : "judge’s choice"));
   });
   return passage(`side-${side}${gold ? " gold" : ""}`, head, content);
 }
@@ -121,7 +121,7 @@ function passage(kind, head, content) {
 // Return what a run's verdict rests on: rubrics with signed contributions and reasons, votes, and calls.
 function evidence(run, side, place, text) {
   const box = make("section", "item-evidence");
-  const title = make("h3", "", beside() ? `What decided run ${run === last() ? "B" : "A"}` : "What decided");
+  const title = make("h3", "", comparing() ? `What decided run ${run === last() ? "B" : "A"}` : "What decided");
   box.append(title);
   if (side.rows) box.append(rubricTable(run, side, place, text));
   else box.append(make("p", "empty", "This verdict rests on no rubrics."));

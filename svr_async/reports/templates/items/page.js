@@ -33,11 +33,11 @@ async function lookFor(words) {
   if (!words) search = { words, found: null };
   else if (search.words !== words) {
     search = { words, found: Uint8Array.from(index.id, id => (id.toLowerCase().includes(words.toLowerCase()) ? 1 : 0)) };
-    let told = performance.now();
+    let lastShown = performance.now();
     refresh("searching …");
     await searchTexts(words, search.found, done => {
-      if (mine === wanted && performance.now() - told > 200) {
-        told = performance.now();
+      if (mine === wanted && performance.now() - lastShown > 200) {
+        lastShown = performance.now();
         refresh(`searching, ${count(done)} of ${plural(index.starts.length, "block")} …`);
       }
       return mine === wanted;
@@ -69,7 +69,7 @@ async function showOpened(mine) {
 
 // ---- The form of filters
 
-const FIELDS = ["q", "result", "other", "change", "domain", "subset", "order", "rubric", "from", "to", "label"];
+const FIELDS = ["q", "result", "other", "domain", "subset", "order", "rubric", "from", "to", "label"];
 
 function buildForm() {
   const counted = (column, codes) => {
@@ -79,8 +79,7 @@ function buildForm() {
   };
   const byCount = rows => rows.sort((a, b) => b[2] - a[2]);
   offer("result", byCount(counted(index.runs[0].result)));
-  offer("other", beside() ? byCount(counted(last().result)) : []);
-  offer("change", beside() ? [["all", "all items"], ["differ", "where they differ"], ["worse", "only run A is right"], ["better", "only run B is right"]] : []);
+  offer("other", comparing() ? byCount(counted(last().result)) : []);
   offer("domain", counted(index.domain));
   offer("subset", counted(index.subset));
   const flips = last().swapped.filter(Boolean).length;
@@ -88,28 +87,28 @@ function buildForm() {
   const rubrics = counted(last().rubrics, last().rubrics.codes.flat());
   offer("rubric", rubrics.map(([, words], code) => [String(code), words.length > 90 ? `${words.slice(0, 88)}…` : words]));
   offer("label", [["agree", "agree"], ["disagree", "disagree"], ["none", "no label"]]);
-  if (beside()) part("result").closest("label").firstElementChild.textContent = "Run A";
+  if (comparing()) part("result").closest("label").firstElementChild.textContent = "Run A";
   for (const name of FIELDS) {
     part(name).addEventListener(part(name).tagName === "SELECT" ? "change" : "input", later(name === "q" ? 150 : 0, () => go({ [name]: part(name).value })));
   }
   part("filters").addEventListener("submit", event => event.preventDefault());
-  part("clear").addEventListener("click", () => go(Object.fromEntries(FIELDS.map(name => [name, name === "change" && beside() ? "all" : ""]))));
+  part("clear").addEventListener("click", () => go({ ...Object.fromEntries(FIELDS.map(name => [name, ""])), chip: "", change: comparing() ? "all" : "" }));
   part("blind").addEventListener("click", () => go({ blind: state.blind ? "" : "1", sort: state.blind ? usual().sort : "", chip: "", result: "" }));
-  const chips = Object.entries(CHIPS).map(([name, test]) => [name, index.id.filter((_, place) => test(place)).length]);
-  for (const [name, n] of [["", index.id.length], ...chips]) {
+  const key = comparing() ? "change" : "chip";  // of one run chips choose by result, of two runs by how they differ
+  for (const [value, words, test] of comparing() ? CHANGE_CHIPS : CHIPS) {
+    const n = index.id.filter((_, place) => test(place)).length;
     if (!n) continue;
-    const chip = make("button", "chip", `${name || "all"} ${count(n)}`);
+    const chip = make("button", "chip", `${words} ${count(n)}`);
     Object.assign(chip, { type: "button" });
-    chip.dataset.chip = name;
-    chip.addEventListener("click", () => go({ chip: name }));
+    chip.dataset.chip = value;
+    chip.addEventListener("click", () => go({ [key]: value }));
     part("chips").append(chip);
   }
 }
 
 // Fill a list of choices; one with fewer than two of them is not shown.
 function offer(name, choices) {
-  const first = name === "change" ? [] : [["", "any"]];
-  part(name).replaceChildren(...[...first, ...choices].map(([value, words]) => {
+  part(name).replaceChildren(...[["", "any"], ...choices].map(([value, words]) => {
     const option = make("option", "", words);
     option.value = value;
     return option;
@@ -120,7 +119,7 @@ function offer(name, choices) {
 function fillForm() {
   part("blind").setAttribute("aria-pressed", String(state.blind === "1"));
   part("chips").hidden = state.blind === "1";
-  for (const chip of part("chips").children) chip.setAttribute("aria-pressed", String(chip.dataset.chip === state.chip));
+  for (const chip of part("chips").children) chip.setAttribute("aria-pressed", String(chip.dataset.chip === (comparing() ? state.change : state.chip)));
   for (const name of FIELDS) if (part(name) !== document.activeElement || name !== "q") part(name).value = state[name];
 }
 

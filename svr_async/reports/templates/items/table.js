@@ -23,7 +23,7 @@ function columnsOf() {
       ...(several("domain") ? [domain] : []), ...(several("subset") ? [subset] : []),
       { name: "Margin", sort: "margin", kind: "num", cell: hidden(margin(one)) }, ...(labels.size ? [label] : [])];
   }
-  return [item, { name: "Change", sort: "change", kind: "change", cell: hidden(place => make("span", `result ${changeOf(place)}`, changeOf(place))) },
+  return [item, { name: "Right", sort: "change", kind: "change", cell: hidden(place => make("span", `result ${changeOf(place)}`, CHANGE_WORDS[changeOf(place)])) },
     ...(several("domain") ? [domain] : []),
     { name: "Run A", sort: "result", kind: "verdict", cell: hidden(result(one)) },
     { name: "Margin", sort: "margin", kind: "num first", cell: hidden(margin(one)) },
@@ -35,7 +35,7 @@ function nameCell(place) {
   const link = make("a", "", index.prompt[place] || index.id[place]);
   link.href = addressOf({ item: index.id[place] });
   link.tabIndex = -1;
-  const tags = isBlind(place) ? [] : ["close", "flipped"].filter(name => CHIPS[name](place)).map(name => make("span", "tag faint", name));
+  const tags = isBlind(place) ? [] : CHIPS.filter(([name, , test]) => ["close", "flipped"].includes(name) && test(place)).map(([name]) => make("span", "tag faint", name));
   return make("span", "name", link, " ", ...tags, make("small", "", index.prompt[place] ? index.id[place] : named(index.domain, place)));
 }
 
@@ -98,9 +98,9 @@ function draw(anew = false, printed = false) {
   if (!anew && first === drawn[0] && end === drawn[1]) return;
   const focused = part("rows").contains(document.activeElement);
   while (rows.length < end - first) rows.push(newRow());
-  const held = [];
-  for (let at = first; at < end; at++) held.push(fillRow(rows[at % rows.length], at));
-  part("rows").replaceChildren(pad(first * height), ...held, pad((shown.length - end) * height));
+  const visibleRows = [];
+  for (let at = first; at < end; at++) visibleRows.push(fillRow(rows[at % rows.length], at));
+  part("rows").replaceChildren(pad(first * height), ...visibleRows, pad((shown.length - end) * height));
   drawn = [first, end];
   if (focused) (rowAt(active) ?? scroll).focus({ preventScroll: true });
 }

@@ -1,0 +1,259 @@
+"""Explains the decision on one pair by the signed contributions of its rubrics."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from svr_async.core.pair import Order
+from svr_async.core.table import Line, Parts, Table, to_html
+from svr_async.evaluation.items import Item, Reason, RubricRow
+from svr_async.evaluation.plan import Vote
+from svr_async.evaluation.run_folder import Run, Texts, load_run
+from svr_async.evaluation.wording import UNKNOWN, count, percent, plural, signed
+
+if TYPE_CHECKING:
+    from svr_async.evaluation.details import Call
+
+UNKNOWN_REQUEST = "not shown: the judge's profile, the prompts or the data have changed since the run"
+IN_MESSAGES = {"messages", "input", "questions", "system"}  # parts of a body that are shown as messages
+LEAST_SHOWN = 0.005  # of a contribution
+SWAPPED = "its A is B here"
+ASK_A_MODEL = "a model as --judge decides any"
+LIKELY = (
+    "In percent: how likely the judge holds a pass. Counts: the rubric’s weight for this prompt; its bar is that times "
+    "the difference expected of these. Such a judge gives no reasons."
+)
+NEARER = "Where both pass or both fail, the response that comes nearer counts a quarter."
+COUNTS = (
+    "Counts: the rubric’s weight for this prompt; its bar is that times the difference of the verdicts, 1.25 where one "
+    "passes and the other fails."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """One decision and its parts. `rows` are sorted by the size of their contribution, the largest first.
+
+    `largest` is the size of the largest contribution, for bars (0 without rows); `texts` is None if unknown. `caption`
+    names the run with its marks. For a pair judged now, `of_run` is False, `caption` names the judge and there is no
+    right answer; `doubts` are reasons to doubt the verdict.
+    """
+
+    item: Item
+    rows: tuple[RubricRow, ...]
+    largest: float
+    texts: Texts | None
+    caption: str
+    of_run: bool = True
+    doubts: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"<Explanation {self.item.id}: {decision_in_words(self)}, {len(self.rows)} rubrics>"
+
+    def _repr_html_(self) -> str:
+        return to_html(_sheet(self))
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain JSON values."""
+        texts = None if self.texts is None else asdict(self.texts)
+        doubts = {} if self.of_run else {"doubts": list(self.doubts)}
+        return {
+            "run" if self.of_run else "judged_by": self.caption,
+            "item": asdict(self.item),
+            "texts": texts,
+            **doubts,
+        }
+
+
+def explain(run: Run | str | os.PathLike[str], item: str, *, data: Path | None = None) -> Explanation:
+    """Explain one decision of a run: each rubric's verdicts and signed contribution.
+
+    Texts are read from `data`, else from the run's own data if it has not changed. UsageError suggests the nearest ids
+    for an unknown one.
+    """
+    from svr_async.evaluation.details import item_of_run, known_texts
+    from svr_async.evaluation.setup import texts_of_run
+
+    loaded = run if isinstance(run, Run) else load_run(run)
+    decided = item_of_run(loaded, item)
+    texts = known_texts(loaded, None)[0] if data is None else texts_of_run(loaded, [item], data)
+    return explain_decision(decided, texts.get(item), loaded.summary.caption)
+
+
+def explain_decision(
+    item: Item, texts: Texts | None, title: str, *, of_run: bool = True, doubts: tuple[str, ...] = ()
+) -> Explanation:
+    """Explain a decision of a run, or of a pair judged now."""
+    rows = by_size(item.rubrics)
+    largest = abs(rows[0].contribution) if rows else 0.0
+    return Explanation(item=item, rows=rows, largest=largest, texts=texts, caption=title, of_run=of_run, doubts=doubts)
+
+
+def _sheet(found: Explanation) -> Parts:
+    """Yield a decision with its rubrics, the judge's reasons, and the texts."""
+    yield Line(found.caption)
+    yield Line(f"{found.item.id}: {decision_in_words(found)}", loud=True)
+    if found.rows:
+        rows = (
+            (row.rephrased or row.text, f"{row.importance:.2f}", signed(row.contribution), favoured(row.contribution),
+             verdict_of(row, "A"), verdict_of(row, "B"))
+            for row in found.rows
+        )  # fmt: skip
+        yield Table(("rubric", "counts", "adds", "towards", "A", "B"), tuple(rows), texts=3)
+        yield Line(in_words(found))
+    for reason in found.item.reasons:
+        yield Line(reason.text, label=why(reason))
+    if found.texts is not None:
+        yield Line(found.texts.prompt, label="prompt")
+        yield Line(found.texts.response_a, label=f"response A{tag_of(found, 'A')}")
+        yield Line(found.texts.response_b, label=f"response B{tag_of(found, 'B')}")
+
+
+def in_words(found: Explanation) -> str:
+    """Return in words how many rubrics favour each response, and which counted most."""
+    sums: dict[str, float] = {}  # by text, over all orders and judges
+    for row in found.rows:
+        sums[row.text] = sums.get(row.text, 0.0) + row.contribution
+    rubrics = plural(len(sums), "rubric")
+    if all(row.a is None for row in found.rows):
+        return f"Of {rubrics} the judge could decide none" + ("." if found.of_run else f"; {ASK_A_MODEL}.")
+    for_a, for_b = (sum(favoured(value) == side for value in sums.values()) for side in ("A", "B"))
+    counted = f"Of {rubrics}, {for_a} for A, {for_b} for B, {len(sums) - for_a - for_b} for neither."
+    winner = found.item.predicted
+    its = [text for text, value in sums.items() if favoured(value) == winner]
+    return (
+        f'{counted} What counted most for {winner}: "{max(its, key=lambda text: abs(sums[text]))}"' if its else counted
+    )
+
+
+def counts_note(found: Explanation) -> str:
+    """Return the meaning of the column `counts` for these rubrics."""
+    if any(row.chances for row in found.rows):
+        return LIKELY
+    alike = any(row.a and row.a == row.b and row.contribution for row in found.rows)
+    return f"{COUNTS} {NEARER}" if alike else COUNTS
+
+
+def reason_of(item: Item, row: RubricRow) -> Reason | None:
+    """Return the judge's reason for a rubric in the order of this row; None if there is none."""
+    same = (one for one in item.reasons if (one.rubric, one.shown, one.judge) == (row.id, row.shown, row.judge))
+    return next(same, None)
+
+
+def verdict_reasons(item: Item) -> tuple[Reason, ...]:
+    """Return the reasons for the verdict as a whole, in each order and by each judge."""
+    return tuple(one for one in item.reasons if not one.rubric)
+
+
+def why(reason: Reason) -> str:
+    """Return the label of a reason: its judge, and whether it names the responses swapped."""
+    parts = ", ".join(filter(None, [reason.judge, SWAPPED if reason.shown == Order.BA.value else ""]))
+    return f"why ({parts})" if parts else "why"
+
+
+def verdict_of(row: RubricRow, side: str) -> str:
+    """Return the verdict on A or B: pass, fail or the probability of a pass; a dash if missing."""
+    if row.chances is not None:
+        return percent(row.chances[0] if side == "A" else row.chances[1], 0)
+    return (row.a if side == "A" else row.b) or UNKNOWN
+
+
+def votes_in_words(item: Item) -> tuple[str, ...]:
+    """Return each judge's vote in words, in runs with more than one judge."""
+    return tuple(_vote_in_words(vote) for vote in item.votes)
+
+
+def _vote_in_words(vote: Vote) -> str:
+    order = "both orders" if vote.order == "both" else f"shown {vote.order}"
+    after = ", asked as the second judge" if vote.part == "escalation" else ""
+    if vote.margin is None:
+        return f"{vote.judge}: no verdict ({vote.outcome.replace('_', ' ')}), {order}{after}"
+    return f"{vote.judge}: {vote.predicted or 'tie'}, margin {signed(vote.margin)}, {order}{after}"
+
+
+def by_size(rows: Sequence[RubricRow]) -> tuple[RubricRow, ...]:
+    """Return rubrics by the size of their contribution, the largest first; equal ones in the order given."""
+    return tuple(sorted(rows, key=lambda row: -abs(row.contribution)))
+
+
+def favoured(value: float) -> str:
+    """Return the side that a margin or contribution favours: `A`, `B`, or an empty string for 0."""
+    return "A" if value > 0 else "B" if value < 0 else ""
+
+
+def marks_of(found: Explanation, row: RubricRow) -> list[str]:
+    """Return the labels of a row: filler, its order and its judge, if there are several."""
+    return [
+        *(["filler"] if row.filler else []),
+        *([row.shown] if found.item.order == "both" else []),
+        *filter(None, [row.judge]),
+    ]
+
+
+def decision_in_words(found: Explanation) -> str:
+    """Return the decision and its margin in words."""
+    item = found.item
+    if item.margin is None:
+        return f"{item.outcome}: no verdict"
+    if not found.of_run:
+        decided = f"{item.predicted} is better" if item.predicted else "a tie"
+        return f"{decided}, margin {signed(item.margin)} (above 0 for A, below 0 for B)"
+    judged = {True: "right", False: "wrong", None: "no right answer"}[item.correct]
+    chosen = f"chose {item.predicted}" if item.predicted else "a tie"
+    return f"{chosen} ({judged}), margin {signed(item.margin)}"
+
+
+def counts_at_all(row: RubricRow) -> bool:
+    """Return whether a contribution is shown as more than 0.00."""
+    return abs(row.contribution) >= LEAST_SHOWN
+
+
+def tag_of(found: Explanation, side: str) -> str:
+    """Return in brackets whether a response is the right answer or the judge's choice."""
+    sides = (("right answer", found.item.gold), ("judge's choice", found.item.predicted))
+    tags = ", ".join(words for words, which in sides if which == side)
+    return f" ({tags})" if tags else ""
+
+
+def call_facts(call: Call, cache: Path | str) -> list[tuple[str, str]]:
+    """Return the facts of a call as labelled lines."""
+    found = [("call", call.key)]
+    if (request := call.request) is not None:
+        found.append(("asked", f"{request.model} at {request.endpoint} (wire {request.wire.name})"))
+    if call.failure:
+        found.append(("failed", ": ".join(filter(None, call.failure))))
+    if call.kept is None:
+        return [*found, ("reply", f"not in {cache}")]
+    if (reply := call.kept.reply) is None:
+        return [*found, ("reply", f"damaged in {cache}; it will be asked again")]
+    at = call.kept.kept_at
+    when = "" if at is None else f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M:%S} UTC "
+    model = (reply.model or "unnamed model") + " (SIMULATED endpoint)" * call.to_json()["simulated"]
+    usage, cost = reply.usage, "" if call.usd is None else f", ${call.usd:.6f}"
+    tokens = f"in {count(usage.prompt_tokens)} (cached {count(usage.cached_tokens)})"
+    return [
+        *found,
+        ("answered", f"by {model}, finish {reply.finish_reason}, tries {reply.tries}"),
+        ("tokens", f"{tokens}, out {count(usage.completion_tokens)}{cost}{', in a batch' * usage.batch}"),
+        ("stored", f"{when}in {cache}"),
+    ]
+
+
+def call_texts(call: Call) -> list[tuple[str, str]]:
+    """Return the texts of the call with their names: request, settings, thoughts, reply."""
+    found = [("request", UNKNOWN_REQUEST)]
+    if call.request is not None:
+        settings = {name: value for name, value in call.request.body().items() if name not in IN_MESSAGES}
+        found = [*call.request.messages, ("settings", orjson.dumps(settings).decode())]
+    reply = None if call.kept is None else call.kept.reply
+    if reply is not None:
+        found += [("thoughts", reply.reasoning)] if reply.reasoning else []
+        found.append(("reply", reply.text))
+    return found

@@ -1,0 +1,256 @@
+"""Trains the banks and makes the runs of a plan; everything finished is kept, a row that fails has its reason."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from svr_async.adapters import Dataset, get_adapter
+from svr_async.adapters.hub import CACHE
+from svr_async.core.safetext import one_line
+from svr_async.engine.concurrency import ShutdownController, StoppedError, draining
+from svr_async.engine.events import Notice, NoticeKind
+from svr_async.errors import AuthError, BudgetError, EndpointDownError, StorageError, SvrError
+from svr_async.evaluation.run import Listener, run_now
+from svr_async.evaluation.run_folder import Run, RunFolder
+from svr_async.evaluation.setup import PreparedRun, load_dataset, prepare
+from svr_async.judges.limits import JudgeLimits
+from svr_async.judges.open_judge import JudgeSpec
+from svr_async.reproduction.recipes import BankSpec, Plan, Role, RunSpec
+from svr_async.reproduction.settings import TRAIN, ReproSettings
+from svr_async.scoring.bank import RubricBank
+from svr_async.scoring.methods.registry import NAMES
+from svr_async.training.running.listener import Silent
+from svr_async.training.running.settings import TrainSettings
+
+Say = Callable[[str], None]
+ENDING = (BudgetError, StorageError, StoppedError)  # these end a reproduction; other errors end one row
+NO_VERDICT = "not one pair got a verdict; the run's folder has the reasons"
+MAX_REASON = 200  # characters
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Absent:
+    """Why a run or bank is missing."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainedBank:
+    """A bank with the record of its training, empty for a bank given by --bank."""
+
+    bank: RubricBank
+    record: Mapping[str, Any]
+
+    @property
+    def judged(self) -> str:
+        """The judge of its training."""
+        return self.bank.judge or "a judge that the bank does not name"
+
+
+@dataclass(slots=True)
+class Announcer(Listener, Silent):
+    """Passes on notices, and ends a run on signals."""
+
+    announce: Say
+
+    def say(self, text: str) -> None:
+        """Pass on a step of the training."""
+        self.announce(text)
+
+    def judging(self, total: int, stats: object, shutdown: ShutdownController) -> AbstractContextManager[object]:  # noqa: ARG002
+        """Drain on signals while pairs are judged."""
+        return draining(shutdown, self.announce)
+
+    def listening(self, shutdown: ShutdownController) -> AbstractContextManager[None]:
+        """Drain on signals while a training asks."""
+        return draining(shutdown, self.announce)
+
+    def on_notice(self, notice: Notice) -> None:
+        """Pass on every notice but single retries."""
+        if notice.kind is not NoticeKind.RETRY:
+            self.announce(notice.text)
+
+
+@dataclass(slots=True)
+class Runner:
+    """A reproduction in progress: finished banks and runs or why they are missing, and calls and dollars spent.
+
+    `absent_judges` are the roles that cannot be asked, with the reason; `judges` are by role.
+    """
+
+    settings: ReproSettings
+    plan: Plan
+    say: Say
+    judges: dict[str, str] = field(default_factory=dict)
+    absent_judges: dict[str, str] = field(default_factory=dict)
+    banks: dict[str, Path | Absent] = field(default_factory=dict)
+    runs: dict[RunSpec, Path | Absent] = field(default_factory=dict)
+    calls: int = 0
+    usd: float = 0.0
+    _loaded: dict[Path, Run] = field(default_factory=dict)
+    _data: dict[str, Dataset] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name, role in self.plan.roles.items():
+            self._name_judge(name, role)
+
+    def _name_judge(self, name: str, role: Role) -> None:
+        """Choose the judge of a role. --judge without a role never stands in for a model with weights of its own."""
+        judge = self.settings.judges.get(name) or (self.settings.judge if role.judge else "") or role.judge
+        self.judges[name] = judge
+        if not judge:
+            self.absent_judges[name] = role.hint or f"name its judge: --judge {name}=J"
+            return
+        try:
+            JudgeSpec.parse(judge, base_url=self.settings.base_url)
+        except SvrError as error:
+            self.absent_judges[name] = error.one_line()
+
+    @property
+    def limits(self) -> JudgeLimits:
+        """The limits, with what is left of the caps."""
+        whole = self.settings.limits
+        return replace(
+            whole,
+            max_calls=None if whole.max_calls is None else max(0, whole.max_calls - self.calls),
+            budget=None if whole.budget is None else max(0.0, whole.budget - self.usd),
+        )
+
+    def make_all(self) -> None:
+        """Train and judge what is missing; errors of `ENDING` are raised, with everything finished kept."""
+        for number, spec in enumerate(self.plan.banks, start=1):
+            self.say(f"bank {number} of {len(self.plan.banks)}: {spec.name}")
+            self.banks[spec.name] = self._kept(spec.judge, partial(self._make_bank, spec))
+        for number, run in enumerate(self.plan.runs, start=1):
+            self.say(f"run {number} of {len(self.plan.runs)}: {run.name}")
+            self.runs[run] = self._kept(run.judge, partial(self._make_run, run))
+
+    def _kept(self, role: str, make: Callable[[], Path | Absent]) -> Path | Absent:
+        """Return what is made, or the error as the reason; a judge that cannot be asked is not tried again."""
+        try:
+            made = make()
+        except ENDING:
+            raise
+        except SvrError as error:
+            made = Absent(why=one_line(error.message, MAX_REASON))
+            if isinstance(error, EndpointDownError | AuthError):
+                judge = self.judges[role]
+                self.absent_judges |= {name: made.why for name, other in self.judges.items() if other == judge}
+        if isinstance(made, Absent):
+            self.say(f"  absent: {made.why}")
+        return made
+
+    def _make_bank(self, spec: BankSpec) -> Path | Absent:
+        """Return the folder of a bank: given by --bank, trained before, or trained now."""
+        from svr_async.training.running.train import train
+
+        wanted = self.training_of(spec)
+        if not isinstance(wanted, TrainSettings):
+            return wanted
+        if not is_trained(wanted):
+            result = train(wanted, Announcer(self.say))
+            for stats in (result.stats, result.written[0] if result.written else None):
+                if stats is not None:
+                    self.calls += stats.sent
+                    self.usd += stats.usd or 0.0
+        return wanted.out / "bank"
+
+    def training_of(self, spec: BankSpec) -> TrainSettings | Path | Absent:
+        """Return the training of a bank, the folder that was given, or why it cannot be trained."""
+        if spec.name in self.settings.banks:
+            return Path(self.settings.banks[spec.name])
+        if spec.judge in self.absent_judges:
+            return Absent(why=self.absent_judges[spec.judge])
+        path, adapter = self.settings.train, get_adapter(self.settings.adapter)
+        if path is None and adapter.hub_files:
+            try:
+                path = adapter.fetch(CACHE).files[0]
+            except SvrError as error:
+                hint = f"svr data fetch {adapter.name}, or --train {adapter.name}=PATH"
+                return Absent(why=f"{adapter.title} is needed ({one_line(error.message, MAX_REASON)}): {hint}")
+        if path is None:
+            return Absent(why="training pairs are needed: --train PATH, --train helpsteer3, or --bank DIR")
+        if TRAIN not in self._data:
+            self._data[TRAIN] = adapter.load(path)
+        return self.settings.training(spec, self.judges[spec.judge], path, self._data[TRAIN].digest, self.limits)
+
+    def _make_run(self, spec: RunSpec) -> Path | Absent:
+        """Return the folder of a run, judged now unless it is whole."""
+        prepared = self.evaluation_of(spec, self.banks)
+        if isinstance(prepared, Absent):
+            return prepared
+        if not is_whole(prepared):
+            result = run_now(prepared, Announcer(self.say))
+            self.calls += result.metrics["calls"]["sent"]
+            self.usd += result.metrics["paid_usd"] or 0.0
+            if result.signal:
+                raise StoppedError(result.signal)
+        if _read(prepared.folder / "metrics.json").get("coverage") == 0:
+            return Absent(why=NO_VERDICT)
+        return prepared.folder
+
+    def evaluation_of(self, spec: RunSpec, banks: Mapping[str, Path | Absent]) -> PreparedRun | Absent:
+        """Return a run with everything that it needs read and checked, or why it cannot be made."""
+        if spec.method not in NAMES:
+            return Absent(why=f"this version has no method {spec.method}")
+        if lacking := next((role for role in spec.roles if role in self.absent_judges), None):
+            why = self.absent_judges[lacking]
+            return Absent(why=why if lacking == spec.judge else f"{lacking}: {why}")
+        bank = banks.get(spec.bank, Absent(why="not trained"))
+        if spec.bank and isinstance(bank, Absent):
+            return Absent(why=f"bank {spec.bank}: {bank.why}")
+        folders = {name: path for name, path in banks.items() if isinstance(path, Path)}
+        settings = self.settings.evaluation(spec, self.judges, folders, self.limits)
+        if spec.benchmark not in self._data:
+            self._data[spec.benchmark] = load_dataset(settings, get_adapter(spec.benchmark))
+        prepared = prepare(settings, self._data[spec.benchmark])
+        folder = self.settings.out / "runs" / f"{spec.name}-{prepared.digest}"
+        return replace(prepared, settings=replace(prepared.settings, out=folder))
+
+    def run(self, spec: RunSpec) -> Run | Absent:
+        """Return a finished run with its items, read once, or why it is missing."""
+        folder = self.runs.get(spec, Absent(why="not run"))
+        if isinstance(folder, Absent):
+            return folder
+        if folder not in self._loaded:
+            self._loaded[folder] = RunFolder.load(folder)
+        return self._loaded[folder]
+
+    def bank(self, name: str) -> TrainedBank | Absent:
+        """Return a bank, or why it is missing."""
+        folder = self.banks.get(name, Absent(why="not trained"))
+        if isinstance(folder, Absent):
+            return folder
+        try:
+            return TrainedBank(bank=RubricBank.load(folder), record=_read(folder.parent / "record.json"))
+        except SvrError as error:
+            return Absent(why=f"cannot read the bank {folder}: {error}")
+
+
+def is_trained(settings: TrainSettings) -> bool:
+    """Whether a training has ended; the record is the last file that it writes."""
+    return (settings.out / "record.json").is_file() and (settings.out / "bank" / "bank.json").is_file()
+
+
+def is_whole(run: PreparedRun) -> bool:
+    """Whether this very run is in its folder, with a verdict on every pair."""
+    manifest, metrics = _read(run.folder / "manifest.json"), _read(run.folder / "metrics.json")
+    if manifest.get("digest") != run.digest or metrics.get("complete") is not True:
+        return False
+    return metrics.get("coverage") in (None, 1.0) and (run.folder / "items.jsonl").is_file()
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        value = orjson.loads(path.read_bytes())
+    except (OSError, orjson.JSONDecodeError):
+        return {}
+    return value if isinstance(value, dict) else {}

@@ -1,0 +1,132 @@
+"""Judges for hooks: one engine for each process and settings, whatever its event loops and threads."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, TypeVar
+
+from svr_async.core.verdict import Outcome
+from svr_async.engine.cache import cache_place
+from svr_async.engine.concurrency import run_on_own_loop
+from svr_async.engine.money import Budget
+from svr_async.errors import ConfigError, EndpointDownError, UsageError
+from svr_async.judges.limits import AUTO, JudgeLimits
+from svr_async.scoring.bank import RubricBank
+from svr_async.serving.engine import Engine
+from svr_async.serving.hooks.settings import PREFIX, HookSettings
+from svr_async.serving.pairs import ascore_pair
+from svr_async.serving.scores import ascore
+
+T = TypeVar("T")
+TIE = 0.5
+_ENGINES: dict[tuple[int, HookSettings], Engine] = {}  # by process: a forked child inherits its parent's memory
+_BUDGETS: dict[tuple[int, HookSettings], Budget] = {}  # what an engine has spent counts for its successor
+
+
+async def with_engine(settings: HookSettings, ask: Callable[[Engine, RubricBank | None], Awaitable[T]]) -> T:
+    """Ask with the engine and bank of the settings, from any event loop; both stay open until the process ends.
+
+    After EndpointDownError the next call opens a new engine within the same caps. ConfigError without a judge.
+    """
+    if not settings.judge:
+        raise ConfigError("no judge is set", hint=f"set {PREFIX}JUDGE, or call configure(judge=…)")
+
+    async def asked() -> T:
+        engine = await _engine(settings)
+        try:
+            return await ask(engine, bank_of(settings.bank))
+        except EndpointDownError:
+            if _ENGINES.pop((os.getpid(), settings), None) is engine:
+                await engine.close()
+            raise
+
+    return await run_on_own_loop(asked())
+
+
+async def _engine(settings: HookSettings) -> Engine:
+    key = os.getpid(), settings
+    if key not in _ENGINES:
+        budget = _BUDGETS.setdefault(key, Budget(max_calls=settings.max_calls, max_usd=settings.budget))
+        limits = JudgeLimits(
+            cache=settings.cache or cache_place(),
+            concurrency=AUTO if settings.concurrency is None else str(settings.concurrency),
+            timeout_s=settings.timeout_s,
+            give_up_after_s=settings.give_up_after_s,
+        )
+        engine = Engine.limited(settings.judge, limits, base_url=settings.base_url, budget=budget)
+        _ENGINES[key] = await engine.open()
+    return _ENGINES[key]
+
+
+@lru_cache(maxsize=8)
+def bank_of(name: str) -> RubricBank | None:
+    """Return a bank by its folder or hub name, loaded once a process; None without a name."""
+    return RubricBank.load(name) if name else None
+
+
+async def close_engines() -> None:
+    """Close the engines of this process; a process that ends without it loses no reply."""
+
+    async def close() -> None:
+        for key in [key for key in _ENGINES if key[0] == os.getpid()]:
+            await _ENGINES.pop(key).close()
+
+    await run_on_own_loop(close())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """The result for one response.
+
+    `value` is its score in [0, 1], with a reference 1 if better, 0.5 for a tie, 0 if worse, and with rubrics
+    Σ points · satisfied; None without a verdict: `outcome` and `detail` say why. `margin` is that over the reference.
+    `parts` are scores or contributions by rubric; `coverage` is the share of decided rubrics.
+    """
+
+    value: float | None
+    outcome: Outcome
+    judge: str
+    margin: float | None = None
+    parts: Mapping[str, float] = field(default_factory=dict)
+    coverage: float = 0.0
+    detail: str = ""
+
+
+async def judge_alone(
+    settings: HookSettings, prompt: Any, response: Any, reference: Any = None, rubrics: Iterable[Any] = ()
+) -> Judged:
+    """Judge a response by rubrics with points, compared with a reference, or else by the bank."""
+    rubrics = tuple(rubrics)
+
+    async def ask(engine: Engine, bank: RubricBank | None) -> Judged:
+        if reference is not None and not rubrics:
+            return await _compared(settings, engine, bank, (prompt, response, reference))
+        if bank is None and not rubrics:
+            raise UsageError("a response alone needs a bank", hint=f"set {PREFIX}BANK, or give rubrics or a reference")
+        top_k = None if rubrics else settings.top_k
+        found = await ascore(prompt, response, bank=bank, rubrics=rubrics, engine=engine, top_k=top_k)
+        parts = {part.rubric.text: part.value for part in found.parts if part.value is not None}
+        facts: dict[str, Any] = {"outcome": found.outcome, "judge": found.judge, "detail": found.detail}
+        return Judged(value=found.value, parts=parts, coverage=found.coverage, **facts)
+
+    return await with_engine(settings, ask)
+
+
+async def _compared(
+    settings: HookSettings, engine: Engine, bank: RubricBank | None, texts: tuple[Any, Any, Any]
+) -> Judged:
+    top_k = settings.top_k if bank is not None else None
+    found = await ascore_pair(*texts, bank=bank, engine=engine, order=settings.order, top_k=top_k)
+    decided = [part for part in found.contributions if part.delta is not None]
+    return Judged(
+        value=None if found.margin is None else TIE if found.margin == 0 else float(found.margin > 0),
+        outcome=found.outcome,
+        judge=found.judge,
+        margin=found.margin,
+        parts={part.rubric.text: part.value for part in decided},
+        coverage=len(decided) / max(1, len(found.contributions)),
+        detail=found.detail,
+    )

@@ -1,0 +1,214 @@
+"""Rewards for TRL: `reward_funcs=svr_reward`, in GRPOTrainer, RLOOTrainer and AsyncGRPOTrainer."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Any
+
+from svr_async.errors import EndpointDownError, UsageError
+from svr_async.scoring.bank import RubricBank
+from svr_async.serving.engine import Engine
+from svr_async.serving.hooks.judging import with_engine
+from svr_async.serving.hooks.settings import PREFIX, HookSettings, configure, current
+from svr_async.serving.pairs import all_of
+from svr_async.serving.ranking import Ranking, arank
+from svr_async.serving.scores import Score, ascore
+from svr_async.serving.texts import as_prompt, as_response
+from svr_async.serving.views import number
+
+__all__ = ["SvrReward", "configure", "svr_reward"]
+SHOWN_RUBRICS = 3
+logger = logging.getLogger(__name__)
+
+
+async def svr_reward(
+    prompts: Sequence[Any], completions: Sequence[Any], *, rubrics: Sequence[Any] | None = None, **given: Any
+) -> list[float | None]:
+    """Return a reward for each completion; None without a verdict, which TRL masks.
+
+    The settings are those of `configure(judge=…, bank=…)`, or of SVR_HOOK_JUDGE and the like. Groups of one prompt are
+    ranked within themselves; with method `pointwise` each completion is scored alone. A dataset column `rubrics` (a
+    list of criteria with points for each row) is used instead of both: Σ points · satisfied. If TRL passes `log_extra`
+    and `log_metric`, reasons and shares are logged.
+    """
+    return await _logged(current(), prompts, completions, rubrics, given)
+
+
+class SvrReward:
+    """`svr_reward` with settings of its own: `SvrReward(judge="…", bank="…")`; TRL awaits it from 1.14 on."""
+
+    def __init__(self, *, name: str = "svr_reward", **settings: Any) -> None:
+        self.__name__ = name
+        self.settings = HookSettings(**settings)
+
+    async def __call__(
+        self, prompts: Sequence[Any], completions: Sequence[Any], *, rubrics: Sequence[Any] | None = None, **given: Any
+    ) -> list[float | None]:
+        """Return a reward for each completion."""
+        return await _logged(self.settings, prompts, completions, rubrics, given)
+
+
+@dataclass(slots=True)
+class Rewards:
+    """A reward and its reason for each completion; `spreads` are best minus worst of each group."""
+
+    values: list[float | None]
+    reasons: list[str]
+    judge: str = ""
+    questions: int = 0
+    spreads: list[float] = field(default_factory=list)
+
+    def metrics(self) -> dict[str, float]:
+        """Return numbers to log, always under the same names."""
+        missing = sum(value is None for value in self.values)
+        return {
+            "svr/no_reward": missing / max(1, len(self.values)),
+            "svr/questions": float(self.questions),
+            "svr/spread": sum(self.spreads) / max(1, len(self.spreads)),
+        }
+
+
+async def _logged(
+    settings: HookSettings,
+    prompts: Sequence[Any],
+    completions: Sequence[Any],
+    rubrics: Sequence[Any] | None,
+    given: Mapping[str, Any],
+) -> list[float | None]:
+    found = await group_rewards(settings, prompts, completions, rubrics)
+    if (log_extra := given.get("log_extra")) is not None:
+        log_extra("svr_why", found.reasons)
+        log_extra("svr_judge", [found.judge] * len(found.values))
+    if (log_metric := given.get("log_metric")) is not None:
+        for name, value in found.metrics().items():
+            log_metric(name, value)
+    return found.values
+
+
+async def group_rewards(
+    settings: HookSettings, prompts: Sequence[Any], completions: Sequence[Any], rubrics: Sequence[Any] | None = None
+) -> Rewards:
+    """Reward completions: by rubrics with points, each alone, or ranked within their group.
+
+    A completion that is not a text, or alone in its group, has no reward. UsageError if a group is cut.
+    """
+    found = Rewards([None] * len(prompts), ["no verdict"] * len(prompts))
+
+    async def ask(engine: Engine, bank: RubricBank | None) -> None:
+        texts = dict(_texts(prompts, completions, found))
+        if rubrics is not None or settings.method == "pointwise":
+            await _score_each(settings, engine, bank, prompts, texts, rubrics, found)
+        else:
+            groups = [[place for place in places if place in texts] for places in _groups(settings.group, prompts)]
+
+            async def rank_group(places: list[int]) -> None:
+                await _rank_group(settings, engine, bank, prompts[places[0]], {n: texts[n] for n in places}, found)
+
+            await all_of(rank_group, [places for places in groups if len(places) > 1], engine)
+        found.judge = engine.label  # a simulated endpoint is known after its replies
+
+    try:
+        await with_engine(settings, ask)
+    except EndpointDownError as error:
+        if settings.on_failure == "raise":
+            raise
+        logger.warning("no rewards: %s", error.one_line())
+        return Rewards([None] * len(prompts), [error.one_line()] * len(prompts))
+    return found
+
+
+def _texts(prompts: Sequence[Any], completions: Sequence[Any], found: Rewards) -> Iterator[tuple[int, str]]:
+    for place, completion in enumerate(completions):
+        try:
+            yield place, as_response(completion, as_prompt(prompts[place]))
+        except UsageError as error:
+            found.reasons[place] = error.message
+
+
+def _groups(size: int | None, prompts: Sequence[Any]) -> Iterator[range]:
+    """Yield the places of each group: `size` consecutive ones, or else runs of equal prompts."""
+    if size is None:
+        start = 0
+        for _, run in groupby(prompts):
+            end = start + len(list(run))
+            yield range(start, end)
+            start = end
+        return
+    for start in range(0, len(prompts), size):
+        places = range(start, min(start + size, len(prompts)))
+        if len(places) < size or any(prompts[place] != prompts[start] for place in places):
+            raise UsageError(
+                f"{PREFIX}GROUP is {size}: a batch of {len(prompts)} completions cuts a group",
+                hint="make the batch of a process a multiple of num_generations, or use method pointwise",
+            )
+        yield places
+
+
+async def _rank_group(
+    settings: HookSettings,
+    engine: Engine,
+    bank: RubricBank | None,
+    prompt: Any,
+    texts: Mapping[int, str],
+    found: Rewards,
+) -> None:
+    ranking = await arank(
+        prompt,
+        list(texts.values()),
+        bank=bank,
+        engine=engine,
+        method="pairwise" if bank is None else settings.method,
+        order=settings.order,
+        top_k=settings.top_k,
+        schedule=settings.schedule,
+    )
+    found.questions += ranking.questions
+    known = [value for value in ranking.scores if value is not None]
+    found.spreads += [max(known) - min(known)] if known else []
+    for own, place in enumerate(texts):
+        found.values[place] = ranking.scores[own]
+        found.reasons[place] = reason_of(ranking, own)
+
+
+async def _score_each(
+    settings: HookSettings,
+    engine: Engine,
+    bank: RubricBank | None,
+    prompts: Sequence[Any],
+    texts: Mapping[int, str],
+    rubrics: Sequence[Any] | None,
+    found: Rewards,
+) -> None:
+    top_k = None if rubrics is not None else settings.top_k
+
+    async def score_one(place: int) -> Score:
+        own = () if rubrics is None else rubrics[place]
+        return await ascore(prompts[place], texts[place], bank=bank, rubrics=own, engine=engine, top_k=top_k)
+
+    scores = await all_of(score_one, list(texts), engine)
+    for place, one in zip(texts, scores, strict=True):
+        found.values[place] = one.value
+        found.questions += len(one.requests)
+        parts = {part.rubric.text: part.importance * part.value for part in one.parts if part.value is not None}
+        failed = f"no score: {one.outcome.value} {one.detail}".strip()
+        found.reasons[place] = failed if one.value is None else _shown(parts)
+
+
+def reason_of(ranking: Ranking, place: int) -> str:
+    """Return the rubrics that moved a response of a ranking most: means over its pairs, positive in its favour."""
+    if ranking.scores[place] is None:
+        return "no verdict"
+    met = [(verdict, 1.0 if a == place else -1.0) for (a, b), verdict in ranking.verdicts.items() if place in {a, b}]
+    added: dict[str, float] = {}
+    for verdict, sign in met:
+        for part in verdict.contributions:
+            added[part.rubric.text] = added.get(part.rubric.text, 0.0) + sign * part.value / len(met)
+    return _shown(added)
+
+
+def _shown(added: Mapping[str, float]) -> str:
+    largest = sorted(added.items(), key=lambda item: -abs(item[1]))[:SHOWN_RUBRICS]
+    return " · ".join(f"{number(value)} {text}" for text, value in largest if value)

@@ -1,0 +1,1 @@
+"""`svr serve`: rewards, rankings and comparisons over HTTP."""

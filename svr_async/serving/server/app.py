@@ -1,0 +1,296 @@
+"""The HTTP server: who is admitted, every error as a status with one line of JSON, and an orderly end."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import logging
+import sys
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import suppress
+from functools import partial
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+from urllib.parse import urlsplit
+
+import orjson
+from aiohttp import web
+
+from svr_async.core.safetext import one_line
+from svr_async.engine.reply import json_value
+from svr_async.errors import SvrError, UsageError, system_words
+from svr_async.judges.limits import JudgeLimits
+from svr_async.observability.prometheus import PrometheusMetrics
+from svr_async.scoring.bank import RubricBank
+from svr_async.serving.server import nemo, rerank, routes
+from svr_async.serving.server.rewarder import Rewarder
+from svr_async.serving.server.routes import Answer, Call
+from svr_async.serving.server.settings import RefusalError, ServerSettings
+from svr_async.serving.server.supervisor import JudgeSupervisor
+from svr_async.version import __version__
+
+if TYPE_CHECKING:
+    from prometheus_client.metrics_core import Metric
+
+LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+OPEN = frozenset({"/healthz", "/readyz"})  # without a token: orchestrators have none
+LAST_WORDS_S = 0.5  # for the fallback to reach clients whose judgement is ended
+MAX_HEADER_CHARS = 200
+QUIET = logging.Logger("svr serve", logging.CRITICAL + 1)  # noqa: LOG001  (aiohttp logs everything that is not HTTP)
+POSTS: Mapping[str, tuple[Answer, str]] = {
+    "/v1/svr/compare": (routes.compare, "two responses: margin, winner, contribution of each rubric"),
+    "/reward": (routes.reward, "a reward, or a list for a group (slime, one POST a sample)"),
+    "/get_reward": (routes.get_reward, "OpenRLHF: --reward.remote_url http://HOST:PORT/get_reward"),
+    "/rerank": (rerank.rerank, "documents (responses) to a query (a prompt), best first: vLLM, Cohere, Jina, TEI"),
+    "/v1/rerank": (rerank.rerank, "the same"),
+    "/v2/rerank": (rerank.rerank, "the same"),
+    "/score": (rerank.score, "vLLM's score API: each document alone, by the bank"),
+    "/v1/score": (rerank.score, "the same"),
+    "/classify": (rerank.classify, "vLLM's classify API: a conversation that ends with a response"),
+    "/verify": (nemo.verify, "NeMo Gym: a resources server's /verify"),
+    "/compare": (nemo.compare, "NeMo Gym: genrm_compare's /compare"),
+}
+
+
+def to_stderr(text: str) -> None:
+    """Print a line of the server."""
+    sys.stderr.write(f"svr: {text}\n")
+
+
+class RewardServer:
+    """Rewards over HTTP while it is entered: `async with RewardServer("gpt-oss-120b", bank=bank) as server: …`.
+
+    `judge`, `limits` and `base_url` are those of an `Engine`. UsageError if the address is taken, or the judge cannot
+    judge with this bank. `say` gets one-line reports.
+    """
+
+    def __init__(
+        self,
+        judge: str,
+        *,
+        settings: ServerSettings | None = None,
+        limits: JudgeLimits | None = None,
+        base_url: str = "",
+        bank: RubricBank | None = None,
+        say: Callable[[str], None] = to_stderr,
+    ) -> None:
+        self.settings = settings or ServerSettings()
+        self.requests: Counter[tuple[str, int]] = Counter()
+        self.running = 0
+        self.draining = False
+        self.port = self.settings.port
+        self._metrics = _exporter()
+        observers = () if self._metrics is None else (self._metrics,)
+        self.judge = JudgeSupervisor(
+            judge, self.settings, limits or JudgeLimits(), base_url=base_url, bank=bank, observers=observers, say=say
+        )
+        self.rewarder = Rewarder(self.settings, self.judge)
+        if self._metrics is not None:
+            self._metrics.registry.register(self)
+        self._idle = asyncio.Event()
+        self._runner: web.AppRunner | None = None
+
+    @property
+    def url(self) -> str:
+        """The address, without a slash at its end."""
+        host = f"[{self.settings.host}]" if ":" in self.settings.host else self.settings.host
+        return f"http://{host}:{self.port}"
+
+    async def __aenter__(self) -> Self:
+        await self.judge.open()
+        try:
+            await self._listen()
+        except BaseException:
+            await self.close(0.0)
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close(self.settings.drain_s if kind is None else 0.0)
+
+    async def close(self, limit_s: float) -> None:
+        """Refuse new requests, let running ones end within a limit, end the others, and close the judge."""
+        self.draining = True
+        self.rewarder.pool.close()
+        await self._wait_idle(limit_s)
+        await self.judge.close()
+        if self._runner is not None:
+            await self._wait_idle(LAST_WORDS_S)
+            await self._runner.cleanup()
+            self._runner = None
+
+    async def _wait_idle(self, limit_s: float) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(limit_s):
+                while self.running:
+                    self._idle.clear()
+                    await self._idle.wait()
+
+    async def _listen(self) -> None:
+        app = web.Application(client_max_size=self.settings.max_body, middlewares=[self._outermost])
+        app.add_routes([web.post(path, partial(self._judged, answer)) for path, (answer, _) in POSTS.items()])
+        looks = {
+            "/": self._page, "/healthz": self._healthz, "/readyz": self._readyz, "/metrics": self._scraped,
+            "/v1/models": self._models,
+        }  # fmt: skip
+        app.add_routes([web.get(path, handler) for path, handler in looks.items()])
+        self._runner = web.AppRunner(app, access_log=None, logger=QUIET, handler_cancellation=True)
+        await self._runner.setup()
+        try:
+            await web.TCPSite(self._runner, self.settings.host, self.settings.port, reuse_address=True).start()
+        except OSError as error:
+            problem = f"cannot listen on {self.settings.host}:{self.settings.port}: {system_words(error)}"
+            raise UsageError(problem, hint="choose another port with --listen") from error
+        self.port = self._runner.addresses[0][1]
+
+    @web.middleware
+    async def _outermost(
+        self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+    ) -> web.StreamResponse:
+        """Count a request, and answer it whatever happens."""
+        self.running += 1
+        try:
+            response = await self._answered(request, handler)
+            resource = request.match_info.route.resource
+            self.requests["unknown" if resource is None else resource.canonical, response.status] += 1
+            return response
+        finally:
+            self.running -= 1
+            self._idle.set()
+
+    async def _answered(
+        self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+    ) -> web.StreamResponse:
+        try:
+            self._admit(request)
+            return await handler(request)
+        except RefusalError as error:
+            return refused(error.status, error.one_line())
+        except SvrError as error:
+            return refused(422, error.one_line())
+        except web.HTTPException as error:
+            words = {404: f"no such path {request.path[:80]} — GET / lists them", 413: "the body is too large"}
+            return refused(error.status, words.get(error.status, error.reason))
+        except TimeoutError:
+            return refused(408, f"the body did not arrive within {self.settings.read_s:g} s")
+        except Exception as error:  # noqa: BLE001  (no traceback to clients)
+            text = one_line(f"a bug: {type(error).__name__}: {error}", MAX_HEADER_CHARS)
+            self.judge.say(f"{text}, at {request.path[:80]} — please report it")
+            return refused(500, text)
+
+    def _admit(self, request: web.Request) -> None:
+        """Raise RefusalError for a client without the token or, if there is none, from another machine or web page."""
+        if self.settings.token and request.path not in OPEN:
+            scheme, _, bearer = request.headers.get("Authorization", "").partition(" ")
+            given = bearer.strip() if scheme.lower() == "bearer" else request.query.get("token", "")
+            if not hmac.compare_digest(given.encode("utf-8", "surrogateescape"), self.settings.token.encode()):
+                raise RefusalError(401, "the bearer token is missing or wrong", hint="send Authorization: Bearer TOKEN")
+        if not self.settings.token:
+            self._admit_local(request)
+        if request.method == "POST" and (self.draining or self.running > self.settings.max_requests):
+            raise RefusalError(429, "the server is stopping or too busy", hint="ask again later")
+
+    def _admit_local(self, request: web.Request) -> None:
+        """Refuse what a page in the user's browser could send: it may know the port, but not these headers."""
+        host = urlsplit(f"//{request.host}").hostname
+        if host not in LOOPBACK:
+            raise RefusalError(403, f"host {request.host[:80]!r} needs a token", hint="start it with --token-env NAME")
+        origin = request.headers.get("Origin")
+        if origin and urlsplit(origin).hostname not in LOOPBACK:
+            raise RefusalError(403, f"origin {origin[:80]!r} needs a token", hint="start it with --token-env NAME")
+        if request.method == "POST" and request.content_type != "application/json":
+            raise RefusalError(415, "the body is not application/json", hint="send Content-Type: application/json")
+
+    async def _judged(self, answer: Answer, request: web.Request) -> web.Response:
+        async with asyncio.timeout(self.settings.read_s):
+            data = await request.read()
+        try:
+            body = json_value(data)
+        except ValueError as error:
+            raise RefusalError(400, f"the body is not JSON: {error}") from None
+        found = await answer(self.rewarder, Call(body=body, query=request.query))
+        label = "".join(one if " " <= one <= "~" else "?" for one in self.judge.label[:MAX_HEADER_CHARS])
+        return in_json(found.value, headers={"X-SVR-Fallback": str(found.fallbacks), "X-SVR-Judge": label})
+
+    async def _healthz(self, _: web.Request) -> web.Response:
+        return in_json({"status": "ok"})
+
+    async def _readyz(self, _: web.Request) -> web.Response:
+        lost = self.judge.why_lost
+        status = "stopping" if self.draining else "no judge" if lost else "ready"
+        found = {"status": status, "why": lost, **self._facts(), **self.counts()}
+        return in_json(found, status=200 if status == "ready" else 503)
+
+    async def _models(self, _: web.Request) -> web.Response:
+        return in_json({"object": "list", "data": [{"id": self.judge.label, "object": "model", "owned_by": "svr"}]})
+
+    async def _page(self, _: web.Request) -> web.Response:
+        return in_json({**self._facts(), "POST": {path: text for path, (_, text) in POSTS.items()}})
+
+    async def _scraped(self, _: web.Request) -> web.Response:
+        if self._metrics is None:
+            raise RefusalError(404, "metrics need prometheus-client", hint="pip install 'svr-async[prometheus]'")
+        import prometheus_client
+
+        body = prometheus_client.generate_latest(self._metrics.registry)
+        return web.Response(body=body, headers={"Content-Type": prometheus_client.CONTENT_TYPE_LATEST})
+
+    def counts(self) -> dict[str, int]:
+        """Return totals since the start."""
+        reasons = self.rewarder.reasons
+        rewards = sum(reasons.values())
+        return {"requests": sum(self.requests.values()), "rewards": rewards, "fallbacks": rewards - reasons[""]}
+
+    def _facts(self) -> dict[str, Any]:
+        bank = None if self.judge.bank is None else self.judge.bank.name or "unnamed"
+        facts = {"judge": self.judge.label, "bank": bank, "schedule": self.settings.schedule}
+        return facts | {"fallback": self.settings.fallback, "version": __version__}
+
+    def describe(self) -> list[Metric]:
+        """Return no metrics: their labels depend on requests."""
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the server's metrics, at each scrape."""
+        from prometheus_client import core
+
+        requests = core.CounterMetricFamily("svr_server_requests", "Requests answered.", labels=("route", "status"))
+        for (route, status), count in self.requests.items():
+            requests.add_metric((route, str(status)), count)
+        yield requests
+        for name, text, label, counts in (
+            ("svr_server_rewards", "Rewards, judged or the reason of the fallback.", "reason", self.rewarder.reasons),
+            ("svr_server_judgements", "Judgements by outcome.", "outcome", self.judge.outcomes),
+        ):
+            family = core.CounterMetricFamily(name, text, labels=(label,))
+            for value, count in counts.items():
+                family.add_metric((value or "judged",), count)
+            yield family
+        yield core.GaugeMetricFamily("svr_server_requests_running", "Requests being answered.", value=self.running)
+        yield core.GaugeMetricFamily("svr_server_groups_kept", "Groups in memory.", value=len(self.rewarder.pool))
+
+
+def in_json(value: Any, *, status: int = 200, headers: dict[str, str] | None = None) -> web.Response:
+    """Return a reply of JSON."""
+    return web.Response(body=orjson.dumps(value), status=status, headers=headers, content_type="application/json")
+
+
+def refused(status: int, text: str) -> web.Response:
+    """Return a refusal; a connection with an unread body is closed."""
+    response = in_json({"error": text, "status": status}, status=status)
+    if status == 429:
+        response.headers["Retry-After"] = "1"
+    if status in {401, 403, 408, 413, 415, 429}:
+        response.force_close()
+    return response
+
+
+def _exporter() -> PrometheusMetrics | None:
+    """Return an observer of engines for /metrics; None without prometheus-client."""
+    try:
+        return PrometheusMetrics()
+    except UsageError:
+        return None

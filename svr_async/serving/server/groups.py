@@ -1,0 +1,224 @@
+"""Groups of responses to one prompt whose members arrive in separate requests, from any process of a trainer.
+
+A pair of the schedule is judged as soon as both members are there. A group is closed when all members are there, or
+after a share of the deadline; at the deadline it is settled with the verdicts that are known. A member that is sent
+again gets the same answer and asks nothing. A client that leaves cancels nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from hashlib import blake2b
+
+from svr_async.core.pair import Prompt, prompt_text
+from svr_async.serving.pairs import PairVerdict
+from svr_async.serving.schedules import Pair, pairs_of, potentials
+from svr_async.serving.server.settings import (
+    ALONE,
+    DEADLINE,
+    GATHER_SHARE,
+    LATE,
+    UNCONNECTED,
+    RefusalError,
+    Reward,
+    ServerSettings,
+    fallback,
+)
+
+Judge = Callable[[Prompt, str, str], Awaitable[PairVerdict]]
+Member = int | str | tuple[bytes, int]
+
+
+def digest(text: str) -> bytes:
+    """Return 16 bytes that stand for a text."""
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+
+
+class Group:
+    """Responses that are compared with each other; `result` maps each member to its reward.
+
+    A member named by its place, from 0, gets that place in the schedule, so scores do not depend on arrival order.
+    """
+
+    def __init__(self, prompt: Prompt, size: int, settings: ServerSettings, judge: Judge) -> None:
+        self.prompt = prompt
+        self.size = size
+        self.open = True
+        self.texts: dict[int, str] = {}
+        self.verdicts: dict[Pair, PairVerdict] = {}
+        self.places: dict[Member, int] = {}
+        self._settings = settings
+        self._judge = judge
+        self._planned = pairs_of(settings.schedule, size)
+        self._tasks: dict[Pair, asyncio.Task[None]] = {}
+        self._closed = asyncio.Event()
+        self.result: asyncio.Task[dict[Member, Reward]] = asyncio.create_task(self._settle())
+
+    def has(self, member: Member, text: str) -> bool:
+        """Whether a member is in the group with this response."""
+        return member in self.places and self.texts[self.places[member]] == text
+
+    def join(self, member: Member, text: str) -> bool:
+        """Add a member; False if it is late. RefusalError if it sent another response before."""
+        if self.has(member, text):
+            return True
+        if member in self.places:
+            hint = "a new try is a new attempt"
+            raise RefusalError(409, f"member {member!r} came with another response before", hint=hint)
+        if not self.open:
+            return False
+        place = self._place(member)
+        self.places[member], self.texts[place] = place, text
+        for pair in self._planned:
+            if place in pair and all(one in self.texts for one in pair):
+                self._start(pair)
+        if len(self.texts) == self.size:
+            self.close()
+        return True
+
+    def close(self) -> None:
+        """Accept no more members."""
+        self.open = False
+        self._closed.set()
+
+    def _place(self, member: Member) -> int:
+        if isinstance(member, int) and 0 <= member < self.size and member not in self.texts:
+            return member
+        return next(place for place in range(self.size) if place not in self.texts)
+
+    def _start(self, pair: Pair) -> None:
+        if pair not in self._tasks:
+            self._tasks[pair] = asyncio.create_task(self._ask(pair))
+
+    async def _ask(self, pair: Pair) -> None:
+        self.verdicts[pair] = await self._judge(self.prompt, self.texts[pair[0]], self.texts[pair[1]])
+
+    async def _settle(self) -> dict[Member, Reward]:
+        deadline = asyncio.get_running_loop().time() + self._settings.deadline_s
+        try:
+            async with asyncio.timeout(GATHER_SHARE * self._settings.deadline_s):
+                await self._closed.wait()
+        except TimeoutError:
+            self.close()
+        present = sorted(self.texts)
+        for i, j in pairs_of(self._settings.schedule, len(present)):
+            self._start((present[i], present[j]))
+        if self._tasks:
+            rest = max(0.0, deadline - asyncio.get_running_loop().time())
+            done, _ = await asyncio.wait(self._tasks.values(), timeout=rest)
+            for task in done:
+                task.result()  # an error of the request, as a judge that cannot compare, is the group's
+        rewards = self._rewards(present)
+        return {member: rewards[place] for member, place in self.places.items()}
+
+    def _rewards(self, present: list[int]) -> dict[int, Reward]:
+        if len(present) < 2:
+            return {place: fallback(self._settings, ALONE, members=len(present)) for place in present}
+        row = {place: number for number, place in enumerate(present)}
+        margins = {
+            (row[i], row[j]): verdict.margin for (i, j), verdict in self.verdicts.items() if verdict.margin is not None
+        }
+        scores = potentials(len(present), margins)
+        return {place: self._reward(place, score) for place, score in zip(present, scores, strict=True)}
+
+    def _reward(self, place: int, score: float | None) -> Reward:
+        own = [self.verdicts.get(pair) for pair in self._tasks if place in pair]
+        if score is not None:
+            known = sum(verdict is not None and verdict.margin is not None for verdict in own)
+            return Reward(value=score, coverage=known / max(1, len(own)), members=len(self.texts))
+        reasons = [
+            DEADLINE if verdict is None or verdict.detail == DEADLINE else verdict.outcome.value
+            for verdict in own
+            if verdict is None or verdict.margin is None
+        ]
+        return fallback(self._settings, next(iter(reasons), UNCONNECTED), members=len(self.texts))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seat:
+    """The place of a response: its group, the group's size, the attempt, and its name in the group.
+
+    Without `attempt`, a new response after the group was closed begins the next attempt. Without `member`, equal
+    responses that wait at the same time are different members.
+    """
+
+    group: str
+    size: int
+    attempt: str | None = None
+    member: int | str | None = None
+
+
+class Pool:
+    """The groups of a server; each is forgotten `keep_s` after it is settled."""
+
+    def __init__(self, settings: ServerSettings, judge: Judge) -> None:
+        self._settings = settings
+        self._judge = judge
+        self._groups: dict[tuple[str, str | None], Group] = {}
+        self._waiting: Counter[tuple[Group, bytes]] = Counter()
+
+    def __len__(self) -> int:
+        return len(self._groups)
+
+    async def reward(self, seat: Seat, prompt: Prompt, response: str) -> Reward:
+        """Return the reward of a member once its group is settled; RefusalError if it does not fit its group."""
+        group = self._group(seat, prompt, response)
+        with self._member(group, seat, response) as member:
+            if not group.join(member, response):
+                return fallback(self._settings, LATE, members=group.size)
+            return (await asyncio.shield(group.result))[member]
+
+    def close(self) -> None:
+        """Close all groups, as when no member can come any more."""
+        for group in self._groups.values():
+            group.close()
+
+    def _group(self, seat: Seat, prompt: Prompt, response: str) -> Group:
+        key = (seat.group, seat.attempt)
+        found = self._groups.get(key)
+        if found is None or (seat.attempt is None and self._is_next(found, seat, response)):
+            if len(self._groups) >= self._settings.max_requests:
+                raise RefusalError(429, f"{len(self._groups)} groups wait already", hint="ask again later")
+            found = self._groups[key] = Group(prompt, seat.size, self._settings, self._judge)
+            found.result.add_done_callback(partial(self._settled, key, found))
+        if prompt_text(found.prompt) != prompt_text(prompt):
+            raise RefusalError(409, f"group {seat.group!r} has another prompt", hint="name a group for each prompt")
+        if found.size != seat.size:
+            raise RefusalError(409, f"group {seat.group!r} has {found.size} members, not {seat.size}")
+        return found
+
+    def _is_next(self, group: Group, seat: Seat, response: str) -> bool:
+        if group.open:
+            return False
+        text = digest(response)
+        return not group.has((text, self._waiting[group, text]) if seat.member is None else seat.member, response)
+
+    def _settled(self, key: tuple[str, str | None], group: Group, task: asyncio.Task[dict[Member, Reward]]) -> None:
+        if not task.cancelled():
+            task.exception()  # all waiters may have left
+        asyncio.get_running_loop().call_later(self._settings.keep_s, self._forget, key, group)
+
+    def _forget(self, key: tuple[str, str | None], group: Group) -> None:
+        if self._groups.get(key) is group:
+            del self._groups[key]
+
+    @contextmanager
+    def _member(self, group: Group, seat: Seat, response: str) -> Iterator[Member]:
+        """Yield the name of a response in its group; unnamed ones are counted while they wait."""
+        if seat.member is not None:
+            yield seat.member
+            return
+        key = (group, digest(response))
+        member = (key[1], self._waiting[key])
+        self._waiting[key] += 1
+        try:
+            yield member
+        finally:
+            self._waiting[key] -= 1
+            if not self._waiting[key]:
+                del self._waiting[key]

@@ -1,0 +1,218 @@
+"""Routes: our own comparison, rewards of one response or a group, and OpenRLHF's remote reward model."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from svr_async.core.pair import Prompt, prompt_text
+from svr_async.serving.server.groups import Seat, digest
+from svr_async.serving.server.rewarder import Asked, Rewarder
+from svr_async.serving.server.settings import RefusalError, Reward
+from svr_async.serving.texts import as_prompt, as_response, templated_turns, without_end
+
+Body = Mapping[str, Any]
+MAX_NAME_CHARS = 512  # of a group or a member
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """One request: the JSON of its body, and the parameters of its address."""
+
+    body: Any
+    query: Mapping[str, str]
+
+    @property
+    def fields(self) -> Body:
+        """The body as an object; RefusalError (422)."""
+        if not isinstance(self.body, dict):
+            raise RefusalError(422, f"the body is {type(self.body).__name__}, not an object")
+        return self.body
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answered:
+    """A JSON value, and how many of its rewards are the declared fallback."""
+
+    value: Any
+    fallbacks: int = 0
+
+    @classmethod
+    def of(cls, value: Any, rewards: Sequence[Reward]) -> Answered:
+        """Return an answer with these rewards in it."""
+        return cls(value=value, fallbacks=sum(bool(reward.reason) for reward in rewards))
+
+
+Answer = Callable[[Rewarder, Call], Awaitable[Answered]]
+
+
+def required(body: Body, name: str) -> Any:
+    """Return a field; RefusalError (422) if it is missing."""
+    if body.get(name) is None:
+        raise RefusalError(422, f"the body has no {name!r}")
+    return body[name]
+
+
+def list_of(body: Body, name: str) -> list[Any]:
+    """Return a list with at least one item, also of a lone text; RefusalError (422)."""
+    value = required(body, name)
+    found = [value] if isinstance(value, str) else value
+    if not isinstance(found, list) or not found:
+        raise RefusalError(422, f"{name!r} is not a list of at least one item")
+    return found
+
+
+def conversation(value: Any) -> Prompt:
+    """Return a prompt from a text, with or without a chat template's marks, or messages."""
+    return templated_turns(value) if isinstance(value, str) else as_prompt(value)
+
+
+def response_to(prompt: Prompt, value: Any) -> str:
+    """Return the text of a response, without the end marks of a tokenizer."""
+    if value is None:
+        raise RefusalError(422, "a response is null, not a text or messages")
+    return without_end(as_response(value, prompt))
+
+
+def asked_of(
+    rewarder: Rewarder, call: Call, body: Body, prompt: Prompt, response: str, *, returns: bool = False
+) -> Asked:
+    """Return a response with its rubrics, its anchor (or label, with --relative anchor), or its place in a group."""
+    rubrics = body.get("rubrics") or ()
+    if not isinstance(rubrics, list | tuple):
+        raise RefusalError(422, "'rubrics' is a list of criteria with points")
+    asked = Asked(prompt=prompt, response=response, rubrics=tuple(rubrics))
+    if rubrics:
+        return asked
+    anchor = body.get("anchor")
+    if anchor is None and rewarder.settings.relative == "anchor":
+        anchor = body.get("label")
+        if not anchor:
+            raise RefusalError(422, "no anchor and no label", hint="the server runs with --relative anchor")
+    if anchor is not None:
+        return replace(asked, anchor=response_to(prompt, anchor))
+    return replace(asked, seat=seat_of(rewarder, call, body, prompt, returns=returns))
+
+
+def seat_of(rewarder: Rewarder, call: Call, body: Body, prompt: Prompt, *, returns: bool) -> Seat | None:
+    """Return the place given by `group`, `attempt`, `member` and `group_size`, in the body or the address.
+
+    A size without a group means the group of the prompt. None without a size. A named group is one attempt, unless the
+    name `returns`, as that of a task in each epoch.
+    """
+    group, attempt = (_name(body.get(name, call.query.get(name)), name) for name in ("group", "attempt"))
+    given = body.get("group_size", call.query.get("group_size", rewarder.settings.group_size))
+    if isinstance(given, bool) or not str(given).isdecimal() or len(str(given)) > len("1000000"):
+        raise RefusalError(422, f"group_size is a number from 1, not {str(given)[:20]!r}")
+    size, member = int(given), body.get("member")
+    if size == 0 and group is not None and not returns:
+        raise RefusalError(422, f"the size of group {group!r} is missing", hint="send group_size")
+    if size < 2:
+        return None
+    member = member if isinstance(member, int) or member is None else _name(member, "member")
+    if group is not None and attempt is None and not returns:
+        attempt = "0"
+    named = group or digest(prompt_text(prompt)).hex()
+    return Seat(group=named, size=size, attempt=attempt, member=member)
+
+
+def _name(value: Any, field: str) -> str | None:
+    if value is not None and not (isinstance(value, int | str) and len(str(value)) <= MAX_NAME_CHARS):
+        raise RefusalError(422, f"{field!r} is a number or a text of at most {MAX_NAME_CHARS} characters")
+    return None if value is None else str(value)
+
+
+def check_batch(rewarder: Rewarder, count: int) -> None:
+    """Raise RefusalError for more responses in one body than may be judged at once."""
+    if count > rewarder.settings.max_requests:
+        raise RefusalError(413, f"{count:,} responses in one body", hint=f"at most {rewarder.settings.max_requests:,}")
+
+
+async def compare(rewarder: Rewarder, call: Call) -> Answered:
+    """`/v1/svr/compare`: answer {prompt, a, b} with margin, winner, outcome and contributions."""
+    body = call.fields
+    prompt = conversation(required(body, "prompt"))
+    a, b = (response_to(prompt, required(body, name)) for name in ("a", "b"))
+    verdict = await rewarder.judge.pair(prompt, a, b)
+    failed = verdict.margin is None
+    labels = {"svr_fallback": failed, "svr_judge": rewarder.judge.label}
+    return Answered(value={**verdict.to_json(), **labels}, fallbacks=int(failed))
+
+
+async def reward(rewarder: Rewarder, call: Call) -> Answered:
+    """`/reward`, for slime and one POST a sample: answer {prompt, response} with the number.
+
+    `?key=NAME` gives an object with the reward under that name. A list of bodies, or {prompt, responses}, gets a list;
+    those of one prompt are compared with each other.
+    """
+    if isinstance(call.body, list):
+        bodies = [replace(call, body=one).fields for one in call.body]
+        return await _samples(rewarder, call, bodies)
+    body = call.fields
+    if "responses" in body:
+        rest = {name: value for name, value in body.items() if name != "responses"}
+        return await _samples(rewarder, call, [{**rest, "response": one} for one in list_of(body, "responses")])
+    found = await rewarder.reward(_sample(rewarder, call, body))
+    return Answered.of(_shown(rewarder, call, found), [found])
+
+
+def _sample(rewarder: Rewarder, call: Call, body: Body) -> Asked:
+    prompt = conversation(required(body, "prompt"))
+    return asked_of(rewarder, call, body, prompt, response_to(prompt, required(body, "response")))
+
+
+async def _samples(rewarder: Rewarder, call: Call, bodies: Sequence[Body]) -> Answered:
+    """Compare responses to one prompt with each other, unless they have rubrics or an anchor."""
+    check_batch(rewarder, len(bodies))
+    asked = [_sample(rewarder, call, body) for body in bodies]
+    found: dict[int, Reward] = {}
+    groups: dict[Prompt, list[int]] = {}
+    for place, one in enumerate(asked):
+        if one.rubrics or one.anchor is not None:
+            found[place] = await rewarder.reward(one)
+        else:
+            groups.setdefault(one.prompt, []).append(place)
+    for prompt, places in groups.items():
+        rewards, _ = await rewarder.among(prompt, [asked[place].response for place in places])
+        found.update(zip(places, rewards, strict=True))
+    ordered = [found[place] for place in range(len(asked))]
+    return Answered.of([_shown(rewarder, call, one) for one in ordered], ordered)
+
+
+def _shown(rewarder: Rewarder, call: Call, found: Reward) -> Any:
+    name = call.query.get("key")
+    return {**found.facts(rewarder.judge.label), name: found.value} if name else found.value
+
+
+async def get_reward(rewarder: Rewarder, call: Call) -> Answered:
+    """`/get_reward`, for OpenRLHF: answer {query, prompts, labels} with {rewards, scores, extra_logs}.
+
+    A query is prompt and response as one text. `rubrics` may hold a list of criteria for each query.
+    """
+    body = call.fields
+    queries = list_of(body, "query")
+    check_batch(rewarder, len(queries))
+    columns = {name: body.get(name) or [None] * len(queries) for name in ("prompts", "labels", "rubrics")}
+    if not all(isinstance(column, list) and len(column) == len(queries) for column in columns.values()):
+        raise RefusalError(422, "'query', 'prompts', 'labels' and 'rubrics' are not lists of one length")
+    asked = []
+    for query, given, label, rubrics in zip(queries, *columns.values(), strict=True):
+        prompt, response = split_query(query, given)
+        asked.append(asked_of(rewarder, call, {**body, "label": label, "rubrics": rubrics}, prompt, response))
+    rewards = await rewarder.rewards(asked)
+    values, numbers = [one.value for one in rewards], [one.numbers() for one in rewards]
+    logs = {name: [row[name] for row in numbers] for name in numbers[0]}
+    return Answered.of({"rewards": values, "scores": values, "extra_logs": logs}, rewards)
+
+
+def split_query(query: Any, given: Any) -> tuple[Prompt, str]:
+    """Return prompt and response of a query; RefusalError if the end of the prompt is unknown."""
+    if not isinstance(query, str):
+        raise RefusalError(422, "a query is not a text")
+    if given and isinstance(given, str) and given in query:
+        return conversation(given), without_end(query[query.index(given) + len(given) :])
+    turns = templated_turns(query)
+    if len(turns) < 2 or turns[-1].role != "assistant":
+        raise RefusalError(422, "a query does not contain its prompt", hint="send prompts, or a chat template's text")
+    return turns[:-1], turns[-1].content

@@ -1,0 +1,95 @@
+"""Settings of `svr serve`, refusals, and rewards with their labels."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+from svr_async.errors import SvrError, UsageError
+from svr_async.serving.pairs import Shown
+
+Relative = Literal["group", "anchor"]
+Compared = Literal["circle", "all"]
+GATHER_SHARE = 0.6  # of the deadline: time for the members of a group to arrive
+MIB = 2**20
+LATE = "late"  # arrived after its group was closed
+ALONE = "alone"  # the only member that arrived
+DEADLINE = "deadline"  # not judged in time
+UNCONNECTED = "unconnected"  # judged, but not connected with most of its group
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerSettings:
+    """Settings of a server, in seconds and bytes.
+
+    `group_size` is the size of groups whose requests do not give one, 0 for none; `schedule` sets which members are
+    compared. With `relative` anchor a reward is the margin over the request's anchor or label. `fallback` is the reward
+    without a verdict. Every request is answered `deadline_s` after it, or after the first member of its group, arrived.
+    The answers of a group are kept for `keep_s`. Clients must send `token`, unless it is empty.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 8080
+    token: str = ""
+    schedule: Compared = "circle"
+    order: Shown = "hash"
+    top_k: int | None = None
+    group_size: int = 0
+    relative: Relative = "group"
+    fallback: float = 0.0
+    deadline_s: float = 100.0
+    keep_s: float = 900.0
+    max_body: int = 4 * MIB
+    max_group: int = 64
+    max_requests: int = 4096
+    read_s: float = 10.0
+    drain_s: float = 30.0
+
+    def __post_init__(self) -> None:
+        if self.relative not in get_args(Relative):
+            raise UsageError(f"relative must be group or anchor (got {self.relative!r})", hint="group is the default")
+        if not math.isfinite(self.fallback):
+            raise UsageError(f"--fallback must be finite (got {self.fallback})", hint="0 is the default")
+        if not 0 <= self.group_size <= self.max_group:
+            raise UsageError(f"--group-size must be at most {self.max_group} (got {self.group_size})", hint="use less")
+
+
+class RefusalError(SvrError):
+    """A request that cannot be answered, with its HTTP status."""
+
+    def __init__(self, status: int, message: str, *, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.status = status
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reward:
+    """The reward of one response; `reason` is empty, or why the value is the declared fallback.
+
+    `coverage` is the share of its questions that were answered; `members` counts the compared responses, 1 for one
+    scored alone.
+    """
+
+    value: float
+    reason: str = ""
+    coverage: float = 1.0
+    members: int = 1
+
+    def numbers(self) -> dict[str, float]:
+        """Return the same keys for every reward, all numbers."""
+        return {
+            "svr_score": self.value,
+            "svr_fallback": float(bool(self.reason)),
+            "svr_coverage": self.coverage,
+            "svr_members": float(self.members),
+        }
+
+    def facts(self, judge: str) -> dict[str, Any]:
+        """Return the same keys for every reward, with the reason and the judge."""
+        return {**self.numbers(), "svr_fallback": bool(self.reason), "svr_reason": self.reason, "svr_judge": judge}
+
+
+def fallback(settings: ServerSettings, reason: str, *, members: int = 0) -> Reward:
+    """Return the declared fallback, marked as such."""
+    return Reward(value=settings.fallback, reason=reason, coverage=0.0, members=members)

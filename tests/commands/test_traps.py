@@ -1,0 +1,174 @@
+"""Slips that people make: each ends in one line that names the cure, or does what was meant."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+import orjson
+import pytest
+from conftest import Cli
+from made_pairs import write_made, write_planted
+from rig import RULES, name_judge, own_cache, run_metrics, serving, write_bank, write_bench, write_judges
+
+from svr_async.commands.main import svr
+from svr_async.simulation.config import SimConfig
+from svr_async.simulation.faults import FaultConfig
+from svr_async.simulation.server import SimServer
+
+PAIRS = "made.jsonl"
+RANK = ("rank", *RULES, "--prompt", "Say it.", "One.", "Two. Two.", "--schedule", "anchor")
+NO_JUDGE = "no judge is named — --judge http://HOST:PORT/v1#MODEL"
+
+ONE_LINE: list[tuple[tuple[str, ...], str]] = [
+    (("eval", PAIRS, "--judge", "127.0.0.1:8000#m"), "write it as http://127.0.0.1:8000/v1#m"),
+    (("eval", PAIRS, "--judge", "localhost:8000/v2#m"), "write it as http://localhost:8000/v2#m"),
+    (("eval", PAIRS, "--judge", "a,b"), "several judges: --jury a,b"),
+    (("eval", PAIRS, "--model", "rules"), "did you mean --judge?"),
+    (("eval", PAIRS, *RULES, "--config", "table.toml"), "keys stand at the top of the file: remove the line [eval]"),
+    (("eval", PAIRS, *RULES, "--out", PAIRS), f"'{PAIRS}' is a file: name a folder"),
+    (("eval", PAIRS, *RULES, "--seed", "abc"), "'abc' is not a whole number"),
+    (("eval", "rubricbench", *RULES, "--data", "other"), "no data files below other"),
+    (("train", "--data", PAIRS), "the file is an argument: svr train PAIRS"),
+    (("train", PAIRS, *RULES, "--out", PAIRS), f"'{PAIRS}' is a file: name a folder"),
+    (("stages", "judge", "--pairs", PAIRS), "the file is an argument: svr stages judge PAIRS"),
+    ((*RANK, "--anchor", "0"), "0 is not in the range"),
+    ((*RANK, "--anchor", "3"), "--anchor 3: there are 2 responses"),
+    (("eval", PAIRS), NO_JUDGE),
+    (("train", PAIRS, "--out", "out"), NO_JUDGE),
+    (("stages", "induce", PAIRS, "--out", "c.jsonl"), NO_JUDGE),
+    (("stages", "judge", PAIRS, "--bank", "bank", "--out", "store"), NO_JUDGE),
+    (("explain", "--prompt", "Name a prime.", "--a", "7", "--b", "9"), NO_JUDGE),
+    (("bank", "audit", "bank", "--data", PAIRS), NO_JUDGE),
+]
+
+
+@pytest.fixture(autouse=True)
+def _place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Work in a folder with pairs, a bank, a config file with a table and a folder of other things."""
+    monkeypatch.chdir(tmp_path)
+    own_cache(tmp_path)
+    write_made(tmp_path / PAIRS, 4)
+    write_bank(tmp_path / "bank")
+    (tmp_path / "table.toml").write_text('[eval]\njudge = "rules"\n')
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "notes.txt").write_text("not pairs")
+
+
+@pytest.mark.parametrize(("args", "says"), ONE_LINE, ids=lambda value: " ".join(value[:2]) if value else "")
+def test_a_slip_is_one_line_with_its_cure(args: tuple[str, ...], says: str, cli: Cli) -> None:
+    """Exit 2, one line, nothing on standard output, nothing written."""
+    before = set(Path().rglob("*"))
+    code, out, err = cli(*args)
+    assert (code, out, err.count("\n")) == (2, "", 1), err
+    assert says in err
+    assert set(Path().rglob("*")) == before
+
+
+def test_a_folder_without_a_run_is_used_and_another_run_is_told_apart(cli: Cli) -> None:
+    """Notes in a folder stay; a refused folder says which settings differ, in words."""
+    evaluate = ("eval", PAIRS, *RULES, "--out", "other", "-q")
+    assert cli(*evaluate)[0] == 0
+    assert Path("other/notes.txt").read_text() == "not pairs"
+    code, _, err = cli(*evaluate, "--method", "longest", "--limit", "2")
+    assert code == 2
+    assert "other holds another run: method direct there, longest here; limit not set there, 2 here" in err
+    write_made(Path(PAIRS), 3)
+    assert "the data differ" in cli(*evaluate)[2]
+
+
+def test_a_stopped_run_says_how_far_it_is(cli: Cli, sim: SimServer) -> None:
+    """A partial run has no official score and says what to do; the next one says what is judged already."""
+    write_bench(Path("bench.jsonl"), 12)
+    name_judge(Path(), sim.base_url)
+    words = ("eval", "rubricbench", "--data", "bench.jsonl", "--judge", "sim", "--out", "run", "--audit", "0")
+    code, out, _ = cli(*words, "--max-calls", "5", "--concurrency", "1")
+    assert (code, "\nofficial  " in out, "next        svr view run; the same command again judges the rest" in out) == (
+        4, False, True,
+    )  # fmt: skip
+    code, out, err = cli(*words)
+    assert (code, "resuming: 5 of 12 already judged" in err) == (0, True)
+    assert "\nofficial  " in out
+    assert "next        svr view run\n" in out
+
+
+def test_calls_are_planned_in_words(cli: Cli, sim: SimServer) -> None:
+    """A dry run names the calls of the order audit, and its expected cost is at most its maximum."""
+    write_bench(Path("bench.jsonl"), 12)
+    name_judge(Path(), sim.base_url, max_tokens=20, price=[1, 1, 2])
+    words = ("eval", "rubricbench", "--data", "bench.jsonl", "--judge", "sim", "--audit", "1", "--dry-run")
+    assert "24 calls, 12 of them for the order audit" in cli(*words)[1]
+    plan = orjson.loads(cli(*words, "--json")[1])
+    assert plan["completion_tokens"] <= plan["max_completion_tokens"]
+    assert plan["usd"] <= plan["max_usd"]
+
+
+def test_a_budget_needs_a_price(cli: Cli, sim: SimServer) -> None:
+    """Without a price, the line names --price and --max-calls."""
+    code, _, err = cli("eval", PAIRS, "--judge", f"{sim.base_url}#gpt-oss-120b", "--budget", "1", "-q")
+    assert code == 4
+    assert "--price IN/OUT" in err
+    assert "--max-calls" in err
+
+
+def test_a_run_without_verdicts_has_a_reason_and_keeps_replies(cli: Cli, sim: SimServer) -> None:
+    """Truncated replies: no accuracy, the most common reason, and their text in `svr explain --calls`."""
+    write_bench(Path("bench.jsonl"), 3)
+    name_judge(Path(), sim.base_url, max_tokens=20)
+    code, out, _ = cli("eval", "rubricbench", "--data", "bench.jsonl", "--judge", "sim", "--out", "run", "-q")
+    assert code == 3
+    assert (
+        "No accuracy: 0 of 3 pairs judged. Most common reason, for 3 pairs: the reply ended before its verdict" in out
+    )
+    assert run_metrics()["accuracy"] in {0, None}
+    code, out, _ = cli("explain", "run", "sim-test-00000", "--calls")
+    assert (code, "unreadable reply" in out) == (0, True)
+    assert len(out.split("unreadable reply")[1].strip()) > 20
+    write_judges(Path(), "")  # the judge is gone, what the run recorded is not
+    assert "unreadable reply" in cli("explain", "run", "sim-test-00000", "--calls")[1]
+
+
+def test_pairs_without_a_verdict_do_not_count_as_judged(cli: Cli) -> None:
+    """Half of the calls fail for good: the number of judged pairs is that of verdicts."""
+    write_bench(Path("bench.jsonl"), 12)
+    with serving(SimConfig(faults=FaultConfig(rate=0.5, kinds=("context-length",)))) as sim:
+        name_judge(Path(), sim.base_url)
+        _, out, _ = cli("eval", "rubricbench", "--data", "bench.jsonl", "--judge", "sim", "--out", "run", "-q")
+    n_scored = run_metrics()["n_scored"]
+    assert 0 < n_scored < 12
+    assert f"{n_scored} of 12 pairs judged" in out
+
+
+def test_a_training_says_its_round_its_plan_and_once_that_pairs_are_few(cli: Cli, sim: SimServer) -> None:
+    """Rounds are counted out of all; calls and time are estimated first; the last line says what to do next."""
+    write_planted(Path("pairs.jsonl"), 40)
+    name_judge(Path(), sim.base_url)
+    code, out, err = cli("train", "pairs.jsonl", "--judge", "sim", "--out", "out", "--rounds", "2", "--pool-size", "9")
+    assert code == 0
+    assert err.splitlines()[0].startswith("plan: 2 rounds, about ")
+    assert "round 1 of 2: " in err
+    assert err.count("held-out pairs, 100 needed") == 1
+    assert "next        svr eval OTHER_PAIRS --judge … --bank out/bank" in out
+
+
+def test_gate_prints_words(cli: Cli) -> None:
+    """No value of Python reaches the screen of `svr gate`, whether runs can be compared or not."""
+    for method in ("direct", "longest"):
+        assert cli("eval", PAIRS, *RULES, "--method", method, "--out", method, "-q")[0] == 0
+    assert cli("eval", PAIRS, *RULES, "--limit", "2", "--out", "few", "-q")[0] == 0
+    for baseline in ("direct", "longest", "few"):
+        _, out, err = cli("gate", "direct", baseline)
+        assert not [word for word in ("None", "True", "False", "[", "{", "='", "()") if word in out + err], out
+
+
+def test_every_seed_is_a_number() -> None:
+    """`--seed` takes a whole number wherever it stands."""
+
+    def commands(group: click.Group) -> list[click.Command]:
+        context = click.Context(group)
+        found = [group.get_command(context, name) for name in group.list_commands(context)]
+        return [leaf for one in found if one for leaf in (commands(one) if isinstance(one, click.Group) else [one])]
+
+    seeds = [param for command in commands(svr) for param in command.params if "--seed" in param.opts]
+    assert len(seeds) > 3
+    assert all(isinstance(param.type, click.types.IntParamType) for param in seeds)

@@ -1,0 +1,55 @@
+"""What tests of hooks share: a judge for them, and where a package is missing, why they are left out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rig import in_a_thread
+
+from svr_async.judges.limits import JudgeLimits
+from svr_async.serving.hooks.settings import PREFIX, HookSettings, configure
+from svr_async.simulation.server import SimServer
+
+
+def needs(package: str, command: str) -> None:
+    """Leave out the tests of a module whose package is not installed, and say what would run them."""
+    pytest.importorskip(package, reason=f"{package} is not installed: {command} (docs/hooks.md)")
+
+
+def judged_by(sim: SimServer, folder: Path, **settings: Any) -> HookSettings:
+    """Let hooks judge by a simulated endpoint, with a cache of their own."""
+    return configure(judge=f"{sim.base_url}#gpt-oss-120b", cache=folder / "cache", **settings)
+
+
+@contextmanager
+def untouched(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Take back what a block configures."""
+    with monkeypatch.context() as patch:
+        for name in HookSettings.__dataclass_fields__:
+            patch.setenv(PREFIX + name.upper(), "")
+        yield
+
+
+class FakeTokenizer:
+    """A tokenizer whose ids are the characters' own numbers; 0 pads."""
+
+    def decode(self, ids: Any, *, skip_special_tokens: bool) -> str:
+        """Return the text of ids."""
+        assert skip_special_tokens
+        return "".join(map(chr, ids.tolist()))
+
+
+@contextmanager
+def a_server(sim: SimServer, folder: Path, **settings: Any) -> Iterator[str]:
+    """Serve rewards by a simulated endpoint from a thread of this process; yields the address."""
+    from svr_async.serving.server.app import RewardServer
+    from svr_async.serving.server.settings import ServerSettings
+
+    limits = JudgeLimits(cache=folder / "cache")
+    server = RewardServer(f"{sim.base_url}#gpt-oss-120b", settings=ServerSettings(port=0, **settings), limits=limits)
+    with in_a_thread(server):
+        yield server.url

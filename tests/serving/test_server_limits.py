@@ -1,0 +1,149 @@
+"""Who is admitted, what is refused, and an orderly end."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from arena import PROMPT, TEXTS, arena
+from rig import until
+
+from svr_async.errors import UsageError
+from svr_async.serving.server.app import RewardServer
+from svr_async.serving.server.settings import ServerSettings
+from svr_async.simulation.config import SimConfig
+
+ALONE = {"prompt": PROMPT, "response": TEXTS[0]}
+WRONG: tuple[tuple[str, Any, int, str], ...] = (
+    ("/reward", 7, 422, "the body is int, not an object"),
+    ("/reward", {"response": "x"}, 422, "no 'prompt'"),
+    ("/reward", {"prompt": PROMPT}, 422, "no 'response'"),
+    ("/reward", {"prompt": PROMPT, "responses": ["x", None]}, 422, "no 'response'"),
+    ("/reward", {"prompt": PROMPT, "response": 3}, 422, "a response is a text, not int"),
+    ("/reward", {"prompt": 3, "response": "x"}, 422, "the prompt cannot be used"),
+    ("/reward", {"prompt": [{"role": "ghost", "content": "x"}], "response": "x"}, 422, "unknown role 'ghost'"),
+    ("/reward", {**ALONE, "group": "g"}, 422, "send group_size"),
+    ("/reward", {**ALONE, "group": ["g"], "group_size": 2}, 422, "'group' is a number or a text"),
+    ("/reward", {**ALONE, "group": "g", "group_size": -1}, 422, "group_size is a number from 1"),
+    ("/reward", {**ALONE, "group": "g", "group_size": "9" * 5000}, 422, "group_size is a number from 1"),
+    ("/reward", {**ALONE, "group": "g", "group_size": 2, "member": {}}, 422, "'member' is a number"),
+    ("/reward", {**ALONE, "group": "g", "group_size": 65}, 413, "a group of 65 is larger than 64"),
+    ("/reward", {"prompt": PROMPT, "responses": ["x"] * 65}, 413, "a group of 65 is larger than 64"),
+    ("/get_reward", {"query": []}, 422, "'query' is not a list of at least one item"),
+    ("/get_reward", {"query": [PROMPT + "x"], "prompts": [PROMPT, "y"]}, 422, "are not lists of one length"),
+    ("/get_reward", {"query": ["no prompt in it"]}, 422, "does not contain its prompt"),
+    ("/verify", {"response": {}}, 422, "no 'responses_create_params'"),
+    ("/verify", {"responses_create_params": {"input": "x"}, "response": {"output": []}}, 422, "no message"),
+    ("/compare", {"conversation_history": []}, 422, "'conversation_history' is not a list of at least one item"),
+    ("/rerank", {"query": "x", "documents": [3]}, 422, "a document is a text"),
+    ("/rerank", {"query": "x", "documents": ["y"], "top_n": -1}, 422, "top_n is a number from 1"),
+    ("/score", {"queries": ["x", "y"], "documents": ["z"]}, 422, "2 queries do not match 1 documents"),
+    ("/score", {"queries": "x"}, 422, "no query and documents"),
+    ("/classify", {"input": "no marks in it"}, 422, "does not end with a response"),
+    ("/v1/svr/compare", {"prompt": "x", "a": "y"}, 422, "no 'b'"),
+    ("/reward", {**ALONE, "rubrics": "x"}, 422, "'rubrics' is a list of criteria"),
+    ("/reward", {**ALONE, "rubrics": [{"points": 2}]}, 422, "rubric 1: "),
+)  # fmt: skip
+
+
+async def test_every_invalid_body_is_one_line(tmp_path: Path) -> None:
+    """The right status, one line of JSON that says what is wrong, and no call."""
+    async with arena(tmp_path) as at:
+        for path, body, expected, says in WRONG:
+            status, found = await at.post(path, body)
+            assert (status, found["status"]) == (expected, expected), (path, body, found)
+            assert says in found["error"], (path, body, found)
+            assert "\n" not in found["error"]
+        for data in (b"", b"{", b"\xff\xfe", b"[" * 100_000):
+            headers = {"Content-Type": "application/json"}
+            async with at.client.post(at.server.url + "/reward", data=data, headers=headers) as reply:
+                assert (reply.status, "not JSON" in (await reply.json())["error"]) == (400, True)
+        assert (await at.post("/nowhere", {}))[0] == 404
+        assert (await at.get("/reward"))[0] == 405
+        assert at.sim.stats()["calls"] == 0
+
+
+async def test_a_web_page_cannot_spend_money(tmp_path: Path) -> None:
+    """Without a token, what a page in the user's browser can send is refused: other hosts, origins, plain text."""
+    async with arena(tmp_path) as at:
+        body = {"prompt": PROMPT, "responses": TEXTS[:2]}
+        for headers, status in (
+            ({"Host": "evil.example"}, 403),
+            ({"Origin": "http://evil.example"}, 403),
+            ({"Content-Type": "text/plain"}, 415),
+            ({"Origin": "http://localhost:3000"}, 200),
+            ({"Host": f"localhost:{at.server.port}"}, 200),
+        ):
+            found, told = await at.post("/reward", body, headers=headers)
+            assert found == status, (headers, told)
+        assert (await at.get("/v1/models"))[0] == 200
+        assert at.sim.stats()["paid"] == 1
+
+
+async def test_only_clients_with_the_token_are_admitted(tmp_path: Path) -> None:
+    """In a header, or in the address for trainers that take nothing else; health checks need none."""
+    async with arena(tmp_path, token="wörd") as at:
+        body = {"prompt": PROMPT, "responses": TEXTS[:2]}
+        for given in ("", "Bearer word", "Bearer", "wörd", "Basic wörd"):
+            status, found = await at.post("/reward", body, headers={"Authorization": given})
+            assert (status, "token" in found["error"]) == (401, True)
+        assert (await at.post("/reward", body, headers={"Authorization": "Bearer wörd", "Host": "gpu-node-7"}))[
+            0
+        ] == 200
+        assert (await at.post("/reward?token=wörd", body))[0] == 200
+        assert [(await at.get(path))[0] for path in ("/healthz", "/readyz", "/metrics", "/")] == [200, 200, 401, 401]
+
+
+async def test_bodies_and_requests_are_bounded(tmp_path: Path) -> None:
+    """413 for a body that is too large; 429 with Retry-After while too many are running."""
+    async with arena(tmp_path, SimConfig(latency_ms=150.0), max_body=1000, max_requests=2) as at:
+        status, found = await at.post("/reward", {**ALONE, "prompt": "x" * 2000})
+        assert (status, "too large" in found["error"]) == (413, True)
+        short = {"prompt": "Say it.", "a": "x", "b": "y"}
+        waiting = [asyncio.create_task(at.answer("/v1/svr/compare", {**short, "a": str(n)})) for n in range(2)]
+        await until(lambda: at.server.running == 2)
+        async with at.client.post(at.server.url + "/v1/svr/compare", json=short) as reply:
+            assert (reply.status, reply.headers["Retry-After"]) == (429, "1")
+        assert (await at.get("/healthz"))[0] == 200
+        await asyncio.gather(*waiting)
+
+
+async def test_a_slow_body_is_not_awaited(tmp_path: Path) -> None:
+    """A client that stops in its body gets 408."""
+    async with arena(tmp_path, read_s=0.2) as at:
+        reader, writer = await asyncio.open_connection("127.0.0.1", at.server.port)
+        head = b"POST /reward HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        writer.write(head + b"Content-Length: 99\r\n\r\n{")
+        assert b" 408 " in await reader.readline()
+        writer.close()
+
+
+async def test_the_end_is_orderly(tmp_path: Path) -> None:
+    """Running requests are answered, a waiting group is ranked with its present members, new requests are refused."""
+    async with arena(tmp_path, SimConfig(latency_ms=200.0)) as at:
+        compared = asyncio.create_task(at.answer("/v1/svr/compare", {"prompt": PROMPT, "a": TEXTS[0], "b": TEXTS[1]}))
+        members = asyncio.create_task(at.members((0, 1), 3))
+        await until(lambda: at.server.running == 3)
+        closing = asyncio.create_task(at.server.close(5.0))
+        await until(lambda: at.server.draining)
+        status, found = await at.post("/reward", ALONE)
+        assert (status, "stopping" in found["error"]) == (429, True)
+        assert (await compared)["margin"] is not None
+        assert [one["svr_members"] for one in await members] == [2.0, 2.0]
+        await closing
+        with pytest.raises(OSError):
+            await asyncio.open_connection("127.0.0.1", at.server.port)
+
+
+async def test_invalid_settings_are_refused_at_once(tmp_path: Path) -> None:
+    """A port in use, and settings that contradict each other."""
+    async with arena(tmp_path) as at:
+        taken = RewardServer("rules", settings=ServerSettings(port=at.server.port))
+        with pytest.raises(UsageError, match=r"cannot listen on \S+: Address already in use\n.* with --listen"):
+            async with taken:
+                pass
+    for wrong, says in (({"fallback": float("nan")}, "must be finite"), ({"group_size": 100}, "at most 64")):
+        with pytest.raises(UsageError, match=says):
+            ServerSettings(**wrong)

@@ -1,0 +1,119 @@
+"""The reward for TRL: a real GRPO step of a tiny random model on the CPU, judged by a simulated endpoint."""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import os
+import pickle
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from rewarding import judged_by, needs
+from rig import write_bank
+from small_trainer import ON_A_CPU, model, tokenizer
+
+from svr_async.serving.hooks.trl import SvrReward, svr_reward
+from svr_async.simulation.server import SimServer
+
+if find_spec("trl"):  # elsewhere it would keep other tests from a hub of their own
+    os.environ["HF_HUB_OFFLINE"] = "1"  # read when the package is first imported
+needs("trl", "pip install trl==1.16.0 torch==2.13.0")
+pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.timeout(300)]
+
+PROMPTS = ["Name a colour.", "Why is the sky blue?"]
+
+
+def trainer(folder: Path, reward: Any, **settings: Any) -> Any:
+    """Return a GRPO trainer of two prompts with four completions each, on the CPU."""
+    from datasets import Dataset
+    from trl import GRPOConfig, GRPOTrainer
+
+    words = tokenizer()
+    config = GRPOConfig(
+        output_dir=str(folder / "out"), per_device_train_batch_size=8, num_generations=4, max_completion_length=8,
+        max_steps=1, logging_steps=1, report_to=[], save_strategy="no", beta=0.0, seed=1,
+        disable_tqdm=True, **ON_A_CPU, **settings,
+    )  # fmt: skip
+    data = Dataset.from_list([{"prompt": prompt, "note": "a column"} for prompt in PROMPTS])
+    return GRPOTrainer(
+        model=model(len(words)), reward_funcs=reward, args=config, train_dataset=data, processing_class=words
+    )
+
+
+def test_a_grpo_step_takes_the_reward(sim: SimServer, tmp_path: Path) -> None:
+    """Rewards of a group differ, move the weights, and are logged with what decided and who judged."""
+    judged_by(sim, tmp_path, bank=write_bank(tmp_path / "bank"), group=4, schedule="circle")
+    before = len(sim.log())
+    made = trainer(tmp_path, svr_reward)
+    weights = {name: value.clone() for name, value in made.model.named_parameters()}
+    made.train()
+    logged = made.state.log_history[0]
+    assert logged["reward_std"] > 0
+    assert (logged["svr/no_reward"], logged["svr/questions"] > 0, logged["svr/spread"] > 0) == (0.0, True, True)
+    rewards = list(made._logs["rewards"]["svr_reward"])
+    assert len(rewards) == 8
+    assert len({round(reward, 6) for reward in rewards[:4]}) > 1
+    assert all("SIMULATED" in label for label in made._logs["extra"]["svr_judge"])
+    assert any("+0" in why for why in made._logs["extra"]["svr_why"])
+    assert len(sim.log()) > before
+    assert any(not value.equal(weights[name]) for name, value in made.model.named_parameters())
+
+
+def test_without_a_judge_the_step_is_masked(sim: SimServer, tmp_path: Path) -> None:
+    """An endpoint where nothing listens gives no reward: the step runs, and no weight moves."""
+    from svr_async.serving.hooks.settings import configure
+
+    configure(judge="http://127.0.0.1:9/v1#m", cache=tmp_path / "cache", give_up_after_s=1, group=4)
+    made = trainer(tmp_path, svr_reward)
+    weights = {name: value.clone() for name, value in made.model.named_parameters()}
+    made.train()
+    assert made.state.log_history[0]["svr/no_reward"] == 1.0
+    assert all(value.equal(weights[name]) for name, value in made.model.named_parameters())
+
+
+def _in_a_child(kept: bytes, prompts: Sequence[str], completions: Sequence[str], out: Any) -> None:
+    """Unpickle a reward function as the rollout process of AsyncGRPOTrainer does, and let TRL score two groups."""
+    from accelerate import PartialState
+    from trl.experimental.async_grpo.async_rollout_worker import RolloutGroup, _AsyncRolloutLoop
+
+    PartialState()  # TRL's log wants it
+    loop = SimpleNamespace(reward_funcs=[pickle.loads(kept)], reward_func_names=["svr_reward"])
+    loop._env_reward_types, loop._provides_rollout_reward = (), False
+    row = SimpleNamespace(input_ids=[1], completion_mask=[1], old_log_probs=[0.0])
+    told = []
+    for at in (0, 2):
+        group = RolloutGroup(
+            prompts=list(prompts[at : at + 2]), reward_kwargs={"note": ["a", "b"]}, group_id=at, model_version=0,
+            completions=list(completions[at : at + 2]), completions_ids=[[1], [2]],
+            completions_sequences=[[row], [row]],
+            tool_call_counts=[0, 0], tool_failure_counts=[0, 0], env_rewards=[None, None], rollout_rewards=[None, None],
+        )  # fmt: skip
+        samples = asyncio.run(_AsyncRolloutLoop._score_group(loop, group))
+        told.append([sample.metrics["rewards/svr_reward"] for sample in samples])
+    out.put(told)
+
+
+@pytest.mark.parametrize("kind", ["function", "instance"])
+def test_the_reward_goes_to_a_spawned_process(kind: str, sim: SimServer, tmp_path: Path) -> None:
+    """Pickled for AsyncGRPOTrainer's worker, which has no log to offer and a new event loop: the same rewards."""
+    from trl.trainer.utils import get_callable_name, is_async_callable
+
+    settings = judged_by(sim, tmp_path)
+    reward: Any = svr_reward if kind == "function" else SvrReward(judge=settings.judge, cache=settings.cache)
+    assert is_async_callable(reward)
+    assert get_callable_name(reward) == "svr_reward"
+    prompts, completions = [PROMPTS[0]] * 2 + [PROMPTS[1]] * 2, ["Red.", "A fine red.", "It is.", "Air scatters light."]
+    spawn = multiprocessing.get_context("spawn")
+    out = spawn.Queue()
+    child = spawn.Process(target=_in_a_child, args=(pickle.dumps(reward), prompts, completions, out))
+    child.start()
+    told = out.get(timeout=120)
+    child.join()
+    here = asyncio.run(reward(prompts=prompts, completions=completions))
+    assert told == [here[:2], here[2:]]
+    assert all(value is not None for value in here)

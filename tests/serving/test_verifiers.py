@@ -1,0 +1,65 @@
+"""The judge for verifiers, found by its id as a plug-in is, on a hand-made trace."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rewarding import judged_by, needs
+from rig import pairs, write_bank
+
+from svr_async.errors import SvrError
+from svr_async.serving.hooks.settings import configure
+from svr_async.simulation.server import SimServer
+
+needs("verifiers", "pip install verifiers==0.4.0")
+pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.timeout(300)]
+
+
+class Trace:
+    """What a judge reads of a rollout, and where it notes what it did."""
+
+    def __init__(self, reply: str) -> None:
+        self.last_reply = self.transcript = reply
+        self.info: dict[str, Any] = {}
+
+
+class Data:
+    """What a judge reads of a task."""
+
+    def __init__(self, prompt: str, answer: str) -> None:
+        self.prompt_text, self.answer = prompt, answer
+
+
+def plugged(**config: Any) -> Any:
+    """Return the judge that an entry of a task's `judges` names, as verifiers resolves it."""
+    from verifiers.v1.configs.judge import check_judges, resolve_judges
+    from verifiers.v1.utils.loaders import load_judge
+
+    entries = resolve_judges([{"id": "svr-judge", **config}])
+    check_judges(entries)
+    return load_judge(entries[0])
+
+
+async def test_a_plugged_judge_rewards_a_reply(sim: SimServer, tmp_path: Path) -> None:
+    """The score by the bank in [0, 1]; beside the task's reference the better reply has 1; the trace says why."""
+    settings = judged_by(sim, tmp_path)
+    bank, pair = str(write_bank(tmp_path / "bank")), pairs(1)[0]
+    judge = plugged(bank=bank, judge=settings.judge, weight=0.5)
+    assert (judge.reward_name, judge.config.weight) == ("svr-judge", 0.5)
+    trace = Trace(pair.chosen)
+    data = Data(pair.prompt[0].content, pair.rejected)
+    assert 0 <= await judge.score(data, trace) <= 1
+    assert "SIMULATED" in trace.info["svr"][0]["judge"]
+    assert trace.info["svr"][0]["parts"]
+    beside = plugged(bank=bank, reference_field="answer", name="beside")
+    assert await beside.score(data, trace) == 1.0
+
+
+async def test_without_a_verdict_the_rollout_fails(tmp_path: Path) -> None:
+    """A raise is what verifiers asks for in the place of a guess."""
+    dead = "http://127.0.0.1:9/v1#m"
+    configure(judge=dead, bank=write_bank(tmp_path / "bank"), cache=tmp_path / "cache", give_up_after_s=1)
+    with pytest.raises(SvrError):
+        await plugged().score(Data("x", "y"), Trace("Hello."))
