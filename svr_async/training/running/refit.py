@@ -13,7 +13,7 @@ from svr_async.errors import DegenerateFitError, UsageError
 from svr_async.fit.learning_curve import LearningCurve
 from svr_async.fit.mesh import on_devices
 from svr_async.scoring.bank import RubricBank
-from svr_async.scoring.bank_files import write_provenance
+from svr_async.scoring.provenance import write_provenance
 from svr_async.training.rounds.config import TrainConfig
 from svr_async.training.rounds.fit_terms import FitTerms, config_of
 from svr_async.training.rounds.fits import fit_settings
