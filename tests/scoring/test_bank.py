@@ -8,7 +8,7 @@ import pytest
 from made_bank import made_bank, made_rubrics
 
 from svr_async.core.rubric import Rubric
-from svr_async.scoring.bank import BankRubric, InferenceSettings, RubricBank
+from svr_async.scoring.bank import InferenceSettings
 
 NAN, INF = float("nan"), float("inf")
 ONE = made_rubrics()[1]
@@ -81,11 +81,6 @@ def test_settings_out_of_range_are_refused(changes: dict[str, Any]) -> None:
         InferenceSettings(**changes)
 
 
-def test_paper_settings_are_the_defaults() -> None:
-    """Six of eighteen, fillers weigh one."""
-    assert InferenceSettings() == InferenceSettings(top_k=6, selection_pool=18, filler_weight=1.0)
-
-
 def test_what_was_given_cannot_be_changed_from_outside() -> None:
     """Arrays are copied and read-only; the mappings are read-only."""
     hidden = np.ones((2, 4), np.float32)
@@ -108,9 +103,3 @@ def test_looking_up() -> None:
     assert bank.find("") is None
     assert bank.weights.tolist() == [0.75, 0.5, 0.25]
     assert bank.texts[1] == ONE.text
-
-
-def test_a_bank_without_a_fit() -> None:
-    """Rubrics alone make a bank, whose selector is the same for every prompt."""
-    bank = RubricBank(rubrics=(BankRubric(rubric=Rubric(text="Cites a source")),))
-    assert (bank.selector_kind, dict(bank.selector), len(bank.idf)) == ("uniform", {}, 0)

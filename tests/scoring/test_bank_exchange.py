@@ -146,13 +146,6 @@ def test_what_keeps_a_bank_from_coming_is_one_line(uploaded: HubServer, svr: Svr
     assert not Path("down").exists()
 
 
-def test_a_connection_that_is_cut_once_costs_nothing(uploaded: HubServer, svr: Svr) -> None:
-    """The file is asked for again, and the bank is whole."""
-    uploaded.cut = 1
-    assert svr("bank", "pull", "hf:someone/small", "down")[0] == 0
-    assert RubricBank.load("down").digest == RubricBank.load("trained/bank").digest
-
-
 def test_the_card_says_what_others_must_know() -> None:
     """Marks come first; data set, licence, pairs, accuracy with its interval, command and versions are there."""
     history = BankHistory(trained_on=TrainedOn(train_pairs=950, dev_pairs=400, source="hf:org/prefs@abc:train"))
