@@ -36,7 +36,7 @@ _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OnHub:
-    """What a bank's card says on a hub besides: where it is, and the command and versions that it was made with."""
+    """What a card on a hub adds: the bank's address, the command and versions that made it."""
 
     name: str
     digest: str
@@ -109,7 +109,7 @@ def _metrics(bank: Bank) -> str:
 
 
 def _interval(metrics: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
-    """Yield the 95 % interval of the accuracy on the dev split, by Wilson, where there are pairs enough to tell it."""
+    """Yield the 95 % interval of the accuracy on the dev split, by Wilson, if there are enough pairs."""
     accuracy, pairs = metrics.get("accuracy"), metrics.get("pairs")
     if is_number(accuracy) and isinstance(pairs, int) and enough(pairs) and 0 <= accuracy <= 1:
         low, high = wilson_interval(accuracy * pairs, pairs)
@@ -121,14 +121,14 @@ def _interval(metrics: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
 
 def _structure(choice: Choice) -> str:
     """Return the structure of the fit, how it was chosen, and the best candidates."""
-    told = _table(("what", "value", "meaning"), structure_parts(choice))
+    structure = _table(("what", "value", "meaning"), structure_parts(choice))
     heads = ("groups", "sparsity", "in common", "rubrics a prompt", "accuracy %", "± standard error", "")
     rows = candidates(choice)
     shown = [(*_candidate(row), "taken" if row.taken else "") for row in divided(rows)[0]]
-    told = f"{how_chosen(choice)}\n\n{told}"
+    text = f"{how_chosen(choice)}\n\n{structure}"
     if not shown:
-        return told
-    return f"{told}\n\n{len(shown)} of {len(rows)} candidates, the most accurate first:\n\n{_table(heads, shown)}"
+        return text
+    return f"{text}\n\n{len(shown)} of {len(rows)} candidates, the most accurate first:\n\n{_table(heads, shown)}"
 
 
 def _candidate(row: Candidate) -> tuple[str, ...]:
@@ -302,7 +302,7 @@ def divided(rows: Sequence[Candidate]) -> tuple[tuple[Candidate, ...], tuple[Can
 
 
 def structure_parts(choice: Choice) -> Iterator[tuple[str, str, str]]:
-    """Yield name, value and meaning of each part of the structure taken, and how many rubrics were left aside."""
+    """Yield name, value and meaning of each part of the chosen structure, and the number of spurious rubrics."""
     structure = choice.structure
     if structure.groups == 1:
         yield "Groups of prompts", NONE, "one weight a rubric, the same for every prompt"
@@ -310,7 +310,7 @@ def structure_parts(choice: Choice) -> Iterator[tuple[str, str, str]]:
         yield (
             "Groups of prompts",
             str(structure.groups),
-            f"told apart by {_told_by(structure)}, each with weights of its own",
+            f"by {_grouped_by(structure)}, each with separate weights",
         )
     if structure.solver == "shrunken":
         yield "Weights", SHRUNKEN, "the mean of a rubric’s judgements, drawn towards 0 where they are few"
@@ -327,7 +327,7 @@ def structure_parts(choice: Choice) -> Iterator[tuple[str, str, str]]:
         yield "Part in common", _common(structure), meaning
     yield "Rubrics a prompt", str(structure.top_k), "the best of the bank"
     if choice.aside:
-        yield "Left aside", str(len(choice.aside)), "rubrics that only go with the preferred response: no weight"
+        yield "Spurious", str(len(choice.aside)), "rubrics that only correlate with the label: no weight"
 
 
 def how_chosen(choice: Choice) -> str:
@@ -342,9 +342,9 @@ def how_chosen(choice: Choice) -> str:
     )
 
 
-def _told_by(structure: Structure) -> str:
-    beside = "rubrics" if structure.view == "rubrics" else "words of rubrics"
-    return f"words that go with the same {beside}"
+def _grouped_by(structure: Structure) -> str:
+    what = "rubrics" if structure.view == "rubrics" else "words of rubrics"
+    return f"words that occur with the same {what}"
 
 
 def _groups(structure: Structure) -> str:

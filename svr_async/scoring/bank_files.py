@@ -29,7 +29,7 @@ FORMAT = "svr-bank"
 BANK, SELECTOR, VOCABULARY, CARD = "bank.json", "selector.safetensors", "vocabulary.json", "card.md"
 HISTORY = "history.json"  # optional: a bank that was merged, or is of an older version, has none
 FILES = (BANK, SELECTOR, VOCABULARY, CARD, HISTORY)
-IDF = "features.idf"  # kept beside the selector's arrays
+IDF = "features.idf"  # stored with the selector's arrays
 EDITED = ("disabled", "added")  # what only the rubrics of an edited bank have, written where it is so
 MAX_BYTES = {BANK: 64 << 20, SELECTOR: 1 << 30, VOCABULARY: 16 << 20, HISTORY: 16 << 20}
 B = TypeVar("B", bound=Bank)

@@ -80,7 +80,7 @@ def halved(decision: Decision) -> Decision:
 
 
 def scaled(decision: Decision, share: int) -> Decision:
-    """Return a decision whose contributions are divided by `share`, for the mean of so many."""
+    """Return a decision whose contributions are divided by `share`, for a mean of `share` decisions."""
     parts = tuple(replace(part, weight=part.weight / share) for part in decision.contributions)
     return replace(decision, contributions=parts)
 
@@ -187,21 +187,21 @@ def verdict(decisions: Sequence[Decision], rule: JuryRule) -> Decision:
     Judges without a verdict abstain, which a flag says; where not more than half of the jury has one, the pair is not
     scored and has the outcome of the first judge that failed. With `mean` the contributions add up to the margin.
     """
-    heard = [decision for decision in decisions if decision.margin is not None]
+    decided_by = [decision for decision in decisions if decision.margin is not None]
     requests = tuple(key for decision in decisions for key in decision.requests)
-    if 2 * len(heard) <= len(decisions):
+    if 2 * len(decided_by) <= len(decisions):
         failed = next(decision for decision in decisions if decision.margin is None)
         return replace(failed, requests=requests)
-    margin = margin_of([decision.margin or 0.0 for decision in heard], rule)
-    share = len(heard) if rule is JuryRule.MEAN else 1
+    margin = margin_of([decision.margin or 0.0 for decision in decided_by], rule)
+    share = len(decided_by) if rule is JuryRule.MEAN else 1
     flags = dict.fromkeys(flag for decision in decisions for flag in decision.flags)
-    if len(heard) < len(decisions):
+    if len(decided_by) < len(decisions):
         flags[INCOMPLETE] = None
     return replace(
-        heard[0],
+        decided_by[0],
         margin=margin,
         outcome=Outcome.SCORED if margin else Outcome.TIE,
-        contributions=tuple(part for decision in heard for part in scaled(decision, share).contributions),
+        contributions=tuple(part for decision in decided_by for part in scaled(decision, share).contributions),
         requests=requests,
         flags=tuple(flags),
         scores=None,

@@ -1,4 +1,4 @@
-"""Why a verdict on one pair says little: a bank that never saw such a prompt, or checks that tell nothing apart."""
+"""Why a verdict on one pair says little: a bank without similar training prompts, or checks without a difference."""
 
 from __future__ import annotations
 

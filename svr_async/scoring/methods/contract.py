@@ -42,11 +42,11 @@ class BankUse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnWords:
-    """What a run has to do for a method that puts questions of its own, which only a judge that writes can answer.
+    """Needs of a method with its own questions, which only a judge that writes can answer.
 
-    `templates` are those that it asks with beside the usual ones, of which `ours` are reconstructed from a description.
-    `others` are judges to be opened beside those of the run, as they are named after --judge; `bind` returns the method
-    with them. `tallied` tells what it has asked so far, as values that JSON has, and `counted` what the tallies of all
+    `templates` are its own prompts.
+    `others` are further judges to open, named as for --judge; `bind` returns the method
+    with them. `tallied` returns the counts of its questions as JSON values, `counted` the sum of the tallies of all
     processes of a run come to. `assumes` is what a dry run takes for granted, `most_calls` how many calls a pair may
     need of each judge.
     """
@@ -67,7 +67,7 @@ class Facts:
     `identity` is all of it, besides its name, that can change an item: it goes into the run's digest, and has to be
     what JSON has. `staged`: some of its questions depend on replies to others. `asks_judge`: whether it asks at all; a
     method that does not is content-blind. `human_rubrics`: it judges those of the data. `bank` is for methods that
-    choose a bank's rubrics by the prompt, `own` for those that ask in words of their own.
+    choose a bank's rubrics by the prompt, `own` for those with their own questions.
     """
 
     identity: Mapping[str, Any] = field(default_factory=dict)
@@ -87,7 +87,7 @@ class Method(Decider, Protocol):
 
     @property
     def facts(self) -> Facts:
-        """What a run has to know of it."""
+        """Facts that a run needs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -50,7 +50,7 @@ class Generative:
 
     @property
     def facts(self) -> Facts:
-        """What a run has to know of it."""
+        """Facts that a run needs."""
         own = OwnWords(
             templates=TEMPLATES[self.name],
             bind=lambda others: replace(self, others=others),

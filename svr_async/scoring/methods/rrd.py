@@ -39,7 +39,7 @@ ASSUMES = (
 )
 TEMPLATES = ("rrd_rubrics", "rrd_decompose", "rrd_judge", "rrd_filter")
 PLANNED = "Planned rubric"
-KEY_DIGITS = 16  # of a cache key in hex, enough to tell questions apart
+KEY_DIGITS = 16  # of a cache key in hex, enough to distinguish questions
 PLANNED_DEPTH = 2  # a dry run has rubrics of this depth satisfied by too few samples to be decomposed
 RANGES = {
     "samples": (1, 64), "broad": (0, 64), "children": (1, 16), "depth": (0, 8), "rejections": (1, 1_000),
@@ -143,7 +143,7 @@ def counts_of(tallies: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
 
 
 class Fate(StrEnum):
-    """What the redundancy filter makes of a rubric beside the accepted ones."""
+    """The redundancy filter's answer: how a rubric relates to the accepted ones."""
 
     NEW = "NEW"
     OVERLAP = "OVERLAP"
@@ -263,7 +263,7 @@ class Mined:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A rubric that is not decomposed further: its verdicts on the samples, the references, the how manieth it is."""
+    """A rubric that is not decomposed further, with its verdicts, the references and its number in the search."""
 
     rubric: Rubric
     verdicts: Verdicts
@@ -348,7 +348,7 @@ class Miner:
         return [await self._sample(Stage.GENERATION, name, prompt, number) for name, number in places]
 
     async def _references(self, questions: Questions, first: str | None) -> tuple[str | None, str | None]:
-        """Return the strong and the weak reference; the first sample is the strong one of whoever wrote it."""
+        """Return the strong and the weak reference; the first sample serves as strong if the same judge wrote it."""
         options, prompt = self.options, questions.prompt
         by_first = not options.strong or options.strong == next(iter(options.samplers), "")
         strong = first if by_first else await self._sample(Stage.REFERENCE, options.strong, prompt, 1)
@@ -436,7 +436,7 @@ class Rrd:
 
     @property
     def facts(self) -> Facts:
-        """What a run has to know of it."""
+        """Facts that a run needs."""
         options = self.options
         rubrics = options.initial * sum(options.children**depth for depth in range(options.depth + 1))
         own = OwnWords(

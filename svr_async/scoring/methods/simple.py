@@ -39,7 +39,7 @@ class ContentBlind:
 
     @property
     def facts(self) -> Facts:
-        """What a run has to know of it."""
+        """Facts that a run needs."""
         return Facts(asks_judge=False)
 
     async def decide(self, judge: Judge, shown: Presentation, human_rubrics: HumanRubrics) -> Decision:  # noqa: ARG002
@@ -59,7 +59,7 @@ class Direct:
 
     @property
     def facts(self) -> Facts:
-        """What a run has to know of it."""
+        """Facts that a run needs."""
         return Facts()
 
     async def decide(self, judge: Judge, shown: Presentation, human_rubrics: HumanRubrics) -> Decision:  # noqa: ARG002
@@ -79,7 +79,7 @@ class SelfRubric:
 
     @property
     def facts(self) -> Facts:
-        """What a run has to know of it."""
+        """Facts that a run needs."""
         return Facts(staged=True)
 
     async def decide(self, judge: Judge, shown: Presentation, human_rubrics: HumanRubrics) -> Decision:  # noqa: ARG002
@@ -103,7 +103,7 @@ class Oracle:
 
     @property
     def facts(self) -> Facts:
-        """What a run has to know of it."""
+        """Facts that a run needs."""
         return Facts(human_rubrics=True)
 
     async def decide(self, judge: Judge, shown: Presentation, human_rubrics: HumanRubrics) -> Decision:
@@ -129,7 +129,7 @@ class Fixed:
 
     @property
     def facts(self) -> Facts:
-        """What a run has to know of it."""
+        """Facts that a run needs."""
         return Facts(identity=identity_of(self.rubrics) | ({"by_points": True} if self.by_points else {}))
 
     async def decide(self, judge: Judge, shown: Presentation, human_rubrics: HumanRubrics) -> Decision:  # noqa: ARG002
@@ -142,7 +142,7 @@ class Fixed:
 class Pointwise:
     """Each response scored alone: z = score_a − score_b per rubric; F = Σ weight · z (paper's pointwise ablation).
 
-    The rubrics are the fixed list, or where there is none those that the judge writes for the prompt.
+    The rubrics are the fixed list, or if it is empty those that the judge writes for the prompt.
     """
 
     rubrics: WeightedRubrics = ()
@@ -150,7 +150,7 @@ class Pointwise:
 
     @property
     def facts(self) -> Facts:
-        """What a run has to know of it."""
+        """Facts that a run needs."""
         return Facts(identity=identity_of(self.rubrics), staged=not self.rubrics)
 
     async def decide(self, judge: Judge, shown: Presentation, human_rubrics: HumanRubrics) -> Decision:  # noqa: ARG002
@@ -181,7 +181,7 @@ class SvrPointwise:
 
     @property
     def facts(self) -> Facts:
-        """What a run has to know of it."""
+        """Facts that a run needs."""
         return Facts(identity=self.chooser.identity)
 
     async def decide(self, judge: Judge, shown: Presentation, human_rubrics: HumanRubrics) -> Decision:

@@ -30,7 +30,7 @@ class Svr:
 
     @property
     def facts(self) -> Facts:
-        """What a run has to know of it."""
+        """Facts that a run needs."""
         chooser = self.chooser
         use = BankUse(
             top_k=chooser.settings.top_k,
