@@ -17,11 +17,10 @@ if TYPE_CHECKING:
 MODULES = {
     "svr": "svr",
     "uniform": "svr",
+    **dict.fromkeys(("direct", "self-rubric", "oracle", "fixed", "pointwise"), "simple"),
     "rrd": "rrd",
     **dict.fromkeys(("rubric-arm", "rubric-arrow", "rm-r1"), "generative"),
-    **dict.fromkeys(
-        ("direct", "self-rubric", "oracle", "fixed", "pointwise", "longest", "shortest", "first"), "simple"
-    ),
+    **dict.fromkeys(("longest", "shortest", "first"), "simple"),
 }
 """The module of `svr_async.scoring.methods` that makes a method; its `RECIPES` have the name."""
 NAMES = tuple(MODULES)
