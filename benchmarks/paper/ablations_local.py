@@ -6,7 +6,6 @@ import asyncio
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import cast
 
@@ -29,16 +28,16 @@ from svr_async.fit.forward import alpha_numpy
 from svr_async.fit.tfidf import Vocabulary, transform
 from svr_async.judges.protocol import Answer, Judge
 from svr_async.judges.questions import MAX_INDUCED
+from svr_async.judges.same_criterion import CriteriaQuestion
 from svr_async.scoring.selection import TextSimilarities, select
 from svr_async.simulation.author import Author
 from svr_async.simulation.judge import PlantedJudge
 from svr_async.simulation.models import MODELS
 from svr_async.simulation.planted import PlantedPair, PlantedWorld
 from svr_async.training.rounds.algorithm import run_rounds
-from svr_async.training.rounds.config import TrainConfig
+from svr_async.training.rounds.config import SameCriterion, TrainConfig
 from svr_async.training.rounds.dev_choice import chosen_round
-from svr_async.training.rounds.fits import calibrate_round, fit_round, margins_with
-from svr_async.training.rounds.judge_calls import Crew
+from svr_async.training.rounds.judge_calls import TrainingJudges
 from svr_async.training.rounds.session import FittedRound, Session, prepare
 from svr_async.training.rounds.stages import Stages, digest_of
 from svr_async.training.running.run import OFFLINE_WORKERS
@@ -66,6 +65,12 @@ class LocalAuthor:
         """Write a response close to the chosen one that is worse."""
         return Answer(value=self.author.probe(prompt_text(pair.prompt), pair.chosen))
 
+    async def same_criterion(self, asked: CriteriaQuestion) -> Answer[Mapping[str, str | None]]:
+        """Say which criteria repeat listed ones."""
+        known, new = ({f"{letter}{n}": text for n, text in enumerate(texts, 1)}
+                      for letter, texts in (("K", asked.known), ("N", asked.new)))  # fmt: skip
+        return Answer(value=self.author.same_criterion(known, new))
+
 
 @dataclass(slots=True)
 class Local:
@@ -81,6 +86,7 @@ class Local:
     judge: PlantedJudge
     asker: str = ""
     expected: bool = False
+    same_criterion: SameCriterion = "text"
 
     @classmethod
     def of(cls, world: PlantedWorld, folder: Path, train: int, test: Sequence[PlantedPair], model: str) -> Local:
@@ -105,20 +111,19 @@ class Local:
         stages, held = self.folder / "banks" / name / "stages", self.folder / "banks" / FULL / "stages"
         if part and held.exists() and not stages.exists():
             shutil.copytree(held, stages)  # what a part does not change has the same digest, and is read back
-        config = TrainConfig(split_seed=SPLIT_SEED, ablate=frozenset([part] if part else []))
+        config = TrainConfig(
+            split_seed=SPLIT_SEED, ablate=frozenset([part] if part else []), same_criterion=self.same_criterion
+        )
         train, dev = split_by_prompt(self.train, config.dev_share, salt=str(config.split_seed))
         author = LocalAuthor(Author(self.world, self.judge.model))
         judge = cast(
             "Judge", SimJudge(self.world, self.judge.model, expected=self.expected)
         )  # training asks it nothing but to compare
         session = Session(
-            crew=Crew(judge=judge, author=author, workers=OFFLINE_WORKERS),
+            judges=TrainingJudges(judge=judge, author=author, workers=OFFLINE_WORKERS),
             config=config,
             stages=Stages(stages),
             material=prepare(train, dev, digest=self._digest(), pairs_of_words=config.fit.pairs_of_words),
-            fit_round=fit_round,
-            calibrate=calibrate_round,
-            margins=partial(margins_with, config.fit),
             asker=self.asker,
         )
         rounds = await run_rounds(session)

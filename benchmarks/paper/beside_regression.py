@@ -28,7 +28,7 @@ from svr_async.core.pair import PreferencePair, prompt_text
 from svr_async.core.statistics import bootstrap_interval, paired_difference_interval
 from svr_async.judges.rules.author import RulesAuthor
 from svr_async.judges.rules.judge import RulesJudge
-from svr_async.training.rounds.judge_calls import Crew
+from svr_async.training.rounds.judge_calls import TrainingJudges
 from svr_async.training.running.data import usable
 from svr_async.training.running.run import OFFLINE_WORKERS, RUBRICS_PER_FREE_CALL
 
@@ -54,7 +54,7 @@ def regression_points(
 ) -> tuple[np.ndarray, int]:
     """Return the points of a regression on all checks, and how many checks it has."""
     judge, author = RulesJudge(), RulesAuthor()
-    crew = Crew(judge=judge, author=author, workers=OFFLINE_WORKERS, rubrics_per_call=RUBRICS_PER_FREE_CALL)
+    crew = TrainingJudges(judge=judge, author=author, workers=OFFLINE_WORKERS, rubrics_per_call=RUBRICS_PER_FREE_CALL)
     learned, held = (
         np.nan_to_num(judged_on_all(kept, name, pairs, crew)) for name, pairs in (("train", train), ("test", test))
     )

@@ -44,11 +44,13 @@ class Plan:
     test: int
     out: Path
     part: str = ""
+    same_criterion: str = "text"
 
     def path(self, draw: int) -> Path:
         """Return the file of one draw's result."""
         size = self.pairs or drawn(draw).pairs
-        return self.out / f"{size}{f'-no-{self.part}' if self.part else ''}" / f"{draw}.json"
+        asked = "" if self.same_criterion == "text" else f"-{self.same_criterion}"
+        return self.out / f"{size}{f'-no-{self.part}' if self.part else ''}{asked}" / f"{draw}.json"
 
 
 def run_draw(plan: Plan, draw: int) -> Row:
@@ -61,6 +63,7 @@ def run_draw(plan: Plan, draw: int) -> Row:
     items = list(world.pairs(plan.test, "test"))
     local = Local.of(world, folder, plan.pairs or config.pairs, items, JUDGE)
     local.asker = repr(config)
+    local.same_criterion = plan.same_criterion  # type: ignore[assignment]  # argparse checks it
     local.bank(FULL, plan.part)
     found = calibrate_items(world, items, model=JUDGE)
     row = {
@@ -193,10 +196,12 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, help="training pairs; each draw's own number where it is not given")
     parser.add_argument("--test", type=int, default=1000, help="unseen pairs")
     parser.add_argument("--ablate", choices=ABLATIONS, default="", help="leave a part of the method out")
+    parser.add_argument("--same-criterion", choices=["author", "text", "off"], default="text")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     flags = parser.parse_args()
-    plan = Plan(draws=flags.draws, pairs=flags.pairs, test=flags.test, out=flags.out, part=flags.ablate)
+    plan = Plan(draws=flags.draws, pairs=flags.pairs, test=flags.test, out=flags.out, part=flags.ablate,
+                same_criterion=flags.same_criterion)  # fmt: skip
     if flags.what == "run":
         with ProcessPoolExecutor(flags.processes) as pool:
             for row in pool.map(partial(run_draw, plan), plan.draws):

@@ -15,13 +15,13 @@ from svr_async.core.pair import PreferencePair
 from svr_async.core.rubric import Rubric
 from svr_async.judges.rules.registry import grid_rubrics
 from svr_async.training.rounds import judge_calls
-from svr_async.training.rounds.judge_calls import Crew, PoolTask
+from svr_async.training.rounds.judge_calls import PoolTask, TrainingJudges
 from svr_async.training.rounds.stages import digest_of
 
 FOLD_SALT = "held-out"  # the default of `svr data split`: fold 0 is what `--share 0.2` holds out
 
 
-def judged_on_all(out: Path, name: str, pairs: Sequence[PreferencePair], crew: Crew) -> np.ndarray:
+def judged_on_all(out: Path, name: str, pairs: Sequence[PreferencePair], crew: TrainingJudges) -> np.ndarray:
     """Return z (pair, check) of all checks of the grid, from the file of an earlier run where it fits."""
     grid = grid_rubrics()
     digest = digest_of([[p.id, p.chosen, p.rejected] for p in pairs], [rubric.id for rubric in grid])
@@ -37,7 +37,7 @@ def judged_on_all(out: Path, name: str, pairs: Sequence[PreferencePair], crew: C
     return z
 
 
-async def _table(crew: Crew, pairs: Sequence[PreferencePair], rubrics: Sequence[Rubric]) -> np.ndarray:
+async def _table(crew: TrainingJudges, pairs: Sequence[PreferencePair], rubrics: Sequence[Rubric]) -> np.ndarray:
     """Return z (pair, rubric) of pairs judged on all of these rubrics; NaN where the judge abstained."""
     crew = replace(crew, rubrics_per_call=max(1, len(rubrics)))
     found, _ = await judge_calls.judge_pools(crew, [PoolTask(pair, rubrics) for pair in pairs])

@@ -28,7 +28,7 @@ from sources_score import APART, GENERAL, LONGEST, by_prompt_table, detail, scor
 from svr_async.core.pair import PreferencePair, prompt_text
 from svr_async.judges.rules.author import RulesAuthor
 from svr_async.judges.rules.judge import RulesJudge
-from svr_async.training.rounds.judge_calls import Crew
+from svr_async.training.rounds.judge_calls import TrainingJudges
 from svr_async.training.running.run import OFFLINE_WORKERS, RUBRICS_PER_FREE_CALL
 
 TRUSTED = "the same, doubt where sources disagree"
@@ -49,7 +49,7 @@ def prepare(data: Path, out: Path) -> None:
 
 def judge(work: Path) -> None:
     """Judge each source on all checks, and by the general checks; what an earlier run left is kept."""
-    crew = Crew(
+    crew = TrainingJudges(
         judge=RulesJudge(),
         author=RulesAuthor(),
         workers=OFFLINE_WORKERS,

@@ -16,8 +16,8 @@ from svr_async.fit.forward import Selector, importance
 from svr_async.fit.tfidf import Vocabulary, learn, transform
 from svr_async.fit.training import fit
 from svr_async.judges.rules.registry import grid_rubrics
-from svr_async.training.bank.prune_redundant import redundancy_edges
-from svr_async.training.rounds.fit_terms import FitTerms, config_of
+from svr_async.training.bank.near_duplicates import redundancy_edges
+from svr_async.training.rounds.config import FitTerms, config_of
 
 CONFIG = config_of(FitTerms(free=True)).fit  # that of `svr train` with a judge that costs nothing
 

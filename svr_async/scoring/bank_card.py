@@ -26,7 +26,7 @@ QUANTILES = (0.0, 0.25, 0.5, 0.75, 1.0)
 SHOWN_CANDIDATES = 12
 SHOWN_IN_NOTEBOOK = 12
 NONE = "none"
-SHRUNKEN, SHARED = "shrunken means", "one per rubric, shared"
+SHRUNKEN = "shrunken means"
 SHOWN_RUBRICS = 20
 _SPECIAL = re.compile(r"([\\`*_\[\]<>#!|~$&])")
 _DATA_SET = re.compile(r"hf:([\w.-]+/[\w.-]+)", re.ASCII)
@@ -314,20 +314,14 @@ def structure_parts(choice: Choice) -> Iterator[tuple[str, str, str]]:
         )
     if structure.solver == "shrunken":
         yield "Weights", SHRUNKEN, "the mean of a rubric’s judgements, drawn towards 0 where they are few"
-    elif structure.solver == "moments":
-        yield (
-            "Weights",
-            SHARED,
-            f"the same everywhere, drawn towards 0 where sources disagree (ridge {structure.ridge:g})",
-        )
     else:
         yield "Sparsity", _sparsity(structure), "in units of noise: more leaves fewer rubrics"
         shared = "sparsity of what all prompts share"
         meaning = shared if structure.common else "nothing is learned for all prompts at once"
         yield "Part in common", _common(structure), meaning
     yield "Rubrics a prompt", str(structure.top_k), "the best of the bank"
-    if choice.aside:
-        yield "Spurious", str(len(choice.aside)), "rubrics that only correlate with the label: no weight"
+    if choice.spurious:
+        yield "Spurious", str(len(choice.spurious)), "rubrics that only correlate with the label: no weight"
 
 
 def how_chosen(choice: Choice) -> str:
@@ -352,7 +346,7 @@ def _groups(structure: Structure) -> str:
 
 
 def _sparsity(structure: Structure) -> str:
-    return {"shrunken": SHRUNKEN, "moments": SHARED}.get(structure.solver, f"{structure.sparsity:g}")
+    return SHRUNKEN if structure.solver == "shrunken" else f"{structure.sparsity:g}"
 
 
 def _common(structure: Structure) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from svr_async.simulation.draws import draw, draw_bytes, uniform
@@ -17,6 +17,7 @@ Row = dict[str, Any]
 MAX_RUBRICS = 6
 MIN_RUBRICS = 2
 GENERIC_CHANCE = 0.2  # share of proposals that come with a generic one
+MISSED, MISTAKEN = 0.1, 0.02  # shares of criteria: a repetition not seen, one seen where there is none
 OVERLOOKED = 0.12  # share of differences that an inducer does not notice
 NEAR_COPY = 0.8  # share of sentences in common from which on no difference is inconspicuous
 
@@ -104,6 +105,20 @@ class Author:
         """Put a rubric in words that name the prompt's type; as it is where the prompt has none."""
         kind = self.world.kind_of(self._language.read_prompt(prompt))
         return rubric if kind is None else f"{REPHRASED}{kind.topic.name}: {rubric}"
+
+    def same_criterion(self, known: Mapping[str, str], new: Mapping[str, str]) -> dict[str, str | None]:
+        """Say which listed criterion each new one repeats: the truth, missed at times and rarely mistaken."""
+        listed, said = dict(known), dict[str, str | None]()
+        for label, text in new.items():
+            drawn = draw_bytes(self._key, "same criterion", text)
+            number = self._language.read_rubric(text).criterion
+            same = [one for one, other in listed.items() if self._language.read_rubric(other).criterion == number]
+            others = sorted(set(listed) - set(same))
+            said[label] = same[0] if same and number is not None and uniform(drawn, 0) >= MISSED else None
+            if others and uniform(drawn, 1) < MISTAKEN:
+                said[label] = others[int(uniform(drawn, 2) * len(others))]
+            listed[label] = text
+        return said
 
     def respond(self, prompt: str, key: str, index: int) -> str:
         """Answer a prompt: a response of the world where its type is known, else a few sentences on its words."""

@@ -117,6 +117,8 @@ class Simulator:
             case Role.REPHRASE:
                 rows = [_wording(name, author.rephrase(prompt, text)) for name, text in request.rubrics]
                 composed = Composed("", {"rephrased_rubrics": rows})
+            case Role.SAME_CRITERION:
+                composed = Composed("", {"same_as": author.same_criterion(*_criteria(request.fences))})
             case Role.REWARD:
                 read = self.world.language.read_response(request.fences["RESPONSE"])
                 composed = Composed("", score=round(judge.appeal(self.world.language.read_prompt(prompt), read), 4))
@@ -221,3 +223,10 @@ def score_of(opinion: Opinion) -> float:
     """Return a pointwise score in [0, 1] in steps of 0.05: 0.6 and more where the criterion is met, else below 0.45."""
     base = PASS_SCORE if opinion.met else FAIL_SCORE
     return round(20 * (base + SCORE_SPREAD * opinion.degree)) / 20
+
+
+def _criteria(fences: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the known and the new criteria of a request, by their labels."""
+    known, new = (fences.get(name, "").splitlines() for name in ("KNOWN", "NEW"))
+    first, second = (dict(line.split(": ", 1) for line in lines if ": " in line) for lines in (known, new))
+    return first, second

@@ -43,6 +43,7 @@ class Role(StrEnum):
     INDUCE = "induce"
     WRITE = "write"
     REPHRASE = "rephrase"
+    SAME_CRITERION = "same_criterion"
     DIRECT = "direct"
     PROBE = "probe"
     STATE = "state"
@@ -214,6 +215,7 @@ def _role(asks: str, fences: Mapping[str, str]) -> Role:
         ("contrastive_rubrics", Role.INDUCE),
         ("rubric_note", Role.WRITE),
         ("rephrased_rubrics", Role.REPHRASE),
+        ('"same_as"', Role.SAME_CRITERION),
         ("proposed_rubrics", Role.PROPOSE),
         ("finer_rubrics", Role.DECOMPOSE),
         ("[[YES", Role.SATISFY),

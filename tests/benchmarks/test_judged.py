@@ -18,7 +18,7 @@ from svr_async.simulation.config import SimConfig
 from svr_async.simulation.models import MODELS
 from svr_async.simulation.server import SimServer
 from svr_async.simulation.world import World, WorldConfig
-from svr_async.training.rounds.judge_calls import Crew
+from svr_async.training.rounds.judge_calls import TrainingJudges
 
 SCRIPTS = Path(__file__).parents[2] / "benchmarks/paper"
 
@@ -62,7 +62,7 @@ def test_pairs_are_judged_once_and_again_only_if_they_change(
         PreferencePair(id=f"p{n}", prompt=user_prompt(f"Say {n}."), chosen="It is so. " * 9, rejected="So.")
         for n in range(3)
     ]
-    crew = Crew(judge=RulesJudge(), author=UnaskedAuthor(), workers=2, rubrics_per_call=500)
+    crew = TrainingJudges(judge=RulesJudge(), author=UnaskedAuthor(), workers=2, rubrics_per_call=500)
     first = scripts.judged.judged_on_all(tmp_path, "made", pairs, crew)
     assert first.shape == (3, len(grid_rubrics()))
     assert (first[~np.isnan(first)] > 0).any()

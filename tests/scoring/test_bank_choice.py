@@ -24,10 +24,8 @@ def test_each_part_of_a_structure_is_named() -> None:
     assert named(Structure())["Groups of prompts"] == named(Structure())["Part in common"] == "none"
 
 
-def test_weights_that_sources_have_in_common_are_called_that_and_what_was_left_out_is_said() -> None:
-    """The ridge stands beside them; sources, not prompts, were left out, and what is averaged is counted."""
-    common = Structure(solver="moments", ridge=0.3)
-    assert named(common)["Weights"] == "one per rubric, shared"
+def test_what_was_left_out_is_said() -> None:
+    """Sources, not prompts, were left out, and what is averaged is counted."""
     choice = replace(made_choice(), left_out="sources", beside=(Structure(groups=2), Structure(groups=4)))
     assert "leaving out sources in turn" in how_chosen(choice)
     assert "averaged with 2" in how_chosen(choice)

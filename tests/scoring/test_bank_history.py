@@ -68,7 +68,6 @@ def change(path: tuple[str | int, ...], value: Any) -> Any:
         (("choice", "structure", "solver"), "other"),
         (("choice", "structure", "solver"), [1]),
         (("choice", "left_out"), "pairs"),
-        (("choice", "ridges"), [1]),
         (("choice", "trials", 0, "structure"), None),
         (("learning_curve", "points"), []),
         (("learning_curve", "gain"), "0.1"),

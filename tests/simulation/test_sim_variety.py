@@ -31,7 +31,7 @@ from svr_async.simulation.variety import VARIED, Variety
 from svr_async.simulation.wordings import EVERYTHING, PREDICATES
 from svr_async.simulation.world import World, WorldConfig, preset, preset_name
 from svr_async.training.bank.leaks import self_contained
-from svr_async.training.bank.similarity_join import similar_pairs
+from svr_async.training.bank.near_duplicates import similar_pairs
 
 MODEL = MODELS["gpt-oss-120b"]
 WORLD = World(preset("varied", 7))
