@@ -33,13 +33,11 @@ from sybil.typing import Parser
 import svr_async
 
 ROOT = Path(__file__).parents[2]
-SOAK = "make soak"
 FRESH = "a fresh checkout"
 NEEDED: Mapping[str, Callable[[], object]] = {
     "the package trl": lambda: find_spec("trl"),
     "the package deepeval": lambda: find_spec("deepeval"),
     "svr.compare": lambda: "compare" in svr_async.__all__,
-    SOAK: lambda: False,
     FRESH: lambda: False,  # test_newcomer.py runs these
 }
 OTHERS = ("vLLM and a GPU", "Docker", "an environment of its own")  # no test runs these
@@ -59,7 +57,6 @@ class Runner:
     shell: Shell
     make: Maker
     target: str = ""
-    soak: bool = False
 
     def page(self, path: Path) -> list[str]:
         """Run all examples of a page in their order; return why each that was left out was."""
@@ -73,7 +70,7 @@ class Runner:
 
     def without(self, *wanted: str) -> str | None:
         """Return the first thing of those that an example needs that is not here; None where all are."""
-        here = {what: bool(known()) for what, known in NEEDED.items()} | {SOAK: self.soak}
+        here = {what: bool(known()) for what, known in NEEDED.items()}
         return next((what for what in wanted if not here.get(what)), None)
 
     def python(self, example: Example) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from pages import NEEDED, OTHERS, ROOT, SOAK, Runner, pages
+from pages import NEEDED, OTHERS, ROOT, Runner, pages
 from shell import Shell, matches, steps
 
 EXAMPLES = re.compile(r"^```(python|console|sh)$", re.MULTILINE)
@@ -20,7 +20,6 @@ NOT_RUN = {"how-to/four-servers": 1, "install": 1, "hooks": 1, "scale": 1}
 UNFENCED = re.compile(r"^    (?:\$ )?(?:svr|svr-eval|svr-fit|python3?|pip|make|docker|ray) ", re.MULTILINE)
 PATIENCE_S = 240  # for a page that trains, on a machine that does much else; it takes a few seconds
 WITH_EXAMPLES = [page for page in pages() if page.name != "tutorial.md" and EXAMPLES.search(page.read_text("utf-8"))]
-LONG = [page for page in WITH_EXAMPLES if f'without("{SOAK}"' in page.read_text("utf-8")]
 pytestmark = pytest.mark.timeout(PATIENCE_S)
 
 
@@ -41,15 +40,6 @@ def runner(
 def test_the_examples_of_a_page_run_as_printed(page: Path, runner: Runner) -> None:
     """From top to bottom, in one empty folder, a page's Python and commands work and print what the page says."""
     assert set(runner.page(page)) <= {*NEEDED, *OTHERS}
-
-
-@pytest.mark.soak
-@pytest.mark.timeout(3600)
-@pytest.mark.parametrize("page", LONG, ids=lambda page: page.relative_to(ROOT).as_posix())
-def test_the_long_examples_run_too(page: Path, runner: Runner) -> None:
-    """Examples that take minutes run as printed too."""
-    runner.soak, runner.shell.patience_s = True, 3000
-    assert set(runner.page(page)) <= {*NEEDED, *OTHERS} - {SOAK}
 
 
 def test_the_tutorial_works_from_top_to_bottom(workshop: Callable[[], Path]) -> None:
