@@ -7,8 +7,7 @@ from dataclasses import replace
 
 from svr_async.core.table import Table
 from svr_async.evaluation import wording
-from svr_async.evaluation.compare import HOLM, Comparison, Disagreement, Duel, PairedTest
-from svr_async.evaluation.drift import Drift
+from svr_async.evaluation.compare import HOLM, Comparison, Disagreement, Drift, Duel, PairedTest
 from svr_async.evaluation.summary import RunSummary
 from svr_async.evaluation.wording import EVEN, against_chance
 
@@ -111,12 +110,10 @@ def drift_tables(found: Drift, width: int) -> Iterator[Table]:
             wording.percent(one.flips),
             *((wording.interval(one.flips_ci95),) if wide else ()),
             wording.signed(one.margin_shift, 3),
-            wording.points(one.accuracy.difference),
-            wording.p_value(one.accuracy.p),
         )
         for one in found.shifts
     )
-    yield Table(caption="", heads=("against the first", "flips", *ends, "margin shift", "points", "p"), rows=rows)
+    yield Table(caption="", heads=("against the first", "flips", *ends, "margin shift"), rows=rows)
     for one in found.shifts:
         if one.rubrics:
             shown = one.rubrics[:SHOWN_RUBRICS]
