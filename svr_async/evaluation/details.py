@@ -33,9 +33,9 @@ def item_of_run(run: Run, item_id: str) -> Item:
     """Return an item by its id; UsageError suggests the nearest ids for an unknown one."""
     item = next((item for item in run.items if item.id == item_id), None)
     if item is None:
-        hint = "`svr explain RUN` lists the most confident mistakes; items.jsonl has every id"
-        if near := nearest_ids(run.items, item_id):
-            hint = f"did you mean {', '.join(near)}?"
+        near = nearest_ids(run.items, item_id)
+        lists = "`svr explain RUN` lists the most confident mistakes; items.jsonl has every id"
+        hint = f"did you mean {', '.join(near)}?" if near else lists
         raise UsageError(f"{run.path} has no item {item_id!r}", hint=hint)
     return item
 
@@ -88,6 +88,7 @@ class Call:
             "tokens": reply and {name: getattr(reply.usage, name) for name in reply.usage.__struct_fields__},
             "usd": self.usd,
             "tries": reply and reply.tries,
+            "unread": self.unread or None,
             "failure": self.failure and dict(zip(("outcome", "detail"), self.failure, strict=True)),
         }
 

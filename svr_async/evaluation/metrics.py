@@ -10,7 +10,7 @@ from typing import Any
 
 from svr_async.adapters.contract import Adapter
 from svr_async.adapters.records import PairResult
-from svr_async.core.pair import Order, PreferencePair, Side
+from svr_async.core.pair import Order, PreferencePair
 from svr_async.core.statistics import share_interval
 from svr_async.core.verdict import Outcome
 from svr_async.engine.money import BATCH_PRICE_SHARE, Price
@@ -74,22 +74,16 @@ def order_block(items: Sequence[Item], policy: OrderPolicy, audit_below: float |
     first, over both orders: 0.5 if position plays no role.
     """
     audited = [item for item in items if item.margins and len(item.margins) == len(Order)]
-    both = [(item, item.margins[Order.AB.value], item.margins[Order.BA.value]) for item in audited]
-    flips = sum(1 for _, ab, ba in both if (ab > 0) != (ba > 0) or (ab < 0) != (ba < 0))
-    firsts = [0.5 if margin == 0 else float(margin > 0) for _, ab, ba in both for margin in (ab, -ba)]
+    both = [(item.margins[Order.AB.value], item.margins[Order.BA.value]) for item in audited]
+    flips = sum(1 for ab, ba in both if (ab > 0) != (ba > 0) or (ab < 0) != (ba < 0))
+    firsts = [0.5 if margin == 0 else float(margin > 0) for ab, ba in both for margin in (ab, -ba)]
     return {
         "policy": policy.value,
         **({} if audit_below is None else {"audit_below": audit_below}),
         "audited": len(both),
         "flip_rate": _share(flips, len(both)),
         "lean_a": _share(sum(firsts), len(firsts)),
-        "accuracy_ab": _share(sum(_right(item, ab) for item, ab, _ in both), len(both)),
-        "accuracy_ba": _share(sum(_right(item, ba) for item, _, ba in both), len(both)),
     }
-
-
-def _right(item: Item, margin: float) -> bool:
-    return margin != 0 and item.gold == (Side.A if margin > 0 else Side.B).value
 
 
 def plan_block(items: Sequence[Item]) -> dict[str, Any]:

@@ -28,7 +28,6 @@ ELSEWHERE = ("coverage", "tie_credit")  # of the benchmark's own scores: shown w
 CLOSE = 0.1  # this share of the verdicts, those with the smallest |margin|, is called close
 FEWEST = 20  # pairs with a verdict, below which nothing is drawn
 MOST_STEPS = 80  # thresholds of an abstention curve
-MOST_RUBRICS, MOST_DOMAINS = 16, 9  # of the table of chosen rubrics
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,16 +94,6 @@ class Abstention:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Activation:
-    """In what share of a domain's pairs each rubric is chosen: a row for each rubric, a column for each domain."""
-
-    rubrics: tuple[str, ...]
-    domains: tuple[tuple[str, int], ...]
-    shares: tuple[tuple[float, ...], ...]
-    n_rubrics: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class RunSummary:
     """Everything that is shown of a run. `shares` are (class, words, share) of right, wrong, tie and no verdict.
 
@@ -136,7 +125,6 @@ class RunSummary:
     outcomes: tuple[tuple[str, int, str], ...]
     confidence: tuple[Bin, ...]
     abstention: tuple[Abstention, ...]
-    activation: Activation | None
     close: float | None
     effects: RubricEffects
     metrics: Mapping[str, Any]
@@ -206,7 +194,6 @@ def summarise(run: Run) -> RunSummary:
         outcomes=_outcomes(metrics),
         confidence=confidence(run.items),
         abstention=abstention(run.items),
-        activation=_activation(run.items),
         close=_close(run.items),
         effects=rubric_effects(by_domain(run.items)),
         metrics=metrics,
@@ -459,24 +446,6 @@ def abstention(items: Sequence[Item]) -> tuple[Abstention, ...]:
         Abstention(answered=(i + 1) / len(known), accuracy=right[i] / (i + 1), ci95=wilson_interval(right[i], i + 1))
         for i in kept
     )
-
-
-def _activation(items: Sequence[Item]) -> Activation | None:
-    """Count the rubrics chosen most, by domain; None without rubrics that pairs share."""
-    sizes = Counter(item.domain for item in items if item.rubrics)
-    domains = tuple(sizes.most_common(MOST_DOMAINS))
-    chosen, totals, texts = Counter[tuple[str, str]](), Counter[str](), dict[str, str]()
-    for item in items:
-        found = {row.id: row.text for row in item.rubrics}
-        texts |= found
-        totals.update(list(found))
-        chosen.update((rubric, item.domain) for rubric in found)
-    shown = sorted((rubric for rubric, n in totals.items() if n > 1), key=lambda rubric: (-totals[rubric], rubric))
-    shown = shown[:MOST_RUBRICS]
-    if not shown:
-        return None
-    shares = tuple(tuple(chosen[rubric, domain] / n for domain, n in domains) for rubric in shown)
-    return Activation(rubrics=tuple(texts[one] for one in shown), domains=domains, shares=shares, n_rubrics=len(totals))
 
 
 def number(value: Any) -> float | None:

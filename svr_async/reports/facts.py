@@ -39,8 +39,6 @@ def order_facts(found: RunSummary) -> Iterator[Fact]:
     for key, name, note in (
         ("flip_rate", "Flip rate", "verdicts that change when the two responses trade places"),
         ("lean_a", "For the first response", "share of verdicts for the one shown first; 50 % is even-handed"),
-        ("accuracy_ab", "Accuracy, order A–B", ""),
-        ("accuracy_ba", "Accuracy, order B–A", ""),
     ):
         value = number(order.get(key))
         if value is not None:

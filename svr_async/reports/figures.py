@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from svr_async.core.safetext import one_line
 from svr_async.evaluation.summary import FEWEST, RunSummary
-from svr_async.reports.drawing import Ends, Figure, Series, dots, heat, plane
+from svr_async.reports.drawing import Ends, Figure, Series, dots, plane
 
 FAR = 15  # times the tokens of another run, from which on the axis is in factors
 STRICT = "Lines are 95 % intervals; ties and missing verdicts count as wrong."
@@ -34,8 +34,7 @@ def run_figures(runs: Sequence[RunSummary]) -> Iterator[Figure]:
         )
         title = f"Confidence and accuracy on {place}"
         yield Figure(name="confidence", title=title, panels=(panel,), marks=marks, notes=(STRICT,))
-    found = (abstention_figure(runs), cost_figure(runs), next(filter(None, map(heat_figure, runs)), None))
-    yield from filter(None, found)
+    yield from filter(None, (abstention_figure(runs), cost_figure(runs)))
 
 
 def all_marks(runs: Sequence[RunSummary]) -> tuple[str, ...]:
@@ -98,18 +97,3 @@ def cost_figure(runs: Sequence[RunSummary]) -> Figure | None:
     panel = plane(series, "tokens per pair, read and written", "accuracy, %", log=max(costs) > FAR * min(costs))
     title = f"Accuracy against cost on {runs[0].benchmark}"
     return Figure(name="cost", title=title, panels=(panel,), marks=all_marks(runs), notes=(STRICT,))
-
-
-def heat_figure(run: RunSummary, name: str = "activation") -> Figure | None:
-    """Return in what share of a domain's pairs each rubric was chosen; None without rubrics that pairs share."""
-    found = run.activation
-    if found is None:
-        return None
-    heads = [one_line(f"{domain} {n:,}", 40) for domain, n in found.domains]
-    notes = (
-        "Percent of a domain's pairs for which a rubric is chosen; behind each domain its number of pairs.",
-        f"The {len(found.rubrics)} rubrics chosen most, of {found.n_rubrics:,}. {titles_of([run])[0]}.",
-    )
-    panel = heat([one_line(text, 200) for text in found.rubrics], heads, found.shares)
-    title = f"Which rubrics are chosen where on {run.benchmark}"
-    return Figure(name=name, title=title, panels=(panel,), marks=run.mark_words, notes=notes)

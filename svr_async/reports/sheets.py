@@ -9,9 +9,8 @@ import orjson
 from svr_async.core.safetext import one_line
 from svr_async.core.table import Line, Parts, Table, to_markdown
 from svr_async.evaluation import wording
-from svr_async.evaluation.agreement import Estimate
 from svr_async.evaluation.gate import Gate, Verdict
-from svr_async.evaluation.human_labels import LABELS, HumanAgreement, RaterAgreement
+from svr_async.evaluation.human_labels import LABELS, Estimate, HumanAgreement, RaterAgreement
 from svr_async.evaluation.run_folder import Run
 from svr_async.evaluation.wording import plural, points
 

@@ -138,5 +138,5 @@ def test_explain_shows_reasons_and_leads_to_the_calls(judged: SimServer, capsys:
     (item, *_) = items_of("bankrun")
     assert svr_here("explain", "bankrun", item.id) == 0
     told = capsys.readouterr().out
-    assert told.count("why: ") == len(item.rubrics)
+    assert all(" ".join(one.text.split())[:60] in " ".join(told.split()) for one in item.reasons)
     assert f"svr explain bankrun {item.id} --calls" in told
