@@ -166,7 +166,7 @@ def summarise(run: Run) -> RunSummary:
     metrics = run.metrics
     usage = metrics.get("usage") or {}
     tokens = (usage.get("prompt_tokens") or 0) + (usage.get("completion_tokens") or 0)
-    known = metrics["n_scored"] > 0 or not run.items
+    known, marks = metrics["n_scored"] > 0 or not run.items, tuple(_marks(run))
     accuracy, interval = (metrics.get("accuracy"), accuracy_interval(run)) if known else (None, None)
     return RunSummary(
         name=run.name,
@@ -176,8 +176,10 @@ def summarise(run: Run) -> RunSummary:
         method=str(metrics["method"]),
         judge=run.judge_label,
         bank=str(metrics.get("bank") or ""),
-        marks=tuple(_marks(run)),
-        notes=tuple(str(note) for note in metrics.get("notes") or ()),
+        marks=marks,
+        notes=tuple(
+            note for note in map(str, metrics.get("notes") or ()) if not any(note in one.text for one in marks)
+        ),
         complete=run.complete,
         n_total=metrics["n_total"],
         n_scored=metrics["n_scored"],

@@ -21,7 +21,9 @@ from svr_async.evaluation.wording import UNKNOWN, count, percent, plural, signed
 if TYPE_CHECKING:
     from svr_async.evaluation.details import Call
 
-UNKNOWN_REQUEST = "not shown: the judge's profile, the prompts or the data have changed since the run"
+UNKNOWN_REQUEST = (
+    "not shown: the judge's profile, the prompts or the data have changed since the run, which kept replies only"
+)
 IN_MESSAGES = {"messages", "input", "questions", "system"}  # parts of a body that are shown as messages
 LEAST_SHOWN = 0.005  # of a contribution
 FEW_ROWS = 16  # up to which rubrics that count nothing are listed too
