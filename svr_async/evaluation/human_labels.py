@@ -21,9 +21,9 @@ from svr_async.core.files import write_atomic
 from svr_async.core.pair import hashed_fraction
 from svr_async.core.statistics import Interval, drawn_counts, wilson_interval
 from svr_async.errors import DataError, UsageError
+from svr_async.evaluation.details import known_texts
 from svr_async.evaluation.items import Item
 from svr_async.evaluation.run_folder import Run, Texts
-from svr_async.evaluation.setup import texts_of_run
 
 LABELS = ("A", "B", "tie")
 FIELDS = ("id", "domain", "picked", "prompt", "response_a", "response_b", "label", "labeller", "note")
@@ -237,34 +237,18 @@ class Pick(NamedTuple):
 def worth_labelling(
     items: Sequence[Item], count: int, *, done: frozenset[str] = frozenset(), random: bool = False, seed: int = 0
 ) -> tuple[Pick, ...]:
-    """Return `count` unlabelled items, each domain in proportion.
+    """Return `count` unlabelled items: those whose two orders disagree, then those with the smallest |margin|.
 
-    First items whose two orders disagree, then those with the smallest |margin|. With `random`, the order is a hash of
-    seed and id, so that the items represent all.
+    With `random`, the order is a hash of seed and id, so that the items represent all.
     """
-    domains: dict[str, list[tuple[tuple[bool, float, str], Pick]]] = defaultdict(list)
+    ranked = []
     for item in items:
-        if item.id in done or not (random or item.margin is not None):
-            continue
-        flips = len(item.margins) > 1 and min(item.margins.values()) < 0 < max(item.margins.values())
-        why = RANDOM if random else "order" if flips else "margin"
-        rank = hashed_fraction(f"svr-labels-{seed}", item.id) if random else abs(item.margin or 0.0)
-        domains[item.domain].append(((why != "order", rank, item.id), Pick(item=item, why=why)))
-    shares = _shares({name: len(found) for name, found in sorted(domains.items())}, count)
-    ranked = {name: sorted(found, key=lambda entry: entry[0]) for name, found in domains.items()}
-    return tuple(pick for name, n in shares.items() for _, pick in ranked[name][:n])
-
-
-def _shares(sizes: Mapping[str, int], count: int) -> dict[str, int]:
-    """Divide a count by size; the largest remainders are rounded up, ties in the order of names."""
-    total = sum(sizes.values())
-    if count >= total:
-        return dict(sizes)
-    exact = {name: count * size / total for name, size in sizes.items()}
-    found = {name: int(value) for name, value in exact.items()}
-    for name in sorted(exact, key=lambda name: (found[name] - exact[name], name))[: count - sum(found.values())]:
-        found[name] += 1
-    return found
+        if item.id not in done and (random or item.margin is not None):
+            flips = len(item.margins) > 1 and min(item.margins.values()) < 0 < max(item.margins.values())
+            why = RANDOM if random else "order" if flips else "margin"
+            rank = hashed_fraction(f"svr-labels-{seed}", item.id) if random else abs(item.margin or 0.0)
+            ranked.append(((why != "order", rank, item.id), Pick(item=item, why=why)))
+    return tuple(pick for _, pick in sorted(ranked, key=lambda entry: entry[0])[:count])
 
 
 def write_next(
@@ -279,9 +263,7 @@ def write_next(
     picks = worth_labelling(run.items, count, done=done, random=random, seed=seed)
     if not picks:
         raise UsageError(f"{run.path} has no item left to label", hint="every item with a verdict has a label")
-    named = (run.manifest.get("config") or {}).get("data")
-    own = Path(named) if isinstance(named, str) and named != "-" and Path(named).exists() else None
-    texts = texts_of_run(run, [pick.item.id for pick in picks], data or own)
+    texts, _ = known_texts(run, data)
     _write_sheet(out, picks, texts)
     reasons = Counter(pick.why for pick in picks)
     why = ", ".join(f"{n} by {name}" for name, n in sorted(reasons.items()))

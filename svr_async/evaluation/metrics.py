@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from types import MappingProxyType
 from typing import Any
@@ -99,16 +99,10 @@ def plan_block(items: Sequence[Item]) -> dict[str, Any]:
     escalated = [item for item in voted if any(vote.part == "escalation" for vote in item.votes)]
     block: dict[str, Any] = {"agreement": _share(sum(len(set(found)) == 1 for found in several), len(several))}
     if any(vote.part == "first" for item in voted for vote in item.votes) or escalated:
-        changed = [item for item in escalated if _first_side(item) != item.predicted]
-        block |= {"escalated": len(escalated), "changed": len(changed)}
+        first = [{vote.predicted for vote in item.votes if vote.part != "escalation"} for item in escalated]
+        changed = sum({item.predicted} != sides for item, sides in zip(escalated, first, strict=True))
+        block |= {"escalated": len(escalated), "changed": changed}
     return {"votes": block}
-
-
-def _first_side(item: Item) -> str | None:
-    """Return the side before escalation; of a jury, the side of its majority of votes."""
-    sides = [vote.predicted for vote in item.votes if vote.part != "escalation"]
-    lead = sides.count("A") - sides.count("B")
-    return "A" if lead > 0 else "B" if lead < 0 else None
 
 
 def official_block(
@@ -155,6 +149,15 @@ SPENT = ("calls", "usage", "cache", "cost_usd", "paid_usd", "judges")  # blocks 
 CALLS = ("sent", "cache_hits", "joined", "retries", "rate_limited", "repaired", "failed", "lost")
 
 
+JOINS: Mapping[type, Callable[[list[Any]], Any]] = {
+    int: sum,
+    float: max,
+    tuple: lambda values: tuple(part for value in values for part in value),
+    str: lambda values: next(filter(None, reversed(values)), ""),
+}
+"""How a fact of several engines becomes one, by its type."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgeCost:
     """What one judge was asked; `stats` is None for a judge that sends nothing."""
@@ -173,14 +176,9 @@ def joined(found: Sequence[EngineStats], usd: float | None) -> EngineStats:
     values: dict[str, Any] = {}
     for one in fields(EngineStats):
         values_of = [getattr(stats, one.name) for stats in found]
-        if all(type(value) is int for value in values_of):
-            values[one.name] = sum(values_of)
-        elif all(type(value) is float for value in values_of):
-            values[one.name] = max(values_of)
-        elif all(type(value) is tuple for value in values_of):
-            values[one.name] = tuple(part for value in values_of for part in value)
-        elif all(type(value) is str for value in values_of):
-            values[one.name] = next((value for value in reversed(values_of) if value), "")
+        kinds = {type(value) for value in values_of}
+        if kinds <= set(JOINS):
+            values[one.name] = JOINS[kinds.pop()](values_of)
     values |= {"usd": usd, "reported_usd": sum(reported) if reported else None}
     return replace(found[0], **values)
 

@@ -60,11 +60,6 @@ class Number:
         """The interval as people read it; empty where it is not known or already in the words."""
         return "" if self.ci95 is None or self.value is None else wording.interval(self.ci95)
 
-    @property
-    def accuracy(self) -> float | None:
-        """The value of a share."""
-        return self.value
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bin:
@@ -402,28 +397,26 @@ def _shares(items: Sequence[Item]) -> tuple[tuple[str, str, float], ...]:
 
 def confidence(items: Sequence[Item], groups: int = 5) -> tuple[Bin, ...]:
     """Group items by |margin| into at most five equal parts, with the accuracy of each; fewer than two give none."""
-    known = [(abs(item.margin), item.correct) for item in items if item.margin is not None and item.correct is not None]
-    bins = []
-    for members in _quantile_groups([size for size, _ in known], groups):
-        sizes, right = [known[i][0] for i in members], sum(known[i][1] for i in members)
-        ends = wilson_interval(right, len(members))
-        bins.append(Bin(low=min(sizes), high=max(sizes), n=len(members), accuracy=right / len(members), ci95=ends))
-    return tuple(bins) if len(bins) > 1 else ()
-
-
-def _quantile_groups(values: Sequence[float], groups: int) -> tuple[tuple[int, ...], ...]:
-    """Split indices into at most `groups` runs of rising value and about equal size; equal values stay together.
-
-    The value at sorted place i (0-based, of n) belongs to group ⌊groups·i/n⌋ of the first item that shares it.
-    """
-    order = sorted(range(len(values)), key=lambda i: values[i])
-    found: dict[int, list[int]] = {}
-    group = 0
-    for place, index in enumerate(order):
-        if place == 0 or values[index] != values[order[place - 1]]:
-            group = groups * place // len(order)
-        found.setdefault(group, []).append(index)
-    return tuple(tuple(sorted(members)) for members in found.values())
+    known = sorted(
+        (abs(item.margin), item.correct) for item in items if item.margin is not None and item.correct is not None
+    )
+    parts: dict[int, list[tuple[float, bool]]] = {}
+    first = 0
+    for place, one in enumerate(known):
+        first = place if one[0] != known[first][0] else first  # equal values stay together
+        parts.setdefault(groups * first // len(known), []).append(one)
+    bins = tuple(
+        Bin(
+            low=part[0][0],
+            high=part[-1][0],
+            n=len(part),
+            accuracy=right / len(part),
+            ci95=wilson_interval(right, len(part)),
+        )
+        for part in parts.values()
+        for right in (sum(correct for _, correct in part),)
+    )
+    return bins if len(bins) > 1 else ()
 
 
 def _close(items: Sequence[Item]) -> float | None:

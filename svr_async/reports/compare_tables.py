@@ -11,7 +11,7 @@ from svr_async.evaluation.compare import HOLM, Comparison, Disagreement, Drift, 
 from svr_async.evaluation.summary import RunSummary
 from svr_async.evaluation.wording import EVEN, against_chance
 
-COLUMNS = "points: second − first. only 1st:2nd: pairs that only the first has right, and only the second."
+COLUMNS = "points: second − first. only first:second: pairs that only the first has right, and only the second."
 WIDE = 100  # columns that all numbers of a test need; narrower terminals show the main ones
 SHOWN_PAIRS, SHOWN_RUBRICS = 5, 20
 
@@ -40,9 +40,10 @@ def _below(run: RunSummary) -> str:
     return against_chance({"accuracy": run.accuracy}, run.ci95) if (run.accuracy or 1.0) < EVEN else ""
 
 
-def paired_table(duel: Duel, *, wide: bool = True) -> Table:
-    """Return the paired tests of two runs, over all pairs and by domain."""
-    heads = ("pairs", "first", "second", "points", *(("95 % interval", "only 1st:2nd", "p") if wide else ()), "p Holm")
+def paired_table(duel: Duel, names: tuple[str, str] = ("first", "second"), *, wide: bool = True) -> Table:
+    """Return the paired tests of two runs, which `names` heads, over all pairs and by domain."""
+    more = ("95 % interval", f"only {names[0]}:{names[1]}", "p") if wide else ()
+    heads = ("pairs", *names, "points", *more, "p Holm")
     named = (("all shared pairs", duel.overall), *(duel.domains.items() if len(duel.domains) > 1 else ()))
     return Table(("domain", *heads), tuple(_test(name, test, wide=wide) for name, test in named))
 

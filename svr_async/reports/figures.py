@@ -8,6 +8,7 @@ from svr_async.core.safetext import one_line
 from svr_async.evaluation.summary import FEWEST, RunSummary
 from svr_async.reports.drawing import Ends, Figure, Series, dots, plane
 
+NEAR = 1.05  # times the tokens of another run, up to which costs count as equal
 FAR = 15  # times the tokens of another run, from which on the axis is in factors
 STRICT = "Lines are 95 % intervals; ties and missing verdicts count as wrong."
 
@@ -58,8 +59,8 @@ def _domains(runs: Sequence[RunSummary], title: str, marks: tuple[str, ...]) -> 
         return
     series = []
     for run_title, one in zip(titles_of(runs), runs, strict=True):
-        rows = [(names.index(row.name), row) for row in one.domains if row.accuracy is not None]
-        points = tuple((float(place), 100 * (row.accuracy or 0.0)) for place, row in rows)
+        rows = [(names.index(row.name), row) for row in one.domains if row.value is not None]
+        points = tuple((float(place), 100 * (row.value or 0.0)) for place, row in rows)
         series.append(Series(name=run_title, points=points, intervals=tuple(in_percent(row.ci95) for _, row in rows)))
     panel = dots([one_line(name, 60) for name in names], series, "accuracy, %", level=50.0)
     yield Figure(name="domains", title=title, panels=(panel,), marks=marks, notes=(STRICT,))
@@ -91,9 +92,9 @@ def cost_figure(runs: Sequence[RunSummary]) -> Figure | None:
         )
         for title, one in known if one.accuracy is not None
     ]  # fmt: skip
-    if len(series) < 2:
-        return None
     costs = [one.points[0][0] for one in series]
+    if len(series) < 2 or max(costs) < NEAR * min(costs):  # nothing to see
+        return None
     panel = plane(series, "tokens per pair, read and written", "accuracy, %", log=max(costs) > FAR * min(costs))
     title = f"Accuracy against cost on {runs[0].benchmark}"
     return Figure(name="cost", title=title, panels=(panel,), marks=all_marks(runs), notes=(STRICT,))
