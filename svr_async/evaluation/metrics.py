@@ -13,7 +13,7 @@ from svr_async.adapters.records import PairResult
 from svr_async.core.pair import Order, PreferencePair
 from svr_async.core.statistics import share_interval
 from svr_async.core.verdict import Outcome
-from svr_async.engine.money import BATCH_PRICE_SHARE, Price
+from svr_async.engine.money import Price
 from svr_async.engine.reply import Usage
 from svr_async.engine.stats import EngineStats
 from svr_async.evaluation.items import Item
@@ -188,12 +188,12 @@ def engine_block(stats: EngineStats | None, price: Price | None) -> dict[str, An
     if stats is None:
         zero = dict.fromkeys(TOKENS, 0)
         calls = {"sent": 0, "cache_hits": 0, "retries": 0, "failed": 0}
-        return {"calls": calls, "usage": zero, "cache": _cache_block(zero, None), "cost_usd": 0.0, "paid_usd": 0.0}
+        return {"calls": calls, "usage": zero, "cache": {"cached_share": None}, "cost_usd": 0.0, "paid_usd": 0.0}
     tokens = {name: getattr(stats, name) for name in TOKENS}
     return {
         "calls": {name: getattr(stats, name) for name in CALLS},
         "usage": tokens,
-        "cache": _cache_block(tokens, price, stats.batch_cached_tokens),
+        "cache": {"cached_share": _share(stats.cached_tokens, stats.prompt_tokens)},
         "cost_usd": _rounded(stats.reported_usd if price is None else sum(map(price.cost, _usages(stats)))),
         "paid_usd": _rounded(stats.usd if price is None else stats.usd or 0.0),
     }
@@ -232,19 +232,6 @@ def _usages(stats: EngineStats) -> tuple[Usage, Usage]:
     batch = {name: getattr(stats, f"batch_{name}") for name in TOKENS}
     live = {name: getattr(stats, name) - batch[name] for name in TOKENS}
     return Usage(**live), Usage(**batch, batch=True)
-
-
-def _cache_block(tokens: Mapping[str, int], price: Price | None, batch_cached: int = 0) -> dict[str, float | None]:
-    """Return the share of input tokens that the endpoint had cached, and the dollars saved.
-
-    `batch_cached` is the number of cached tokens in batches.
-    """
-    prompt, cached = tokens["prompt_tokens"], tokens["cached_tokens"]
-    saved = None
-    if price is not None:
-        live, batch = ((price.input - price.cached) * n / 1e6 for n in (cached - batch_cached, batch_cached))
-        saved = round(live + BATCH_PRICE_SHARE * batch, 6)
-    return {"cached_share": _share(cached, prompt), "saved_usd": saved}
 
 
 def _rounded(usd: float | None) -> float | None:

@@ -62,24 +62,6 @@ class Number:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bin:
-    """Pairs with margins of like size: |margin| from `low` to `high`."""
-
-    low: float
-    high: float
-    n: int
-    accuracy: float
-    ci95: Interval
-
-    @property
-    def range(self) -> str:
-        """The range as `0.12–0.31`; one number where both ends read the same."""
-        digits = 2 if self.high < 10 else 1 if self.high < 100 else 0
-        low, high = f"{self.low:.{digits}f}", f"{self.high:.{digits}f}"
-        return low if low == high else f"{low}–{high}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Abstention:
     """Accuracy of the pairs that are answered, the surest first: shares of 1."""
 
@@ -118,7 +100,6 @@ class RunSummary:
     rule: str
     shares: tuple[tuple[str, str, float], ...]
     outcomes: tuple[tuple[str, int, str], ...]
-    confidence: tuple[Bin, ...]
     abstention: tuple[Abstention, ...]
     close: float | None
     effects: RubricEffects
@@ -189,7 +170,6 @@ def summarise(run: Run) -> RunSummary:
         rule=_rule(metrics) if run.complete else "",
         shares=_shares(run.items),
         outcomes=_outcomes(metrics),
-        confidence=confidence(run.items),
         abstention=abstention(run.items),
         close=_close(run.items),
         effects=rubric_effects(by_domain(run.items)),
@@ -393,30 +373,6 @@ def _shares(items: Sequence[Item]) -> tuple[tuple[str, str, float], ...]:
     rest = len(known) - right - tied - wrong
     parts = (("right", "right", right), ("wrong", "wrong", wrong), ("tied", "tie", tied), ("none", "no verdict", rest))
     return tuple((name, words, n / len(known)) for name, words, n in parts if n)
-
-
-def confidence(items: Sequence[Item], groups: int = 5) -> tuple[Bin, ...]:
-    """Group items by |margin| into at most five equal parts, with the accuracy of each; fewer than two give none."""
-    known = sorted(
-        (abs(item.margin), item.correct) for item in items if item.margin is not None and item.correct is not None
-    )
-    parts: dict[int, list[tuple[float, bool]]] = {}
-    first = 0
-    for place, one in enumerate(known):
-        first = place if one[0] != known[first][0] else first  # equal values stay together
-        parts.setdefault(groups * first // len(known), []).append(one)
-    bins = tuple(
-        Bin(
-            low=part[0][0],
-            high=part[-1][0],
-            n=len(part),
-            accuracy=right / len(part),
-            ci95=wilson_interval(right, len(part)),
-        )
-        for part in parts.values()
-        for right in (sum(correct for _, correct in part),)
-    )
-    return bins if len(bins) > 1 else ()
 
 
 def _close(items: Sequence[Item]) -> float | None:

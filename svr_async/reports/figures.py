@@ -24,17 +24,6 @@ def run_figures(runs: Sequence[RunSummary]) -> Iterator[Figure]:
         panel = dots(titles_of(runs), [series], "accuracy, %", level=50.0)
         yield Figure(name="accuracy", title=f"Accuracy on {place}", panels=(panel,), marks=marks, notes=(STRICT,))
     yield from _domains(runs, f"Accuracy by domain on {place}", marks)
-    if len(runs) == 1 and (bins := runs[0].confidence):
-        ticks = [float(i) for i in range(len(bins))]
-        series = Series(
-            name="accuracy", points=tuple((i, 100 * one.accuracy) for i, one in zip(ticks, bins, strict=True)),
-            intervals=tuple(in_percent(one.ci95) for one in bins), colour="first",
-        )  # fmt: skip
-        panel = plane(
-            [series], "|margin|, fifths of the pairs", "accuracy, %", ticks=ticks, labels=[one.range for one in bins]
-        )
-        title = f"Confidence and accuracy on {place}"
-        yield Figure(name="confidence", title=title, panels=(panel,), marks=marks, notes=(STRICT,))
     yield from filter(None, (abstention_figure(runs), cost_figure(runs)))
 
 

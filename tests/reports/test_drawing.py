@@ -37,7 +37,7 @@ def test_figures_of_a_run_are_files_with_its_marks(tmp_path: Path) -> None:
     run = str(write_run(tmp_path / "run", manifest=SIMULATED))
     assert report(["report", run, "--figures", str(tmp_path / "f"), "--out", str(tmp_path / "page.html")]) == 0
     files = {path.name: path.read_bytes() for path in (tmp_path / "f").iterdir()}
-    names = ("abstention", "confidence", "domains")
+    names = ("abstention", "domains")
     assert set(files) == {f"{name}{end}" for name in names for end in (".svg", "-dark.svg", ".png")}
     for name in names:
         assert "SIMULATED" in texts(files[f"{name}.svg"])
@@ -48,7 +48,10 @@ def test_figures_of_a_run_are_files_with_its_marks(tmp_path: Path) -> None:
 
 def test_several_runs_have_the_figures_that_compare_them(tmp_path: Path) -> None:
     """Accuracy of each, domains, unsure pairs and cost; nothing of fewer than twenty pairs."""
-    runs = [RunFolder.load(write_run(tmp_path / name, manifest=SIMULATED)) for name in "ab"]
+    runs = [
+        RunFolder.load(write_run(tmp_path / name, manifest=SIMULATED, metrics={"usage": {"prompt_tokens": tokens}}))
+        for name, tokens in (("a", 1000), ("b", 9000))
+    ]
     found = {figure.name: figure for figure in run_figures(summaries_of(runs))}
     assert set(found) == {"accuracy", "domains", "abstention", "cost"}
     assert {figure.marks for figure in found.values()} == {("SIMULATED",)}
