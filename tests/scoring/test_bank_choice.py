@@ -8,8 +8,7 @@ from dataclasses import replace
 from made_bank import made_bank
 from made_history import made_choice, made_history
 
-from svr_async.scoring.bank_card import render_card
-from svr_async.scoring.bank_choice import SHOWN_CANDIDATES, candidates, divided, how_chosen, structure_parts
+from svr_async.scoring.bank_card import SHOWN_CANDIDATES, candidates, divided, how_chosen, render_card, structure_parts
 from svr_async.scoring.bank_history import Choice, Structure
 
 
@@ -25,24 +24,8 @@ def test_each_part_of_a_structure_is_named() -> None:
     assert named(Structure())["Groups of prompts"] == named(Structure())["Part in common"] == "none"
 
 
-def test_rubrics_left_aside_are_counted() -> None:
-    """What has no weight since it only goes with the label is told beside the structure."""
-    told = {name: value for name, value, _ in structure_parts(Choice(structure=Structure(), aside=(3, 8)))}
-    assert told["Left aside"] == "2"
-    assert "Left aside" not in named(Structure())
-
-
-def test_one_shrunken_weight_a_rubric_is_called_that() -> None:
-    """It has no sparsity and no part in common to name."""
-    assert named(Structure(solver="shrunken", top_k=6)) == {
-        "Groups of prompts": "none", "Weights": "shrunken means", "Rubrics a prompt": "6"
-    }  # fmt: skip
-
-
-def test_weights_that_sources_have_in_common_are_called_that_and_what_was_left_out_is_said() -> None:
-    """The ridge stands beside them; sources, not prompts, were left out, and what is averaged is counted."""
-    common = Structure(solver="moments", ridge=0.3)
-    assert named(common)["Weights"] == "one a rubric, in common"
+def test_what_was_left_out_is_said() -> None:
+    """Sources, not prompts, were left out, and what is averaged is counted."""
     choice = replace(made_choice(), left_out="sources", beside=(Structure(groups=2), Structure(groups=4)))
     assert "leaving out sources in turn" in how_chosen(choice)
     assert "averaged with 2" in how_chosen(choice)
@@ -60,12 +43,6 @@ def test_candidates_come_best_first_and_the_one_taken_is_always_shown() -> None:
     assert late[-1].taken
     assert len(late) == SHOWN_CANDIDATES + 1
     assert not any(row.taken for row in rest)
-
-
-def test_how_it_was_chosen_is_said() -> None:
-    """By cross-validation among so many, or by the settings."""
-    assert "among 15 by cross-validation" in how_chosen(made_choice())
-    assert "no other was tried" in how_chosen(Choice(structure=Structure()))
 
 
 def test_the_card_holds_the_structure_and_the_best_candidates() -> None:

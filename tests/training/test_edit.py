@@ -17,12 +17,12 @@ from svr_async.core.pair import user_prompt
 from svr_async.core.rubric import Check, Rubric
 from svr_async.errors import UsageError
 from svr_async.scoring.bank import BankRubric, InferenceSettings, RubricBank
-from svr_async.scoring.chooser import open_chooser
+from svr_async.scoring.selection import open_chooser
 from svr_async.training.bank.bank_diff import diff_banks
 from svr_async.training.bank.build import merge_banks
 from svr_async.training.bank.edit import EditPlan, edit_bank, save_anew, save_in_place
 from svr_async.training.bank.lint import Kind, lint
-from svr_async.training.running.candidates import load_rubrics
+from svr_async.training.running.single_stages import load_rubrics
 
 TEXTS = ("Names its sources", "Uses at most 50 words", "Warns of the usual slip", "Ends with a summary")
 PROMPT = user_prompt("how long does bread last")
