@@ -426,13 +426,8 @@ def _deltas(item: Item) -> Mapping[str, float]:
 
 
 def notes_on(run: Run, baseline: Run) -> list[str]:
-    """Return differences that do not forbid a comparison: fingerprints, endpoints, version, missing verdicts."""
-    found = []
-    for one, two in zip(_panel(run), _panel(baseline), strict=False):
-        for name, word in (("fingerprints", "system fingerprint"), ("base_url", "endpoint")):
-            if one.get(name) != two.get(name):
-                found.append(_unlike(word, "", one.get(name), two.get(name)).text)
-    versions = [one.manifest.get("svr_version") for one in (run, baseline)]
+    """Return differences that do not forbid a comparison: the version, and missing verdicts."""
+    found, versions = [], [one.manifest.get("svr_version") for one in (run, baseline)]
     if versions[0] != versions[1]:
         found.append(f"judged with svr-async {versions[0]}, the baseline with {versions[1]}")
     lost = [one.metrics["n_total"] - one.metrics["n_scored"] for one in (run, baseline)]

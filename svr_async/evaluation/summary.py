@@ -143,7 +143,8 @@ def summarise(run: Run) -> RunSummary:
     usage = metrics.get("usage") or {}
     tokens = (usage.get("prompt_tokens") or 0) + (usage.get("completion_tokens") or 0)
     known, marks = metrics["n_scored"] > 0 or not run.items, tuple(_marks(run))
-    accuracy, interval = (metrics.get("accuracy"), accuracy_interval(run)) if known else (None, None)
+    accuracy, ends = (metrics.get("accuracy"), metrics.get("accuracy_ci95")) if known else (None, None)
+    interval = None if ends is None else Interval(*ends)
     return RunSummary(
         name=run.name,
         folder=str(run.path),
@@ -222,15 +223,6 @@ def _marks(run: Run) -> Iterator[Mark]:
         prefers = PREFERS.get(str(run.metrics["method"]))
         always = f": it always prefers {prefers}" if prefers else ""
         yield Mark(word="CONTENT-BLIND", text=f"A baseline that reads nothing{always}.")
-
-
-def accuracy_interval(run: Run) -> Interval | None:
-    """Return the 95 % interval of the strict accuracy: the recorded one, else Wilson's from the items."""
-    recorded = run.metrics.get("accuracy_ci95")
-    if recorded is not None:
-        return Interval(recorded[0], recorded[1])
-    marked = [item.correct for item in run.items if item.correct is not None]
-    return wilson_interval(sum(marked), len(marked)) if marked else None
 
 
 def _headline(run: Run, accuracy: float | None, interval: Interval | None) -> str:
