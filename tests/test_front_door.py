@@ -7,7 +7,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
 from rig import environment
 
 import svr_async
@@ -63,15 +62,6 @@ def test_an_offline_evaluation_loads_only_its_own_parts(tmp_path: Path) -> None:
         "print(sorted({'aiohttp', 'jax', 'sklearn', 'pyarrow', 'click', 'rich'} & set(sys.modules)))"
     )
     assert run_python(code, tmp_path).split() == ["True", "[]"]
-
-
-def test_each_name_is_loaded_once_and_others_are_not_there() -> None:
-    """A name is kept after its first use; a name that does not exist is an AttributeError that says so."""
-    for name in svr_async.__all__:
-        assert getattr(svr_async, name) is getattr(svr_async, name)
-    assert svr_async.Bank is RubricBank
-    with pytest.raises(AttributeError, match="no attribute 'Banc'"):
-        _ = svr_async.Banc  # type: ignore[attr-defined]
 
 
 def test_type_checkers_see_the_same_names() -> None:

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import ast
-import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from rig import environment
 
 from svr_async.commands.main import COMMANDS
 
@@ -202,17 +199,6 @@ def test_no_command_imports_another() -> None:
                 assert pieces[2] == own, f"{path}:{line} imports {name}"
 
 
-def test_engine_and_fit_do_not_know_each_other() -> None:
-    """The engine's tests need no JAX and the fitter's no event loop."""
-    for path in MODULES:
-        names = {name.split(".")[1] for name, *_ in imports(path) if name.startswith("svr_async.")}
-        if part_of(path) == "engine":
-            assert "fit" not in names, path
-        if part_of(path) == "fit":
-            assert "engine" not in names, path
-            assert "asyncio" not in {name for name, *_ in imports(path)}, path
-
-
 def test_nothing_that_runs_code_is_used_to_store_data() -> None:
     """No pickle, joblib or their kin anywhere in the package."""
     for path in MODULES:
@@ -254,20 +240,6 @@ def test_asking_for_help_is_light(name: str) -> None:
     for path in reached:
         for module, line, eager in imports(path):
             assert not (eager and module.split(".")[0] in HEAVY), f"{path}:{line} imports {module}"
-
-
-def test_importing_the_package_does_nothing(tmp_path: Path) -> None:
-    """`import svr_async` loads no library, opens no socket and writes no file."""
-    code = (
-        "import sys; before = set(sys.modules); import svr_async; "
-        "print(sorted(name for name in set(sys.modules) - before if not name.startswith('svr_async')))"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, env=environment(), check=True
-    )
-    loaded = {name.split(".")[0] for name in ast.literal_eval(done.stdout)}
-    assert not loaded & (HEAVY | {"asyncio", "click", "orjson"})
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_every_module_says_what_it_is_for() -> None:

@@ -8,7 +8,6 @@ import pkgutil
 import subprocess
 import sys
 import tomllib
-import traceback
 from importlib.metadata import entry_points
 from pathlib import Path
 
@@ -83,10 +82,3 @@ def test_an_error_is_one_line() -> None:
     """Message and hint are joined, and line breaks in either do not survive."""
     assert errors.SvrError("a\nb", hint="c\n d").one_line() == "a b — c d"
     assert errors.SvrError("a").one_line() == "a"
-
-
-def test_a_traceback_shows_how_to_mend_an_error() -> None:
-    """The hint is a note of the exception, below the message; an error without one has no note."""
-    shown = "".join(traceback.format_exception(errors.UsageError("it is no run", hint="give a folder")))
-    assert shown.endswith("UsageError: it is no run\nTo fix it: give a folder\n")
-    assert not hasattr(errors.UsageError("it is no run"), "__notes__")

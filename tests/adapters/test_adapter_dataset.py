@@ -1,6 +1,5 @@
 """Rows become a data set: strict or lenient, unique ids, official counts, notes, problems, and at least one pair."""
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -79,20 +78,6 @@ def test_odd_rows_are_kept_and_counted(write: Write) -> None:
     assert counts["an empty response"] == (1, True)
     assert dataset.left_out() == {"repeated": 2, "contradicting": 1}
     assert dataset.skipped == {}
-
-
-@pytest.mark.parametrize(
-    ("data", "why"),
-    [
-        (b"", "0 rows"),
-        (b'{"x": 1}\n', "1 row; invalid: unknown layout"),
-        ((json.dumps({**GOOD, "label": "tie"}) + "\n").encode() * 2, r"2 rows; tie \(the data prefers neither\): 2"),
-    ],
-)
-def test_nothing_usable_is_an_error_that_says_why(write: Write, data: bytes, why: str) -> None:
-    """A file without usable pairs ends in "0 usable pairs", with the reason."""
-    with pytest.raises(DataError, match=rf"0 usable pairs in .*a\.jsonl \({why}"):
-        PAIRS.load(write("a.jsonl", data), lenient=True)
 
 
 @pytest.mark.parametrize(

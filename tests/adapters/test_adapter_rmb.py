@@ -8,7 +8,6 @@ import pytest
 
 from svr_async.adapters import get_adapter
 from svr_async.adapters.contract import Adapter
-from svr_async.errors import DataError
 
 RMB = get_adapter("rmb")
 PAIRS = get_adapter("pairs")
@@ -51,20 +50,3 @@ def test_empty_and_identical_answers_are_left_out_and_counted(write: Callable[..
     dataset = adapter.load(write("a.json.gz", rows))
     assert [pair.id for pair in dataset.pairs] == ["1"]
     assert dataset.skipped == {"an answer is empty": 2, "the two answers are identical": 1}
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"chosen": "text"}, "column 'chosen': expected an object with a text in `answer`, found 'text'"),
-        (
-            {"reject": {"llm_name": "m", "answer": None}},
-            "column 'reject': expected an object with a text in `answer`, found {'llm",
-        ),
-        ({"conversation_input": []}, "column 'conversation_input': a prompt is a text or a list of messages"),
-    ],
-)
-def test_broken_records_are_named(write: Callable[..., Path], change: dict[str, Any], message: str) -> None:
-    """An answer of another form, or an empty conversation, is an error with its place."""
-    with pytest.raises(DataError, match=f"a.json row 1: {message}"):
-        RMB.load(write("a.json", [{**pairwise(), **change}]))

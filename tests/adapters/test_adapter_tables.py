@@ -66,30 +66,6 @@ def test_a_broken_file_is_one_line(write: Write, name: str, data: bytes, says: s
     assert says in caught.value.one_line()
 
 
-@pytest.mark.parametrize("suffix", SUFFIXES)
-def test_truncated_files_are_refused(write: Write, suffix: str, tmp_path: Path) -> None:
-    """A gzip file that breaks off is named; so are missing files and empty folders."""
-    whole = write(f"a{suffix}.gz", ROWS * 50).read_bytes()
-    (tmp_path / f"cut{suffix}.gz").write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(DataError, match=rf"cut{suffix}\.gz: .*(gzip|parquet)"):
-        values(tmp_path / f"cut{suffix}.gz")
-    with pytest.raises(DataError, match="no such file or folder"):
-        values(tmp_path / "nowhere.json")
-    (tmp_path / "empty").mkdir()
-    with pytest.raises(DataError, match="no data files below"):
-        values(tmp_path / "empty")
-
-
-def test_a_row_that_is_not_an_object_has_a_problem(write: Write) -> None:
-    """A broken line, another JSON value, or too many cells come as rows with a problem; the others are read."""
-    rows = list(read_rows(write("a.jsonl", b'{"n": 1}\n\n{"n": \n[1]\n{"n": 2}')))
-    assert [(row.number, row.problem[:21]) for row in rows] == [
-        (1, ""), (3, "not valid JSON (Expec"), (4, "expected an object wi"), (5, ""),
-    ]  # fmt: skip
-    (long,) = read_rows(write("a.csv", b"a,b\n1,2,3\n"))
-    assert long.problem == "more cells than the header has columns"
-
-
 @pytest.mark.parametrize(
     ("name", "data", "expected", "replaced", "legacy"),
     [

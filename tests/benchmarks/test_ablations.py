@@ -18,7 +18,6 @@ from svr_async.simulation.calibration import calibrate_items
 from svr_async.simulation.config import SimConfig
 from svr_async.simulation.models import MODELS
 from svr_async.simulation.world import World, preset
-from svr_async.training.rounds.config import ABLATIONS
 
 SCRIPTS = Path(__file__).parents[2] / "benchmarks/paper"
 
@@ -61,17 +60,6 @@ def test_the_table_compares_each_part_with_the_full_bank(ablations: ModuleType, 
     assert rows["− support"].endswith("| 66.7 | 66.7 | 66.7 | < 0.0001 (−16 +0) |")
     assert "− probe" not in rows
     assert "the bank covers" in lines[-1]
-
-
-def test_nothing_run_is_said(ablations: ModuleType, tmp_path: Path) -> None:
-    """A folder without runs gives a sentence, not a table."""
-    plan = ablations.Plan(world="plain", seeds=[1], out=tmp_path, n_train=30, n_test=20)
-    assert ablations.table(plan) == f"no trained bank of plain under {tmp_path}"
-
-
-def test_every_part_that_can_be_left_out_has_a_row(ablations: ModuleType) -> None:
-    """The table's rows are the ablations of `svr train`, the two yardsticks, the bank and uniform weights."""
-    assert set(ablations.NAMES) == {"direct", "oracle", "svr", "uniform", *(f"no-{part}" for part in ABLATIONS)}
 
 
 def test_the_local_author_writes_what_the_endpoint_writes(ablations: ModuleType, local: Any) -> None:

@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
-import numpy as np
 import pytest
 
 SCRIPTS = Path(__file__).parents[2] / "benchmarks/paper"
@@ -57,13 +56,3 @@ def test_a_bank_is_compared_with_length_and_a_regression(
     assert "checks | 100.0 % [100.0, 100.0] | -35.0 [" in shown
     assert "| the trained bank | 65.0 % [" in shown
     assert {path.name for path in (tmp_path / "kept" / "judged").iterdir()} == {"train.npz", "test.npz"}
-
-
-def test_a_run_without_some_of_the_pairs_is_refused(script: ModuleType, tmp_path: Path) -> None:
-    """The message names one of the pairs."""
-    write_run(tmp_path / "run", [1.0], first=0)
-    write_pairs(tmp_path / "test.jsonl", 2, first=0)
-    pairs = script.get_adapter("pairs").load(tmp_path / "test.jsonl").pairs
-    with pytest.raises(SystemExit, match="lacks 1 of the test pairs, such as 'p1'"):
-        script.run_points(tmp_path / "run", pairs)
-    assert np.array_equal(script.numbered(["b", "a", "b"]), [0, 1, 0])

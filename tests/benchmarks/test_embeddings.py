@@ -65,11 +65,3 @@ def test_vectors_that_tell_the_kind_of_a_prompt_are_worth_what_they_should(
     assert set(found.groups[script.WORDS]) == {"1"}
     rows = script.table([found, found], arrays.pair_prompt, [1]).splitlines()
     assert [row.split(" | ")[0] for row in rows[2:]] == [f"| {name}" for name in script.NAMES]
-
-
-def test_vectors_of_other_texts_are_refused(script: ModuleType, tmp_path: Path) -> None:
-    """The file says what it was made of."""
-    np.savez(tmp_path / "v.npz", vector=np.eye(2), digest=script.digest_of(["a", "b"]))
-    assert np.array_equal(script.vectors_of(tmp_path / "v.npz", ["a", "b"]), np.eye(2))
-    with pytest.raises(SystemExit, match="other texts"):
-        script.vectors_of(tmp_path / "v.npz", ["b", "a"])

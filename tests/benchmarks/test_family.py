@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from svr_async.simulation.calibration import calibrate_items
-from svr_async.simulation.family import DEVELOPMENT, drawn
+from svr_async.simulation.family import drawn
 from svr_async.simulation.family_world import FamilyWorld
 
 SCRIPTS = Path(__file__).parents[2] / "benchmarks/paper"
@@ -81,40 +81,3 @@ def test_a_second_run_trains_nothing_and_prints_the_table(plan: Any, row: Any) -
     assert rows["all"][-2:] == ["0.75", "0.75"]
     assert rows["types: 2–8"] == rows["words tell: 75–100 %"] == rows["all"]
     assert rows[str(DRAW)][0].startswith("2 types, words 100%, common 30%, paraphrase 5")
-
-
-def test_the_table_says_which_worlds_fall_short(family: ModuleType, plan: Any, row: Any) -> None:
-    """Draws below human rubrics or the direct judge are named; more than a standard error below is told apart."""
-    kept = plan.path(DRAW).read_bytes()
-    try:
-        plan.path(DRAW).write_text(json.dumps({**row, "svr": 0.5, "direct": 0.52, "human": 0.8, "truth": 0.9}))
-        said = family.table(plan)
-    finally:
-        plan.path(DRAW).write_bytes(kept)
-    assert f"Below human rubrics by more than a standard error: 1 (draws {DRAW})" in said
-    assert f"Below the direct judge: 1 (draws {DRAW}), by more than a standard error: 0" in said
-
-
-def test_nothing_run_is_said(family: ModuleType, tmp_path: Path) -> None:
-    """A folder without results gives a sentence, not a table."""
-    plan = family.Plan(draws=list(DEVELOPMENT), pairs=None, test=60, out=tmp_path)
-    assert family.table(plan) == f"no result under {tmp_path}"
-
-
-def test_results_of_other_sizes_and_parts_are_kept_apart(family: ModuleType, tmp_path: Path) -> None:
-    """A result's place tells its pairs, where none are given the draw's own, and what was left out."""
-    own = family.Plan(draws=[DRAW], pairs=None, test=60, out=tmp_path)
-    fewer = family.Plan(draws=[DRAW], pairs=120, test=60, out=tmp_path, part="probe")
-    assert own.path(DRAW) == tmp_path / str(drawn(DRAW).pairs) / f"{DRAW}.json"
-    assert fewer.path(DRAW) == tmp_path / "120-no-probe" / f"{DRAW}.json"
-
-
-def test_draws_are_given_as_ranges(family: ModuleType) -> None:
-    """`0-3,1000` are four draws and one."""
-    assert family.draws_of("0-3,1000") == [0, 1, 2, 3, 1000]
-
-
-def test_every_world_is_in_one_group_of_each_property(family: ModuleType) -> None:
-    """Each property sorts every development draw somewhere, and no property has a single group."""
-    for label_of in family.PROPERTIES.values():
-        assert len({label_of(drawn(number)) for number in DEVELOPMENT}) > 1

@@ -73,16 +73,3 @@ def test_pairs_are_judged_once_and_again_only_if_they_change(
     again = scripts.judged.judged_on_all(tmp_path, "made", pairs, crew)
     np.testing.assert_array_equal(again[1:], first[1:])
     assert not np.array_equal(again[0], first[0], equal_nan=True)
-
-
-def test_logistic_regression_takes_any_sign(scripts: SimpleNamespace) -> None:
-    """The yardstick finds a check that speaks for the chosen response and one that speaks against it."""
-    z = np.random.default_rng(1).choice([-1.25, 1.25], (300, 3))
-    z *= np.sign(z[:, [0]] - z[:, [1]] + 0.1)
-    weight = scripts.scores.logistic(z, np.arange(300))
-    assert weight[0] > 0 > weight[1]
-
-
-def test_a_margin_of_rounding_errors_is_a_tie(scripts: SimpleNamespace) -> None:
-    """Points are 1, ½ and 0, and ½ where sums of the same numbers in another order cancel out."""
-    assert scripts.scores.points(np.array([0.2, 1e-12, 0.0, -0.2])).tolist() == [1, 0.5, 0.5, 0]

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import gzip
 import importlib
-import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +13,6 @@ import numpy as np
 import pytest
 
 SCRIPTS = Path(__file__).parents[2] / "benchmarks/paper"
-REQUEST = "###The instruction to evaluate:\n{}\n\n###Response to evaluate:\n{}\n\n###Score Rubrics:\n[Is it good?]"
 
 Module = Callable[[str], ModuleType]
 
@@ -26,12 +23,6 @@ def module(monkeypatch: pytest.MonkeyPatch) -> Module:
     monkeypatch.syspath_prepend(str(SCRIPTS))
     monkeypatch.setattr(sys, "path", [*sys.path])
     return importlib.import_module
-
-
-def write_rows(path: Path, rows: list[dict[str, Any]]) -> None:
-    """Write a gzipped JSON array."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(gzip.compress(json.dumps(rows).encode()))
 
 
 def made(
@@ -48,33 +39,6 @@ def made(
         prompt=np.arange(pairs) + 1000 * int.from_bytes(name.encode()),
         texts=tuple(f"{name} {number}" for number in range(pairs)),
     )
-
-
-def test_reads_alpaca_eval_without_ties(module: Module, tmp_path: Path) -> None:
-    """A preference above 1.5 chooses the second output, below it the first, and 1.5 gives no pair."""
-    rows = [{"instruction": "Say hi.", "output_1": "one", "output_2": "two", "preference": p} for p in (1.0, 1.5, 1.9)]
-    write_rows(tmp_path / "alpaca_eval/model/annotations.json.gz", rows)
-    assert [pair.chosen for _, pair in module("sources_read").alpaca(tmp_path)] == ["one", "two"]
-
-
-def test_pairs_answers_to_one_request_by_their_mean_score(module: Module, tmp_path: Path) -> None:
-    """Two answers under one number are a pair where their mean scores differ; the prompt has the user's turns alone."""
-    dialogue = "Here is a dialogue.\nUser: First?\n\nAssistant: Reply.\n\nUser: Second?\n\nAssistant:"
-    scores = {"good": [5, 5, 4], "same": [5, 4, 5], "bad": [1, 2, 1]}
-    rows = [
-        {"idx": 7, "instruction": REQUEST.format(dialogue, answer), "gpt4_score": score}
-        for answer, score in scores.items()
-    ]
-    write_rows(tmp_path / "prometheus_eval/mt_bench_eval.json.gz", rows)
-    found = [pair for _, pair in module("sources_read").mt_bench(tmp_path)]
-    assert sorted((pair.chosen, pair.rejected) for pair in found) == [("good", "bad"), ("same", "bad")]
-    assert [turn.content for turn in found[0].prompt] == ["First?", "Second?"]
-
-
-def test_takes_the_most_careful_within_a_standard_error(module: Module) -> None:
-    """The last choice within a standard error of the best is taken, not the best itself, and no worse one."""
-    gained = np.array([[0.70, 0.69, 0.60], [0.60, 0.62, 0.50], [0.80, 0.78, 0.71]])
-    assert module("sources_learners").within_one_error(gained) == 1
 
 
 def test_a_source_has_no_say_in_what_it_is_asked_by(module: Module) -> None:
@@ -95,16 +59,6 @@ def test_learns_nothing_from_a_prompt_that_is_asked(module: Module) -> None:
     one, other = made(module, "a", [0.0]), made(module, "b", [0.0])
     other.prompt[:50] = one.prompt[:50]
     assert len(data.without_prompts_of(other, one).z) == 150
-
-
-def test_trusts_a_check_less_where_sources_disagree(module: Module) -> None:
-    """Of two checks with the same mean effect, the one that differs between sources gets the smaller weight."""
-    learners = module("sources_learners")
-    effects = {"a": [0.3, 0.8], "b": [0.3, -0.2], "c": [0.3, 0.7], "d": [0.3, -0.1]}
-    sources = [made(module, name, effect, pairs=4000) for name, effect in effects.items()]
-    plain, doubting = (learners.ridge(1.0, doubt=doubt)(sources) for doubt in (0.0, 1.0))
-    assert plain[1] / plain[0] > 1.5 * doubting[1] / doubting[0]
-    assert (doubting >= 0).all()
 
 
 def test_solves_the_penalised_least_squares(module: Module) -> None:

@@ -1,42 +1,13 @@
 """Files written whole, or not at all."""
 
 import errno
-from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
 import pytest
 
-from svr_async.core.files import write_atomic, write_atomic_with, write_lines
+from svr_async.core.files import write_atomic, write_atomic_with
 from svr_async.errors import StorageError
-
-
-def test_missing_folders_are_made_and_nothing_is_left_beside(tmp_path: Path) -> None:
-    """A file appears with its content, in folders that were not there, without a temporary beside it."""
-    target = tmp_path / "a" / "b" / "file.bin"
-    write_atomic(target, b"content")
-    assert target.read_bytes() == b"content"
-    assert list(target.parent.iterdir()) == [target]
-
-
-def test_lines_are_held_one_at_a_time(tmp_path: Path) -> None:
-    """Each is written before the next is made; all of them are there in the end, or none."""
-    alive = 0
-
-    class Line(bytes):
-        def __del__(self) -> None:
-            nonlocal alive
-            alive -= 1
-
-    def lines() -> Iterator[bytes]:
-        nonlocal alive
-        for number in range(100):
-            alive += 1
-            assert alive <= 3
-            yield Line(b"%d\n" % number)
-
-    write_lines(tmp_path / "file", lines())
-    assert (tmp_path / "file").read_bytes() == b"".join(b"%d\n" % number for number in range(100))
 
 
 def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:

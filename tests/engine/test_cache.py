@@ -16,9 +16,9 @@ import pytest
 from redis_server import RedisServer, redis_server
 
 from svr_async.engine.cache import DATABASE, Cache, pack, unpack
-from svr_async.engine.cache_files import clear_cache, export_cache, import_cache, look_up
+from svr_async.engine.cache_files import clear_cache, export_cache, import_cache
 from svr_async.engine.reply import Reply, Usage
-from svr_async.errors import ArtefactError, ConfigError, StorageError, UsageError
+from svr_async.errors import StorageError
 
 PUT_AND_DIE = """
 import asyncio, os, signal, sys
@@ -172,31 +172,6 @@ def test_replies_travel_as_a_file(tmp_path: Path, name: str) -> None:
     assert (tmp_path / "again" / name).read_bytes() == (tmp_path / name).read_bytes()
 
 
-@pytest.mark.parametrize(
-    ("name", "data", "error"),
-    [
-        ("a.jsonl", b'{"key": "ab", "reply": {}}\n', ArtefactError),
-        ("a.jsonl", b"[1]\n", ArtefactError),
-        ("a.jsonl.gz", b"no gzip", ConfigError),
-        ("missing.jsonl", None, ConfigError),
-    ],
-)
-def test_a_file_without_replies_is_one_line(
-    tmp_path: Path, name: str, data: bytes | None, error: type[Exception]
-) -> None:
-    """The error names the file; nothing reaches the cache."""
-    if data is not None:
-        (tmp_path / name).write_bytes(data)
-
-    async def load() -> None:
-        with contextlib.closing(Cache.open(tmp_path / "cache")) as cache:
-            await import_cache(cache, tmp_path / name)
-
-    with pytest.raises(error, match=name.partition(".")[0]):
-        asyncio.run(load())
-    assert held(tmp_path / "cache", range(3)) == [None] * 3
-
-
 def test_a_damaged_file_says_how_to_save_and_reset_it(tmp_path: Path) -> None:
     """`export` saves what SQLite can still read, `clear` makes a new file."""
     folder = tmp_path / "cache"
@@ -223,20 +198,3 @@ def test_old_replies_are_cleared_and_new_ones_stay(tmp_path: Path) -> None:
     assert clear_cache(tmp_path, before=time.time() - 3600) == 4
     assert held(tmp_path, range(10)) == [*[None] * 4, *map(reply_of, range(4, 10))]
     assert clear_cache(tmp_path) == 6
-
-
-def test_a_reply_is_looked_up_by_the_start_of_its_key(tmp_path: Path) -> None:
-    """With the time at which it was stored; a missing cache is a line."""
-    filled(tmp_path, range(3))
-    (found,) = look_up(tmp_path, key_of(2).hex()[:64], 5)
-    assert (found.key, found.reply) == (key_of(2).hex(), reply_of(2))
-    assert len(look_up(tmp_path, "0000", 5)) == 3
-    with pytest.raises(UsageError, match="no cache"):
-        look_up(tmp_path / "none", "0000", 5)
-
-
-def test_a_redis_server_that_is_not_there_is_one_line() -> None:
-    """The address is named."""
-    with pytest.raises(StorageError) as caught:
-        Cache.open("redis://127.0.0.1:9/0").get(key_of(1))
-    assert "127.0.0.1:9" in caught.value.message

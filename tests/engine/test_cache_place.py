@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -38,24 +37,6 @@ def test_a_cache_in_the_working_folder_goes_on(monkeypatch: pytest.MonkeyPatch, 
     assert cache_place() == Path("cache/replies")
     monkeypatch.setenv("SVR_CACHE", str(tmp_path / "named"))
     assert cache_place() == tmp_path / "named"
-
-
-@pytest.mark.parametrize(
-    ("platform", "variable", "end"),
-    [
-        ("win32", "LOCALAPPDATA", ("local", "svr-async", "Cache")),
-        ("darwin", "", ("Library", "Caches", "svr-async")),
-        ("linux", "XDG_CACHE_HOME", ("local", "svr-async")),
-    ],
-)
-def test_each_platform_has_its_cache_folder(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, platform: str, variable: str, end: tuple[str, ...]
-) -> None:
-    """Windows', macOS' and the XDG folder."""
-    monkeypatch.setattr(sys, "platform", platform)
-    if variable:
-        monkeypatch.setenv(variable, str(tmp_path / "local"))
-    assert user_cache().parts[-len(end) :] == end
 
 
 def asked(host: str, **settings: Any) -> Question[Any]:

@@ -78,16 +78,6 @@ def test_a_rate_limited_endpoint_is_used_fully(
 
 
 @in_virtual_time
-async def test_a_reported_burst_is_used_at_once() -> None:
-    """If the headers report a minute's worth of calls as available, all of them may leave now."""
-    endpoint = Endpoint(latency_s=LATENCY_S, rate=10.0, burst=600.0, headers=openai_headers)
-    began = now()
-    await ask_all(caller_of(endpoint, concurrency=512), 500, workers=520)
-    assert endpoint.refused == 0
-    assert now() - began < 10.0
-
-
-@in_virtual_time
 async def test_tokens_per_minute_are_kept_by_the_usage_of_replies() -> None:
     """The first estimate is far too low; usage corrects it, and the limit holds within a tenth."""
     endpoint = Endpoint(latency_s=LATENCY_S)
@@ -115,14 +105,6 @@ async def test_random_refusals_do_not_slow_a_run_down_for_ever(share: float) -> 
     endpoint.fault = lambda _: error(429, {"retry-after-ms": "50"}) if chance.random() < share else None
     served, _ = await served_between(caller_of(endpoint, concurrency=32), endpoint, 100.0, 150.0)
     assert served >= 0.5 * 50.0 * 32 / 0.5
-
-
-@in_virtual_time
-async def test_the_concurrency_is_never_exceeded() -> None:
-    """Calls start at `concurrency`, and never one more is in flight."""
-    endpoint = Endpoint(latency_s=LATENCY_S)
-    await ask_all(caller_of(endpoint, concurrency=50), 500)
-    assert endpoint.peak == 50
 
 
 # --- outages ----------------------------------------------------------------------------------------------------------
@@ -175,32 +157,6 @@ async def test_a_rolling_restart_fails_no_call() -> None:
     assert all(sum(start <= moment < start + 5 for moment in answered) > 50 for start in range(5, 60, 5))
 
 
-@in_virtual_time
-async def test_a_dead_endpoint_among_several_costs_few_calls() -> None:
-    """The others answer everything; notices name the dead one."""
-    endpoints = {f"http://e{n}/v1": Endpoint(latency_s=LATENCY_S, seed=n) for n in range(3)}
-    endpoints["http://e1/v1"].down = True
-    caller = caller_of(Endpoints(endpoints), concurrency=64)
-    waits = notices(caller, NoticeKind.WAIT)
-    await ask_all(caller, 6000)
-    assert sum(one.served for one in endpoints.values()) == 6000
-    assert endpoints["http://e1/v1"].calls <= 40
-    assert caller.pool.stats()[1].state in {"down", "trying"}
-    assert waits
-    assert all(text.startswith("http://e1/v1: no answer: waiting ") for text in waits)
-
-
-@in_virtual_time
-async def test_one_refused_connection_does_not_end_a_run_whose_first_answers_are_slow() -> None:
-    """The silence of an endpoint counts from when a call left, not from when it began to wait for a slot."""
-    endpoint = Endpoint(latency_s=25.0, sigma=0.0)
-    refusals = iter([refused_connection()])
-    endpoint.fault = lambda _: next(refusals, None) if now() > began + 17.0 else None
-    began = now()
-    await ask_all(caller_of(endpoint, rpm=20.0), 20, workers=20)
-    assert (endpoint.calls, endpoint.served) == (21, 20)
-
-
 # --- bad items, bad keys ----------------------------------------------------------------------------------------------
 
 
@@ -251,20 +207,6 @@ def test_a_bad_item_costs_few_calls_and_delays_no_other(fault: Callable[[], Any]
 
 
 @in_virtual_time
-async def test_the_last_item_of_a_run_is_given_up_if_it_always_fails() -> None:
-    """A single item that the endpoint answers with errors ends in minutes, and does not end the run."""
-    endpoint = Endpoint()
-    caller = caller_of(endpoint, asking=lambda: 1, concurrency=1)
-    await caller.call(question(1))
-    endpoint.fault = lambda _: error(500)
-    began = now()
-    with pytest.raises(RetryableError):
-        await caller.call(question(2))
-    assert now() - began < 130.0
-    assert caller.fatal is None
-
-
-@in_virtual_time
 async def test_a_refused_key_ends_all_calls_at_once() -> None:
     """At most `concurrency` calls follow; calls that wait or sleep end; each raises its own copy of the error."""
     endpoint, bad = Endpoint(latency_s=LATENCY_S), False
@@ -299,17 +241,6 @@ async def test_twenty_refusals_without_a_success_end_the_run() -> None:
     assert 20 <= endpoint.calls <= 20 + 8
 
 
-@in_virtual_time
-async def test_refusals_after_a_success_do_not_end_the_run() -> None:
-    """An endpoint that answered once is not wrong about every request."""
-    endpoint = Endpoint()
-    caller = caller_of(endpoint, concurrency=8)
-    await caller.call(question(0))
-    endpoint.fault = lambda _: error(400)
-    await asyncio.gather(*(caller.call(question(n)) for n in range(1, 100)), return_exceptions=True)
-    assert caller.fatal is None
-
-
 # --- notices ----------------------------------------------------------------------------------------------------------
 
 
@@ -323,35 +254,3 @@ def notices(caller: Caller, kind: NoticeKind) -> list[str]:
 
     caller.on_notice = add
     return lines
-
-
-@in_virtual_time
-async def test_a_long_wait_is_noticed_once() -> None:
-    """Forty calls that are refused together give one notice; a short wait gives none."""
-    endpoint = Endpoint(latency_s=0.05)
-    caller = caller_of(endpoint, concurrency=40)
-    waits = notices(caller, NoticeKind.WAIT)
-    answers = iter([error(429, {"retry-after": "41"})] * 40 + [error(429, {"retry-after": "1"})] * 3)
-    endpoint.fault = lambda _: next(answers, None)
-    await ask_all(caller, 100)
-    assert len(waits) == 1
-    assert waits[0].startswith("rate limited: waiting 4")
-
-
-@in_virtual_time
-async def test_the_first_failure_of_each_kind_is_a_note_in_the_endpoints_own_words() -> None:
-    """Later failures of the same kind are retries only."""
-    endpoint = Endpoint(latency_s=0.05)
-    caller = caller_of(endpoint, concurrency=1)
-    notes = notices(caller, NoticeKind.NOTE)
-    await caller.call(question(0))
-    faults = [error(500, message="no GPU"), error(500, message="again"), error(503, message="queue is full"), None]
-    faults += [error(400, message="bad item"), error(400, message="also bad")]
-    answers = iter(faults)
-    endpoint.fault = lambda _: next(answers, None)
-    await asyncio.gather(*(caller.call(question(n)) for n in (1, 2, 3)), return_exceptions=True)
-    assert notes == [
-        "retried: HTTP 500: no GPU",
-        "retried: HTTP 503: queue is full",
-        "first failure of this kind: HTTP 400: bad item",
-    ]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,15 +19,10 @@ from svr_async.engine.events import (
     ItemFailed,
     RetryPlanned,
     Snapshot,
-    Watch,
     observing,
 )
 from svr_async.engine.money import Price
-from svr_async.engine.request import Request
-from svr_async.engine.stats import LATEST, Latencies, Spread
 from svr_async.errors import AuthError
-
-Answer = Callable[[Request, int], Any]
 
 
 def kinds(events: list[Event]) -> list[str]:
@@ -44,14 +38,6 @@ def only(events: list[Event], kind: type[Any]) -> Any:
 
 
 # --- events -----------------------------------------------------------------------------------------------------------
-
-
-async def test_without_observers_there_is_no_watch(cache_folder: Path) -> None:
-    """The engine builds no records then."""
-    assert Watch.over() is None
-    async with scripted_engine(cache_folder, by_turn(completion("yes"))) as (engine, _):
-        await engine.complete(ask())
-        assert engine._watch is None
 
 
 async def test_a_call_is_reported_with_key_tokens_cost_and_time(cache_folder: Path) -> None:
@@ -142,46 +128,3 @@ async def test_an_observer_that_raises_is_dropped(cache_folder: Path, caplog: py
     assert [record.getMessage() for record in caplog.records] == [
         "an observer failed and is dropped: ZeroDivisionError()"
     ]
-
-
-def test_blocks_of_observing_nest_and_end() -> None:
-    """Inner blocks add to outer ones; after a block its observers are gone."""
-    seen: list[str] = []
-    stopped = EngineStopped(error="e", detail="d")
-    with observing(lambda _: seen.append("outer")):
-        with observing(lambda _: seen.append("inner")):
-            inside = Watch.over()
-        outside = Watch.over()
-    assert inside is not None
-    assert outside is not None
-    inside.emit(stopped)
-    outside.emit(stopped)
-    assert seen == ["outer", "inner", "outer"]
-    assert Watch.over() is None
-
-
-# --- stats ------------------------------------------------------------------------------------------------------------
-
-
-async def test_stats_have_latency_and_limit(cache_folder: Path) -> None:
-    """Each request with a usable reply counts in the latency; the limit is the present concurrency."""
-    async with scripted_engine(cache_folder, by_turn(refusal(500), completion("yes")), concurrency=3) as (engine, _):
-        assert engine.stats().latency == Spread()
-        await engine.complete(ask("one"))
-        await engine.complete(ask("two"))
-        stats = engine.stats()
-        assert (stats.latency.count, stats.sent, stats.limit) == (2, 3, 3)
-        assert stats.latency.p50 is not None
-        assert stats.latency.max is not None
-        assert stats.latency.p50 <= stats.latency.max
-
-
-def test_latencies_are_those_of_the_latest_calls() -> None:
-    """Quantiles are of the latest durations; the count is of all; without any there is no quantile."""
-    latencies = Latencies()
-    assert latencies.spread() == Spread()
-    for number in range(LATEST + 101):
-        latencies.add(float(number))
-    found = latencies.spread()
-    assert (found.count, found.max) == (LATEST + 101, LATEST + 100.0)
-    assert found.p50 == 101 + (LATEST - 1) // 2

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from svr_async.core.verdict import Outcome
 from svr_async.engine.failures import FailureLog
-from svr_async.errors import StorageError
 
 
 def test_failures_are_known_in_the_next_run(tmp_path: Path) -> None:
@@ -40,12 +37,3 @@ def test_a_torn_or_foreign_line_is_skipped(tmp_path: Path) -> None:
         assert log.get("k1") == (Outcome.API_ERROR, "one")
         log.add("k2", Outcome.REFUSAL, "two")
         assert FailureLog(path).get("k2") == (Outcome.REFUSAL, "two"), cut
-
-
-def test_a_log_that_cannot_be_written_or_read_is_a_storage_error(tmp_path: Path) -> None:
-    """The error names the missing folder, or the folder in place of the file."""
-    with pytest.raises(StorageError, match="cannot write"):
-        FailureLog(tmp_path / "missing" / "failures.jsonl").add("k", Outcome.API_ERROR, "x")
-    (tmp_path / "folder").mkdir()
-    with pytest.raises(StorageError, match="cannot read"):
-        FailureLog(tmp_path / "folder")

@@ -13,7 +13,6 @@ from aiohttp import web
 from rig import completion, engine_at, pairs, refusal, scripted_engine, serving, serving_routes, writer
 
 from svr_async.core.pair import Order, present
-from svr_async.core.verdict import Outcome
 from svr_async.engine.fallbacks import FILE, Fallbacks, ParameterFallback, apply_all, find_fallbacks
 from svr_async.engine.request import Question, Request
 from svr_async.engine.transport import RawReply
@@ -95,16 +94,6 @@ def test_a_system_message_can_move_into_the_users_message(message: str, status: 
     assert changed.messages == (("user", "Judge.\n\nA or B?"),)
     assert fallback.apply(changed) is changed
     assert find_fallbacks(changed, status, {"message": message}) == ()
-
-
-def test_a_token_limit_has_two_names() -> None:
-    """max_tokens and max_completion_tokens replace each other; everything else is kept."""
-    words = {"code": "unsupported_parameter", "param": "max_completion_tokens", "message": "no"}
-    (fallback,) = find_fallbacks(asked(max_tokens_field="max_completion_tokens"), 400, words)
-    sent = fallback.apply(asked(max_tokens_field="max_completion_tokens")).body()
-    assert sent["max_tokens"] == 8192
-    assert "max_completion_tokens" not in sent
-    assert sent["temperature"] == 0.0
 
 
 @pytest.mark.parametrize(
@@ -199,30 +188,6 @@ def test_replies_from_before_a_refusal_are_found(cache_folder: Path) -> None:
     refusing = True
     assert asyncio.run(ask(4))[:3] == first
     assert sent == [3, 2]
-
-
-def test_a_model_without_system_messages_is_used(cache_folder: Path) -> None:
-    """One refusal, one notice with the permanent setting; the next run is not refused."""
-
-    def answer(request: Request, _: int) -> RawReply:
-        if request.messages[0][0] == "system":
-            return refusal(500, "System role not supported")
-        return completion("[[A]]")
-
-    async def ask(count: int) -> list[str]:
-        async with scripted_engine(cache_folder, answer) as (engine, transport):
-            notes: list[str] = []
-            engine.set_on_notice(lambda notice: notes.append(notice.text))
-            done = [await engine.complete(question) for question in questions("http://h/v1", count)]
-            assert {one.outcome for one in done} == {Outcome.SCORED}
-            sent.append(len(transport.sent))
-            return notes
-
-    sent: list[int] = []
-    note = next(note for note in asyncio.run(ask(3)) if "system_role" in note)
-    assert "the system message is sent as part of the user's from now on" in note
-    asyncio.run(ask(4))
-    assert sent == [4, 1]
 
 
 @pytest.mark.parametrize(

@@ -65,8 +65,3 @@ def test_base_urls_with_keys_or_without_a_host_are_refused(url: str) -> None:
     with pytest.raises(ConfigError) as caught:
         refuse_key_in_url(url)
     assert KEY not in caught.value.one_line()
-
-
-def test_a_base_url_loses_its_last_slash() -> None:
-    """Cache keys do not depend on it."""
-    assert refuse_key_in_url("http://127.0.0.1:8000/v1/") == "http://127.0.0.1:8000/v1"

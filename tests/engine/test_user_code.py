@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import os
 import random
 import signal
@@ -19,7 +18,6 @@ from svr_async import Engine, ajudge_pairs
 from svr_async.engine.cache import Cache
 from svr_async.engine.engine import CallEngine, Completion
 from svr_async.engine.request import Question
-from svr_async.engine.transport import RawReply
 from svr_async.errors import UsageError
 from svr_async.simulation.config import SimConfig
 from svr_async.simulation.server import SimServer
@@ -52,35 +50,6 @@ async def test_cancelled_calls_leak_nothing(cache_folder: Path) -> None:
     assert kept == len(counts) == N
     assert sum(counts) <= N + 4 * N // 2  # each cancelled call once
     assert max(counts) <= 4
-
-
-async def test_a_broken_reply_is_freed_before_the_next_try(cache_folder: Path) -> None:
-    """Its body may have megabytes: it does not wait for the garbage collector."""
-    Body.alive = 0
-
-    def answer(_: object, number: int) -> RawReply:
-        if number % 4 == 3:
-            return completion("yes")
-        Body.alive += 1
-        return RawReply(status=200, headers={}, body=Body(b'{"choices": ['))
-
-    gc.disable()
-    try:
-        async with scripted_engine(cache_folder, answer) as (engine, _):
-            assert (await engine.complete(ask("q"))).value == "yes"
-            await asyncio.sleep(0)
-            assert Body.alive == 0
-    finally:
-        gc.enable()
-
-
-class Body(bytes):
-    """Bytes that are counted."""
-
-    alive = 0
-
-    def __del__(self) -> None:
-        Body.alive -= 1
 
 
 def test_a_loop_may_end_with_an_engine_open(cache_folder: Path) -> None:

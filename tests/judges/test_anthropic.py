@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 import pytest
-from rig import QUICK, name_judge, pairs, serving
+from rig import QUICK, pairs, serving
 
 from svr_async.core.pair import Order, present
 from svr_async.core.rubric import Rubric
@@ -19,9 +19,7 @@ from svr_async.engine.classify import Kind, classify_reply
 from svr_async.engine.request import Request
 from svr_async.engine.wires import Form, Settings
 from svr_async.engine.wires.anthropic import WIRE
-from svr_async.errors import AuthError, ModelError, QuotaError, SvrError, UsageError
-from svr_async.judges.batch import choose_endpoint
-from svr_async.judges.doctor import examine
+from svr_async.errors import AuthError, ModelError, QuotaError, SvrError
 from svr_async.judges.limits import JudgeLimits
 from svr_async.judges.open_judge import JudgeSpec, open_judge
 from svr_async.judges.profiles import Profile
@@ -152,17 +150,6 @@ def test_rates_are_heard() -> None:
     assert classify_reply(WIRE, 429, found, b"{}", "").wait_s == 12.0
 
 
-def test_calls_are_not_exported_as_openais_batch() -> None:
-    """Batch files are OpenAI's: one line says so before a file is written."""
-
-    class Run:
-        profiles = (Profile(name="claude", model="m", base_url="http://h/v1", wire="anthropic"),)
-        staged = False
-
-    with pytest.raises(UsageError, match="claude is on the wire anthropic, which has no batch files"):
-        choose_endpoint(Run(), None)  # type: ignore[arg-type]
-
-
 # --- on the simulated endpoint ----------------------------------------------------------------------------------------
 
 
@@ -221,27 +208,3 @@ def test_faults_are_survived_in_its_shape(tmp_path: Path) -> None:
         found, _, _ = verdicts(rough.base_url, tmp_path / "b", wire="anthropic", key_env="")
         assert len(rough.stats()["faults"]) >= 3
     assert found == expected
-
-
-def test_a_model_that_takes_no_temperature_is_healed(tmp_path: Path) -> None:
-    """Anthropic's words for it are understood too, at one call that is not paid."""
-    with serving(SimConfig(reasoning=True)) as server:
-        found, facts, _ = verdicts(server.base_url, tmp_path, wire="anthropic", key_env="", count=2)
-        assert None not in found
-        assert server.stats()["paid"] == len(found)
-        assert facts["refused"] == ["temperature is not sent"]
-        assert "temperature" not in facts["params"]
-
-
-def test_the_doctor_speaks_it(endpoint: SimServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It lists the models with its header, and gets a verdict."""
-    monkeypatch.setenv("ANT_KEY", KEY)
-    name_judge(tmp_path, endpoint.base_url, model="sim-perfect", wire="anthropic", key_env="ANT_KEY")
-    monkeypatch.chdir(tmp_path)
-
-    async def states() -> dict[str, str]:
-        return {finding.name: finding.state async for finding in examine("sim")}
-
-    found = asyncio.run(states())
-    assert (found["key"], found["verdict"]) == ("ok", "ok")
-    assert "fail" not in found.values()

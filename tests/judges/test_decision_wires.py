@@ -71,12 +71,6 @@ def test_a_statement_that_is_answered_twice_counts_where_both_agree() -> None:
     assert chances(read("decisions", {"answers": answers})) == {"q1": 0.9}
 
 
-def test_a_reply_that_refuses_everything_is_a_refusal() -> None:
-    """It goes the way of every other refusal: asked once more, then the pair's outcome."""
-    assert read("decisions", {"answers": [{"type": "refusal", "name": "q1"}]}).refused
-    assert read("systemone", {"answers": {"q1": None}}).refused
-
-
 @pytest.mark.parametrize("wire", ["decisions", "systemone"])
 @pytest.mark.parametrize("chance", [1.2, -0.1, True, "0.5", None])
 def test_what_is_no_probability_is_no_answer(wire: str, chance: Any) -> None:
@@ -107,14 +101,6 @@ def test_systemone_asks_by_name_about_a_state() -> None:
             "q2": {"type": "noul", "instructions": "B is right."},
         },
     }
-
-
-def test_systemone_is_read_by_name() -> None:
-    """The yes of each question, whatever the order; what is not there is left out."""
-    answers = {"q2": {"type": "noul", "noul": 0.1}, "q1": {"type": "noul", "noul": 1}}
-    reply = read("systemone", {"model": "jev", "answers": answers, "usage": {"input_tokens": 7, "output_tokens": 2}})
-    assert chances(reply) == {"q1": 1.0, "q2": 0.1}
-    assert reply.usage == Usage(prompt_tokens=7, completion_tokens=2)
 
 
 # --- log-probabilities ------------------------------------------------------------------------------------------------
@@ -152,13 +138,6 @@ def test_logprobs_ask_one_token_with_its_alternatives() -> None:
         "logprobs": True,
         "top_logprobs": 20,
     }
-
-
-def test_logprobs_share_the_mass_of_yes_and_no() -> None:
-    """All spellings of either word count, other words do not; the token limit is no truncation here."""
-    reply = read("logprobs", completion(("Yes", 0.5), (" yes", 0.1), ("NO", 0.2), ("Maybe", 0.2)))
-    assert chances(reply) == {"q1": pytest.approx(0.75)}
-    assert not reply.truncated
 
 
 @pytest.mark.parametrize("told", [None, True, "-0.1", [-0.1], {}, 5.0, 1e308])

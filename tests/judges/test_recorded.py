@@ -94,14 +94,6 @@ def test_what_was_not_recorded_is_counted_not_guessed(tmp_path: Path) -> None:
     assert all(answer.detail for answer in answers)
 
 
-def test_a_preference_without_rows_is_enough_when_only_it_was_recorded(tmp_path: Path) -> None:
-    """An overall verdict with an empty list of rows is a verdict."""
-    judge = judge_of(tmp_path / "r.jsonl", line("compare", {"rubric_comparisons": [], "preferred_candidate": "B"}))
-    answer = asyncio.run(judge.compare(present(PAIR, Order.AB), RUBRICS, overall=True))
-    assert answer.value is not None
-    assert (answer.value.preferred, answer.value.rows) == (Side.B, ())
-
-
 @pytest.mark.parametrize(
     ("bad", "says"),
     [

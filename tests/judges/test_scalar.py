@@ -12,9 +12,7 @@ from rig import pairs, scripted_engine, serving, shown
 
 from svr_async.core.integrity import Integrity
 from svr_async.core.pair import Order, prompt_text
-from svr_async.engine.reply import BadBodyError
 from svr_async.engine.transport import RawReply
-from svr_async.engine.wires import find_wire
 from svr_async.errors import ConfigError, UsageError
 from svr_async.judges.decision import ScalarJudge
 from svr_async.judges.limits import JudgeLimits
@@ -68,13 +66,6 @@ async def test_each_shape_of_vllm_is_read(shape: str, tmp_path: Path) -> None:
     assert ("text_2" in transport.sent[0].body()) is (shape == "score")
 
 
-@pytest.mark.parametrize("row", [{"probs": []}, {"probs": [None]}, {"label": "good"}, {"probs": ["2.5"]}])
-def test_a_reply_without_a_score_is_no_answer(row: dict[str, Any]) -> None:
-    """An empty list, a null and a text are no scores: the endpoint is asked again, and told to be none at the end."""
-    with pytest.raises(BadBodyError, match="no score"):
-        find_wire("classify").read(told(row).body, 200)
-
-
 async def test_the_simulated_reward_model_is_labelled_so(sim: SimServer, tmp_path: Path) -> None:
     """All shapes of `svr sim` give one response the same score, under its own address, marked as simulated."""
     root, margins = sim.base_url.removesuffix("/v1"), set()
@@ -90,21 +81,6 @@ async def test_the_simulated_reward_model_is_labelled_so(sim: SimServer, tmp_pat
         await opened.close()
     assert len(margins) == 1
     assert margins != {0.0}
-
-
-@pytest.mark.parametrize(
-    ("name", "why"),
-    [
-        ("rm:", "rm: has no address"),
-        ("rm:skywork", "rm:skywork has no address"),
-        ("rm:http://h:1#m+rules", "reads no rubrics"),
-    ],
-)
-def test_a_name_that_is_no_reward_model_is_refused(name: str, why: str) -> None:
-    """Each in one line that says how it is written."""
-    with pytest.raises(ConfigError, match=why) as error:
-        JudgeSpec.parse(name)
-    assert error.value.hint
 
 
 RECORDINGS = {

@@ -14,11 +14,9 @@ from rig import serving_routes
 from svr_async.core.pair import Presentation, user_prompt
 from svr_async.engine.batch_files import batch_line
 from svr_async.engine.request import Request
-from svr_async.engine.wires import MODULES as NAMES
-from svr_async.errors import ConfigError
 from svr_async.judges.limits import JudgeLimits
 from svr_async.judges.open_judge import JudgeSpec, open_judge
-from svr_async.judges.profiles import Profile, find_profile
+from svr_async.judges.profiles import Profile
 from svr_async.judges.protocol import Answer, Preference
 
 # What svr-async 0.1.0 sent before there were wires: a cache or a batch that was paid for is known by these bytes.
@@ -50,16 +48,6 @@ def test_bodies_keys_and_batch_lines_are_those_of_earlier_versions() -> None:
     assert request().key.hex() == CACHE_KEY
     line = b'{"custom_id":"%b","method":"POST","url":"/v1/chat/completions","body":%b}\n'
     assert batch_line(request()) == line % (CACHE_KEY.encode(), BODY)
-
-
-def test_a_wire_that_there_is_not_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A slip in judges.toml is one line that names the file, the value and the wires that there are."""
-    monkeypatch.setenv("SVR_JUDGES", str(tmp_path / "judges.toml"))
-    (tmp_path / "judges.toml").write_text('[j]\nmodel = "m"\nbase_url = "http://h/v1"\nwire = "opnai"\n')
-    with pytest.raises(ConfigError) as caught:
-        find_profile("j")
-    says = f"judges.toml: judge j: unknown wire 'opnai' — one of {', '.join(NAMES)}"
-    assert caught.value.one_line().endswith(says)
 
 
 # --- another ----------------------------------------------------------------------------------------------------------
@@ -97,12 +85,3 @@ def test_a_new_wire_is_one_file_and_one_name(tmp_path: Path, monkeypatch: pytest
     assert len(seen) == 2
     assert seen[-1].headers["X-Edition"] == "3"
     assert "Authorization" not in seen[-1].headers
-
-
-def test_two_wires_at_one_address_share_no_reply(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The identity, which cache and run folders go by, has the wire in it; one that the profile gives stays."""
-    register(monkeypatch)
-    url = "http://127.0.0.1:8000/v1"
-    assert letters(url, wire="openai").identity == url
-    assert letters(url).identity == f"{url}#letters"
-    assert letters(url, identity="mine").identity == "mine"

@@ -61,20 +61,6 @@ def test_wandb_keeps_runs_offline(evaluated: Path, tmp_path: Path) -> None:
     assert KEY.encode() not in b"".join(file.read_bytes() for file in tmp_path.rglob("*") if file.is_file())
 
 
-@needs("wandb")
-def test_wandb_without_a_network_costs_a_line(evaluated: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No key, and a server that is not there: a warning each."""
-    lines: list[str] = []
-    monkeypatch.setenv("WANDB_MODE", "online")
-    monkeypatch.setenv("WANDB_BASE_URL", "http://127.0.0.1:9")
-    monkeypatch.setenv("HOME", "/nonexistent")
-    hand_over(["wandb"], partial(evaluation_facts, evaluated), lines.append)
-    monkeypatch.setenv("WANDB_API_KEY", "a" * 40)
-    hand_over(["wandb"], partial(evaluation_facts, evaluated), lines.append, limit_s=120)
-    assert [line.startswith("warning: this run is not in wandb: ") for line in lines] == [True, True], lines
-    assert "a" * 40 not in "".join(lines)
-
-
 @needs("mlflow")
 def test_mlflow_keeps_runs_in_its_store(evaluated: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Parameters, metrics, tags and the report are in the store; a server that is not there costs a line."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from functools import partial
 from pathlib import Path
 
@@ -10,30 +9,8 @@ import msgspec
 import pytest
 from tracked import KEY, evaluate, record, write_training
 
-from svr_async.commands.main import run
-from svr_async.commands.main import svr as group
-from svr_async.observability.trackers import TRACKERS, TrackedRun
+from svr_async.observability.trackers import TrackedRun
 from svr_async.observability.tracking import evaluation_facts, hand_over, training_facts
-
-COMMANDS = (
-    ("eval", "rubricbench", "--sample"),
-    ("train", "pairs.jsonl", "--out", "out"),
-    ("fit", "store", "--out", "out"),
-)
-
-
-@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[0])
-def test_a_missing_package_ends_the_command_before_it_starts(
-    command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    """One line with the extra, exit 2, and nothing is written; an unknown tracker is refused."""
-    monkeypatch.chdir(tmp_path)
-    for name in TRACKERS:
-        monkeypatch.setitem(sys.modules, name, None)
-        assert run(group, "svr", [*command, "--track", name]) == 2
-        assert capsys.readouterr().err == f"svr: --track {name} needs {name} — pip install 'svr-async[{name}]'\n"
-    assert run(group, "svr", [*command, "--track", "notes"]) == 2
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_facts_of_an_evaluation_are_those_of_its_summary(tmp_path: Path) -> None:

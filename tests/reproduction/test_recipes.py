@@ -29,20 +29,6 @@ def test_recipes_name_known_kinds_roles_and_banks() -> None:
     assert all(line.split()[1] in TABLES for line in list_tables().splitlines())
 
 
-def test_shared_runs_are_planned_once() -> None:
-    """A run or bank that several tables need is in the plan once."""
-    plan = plan_of(["all"])
-    assert len(plan.runs) == len(set(plan.runs)) < sum(len(recipe.runs) for recipe in plan.tables)
-    assert [bank.name for bank in plan.banks] == ["full", "no-induction", "no-support", "no-probe", "no-diversity"]
-
-
-def test_tables_are_named_by_label_or_by_its_end() -> None:
-    """Labels, their ends and `all` are known; an unknown name lists the tables."""
-    assert [one.label for one in plan_of(["ablation", "fig:gap"]).tables] == ["fig:gap", "tab:ablation"]
-    with pytest.raises(UsageError, match="no table 'abl'"):
-        plan_of(["abl"])
-
-
 def test_data_and_training_pairs_are_named_or_found_in_a_folder(tmp_path: Path) -> None:
     """Files of a folder are found by name, a named file replaces them; --train takes a path, a set, or both."""
     for name in ("rubricbench.jsonl", "train.csv.gz", "other.jsonl"):
