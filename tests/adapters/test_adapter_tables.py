@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from svr_async.adapters.tables import SUFFIXES, Encoding, read_rows
-from svr_async.errors import DataError
 
 Write = Callable[..., Path]
 ROWS = [{"prompt": "p, 1", "chosen": 'a "quoted"\nline', "n": "1"}, {"prompt": "ü\u2028x", "chosen": "", "n": "2"}]
@@ -45,25 +44,6 @@ def test_every_kind_of_file_gives_the_same_rows(write: Write, suffix: str, packe
 def test_files_as_people_have_them(write: Write, name: str, data: bytes, expected: list[dict[str, Any]]) -> None:
     """Wrapped lists, lines under .json, byte order marks, Windows line ends, UTF-16, semicolons."""
     assert values(write(name, data)) == expected
-
-
-@pytest.mark.parametrize(
-    ("name", "data", "says"),
-    [
-        ("two.json", b'{"x": [{}], "y": [{}]}', "expected one list of records in the object, found 'x', 'y'"),
-        ("three.json", b"3", "expected a list of records, found int"),
-        ("cut.json", b'[{"n": 1}, {"n"', "not valid JSON"),
-        ("deep.json", b"[" * 100_000, "not valid JSON"),
-        ("fake.parquet", b"plain text", "damaged or not a parquet file"),
-        ("empty.parquet", b"", "damaged or not a parquet file"),
-    ],
-)
-def test_a_broken_file_is_one_line(write: Write, name: str, data: bytes, says: str) -> None:
-    """A file that cannot be read at all is named."""
-    with pytest.raises(DataError) as caught:
-        values(write(name, data))
-    assert name in caught.value.one_line()
-    assert says in caught.value.one_line()
 
 
 @pytest.mark.parametrize(

@@ -14,12 +14,7 @@ def test_the_table_has_the_paired_difference_of_each_draw(monkeypatch: pytest.Mo
     """Two of four pairs against three of four: 25 points more, with the standard error of the pairs' differences."""
     monkeypatch.syspath_prepend(str(SCRIPTS))
     rows = [
-        {
-            "draw": 7,
-            "noise": 0.1,
-            "verdicts": [True, True, False, False],
-            "probabilities": [True, True, True, False],
-        }
+        {"draw": 7, "noise": 0.1, "verdicts": [True, True, False, False], "probabilities": [True, True, True, False]}
     ]
     told = importlib.import_module("expected").table(rows, 600)
     assert told.startswith("SIMULATED: 1 drawn worlds, 600 training and 4 unseen pairs each")

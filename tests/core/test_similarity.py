@@ -10,12 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from svr_async.core.similarity import (
-    STOPWORDS,
-    content_tokens,
-    redundancy,
-    similarity,
-)
+from svr_async.core.similarity import STOPWORDS, content_tokens, redundancy, similarity
 
 texts = st.text(alphabet="abcdeABC 123.,!_é\u0301中文\n", max_size=40)
 

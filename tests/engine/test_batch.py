@@ -432,18 +432,6 @@ async def test_an_echoed_key_is_written_nowhere(tmp_path: Path) -> None:
     assert not any(SENTINEL.encode() in data for data in [*contents(tmp_path), refused.value.one_line().encode()])
 
 
-async def test_a_download_that_was_cut_off_is_not_kept(tmp_path: Path) -> None:
-    """A file that ends within a line is exit 6, and is downloaded again by the next command."""
-    replies = [b'{"custom_id": "x"}\n{"custom', b'{"custom_id": "x"}\n{"custom_id": "y"}\n']
-    async with endpoint(lambda _: web.Response(body=replies.pop(0))) as url, client_of(url) as client:
-        target = tmp_path / "results-0001.jsonl"
-        with pytest.raises(EndpointDownError, match="cut off"):
-            await client.download("f-1", target)
-        assert not target.exists()
-        await client.download("f-1", target)
-        assert target.read_bytes().count(b"\n") == 2
-
-
 async def test_temporary_failures_are_retried(tmp_path: Path) -> None:
     """503, 429 and nonsense are retried for uploads and reads; a redirect is refused."""
     replies = [

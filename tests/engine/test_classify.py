@@ -14,15 +14,7 @@ from aiohttp.client_reqrep import ConnectionKey
 from yarl import URL
 
 from svr_async.core.verdict import Outcome
-from svr_async.engine.classify import (
-    KEY_CODES,
-    MAX_WAIT_S,
-    MODEL_CODES,
-    QUOTA_CODES,
-    Billed,
-    Kind,
-    classify_status,
-)
+from svr_async.engine.classify import KEY_CODES, MAX_WAIT_S, MODEL_CODES, QUOTA_CODES, Billed, Kind, classify_status
 from svr_async.engine.http import classify_exception
 from svr_async.engine.rates import retry_after
 from svr_async.errors import AuthError, ModelError, QuotaError, RefusedError

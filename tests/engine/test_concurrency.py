@@ -11,7 +11,6 @@ from contextlib import aclosing
 from contextvars import ContextVar
 
 import pytest
-from rig import until
 
 from svr_async.engine.concurrency import (
     ShutdownController,
@@ -57,21 +56,6 @@ async def test_the_map_yields_every_result_with_few_in_flight() -> None:
             await asyncio.sleep(0)
     assert found == {number: -number for number in range(500)}
     assert peak <= 7
-
-
-@pytest.mark.parametrize("error", [ZeroDivisionError(), asyncio.CancelledError()], ids=["error", "cancelled"])
-async def test_an_error_ends_the_map(error: BaseException) -> None:
-    """It is raised to the reader; all other work is cancelled."""
-
-    async def work(number: int) -> None:
-        if number == 3:
-            raise error
-        await asyncio.sleep(1000)
-
-    with pytest.raises(type(error)):
-        async for _ in bounded_map(work, range(10**6), workers=8):
-            pass
-    await until(lambda: len(asyncio.all_tasks()) == 1)
 
 
 async def test_an_error_stops_a_run_and_keeps_the_results_in_flight() -> None:

@@ -17,27 +17,6 @@ LIMITED = Failure(kind=Kind.RATE_LIMITED, detail="slow down", status=429)
 BUSY = Failure(kind=Kind.TRANSIENT, detail="busy", status=503)
 GONE = Failure(kind=Kind.TRANSIENT, detail="gone", billed=Billed.NO)
 
-# --- the breaker ------------------------------------------------------------------------------------------------------
-
-
-def test_the_breaker_opens_after_failures_in_a_row_and_waits_twice_as_long_each_time() -> None:
-    """A success in between starts the count anew; an old answer does not close it; a trial's answer does."""
-    breaker = Breaker(wait_s=1.0, longest_s=5.0, least=3)
-    assert [breaker.failed(0.0, 0.0) for _ in range(2)] == [False, False]
-    breaker.succeeded(0.0)
-    assert [breaker.failed(0.0, 0.0) for _ in range(3)] == [False, False, True]
-    waits, at = [breaker.retry_at], breaker.retry_at
-    for _ in range(4):
-        assert breaker.failed(at, at)
-        waits.append(breaker.retry_at - at)
-        at = breaker.retry_at
-    assert waits == [1.0, 2.0, 4.0, 5.0, 5.0]
-    breaker.succeeded(at - 0.1)
-    assert breaker.opened == 5
-    breaker.succeeded(at)
-    assert breaker.opened == 0
-
-
 # --- rates ------------------------------------------------------------------------------------------------------------
 
 

@@ -17,15 +17,7 @@ from svr_async.engine.failures import FailureLog
 from svr_async.engine.money import Budget, Price
 from svr_async.engine.request import Question, Request
 from svr_async.engine.transport import CallFailedError, RawReply
-from svr_async.errors import (
-    AuthError,
-    BudgetError,
-    ModelError,
-    QuotaError,
-    RefusedError,
-    StorageError,
-    SvrError,
-)
+from svr_async.errors import AuthError, BudgetError, ModelError, QuotaError, RefusedError, StorageError, SvrError
 
 
 def lost(kind: Kind = Kind.TRANSIENT, billed: Billed = Billed.UNKNOWN) -> CallFailedError:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from pathlib import Path
 from typing import Any
@@ -10,19 +9,15 @@ from typing import Any
 import pytest
 from rig import ask, by_turn, completion, refusal, scripted_engine
 
-from svr_async.core.verdict import Outcome
 from svr_async.engine.events import (
     AttemptEnded,
     CallEnded,
-    EngineStopped,
     Event,
-    ItemFailed,
     RetryPlanned,
     Snapshot,
     observing,
 )
 from svr_async.engine.money import Price
-from svr_async.errors import AuthError
 
 
 def kinds(events: list[Event]) -> list[str]:
@@ -76,42 +71,6 @@ async def test_retries_and_pauses_are_reported_with_their_reasons(cache_folder: 
     assert [(event.kind, event.attempt) for event in retries] == [("transient", 1), ("rate_limited", 2)]
     assert "oops" in retries[0].detail
     assert (only(seen, CallEnded).attempts, only(seen, CallEnded).status) == (3, 200)
-
-
-async def test_failures_and_stops_are_reported(cache_folder: Path) -> None:
-    """A failed item with its outcome, and the error that ends the run with its type, each once."""
-    seen: list[Event] = []
-    with observing(seen.append):
-        async with scripted_engine(cache_folder, by_turn(refusal(400, "bad"), refusal(401, "key"))) as (engine, _):
-            done = await engine.complete(ask("one"))
-            assert done.outcome is Outcome.API_ERROR
-            with pytest.raises(AuthError):
-                await engine.complete(ask("two"))
-    failed = only(seen, ItemFailed)
-    assert (failed.key, failed.outcome) == (done.key[:12], "api_error")
-    assert (only(seen, EngineStopped).error, "key" in only(seen, EngineStopped).detail) == ("AuthError", True)
-    assert [event.error for event in seen if isinstance(event, CallEnded)] == ["item", "AuthError"]
-
-
-async def test_a_cancelled_call_ends_too(cache_folder: Path) -> None:
-    """The end of a call is always reported, and the watch forgets the call."""
-    seen: list[Event] = []
-    started = asyncio.Event()
-
-    async def never() -> Any:
-        started.set()
-        await asyncio.Event().wait()
-
-    with observing(seen.append):
-        async with scripted_engine(cache_folder, lambda *_: never()) as (engine, _):
-            task = asyncio.create_task(engine.complete(ask()))
-            await started.wait()
-            task.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await task
-            assert engine._watch is not None
-            assert engine._watch._in_flight == {}
-    assert [event.error for event in seen if isinstance(event, AttemptEnded | CallEnded)] == ["CancelledError"] * 2
 
 
 async def test_an_observer_that_raises_is_dropped(cache_folder: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -16,10 +16,8 @@ from svr_async.core.pair import Order, present
 from svr_async.engine.fallbacks import FILE, Fallbacks, ParameterFallback, apply_all, find_fallbacks
 from svr_async.engine.request import Question, Request
 from svr_async.engine.transport import RawReply
-from svr_async.engine.wires import Form
 from svr_async.engine.wires.openai import error_in_body
 from svr_async.errors import ModelError
-from svr_async.judges.profiles import Profile
 from svr_async.simulation.config import SimConfig
 from svr_async.simulation.server import SimServer
 
@@ -190,23 +188,6 @@ def test_replies_from_before_a_refusal_are_found(cache_folder: Path) -> None:
     assert sent == [3, 2]
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "{",
-        "[1]",
-        '[{"endpoint": "e"}]',
-        '[{"endpoint": "e", "model": "m", "refused": 5}]',
-        '[{"endpoint": "e", "model": "m", "refused": [{"field": "messages", "instead": ""}]}]',
-    ],
-)
-def test_a_damaged_file_is_ignored(tmp_path: Path, text: str) -> None:
-    """Unreadable entries and unknown fields change no request."""
-    (tmp_path / FILE).write_text(text)
-    assert Fallbacks(tmp_path / FILE).applied(asked()) == asked()
-
-
 def test_two_processes_share_the_file(tmp_path: Path) -> None:
     """Neither process loses what the other has stored."""
     one, two = Fallbacks(tmp_path / FILE), Fallbacks(tmp_path / FILE)
@@ -218,14 +199,6 @@ def test_two_processes_share_the_file(tmp_path: Path) -> None:
     assert apply_all((ParameterFallback("seed"), ParameterFallback("n")), asked()).params == tuple(
         p for p in FULL if p[0] not in {"seed", "n"}
     )
-
-
-def test_a_schema_keeps_its_order() -> None:
-    """Constrained decoding writes keys in the order of the schema, so its bytes are sent unchanged."""
-    profile = Profile(name="j", model="m", base_url="http://h/v1", structured="json_schema")
-    form = Form(name="f", schema=b'{"properties":{"reason":{},"better":{}}}')
-    request = asked(*profile.params(structured=True, form=form))
-    assert form.schema in request.body_bytes
 
 
 # --- the full name of a model -----------------------------------------------------------------------------------------

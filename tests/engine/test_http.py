@@ -85,27 +85,6 @@ async def test_connections_are_reused(cache_folder: Path) -> None:
     assert len(peers) <= 80
 
 
-async def test_a_request_on_a_connection_that_the_server_has_closed_is_sent_again(cache_folder: Path) -> None:
-    """The server closes each connection at its second request: no call fails, and nothing counts as lost."""
-    requests = 0
-
-    async def serve(reader: asyncio.StreamReader, out: asyncio.StreamWriter) -> None:
-        nonlocal requests
-        await read_request(reader)
-        requests += 1
-        out.write(reply("yes"))
-        await out.drain()
-        await reader.read(1)  # the start of the second request
-        out.close()
-
-    async with raw_server(serve) as place, engine_at(f"http://{place}/v1", cache_folder, concurrency=4) as engine:
-        for n in range(20):
-            assert (await engine.complete(ask(f"q{n}"))).value == "yes"
-        stats = engine.stats()
-    assert requests == 20
-    assert (stats.sent, stats.retries, stats.failed, stats.lost) == (20, 0, 0, 0)
-
-
 @pytest.mark.parametrize(
     ("extra", "closed"), [(reply("from before"), True), (b"garbage", True), (b"HTTP/1.1 200", False)],
     ids=["reply", "garbage", "part of a reply"],

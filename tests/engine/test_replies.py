@@ -15,6 +15,7 @@ from rig import completion, pairs, scripted_engine, writer
 
 from svr_async.core.pair import Order, present
 from svr_async.core.verdict import Outcome
+from svr_async.engine.batch_files import batch_line
 from svr_async.engine.cache import Cache
 from svr_async.engine.caller import EngineConfig
 from svr_async.engine.engine import CallEngine
@@ -232,6 +233,25 @@ def test_a_verdict_among_thoughts_does_not_count(tmp_path: Path) -> None:
 # --- requests ---------------------------------------------------------------------------------------------------------
 
 REQUEST = Request(endpoint="e", model="m", messages=(("system", "s"), ("user", "u")), params=(("temperature", 0.0),))
+
+
+# What 0.1.0 sent: these bytes identify replies in existing caches and batches.
+OLD_REQUEST = Request(
+    endpoint="http://127.0.0.1:8000/v1", model="m", messages=(("system", "Judge."), ("user", "A or B? é")),
+    max_tokens=64, params=(("temperature", 0.0), ("top_p", 1.0), ("n", 1)),
+)  # fmt: skip
+OLD_BODY = (
+    b'{"max_tokens":64,"messages":[{"content":"Judge.","role":"system"},{"content":"A or B? \xc3\xa9","role":"user"}],'
+    b'"model":"m","n":1,"temperature":0.0,"top_p":1.0}'
+)
+OLD_KEY = "1e9db8a9859aeddcdcfcc4a4df6d0c1615751f860bee5487943944a36b0fffee"
+
+
+def test_bodies_keys_and_batch_lines_are_those_of_earlier_versions() -> None:
+    """No reply is paid for again after an update."""
+    assert (OLD_REQUEST.body_bytes, OLD_REQUEST.key.hex()) == (OLD_BODY, OLD_KEY)
+    line = b'{"custom_id":"%b","method":"POST","url":"/v1/chat/completions","body":%b}\n'
+    assert batch_line(OLD_REQUEST) == line % (OLD_KEY.encode(), OLD_BODY)
 
 
 def test_the_key_covers_what_can_change_the_answer_and_nothing_else() -> None:

@@ -119,13 +119,6 @@ async def test_a_failed_call_fails_the_pair(tmp_path: Path) -> None:
     assert len(found.requests) == 1
 
 
-async def test_one_response_alone_is_scored_by_its_probability(tmp_path: Path) -> None:
-    """The pointwise ablation: P(satisfies) a rubric, turned round where the rubric denies."""
-    async with scripted(tmp_path, lambda *_: answered(0.3, 0.2)) as (judge, _):
-        answer = await judge.score(shown().prompt, shown().response_a, RUBRICS)
-    assert answer.value == {RUBRICS[0].id: 0.3, RUBRICS[1].id: pytest.approx(0.8)}
-
-
 def test_all_wires_give_the_planted_verdicts(sim: SimServer, tmp_path: Path) -> None:
     """The text judge of the same model and its decision judges on each wire agree on every verdict."""
 

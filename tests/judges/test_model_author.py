@@ -1,17 +1,13 @@
 """The model as an author: what is read from its replies, and what it is shown."""
 
-from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
-from rig import completion, pairs, scripted_engine, writer
+from rig import pairs, writer
 
-from svr_async.core.pair import user_prompt
 from svr_async.core.rubric import MAX_RUBRIC_CHARS, Rubric
-from svr_async.engine.request import ReplyRejectedError, Request
-from svr_async.engine.transport import RawReply
-from svr_async.judges.model import ModelJudge
+from svr_async.engine.request import ReplyRejectedError
 from svr_async.judges.questions import read_induced, read_rephrased
 
 
@@ -104,20 +100,3 @@ def test_only_wordings_beyond_doubt_are_read(
     found = wordings_of(*entries)
     assert list(found) == kept.split()
     assert all(text == " ".join(text.split()) for text in found.values())
-
-
-async def test_the_author_returns_texts_by_rubric_and_asks_again_when_none_can_be_read(cache_folder: Path) -> None:
-    """A reply without a wording is asked again; one with some is taken, and kept in the cache."""
-    replies = ["nothing here", wordings(("R2", "Names a source on bread"))]
-
-    def answer(_: Request, number: int) -> RawReply:
-        return completion(replies[min(number, 1)])
-
-    rubrics = [Rubric(text="Is short"), Rubric(text="Names a source")]
-    async with scripted_engine(cache_folder, answer) as (engine, transport):
-        author = ModelJudge(engine, writer())
-        for _ in range(2):
-            found = await author.rephrase(user_prompt("bread"), rubrics)
-            assert found.value == {rubrics[1].id: "Names a source on bread"}
-            assert len(found.requests) == 1
-        assert len(transport.sent) == 2

@@ -2,35 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
-from rig import QUICK, pairs
 
 from svr_async.commands.main import run
 from svr_async.commands.main import svr as group
-from svr_async.core.pair import Order, present
-from svr_async.engine.caller import EngineConfig
 from svr_async.engine.http import HttpTransport
 from svr_async.engine.money import Price
 from svr_async.engine.secrets import Secret
 from svr_async.errors import ConfigError
-from svr_async.judges.limits import JudgeLimits
-from svr_async.judges.model import ModelJudge
-from svr_async.judges.open_judge import (
-    JudgeSpec,
-    OpenJudge,
-    extras_of,
-    open_judge,
-    transport_to,
-)
-from svr_async.judges.profiles import Profile, find_profile, load_profiles, profile_file
-from svr_async.judges.templates import load_templates
-from svr_async.simulation.server import SimServer
+from svr_async.judges.open_judge import JudgeSpec, extras_of, transport_to
+from svr_async.judges.profiles import find_profile, load_profiles, profile_file
 
 URL = "http://127.0.0.1:8000/v1"
 
@@ -235,34 +220,7 @@ def test_several_endpoints_serve_one_judge(tmp_path: Path) -> None:
             find_profile("y", base_url=bad)
 
 
-# --- templates --------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("files", "says"),
-    [
-        ({}, "no prompt"), ({"driect.txt": "x"}, "driect.txt"), ({"direct.txt": "no divider"}, "needs instructions"),
-        ({"direct.txt": "=== closing ===\nx"}, "needs instructions"), ({"direct.txt": b"\xff\xfe\xff"}, "direct.txt"),
-    ],
-)  # fmt: skip
-def test_a_wrong_prompt_folder_is_named(tmp_path: Path, files: dict[str, str | bytes], says: str) -> None:
-    """An empty folder, a stray name, a prompt without its parts or that is no text: one line each."""
-    for name, text in files.items():
-        (tmp_path / name).write_bytes(text.encode() if isinstance(text, str) else text)
-    with pytest.raises(ConfigError) as caught:
-        load_templates(tmp_path)
-    assert says in caught.value.one_line()
-    with pytest.raises(ConfigError, match="not a folder"):
-        load_templates(tmp_path / "missing")
-
-
 # --- opening ----------------------------------------------------------------------------------------------------------
-
-
-def opened_at(text: str, profile: Profile, cache: Path) -> OpenJudge:
-    """Open a judge behind an endpoint with short waits."""
-    spec = JudgeSpec(text=text, profile=profile)
-    return open_judge(spec, JudgeLimits(cache=cache, timeout_s=10.0), config=EngineConfig(**QUICK))
 
 
 @pytest.mark.parametrize(
@@ -284,25 +242,3 @@ def test_what_follows_judge_is_read_once(text: str, name: str, model: str | None
     assert (spec.profile.model if spec.profile else None) == model
     assert (len(spec.key_variables) == 1) == (model is not None)
     assert spec.recording == (Path(text.removeprefix("recorded:")) if text.startswith("recorded:") else None)
-
-
-def test_a_simulated_endpoint_is_labelled_as_such(cache_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Replies of the simulated endpoint give themselves away by their fingerprint; facts name no key."""
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-sentinel-1")
-
-    async def ask() -> tuple[dict[str, Any], dict[str, Any]]:
-        async with SimServer() as sim:
-            profile = Profile(name="sim", model="gpt-oss-120b", base_url=sim.base_url)
-            opened = opened_at("sim", profile, cache_folder)
-            assert isinstance(opened.judge, ModelJudge)
-            before = opened.facts()
-            await opened.judge.prefer(present(pairs(1)[0], Order.AB))
-            facts = opened.facts()
-            await opened.close()
-            return before, facts
-
-    before, facts = asyncio.run(ask())
-    assert (before["label"], before["marks"]) == ("sim", [])
-    assert (facts["label"], facts["marks"]) == ("sim (SIMULATED endpoint)", ["simulated"])
-    assert facts["models_seen"] == ["gpt-oss-120b"]
-    assert "sk-sentinel-1" not in repr(facts)

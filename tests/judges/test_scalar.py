@@ -13,7 +13,7 @@ from rig import pairs, scripted_engine, serving, shown
 from svr_async.core.integrity import Integrity
 from svr_async.core.pair import Order, prompt_text
 from svr_async.engine.transport import RawReply
-from svr_async.errors import ConfigError, UsageError
+from svr_async.errors import UsageError
 from svr_async.judges.decision import ScalarJudge
 from svr_async.judges.limits import JudgeLimits
 from svr_async.judges.open_judge import JudgeSpec, open_judge
@@ -102,25 +102,3 @@ async def test_recorded_scores_are_replayed_in_either_order(name: str, tmp_path:
     answers = [await judge.prefer(one) for one in (shown(), shown(order=Order.BA), shown(1))]
     assert [one.value and one.value.margin for one in answers] == [1.25, -1.25, None]
     assert (judge.label, judge.marks) == (f"recorded scores ({name})", frozenset({Integrity.RECORDED}))
-
-
-@pytest.mark.parametrize(
-    ("text", "why"),
-    [
-        ('{"id": "1", "score_a": 1}', "line 1 lacks"),
-        ('{"id": "1", "score_a": 1, "score_b": "x"}', "line 1: Expected `float | null`, got `str`"),
-        (
-            '{"id": "1", "score_a": 1, "score_b": 2}\n{"id": "1", "score_a": 1, "score_b": 3}',
-            "line 2 has another score",
-        ),
-        ('{"score": 1}', "lacks an id, a response or a score"),
-        ('{"response": "r", "score": 1}', "a prompt is a text"),
-        ('{"id": "1", "score_a": 1e308, "score_b": -1e308}', "Expected `float` <= 1e"),
-    ],
-)
-def test_a_bad_row_of_scores_is_named(text: str, why: str, tmp_path: Path) -> None:
-    """The line, and what is wrong with it."""
-    path = tmp_path / "scores.jsonl"
-    path.write_text(text)
-    with pytest.raises(ConfigError, match=why):
-        load_recorded(path, {})

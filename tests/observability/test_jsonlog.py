@@ -41,13 +41,7 @@ def test_a_line_has_time_run_process_and_the_events_own_fields(tmp_path: Path) -
     (line,) = logged(tmp_path / "log", ItemFailed(key="k", outcome="api_error", detail="slow down"), run="r1")
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", line.pop("time"))
     assert line.pop("pid") == os.getpid()
-    assert line == {
-        "run": "r1",
-        "event": "item_failed",
-        "key": "k",
-        "outcome": "api_error",
-        "detail": "slow down",
-    }
+    assert line == {"run": "r1", "event": "item_failed", "key": "k", "outcome": "api_error", "detail": "slow down"}
 
 
 def test_a_line_a_call_only_where_it_is_asked_for(tmp_path: Path) -> None:

@@ -86,10 +86,7 @@ def test_mlflow_keeps_runs_in_its_store(evaluated: Path, tmp_path: Path, monkeyp
 @needs("trackio")
 def test_trackio_keeps_runs_on_this_machine(evaluated: Path, tmp_path: Path) -> None:
     """Its database has both runs with settings and numbers."""
-    assert track("trackio", evaluated) == [
-        "trackio: project svr-async, run run",
-        "trackio: project svr-async, run out",
-    ]
+    assert track("trackio", evaluated) == ["trackio: project svr-async, run run", "trackio: project svr-async, run out"]
     with sqlite3.connect(tmp_path / "trackio" / "svr-async.db") as database:
         (numbers,) = database.execute("select metrics from metrics where run_name = 'run'").fetchone()
         configs = str(database.execute("select * from configs").fetchall())

@@ -18,10 +18,8 @@ from svr_async.commands.main import svr as group
 from svr_async.engine.events import CallEnded, Event, Snapshot, observing
 from svr_async.serving.engine import Engine
 from svr_async.simulation.config import SimConfig
-from svr_async.simulation.faults import FaultConfig
 from svr_async.simulation.server import SimServer
 
-SENTINEL = "sk-sentinel-0451-abcdef"
 Cli = Callable[..., tuple[int, str, str]]
 EVAL = ("eval", "rubricbench", "--data", "bench.jsonl", "--judge", "sim", "--audit", "0")
 
@@ -72,22 +70,6 @@ def test_standard_error_holds_nothing_but_lines_of_json(cli: Cli) -> None:
     assert code == 0
     assert {orjson.loads(line)["event"] for line in err.splitlines()} == {"run_started", "snapshot", "run_ended"}
     assert orjson.loads(out)["n_scored"] == 12
-
-
-def test_a_key_is_in_no_log_no_metric_and_no_output(cli: Cli, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Accepted after many faults, or refused: the sentinel stands in no file below the run and is not shown."""
-    monkeypatch.setenv("ODD_NAME", SENTINEL)
-    faults = FaultConfig(rate=0.5, kinds=("500", "html", "error-200", "reset", "429"))
-    for key, code in ((SENTINEL, 0), ("another", 4)):
-        with serving(SimConfig(api_key=key, faults=faults)) as strict:
-            name_judge(place, strict.base_url, key_env="ODD_NAME")
-            done = cli(*EVAL, "--log-json", "log", "--log-level", "call", "--cache", f"cache-{code}", "-v")
-        assert done[0] == code
-        assert SENTINEL not in done[1] + done[2]
-    told = {line["event"] for line in read_lines(place / "log")}
-    assert told >= {"call_ended", "retry_planned", "engine_stopped"}
-    for path in place.rglob("*"):
-        assert not path.is_file() or SENTINEL.encode() not in path.read_bytes(), path
 
 
 def test_a_killed_run_leaves_whole_lines_and_the_next_one_goes_on(place: Path) -> None:

@@ -10,21 +10,18 @@ import io
 import json
 import os
 import pickle
-import sqlite3
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import orjson
 import pytest
-from rig import name_judge, svr_here, write_bench
+from rig import svr_here, write_bench
 from small_bank import checked_bank
 
 from svr_async.simulation.files import train_row
-from svr_async.simulation.server import SimServer
 from svr_async.simulation.world import World
 
 Call = Callable[..., tuple[int, str]]
@@ -214,29 +211,3 @@ def test_a_hostile_file_is_refused_and_runs_nothing(call: Call, canary: Path, na
     code, errors = call(*command)
     assert code == expected, errors
     assert errors.count("\n") == 1 or not code, errors
-
-
-# --- the cache --------------------------------------------------------------------------------------------------------
-
-ROWS = {
-    "a pickled value": "UPDATE Cache SET mode = 4, value = :pickle",
-    "a pickled key": "INSERT INTO Cache(key, raw, store_time, mode, value) VALUES (:pickle, 0, 0, 1, x'00')",
-    "a file elsewhere": "UPDATE Cache SET mode = 2, filename = :victim",
-}
-ASK = ("eval", "rubricbench", "--data", "bench.jsonl", "--judge", "sim", "--audit", "0", "-q", "--cache", "cache")
-
-
-@pytest.mark.parametrize("name", ROWS)
-def test_a_hostile_cache_row_is_a_miss(call: Call, canary: Path, tmp_path: Path, sim: SimServer, name: str) -> None:
-    """The reply is asked for again, with the same bytes in the end; no file that a row names is touched."""
-    write_bench(Path("bench.jsonl"), 4)
-    name_judge(Path(), sim.base_url)
-    victim = tmp_path / "victim.txt"
-    victim.write_text("precious")
-    assert call(*ASK, "--out", "run")[0] == 0
-    with closing(sqlite3.connect("cache/cache.db")) as database, database:
-        database.execute(ROWS[name], {"pickle": pickled(canary), "victim": str(victim)})
-    code, errors = call(*ASK, "--out", "again")
-    assert code == 0, errors
-    assert Path("again/items.jsonl").read_bytes() == Path("run/items.jsonl").read_bytes()
-    assert victim.read_text() == "precious"

@@ -10,16 +10,8 @@ from rules_cases import HARMFUL, HARMLESS, NUMBERED, REFUSAL, VARIED
 from svr_async.core.pair import PreferencePair, Presentation, Side, user_prompt
 from svr_async.core.rubric import Check, Rubric
 from svr_async.core.verdict import Outcome, Verdict
-from svr_async.judges.rules.author import (
-    DAMAGES,
-    RulesAuthor,
-    damaged,
-)
-from svr_async.judges.rules.judge import (
-    RulesJudge,
-    view_of,
-    view_of_prompt,
-)
+from svr_async.judges.rules.author import DAMAGES, RulesAuthor, damaged
+from svr_async.judges.rules.judge import RulesJudge, view_of, view_of_prompt
 from svr_async.judges.rules.registry import bound
 
 SHORT = Rubric(text="The response is at most 5 words long.")

@@ -6,13 +6,7 @@ import warnings
 
 import pytest
 
-from svr_async.judges.rules.code import (
-    asked_code_language,
-    parses_as_json,
-    parses_as_python,
-    parses_as_xml,
-    wants_code,
-)
+from svr_async.judges.rules.code import asked_code_language, parses_as_json, parses_as_python, parses_as_xml, wants_code
 from svr_async.judges.rules.language import language_of
 from svr_async.judges.rules.safety import danger, seems_harmful
 from svr_async.judges.rules.text import TextView
