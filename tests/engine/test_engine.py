@@ -335,3 +335,17 @@ async def test_final_failures_are_asked_again_only_on_request(cache_folder: Path
         _,
     ):
         assert (await engine.complete(ask())).value == "good"
+
+
+def test_a_torn_or_invalid_line_of_the_failures_log_is_skipped(tmp_path: Path) -> None:
+    """After a kill within a line, the next failure is still readable."""
+    path = tmp_path / "failures.jsonl"
+    FailureLog(path).add("k1", Outcome.API_ERROR, "one")
+    whole = path.read_bytes()
+    invalid = b'{"key": "k9", "outcome": "no such"}\n[1]\nnull\n\xff\n{"key": 5}\n'
+    for cut in range(1, len(whole)):
+        path.write_bytes(invalid + whole + whole[:cut])
+        log = FailureLog(path)
+        assert log.get("k1") == (Outcome.API_ERROR, "one")
+        log.add("k2", Outcome.REFUSAL, "two")
+        assert FailureLog(path).get("k2") == (Outcome.REFUSAL, "two"), cut

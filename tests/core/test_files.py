@@ -1,4 +1,4 @@
-"""Files written whole, or not at all."""
+"""Files are written whole or not at all, and read up to a size."""
 
 import errno
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import IO
 
 import pytest
 
-from svr_async.core.files import write_atomic, write_atomic_with
+from svr_async.core.files import read_plain, write_atomic, write_atomic_with
 from svr_async.errors import StorageError
 
 
@@ -24,3 +24,15 @@ def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
     assert caught.value.hint.startswith("free some space")
     assert target.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [target]
+
+
+def test_a_file_is_read_whole_up_to_the_cap(tmp_path: Path) -> None:
+    """A file within the cap is returned, one more byte is refused; so is an endless device."""
+    path = tmp_path / "a.txt"
+    path.write_bytes(b"12345")
+    assert read_plain(path, 5) == b"12345"
+    for large in (path, Path("/dev/zero")):
+        with pytest.raises(OSError, match="more than 4 bytes"):
+            read_plain(large, 4)
+    with pytest.raises(IsADirectoryError):
+        read_plain(tmp_path)
