@@ -19,7 +19,7 @@ HEAVY = ("aiohttp", "numpy", "jax", "asyncio", "orjson", "diskcache", "pyarrow",
 
 
 def run_python(code: str, folder: Path) -> str:
-    """Run code in a process of its own and return what it prints."""
+    """Run code in a separate process and return what it prints."""
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, cwd=folder, env=environment(),
         check=False,
@@ -67,7 +67,7 @@ def test_an_offline_evaluation_loads_only_its_own_parts(tmp_path: Path) -> None:
 def test_type_checkers_see_the_same_names() -> None:
     """What stands under TYPE_CHECKING is what is loaded, from the same modules under the same names."""
     tree = ast.parse((ROOT / "svr_async" / "__init__.py").read_text("utf-8"))
-    told = {
+    names = {
         alias.asname or alias.name: (str(node.module).removeprefix("svr_async."), alias.name)
         for block in tree.body
         if isinstance(block, ast.If)
@@ -75,8 +75,8 @@ def test_type_checkers_see_the_same_names() -> None:
         if isinstance(node, ast.ImportFrom) and str(node.module).startswith("svr_async.")
         for alias in node.names
     }
-    assert told == svr_async._HOMES
-    assert {*told, "__version__"} == set(svr_async.__all__)
+    assert names == svr_async._HOMES
+    assert {*names, "__version__"} == set(svr_async.__all__)
 
 
 def make_bank() -> RubricBank:

@@ -39,7 +39,7 @@ ALLOWED: dict[str, set[str]] = {
         "adapters", "simulation", "observability", "core",
     },
 }  # fmt: skip
-# The rooms of a part: what a room may import of its own part, besides itself. "" are the files beside the rooms.
+# The rooms of a part: what a room may import of its own part, except itself. "" are the files outside the rooms.
 ROOMS: dict[str, dict[str, set[str]]] = {
     "training": {
         "": set(), "bank": set(), "rounds": {"bank"}, "store": {"bank", "rounds"},
@@ -155,7 +155,7 @@ def test_one_function_of_evaluation_reaches_reports() -> None:
 
 
 def room_of(name: str) -> str:
-    """Return the room of a module of a part with rooms: the folder below the part, "" beside them."""
+    """Return the room of a module of a part with rooms: the folder below the part, "" outside."""
     pieces = name.split(".")
     return pieces[2] if len(pieces) > 2 and pieces[2] in ROOMS[pieces[1]] else ""
 
@@ -186,7 +186,7 @@ def imported_modules(path: Path) -> set[str]:
 
 
 def test_no_command_imports_another() -> None:
-    """What several commands need lies beside their folders or below them; the group itself names each."""
+    """What several commands need is outside their folders or below them; the group itself names each."""
     folders = {path.name for path in (PACKAGE / "commands").iterdir() if path.is_dir()}
     files = {name.split(".")[2] for name in COMMAND_MODULES if name.count(".") == 2}
     for path in (PACKAGE / "commands").rglob("*.py"):

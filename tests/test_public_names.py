@@ -41,7 +41,7 @@ def test_the_installed_commands_can_be_called() -> None:
     assert {"svr", "svr-eval"} <= set(scripts)
     for target in scripts.values():
         module, _, name = target.partition(":")
-        code = f"from {module} import {name}; assert callable({name})"  # a process of its own, as a script is
+        code = f"from {module} import {name}; assert callable({name})"  # a separate process, like a script
         subprocess.run([sys.executable, "-c", code], check=True)
     installed = {entry.name: entry.value for entry in entry_points(group="console_scripts")}
     assert "svr" in installed

@@ -1,4 +1,4 @@
-"""Runs of `svr eval` against a `svr sim` in a process of its own, whose log says what was paid."""
+"""Runs of `svr eval` against a `svr sim` in a separate process, whose log lists paid calls."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ def test_an_invalid_row_is_named_with_column_expected_and_found(
 
 
 def test_odd_rows_are_kept_and_counted(write: Write) -> None:
-    """Identical, empty, repeated and contradicting rows are pairs, with ids of their own, and are listed."""
+    """Identical, empty, repeated and contradicting rows are pairs, with unique ids, and are listed."""
     same, turned = {**GOOD, "id": "3", "response_b": "a"}, {**GOOD, "id": "4", "label": "1"}
     dataset = PAIRS.load(
         write("a.jsonl", [GOOD, {**GOOD, "id": "1#2"}, GOOD, same, turned, {**GOOD, "response_a": ""}])

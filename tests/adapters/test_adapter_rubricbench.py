@@ -96,7 +96,7 @@ def test_domains_are_grouped_whatever_their_case(write: Callable[..., Path]) -> 
 
 
 def test_the_score_is_micro_accuracy_and_no_verdict_is_wrong(write: Callable[..., Path]) -> None:
-    """Correct over total, overall and by group; ties and missing verdicts are wrong; coverage is beside it."""
+    """Correct over total, overall and by group; ties and missing verdicts are wrong; coverage is reported."""
     pairs = load(
         write, *[case(n, domain=d) for n, d in enumerate(["general", "general", "general", "code", "math"])]
     ).pairs

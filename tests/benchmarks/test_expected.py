@@ -16,6 +16,6 @@ def test_the_table_has_the_paired_difference_of_each_draw(monkeypatch: pytest.Mo
     rows = [
         {"draw": 7, "noise": 0.1, "verdicts": [True, True, False, False], "probabilities": [True, True, True, False]}
     ]
-    told = importlib.import_module("expected").table(rows, 600)
-    assert told.startswith("SIMULATED: 1 drawn worlds, 600 training and 4 unseen pairs each")
-    assert "| 7 | 10% | 50.0 | 75.0 | 25.0 | 25.0 |" in told
+    text = importlib.import_module("expected").table(rows, 600)
+    assert text.startswith("SIMULATED: 1 drawn worlds, 600 training and 4 unseen pairs each")
+    assert "| 7 | 10% | 50.0 | 75.0 | 25.0 | 25.0 |" in text

@@ -26,7 +26,7 @@ EXTRAS = set(tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["projec
 FENCE = re.compile(r"^( *)```(\w*)[^\n]*\n(.*?)^\1```", re.DOTALL | re.MULTILINE)
 HIDDEN = re.compile(r"<!--.*?-->", re.DOTALL)
 BLOCK = re.compile(r"^ {4,}(?:\$ )?((?:\S*/)?(?:svr|svr-eval|svr-fit|python3?|make|pip) (?:.*\\\n)*.*)", re.MULTILINE)
-LONGER = re.compile(r"\s{2,}[a-z].*$")  # what stands beside a command without a `#`, as in a list of make's targets
+LONGER = re.compile(r"\s{2,}[a-z].*$")  # the comment after a command without a `#`, as in a list of make's targets
 SPAN = re.compile(r"(?<!`)`((?:svr|svr-eval|svr-fit|python3?|make|pip) [^`]+)`")
 USAGE = re.compile(r"\[OPTIONS\]")
 OPTIONAL = re.compile(r"(?<!\S)\[([^\]]*)\](?!\S)")
@@ -51,8 +51,8 @@ def printed(text: str) -> Iterator[Printed]:
     """Yield every command of ours, of Python, make and pip in a page's Markdown."""
     for _, kind, source in FENCE.findall(text):
         if kind in ("console", "sh"):
-            told = [step.command for step in steps(source, prompt="$ " if kind == "console" else "")]
-            yield from (Printed(one, whole=True) for command in told for one in joined(command))
+            commands = [step.command for step in steps(source, prompt="$ " if kind == "console" else "")]
+            yield from (Printed(one, whole=True) for command in commands for one in joined(command))
     text = HIDDEN.sub("", FENCE.sub("", text))
     for found in BLOCK.findall(text):
         line = COMMENT.sub("", found.replace("\\\n", " "))
@@ -181,9 +181,9 @@ def of_script(script: Path, words: Sequence[str]) -> None:
         raise WrongCommandError(message)
 
     replaced = patch.multiple(argparse.ArgumentParser, parse_args=stop, error=refuse)
-    beside = patch.object(sys, "path", [str(script.parent), *sys.path])
+    path = patch.object(sys, "path", [str(script.parent), *sys.path])
     try:
-        with replaced, beside:
+        with replaced, path:
             runpy.run_path(str(script), run_name="__main__")
     except _ReadError:
         return

@@ -58,7 +58,7 @@ def test_every_link_to_a_page_or_heading_leads_there(page: Path) -> None:
 
 
 def test_every_page_stands_in_the_navigation() -> None:
-    """A page that nobody is led to is not read."""
+    """Every page can be reached."""
     listed = set(re.findall(r": (\S+\.md)$", (ROOT / "mkdocs.yml").read_text("utf-8"), re.MULTILINE))
     assert listed == {page.relative_to(ROOT / "docs").as_posix() for page in pages() if page.name != "README.md"}
 

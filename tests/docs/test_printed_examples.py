@@ -32,7 +32,7 @@ def runner(
     monkeypatch: pytest.MonkeyPatch,
     workshop: Callable[[], Path],
 ) -> Iterator[Runner]:
-    """Run examples in an empty folder, with a cache of its own and the benchmarks of the repository."""
+    """Run examples in an empty folder, with a separate cache and the benchmarks of the repository."""
     monkeypatch.chdir(tmp_path)
     Path("benchmarks").symlink_to(ROOT / "benchmarks")
     with contextlib.ExitStack() as stack:
@@ -65,10 +65,10 @@ def test_the_tutorial_works_from_top_to_bottom(workshop: Callable[[], Path]) -> 
 
 def test_what_no_test_runs_is_for_programs_and_hardware_of_others() -> None:
     """Whatever `make test` leaves out names what it needs; few examples need what no test has, and no more do."""
-    told = {
+    texts = {
         str(page.relative_to(ROOT).with_suffix("")).removeprefix("docs/"): page.read_text("utf-8") for page in pages()
     }
-    found = [(page, NEEDS.fullmatch(skip)) for page, text in told.items() for skip in SKIPPED.findall(text)]
+    found = [(page, NEEDS.fullmatch(skip)) for page, text in texts.items() for skip in SKIPPED.findall(text)]
     needs = [(page, ast.literal_eval(f"({match[1]},)")) for page, match in found if match]
     assert len(needs) == len(found)
     assert {what for _, named in needs for what in named} == {*NEEDED, *OTHERS}

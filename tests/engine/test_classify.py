@@ -23,7 +23,7 @@ NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 
 
 def date(seconds: float) -> str:
-    """Return an HTTP date so many seconds after NOW."""
+    """Return the HTTP date of NOW plus some seconds."""
     return format_datetime(NOW + timedelta(seconds=seconds), usegmt=True)
 
 

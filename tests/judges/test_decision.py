@@ -83,7 +83,7 @@ async def test_three_probabilities_a_rubric_make_the_expected_score(tmp_path: Pa
 
 
 async def test_a_refusal_is_an_abstention(tmp_path: Path) -> None:
-    """A rubric with a refused statement is left out and flagged; no chance is even that nobody gave."""
+    """A rubric with a refused statement is left out and flagged; no probability is invented."""
     async with scripted(tmp_path, lambda *_: answered(0.9, None, 0.8, 0.7, 0.1, 0.6)) as (judge, transport):
         answer = await compared(judge)
     assert answer.value is not None
@@ -156,7 +156,7 @@ def test_any_judge_can_be_asked_for_probabilities() -> None:
     assert (at.name, at.wire, at.base_url) == ("systemone:m", "systemone", "http://h:1/v1")
 
 
-@pytest.mark.parametrize("name", ["decisions:", "logprobs:", "logprobs:nobody", "systemone:http://h/v1"])
+@pytest.mark.parametrize("name", ["decisions:", "logprobs:", "logprobs:unknown", "systemone:http://h/v1"])
 def test_a_name_without_a_model_is_one_line(name: str) -> None:
     """It says what is missing and how it is written."""
     with pytest.raises(ConfigError) as caught:

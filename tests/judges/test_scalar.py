@@ -32,7 +32,7 @@ def sim() -> Iterator[SimServer]:
         yield server
 
 
-def told(row: dict[str, Any]) -> RawReply:
+def reply_with(row: dict[str, Any]) -> RawReply:
     """Return a reply with one row."""
     body = {"model": "m", "data": [{"index": 0, **row}], "usage": {"prompt_tokens": 7, "total_tokens": 7}}
     return RawReply(status=200, headers={}, body=orjson.dumps(body))
@@ -41,7 +41,7 @@ def told(row: dict[str, Any]) -> RawReply:
 async def test_each_response_is_scored_once_whatever_the_order(tmp_path: Path) -> None:
     """Two calls a pair, none for its other order; the margin is the difference, and it turns with the order."""
     profile = find_profile(f"{URL}#m")
-    async with scripted_engine(tmp_path, lambda _, n: told({"probs": [float(n)]})) as (engine, transport):
+    async with scripted_engine(tmp_path, lambda _, n: reply_with({"probs": [float(n)]})) as (engine, transport):
         judge = ScalarJudge(engine, profile)
         ab = await judge.prefer(shown())
         ba = await judge.prefer(shown(order=Order.BA))
@@ -58,7 +58,7 @@ async def test_each_shape_of_vllm_is_read(shape: str, tmp_path: Path) -> None:
     """probs, data and score: the last number of a row is the score; equal scores are a margin of 0."""
     profile = find_profile(f"{URL}/{shape}")
     assert (profile.wire, profile.base_url, profile.model) == (shape, "http://127.0.0.1:1", "")
-    async with scripted_engine(tmp_path, lambda *_: told(ROWS[shape])) as (engine, transport):
+    async with scripted_engine(tmp_path, lambda *_: reply_with(ROWS[shape])) as (engine, transport):
         answer = await ScalarJudge(engine, profile).prefer(shown())
     assert answer.value is not None
     assert (answer.value.margin, answer.value.reason) == (0.0, "Response A scores 2.5, response B 2.5.")

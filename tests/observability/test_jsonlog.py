@@ -26,10 +26,10 @@ def lines_of(path: Path) -> list[dict[str, Any]]:
     return [orjson.loads(line) for line in path.read_bytes().splitlines()]
 
 
-def logged(path: Path, *told: Event, **settings_: Any) -> list[dict[str, Any]]:
+def logged(path: Path, *emitted: Event, **settings_: Any) -> list[dict[str, Any]]:
     """Log events and return the lines."""
     log = JsonLog(str(path), **settings_)
-    for event in told:
+    for event in emitted:
         log(event)
     log.close()
     assert (log.dropped, log.problem) == (0, "")
@@ -46,7 +46,7 @@ def test_a_line_has_time_run_process_and_the_events_own_fields(tmp_path: Path) -
 
 def test_a_line_a_call_only_where_it_is_asked_for(tmp_path: Path) -> None:
     """The level `run` leaves out calls and retries, `call` has them; single HTTP requests are in neither."""
-    told: list[Event] = [
+    emitted: list[Event] = [
         RunStarted(command="eval", version="1", config="c"),
         events.AttemptEnded(key="k", model="m", endpoint="", status=200, seconds=0.1),
         call(),
@@ -55,16 +55,16 @@ def test_a_line_a_call_only_where_it_is_asked_for(tmp_path: Path) -> None:
         EngineStopped(error="AuthError", detail="d"),
         RunEnded(command="eval", exit_code=4, seconds=1.0),
     ]
-    run = [line["event"] for line in logged(tmp_path / "run", *told)]
+    run = [line["event"] for line in logged(tmp_path / "run", *emitted)]
     assert run == ["run_started", "item_failed", "engine_stopped", "run_ended"]
-    every = [line["event"] for line in logged(tmp_path / "call", *told, level="call")]
+    every = [line["event"] for line in logged(tmp_path / "call", *emitted, level="call")]
     assert every == ["run_started", "call_ended", "retry_planned", "item_failed", "engine_stopped", "run_ended"]
 
 
 def test_facts_come_every_ten_seconds_and_at_the_end(tmp_path: Path) -> None:
     """Of a stream of snapshots each engine's first is kept, those soon after are not, and the last always is."""
-    told = [snapshot(1), snapshot(2), snapshot(1), snapshot(1), snapshot(1, closing=True, sent=7)]
-    found = logged(tmp_path / "log", *told)
+    emitted = [snapshot(1), snapshot(2), snapshot(1), snapshot(1), snapshot(1, closing=True, sent=7)]
+    found = logged(tmp_path / "log", *emitted)
     assert [(line["source"], line["closing"]) for line in found] == [(1, False), (2, False), (1, True)]
     assert (found[-1]["sent"], found[-1]["latency"]["p90"]) == (7, 0.2)
     assert not [name for line in found for name in line if name.startswith("planned")]
@@ -85,7 +85,7 @@ def test_a_log_is_continued_and_a_torn_line_ended(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_costs_lines_and_nothing_else(tmp_path: Path) -> None:
-    """Lines that cannot be written are counted with the reason; logging goes on without an exception."""
+    """Lines that cannot be written are counted with the reason; logging continues."""
     log = JsonLog("/dev/full")
     log(EngineStopped(error="e", detail="d"))
     log.close()

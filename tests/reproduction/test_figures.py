@@ -1,4 +1,4 @@
-"""The paper's figures from rebuilt tables: which tables have one, and that printed values stand beside ours."""
+"""The paper's figures from rebuilt tables: which tables have one, and that printed values are drawn next to ours."""
 
 from __future__ import annotations
 

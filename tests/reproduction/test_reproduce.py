@@ -48,7 +48,7 @@ def small(tmp_path_factory: pytest.TempPathFactory, sim: SimServer) -> ReproSett
     return ReproSettings(
         out=folder / "out",
         data=data,
-        judges=own | {ABSENT: "http://127.0.0.1:9/v1#nobody"},
+        judges=own | {ABSENT: "http://127.0.0.1:9/v1#unreachable"},
         banks=dict.fromkeys(load_recipes().banks, bank),
         base_url=url,
         limits=JudgeLimits(cache=folder / "cache", give_up_after_s=2.0),
@@ -89,7 +89,7 @@ def table(done: Reproduction, label: str) -> PaperTable:
 
 
 def test_every_table_is_built_and_marked(done: Reproduction) -> None:
-    """All are there with numbers of ours, labelled simulated, and every row says who judged or why nobody did."""
+    """All are there with numbers of ours, labelled simulated, and every row names its judge or why it is missing."""
     assert [one.label for one in done.tables] == WITHOUT_RRD
     for one in done.tables:
         assert "SIMULATED" in one.marks or one.label == "fig:training_dynamics", one.label
