@@ -43,12 +43,6 @@ def test_unknown_languages_are_left_open(text: str) -> None:
     assert language_of(TextView(text)) is None
 
 
-def test_quoted_words_do_not_change_the_language() -> None:
-    """A few foreign words in passing leave a text in its own language; so does code."""
-    assert language_of(TextView("The word 雨 means rain, and the word 雪 means snow in that language.")) == "en"
-    assert language_of(TextView(TEXTS["de"] + "\n```python\nfor the_of_and in to_the: pass\n```")) == "de"
-
-
 @pytest.mark.parametrize(
     ("prompt", "code", "language"),
     [
@@ -114,13 +108,6 @@ def test_strict_json_and_safe_xml() -> None:
 def test_sentences(text: str, sentences: list[str]) -> None:
     """Sentences end at marks or unwrapped line breaks, not at abbreviations, initials or list numbers."""
     assert sentences == TextView(text).sentences
-
-
-def test_paragraphs_leave_out_headings_and_rules() -> None:
-    """Headings and rules alone are no paragraphs; line breaks inside one are kept."""
-    text = "# Title\n\nOne\ntwo\n \n***\n\n## Sub\nThree\r\n\r\nFour"
-
-    assert TextView(text).paragraphs == ["One\ntwo", "## Sub\nThree", "Four"]
 
 
 def test_layout_reads_blocks() -> None:
