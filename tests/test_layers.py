@@ -148,12 +148,6 @@ def test_no_arrow_points_up(part: str) -> None:
                     assert pieces[1] in allowed, f"{path}:{line} imports {name}; {part} may import {sorted(allowed)}"
 
 
-def test_one_function_of_evaluation_reaches_reports() -> None:
-    """A run that ends writes its report, and a notebook shows it, by `run_folder.reports` alone."""
-    naming = [path.name for path in (PACKAGE / "evaluation").rglob("*.py") if "svr_async.reports" in path.read_text()]
-    assert naming == ["run_folder.py"]
-
-
 def room_of(name: str) -> str:
     """Return the room of a module of a part with rooms: the folder below the part, "" outside."""
     pieces = name.split(".")

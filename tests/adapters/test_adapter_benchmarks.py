@@ -1,14 +1,25 @@
 """RewardBench, RewardBench 2 and RM-Bench: what a row becomes, what is refused, official counts, scores of a part."""
 
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from svr_async.adapters import get_adapter
+from svr_async.adapters import ADAPTERS, get_adapter
+from svr_async.adapters.contract import Adapter
+from svr_async.adapters.fields import Fields
+from svr_async.adapters.records import Parsed, accuracy
 from svr_async.adapters.rmbench import CELLS, FILES, difficulty
+from svr_async.adapters.rubricbench import GROUPS
+from svr_async.adapters.training_sets import TIE
+from svr_async.core.pair import PreferencePair
 from svr_async.errors import DataError
+from svr_async.evaluation.run import evaluate
+from svr_async.evaluation.settings import EvalSettings
+from svr_async.evaluation.setup import load_sample
+from svr_async.training.running.data import refuse_benchmark_for_training
 
 Write = Callable[..., Path]
 REWARDBENCH, REWARDBENCH2, RMBENCH = (get_adapter(name) for name in ("rewardbench", "rewardbench2", "rmbench"))
@@ -104,3 +115,85 @@ def test_official_counts_are_recognised(write: Write) -> None:
         official=True,
     )
     assert (dataset.official, len(dataset.pairs)) == (True, 11_943)
+
+
+# --- RMB and HelpSteer3 -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["rmb", "pairs"])
+def test_a_record_of_rmb_is_a_pair_with_its_category(write: Write, name: str) -> None:
+    """The top category is the domain, the rest the subset; empty and identical answers are counted, not used."""
+
+    def record(number: int, chosen: str, rejected: str) -> dict[str, Any]:
+        return {
+            "pair_uid": str(number), "conversation_input": [{"role": "user", "content": "hi", "language": "English"}],
+            "chosen": {"llm_name": "m", "answer": chosen}, "reject": {"llm_name": "m", "answer": rejected},
+            "category_path": "Pairwise_set/Helpfulness/Chat/Discussion",
+        }  # fmt: skip
+
+    rows = [record(1, "good", "bad"), record(2, "", "bad"), record(3, "good", " \n"), record(4, "x", "x")]
+    dataset = get_adapter(name).load(write("a.json.gz", rows))
+    assert [(pair.id, pair.chosen, pair.domain, pair.subset) for pair in dataset.pairs] == [
+        ("1", "good", "helpfulness", "Chat/Discussion")
+    ]
+    assert dataset.skipped == {"an answer is empty": 2, "the two answers are identical": 1}
+
+
+def test_the_sign_of_helpsteer3_names_the_better_response(write: Write) -> None:
+    """Below 0 it is response1, above 0 response2, with the distance as strength; ties are counted, not used."""
+    rows = [
+        {"domain": "code", "language": "python", "context": [{"role": "user", "content": f"Write {sign}."}],
+         "response1": "one", "response2": "two", "overall_preference": sign} for sign in (-3, 1, 0)
+    ]  # fmt: skip
+    dataset = get_adapter("helpsteer3").load(write("train.jsonl.gz", rows))
+    assert [(pair.chosen, pair.strength, pair.subset) for pair in dataset.pairs] == [
+        ("one", 3, "python"), ("two", 1, "python"),
+    ]  # fmt: skip
+    assert dataset.skipped == {TIE: 1}
+
+
+# --- the sample and a new benchmark -----------------------------------------------------------------------------------
+
+
+def test_the_sample_is_balanced() -> None:
+    """At least 60 pairs over the five groups, with as many labels of one kind as of the other in each."""
+    dataset = load_sample()
+    sides: defaultdict[str, Counter[int]] = defaultdict(Counter)
+    for pair in dataset.pairs:
+        sides[pair.domain][pair.chosen_first] += 1
+    assert len(dataset.pairs) >= 60
+    assert set(sides) == set(GROUPS)
+    assert all(count[True] == count[False] for count in sides.values())
+
+
+def test_length_does_not_give_the_better_response_away() -> None:
+    """Picking the longer response, or the shorter one, is right about half of the time, overall and by group."""
+    longer = defaultdict(list)
+    for pair in load_sample().pairs:
+        longer[pair.domain].append(len(pair.chosen) > len(pair.rejected))
+    everything = [flag for flags in longer.values() for flag in flags]
+    assert 0.4 < sum(everything) / len(everything) < 0.6
+    assert all(0.3 < sum(flags) / len(flags) < 0.7 for flags in longer.values())
+
+
+def test_a_new_benchmark_is_one_file_and_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """An adapter in the registry is all: a run of it has its pairs, scores and name."""
+
+    def parse(fields: Fields) -> Parsed:
+        prompt = fields.prompt("question")
+        return Parsed(pairs=(PreferencePair(id="1", prompt=prompt, chosen=fields.text("good"), rejected="No."),))
+
+    made = Adapter(
+        name="made", title="MADE", licence="none", columns=("question", "good"),
+        parse=parse, score=lambda results, tie: {"overall": accuracy(results, tie), "rule": "plain"},
+    )  # fmt: skip
+    monkeypatch.setitem(ADAPTERS, "made", made)
+    (tmp_path / "made.jsonl").write_text('{"question": "Name three cats.", "good": "Lion, lynx and tiger."}\n')
+    done = evaluate(
+        EvalSettings(benchmark="made", data=tmp_path / "made.jsonl", method="longest", out=tmp_path / "run")
+    )
+    assert done.complete
+    assert done.metrics["official"]["overall"] == 1.0
+    assert "MADE" in (tmp_path / "run" / "report.html").read_text("utf-8")
+    with pytest.raises(DataError, match="MADE, and that is for evaluation only"):
+        refuse_benchmark_for_training("made.jsonl")

@@ -80,19 +80,6 @@ def test_odd_rows_are_kept_and_counted(write: Write) -> None:
     assert dataset.skipped == {}
 
 
-@pytest.mark.parametrize(
-    ("rows", "warns"),
-    [
-        ([{"prompt": "Sure! It is 4.", "chosen": "What is 2 and 2?", "rejected": "Is it 4?"}] * 3, True),
-        ([{"prompt": "Yes, it is", "chosen": "yes, it is", "rejected": "No."}] * 3, True),
-        ([{"prompt": "What is 2 and 2?", "chosen": "Sure! 4.", "rejected": "5"}] * 3, False),
-    ],
-)
-def test_prompts_that_look_like_answers_are_pointed_out(write: Write, rows: list[dict[str, str]], warns: bool) -> None:
-    """Answers in the prompt column, or questions in the response columns, give a warning."""
-    assert any("prompts look like answers" in note for note in PAIRS.load(write("a.jsonl", rows)).notes) == warns
-
-
 @settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.lists(

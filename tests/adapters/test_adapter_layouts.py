@@ -10,7 +10,7 @@ import pytest
 from svr_async.adapters import get_adapter
 from svr_async.adapters.fields import join_prompt, transcript_turns
 from svr_async.core.pair import Message, PreferencePair, user_prompt
-from svr_async.errors import DataError, UsageError
+from svr_async.errors import DataError
 
 Rows = list[dict[str, Any]]
 Write = Callable[..., Path]
@@ -172,38 +172,6 @@ def test_an_ambiguous_file_is_refused_with_the_flag_to_add(name: str, write: Wri
         assert value is True or value in line or flag == "columns"
     pairs = ADAPTER.load(path, **flags).pairs
     assert [pair.chosen.startswith("good") for pair in pairs] == [True] * n_pairs
-
-
-@pytest.mark.parametrize(
-    ("flags", "says"),
-    [
-        ({"columns": "promt=q"}, "--columns: 'promt=q' does not name a column"),
-        ({"columns": "prompt=nowhere"}, "--columns names 'nowhere'; columns found: prompt, response_a"),
-        ({"label_map": "1"}, "--label-map: '1' is not VALUE=MEANING"),
-        ({"label_map": "1=first"}, "--label-map: '1=first' is not VALUE=MEANING"),
-        (
-            {"label_map": "7=a,8=b"},
-            "row 1: column 'label': expected a label (7 = response_a is better, 8 = response_b is better) or tie",
-        ),
-    ],
-)
-def test_wrong_flags_are_named(write: Write, flags: dict[str, Any], says: str) -> None:
-    """An unknown name, column or value is one line."""
-    with pytest.raises(UsageError) as caught:
-        ADAPTER.load(write("a.jsonl", two(1, 2)), **flags)
-    assert says in caught.value.one_line()
-    rubricbench = {
-        "q": "hi?",
-        "response_a": "good",
-        "response_b": "bad",
-        "label": 0,
-        "domain": "code",
-        "rubrics": "Is it?",
-    }
-    path = write("b.jsonl", [rubricbench])
-    assert get_adapter("rubricbench").load(path, columns="instruction=q").pairs[0].chosen == "good"
-    with pytest.raises(UsageError, match="the labels of rubricbench are fixed"):
-        get_adapter("rubricbench").load(path, label_map="1=a")
 
 
 def one(write: Write, row: dict[str, Any]) -> PreferencePair:

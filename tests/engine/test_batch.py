@@ -15,7 +15,7 @@ from aiohttp import web
 from rig import Scripted, ask, completion
 
 from svr_async.engine import batch_api
-from svr_async.engine.batch_api import BatchClient, LostAnswerError, fetch, submit
+from svr_async.engine.batch_api import BatchClient, fetch, submit
 from svr_async.engine.batch_files import (
     EXPORT,
     STATE,
@@ -35,7 +35,7 @@ from svr_async.engine.cache import Cache
 from svr_async.engine.engine import CallEngine
 from svr_async.engine.request import Question, Request
 from svr_async.engine.secrets import MASK, Secret
-from svr_async.errors import ArtefactError, EndpointDownError, RefusedError
+from svr_async.errors import ArtefactError, RefusedError
 from svr_async.judges.batch import BatchRun, Imported, Opened, Unanswered, import_results
 from svr_async.judges.open_judge import OpenJudge
 from svr_async.simulation.batches import BatchSettings
@@ -373,21 +373,6 @@ async def test_a_lost_answer_is_looked_up(tmp_path: Path) -> None:
         assert len(sim.batches.batches) == 120 + 3
         assert {one.batch_id for one in state.batches} <= set(sim.batches.batches)
         assert not any(one.requested for one in state.batches)
-
-
-async def test_an_endpoint_without_batches_is_named(sim: SimServer, tmp_path: Path) -> None:
-    """A 404 names vllm run-batch; an endpoint that is down is exit 6."""
-    (tmp_path / "f").write_bytes(b"{}\n")
-    async with client_of(f"{sim.base_url}/elsewhere") as client:
-        with pytest.raises(RefusedError, match="404") as refused:
-            await client.upload(tmp_path / "f")
-    assert "vllm run-batch" in refused.value.hint
-    await sim.go_down()
-    async with client_of(sim) as client:
-        with pytest.raises(EndpointDownError):
-            await client.retrieve("batch_1")
-        with pytest.raises(LostAnswerError):
-            await client.create("file-1", {})
 
 
 @contextlib.asynccontextmanager

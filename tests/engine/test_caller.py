@@ -8,6 +8,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from virtual import (
     Endpoint,
     ask_all,
@@ -23,8 +25,10 @@ from virtual import (
 )
 
 from svr_async.engine.caller import Caller, RetryableError
-from svr_async.engine.endpoint import EngineStoppedError
+from svr_async.engine.endpoint import Breaker, ConcurrencyLimit, EndpointPool, EngineStoppedError
+from svr_async.engine.endpoint import Endpoint as Slots
 from svr_async.engine.events import Notice, NoticeKind
+from svr_async.engine.rates import Bucket
 from svr_async.engine.request import Request
 from svr_async.engine.transport import Endpoints
 from svr_async.errors import AuthError, EndpointDownError, RefusedError
@@ -254,3 +258,59 @@ def notices(caller: Caller, kind: NoticeKind) -> list[str]:
 
     caller.on_notice = add
     return lines
+
+
+# --- rates ------------------------------------------------------------------------------------------------------------
+
+
+@settings(deadline=None, max_examples=100)
+@given(rate=st.floats(0.1, 1000), gaps=st.lists(st.floats(0, 5), min_size=1, max_size=60))
+def test_a_bucket_never_lets_more_leave_than_its_rate_allows(rate: float, gaps: list[float]) -> None:
+    """In any time span at most its capacity and the rate's share leave."""
+    bucket, at, left = Bucket(rate), 0.0, list[float]()
+    for gap in gaps:
+        at = max(at + gap, bucket.opens_at(1.0))
+        bucket.take(at, 1.0)
+        left.append(at)
+    for first in range(len(left)):
+        assert len(left) - first <= bucket.cap + (left[-1] - left[first]) * rate + 1e-3
+
+
+# --- the queue --------------------------------------------------------------------------------------------------------
+
+
+def pool_of(*limits: int, ceiling: int = 1000) -> EndpointPool:
+    """Return endpoints with these limits on virtual time."""
+    endpoints = [
+        Slots(None, limit=ConcurrencyLimit(ceiling=limit), breaker=Breaker(least=5), name=f"e{n}")  # type: ignore[arg-type]
+        for n, limit in enumerate(limits)
+    ]
+    return EndpointPool(endpoints, ceiling=ceiling, clock=now)
+
+
+@in_virtual_time
+async def test_calls_leave_first_come_first_served_to_the_endpoint_with_room() -> None:
+    """Never more than the limits and the ceiling allow; a cancelled call gives its place to the next."""
+    pool = pool_of(2, 4, ceiling=5)
+    slots = [slot for _ in range(9) if (slot := pool.try_enter(now())) is not None]
+    assert len(slots) == 5
+    order: list[int] = []
+
+    async def enter(number: int) -> None:
+        await pool.enter()
+        order.append(number)
+
+    tasks = [asyncio.create_task(enter(number)) for number in range(6)]
+    await asyncio.sleep(0.01)
+    assert (pool.waiting, pool.try_enter(now())) == (6, None)
+    tasks[1].cancel()
+    await asyncio.sleep(0.01)
+    assert pool.waiting == 5
+    for slot in slots[:3]:
+        pool.leave(slot)
+    await asyncio.sleep(0.01)
+    assert order == [0, 2, 3]
+    tasks[4].cancel()
+    pool.leave(slots[3])
+    await asyncio.sleep(0.01)
+    assert (order, pool.in_flight, pool.waiting) == ([0, 2, 3, 5], 5, 0)

@@ -46,14 +46,6 @@ def test_a_500_about_the_request_is_not_retried(message: str) -> None:
     assert classify_status(503, {}, {"message": message}).kind is Kind.TRANSIENT
 
 
-@pytest.mark.parametrize("status", [400, 406, 410, 411, 413, 414, 415, 422, 418, 451])
-def test_other_refusals_fail_the_item_at_once(status: int) -> None:
-    """A request that the endpoint refuses is not sent again, and the run continues."""
-    failure = classify_status(status, {}, {"message": "bad parameter"})
-    assert (failure.kind, failure.outcome) == (Kind.ITEM, Outcome.API_ERROR)
-    assert failure.detail == f"HTTP {status}: bad parameter"
-
-
 @pytest.mark.parametrize(
     ("status", "error", "expected"),
     [

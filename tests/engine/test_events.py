@@ -17,7 +17,6 @@ from svr_async.engine.events import (
     Snapshot,
     observing,
 )
-from svr_async.engine.money import Price
 
 
 def kinds(events: list[Event]) -> list[str]:
@@ -33,26 +32,6 @@ def only(events: list[Event], kind: type[Any]) -> Any:
 
 
 # --- events -----------------------------------------------------------------------------------------------------------
-
-
-async def test_a_call_is_reported_with_key_tokens_cost_and_time(cache_folder: Path) -> None:
-    """One attempt, one call, and stats at the end; a cache hit is no call."""
-    seen: list[Event] = []
-    with observing(seen.append):
-        price = Price(input=1.0, cached=0.5, output=2.0)
-        async with scripted_engine(cache_folder, by_turn(completion("yes")), price=price) as (engine, _):
-            done = await engine.complete(ask())
-            await engine.complete(ask())
-    assert kinds(seen) == ["AttemptEnded", "CallEnded"]
-    call = only(seen, CallEnded)
-    assert (call.key, call.model, call.identity) == (done.key[:12], "m", "e")
-    assert (call.attempts, call.status, call.error, call.finish_reason) == (1, 200, "", "stop")
-    assert (call.prompt_tokens, call.completion_tokens, call.cached_tokens) == (100, 10, None)
-    assert call.usd == pytest.approx(120e-6)
-    assert 0 <= only(seen, AttemptEnded).seconds <= call.seconds
-    last = seen[-1]
-    assert isinstance(last, Snapshot)
-    assert (last.closing, last.model, last.stats.sent, last.stats.cache_hits) == (True, "m", 1, 1)
 
 
 async def test_retries_and_pauses_are_reported_with_their_reasons(cache_folder: Path) -> None:

@@ -16,7 +16,6 @@ from svr_async.core.rubric import Rubric
 from svr_async.core.verdict import Outcome
 from svr_async.engine.request import Request
 from svr_async.engine.transport import RawReply
-from svr_async.errors import ConfigError
 from svr_async.judges.decision import DecisionJudge, StatementWriter
 from svr_async.judges.limits import JudgeLimits
 from svr_async.judges.open_judge import JudgeSpec, open_judge
@@ -154,11 +153,3 @@ def test_any_judge_can_be_asked_for_probabilities() -> None:
     at = JudgeSpec.parse("systemone:http://h:1/v1#m").profile
     assert at is not None
     assert (at.name, at.wire, at.base_url) == ("systemone:m", "systemone", "http://h:1/v1")
-
-
-@pytest.mark.parametrize("name", ["decisions:", "logprobs:", "logprobs:unknown", "systemone:http://h/v1"])
-def test_a_name_without_a_model_is_one_line(name: str) -> None:
-    """It says what is missing and how it is written."""
-    with pytest.raises(ConfigError) as caught:
-        JudgeSpec.parse(name)
-    assert " — " in caught.value.one_line()

@@ -191,19 +191,6 @@ def test_a_wrong_profile_is_named(tmp_path: Path, text: str, says: str) -> None:
     assert says in caught.value.one_line()
 
 
-def test_a_judge_is_found_by_name_url_or_base_url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A profile, URL#model, or any model name with a base URL; $OPENAI_BASE_URL stands in for the flag."""
-    assert find_profile("gpt-oss-20b").base_url == URL
-    direct = find_profile("http://host:1/v1#org/model")
-    assert (direct.model, direct.base_url, direct.source) == ("org/model", "http://host:1/v1", "--judge")
-    other = find_profile("anything", base_url="http://h/v1")
-    assert (other.model, other.base_url) == ("anything", "http://h/v1")
-    moved = find_profile("gpt-oss-20b", base_url="http://h/v1/")
-    assert (moved.base_url, moved.identity, moved.model) == ("http://h/v1", "http://h/v1", "gpt-oss-20b")
-    monkeypatch.setenv("OPENAI_BASE_URL", "http://env/v1")
-    assert find_profile("gpt-oss-20b").base_url == "http://env/v1"
-
-
 def test_several_endpoints_serve_one_judge(tmp_path: Path) -> None:
     """A list in the file, or commas; the first address names the cache, and all are checked like one."""
     one, two = 'base_url = "http://a/v1"', 'base_url = ["http://a/v1", "http://b/v1/"]'
