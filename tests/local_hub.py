@@ -66,7 +66,7 @@ class Hub(BaseHTTPRequestHandler):
         self.do_GET()
 
     def do_GET(self) -> None:
-        self.server.asked.append((self.path, ""))
+        self.server.asked.append((self.path, self.command if self.command == "HEAD" else ""))
         if self.refused():
             return
         name = re.sub(r".*/resolve/[^/]+/", "", self.path)

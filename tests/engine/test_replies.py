@@ -11,17 +11,14 @@ from typing import Any
 import orjson
 import pytest
 from msgspec.structs import replace
-from rig import completion, pairs, scripted_engine, writer
+from rig import ask, by_turn, completion, pairs, scripted_engine, writer
 
 from svr_async.core.pair import Order, present
 from svr_async.core.verdict import Outcome
 from svr_async.engine.batch_files import batch_line
-from svr_async.engine.cache import Cache
 from svr_async.engine.caller import EngineConfig
-from svr_async.engine.engine import CallEngine
 from svr_async.engine.reply import BadBodyError, Reply, Usage, without_thoughts
-from svr_async.engine.request import Question, Request
-from svr_async.engine.transport import RawReply
+from svr_async.engine.request import Request
 from svr_async.engine.wires import MODULES, find_wire
 from svr_async.engine.wires.openai import WIRE, error_in_body, read_completion
 from svr_async.judges.protocol import Preference
@@ -123,46 +120,18 @@ def test_an_error_with_an_answer_is_an_error(error: object) -> None:
             find_wire(name).read(orjson.dumps(whole | {"error": error}), 200)
 
 
-class Ends:
-    """A transport whose replies have these finish reasons, the last one for ever."""
-
-    def __init__(self, *reasons: str) -> None:
-        self.reasons = list(reasons)
-        self.sent = 0
-
-    async def send(self, _: Request) -> RawReply:
-        """Reply "[[A]] but" with the next ending."""
-        self.sent += 1
-        reason = self.reasons.pop(0) if len(self.reasons) > 1 else self.reasons[0]
-        choice = CHAT["choices"][0] | {"message": {"content": "[[A]] but"}, "finish_reason": reason}
-        return RawReply(status=200, headers={}, body=orjson.dumps(CHAT | {"choices": [choice]}))
-
-    async def close(self) -> None:
-        """Close nothing."""
-
-
-def ending(folder: Path, *reasons: str) -> tuple[Outcome, str, int, bool]:
-    """Ask one question; return outcome, detail, number of calls, and whether a reply was stored."""
-
-    async def ask() -> tuple[Outcome, str, int, bool]:
-        transport, cache = Ends(*reasons), Cache.open(folder)
-        request = Request(endpoint="e", model="m", messages=(("user", "which?"),))
-        async with CallEngine(transport, cache, config=EngineConfig()) as engine:
-            done = await engine.complete(Question(request=request, parse=str, placeholder=str))
-            kept = cache.get(request.key) is not None
-        return done.outcome, done.detail, transport.sent, kept
-
-    return asyncio.run(ask())
-
-
 @pytest.mark.parametrize("reason", ["error", "abort", "tool_calls", "cancelled", "unheard-of"])
-def test_an_incomplete_answer_is_asked_again(reason: str, tmp_path: Path) -> None:
+async def test_an_incomplete_answer_is_asked_again(reason: str, tmp_path: Path) -> None:
     """Only known good finish reasons are answers; the detail of the item names any other."""
-    outcome, detail, calls, kept = ending(tmp_path / "stays", reason)
-    assert (outcome, kept) == (Outcome.PARSE_ERROR, False)
-    assert reason in detail
-    assert calls == EngineConfig().repairs + 1
-    assert ending(tmp_path / "passes", reason, "stop") == (Outcome.SCORED, "", 2, True)
+    incomplete = completion("[[A]] but", reason)
+    async with scripted_engine(tmp_path / "stays", by_turn(incomplete)) as (engine, transport):
+        done = await engine.complete(ask())
+        assert (done.outcome, len(transport.sent)) == (Outcome.PARSE_ERROR, EngineConfig().repairs + 1)
+        assert reason in done.detail
+        assert engine.cache.get(ask().request.key) is None
+    async with scripted_engine(tmp_path / "passes", by_turn(incomplete, completion("[[A]]"))) as (engine, transport):
+        assert (await engine.complete(ask())).value == "[[A]]"
+        assert len(transport.sent) == 2
 
 
 # --- thoughts ---------------------------------------------------------------------------------------------------------
