@@ -1,6 +1,9 @@
 """Files are written whole or not at all, and read up to a size."""
 
 import errno
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import IO
 
@@ -36,3 +39,17 @@ def test_a_file_is_read_whole_up_to_the_cap(tmp_path: Path) -> None:
             read_plain(large, 4)
     with pytest.raises(IsADirectoryError):
         read_plain(tmp_path)
+
+
+def test_fifos_and_devices_are_written_into_and_stay(tmp_path: Path) -> None:
+    """Neither a FIFO nor /dev/stdout is replaced by a file."""
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    reader = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
+    write_atomic(fifo, b"whole")
+    assert os.read(reader, 99) == b"whole"
+    os.close(reader)
+    assert fifo.is_fifo()
+    code = "from svr_async.core.files import write_atomic; write_atomic('/dev/stdout', b'bytes')"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout == b"bytes"
+    assert Path("/dev/stdout").is_symlink()
