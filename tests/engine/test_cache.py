@@ -8,7 +8,6 @@ import pickle
 import sqlite3
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -196,15 +195,6 @@ def test_a_damaged_file_says_how_to_save_and_reset_it(tmp_path: Path) -> None:
     assert 100 < rows < 400
     clear_cache(folder)
     assert held(folder, range(2)) == [None, None]
-
-
-def test_old_replies_are_cleared_and_new_ones_stay(tmp_path: Path) -> None:
-    """By the time at which they were stored; clearing without a time leaves none."""
-    filled(tmp_path, range(10))
-    run_sql(tmp_path, "UPDATE Cache SET store_time = 1000 WHERE key < ?", key_of(4))
-    assert clear_cache(tmp_path, before=time.time() - 3600) == 4
-    assert held(tmp_path, range(10)) == [*[None] * 4, *map(reply_of, range(4, 10))]
-    assert clear_cache(tmp_path) == 6
 
 
 # --- where the cache is ----------------------------------------------------------------------------------------------

@@ -145,15 +145,6 @@ async def test_a_refusal_is_asked_again_once(cache_folder: Path, refused: RawRep
         assert engine.cache.get(ask("q2").request.key) is None
 
 
-async def test_a_cached_reply_that_no_longer_parses_is_asked_again(cache_folder: Path) -> None:
-    """A stricter parser does not fail on an old cache; the new reply replaces the old one."""
-    async with scripted_engine(cache_folder, by_turn(completion("old"))) as (engine, _):
-        await engine.complete(ask())
-    async with scripted_engine(cache_folder, by_turn(completion("new"))) as (engine, _):
-        assert (await engine.complete(ask(bad=("old",)))).value == "new"
-        assert (await engine.complete(ask(bad=("old",)))).from_cache
-
-
 # --- what ends the run ------------------------------------------------------------------------------------------------
 
 
@@ -298,20 +289,6 @@ async def test_a_dry_run_counts_and_sends_nothing(cache_folder: Path) -> None:
         assert (stats.planned_calls, stats.cache_hits, stats.sent) == (2, 1, 0)
         assert (stats.planned_completion_tokens, stats.planned_max_completion_tokens) == (14, 200)
         assert engine.cache.get(ask("a").request.key) is None
-
-
-async def test_an_offline_engine_sends_nothing(cache_folder: Path) -> None:
-    """Offline, a question that is not cached is an api_error, and is not stored as a failure."""
-    log = FailureLog()
-    async with scripted_engine(cache_folder, by_turn(AssertionError("a call")), offline=True, failures=log) as (
-        engine,
-        transport,
-    ):
-        done = await engine.complete(ask())
-        assert (done.value, done.outcome) == (None, Outcome.API_ERROR)
-        assert "--offline" in done.detail
-        assert not transport.sent
-        assert len(log) == 0
 
 
 async def test_final_failures_are_asked_again_only_on_request(cache_folder: Path, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from aiohttp import web
 from rig import ask, engine_at
 
 from svr_async.engine.http import proxy_for
-from svr_async.errors import RefusedError
+from svr_async.errors import EndpointDownError, RefusedError
 
 KEY = "sk-sentinel-9f8e7d6c5b"
 URL = "http://judge.example/v1"
@@ -139,6 +139,21 @@ async def test_broken_http_is_only_a_lost_call(cache_folder: Path, raw: bytes) -
     async with raw_server(serve) as place, engine_at(f"http://{place}/v1", cache_folder, timeout_s=2) as engine:
         done = await engine.complete(ask())
         assert (done.value, engine.stats().retries) == ("yes", 2)
+
+
+async def test_a_refused_connection_names_host_and_port(cache_folder: Path) -> None:
+    """Nothing listens: the run ends within the first patience, and the hint names a command that starts a server."""
+
+    async def serve(_: asyncio.StreamReader, __: asyncio.StreamWriter) -> None: ...
+
+    async with raw_server(serve) as place:
+        pass
+    async with engine_at(f"http://{place}/v1", cache_folder, first_contact_s=0.1) as engine:
+        with pytest.raises(EndpointDownError, match=f"cannot connect to {place}") as caught:
+            await engine.complete(ask())
+        assert engine.stats().lost == 0
+    assert "vllm serve" in caught.value.hint
+    assert "svr sim" in caught.value.hint
 
 
 # --- requests and replies ---------------------------------------------------------------------------------------------

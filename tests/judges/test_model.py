@@ -65,22 +65,6 @@ async def test_missing_rubrics_are_asked_again_alone(cache_folder: Path) -> None
     assert (answer.flags, answer.requests) == ((), tuple(request.key.hex() for request in transport.sent))
 
 
-async def test_a_question_without_an_answer_says_why_in_every_role(cache_folder: Path) -> None:
-    """Each role passes the outcome and the reason on, with the key of the request."""
-    async with scripted_engine(cache_folder, lambda *_: completion("no idea"), repairs=1) as (engine, _):
-        judge = ModelJudge(engine, writer())
-        answers: list[Answer[Any]] = [
-            await judge.prefer(PAIR),
-            await judge.compare(PAIR, RUBRICS, overall=True),
-            await judge.write_rubrics(PAIR.prompt),
-            await judge.score(PAIR.prompt, "Answer.", RUBRICS),
-            await ModelJudge(engine, writer()).induce(pairs(1)[0]),
-        ]
-    for answer in answers:
-        assert (answer.value, answer.outcome, len(answer.requests)) == (None, Outcome.PARSE_ERROR, 1)
-        assert answer.detail
-
-
 @dataclass
 class Part:
     """A judge that decides the rubrics whose text it knows, and notes what it was asked."""

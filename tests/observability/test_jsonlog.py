@@ -11,7 +11,7 @@ from typing import Any, get_args
 import orjson
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made_events import call, snapshot
+from made_events import call
 
 from svr_async.engine import events
 from svr_async.engine.events import EngineStopped, Event, ItemFailed, RetryPlanned, RunEnded, RunStarted
@@ -59,15 +59,6 @@ def test_a_line_a_call_only_where_it_is_asked_for(tmp_path: Path) -> None:
     assert run == ["run_started", "item_failed", "engine_stopped", "run_ended"]
     every = [line["event"] for line in logged(tmp_path / "call", *emitted, level="call")]
     assert every == ["run_started", "call_ended", "retry_planned", "item_failed", "engine_stopped", "run_ended"]
-
-
-def test_facts_come_every_ten_seconds_and_at_the_end(tmp_path: Path) -> None:
-    """Of a stream of snapshots each engine's first is kept, those soon after are not, and the last always is."""
-    emitted = [snapshot(1), snapshot(2), snapshot(1), snapshot(1), snapshot(1, closing=True, sent=7)]
-    found = logged(tmp_path / "log", *emitted)
-    assert [(line["source"], line["closing"]) for line in found] == [(1, False), (2, False), (1, True)]
-    assert (found[-1]["sent"], found[-1]["latency"]["p90"]) == (7, 0.2)
-    assert not [name for line in found for name in line if name.startswith("planned")]
 
 
 def test_a_log_is_continued_and_a_torn_line_ended(tmp_path: Path) -> None:
