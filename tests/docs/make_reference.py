@@ -44,7 +44,7 @@ def cli_page() -> str:
 
 
 def command_parts(group: click.Group, name: str, parent: click.Context) -> Iterator[str]:
-    """Yield the parts of a command, then those of its own commands."""
+    """Yield the parts of a command, then those of its subcommands."""
     command = group.get_command(parent, name)
     assert command is not None
     ctx = click.Context(command, info_name=name, parent=parent)
@@ -74,11 +74,11 @@ def flag_table(command: click.Command, ctx: click.Context) -> str:
     return "\n".join(["| flag | |", "|---|---|", *rows])
 
 
-def flag_row(param: click.Parameter, names: str, told: str) -> str:
+def flag_row(param: click.Parameter, names: str, text: str) -> str:
     """Return the row of a flag; the values that it can have stand with what it does."""
     if isinstance(param.type, click.Choice) and "[" in names:
-        names, told = names.partition(" [")[0], f"{told} One of `{'`, `'.join(map(str, param.type.choices))}`."
-    return f"| {as_html(f'`{names}`')} | {as_html(told)} |"
+        names, text = names.partition(" [")[0], f"{text} One of `{'`, `'.join(map(str, param.type.choices))}`."
+    return f"| {as_html(f'`{names}`')} | {as_html(text)} |"
 
 
 def as_html(text: str) -> str:
