@@ -231,7 +231,10 @@ async def _judge_and_write(run: PreparedRun, pool: JudgePool, evaluation: Evalua
     if before:
         listener.note(f"resuming: {before:,} of {len(run.pairs):,} pairs already judged")
     shutdown, begun = ShutdownController(), time.monotonic()
-    items = await judge_all(pool, evaluation, listener, shutdown)
+    with listener.judging(len(evaluation.pairs), pool.stats if pool.sending else None, shutdown):
+        for engine in evaluation.engines:
+            engine.set_on_notice(listener.on_notice)
+        items = await run_evaluation(evaluation, shutdown, on_item=listener.done)
     judged = [item for item in items if item is not None]
     if not judged and shutdown.error is not None:
         raise shutdown.error
@@ -249,16 +252,6 @@ async def _judge_and_write(run: PreparedRun, pool: JudgePool, evaluation: Evalua
         error = shutdown.error
         raise type(error)(f"{error.message}; {result.left}", hint=error.hint)
     return result
-
-
-async def judge_all(
-    pool: JudgePool, evaluation: Evaluation, listener: Listener, shutdown: ShutdownController
-) -> list[Item | None]:
-    """Judge all pairs, and report progress to the listener."""
-    with listener.judging(len(evaluation.pairs), pool.stats if pool.sending else None, shutdown):
-        for engine in evaluation.engines:
-            engine.set_on_notice(listener.on_notice)
-        return await run_evaluation(evaluation, shutdown, on_item=listener.done)
 
 
 def _judged_before(folder: Path) -> int:

@@ -39,7 +39,6 @@ ONE_LINE: list[tuple[tuple[str, ...], str]] = [
     (("stages", "induce", PAIRS, "--out", "c.jsonl"), NO_JUDGE),
     (("stages", "judge", PAIRS, "--bank", "bank", "--out", "store"), NO_JUDGE),
     (("explain", "--prompt", "Name a prime.", "--a", "7", "--b", "9"), NO_JUDGE),
-    (("bank", "audit", "bank", "--data", PAIRS), NO_JUDGE),
 ]
 
 

@@ -78,8 +78,8 @@ class Runner:
         out = io.StringIO()
         with contextlib.redirect_stdout(out):
             PythonEvaluator()(example)
-        told = re.findall(r"^ *# → (.*)$", str(example.parsed), re.MULTILINE)
-        pattern = ".*".join(re.escape(line).replace("…", ".*?") for line in told)
+        expected = re.findall(r"^ *# → (.*)$", str(example.parsed), re.MULTILINE)
+        pattern = ".*".join(re.escape(line).replace("…", ".*?") for line in expected)
         assert re.search(pattern, out.getvalue(), re.DOTALL), f"{where(example)} printed {out.getvalue()!r}"
 
     def console(self, example: Example) -> None:
@@ -91,10 +91,10 @@ class Runner:
         self._session(example, "")
 
     def _session(self, example: Example, prompt: str) -> None:
-        told = [*steps(str(example.parsed), prompt=prompt)]
-        for place, step in enumerate(told):
+        session = [*steps(str(example.parsed), prompt=prompt)]
+        for place, step in enumerate(session):
             done = self.shell.do(step.command)
-            asked = [later.command for later in told[place + 1 : place + 2]] == ["echo $?"]
+            asked = [later.command for later in session[place + 1 : place + 2]] == ["echo $?"]
             assert done.code == 0 or asked, f"{where(example)}: {step.command} ended {done.code}: {done.shown}"
             if step.output and not matches(step.output, done.shown):
                 raise AssertionError(f"{where(example)}: {step.command} printed\n{done.shown}")

@@ -96,16 +96,14 @@ def test_other_pairs_and_partial_runs_are_refused(baseline: Run, tmp_path: Path)
 
 
 def test_method_and_bank_may_differ(baseline: Run, tmp_path: Path) -> None:
-    """What is tried is no difference; version, fingerprints and lost verdicts are warnings."""
-    judge = {**JUDGE, "fingerprints": ["fp_2"]}
-    manifest = {"config": {"order": "hash", "bank": "new", "top_k": 3}, "svr_version": "9", "judge": judge}
+    """What is tried is no difference; version and lost verdicts are warnings."""
+    manifest = {"config": {"order": "hash", "bank": "new", "top_k": 3}, "svr_version": "9"}
     other = loaded(tmp_path / "other", manifest=manifest, metrics={"n_scored": 318})
     found = gate_runs(other, baseline)
 
     assert found.verdict is Verdict.PASSED
     told = " | ".join(found.warnings)
     for words in (
-        "system fingerprint: fp_2, the baseline has",
         "svr-async 9, the baseline with",
         "wrong: 2 of the run",
     ):
