@@ -13,7 +13,13 @@ from pages import ROOT, pages
 
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
-LINKING = [*pages(), ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md"]
+LINKING = [
+    *pages(),
+    ROOT / "CHANGELOG.md",
+    ROOT / "CONTRIBUTING.md",
+    ROOT / "SECURITY.md",
+    ROOT / "benchmarks" / "RESULTS.md",
+]
 
 
 def label(path: Path) -> str:

@@ -8,7 +8,7 @@ import pytest
 from pages import ROOT, pages
 from printed import Printed, WrongCommandError, check, printed
 
-PRINTING = [*pages(), *(ROOT / name for name in ("CONTRIBUTING.md", "SECURITY.md"))]
+PRINTING = [*pages(), *(ROOT / name for name in ("CONTRIBUTING.md", "SECURITY.md", "benchmarks/RESULTS.md"))]
 
 
 @pytest.mark.parametrize("page", PRINTING, ids=lambda page: page.relative_to(ROOT).as_posix())

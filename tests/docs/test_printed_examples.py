@@ -7,28 +7,24 @@ import contextlib
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
-from functools import cache
 from pathlib import Path
 
 import pytest
-from pages import NEEDED, OTHERS, ROOT, SOAK, Runner, pages
-from public_data import a_little_of_it
+from pages import NEEDED, OTHERS, ROOT, Runner, pages
 from shell import Shell
 
 EXAMPLES = re.compile(r"^```(python|console|sh)$", re.MULTILINE)
 SKIPPED = re.compile(r"<!-- skip: (?!end).*?-->")
 NEEDS = re.compile(r'<!-- skip: (?:next|start) without\((".*?")\) -->')
-NOT_RUN = {"how-to/four-servers": 1, "install": 1, "measurements": 1, "hooks": 1, "scale": 1}
+NOT_RUN = {"how-to/four-servers": 1, "install": 1, "hooks": 1, "scale": 1}
 PATIENCE_S = 240  # for a page that trains, on a machine that does much else; it takes a few seconds
 WITH_EXAMPLES = [page for page in pages() if page.name != "tutorial.md" and EXAMPLES.search(page.read_text("utf-8"))]
-LONG = [page for page in WITH_EXAMPLES if f'without("{SOAK}"' in page.read_text("utf-8")]
 pytestmark = pytest.mark.timeout(PATIENCE_S)
 
 
 @pytest.fixture
 def runner(
     tmp_path: Path,
-    tmp_path_factory: pytest.TempPathFactory,
     monkeypatch: pytest.MonkeyPatch,
     workshop: Callable[[], Path],
 ) -> Iterator[Runner]:
@@ -36,26 +32,13 @@ def runner(
     monkeypatch.chdir(tmp_path)
     Path("benchmarks").symlink_to(ROOT / "benchmarks")
     with contextlib.ExitStack() as stack:
-        cut = cache(lambda: a_little_of_it(tmp_path_factory.mktemp("public")))
-        yield Runner(Shell(stack), lambda name: cut() if name == "public" else workshop() / name)
+        yield Runner(Shell(stack), lambda name: workshop() / name)
 
 
 @pytest.mark.parametrize("page", WITH_EXAMPLES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_the_examples_of_a_page_run_as_printed(page: Path, runner: Runner) -> None:
     """From top to bottom, in one empty folder, a page's Python and commands work and print what the page says."""
     assert set(runner.page(page)) <= {*NEEDED, *OTHERS}
-
-
-@pytest.mark.soak
-@pytest.mark.timeout(3600)
-@pytest.mark.parametrize("page", LONG, ids=lambda page: page.relative_to(ROOT).as_posix())
-def test_the_long_examples_run_too(page: Path, runner: Runner) -> None:
-    """What takes minutes runs as printed; sizes of hours are cut, of public data (SVR_PUBLIC_DATA) a part is read."""
-    runner.soak, runner.shell.patience_s = True, 3000
-    left_out = set(runner.page(page))
-    assert left_out <= {*NEEDED, *OTHERS} - {SOAK}
-    if "public data" in left_out:
-        pytest.skip("all but what reads the public sets was run: SVR_PUBLIC_DATA names no folder of them")
 
 
 def test_the_tutorial_works_from_top_to_bottom(workshop: Callable[[], Path]) -> None:
