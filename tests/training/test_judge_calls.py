@@ -58,6 +58,9 @@ class Scripted(UnaskedJudge):
     async def probe(self, pair: PreferencePair) -> Answer[str]:
         return await self._answer(pair.id, f"worse {pair.id}")
 
+    async def same_criterion(self, asked: CriteriaQuestion) -> Answer[Mapping[str, str | None]]:
+        return Answer(value={})
+
 
 def crew(scripted: Scripted, **settings: Any) -> TrainingJudges:
     """Return a crew of one script."""
