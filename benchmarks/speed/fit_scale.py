@@ -141,8 +141,7 @@ def _features(words: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 def _make(args: argparse.Namespace) -> None:
     from scipy.sparse import csr_matrix, save_npz
 
-    from svr_async.training.store.files import Csr, PairRows, StoreContent, StoreHeader
-    from svr_async.training.store.files import write_store
+    from svr_async.training.store.files import Csr, PairRows, StoreContent, StoreHeader, write_store
 
     args.keep.mkdir(parents=True, exist_ok=True)
     world, rng, count = World(args.rubrics, dense=args.dense), np.random.default_rng(1), args.pairs

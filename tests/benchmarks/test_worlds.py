@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import json
 import subprocess
@@ -13,13 +14,13 @@ from typing import Any
 
 import pytest
 
-from svr_async.simulation.calibration import calibrate_items
-from svr_async.simulation.family import DEVELOPMENT, drawn
-from svr_async.simulation.family_world import FamilyWorld
+from svr_async.simulation.author import Author
+from svr_async.simulation.judge import MODELS
 
-SCRIPTS = Path(__file__).parents[2] / "benchmarks/paper"
-DRAW = 124  # neither a development draw nor a report draw
+SCRIPTS = Path(__file__).parents[2] / "benchmarks/worlds"
+DRAW = 124  # of the draws with all properties
 SIZES = ["--pairs", "120", "--test", "60"]
+FIRST_DRAWS = "0b949da11db5cb9f"
 pytestmark = pytest.mark.timeout(180)  # whichever test comes first waits for the training
 
 
@@ -50,17 +51,10 @@ def rows_of(text: str) -> dict[str, list[str]]:
 
 
 def test_a_draw_is_trained_on_and_decided_in_every_way(family: ModuleType, plan: Any, row: Any) -> None:
-    """The yardsticks are those of calibration, bank and uniform weights decide the same pairs, one file is left."""
-    world = FamilyWorld(drawn(DRAW))
-    found = calibrate_items(world, list(world.pairs(60, "test")))
+    """All ways decide the same pairs, the rounds are recorded, and one file remains."""
     assert (row["draw"], row["pairs"], row["test"]) == (DRAW, 120, 60)
-    assert [row[name] for name in ("direct", "human", "truth", "all")] == [
-        found.direct,
-        found.human,
-        found.human_true_weights,
-        found.all_wordings,
-    ]
-    assert all(0 < row[name] < 1 and (60 * row[name]) % 1 == pytest.approx(0) for name in ("svr", "uniform"))
+    assert all(0 < row[name] < 1 and (60 * row[name]) % 1 == pytest.approx(0) for name in family.WAYS)
+    assert row["direct"] < row["truth"]
     assert [one["round"] for one in row["rounds"]] == list(range(1, len(row["rounds"]) + 1))
     assert [path for path in plan.out.rglob("*") if path.is_file()] == [plan.path(DRAW)]
     assert family.run_draw(plan, DRAW) == row
@@ -79,8 +73,8 @@ def test_a_second_run_trains_nothing_and_prints_the_table(plan: Any, row: Any) -
     rows = rows_of(done.stdout)
     assert rows["all"][4] == "87.5"
     assert rows["all"][-2:] == ["0.75", "0.75"]
-    assert rows["types: 2–8"] == rows["words tell: 75–100 %"] == rows["all"]
-    assert rows[str(DRAW)][0].startswith("2 types, words 100%, common 30%, paraphrase 5")
+    assert rows["types: 2–8"] == rows["type words: 75–100 %"] == rows["all"]
+    assert rows[str(DRAW)][0].startswith("2 types, words 100%, common 30%, template 3")
 
 
 def test_the_table_says_which_worlds_fall_short(family: ModuleType, plan: Any, row: Any) -> None:
@@ -97,7 +91,7 @@ def test_the_table_says_which_worlds_fall_short(family: ModuleType, plan: Any, r
 
 def test_nothing_run_is_said(family: ModuleType, tmp_path: Path) -> None:
     """A folder without results gives a sentence, not a table."""
-    plan = family.Plan(draws=list(DEVELOPMENT), pairs=None, test=60, out=tmp_path)
+    plan = family.Plan(draws=list(range(40)), pairs=None, test=60, out=tmp_path)
     assert family.table(plan) == f"no result under {tmp_path}"
 
 
@@ -105,7 +99,7 @@ def test_results_of_other_sizes_and_parts_are_kept_apart(family: ModuleType, tmp
     """A result's place tells its pairs, where none are given the draw's own, and what was left out."""
     own = family.Plan(draws=[DRAW], pairs=None, test=60, out=tmp_path)
     fewer = family.Plan(draws=[DRAW], pairs=120, test=60, out=tmp_path, part="probe")
-    assert own.path(DRAW) == tmp_path / str(drawn(DRAW).pairs) / f"{DRAW}.json"
+    assert own.path(DRAW) == tmp_path / str(family.drawn(DRAW).pairs) / f"{DRAW}.json"
     assert fewer.path(DRAW) == tmp_path / "120-no-probe" / f"{DRAW}.json"
 
 
@@ -117,4 +111,47 @@ def test_draws_are_given_as_ranges(family: ModuleType) -> None:
 def test_every_world_is_in_one_group_of_each_property(family: ModuleType) -> None:
     """Each property sorts every development draw somewhere, and no property has a single group."""
     for label_of in family.PROPERTIES.values():
-        assert len({label_of(drawn(number)) for number in DEVELOPMENT}) > 1
+        assert len({label_of(family.drawn(number)) for number in range(100, 140)}) > 1
+
+
+@pytest.fixture(scope="module")
+def drawn(family: ModuleType) -> ModuleType:
+    """Return the module of the drawn worlds."""
+    return importlib.import_module("drawn")
+
+
+def test_the_first_draws_never_change(drawn: ModuleType) -> None:
+    """A digest of pairs and human rubrics of ten development draws: results before and after a change compare."""
+    digest = hashlib.sha256()
+    for number in range(10):
+        world = drawn.DrawnWorld(drawn.drawn(number))
+        for item in (*world.pairs(3), *world.pairs(3, drawn.TEST)):
+            digest.update(repr((item, world.human_rubrics(item))).encode())
+    assert digest.hexdigest()[:16] == FIRST_DRAWS
+
+
+@pytest.mark.parametrize("number", [100, 101, 103, 8005])
+def test_rubrics_of_every_property_are_recognised(drawn: ModuleType, number: int) -> None:
+    """Each wording of a criterion, an absence, or two things at once names it, with any beginning."""
+    world = drawn.DrawnWorld(drawn.drawn(number))
+    for criterion in range(len(world.criteria)):
+        for text in world.wordings(criterion):
+            assert world.read_rubric(f"The response {text}.").criterion == criterion
+            assert world.read_rubric(f"A good response {text}.").criterion in (criterion, *world.doubles)
+    for place, (a, b) in enumerate(world.doubles):
+        met = [world.read_response(item.pair.chosen).met for item in world.pairs(20)]
+        number = 2 * world.half + place
+        assert all((bits >> number & 1) == (bits >> a & bits >> b & 1) for bits in met)
+
+
+def test_the_author_misses_one_repetition_in_ten_and_errs_in_one_of_fifty(drawn: ModuleType) -> None:
+    """Asked which paraphrases are one criterion, the author answers at these rates."""
+    world = drawn.DrawnWorld(drawn.drawn(103))
+    author = Author(world, MODELS["gpt-oss-120b"])
+    known = {f"K{n}": world.criteria[n].rubric for n in range(2 * world.half)}
+    new = {f"N{n}": f"The response {world.wordings(n)[1]}." for n in range(2 * world.half)}
+    same = author.same_criterion(known, new)
+    right = sum(same[f"N{n}"] == f"K{n}" for n in range(2 * world.half)) / len(new)
+    wrong = sum(said not in (None, f"K{label[1:]}") for label, said in same.items()) / len(new)
+    assert 0.75 < right < 0.98
+    assert wrong < 0.1

@@ -9,11 +9,11 @@ from typing import Any
 
 import orjson
 
+from svr_async.core.files import write_atomic
 from svr_async.core.pair import prompt_text
 from svr_async.errors import StorageError
-from svr_async.simulation.draft import seeded
-from svr_async.simulation.files import SOURCE, write_whole
-from svr_async.simulation.planted import PlantedPair, PlantedWorld
+from svr_async.simulation.files import SOURCE
+from svr_async.simulation.world import PlantedPair, World, seeded
 
 Counts = Mapping[str, Mapping[str, int]]
 """Rows of each subset, by benchmark."""
@@ -25,7 +25,7 @@ LEAST_GAP = 0.09  # how much less a wrong answer is worth than a right one, of t
 MOST_TRIES = 200
 
 
-def write_benchmarks(world: PlantedWorld, out: Path, counts: Counts) -> dict[str, Path]:
+def write_benchmarks(world: World, out: Path, counts: Counts) -> dict[str, Path]:
     """Write a file for each benchmark of `counts` that has a shape here; StorageError when that fails.
 
     Every row says that it is simulated; the prompts are others than those of the world's own files.
@@ -37,27 +37,27 @@ def write_benchmarks(world: PlantedWorld, out: Path, counts: Counts) -> dict[str
             if name in counts:
                 found[name] = out / f"{name}.jsonl"
                 rows = _rows(world, name, counts[name], row_of)
-                write_whole(found[name], (orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE) for row in rows))
+                write_atomic(found[name], b"".join(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE) for row in rows))
     except OSError as error:
         raise StorageError(f"cannot write the simulated benchmarks to {out}: {error.strerror}") from error
     return found
 
 
-Shape = Callable[[PlantedWorld, PlantedPair, str, int], dict[str, Any]]
+Shape = Callable[[World, PlantedPair, str, int], dict[str, Any]]
 
 
-def _rows(world: PlantedWorld, name: str, counts: Mapping[str, int], row_of: Shape) -> Iterator[dict[str, Any]]:
+def _rows(world: World, name: str, counts: Mapping[str, int], row_of: Shape) -> Iterator[dict[str, Any]]:
     subsets = [(subset, number) for subset, count in counts.items() for number in range(count)]
     for item, (subset, number) in zip(world.pairs(len(subsets), name), subsets, strict=True):
         yield {"prompt": prompt_text(item.pair.prompt), **row_of(world, item, subset, number), "source": SOURCE}
 
 
-def rewardbench_row(world: PlantedWorld, item: PlantedPair, subset: str, number: int) -> dict[str, Any]:  # noqa: ARG001
+def rewardbench_row(world: World, item: PlantedPair, subset: str, number: int) -> dict[str, Any]:
     """Return a row of RewardBench: one right and one wrong answer."""
     return {"chosen": item.pair.chosen, "rejected": item.pair.rejected, "subset": subset, "id": number}
 
 
-def rewardbench2_row(world: PlantedWorld, item: PlantedPair, subset: str, number: int) -> dict[str, Any]:
+def rewardbench2_row(world: World, item: PlantedPair, subset: str, number: int) -> dict[str, Any]:
     """Return a row of RewardBench 2: one right answer and three wrong ones; of Ties every other row has three right."""
     rng, (right, wrong) = seeded(world.seed, "rewardbench2", item.pair.id), better_first(world, item)
     tied = subset == TIES and number % 2
@@ -67,7 +67,7 @@ def rewardbench2_row(world: PlantedWorld, item: PlantedPair, subset: str, number
     return {"id": name, "chosen": chosen, "rejected": rejected, "subset": subset}
 
 
-def rmbench_row(world: PlantedWorld, item: PlantedPair, subset: str, number: int) -> dict[str, Any]:
+def rmbench_row(world: World, item: PlantedPair, subset: str, number: int) -> dict[str, Any]:
     """Return a row of RM-Bench: a right and a wrong answer, each in three styles, the plainest first."""
     rng, (right, wrong) = seeded(world.seed, "rmbench", item.pair.id), better_first(world, item)
     styled = {name: _styles(world, rng, item, text) for name, text in (("chosen", right), ("rejected", wrong))}
@@ -81,31 +81,31 @@ SHAPES: Mapping[str, Shape] = {
 }
 
 
-def worth(world: PlantedWorld, item: PlantedPair, text: str) -> float:
+def worth(world: World, item: PlantedPair, text: str) -> float:
     """Return what a response is worth to the prompt of a pair."""
-    return world.kinds[item.kind].value(world.language.read_response(text).met)
+    return world.kinds[item.kind].value(world.read_response(text).met)
 
 
-def better_first(world: PlantedWorld, item: PlantedPair) -> tuple[str, str]:
+def better_first(world: World, item: PlantedPair) -> tuple[str, str]:
     """Return both responses of a pair, the one that is worth more first."""
     first, second = item.pair.chosen, item.pair.rejected
     return (first, second) if worth(world, item, first) >= worth(world, item, second) else (second, first)
 
 
-def _like(world: PlantedWorld, rng: random.Random, item: PlantedPair, text: str) -> str:
+def _like(world: World, rng: random.Random, item: PlantedPair, text: str) -> str:
     """Write another response with the same attributes."""
-    return world.write_response(rng, item.kind, world.language.read_response(text).met)
+    return world.write_response(rng, item.kind, world.read_response(text).met)
 
 
-def _worse(world: PlantedWorld, rng: random.Random, item: PlantedPair, text: str) -> str | None:
+def _worse(world: World, rng: random.Random, item: PlantedPair, text: str) -> str | None:
     """Write another response that is worth clearly less; None where none was drawn."""
     least = worth(world, item, text) - LEAST_GAP * world.kinds[item.kind].total
     drawn = (world.write_response(rng, item.kind) for _ in range(MOST_TRIES))
     return next((other for other in drawn if worth(world, item, other) <= least), None)
 
 
-def _styles(world: PlantedWorld, rng: random.Random, item: PlantedPair, text: str) -> list[str]:
+def _styles(world: World, rng: random.Random, item: PlantedPair, text: str) -> list[str]:
     """Write a response in three styles: the plainest, a middling and the most dazzling of a few."""
     drawn = [text, *(_like(world, rng, item, text) for _ in range(DRAWS - 1))]
-    drawn.sort(key=lambda one: (world.language.read_response(one).surface, one))
+    drawn.sort(key=lambda one: (world.read_response(one).surface, one))
     return [drawn[0], drawn[len(drawn) // 2], drawn[-1]]

@@ -1,11 +1,12 @@
-"""What the method is worth on drawn worlds: one training a draw, decided on unseen pairs, one table by property.
+"""What the method is worth on drawn worlds: one training per draw, decided on unseen pairs, one table by property.
 
-    family.py run --draws 0-39 --pairs 3000 --out RUNS       development draws: choose defaults in view of these
-    family.py run --draws 1000-1039 --pairs 3000 --out RUNS  report draws: run once, printed whatever they say
-    family.py table --draws 0-39 --pairs 3000 --out RUNS     the table of what is there
+    family.py run --draws 0-39 --pairs 3000 --out RUNS       development draws: for choosing defaults
+    family.py run --draws 100-139 --pairs 3000 --out RUNS    the same with all properties
+    family.py run --draws 8000-8039 --pairs 3000 --out RUNS  report draws: run once, at the end
+    family.py table --draws 0-39 --pairs 3000 --out RUNS     the table of existing results
 
-The judge and the author of the simulated endpoint are called in process: the same answers as over HTTP. Draws run side
-by side in processes; a run that was stopped goes on with the same command. All of it is SIMULATED.
+Judge and author run in process, with the answers of the endpoint. The same command resumes an interrupted run.
+All results are SIMULATED.
 """
 
 from __future__ import annotations
@@ -22,76 +23,59 @@ from typing import Any
 
 import numpy as np
 import orjson
-from ablations_local import FULL, Local
+from drawn import DrawnConfig, DrawnWorld, drawn
+from local import Trial
 
 from svr_async.core.files import write_atomic
-from svr_async.simulation.calibration import calibrate_items
-from svr_async.simulation.family import DrawnConfig, drawn
-from svr_async.simulation.family_world import FamilyWorld
 from svr_async.training.rounds.config import ABLATIONS
 
-JUDGE = "gpt-oss-120b"
 WAYS = ("direct", "human", "uniform", "svr", "truth", "all")
 Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """Which draws are run, at how many pairs, without which part, and where the results are kept."""
+    """Which draws are run, with how many pairs, without which part, and where results are kept."""
 
     draws: Sequence[int]
     pairs: int | None
     test: int
     out: Path
     part: str = ""
-    same_criterion: str = "text"
+    same_criterion: str = ""
 
     def path(self, draw: int) -> Path:
         """Return the file of one draw's result."""
         size = self.pairs or drawn(draw).pairs
-        asked = "" if self.same_criterion == "text" else f"-{self.same_criterion}"
-        return self.out / f"{size}{f'-no-{self.part}' if self.part else ''}{asked}" / f"{draw}.json"
+        without = f"-no-{self.part}" if self.part else ""
+        asked = f"-{self.same_criterion}" if self.same_criterion else ""
+        return self.out / f"{size}{without}{asked}" / f"{draw}.json"
+
+    def settings(self) -> dict[str, Any]:
+        """Return the settings of training that differ from its defaults."""
+        ablate = {"ablate": frozenset([self.part])} if self.part else {}
+        return ablate | ({"same_criterion": self.same_criterion} if self.same_criterion else {})
 
 
 def run_draw(plan: Plan, draw: int) -> Row:
-    """Train on a draw's world, or read what was found; return the share of unseen pairs that each way gets right."""
+    """Train on a draw's world and decide unseen pairs in every way, or read the earlier result."""
     path = plan.path(draw)
-    if path.exists():
-        return dict(orjson.loads(path.read_bytes()))
-    config = drawn(draw)
-    world, folder = FamilyWorld(config), path.with_suffix("")
-    items = list(world.pairs(plan.test, "test"))
-    local = Local.of(world, folder, plan.pairs or config.pairs, items, JUDGE)
-    local.asker = repr(config)
-    local.same_criterion = plan.same_criterion  # type: ignore[assignment]  # argparse checks it
-    local.bank(FULL, plan.part)
-    found = calibrate_items(world, items, model=JUDGE)
-    row = {
-        "draw": draw,
-        "pairs": plan.pairs or config.pairs,
-        "test": plan.test,
-        "direct": found.direct,
-        "human": found.human,
-        "truth": found.human_true_weights,
-        "all": found.all_wordings,
-        "longest": found.longest,
-        "svr": _share(folder / "runs" / FULL / "items.jsonl"),
-        "uniform": _share(folder / "runs" / ("uniform" if not plan.part else FULL) / "items.jsonl"),
-        "rounds": orjson.loads((folder / "banks" / FULL / "record.json").read_bytes())["rounds"],
-    }
+    if not path.exists():
+        _train(plan, draw, path)
+    return dict(orjson.loads(path.read_bytes()))
+
+
+def _train(plan: Plan, draw: int, path: Path) -> None:
+    config, folder = drawn(draw), path.with_suffix("")
+    n_train = plan.pairs or config.pairs
+    trial = Trial(world=DrawnWorld(config), folder=folder, n_train=n_train, n_test=plan.test, settings=plan.settings())
+    row = {"draw": draw, "pairs": n_train, "test": plan.test, **trial.known(), **trial.trained()}
     shutil.rmtree(folder)
-    path.parent.mkdir(parents=True, exist_ok=True)
     write_atomic(path, orjson.dumps(row, option=orjson.OPT_INDENT_2))
-    return row
-
-
-def _share(path: Path) -> float:
-    marks = [bool(orjson.loads(line)["correct"]) for line in path.read_bytes().splitlines()]
-    return sum(marks) / max(1, len(marks))
 
 
 def table(plan: Plan) -> str:
-    """Return the tables of the draws that are there, in Markdown."""
+    """Return the tables of the draws with results, in Markdown."""
     rows = [orjson.loads(plan.path(draw).read_bytes()) for draw in plan.draws if plan.path(draw).exists()]
     if not rows:
         return f"no result under {plan.out}"
@@ -132,20 +116,24 @@ def _band(value: float, borders: Sequence[float], names: Sequence[str]) -> str:
 
 PROPERTIES: Mapping[str, Callable[[DrawnConfig], str]] = {
     "types": lambda one: _band(one.types, (2, 10), ("1", "2–8", "more than 8")),
-    "words tell": lambda one: _band(one.told, (0.35, 0.7), ("0–20 %", "35–50 %", "75–100 %")),
+    "type words": lambda one: _band(one.type_words, (0.35, 0.7), ("0–20 %", "35–50 %", "75–100 %")),
     "in common": lambda one: _band(one.common_share, (0.01, 0.5, 1), ("nothing", "some", "most", "all")),
     "weights": lambda one: _band(one.weight_ratio, (0.75,), ("steep", "flat")),
     "faults": lambda one: "some" if one.faults else "none",
-    "mined that matter": lambda one: _band(one.matter, (0.4, 0.7), ("10–40 %", "40–70 %", "70–100 %")),
+    "relevant differences": lambda one: _band(one.relevant, (0.4, 0.7), ("10–40 %", "40–70 %", "70–100 %")),
     "rubric texts": lambda one: one.texts,
     "judge noise": lambda one: _band(one.noise, (0.09, 0.17), ("under 9 %", "9–17 %", "17 % and more")),
+    "type frequencies": lambda one: "Zipf" if one.zipf else "equal",
+    "absences": lambda one: "some" if one.absences else "none",
+    "two at once": lambda one: "some" if one.doubles else "none",
+    "errors of wordings": lambda one: _band(one.shared_errors, (0.1, 1), ("separate", "half shared", "shared")),
     "label noise": lambda one: _band(one.label_noise, (0.1,), ("under 10 %", "10 % and more")),
     "style in training": lambda one: "leans" if one.style else "does not",
 }
 
 
 def _verdicts(rows: Sequence[Row]) -> list[str]:
-    """Say in how many worlds the bank is below human rubrics, and below the direct judge, by more than an error."""
+    """Report in how many worlds the bank is below human rubrics, and below the direct judge, by more than an error."""
     below = [row["draw"] for row in rows if _clearly_below(row, "human")]
     under = [row["draw"] for row in rows if row["svr"] < row["direct"]]
     clearly = [row["draw"] for row in rows if _clearly_below(row, "direct")]
@@ -173,7 +161,7 @@ def _each(rows: Sequence[Row]) -> list[str]:
     lines = ["| draw | properties | " + " | ".join(WAYS) + " | of the way | structure |", "|---" * 10 + "|"]
     for row in rows:
         one = drawn(row["draw"])
-        what = f"{one.types} types, words {one.told:.0%}, common {one.common_share:.0%}"
+        what = f"{one.types} types, words {one.type_words:.0%}, common {one.common_share:.0%}"
         what += f", {one.texts} {one.wordings}, noise {one.noise:.0%}"
         cells = " | ".join(f"{100 * row[name]:.1f}" for name in WAYS)
         held = row["rounds"][-1].get("structure", {}).get("structure", {})
@@ -193,15 +181,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=["run", "table"])
     parser.add_argument("--draws", type=draws_of, default=draws_of("0-39"))
-    parser.add_argument("--pairs", type=int, help="training pairs; each draw's own number where it is not given")
+    parser.add_argument("--pairs", type=int, help="training pairs; default: each draw's own number")
     parser.add_argument("--test", type=int, default=1000, help="unseen pairs")
     parser.add_argument("--ablate", choices=ABLATIONS, default="", help="leave a part of the method out")
-    parser.add_argument("--same-criterion", choices=["author", "text", "off"], default="text")
+    parser.add_argument("--same-criterion", choices=["author", "text", "off"], default="")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     flags = parser.parse_args()
-    plan = Plan(draws=flags.draws, pairs=flags.pairs, test=flags.test, out=flags.out, part=flags.ablate,
-                same_criterion=flags.same_criterion)  # fmt: skip
+    plan = Plan(
+        draws=flags.draws,
+        pairs=flags.pairs,
+        test=flags.test,
+        out=flags.out,
+        part=flags.ablate,
+        same_criterion=flags.same_criterion,
+    )
     if flags.what == "run":
         with ProcessPoolExecutor(flags.processes) as pool:
             for row in pool.map(partial(run_draw, plan), plan.draws):
