@@ -17,7 +17,6 @@ from svr_async.engine.concurrency import ShutdownController, run_whole
 from svr_async.engine.events import Notice
 from svr_async.engine.stats import EngineStats
 from svr_async.errors import SvrError, UsageError
-from svr_async.evaluation.dry_run import DryRunCount, describe_stages, guessed_by, total_count
 from svr_async.evaluation.items import Item, confident_mistakes
 from svr_async.evaluation.judging import (
     Evaluation,
@@ -44,6 +43,7 @@ from svr_async.judges.limits import WHOLE, share_in_words
 from svr_async.judges.open_judge import OpenJudge
 from svr_async.judges.profiles import naming_keys
 from svr_async.scoring.bank_made import training_fingerprint
+from svr_async.scoring.dry_run import DryRunCount, describe_stages, guessed_by, total_count
 
 if TYPE_CHECKING:
     from svr_async.judges.batch import Opened, Unanswered

@@ -3,7 +3,6 @@
 import random
 from difflib import SequenceMatcher
 
-import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
