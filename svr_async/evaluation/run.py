@@ -17,7 +17,6 @@ from svr_async.engine.concurrency import ShutdownController, run_whole
 from svr_async.engine.events import Notice
 from svr_async.engine.stats import EngineStats
 from svr_async.errors import SvrError, UsageError
-from svr_async.evaluation.dry_run import DryRunCount, describe_stages, guessed_by, total_count
 from svr_async.evaluation.items import Item, confident_mistakes
 from svr_async.evaluation.judging import (
     Evaluation,
@@ -43,6 +42,7 @@ from svr_async.evaluation.setup import PreparedRun, prepare
 from svr_async.judges.limits import WHOLE, share_in_words
 from svr_async.judges.open_judge import OpenJudge
 from svr_async.judges.profiles import naming_keys
+from svr_async.scoring.dry_run import DryRunCount, describe_stages, guessed_by, total_count
 from svr_async.scoring.provenance import training_fingerprint
 
 if TYPE_CHECKING:
