@@ -1,4 +1,4 @@
-"""Reads rows from JSON, JSONL, CSV, TSV and Parquet files, gzipped or not, a folder of them, or standard input."""
+"""Reads rows from JSON, JSONL, CSV, TSV and Parquet files, gzipped or not, a folder, standard input, or memory."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ import csv
 import gzip
 import io
 import json
+import os
 import re
 import sys
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import orjson
 
@@ -26,6 +27,24 @@ _ACCEPTED = ", ".join(SUFFIXES) + " (each also with .gz), or a folder of such fi
 _DELIMITERS = (",", ";", "\t")
 _UNSENDABLE = re.compile("[\x00\ud800-\udfff]")
 _FOREIGN_BYTE = re.compile("[\udc80-\udcff]")
+
+
+class Frame(Protocol):
+    """A pandas DataFrame, as far as it is used here."""
+
+    def to_dict(self, *args: Any, **kwargs: Any) -> Any:
+        """Return the rows, for the argument "records"."""
+
+
+class ArrowTable(Protocol):
+    """A pyarrow Table, as far as it is used here."""
+
+    def to_pylist(self, *args: Any, **kwargs: Any) -> Any:
+        """Return the rows."""
+
+
+Pairs = str | os.PathLike[str] | Iterable[Mapping[str, Any]] | Frame | ArrowTable
+"""A path or hf:org/name; or dictionaries, a Hugging Face Dataset, a pandas DataFrame, or an Arrow table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +131,36 @@ def read_rows(path: Path, encoding: Encoding | None = None, files: Sequence[Path
             raise DataError(f"{name}: truncated or damaged gzip file ({error})", hint="fetch it again") from error
         except (csv.Error, OSError) as error:
             raise DataError(f"{name}: cannot be read ({error})") from error
+
+
+def rows_in_memory(pairs: Pairs, encoding: Encoding) -> Iterator[Row]:
+    """Yield the rows of pairs in memory as a file of them would have them; UsageError if they are not rows."""
+    name, records = type(pairs).__name__, pairs
+    if hasattr(pairs, "to_pylist"):
+        records = _arrow_rows(pairs)
+    elif hasattr(pairs, "iloc"):
+        records = pairs.to_dict("records")
+    if isinstance(records, Mapping) or not isinstance(records, Iterable):
+        hint = "one split of them, data['train']" if isinstance(records, Mapping) else "rows such as [{'prompt': …}]"
+        raise UsageError(f"pairs cannot be a {name}", hint=f"give a path, a table, or {hint}")
+    for number, record in enumerate(records, 1):
+        yield _row(name, number, _plain(dict(record), encoding) if isinstance(record, Mapping) else record)
+
+
+def _plain(record: dict[Any, Any], encoding: Encoding) -> Any:
+    """Return a record as JSON has it: NaN and NA are null, arrays are lists, times are text."""
+    options = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS | orjson.OPT_PASSTHROUGH_DATETIME
+    try:
+        text = orjson.dumps(record, default=_plain_value, option=options).decode()
+    except orjson.JSONEncodeError:  # lone surrogates
+        text = json.dumps(record, default=_plain_value)
+    return encoding.json(text)
+
+
+def _plain_value(value: Any) -> Any:
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    return None if str(value) in {"<NA>", "NaT"} else str(value)
 
 
 def data_files(path: Path) -> list[Path]:
@@ -201,13 +250,19 @@ def _read_parquet(data: bytes, name: str, encoding: Encoding) -> Iterator[Row]:
     import pyarrow.parquet as pq
 
     try:
-        table = pq.ParquetFile(pa.BufferReader(data), pre_buffer=False).read(use_threads=False)
-        columns = [c.cast("string") if pa.types.is_temporal(c.type) else c for c in table.columns]
-        rows = pa.table(columns, names=table.column_names).to_pylist()
+        rows = _arrow_rows(pq.ParquetFile(pa.BufferReader(data), pre_buffer=False).read(use_threads=False))
     except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
         first_line = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise DataError(f"{name}: damaged or not a parquet file ({first_line})", hint="fetch it again") from error
     yield from (Row(name, number, encoding.scrub(cells)) for number, cells in enumerate(rows, 1))
+
+
+def _arrow_rows(table: Any) -> list[dict[str, Any]]:
+    import pyarrow as pa
+
+    columns = [c.cast("string") if pa.types.is_temporal(c.type) else c for c in table.columns]
+    rows: list[dict[str, Any]] = pa.table(columns, names=table.column_names).to_pylist()
+    return rows
 
 
 _READERS: Mapping[str, Callable[[str, str, Encoding], Iterator[Row]]] = {

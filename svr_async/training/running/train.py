@@ -11,6 +11,7 @@ from typing import Any
 
 import orjson
 
+from svr_async.adapters import Dataset
 from svr_async.core.files import write_atomic
 from svr_async.core.table import Line, to_html
 from svr_async.engine.concurrency import run_whole
@@ -75,6 +76,13 @@ class TrainResult:
 
 
 def train(settings: TrainSettings, listener: Listener | None = None) -> TrainResult:
+    """Run `atrain` on a new event loop."""
+    return run_whole(atrain(settings, listener))
+
+
+async def atrain(
+    settings: TrainSettings, listener: Listener | None = None, dataset: Dataset | None = None
+) -> TrainResult:
     """Train a bank, or go on with a training that was stopped; SvrError for what ends it.
 
     With a share of it (`settings.limits.share`) ShardEndsError ends it too, once that part of a stage is asked.
@@ -83,9 +91,9 @@ def train(settings: TrainSettings, listener: Listener | None = None) -> TrainRes
     """
     keep_bank(settings.out, "stages", "record.json")
     require_solved(train_config(settings), settings.learning_curve)
-    data = load_data(settings)
+    data = load_data(settings, dataset)
     require_author(settings)
-    return run_whole(_train(settings, data, listener or Silent()))
+    return await _train(settings, data, listener or Silent())
 
 
 async def _train(settings: TrainSettings, data: TrainingData, listener: Listener) -> TrainResult:
