@@ -6,7 +6,6 @@ import hashlib
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypedDict, TypeVar, Unpack
 
@@ -24,7 +23,7 @@ from svr_async.evaluation.run import Listener, run_prepared
 from svr_async.evaluation.run_folder import RunFolder
 from svr_async.evaluation.settings import EvalSettings
 from svr_async.evaluation.setup import PreparedRun, prepare
-from svr_async.judges.limits import JudgeLimits
+from svr_async.judges.limits import JudgeLimits, JudgeOptions, check_options
 from svr_async.judges.protocol import Judge
 from svr_async.scoring.bank import RubricBank
 from svr_async.serving.engine import Engine, opened
@@ -37,31 +36,6 @@ if TYPE_CHECKING:
 
 Place = str | os.PathLike[str]
 S = TypeVar("S")
-
-
-class JudgeOptions(TypedDict, total=False):
-    """How the judge may be called, as on the command line (docs/reference/cli.md).
-
-    `budget` is in USD, `rpm` and `tpm` are requests and tokens per minute, `price` is IN,CACHED,OUT in USD per million
-    tokens, `shard` is I/N. With `offline` only the cache answers.
-    """
-
-    base_url: str
-    cache: Place
-    concurrency: int | str
-    rpm: float
-    tpm: float
-    timeout_s: float
-    give_up_after_s: float
-    strict_model: bool
-    budget: float
-    price: str
-    max_calls: int
-    offline: bool
-    retry_errors: bool
-    prompts: Place
-    shard: str
-    ray: str
 
 
 class DataOptions(TypedDict, total=False):
@@ -271,11 +245,7 @@ def _prepared(
 
 def _settings(kind: type[S], options: Mapping[str, Any], known: Any, **values: Any) -> S:
     """Return settings made of a call's options; UsageError for an unknown option."""
-    names = known.__annotations__
-    for name in options:
-        if name not in names:
-            near = get_close_matches(name, names, n=1) or sorted(names)
-            raise UsageError(f"there is no option {name!r}", hint=f"did you mean {near[0]}?")
+    check_options(options, known)
     limits = JudgeOptions.__annotations__.keys() - {"base_url"}
     own = {name: value for name, value in options.items() if name not in limits}
     given = {name: options[name] for name in limits if name in options}

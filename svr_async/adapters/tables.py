@@ -7,6 +7,7 @@ import csv
 import gzip
 import io
 import json
+import math
 import os
 import re
 import sys
@@ -29,22 +30,16 @@ _UNSENDABLE = re.compile("[\x00\ud800-\udfff]")
 _FOREIGN_BYTE = re.compile("[\udc80-\udcff]")
 
 
-class Frame(Protocol):
-    """A pandas DataFrame, as far as it is used here."""
+class Table(Protocol):
+    """A pandas DataFrame or an Arrow table."""
 
-    def to_dict(self, *args: Any, **kwargs: Any) -> Any:
-        """Return the rows, for the argument "records"."""
-
-
-class ArrowTable(Protocol):
-    """A pyarrow Table, as far as it is used here."""
-
-    def to_pylist(self, *args: Any, **kwargs: Any) -> Any:
-        """Return the rows."""
+    @property
+    def columns(self) -> Any:
+        """The columns or their names."""
 
 
-Pairs = str | os.PathLike[str] | Iterable[Mapping[str, Any]] | Frame | ArrowTable
-"""A path or hf:org/name; or dictionaries, a Hugging Face Dataset, a pandas DataFrame, or an Arrow table."""
+Pairs = str | os.PathLike[str] | Iterable[Mapping[str, Any] | tuple[Any, Any, Any]] | Table
+"""A path or hf:org/name; dictionaries, (prompt, a, b), a Hugging Face Dataset, a pandas DataFrame, an Arrow table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,34 +128,29 @@ def read_rows(path: Path, encoding: Encoding | None = None, files: Sequence[Path
             raise DataError(f"{name}: cannot be read ({error})") from error
 
 
-def rows_in_memory(pairs: Pairs, encoding: Encoding) -> Iterator[Row]:
+def rows_in_memory(pairs: Any, encoding: Encoding) -> Iterator[Row]:
     """Yield the rows of pairs in memory as a file of them would have them; UsageError if they are not rows."""
     name, records = type(pairs).__name__, pairs
     if hasattr(pairs, "to_pylist"):
         records = _arrow_rows(pairs)
-    elif hasattr(pairs, "iloc"):
+    elif hasattr(pairs, "iloc"):  # pandas
         records = pairs.to_dict("records")
     if isinstance(records, Mapping) or not isinstance(records, Iterable):
         hint = "one split of them, data['train']" if isinstance(records, Mapping) else "rows such as [{'prompt': …}]"
         raise UsageError(f"pairs cannot be a {name}", hint=f"give a path, a table, or {hint}")
     for number, record in enumerate(records, 1):
-        yield _row(name, number, _plain(dict(record), encoding) if isinstance(record, Mapping) else record)
+        three = isinstance(record, tuple) and len(record) == 3
+        cells = dict(zip(("prompt", "a", "b"), record, strict=True)) if three else record
+        if isinstance(cells, Mapping):  # as JSON has it: NaN is null, arrays are lists, times are text
+            plain = {key: None if isinstance(cell, float) and math.isnan(cell) else cell for key, cell in cells.items()}
+            cells = encoding.json(json.dumps(plain, default=_plain_cell))
+        yield _row(name, number, cells)
 
 
-def _plain(record: dict[Any, Any], encoding: Encoding) -> Any:
-    """Return a record as JSON has it: NaN and NA are null, arrays are lists, times are text."""
-    options = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS | orjson.OPT_PASSTHROUGH_DATETIME
-    try:
-        text = orjson.dumps(record, default=_plain_value, option=options).decode()
-    except orjson.JSONEncodeError:  # lone surrogates
-        text = json.dumps(record, default=_plain_value)
-    return encoding.json(text)
-
-
-def _plain_value(value: Any) -> Any:
-    if hasattr(value, "tolist"):
-        return value.tolist()
-    return None if str(value) in {"<NA>", "NaT"} else str(value)
+def _plain_cell(cell: Any) -> Any:
+    if hasattr(cell, "tolist"):
+        return cell.tolist()
+    return None if str(cell) in {"<NA>", "NaT"} else str(cell)
 
 
 def data_files(path: Path) -> list[Path]:
