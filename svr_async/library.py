@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypedDict, TypeVar, Unpack
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Self, TypedDict, TypeVar, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
+from svr_async.adapters import Dataset
 from svr_async.adapters.pairs import PAIRS, read_unlabelled
 from svr_async.adapters.tables import Pairs
 from svr_async.core.pair import PreferencePair
@@ -32,7 +33,8 @@ from svr_async.serving.texts import PromptLike, ResponseLike
 
 if TYPE_CHECKING:
     from svr_async.reports.explain import Explanation
-    from svr_async.training.running.listener import Listener as TrainListener
+    from svr_async.training.running.run import TrainingListener
+    from svr_async.training.running.settings import TrainSettings
 
 Place = str | os.PathLike[str]
 S = TypeVar("S")
@@ -238,12 +240,15 @@ def _prepared(
         data = {} if pairs is None else {"data": Path(pairs)}
         return prepare(_settings(EvalSettings, options, EvalOptions, **values, **data))
     settings = _settings(EvalSettings, options, EvalOptions, **values)
-    how = {"lenient": settings.lenient, "columns": settings.columns, "label_map": settings.label_map}
-    run = prepare(settings, PAIRS.load(pairs, **how))
+    run = prepare(settings, _read(pairs, settings))
     return replace(run, settings=replace(settings, data=RunFolder(run.folder).pairs, columns="", label_map=""))
 
 
-def _settings(kind: type[S], options: Mapping[str, Any], known: Any, **values: Any) -> S:
+def _read(pairs: Pairs, how: EvalSettings | TrainSettings) -> Dataset:
+    return PAIRS.load(pairs, lenient=how.lenient, columns=how.columns, label_map=how.label_map)
+
+
+def _settings(kind: Callable[..., S], options: Mapping[str, Any], known: Any, **values: Any) -> S:
     """Return settings made of a call's options; UsageError for an unknown option."""
     check_options(options, known)
     limits = JudgeOptions.__annotations__.keys() - {"base_url"}
@@ -253,7 +258,7 @@ def _settings(kind: type[S], options: Mapping[str, Any], known: Any, **values: A
 
 
 async def atrain(
-    pairs: Pairs, *, judge: str, listener: TrainListener | None = None, **options: Unpack[TrainOptions]
+    pairs: Pairs, *, judge: str, listener: TrainingListener | None = None, **options: Unpack[TrainOptions]
 ) -> Bank:
     """Train a bank of rubrics on labelled pairs; the same call continues a training that ended early.
 
@@ -269,11 +274,9 @@ async def atrain(
     from svr_async.training.running.settings import TrainSettings
     from svr_async.training.running.train import atrain as train_bank
 
-    stored = isinstance(pairs, str | os.PathLike)
-    name = Path(pairs if stored else type(pairs).__name__)
+    name = Path(pairs if isinstance(pairs, str | os.PathLike) else type(pairs).__name__)
     settings = _settings(TrainSettings, {"out": "", **options}, TrainOptions, pairs=name, judge=judge)
-    how = {"lenient": settings.lenient, "columns": settings.columns, "label_map": settings.label_map}
-    dataset = PAIRS.load(pairs, **how)
+    dataset = _read(pairs, settings)
     if "out" not in options:
         names = [field.name for field in fields(settings) if field.name not in {"pairs", "out", "limits", "replace"}]
         made_of = [dataset.digest, settings.limits.prompts, *(getattr(settings, name) for name in names)]

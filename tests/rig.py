@@ -42,9 +42,8 @@ from svr_async.scoring.bank import BankRubric, InferenceSettings, RubricBank
 from svr_async.simulation.catalogue import CRITERIA
 from svr_async.simulation.config import SimConfig
 from svr_async.simulation.files import test_row
-from svr_async.simulation.planted import PlantedPair
 from svr_async.simulation.server import SimServer
-from svr_async.simulation.world import World
+from svr_async.simulation.world import PlantedPair, World
 
 QUICK: dict[str, Any] = {"wait_s": 0.001, "max_wait_s": 0.02}
 RULES = ("--judge", "rules")  # offline checks; nobody judges by default

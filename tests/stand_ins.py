@@ -10,6 +10,7 @@ from svr_async.core.integrity import Marks
 from svr_async.core.pair import PreferencePair, Presentation, Prompt
 from svr_async.core.rubric import Rubric
 from svr_async.judges.protocol import Answer, Comparisons, Preference, WrittenRubrics
+from svr_async.judges.same_criterion import CriteriaQuestion
 
 
 class UnaskedJudge:
@@ -43,6 +44,9 @@ class UnaskedAuthor:
 
     async def probe(self, pair: PreferencePair) -> Answer[str]:
         raise AssertionError(f"asked for a probe of {pair.id}")
+
+    async def same_criterion(self, _asked: CriteriaQuestion) -> Answer[Mapping[str, str | None]]:
+        return Answer(value={})
 
 
 def official_scores(

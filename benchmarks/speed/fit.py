@@ -6,12 +6,10 @@
     python benchmarks/speed/fit.py --contenders ours-default ours-paper --rounds 1 --pairs 10000 100000 1000000
     python benchmarks/speed/fit.py --contenders ours-default ours-paper --rounds 1 --rubrics 256 1024 4096 16384
     python benchmarks/speed/fit.py --contenders ours-default ours-paper --platform cuda                on a GPU
-    python benchmarks/speed/fit.py --contenders ours-default --devices 2                      pairs on two devices
 
-Contenders: `ours-default`, `ours-paper` and `ours-pooled` (the library: the default preset, the paper's objective, and
-the paper's network with alpha over the judged pool); `torch-paper` and `torch-pooled` (dense PyTorch: dense feature
-and z batches, sparsemax by sort, AdamW), the same with AdamW's fused kernel (`-fused`), and `jax-sort` (the dense
-paper form in JAX, sparsemax by sort).
+Contenders: `ours-default` and `ours-paper` (the library's presets); `torch-paper` and `torch-pooled` (dense PyTorch,
+alpha over the bank or over the judged pool: dense feature and z batches, sparsemax by sort, AdamW), the same with
+AdamW's fused kernel (`-fused`), and `jax-sort` (the dense paper form in JAX, sparsemax by sort).
 
 A whole fit is 3 rounds of 8 epochs and 3 of calibration, timed from arrays in memory to the last result: what the
 library does on the way is in it, compilation, solving and dev measurement too; only the import of NumPy, JAX or
@@ -47,7 +45,7 @@ ROUNDS, EPOCHS, CALIBRATION = 3, 8, 3
 POOL, FEATURES, WORDS, BATCH, HIDDEN = 18, 4096, 40, 128, 256
 KINDS, KIND_WORDS, MINED = 40, 0.2, 4
 STRETCH = 40  # steps; the quietest stretch of a dense form stands for it, so that a busy machine does not flatter us
-OURS = ("ours-default", "ours-paper", "ours-pooled")
+OURS = ("ours-default", "ours-paper")
 DENSE = ("torch-paper", "torch-paper-fused", "torch-pooled", "torch-pooled-fused", "jax-sort")
 QUICK = {"pairs": [6_000], "rubrics": [256], "rounds": 1, "repeat": 1}
 
@@ -91,7 +89,6 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--torch-python", help="a Python that has torch and NumPy")
     parser.add_argument("--repeat", type=int, default=1, help="runs of each contender, of which the fastest counts")
     parser.add_argument("--platform", help="JAX's platform: cpu, cuda …; default: what JAX finds")
-    parser.add_argument("--devices", type=int, help="devices that ours-default shares pairs out to; default: one")
     parser.add_argument("--one-core", action="store_true", help="one thread on one core each")
     parser.add_argument("--quick", action="store_true", help="a small fit of one round")
     parser.add_argument("--child", choices=OURS + DENSE, help=argparse.SUPPRESS)
@@ -156,7 +153,6 @@ def _run(name: str, data: Path, pairs: int, rubrics: int, args: argparse.Namespa
         return None
     numbers = [f"--{flag}={getattr(args, flag.replace('-', '_'))}" for flag in ("rounds", "epochs", "calibration")]
     command = [python, __file__, f"--child={name}", f"--data={data}", *numbers, f"--dense-epochs={args.dense_epochs}"]
-    command += [f"--devices={args.devices}"] if args.devices else []
     if args.one_core:
         command = ["taskset", "--cpu-list", "0", *command]
     known = {**os.environ, **({"JAX_PLATFORMS": args.platform} if args.platform else {})}
@@ -204,18 +200,10 @@ def _child(args: argparse.Namespace) -> dict:
 
 def _ours(data: dict, args: argparse.Namespace) -> dict:
     """Run every round through the public functions, dev measurement and compilation included."""
-    from svr_async.fit.mesh import on_devices
-
-    with on_devices(args.devices):
-        return _our_rounds(data, args)
-
-
-def _our_rounds(data: dict, args: argparse.Namespace) -> dict:
     import jax
     import sklearn.cluster  # noqa: F401
 
-    from svr_async.fit.device import devices_in_words
-    from svr_async.fit.training import calibrate, fit
+    from svr_async.fit.training import calibrate, devices_in_words, fit
 
     compiling: list[float] = []
     listen = jax.monitoring.register_event_duration_secs_listener
@@ -261,7 +249,7 @@ def _config_of(args: argparse.Namespace) -> Any:
 
     if args.child == "ours-default":
         return DEFAULT
-    paper = {"ours-paper": PAPER, "ours-pooled": replace(PAPER, pool="judged")}[args.child]
+    paper = PAPER
     return replace(paper, epochs=args.epochs, calibration_epochs=args.calibration)
 
 
@@ -378,8 +366,6 @@ def _dense_jax(data: dict, args: argparse.Namespace) -> dict:
     import jax.numpy as jnp
     import optax
 
-    from svr_async.fit.sparsemax import sparsemax
-
     began = time.perf_counter()
     rng, rubrics = np.random.default_rng(0), int(data["rubrics"])
     shapes = ((FEATURES, HIDDEN), (HIDDEN,), (HIDDEN, rubrics), (rubrics,), (rubrics,))
@@ -387,10 +373,16 @@ def _dense_jax(data: dict, args: argparse.Namespace) -> dict:
     descent = optax.adamw(2e-3, weight_decay=1e-4)
     state = descent.init(params)
 
+    def sparsemax(v):
+        ordered = -jnp.sort(-v, axis=1)
+        threshold = (jnp.cumsum(ordered, axis=1) - 1) / jnp.arange(1, v.shape[1] + 1)
+        size = jnp.sum(ordered > threshold, axis=1, keepdims=True)
+        return jax.nn.relu(v - jnp.take_along_axis(threshold, size - 1, axis=1))
+
     def objective(params, features, z):
         first, first_bias, second, second_bias, raw = params
         logits = jax.nn.relu(features @ first + first_bias) @ second + second_bias
-        margin = jnp.sum(sparsemax(logits, method="sort") * jax.nn.softplus(raw) * z, axis=1)
+        margin = jnp.sum(sparsemax(logits) * jax.nn.softplus(raw) * z, axis=1)
         return jnp.mean(jax.nn.softplus(-margin))
 
     @jax.jit

@@ -2,6 +2,7 @@
 
     python benchmarks/speed/fit_scale.py --pairs 100000 --rubrics 16384
     python benchmarks/speed/fit_scale.py --pairs 1000000 --rubrics 16384 --keep /path/to/folder     keep store and bank
+    python benchmarks/speed/fit_scale.py --dense                     20,000 pairs, each judged on all of 512 rubrics
 
 The store is made in one process, fitted by `svr fit STORE --out DIR` with no other flag in a second one, and what came
 of it is measured in a third. Prompts are of 40 kinds that their words tell. In each kind 8 rubrics decide, with weights
@@ -10,7 +11,9 @@ decide, as in pools that induction fills; two rubrics a pair name it as what the
 Peak memory is the most that the fit's process held resident, mapped files included (VmHWM).
 
 Held out are fresh pairs of fresh prompts, whose z is known for every rubric: the bank picks and weighs as it does in
-use. `truth` weighs the rubrics that decide as planted, `vote` counts all rubrics of the kind alike.
+use. `truth` weighs the rubrics that decide as planted, `vote` counts all rubrics of the kind alike. `linear` is
+scikit-learn's LinearSVC on the training pairs' z, half of them mirrored, in a process of its own. With `--dense` there
+is one kind of prompts, every pair is judged on every rubric, and a quarter of the rubrics decide, by one weight vector.
 Everything here is SIMULATED: it says what a fit costs and whether it finds what is there, nothing of a judge.
 """
 
@@ -30,7 +33,7 @@ import numpy as np
 
 KINDS, DECIDE, POOL, OF_THOSE, MINED = 40, 8, 18, 6, 2
 WORDS, VOCABULARY, KIND_WORDS, OWN_SHARE = 30, 4096, 40, 0.25
-NOISE = 1.0  # of the planted margin, whose own spread is some 2.7
+NOISE, DENSE_NOISE = 1.0, 2.5  # of the planted margin, whose own spread is some 2.7, or 9.6 with --dense
 DEV_SHARE, HELD_OUT = 0.05, 2000
 STEPS = np.array([-1.25, -0.75, -0.25, 0.25, 0.75, 1.25], np.float32)
 
@@ -39,30 +42,38 @@ def main() -> None:
     """Make a store, fit it, measure the bank, and print one line of figures."""
     args = _parser().parse_args()
     if args.child:
-        {"make": _make, "measure": _measure}[args.child](args)
+        {"make": _make, "measure": _measure, "linear": _linear}[args.child](args)
         return
+    if args.dense:
+        args.pairs, args.rubrics = args.pairs or 20_000, args.rubrics or 512
+    args.pairs, args.rubrics = args.pairs or 100_000, args.rubrics or 16_384
     with tempfile.TemporaryDirectory() as folder:
         args.keep = args.keep or Path(folder)
         if not (args.keep / "store" / "meta.json").is_file():
             _child("make", args)
         fitted = _fit(args)
-        print(json.dumps({"pairs": args.pairs, "rubrics": args.rubrics, **fitted, **_child("measure", args)}))
+        print(json.dumps({**_sizes(args), **fitted, **_child("measure", args), **_child("linear", args)}))
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--pairs", type=int, default=100_000)
-    parser.add_argument("--rubrics", type=int, default=16_384)
+    parser.add_argument("--pairs", type=int, help="default: 100,000")
+    parser.add_argument("--rubrics", type=int, help="default: 16,384")
+    parser.add_argument("--dense", action="store_true", help="every pair is judged on every rubric; 20,000 x 512")
     parser.add_argument("--keep", type=Path, help="a folder for store and bank, which stay there")
-    parser.add_argument("--child", choices=["make", "measure"], help=argparse.SUPPRESS)
+    parser.add_argument("--child", choices=["make", "measure", "linear"], help=argparse.SUPPRESS)
     return parser
 
 
 def _child(what: str, args: argparse.Namespace) -> dict:
     command = [sys.executable, __file__, "--child", what, "--keep", str(args.keep)]
-    sizes = ["--pairs", str(args.pairs), "--rubrics", str(args.rubrics)]
+    sizes = ["--pairs", str(args.pairs), "--rubrics", str(args.rubrics), *(["--dense"] if args.dense else [])]
     done = subprocess.run([*command, *sizes], stdout=subprocess.PIPE, check=True)
     return json.loads(done.stdout)
+
+
+def _sizes(args: argparse.Namespace) -> dict:
+    return {"dense": args.dense, "pairs": args.pairs, "rubrics": args.rubrics}
 
 
 def _fit(args: argparse.Namespace) -> dict:
@@ -93,11 +104,12 @@ def _fit(args: argparse.Namespace) -> dict:
 class World:
     """Which words tell a kind, which rubrics are of it, and what the first `DECIDE` of them weigh."""
 
-    def __init__(self, rubrics: int) -> None:
+    def __init__(self, rubrics: int, *, dense: bool = False) -> None:
         rng = np.random.default_rng(7)
-        self.own_words = np.stack([rng.choice(VOCABULARY, KIND_WORDS, replace=False) for _ in range(KINDS)])
-        self.of_kind = rng.permutation(rubrics)[: rubrics // KINDS * KINDS].reshape(KINDS, -1)
-        self.weight = rng.uniform(0.5, 2.0, (KINDS, DECIDE))
+        self.kinds, self.decide, self.noise = (1, rubrics // 4, DENSE_NOISE) if dense else (KINDS, DECIDE, NOISE)
+        self.own_words = np.stack([rng.choice(VOCABULARY, KIND_WORDS, replace=False) for _ in range(self.kinds)])
+        self.of_kind = rng.permutation(rubrics)[: rubrics // self.kinds * self.kinds].reshape(self.kinds, -1)
+        self.weight = rng.exponential(0.7, (1, self.decide)) if dense else rng.uniform(0.5, 2.0, (KINDS, DECIDE))
         frequency = 1 / np.arange(1, VOCABULARY + 1) ** 0.9
         self.usual = frequency / frequency.sum()
 
@@ -108,8 +120,8 @@ class World:
         return np.where(rng.random(words.shape) < OWN_SHARE, own, words)
 
     def preferred(self, kind: np.ndarray, deltas: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """Return 1 or −1 (pair,): which response is preferred, by the `deltas` of what decides (pair, DECIDE)."""
-        margin = (self.weight[kind] * deltas).sum(axis=1) + NOISE * rng.standard_normal(len(kind))
+        """Return 1 or −1 (pair,): which response is preferred, by the `deltas` of what decides (pair, rubric)."""
+        margin = (self.weight[kind] * deltas).sum(axis=1) + self.noise * rng.standard_normal(len(kind))
         return np.where(margin < 0, -1, 1)
 
 
@@ -127,11 +139,13 @@ def _features(words: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def _make(args: argparse.Namespace) -> None:
-    from svr_async.training.store.records import Csr, PairRows, StoreContent, StoreHeader
-    from svr_async.training.store.writer import write_store
+    from scipy.sparse import csr_matrix, save_npz
 
-    world, rng, count = World(args.rubrics), np.random.default_rng(1), args.pairs
-    kind = rng.integers(0, KINDS, count)
+    from svr_async.training.store.files import Csr, PairRows, StoreContent, StoreHeader, write_store
+
+    args.keep.mkdir(parents=True, exist_ok=True)
+    world, rng, count = World(args.rubrics, dense=args.dense), np.random.default_rng(1), args.pairs
+    kind = rng.integers(0, world.kinds, count)
     names = [f"pair-{number:08d}" for number in range(count)]
     dev = count - int(DEV_SHARE * count)
     pairs = PairRows(
@@ -150,14 +164,16 @@ def _make(args: argparse.Namespace) -> None:
     indptr, index, value = _features(world.words(kind, rng))
     features = Csr(indptr=indptr, index=index, value=value)
     rubrics = _rubrics(world, kind[:dev], names, args.rubrics, rng)
-    content = StoreContent(rubrics=rubrics, pairs=pairs, features=features, z=_judged(world, kind, rng))
+    z = (_all_judged if args.dense else _judged)(world, kind, rng)
+    save_npz(args.keep / "z.npz", csr_matrix((z.value, z.index, z.indptr), shape=(count, args.rubrics))[:dev])
+    content = StoreContent(rubrics=rubrics, pairs=pairs, features=features, z=z)
     write_store(args.keep / "store", header, content)
     print(json.dumps({"peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024}))
 
 
 def _judged(world: World, kind: np.ndarray, rng: np.random.Generator):
     """Return what each pair was judged on: some of what decides, the rest of its kind."""
-    from svr_async.training.store.records import Judged
+    from svr_async.training.store.files import Judged
 
     deltas = rng.choice(STEPS, (len(kind), DECIDE))
     sign = world.preferred(kind, deltas, rng)[:, None]
@@ -175,6 +191,21 @@ def _judged(world: World, kind: np.ndarray, rng: np.random.Generator):
     )
 
 
+def _all_judged(world: World, kind: np.ndarray, rng: np.random.Generator):
+    """Return z of every pair on every rubric."""
+    from svr_async.training.store.files import Judged
+
+    deltas = rng.choice(STEPS, (len(kind), world.of_kind.shape[1]))
+    z = np.empty_like(deltas)
+    z[:, world.of_kind[0]] = deltas * world.preferred(kind, deltas[:, : world.decide], rng)[:, None]
+    return Judged(
+        indptr=np.arange(len(kind) + 1, dtype=np.int64) * z.shape[1],
+        index=np.tile(np.arange(z.shape[1], dtype=np.int32), len(kind)),
+        value=z.ravel(),
+        flags=np.zeros(z.size, np.uint8),
+    )
+
+
 def _distinct(below: int, shape: tuple[int, int], rng: np.random.Generator) -> np.ndarray:
     """Return rows of different numbers below a number: one of each of as many equal parts of them."""
     part = below // shape[1]
@@ -185,10 +216,10 @@ def _rubrics(world: World, kind: np.ndarray, names: list[str], count: int, rng: 
     """Return the rubrics, each with the pairs that it was mined from: of its kind, what decides more often."""
     from svr_async.core.rubric import Rubric
     from svr_async.training.bank.merge import Candidate
-    from svr_async.training.store.records import StoreRubric
+    from svr_async.training.store.files import StoreRubric
 
     place = rng.integers(0, world.of_kind.shape[1], (len(kind), MINED))
-    place = np.where(rng.random(place.shape) < 0.5, rng.integers(0, DECIDE, place.shape), place)
+    place = np.where(rng.random(place.shape) < 0.5, rng.integers(0, world.decide, place.shape), place)
     rubric = world.of_kind[kind[:, None], place].ravel()
     order = np.argsort(rubric, kind="stable")
     borders = np.searchsorted(rubric[order], np.arange(count + 1))
@@ -216,12 +247,9 @@ def _measure(args: argparse.Namespace) -> None:
     """Print how often the bank, the planted weights and an even vote decide fresh pairs as planted, in percent."""
     from svr_async.fit.forward import alpha_numpy, selector_of
     from svr_async.scoring.bank import RubricBank
-    from svr_async.training.store.reader import read_meta, read_rubrics
+    from svr_async.training.store.files import read_meta, read_rubrics
 
-    world, rng = World(args.rubrics), np.random.default_rng(2)
-    kind = rng.integers(0, KINDS, HELD_OUT)
-    z = rng.choice(STEPS, (HELD_OUT, world.of_kind.shape[1]))
-    z *= world.preferred(kind, z[:, :DECIDE], rng)[:, None]
+    world, kind, z, rng = _held_out(args)
     store = args.keep / "store"
     place = {rubric.id: number for number, rubric in enumerate(read_rubrics(store, read_meta(store)))}
     bank = RubricBank.load(args.keep / "fitted" / "bank")
@@ -236,8 +264,46 @@ def _measure(args: argparse.Namespace) -> None:
         score = alpha_numpy(selector, index[row], value[row]) * selector.weight
         best = np.argsort(-score, kind="stable")[:top_k]
         margins[pair] = score[best] @ said[pair, numbers[best]]
-    held = {"bank": margins, "truth": (world.weight[kind] * z[:, :DECIDE]).sum(axis=1), "vote": z.sum(axis=1)}
-    print(json.dumps({name: round(100 * float((0.5 + 0.5 * np.sign(each)).mean()), 1) for name, each in held.items()}))
+    held = {"bank": margins, "truth": (world.weight[kind] * z[:, : world.decide]).sum(axis=1), "vote": z.sum(axis=1)}
+    print(json.dumps({name: _accuracy(each) for name, each in held.items()}))
+
+
+def _held_out(args: argparse.Namespace):
+    """Return the world, kinds of fresh prompts, z of their pairs on every rubric of the kind, and the generator."""
+    world, rng = World(args.rubrics, dense=args.dense), np.random.default_rng(2)
+    kind = rng.integers(0, world.kinds, HELD_OUT)
+    z = rng.choice(STEPS, (HELD_OUT, world.of_kind.shape[1]))
+    z *= world.preferred(kind, z[:, : world.decide], rng)[:, None]
+    return world, kind, z, rng
+
+
+def _accuracy(margins: np.ndarray) -> float:
+    return round(100 * float((0.5 + 0.5 * np.sign(margins)).mean()), 1)
+
+
+def _linear(args: argparse.Namespace) -> None:
+    """Print CPU seconds and held-out accuracy of LinearSVC on the same z; every other row is mirrored."""
+    from scipy.sparse import diags, load_npz
+    from sklearn.svm import LinearSVC
+
+    world, kind, held, _ = _held_out(args)
+    z = load_npz(args.keep / "z.npz")
+    side = np.where(np.arange(len(z.indptr) - 1) % 2, 1.0, -1.0)
+    mirrored = diags(side) @ z
+    rows = mirrored.toarray() if args.dense else mirrored.tocsr()
+    began = time.process_time()
+    model = LinearSVC(fit_intercept=False).fit(rows, side)
+    used = time.process_time() - began
+    margins = (model.coef_[0][world.of_kind[kind]] * held).sum(axis=1)
+    print(
+        json.dumps(
+            {
+                "linear_fit_cpu_s": round(used, 2),
+                "linear_cpu_s": round(time.process_time(), 2),
+                "linear": _accuracy(margins),
+            }
+        )
+    )
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ from svr_async.judges.limits import JudgeLimits
 from svr_async.judges.profiles import SHIPPED, Profile, load_profiles
 from svr_async.judges.questions import TOKENS_OF_REASONING
 from svr_async.reproduction.training_count import count_training
-from svr_async.training.rounds.planned import plan_rounds
+from svr_async.training.rounds.dry_run import count_rounds
 from svr_async.training.running.settings import TrainSettings
 
 SIZES = (100, 1_000, 5_000)
@@ -62,7 +62,7 @@ def count_for(folder: Path, size: int) -> dict[str, Count]:
         dry = EvalSettings(benchmark="pairs", data=file, judge=JUDGE, method=method, limits=limits, out=folder / "run")
         told[f"eval, {method}"] = count_calls(prepare(dry)) or {}
     told["train"] = (
-        count_training(TrainSettings(pairs=file, out=folder / "out", judge=JUDGE, limits=limits), plan_rounds) or {}
+        count_training(TrainSettings(pairs=file, out=folder / "out", judge=JUDGE, limits=limits), count_rounds) or {}
     )
     return told
 

@@ -102,7 +102,7 @@ def read_unlabelled(pairs: Pairs, columns: str = "") -> list[PreferencePair]:
     DataError for the first row that cannot be read.
     """
     named = parse_columns(columns, _COLUMNS)
-    found = []
+    found: list[PreferencePair] = []
     for row in open_rows(pairs, Encoding())[0]:
         fields = _with_columns(Fields(renamed(row, named)).checked())
         two = responses_of(tuple(fields.row.values))

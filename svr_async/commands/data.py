@@ -156,7 +156,7 @@ def contamination(path: Path, adapter: str, against: tuple[str, ...], out: Path 
     \b
     Example:  svr data contamination train.jsonl --against rubricbench=rb.parquet --out clean.jsonl
     """
-    from svr_async.training.bank.contamination import HEADS
+    from svr_async.training.bank.decontaminate import HEADS
     from svr_async.training.running.data import contamination_of
 
     found = contamination_of(path, adapter, against, out)

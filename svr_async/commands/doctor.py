@@ -57,7 +57,7 @@ def doctor(judge: str | None, base_url: str, cache: Path | str, data: Path | Non
 
 async def _findings(judge: str | None, base_url: str, cache: Path | str, data: Path | None) -> AsyncIterator[Finding]:
     """Yield what is checked on this machine, then the endpoint's findings one by one."""
-    from svr_async.fit.device import devices_in_words
+    from svr_async.fit.training import devices_in_words
     from svr_async.judges import doctor as checks
 
     local = {"cache": partial(checks.cache_finding, cache), "device": partial(checks.device_finding, devices_in_words)}

@@ -14,26 +14,16 @@ from svr_async.commands.options import GroupedCommand, flag, option, together
 
 if TYPE_CHECKING:
     from svr_async.simulation.config import SimConfig
-    from svr_async.simulation.worlds import PlantedConfig
 
 
 @click.command(cls=GroupedCommand)
 @option("--port N", "0 takes any free port.", default=8000, type=click.IntRange(0, 65535))
 @option("--seed N", "Seed of the planted world, the noise and the faults. Default: 0.", default=0)
-@option(
-    "--world",
-    "Which world is planted.",
-    name="world_name",
-    type=click.Choice(["plain", "varied", "redundant"]),
-    default="plain",
-)
-@option("--draw N", "The drawn world of this number, not --seed and --world.", type=click.IntRange(0))
 @option("--log PATH", "Append every call to this JSONL.", name="log_path", type=opt.PATH)
 @together(
     option("--write DIR", "Write planted pairs into DIR instead of serving.", name="out", type=opt.FOLDER),
-    option("--train N", "Training pairs. Default: 3,000, or as drawn.", name="n_train", type=opt.COUNT),
+    option("--train N", "Training pairs.", name="n_train", default=3000, type=opt.COUNT),
     option("--test N", "Test pairs.", name="n_test", default=1147, type=opt.COUNT),
-    flag("--benchmarks", "Also RewardBench, RewardBench 2 and RM-Bench."),
     group="Planted data",
 )
 @together(
@@ -52,7 +42,7 @@ if TYPE_CHECKING:
     ),
     group="What goes wrong",
 )
-def sim(out: Path | None, n_train: int | None, n_test: int, benchmarks: bool, **options: Any) -> None:
+def sim(out: Path | None, n_train: int, n_test: int, **options: Any) -> None:
     """Serve a simulated judge with an OpenAI-compatible API, or write the pairs that it can judge.
 
     \b
@@ -62,8 +52,13 @@ def sim(out: Path | None, n_train: int | None, n_test: int, benchmarks: bool, **
     """
     if out is None:
         asyncio.run(_serve(_config(options), click.echo))
-    else:
-        _write(_planted(options["draw"], options["world_name"], options["seed"]), out, n_train, n_test, benchmarks)
+        return
+    from svr_async.simulation.files import write_world
+    from svr_async.simulation.world import World, WorldConfig
+
+    train, test, readme = write_world(World(WorldConfig(seed=options["seed"])), out, n_train=n_train, n_test=n_test)
+    click.echo(f"{n_train:,} pairs in {train}")
+    click.echo(f"{n_test:,} pairs in {test} (simulated; see {readme.name})")
 
 
 def _config(options: dict[str, Any]) -> SimConfig:
@@ -72,32 +67,13 @@ def _config(options: dict[str, Any]) -> SimConfig:
     from svr_async.simulation.weakness import Weakness
 
     faults = FaultConfig(rate=options.pop("fault_rate"), kinds=parse_kinds(options.pop("faults")))
-    weakness = Weakness.parse(options.pop("weak"))
-    planted = _planted(options.pop("draw"), options.pop("world_name"), options["seed"])
-    return SimConfig(faults=faults, weakness=weakness, world=planted, **(options | {"seed": planted.seed}))
-
-
-def _planted(draw: int | None, world_name: str, seed: int) -> PlantedConfig:
-    """Return the settings of the world that the flags name; UsageError where --draw meets another way to name one."""
-    from svr_async.errors import UsageError
-    from svr_async.simulation.family import drawn
-    from svr_async.simulation.world import preset
-
-    if draw is None:
-        return preset(world_name, seed)
-    ctx, usual = click.get_current_context(), click.core.ParameterSource.DEFAULT
-    names = {"--seed": "seed", "--world": "world_name"}
-    given = [flag for flag, name in names.items() if ctx.get_parameter_source(name) is not usual]
-    if given:
-        message = f"--draw {draw} is a whole world, so it does not go with {' and '.join(given)}"
-        raise UsageError(message, hint=f"leave out either --draw or {' and '.join(given)}")
-    return drawn(draw)
+    return SimConfig(faults=faults, weakness=Weakness.parse(options.pop("weak")), **options)
 
 
 async def _serve(config: SimConfig, say: Callable[[str], None]) -> None:
     """Serve until SIGINT or SIGTERM, then say what was done."""
     from svr_async.engine.concurrency import stop_event
-    from svr_async.simulation.models import MODELS
+    from svr_async.simulation.judge import MODELS
     from svr_async.simulation.server import SimServer
 
     with stop_event() as stop:
@@ -106,23 +82,3 @@ async def _serve(config: SimConfig, say: Callable[[str], None]) -> None:
             await stop.wait()
             stats = server.stats()
     say(f"{stats['calls']} calls, {stats['paid']} paid, {stats['completed']} completed")
-
-
-def _write(settings: PlantedConfig, out: Path, n_train: int | None, n_test: int, benchmarks: bool) -> None:
-    """Write train.jsonl, rubricbench.jsonl and README.txt; for a draw also properties.json."""
-    from svr_async.simulation.files import write_world
-    from svr_async.simulation.worlds import plant
-
-    planted = plant(settings)
-    written = write_world(planted, out, n_train=n_train, n_test=n_test)
-    click.echo(f"{written.n_train:,} pairs in {written.train}")
-    click.echo(f"{written.n_test:,} pairs in {written.test} (simulated; see {written.readme.name})")
-    if written.properties:
-        click.echo(f"what was drawn, and what knowing the truth gives: {written.properties}")
-    if benchmarks:
-        from svr_async.adapters import ADAPTERS
-        from svr_async.simulation.benchmark_files import write_benchmarks
-
-        counts = {name: adapter.groups for name, adapter in ADAPTERS.items()}
-        for path in write_benchmarks(planted, out, counts).values():
-            click.echo(f"{path} (simulated)")

@@ -20,6 +20,12 @@ learned = together(
         type=click.Choice(["auto", "last", "best"]),
     ),
     option("--author J", "Who writes rubrics and probes, if not the judge: a text judge, or rules."),
+    option(
+        "--same-criterion",
+        "How rubrics that state one criterion in other words are found. Default: author if a model writes.",
+        type=click.Choice(["author", "text", "off"]),
+    ),
+    option("--dev-share 0..1", "Share of the prompts held out to check the bank. Default: 0.05.", type=opt.SHARE),
     opt.pool_options,
     option("--rubrics-per-call N", "Rubrics asked at a time. Default: 9 for text judges.", type=opt.COUNT),
     option("--top-k N", "Rubrics used for a prompt. Default: 6; 256 for the rules judge.", type=opt.COUNT),
@@ -47,7 +53,6 @@ learned = together(
 @learned
 @opt.reading
 @opt.limited
-@together(flag("--replace", "Overwrite the finished bank of another training in DIR."), group="The run")
 @opt.common
 @opt.track
 @observed
@@ -75,7 +80,6 @@ def train(**flags: Any) -> int:
 @option("--seeds N", "Fit this often; keep the best.", type=opt.COUNT, default=1)
 @option("--top-k N", "Rubrics used for a prompt. Default: as the store was judged.", type=opt.COUNT)
 @opt.learning_curve
-@option("--devices N", "Distribute pairs over N JAX devices. Default: one.", type=opt.COUNT)
 @option("--sweep NAME=VALUES", "Fit all combinations of values, as sparsity=0.03,0.1; or a file.", multiple=True)
 @opt.licence
 @opt.quiet
@@ -168,11 +172,11 @@ def store(folder: Path, as_json: bool, **flags: Any) -> None:
     from svr_async.adapters import get_adapter
     from svr_async.commands.screen import tell
     from svr_async.core.table import Line
-    from svr_async.training.rounds.fit_terms import FitTerms
+    from svr_async.training.rounds.config import FitTerms
     from svr_async.training.running.data import refuse_benchmark_for_training
     from svr_async.training.store.facts import facts_in_words, store_facts
+    from svr_async.training.store.files import load_store
     from svr_async.training.store.imported import ImportOptions, import_store
-    from svr_async.training.store.reader import load_store
 
     files = [flags[name] for name in ("pairs", "rubrics", "z")]
     if any(files) and not all(files):

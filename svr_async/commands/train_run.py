@@ -30,21 +30,26 @@ from svr_async.reports.files import write_bank
 from svr_async.reports.text import calls_in_words, describe_count
 from svr_async.reproduction.training_count import Work, count_training
 from svr_async.scoring.dev_pairs import accuracy_in_words, enough
-from svr_async.training.rounds.answers import require_answers, unanswered_lines
+from svr_async.training.rounds.dry_run import ASSUMED, Assumed, count_rounds
 from svr_async.training.rounds.judge_calls import ShardEndsError
-from svr_async.training.rounds.planned import ASSUMED, Assumed, plan_rounds
-from svr_async.training.running.candidates import ask_for_candidates, induce, load_rubrics
-from svr_async.training.running.entries import ask_for_entries, judge
-from svr_async.training.running.refit import FitSettings, StoreFit, fit_store
+from svr_async.training.rounds.stages import require_answers, unanswered_lines
+from svr_async.training.running.refit import FitSettings, StoreFit, fit_store, sweep_lines, sweep_store
+from svr_async.training.running.run import TrainingListener
 from svr_async.training.running.settings import TrainSettings
-from svr_async.training.running.stage import stages_beside
-from svr_async.training.running.sweep import sweep_lines, sweep_store
+from svr_async.training.running.single_stages import (
+    ask_for_candidates,
+    ask_for_entries,
+    induce,
+    judge,
+    load_rubrics,
+    stages_beside,
+)
 from svr_async.training.running.train import TrainResult, train
 
 Run = Callable[[Mapping[str, Any]], int]
 
 
-class TrainScreen(ProgressBar):
+class TrainScreen(ProgressBar, TrainingListener):
     """Shows a training or a fit: what happened, and the stage under way; epochs are drawn on the bank's page."""
 
     def __init__(self, *, quiet: bool = False) -> None:
@@ -119,7 +124,7 @@ def run_train(flags: Mapping[str, Any]) -> int:
     """Train and return the exit code; SvrError for what stops the run."""
     begun, settings = time.monotonic(), train_settings(flags)
     if flags["dry_run"]:
-        return print_count(flags, settings, plan_rounds, ASSUMED)
+        return print_count(flags, settings, count_rounds, ASSUMED)
     with TrainScreen(quiet=flags["quiet"]) as screen:
         if not flags["quiet"] and JudgeSpec.parse(settings.judge, base_url=settings.base_url).profile is not None:
             screen.working("planning calls")
@@ -142,7 +147,7 @@ def run_train(flags: Mapping[str, Any]) -> int:
 
 def _estimate(settings: TrainSettings) -> str:
     """Say how many calls, dollars and minutes a training is likely to take, from a dry run."""
-    count = count_training(settings, plan_rounds, ASSUMED)
+    count = count_training(settings, count_rounds, ASSUMED)
     assert count is not None
     cost = "" if count["usd"] is None else f", about {dollars(count['usd'])}"
     return (
@@ -191,8 +196,7 @@ def run_fit(flags: Mapping[str, Any]) -> int:
     settings = FitSettings(**known_of(FitSettings, flags))
     with TrainScreen(quiet=flags["quiet"] or flags["as_json"]) as screen:
         if flags["sweep"]:
-            swept = sweep_store(settings, flags["sweep"], listener=screen)
-            found = StoreFit(bank=swept.bank, record=swept.record)
+            found = sweep_store(settings, flags["sweep"], listener=screen)
         else:
             found = fit_store(settings, screen)
     write_bank(settings.out / "bank", settings.out / "report.html")
@@ -236,6 +240,8 @@ def _training_parts(result: TrainResult, wall_s: float, calls: Mapping[str, Any]
     if record["contaminated"]:
         yield Line(f"{len(record['contaminated'])} pairs that overlap with a benchmark", label="left out")
     yield from (Line(line, label="warning", loud=True) for line in unanswered_lines(record["outcomes"]))
+    if record["better"]:
+        yield Line(record["better"], label="warning", wrapped=True, loud=True)
     if result.learned is not None:
         yield Line(result.learned.in_words(), label="more pairs", wrapped=True)
     yield from _places(out, f"  ({result.digest[:12]}), {wall_s:.0f} s")

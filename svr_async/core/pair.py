@@ -170,8 +170,15 @@ def hashed_fraction(*parts: str) -> float:
 def split_by_prompt(
     pairs: Sequence[PreferencePair], share: float, *, salt: str
 ) -> tuple[list[PreferencePair], list[PreferencePair]]:
-    """Return (the rest, the share): about `share` of the prompts, with all their pairs, in the second list."""
+    """Return (the rest, the share): about `share` of the prompts, with all their pairs, in the second list.
+
+    With two prompts or more and a share above 0, each list gets at least one prompt.
+    """
+    drawn = {text: hashed_fraction("split", salt, text) for text in {prompt_text(pair.prompt) for pair in pairs}}
+    if share > 0 and len(drawn) > 1:
+        lowest, *_, highest = sorted(drawn.values())
+        share = min(max(share, lowest + 1e-15), highest)
     parts: tuple[list[PreferencePair], list[PreferencePair]] = ([], [])
     for pair in pairs:
-        parts[hashed_fraction("split", salt, prompt_text(pair.prompt)) < share].append(pair)
+        parts[drawn[prompt_text(pair.prompt)] < share].append(pair)
     return parts

@@ -7,7 +7,7 @@ With d = accuracy of the run − accuracy of the baseline, [low, high] the paire
     undecided   otherwise
 
 An end of a 95 % interval errs in 2.5 % of cases in the long run. For a run that lost no more than m, at most 5 % of
-gates fail: 0.5 to 3.0 % of 1,000 did in each world of benchmarks/paper/gate_power.py.
+gates fail: 0.5 to 3.0 % of 1,000 did in each simulated world (docs/gate.md).
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from importlib import import_module
 from typing import Annotated, Any
 
 import msgspec
@@ -119,10 +120,9 @@ class Items(tuple[Item, ...]):  # noqa: SLOT001  (a tuple has no slots)
     def to_pandas(self) -> Any:
         """Return a pandas.DataFrame; UsageError if pandas is not installed."""
         try:
-            import pandas as pd
+            return import_module("pandas").DataFrame(self._rows())
         except ImportError as error:
             raise UsageError("to_pandas needs pandas", hint="pip install pandas, or use to_arrow()") from error
-        return pd.DataFrame(self._rows())
 
     def _rows(self) -> list[dict[str, Any]]:
         return [dict.fromkeys(ITEM_NAMES) | orjson.loads(item.to_line()) for item in self]

@@ -33,6 +33,8 @@ class FitArrays:
     `pair_source[p]` is the number of the source that pair p is from, from 0; None where sources are unknown.
     `source_*` is an optional CSR from rubrics to the prompt rows that they were mined from, and `word_*` one to the
     numbers of their content words.
+    `criterion` (rubric,) is the author's grouping: rubrics with the same number are wordings of one criterion. None if
+    unknown.
     Redundancy is a list of edges i < j with a value in (0, 1].
     """
 
@@ -53,6 +55,7 @@ class FitArrays:
     source_prompt: Ints | None = None
     word_indptr: Ints | None = None
     word_number: Ints | None = None
+    criterion: Ints | None = None
     redundancy_i: Ints | None = None
     redundancy_j: Ints | None = None
     redundancy_value: Floats | None = None
@@ -123,12 +126,12 @@ class FitArrays:
         number[kept] = np.arange(len(kept))
         smaller = _keep_entries(self, number[self.z_rubric] >= 0)
         changes: dict[str, object] = {"n_rubrics": len(kept), "z_rubric": number[smaller.z_rubric]}
-        if self.source_indptr is not None and self.source_prompt is not None:
-            borders, at = ragged.take_rows(self.source_indptr, np.asarray(kept))
-            changes |= {"source_indptr": borders, "source_prompt": self.source_prompt[at]}
-        if self.word_indptr is not None and self.word_number is not None:
-            borders, at = ragged.take_rows(self.word_indptr, np.asarray(kept))
-            changes |= {"word_indptr": borders, "word_number": self.word_number[at]}
+        for borders, values in (("source_indptr", "source_prompt"), ("word_indptr", "word_number")):
+            if (indptr := getattr(self, borders)) is not None:
+                changes[borders], at = ragged.take_rows(indptr, np.asarray(kept))
+                changes[values] = getattr(self, values)[at]
+        if self.criterion is not None:
+            changes["criterion"] = self.criterion[kept]
         return _replace(smaller, **changes, **_restricted_edges(self, number))
 
     def take_pairs(self, rows: Ints) -> FitArrays:
@@ -178,54 +181,29 @@ def require_signal(arrays: FitArrays) -> None:
 
 
 def _check(arrays: FitArrays) -> None:
-    """Raise `ArtefactError` where a shape, a range or a value breaks the contract of `FitArrays`."""
+    """Raise `ArtefactError` if a shape, a range or a value breaks the contract of `FitArrays`."""
+    entries, pairs, rubrics = arrays.n_entries, arrays.n_pairs, arrays.n_rubrics
     _check_csr("feature", arrays.feature_indptr, arrays.feature_index, arrays.n_features)
-    _check_csr("z", arrays.z_indptr, arrays.z_rubric, arrays.n_rubrics)
-    _require(len(arrays.feature_value) == len(arrays.feature_index), "feature_value and feature_index differ in length")
-    _require(len(arrays.z_delta) == len(arrays.z_rubric), "z_delta and z_rubric differ in length")
-    _require(len(arrays.z_indptr) == len(arrays.pair_prompt) + 1, "z_indptr must hold one more than pair_prompt")
-    _check_numbers("pair_prompt", arrays.pair_prompt, 0, arrays.n_prompts)
-    _check_values(arrays)
-    _check_options(arrays)
-
-
-def _check_values(arrays: FitArrays) -> None:
-    for name, values in (("feature_value", arrays.feature_value), ("z_delta", arrays.z_delta)):
-        _require(values.dtype == np.float32, f"{name} must be float32 (got {values.dtype})")
-        bad = np.flatnonzero(~np.isfinite(values))
-        _require(not len(bad), f"{name} holds {len(bad)} values that are not finite, the first at entry {_first(bad)}")
-    bad = np.flatnonzero(np.abs(arrays.z_delta) > LARGEST_Z)
-    if len(bad):
-        value = float(arrays.z_delta[bad[0]])
-        raise ArtefactError(f"z_delta must lie in ±{LARGEST_Z} (got {value:g} at entry {bad[0]})", hint="judge again")
-
-
-def _check_weights(arrays: FitArrays) -> None:
-    weights = arrays.z_weight
-    if weights is None:
-        return
-    _require(weights.dtype == np.float32, f"z_weight must be float32 (got {weights.dtype})")
-    _require(len(weights) == arrays.n_entries, "z_weight and z_rubric differ in length")
-    bad = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
-    if len(bad):
-        raise ArtefactError(f"z_weight must be finite and >= 0 (got {float(weights[bad[0]]):g} at entry {bad[0]})")
-
-
-def _check_options(arrays: FitArrays) -> None:
-    _check_weights(arrays)
+    _check_csr("z", arrays.z_indptr, arrays.z_rubric, rubrics)
+    _require(len(arrays.z_indptr) == pairs + 1, "z_indptr must hold one more than pair_prompt")
+    _check_numbers("pair_prompt", arrays.pair_prompt, pairs, 0, arrays.n_prompts)
+    _check_floats("feature_value", arrays.feature_value, len(arrays.feature_index), -np.inf, np.inf)
+    _check_floats("z_delta", arrays.z_delta, entries, -LARGEST_Z, LARGEST_Z)
+    if arrays.z_weight is not None:
+        _check_floats("z_weight", arrays.z_weight, entries, 0, np.inf)
     if arrays.z_own is not None:
-        _require(len(arrays.z_own) == arrays.n_entries, "z_own and z_rubric differ in length")
+        _require(len(arrays.z_own) == entries, "z_own and z_rubric differ in length")
     if arrays.negative_of is not None:
-        _require(len(arrays.negative_of) == arrays.n_pairs, "negative_of and pair_prompt differ in length")
-        _check_numbers("negative_of", arrays.negative_of, -1, arrays.n_pairs)
+        _check_numbers("negative_of", arrays.negative_of, pairs, -1, pairs)
         originals = arrays.negative_of[arrays.negative_of >= 0]
         _require(bool(np.all(arrays.negative_of[originals] < 0)), "negative_of points at a row that is a negative")
     if arrays.pair_source is not None:
-        _require(len(arrays.pair_source) == arrays.n_pairs, "pair_source and pair_prompt differ in length")
-        _check_numbers("pair_source", arrays.pair_source, 0, 1 << 31)
+        _check_numbers("pair_source", arrays.pair_source, pairs, 0, 1 << 31)
     if arrays.source_indptr is not None and arrays.source_prompt is not None:
         _check_csr("source", arrays.source_indptr, arrays.source_prompt, arrays.n_prompts)
-        _require(len(arrays.source_indptr) == arrays.n_rubrics + 1, "source_indptr must hold one more than n_rubrics")
+        _require(len(arrays.source_indptr) == rubrics + 1, "source_indptr must hold one more than n_rubrics")
+    if arrays.criterion is not None:
+        _check_numbers("criterion", arrays.criterion, rubrics, 0, 1 << 31)
     _check_edges(arrays)
 
 
@@ -234,9 +212,8 @@ def _check_edges(arrays: FitArrays) -> None:
     if i is None or j is None or value is None:
         _require(i is None and j is None and value is None, "redundancy needs all of i, j and value")
         return
-    _require(len(i) == len(j) == len(value), "redundancy i, j and value differ in length")
-    _check_numbers("redundancy_j", j, 0, arrays.n_rubrics)
-    _check_numbers("redundancy_i", i, 0, arrays.n_rubrics)
+    for name, numbers in (("redundancy_j", j), ("redundancy_i", i)):
+        _check_numbers(name, numbers, len(value), 0, arrays.n_rubrics)
     _require(bool(np.all(i < j)), "redundancy edges must have i < j, each once")
     _require(bool(np.all((value > 0) & (value <= 1))), "redundancy values must lie in (0, 1]")
 
@@ -245,23 +222,29 @@ def _check_csr(name: str, indptr: Ints, index: Ints, n_columns: int) -> None:
     _require(indptr.ndim == 1 and len(indptr) >= 1 and int(indptr[0]) == 0, f"{name}_indptr must start at 0")
     _require(bool(np.all(np.diff(indptr) >= 0)), f"{name}_indptr must not decrease")
     _require(int(indptr[-1]) == len(index), f"{name}_indptr ends at {int(indptr[-1])}, not at {len(index)} entries")
-    _check_numbers(f"{name} column", index, 0, n_columns)
+    _check_numbers(f"{name} column", index, len(index), 0, n_columns)
 
 
-def _check_numbers(name: str, values: Ints, low: int, high: int) -> None:
+def _check_numbers(name: str, values: Ints, length: int, low: int, high: int) -> None:
+    _require(len(values) == length, f"{name} must hold {length} numbers (got {len(values)})")
     _require(np.issubdtype(values.dtype, np.integer), f"{name} must hold integers (got {values.dtype})")
     bad = np.flatnonzero((values < low) | (values >= high))
     if len(bad):
         raise ArtefactError(f"{name} must lie in {low}..{high - 1} (got {int(values[bad[0]])} at place {bad[0]})")
 
 
+def _check_floats(name: str, values: Floats, length: int, low: float, high: float) -> None:
+    _require(values.dtype == np.float32, f"{name} must be float32 (got {values.dtype})")
+    _require(len(values) == length, f"{name} must hold {length} values (got {len(values)})")
+    bad = np.flatnonzero(~(np.isfinite(values) & (values >= low) & (values <= high)))
+    if len(bad):
+        value = float(values[bad[0]])
+        raise ArtefactError(f"{name} must be finite and lie in {low:g}..{high:g} (got {value:g} at entry {bad[0]})")
+
+
 def _require(condition: bool, message: str) -> None:
     if not condition:
         raise ArtefactError(message)
-
-
-def _first(places: Ints) -> int | None:
-    return int(places[0]) if len(places) else None
 
 
 def _replace(arrays: FitArrays, **changes: object) -> FitArrays:

@@ -1,4 +1,4 @@
-"""From sparse arrays to the equal-sized tables that a compiled epoch reads, and the seeded order of its steps."""
+"""Tables of equal-sized rows for a compiled epoch, made from sparse arrays, and the seeded order of its steps."""
 
 from __future__ import annotations
 
@@ -12,13 +12,12 @@ from svr_async.fit.arrays import FitArrays
 
 Ints = npt.NDArray[np.int32]
 Floats = npt.NDArray[np.float32]
-Found = tuple[Ints, Ints, Ints, Floats]  # rows that hold both ends of an edge, the places of both, its value
 
 PIECE = 16  # features per piece: a few dozen features a prompt leave little padding
 PAST_UINT16 = 2**16
 PAST_THE_END = np.iinfo(np.int32).max  # a piece number that is clipped to the last piece, the empty one
 ROUNDING = 64  # pieces per step are rounded up to this, so that epochs share one compiled program
-BLOCK = 64  # slices whose places are sorted by feature at a time, so that memory stays small
+BLOCK = 64  # steps whose places are sorted by feature at a time, so that memory stays small
 
 
 class Table(NamedTuple):
@@ -28,25 +27,23 @@ class Table(NamedTuple):
     piece_value: Floats
     rubric: Ints  # (row, entry)
     z: Floats  # (row, entry), 0 where padded
-    judged: npt.NDArray[np.bool_]  # (row, entry), False where padded
     preference: Floats  # (row,), share of the row in the preference loss, mean 1
     original: Floats  # (row,), share of the row in the diversity loss, mean 1; 0 for hard negatives
-    edge_i: Ints  # (row, edge); places in the judged pool, or rubric numbers (1, edge) for the whole bank
+    edge_i: Ints  # (edge,) rubric numbers
     edge_j: Ints
     edge_value: Floats
 
 
 class Steps(NamedTuple):
-    """The steps of one epoch: rows, their weights, and the pieces of their prompts. Leading axes (step, slice)."""
+    """The steps of one epoch: rows, their weights, and the pieces of their prompts. Leading axis (step,)."""
 
     row: Ints
     share: Floats  # 1 / rows of the step; 0 for padding
     piece: Ints
     owner: Ints
-    number: Ints  # (step,) counted through all epochs, for random keys
-    start: Ints  # (step, slice, row + 1) places in front of each row; empty where nothing is to be transposed
-    by_feature: npt.NDArray[np.integer]  # (step, slice, place) the places in the order of their features
-    border: npt.NDArray[np.integer]  # (step, slice, feature + 1) how many of them come before each feature
+    start: Ints  # (step, row + 1) places in front of each row; empty if nothing is to be transposed
+    by_feature: npt.NDArray[np.integer]  # (step, place) the places in the order of their features
+    border: npt.NDArray[np.integer]  # (step, feature + 1) how many of them come before each feature
 
 
 class Rows(NamedTuple):
@@ -64,62 +61,36 @@ class Rows(NamedTuple):
         return len(self.pair)
 
 
-def tabulate(arrays: FitArrays, *, pooled: bool) -> tuple[Table, Rows]:
+def tabulate(arrays: FitArrays) -> tuple[Table, Rows]:
     """Return the padded table of the pairs that have a judged entry, and where their prompts' pieces lie."""
     pair = np.flatnonzero(ragged.lengths(arrays.z_indptr))
     index, value, start, count = _pieces(arrays)
     borders, at = ragged.take_rows(arrays.z_indptr, pair)
     width = max(1, int(ragged.lengths(borders).max(initial=0)))
     rubric = ragged.padded(borders, arrays.z_rubric[at].astype(np.int32), fill=0, width=width)
-    judged = np.arange(width) < ragged.lengths(borders)[:, None]
     z = ragged.padded(borders, arrays.weighted[at], fill=0, width=width)
     preference = _mean_one(arrays.row_weights()[pair])
     original = _mean_one(arrays.originals[pair].astype(np.float32))
-    edges = _pool_edges(arrays, rubric, judged) if pooled else _bank_edges(arrays)
     prompt = np.asarray(arrays.pair_prompt)[pair]
     small = np.uint16 if arrays.n_features < PAST_UINT16 else np.int32
     feature: npt.NDArray[np.integer] = np.where(value != 0, index, arrays.n_features).astype(small)
-    return Table(index, value, rubric, z, judged, preference, original, *edges), Rows(
+    return Table(index, value, rubric, z, preference, original, *_edges(arrays)), Rows(
         start[prompt], count[prompt], pair, feature, arrays.n_features
     )
 
 
-def cut_steps(
-    rows: Rows,
-    order: npt.NDArray[np.int64],
-    batch: int,
-    *,
-    slices: int,
-    width: int,
-    first: int,
-    transposed: bool = False,
-) -> Steps:
-    """Cut `order` into steps of `batch` rows in `slices` slices, each with `width` places for pieces.
+def cut_steps(rows: Rows, order: npt.NDArray[np.int64], batch: int, *, width: int, transposed: bool = False) -> Steps:
+    """Cut `order` into steps of `batch` rows, each with `width` places for pieces.
 
     A piece has `PIECE` places for features. `transposed` adds their order by feature, for gradients of W1 on CPUs.
     """
-    steps = -(-len(order) // batch)
-    part = -(-batch // slices)
-    row = np.full((steps, slices * part), -1, np.int64)
-    row[:, :batch].flat[: len(order)] = order
-    live = row >= 0
+    row, live = _padded_rows(order, batch)
     share = live / np.maximum(live.sum(axis=1, keepdims=True), 1)
-    row = np.where(live, row, 0).reshape(steps * slices, part)
-    counts = np.where(live.reshape(row.shape), rows.piece_count[row], 0)
+    counts = np.where(live, rows.piece_count[row], 0)
     piece, owner = _place(rows.piece_start[row], counts, width)
-    shape = (steps, slices, -1)
-    blank = np.zeros((steps * slices, 0), np.int32)
+    blank = np.zeros((len(row), 0), np.int32)
     start, places, border = _by_feature(rows, counts, piece) if transposed else (blank, blank, blank)
-    return Steps(
-        row.astype(np.int32).reshape(shape),
-        share.astype(np.float32).reshape(shape),
-        piece.reshape(shape),
-        owner.reshape(shape),
-        np.arange(first, first + steps, dtype=np.int32),
-        start.reshape(steps, slices, start.shape[1]),
-        places.reshape(steps, slices, places.shape[1]),
-        border.reshape(steps, slices, border.shape[1]),
-    )
+    return Steps(row.astype(np.int32), share.astype(np.float32), piece, owner, start, places, border)
 
 
 def epoch_order(n_rows: int, seed: int, epoch: int) -> npt.NDArray[np.int64]:
@@ -127,30 +98,34 @@ def epoch_order(n_rows: int, seed: int, epoch: int) -> npt.NDArray[np.int64]:
     return np.random.default_rng([seed, 2, epoch]).permutation(n_rows)
 
 
-def pieces_needed(rows: Rows, orders: list[npt.NDArray[np.int64]], batch: int, *, slices: int) -> int:
-    """Return the places for pieces that the fullest slice of any of these epochs needs, rounded up."""
-    part = -(-batch // slices)
+def pieces_needed(rows: Rows, orders: list[npt.NDArray[np.int64]], batch: int) -> int:
+    """Return the places for pieces that the fullest step of any of these epochs needs, rounded up."""
     most = 1
     for order in orders:
-        steps = -(-len(order) // batch)
-        counts = np.zeros((steps, slices * part), np.int64)
-        counts[:, :batch].flat[: len(order)] = rows.piece_count[order]
-        most = max(most, int(counts.reshape(-1, part).sum(axis=1).max(initial=1)))
+        row, live = _padded_rows(order, batch)
+        most = max(most, int(np.where(live, rows.piece_count[row], 0).sum(axis=1).max(initial=1)))
     return -(-most // ROUNDING) * ROUNDING
 
 
+def _padded_rows(order: npt.NDArray[np.int64], batch: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+    """Return the rows of each step (step, batch), 0 where padded, and which are not padding."""
+    row = np.full((-(-len(order) // batch), batch), -1, np.int64)
+    row.flat[: len(order)] = order
+    return np.maximum(row, 0), row >= 0
+
+
 def _place(start: npt.NDArray[np.int64], counts: npt.NDArray[np.int64], width: int) -> tuple[Ints, Ints]:
-    """Lay the pieces of each slice's rows side by side; the rest points at the empty piece of the last row."""
-    slices, part = counts.shape
-    piece = np.full((slices, width), PAST_THE_END, np.int32)
-    owner = np.full((slices, width), part - 1, np.int32)
+    """Lay the pieces of each step's rows side by side; the rest points at the empty piece of the last row."""
+    steps, part = counts.shape
+    piece = np.full((steps, width), PAST_THE_END, np.int32)
+    owner = np.full((steps, width), part - 1, np.int32)
     flat = counts.ravel()
     within = np.arange(flat.sum()) - np.repeat(ragged.indptr_of(flat)[:-1], flat)
-    in_slice = (np.cumsum(counts, axis=1) - counts).ravel()
-    slice_of = np.repeat(np.repeat(np.arange(slices), part), flat)
-    place = np.repeat(in_slice, flat) + within
-    piece[slice_of, place] = np.repeat(start.ravel(), flat) + within
-    owner[slice_of, place] = np.repeat(np.tile(np.arange(part), slices), flat)
+    in_step = (np.cumsum(counts, axis=1) - counts).ravel()
+    step_of = np.repeat(np.repeat(np.arange(steps), part), flat)
+    place = np.repeat(in_step, flat) + within
+    piece[step_of, place] = np.repeat(start.ravel(), flat) + within
+    owner[step_of, place] = np.repeat(np.tile(np.arange(part), steps), flat)
     return piece, owner
 
 
@@ -158,15 +133,15 @@ def _by_feature(
     rows: Rows, counts: npt.NDArray[np.int64], piece: Ints
 ) -> tuple[Ints, npt.NDArray[np.integer], npt.NDArray[np.integer]]:
     """Return `start`, `by_feature` and `border` of steps; in 16 bits where they fit, since an epoch holds many."""
-    slices, width = piece.shape
+    steps, width = piece.shape
     small = np.uint16 if width * PIECE < PAST_UINT16 else np.int32
-    start = np.zeros((slices, counts.shape[1] + 1), np.int32)
+    start = np.zeros((steps, counts.shape[1] + 1), np.int32)
     np.cumsum(counts * PIECE, axis=1, out=start[:, 1:])
     start[:, -1] = width * PIECE  # the last row owns the padding, which has value 0
-    places = np.empty((slices, width * PIECE), small)
-    border = np.zeros((slices, rows.n_features + 1), small)
+    places = np.empty((steps, width * PIECE), small)
+    border = np.zeros((steps, rows.n_features + 1), small)
     last = len(rows.feature) - 1
-    for at in range(0, slices, BLOCK):
+    for at in range(0, steps, BLOCK):
         feature = rows.feature[np.minimum(piece[at : at + BLOCK], last)].reshape(-1, width * PIECE)
         places[at : at + BLOCK] = np.argsort(feature, axis=1, kind="stable")
         keys = feature + np.arange(len(feature))[:, None] * (rows.n_features + 1)
@@ -193,45 +168,9 @@ def _mean_one(values: Floats) -> Floats:
     return values / np.float32(mean) if mean > 0 else values
 
 
-def _bank_edges(arrays: FitArrays) -> tuple[Ints, Ints, Floats]:
-    """Return the redundancy edges as (1, edge): the same for every row."""
+def _edges(arrays: FitArrays) -> tuple[Ints, Ints, Floats]:
+    """Return the redundancy edges (edge,); empty if there are none."""
     i, j, value = arrays.redundancy_i, arrays.redundancy_j, arrays.redundancy_value
     if i is None or j is None or value is None:
-        i, j, value = np.zeros(0, np.int32), np.zeros(0, np.int32), np.zeros(0, np.float32)
-    return i.astype(np.int32)[None], j.astype(np.int32)[None], value.astype(np.float32)[None]
-
-
-def _pool_edges(arrays: FitArrays, rubric: Ints, judged: npt.NDArray[np.bool_]) -> tuple[Ints, Ints, Floats]:
-    """Return for each row the edges between two of its own judged entries, as places in the pool (row, edge)."""
-    n_rows = len(rubric)
-    i, j, value = (edges[0] for edges in _bank_edges(arrays))
-    if not len(value):
-        return np.zeros((n_rows, 0), np.int32), np.zeros((n_rows, 0), np.int32), np.zeros((n_rows, 0), np.float32)
-    row, place, start = _entries_of(rubric, judged & np.isin(rubric, np.concatenate([i, j])), arrays.n_rubrics)
-    found: list[Found] = []
-    for one, other, close in zip(i.tolist(), j.tolist(), value.tolist(), strict=True):
-        here, there = slice(start[one], start[one + 1]), slice(start[other], start[other + 1])
-        rows, at, beside = np.intersect1d(row[here], row[there], assume_unique=True, return_indices=True)
-        found.append((rows, place[here][at], place[there][beside], np.full(len(rows), close, np.float32)))
-    return _gather_edges(found, n_rows)
-
-
-def _entries_of(rubric: Ints, used: npt.NDArray[np.bool_], n_rubrics: int) -> tuple[Ints, Ints, npt.NDArray[np.int64]]:
-    """Return row and place of each used entry, those of a rubric together and by row, and where each rubric's begin."""
-    row, place = (at.astype(np.int32) for at in np.nonzero(used))
-    number = rubric[row, place]
-    by_rubric = np.argsort(number, kind="stable")
-    return row[by_rubric], place[by_rubric], ragged.indptr_of(np.bincount(number, minlength=n_rubrics))
-
-
-def _gather_edges(found: list[Found], n_rows: int) -> tuple[Ints, Ints, Floats]:
-    """Turn (rows, places, places, values) of edges into padded (row, edge) arrays, in the order of the places."""
-    row, first, second, value = (np.concatenate(parts) for parts in zip(*found, strict=True))
-    by_row = np.lexsort((second, first, row))
-    borders = ragged.indptr_of(np.bincount(row, minlength=n_rows))
-    width = int(ragged.lengths(borders).max(initial=0))
-    return (
-        ragged.padded(borders, first[by_row], fill=0, width=width),
-        ragged.padded(borders, second[by_row], fill=0, width=width),
-        ragged.padded(borders, value[by_row], fill=0, width=width),
-    )
+        return np.zeros(0, np.int32), np.zeros(0, np.int32), np.zeros(0, np.float32)
+    return i.astype(np.int32), j.astype(np.int32), value.astype(np.float32)

@@ -1,4 +1,4 @@
-"""What may be chosen of the default's structure, and what was: plain records, for settings, cards and pages."""
+"""The structure of the default and how it was chosen: plain records for settings, cards and reports."""
 
 from __future__ import annotations
 
@@ -6,23 +6,21 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from svr_async.fit.grouping import Size, View
+from svr_async.fit.prompt_clusters import Size, View
 
-Solver = Literal["margin", "moments", "shrunken"]
+Solver = Literal["margin", "shrunken"]
 LeftOut = Literal["prompts", "sources"]
 
-PROVEN = 2.0  # standard errors above a coin
+PROVEN = 2.0  # standard errors above guessing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Structure:
-    """How many groups of prompts, what solves for the effects and its penalties, and the rubrics a prompt gets.
+    """Clusters of prompts, the solver of the effects and its penalties, and the rubrics per prompt.
 
-    Groups are told apart by so many of the words' `directions` (0: as many as can be) that go with a `view` of what was
-    mined (`fit.grouping`).
-
-    Solver `margin` is `fit.sparse_margin` with the L1 terms `sparsity` and `common`; `moments` is `fit.common`, one
-    weight a rubric, with `ridge`; `shrunken` is one weight a rubric that is not solved for (`fit.shrinkage`).
+    `groups` clusters are learned by `directions` of words (0: all) from a `view` of what was mined
+    (`fit.prompt_clusters`). Solver `margin` is `fit.margin_problems` with the L1 terms `sparsity` and `common`;
+    `shrunken` is one shrunken mean z per rubric.
     """
 
     groups: int = 1
@@ -32,11 +30,10 @@ class Structure:
     common: float = 0.0
     top_k: int = 6
     solver: Solver = "margin"
-    ridge: float = 0.0
 
     @property
     def size(self) -> Size:
-        """How many groups and directions."""
+        """The number of clusters and directions, and the view."""
         return Size(groups=self.groups, directions=self.directions or max(1, self.groups - 1), view=self.view)
 
     def as_json(self) -> dict[str, Any]:
@@ -45,10 +42,10 @@ class Structure:
 
     def in_words(self) -> str:
         """Return the structure in a few words."""
-        if self.solver == "moments":
-            return f"one weight a rubric, in common to all sources, ridge {self.ridge:g}, top {self.top_k}"
         if self.solver == "shrunken":
-            return f"one shrunken weight a rubric, top {self.top_k}"
+            return f"one shrunken weight per rubric, top {self.top_k}"
+        if not self.sparsity:
+            return f"one weight per rubric, top {self.top_k}"
         groups = "no groups of prompts" if self.groups == 1 else f"{self.groups} groups of prompts"
         shared = f", in common {self.common:g}" if self.common else ""
         return f"{groups}, sparsity {self.sparsity:g}{shared}, top {self.top_k}"
@@ -65,26 +62,25 @@ class Trial:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """The structure taken, those averaged with it, all that were tried, and what was left out in turn to try them.
+    """The structure taken, those averaged with it, all trials, and what was left out to try them.
 
-    `aside` are the rubrics of the fit that have no effect since they only go with the label (`fit.correlates`).
+    `spurious` rubrics have no effect since they only go with the label (`fit.spurious_rubrics`).
     """
 
     structure: Structure
     beside: tuple[Structure, ...] = ()
     trials: tuple[Trial, ...] = ()
     left_out: LeftOut = "prompts"
-    aside: tuple[int, ...] = ()
-    ridges: tuple[Trial, ...] = ()  # how the ridge of the candidate with solver `moments` was chosen
+    spurious: tuple[int, ...] = ()
 
     @property
     def taken(self) -> Trial | None:
-        """How the structure taken did; None where the settings named it."""
+        """The trial of the structure taken; None if the settings named it."""
         return next((trial for trial in self.trials if trial.structure == self.structure), None)
 
     @property
     def is_proven(self) -> bool:
-        """Whether it decided prompts that were left out better than a coin does; True where none was tried."""
+        """Whether it decided held-out prompts better than guessing; True if nothing was tried."""
         return self.taken is None or self.taken.accuracy > 0.5 + PROVEN * self.taken.error
 
     def as_json(self) -> dict[str, Any]:
@@ -92,19 +88,19 @@ class Choice:
         return asdict(self)
 
     def in_words(self) -> str:
-        """Return the structure in a few words, and how many rubrics are left aside."""
-        count = len(self.aside)
-        aside = f", {count} rubric{'s' if count > 1 else ''} left aside" if count else ""
-        return f"{self.structure.in_words()}{aside}"
+        """Return the structure in a few words, and how many rubrics are spurious."""
+        count = len(self.spurious)
+        spurious = f", {count} rubric{'s' if count > 1 else ''} spurious" if count else ""
+        return f"{self.structure.in_words()}{spurious}"
 
 
 def choice_from_json(value: Mapping[str, Any]) -> Choice:
-    """Read what `Choice.as_json` wrote; its values may be of other kinds, where a file was damaged."""
-    trials, ridges = (tuple(map(_trial, value.get(name, ()))) for name in ("trials", "ridges"))
+    """Read what `Choice.as_json` wrote; values may have wrong types if a file was damaged."""
+    trials = tuple(map(_trial, value.get("trials", ())))
     beside = tuple(Structure(**each) for each in value.get("beside", ()))
     structure, left_out = Structure(**value["structure"]), value.get("left_out", "prompts")
-    aside = tuple(value.get("aside", ()))
-    return Choice(structure=structure, beside=beside, trials=trials, left_out=left_out, aside=aside, ridges=ridges)
+    spurious = tuple(value.get("spurious", ()))
+    return Choice(structure=structure, beside=beside, trials=trials, left_out=left_out, spurious=spurious)
 
 
 def _trial(value: Mapping[str, Any]) -> Trial:

@@ -10,32 +10,30 @@ from svr_async.errors import ConfigError
 from svr_async.fit.choices import Structure
 
 Kind = Literal["mlp", "topics"]
-Pool = Literal["bank", "judged"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FitConfig:
     """Settings of one fit; the defaults are the paper's (table in app:hparams), `PRESETS` names the choices.
 
-    `kind` is the selector's form (see `fit.forward`). `pool` says over which rubrics alpha is a distribution while
-    training: the whole `bank`, where a rubric that was not judged counts as z = 0, or the pair's `judged` entries only.
+    `kind` is the selector's form (see `fit.forward`). Kind `mlp` has alpha over the whole bank, where a rubric that was
+    not judged counts as z = 0; kind `topics` has it over the judged entries.
     """
 
     kind: Kind = "mlp"
-    pool: Pool = "bank"
-    hidden: int = 256  # app:selector; for `topics` the most groups of prompts
+    hidden: int = 256  # app:selector; for `topics` the most clusters of prompts
     epochs: int = 8  # app:hparams; 0 for `topics`, which is solved
     calibration_epochs: int = 3  # app:hparams; that they follow pruning is read off the authors' public code
     calibration_rate: float = 0.5  # times the learning rate, read off the same code
     batch: int = 128  # app:hparams
     learning_rate: float = 2e-3  # app:hparams
     weight_decay: float = 1e-4  # app:hparams
-    diversity: float = 1.0  # the factor of the diversity term in the loss (sec:margin), and in `fit.sparse_margin`
+    diversity: float = 1.0  # factor of the diversity term in the loss (sec:margin); `mlp` only
     use_own: bool = True  # whether entries judged on the pair that they were mined from are fitted; the paper: open
-    top_k: int | None = None  # dev accuracy: the best k judged rubrics, as at inference; None: all of them
+    top_k: int | None = None  # `topics`: dev accuracy by the best k judged rubrics; None: all
     top_ks: tuple[int, ...] = (6,)  # `topics`: the numbers of rubrics a prompt that are tried; app:topk has 6
     structure: Structure | None = None  # `topics`: None to choose one by cross-validation (`fit.structure`)
-    by_answers: bool = True  # `topics`: whether rubrics judged alike are wordings of one (`fit.wordings`)
+    by_answers: bool = True  # `topics`: rubrics judged alike share their weight (`fit.paraphrase_clusters`)
     topic_weight: float = 4.0  # `topics`: the weight of every rubric
     pairs_of_words: bool = True  # whether neighbouring words are features too
     seed: int = 0
@@ -58,7 +56,6 @@ class FitConfig:
         _require(
             not solved, f"kind topics, the default, is solved and not descended: epochs must be 0 (got {self.epochs})"
         )
-        _require(self.pool in {"bank", "judged"}, f"pool must be bank or judged (got {self.pool!r})")
 
     def calibrating(self) -> FitConfig:
         """Return the settings of the short phase after pruning."""
@@ -77,13 +74,13 @@ def _require(condition: bool, message: str) -> None:
 PAPER = FitConfig()
 DEFAULT = FitConfig(
     kind="topics",
-    pool="judged",
     hidden=64,
     epochs=0,
     calibration_epochs=0,
     use_own=False,
     top_k=18,
     top_ks=(6, 12, 18),
+    diversity=0.0,
     pairs_of_words=False,
 )
 PRESETS = {"paper": PAPER, "default": DEFAULT}

@@ -1,35 +1,36 @@
-"""One epoch as one compiled program: the loss of a step, AdamW, and a scan over the steps."""
+"""One epoch of the paper's learner as one compiled program: the loss of a step, AdamW, a scan over the steps.
+
+L = mean softplus(−F) + diversity · mean Σ_ij S_ij α_i α_j        F = Σ alpha · weight · z (sec:margin)
+with hard negatives, a pair's preference loss is the mean of its own and its negative's (sec:adv)
+"""
 
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import optax  # type: ignore[import-untyped]  # it ships no types
 
 from svr_async.fit.batches import Steps, Table
-from svr_async.fit.config import FitConfig, Pool
-from svr_async.fit.losses import diversity_loss, preference_loss
-from svr_async.fit.selector import Features, Params, bank_columns, hidden_units, pooled_logits, weights
+from svr_async.fit.config import FitConfig
+from svr_async.fit.mlp import Features, Params, bank_columns, hidden_units, weights
 from svr_async.fit.sparsemax import sparsemax
 
 
 class State(NamedTuple):
-    """What an epoch changes: the parameters and AdamW's moments."""
+    """State that an epoch changes: the parameters and AdamW's moments."""
 
     params: Params
-    moments: optax.ScaleByAdamState
+    optimiser: optax.OptState
 
 
 class Objective(NamedTuple):
     """The settings that a compiled step depends on; phases that differ only in their rate share one program."""
 
-    pool: Pool
     diversity: float
     weight_decay: float
-    top_k: int | None
 
 
 class StepLog(NamedTuple):
@@ -45,6 +46,21 @@ class StepLog(NamedTuple):
     adversarial: jax.Array
 
 
+def preference_loss(margin: jax.Array) -> jax.Array:
+    """Return softplus(−F) for each margin F: log(1 + exp(−F)), finite at any F; log 2 at 0 (sec:margin)."""
+    return jax.nn.softplus(-margin)
+
+
+def diversity_loss(alpha: jax.Array, i: jax.Array, j: jax.Array, value: jax.Array) -> jax.Array:
+    """Return Σ_ij S_ij α_i α_j over symmetric S, given each edge i < j once: 2 Σ_edges S α_i α_j (sec:margin).
+
+    `alpha` (…, rubric); `i`, `j`, `value` (edge,). Zero without edges.
+    """
+    if value.shape[0] == 0:
+        return jnp.zeros(alpha.shape[:-1], alpha.dtype)
+    return 2 * jnp.sum(alpha[..., i] * alpha[..., j] * value.reshape((1,) * (alpha.ndim - 1) + (-1,)), axis=-1)
+
+
 def objective_of(config: FitConfig) -> Objective:
     """Return the part of the settings that steps are compiled for."""
     return Objective(*(getattr(config, name) for name in Objective._fields))
@@ -52,24 +68,13 @@ def objective_of(config: FitConfig) -> Objective:
 
 def start_state(params: Params) -> State:
     """Return a state before the first step: AdamW's moments are zero."""
-    moments = optax.scale_by_adam().init(params)
-    assert isinstance(moments, optax.ScaleByAdamState)
-    return State(params, moments)
+    return State(params, optax.adamw(0.0).init(params))
 
 
-def pair_alpha(
-    params: Params, hidden: jax.Array, table: Table, row: jax.Array, config: Objective
-) -> tuple[jax.Array, jax.Array]:
-    """Return alpha at each row's judged entries (row, entry), and the diversity term per row (row,).
-
-    Over the judged pool alpha is a distribution on the entries; over the bank it is one on all rubrics, read at them.
-    """
-    if config.pool == "judged":
-        logits = pooled_logits(params, hidden, table.rubric[row])
-        alpha = sparsemax(jnp.where(table.judged[row], logits, jnp.full_like(logits, -jnp.inf)))
-        return alpha, diversity_loss(alpha, table.edge_i[row], table.edge_j[row], table.edge_value[row])
+def bank_alpha(params: Params, hidden: jax.Array, table: Any, row: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Return alpha over the whole bank at each row's judged entries (row, entry), and the diversity term (row,)."""
     whole = sparsemax(bank_columns(params, hidden), axis=0)
-    edges = diversity_loss(whole.T, table.edge_i[0], table.edge_j[0], table.edge_value[0])
+    edges = diversity_loss(whole.T, table.edge_i, table.edge_j, table.edge_value)
     return jnp.take_along_axis(whole, table.rubric[row].T, axis=0, mode="clip").T, edges
 
 
@@ -78,12 +83,12 @@ def margins(params: Params, alpha: jax.Array, table: Table, row: jax.Array) -> j
     return jnp.sum(alpha * jnp.take(weights(params), table.rubric[row], mode="clip") * table.z[row], axis=-1)
 
 
-def slice_loss(
+def step_loss(
     params: Params, table: Table, row: jax.Array, share: jax.Array, features: Features, config: Objective
 ) -> tuple[jax.Array, StepLog]:
-    """Return the loss of one slice of a step, and its parts: sums over its rows, weighted by `share`."""
+    """Return the loss of one step and its parts: sums over its rows, weighted by `share`."""
     hidden = hidden_units(params, features, row.shape[0])
-    alpha, redundant = pair_alpha(params, hidden, table, row, config)
+    alpha, redundant = bank_alpha(params, hidden, table, row)
     margin = margins(params, alpha, table, row)
     parts = share * table.preference[row] * preference_loss(margin)
     preference, adversarial = jnp.sum(parts), jnp.sum(jnp.where(table.original[row] == 0, parts, 0))
@@ -93,46 +98,18 @@ def slice_loss(
     return preference + config.diversity * diversity, log
 
 
-def gather_features(table: Table, piece: jax.Array, owner: jax.Array, *transposed: jax.Array) -> Features:
-    """Return the features of the pieces; a number past the end is the empty last piece."""
-    last = table.piece_index.shape[0] - 1
-    at = jnp.minimum(piece, last)
-    return Features(table.piece_index[at], table.piece_value[at], owner, *(transposed if _filled(transposed) else ()))
-
-
-def _filled(transposed: tuple[jax.Array, ...]) -> bool:
-    return bool(transposed) and transposed[0].shape[-1] > 0
-
-
-def _step_gradient(params: Params, table: Table, step: Steps, config: Objective) -> tuple[Params, StepLog]:
-    """Return gradient and log of one step: the sum over its slices, one after another where there are several."""
-
-    def one(part: tuple[jax.Array, ...]) -> tuple[Params, StepLog]:
-        row, share, *places = part
-        gradient = jax.grad(slice_loss, has_aux=True)
-        features = gather_features(table, *places)
-        return cast("tuple[Params, StepLog]", gradient(params, table, row, share, features, config))
-
-    parts = (step.row, step.share, step.piece, step.owner, step.start, step.by_feature, step.border)
-    n_slices = step.row.shape[0]
-    if n_slices == 1:
-        return one(tuple(part[0] for part in parts))
-    zero = jax.tree.map(jnp.zeros_like, jax.eval_shape(one, tuple(part[0] for part in parts)))
-
-    def add(total: tuple[Params, StepLog], x: Any) -> tuple[tuple[Params, StepLog], None]:
-        return jax.tree.map(jnp.add, total, one(x)), None
-
-    summed = jax.lax.scan(add, zero, parts)[0]
-    return cast("tuple[Params, StepLog]", summed)
+def step_features(table: Any, step: Any) -> Features:
+    """Return the features of a step's pieces; a number past the end is the empty last piece."""
+    at = jnp.minimum(step.piece, table.piece_index.shape[0] - 1)
+    transposed = (step.start, step.by_feature, step.border) if step.start.shape[-1] else ()
+    return Features(table.piece_index[at], table.piece_value[at], step.owner, *transposed)
 
 
 def adamw(state: State, gradient: Params, rate: jax.Array, decay: float) -> State:
     """Return the state after one step of optax's AdamW: decoupled decay towards zero."""
-    descent = optax.adamw(rate, weight_decay=decay)
     with jax.numpy_dtype_promotion("standard"):  # optax raises whole numbers to powers
-        before = (state.moments, *descent.init(())[1:])  # only Adam's part of a chain holds anything
-        moves, after = descent.update(gradient, before, state.params)
-        return State(optax.apply_updates(state.params, moves), after[0])
+        moves, optimiser = optax.adamw(rate, weight_decay=decay).update(gradient, state.optimiser, state.params)
+        return State(optax.apply_updates(state.params, moves), optimiser)
 
 
 @partial(jax.jit, static_argnames="config")
@@ -140,26 +117,19 @@ def run_epoch(state: State, table: Table, steps: Steps, rate: jax.Array, config:
     """Go through all steps in one compiled scan; return the state after them and the log of each step."""
 
     def body(state: State, step: Steps) -> tuple[State, StepLog]:
-        gradient, log = _step_gradient(state.params, table, step, config)
+        gradient_of = jax.grad(step_loss, has_aux=True)
+        gradient, log = gradient_of(state.params, table, step.row, step.share, step_features(table, step), config)
         return adamw(state, gradient, rate, config.weight_decay), log
 
     return jax.lax.scan(body, state, steps)
 
 
-@partial(jax.jit, static_argnames="config")
-def run_margins(params: Params, table: Table, steps: Steps, config: Objective) -> tuple[jax.Array, jax.Array]:
-    """Return per step and row the margin over all judged entries, and over the best `top_k` of them."""
+@jax.jit
+def run_margins(params: Params, table: Table, steps: Steps) -> jax.Array:
+    """Return the margin over all judged entries (step, row)."""
 
-    def body(_: None, step: Steps) -> tuple[None, tuple[jax.Array, jax.Array]]:
-        row = step.row[0]
-        hidden = hidden_units(params, gather_features(table, step.piece[0], step.owner[0]), row.shape[0])
-        alpha, _edges = pair_alpha(params, hidden, table, row, config)
-        whole = margins(params, alpha, table, row)
-        if config.top_k is None or config.top_k >= alpha.shape[-1]:
-            return None, (whole, whole)
-        ranked = alpha * jnp.take(weights(params), table.rubric[row], mode="clip")
-        lowest = jax.lax.top_k(ranked, config.top_k)[0][:, -1:]
-        best = jnp.where(ranked >= lowest, alpha, jnp.zeros_like(alpha))
-        return None, (whole, margins(params, best, table, row))
+    def body(_: None, step: Any) -> tuple[None, jax.Array]:
+        hidden = hidden_units(params, step_features(table, step), step.row.shape[0])
+        return None, margins(params, bank_alpha(params, hidden, table, step.row)[0], table, step.row)
 
     return jax.lax.scan(body, None, steps)[1]

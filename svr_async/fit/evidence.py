@@ -1,4 +1,4 @@
-"""What the default is learned from, as sparse arrays: judgements, words of prompts, and what each prompt gave."""
+"""The evidence that the default learns from, as sparse arrays: judgements, words of prompts, and what was mined."""
 
 from __future__ import annotations
 
@@ -11,39 +11,38 @@ import numpy.typing as npt
 
 from svr_async.fit.arrays import FitArrays
 from svr_async.fit.config import FitConfig
-from svr_async.fit.group_count import Views
-from svr_async.fit.overlap import alike, repeats
-from svr_async.fit.sparse_margin import MOST_PAIRS
-from svr_async.fit.wordings import Criteria, criteria_of, each_its_own, judged_of
+from svr_async.fit.paraphrase_clusters import ParaphraseClusters, cluster_paraphrases, one_each
+from svr_async.fit.prompt_clusters import Views
 
 Ints = npt.NDArray[np.integer]
 
-FEW = 24  # rubrics a prompt, at most, where judging costs
-WORDING_PAIRS = 12_000  # wordings are found on a sample of this many
+FEW = 24  # most rubrics per prompt if judging costs
+MOST_PAIRS = 100_000  # solved on a sample of this many pairs
+MOST_ENTRIES = 12_000_000  # and of this many judged entries
+CLUSTERING_PAIRS = 12_000  # paraphrases are found on a sample of this many pairs
+CLUSTERING_ENTRIES = 1_500_000  # and of this many judged entries
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Evidence:
-    """What a structure is chosen on: z (pair, rubric), the prompt row of each pair, prompts' words and what was mined.
+    """z (pair, rubric), the prompt row of each pair, prompts' words, and what was mined from each prompt.
 
-    `merged` is z with a column a criterion, of `criteria`; `alike` (criterion, criterion) says which repeat each other.
-    `z`, `features` (prompt, feature), `mined` (prompt, criterion) and the `views` of what was mined (prompt, column),
-    by which prompts are grouped, are sparse. `mined` is None and there are no views where nothing is known; `source`
-    (pair,), the number of each pair's source, may be None.
+    `merged` is z with a column per cluster of `paraphrases`. `z`, `features` (prompt, feature), `mined` (prompt,
+    cluster) and the `views` (prompt, column), by which prompts are clustered, are sparse. `mined` is None and `views`
+    is empty if nothing is known; `source` (pair,), the number of each pair's source, may be None.
     """
 
     z: Any
     merged: Any
-    criteria: Criteria
+    paraphrases: ParaphraseClusters
     prompt: Ints
     features: Any
     views: Views
     mined: Any
-    alike: Any
     source: Ints | None = None
 
     def part(self, rows: Ints) -> Evidence:
-        """Return the evidence of some pairs: theirs, and their prompts in the order in which they were."""
+        """Return the evidence of some pairs and their prompts."""
         prompts, prompt = np.unique(self.prompt[rows], return_inverse=True)
         return replace(
             self,
@@ -56,49 +55,53 @@ class Evidence:
             source=None if self.source is None else self.source[rows],
         )
 
-    def without(self, criteria: Sequence[int]) -> Evidence:
-        """Return the evidence as if nothing had been judged on some criteria."""
-        if not criteria:
+    def without(self, clusters: Sequence[int]) -> Evidence:
+        """Return the evidence as if nothing had been judged on some clusters of rubrics."""
+        if not clusters:
             return self
-        kept = np.ones(self.criteria.count, bool)
-        kept[list(criteria)] = False
-        return replace(self, z=_columns(self.z, kept[self.criteria.of]), merged=_columns(self.merged, kept))
+        kept = np.ones(self.paraphrases.count, bool)
+        kept[list(clusters)] = False
+        return replace(self, z=_columns(self.z, kept[self.paraphrases.of]), merged=_columns(self.merged, kept))
 
 
 def evidence_of(train: FitArrays, config: FitConfig) -> Evidence:
-    """Return what structures are learned from: the data set's own pairs, or a sample of them."""
-    bare = bare_evidence(train, config)
-    return replace(bare, alike=likeness_of(bare.merged, judged_of(bare.merged), config))
+    """Return the evidence of the data set's own pairs, or of a sample of them.
 
-
-def bare_evidence(train: FitArrays, config: FitConfig) -> Evidence:
-    """Return the evidence without the likeness of criteria.
-
-    Hard negatives are left out: they were written to fail, so they say nothing of how often a rubric decides.
+    Hard negatives are left out: they were written to fail, so they do not show how often a rubric decides.
     """
     rows = np.flatnonzero(train.originals)
+    most = pairs_solved_on(train)
     prompts: Ints | slice = slice(None)
-    if sampled := len(rows) > MOST_PAIRS:
-        rows = np.sort(np.random.default_rng([config.seed, 5]).choice(rows, MOST_PAIRS, replace=False))
+    if sampled := len(rows) > most:
+        rows = np.sort(np.random.default_rng([config.seed, 5]).choice(rows, most, replace=False))
     part = replace(train, negative_of=None).take_pairs(rows).without_weightless()
     prompt = part.pair_prompt
-    if sampled:  # of the others nothing is asked, and there may be many
+    if sampled:  # prompts of other pairs may be many
         prompts, prompt = np.unique(prompt, return_inverse=True)
     z = judged_z(part)
-    criteria = criteria_of(z[drawn(len(rows), WORDING_PAIRS, config)]) if is_asked(config) else each_its_own(z.shape[1])
-    merged, mined = criteria.merged(z), mined_of(train)
+    paraphrases = one_each(z.shape[1])
+    if is_asked(config):
+        few = min(CLUSTERING_PAIRS, _pairs_for(CLUSTERING_ENTRIES, part))
+        paraphrases = cluster_paraphrases(z[drawn(len(rows), few, config)], train.criterion)
+    mined = mined_of(train)
     mined = None if mined is None else mined[prompts]
+    by_cluster = paraphrases.merge_mined(mined)
+    views: dict[Any, Any] = {"rubrics": by_cluster, "words": worded_of(train, mined)}
     return Evidence(
         z=z,
-        merged=merged,
-        criteria=criteria,
+        merged=paraphrases.merge(z),
+        paraphrases=paraphrases,
         prompt=prompt,
         features=features_of(train)[prompts],
-        views=_views(criteria.mined(mined), worded_of(train, mined)),
-        mined=criteria.mined(mined),
-        alike=None,
+        views={name: view for name, view in views.items() if view is not None},
+        mined=by_cluster,
         source=part.pair_source,
     )
+
+
+def pairs_solved_on(train: FitArrays) -> int:
+    """Return how many pairs the default is solved on at most."""
+    return min(MOST_PAIRS, _pairs_for(MOST_ENTRIES, train))
 
 
 def judged_z(arrays: FitArrays) -> Any:
@@ -112,7 +115,7 @@ def features_of(train: FitArrays) -> Any:
 
 
 def mined_of(train: FitArrays) -> Any:
-    """Return which rubrics were mined from which prompts, sparse (prompt, rubric); None where unknown."""
+    """Return which rubrics were mined from which prompts, sparse (prompt, rubric); None if unknown."""
     if train.source_indptr is None or train.source_prompt is None or not len(train.source_prompt):
         return None
     marks = np.ones(len(train.source_prompt))
@@ -120,31 +123,15 @@ def mined_of(train: FitArrays) -> Any:
 
 
 def worded_of(train: FitArrays, mined: Any) -> Any:
-    """Return the content words of `mined` (prompt, rubric) by prompt, sparse (prompt, word); None where unknown."""
+    """Return the content words of `mined` (prompt, rubric) by prompt, sparse (prompt, word); None if unknown."""
     if mined is None or train.word_indptr is None or train.word_number is None:
         return None
     width = int(train.word_number.max(initial=0)) + 1
     return mined @ _csr(train.word_indptr, train.word_number, np.ones(len(train.word_number)), width)
 
 
-def _views(mined: Any, worded: Any) -> Views:
-    """Return what is known of the two views of what was mined."""
-    known: Views = {"rubrics": mined, "words": worded}
-    return {name: view for name, view in known.items() if view is not None}
-
-
-def likeness_of(z: Any, judged: Any, config: FitConfig) -> Any:
-    """Return S of the diversity term, sparse (rubric, rubric); None for no term.
-
-    Where a prompt gets few rubrics a repeat takes another's place. Where it gets many, it only counts twice.
-    """
-    if config.diversity == 0:
-        return None
-    return repeats(z, judged) if min(config.top_ks) <= FEW else alike(z, judged)
-
-
 def is_asked(config: FitConfig) -> bool:
-    """Whether rubrics are what a judge answers: checks that a program decides are what they say."""
+    """Whether a judge answers the rubrics; checks of a program are exactly what they say."""
     return config.by_answers and min(config.top_ks) <= FEW
 
 
@@ -155,8 +142,13 @@ def drawn(count: int, most: int, config: FitConfig) -> Ints:
     return np.sort(np.random.default_rng([config.seed, 13]).choice(count, most, replace=False))
 
 
+def _pairs_for(entries: int, arrays: FitArrays) -> int:
+    """Return how many pairs have about this many judged entries."""
+    return max(1, entries * arrays.n_pairs // max(1, arrays.n_entries))
+
+
 def _columns(z: Any, kept: npt.NDArray[np.bool_]) -> Any:
-    """Return sparse z with nothing in the columns that are not kept."""
+    """Return sparse z without the entries in columns that are not kept."""
     entries = z.tocoo()
     held = kept[entries.col]
     return type(entries)((entries.data[held], (entries.row[held], entries.col[held])), shape=z.shape).tocsr()

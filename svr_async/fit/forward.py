@@ -19,11 +19,13 @@ import numpy as np
 import numpy.typing as npt
 
 from svr_async.errors import ArtefactError
+from svr_async.fit import ragged
 from svr_async.fit.arrays import FitArrays
 from svr_async.fit.config import Kind
 
 Floats = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.integer]
+PAIRS = 512  # processed together
 TENSORS = ("hidden", "hidden_bias", "output", "output_bias", "weight")
 
 
@@ -156,3 +158,51 @@ def selector_of(kind: str, tensors: Mapping[str, npt.NDArray[np.generic]]) -> Se
 def _require(condition: bool, message: str) -> None:
     if not condition:
         raise ArtefactError(message)
+
+
+# ── how well a selector does ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def active_rubrics(selector: Selector, arrays: FitArrays, top_k: int, *, at_most: int = 256) -> int:
+    """Count the rubrics that are among the best `top_k`, with importance > 0, for one of the first prompts."""
+    rows = importance_matrix(selector, arrays, np.unique(arrays.pair_prompt)[:at_most])
+    chosen = np.argpartition(-rows, min(top_k, rows.shape[1]) - 1, axis=1)[:, :top_k]
+    return len(np.unique(chosen[np.take_along_axis(rows, chosen, axis=1) > 0]))
+
+
+def accuracy(margins: npt.NDArray[np.floating]) -> float:
+    """Return the share of pairs with F > 0; a tie counts half, since a coin would be right half the time."""
+    return float((0.5 + 0.5 * np.sign(margins)).mean()) if len(margins) else 0.5
+
+
+def fitted_margins(selector: Selector, arrays: FitArrays, top_k: int | None) -> tuple[Floats, Floats]:
+    """Return F of each pair (pair,) as a fit of kind `topics` sees it, and F by the best `top_k` of its entries.
+
+    alpha is a distribution on the pair's judged entries. 0 without an entry.
+    """
+    whole, best_k = np.zeros((2, arrays.n_pairs), np.float32)
+    judged = np.flatnonzero(ragged.lengths(arrays.z_indptr))
+    for first in range(0, len(judged), PAIRS):
+        pair = judged[first : first + PAIRS]
+        whole[pair], best_k[pair] = _margins(selector, arrays, pair, top_k)
+    return whole, best_k
+
+
+def _margins(
+    selector: Selector, arrays: FitArrays, pair: npt.NDArray[np.integer], top_k: int | None
+) -> tuple[Floats, Floats]:
+    """Return both margins of a few pairs; where entries tie with the k-th, all of them count."""
+    borders, at = ragged.take_rows(arrays.z_indptr, pair)
+    width = int(ragged.lengths(borders).max())
+    rubric = ragged.padded(borders, arrays.z_rubric[at], fill=0, width=width)
+    z = ragged.padded(borders, arrays.weighted[at], fill=0, width=width)
+    judged = np.arange(width) < ragged.lengths(borders)[:, None]
+    hidden = hidden_matrix(selector, arrays, arrays.pair_prompt[pair])
+    logits = np.einsum("beh,bh->be", selector.output[rubric], hidden) + selector.output_bias[rubric]
+    alpha = positive_numpy(np.where(judged, logits, np.float32(-np.inf)))
+    ranked = np.where(judged, alpha * selector.weight[rubric], 0)
+    parts = ranked * z
+    if top_k is None or top_k >= width:
+        return parts.sum(axis=1), parts.sum(axis=1)
+    lowest = -np.partition(-ranked, top_k - 1, axis=1)[:, top_k - 1 : top_k]
+    return parts.sum(axis=1), np.where(ranked >= lowest, parts, 0).sum(axis=1)

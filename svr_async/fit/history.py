@@ -46,8 +46,6 @@ class FitResult:
     best_epoch: int
     dev_accuracy: float
     dev_loss: float
-    halvings: int
-    slices: int
     device: str
     warnings: tuple[str, ...] = ()
     choice: Choice | None = None

@@ -10,7 +10,7 @@ drawn several times. Intervals are over prompts: pairs of one prompt succeed and
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -93,7 +93,8 @@ def curve_of(train: FitArrays, decide: Decide) -> LearningCurve:
         )
     points = np.zeros((len(DRAWS), train.n_pairs))
     pairs = np.zeros(len(DRAWS))
-    for held in _folds(train, prompts):
+    order = _ordered(train, prompts, "folds")
+    for held in (order[first::FOLDS] for first in range(FOLDS)):
         outside = np.isin(train.pair_prompt, held)
         target = train.take_pairs(np.flatnonzero(outside))
         for row, (share, draws) in enumerate(DRAWS.items()):
@@ -115,29 +116,20 @@ def decided(few: FitArrays, held: FitArrays, config: FitConfig) -> Floats:
     out = np.zeros(held.n_pairs)
     for rows in np.split(np.arange(held.n_pairs), range(BLOCK, held.n_pairs, BLOCK)):
         block = held.take_pairs(rows)
-        gates = hidden_matrix(solved.selector, block, block.pair_prompt).astype(np.float64)
-        out[rows] = used_points(gates, effects, judged_z(block), [top_k])[0]
+        mixture = hidden_matrix(solved.selector, block, block.pair_prompt).astype(np.float64)
+        out[rows] = used_points(mixture, effects, judged_z(block), [top_k])[0]
     return out
 
 
-def prompt_hashes(arrays: FitArrays, prompts: Ints, salt: str) -> list[bytes]:
-    """Return a hash of each prompt's features, which does not depend on the order in which the prompts come."""
-    return [hashlib.blake2b(_bytes(arrays, row), salt=salt.encode()).digest() for row in prompts.tolist()]
-
-
-def _bytes(arrays: FitArrays, row: int) -> bytes:
-    index, value = arrays.features(row)
-    return index.astype("<i8").tobytes() + value.astype("<f4").tobytes()
-
-
 def _ordered(arrays: FitArrays, prompts: Ints, salt: str) -> Ints:
-    hashes = prompt_hashes(arrays, prompts, salt)
-    return prompts[sorted(range(len(prompts)), key=lambda place: (hashes[place], place))]
+    """Return the prompts by a hash of their features, which does not depend on the order in which they come."""
 
+    def key(place: int) -> tuple[bytes, int]:
+        index, value = arrays.features(int(prompts[place]))
+        content = index.astype("<i8").tobytes() + value.astype("<f4").tobytes()
+        return hashlib.blake2b(content, salt=salt.encode()).digest(), place
 
-def _folds(arrays: FitArrays, prompts: Ints) -> list[Ints]:
-    order = _ordered(arrays, prompts, "folds")
-    return [order[first::FOLDS] for first in range(FOLDS)]
+    return prompts[sorted(range(len(prompts)), key=key)]
 
 
 def _parts(train: FitArrays, prompts: Ints, share: float, draws: int) -> Iterator[FitArrays]:
@@ -147,28 +139,17 @@ def _parts(train: FitArrays, prompts: Ints, share: float, draws: int) -> Iterato
         yield train.take_pairs(np.flatnonzero(np.isin(train.pair_prompt, chosen)))
 
 
-def _curve(points: Floats, pairs: Floats, prompt: npt.NDArray[np.integer]) -> LearningCurve:
+def _curve(points: Floats, pairs: Floats, prompt: Ints) -> LearningCurve:
     gain, low, high = _interval(points[-1] - points[-2], prompt)
-    return LearningCurve(
-        points=tuple(
-            _point(share, draws, pairs[row], _interval(points[row], prompt))
-            for row, (share, draws) in enumerate(DRAWS.items())
-        ),
-        held_out=points.shape[1],
-        gain=gain,
-        gain_low=low,
-        gain_high=high,
-    )
+    rows = []
+    for (share, draws), count, values in zip(DRAWS.items(), pairs, points, strict=True):
+        mean, least, most = _interval(values, prompt)
+        interval = {"low": max(0.0, least), "high": min(1.0, most)}
+        rows.append(LearningPoint(share=share, pairs=round(count), draws=draws, accuracy=mean, **interval))
+    return LearningCurve(points=tuple(rows), held_out=points.shape[1], gain=gain, gain_low=low, gain_high=high)
 
 
-def _point(share: float, draws: int, pairs: float, found: Sequence[float]) -> LearningPoint:
-    accuracy, low, high = found
-    return LearningPoint(
-        share=share, pairs=round(pairs), draws=draws, accuracy=accuracy, low=max(0.0, low), high=min(1.0, high)
-    )
-
-
-def _interval(values: Floats, prompt: npt.NDArray[np.integer]) -> tuple[float, float, float]:
+def _interval(values: Floats, prompt: Ints) -> tuple[float, float, float]:
     """Return the mean and its 95 % interval, values of one prompt taken together (normal, linearised)."""
     mean = float(values.mean())
     _, place = np.unique(prompt, return_inverse=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar, cast
 
 from msgspec import structs
 
@@ -18,6 +18,7 @@ from svr_async.errors import UsageError
 from svr_async.judges.profiles import Profile
 from svr_async.judges.protocol import Answer, Comparisons, Judge, Preference, Reasked, WrittenRubrics
 from svr_async.judges.questions import QuestionWriter, read_text
+from svr_async.judges.same_criterion import CriteriaQuestion
 from svr_async.judges.templates import Material, clean
 
 if TYPE_CHECKING:
@@ -120,6 +121,11 @@ class ModelJudge(Judge):
     async def probe(self, pair: PreferencePair) -> Answer[str]:
         """Ask for a plausible but worse response."""
         return await self._ask(self.writer.probe(pair))
+
+    async def same_criterion(self, asked: CriteriaQuestion) -> Answer[Mapping[str, str | None]]:
+        """Ask which new criteria repeat listed ones in other words."""
+        material, tokens = asked.material, asked.expected_tokens
+        return await self._ask(self.writer.question("same_criterion", material, asked.read, dict, tokens))
 
     async def rephrase(self, prompt: Prompt, rubrics: Sequence[Rubric]) -> Answer[Mapping[str, str]]:
         """Ask for rubrics in words that fit a prompt: texts by id, without those that have no clear wording."""
@@ -293,7 +299,3 @@ async def _asked_as_it_is(
     expected = model.writer.reasoning + TOKENS_OF_A_SAMPLE
     question = Question(request=request, parse=parse, placeholder=placeholder, expected_tokens=expected)
     return await answered(model.engine, model.writer.profile, question)
-
-
-def _unplanned() -> Any:
-    raise UsageError("a dry run cannot answer a question of your own", hint="cap the calls with max_calls, or budget")

@@ -5,13 +5,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Generic, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar, cast
 
 from svr_async.core.integrity import Marks
 from svr_async.core.pair import PreferencePair, Presentation, Prompt, Side
 from svr_async.core.rubric import Rubric
 from svr_async.core.verdict import Contribution, Outcome, RubricComparison
 from svr_async.errors import UsageError
+
+if TYPE_CHECKING:
+    from svr_async.judges.same_criterion import CriteriaQuestion
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -132,6 +135,9 @@ class Author(Protocol):
 
     async def probe(self, pair: PreferencePair) -> Answer[str]:
         """Write a response that looks plausible but is worse than the chosen one (paper `sec:adv`)."""
+
+    async def same_criterion(self, asked: CriteriaQuestion) -> Answer[Mapping[str, str | None]]:
+        """Return, by label, which listed criterion each new one repeats in other words; None or absent for none."""
 
 
 def _unable(judge: str, task: str) -> UsageError:

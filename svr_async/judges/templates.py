@@ -39,6 +39,7 @@ PLACES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "descriptive": ("prompt", "chosen"),
         "probe": ("prompt", "chosen"),
         "rephrase": ("prompt", "rubrics"),
+        "same_criterion": ("known", "new"),
         "rrd_rubrics": ("prompt", "responses"),
         "rrd_decompose": ("prompt", "responses", "rubrics"),
         "rrd_judge": ("prompt", "response", "rubrics"),
@@ -51,8 +52,8 @@ PLACES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     }
 )
 """The places that a free layout needs, by prompt; all but rubrics may be fenced, `note` is optional."""
-NAMES = tuple(PLACES)[:9]
-OWN = tuple(PLACES)[9:]  # of single methods: each digest is in the runs of its method only
+NAMES = tuple(PLACES)[:10]
+OWN = tuple(PLACES)[10:]  # of single methods: each digest is in the runs of its method only
 DECIDING = ("decide",)  # of decision judges, which use no other
 EVERY = NAMES + OWN + DECIDING
 TAG_SALT = b"svr-fence-2"

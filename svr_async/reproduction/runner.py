@@ -26,7 +26,7 @@ from svr_async.reproduction.recipes import BankSpec, Plan, Role, RunSpec
 from svr_async.reproduction.settings import TRAIN, ReproSettings
 from svr_async.scoring.bank import RubricBank
 from svr_async.scoring.methods.registry import NAMES
-from svr_async.training.running.listener import Silent
+from svr_async.training.running.run import TrainingListener
 from svr_async.training.running.settings import TrainSettings
 
 Say = Callable[[str], None]
@@ -56,7 +56,7 @@ class TrainedBank:
 
 
 @dataclass(slots=True)
-class Announcer(Listener, Silent):
+class Announcer(Listener, TrainingListener):
     """Passes on notices, and ends a run on signals."""
 
     announce: Say

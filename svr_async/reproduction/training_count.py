@@ -8,16 +8,15 @@ from typing import Any
 
 from svr_async.evaluation.dry_run import DryRunCount, total_count
 from svr_async.judges.open_judge import OpenJudge
-from svr_async.training.rounds.planned import Assumed
+from svr_async.training.rounds.dry_run import Assumed
 from svr_async.training.rounds.session import Session
-from svr_async.training.running.listener import Silent
+from svr_async.training.running.run import TrainingListener, count_calls
 from svr_async.training.running.settings import TrainSettings
-from svr_async.training.running.stage import count_calls
 
 Work = Callable[[Session], Awaitable[Any]]
 
 
-class CallCount(Silent):
+class CallCount(TrainingListener):
     """Counts what the judge and who writes for it would send; `found` is empty where nothing is sent."""
 
     def __init__(self, before: set[str]) -> None:
@@ -51,7 +50,7 @@ def count_training(
 
 def count_training_of(settings: TrainSettings, seen: set[str]) -> tuple[dict[str, Any], str]:
     """Return the numbers of a training, and what they assume."""
-    from svr_async.training.rounds.planned import ASSUMED, plan_rounds
+    from svr_async.training.rounds.dry_run import ASSUMED, count_rounds
 
-    count = count_training(settings, plan_rounds, ASSUMED, before=seen) or {}
+    count = count_training(settings, count_rounds, ASSUMED, before=seen) or {}
     return count, f"with trainings, of which is {ASSUMED.in_words()}"

@@ -9,7 +9,7 @@ from svr_async.fit.choices import Choice, Structure
 
 SHOWN_CANDIDATES = 12
 NONE = "none"
-SHRUNKEN, IN_COMMON = "shrunken means", "one a rubric, in common"
+SHRUNKEN = "shrunken means"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +50,7 @@ def divided(rows: Sequence[Candidate]) -> tuple[tuple[Candidate, ...], tuple[Can
 
 
 def structure_parts(choice: Choice) -> Iterator[tuple[str, str, str]]:
-    """Yield name, value and meaning of each part of the structure taken, and how many rubrics were left aside."""
+    """Yield name, value and meaning of each part of the structure taken, and how many rubrics are spurious."""
     structure = choice.structure
     if structure.groups == 1:
         yield "Groups of prompts", NONE, "one weight a rubric, the same for every prompt"
@@ -62,20 +62,14 @@ def structure_parts(choice: Choice) -> Iterator[tuple[str, str, str]]:
         )
     if structure.solver == "shrunken":
         yield "Weights", SHRUNKEN, "the mean of a rubric’s judgements, drawn towards 0 where they are few"
-    elif structure.solver == "moments":
-        yield (
-            "Weights",
-            IN_COMMON,
-            f"the same everywhere, drawn towards 0 where sources disagree (ridge {structure.ridge:g})",
-        )
     else:
         yield "Sparsity", _sparsity(structure), "in units of noise: more leaves fewer rubrics"
         shared = "sparsity of what all prompts share"
         meaning = shared if structure.common else "nothing is learned for all prompts at once"
         yield "Part in common", _common(structure), meaning
     yield "Rubrics a prompt", str(structure.top_k), "the best of the bank"
-    if choice.aside:
-        yield "Left aside", str(len(choice.aside)), "rubrics that only go with the preferred response: no weight"
+    if choice.spurious:
+        yield "Spurious", str(len(choice.spurious)), "rubrics that only go with the preferred response: no weight"
 
 
 def how_chosen(choice: Choice) -> str:
@@ -100,7 +94,7 @@ def _groups(structure: Structure) -> str:
 
 
 def _sparsity(structure: Structure) -> str:
-    return {"shrunken": SHRUNKEN, "moments": IN_COMMON}.get(structure.solver, f"{structure.sparsity:g}")
+    return SHRUNKEN if structure.solver == "shrunken" else f"{structure.sparsity:g}"
 
 
 def _common(structure: Structure) -> str:

@@ -10,9 +10,9 @@ from typing import Any, TypeVar, get_args
 import orjson
 
 from svr_async.fit.choices import Choice, LeftOut, Solver, Structure, Trial
-from svr_async.fit.grouping import View
 from svr_async.fit.history import EpochRecord, FitCurve
 from svr_async.fit.learning_curve import LearningCurve, LearningPoint
+from svr_async.fit.prompt_clusters import View
 
 __all__ = [
     "BankHistory", "Choice", "Edit", "EpochRecord", "FitCurve", "LearningCurve", "LearningPoint", "RoundFacts",

@@ -1,32 +1,102 @@
-"""From a chat request to the text of its reply, as a pure function of (seed, request)."""
+"""From a request to the content of its reply, as a pure function of (seed, request)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import orjson
 
 from svr_async.core.verdict import EVEN, RubricComparison
-from svr_async.simulation import own_words
 from svr_async.simulation.author import Author
-from svr_async.simulation.chances import Stater
 from svr_async.simulation.config import SimConfig
-from svr_async.simulation.decisions import READERS
-from svr_async.simulation.draws import draw_bytes
-from svr_async.simulation.family import DrawnConfig
-from svr_async.simulation.judge import Opinion, PlantedJudge
+from svr_async.simulation.judge import MODELS, JudgeModel, Opinion, PlantedJudge
 from svr_async.simulation.manners import manner_named
-from svr_async.simulation.models import MODELS, JudgeModel
-from svr_async.simulation.planted import PlantedWorld
-from svr_async.simulation.readings import ResponseReading
 from svr_async.simulation.refusals import ApiError
-from svr_async.simulation.replies import completion
 from svr_async.simulation.request import ChatRequest, Role, Shape
-from svr_async.simulation.variety import NONE
-from svr_async.simulation.weakness import NONE as NO_WEAKNESS
-from svr_async.simulation.worlds import plant
+from svr_async.simulation.weakness import WeakJudge
+from svr_async.simulation.wires import READERS, completion
+from svr_async.simulation.world import PlantedWorld, ResponseReading, RubricReading, World, draw_bytes
+
+MOST_GRADE = 10.0
+LINE = re.compile(r"^\d+\. (.*?)(?: \[(?:Hard Rule|Principle)\])?$", re.MULTILINE)
+N_FINER = 2
+
+Said = str | dict[str, Any]
+"""A text, or the object of a JSON reply."""
+
+
+def answer_in_words(judge: PlantedJudge, request: ChatRequest) -> Said:
+    """Return what a judge says to such a question."""
+    return ANSWERS[request.role](judge, request)
+
+
+def listed(judge: PlantedJudge, request: ChatRequest) -> list[RubricReading]:
+    """Return the rubrics of a written-out list, as it stands between the fences."""
+    found = LINE.findall(request.fences.get("RUBRIC", ""))
+    return [judge.world.read_rubric(text) for text in found]
+
+
+def _propose(judge: PlantedJudge, request: ChatRequest) -> Said:
+    return {"proposed_rubrics": _written(judge, request)}
+
+
+def _written(judge: PlantedJudge, request: ChatRequest) -> list[str]:
+    return judge.write_rubrics(judge.world.read_prompt(request.fences.get("PROMPT", "")))
+
+
+def _decompose(judge: PlantedJudge, request: ChatRequest) -> Said:
+    coarse = request.rubrics[0][1] if request.rubrics else ""
+    prompt = judge.world.read_prompt(request.fences.get("PROMPT", ""))
+    return {"finer_rubrics": judge.write_rubrics(prompt, coarse)[:N_FINER]}
+
+
+def _satisfy(judge: PlantedJudge, request: ChatRequest) -> Said:
+    rubrics = [judge.world.read_rubric(text) for _, text in request.rubrics]
+    met = all(one for one in _met(judge, request, rubrics))
+    return f"The response {'does' if met else 'does not do'} what R1 asks.\n\n[[{'YES' if met else 'NO'}]]"
+
+
+def _met(judge: PlantedJudge, request: ChatRequest, rubrics: Sequence[RubricReading]) -> list[bool]:
+    language = judge.world
+    prompt = language.read_prompt(request.fences.get("PROMPT", ""))
+    response = language.read_response(request.fences.get("RESPONSE", ""))
+    return [judge.opinion(prompt, response, rubric).met for rubric in rubrics]
+
+
+def _filter(judge: PlantedJudge, request: ChatRequest) -> Said:
+    new, *accepted = [judge.world.read_rubric(text) for _, text in request.rubrics]
+    same = any(_same(new, other) for other in accepted)
+    return f"R1 {'repeats another' if same else 'is new'}.\n\n[[{'OVERLAP' if same else 'NEW'}]]"
+
+
+def _same(one: RubricReading, other: RubricReading) -> bool:
+    if one.criterion is None or other.criterion is None:
+        return one.digest == other.digest
+    return one.criterion == other.criterion
+
+
+def _list(judge: PlantedJudge, request: ChatRequest) -> Said:
+    return "\n".join(f"{number}. {text} [Hard Rule]" for number, text in enumerate(_written(judge, request), 1))
+
+
+def _grade(judge: PlantedJudge, request: ChatRequest) -> Said:
+    met = _met(judge, request, listed(judge, request))
+    score = MOST_GRADE * sum(met) / len(met) if met else MOST_GRADE / 2
+    return f"It meets {sum(met)} of {len(met)}.\n\n[[{score:.1f}]]"
+
+
+ANSWERS: Mapping[Role, Callable[[PlantedJudge, ChatRequest], Said]] = {
+    Role.PROPOSE: _propose,
+    Role.DECOMPOSE: _decompose,
+    Role.SATISFY: _satisfy,
+    Role.FILTER: _filter,
+    Role.LIST: _list,
+    Role.GRADE: _grade,
+}
+
 
 JUDGED = (Role.COMPARE, Role.SCORE, Role.DIRECT)
 PASS_SCORE, FAIL_SCORE = 0.6, 0.0
@@ -60,23 +130,29 @@ class Composed:
 
 
 class Simulator:
-    """The simulated endpoint without HTTP: `answer(body)` returns the reply to a chat request."""
+    """The simulated endpoint without HTTP: `answer(body)` returns the reply to a chat request.
 
-    def __init__(self, config: SimConfig | None = None) -> None:
+    `world` replaces the planted world of the config's seed, `models` the served ones.
+    """
+
+    def __init__(
+        self,
+        config: SimConfig | None = None,
+        world: PlantedWorld | None = None,
+        models: Mapping[str, JudgeModel] = MODELS,
+    ) -> None:
         self.config = config or SimConfig()
-        self.world: PlantedWorld = plant(self.config.planted)
+        self.world: PlantedWorld = world or World(self.config.planted)
         self.manner = manner_named(self.config.manner) if self.config.manner else None
-        self._minds = {name: self._mind(model) for name, model in MODELS.items()}
-        self._staters: dict[str, Stater] = {}
-        self.fingerprint = f"svr-sim-{_identity(self.config).hex()[:12]}"
+        self._minds = {name: self._mind(model) for name, model in models.items()}
+        self.fingerprint = f"svr-sim-{draw_bytes(repr(self.config.planted), self.world.seed).hex()[:12]}"
 
     def _mind(self, model: JudgeModel) -> tuple[PlantedJudge, Author]:
-        model = self.world.model(model)
         if self.config.noise is not None:
             model = replace(model, noise=self.config.noise)
         if self.config.position_bias is not None:
             model = replace(model, position_bias=self.config.position_bias, direct_bias=self.config.position_bias)
-        return PlantedJudge(self.world, model, self.config.weakness), Author(self.world, model)
+        return WeakJudge(self.world, model, self.config.weakness), Author(self.world, model)
 
     def answer(self, body: dict[str, Any]) -> dict[str, Any]:
         """Return the whole reply to a request body; `ApiError` where the endpoint would refuse it."""
@@ -112,16 +188,19 @@ class Simulator:
                 rows = author.induce(prompt, chosen, request.fences.get("REJECTED"))
                 composed = Composed("", {"contrastive_rubrics": rows})
             case Role.WRITE:
-                rubrics = judge.write_rubrics(self.world.language.read_prompt(prompt))
+                rubrics = judge.write_rubrics(self.world.read_prompt(prompt))
                 composed = Composed("", {"rubrics": rubrics, "rubric_note": "One complete, concrete answer."})
             case Role.REPHRASE:
                 rows = [_wording(name, author.rephrase(prompt, text)) for name, text in request.rubrics]
                 composed = Composed("", {"rephrased_rubrics": rows})
+            case Role.SAME_CRITERION:
+                known, new = (_labelled(request.fences.get(name, "")) for name in ("KNOWN", "NEW"))
+                composed = Composed("", {"same_as": author.same_criterion(known, new)})
             case Role.REWARD:
-                read = self.world.language.read_response(request.fences["RESPONSE"])
-                composed = Composed("", score=round(judge.appeal(self.world.language.read_prompt(prompt), read), 4))
-            case role if role in own_words.ANSWERS:
-                said = own_words.answer(judge, request)
+                read = self.world.read_response(request.fences["RESPONSE"])
+                composed = Composed("", score=round(judge.appeal(self.world.read_prompt(prompt), read), 4))
+            case role if role in ANSWERS:
+                said = answer_in_words(judge, request)
                 composed = Composed(said) if isinstance(said, str) else Composed("", said)
             case Role.STATE:
                 composed = self._state(judge, request)
@@ -131,82 +210,58 @@ class Simulator:
 
     def _state(self, judge: PlantedJudge, request: ChatRequest) -> Composed:
         """Answer statements; a chat is told the likelier word."""
-        stater = self._staters.get(request.model)
-        if stater is None:
-            stater = self._staters[request.model] = Stater(judge)
-        prompt = self.world.language.read_prompt(request.fences.get("PROMPT", ""))
+        prompt = self.world.read_prompt(request.fences.get("PROMPT", ""))
         names = {"A": "RESPONSE_A", "B": "RESPONSE_B", "": "RESPONSE"}
-        read = self.world.language.read_response
+        read = self.world.read_response
         responses = {name: read(request.fences.get(fence, "")) for name, fence in names.items()}
-        chances = {name: stater.chance(text, prompt, responses) for name, text in request.statements}
+        chances = {name: judge.chance(text, prompt, responses) for name, text in request.statements}
         return Composed("Yes" if next(iter(chances.values()), 0.0) >= EVEN else "No", chances=chances)
 
     def _judged(self, judge: PlantedJudge, request: ChatRequest) -> Composed:
         handlers = {Role.COMPARE: self._compare, Role.SCORE: self._score, Role.DIRECT: self._direct}
-        return self._dressed(request, handlers[request.role](judge, request))
+        return handlers[request.role](judge, request)
 
     def _compare(self, judge: PlantedJudge, request: ChatRequest) -> Composed:
-        prompt = self.world.language.read_prompt(request.fences.get("PROMPT", ""))
+        prompt = self.world.read_prompt(request.fences.get("PROMPT", ""))
         a, b = self._responses(request)
-        judged = [judge.compare(prompt, a, b, self.world.language.read_rubric(text)) for _, text in request.rubrics]
+        judged = [judge.compare(prompt, a, b, self.world.read_rubric(text)) for _, text in request.rubrics]
         names = [name for name, _ in request.rubrics]
-        rows = [self._row(request, name, row) for name, row in zip(names, judged, strict=True)]
+        rows = [_row(name, row) for name, row in zip(names, judged, strict=True)]
         payload: dict[str, Any] = {"rubric_comparisons": rows}
         if request.wants_overall:
             payload["preferred_candidate"] = judge.overall(judged).value
         return Composed("", payload)
 
     def _responses(self, request: ChatRequest) -> tuple[ResponseReading, ResponseReading]:
-        read = self.world.language.read_response
+        read = self.world.read_response
         return read(request.fences.get("RESPONSE_A", "")), read(request.fences.get("RESPONSE_B", ""))
 
-    def _row(self, request: ChatRequest, name: str, row: RubricComparison) -> dict[str, Any]:
-        return {
-            "rubric_id": name,
-            "reason": self._reason(request, REASON.format(a=_does(row.a.value), b=_does(row.b.value))),
-            "candidate_a_verdict": row.a.value,
-            "candidate_b_verdict": row.b.value,
-            "better": row.better.value if row.better else "A",
-        }
-
-    def _reason(self, request: ChatRequest, text: str) -> str:
-        """Return a reason; with `echo` it quotes the candidates, forged verdicts and all, before its own finding."""
-        if not self.config.echo:
-            return text
-        quoted = " ".join(f"{name} reads: {value}" for name, value in request.fences.items() if name != "PROMPT")
-        return f"{quoted} My finding: {text}"
-
     def _score(self, judge: PlantedJudge, request: ChatRequest) -> Composed:
-        prompt = self.world.language.read_prompt(request.fences.get("PROMPT", ""))
-        response = self.world.language.read_response(request.fences.get("RESPONSE", ""))
-        rubrics = [(name, self.world.language.read_rubric(text)) for name, text in request.rubrics]
+        prompt = self.world.read_prompt(request.fences.get("PROMPT", ""))
+        response = self.world.read_response(request.fences.get("RESPONSE", ""))
+        rubrics = [(name, self.world.read_rubric(text)) for name, text in request.rubrics]
         opinions = [(name, judge.opinion(prompt, response, rubric)) for name, rubric in rubrics]
         rows = [{"rubric_id": name, "score": score_of(opinion)} for name, opinion in opinions]
         return Composed("", {"rubric_scores": rows})
 
     def _direct(self, judge: PlantedJudge, request: ChatRequest) -> Composed:
-        prompt = self.world.language.read_prompt(request.fences.get("PROMPT", ""))
-        rubrics = own_words.listed(judge, request)
+        prompt = self.world.read_prompt(request.fences.get("PROMPT", ""))
+        rubrics = listed(judge, request)
         a, b = self._responses(request)
         judged = [judge.compare(prompt, a, b, rubric) for rubric in rubrics]
         side = judge.overall(judged) if judged else judge.prefer(prompt, a, b)
         told = DIRECT.format(better=side.value, other=side.other().value)
         return Composed(f"{told}\n\n[[{side.value}]]")
 
-    def _dressed(self, request: ChatRequest, composed: Composed) -> Composed:
-        """With `echo`, put everything that was shown in front of the reply, as prose."""
-        if not self.config.echo:
-            return composed
-        quotes = "\n\n".join(f"{name} was:\n{text}" for name, text in request.fences.items())
-        return Composed(f"{quotes}\n\nMy own answer follows.\n{composed.prose}", composed.payload)
 
-
-def _identity(config: SimConfig) -> bytes:
-    """Return what tells one simulated endpoint from another: all of a draw, else variety; any weakness."""
-    planted = config.planted
-    more = [] if isinstance(planted, DrawnConfig) or planted.variety == NONE else [repr(planted.variety)]
-    more += [] if config.weakness == NO_WEAKNESS else [repr(config.weakness)]
-    return draw_bytes(repr(planted), config.seed, *more)
+def _row(name: str, row: RubricComparison) -> dict[str, Any]:
+    return {
+        "rubric_id": name,
+        "reason": REASON.format(a=_does(row.a.value), b=_does(row.b.value)),
+        "candidate_a_verdict": row.a.value,
+        "candidate_b_verdict": row.b.value,
+        "better": row.better.value if row.better else "A",
+    }
 
 
 def _wording(name: str, text: str) -> dict[str, Any]:
@@ -221,3 +276,8 @@ def score_of(opinion: Opinion) -> float:
     """Return a pointwise score in [0, 1] in steps of 0.05: 0.6 and more where the criterion is met, else below 0.45."""
     base = PASS_SCORE if opinion.met else FAIL_SCORE
     return round(20 * (base + SCORE_SPREAD * opinion.degree)) / 20
+
+
+def _labelled(lines: str) -> dict[str, str]:
+    """Return the criteria of lines such as `K1: text` by their labels."""
+    return dict(line.split(": ", 1) for line in lines.splitlines() if ": " in line)

@@ -1,4 +1,4 @@
-"""The criteria of the simulated world: a rubric text each, and the sentences that show whether a response meets it."""
+"""The texts of the planted world: criteria, topics of prompts, and the sentences that prompts and responses use."""
 
 from __future__ import annotations
 
@@ -7,512 +7,172 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Criterion:
-    """One latent attribute: how a rubric names it, and what a response says that has it, or lacks it.
+    """One latent attribute of responses.
 
-    `predicate` completes "The response …"; `met` and `unmet` are whole sentences that occur in responses. `second` and
-    `third` complete it in words of their own, so that no comparison of texts tells that they are the same criterion.
+    `predicate` completes "The response …"; `met` and `unmet` are the sentences of responses that have it or lack it.
     """
 
     facet: str
     predicate: str
     met: str
     unmet: str
-    second: str = ""
-    third: str = ""
 
     @property
     def rubric(self) -> str:
-        """Return the rubric in its usual wording."""
+        """Return the rubric that names it."""
         return f"The response {self.predicate}."
 
 
-LATENT: tuple[Criterion, ...] = (
-    Criterion(
-        "format",
-        "puts a unit beside every quantity it gives",
-        "Each amount below carries its unit, from grams to minutes.",
-        "Amounts below are bare numbers.",
-        "never leaves a number without grams, metres or minutes after it",
-        "makes clear in which measure all amounts are expressed",
-    ),
-    Criterion(
-        "grounding",
-        "names where each figure comes from",
-        "The figures are taken from the 2021 census tables, sheet four.",
-        "The figures are ones I happen to remember.",
-        "backs its statistics with a citation",
-        "lets one look up the origin of the data it uses",
-    ),
-    Criterion(
-        "coverage",
-        "warns about at least one thing that commonly goes wrong",
-        "A frequent slip here is to skip the second rinse, so watch for it.",
-        "Nothing much tends to go astray.",
-        "flags a typical mistake before anyone makes it",
-        "includes a caution on a frequent pitfall",
-    ),
-    Criterion(
-        "reasoning",
-        "explains why the first step has to precede the others",
-        "The opening step comes first because all later ones rest on its outcome.",
-        "Take the steps in whatever sequence appeals.",
-        "justifies the sequence by saying what depends on the beginning",
-        "gives a reason for starting where it starts",
-    ),
-    Criterion(
-        "style",
-        "addresses the reader by name at the start",
-        "Dear Marisol, thank you for the details.",
-        "To whom it may concern.",
-        "has a personal salutation",
-        "greets whoever wrote in with their own name",
-    ),
-    Criterion(
-        "conciseness",
-        "finishes with a one-line summary of the decision",
-        "In one line: go with the smaller option.",
-        "There are many more aspects that one might go into.",
-        "boils its verdict down to a single closing sentence",
-        "ends on a short recap of what was decided",
-    ),
-    Criterion(
-        "correctness",
-        "double-checks its total by a second calculation",
-        "Adding the columns the other way round confirms the same sum.",
-        "The sum should be about right.",
-        "verifies sums through an independent route",
-        "does the arithmetic twice in different ways",
-    ),
-    Criterion(
-        "safety",
-        "tells the reader when to call in a qualified professional",
-        "If the wire feels warm, stop and let a licensed electrician look.",
-        "You can always handle this alone.",
-        "draws a line past which an expert should take over",
-        "says at what sign of trouble a licensed specialist is required",
-    ),
-    Criterion(
-        "coverage",
-        "offers an alternative for a tight budget",
-        "Where money is short, a second-hand set does just as well.",
-        "Only the premium set is worth buying.",
-        "suggests something cheaper too",
-        "caters for people who cannot spend much money",
-    ),
-    Criterion(
-        "format",
-        "presents its options side by side in a table",
-        "| option | effort | outcome |",
-        "The options are all mentioned somewhere in the text.",
-        "arranges the choices in rows and columns",
-        "uses a grid to set possibilities against one another",
-    ),
-    Criterion(
-        "language",
-        "defines every abbreviation the first time it appears",
-        "ETA here means estimated time of arrival.",
-        "Check ETA, RTO and QoS first.",
-        "spells acronyms out in full when introducing them",
-        "leaves no cluster of initials unexplained",
-    ),
-    Criterion(
-        "grounding",
-        "repeats back the constraint that the user set",
-        "You asked for nothing that needs an oven, so none of this does.",
-        "Any extra wishes were left aside.",
-        "restates the requirement given in the question",
-        "shows that the asker's condition was noticed by saying it again",
-    ),
-    Criterion(
-        "reasoning",
-        "weighs a disadvantage of its own recommendation",
-        "The drawback of my advice is that it ties you down for a year.",
-        "My advice has no drawback at all.",
-        "is frank on the downside of what it proposes",
-        "mentions a cost that comes with following the advice",
-    ),
-    Criterion(
-        "correctness",
-        "gives dates with the year spelled out",
-        "The deadline falls on 9 March 2026.",
-        "The deadline falls on the ninth.",
-        "writes calendar days unambiguously, four-digit year included",
-        "leaves no doubt about which year a deadline belongs to",
-    ),
-    Criterion(
-        "tool_use",
-        "shows the exact command that has to be typed",
-        "Type `inventory --sort age` and press return.",
-        "Run the usual command for that.",
-        "contains a line one can paste straight into a terminal",
-        "states literally what to enter at the prompt",
-    ),
-    Criterion(
-        "format",
-        "numbers its instructions in the order of execution",
-        "1) unplug, 2) drain, 3) wipe, 4) refill.",
-        "There is unplugging, wiping, draining and so on.",
-        "is laid out as consecutive steps 1, 2, 3",
-        "enumerates what to do so that the succession is evident",
-    ),
-    Criterion(
-        "coverage",
-        "lists the materials needed before beginning",
-        "Have a brush, two clamps and a sheet of felt ready beforehand.",
-        "Fetch things whenever they turn out to be missing.",
-        "says up front which supplies to gather",
-        "opens the procedure with an inventory of tools",
-    ),
-    Criterion(
-        "safety",
-        "points out a risk to children or pets",
-        "Keep the powder on a high shelf, away from toddlers and cats.",
-        "Leave the powder wherever there is room.",
-        "mentions that toddlers and animals must be kept safe",
-        "considers the hazard for small family members",
-    ),
-    Criterion(
-        "coherence",
-        "keeps the same term for the same thing throughout",
-        "I call it the ledger from here to the end.",
-        "The ledger, book, register or file, as it were, comes next.",
-        "is consistent in its vocabulary",
-        "does not switch between synonyms for one concept",
-    ),
-    Criterion(
-        "style",
-        "contains a worked example with concrete numbers",
-        "Suppose 14 guests eat 3 rolls each: that makes 42 rolls.",
-        "Just scale things to the number of guests.",
-        "demonstrates the method on actual values",
-        "walks through a sample computation",
-    ),
-    Criterion(
-        "grounding",
-        "admits which part of the question it cannot answer",
-        "I do not know the price in your town and will not guess it.",
-        "Prices are surely similar everywhere.",
-        "is open about the limits of its knowledge",
-        "declares what remains unknown rather than guessing",
-    ),
-    Criterion(
-        "reasoning",
-        "traces the symptom back to an underlying cause",
-        "The squeak stems from a worn bushing, not from the belt.",
-        "The squeak is simply there.",
-        "diagnoses the root of the trouble",
-        "goes beyond what is visible to find the source of a fault",
-    ),
-    Criterion(
-        "correctness",
-        "distinguishes legal duties from mere customs",
-        "The receipt is required by statute; the handshake is only habit.",
-        "People generally do both.",
-        "separates what the law demands from what is habit",
-        "clarifies which obligations are binding by statute",
-    ),
-    Criterion(
-        "conciseness",
-        "leads with the conclusion and leaves background for later",
-        "Short version first: yes, it is possible.",
-        "Before any conclusion, some history is in order.",
-        "puts the bottom line at the top",
-        "gets to the point in its opening words",
-    ),
-    Criterion(
-        "tool_use",
-        "mentions which software version the advice applies to",
-        "This holds for release 8.3 and newer.",
-        "This should hold on most installations.",
-        "pins its guidance to a particular release",
-        "states for what edition of the program it holds",
-    ),
-    Criterion(
-        "coverage",
-        "says how long each phase is expected to last",
-        "Plan two days for sorting and five for drying.",
-        "It takes as long as it takes.",
-        "estimates the duration of every stage",
-        "supplies a timeline with days or hours",
-    ),
-    Criterion(
-        "safety",
-        "recommends making a backup copy in advance",
-        "Copy the folder to another disk prior to touching anything.",
-        "You may start editing the originals right away.",
-        "urges one to save the originals beforehand",
-        "advises duplicating files prior to any change",
-    ),
-    Criterion(
-        "language",
-        "avoids jargon or replaces it with an everyday word",
-        "The plain word for that is a loan.",
-        "This is an amortising bullet instrument.",
-        "is phrased in plain terms that laypeople understand",
-        "translates technical expressions into ordinary speech",
-    ),
-    Criterion(
-        "coherence",
-        "links the last paragraph to the opening question",
-        "Which brings us back to what you asked at the outset.",
-        "On an unrelated note, that is all.",
-        "comes full circle at the close",
-        "returns in its ending to what was originally asked",
-    ),
-    Criterion(
-        "format",
-        "encloses code in a fenced block with its language",
-        "```python\nrows.sort()\n```",
-        "rows dot sort with brackets does it.",
-        "formats snippets with triple backticks and a syntax tag",
-        "sets program text apart for highlighting",
-    ),
-    Criterion(
-        "correctness",
-        "treats the empty input as a separate case",
-        "With zero entries the routine returns an empty list.",
-        "Entries are presumed to exist.",
-        "handles the situation where nothing is passed in",
-        "covers a list of zero length explicitly",
-    ),
-    Criterion(
-        "reasoning",
-        "states the assumptions behind the estimate",
-        "This takes for granted a 40-hour week and no overtime.",
-        "The estimate speaks for itself.",
-        "makes the premises of its forecast explicit",
-        "reveals what was taken for granted in the projection",
-    ),
-    Criterion(
-        "style",
-        "acknowledges how the person may be feeling",
-        "Losing the booking must have been upsetting.",
-        "Bookings get lost.",
-        "shows empathy for the mood of whoever asks",
-        "recognises the emotional side of the matter",
-    ),
-    Criterion(
-        "coverage",
-        "names the colleague or role responsible for every task",
-        "Owners: Priya drafts, Tomas reviews, Lin signs.",
-        "Somebody will see to each task.",
-        "assigns an owner to all duties",
-        "makes it obvious who is to carry out what",
-    ),
-    Criterion(
-        "grounding",
-        "quotes the relevant line of the supplied document",
-        'Clause seven reads: "notice shall be given in writing".',
-        "The paper says something of the sort.",
-        "reproduces the decisive passage verbatim",
-        "cites the original wording of the source text in inverted commas",
-    ),
-    Criterion(
-        "safety",
-        "declines the hazardous part yet helps with the remainder",
-        "I will leave out the mixing ratios but gladly cover storage.",
-        "Here is all of it, hazards included.",
-        "withholds dangerous details while assisting with the harmless rest",
-        "refuses only what could hurt somebody",
-    ),
-    Criterion(
-        "conciseness",
-        "stays with three recommendations at most",
-        "My three suggestions, and no more, follow.",
-        "Here come seventeen suggestions.",
-        "limits itself to a handful of suggestions",
-        "does not overwhelm with a long catalogue of tips",
-    ),
-    Criterion(
-        "tool_use",
-        "describes how to verify that the change worked",
-        "To verify, reload the page: the badge should turn green.",
-        "It will have worked.",
-        "provides a test of success",
-        "tells what one should see once everything is in effect",
-    ),
-    Criterion(
-        "language",
-        "supplies the pronunciation of the foreign terms",
-        "Croissant is said krwah-SAHN.",
-        "The foreign terms are said as they are written.",
-        "indicates how loanwords sound",
-        "adds a phonetic hint for unfamiliar names",
-    ),
-    Criterion(
-        "coherence",
-        "signals with headings where a new topic starts",
-        "## Storage\nThis section is about keeping, not making.",
-        "Keeping and making run together in what follows.",
-        "breaks its content into titled sections",
-        "uses captions to mark each change of subject",
-    ),
-    Criterion(
-        "correctness",
-        "rounds results to the precision of the given data",
-        "Since the inputs have two digits, so does the result: 3.7.",
-        "The result is 3.70418277.",
-        "has a sensible number of significant digits",
-        "does not pretend to more accuracy than the measurements allow",
-    ),
-    Criterion(
-        "reasoning",
-        "compares the outcome with a rough expectation",
-        "A ballpark of fifty tallies with the 52 found.",
-        "Whether 52 is plausible was not looked at.",
-        "performs a sanity check against a ballpark value",
-        "asks whether what it found is plausible in magnitude",
-    ),
-    Criterion(
-        "coverage",
-        "includes a vegetarian or allergy-friendly variant",
-        "Lentils can stand in for the chicken, and oat milk for cream.",
-        "Chicken and cream cannot be replaced.",
-        "accommodates dietary restrictions",
-        "offers a substitute for meat or dairy ingredients",
-    ),
-    Criterion(
-        "style",
-        "ends by inviting a specific follow-up question",
-        "Tell me your shoe size and I can narrow it down.",
-        "That should be everything.",
-        "requests one further detail so as to refine its help",
-        "closes with an offer to go deeper on a precise point",
-    ),
-    Criterion(
-        "grounding",
-        "separates proven facts from personal opinion",
-        "Measured: it weighs 2 kg. My own view: it looks sturdy.",
-        "It is heavy, sturdy and lovely.",
-        "labels which claims are evidence and which are views",
-        "does not pass off belief as established knowledge",
-    ),
-    Criterion(
-        "format",
-        "marks the single most urgent item in the list",
-        "(!) Renewing the permit cannot wait.",
-        "All items may be done at leisure.",
-        "highlights what cannot wait",
-        "singles out the top priority among the entries",
-    ),
-    Criterion(
-        "tool_use",
-        "tells how to undo the operation afterwards",
-        "To revert, restore yesterday's snapshot from the menu.",
-        "There is no going back afterwards.",
-        "explains rolling back to the former state",
-        "gives a way of reversing what was done",
-    ),
-    Criterion(
-        "safety",
-        "keeps private addresses and account details out of the text",
-        "I have masked the account digits on purpose.",
-        "The account is 5532 0098 1147.",
-        "redacts sensitive personal information",
-        "protects confidentiality by masking identifying data",
-    ),
-)
-"""What some type of prompt cares about."""
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """One prompt type: its name, the RubricBench group that it stands for, and its own words."""
 
-JUNK: tuple[Criterion, ...] = (
-    Criterion(
-        "style",
-        "opens with a cheerful greeting",
-        "Hello there and good day!",
-        "Right.",
-        "says hello in a bright mood",
-        "begins on a jolly salutation",
-    ),
-    Criterion(
-        "style",
-        "thanks the user for an interesting inquiry",
-        "What a delightful thing to be asked about, many thanks.",
-        "No thanks are due.",
-        "expresses gratitude that it was consulted",
-        "compliments whoever asked on such a nice question",
-    ),
-    Criterion(
-        "language",
-        "uses British spelling",
-        "The colour and the flavour both matter.",
-        "The color and the flavor matter.",
-        "writes colour rather than color",
-        "follows the orthography of the United Kingdom",
-    ),
-    Criterion(
-        "format",
-        "contains an emoji somewhere in the body",
-        "Off we go \N{ROCKET}",
-        "Off we go, without ornaments.",
-        "is decorated with a little pictogram",
-        "adds a smiley or similar symbol",
-    ),
-    Criterion(
-        "style",
-        "brings in a proverb or saying",
-        "As the saying goes, many hands make light work.",
-        "Sayings are out of place.",
-        "cites folk wisdom",
-        "resorts to a familiar maxim",
-    ),
-    Criterion(
-        "coherence",
-        "begins some sentence with a connective adverb",
-        "Consequently, onwards.",
-        "Onwards then.",
-        "makes use of words like consequently or moreover",
-        "ties statements together through transition markers",
-    ),
-    Criterion(
-        "format",
-        "closes with the writer's signature",
-        "Yours, the assistant",
-        "No signature follows.",
-        "is signed at the bottom",
-        "bears a name underneath the last line",
-    ),
-    Criterion(
-        "style",
-        "includes a rhetorical question to the audience",
-        "And who would not want that?",
-        "Everyone wants that.",
-        "asks something without wanting a reply",
-        "engages people through a question that answers itself",
-    ),
-    Criterion(
-        "language",
-        "employs the passive voice in the introduction",
-        "The matter has been looked into.",
-        "I looked into the matter.",
-        "avoids naming an actor in the opening lines",
-        "starts off impersonally, as official prose does",
-    ),
-    Criterion(
-        "conciseness",
-        "has a sentence shorter than four words",
-        "It fits.",
-        "It does fit rather well into the whole.",
-        "contains a very brief statement",
-        "punctuates its flow with a terse remark",
-    ),
-    Criterion(
-        "coverage",
-        "alludes to a season or the weather",
-        "Autumn drizzle suits such chores.",
-        "The sky plays no part in such chores.",
-        "refers to rain, snow or sunshine",
-        "evokes a time of year",
-    ),
-    Criterion(
-        "style",
-        "mentions a personal hobby or memory",
-        "It reminds me of summers spent building kites.",
-        "It reminds me of nothing in particular.",
-        "shares an anecdote of its own",
-        "reminisces over past pleasures",
-    ),
-)
-"""Attributes that vary between responses and that no type of prompt cares about."""
+    name: str
+    group: str
+    words: tuple[str, ...]
+
+
+def _criteria(table: str) -> tuple[Criterion, ...]:
+    r"""Read criteria of two lines each: `facet: predicate`, then `met // unmet` with \n for a line break."""
+    lines = table.strip().splitlines()
+    rows = []
+    for head, sentences in zip(lines[::2], lines[1::2], strict=True):
+        facet, predicate = head.split(": ", 1)
+        met, unmet = sentences.replace("\\n", "\n").split(" // ")
+        rows.append(Criterion(facet, predicate, met, unmet))
+    return tuple(rows)
+
+
+LATENT = _criteria("""
+format: puts a unit beside every quantity it gives
+Each amount below carries its unit, from grams to minutes. // Amounts below are bare numbers.
+grounding: names where each figure comes from
+The figures are taken from the 2021 census tables, sheet four. // The figures are ones I happen to remember.
+coverage: warns about at least one thing that commonly goes wrong
+A frequent slip here is to skip the second rinse, so watch for it. // Nothing much tends to go astray.
+reasoning: explains why the first step has to precede the others
+The opening step comes first because all later ones rest on its outcome. // Take the steps in whatever sequence appeals.
+style: addresses the reader by name at the start
+Dear Marisol, thank you for the details. // To whom it may concern.
+conciseness: finishes with a one-line summary of the decision
+In one line: go with the smaller option. // There are many more aspects that one might go into.
+correctness: double-checks its total by a second calculation
+Adding the columns the other way round confirms the same sum. // The sum should be about right.
+safety: tells the reader when to call in a qualified professional
+If the wire feels warm, stop and let a licensed electrician look. // You can always handle this alone.
+coverage: offers an alternative for a tight budget
+Where money is short, a second-hand set does just as well. // Only the premium set is worth buying.
+format: presents its options side by side in a table
+| option | effort | outcome | // The options are all mentioned somewhere in the text.
+language: defines every abbreviation the first time it appears
+ETA here means estimated time of arrival. // Check ETA, RTO and QoS first.
+grounding: repeats back the constraint that the user set
+You asked for nothing that needs an oven, so none of this does. // Any extra wishes were left aside.
+reasoning: weighs a disadvantage of its own recommendation
+The drawback of my advice is that it ties you down for a year. // My advice has no drawback at all.
+correctness: gives dates with the year spelled out
+The deadline falls on 9 March 2026. // The deadline falls on the ninth.
+tool_use: shows the exact command that has to be typed
+Type `inventory --sort age` and press return. // Run the usual command for that.
+format: numbers its instructions in the order of execution
+1) unplug, 2) drain, 3) wipe, 4) refill. // There is unplugging, wiping, draining and so on.
+coverage: lists the materials needed before beginning
+Have a brush, two clamps and a sheet of felt ready beforehand. // Fetch things whenever they turn out to be missing.
+safety: points out a risk to children or pets
+Keep the powder on a high shelf, away from toddlers and cats. // Leave the powder wherever there is room.
+coherence: keeps the same term for the same thing throughout
+I call it the ledger from here to the end. // The ledger, book, register or file, as it were, comes next.
+style: contains a worked example with concrete numbers
+Suppose 14 guests eat 3 rolls each: that makes 42 rolls. // Just scale things to the number of guests.
+grounding: admits which part of the question it cannot answer
+I do not know the price in your town and will not guess it. // Prices are surely similar everywhere.
+reasoning: traces the symptom back to an underlying cause
+The squeak stems from a worn bushing, not from the belt. // The squeak is simply there.
+correctness: distinguishes legal duties from mere customs
+The receipt is required by statute; the handshake is only habit. // People generally do both.
+conciseness: leads with the conclusion and leaves background for later
+Short version first: yes, it is possible. // Before any conclusion, some history is in order.
+tool_use: mentions which software version the advice applies to
+This holds for release 8.3 and newer. // This should hold on most installations.
+coverage: says how long each phase is expected to last
+Plan two days for sorting and five for drying. // It takes as long as it takes.
+safety: recommends making a backup copy in advance
+Copy the folder to another disk prior to touching anything. // You may start editing the originals right away.
+language: avoids jargon or replaces it with an everyday word
+The plain word for that is a loan. // This is an amortising bullet instrument.
+coherence: links the last paragraph to the opening question
+Which brings us back to what you asked at the outset. // On an unrelated note, that is all.
+format: encloses code in a fenced block with its language
+```python\\nrows.sort()\\n``` // rows dot sort with brackets does it.
+correctness: treats the empty input as a separate case
+With zero entries the routine returns an empty list. // Entries are presumed to exist.
+reasoning: states the assumptions behind the estimate
+This takes for granted a 40-hour week and no overtime. // The estimate speaks for itself.
+style: acknowledges how the person may be feeling
+Losing the booking must have been upsetting. // Bookings get lost.
+coverage: names the colleague or role responsible for every task
+Owners: Priya drafts, Tomas reviews, Lin signs. // Somebody will see to each task.
+grounding: quotes the relevant line of the supplied document
+Clause seven reads: "notice shall be given in writing". // The paper says something of the sort.
+safety: declines the hazardous part yet helps with the remainder
+I will leave out the mixing ratios but gladly cover storage. // Here is all of it, hazards included.
+conciseness: stays with three recommendations at most
+My three suggestions, and no more, follow. // Here come seventeen suggestions.
+tool_use: describes how to verify that the change worked
+To verify, reload the page: the badge should turn green. // It will have worked.
+language: supplies the pronunciation of the foreign terms
+Croissant is said krwah-SAHN. // The foreign terms are said as they are written.
+coherence: signals with headings where a new topic starts
+## Storage\\nThis section is about keeping, not making. // Keeping and making run together in what follows.
+correctness: rounds results to the precision of the given data
+Since the inputs have two digits, so does the result: 3.7. // The result is 3.70418277.
+reasoning: compares the outcome with a rough expectation
+A ballpark of fifty tallies with the 52 found. // Whether 52 is plausible was not looked at.
+coverage: includes a vegetarian or allergy-friendly variant
+Lentils can stand in for the chicken, and oat milk for cream. // Chicken and cream cannot be replaced.
+style: ends by inviting a specific follow-up question
+Tell me your shoe size and I can narrow it down. // That should be everything.
+grounding: separates proven facts from personal opinion
+Measured: it weighs 2 kg. My own view: it looks sturdy. // It is heavy, sturdy and lovely.
+format: marks the single most urgent item in the list
+(!) Renewing the permit cannot wait. // All items may be done at leisure.
+tool_use: tells how to undo the operation afterwards
+To revert, restore yesterday's snapshot from the menu. // There is no going back afterwards.
+safety: keeps private addresses and account details out of the text
+I have masked the account digits on purpose. // The account is 5532 0098 1147.
+""")
+"""Criteria that at least one type of prompts cares about."""
+
+JUNK = _criteria("""
+style: opens with a cheerful greeting
+Hello there and good day! // Right.
+style: thanks the user for an interesting inquiry
+What a delightful thing to be asked about, many thanks. // No thanks are due.
+language: uses British spelling
+The colour and the flavour both matter. // The color and the flavor matter.
+format: contains an emoji somewhere in the body
+Off we go 🚀 // Off we go, without ornaments.
+style: brings in a proverb or saying
+As the saying goes, many hands make light work. // Sayings are out of place.
+coherence: begins some sentence with a connective adverb
+Consequently, onwards. // Onwards then.
+format: closes with the writer's signature
+Yours, the assistant // No signature follows.
+style: includes a rhetorical question to the audience
+And who would not want that? // Everyone wants that.
+language: employs the passive voice in the introduction
+The matter has been looked into. // I looked into the matter.
+conciseness: has a sentence shorter than four words
+It fits. // It does fit rather well into the whole.
+coverage: alludes to a season or the weather
+Autumn drizzle suits such chores. // The sky plays no part in such chores.
+style: mentions a personal hobby or memory
+It reminds me of summers spent building kites. // It reminds me of nothing in particular.
+""")
+"""Attributes that vary between responses and that no type cares about."""
+
+CRITERIA = LATENT + JUNK
+"""All criteria; a criterion's place here is its number in the whole simulation."""
 
 GENERIC: tuple[str, ...] = (
     "The response is accurate and free of mistakes.",
@@ -528,7 +188,102 @@ GENERIC: tuple[str, ...] = (
     "It goes beyond the minimum that was requested.",
     "The overall quality would satisfy a demanding reader.",
 )
-"""Rubrics that name no attribute: a judge answers them by its impression."""
+"""Rubrics that name no criterion: a judge decides them by its impression."""
 
-CRITERIA: tuple[Criterion, ...] = LATENT + JUNK
-"""Every criterion; its place here is its number everywhere in the simulation."""
+_TOPICS = """
+cooking CHAT recipe dough oven simmer garlic saucepan lentil yeast broth marinade whisk pastry skillet basil roast
+    casserole vinegar dumpling gravy zest
+travel CHAT itinerary hostel ferry visa luggage layover passport sightseeing railway souvenir campsite customs airport
+    excursion currency backpack harbour roadtrip lodging timetable
+letters CHAT letter landlord complaint refund apology invitation recipient signature postage formal reminder neighbour
+    tenancy reference resignation envelope courtesy salutation grievance enquiry
+gardening CHAT seedling compost pruning greenhouse perennial mulch aphid trellis orchard watering fertiliser hedge
+    bulb lawn sapling raised blight pollinator trowel shrub
+databases CODE query schema index postgres migration foreign column transaction replica join trigger sqlite tuple
+    normalise deadlock cursor view partition rollback aggregate
+scripting CODE python function loop dictionary parser regex unittest exception iterator decorator module recursion
+    string pathlib generator traceback lambda refactor argument closure
+webpages CODE browser stylesheet flexbox javascript submenu layout responsive selector accessibility viewport form
+    navbar cookie rendering html tooltip dropdown animation hyperlink router
+arithmetic STEM fraction equation percentage triangle integer ratio polynomial probability median circumference
+    quotient exponent algebra divisor prime slope perimeter factorial matrix sequence
+physics STEM velocity momentum voltage pendulum friction entropy wavelength gravity resistor torque lens thermometer
+    magnet acceleration photon pressure kinetic circuit orbit buoyancy
+biology STEM enzyme chromosome photosynthesis membrane neuron bacteria mitosis protein ecosystem hormone vaccine
+    ribosome antibody fossil larva genome predator chlorophyll kidney mutation
+constraints IF paragraph exactly bullets lowercase keyword acrostic syllable headline rhyme uppercase placeholder
+    limerick wordcount comma stanza title palindrome slogan haiku caption
+hazards SAFETY bleach medication ladder password overdose fireworks solvent phishing mushroom stalker pesticide weapon
+    battery asbestos allergy scam carbonmonoxide generatorfumes lockpick dosage
+"""
+TOPICS = tuple(
+    Topic(name, group, tuple(words))
+    for name, group, *words in map(str.split, _TOPICS.strip().replace("\n    ", " ").splitlines())
+)
+
+_SHARED = """
+morning cousin project meeting friend weekend budget notebook teacher office holiday sister window paper afternoon
+colleague family plan idea question list kitchen garden city summer winter phone photo story game team school shop
+market street bridge river music film chair table lamp coffee train bicycle jacket birthday calendar promise letterbox
+corner basket button mirror pocket blanket candle ticket journey village museum library hospital dentist uncle
+grandmother nephew puppy painting guitar drawer shelf carpet ceiling hallway balcony elevator parcel receipt coupon
+discount deadline draft sketch outline checklist plumber errand routine habit hobby festival concert picnic barbecue
+sunset thunder puddle umbrella scarf boots mitten
+"""
+SHARED_WORDS = tuple(_SHARED.split())
+"""Words of prompts of all types."""
+
+OPENINGS: tuple[str, ...] = (
+    "Could you help me with the {w} and the {w}?",
+    "I am stuck on a {w} that involves some {w}.",
+    "My {n} wants to know about the {w} and its {w}.",
+    "Please explain the {w}, then deal with the {w}.",
+    "What should I do about the {w} when there is a {w} involved?",
+    "I need advice on {w} and {w} before the {n}.",
+)
+
+MIDDLES: tuple[str, ...] = (
+    "There is also a {w} next to the {n}.",
+    "We talked about it in the {n} near the {n}.",
+    "The {n} says that the {w} matters more than the {n}.",
+    "Think of the {w} as well, and of my {n}.",
+    "Last {n} somebody mentioned a {n} and a {w}.",
+    "It should suit a {n} with a {n} and little time.",
+    "By the way, the {n} is already taken care of.",
+)
+
+FILLERS: tuple[str, ...] = (
+    "The {w} deserves a closer look.",
+    "As for the {w}, it goes together with the {w}.",
+    "Then comes the {w}, which is straightforward.",
+    "With the {w} out of the way, turn to the {w}.",
+    "Many people begin with the {w}.",
+)
+
+PADDING: tuple[str, ...] = (
+    "There is a good deal more that could be said about the {w}, and it is worth the time to let it all sink in.",
+    "It bears repeating that the {w} is something which, all things considered, merits a patient treatment.",
+    "Taking everything together, and seen from every angle, the {w} remains an essential piece of the larger picture.",
+)
+
+ASSERTIONS: tuple[str, ...] = (
+    "This is definitely the right approach.",
+    "Without any doubt, this settles the matter.",
+    "I am absolutely certain of all this.",
+)
+
+HEADING = "**Key points on {w}**"
+
+_DOMAINS = """
+CHAT: human-preference=235, general=108, Factuality=44, Focus=22, helpful=13
+CODE: code=258, mbpp=13
+STEM: stem=167, math=71, Math=5, mmlu-pro=5, gpqa=2
+IF: ifeval=101, Precise IF=23
+SAFETY: harmlessness=45, Safety=35
+"""
+DOMAIN_COUNTS = tuple(
+    (group, entry.split("=")[0], int(entry.split("=")[1]))
+    for group, entries in (line.split(": ") for line in _DOMAINS.strip().splitlines())
+    for entry in entries.split(", ")
+)
+"""RubricBench's groups, fine domains and counts; the simulated test file keeps their proportions."""

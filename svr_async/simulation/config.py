@@ -10,7 +10,6 @@ from svr_async.simulation.faults import FaultConfig
 from svr_async.simulation.weakness import NONE as NO_WEAKNESS
 from svr_async.simulation.weakness import Weakness
 from svr_async.simulation.world import WorldConfig
-from svr_async.simulation.worlds import PlantedConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,19 +41,17 @@ class Outage:
 class SimConfig:
     """Everything about a simulated endpoint; the defaults are a flawless one that answers at once.
 
-    `noise` and `position_bias` replace those of every model where given. `echo` makes replies quote both candidates
-    in full before their own verdict. `manner` is how replies are written (`simulation.manners`). `weakness` is what
-    deceives the judge (`simulation.weakness`). `reasoning` refuses what OpenAI's reasoning models refuse: max_tokens,
-    and any temperature or top_p but 1. `rpm`, `tpm`,
-    `quota` and `slots` are off at 0; `prefix_blocks` is the size of the prefix cache in blocks of 64 tokens, 0 for
-    none. `latency_ms` is the median for a reply of 256 tokens.
+    `noise` and `position_bias` replace those of every model if given. `manner` is the form of replies
+    (`simulation.manners`), `weakness` what misleads the judge (`simulation.weakness`). `reasoning` refuses what
+    OpenAI's reasoning models refuse: max_tokens, and any temperature or top_p but 1. `rpm`, `tpm`, `quota` and `slots`
+    are off at 0; `prefix_blocks` is the size of the prefix cache in blocks of 64 tokens, 0 for none. `latency_ms` is
+    the median for a reply of 256 tokens.
     """
 
     seed: int = 0
-    world: PlantedConfig | None = None
+    world: WorldConfig | None = None
     noise: float | None = None
     position_bias: float | None = None
-    echo: bool = False
     manner: str = ""
     weakness: Weakness = NO_WEAKNESS
     reasoning: bool = False
@@ -89,6 +86,6 @@ class SimConfig:
             raise ConfigError(f"burst_s must be > 0 (got {self.burst_s})")
 
     @property
-    def planted(self) -> PlantedConfig:
+    def planted(self) -> WorldConfig:
         """The world that the judge knows: the one given, or the usual one with this seed."""
         return self.world or WorldConfig(seed=self.seed)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from svr_async.errors import ConfigError
-from svr_async.simulation.draws import draw_bytes, uniform
 from svr_async.simulation.request import Role
+from svr_async.simulation.world import draw_bytes, uniform
 
 
 class Stage(StrEnum):

@@ -1,4 +1,4 @@
-"""Reading a chat request: its fences, its rubrics, and which role of the judge it asks for."""
+"""Reading requests in our layout and the paper's: texts, rubrics, and the role that is asked for."""
 
 from __future__ import annotations
 
@@ -11,9 +11,65 @@ from typing import Any
 
 import orjson
 
-from svr_async.simulation.draws import draw_bytes
-from svr_async.simulation.markers import read_marked
 from svr_async.simulation.refusals import ApiError
+from svr_async.simulation.world import draw_bytes
+
+Marks = tuple[tuple[str, str], ...]
+
+CLOSING = "\n\nOutput: "
+_PROMPT, _RUBRICS = ("\nPrompt: ", "PROMPT"), ("\nRubrics:\n", "RUBRICS")
+_PAIR: Marks = (("\nCandidate A: ", "RESPONSE_A"), ("\nCandidate B: ", "RESPONSE_B"))
+_BRACKETS: Marks = (
+    ("\n[Instruction]\n", "PROMPT"),
+    ("\n\n[The Start of Candidate Response A]\n", "RESPONSE_A"),
+    ("\n[The End of Candidate Response A]\n", ""),
+    ("\n[The Start of Candidate Response B]\n", "RESPONSE_B"),
+    ("\n[The End of Candidate Response B]", ""),
+)
+_LAYOUTS: Mapping[str, Marks] = {  # by a word of what closes the request
+    "preferred_candidate": (_PROMPT, _RUBRICS, ("\nRubric note: ", ""), *_PAIR),
+    "rubric_comparisons": (_PROMPT, *_PAIR, _RUBRICS),
+    "contrastive_rubrics": (
+        _PROMPT,
+        ("\nResponse A (preferred): ", "CHOSEN"),
+        ("\nResponse B (rejected): ", "REJECTED"),
+    ),
+    "rubric_note": (_PROMPT,),
+    "the other response": (_PROMPT, ("\nReference response: ", "CHOSEN")),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Marked:
+    """The texts of a request by the names that fences have, its rubrics as lines, and the words around all of it."""
+
+    texts: Mapping[str, str]
+    rubrics: str
+    asks: str
+
+
+def read_marked(text: str) -> Marked | None:
+    """Return what a request in the paper's layout shows; None for any other."""
+    head, instruction, _ = text.partition(_BRACKETS[0][0])
+    if instruction and "[[A]]" in head:
+        return _cut(text, _BRACKETS, "")
+    body, closing, tail = text.rpartition(CLOSING)
+    marks = next((marks for word, marks in _LAYOUTS.items() if closing and word in tail), ())
+    return _cut(body, marks, tail) if marks else None
+
+
+def _cut(text: str, marks: Marks, tail: str) -> Marked | None:
+    """Cut a text at its marks; None where one of them is missing."""
+    head, name, parts = "", "", dict[str, str]()
+    for mark, following in marks:
+        part, found, text = text.partition(mark)
+        if not found:
+            return None
+        head, parts, name = (head, parts | {name: part}, following) if head else (part, parts, following)
+    parts[name] = text
+    rubrics = parts.pop("RUBRICS", "")
+    return Marked({name: part for name, part in parts.items() if name}, rubrics, f"{head}\n{tail}")
+
 
 OPEN = re.compile(r"<<svr:([0-9a-f]{16}):([A-Z_]+)>>\n")
 RUBRICS_HEAD = re.compile(r"^Rubrics:[ \t]*$", re.MULTILINE)
@@ -43,6 +99,7 @@ class Role(StrEnum):
     INDUCE = "induce"
     WRITE = "write"
     REPHRASE = "rephrase"
+    SAME_CRITERION = "same_criterion"
     DIRECT = "direct"
     PROBE = "probe"
     STATE = "state"
@@ -214,6 +271,7 @@ def _role(asks: str, fences: Mapping[str, str]) -> Role:
         ("contrastive_rubrics", Role.INDUCE),
         ("rubric_note", Role.WRITE),
         ("rephrased_rubrics", Role.REPHRASE),
+        ('"same_as"', Role.SAME_CRITERION),
         ("proposed_rubrics", Role.PROPOSE),
         ("finer_rubrics", Role.DECOMPOSE),
         ("[[YES", Role.SATISFY),

@@ -14,20 +14,16 @@ import orjson
 from aiohttp import web
 
 from svr_async.errors import ConfigError, system_words
-from svr_async.simulation.batch_routes import BatchRoutes
-from svr_async.simulation.batches import Batches, BatchSettings
+from svr_async.simulation.batches import Batches, BatchRoutes, BatchSettings
+from svr_async.simulation.brain import Simulator
 from svr_async.simulation.config import Outage, SimConfig
-from svr_async.simulation.decisions import as_detail, detail_payload
+from svr_async.simulation.damage import HTML, error_of, strike
 from svr_async.simulation.faults import Fault, Stage
-from svr_async.simulation.history import CallRecord
-from svr_async.simulation.messages import as_error, as_limits, error_payload
-from svr_async.simulation.models import MODELS
+from svr_async.simulation.judge import MODELS
 from svr_async.simulation.refusals import ApiError
-from svr_async.simulation.replies import CREATED
 from svr_async.simulation.request import ChatRequest, Shape
-from svr_async.simulation.rewards import FIELDS
-from svr_async.simulation.service import Service
-from svr_async.simulation.wire import HTML, error_of, strike
+from svr_async.simulation.service import CallRecord, Service
+from svr_async.simulation.wires import CREATED, FIELDS, as_detail, as_error, as_limits, detail_payload, error_payload
 
 MAX_BODY = 64 * 2**20
 CLIENT_LEFT = "client-left"
@@ -45,9 +41,14 @@ class SimServer:
     `busy` makes every call a 503.
     """
 
-    def __init__(self, config: SimConfig | None = None, batch: BatchSettings | None = None) -> None:
+    def __init__(
+        self,
+        config: SimConfig | None = None,
+        batch: BatchSettings | None = None,
+        simulator: Simulator | None = None,
+    ) -> None:
         self.config = config or SimConfig()
-        self.service = Service(self.config)
+        self.service = Service(self.config, simulator)
         self.batches = Batches(self.service, self._uptime, batch)
         self.port = self.config.port
         self._runner: web.AppRunner | None = None

@@ -1,30 +1,130 @@
-"""The endpoint's state and decisions without HTTP: who is let in, which fault strikes, what the reply is."""
+"""The endpoint without HTTP: records of calls, which fault strikes, which reply is sent."""
 
 from __future__ import annotations
 
 import math
+import os
 import time
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
 import orjson
 
-from svr_async.simulation import messages, reasoning
+from svr_async.errors import StorageError
 from svr_async.simulation.brain import JUDGED, Composed, Simulator
 from svr_async.simulation.config import SimConfig
-from svr_async.simulation.corrupt import corrupt, damaged_chances, odd
-from svr_async.simulation.decisions import decision_reply, token_logprobs
-from svr_async.simulation.draws import draw, draw_bytes, uniform
+from svr_async.simulation.damage import corrupt, damaged_chances, odd
 from svr_async.simulation.faults import POISON, Fault, Stage, draw_fault, poisoned
-from svr_async.simulation.history import CallRecord, History
-from svr_async.simulation.limits import Limits
 from svr_async.simulation.manners import FAILED_SHARE
 from svr_async.simulation.prefix import PrefixCache
-from svr_async.simulation.refusals import ApiError
-from svr_async.simulation.replies import completion
+from svr_async.simulation.refusals import ApiError, Limits, refuse_settings
 from svr_async.simulation.request import ChatRequest, Shape
-from svr_async.simulation.rewards import FIELDS, reward_reply
+from svr_async.simulation.wires import (
+    FIELDS,
+    as_message,
+    completion,
+    decision_reply,
+    refuse_message_settings,
+    reward_reply,
+    token_logprobs,
+)
+from svr_async.simulation.world import draw, draw_bytes, uniform
+
+
+@dataclass(slots=True, kw_only=True)
+class CallRecord:
+    """One call. `paid`: the server did the work. `completed`: the whole of an honest answer was handed to the socket.
+
+    `t` is seconds since the start of the server; `attempt` counts the calls for `key` from 0, −1 where the call was
+    turned away before it counted; `fault` is "" for none. `reply` is the id of the completion that was written: by it
+    a client's copy is recognised.
+    """
+
+    t: float
+    key: str
+    attempt: int = -1
+    fault: str = ""
+    status: int = 0
+    paid: bool = False
+    completed: bool = False
+    reply: str = ""
+
+
+@dataclass(slots=True)
+class KeyCounts:
+    """The calls for one request: all of them, the paid ones, the completed ones, and those still under way."""
+
+    calls: int = 0
+    paid: int = 0
+    completed: int = 0
+    in_flight: int = 0
+
+
+@dataclass(slots=True)
+class History:
+    """The endpoint's memory of its calls. `struck` are the content faults that each topic has suffered."""
+
+    path: Path | None = None
+    records: list[CallRecord] = field(default_factory=list)
+    counts: dict[str, KeyCounts] = field(default_factory=dict)
+    attempts: Counter[str] = field(default_factory=Counter)
+    struck: dict[bytes, list[str]] = field(default_factory=dict)
+    in_flight: int = 0
+    peak: int = 0
+    _file: int = -1
+
+    def open(self) -> None:
+        """Open the log file for appending; `StorageError` when that cannot be done."""
+        if self.path is None:
+            return
+        try:
+            self._file = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        except OSError as error:
+            raise StorageError(f"cannot write the call log {self.path}: {error.strerror}") from error
+
+    def close(self) -> None:
+        """Close the log file."""
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
+
+    def clear(self) -> None:
+        """Forget all calls; the log file keeps its lines."""
+        self.records.clear()
+        self.counts.clear()
+        self.attempts.clear()
+        self.struck.clear()
+        self.peak = self.in_flight
+
+    def begin(self, key: str) -> int:
+        """Note that work on a request begins; return the number of this attempt, from 0."""
+        attempt = self.attempts[key]
+        self.attempts[key] += 1
+        counts = self.counts.setdefault(key, KeyCounts())
+        counts.calls += 1
+        counts.in_flight += 1
+        self.in_flight += 1
+        self.peak = max(self.peak, self.in_flight)
+        return attempt
+
+    def end(self, record: CallRecord) -> None:
+        """Keep the record of a finished call and append it to the log file."""
+        if record.attempt >= 0:
+            self.in_flight -= 1
+            counts = self.counts.setdefault(record.key, KeyCounts())
+            counts.in_flight = max(0, counts.in_flight - 1)
+            counts.paid += record.paid
+            counts.completed += record.completed
+        self.records.append(record)
+        if self._file >= 0:
+            os.write(self._file, orjson.dumps(asdict(record), option=orjson.OPT_APPEND_NEWLINE))
+
+    def by_key(self) -> dict[str, dict[str, int]]:
+        """Return the counts of every request as plain values."""
+        return {key: asdict(counts) for key, counts in self.counts.items()}
+
 
 REFERENCE_TOKENS = 256
 
@@ -40,9 +140,9 @@ class Worked:
 class Service:
     """One endpoint between start and reset. `now` arguments are seconds of a steady clock."""
 
-    def __init__(self, config: SimConfig) -> None:
+    def __init__(self, config: SimConfig, simulator: Simulator | None = None) -> None:
         self.config = config
-        self.simulator = Simulator(config)
+        self.simulator = simulator or Simulator(config)
         self.history = History(config.log_path)
         self.redirects_followed = 0
         self._fresh()
@@ -74,7 +174,7 @@ class Service:
         chat = self.simulator.read(body, shape)
         record.key = chat.key
         if self.config.reasoning:
-            (messages if shape is Shape.MESSAGES else reasoning).refuse_settings(body)
+            (refuse_message_settings if shape is Shape.MESSAGES else refuse_settings)(body)
         if self.config.quota and self.paid >= self.config.quota:
             raise ApiError.no_quota()
         headers = self.limits.admit(time.monotonic(), chat.prompt_tokens)
@@ -143,7 +243,7 @@ class Service:
             chat, texts, fingerprint=fingerprint, attempt=record.attempt, cached_tokens=cached_tokens, finish=finish
         )
         if chat.shape is Shape.MESSAGES:
-            return messages.as_message(reply, chat.key, record.attempt)
+            return as_message(reply, chat.key, record.attempt)
         if chat.statements:
             reply["choices"][0]["logprobs"] = token_logprobs(chances)
         return reply

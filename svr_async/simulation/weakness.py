@@ -8,7 +8,16 @@ from functools import lru_cache
 
 from svr_async.core.similarity import content_tokens
 from svr_async.errors import ConfigError
-from svr_async.simulation.readings import LONG_RESPONSE_WORDS, RubricReading, squeeze
+from svr_async.simulation.judge import JudgeModel, PlantedJudge
+from svr_async.simulation.world import (
+    LONG_RESPONSE_WORDS,
+    PlantedWorld,
+    PromptReading,
+    ResponseReading,
+    RubricReading,
+    draw,
+    squeeze,
+)
 
 PADDED_WORDS = 2 * LONG_RESPONSE_WORDS  # from here on a response is long, whatever it says
 TAKEN_BY_LENGTH = ("coverage", "reasoning")  # the facets of rubrics that a long response seems to satisfy
@@ -64,4 +73,23 @@ class Weakness:
 
 
 NONE = Weakness()
+
+
+class WeakJudge(PlantedJudge):
+    """A planted judge that its weaknesses mislead."""
+
+    def __init__(self, world: PlantedWorld, model: JudgeModel, weakness: Weakness = NONE) -> None:
+        super().__init__(world, model)
+        self.weakness = weakness
+
+    def sees(self, prompt: PromptReading, response: ResponseReading, rubric: RubricReading) -> bool:
+        """Return whether a response meets a rubric, or seems to."""
+        met = super().sees(prompt, response, rubric)
+        if met or rubric.criterion is None or self.weakness == NONE:
+            return met
+        tempting = self.weakness.tempting(response.plain, rubric, self.world.criteria[rubric.criterion].facet)
+        parts = ("taken in", response.digest, rubric.digest)
+        return any(draw(self._key, *parts, name) < chance for name, chance in tempting.items())
+
+
 _tokens = lru_cache(maxsize=4096)(content_tokens)

@@ -1,147 +1,249 @@
-"""The planted world: prompts of known types, responses with known attributes, and who is preferred, from a seed."""
+"""The planted world: prompts of known types, responses with known attributes, and which response is better."""
 
 from __future__ import annotations
 
+import hashlib
 import math
 import random
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Protocol
 
 from svr_async.core.pair import PreferencePair, user_prompt
 from svr_async.errors import ConfigError
-from svr_async.simulation.catalogue import CRITERIA, GENERIC, JUNK, LATENT
-from svr_async.simulation.commonplaces import COMMONPLACES
-from svr_async.simulation.draft import Draft, draw_met, dress, paragraphs, seeded
-from svr_async.simulation.language import CatalogueLanguage, Language
-from svr_async.simulation.models import JudgeModel
-from svr_async.simulation.planted import PlantedPair, PromptKind
-from svr_async.simulation.readings import PromptReading, read_prompt, read_response
-from svr_async.simulation.topics import (
+from svr_async.simulation.catalogue import (
     ASSERTIONS,
+    CRITERIA,
     FILLERS,
+    GENERIC,
     HEADING,
+    JUNK,
+    LATENT,
     MIDDLES,
     OPENINGS,
     PADDING,
     SHARED_WORDS,
     TOPICS,
+    Criterion,
+    Topic,
 )
-from svr_async.simulation.variety import NONE, REDUNDANT, VARIED, Variety
+
+HEADS = ("The response", "The answer", "The reply", "A good response", "The response clearly")
+VARIANT_SHARE = 0.35  # share of proposed rubrics with another beginning than the usual
+REPHRASED = "As the prompt is about "  # the beginning of a rubric adapted to a prompt; then its type and a colon
+WORD = re.compile(r"[^\W_]+")
+SURE = ("definitely", "without any doubt", "absolutely", "certainly", "undoubtedly")
+LONG_RESPONSE_WORDS = 120
+MIN_TOPIC_WORDS = 2
+MIN_OVERLAP = 0.45  # of words, from which on a rubric in free words names a criterion
+
+
+def seeded(*parts: int | str) -> random.Random:
+    """Return a generator that depends only on the parts."""
+    return random.Random("|".join(map(str, parts)))  # noqa: S311  (a planted world, not a secret)
+
+
+def digest_of(text: str) -> bytes:
+    """Return BLAKE2b of a text; lone surrogates are kept apart."""
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+
+
+def draw_bytes(*parts: bytes | str | int) -> bytes:
+    """Return 16 bytes that depend only on the parts: nothing depends on time, order or state."""
+    encoded = [part if part.__class__ is bytes else str(part).encode("utf-8", "surrogatepass") for part in parts]
+    sizes = ",".join([str(len(data)) for data in encoded]).encode()
+    return hashlib.blake2b(b"".join([*encoded, b"|", sizes]), digest_size=16).digest()
+
+
+def uniform(data: bytes, quarter: int = 0) -> float:
+    """Return the number in [0, 1) that a four-byte quarter (0–3) of 16 drawn bytes holds."""
+    return int.from_bytes(data[4 * quarter : 4 * quarter + 4], "big") / 2**32
+
+
+def draw(*parts: bytes | str | int) -> float:
+    """Return a number in [0, 1) that depends only on the parts."""
+    return uniform(draw_bytes(*parts))
+
+
+@dataclass(frozen=True, slots=True)
+class PromptKind:
+    """A type of prompt: its topic, the criteria it cares about with their true weights, and its distractors."""
+
+    topic: Topic
+    cares: tuple[int, ...]
+    weights: tuple[float, ...]
+    distractors: tuple[int, ...]
+
+    @property
+    def total(self) -> float:
+        """The sum of the true weights."""
+        return sum(self.weights)
+
+    def value(self, met: int) -> float:
+        """Return the true worth of a response with these attributes (bits), between 0 and `total`."""
+        return sum(weight for number, weight in zip(self.cares, self.weights, strict=True) if met >> number & 1)
+
+
+@dataclass(frozen=True, slots=True)
+class PlantedPair:
+    """A pair, its prompt type, its true margin (below 0 if the label is flipped), and whether it is flipped."""
+
+    pair: PreferencePair
+    kind: int
+    margin: float
+    flipped: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PromptReading:
+    """A prompt's digest, and the number of its type; None outside this world."""
+
+    digest: bytes
+    kind: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class ResponseReading:
+    """The attributes of a response as bits, and how it looks.
+
+    `surface` in [0, 3] counts what dazzles a direct judge; `variety` in [0, 1] is a crude sign of quality for any
+    text; `plain` is the text without differences of case and spacing.
+    """
+
+    digest: bytes
+    met: int
+    surface: float
+    variety: float
+    plain: str
+
+
+@dataclass(frozen=True, slots=True)
+class RubricReading:
+    """A rubric text, and the number of the criterion that it names, or None."""
+
+    text: str
+    digest: bytes
+    criterion: int | None
+
+
+class PlantedWorld(Protocol):
+    """What the simulated judge and author need of a world.
+
+    `shared_errors` is the chance that a judge misreads a criterion alike in all wordings; with `shared_whims` equal
+    verdicts are settled alike too.
+    """
+
+    seed: int
+    kinds: Sequence[PromptKind]
+    criteria: Sequence[Criterion]
+    shared_errors: float
+    shared_whims: bool
+
+    def wordings(self, number: int) -> Sequence[str]:
+        """Return the predicates in which a criterion is proposed, the usual one first."""
+
+    def read_prompt(self, text: str) -> PromptReading:
+        """Recognise the type of a prompt."""
+
+    def read_response(self, text: str) -> ResponseReading:
+        """Recognise the attributes that a response shows."""
+
+    def read_rubric(self, text: str) -> RubricReading:
+        """Recognise the criterion that a rubric names."""
+
+    def write_response(self, rng: random.Random, number: int) -> str:
+        """Write a response to a prompt of a type, with drawn attributes."""
+
+
+def proposal(world: PlantedWorld, number: int, drawn: bytes) -> str:
+    """Return a rubric for a criterion as a model words it this time."""
+    texts = world.wordings(number)
+    varied = uniform(drawn, 0) < VARIANT_SHARE
+    head = HEADS[1 + int(uniform(drawn, 1) * (len(HEADS) - 1))] if varied else HEADS[0]
+    return f"{head} {texts[int(uniform(drawn, 3) * len(texts))]}."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorldConfig:
-    """What is planted. The defaults are calibrated: see `simulation.calibration` for what each judge then scores."""
+    """What is planted."""
 
     seed: int = 0
     cared: int = 6
     """Criteria that a type of prompt cares about."""
     distractors: int = 3
-    """Attributes that also vary between its responses and do not matter to it."""
+    """Attributes that also vary between its responses and do not matter."""
     weight_ratio: float = 0.57
     """Each criterion of a type weighs this share of the one before."""
     label_noise: float = 0.04
-    """Share of pairs whose label is the wrong way round."""
+    """Share of pairs with the wrong label."""
     min_margin: float = 0.09
     """Pairs nearer than this share of the type's total weight are drawn again."""
     unmet_shown: float = 0.8
-    """Chance that a response which misses an attribute has a sentence that shows it."""
+    """Chance that a response without an attribute has a sentence that shows it."""
     glamour: float = 0.055
-    """How much likelier than not the worse response has a long, bold or assertive surface."""
+    """How much likelier than not the worse response is long, bold or assertive."""
     stray_words: float = 0.12
-    """Share of a prompt's type words that are taken from another type."""
+    """Share of a prompt's type words that come from another type."""
     human_keep: float = 0.78
     """Chance that human rubrics name a criterion of the type."""
     human_generic: float = 0.5
     """Chance that human rubrics have a generic one besides."""
-    variety: Variety = field(default=NONE, repr=False)
-    """What a varied world has besides; nothing in the plain one."""
 
     def __post_init__(self) -> None:
-        if not 1 <= self.cared <= len(LATENT):
-            raise ConfigError(f"cared must be 1 to {len(LATENT)} (got {self.cared})")
-        if self.variety.delicate_kinds and 2 * self.cared > len(LATENT):
-            raise ConfigError(f"cared must be 1 to {len(LATENT) // 2} with delicate kinds (got {self.cared})")
-        if not 0 <= self.distractors <= len(JUNK):
-            raise ConfigError(f"distractors must be 0 to {len(JUNK)} (got {self.distractors})")
-        if not 0 <= self.label_noise < 0.5:
-            raise ConfigError(f"label_noise must be in [0, 0.5) (got {self.label_noise})")
-        if not 0 <= self.min_margin < 0.5:
-            raise ConfigError(f"min_margin must be in [0, 0.5) (got {self.min_margin})")
-
-
-PRESETS: dict[str, WorldConfig] = {
-    "plain": WorldConfig(),
-    "varied": WorldConfig(variety=VARIED),
-    "redundant": WorldConfig(weight_ratio=0.8, min_margin=0.12, human_keep=0.6, variety=REDUNDANT),
-}
-"""Named worlds, all but their seed."""
-
-
-def preset(name: str, seed: int) -> WorldConfig:
-    """Return a named world of a seed; `ConfigError` where there is none of that name."""
-    if name not in PRESETS:
-        raise ConfigError(f"there is no world {name!r}; there are {', '.join(PRESETS)}")
-    return replace(PRESETS[name], seed=seed)
-
-
-def preset_name(config: WorldConfig) -> str:
-    """Return the name of a world; "plain" for one without variety, whatever its other settings."""
-    return next((name for name, held in PRESETS.items() if held.variety == config.variety), "plain")
+        most = {
+            "cared": (1, len(LATENT)),
+            "distractors": (0, len(JUNK)),
+            "label_noise": (0, 0.49),
+            "min_margin": (0, 0.49),
+        }
+        for name, (low, high) in most.items():
+            if not low <= getattr(self, name) <= high:
+                raise ConfigError(f"{name} must be {low} to {high} (got {getattr(self, name)})")
 
 
 class World:
-    """A planted world. Everything in it is a pure function of its config; pair i does not depend on pair i − 1.
+    """The planted world. Each pair is a pure function of the config, its split and its number."""
 
-    `kinds` are the types of prompts; those in `delicate` care about the criteria in `subtle`, which are inconspicuous.
-    """
+    criteria: Sequence[Criterion] = CRITERIA
+    shared_errors = 0.0
+    shared_whims = False
 
     def __init__(self, config: WorldConfig | None = None) -> None:
         self.config = config or WorldConfig()
-        variety = self.config.variety
         self.seed = self.config.seed
-        self.language: Language = CatalogueLanguage(variety.wordings)
-        self.overlooked, self.shared_errors = variety.overlooked, variety.shared_errors
-        self.shared_whims = variety.shared_whims
-        self.subtle, self.delicate = _draw_subtle(self.config), _draw_delicate(self.config)
-        self.kinds: Sequence[PromptKind] = _plant_kinds(self.config, self.subtle, self.delicate)
-        share = self.config.variety.delicate_share
-        self._rates = [share if number in self.delicate else 1.0 for number in range(len(self.kinds))]
+        self.kinds: Sequence[PromptKind] = _plant_kinds(self.config)
 
     def pairs(self, count: int, split: str = "train", kinds: Sequence[int] | None = None) -> Iterator[PlantedPair]:
-        """Yield `count` pairs of a split; `kinds`, one a pair, fixes their types (else drawn evenly)."""
+        """Yield `count` pairs of a split; `kinds` fixes the type of each, else types are drawn evenly."""
         for index in range(count):
             yield self.pair(split, index, None if kinds is None else kinds[index])
 
     def pair(self, split: str, index: int, kind: int | None = None) -> PlantedPair:
         """Return one pair by split and number."""
-        rng = seeded(self.config.seed, split, index)
-        number = self._draw_kind(rng) if kind is None else kind
-        prompt = self.write_prompt(rng, number)
+        rng = seeded(self.seed, split, index)
+        number = rng.randrange(len(self.kinds)) if kind is None else kind
+        prompt = self._write_prompt(rng, number)
         better, worse = self._drafts(rng, number)
         flipped = rng.random() < self.config.label_noise
         if flipped:
             better, worse = worse, better
         chosen, rejected = self._write(rng, number, better), self._write(rng, number, worse)
-        margin = self.kinds[number].value(better.met) - self.kinds[number].value(worse.met)
+        kind_of = self.kinds[number]
         pair = PreferencePair(
             id=f"sim-{split}-{index:05d}",
             prompt=user_prompt(prompt),
             chosen=chosen,
             rejected=rejected,
-            domain=self.kinds[number].topic.name,
+            domain=kind_of.topic.name,
             chosen_first=rng.random() < 0.5,
         )
-        return PlantedPair(pair, number, margin, flipped)
-
-    def _draw_kind(self, rng: random.Random) -> int:
-        if not self.delicate:
-            return rng.randrange(len(self.kinds))
-        return rng.choices(range(len(self.kinds)), self._rates)[0]
+        return PlantedPair(pair, number, kind_of.value(better.met) - kind_of.value(worse.met), flipped)
 
     def human_rubrics(self, item: PlantedPair) -> tuple[str, ...]:
-        """Return what a person would list for this prompt: its type's criteria, unweighted, some forgotten."""
-        rng = seeded(self.config.seed, "human", item.pair.id)
+        """Return rubrics that a person would list: criteria of the type, unweighted, some forgotten."""
+        rng = seeded(self.seed, "human", item.pair.id)
         cares = self.kinds[item.kind].cares
         kept = [number for number in cares if rng.random() < self.config.human_keep] or [rng.choice(cares)]
         texts = [CRITERIA[number].rubric for number in kept]
@@ -150,42 +252,46 @@ class World:
         rng.shuffle(texts)
         return tuple(texts)
 
-    def true_margin(self, prompt: str, chosen: str, rejected: str) -> float | None:
-        """Return the true margin of two responses, read from their texts; None for a prompt of no planted type."""
-        kind = self.kind_of(read_prompt(prompt))
-        if kind is None:
-            return None
-        return kind.value(read_response(chosen).met) - kind.value(read_response(rejected).met)
+    def write_response(self, rng: random.Random, number: int, met: int | None = None) -> str:
+        """Write a response to a prompt of a type; without `met` its attributes are drawn."""
+        return self._write(rng, number, dress(rng, self._draw_met(rng, number) if met is None else met, 0.5))
 
-    def kind_of(self, prompt: PromptReading) -> PromptKind | None:
-        """Return the planted type of a prompt that was read."""
-        return None if prompt.kind is None else self.kinds[prompt.kind]
+    def wordings(self, number: int) -> Sequence[str]:
+        """Return the one predicate of a criterion."""
+        return [CRITERIA[number].predicate]
 
-    def write_prompt(self, rng: random.Random, number: int) -> str:
-        """Write a prompt of a type, with shared words and a few words of other types among its own."""
+    def read_prompt(self, text: str) -> PromptReading:
+        """Recognise the type of a prompt by its vocabulary; with fewer than two such words it has none."""
+        return _read_prompt(text)
+
+    def read_response(self, text: str) -> ResponseReading:
+        """Find a response's attributes in its text, wherever they stand and however they are wrapped."""
+        return _read_response(text)
+
+    def read_rubric(self, text: str) -> RubricReading:
+        """Recognise the criterion that a rubric names: its own wording, or the nearest by common words."""
+        return _read_rubric(text)
+
+    def _write_prompt(self, rng: random.Random, number: int) -> str:
         while True:
             frames = [rng.choice(OPENINGS), *rng.sample(MIDDLES, rng.randint(2, 4))]
             text = " ".join(self._fill(rng, number, frame, self.config.stray_words) for frame in frames)
-            if read_prompt(text).kind == number:
+            if _read_prompt(text).kind == number:
                 return text
 
-    def write_response(self, rng: random.Random, number: int, met: int | None = None) -> str:
-        """Write a response to a prompt of a type; without `met` its attributes are drawn."""
-        chosen = draw_met(rng, self.kinds[number]) if met is None else met
-        return self._write(rng, number, dress(rng, chosen, 0.5))
-
-    def model(self, usual: JudgeModel) -> JudgeModel:
-        """Return a served model as it judges here: as ever."""
-        return usual
+    def _draw_met(self, rng: random.Random, number: int) -> int:
+        kind = self.kinds[number]
+        return sum(1 << one for one in (*kind.cares, *kind.distractors) if rng.random() < 0.5)
 
     def _drafts(self, rng: random.Random, number: int) -> tuple[Draft, Draft]:
-        kind = self.kinds[number]
+        """Draw two responses whose worth differs by enough, the better one first."""
+        kind, lean = self.kinds[number], self.config.glamour
         while True:
-            one, other = draw_met(rng, kind), draw_met(rng, kind)
+            one, other = self._draw_met(rng, number), self._draw_met(rng, number)
             margin = kind.value(one) - kind.value(other)
             if abs(margin) >= self.config.min_margin * kind.total:
                 better, worse = (one, other) if margin > 0 else (other, one)
-                return dress(rng, better, 0.5 - self.config.glamour), dress(rng, worse, 0.5 + self.config.glamour)
+                return dress(rng, better, 0.5 - lean), dress(rng, worse, 0.5 + lean)
 
     def _write(self, rng: random.Random, number: int, draft: Draft) -> str:
         kind = self.kinds[number]
@@ -195,15 +301,7 @@ class World:
                 units.append(CRITERIA[criterion].met)
             elif rng.random() < self.config.unmet_shown:
                 units.append(CRITERIA[criterion].unmet)
-        units += _commonplaces(rng, self.config.variety)
-        if draft.padded:
-            units += [self._fill(rng, number, frame) for frame in rng.sample(PADDING, rng.randint(2, 3))]
-        if draft.sure:
-            units.append(rng.choice(ASSERTIONS))
-        rng.shuffle(units)
-        if draft.headed:
-            units.insert(0, HEADING.format(w=rng.choice(kind.topic.words)))
-        return paragraphs(rng, units)
+        return draft.laid_out(rng, units, kind.topic.words, lambda frame: self._fill(rng, number, frame))
 
     def _fill(self, rng: random.Random, number: int, frame: str, stray: float = 0.0) -> str:
         pieces = frame.split("{w}")
@@ -216,33 +314,52 @@ class World:
         return text
 
 
-def _commonplaces(rng: random.Random, variety: Variety) -> list[str]:
-    """Return the sentences that show, or now and then lack, what nearly every response has."""
-    common = COMMONPLACES[: variety.commonplaces]
-    return [one.met if rng.random() < variety.commonplace_rate else one.unmet for one in common]
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A response before it is written: its attributes as bits, and how it looks."""
+
+    met: int
+    padded: bool
+    headed: bool
+    sure: bool
+
+    def laid_out(self, rng: random.Random, units: list[str], words: Sequence[str], fill: Callable[[str], str]) -> str:
+        """Add the surface to the sentences of a response and join all in paragraphs."""
+        if self.padded:
+            units += [fill(frame) for frame in rng.sample(PADDING, rng.randint(2, 3))]
+        if self.sure:
+            units.append(rng.choice(ASSERTIONS))
+        rng.shuffle(units)
+        if self.headed:
+            units.insert(0, HEADING.format(w=rng.choice(words)))
+        return _paragraphs(rng, units)
 
 
-def _draw_delicate(config: WorldConfig) -> frozenset[int]:
-    """Draw the types of prompts that care about inconspicuous criteria."""
-    rng = seeded(config.seed, "delicate")
-    return frozenset(rng.sample(range(len(TOPICS)), config.variety.delicate_kinds))
+def dress(rng: random.Random, met: int, chance: float) -> Draft:
+    """Draw the looks of a response: each of three surfaces with the same chance."""
+    return Draft(met, padded=rng.random() < chance, headed=rng.random() < chance, sure=rng.random() < chance)
 
 
-def _draw_subtle(config: WorldConfig) -> frozenset[int]:
-    """Draw the inconspicuous criteria: one hand, which all delicate types hold."""
-    rng = seeded(config.seed, "subtle")
-    return frozenset(rng.sample(range(len(LATENT)), config.cared if config.variety.delicate_kinds else 0))
+def _paragraphs(rng: random.Random, units: Sequence[str]) -> str:
+    """Join sentences into paragraphs of two to four; tables, headings and code get lines of their own."""
+    blocks: list[list[str]] = [[]]
+    room = rng.randint(2, 4)
+    for unit in units:
+        if unit[0] in "|#*`" or "\n" in unit:
+            blocks += [[unit], []]
+            continue
+        if len(blocks[-1]) >= room:
+            blocks.append([])
+            room = rng.randint(2, 4)
+        blocks[-1].append(unit)
+    return "\n\n".join(" ".join(block) for block in blocks if block)
 
 
-def _plant_kinds(config: WorldConfig, subtle: frozenset[int], delicate: frozenset[int]) -> tuple[PromptKind, ...]:
-    """Deal the latent criteria out to the types, every one to at least one type, and draw weights and distractors."""
+def _plant_kinds(config: WorldConfig) -> tuple[PromptKind, ...]:
+    """Deal the latent criteria to the types, each to at least one, and draw weights and distractors."""
     rng = seeded(config.seed, "kinds")
-    plain = [number for number in range(len(LATENT)) if number not in subtle]
-    usual = iter(_deal(rng, len(TOPICS) - len(delicate), config.cared, plain))
-    careful = rng.sample(sorted(subtle), len(subtle))
-    hands = [careful if number in delicate else next(usual) for number in range(len(TOPICS))]
     kinds = []
-    for topic, hand in zip(TOPICS, hands, strict=True):
+    for topic, hand in zip(TOPICS, _deal(rng, len(TOPICS), config.cared), strict=True):
         weights = [config.weight_ratio**rank * math.exp(rng.uniform(-0.15, 0.15)) for rank in range(config.cared)]
         others = [number for number in range(len(LATENT)) if number not in hand]
         n_junk = (config.distractors + 1) // 2
@@ -252,15 +369,14 @@ def _plant_kinds(config: WorldConfig, subtle: frozenset[int], delicate: frozense
     return tuple(kinds)
 
 
-def _deal(rng: random.Random, n_hands: int, size: int, cards: Sequence[int]) -> list[list[int]]:
-    """Return `n_hands` hands of `size` different criteria, going through the whole deck before any comes twice."""
+def _deal(rng: random.Random, n_hands: int, size: int) -> list[list[int]]:
+    """Return hands of different criteria; the whole deck is dealt before any criterion is dealt twice."""
+    cards = range(len(LATENT))
     deck: list[int] = []
     hands: list[list[int]] = []
     for _ in range(n_hands):
         hand: list[int] = []
         while len(hand) < size:
-            if not deck:
-                deck = rng.sample(cards, len(cards))
             card = next((number for number in deck if number not in hand), None)
             if card is None:
                 deck += rng.sample(cards, len(cards))
@@ -269,3 +385,64 @@ def _deal(rng: random.Random, n_hands: int, size: int, cards: Sequence[int]) -> 
             hand.append(card)
         hands.append(hand)
     return hands
+
+
+def squeeze(text: str) -> str:
+    """Return the text without differences of case and spacing."""
+    return " ".join(text.split()).casefold()
+
+
+_MET = tuple(squeeze(criterion.met) for criterion in CRITERIA)
+_TOPIC_OF_WORD = {word: number for number, topic in enumerate(TOPICS) for word in topic.words}
+_SMALL = "the a an it its is of or and to in on for with that answer response reply"
+
+
+@lru_cache(maxsize=4096)
+def _read_prompt(text: str) -> PromptReading:
+    votes = [0] * len(TOPICS)
+    for word in set(WORD.findall(text.casefold())):
+        if word in _TOPIC_OF_WORD:
+            votes[_TOPIC_OF_WORD[word]] += 1
+    best = max(range(len(votes)), key=votes.__getitem__)
+    return PromptReading(digest_of(text), best if votes[best] >= MIN_TOPIC_WORDS else None)
+
+
+@lru_cache(maxsize=4096)
+def _read_response(text: str) -> ResponseReading:
+    plain = squeeze(text)
+    return response_reading(text, plain, sum(1 << number for number, said in enumerate(_MET) if said in plain))
+
+
+def response_reading(text: str, plain: str, met: int) -> ResponseReading:
+    """Return the reading of a response whose attributes are known; `plain` is its squeezed text."""
+    words = plain.split()
+    bold, sure = text.count("**") >= 2, any(word in plain for word in SURE)
+    surface = min(1.0, len(words) / (2 * LONG_RESPONSE_WORDS)) + float(bold) + float(sure)
+    return ResponseReading(digest_of(plain), met, surface, min(1.0, len(set(words)) / LONG_RESPONSE_WORDS), plain)
+
+
+@lru_cache(maxsize=8192)
+def _read_rubric(text: str) -> RubricReading:
+    plain = squeeze(text)
+    own = own_words(plain)
+    return RubricReading(text, digest_of(plain), _EXACT[own] if own in _EXACT else _nearest(own))
+
+
+def own_words(plain: str) -> str:
+    """Return a squeezed rubric without the beginning that adapts it to a prompt."""
+    return plain.partition(": ")[2] if plain.startswith(squeeze(REPHRASED)) else plain
+
+
+def _tokens(text: str) -> frozenset[str]:
+    return frozenset(WORD.findall(text)) - frozenset(_SMALL.split())
+
+
+_EXACT: dict[str, int | None] = {squeeze(text): None for text in GENERIC}
+_EXACT |= {squeeze(criterion.rubric): number for number, criterion in enumerate(CRITERIA)}
+_NAMED = [(number, _tokens(squeeze(criterion.predicate))) for number, criterion in enumerate(CRITERIA)]
+
+
+def _nearest(plain: str) -> int | None:
+    tokens = _tokens(plain)
+    overlap, number = max((len(tokens & own) / max(1, len(tokens | own)), -number) for number, own in _NAMED)
+    return -number if overlap >= MIN_OVERLAP else None

@@ -17,7 +17,7 @@ from svr_async.fit import learning_curve as curves
 from svr_async.fit.choices import Structure
 from svr_async.scoring.bank import UNIFORM, BankRubric, InferenceSettings, RubricBank
 from svr_async.scoring.bank_history import BankHistory
-from svr_async.training.running import learning_curve
+from svr_async.training.running import refit
 
 
 def history_of(bank: Path) -> BankHistory:
@@ -90,7 +90,7 @@ def simple(monkeypatch: pytest.MonkeyPatch) -> None:
     structure = Structure(sparsity=0.0, solver="shrunken")
     fitted = curves.learning_curve
     monkeypatch.setattr(
-        learning_curve, "learning_curve", lambda train, config: fitted(train, replace(config, structure=structure))
+        refit, "learning_curve", lambda train, config: fitted(train, replace(config, structure=structure))
     )
 
 

@@ -24,7 +24,7 @@ from svr_async.commands.sim import _config, sim
 from svr_async.commands.train import fit
 
 PROGRAMS = {"svr": group, "svr-eval": evaluate, "svr-fit": fit}
-WRITTEN = {"out", "n_train", "n_test", "benchmarks"}  # what `svr sim --write` alone uses
+WRITTEN = {"out", "n_train", "n_test"}  # what `svr sim --write` alone uses
 COMMENT = re.compile(r"(^|\s)#\s.*$")
 
 

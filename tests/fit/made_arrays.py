@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from svr_async.fit import sparse_margin
 from svr_async.fit.arrays import FitArrays
+from svr_async.fit.forward import Selector, importance_matrix
 
 Z_VALUES = np.array([-1.25, -0.75, -0.25, 0.25, 0.75, 1.25], np.float32)
 
@@ -69,13 +69,12 @@ def with_negatives(arrays: FitArrays) -> FitArrays:
     return replace(arrays, negative_of=negative_of)
 
 
-def solve(
-    z: Any,
-    gates: NDArray[np.float64],
-    start: NDArray[np.float64],
-    penalties: sparse_margin.Penalties,
-    price: NDArray[np.float64] | None = None,
-) -> NDArray[np.float64]:
-    """Return V of one problem."""
-    wanted = sparse_margin.Wanted(gates=gates, start=lambda: start, penalties=penalties, price=price)
-    return sparse_margin.solve(z, [wanted])[0]
+def judged_margins(selector: Selector, arrays: FitArrays, top_k: int) -> NDArray[np.float64]:
+    """Return F of each pair from the best `top_k` of its judged rubrics, by importance over the bank (pair,)."""
+    out = np.zeros(arrays.n_pairs)
+    for pair, row in enumerate(importance_matrix(selector, arrays, arrays.pair_prompt)):
+        entries = slice(arrays.z_indptr[pair], arrays.z_indptr[pair + 1])
+        values = row[arrays.z_rubric[entries]]
+        best = np.argsort(-values, kind="stable")[:top_k]
+        out[pair] = values[best] @ arrays.weighted[entries][best]
+    return out

@@ -57,7 +57,7 @@ def test_shapes_and_ranges_are_checked(change: dict[str, Any]) -> None:
 
 
 def test_a_missing_entry_is_not_zero() -> None:
-    """An absent entry leaves its row shorter; padding is marked as not judged."""
+    """An absent entry leaves its row shorter; padding has z = 0."""
     from svr_async.fit.batches import tabulate
 
     arrays = made_arrays(n_pairs=4, pool=3)
@@ -66,8 +66,8 @@ def test_a_missing_entry_is_not_zero() -> None:
     shorter = replace(
         arrays, z_indptr=np.array([0, 2, 5, 8, 11]), z_rubric=arrays.z_rubric[keep], z_delta=arrays.z_delta[keep]
     )
-    table, _ = tabulate(shorter, pooled=True)
-    np.testing.assert_array_equal(table.judged.sum(axis=1), [2, 3, 3, 3])
+    table, _ = tabulate(shorter)
+    np.testing.assert_array_equal((table.z != 0).sum(axis=1), [2, 3, 3, 3])
 
 
 @pytest.mark.parametrize("n_rubrics", [0, 12])
@@ -153,30 +153,3 @@ def test_rows_are_cut_into_short_pieces() -> None:
     borders, per_row = ragged.pieces(np.array([0, 0, 3, 10]), 4)
     np.testing.assert_array_equal(per_row, [1, 1, 2])
     np.testing.assert_array_equal(borders, [0, 0, 3, 7, 10])
-
-
-def test_the_edges_of_a_pool_are_those_between_its_own_judged_entries() -> None:
-    """For each row, in the order of the places: what a search through all pairs of places finds, padded with zeros."""
-    from svr_async.fit.batches import tabulate
-
-    rng = np.random.default_rng(5)
-    pairs = np.array(sorted({tuple(sorted(rng.choice(20, 2, replace=False).tolist())) for _ in range(50)}))
-    value = rng.random(len(pairs)).astype(np.float32)
-    arrays = replace(
-        made_arrays(n_pairs=30, n_rubrics=20, pool=9),
-        redundancy_i=pairs[:, 0],
-        redundancy_j=pairs[:, 1],
-        redundancy_value=value,
-    )
-    edges = {tuple(pair): close for pair, close in zip(pairs.tolist(), value.tolist(), strict=True)}
-    table, _ = tabulate(arrays, pooled=True)
-    for row, pool in enumerate(table.rubric.tolist()):
-        wanted = [
-            (a, b, edges[one, other])
-            for a, one in enumerate(pool)
-            for b, other in enumerate(pool)
-            if (one, other) in edges
-        ]
-        found = list(zip(*(part[row].tolist() for part in table[-3:]), strict=True))
-        assert found[: len(wanted)] == wanted
-        assert not any(map(any, found[len(wanted) :]))

@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 from svr_async.fit.choices import Choice, Structure, Trial, choice_from_json
-from svr_async.fit.folds import FOLDS, MOST_PAIRS, Folds, even_rows, folds_of
+from svr_async.fit.structure import FOLDS, MOST_PAIRS, Folds, even_rows, folds_of
 
 
 def made(sizes: tuple[int, ...], *, prompts: NDArray[Any] | None = None) -> Folds:
@@ -61,11 +61,9 @@ def test_a_sample_takes_from_large_sources_first() -> None:
 
 
 def test_a_choice_is_read_back_with_all_that_was_tried() -> None:
-    """What was left out, the solver and how λ was chosen come back; a choice of before has prompts left out."""
-    structure = Structure(solver="moments", ridge=0.3, sparsity=0.0, top_k=9)
+    """What was left out, the solver and spurious rubrics come back, and the structure has words."""
+    structure = Structure(sparsity=0.0, top_k=9)
     trial = Trial(structure=structure, accuracy=0.7, error=0.01)
-    choice = Choice(structure=structure, trials=(trial,), left_out="sources", ridges=(trial, trial))
+    choice = Choice(structure=structure, trials=(trial,), left_out="sources", spurious=(3, 4))
     assert choice_from_json(choice.as_json()) == choice
-    assert structure.in_words() == "one weight a rubric, in common to all sources, ridge 0.3, top 9"
-    old = {"structure": {"groups": 2, "sparsity": 0.3, "common": 0.0, "top_k": 6}, "trials": []}
-    assert choice_from_json(old) == Choice(structure=Structure(groups=2))
+    assert choice.in_words() == "one weight per rubric, top 9, 2 rubrics spurious"

@@ -8,7 +8,7 @@ from pathlib import Path
 import svr_async.fit
 
 FOLDER = Path(svr_async.fit.__file__).parent
-LIGHT = ("arrays", "config", "files", "forward", "linear", "measure", "overlap", "ragged", "tfidf")
+LIGHT = ("arrays", "baselines", "choices", "config", "forward", "history", "ragged", "tensors", "tfidf")
 
 
 def test_the_numpy_modules_load_neither_jax_nor_scikit_learn() -> None:

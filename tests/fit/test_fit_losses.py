@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from svr_async.fit.losses import adversarial_loss, diversity_loss, preference_loss
+from svr_async.fit.epoch import diversity_loss, preference_loss
 
 EDGES = (jnp.array([0, 1]), jnp.array([2, 3]), jnp.array([0.5, 1.0]))
 
@@ -26,11 +26,6 @@ def test_preference_slope_is_minus_sigmoid() -> None:
         np.testing.assert_allclose(slope, step, atol=1e-8)
 
 
-def test_adversarial_loss_averages_the_two() -> None:
-    """The loss with a hard negative is the mean of the two triples' losses."""
-    np.testing.assert_allclose(adversarial_loss(jnp.float32(0), jnp.float32(-200)), (np.log(2) + 200) / 2, rtol=1e-6)
-
-
 def test_diversity_equals_the_double_sum() -> None:
     """The edge list gives Σ_ij S_ij α_i α_j over the symmetric matrix, for one row and for many."""
     i, j, value = EDGES
@@ -38,10 +33,8 @@ def test_diversity_equals_the_double_sum() -> None:
     matrix[i, j] = matrix[j, i] = value
     alpha = np.random.default_rng(0).dirichlet(np.ones(4), 5).astype(np.float32)
     expected = np.einsum("pi,ij,pj->p", alpha, matrix, alpha)
-    per_row = [jnp.broadcast_to(edge[None], (5, 2)) for edge in EDGES]
 
     np.testing.assert_allclose(diversity_loss(jnp.asarray(alpha), i, j, value), expected, rtol=1e-5)
-    np.testing.assert_allclose(diversity_loss(jnp.asarray(alpha), *per_row), expected, rtol=1e-5)
 
 
 def test_diversity_gradient_is_two_s_alpha() -> None:

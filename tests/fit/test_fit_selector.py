@@ -8,31 +8,29 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from made_arrays import made_arrays
-from numpy.typing import NDArray
 
 from svr_async.errors import ArtefactError
 from svr_async.fit import batches
-from svr_async.fit import selector as module
+from svr_async.fit import mlp as module
 from svr_async.fit.arrays import FitArrays
-from svr_async.fit.config import DEFAULT, Kind, Pool
-from svr_async.fit.epoch import gather_features
+from svr_async.fit.config import Kind
+from svr_async.fit.epoch import step_features
 from svr_async.fit.forward import (
     Selector,
     alpha_numpy,
+    fitted_margins,
     importance,
     importance_matrix,
     logits_numpy,
     positive_numpy,
 )
-from svr_async.fit.measure import fitted_margins
-from svr_async.fit.selector import Params, random_params, to_params, to_selector
+from svr_async.fit.mlp import Params, random_params, to_params, to_selector
 from svr_async.fit.sparsemax import sparsemax
 
 KINDS: tuple[Kind, ...] = ("mlp", "topics")
 # Compiled whole: one by one, dozens of small operations would each be compiled by itself.
 hidden_units = jax.jit(module.hidden_units, static_argnums=2)
 bank_logits = jax.jit(module.bank_logits)
-pooled_logits = jax.jit(module.pooled_logits)
 
 
 def params_and_arrays(long: int = 1) -> tuple[Params, FitArrays]:
@@ -48,11 +46,11 @@ def params_and_arrays(long: int = 1) -> tuple[Params, FitArrays]:
 
 def whole_batch(arrays: FitArrays) -> Any:
     """Return the features of all pairs as one batch."""
-    table, rows = batches.tabulate(arrays, pooled=True)
+    table, rows = batches.tabulate(arrays)
     order = np.arange(rows.n_rows)
-    width = batches.pieces_needed(rows, [order], len(order), slices=1)
-    steps = batches.cut_steps(rows, order, len(order), slices=1, width=width, first=0)
-    return table, gather_features(jax.device_put(table), jnp.asarray(steps.piece[0, 0]), jnp.asarray(steps.owner[0, 0]))
+    width = batches.pieces_needed(rows, [order], len(order))
+    steps = batches.cut_steps(rows, order, len(order), width=width)
+    return table, step_features(jax.device_put(table), jax.tree.map(lambda part: jnp.asarray(part[0]), steps))
 
 
 @pytest.mark.parametrize("long", [1, 5])
@@ -70,23 +68,23 @@ def test_sparse_pieces_equal_the_dense_product(long: int) -> None:
 
 
 @pytest.mark.parametrize("long", [1, 5])
-@pytest.mark.parametrize("slices", [1, 3])
-def test_the_sparse_product_equals_gathering(long: int, slices: int) -> None:
+@pytest.mark.parametrize("batch", [160, 60])
+def test_the_sparse_product_equals_gathering(long: int, batch: int) -> None:
     """On CPUs W1 meets a batch, and its gradient is formed, by a sparse product: both equal the gathered form's."""
     params, arrays = params_and_arrays(long)
-    table, rows = batches.tabulate(arrays, pooled=True)
+    table, rows = batches.tabulate(arrays)
     order = np.arange(rows.n_rows)
-    width = batches.pieces_needed(rows, [order], len(order), slices=slices)
-    steps = batches.cut_steps(rows, order, len(order), slices=slices, width=width, first=0, transposed=True)
-    slope = jnp.asarray(np.random.default_rng(0).normal(size=(steps.row.shape[-1], 8)), jnp.float32)
+    width = batches.pieces_needed(rows, [order], batch)
+    plain, transposed = (batches.cut_steps(rows, order, batch, width=width, transposed=flag) for flag in (False, True))
+    slope = jnp.asarray(np.random.default_rng(0).normal(size=(plain.row.shape[-1], 8)), jnp.float32)
 
-    def total(params: Params, places: tuple[NDArray[np.int32] | NDArray[np.integer], ...]) -> jax.Array:
-        features = gather_features(jax.device_put(table), *(jnp.asarray(place[0, -1]) for place in places))
+    def total(params: Params, steps: batches.Steps) -> jax.Array:
+        one = jax.tree.map(lambda part: jnp.asarray(part[-1]), steps)
+        features = step_features(jax.device_put(table), one)
         return jnp.sum(hidden_units(params, features, len(slope)) * slope)
 
-    gathered, sparse = steps[2:4], (*steps[2:4], *steps[5:])
     both = jax.jit(jax.value_and_grad(total))
-    (one, slopes), (other, expectations) = both(params, sparse), both(params, gathered)
+    (one, slopes), (other, expectations) = both(params, transposed), both(params, plain)
     np.testing.assert_allclose(one, other, rtol=1e-5)
     for got, expected in zip(slopes, expectations, strict=True):
         np.testing.assert_allclose(got, expected, atol=1e-5)
@@ -109,16 +107,6 @@ def test_numpy_forward_equals_jax() -> None:
     np.testing.assert_allclose(matrix, expected * selector.weight, atol=1e-6)
 
 
-def test_pooled_logits_are_the_banks_at_the_pool() -> None:
-    """Gathering W2 for the judged entries gives the same logits as the whole bank read at them."""
-    params, arrays = params_and_arrays()
-    table, features = whole_batch(arrays)
-    hidden = hidden_units(params, features, arrays.n_pairs)
-    rubric = jnp.asarray(table.rubric)
-    expected = jnp.take_along_axis(bank_logits(params, hidden), rubric, axis=1)
-    np.testing.assert_allclose(pooled_logits(params, hidden, rubric), expected, atol=1e-6)
-
-
 @pytest.mark.parametrize(
     ("logits", "expected"),
     [
@@ -135,9 +123,8 @@ def test_a_positive_share_is_on_the_simplex(logits: list[float], expected: list[
     np.testing.assert_array_equal(positive_numpy(np.stack([row, row])), [positive_numpy(row)] * 2)
 
 
-@pytest.mark.parametrize("pool", ["judged", "bank"])
-def test_margins_of_a_solved_fit_are_sums_over_each_pairs_entries(pool: Pool) -> None:
-    """F = Σ alpha · weight · z, alpha over the judged entries or the bank; a pair without one has 0."""
+def test_margins_of_a_solved_fit_are_sums_over_each_pairs_entries() -> None:
+    """F = Σ alpha · weight · z, alpha over the judged entries; a pair without one has 0."""
     params, arrays = params_and_arrays()
     arrays = replace(
         arrays,
@@ -145,12 +132,12 @@ def test_margins_of_a_solved_fit_are_sums_over_each_pairs_entries(pool: Pool) ->
         pair_prompt=np.r_[0, arrays.pair_prompt],
     )
     selector = replace(to_selector(params), kind="topics", weight=np.linspace(0.5, 2, 12, dtype=np.float32))
-    whole, best = fitted_margins(selector, arrays, replace(DEFAULT, pool=pool, top_k=2))
+    whole, best = fitted_margins(selector, arrays, 2)
     for pair, prompt in enumerate(arrays.pair_prompt.tolist()):
         entries = slice(*arrays.z_indptr[pair : pair + 2])
         logits = logits_numpy(selector, *arrays.features(prompt))
         rubric, z = arrays.z_rubric[entries], arrays.z_delta[entries]
-        alpha = positive_numpy(logits)[rubric] if pool == "bank" or not len(rubric) else positive_numpy(logits[rubric])
+        alpha = positive_numpy(logits[rubric]) if len(rubric) else np.zeros(0, np.float32)
         parts = alpha * selector.weight[rubric]
         np.testing.assert_allclose(whole[pair], parts @ z, atol=1e-5)
         top = np.argsort(-parts)[:2]

@@ -10,13 +10,9 @@ from numpy.typing import NDArray
 
 from svr_async.fit import sparsemax as module
 from svr_async.fit.forward import sparsemax_numpy
-from svr_async.fit.sparsemax import Method
 
-METHODS: tuple[Method, ...] = ("active_set", "sort")
-sparsemax = jax.jit(module.sparsemax, static_argnames="method")
-SLOPE_OF_SQUARES = {
-    name: jax.jit(jax.grad(lambda v, name=name: jnp.sum(module.sparsemax(v, method=name) ** 2))) for name in METHODS
-}
+sparsemax = jax.jit(module.sparsemax)
+slope_of_squares = jax.jit(jax.grad(lambda v: jnp.sum(module.sparsemax(v) ** 2)))
 ROWS = st.lists(st.floats(-50, 50, width=32), min_size=1, max_size=40)
 
 
@@ -31,7 +27,6 @@ def reference(row: NDArray[np.float32]) -> NDArray[np.float64]:
     raise AssertionError
 
 
-@pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize(
     ("logits", "expected"),
     [
@@ -46,44 +41,41 @@ def reference(row: NDArray[np.float32]) -> NDArray[np.float64]:
         ([-1e30, -1e30], [0.5, 0.5]),
     ],
 )
-def test_known_values(method: str, logits: list[float], expected: list[float]) -> None:
+def test_known_values(logits: list[float], expected: list[float]) -> None:
     """Cases worked out by hand come out exactly, masks, ties and ±1e30 included."""
-    np.testing.assert_allclose(sparsemax(jnp.array(logits), method=method), expected, atol=1e-6)
+    np.testing.assert_allclose(sparsemax(jnp.array(logits)), expected, atol=1e-6)
 
 
-@pytest.mark.parametrize("method", METHODS)
 @given(row=ROWS)
 @settings(deadline=None, max_examples=40)
-def test_equals_the_slow_reference(method: str, row: list[float]) -> None:
+def test_equals_the_slow_reference(row: list[float]) -> None:
     """Any row equals the projection found by trying every support size in float64."""
     padded = jnp.array([*row, *[-jnp.inf] * (40 - len(row))], jnp.float32)
-    got = np.asarray(sparsemax(padded, method=method))[: len(row)]
+    got = np.asarray(sparsemax(padded))[: len(row)]
     numbers = np.array(row, np.float32)
     np.testing.assert_allclose(got, reference(numbers), atol=2e-5)
     np.testing.assert_allclose(sparsemax_numpy(numbers), reference(numbers), atol=2e-5)
 
 
-@pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("scale", [1e-30, 1e-3, 1.0, 1e3, 1e9, 1e30])
-def test_on_the_simplex_at_any_scale(method: Method, scale: float) -> None:
+def test_on_the_simplex_at_any_scale(scale: float) -> None:
     """Values are >= 0 and sum to 1 within 1e-6 at every scale, and gradients hold no NaN."""
     logits = jnp.asarray(np.random.default_rng(0).normal(size=(5, 257)) * scale, jnp.float32)
-    alpha = sparsemax(logits, method=method)
-    gradient = SLOPE_OF_SQUARES[method](logits)
+    alpha = sparsemax(logits)
+    gradient = slope_of_squares(logits)
 
     assert np.asarray(alpha).min() >= 0
     np.testing.assert_allclose(np.asarray(alpha).sum(axis=-1), 1, atol=1e-6)
     assert np.isfinite(gradient).all()
 
 
-@pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("size", [7, 131])
-def test_columns_equal_rows(method: Method, size: int) -> None:
+def test_columns_equal_rows(size: int) -> None:
     """Along axis 0 the answer and its derivative are those along the last axis, transposed."""
     rows, slopes = jnp.asarray(np.random.default_rng(6).normal(size=(2, 5, size)), jnp.float32)
 
     def weighed(logits: jax.Array, axis: int) -> tuple[jax.Array, jax.Array]:
-        alpha = module.sparsemax(logits, axis=axis, method=method)
+        alpha = module.sparsemax(logits, axis=axis)
         return jnp.sum(alpha * (slopes if axis else slopes.T)), alpha
 
     both = jax.jit(jax.grad(weighed, has_aux=True), static_argnums=1)
@@ -94,50 +86,45 @@ def test_columns_equal_rows(method: Method, size: int) -> None:
     np.testing.assert_allclose(columns.T, [reference(row) for row in np.asarray(rows)], atol=1e-6)
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_a_common_offset_changes_nothing(method: str) -> None:
+def test_a_common_offset_changes_nothing() -> None:
     """A power of two added to all logits leaves every bit of the answer as it was."""
     logits = jnp.asarray(np.random.default_rng(1).integers(-64, 64, 100) / 64, jnp.float32)
     shifted = logits + jnp.float32(2.0**16)
-    np.testing.assert_array_equal(sparsemax(shifted, method=method), sparsemax(logits, method=method))
+    np.testing.assert_array_equal(sparsemax(shifted), sparsemax(logits))
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_permuting_logits_permutes_the_answer(method: str) -> None:
+def test_permuting_logits_permutes_the_answer() -> None:
     """The order of the rubrics does not matter."""
     rng = np.random.default_rng(2)
     logits, order = rng.normal(size=64).astype(np.float32), rng.permutation(64)
-    permuted = sparsemax(jnp.asarray(logits[order]), method=method)
-    np.testing.assert_allclose(permuted, sparsemax(jnp.asarray(logits), method=method)[order], atol=1e-6)
+    permuted = sparsemax(jnp.asarray(logits[order]))
+    np.testing.assert_allclose(permuted, sparsemax(jnp.asarray(logits))[order], atol=1e-6)
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_jacobian_is_the_closed_form(method: str) -> None:
+def test_jacobian_is_the_closed_form() -> None:
     """The Jacobian is diag(s) − s sᵀ / |s| with s the indicator of the support."""
     logits = jnp.asarray(np.random.default_rng(3).normal(size=12), jnp.float32)
-    s = (np.asarray(sparsemax(logits, method=method)) > 0).astype(np.float32)
+    s = (np.asarray(sparsemax(logits)) > 0).astype(np.float32)
     expected = np.diag(s) - np.outer(s, s) / s.sum()
     for jacobian in (jax.jacobian, jax.jacfwd):
-        slopes = jax.jit(jacobian(lambda v: sparsemax(v, method=method)))(logits)
+        slopes = jax.jit(jacobian(sparsemax))(logits)
         np.testing.assert_allclose(slopes, expected, atol=1e-6)
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_jacobian_meets_finite_differences(method: str) -> None:
+def test_jacobian_meets_finite_differences() -> None:
     """Central differences in float64 agree with the derivative away from a change of support."""
     with jax.enable_x64(True):
         logits, step = np.random.default_rng(4).normal(size=9), 1e-6 * np.eye(9)
-        ahead, behind = (np.asarray(sparsemax(logits + steps, method=method)) for steps in (step, -step))
-        jacobian = jax.jit(jax.jacobian(lambda v: sparsemax(v, method=method)))(logits)
+        ahead, behind = (np.asarray(sparsemax(logits + steps)) for steps in (step, -step))
+        jacobian = jax.jit(jax.jacobian(sparsemax))(logits)
         np.testing.assert_allclose(jacobian, (ahead - behind).T / 2e-6, atol=1e-8)
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_jit_and_vmap_equal_the_loop(method: str) -> None:
+def test_jit_and_vmap_equal_the_loop() -> None:
     """Compiled, mapped and batched forms equal one row at a time."""
     logits = jnp.asarray(np.random.default_rng(5).normal(size=(7, 33)), jnp.float32)
-    rows = jnp.stack([sparsemax(row, method=method) for row in logits])
-    for form in (lambda v: sparsemax(v, method=method), jax.vmap(lambda v: sparsemax(v, method=method))):
+    rows = jnp.stack([sparsemax(row) for row in logits])
+    for form in (sparsemax, jax.vmap(sparsemax)):
         np.testing.assert_allclose(jax.jit(form)(logits), rows, atol=1e-6)
 
 

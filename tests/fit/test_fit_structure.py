@@ -8,11 +8,11 @@ import pytest
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix, vstack
 
-from svr_async.fit import folds, structure
+from svr_async.fit import structure
 from svr_async.fit.choices import Choice, Structure, choice_from_json
 from svr_async.fit.evidence import Evidence
-from svr_async.fit.structure import choose, kinds_of, used_points
-from svr_async.fit.wordings import criteria_of, each_its_own
+from svr_async.fit.paraphrase_clusters import cluster_paraphrases, one_each
+from svr_async.fit.structure import choose, prompt_kinds, top_k_steps, used_points
 
 RUBRICS, WORDS = 16, 40
 TOP_KS = (2, 4)
@@ -37,15 +37,15 @@ def planted(n: int = 600, *, kinds: int = 2, pool: int = 12, seed: int = 0) -> E
 def evidence(z: csr_matrix, features: csr_matrix, mined: csr_matrix, prompt: NDArray[Any] | None = None) -> Evidence:
     """Return the evidence of sparse z, a prompt a pair, without wordings or likeness."""
     prompt = np.arange(z.shape[0]) if prompt is None else prompt
-    own = each_its_own(z.shape[1])
+    own = one_each(z.shape[1])
     return Evidence(
-        z=z, merged=z, criteria=own, prompt=prompt, features=features, views={"rubrics": mined}, mined=mined, alike=None
+        z=z, merged=z, paraphrases=own, prompt=prompt, features=features, views={"rubrics": mined}, mined=mined
     )
 
 
 def chosen(given: Evidence, *, most_groups: int = 16, top_ks: tuple[int, ...] = TOP_KS, seed: int = 0) -> Choice:
-    """Return the choice with no diversity term."""
-    return choose(given, top_ks, kinds=kinds_of(given, most=most_groups, seed=seed), diversity=0.0, seed=seed)
+    """Return the choice."""
+    return choose(given, top_ks, kinds=prompt_kinds(given, most=most_groups, seed=seed), seed=seed)
 
 
 @pytest.fixture(scope="module")
@@ -78,20 +78,20 @@ def test_little_data_are_one_group() -> None:
 def test_a_handful_of_pairs_is_enough_to_choose(n: int) -> None:
     """With less than a pair for each fold something is chosen, and nothing is NaN."""
     choice = chosen(planted(n))
-    assert choice.structure.top_k in TOP_KS
+    assert choice.structure.top_k <= RUBRICS
     assert np.isfinite([[trial.accuracy, trial.error] for trial in choice.trials]).all()
 
 
 def test_every_candidate_is_tried_and_told(of_two_kinds: Choice) -> None:
     """Trials hold each number of groups with each penalty and each number of rubrics, once, with accuracy and error."""
     tried = [trial.structure for trial in of_two_kinds.trials]
-    structures = [each for each in tried if each.solver == "margin"]
+    structures = [each for each in tried if each.solver == "margin" and each.sparsity]
     groups, tops = ({getattr(each, name) for each in structures} for name in ("groups", "top_k"))
     penalties = {(each.sparsity, each.common) for each in structures}
     assert len(set(tried)) == len(tried)
     assert {each.top_k for each in tried if each.solver == "shrunken"} == tops
     assert len(structures) == len(groups) * len(tops) * len(penalties)
-    assert tops == set(TOP_KS)
+    assert tops >= set(TOP_KS)
     assert {common > 0 for _, common in penalties} == {True, False}, "with a part in common and without"
     assert of_two_kinds.structure in structures
     assert all(0.3 < trial.accuracy < 1 and 0 < trial.error < 0.05 for trial in of_two_kinds.trials)
@@ -144,7 +144,7 @@ def test_folds_never_share_a_prompt(monkeypatch: pytest.MonkeyPatch) -> None:
     prompt = np.repeat(np.arange(200), 3)
     given = replace(evidence(single.z[prompt], single.features, single.mined, prompt), prompt=prompt)
     chosen(given, most_groups=2)
-    assert len(parts) == folds.FOLDS
+    assert len(parts) == structure.FOLDS
     for inside, outside in parts:
         assert not set(prompt[inside].tolist()) & set(prompt[outside].tolist())
         assert sorted([*inside.tolist(), *outside.tolist()]) == list(range(600))
@@ -154,11 +154,11 @@ def test_folds_never_share_a_prompt(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_points_are_those_of_use_where_what_was_not_judged_says_nothing() -> None:
     """The best k of the whole bank decide; of those not judged on a pair nothing comes, and a tie is half."""
     effects = np.array([[0.9, 0.5, 0.1], [0.1, 0.5, 0.9]])
-    gates = np.array([[1.0, 0.0], [1.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
+    mixture = np.array([[1.0, 0.0], [1.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
     z = csr_matrix([[-0.25, 0.0, 1.25], [0.0, 0.0, 1.25], [0.25, -1.25, 0.0], [-1.25, 0.0, 0.25]])
     for top_k, points in {1: [0, 0.5, 1, 1], 2: [0, 0.5, 0, 1], 99: [0, 1, 0, 1]}.items():
-        assert used_points(gates, effects, z, [top_k]).tolist() == [points]
-    assert used_points(gates, effects, z, [99, 1]).tolist() == [[0, 1, 0, 1], [0, 0.5, 1, 1]]
+        assert used_points(mixture, effects, z, [top_k]).tolist() == [points]
+    assert used_points(mixture, effects, z, [99, 1]).tolist() == [[0, 1, 0, 1], [0, 0.5, 1, 1]]
     alone = used_points(np.ones((4, 1)), effects[:1], z, [1, 2])
     assert alone.tolist() == used_points(np.full((4, 2), 0.5), effects[[0, 0]], z, [1, 2]).tolist()
 
@@ -166,11 +166,11 @@ def test_points_are_those_of_use_where_what_was_not_judged_says_nothing() -> Non
 def test_points_of_many_pairs_are_found_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """A few pairs at a time, with the same points."""
     rng = np.random.default_rng(4)
-    gates, effects = rng.dirichlet([1, 1, 1], 50), rng.random((3, 9))
+    mixture, effects = rng.dirichlet([1, 1, 1], 50), rng.random((3, 9))
     z = csr_matrix(rng.choice([-1.25, 0, 0.75], (50, 9)))
-    whole = used_points(gates, effects, z, (2, 4))
+    whole = used_points(mixture, effects, z, (2, 4))
     monkeypatch.setattr(structure, "MOST_CELLS", 70)
-    np.testing.assert_array_equal(used_points(gates, effects, z, (2, 4)), whole)
+    np.testing.assert_array_equal(used_points(mixture, effects, z, (2, 4)), whole)
 
 
 def test_groups_are_bounded_and_need_words_and_mined_rubrics() -> None:
@@ -196,9 +196,9 @@ def test_wordings_take_part_in_the_choice() -> None:
     twin = single.z.copy()
     twin.data = np.where(rng.random(len(twin.data)) < 0.05, -twin.data, twin.data)
     z = csr_matrix(np.hstack([single.z.toarray(), twin.toarray()]))
-    criteria = criteria_of(z)
-    assert criteria.count == RUBRICS
-    both = replace(single, z=z, merged=criteria.merged(z), criteria=criteria)
+    paraphrases = cluster_paraphrases(z)
+    assert paraphrases.count == RUBRICS
+    both = replace(single, z=z, merged=paraphrases.merge(z), paraphrases=paraphrases)
     with_twins, alone = (max(trial.accuracy for trial in chosen(each, top_ks=(4,)).trials) for each in (both, single))
     assert with_twins > alone - 0.02
 
@@ -211,7 +211,7 @@ def test_the_same_evidence_gives_the_same_choice(of_two_kinds: Choice) -> None:
 
 def test_a_large_corpus_is_tried_on_a_sample(monkeypatch: pytest.MonkeyPatch) -> None:
     """Above the limit a sample of pairs is tried, the same each time."""
-    monkeypatch.setattr(folds, "MOST_PAIRS", 200)
+    monkeypatch.setattr(structure, "MOST_PAIRS", 200)
     first, second = (chosen(planted(), most_groups=1, top_ks=(2,)) for _ in range(2))
     assert first == second
     assert all(trial.error > 0.02 for trial in first.trials)
@@ -224,3 +224,24 @@ def test_a_choice_survives_its_page(of_two_kinds: Choice) -> None:
     assert choice_from_json(some.as_json()) == some
     assert some.structure.in_words() == "4 groups of prompts, sparsity 0.6, in common 0.3, top 9"
     assert Structure().in_words().startswith("no groups of prompts")
+
+
+def test_dense_entries_open_further_numbers_of_rubrics_up_to_all() -> None:
+    """Several numbers double up to all rubrics if nearly all entries are judged; a single one stays."""
+    assert top_k_steps(planted(pool=16), (2, 4)) == (2, 4, 8, 16)
+    assert top_k_steps(planted(), (2, 4)) == (2, 4)
+    assert top_k_steps(planted(pool=16), (4,)) == (4,)
+
+
+def test_one_weight_per_rubric_is_taken_where_all_rubrics_decide() -> None:
+    """With 64 rubrics that all matter and are all judged, more rubrics per prompt beat the usual few."""
+    rng = np.random.default_rng(0)
+    z = rng.choice([-1.25, -0.25, 0.25, 1.25], (1200, 64))
+    z *= np.where(z @ rng.exponential(1, 64) < 0, -1, 1)[:, None]
+    given = evidence(csr_matrix(z), csr_matrix((1200, 0)), csr_matrix((1200, 64)))
+    choice = chosen(replace(given, views={}, mined=None), top_ks=(6, 12))
+    assert choice.structure.top_k > 12
+    assert Structure(sparsity=0.0, top_k=64) in [trial.structure for trial in choice.trials]
+    assert choice.taken is not None
+    few = max(trial.accuracy for trial in choice.trials if trial.structure.top_k == 6)
+    assert choice.taken.accuracy > few + 0.05

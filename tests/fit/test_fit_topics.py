@@ -16,7 +16,7 @@ from svr_async.fit.choices import Structure
 from svr_async.fit.config import DEFAULT, FitConfig
 from svr_async.fit.evidence import evidence_of
 from svr_async.fit.forward import Selector, alpha_numpy, hidden_matrix, importance_matrix
-from svr_async.fit.shrinkage import SHRINKAGE, shrunken
+from svr_async.fit.structure import SHRINKAGE, shrunken_means
 from svr_async.fit.topics import solve_each, solve_topics
 from svr_async.fit.training import fit
 
@@ -44,7 +44,7 @@ def importances(selector: Selector, arrays: FitArrays) -> NDArray[np.float32]:
 
 
 def test_groups_follow_the_words_and_each_has_the_rubrics_that_decide_there() -> None:
-    """Prompts of the two kinds get different gates, and their best three rubrics are those of their kind."""
+    """Prompts of the two kinds get different mixture, and their best three rubrics are those of their kind."""
     arrays = sources(made_arrays(n_pairs=600), 30)
     selector = selector_of(arrays)
     first = hidden_matrix(selector, arrays, np.arange(600))[:, 0] > 0.5
@@ -88,18 +88,18 @@ def test_effects_of_a_structure_have_a_mean_sum_of_one() -> None:
 
 
 def test_structures_that_are_averaged_share_one_softmax() -> None:
-    """Topics of two structures stand side by side, each structure about as likely as the other, gates of sum 1."""
+    """Topics of two structures stand side by side, each structure about as likely as the other, mixture of sum 1."""
     arrays = sources(made_arrays(n_pairs=300))
     evidence = evidence_of(arrays, TWO)
     assert ONE.structure is not None
     assert TWO.structure is not None
     learner = topics._Learner(evidence, TWO)
-    both = topics._selector(evidence, TWO, topics._solutions(evidence, learner, (ONE.structure, TWO.structure)))
-    gates = hidden_matrix(both, arrays, np.arange(300))
-    assert gates.shape == (300, 3)
-    np.testing.assert_allclose(gates.sum(axis=1), 1, atol=1e-5)
-    assert 0.3 < gates[:, 0].mean() < 0.7
-    same = topics._selector(evidence, TWO, topics._solutions(evidence, learner, (TWO.structure, TWO.structure)))
+    both = topics._selector(evidence, learner, (ONE.structure, TWO.structure))
+    mixture = hidden_matrix(both, arrays, np.arange(300))
+    assert mixture.shape == (300, 3)
+    np.testing.assert_allclose(mixture.sum(axis=1), 1, atol=1e-5)
+    assert 0.3 < mixture[:, 0].mean() < 0.7
+    same = topics._selector(evidence, learner, (TWO.structure, TWO.structure))
     np.testing.assert_allclose(importances(same, arrays), importances(selector_of(arrays), arrays), atol=1e-5)
 
 
@@ -109,7 +109,7 @@ def test_the_settings_name_a_structure_or_cross_validation_chooses_one() -> None
     named, free = (solve_topics(arrays, config).choice for config in (TWO, replace(DEFAULT, hidden=4)))
     assert (named.structure, named.trials) == (TWO.structure, ())
     assert len(free.trials) > 1
-    assert free.structure.top_k in DEFAULT.top_ks
+    assert free.structure.top_k in (*DEFAULT.top_ks, 12)
     assert free.structure.groups <= 4
 
 
@@ -139,13 +139,13 @@ def test_rubrics_that_are_answered_alike_share_one_effect() -> None:
     z[:, 11] = np.where(rng.random(400) < 0.1, -z[:, 0], z[:, 0])
     twins = replace(arrays, z_delta=z.ravel())
     evidence = evidence_of(twins, ONE)
-    assert evidence.criteria.of.tolist() == [*range(11), 0]
+    assert evidence.paraphrases.of.tolist() == [*range(11), 0]
     assert evidence.merged.shape == (400, 11)
     assert ONE.structure is not None
     shared = importances(selector_of(twins, replace(ONE, structure=replace(ONE.structure, top_k=12))), twins)[0]
     assert shared[0] == pytest.approx(shared[11])
     assert 0.5 * alone[0] < shared[0] + shared[11] < 2 * alone[0]
-    assert evidence_of(twins, replace(ONE, by_answers=False)).criteria.count == 12
+    assert evidence_of(twins, replace(ONE, by_answers=False)).paraphrases.count == 12
 
 
 def test_hard_negatives_say_nothing_of_how_often_a_rubric_decides() -> None:
@@ -160,21 +160,21 @@ def test_hard_negatives_say_nothing_of_how_often_a_rubric_decides() -> None:
 def test_means_are_shrunk_by_the_number_of_judgements() -> None:
     """Σ gate z / (Σ gate + κ), worked out by hand: of few judgements little is believed."""
     z = csr_matrix(np.array([[1.25, 0.75], [0.75, 0], [-0.25, 0]]))
-    gates = np.array([[1, 0], [0.5, 0.5], [0, 1.0]])
+    mixture = np.array([[1, 0], [0.5, 0.5], [0, 1.0]])
     expected = [
         [(1.25 + 0.375) / (1.5 + SHRINKAGE), 0.75 / (1 + SHRINKAGE)],
         [(0.375 - 0.25) / (1.5 + SHRINKAGE), 0],
     ]
-    np.testing.assert_allclose(shrunken(z, gates), expected)
+    np.testing.assert_allclose(shrunken_means(z, mixture), expected)
 
 
 def test_where_nothing_survives_the_penalty_the_shrunken_means_rank() -> None:
     """An empty solution would decide nothing: the order is that of the means, and a rubric that fails has no effect."""
     arrays = made_arrays(n_pairs=60)
-    none = replace(ONE, structure=Structure(sparsity=1e6), diversity=0.0, by_answers=False)
+    none = replace(ONE, structure=Structure(sparsity=1e6), by_answers=False)
     selector = selector_of(arrays, none)
     evidence = evidence_of(arrays, none)
-    means = np.maximum(shrunken(evidence.z, np.ones((60, 1)))[0], 0)
+    means = shrunken_means(evidence.z, np.ones((60, 1)))[0]
     np.testing.assert_allclose(selector.output[:, 0] / selector.output[:, 0].sum(), means / means.sum(), atol=1e-6)
 
 
@@ -222,6 +222,6 @@ def test_a_fit_says_whether_it_decides_better_than_a_coin(noise: bool, proven: b
 
     assert result.choice is not None
     assert result.choice.is_proven is proven
-    assert [warning for warning in result.warnings if warning.endswith("no better than a coin")] == (
+    assert [warning for warning in result.warnings if warning.endswith("no better than guessing")] == (
         [] if proven else list(result.warnings)
     )

@@ -5,21 +5,20 @@ from typing import Any
 
 import numpy as np
 import pytest
-from made_arrays import made_arrays
+from made_arrays import judged_margins, made_arrays
 
 from svr_async.errors import ArtefactError, DegenerateFitError
 from svr_async.fit import ragged
 from svr_async.fit.arrays import require_signal
+from svr_async.fit.baselines import linear_margins
 from svr_async.fit.batches import tabulate
 from svr_async.fit.choices import Structure
 from svr_async.fit.config import PRESETS
 from svr_async.fit.evidence import evidence_of
-from svr_async.fit.linear import linear_margins
-from svr_async.fit.measure import judged_margins
-from svr_async.fit.shrinkage import shrunken
+from svr_async.fit.structure import shrunken_means
 from svr_async.fit.topics import solve_topics
 from svr_async.fit.training import fit
-from svr_async.training.rounds.round_fit import judgements
+from svr_async.training.rounds.fits import judgements
 
 
 def test_weights_go_along_with_their_entries() -> None:
@@ -44,17 +43,17 @@ def test_weights_go_along_with_their_entries() -> None:
 
 
 def test_a_weight_multiplies_z_wherever_a_margin_is_made() -> None:
-    """The compiled table, the margins in use and both yardsticks see z · weight; a weight of 1 changes nothing."""
+    """The compiled table, the margins in use and both baselines see z · weight; a weight of 1 changes nothing."""
     made = made_arrays()
     halved = replace(made, z_delta=made.z_delta / np.float32(2))
     weighed = replace(made, z_weight=np.full(made.n_entries, 0.5, np.float32))
     ones = replace(made, z_weight=np.ones(made.n_entries, np.float32))
     selector = solve_topics(made, replace(PRESETS["default"], structure=Structure())).selector
     for left, right in ((weighed, halved), (ones, made)):
-        assert np.array_equal(tabulate(left, pooled=True)[0].z, tabulate(right, pooled=True)[0].z)
+        assert np.array_equal(tabulate(left)[0].z, tabulate(right)[0].z)
         assert np.array_equal(judged_margins(selector, left, 3), judged_margins(selector, right, 3))
     equal = np.ones(made.n_rubrics)
-    np.testing.assert_allclose(linear_margins(equal, weighed), linear_margins(equal, made))  # a mean by weights
+    np.testing.assert_allclose(linear_margins(equal, weighed), linear_margins(equal, halved))
     for settings in PRESETS.values():
         config = replace(settings, epochs=min(1, settings.epochs), hidden=8)
         assert all(
@@ -70,14 +69,14 @@ def test_effects_are_those_of_entries_of_half_the_z() -> None:
     smaller = replace(made, z_delta=made.z_delta / np.float32(2))
     config = replace(PRESETS["default"], structure=Structure())
     one, other = (evidence_of(arrays, config) for arrays in (weighed, smaller))
-    gates = np.eye(2)[np.arange(80) % 2]
-    np.testing.assert_allclose(shrunken(one.z, gates), shrunken(other.z, gates))
+    mixture = np.eye(2)[np.arange(80) % 2]
+    np.testing.assert_allclose(shrunken_means(one.z, mixture), shrunken_means(other.z, mixture))
     first, second = (solve_topics(arrays, config).selector for arrays in (weighed, smaller))
     np.testing.assert_array_equal(first.output, second.output)
 
 
 def test_an_entry_of_weight_0_is_left_out_of_the_solution() -> None:
-    """It is no judgement of 0 either: means, wordings and effects are those without the entry."""
+    """It is no judgement of 0 either: means, paraphrases and effects are those without the entry."""
     made = made_arrays(n_pairs=80)
     out = np.arange(made.n_entries) % 5 == 0
     weighed = replace(made, z_weight=np.where(out, 0, 1).astype(np.float32))
@@ -86,7 +85,7 @@ def test_an_entry_of_weight_0_is_left_out_of_the_solution() -> None:
     one, other = (evidence_of(arrays, config) for arrays in (weighed, without))
     assert one.z.nnz == made.n_entries - out.sum()
     np.testing.assert_array_equal(one.z.toarray(), other.z.toarray())
-    np.testing.assert_array_equal(shrunken(one.z, np.ones((80, 1))), shrunken(other.z, np.ones((80, 1))))
+    np.testing.assert_array_equal(shrunken_means(one.z, np.ones((80, 1))), shrunken_means(other.z, np.ones((80, 1))))
     first, second = (solve_topics(arrays, config).selector for arrays in (weighed, without))
     np.testing.assert_array_equal(first.output, second.output)
     tied = replace(made, z_delta=np.where(out, 0, made.z_delta).astype(np.float32))

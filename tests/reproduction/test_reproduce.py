@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from benchmark_files import write_benchmarks
 from rig import serving, write_bank, write_bench
 
 from svr_async.errors import BudgetError
@@ -20,7 +21,6 @@ from svr_async.reproduction.runner import Absent, Runner
 from svr_async.reproduction.settings import ReproSettings
 from svr_async.reproduction.table import PaperTable
 from svr_async.reproduction.tables import build
-from svr_async.simulation.benchmark_files import write_benchmarks
 from svr_async.simulation.server import SimServer
 from svr_async.simulation.world import World
 

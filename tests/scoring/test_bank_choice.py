@@ -25,11 +25,11 @@ def test_each_part_of_a_structure_is_named() -> None:
     assert named(Structure())["Groups of prompts"] == named(Structure())["Part in common"] == "none"
 
 
-def test_rubrics_left_aside_are_counted() -> None:
+def test_spurious_rubrics_are_counted() -> None:
     """What has no weight since it only goes with the label is told beside the structure."""
-    told = {name: value for name, value, _ in structure_parts(Choice(structure=Structure(), aside=(3, 8)))}
-    assert told["Left aside"] == "2"
-    assert "Left aside" not in named(Structure())
+    told = {name: value for name, value, _ in structure_parts(Choice(structure=Structure(), spurious=(3, 8)))}
+    assert told["Spurious"] == "2"
+    assert "Spurious" not in named(Structure())
 
 
 def test_one_shrunken_weight_a_rubric_is_called_that() -> None:
@@ -39,10 +39,8 @@ def test_one_shrunken_weight_a_rubric_is_called_that() -> None:
     }  # fmt: skip
 
 
-def test_weights_that_sources_have_in_common_are_called_that_and_what_was_left_out_is_said() -> None:
-    """The ridge stands beside them; sources, not prompts, were left out, and what is averaged is counted."""
-    common = Structure(solver="moments", ridge=0.3)
-    assert named(common)["Weights"] == "one a rubric, in common"
+def test_what_was_left_out_is_said() -> None:
+    """Sources, not prompts, were left out, and what is averaged is counted."""
     choice = replace(made_choice(), left_out="sources", beside=(Structure(groups=2), Structure(groups=4)))
     assert "leaving out sources in turn" in how_chosen(choice)
     assert "averaged with 2" in how_chosen(choice)

@@ -118,13 +118,13 @@ def test_a_field_that_is_missing_is_named() -> None:
         history_from_json(plain)
 
 
-def test_the_places_of_rubrics_left_aside_come_back() -> None:
+def test_the_places_of_spurious_rubrics_come_back() -> None:
     """A choice names the rubrics without effect by their places; no text passes for one."""
-    choice = history_from_json(change(("choice", "aside"), [0, 3])).choice
+    choice = history_from_json(change(("choice", "spurious"), [0, 3])).choice
     assert choice is not None
-    assert choice.aside == (0, 3)
-    with pytest.raises(ValueError, match=r"choice\.aside"):
-        history_from_json(change(("choice", "aside"), ["a"]))
+    assert choice.spurious == (0, 3)
+    with pytest.raises(ValueError, match=r"choice\.spurious"):
+        history_from_json(change(("choice", "spurious"), ["a"]))
 
 
 def test_the_chosen_curve_is_the_last_of_its_round_and_seed() -> None:

@@ -8,9 +8,8 @@ from collections.abc import Callable
 from typing import Any
 
 from svr_async.simulation.catalogue import CRITERIA
-from svr_async.simulation.planted import PlantedPair
 from svr_async.simulation.server import SimServer
-from svr_async.simulation.world import World
+from svr_async.simulation.world import PlantedPair, World
 
 TAG = "0123456789abcdef"
 MODEL = "gpt-oss-120b"

@@ -9,13 +9,10 @@ import orjson
 import pytest
 import sim_requests as ask
 
-from svr_async.errors import ConfigError
-from svr_async.simulation.batches import Batches, BatchSettings, read_lines
+from svr_async.simulation.batches import BatchSettings
 from svr_async.simulation.config import SimConfig
 from svr_async.simulation.faults import FaultConfig, parse_kinds
-from svr_async.simulation.refusals import ApiError
 from svr_async.simulation.server import SimServer
-from svr_async.simulation.service import Service
 from svr_async.simulation.world import World
 
 WORLD = World()
@@ -136,15 +133,6 @@ async def test_a_batch_goes_through_its_states_and_can_be_cancelled() -> None:
     assert sim.stats()["paid"] == 0
 
 
-async def test_a_held_batch_goes_on_when_released() -> None:
-    """`release` lets it be answered."""
-    async with SimServer(batch=BatchSettings(held=True)) as sim, aiohttp.ClientSession() as session:
-        client = Client(sim, session)
-        _, begun = await client.create()
-        sim.batches.release()
-        assert (await client.ended(begun["id"]))["status"] == "completed"
-
-
 async def test_an_expired_batch_keeps_what_was_answered() -> None:
     """Lines that the window cut off are in the error file with the documented code; the others are paid and there."""
     async with SimServer(batch=BatchSettings(answered=12)) as sim:
@@ -189,15 +177,6 @@ async def test_a_bad_line_fails_the_whole_batch_unpaid(changed: dict[str, Any], 
     assert [(row["code"], row["line"]) for row in batch["errors"]["data"]] == [(code, 31)]
 
 
-async def test_files_that_are_too_long_or_empty_fail() -> None:
-    """A file over the endpoint's limit of lines, an empty one and one that is no JSON fail with a reason."""
-    async with SimServer(batch=BatchSettings(most_lines=20)) as sim:
-        batch, *_ = await outcome(sim)
-    assert batch["errors"]["data"][0]["code"] == "token_limit_exceeded"
-    assert read_lines(b"", 1)[1][0]["code"] == "empty_file"
-    assert [row["code"] for row in read_lines(b"{\n[1]\n", 9)[1]] == ["invalid_json_line"] * 2
-
-
 async def test_batches_are_listed_newest_first_in_pages() -> None:
     """The list has pages of `limit` with first_id, last_id and has_more, walked with `after`."""
     async with SimServer() as sim, aiohttp.ClientSession() as session:
@@ -211,73 +190,6 @@ async def test_batches_are_listed_newest_first_in_pages() -> None:
     assert (first["has_more"], second["has_more"]) == (True, False)
     assert [status for status, _ in wrong] == [400, 400, 404]
     assert (none["data"], none["last_id"]) == ([], None)
-
-
-async def test_wrong_requests_are_refused_in_openais_form() -> None:
-    """Unknown ids are 404; a wrong endpoint, window, file, purpose, metadata or form is a 400 that says so."""
-    async with SimServer() as sim, aiohttp.ClientSession() as session:
-        client = Client(sim, session)
-        _, output = await client.upload(REQUESTS, "batch_output")
-        refused = [
-            await client.create(endpoint="/v1/embeddings"),
-            await client.create(completion_window="1h"),
-            await client.create(input_file_id="file-none"),
-            await client.create(input_file_id=output["id"]),
-            await client.create(metadata={"a": 1}),
-            await client.create(metadata=[1]),
-            await client.upload(REQUESTS, "fine-tune"),
-            await client.call("POST", "/files", json={}),
-            await client.call("POST", "/files", data=aiohttp.FormData({"purpose": "batch"}, default_to_multipart=True)),
-            await client.call("POST", "/batches", data=b"{"),
-            await client.call("POST", "/batches", json=[]),
-        ]
-        unknown = [await client.call("GET", path) for path in ("/files/x", "/files/x/content", "/batches/x")]
-    assert {status for status, _ in refused} == {400}
-    assert {status for status, _ in unknown} == {404}
-    assert all(body["error"]["message"] for _, body in refused + unknown)
-
-
-async def test_the_key_is_checked() -> None:
-    """Without the key, no file or batch is reached."""
-    async with SimServer(SimConfig(api_key="sim-key")) as sim, aiohttp.ClientSession() as session:
-        status, body = await Client(sim, session).call("GET", "/batches")
-    assert (status, body["error"]["code"]) == (401, "invalid_api_key")
-
-
-async def test_the_quota_ends_a_batch_line_by_line() -> None:
-    """When the credit is used up, the lines that are left are refused as live calls are."""
-    async with SimServer(SimConfig(quota=10)) as sim:
-        _, rows, errors = await outcome(sim)
-    assert (len(rows), len(errors)) == (10, 20)
-    assert {row["response"]["body"]["error"]["code"] for row in errors} == {"insufficient_quota"}
-
-
-async def test_a_reset_forgets_files_and_batches() -> None:
-    """After a reset there are none, and the next batch is as the first was."""
-    async with SimServer() as sim:
-        first, *_ = await outcome(sim)
-        sim.reset()
-        assert (sim.batches.files, sim.batches.batches) == ({}, {})
-        assert (await outcome(sim))[0]["id"] == first["id"]
-
-
-async def test_an_answer_can_be_lost() -> None:
-    """With `lost_answers` the connection is cut although the batch has begun."""
-    async with SimServer(batch=BatchSettings(lost_answers=1)) as sim, aiohttp.ClientSession() as session:
-        client = Client(sim, session)
-        with pytest.raises(aiohttp.ClientError):
-            await client.create()
-        assert len(sim.batches.batches) == 1
-        assert (await client.create())[0] == 200
-
-
-def test_settings_are_checked() -> None:
-    """Nonsense in the settings is a ConfigError, and a file may not be larger than the documented limit."""
-    for wrong in ({"most_lines": 0}, {"seconds": -1.0}):
-        with pytest.raises(ConfigError):
-            BatchSettings(**wrong)
-    with pytest.raises(ApiError, match="larger than"):
-        Batches(Service(SimConfig()), lambda: 0.0).add_file("in", "batch", _Large())
 
 
 class _Large(bytes):

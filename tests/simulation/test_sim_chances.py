@@ -15,97 +15,73 @@ from svr_async.core.verdict import EVEN
 from svr_async.engine.classify import Kind, classify_reply
 from svr_async.engine.wires import find_wire
 from svr_async.simulation.brain import Simulator
-from svr_async.simulation.chances import Stater
+from svr_async.simulation.catalogue import CRITERIA
 from svr_async.simulation.config import SimConfig
-from svr_async.simulation.corrupt import damaged_chances
-from svr_async.simulation.decisions import as_detail, decision_reply, detail_payload
-from svr_async.simulation.draws import draw_bytes
-from svr_async.simulation.family import drawn
-from svr_async.simulation.family_world import FamilyWorld
+from svr_async.simulation.damage import damaged_chances
 from svr_async.simulation.faults import FAULTS
-from svr_async.simulation.judge import PlantedJudge
-from svr_async.simulation.models import MODELS
-from svr_async.simulation.planted import PlantedWorld
-from svr_async.simulation.readings import PromptReading, ResponseReading
+from svr_async.simulation.judge import MODELS, PlantedJudge
 from svr_async.simulation.refusals import ApiError
 from svr_async.simulation.request import Shape
-from svr_async.simulation.variety import Variety
-from svr_async.simulation.world import World, WorldConfig
+from svr_async.simulation.wires import as_detail, decision_reply, detail_payload
+from svr_async.simulation.world import PromptReading, ResponseReading, World, WorldConfig, draw_bytes
 
 MODEL = MODELS["gpt-oss-120b"]
-WORLDS: dict[str, PlantedWorld] = {"catalogue": World(WorldConfig(seed=3)), "draw 5": FamilyWorld(drawn(5))}
+WORLD = World(WorldConfig(seed=3))
 RUBRIC = "Response A satisfies this rubric: The response treats the empty input as a separate case."
 
 
-def stater_of(world: PlantedWorld) -> Stater:
-    """Return the usual judge of a world."""
-    return Stater(PlantedJudge(world, world.model(MODEL)))
-
-
-def read(world: PlantedWorld, count: int) -> list[tuple[PromptReading, dict[str, ResponseReading], tuple[int, ...]]]:
-    """Return pairs as read: prompt, both responses by name, and the criteria that its type cares about."""
-    language = world.language
+def read() -> list[tuple[PromptReading, dict[str, ResponseReading], tuple[int, ...]]]:
+    """Return pairs as read: prompt, both responses by name, and the criteria that the type cares about."""
     found = []
-    for item in world.pairs(count, "test"):
-        prompt = language.read_prompt(prompt_text(item.pair.prompt))
+    for item in WORLD.pairs(60, "test"):
         texts = {"A": item.pair.chosen, "B": item.pair.rejected}
-        responses = {name: language.read_response(text) for name, text in texts.items()}
-        found.append((prompt, responses, world.kinds[item.kind].cares))
+        responses = {name: WORLD.read_response(text) for name, text in texts.items()}
+        found.append((WORLD.read_prompt(prompt_text(item.pair.prompt)), responses, WORLD.kinds[item.kind].cares))
     return found
 
 
-@pytest.mark.parametrize("world", WORLDS.values(), ids=WORLDS)
-def test_what_is_likelier_is_the_verdict(world: PlantedWorld) -> None:
-    """At equal noise a question: each probability lies on the side of the same judge's verdict, A, B and better."""
-    stater = stater_of(world)
-    for prompt, responses, cares in read(world, 20):
+def test_what_is_likelier_is_the_verdict() -> None:
+    """Each probability lies on the side of the same judge's verdict: A, B and better."""
+    judge = PlantedJudge(WORLD, MODEL)
+    for prompt, responses, cares in read()[:20]:
         for number in cares:
-            rubric = world.language.rubric(number)
-            row = stater.judge.compare(prompt, responses["A"], responses["B"], world.language.read_rubric(rubric))
-            said = {
-                form: stater.chance(f"Response {form} this rubric{more}: {rubric}", prompt, responses) >= EVEN
-                for form, more in (("A satisfies", ""), ("B satisfies", ""))
-            }
-            better = stater.chance(
-                f"Response A satisfies this rubric better than response B does: {rubric}", prompt, responses
-            )
-            assert said == {"A satisfies": row.a.value == "pass", "B satisfies": row.b.value == "pass"}
-            assert (better >= EVEN) is (row.better is Side.A)
+            rubric = CRITERIA[number].rubric
+            row = judge.compare(prompt, responses["A"], responses["B"], WORLD.read_rubric(rubric))
+            ends = ("A satisfies this rubric", "B satisfies this rubric")
+            asked = (*ends, "A satisfies this rubric better than response B does")
+            said = [judge.chance(f"Response {one}: {rubric}", prompt, responses) >= EVEN for one in asked]
+            assert said == [row.a.value == "pass", row.b.value == "pass", row.better is Side.A]
 
 
-@pytest.mark.parametrize("world", WORLDS.values(), ids=WORLDS)
-def test_the_probabilities_are_honest(world: PlantedWorld) -> None:
-    """Of all answers with one probability, about that share is true; what is better has the higher hidden degree."""
-    stater = stater_of(world)
-    truths: dict[tuple[str, float], list[float]] = defaultdict(list)
-    for prompt, responses, cares in read(world, 150):
+def test_the_probabilities_are_honest() -> None:
+    """Of all answers with one probability, about that share is true."""
+    judge, truths = PlantedJudge(WORLD, MODEL), defaultdict[tuple[str, float], list[bool]](list)
+    for prompt, responses, cares in read():
         for number in cares:
-            rubric = world.language.read_rubric(world.language.rubric(number))
-            truth = bool(responses["A"].met >> number & 1)
-            truths["A", stater.satisfied(prompt, responses["A"], rubric)].append(truth)
-            better = stater.better(prompt, responses["A"], responses["B"], rubric, Side.A)
-            degrees = [stater.judge.opinion(prompt, responses[name], rubric).degree for name in "AB"]
-            truths["better", better].append(degrees[0] > degrees[1])
-            other = stater.better(prompt, responses["A"], responses["B"], rubric, Side.B)
-            assert better + other == pytest.approx(1)
+            rubric = WORLD.read_rubric(CRITERIA[number].rubric)
+            chances = judge.likely(prompt, responses["A"], responses["B"], rubric)
+            truths["A", chances.a].append(bool(responses["A"].met >> number & 1))
+            degrees = [judge.opinion(prompt, responses[name], rubric).degree for name in "AB"]
+            truths["better", chances.better].append(degrees[0] > degrees[1])
     for (_, chance), found in truths.items():
         assert abs(mean(found) - chance) < 0.05 + 2 / len(found) ** 0.5
 
 
-def test_a_denied_rubric_asked_in_the_positive_is_turned_round() -> None:
-    """The judge of statements knows what a statement is the opposite of: one minus what it says of the rubric."""
-    world = World(WorldConfig(seed=3, variety=Variety(wordings=3)))
-    stater = stater_of(world)
-    prompt, responses, _ = read(world, 1)[0]
-    own = stater.chance("Response A satisfies this rubric: The response is not cut off midway.", prompt, responses)
-    turned = stater.chance("Response A satisfies this rubric: The response is cut off midway.", prompt, responses)
-    assert turned == pytest.approx(1 - own)
-    assert own != EVEN
+def test_a_negated_rubric_asked_in_the_positive_is_turned_round() -> None:
+    """The judge of statements recognises the opposite of a rubric: its probability is one minus the rubric's."""
+    judge = PlantedJudge(WORLD, MODEL)
+    prompt, responses, _ = read()[0]
+    turned = dict(judge._opposites)
+    for text, rubric in list(turned.items())[:5]:
+        own, opposite = (
+            judge.chance(f"Response A satisfies this rubric: {one}", prompt, responses) for one in (rubric, text)
+        )
+        assert opposite == pytest.approx(1 - own)
 
 
 def material() -> str:
     """Return one planted pair between its fences."""
-    pair = next(iter(WORLDS["catalogue"].pairs(1, "test"))).pair
+    pair = next(iter(WORLD.pairs(1, "test"))).pair
     parts = {"PROMPT": prompt_text(pair.prompt), "RESPONSE_A": pair.chosen, "RESPONSE_B": pair.rejected}
     return "\n\n".join(fence(name, text) for name, text in parts.items())
 

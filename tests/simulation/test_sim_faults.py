@@ -11,11 +11,10 @@ import sim_requests as ask
 
 from svr_async.errors import ConfigError
 from svr_async.simulation.brain import Composed, Simulator
-from svr_async.simulation.corrupt import corrupt
-from svr_async.simulation.draws import draw_bytes
-from svr_async.simulation.faults import FAULTS, GROUPS, FaultConfig, Stage, draw_fault, parse_kinds, poisoned
+from svr_async.simulation.damage import corrupt
+from svr_async.simulation.faults import FAULTS, GROUPS, FaultConfig, Stage, draw_fault, parse_kinds
 from svr_async.simulation.request import Role
-from svr_async.simulation.world import World
+from svr_async.simulation.world import World, draw_bytes
 
 CONTENT_KINDS = GROUPS["content"]
 HALF = FaultConfig(rate=0.5, kinds=tuple(FAULTS))
@@ -53,22 +52,6 @@ def test_later_attempts_are_spared() -> None:
     assert not plan(FaultConfig(rate=1.0), "k", 0)
 
 
-def test_what_may_strike_once_strikes_once() -> None:
-    """Huge replies come at first only; a topic gets one damaged answer."""
-    huge, length = FaultConfig(rate=1.0, kinds=("huge",)), FaultConfig(rate=1.0, kinds=("length",))
-    assert (plan(huge, "k", 0), plan(huge, "k", 1)) == ("huge", "")
-    assert (plan(length, "k", 0), plan(length, "k", 0, struck=["length"])) == ("length", "")
-    assert not plan(FaultConfig(rate=1, kinds=("empty-choices",)), "k", 1, struck=["prose"])
-
-
-def test_faults_fit_the_role() -> None:
-    """Faults of rubric rows never strike a reply that has none."""
-    rows = FaultConfig(rate=1.0, kinds=("missing-rubrics", "broken-json"))
-    assert {plan(rows, f"k{n}", 0, Role.INDUCE) for n in range(40)} == {"broken-json"}
-    assert {plan(rows, f"k{n}", 0, Role.DIRECT) for n in range(40)} == {""}
-    assert {plan(rows, f"k{n}", 0) for n in range(40)} == {"missing-rubrics", "broken-json"}
-
-
 def test_kinds_are_named_one_by_one_or_in_groups() -> None:
     """Names and groups mix; the result is in the table's order and free of doubles."""
     assert parse_kinds("500, 429,500") == ("429", "500")
@@ -87,21 +70,6 @@ def test_an_unknown_kind_is_refused_with_the_choice(
     with pytest.raises(ConfigError, match="'plague'") as caught:
         build()
     assert "missing-rubrics" in caught.value.hint
-
-
-def test_settings_out_of_range_are_refused() -> None:
-    """A rate above 1 and a negative number of attempts are refused."""
-    with pytest.raises(ConfigError, match=r"\[0, 1\] \(got 1.5\)"):
-        FaultConfig(rate=1.5)
-    with pytest.raises(ConfigError, match="max_faulty_attempts"):
-        FaultConfig(max_faulty_attempts=-1)
-
-
-def test_poison_is_found_anywhere_in_a_request() -> None:
-    """A request is poisoned when one of its messages holds one of the patterns."""
-    config = FaultConfig(poison=("venom", "bane"))
-    assert poisoned(config, ("clean", "a bane of it"))
-    assert not poisoned(config, ("clean",))
 
 
 def composed() -> list[Composed]:
@@ -152,12 +120,3 @@ def test_broken_json_does_not_parse(name: str) -> None:
     for place, reply in enumerate(composed()):
         with pytest.raises(json.JSONDecodeError):
             json.loads(corrupt(reply, FAULTS[name], draw_bytes(place))[0])
-
-
-def test_a_reply_with_one_row_can_be_damaged() -> None:
-    """With a single row, missing leaves none, and the other damages still hold it or its double."""
-    row = {"rubric_id": "R1", "score": 0.25}
-    reply = Composed("", {"rubric_scores": [row]})
-    assert json.loads(corrupt(reply, FAULTS["missing-rubrics"], draw_bytes(1))[0]) == {"rubric_scores": []}
-    doubled = json.loads(corrupt(reply, FAULTS["duplicate-ids"], draw_bytes(1))[0])["rubric_scores"]
-    assert doubled == [row, row, {"rubric_id": "R1", "score": 0.75}]

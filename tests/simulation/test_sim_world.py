@@ -8,17 +8,22 @@ from typing import Any
 
 import pytest
 
+from svr_async.core.pair import Side, prompt_text
 from svr_async.errors import ConfigError
-from svr_async.simulation.calibration import calibrate
-from svr_async.simulation.catalogue import CRITERIA, GENERIC, LATENT
-from svr_async.simulation.judge import PlantedJudge
-from svr_async.simulation.models import MODELS
-from svr_async.simulation.readings import MET, read_prompt, read_response, read_rubric, squeeze
-from svr_async.simulation.topics import SHARED_WORDS, TOPICS
-from svr_async.simulation.world import World, WorldConfig
+from svr_async.simulation.catalogue import CRITERIA, GENERIC, LATENT, SHARED_WORDS, TOPICS
+from svr_async.simulation.judge import MODELS, PlantedJudge
+from svr_async.simulation.world import World, WorldConfig, squeeze
 
 WORLD = World()
+MET = [squeeze(criterion.met) for criterion in CRITERIA]
+read_prompt, read_response, read_rubric = WORLD.read_prompt, WORLD.read_response, WORLD.read_rubric
 ITEMS = list(WORLD.pairs(600, "unit"))
+
+
+def true_margin(kind: int, chosen: str, rejected: str) -> float:
+    """Return the true margin of two responses, read from their texts."""
+    value = WORLD.kinds[kind].value
+    return value(read_response(chosen).met) - value(read_response(rejected).met)
 
 
 def test_a_world_is_a_pure_function_of_its_config() -> None:
@@ -67,17 +72,15 @@ def test_attributes_are_read_back_from_the_text() -> None:
     """The true margin computed from the texts is the planted one, also after re-wrapping and in capitals."""
     for item in ITEMS:
         pair = item.pair
-        prompt = pair.prompt[0].content
-        assert WORLD.true_margin(prompt, pair.chosen, pair.rejected) == pytest.approx(item.margin)
+        assert true_margin(item.kind, pair.chosen, pair.rejected) == pytest.approx(item.margin)
     wrapped = ITEMS[0].pair.chosen.replace(" ", "\n").upper()
     assert read_response(wrapped).met == read_response(ITEMS[0].pair.chosen).met
 
 
 def test_the_type_of_every_prompt_is_recognised() -> None:
-    """A prompt's vocabulary tells its type, in spite of strays; other text has no type and no true margin."""
+    """A prompt's vocabulary tells its type, in spite of strays; other text has no type."""
     assert all(read_prompt(item.pair.prompt[0].content).kind == item.kind for item in ITEMS)
     assert read_prompt("What is the capital of France?").kind is None
-    assert WORLD.true_margin("What is the capital of France?", "Paris", "Rome") is None
 
 
 def test_labels_follow_the_margin_but_for_a_few() -> None:
@@ -105,23 +108,26 @@ def test_human_rubrics_are_the_types_criteria_incompletely() -> None:
     assert sum(len(WORLD.human_rubrics(item)) for item in ITEMS) < 6 * len(ITEMS)
 
 
-def test_judges_score_what_they_were_calibrated_to() -> None:
-    """Direct ≈ 50 %, self-written ≈ 57 %, human ≈ 69 %, true weights ≈ 84 % for the standard judge."""
-    found = calibrate(WORLD, 900)
-    assert 0.45 < found.direct < 0.56
-    assert 0.52 < found.self_written < 0.62
-    assert 0.64 < found.human < 0.74
-    assert 0.80 < found.human_true_weights < 0.88
-    assert 0.42 < found.longest < 0.55
+def accuracy(model: str, weighed: bool | None) -> float:
+    """Return the share of pairs that a judge gets right: None is direct, else by true criteria, weighed or not."""
+    judge, right = PlantedJudge(WORLD, MODELS[model]), 0
+    for item in ITEMS[:400]:
+        prompt, kind = read_prompt(prompt_text(item.pair.prompt)), WORLD.kinds[item.kind]
+        a, b = read_response(item.pair.response_a), read_response(item.pair.response_b)
+        rows = [judge.compare(prompt, a, b, read_rubric(CRITERIA[number].rubric)) for number in kind.cares]
+        weights = kind.weights if weighed else [1.0] * len(rows)
+        total = sum(weight * (row.delta or 0.0) for weight, row in zip(weights, rows, strict=True))
+        side = judge.prefer(prompt, a, b) if weighed is None else Side.A if total > 0 else Side.B
+        right += (side is Side.A) == item.pair.chosen_first
+    return right / 400
 
 
-def test_stronger_judges_do_better() -> None:
-    """With true weights, weak < standard < strong < perfect, and the perfect judge misses only wrong labels."""
-    scores = [
-        calibrate(WORLD, 400, model=name).human_true_weights for name in ("sim-weak", "gpt-oss-120b", "sim-perfect")
-    ]
-    assert scores == sorted(scores)
-    assert scores[-1] > 0.93
+def test_weights_are_worth_learning() -> None:
+    """Direct verdicts are near 50 %, equal weights better, true weights best; stronger judges do better with them."""
+    direct, equal, true = (accuracy("gpt-oss-120b", weighed) for weighed in (None, False, True))
+    assert 0.43 < direct < 0.58 < equal < true
+    assert 0.78 < true < 0.9
+    assert accuracy("sim-weak", True) < true < accuracy("sim-perfect", True)
 
 
 @pytest.mark.parametrize(("name", "rate"), [("gpt-oss-120b", 0.10), ("sim-weak", 0.25), ("sim-perfect", 0.0)])

@@ -17,7 +17,7 @@ from svr_async.scoring.bank import InferenceSettings
 from svr_async.training.bank.merge import Candidate
 from svr_async.training.rounds.boundary import find_negatives
 from svr_async.training.rounds.config import TrainConfig
-from svr_async.training.rounds.judge_calls import Crew
+from svr_async.training.rounds.judge_calls import TrainingJudges
 from svr_async.training.rounds.session import FittedRound, Session, prepare
 from svr_async.training.rounds.stages import Stages
 
@@ -68,13 +68,10 @@ async def negatives(folder: Path, **verdicts: Mapping[str, Verdict | None] | Non
     material = prepare([PAIR, *REST[:2]], REST[2:], digest="d")
     judge = Baker(verdicts)
     session = Session(
-        crew=Crew(judge=judge, author=judge, workers=2),
+        judges=TrainingJudges(judge=judge, author=judge, workers=2),
         config=TrainConfig(),
         stages=Stages(folder),
         material=material,
-        fit_round=lambda *_: pytest.fail("nothing is fitted"),
-        calibrate=lambda *_: pytest.fail("nothing is fitted"),
-        margins=lambda *_: pytest.fail("no margin is asked for"),
     )
     fitted = FittedRound(
         number=1,
@@ -82,6 +79,7 @@ async def negatives(folder: Path, **verdicts: Mapping[str, Verdict | None] | Non
         selector=selector(material.prompts.n_features),
         settings=InferenceSettings(),
         dev_accuracy=1.0,
+        dev_hits=np.ones(1),
         support_counts={},
         record={},
     )

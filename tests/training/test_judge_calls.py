@@ -14,7 +14,8 @@ from svr_async.core.verdict import Outcome, RubricComparison, Verdict
 from svr_async.engine.concurrency import ShutdownController, StoppedError
 from svr_async.errors import AuthError
 from svr_async.judges.protocol import Answer, Comparisons
-from svr_async.training.rounds.judge_calls import Crew, PoolTask, StageEndsError, induce, judge_pools, probe
+from svr_async.training.rounds.judge_calls import PoolTask, StageEndsError, TrainingJudges, induce, judge_pools, probe
+from svr_async.training.rounds.stages import unanswered
 
 RUBRICS = [Rubric(text=f"Point {n}") for n in range(7)]
 PAIRS = [
@@ -58,9 +59,9 @@ class Scripted(UnaskedJudge):
         return await self._answer(pair.id, f"worse {pair.id}")
 
 
-def crew(scripted: Scripted, **settings: Any) -> Crew:
+def crew(scripted: Scripted, **settings: Any) -> TrainingJudges:
     """Return a crew of one script."""
-    return Crew(judge=scripted, author=scripted, workers=4, **settings)
+    return TrainingJudges(judge=scripted, author=scripted, workers=4, **settings)
 
 
 async def test_results_come_in_the_order_of_the_pairs_and_failures_are_counted_and_left_out() -> None:
@@ -70,13 +71,13 @@ async def test_results_come_in_the_order_of_the_pairs_and_failures_are_counted_a
     assert [[rubric.text for rubric in found] for found in rubrics] == [
         [] if pair.id == "p3" else [f"{pair.id} True"] for pair in PAIRS
     ]
-    assert (asked.failed(), dict(asked.outcomes)) == (1, {"scored": 11, "parse_error": 1})
+    assert (unanswered(asked), dict(asked)) == (1, {"scored": 11, "parse_error": 1})
     assert seen == list(range(1, 13))
     described, _ = await induce(crew(Scripted()), PAIRS[:1], contrastive=False)
     assert described[0][0].text == "p0 False"
     probes, asked = await probe(crew(Scripted({"p0"})), PAIRS)
     assert probes == [None, *(f"worse {pair.id}" for pair in PAIRS[1:])]
-    assert asked.failed() == 1
+    assert unanswered(asked) == 1
 
 
 async def test_no_stage_begins_where_the_policy_ends_the_run() -> None:
@@ -101,7 +102,7 @@ async def test_pools_are_asked_in_parts_in_order_of_ids_and_oriented_to_the_chos
         assert z == ({} if pair.id == "p5" else dict.fromkeys((rubric.id for rubric in RUBRICS), 1.25))
     ordered = sorted(rubric.id for rubric in RUBRICS)
     assert {tuple(part) for part in scripted.parts} == {tuple(ordered[n : n + 3]) for n in (0, 3, 6)}
-    assert asked.failed() == 3
+    assert unanswered(asked) == 3
 
 
 async def test_what_ends_the_run_is_raised() -> None:

@@ -8,7 +8,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
-from svr_async.training.rounds.kinds import likely_rubrics
+from svr_async.training.rounds.pools import likely_rubrics
 
 KINDS, PROMPTS, RUBRICS = 3, 360, 12
 

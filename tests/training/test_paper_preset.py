@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -28,13 +28,12 @@ from svr_async.judges.protocol import Answer, Comparisons
 from svr_async.scoring.bank import InferenceSettings
 from svr_async.training.bank.merge import Candidate
 from svr_async.training.rounds.algorithm import run_rounds
-from svr_async.training.rounds.boundary import find_negatives, find_support, grow
+from svr_async.training.rounds.boundary import extend, find_negatives, find_support
 from svr_async.training.rounds.config import TrainConfig
 from svr_async.training.rounds.dev_choice import chosen_round
-from svr_async.training.rounds.judge_calls import Crew
-from svr_async.training.rounds.problem import HardNegative
-from svr_async.training.rounds.prune import prune
-from svr_async.training.rounds.session import FittedRound, Growth, Session, prepare
+from svr_async.training.rounds.fits import FitLog, prune
+from svr_async.training.rounds.judge_calls import TrainingJudges
+from svr_async.training.rounds.session import FittedRound, HardNegative, RoundCarryover, RoundData, Session, prepare
 from svr_async.training.rounds.stages import Stages
 from svr_async.training.running.data import load_data
 from svr_async.training.running.settings import train_config
@@ -126,27 +125,39 @@ def selector(n_features: int, n_rubrics: int) -> Selector:
     return Selector(kind="mlp", **zeros, weight=np.ones(n_rubrics, np.float32))
 
 
+@dataclass(slots=True, kw_only=True)
+class NearSession(Session):
+    """A session with margins that a test sets."""
+
+    found: Callable[[FitArrays], Any] = lambda arrays: np.full(arrays.n_pairs, 0.1, np.float32)
+
+    def margins(self, _selector: Selector, arrays: FitArrays) -> Any:
+        """Return the margins."""
+        return self.found(arrays)
+
+
+def unfitted(_run: Session, _number: int, _log: FitLog, data: RoundData) -> Any:
+    """Return a selector with equal weights, after pruning."""
+    config, judged = config_of("paper"), np.full(len(data.bank), 1000.0)
+    whole = selector(data.train.n_features, len(data.bank))
+    kept = np.array(prune(config, data.bank, whole, np.full(len(data.bank), 0.5), {}, judged, last=True))
+    return kept, whole.restrict(kept), None
+
+
 def session(
     folder: Path,
     config: TrainConfig,
     judge: Baker | None = None,
     pairs: tuple[PreferencePair, ...] | list[PreferencePair] = (PAIR, *REST),
-) -> Session:
+) -> NearSession:
     """Return a run whose fit gives equal weights, and that finds every pair near the boundary."""
     judge = judge or Baker()
-
-    def fit_round(run: Session, number: int, arrays: FitArrays, dev: FitArrays) -> Any:
-        return SimpleNamespace(selector=selector(arrays.n_features, arrays.n_rubrics), choice=None)
-
     material = prepare(pairs[:-1], pairs[-1:], digest="d")
-    return Session(
-        crew=Crew(judge=judge, author=judge, workers=2),
+    return NearSession(
+        judges=TrainingJudges(judge=judge, author=judge, workers=2),
         config=config,
         stages=Stages(folder),
         material=material,
-        fit_round=fit_round,
-        calibrate=lambda run, number, fitted, arrays, dev: fitted,
-        margins=lambda fitted, arrays: np.full(arrays.n_pairs, 0.1, np.float32),
     )
 
 
@@ -158,12 +169,13 @@ def fitted_of(run: Session, rubrics: tuple[Rubric, Rubric] = (OVEN, TIME)) -> Fi
         selector=selector(run.material.prompts.n_features, len(rubrics)),
         settings=InferenceSettings(),
         dev_accuracy=1.0,
+        dev_hits=np.ones(1),
         support_counts={},
         record={},
     )
 
 
-async def judged(run: Session) -> Session:
+async def judged(run: NearSession) -> NearSession:
     """Note that every training pair was judged on both rubrics."""
     for pair in run.material.train:
         run.ledger.note(pair.id, [OVEN.id, TIME.id], {OVEN.id: 0.25, TIME.id: 1.25})
@@ -175,7 +187,7 @@ async def test_hard_negatives_of_a_round_replace_those_before(tmp_path: Path, pr
     """Algorithm 1 sets S_adv anew in each round; the default keeps what earlier rounds found."""
     run = await judged(session(tmp_path, config_of(preset)))
     old = HardNegative(pair=replace(PAIR, id="p9~probe1", rejected="awful"), of="p0")
-    growth = await grow(run, 2, fitted_of(run), Growth(candidates=(), negatives=(old,)))
+    growth = await extend(run, 2, fitted_of(run), RoundCarryover(candidates=(), negatives=(old,)))
     found = [f"p{n}~probe2" for n in range(4)]
     assert {negative.pair.id for negative in growth.negatives} == {*found, *(["p9~probe1"] * (preset == "default"))}
 
@@ -207,10 +219,10 @@ async def test_a_hard_negative_of_the_data_is_fitted_and_induced_from_as_a_tripl
     """(x, r+, r_adv) is added to the pairs although another pair has the same responses, and seeds the induction."""
     pairs = [PAIR, replace(PAIR, id="q0", rejected="awful"), *REST]
     run = await judged(session(tmp_path, config_of("paper", "--ablate", "probe"), pairs=pairs))
-    growth = await grow(run, 1, fitted_of(run), Growth(candidates=()))
+    growth = await extend(run, 1, fitted_of(run), RoundCarryover(candidates=()))
     assert [(one.pair.id, one.of, one.pair.rejected) for one in growth.negatives] == [("p0~q0", "p0", "awful")]
-    assert isinstance(run.crew.author, Baker)
-    assert run.crew.author.induced[-1] == "p0~q0"
+    assert isinstance(run.judges.author, Baker)
+    assert run.judges.author.induced[-1] == "p0~q0"
 
 
 @PRESETS
@@ -218,7 +230,7 @@ async def test_support_pairs_are_all_near_the_boundary_the_hardest_first(tmp_pat
     """The paper caps them at 1,024 and names no share of the data; the default takes a tenth, 64 at least."""
     pairs = [replace(PAIR, id=f"p{n}", prompt=user_prompt(f"What is bread {n}?")) for n in range(81)]
     run = await judged(session(tmp_path, config_of(preset), pairs=pairs))
-    run.margins = lambda _, arrays: np.linspace(0.3, -0.3, arrays.n_pairs).astype(np.float32)
+    run.found = lambda arrays: np.linspace(0.3, -0.3, arrays.n_pairs).astype(np.float32)
     found = [pair.id for pair in find_support(run, 1, fitted_of(run))]
     near = [f"p{n}" for n in range(79, 13, -1)]
     assert found == near if preset == "paper" else found == near[:64]
@@ -231,8 +243,8 @@ async def test_without_support_mining_every_training_pair_is_probed_and_induced_
     """The paper's ablation "uses every pair for re-induction"; the default draws as many as there would be support."""
     judge = Baker()
     run = await judged(session(tmp_path, config_of(preset, "--ablate", "support"), judge))
-    run.margins = lambda _, arrays: np.array([0.1, 9, 9, 9], np.float32)
-    growth = await grow(run, 1, fitted_of(run), Growth(candidates=()))
+    run.found = lambda arrays: np.array([0.1, 9, 9, 9], np.float32)
+    growth = await extend(run, 1, fitted_of(run), RoundCarryover(candidates=()))
     assert len(growth.support) == (4 if preset == "paper" else 1)
     assert judge.probed == list(growth.support)
     assert {name.partition("~")[0] for name in judge.induced} == set(growth.support)
@@ -243,7 +255,7 @@ async def test_a_bank_is_merged_by_similarity_alone(tmp_path: Path, preset: str)
     """The paper has no veto: "at most 50 words" and "at most 60 words" are one rubric there, and two in the default."""
     assert similarity(SHORT[0].text, SHORT[1].text) >= 0.92
     config = replace(config_of(preset, "--rounds", "1"), redundancy_cutoff=0.999)
-    (fitted,) = await run_rounds(session(tmp_path, config, Baker({"bad": ()}, SHORT)))
+    (fitted,) = await run_rounds(session(tmp_path, config, Baker({"bad": ()}, SHORT)), fit=unfitted)
     assert fitted.record["bank"] == (1 if preset == "paper" else 2)
 
 
@@ -266,7 +278,7 @@ async def test_of_two_checks_that_merge_one_is_kept_with_its_own_text(tmp_path: 
     names = {"for": "max_words", "for here": "min_words", "by us": "max_sentences"}
     checks = {f"The response is rather short, as was asked {end}": Check.of(names[end], n=50) for end in names}
     judge = Baker({"bad": ()}, [Rubric(text=text, check=check) for text, check in checks.items()])
-    (fitted,) = await run_rounds(session(tmp_path, config_of("paper", "--rounds", "1"), judge))
+    (fitted,) = await run_rounds(session(tmp_path, config_of("paper", "--rounds", "1"), judge), fit=unfitted)
     (kept,) = fitted.bank
     assert kept.rubric.check == checks[kept.rubric.text]
     assert len(kept.aliases) == 2
@@ -276,7 +288,7 @@ async def test_of_two_checks_that_merge_one_is_kept_with_its_own_text(tmp_path: 
 async def test_all_rounds_are_run_though_one_finds_nothing_new(tmp_path: Path, preset: str) -> None:
     """Algorithm 1 runs from 1 to T; the default ends where the next round would see what this one saw."""
     run = session(tmp_path, config_of(preset, "--ablate", "probe"), Baker({"bad": (TIME,)}))
-    rounds = await run_rounds(run)
+    rounds = await run_rounds(run, fit=unfitted)
     assert [one.number for one in rounds] == ([1, 2, 3] if preset == "paper" else [1])
 
 

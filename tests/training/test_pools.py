@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from svr_async.core.rubric import Rubric
 from svr_async.errors import UsageError
 from svr_async.training.bank.merge import Candidate
-from svr_async.training.rounds.pools import PoolConfig, PoolInputs, PoolPolicy, choose_pools
-from svr_async.training.rounds.problem import Sources
+from svr_async.training.rounds.config import PoolConfig, PoolPolicy
+from svr_async.training.rounds.pools import PoolInputs, choose_pools
+from svr_async.training.rounds.session import Sources
 
 N_PAIRS, N_RUBRICS = 12, 40
 NOTHING = np.zeros(0, np.int32)
@@ -41,7 +42,7 @@ def inputs(seed: int = 0, **changes: Any) -> PoolInputs:
         observed=np.arange(1, N_RUBRICS + 1),
         judged=[NOTHING] * N_PAIRS,
         preferred=[NOTHING] * N_PAIRS,
-        n_rubrics=N_RUBRICS,
+        criteria=np.arange(N_RUBRICS, dtype=np.int32),
     )
     return replace(made, **changes)
 
@@ -189,7 +190,7 @@ def test_a_pool_of_nothing_is_refused_and_an_empty_bank_has_empty_pools() -> Non
         own=[NOTHING] * N_PAIRS,
         likely=[NOTHING] * N_PAIRS,
         observed=np.zeros(0, np.int64),
-        n_rubrics=0,
+        criteria=np.zeros(0, np.int32),
     )
     assert as_lists(choose_pools(nobody, PoolConfig(), round_number=1)) == [[]] * N_PAIRS
 
@@ -199,3 +200,14 @@ def test_a_pool_is_as_large_as_asked_for() -> None:
     made = inputs(own=[NOTHING] * N_PAIRS)
     for size in (1, 4, 8, 9, 18):
         assert {len(pool) for pool in choose_pools(made, PoolConfig(size=size), round_number=1)} == {size}
+
+
+def test_a_pool_takes_each_criterion_once_before_any_second_wording() -> None:
+    """Of four criteria with ten wordings each, pools of four and six have at least one of each."""
+    criteria = (np.arange(N_RUBRICS) % 4).astype(np.int32)
+    made = inputs(own=[NOTHING] * N_PAIRS, criteria=criteria)
+    for size in (4, 6):
+        for pool in choose_pools(made, PoolConfig(size=size), round_number=1):
+            counts = np.bincount(criteria[pool], minlength=4)
+            assert counts.sum() == size
+            assert counts.min() == 1

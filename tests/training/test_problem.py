@@ -1,16 +1,19 @@
 """A training problem as arrays: rows, own entries, hard negatives, sources."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
+from stand_ins import UnaskedAuthor, UnaskedJudge
 
 from svr_async.core.pair import PreferencePair, prompt_text, user_prompt
 from svr_async.core.rubric import Rubric
 from svr_async.fit.tfidf import learn
 from svr_async.training.bank.merge import Candidate
-from svr_async.training.bank.prune_redundant import redundancy_edges
-from svr_async.training.rounds.ledger import Ledger
-from svr_async.training.rounds.problem import HardNegative, Prompts, Sources, build_arrays
+from svr_async.training.rounds.config import TrainConfig
+from svr_async.training.rounds.judge_calls import TrainingJudges
+from svr_async.training.rounds.session import HardNegative, Prompts, Session, Sources, prepare
+from svr_async.training.rounds.stages import Stages
 
 PAIRS = [
     PreferencePair(id=f"p{n}", prompt=user_prompt(f"bread and {word}"), chosen="a", rejected=f"b{n}")
@@ -38,7 +41,7 @@ def sources() -> Sources:
 def test_prompts_are_distinct_and_in_order_of_appearance() -> None:
     """Pairs of one prompt share its row; features are unit rows."""
     made = prompts()
-    assert made.texts == ("bread and butter", "bread and salt", "bread and water")
+    assert list(made.row_of) == ["bread and butter", "bread and salt", "bread and water"]
     assert [made.row(pair) for pair in PAIRS] == [0, 1, 0, 2]
     for row in range(3):
         np.testing.assert_allclose(np.linalg.norm(made.features(row)[1]), 1, rtol=1e-5)
@@ -52,17 +55,21 @@ def test_own_rubrics_come_from_one_prompt_only_however_many_pairs_it_has() -> No
     assert [found.mined(row).tolist() for row in range(3)] == [[0], [1], [1]]
 
 
+def session(pairs: list[PreferencePair]) -> Session:
+    """Return a session of these pairs, with nothing judged."""
+    judges = TrainingJudges(judge=UnaskedJudge(), author=UnaskedAuthor())
+    material = prepare(pairs, (), digest="d")
+    return Session(judges=judges, config=TrainConfig(), stages=Stages(Path()), material=material)
+
+
 def test_arrays_hold_every_judged_entry_and_mark_own_ones_and_negatives() -> None:
     """Rows are pairs, then hard negatives that point at their originals; missing entries are not there."""
-    ledger = Ledger()
-    ledger.note("p0", IDS, {IDS[0]: 1.25, IDS[1]: -0.25})
-    ledger.note("p3", IDS[1:], {IDS[2]: 0.75, IDS[1]: 0.25})
+    run = session(PAIRS)
+    run.ledger.note("p0", IDS, {IDS[0]: 1.25, IDS[1]: -0.25})
+    run.ledger.note("p3", IDS[1:], {IDS[2]: 0.75, IDS[1]: 0.25})
     probed = PreferencePair(id="p3~probe1", prompt=PAIRS[3].prompt, chosen="a", rejected="c")
-    ledger.note("p3~probe1", IDS[:1], {IDS[0]: -1.25})
-    index = {rubric_id: place for place, rubric_id in enumerate(IDS)}
-    edges = redundancy_edges([candidate.rubric.text for candidate in BANK])
-    negatives = [HardNegative(pair=probed, of="p3")]
-    arrays = build_arrays(PAIRS, negatives, prompts(), ledger, index, sources(), edges)
+    run.ledger.note("p3~probe1", IDS[:1], {IDS[0]: -1.25})
+    arrays = run.arrays(run.indexed(BANK), PAIRS, [HardNegative(pair=probed, of="p3")])
     assert arrays.z_indptr.tolist() == [0, 2, 2, 2, 4, 5]
     assert arrays.z_rubric.tolist() == [0, 1, 1, 2, 0]
     assert arrays.z_delta.tolist() == [1.25, -0.25, 0.25, 0.75, -1.25]
@@ -73,20 +80,21 @@ def test_arrays_hold_every_judged_entry_and_mark_own_ones_and_negatives() -> Non
     assert arrays.negative_of.tolist() == [-1, -1, -1, -1, 3]
     assert arrays.source_indptr is not None
     assert arrays.source_indptr.tolist() == [0, 1, 3, 3]
-    assert build_arrays([], [], prompts(), ledger, index, sources(), edges).n_pairs == 0
+    assert arrays.criterion is None
+    assert run.arrays(run.indexed(BANK), []).n_pairs == 0
 
 
-def test_arrays_number_the_sources_of_pairs() -> None:
-    """By name, a hard negative as its original; None where all pairs are from one source or none names any."""
-    edges = redundancy_edges([candidate.rubric.text for candidate in BANK])
+def test_arrays_number_sources_and_criteria() -> None:
+    """Sources by name, a hard negative as its original; criteria in order; None if all are alike or each differs."""
     named = [replace(pair, source=name) for pair, name in zip(PAIRS, "bcab", strict=True)]
     negative = HardNegative(pair=replace(PAIRS[1], id="p1~probe1"), of="p1")
-    index = {rubric_id: place for place, rubric_id in enumerate(IDS)}
-    parts = (prompts(), Ledger(), index, sources(), edges)
-    of_named = build_arrays(named, [negative], *parts).pair_source
-    assert of_named is not None
-    assert of_named.tolist() == [1, 2, 0, 1, 2]
-    assert build_arrays(PAIRS, [negative], *parts).pair_source is None
+    grouped = [BANK[0], replace(BANK[1], criterion=IDS[0]), BANK[2]]
+    arrays = session(PAIRS).arrays(session(PAIRS).indexed(grouped), named, [negative])
+    assert arrays.pair_source is not None
+    assert arrays.pair_source.tolist() == [1, 2, 0, 1, 2]
+    assert arrays.criterion is not None
+    assert arrays.criterion.tolist() == [0, 0, 1]
+    assert session(PAIRS).arrays(session(PAIRS).indexed(BANK), PAIRS, [negative]).pair_source is None
 
 
 def test_all_that_a_dev_prompt_gave_is_its_own_however_many_other_prompts_gave_it_too() -> None:

@@ -13,13 +13,11 @@ from svr_async.fit.arrays import FitArrays
 from svr_async.fit.config import Kind
 from svr_async.fit.forward import Selector
 from svr_async.training.bank.merge import Candidate
-from svr_async.training.rounds import prune
+from svr_async.training.rounds import fits as prune
 from svr_async.training.rounds.config import PAPER, TrainConfig
 from svr_async.training.rounds.dev_choice import chosen_round
-from svr_async.training.rounds.ledger import Ledger
-from svr_async.training.rounds.problem import HardNegative
-from svr_async.training.rounds.prune import support_counts
-from svr_async.training.rounds.session import Growth, prepare
+from svr_async.training.rounds.fits import support_counts
+from svr_async.training.rounds.session import HardNegative, Ledger, RoundCarryover, prepare
 
 TEXTS = ("Names the year of the event", "Shows the code in one block", "Keeps a friendly tone", "Gives two sources")
 
@@ -135,7 +133,7 @@ def test_support_is_counted_over_support_pairs_and_hard_negatives() -> None:
     ledger.note("n", ["a", "b"], {"a": 1.25, "b": -1.25})
     ledger.note("other", ["b"], {"b": 1.25})
     negative = PreferencePair(id="n", prompt=user_prompt("q"), chosen="a", rejected="b")
-    growth = Growth(candidates=(), support=("s",), negatives=(HardNegative(pair=negative, of="s"),))
+    growth = RoundCarryover(candidates=(), support=("s",), negatives=(HardNegative(pair=negative, of="s"),))
     assert support_counts(growth, ledger, {"a": 0, "b": 1}) == {"a": 2}
 
 

@@ -1,23 +1,25 @@
-"""Stages on disk: read back where the inputs are the same, computed again where they are not or a run was cut off."""
+"""Stages on disk: read back if the inputs are the same, computed again if they are not or a run was killed."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import orjson
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from rig import pairs
 
-from svr_async.errors import ArtefactError
+from svr_async.errors import ArtefactError, CoverageError
+from svr_async.fit.arrays import FitArrays
+from svr_async.fit.config import DEFAULT, FitConfig
+from svr_async.fit.training import fit
 from svr_async.scoring.bank_made import training_fingerprint
 from svr_async.training.rounds import stages as module
-from svr_async.training.rounds.answers import coverage_counts, unanswered_lines
-from svr_async.training.rounds.stages import Stages, digest_of
+from svr_async.training.rounds.stages import Stages, digest_of, kept_fit, require_answers, unanswered_lines
 
 ARRAYS: dict[str, NDArray[Any]] = {"z": np.array([0.25, np.nan, -1.25], np.float32), "n": np.arange(4)}
 
@@ -35,9 +37,9 @@ def test_a_stage_of_the_same_inputs_is_read_back_and_of_others_is_not(tmp_path: 
     held = load(stages, "judge-1", "d")
     assert held is not None
     assert held[0] == {"entries": 3, "names": ["a", "é"]}
-    assert {name: value.dtype for name, value in held[1].items()} == {n: v.dtype for n, v in ARRAYS.items()}
     for name, value in ARRAYS.items():
         np.testing.assert_array_equal(held[1][name], value)
+        assert held[1][name].dtype == value.dtype
     assert load(stages, "judge-1", "e") is None
     assert load(stages, "judge-2", "d") is None
     stages.save("judge-1", "e", {"entries": 0})
@@ -45,118 +47,57 @@ def test_a_stage_of_the_same_inputs_is_read_back_and_of_others_is_not(tmp_path: 
     assert load(stages, "judge-1", "e") == ({"entries": 0}, {})
 
 
-def test_who_answered_is_kept_with_a_stage_and_read_back_with_it(tmp_path: Path) -> None:
-    """A run that reads everything back knows the fingerprints of the systems that answered at the time."""
-    Stages(tmp_path, {"svr-sim-1", ""}).save("judge-1", "d", {})
-    Stages(tmp_path, {"other"}).save("judge-2", "d", {})
+def test_marks_and_outcomes_are_kept_with_a_stage(tmp_path: Path) -> None:
+    """A run that reads everything back knows who answered, and how many questions have no answer."""
+    counts = {"scored": 309, "context_too_long": 91}
+    Stages(tmp_path, {"svr-sim-1", ""}).save("judge-1", "d", {"outcomes": counts}, ARRAYS)
+    Stages(tmp_path, {"other"}).save("fit-1", "d", {"epochs": 3})
     later = Stages(tmp_path)
     load(later, "judge-1", "other inputs")
-    assert later.marks == set()
+    assert (later.marks, later.outcomes) == (set(), {})
     load(later, "judge-1", "d")
-    load(later, "judge-2", "d")
+    load(later, "fit-1", "d")
     assert later.marks == {"svr-sim-1", "", "other"}
+    assert later.outcomes == {"judge-1": counts}
+    assert unanswered_lines(later.outcomes) == ["judge-1: 91 of 400 questions have no answer (91 context_too_long)"]
+    require_answers(later.outcomes, 0.7, tmp_path)
+    with pytest.raises(CoverageError, match="91 of 400 questions"):
+        require_answers(later.outcomes, 0.8, tmp_path)
 
 
-def test_a_stage_of_another_version_is_computed_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What other code computed is not trusted: it may have screened or judged by other rules."""
-    Stages(tmp_path).save("induce-1", "d", {"candidates": []})
-    assert load(Stages(tmp_path), "induce-1", "d") is not None
-    monkeypatch.setattr(module, "__version__", "99.0")
-    assert load(Stages(tmp_path), "induce-1", "d") is None
-
-
-def test_a_stage_that_was_cut_off_between_its_files_is_none(tmp_path: Path) -> None:
-    """Killed after the arrays and before the head: there is no stage, or the old head is that of other inputs."""
-    stages = Stages(tmp_path)
-    (tmp_path / "judge-1.npz").write_bytes(b"half")
-    assert load(stages, "judge-1", "d") is None
-    stages.save("judge-1", "d", {}, ARRAYS)
-    (tmp_path / "judge-1.npz").write_bytes(b"of the next inputs")
-    assert load(stages, "judge-1", "e") is None
-    stages.save("judge-1", "d", {}, ARRAYS)
-    assert load(stages, "judge-1", "d") is not None
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["judge-1.json", "judge-1.npz"]
-
-
-def refused(folder: Path, name: str = "judge-1") -> str:
-    """Return the line with which a stage is refused."""
-    with pytest.raises(ArtefactError) as caught:
-        load(Stages(folder), name, "d")
-    assert caught.value.exit_code == 7
-    line = caught.value.one_line()
-    assert "remove" in line
-    return line
-
-
-@pytest.mark.parametrize(
-    "damage",
-    [b"", b"{", b"[]", b"{}", b'"text"', b"\xff\xfe", b'{"digest": "d"}', b"null", b'{"sha256":"","stage":{}}'],
-)
-def test_a_damaged_head_is_named_in_one_line_that_says_what_to_do(tmp_path: Path, damage: bytes) -> None:
-    """The file is named, and that removing it makes the stage be computed again."""
-    (tmp_path / "judge-1.json").write_bytes(damage)
-    line = refused(tmp_path)
-    assert str(tmp_path / "judge-1.json") in line
-    assert "remove that file" in line
-
-
-@pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the folder of a whole stage."""
-    folder = tmp_path_factory.mktemp("whole")
-    Stages(folder).save("judge-1", "d", {"candidates": [{"sources": ["a"], "count": 1}], "rate": 0.1}, ARRAYS)
-    return folder
-
-
-@settings(deadline=None, max_examples=200)
-@given(data=st.data())
-def test_no_flipped_bit_and_no_cut_goes_unseen(
-    whole: Path, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+def test_stages_of_another_version_or_with_open_questions_are_computed_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Any bit of either file flipped, or any number of bytes gone: refused, whichever value it is."""
+    """Other code may have screened or judged by other rules; `retry` asks what had no answer again."""
+    Stages(tmp_path).save("induce-1", "d", {"outcomes": {"scored": 2, "refusal": 1}})
+    Stages(tmp_path).save("judge-1", "d", {"outcomes": {"scored": 9}})
+    again = Stages(tmp_path, retry=True)
+    assert load(again, "induce-1", "d") is None
+    assert load(again, "judge-1", "d") is not None
+    monkeypatch.setattr(module, "__version__", "99.0")
+    assert load(Stages(tmp_path), "judge-1", "d") is None
+
+
+@settings(deadline=None, max_examples=60)
+@given(place=st.integers(0, 10_000), bit=st.integers(-1, 7))
+def test_no_flipped_bit_and_no_cut_is_overlooked(
+    tmp_path_factory: pytest.TempPathFactory, place: int, bit: int
+) -> None:
+    """Any bit flipped, or any number of bytes gone: one line names the file and says to remove it."""
     folder = tmp_path_factory.mktemp("damaged")
-    for path in whole.iterdir():
-        (folder / path.name).write_bytes(path.read_bytes())
-    name = data.draw(st.sampled_from(["judge-1.json", "judge-1.npz"]))
-    held = bytearray((whole / name).read_bytes())
-    place = data.draw(st.integers(0, len(held) - 1))
-    if data.draw(st.booleans()):
-        held[place] ^= 1 << data.draw(st.integers(0, 7))
-    else:
+    Stages(folder).save("judge-1", "d", {"candidates": [{"count": 1}], "rate": 0.1}, ARRAYS)
+    path = folder / "judge-1.stage"
+    held = bytearray(path.read_bytes())
+    place %= len(held)
+    if bit < 0:
         del held[place:]
-    (folder / name).write_bytes(held)
-    assert name in refused(folder)
-
-
-@pytest.mark.parametrize(
-    ("key", "value"),
-    [("values", []), ("values", None), ("digest", 3), ("arrays", ""), ("marks", "svr"), ("format", None), ("extra", 1)],
-)
-def test_a_head_that_was_edited_is_refused(whole: Path, tmp_path: Path, key: str, value: int | str | None) -> None:
-    """A value changed by hand, or a key added or gone, does not match the checksum."""
-    held = orjson.loads((whole / "judge-1.json").read_bytes())
-    changed = {**held["stage"], key: value}
-    (tmp_path / "judge-1.json").write_bytes(orjson.dumps({**held, "stage": changed}))
-    assert "checksum" in refused(tmp_path)
-    changed.pop(key)
-    (tmp_path / "judge-1.json").write_bytes(orjson.dumps({**held, "stage": changed}))
-    if key != "extra":
-        assert "checksum" in refused(tmp_path)
-
-
-def test_a_folder_where_a_file_should_be_is_refused(tmp_path: Path) -> None:
-    """Reading it fails, and the line says how."""
-    (tmp_path / "judge-1.json").mkdir()
-    assert "judge-1.json cannot be read" in refused(tmp_path)
-
-
-def test_arrays_that_are_gone_are_damage(tmp_path: Path) -> None:
-    """A head that speaks of arrays which are not there: both files are named."""
-    Stages(tmp_path).save("judge-1", "d", {}, ARRAYS)
-    (tmp_path / "judge-1.npz").unlink()
-    line = refused(tmp_path)
-    assert "judge-1.npz" in line
-    assert "judge-1.json" in line
+    else:
+        held[place] ^= 1 << bit
+    path.write_bytes(held)
+    with pytest.raises(ArtefactError, match=r"judge-1\.stage cannot be read.*") as caught:
+        load(Stages(folder), "judge-1", "d")
+    assert caught.value.exit_code == 7
+    assert "remove that file" in caught.value.one_line()
 
 
 def test_a_digest_tells_different_values_apart() -> None:
@@ -167,36 +108,29 @@ def test_a_digest_tells_different_values_apart() -> None:
     assert len(set(digests)) == len(digests)
     assert digest_of({"a": 1, "b": 2}) == digest_of({"b": 2, "a": 1})
     assert digest_of(np.arange(8)[::2]) == digest_of(np.arange(0, 8, 2))
-
-
-def test_what_became_of_a_stages_questions_is_known_when_it_is_kept_and_when_it_is_read_back(tmp_path: Path) -> None:
-    """Stages without questions say nothing; one that is not read, since its inputs differ, does not count."""
-    counts = {"scored": 309, "context_too_long": 91}
-    stages = Stages(tmp_path)
-    stages.save("judge-1", "d", {"outcomes": counts}, ARRAYS)
-    stages.save("fit-1", "d", {"epochs": 3})
-    later = Stages(tmp_path)
-    assert load(later, "judge-1", "other") is None
-    assert (stages.outcomes, later.outcomes) == ({"judge-1": counts}, {})
-    load(later, "judge-1", "d")
-    load(later, "fit-1", "d")
-    assert later.outcomes == stages.outcomes
-    assert unanswered_lines(later.outcomes) == ["judge-1: 91 of 400 questions have no answer (91 context_too_long)"]
-    assert coverage_counts(later.outcomes) == (91, 400)
-
-
-def test_a_stage_with_questions_that_have_no_answer_is_computed_again_when_told_so(tmp_path: Path) -> None:
-    """With `retry`; what has all answers is read back all the same."""
-    Stages(tmp_path).save("induce-1", "d", {"outcomes": {"scored": 2, "refusal": 1}})
-    Stages(tmp_path).save("judge-1", "d", {"outcomes": {"scored": 9}})
-    again = Stages(tmp_path, retry=True)
-    assert load(again, "induce-1", "d") is None
-    assert load(again, "judge-1", "d") is not None
-    again.save("induce-1", "d", {"outcomes": {"scored": 3}})
-    assert load(again, "induce-1", "d") is not None
-
-
-def test_a_bank_names_its_pairs_as_stages_do() -> None:
-    """What tells a run that a bank was trained on its pairs is the digest that stages on disk have."""
     some = [*pairs(2), replace(pairs(1)[0], id="é\n")]
     assert training_fingerprint("d", [pair.id for pair in some]) == digest_of("d", [pair.id for pair in some])
+
+
+@pytest.mark.parametrize("kind", ["topics", "mlp"])
+def test_a_finished_fit_is_read_back_and_is_the_same(tmp_path: Path, kind: Any) -> None:
+    """The second time nothing is fitted, and the result is equal in all its parts."""
+    rng = np.random.default_rng(3)
+    config = DEFAULT if kind == "topics" else FitConfig(hidden=4, epochs=2, batch=16)
+    arrays = FitArrays(
+        n_rubrics=4,
+        n_features=6,
+        feature_indptr=np.arange(25),
+        feature_index=np.arange(24) % 6,
+        feature_value=np.ones(24, np.float32),
+        pair_prompt=np.arange(24),
+        z_indptr=np.arange(25) * 2,
+        z_rubric=np.tile([0, 1, 2, 3], 12),
+        z_delta=rng.choice(np.array([-0.25, 0.75, 1.25], np.float32), 48),
+    )
+    run: Callable[..., Any] = partial(fit, arrays, None, config)
+    first = kept_fit(Stages(tmp_path), "fit-1", ("d",), run, lambda _: None)
+    second = kept_fit(Stages(tmp_path), "fit-1", ("d",), lambda **_: pytest.fail("fitted again"), lambda _: None)
+    assert (first.history, first.choice, first.warnings) == (second.history, second.choice, second.warnings)
+    for name, value in first.selector.tensors().items():
+        assert value.tobytes() == second.selector.tensors()[name].tobytes()

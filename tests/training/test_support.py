@@ -6,10 +6,8 @@ import numpy as np
 import pytest
 
 from svr_async.core.pair import PreferencePair, user_prompt
-from svr_async.training.rounds.problem import HardNegative
-from svr_async.training.rounds.support import (
+from svr_async.training.rounds.boundary import (
     alternatives,
-    failing,
     hard_negatives,
     most_support,
     probed_pair,
@@ -17,6 +15,7 @@ from svr_async.training.rounds.support import (
     support_rows,
     usable_probe,
 )
+from svr_async.training.rounds.session import HardNegative
 
 TEXT = "Cut the bread first. Then warm the pan for two minutes. Put the cheese between the slices and fry both sides."
 
@@ -42,16 +41,9 @@ def test_pairs_of_the_kind_that_fails_most_often_come_first() -> None:
     """A pair of a kind that mostly fails is probed before a harder one of a kind that mostly does not."""
     margins = np.array([-9.0, 3.0, 3.0, 3.0, 0.1, -0.1, 3.0], np.float32)
     kinds = np.array([[1, 0]] * 4 + [[0, 1]] * 3, np.float32)
-    rows = support_rows(margins, np.ones(7, bool), margin=0.2, most=9, kinds=kinds)
+    rows = support_rows(margins, np.ones(7, bool), margin=0.2, most=9, shares=kinds)
     assert rows == [5, 4, 0]
-    assert support_rows(margins, np.ones(7, bool), margin=0.2, most=1, kinds=kinds) == [5]
-
-
-def test_how_often_a_kind_fails_counts_a_prompt_by_its_share_in_each_kind() -> None:
-    """Shares are weighed: a prompt between two kinds counts half for each, and a kind without prompts for nothing."""
-    kinds = np.array([[1, 0, 0], [0, 1, 0], [0.5, 0.5, 0]], np.float32)
-    near = np.array([True, False, False])
-    np.testing.assert_allclose(failing(kinds, near), [2 / 3, 0, 1 / 3])
+    assert support_rows(margins, np.ones(7, bool), margin=0.2, most=1, shares=kinds) == [5]
 
 
 def test_random_rows_are_drawn_by_pair_id_and_round() -> None:
@@ -67,7 +59,6 @@ def test_random_rows_are_drawn_by_pair_id_and_round() -> None:
 @pytest.mark.parametrize(
     "probe",
     [
-        None,
         "",
         " \n\t",
         TEXT,
@@ -80,9 +71,9 @@ def test_random_rows_are_drawn_by_pair_id_and_round() -> None:
         TEXT.replace(" ", "  "),
         TEXT.removesuffix(".") + "!!",
     ],
-    ids=["none", "empty", "blank", "same", "newline", "indent", "case", "near", "refusal", "marks", "spaces", "end"],
+    ids=["empty", "blank", "same", "newline", "indent", "case", "near", "refusal", "marks", "spaces", "end"],
 )
-def test_a_probe_that_is_no_other_response_is_discarded(probe: str | None) -> None:
+def test_a_probe_that_is_no_other_response_is_discarded(probe: str) -> None:
     """None, nothing, a refusal, the chosen response again or one nearly like it."""
     assert not usable_probe(pair(), probe, same=0.98)
 

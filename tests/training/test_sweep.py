@@ -9,10 +9,16 @@ import pytest
 
 from svr_async.core.pair import PreferencePair, user_prompt
 from svr_async.errors import UsageError
-from svr_async.training.rounds.fit_terms import FitTerms
-from svr_async.training.running.refit import FitSettings, fit_store
-from svr_async.training.running.sweep import sweep_lines, sweep_store
-from svr_async.training.running.sweep_space import NAMES_OF, candidates, name_of, read_sweep
+from svr_async.training.rounds.config import FitTerms
+from svr_async.training.running.refit import (
+    FitSettings,
+    combinations,
+    fit_store,
+    name_of,
+    read_sweep,
+    sweep_lines,
+    sweep_store,
+)
 from svr_async.training.store.imported import ImportOptions, import_store
 
 N, RUBRICS = 160, 12
@@ -26,7 +32,7 @@ def test_values_are_lists_ranges_and_files(tmp_path: Path) -> None:
     (tmp_path / "s.json").write_text('{"seed": [0, 1], "sparsity": "0.03,0.1"}')
     named = read_sweep([str(tmp_path / "s.toml")])
     assert named == read_sweep([str(tmp_path / "s.json")]) == {"seed": [0, 1], "sparsity": [0.03, 0.1]}
-    assert [name_of(values) for values in candidates(named, NAMES_OF["default"], "default")] == [
+    assert [name_of(values) for values in combinations(named, "default")] == [
         "seed=0,sparsity=0.03", "seed=0,sparsity=0.1", "seed=1,sparsity=0.03", "seed=1,sparsity=0.1",
     ]  # fmt: skip
 
@@ -45,14 +51,14 @@ def test_values_are_lists_ranges_and_files(tmp_path: Path) -> None:
         (["sparsity=-1"], "a number >= 0"),
         (["missing.toml"], "cannot read missing.toml"),
         (["seed=0..99", "sparsity=0,1,2"], "1 to 256 combinations (got 300)"),
-        (["learning_rate=0.1"], "says nothing to --preset default"),
+        (["learning_rate=0.1"], "--preset default has no setting learning_rate"),
         ([], "1 to 256 combinations (got 0)"),
     ],
 )
 def test_what_says_nothing_is_one_line(texts: list[str], words: str) -> None:
     """Before anything is fitted."""
     with pytest.raises(UsageError) as caught:
-        candidates(read_sweep(texts), NAMES_OF["default"], "default")
+        combinations(read_sweep(texts), "default")
     assert words in caught.value.one_line()
 
 
@@ -93,15 +99,14 @@ def test_each_candidate_comes_to_what_it_comes_to_alone(store: Path, tmp_path: P
     """Structures in one batch and seeds by themselves give the banks of single fits; dev accuracy takes the best."""
     sweep = ["sparsity=0.1,0.3", "groups=1,2"]
     swept = sweep_store(FitSettings(store=store, out=tmp_path / "all"), sweep)
-    assert [row["name"] for row in swept.rows if row["best"]] == [swept.best]
-    top = max(row["dev_accuracy"] for row in swept.rows)
-    assert next(row for row in swept.rows if row["best"])["dev_accuracy"] == top
+    table = swept.record["sweep"]
+    (best,) = (row for row in table["candidates"] if row["best"])
+    assert (best["name"], best["dev_accuracy"]) == (table["best"], max(r["dev_accuracy"] for r in table["candidates"]))
     one = FitSettings(store=store, out=tmp_path / "one")
-    alone = sweep_store(one, swept.best.split(","))
-    assert alone.best == swept.best
+    sweep_store(one, table["best"].split(","))
     assert files_of(tmp_path / "all" / "bank") == files_of(tmp_path / "one" / "bank")
-    assert orjson.loads((tmp_path / "all" / "sweep.json").read_bytes())["candidates"] == list(swept.rows)
-    assert "no other data chose" in sweep_lines(swept.record["sweep"])[-1]
+    assert orjson.loads((tmp_path / "all" / "sweep.json").read_bytes()) == table
+    assert "no other data chose" in sweep_lines(table)[-1]
 
 
 def test_seeds_are_those_of_single_fits(store: Path, tmp_path: Path) -> None:
@@ -111,7 +116,5 @@ def test_seeds_are_those_of_single_fits(store: Path, tmp_path: Path) -> None:
     assert files_of(tmp_path / "all" / "bank") == files_of(tmp_path / "one" / "bank")
     with pytest.raises(UsageError, match="--seeds does not go with --sweep"):
         sweep_store(FitSettings(store=store, out=tmp_path / "no", seeds=2), ["seed=3"])
-    with pytest.raises(UsageError, match="--preset paper is none"):
-        fit_store(FitSettings(store=store, out=tmp_path / "no", preset="paper", devices=2))
     with pytest.raises(UsageError, match="another command made"):
         sweep_store(FitSettings(store=store, out=tmp_path / "one"), ["seed=3"])

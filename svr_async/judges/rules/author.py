@@ -7,7 +7,7 @@ chosen response, worse in one way that a check can see. The kind of damage depen
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import final
 
@@ -16,6 +16,7 @@ from svr_async.core.rubric import Rubric
 from svr_async.judges.protocol import Answer
 from svr_async.judges.rules.judge import view_of, view_of_prompt
 from svr_async.judges.rules.registry import bound, grid_rubrics
+from svr_async.judges.same_criterion import CriteriaQuestion
 
 _ITEM = re.compile(r"(?m)^[ \t]*(?:[-*•]|\d{1,3}[.)])[ \t]+\S[^\n]*\n?")
 _NUMBER = re.compile(r"\d{1,9}")
@@ -51,6 +52,10 @@ class RulesAuthor:
     async def probe(self, pair: PreferencePair) -> Answer[str]:
         """Return the chosen response with one kind of damage; unchanged, and so discarded, if none applies."""
         return Answer(value=damaged(pair.chosen, pair.id))
+
+    async def same_criterion(self, _asked: CriteriaQuestion) -> Answer[Mapping[str, str | None]]:
+        """Return nothing: checks differ by their names and arguments, so each is a criterion by itself."""
+        return Answer(value={})
 
 
 def drop_an_item(text: str) -> str:

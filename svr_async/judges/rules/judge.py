@@ -26,8 +26,8 @@ SAME_DEGREE = 1e-9
 MAX_KEPT_CHARS = 100_000
 NOTE = "Constraints stated in the prompt; each is decided by a check."
 
-# The general checks decide without a bank. `benchmarks/paper/general_checks.py` fits their weights, by logistic
-# regression, on half of the prompts (by hash) of RMB, a public set of preference pairs. Weights are at least 0, so each
+# The general checks decide without a bank. Their weights were fitted (general_checks.py, git history) by logistic
+# regression on half of the prompts (by hash) of RMB, a public set of preference pairs. Weights are at least 0, so each
 # check keeps its direction; cross-validation within that half chooses their number. They are rounded to 0.05, and those
 # below 0.1 dropped. `helps_when_harmless` is set by hand: RMB has almost no harmless prompts that models refuse.
 GENERAL: tuple[tuple[str, dict[str, CheckValue], float], ...] = (

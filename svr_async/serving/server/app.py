@@ -45,6 +45,10 @@ POSTS: Mapping[str, tuple[Answer, str]] = {
     "/rerank": (rerank.rerank, "documents (responses) to a query (a prompt), best first: vLLM, Cohere, Jina, TEI"),
     "/v1/rerank": (rerank.rerank, "the same"),
     "/v2/rerank": (rerank.rerank, "the same"),
+    "/infinity/rerank": (
+        rerank.infinity,
+        "Infinity: documents as plain texts; the address is http://HOST:PORT/infinity",
+    ),
     "/score": (rerank.score, "vLLM's score API: each document alone, by the bank"),
     "/v1/score": (rerank.score, "the same"),
     "/classify": (rerank.classify, "vLLM's classify API: a conversation that ends with a response"),

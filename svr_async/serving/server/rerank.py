@@ -44,6 +44,15 @@ async def rerank(rewarder: Rewarder, call: Call) -> Answered:
     return Answered.of({**head, "results": results}, rewards)
 
 
+async def infinity(rewarder: Rewarder, call: Call) -> Answered:
+    """Answer as `rerank`, with documents as plain texts, which clients of Infinity expect."""
+    found = await rerank(rewarder, call)
+    for row in found.value["results"]:
+        if "document" in row:
+            row["document"] = row["document"]["text"]
+    return found
+
+
 async def _ranked(rewarder: Rewarder, body: Body, prompt: Prompt, documents: Sequence[str]) -> Sequence[Reward]:
     if rubrics := tuple(body.get("rubrics") or ()):
         return await rewarder.rewards([Asked(prompt=prompt, response=one, rubrics=rubrics) for one in documents])

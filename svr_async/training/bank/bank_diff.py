@@ -12,8 +12,7 @@ from svr_async.scoring.bank import BankRubric, RubricBank
 from svr_async.scoring.bank_history import Edit
 from svr_async.scoring.bank_stats import in_one_level
 from svr_async.training.bank.merge import MERGE_CUTOFF
-from svr_async.training.bank.prune_redundant import same_criterion
-from svr_async.training.bank.similarity_join import similar_pairs
+from svr_async.training.bank.near_duplicates import repeating_pairs, similar_pairs
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +94,7 @@ def _reworded(gone: Sequence[BankRubric], come: Sequence[BankRubric]) -> list[Ch
     gone, come = ([entry for entry in side if entry.id not in paired] for side in (gone, come))
     entries = [*gone, *come]
     similar = similar_pairs([entry.text for entry in entries], MERGE_CUTOFF)
-    same = same_criterion(similar, [entry.rubric for entry in entries])
+    same = repeating_pairs(similar, [entry.rubric for entry in entries])
     ranked = sorted(zip((-same.similarity).tolist(), same.first.tolist(), same.second.tolist(), strict=True))
     taken: set[int] = set()
     for value, one, other in ranked:

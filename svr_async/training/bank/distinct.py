@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Sequence
 from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
 
 from svr_async.core.rubric import Check, Rubric
 from svr_async.core.similarity import STOPWORDS, normalised
@@ -210,3 +214,16 @@ def _stem(word: str) -> str:
         if len(word) > len(ending) + 2 and word.endswith(ending) and not word.endswith("ss"):
             return word[: -len(ending)]
     return word
+
+
+def rubric_words(texts: Sequence[str]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """Return, as a CSR from rubrics to words, the content words of each text; words are numbered alphabetically."""
+    words = [sorted(_roots(text)) for text in texts]
+    number = {word: place for place, word in enumerate(sorted({word for found in words for word in found}))}
+    borders = np.cumsum([0, *map(len, words)]).astype(np.int64)
+    return borders, np.array([number[word] for found in words for word in found], dtype=np.int32)
+
+
+def _roots(text: str) -> set[str]:
+    """Return the content words of a text, singular and plural alike: "source" and "sources" are "sourc"."""
+    return {word.removesuffix("e") for word in carried(frozenset(normalised(text).split()))}

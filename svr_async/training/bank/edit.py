@@ -21,8 +21,7 @@ from svr_async.scoring.bank_content import MAX_ALIASES, MAX_NOTE_CHARS, Floats
 from svr_async.scoring.bank_history import BankHistory, Edit
 from svr_async.training.bank.distinct import differ, predicate, profile
 from svr_async.training.bank.merge import MERGE_CUTOFF
-from svr_async.training.bank.prune_redundant import same_criterion
-from svr_async.training.bank.similarity_join import similar_pairs
+from svr_async.training.bank.near_duplicates import repeating_pairs, similar_pairs
 
 NEVER = np.float32(-1e6)  # the logit of an added rubric: what the fit shares out is as it was without it
 MOST_WEIGHT = 1e30
@@ -186,7 +185,7 @@ class _Editor:
         others = [entry for place, entry in enumerate(self.entries) if place != beside]
         texts = [*(entry.text for entry in others), text]
         similar = similar_pairs(texts, MERGE_CUTOFF)
-        same = same_criterion(similar, [*(entry.rubric for entry in others), rubric])
+        same = repeating_pairs(similar, [*(entry.rubric for entry in others), rubric])
         twins = [others[one] for one, other in zip(same.first.tolist(), same.second.tolist(), strict=True)
                  if other == len(others)]  # fmt: skip
         twins = [entry for entry in others if predicate(entry.text) == predicate(text)] + twins

@@ -15,8 +15,7 @@ from svr_async.scoring.bank import BankRubric
 from svr_async.training.bank.distinct import opposed, profile, stems
 from svr_async.training.bank.leaks import self_contained
 from svr_async.training.bank.merge import MERGE_CUTOFF
-from svr_async.training.bank.prune_redundant import same_criterion
-from svr_async.training.bank.similarity_join import similar_pairs
+from svr_async.training.bank.near_duplicates import repeating_pairs, similar_pairs
 
 MAX_WORDS = 40
 SPECIFIC_BELOW = 3  # a rubric seen this often is not one response's peculiarity
@@ -175,7 +174,7 @@ def _check_keys(check: Check | None) -> set[Check]:
 def _duplicates(rubrics: Sequence[BankRubric]) -> Iterator[LintFinding]:
     """Yield the pairs that merging would make one."""
     similar = similar_pairs([entry.text for entry in rubrics], MERGE_CUTOFF)
-    same = same_criterion(similar, [entry.rubric for entry in rubrics])
+    same = repeating_pairs(similar, [entry.rubric for entry in rubrics])
     for one, other, value in zip(same.first.tolist(), same.second.tolist(), same.similarity.tolist(), strict=True):
         yield _of_two(Kind.DUPLICATE, rubrics[one], rubrics[other], f"similarity {value:.2f}")
 

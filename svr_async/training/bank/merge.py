@@ -10,11 +10,12 @@ from itertools import chain
 from math import fsum
 
 import numpy as np
+from numpy.typing import NDArray
 
 from svr_async.core.rubric import FACETS, IMPORTANCES, Check, Rubric, rubric_id
 from svr_async.core.similarity import normalised
 from svr_async.training.bank.distinct import Profile, checks_differ, differ, predicate, profile
-from svr_async.training.bank.similarity_join import exact_similarity, possible_pairs
+from svr_async.training.bank.near_duplicates import exact_similarity, possible_pairs
 
 MERGE_CUTOFF = 0.88  # app:hparams
 BANK_CAP = 1024  # the size of the paper's trained bank (app:bank); its table of settings has no cap
@@ -25,13 +26,15 @@ ROWS_AT_ONCE = 512
 class Candidate:
     """A proposed rubric, or several merged into one: `observed_count` proposals from the pairs in `source_pair_ids`.
 
-    `aliases` are the other texts that it was proposed with, in alphabetical order.
+    `aliases` are the other texts that it was proposed with, in alphabetical order. Candidates with the same
+    `criterion`, the id of the first of them, are one criterion in other words; empty for a criterion of one wording.
     """
 
     rubric: Rubric
     source_pair_ids: tuple[str, ...] = ()
     observed_count: int = 1
     aliases: tuple[str, ...] = ()
+    criterion: str = ""
 
     @property
     def texts(self) -> tuple[str, ...]:
@@ -65,6 +68,13 @@ def merge(
         groups = _pass(groups, near)
     ranked = sorted((group.candidate() for group in groups), key=_rank)
     return tuple(ranked if cap is None else ranked[:cap])
+
+
+def criterion_numbers(bank: Sequence[Candidate]) -> NDArray[np.int32] | None:
+    """Return the number of each rubric's criterion, in order of first appearance; None if each has its own."""
+    labels = [candidate.criterion or candidate.rubric.id for candidate in bank]
+    number = {label: place for place, label in enumerate(dict.fromkeys(labels))}
+    return np.array([number[label] for label in labels], dtype=np.int32) if len(number) < len(labels) else None
 
 
 def without(candidates: Iterable[Candidate], pruned: Iterable[Candidate]) -> tuple[Candidate, ...]:

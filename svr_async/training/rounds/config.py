@@ -5,7 +5,7 @@ A number without a comment is the paper's (table in `app:hparams`); docs/fit.md 
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, Literal
@@ -15,23 +15,43 @@ from svr_async.errors import UsageError
 from svr_async.fit import config as fits
 from svr_async.fit.config import FitConfig
 from svr_async.training.bank.merge import BANK_CAP, MERGE_CUTOFF
-from svr_async.training.rounds.pools import PoolConfig
 
+MOST_SEED = (1 << 32) - 1
 ABLATIONS = ("induction", "support", "probe", "diversity")
 Publish = Literal["auto", "last", "best"]
 Unmined = Literal["random", "every"]
+SameCriterion = Literal["author", "text", "off"]
 
 
-class PrefixOrder(StrEnum):
-    """The order of requests with a common prefix.
+USUAL_SIZE = 18
+ENOUGH = 36_000  # judgements of all pairs that a round aims at
 
-    `leader`: the others wait until the first is answered, so that the prefix is computed once;
-    `adjacent`: all at once, next to each other; `off`: in any order.
-    """
 
-    LEADER = "leader"
-    ADJACENT = "adjacent"
-    OFF = "off"
+class PoolPolicy(StrEnum):
+    """`cross`: rubrics of other prompts; `own`: those mined from the pair; `all`: the whole bank (for free judges)."""
+
+    CROSS = "cross"
+    OWN = "own"
+    ALL = "all"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolConfig:
+    """Which rubrics, and how many a pair in a round; None for `USUAL_SIZE`, and more where pairs are few."""
+
+    policy: PoolPolicy = PoolPolicy.CROSS
+    size: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.size is not None and self.size < 1:
+            raise UsageError(f"pool size must be >= 1 (got {self.size})")
+
+    def size_for(self, n_pairs: int) -> int:
+        """Return how many rubrics each of so many pairs is judged on in a round.
+
+        Where pairs are few, each is judged on more: `ENOUGH` judgements in all, up to three times the usual size.
+        """
+        return self.size or min(3 * USUAL_SIZE, max(USUAL_SIZE, ENOUGH // max(1, n_pairs)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +75,7 @@ class TrainConfig:
     support_margin: float = 0.2
     max_support: int = 1024
     support_share: float = 0.1  # ours: at most this share of the pairs, or 64; each costs a probe
-    support_by_kind: bool = True  # ours: pairs of the kinds of prompts that fail most often come first
+    support_by_cluster: bool = True  # ours: pairs of the prompt clusters that fail most often come first
     without_support: Unmined = "random"  # ours; the paper's ablation takes every pair (sec:analysis_ablation)
     every_near: bool = True  # ours: all candidates with margin <= tau are hard negatives, not the hardest alone
     keep_negatives: bool = True  # ours: hard negatives of earlier rounds stay; in Algorithm 1 they are replaced
@@ -66,6 +86,7 @@ class TrainConfig:
     several: int = 3  # ours: proposals of a rubric from which on that holds for it
     merge_cutoff: float = MERGE_CUTOFF
     redundancy_cutoff: float = REDUNDANCY_CUTOFF
+    same_criterion: SameCriterion = "text"  # ours; `TrainSettings` has `author` where a model writes
     by_text_alone: bool = False  # ours: different criteria (`distinct`) stay two, however alike their texts are
     bank_cap: int = BANK_CAP
     same_response: float = 0.98  # ours: a probe this similar to the chosen response is discarded
@@ -95,13 +116,70 @@ PAPER = TrainConfig(
     publish="last",
     fit=fits.PAPER,
     support_share=1.0,
-    support_by_kind=False,
+    support_by_cluster=False,
     without_support="every",
     every_near=False,
     keep_negatives=False,
     idle_weight_counts=True,
     enough_judged=0,
+    same_criterion="off",
     by_text_alone=True,
     filler_weights=(1.0,),
 )
 PRESETS = MappingProxyType({"paper": PAPER, "default": TrainConfig()})
+
+
+FREE_TOP_K = 256  # a free judge may use all that have a weight; that were some 230 of 492 (docs/fit.md)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FitTerms:
+    """What decides, besides the data, which bank a fit gives: `svr train` and `svr-fit` both take it from here.
+
+    `top_k` of None is the preset's, or 256 if judging is `free`. `round` is the round of a training, 0 outside of one;
+    `last` is whether no further round would judge more. ValueError for a value that no training has.
+    """
+
+    preset: str = "default"
+    seed: int = 42
+    top_k: int | None = None
+    free: bool = False
+    ablate: tuple[str, ...] = ()
+    same_criterion: SameCriterion | None = None  # the preset's
+    round: int = 0
+    last: bool = True
+
+    def __post_init__(self) -> None:
+        if self.preset not in PRESETS:
+            raise ValueError(f"preset must be one of {', '.join(PRESETS)} (got {self.preset[:40]!r})")
+        for name, least in (("seed", 0), ("round", 0), ("top_k", 1)):
+            value = getattr(self, name)
+            if value is not None and not least <= value <= MOST_SEED:
+                raise ValueError(f"{name} must be a whole number in {least}..{MOST_SEED} (got {value})")
+        if unknown := sorted(set(self.ablate) - set(ABLATIONS)):
+            raise ValueError(f"ablate must name some of {', '.join(ABLATIONS)} (got {unknown[0][:40]!r})")
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the terms as plain values."""
+        return {**asdict(self), "ablate": list(self.ablate)}
+
+
+def config_of(terms: FitTerms) -> TrainConfig:
+    """Return the settings of fit, prune, calibration and choice that the terms stand for."""
+    preset = PRESETS[terms.preset]
+    ours = preset.fit.kind == "topics"
+    top_k = terms.top_k or (FREE_TOP_K if terms.free and ours else None)
+    fit = replace(preset.fit, seed=terms.seed)
+    same_criterion = terms.same_criterion or preset.same_criterion
+    if ours and same_criterion == "off":
+        fit = replace(fit, by_answers=False)
+    if top_k is not None:
+        fit = replace(fit, top_ks=(top_k,), top_k=None if fit.top_k is None else top_k)
+    return replace(
+        preset,
+        split_seed=terms.seed,
+        fit=fit,
+        top_k_choices=preset.top_k_choices if top_k is None else (top_k,),
+        same_criterion=same_criterion,
+        ablate=frozenset(terms.ablate),
+    )

@@ -14,13 +14,13 @@ from svr_async.scoring.bank import BankRubric, InferenceSettings, RubricBank
 from svr_async.scoring.bank_history import BankHistory
 from svr_async.training.bank.build import EXAMPLES, bank_rubric
 from svr_async.training.bank.merge import Candidate
-from svr_async.training.rounds.prune import rated
+from svr_async.training.rounds.fits import rated
 from svr_async.training.rounds.session import FittedRound, Session
 
 BEFORE_EQUALS = 1e-9  # breaks ties only: far below the difference of two alphas in single precision
 DIRECT = (
-    "The fit decided prompts that were left out no better than a coin, so with this bank the judge is asked directly. "
-    "--top-k has the rubrics decide all the same."
+    "The fit was no better than a coin on prompts that were left out, so with this bank the judge is asked directly. "
+    "--top-k lets the rubrics decide all the same."
 )
 Features = tuple[NDArray[np.integer], NDArray[np.float32]]
 
@@ -29,24 +29,22 @@ def build_bank(
     session: Session,
     fitted: FittedRound,
     *,
-    facts: Mapping[str, Any],
+    dev_metrics: Mapping[str, Any],
     licence: str,
     judge: str = "",
     prompts_digest: str = "",
     history: BankHistory | None = None,
 ) -> RubricBank:
-    """Return the bank of a round; `facts` are the dev metrics that its card shows.
-
-    `judge` is how results of the judge are labelled, where more is known of it than its own label.
-    """
+    """Return the bank of a round; `judge` labels its results, if more is known than the judge's own label."""
     prompts = session.material.prompts
     first: dict[int, str] = {}
     for pair in session.material.train:
         first.setdefault(prompts.row(pair), pair.id)
+    rows = [list(first)[place] for place in rated(len(first)).tolist()]
     rubrics = describe(
         fitted.bank,
         fitted.selector,
-        [(first[row], prompts.features(row)) for row in _rated_rows(list(first))],
+        [(first[row], prompts.features(row)) for row in rows],
         support=fitted.support_counts,
         domains={pair.id: pair.domain for pair in session.material.train},
     )
@@ -56,9 +54,9 @@ def build_bank(
         session.material.vocabulary,
         fitted.settings,
         fit_settings=session.config.as_json(),
-        dev_metrics=dict(facts),
-        judge=judge or session.crew.judge.label,
-        marks=session.crew.judge.marks,
+        dev_metrics=dict(dev_metrics),
+        judge=judge or session.judges.judge.label,
+        marks=session.judges.judge.marks,
         licence=licence,
         prompts_digest=prompts_digest,
         data_digests={"pairs": session.material.digest},
@@ -66,18 +64,14 @@ def build_bank(
     )
 
 
-def _rated_rows(rows: Sequence[int]) -> list[int]:
-    return [rows[place] for place in rated(len(rows)).tolist()]
-
-
 def assemble(
     rubrics: tuple[BankRubric, ...],
     selector: Selector,
     vocabulary: Vocabulary,
     settings: InferenceSettings,
-    **facts: Any,
+    **fields: Any,
 ) -> RubricBank:
-    """Join rubrics, selector and features to a bank; `facts` are further fields of `RubricBank`."""
+    """Join rubrics, selector and features to a bank, with further fields of `RubricBank`."""
     return RubricBank(
         rubrics=rubrics,
         selector_kind=selector.kind,
@@ -86,7 +80,7 @@ def assemble(
         idf=vocabulary.idf,
         inference=settings,
         notes=(DIRECT,) if settings.direct else (),
-        **facts,
+        **fields,
     )
 
 
@@ -101,53 +95,33 @@ def describe(
     """Return the rubrics with weight, mean alpha and the prompts that activate each most.
 
     `prompts` are (pair id, features) of the training prompts that are rated, each once. Of equals, as all prompts of a
-    topic are, those that the rubric was mined from come first, then the earlier.
+    cluster are, those that the rubric was mined from come first, then the earlier.
     """
-    total = np.zeros(len(bank))
-    best = np.zeros((len(bank), EXAMPLES))
+    total, best = np.zeros(len(bank)), np.zeros((len(bank), EXAMPLES))
     places = np.full((len(bank), EXAMPLES), -1, dtype=np.int64)
-    everyone = np.arange(len(bank))
-    mined = _mined_from(bank)
+    every = np.arange(len(bank))
+    mined: dict[str, list[int]] = {}
+    for place, candidate in enumerate(bank):
+        for pair_id in candidate.source_pair_ids:
+            mined.setdefault(pair_id, []).append(place)
     for number, (pair_id, features) in enumerate(prompts):
         alpha = alpha_numpy(selector, *features).astype(np.float64)
         total += alpha
         alpha[[place for place in mined.get(pair_id, ()) if alpha[place] > 0]] += BEFORE_EQUALS
-        lowest = _weakest(best, places)
-        better = alpha > best[everyone, lowest]
+        lowest = np.where(best == best.min(axis=1, keepdims=True), places, -2).argmax(axis=1)  # of equals, the latest
+        better = alpha > best[every, lowest]
         best[better, lowest[better]] = alpha[better]
         places[better, lowest[better]] = number
     rates = np.minimum(1.0, total / max(1, len(prompts)))
+    order = np.lexsort((places, -best))
     return tuple(
         bank_rubric(
             candidate,
             weight=float(selector.weight[place]),
             activation_rate=float(rates[place]),
             support_count=support.get(candidate.rubric.id, 0),
-            example_prompts=_named(best[place], places[place], prompts),
+            example_prompts=[prompts[int(n)][0] for n in places[place][order[place]] if n >= 0],
             domains=domains,
         )
         for place, candidate in enumerate(bank)
     )
-
-
-def _mined_from(bank: Sequence[Candidate]) -> dict[str, list[int]]:
-    """Return, by pair id, the places of the rubrics that were mined from the pair."""
-    places: dict[str, list[int]] = {}
-    for place, candidate in enumerate(bank):
-        for pair_id in candidate.source_pair_ids:
-            places.setdefault(pair_id, []).append(place)
-    return places
-
-
-def _weakest(best: NDArray[np.float64], places: NDArray[np.int64]) -> NDArray[np.intp]:
-    """Return, for each rubric, which example gives way next: the one of least alpha, of equals the latest prompt's."""
-    equals: NDArray[np.int64] = np.where(best == best.min(axis=1, keepdims=True), places, -2)
-    weakest: NDArray[np.intp] = equals.argmax(axis=1)
-    return weakest
-
-
-def _named(
-    values: NDArray[np.float64], places: NDArray[np.int64], prompts: Sequence[tuple[str, Features]]
-) -> tuple[str, ...]:
-    order = np.lexsort((places, -values))
-    return tuple(prompts[int(places[n])][0] for n in order if places[n] >= 0)

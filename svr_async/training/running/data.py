@@ -14,8 +14,7 @@ from svr_async.adapters.pair_files import check_output, select_pairs, usable, wr
 from svr_async.core.pair import PreferencePair
 from svr_async.errors import DataError, UsageError
 from svr_async.training.bank.build import refuse_long_names
-from svr_async.training.bank.contamination import ContaminationReport, contamination
-from svr_async.training.bank.decontaminate import Contamination, find_contaminated
+from svr_async.training.bank.decontaminate import Contamination, ContaminationReport, contamination, find_contaminated
 from svr_async.training.running.settings import TrainSettings
 
 

@@ -1,38 +1,84 @@
-"""A training that is open: its judge, and the session that asks it."""
+"""An open training: its judge, the session that asks it, who listens; a stage by itself, a batch, a count."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+import contextlib
+import tempfile
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import orjson
 
 from svr_async.core.files import open_folder
 from svr_async.core.pair import PreferencePair, split_by_prompt
-from svr_async.core.rubric import Rubric
-from svr_async.engine.concurrency import ShutdownController
+from svr_async.engine.concurrency import ShutdownController, run_whole
 from svr_async.engine.money import Budget, Price
 from svr_async.engine.stats import EngineStats
 from svr_async.errors import UsageError
+from svr_async.fit.history import EpochRecord, FitCurve, FitWatch
+from svr_async.judges.batch import Opened, Unanswered, endpoints_of
 from svr_async.judges.decision import STATED
 from svr_async.judges.limits import WHOLE, refuse_one_price
 from svr_async.judges.open_judge import OpenJudge, open_judge
 from svr_async.judges.profiles import naming_keys
-from svr_async.judges.protocol import Answer
 from svr_async.scoring.bank_made import training_fingerprint
-from svr_async.training.rounds.config import PrefixOrder
-from svr_async.training.rounds.fit_log import FitLog
-from svr_async.training.rounds.fits import calibrate_round, fit_round, margins_with
-from svr_async.training.rounds.judge_calls import RUBRICS_PER_CALL, Crew
+from svr_async.training.rounds.fits import FitLog
+from svr_async.training.rounds.judge_calls import RUBRICS_PER_CALL, ShardEndsError, StageEndsError, TrainingJudges
 from svr_async.training.rounds.session import Session, prepare
-from svr_async.training.rounds.stages import Stages, digest_of
-from svr_async.training.running.data import TrainingData
-from svr_async.training.running.listener import Listener
+from svr_async.training.rounds.stages import Outcomes, Stages, digest_of
+from svr_async.training.running.data import TrainingData, load_data, refuse_benchmark_for_training
 from svr_async.training.running.settings import TrainSettings, train_config
 
+if TYPE_CHECKING:
+    from svr_async.judges.profiles import Profile
+
+T = TypeVar("T")
+Work = Callable[[Session], Awaitable[Any]]
 OFFLINE_WORKERS = 8
 RUBRICS_PER_FREE_CALL = 65_536  # without an endpoint a call has no length to bound
+
+
+# ── listeners ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class TrainingListener:
+    """Follows a training or the fit of a store; each event does nothing unless a subclass handles it."""
+
+    def opened(self, judge: OpenJudge) -> None:
+        """Handle that the judge is open."""
+
+    def fits(self, _seeds: int, _epochs: int) -> FitWatch | None:
+        """Return the watch of some fits of some epochs; 0 epochs if a fit is solved."""
+        return None
+
+    def say(self, text: str) -> None:
+        """Handle an event in a sentence."""
+
+    def stage(self, what: str, total: int) -> None:
+        """Handle that a stage of `total` questions begins, as `judging`."""
+
+    def count(self, done: int) -> None:
+        """Handle how many of the stage's questions are answered."""
+
+    def listening(self, _shutdown: ShutdownController) -> AbstractContextManager[None]:
+        """Return the context of running questions, which may pass signals to the shutdown."""
+        return nullcontext()
+
+    def begin(self, curve: FitCurve) -> None:
+        """Handle that a fit begins."""
+
+    def epoch(self, record: EpochRecord) -> None:
+        """Handle an epoch of a fit."""
+
+    def end(self, curve: FitCurve) -> None:
+        """Handle that a fit ended."""
+
+
+# ── judge and session ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +93,7 @@ class TrainingRun:
 
     @property
     def prompts_digest(self) -> str:
-        """A digest of the prompt templates that the judge is asked with; empty for one that reads none."""
+        """A digest of the judge's prompt templates; empty for a judge without any."""
         return digest_of(dict(self.judge.prompts)) if self.judge.prompts else ""
 
     @property
@@ -56,29 +102,30 @@ class TrainingRun:
         return None if self.judge.engine is None else self.judge.engine.stats()
 
     @property
+    def price(self) -> Price | None:
+        """The price of the endpoint, if known."""
+        return None if self.judge.profile is None else self.judge.profile.price
+
+    @property
     def written(self) -> tuple[EngineStats, Price | None] | None:
-        """The same of who writes, with the price, where that is another endpoint."""
+        """The same of the author, if that is another endpoint."""
         behind = self.judge.behind
         if behind is None or behind.engine is None or behind.profile is None:
             return None
         return behind.engine.stats(), behind.profile.price
 
-    @property
-    def price(self) -> Price | None:
-        """What the endpoint takes, where that is known."""
-        return None if self.judge.profile is None else self.judge.profile.price
-
 
 @asynccontextmanager
-async def open_run(settings: TrainSettings, data: TrainingData, listener: Listener) -> AsyncIterator[TrainingRun]:
+async def open_run(
+    settings: TrainSettings, data: TrainingData, listener: TrainingListener
+) -> AsyncIterator[TrainingRun]:
     """Open the judge and a session of a training, and close the judge at the end."""
     judge = open_training_judge(settings)
     try:
         listener.opened(judge)
         with naming_keys(one.profile.key_env for one in (judge, judge.behind) if one is not None and one.profile):
-            log = FitLog(watch=listener)
-            session = open_session(settings, data, judge, listener, log=log)
-            yield TrainingRun(settings=settings, data=data, judge=judge, session=session, log=log)
+            session = open_session(settings, data, judge, listener)
+            yield TrainingRun(settings=settings, data=data, judge=judge, session=session, log=FitLog(watch=listener))
     finally:
         await judge.close()
 
@@ -97,17 +144,15 @@ def _cannot_induce(judge: str) -> UsageError:
 
 @dataclass(frozen=True, slots=True)
 class _NoAuthor:
-    """Stands for the author where nothing is induced."""
+    """The author of a training that induces nothing."""
 
     name: str
 
-    async def induce(self, *_: Any, **__: Any) -> Answer[tuple[Rubric, ...]]:
+    async def induce(self, *_: Any, **__: Any) -> Any:
         """Raise UsageError."""
         raise _cannot_induce(self.name)
 
-    async def probe(self, *_: Any) -> Answer[str]:
-        """Raise UsageError."""
-        raise _cannot_induce(self.name)
+    probe = same_criterion = induce
 
 
 def open_training_judge(settings: TrainSettings) -> OpenJudge:
@@ -126,61 +171,56 @@ def open_training_judge(settings: TrainSettings) -> OpenJudge:
     return replace(judge, author=behind.author, behind=behind)
 
 
-def open_session(
-    settings: TrainSettings, data: TrainingData, judge: OpenJudge, listener: Listener, *, log: FitLog | None = None
-) -> Session:
+def open_session(settings: TrainSettings, data: TrainingData, judge: OpenJudge, listener: TrainingListener) -> Session:
     """Split the pairs by prompt, learn the features, and set up a session in the output folder."""
     config = train_config(settings)
     train, dev = split_by_prompt(data.pairs, config.dev_share, salt=str(config.split_seed))
-    _say_what_there_is(data, judge, train, dev, listener)
+    _report_data(data, judge, train, dev, listener)
     digest = training_fingerprint(data.digest, (pair.id for pair in data.pairs))
     fingerprints = judge.engine.fingerprints if judge.engine else set()
     return Session(
-        crew=_crew(settings, judge, listener),
+        judges=_training_judges(settings, judge, listener),
         config=config,
         stages=Stages(settings.out / "stages", fingerprints, retry=settings.limits.retry_errors),
         material=prepare(train, dev, digest=digest, pairs_of_words=config.fit.pairs_of_words),
-        fit_round=partial(fit_round, log=log),
-        calibrate=partial(calibrate_round, log=log),
-        margins=partial(margins_with, config.fit),
         say=listener.say,
         asker=asker_of(judge),
     )
 
 
-def _say_what_there_is(
+def _report_data(
     data: TrainingData,
     judge: OpenJudge,
     train: Sequence[PreferencePair],
     dev: Sequence[PreferencePair],
-    listener: Listener,
+    listener: TrainingListener,
 ) -> None:
-    """Say what is read, asked and split; UsageError where a side of the split is empty."""
+    """Report what is read, asked and split; UsageError if a side of the split is empty."""
     if not train or not dev:
         raise UsageError(
             f"{len(data.pairs)} pairs give {len(train)} to train on and {len(dev)} to check with",
-            hint="give more pairs, of more prompts: all pairs of a prompt fall on the same side",
+            hint="give pairs of at least two prompts: all pairs of a prompt fall on the same side",
         )
     if data.skipped:
         reasons = "; ".join(f"{count:,} × {reason}" for reason, count in data.skipped.items())
         listener.say(f"{sum(data.skipped.values()):,} rows left out: {reasons}")
     for reading in data.readings:
         listener.say(f"labels: {reading}")
-    listener.say(
-        f"judge {judge.label}" if judge.behind is None else f"judge {judge.label}, author {judge.behind.label}"
-    )
+    author = "" if judge.behind is None else f", author {judge.behind.label}"
+    listener.say(f"judge {judge.label}{author}")
     listener.say(f"{len(train):,} pairs to train on, {len(dev):,} to check with")
 
 
-def _crew(settings: TrainSettings, judge: OpenJudge, listener: Listener) -> Crew:
-    engine = judge.engine
+def _training_judges(settings: TrainSettings, judge: OpenJudge, listener: TrainingListener) -> TrainingJudges:
     shutdown = ShutdownController(engines=judge.engines)
-    return Crew(
+    size = RUBRICS_PER_FREE_CALL
+    if judge.profile is not None:  # as many as fit, if they cost less together than apart
+        size = settings.rubrics_per_call or judge.profile.spoken.questions // len(STATED) or RUBRICS_PER_CALL
+    return TrainingJudges(
         judge=judge.judge,
         author=judge.author or _NoAuthor(judge.judge.name),
-        workers=engine.config.concurrency if engine else OFFLINE_WORKERS,
-        rubrics_per_call=_rubrics_per_call(settings, judge),
-        prefix=PrefixOrder(settings.prefix),
+        workers=judge.engine.config.concurrency if judge.engine else OFFLINE_WORKERS,
+        rubrics_per_call=size,
         on_begin=listener.stage,
         on_done=listener.count,
         shutdown=shutdown,
@@ -189,17 +229,108 @@ def _crew(settings: TrainSettings, judge: OpenJudge, listener: Listener) -> Crew
     )
 
 
-def _rubrics_per_call(settings: TrainSettings, judge: OpenJudge) -> int:
-    """Return how many rubrics are asked at a time: as many as fit where they cost less together than apart."""
-    if judge.profile is None:
-        return RUBRICS_PER_FREE_CALL
-    return settings.rubrics_per_call or judge.profile.spoken.questions // len(STATED) or RUBRICS_PER_CALL
-
-
 def asker_of(judge: OpenJudge) -> str:
-    """Return a digest of all that replies depend on besides the questions; it is what a cache's keys are made of."""
+    """Return a digest of all that replies depend on besides the questions, as the cache's keys do."""
     profile = judge.profile
     model = [] if profile is None else [profile.identity, profile.model, profile.max_tokens]
     params: list[Any] = [] if profile is None else [profile.params(structured=each) for each in (True, False)]
     behind = [] if judge.behind is None else [judge.behind.judge.name, asker_of(judge.behind)]
     return digest_of(model, params, dict(judge.prompts), *behind)
+
+
+# ── what may be replaced ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def keep_bank(out: Path, *traces: str) -> None:
+    """Raise UsageError if `out` holds a bank and none of the files that this command leaves beside one."""
+    bank = out / "bank"
+    if (bank / "bank.json").exists() and not any((out / trace).exists() for trace in traces):
+        raise UsageError(
+            f"{bank} is a bank that another command made", hint="name another folder with --out, or remove it"
+        )
+
+
+def keep_training(out: Path, made_of: str) -> None:
+    """Raise UsageError if `out` holds a finished training of other pairs, settings or another judge."""
+    try:
+        held = orjson.loads((out / "record.json").read_bytes())
+        other = held["made_of"] != made_of
+    except (OSError, ValueError, KeyError, TypeError):
+        return
+    if other:
+        raise UsageError(
+            f"{out} holds the finished bank of another training, of {held.get('pairs', 'other pairs')}",
+            hint="name another folder with --out, or remove it",
+        )
+
+
+# ── a stage by itself, a batch, a count ─────────────────────────────────────────────────────────────────────────────
+
+
+def run_stage(
+    settings: TrainSettings, work: Callable[[TrainingRun], Awaitable[T]], listener: TrainingListener | None = None
+) -> tuple[T, Outcomes]:
+    """Return what the work returns, and the outcomes of its questions; the stage is kept in `settings.out`."""
+    data = load_data(settings)
+
+    async def main() -> tuple[T, Outcomes]:
+        async with open_run(settings, data, listener or TrainingListener()) as run:
+            return await work(run), run.session.stages.outcomes
+
+    return run_whole(main())
+
+
+def count_calls(settings: TrainSettings, work: Work, listener: TrainingListener) -> None:
+    """Go through what a work would send, without sending it or keeping stages: the listener counts."""
+    with tempfile.TemporaryDirectory() as nowhere:
+        dry = replace(settings, out=Path(nowhere), limits=replace(settings.limits, dry_run=True))
+        run_stage(dry, lambda run: work(run.session), listener)
+
+
+@dataclass(frozen=True, slots=True)
+class OneJudge:
+    """The judge of a training, open."""
+
+    judges: tuple[OpenJudge]
+
+    async def close(self) -> None:
+        """Close its engine."""
+        await self.judges[0].close()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchTraining:
+    """A stage of training, or all of them, for batch files: one stage of questions after another.
+
+    Stages are computed in a temporary folder: without all replies they must not become stages of the real run.
+    """
+
+    settings: TrainSettings
+    work: Work
+    profiles: tuple[Profile, ...]
+    staged: bool
+
+    async def open(self) -> OneJudge:
+        """Open the judge, with the failures of an earlier run if there was one."""
+        if self.settings.out.is_dir():
+            return OneJudge((open_training_judge(self.settings),))
+        with tempfile.TemporaryDirectory() as nothing:
+            return OneJudge((open_training_judge(replace(self.settings, out=Path(nothing))),))
+
+    async def ask(self, opened: Opened, unanswered: Unanswered) -> None:
+        """Ask stage by stage, up to the first with questions that have no reply."""
+        (judge,) = opened.judges
+        data = load_data(self.settings)
+        with tempfile.TemporaryDirectory() as stages:
+            session = open_session(replace(self.settings, out=Path(stages)), data, judge, TrainingListener())
+            session.judges = replace(session.judges, may_begin=lambda: not unanswered)
+            with contextlib.suppress(StageEndsError, ShardEndsError):
+                await self.work(session)
+
+
+def batch_training(settings: TrainSettings, work: Work, *, staged: bool) -> BatchTraining:
+    """Return a training that asks what `work` asks; UsageError for a benchmark, or if nothing is sent."""
+    refuse_benchmark_for_training(settings.pairs)
+    refuse_benchmark_for_training(settings.adapter)
+    profiles = endpoints_of([settings.spec.profile], settings.judge)
+    return BatchTraining(settings=settings, work=work, profiles=profiles, staged=staged)

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from svr_async.core.validation import coerce_fields
-from svr_async.errors import UsageError
+from svr_async.errors import SvrError, UsageError
 from svr_async.judges.limits import JudgeLimits
 from svr_async.judges.open_judge import RULES, JudgeSpec
 from svr_async.judges.templates import PAPER
-from svr_async.training.rounds.config import PrefixOrder, Publish, TrainConfig
-from svr_async.training.rounds.fit_terms import FitTerms, config_of
-from svr_async.training.rounds.pools import PoolConfig, PoolPolicy
+from svr_async.training.rounds.config import (
+    FitTerms,
+    PoolConfig,
+    PoolPolicy,
+    Publish,
+    SameCriterion,
+    TrainConfig,
+    config_of,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,11 +27,10 @@ class TrainSettings:
     """A training: of which pairs, by which judge, how, and in which folder. docs/training.md has what each one does.
 
     `adapter` reads `pairs`, as `columns` and `label_map` say (docs/data.md); `limit` is N or A-B. `author` writes
-    rubrics and probes, where that is not the judge. `decontaminate` names benchmarks as `rubricbench=PATH`. The preset
+    rubrics and probes, if that is not the judge. `decontaminate` names benchmarks as `rubricbench=PATH`. The preset
     `paper` takes RubricBench of the hub without it, and the paper's prompts unless `limits` names others. `out` holds
-    the stages, the rounds' feature stores, record.json and, in `out`/bank, the bank. `pool` is cross, own or all,
-    `prefix` leader, adjacent or off, `rubrics_per_call` a number; None leaves a choice to the preset and the judge.
-    `replace` goes over the finished bank of another training. UsageError for a value that no training has.
+    the stages, the rounds' feature stores, record.json and, in `out`/bank, the bank. `pool` is cross, own or all. A
+    value of None is left to the preset and the judge. UsageError for a value that no training has.
     """
 
     pairs: Path
@@ -37,10 +43,11 @@ class TrainSettings:
     rounds: int = 3
     preset: str = "default"
     publish: Publish | None = None
+    same_criterion: SameCriterion | None = None
+    dev_share: float | None = None
     pool: str | None = None
     pool_size: int | None = None
     rubrics_per_call: int | None = None
-    prefix: str = PrefixOrder.LEADER
     top_k: int | None = None
     ablate: tuple[str, ...] = ()
     decontaminate: tuple[str, ...] = ()
@@ -49,7 +56,6 @@ class TrainSettings:
     lenient: bool = False
     columns: str = ""
     label_map: str = ""
-    replace: bool = False
     min_coverage: float = 1.0
     learning_curve: bool = False
     licence: str = ""
@@ -59,14 +65,13 @@ class TrainSettings:
         if self.preset == "paper" and self.limits.prompts is None:
             object.__setattr__(self, "limits", replace(self.limits, prompts=PAPER))
         try:
-            PrefixOrder(self.prefix)
             train_config(self)
         except ValueError as error:
-            raise UsageError(f"no training is like that: {error}") from error
+            raise UsageError(f"these settings are not valid: {error}", hint="see docs/training.md") from error
 
     @property
     def spec(self) -> JudgeSpec:
-        """Which judge is meant; ConfigError for one that is not known."""
+        """The judge; ConfigError for an unknown one."""
         spec = JudgeSpec.parse(self.judge, base_url=self.base_url).priced(self.limits.price)
         if spec.scores:
             raise UsageError(f"--judge {self.judge} reads no rubrics", hint="name a judge of `svr judges`, or rules")
@@ -74,7 +79,7 @@ class TrainSettings:
 
     @property
     def author_spec(self) -> JudgeSpec | None:
-        """Who writes, where that is not the judge; UsageError for a name of nobody who does."""
+        """The author, if that is not the judge; UsageError for one that writes nothing."""
         if self.author is None:
             return None
         spec = JudgeSpec.parse(self.author, base_url=self.base_url)
@@ -84,18 +89,26 @@ class TrainSettings:
 
     @property
     def terms(self) -> FitTerms:
-        """What `svr-fit` needs to fit what this training judges as this training does."""
+        """What `svr-fit` needs to fit as this training does; a model as author says which rubrics are one criterion."""
         return FitTerms(
             preset=self.preset,
             seed=self.seed,
             top_k=self.top_k,
             free=self.judge == RULES,
             ablate=tuple(sorted(self.ablate)),
+            same_criterion=self.same_criterion or ("author" if self._model_writes else None),
         )
+
+    @property
+    def _model_writes(self) -> bool:
+        """Whether a model writes rubrics for the default preset; False for a judge that is refused later."""
+        with suppress(SvrError):
+            return self.preset == "default" and (self.author_spec or self.spec).writes
+        return False
 
 
 def train_config(settings: TrainSettings) -> TrainConfig:
-    """Return the settings of Algorithm 1 that those of a training stand for."""
+    """Return the settings of Algorithm 1 for those of a training."""
     terms = settings.terms
     config, policy = config_of(terms), PoolPolicy(settings.pool or ("all" if terms.free else "cross"))
     return replace(
@@ -103,4 +116,5 @@ def train_config(settings: TrainSettings) -> TrainConfig:
         rounds=settings.rounds,
         publish=settings.publish or config.publish,
         pools=PoolConfig(policy=policy, size=settings.pool_size),
+        dev_share=config.dev_share if settings.dev_share is None else settings.dev_share,
     )

@@ -1,240 +1,381 @@
-"""The files of a feature store: npz without pickles or compression, parquet with fixed columns, digests of both."""
+"""The feature store: what a fit reads, in one folder of plain files that is written once.
+
+    meta.json         `Header`: counts, origin, how to fit it, and every other file with its size and SHA-256
+    vocabulary.json   TF-IDF terms and their columns; idf.npy their idf
+    rubrics.parquet   the rubrics, in their places
+    pairs.parquet     the pairs: id, prompt, prompt_row, domain, split, strength, kind, of, source
+    features.*.npy    CSR of TF-IDF, a row a prompt: indptr, index, value
+    z.*.npy           CSR of judged entries, a row a pair: indptr, index, value, flags, weight; absent = not judged
+
+meta.json is written last, so a folder that has it is whole. docs/store.md has every file with its types and shapes.
+"""
 
 from __future__ import annotations
 
-import errno
 import hashlib
-import os
-import stat
-import struct
-import zipfile
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
+import msgspec
 import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from svr_async.core.files import reason, write_atomic, write_atomic_with
-from svr_async.errors import ArtefactError, StorageError
+from svr_async.core.files import write_atomic, write_atomic_with
+from svr_async.core.integrity import read_marks
+from svr_async.core.rubric import Check, Rubric
+from svr_async.errors import ArtefactError, UsageError
+from svr_async.fit.arrays import LARGEST_Z
+from svr_async.fit.tfidf import Vocabulary
+from svr_async.scoring.bank_content import features_problem
+from svr_async.training.bank.build import bank_rubric
+from svr_async.training.bank.merge import Candidate
+from svr_async.training.rounds.config import FitTerms
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-Array = NDArray[Any]
-
 META = "meta.json"
-MAX_JSON_BYTES = 64 << 20
-MAX_FILE_BYTES = 64 << 30
-MAX_BLOWN_UP = 400  # how many times its size a parquet file may claim to unpack to
-MAX_NPY_HEADER = 4_096
-CHUNK_BYTES = 1 << 20
-MAPPED_BYTES = 1 << 20  # an array of at least this size is mapped, not read
-ALIGNED = 64
-LOCAL_HEADER, NAME_LENGTH_AT, ZIP64_FIELD, EXTRA_HEADER = 30, 26, 20, 4  # bytes in a zip archive (APPNOTE 4.3.7)
-PADDING_FIELD = 0xD935  # an extra field that says nothing, as Android's aligned archives have it
+SCHEMA_VERSION = 4
+BOTH_ORDERS, OWN, MEASURED = 1, 2, 4  # flags: mean of both orders; mined from this very pair; no fit sees it
+LIMITS = {"split": {"train", "dev"}, "kind": {"pair", "hard_negative"}}
+DTYPES = {"indptr": np.int64, "index": np.int32, "value": np.float32, "flags": np.uint8, "weight": np.float32}
 WRITE_HINT = "choose another folder for the store"
 
 
-def write_json(path: Path, value: Mapping[str, Any]) -> dict[str, Any]:
-    """Write a JSON file whole and return its entry for meta.json."""
-    write_atomic(path, orjson.dumps(value, option=orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE), hint=WRITE_HINT)
-    return entry_of(path)
+class FileEntry(msgspec.Struct, frozen=True):
+    """The size and digest of a file."""
+
+    bytes: int
+    sha256: str
 
 
-def write_npz(path: Path, **arrays: Array) -> dict[str, Any]:
-    """Write arrays whole as an uncompressed npz and return its entry for meta.json."""
-    write_atomic_with(path, lambda file: _pack(file, arrays), hint=WRITE_HINT)
-    return entry_of(path)
+class Header(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """meta.json. `plan` says how the store is fitted by default; `made_of` is a digest of all that training used."""
+
+    format: Literal["svr-feature-store"] = "svr-feature-store"
+    schema_version: int = SCHEMA_VERSION
+    judge: str = ""
+    marks: tuple[str, ...] = ()
+    prompts_digest: str = ""
+    data_digests: dict[str, str] = {}
+    plan: FitTerms = FitTerms()
+    made_of: str = ""
+    counts: dict[str, int] = {}
+    files: dict[str, FileEntry] = {}
 
 
-def _pack(file: BinaryIO, arrays: Mapping[str, Array]) -> None:
-    """Write what `numpy.savez` writes, but never a pickle and with a fixed date: the same arrays, the same bytes."""
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
-        for name, values in arrays.items():
-            info = zipfile.ZipInfo(f"{name}.npy", date_time=(1980, 1, 1, 0, 0, 0))
-            if values.nbytes >= MAPPED_BYTES:
-                info.extra = _aligned(file.tell(), len(info.filename))
-            with archive.open(info, "w", force_zip64=True) as member:
-                np.lib.format.write_array(member, np.ascontiguousarray(values), allow_pickle=False)
+class Csr(msgspec.Struct, frozen=True, kw_only=True):
+    """Rows of different lengths: row i has the columns index[indptr[i]:indptr[i + 1]], rising, and their values.
 
-
-def _aligned(start: int, name_bytes: int) -> bytes:
-    """Return an extra field of a zip member from `start` that has its data begin at a multiple of `ALIGNED`.
-
-    zipfile adds a field of its own for sizes, since `force_zip64` is set.
+    Judged entries have flags too, and, unless all count 1, weights >= 0. Their value is z, chosen minus rejected: any
+    number in ±1.25, as a judge's Δ, the mean of several, or the Δ expected of probabilities.
     """
-    before = start + LOCAL_HEADER + name_bytes + ZIP64_FIELD + EXTRA_HEADER
-    return struct.pack("<HH", PADDING_FIELD, -before % ALIGNED) + bytes(-before % ALIGNED)
+
+    indptr: NDArray[np.int64]
+    index: NDArray[np.int32]
+    value: NDArray[np.float32]
+    flags: NDArray[np.uint8] | None = None
+    weight: NDArray[np.float32] | None = None
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return len(self.indptr) - 1
+
+    def problem(self, n_rows: int, n_columns: int, *, judged: bool = False) -> str:  # noqa: PLR0911  (a list of checks)
+        """Return what is wrong with a matrix of this shape; empty if nothing is."""
+        for name, values in msgspec.structs.asdict(self).items():
+            if values is not None and (values.dtype != DTYPES[name] or values.ndim != 1):
+                return f"{name} must be a vector of {np.dtype(DTYPES[name])} (got {values.dtype}, {values.ndim} axes)"
+        if len(self.indptr) != n_rows + 1 or self.indptr[0] != 0 or self.indptr[-1] != len(self.index):
+            return f"indptr must have {n_rows + 1} entries from 0 to {len(self.index)}"
+        others = [values for values in (self.value, self.flags, self.weight) if values is not None]
+        if any(len(values) != len(self.index) for values in others) or (judged and self.flags is None):
+            return f"{len(self.index)} indices, but another number of values, flags or weights"
+        if bool((np.diff(self.indptr) < 0).any()):
+            return "indptr must not fall"
+        if not len(self.index):
+            return ""
+        if int(self.index.min()) < 0 or int(self.index.max()) >= n_columns:
+            return f"an index lies outside 0..{n_columns - 1}"
+        rising = self.index[1:] > self.index[:-1]
+        starts = self.indptr[1:-1]
+        rising[starts[(starts > 0) & (starts < len(self.index))] - 1] = True  # a row may begin with any column
+        if not bool(rising.all()):
+            return f"the indices of a row do not rise at entry {int(np.argmin(rising)) + 1}"
+        return self._values_problem(judged=judged)
+
+    def _values_problem(self, *, judged: bool) -> str:
+        if judged and not (self.value.min() >= -LARGEST_Z and self.value.max() <= LARGEST_Z):
+            place = int(np.argmax(~(np.abs(self.value) <= LARGEST_Z)))
+            return (
+                f"z = {self.value[place]:g} at entry {place} lies outside ±{LARGEST_Z}; leave out what was not judged"
+            )
+        if not judged and not np.isfinite([self.value.min(), self.value.max()]).all():
+            return "a value is not finite"
+        if self.weight is not None and not 0 <= self.weight.min() <= self.weight.max() < np.inf:
+            place = int(np.argmax(~(np.isfinite(self.weight) & (self.weight >= 0))))
+            return f"weight = {self.weight[place]:g} at entry {place} is not finite and >= 0"
+        return ""
 
 
-def write_parquet(path: Path, table: pa.Table) -> dict[str, Any]:
-    """Write a table whole and return its entry for meta.json."""
-    from pyarrow import parquet
+class FeatureStore(msgspec.Struct, kw_only=True, dict=True):
+    """A store in memory, checked.
 
-    write_atomic_with(path, lambda file: parquet.write_table(table, file, compression="zstd"), hint=WRITE_HINT)
-    return entry_of(path)
-
-
-def entry_of(path: Path) -> dict[str, Any]:
-    """Return a file's name, size and SHA-256."""
-    with path.open("rb") as file:
-        return {"file": path.name, "bytes": path.stat().st_size, "sha256": _digest(file)}
-
-
-def _digest(file: BinaryIO) -> str:
-    sha = hashlib.sha256()
-    while chunk := file.read(CHUNK_BYTES):
-        sha.update(chunk)
-    return sha.hexdigest()
-
-
-def open_verified(folder: Path, entry: Mapping[str, Any]) -> BinaryIO:
-    """Open a file of the store after comparing its size and digest with its entry; ArtefactError where they differ."""
-    name, size, wanted = entry.get("file"), entry.get("bytes"), entry.get("sha256")
-    if not isinstance(name, str) or not isinstance(wanted, str) or Path(name).name != name or "\0" in name:
-        raise refused(folder / META, f"it names a file as {str(entry)[:80]}")
-    path = folder / name
-    file = open_plain(path, MAX_FILE_BYTES)
-    held = os.fstat(file.fileno()).st_size
-    found = _digest(file) if held == size else ""
-    if found != wanted:
-        file.close()
-        facts = f"its SHA-256 is {found[:16]}…" if found else f"it has {held:,} bytes"
-        expected = f"{wanted[:16]}…" if found else f"{size} bytes"
-        raise refused(path, f"{facts}, {META} expects {expected}: damaged, or of another store")
-    file.seek(0)
-    return file
-
-
-def open_plain(path: Path, limit: int) -> BinaryIO:
-    """Open a plain file of at most `limit` bytes; links, pipes and devices are refused."""
-    try:
-        handle = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
-    except FileNotFoundError as error:
-        raise refused(path, "it is missing") from error
-    except OSError as error:
-        if error.errno == errno.ELOOP:  # by O_NOFOLLOW
-            raise refused(path, "it is a symbolic link") from error
-        raise StorageError(f"cannot read {path}: {reason(error)}") from error
-    facts = os.fstat(handle)
-    if not stat.S_ISREG(facts.st_mode) or facts.st_size > limit:
-        os.close(handle)
-        raise refused(path, f"it is no plain file of at most {limit:,} bytes")
-    return os.fdopen(handle, "rb")
-
-
-def read_json(file: BinaryIO, path: Path) -> dict[str, Any]:
-    """Return the object of a JSON file."""
-    data = file.read(MAX_JSON_BYTES + 1)
-    if len(data) > MAX_JSON_BYTES:
-        raise refused(path, f"it has more than {MAX_JSON_BYTES:,} bytes")
-    try:
-        value = orjson.loads(data)
-    except orjson.JSONDecodeError as error:
-        raise refused(path, f"it is not JSON ({error.msg})") from error
-    if not isinstance(value, dict):
-        raise refused(path, f"it holds {type(value).__name__}, not an object")
-    return value
-
-
-def read_npz(
-    file: BinaryIO,
-    path: Path,
-    expected: Mapping[str, type[np.generic]],
-    optional: Mapping[str, type[np.generic]] | None = None,
-) -> dict[str, Array]:
-    """Return the vectors of an uncompressed npz, all those expected and the optional ones it has, each of its type.
-
-    Members must be stored as they are, so no file asks for more memory than its own size; objects are never read.
+    `pairs` has the columns of `pair_schema`, without prompts if it was read from files. `support` counts, by rubric id,
+    the support pairs and hard negatives on which a rubric favours the chosen response. `features` has a row a prompt,
+    `z` a row a pair.
     """
-    try:
-        with zipfile.ZipFile(file) as archive:
-            members = _members(archive, expected, optional or {})
-            types = {**expected, **(optional or {})}
-            return {name: _vector(archive, info, types[name]) for name, info in members.items()}
-    except (
-        ValueError,
-        EOFError,
-        RuntimeError,
-        OSError,
-        zipfile.BadZipFile,
-    ) as error:  # RuntimeError: encrypted, unknown packing
-        raise refused(path, str(error) or type(error).__name__) from error
+
+    header: Header
+    vocabulary: Vocabulary
+    rubrics: tuple[Candidate, ...]
+    pairs: pa.Table
+    features: Csr
+    z: Csr
+    support: Mapping[str, int] = {}
+    folder: Path = Path()
+
+    def __len__(self) -> int:
+        return int(self.pairs.num_rows)
+
+    @cached_property
+    def pair_ids(self) -> list[str]:
+        """The ids of the pairs."""
+        ids: list[str] = self.pairs["pair_id"].to_pylist()
+        return ids
+
+    @cached_property
+    def prompt_row(self) -> NDArray[np.int32]:
+        """The row of each pair's prompt (n_pairs,)."""
+        rows: NDArray[np.int32] = self.pairs["prompt_row"].to_numpy()
+        return rows
+
+    @cached_property
+    def is_dev(self) -> NDArray[np.bool_]:
+        """Whether each pair is held out (n_pairs,)."""
+        return self._is("split", "dev")
+
+    @cached_property
+    def negative_of(self) -> NDArray[np.int32]:
+        """The place of each hard negative's original, −1 for a pair (n_pairs,)."""
+        from pyarrow import compute
+
+        negative, found = self._is("kind", "hard_negative"), np.full(len(self), -1, dtype=np.int32)
+        if negative.any():
+            places = compute.index_in(self.pairs["of"].filter(negative), value_set=self.pairs["pair_id"])
+            found[negative] = places.fill_null(-1).to_numpy()
+            if bool((found[negative] < 0).any()) or bool(negative[found[negative]].any()):
+                raise refused(self.folder / "pairs.parquet", "a hard negative has no original")
+        return found
+
+    def _is(self, column: str, word: str) -> NDArray[np.bool_]:
+        from pyarrow import compute
+
+        result: NDArray[np.bool_] = compute.equal(self.pairs[column].cast("string"), word).to_numpy()
+        return result
 
 
-def _members(
-    archive: zipfile.ZipFile, expected: Collection[str], optional: Collection[str]
-) -> dict[str, zipfile.ZipInfo]:
-    listed = archive.infolist()
-    members = {info.filename.removesuffix(".npy"): info for info in listed}
-    if len(listed) != len(members) or set(members) - set(optional) != set(expected):
-        raise ValueError(f"it must hold {', '.join(expected)} (found {', '.join(members)[:100]})")
-    return members
+def pair_schema() -> pa.Schema:
+    """Return the columns of pairs.parquet.
 
-
-def _vector(archive: zipfile.ZipFile, info: zipfile.ZipInfo, dtype: type[np.generic]) -> Array:
-    if info.compress_type != zipfile.ZIP_STORED or info.file_size != info.compress_size:
-        raise ValueError(f"the array {info.filename} is compressed")
-    with archive.open(info) as member:
-        version = np.lib.format.read_magic(member)
-        if version not in {(1, 0), (2, 0)}:
-            raise ValueError(f"the array {info.filename} has the unknown format {version}")
-        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-        shape, _, found = read(member, max_header_size=MAX_NPY_HEADER)
-        if found != np.dtype(dtype) or len(shape) != 1:
-            raise ValueError(f"the array {info.filename} must be a vector of {np.dtype(dtype)} (got {found}, {shape})")
-        size = shape[0] * found.itemsize
-        if size > info.file_size:
-            raise ValueError(f"the array {info.filename} claims {size:,} bytes and has {info.file_size:,}")
-        if size >= MAPPED_BYTES:
-            return _mapped(archive, info, found, shape[0])
-        data = member.read()  # to the end, so that the archive's own check is made
-    if len(data) != size:
-        raise ValueError(f"the array {info.filename} has {len(data):,} bytes instead of {size:,}")
-    return np.frombuffer(data, dtype=found)
-
-
-def _mapped(archive: zipfile.ZipFile, info: zipfile.ZipInfo, dtype: np.dtype[Any], length: int) -> Array:
-    """Return a large array as it lies in the file: what is looked at takes memory, and only while there is room."""
-    file: Any = archive.fp
-    file.seek(info.header_offset + NAME_LENGTH_AT)
-    name, extra = struct.unpack("<HH", file.read(4))
-    end = info.header_offset + LOCAL_HEADER + name + extra + info.file_size
-    start = end - length * dtype.itemsize
-    if start % dtype.itemsize or end > os.fstat(file.fileno()).st_size:  # written before arrays were aligned
-        file.seek(start)
-        return np.frombuffer(file.read(length * dtype.itemsize), dtype=dtype)
-    return np.memmap(file, dtype=dtype, mode="r", offset=start, shape=(length,)).view(np.ndarray)
-
-
-def read_parquet(file: BinaryIO, path: Path, schema: pa.Schema, columns: Sequence[str], n_rows: int) -> pa.Table:
-    """Return some columns of a parquet file, which must have this schema and this number of rows.
-
-    It is read in this thread: Arrow's own may hold a Python file until after the interpreter has ended, and abort or
-    hang then (apache/arrow issues 34314 and 50482).
+    `prompt_row` counts distinct prompts from 0, in order. `of` names a hard negative's original. `strength` is that of
+    the preference, null if unknown. `source` names the data set of a pair, or of a hard negative's original.
     """
+    import pyarrow as pa
+
+    word = pa.dictionary(pa.int32(), pa.string())
+    texts = [("pair_id", pa.string()), ("prompt", pa.large_string()), ("prompt_row", pa.int32()), ("domain", word)]
+    rest = [("split", word), ("strength", pa.int32()), ("kind", word), ("of", pa.string()), ("source", word)]
+    return pa.schema([*texts, *rest])
+
+
+def rubric_schema() -> pa.Schema:
+    """Return the columns of rubrics.parquet; rubrics with the same `criterion` are wordings of one."""
+    import pyarrow as pa
+
+    texts = [(name, pa.string()) for name in ("rubric_id", "text", "facet", "importance", "grounding", "check")]
+    lists = [(name, pa.list_(pa.string())) for name in ("source_pair_ids", "aliases")]
+    return pa.schema(
+        [*texts, *lists, ("observed_count", pa.int64()), ("support_count", pa.int64()), ("criterion", pa.string())]
+    )
+
+
+def write_store(folder: Path, store: FeatureStore) -> None:
+    """Write a store into a folder, meta.json last; ValueError if a reader would refuse it."""
     import pyarrow as pa
     from pyarrow import parquet
 
+    if problem := _problem(store):
+        raise ValueError(problem)
+    rubrics = pa.Table.from_pylist([_rubric_row(store, one) for one in store.rubrics], schema=rubric_schema())
+    tables = {"rubrics.parquet": rubrics, "pairs.parquet": store.pairs}
+    arrays = {"idf": store.vocabulary.idf, **_named("features", store.features), **_named("z", store.z)}
+    terms = orjson.dumps(store.vocabulary.terms, option=orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE)
+    write_atomic(folder / "vocabulary.json", terms, hint=WRITE_HINT)
+    for name, table in tables.items():
+        write_atomic_with(folder / name, partial(parquet.write_table, table, compression="zstd"), hint=WRITE_HINT)
+    for name, values in arrays.items():
+        write_atomic_with(folder / f"{name}.npy", partial(_save, values), hint=WRITE_HINT)
+    names = ["vocabulary.json", *tables, *(f"{name}.npy" for name in arrays)]
+    counts = {"pairs": len(store), "prompts": store.features.n_rows, "rubrics": len(store.rubrics)}
+    files = {name: _entry(folder / name) for name in names}
+    header = msgspec.structs.replace(store.header, counts={**counts, "entries": len(store.z.index)}, files=files)
+    write_atomic(folder / META, msgspec.json.encode(header, order="deterministic") + b"\n", hint=WRITE_HINT)
+
+
+def _save(values: NDArray[Any], file: BinaryIO) -> None:
+    np.save(file, values, allow_pickle=False)
+
+
+def _named(what: str, rows: Csr) -> dict[str, NDArray[Any]]:
+    return {f"{what}.{name}": values for name, values in msgspec.structs.asdict(rows).items() if values is not None}
+
+
+def _rubric_row(store: FeatureStore, candidate: Candidate) -> dict[str, Any]:
+    rubric = candidate.rubric
+    return {
+        "rubric_id": rubric.id,
+        **{name: getattr(rubric, name) for name in ("text", "facet", "importance", "grounding")},
+        "check": "" if rubric.check is None else orjson.dumps(rubric.check.to_json()).decode(),
+        "source_pair_ids": list(candidate.source_pair_ids),
+        "aliases": list(candidate.aliases),
+        "observed_count": candidate.observed_count,
+        "support_count": store.support.get(rubric.id, 0),
+        "criterion": candidate.criterion,
+    }
+
+
+def _entry(path: Path) -> FileEntry:
+    with path.open("rb") as file:
+        return FileEntry(bytes=path.stat().st_size, sha256=hashlib.file_digest(file, "sha256").hexdigest())
+
+
+def _problem(store: FeatureStore) -> str:
+    """Return what is wrong with the content of a store; empty if nothing is."""
+    ids = [candidate.rubric.id for candidate in store.rubrics]
+    for candidate in store.rubrics:
+        try:
+            bank_rubric(candidate, support_count=store.support.get(candidate.rubric.id, 0))
+        except ValueError as error:
+            return str(error)
+    if len(set(ids)) < len(ids):
+        return f"the rubric {next(one for one in ids if ids.count(one) > 1)} occurs twice"
+    rows, count = store.prompt_row, store.features.n_rows
+    if len(rows) and not 0 <= int(rows.min()) <= int(rows.max()) < count:
+        return f"a prompt_row lies outside 0..{count - 1}"
+    z = store.z.problem(len(store), len(ids), judged=True)
+    features = store.features.problem(count, len(store.vocabulary.terms))
+    named = ("features: ", features), ("z: ", z)
+    problem = features_problem(store.vocabulary.terms, store.vocabulary.idf)
+    return problem or next((what + found for what, found in named if found), "")
+
+
+def read_header(folder: Path) -> Header:
+    """Return meta.json; UsageError if the folder holds no store, naming the stores of its rounds if there are any."""
+    path = folder / META
+    if not path.is_file():
+        rounds = sorted(folder.glob("stores/round-*"), key=lambda place: (len(place.name), place.name))
+        hint = (
+            f"name the store of a round: {rounds[-1]}"
+            if rounds
+            else "svr stages judge makes one; svr train OUT leaves one for each round in OUT/stores/round-N"
+        )
+        raise UsageError(f"{folder} holds no feature store ({META} is missing)", hint=hint)
     try:
-        opened = parquet.ParquetFile(file, pre_buffer=False)
-        _check_parquet(opened, schema, n_rows, os.fstat(file.fileno()).st_size)
-        return opened.read(columns=list(columns), use_threads=False)
-    except (ValueError, OSError, pa.ArrowException) as error:
-        raise refused(path, " ".join(str(error).split())[:200]) from error
+        header = msgspec.json.decode(path.read_bytes(), type=Header)
+        read_marks(list(header.marks))
+    except (msgspec.MsgspecError, ValueError) as error:
+        raise refused(path, str(error)) from error
+    if header.schema_version != SCHEMA_VERSION:
+        raise refused(path, f"its schema version is {header.schema_version}, this program reads {SCHEMA_VERSION}")
+    return header
 
 
-def _check_parquet(opened: Any, schema: pa.Schema, n_rows: int, size: int) -> None:
-    facts = opened.metadata
-    if not opened.schema_arrow.equals(schema, check_metadata=False):
-        raise ValueError(f"its columns are {', '.join(opened.schema_arrow.names)[:200]}, or their types differ")
-    if facts.num_rows != n_rows:
-        raise ValueError(f"it has {facts.num_rows} rows, {META} expects {n_rows}")
-    claimed = sum(facts.row_group(group).total_byte_size for group in range(facts.num_row_groups))
-    if claimed > MAX_BLOWN_UP * size + CHUNK_BYTES:
-        raise ValueError(f"it claims to unpack {size:,} bytes to {claimed:,}")
+def verify_files(folder: Path, header: Header) -> None:
+    """Raise ArtefactError for a file that is missing, or is not the one that meta.json lists."""
+    for name, expected in header.files.items():
+        path = folder / Path(name).name
+        if not path.is_file():
+            raise refused(path, "it is missing")
+        if _entry(path) != expected:
+            raise refused(path, f"it does not match the SHA-256 in {META}: damaged, or of another store")
+
+
+def load_store(folder: str | Path) -> FeatureStore:
+    """Read and check a store; UsageError if there is none, ArtefactError naming the file that fails a check."""
+    folder = Path(folder)
+    header = read_header(folder)
+    verify_files(folder, header)
+    try:
+        rubrics = _read_table(folder / "rubrics.parquet", rubric_schema()).to_pylist()
+        columns = [name for name in pair_schema().names if name != "prompt"]
+        idf = np.load(folder / "idf.npy", allow_pickle=False)
+        store = FeatureStore(
+            header=header,
+            vocabulary=Vocabulary(terms=orjson.loads((folder / "vocabulary.json").read_bytes()), idf=idf),
+            rubrics=tuple(map(_candidate, rubrics)),
+            pairs=_read_table(folder / "pairs.parquet", pair_schema(), columns),
+            features=_read_csr(folder, "features"),
+            z=_read_csr(folder, "z"),
+            support={row["rubric_id"]: row["support_count"] for row in rubrics if row["support_count"]},
+            folder=folder,
+        )
+        problem = _problem(store) or _columns_problem(store.pairs)
+    except (ValueError, TypeError, KeyError, AttributeError, OSError) as error:
+        raise refused(folder, f"{type(error).__name__} {' '.join(str(error).split())[:200]}") from error
+    if problem:
+        raise refused(folder, problem)
+    return store
+
+
+def _columns_problem(pairs: pa.Table) -> str:
+    from pyarrow import compute
+
+    if pairs["pair_id"].null_count or compute.count_distinct(pairs["pair_id"]).as_py() != len(pairs):
+        return "a pair id is missing or occurs twice"
+    found = {name: set(compute.unique(pairs[name].cast("string")).to_pylist()) for name in LIMITS}
+    return next((f"the column {name} holds {str(found[name] - words)[:60]}" for name, words in LIMITS.items()
+                 if not found[name] <= words), "")  # fmt: skip
+
+
+def _read_table(path: Path, schema: pa.Schema, columns: Sequence[str] | None = None) -> pa.Table:
+    """Read a table in this thread: Arrow's own may abort the interpreter at its end (apache/arrow issue 34314)."""
+    from pyarrow import parquet
+
+    if not parquet.read_schema(path).equals(schema, check_metadata=False):
+        raise ValueError(f"{path.name} has other columns or types than a store")
+    table = parquet.read_table(path, columns=columns, use_threads=False, pre_buffer=False)
+    return table.unify_dictionaries().combine_chunks()
+
+
+def _read_csr(folder: Path, what: str) -> Csr:
+    """Map the arrays of a matrix: pages that are looked at take memory, and only while there is room."""
+    paths = {name: folder / f"{what}.{name}.npy" for name in DTYPES}
+    mapped = {name: np.load(path, mmap_mode="r", allow_pickle=False) for name, path in paths.items() if path.exists()}
+    return Csr(**{name: values.view(np.ndarray) for name, values in mapped.items()})
+
+
+def _candidate(row: Mapping[str, Any]) -> Candidate:
+    check = orjson.loads(row["check"]) if row["check"] else None
+    texts = {name: row[name] for name in ("text", "facet", "importance", "grounding")}
+    return Candidate(
+        rubric=Rubric(id=row["rubric_id"], check=None if check is None else Check.from_json(check), **texts),
+        source_pair_ids=tuple(row["source_pair_ids"]),
+        observed_count=row["observed_count"],
+        aliases=tuple(row["aliases"]),
+        criterion=row["criterion"],
+    )
+
+
+def read_prompts(store: FeatureStore) -> list[str]:
+    """Return the text of every prompt row."""
+    table = _read_table(store.folder / "pairs.parquet", pair_schema(), ["prompt", "prompt_row"])
+    texts = dict(zip(table["prompt_row"].to_pylist(), table["prompt"].to_pylist(), strict=True))
+    return [texts[row] for row in range(store.features.n_rows)]
 
 
 def refused(path: Path, problem: str) -> ArtefactError:

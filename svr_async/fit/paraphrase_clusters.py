@@ -1,0 +1,227 @@
+"""Paraphrase clusters: which rubrics are wordings of one criterion, by the author's grouping and by answers.
+
+    r_ij = correlation of z_i and z_j over the pairs judged on both, each minus its own mean there
+
+Two good criteria both favour the chosen response, which is their means. Only what remains after the means shows whether
+the judge answers one as it answers the other. Two rubrics are joined if r is at least 0.3 and four standard errors
+(Fisher) above 0, unless known answers of their clusters disagree.
+
+Clusters start from the author's criteria if these are known. A rubric leaves its criterion if its answers clearly
+disagree with those of the other wordings, pooled.
+
+Wordings stay separate rubrics: each is judged with its own errors, so two decide better than one. Relative to the
+first wording, a further one is worth (1 − r) / (1 + r). Places go to the wordings that are worth most, and the
+criterion's effect is shared evenly among them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.integer]
+
+JOIN = 0.3  # r from which rubrics are joined
+SURE = 4.0  # standard errors, for joining and for leaving
+DISAGREE = 0.1  # r below which answers disagree
+FEWEST = 8  # pairs judged on both
+USUAL = 0.5  # r between wordings, if nothing is known
+PRIOR_PAIRS = 50.0  # weight of the usual r, in pairs judged on both
+DENSE = 0.02  # share of judged entries from which a dense product is faster
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ParaphraseClusters:
+    """`of` (rubric,) is each rubric's cluster, numbered from 0 in the order of first rubrics.
+
+    `agreement` (cluster,) is the mean r between wordings, 1 for a cluster of one.
+    """
+
+    of: Ints
+    agreement: Floats
+
+    @property
+    def count(self) -> int:
+        """Number of clusters."""
+        return len(self.agreement)
+
+    def merge(self, z: Any) -> Any:
+        """Return z with a column per cluster: the mean over the wordings that each pair was judged on."""
+        if self.count == z.shape[1]:
+            return z
+        home = self._membership()
+        total, judged = (z @ home).tocsr(), (judged_of(z) @ home).tocsr()
+        rows = np.repeat(np.arange(judged.shape[0]), np.diff(judged.indptr))
+        merged = judged.copy()
+        merged.data = np.asarray(total[rows, judged.indices], np.float64).ravel() / judged.data
+        return merged
+
+    def merge_mined(self, mined: Any) -> Any:
+        """Return which clusters were mined from which prompts (prompt, cluster), given the rubrics; None stays None."""
+        return mined if mined is None or self.count == mined.shape[1] else judged_of(mined @ self._membership())
+
+    def spread(self, effects: Floats, places: int) -> Floats:
+        """Return effects by rubric (topic, rubric) of those by cluster (topic, cluster), for `places` per prompt."""
+        if self.count == len(self.of):
+            return effects
+        worth = effects[:, self.of] * self._worth()
+        rank = min(places, worth.shape[1]) - 1
+        least = -np.partition(-worth, rank, axis=1)[:, rank, None]
+        taken = (worth > 0) & ((worth >= least) | (self._rank() == 0))
+        shared = taken @ self._membership()
+        return cast("Floats", np.where(taken, effects[:, self.of] / np.maximum(shared[:, self.of], 1), 0.0))
+
+    def _membership(self) -> Any:
+        from scipy.sparse import csr_matrix
+
+        return csr_matrix((np.ones(len(self.of)), self.of, np.arange(len(self.of) + 1)), (len(self.of), self.count))
+
+    def _rank(self) -> Ints:
+        """Return the place of each rubric among the wordings of its cluster (rubric,)."""
+        order = np.argsort(self.of, kind="stable")
+        first = np.searchsorted(self.of[order], np.arange(self.count))
+        rank = np.empty(len(order), np.int64)
+        rank[order] = np.arange(len(order)) - first[self.of[order]]
+        return rank
+
+    def _worth(self) -> Floats:
+        """Return what each rubric is worth relative to the first wording of its cluster (rubric,)."""
+        rank, agreement = self._rank(), self.agreement[self.of]
+        further = (1 - agreement) / (1 + agreement) / np.maximum(rank, 1)
+        return cast("Floats", np.where(rank == 0, 1.0, further))
+
+
+class JointAnswers(NamedTuple):
+    """Pairs of rubrics i < j that enough pairs were judged on, how many, and r; (n,) each."""
+
+    i: Ints
+    j: Ints
+    n: Floats
+    r: Floats
+
+    def only(self, rows: Any) -> JointAnswers:
+        """Return the chosen rows."""
+        return JointAnswers(*(column[rows] for column in self))
+
+
+def one_each(count: int) -> ParaphraseClusters:
+    """Return clusters of one rubric each."""
+    return ParaphraseClusters(of=np.arange(count), agreement=np.ones(count))
+
+
+def cluster_paraphrases(z: Any, criteria: Ints | None = None) -> ParaphraseClusters:
+    """Return the clusters of sparse z (pair, rubric), where an absent entry was not judged.
+
+    `criteria` (rubric,) is the author's grouping, one criterion number per rubric; None if unknown.
+    """
+    answers = joint_answers(z)
+    start = np.arange(z.shape[1]) if criteria is None else _without_dissenters(np.asarray(criteria), answers)
+    of = _joined(start, answers)
+    return ParaphraseClusters(of=of, agreement=_mean_agreement(of, answers))
+
+
+def joint_answers(z: Any) -> JointAnswers:
+    """Return how the answers of every two rubrics correlate that at least `FEWEST` pairs were judged on."""
+    judged = judged_of(z)
+    count = _cross(judged, judged).tocoo()
+    known = (count.row < count.col) & (count.data >= FEWEST)
+    i, j, n = count.row[known], count.col[known], count.data[known]
+    if not len(i):
+        return JointAnswers(i, j, n, np.zeros(0))
+    sums, squares, products = (_cross(a, b) for a, b in ((z, judged), (z.multiply(z), judged), (z, z)))
+    mean_i, mean_j = _at(sums, i, j) / n, _at(sums, j, i) / n
+    spread = (_at(squares, i, j) / n - mean_i**2) * (_at(squares, j, i) / n - mean_j**2)
+    r = (_at(products, i, j) / n - mean_i * mean_j) / np.sqrt(np.maximum(spread, 1e-9))
+    return JointAnswers(i, j, n, np.clip(r, -0.99, 0.99))
+
+
+def judged_of(z: Any) -> Any:
+    """Return 1 at each entry of sparse z."""
+    marks = z.tocsr().copy()
+    marks.data = np.ones_like(marks.data)
+    return marks
+
+
+def _cross(one: Any, other: Any) -> Any:
+    """Return oneᵀ other, sparse; by a dense product if most pairs are judged on many rubrics."""
+    from scipy.sparse import csr_matrix
+
+    if one.nnz < DENSE * one.shape[0] * one.shape[1]:
+        return (one.T @ other).tocsr()
+    return csr_matrix(np.asarray(one.toarray(), np.float64).T @ np.asarray(other.toarray(), np.float64))
+
+
+def _at(matrix: Any, i: Ints, j: Ints) -> Floats:
+    return np.asarray(matrix[i, j], np.float64).ravel()
+
+
+def _without_dissenters(criteria: Ints, answers: JointAnswers) -> Ints:
+    """Return the author's criteria, without rubrics whose answers clearly disagree with the other wordings."""
+    _, of = np.unique(criteria, return_inverse=True)
+    same = answers.only(of[answers.i] == of[answers.j])
+    evidence = same.n - 3  # 1 / variance of Fisher's transform
+    total, weighted = np.zeros(len(of)), np.zeros(len(of))
+    for rubric in (same.i, same.j):
+        total += np.bincount(rubric, evidence, len(of))
+        weighted += np.bincount(rubric, evidence * np.arctanh(same.r), len(of))
+    upper = weighted / np.maximum(total, 1e-9) + SURE / np.sqrt(np.maximum(total, 1e-9))
+    leaving = (total > 0) & (upper < np.arctanh(max(_usual(same), 0) / 2))  # noisy judges agree less with themselves
+    return np.where(leaving, len(of) + np.arange(len(of)), of)
+
+
+def _joined(start: Ints, answers: JointAnswers) -> Ints:
+    """Return the cluster of each rubric after joining clusters, the surest answers first."""
+    sure = np.arctanh(answers.r) * np.sqrt(answers.n - 3)
+    found = np.flatnonzero((answers.r >= JOIN) & (sure >= SURE))
+    found = found[np.argsort(-sure[found], kind="stable")]
+    _, leader = np.unique(start, return_inverse=True)
+    involved = np.unique(leader[np.concatenate([answers.i[found], answers.j[found]])])
+    place = np.full(int(leader.max(initial=0)) + 1, -1)
+    place[involved] = np.arange(len(involved))
+    apart = _disagreeing(place[leader], len(involved), answers)
+    merged = np.arange(len(involved))
+    for one, other in zip(place[leader[answers.i[found]]], place[leader[answers.j[found]]], strict=True):
+        first, second = sorted((merged[one], merged[other]))
+        if first == second or apart[first, second]:
+            continue
+        merged[merged == second] = first
+        apart[first] |= apart[second]
+        apart[:, first] |= apart[:, second]
+    joined = np.arange(len(place))
+    joined[involved] = involved[merged]
+    return _numbered(joined[leader])
+
+
+def _disagreeing(place: Ints, count: int, answers: JointAnswers) -> npt.NDArray[np.bool_]:
+    """Return which of the clusters involved have members that answer differently (count, count)."""
+    out = np.zeros((count, count), bool)
+    one, other = place[answers.i], place[answers.j]
+    apart = (answers.r < DISAGREE) & (one >= 0) & (other >= 0) & (one != other)
+    out[one[apart], other[apart]] = out[other[apart], one[apart]] = True
+    return out
+
+
+def _numbered(labels: Ints) -> Ints:
+    """Return labels renumbered from 0 in the order of first appearance."""
+    _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
+    rank = np.empty(len(first), np.int64)
+    rank[np.argsort(first)] = np.arange(len(first))
+    return cast("Ints", rank[inverse])
+
+
+def _mean_agreement(of: Ints, answers: JointAnswers) -> Floats:
+    """Return the mean r between the wordings of each cluster, shrunk towards that of all clusters."""
+    count, size = int(of.max(initial=-1)) + 1, np.bincount(of)
+    same = answers.only(of[answers.i] == of[answers.j])
+    total = np.bincount(of[same.i], same.r * same.n, count) + PRIOR_PAIRS * _usual(same)
+    known = np.bincount(of[same.i], same.n, count) + PRIOR_PAIRS
+    return np.where(size > 1, np.clip(total / known, 0, 1), 1.0)
+
+
+def _usual(same: JointAnswers) -> float:
+    """Return the mean r of rubrics of the same criterion, by the number of pairs judged on both."""
+    return float(same.r @ same.n / same.n.sum()) if len(same.i) else USUAL

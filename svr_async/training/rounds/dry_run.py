@@ -1,0 +1,133 @@
+"""A dry run of a training: the real stages, with an author whose rubrics are placeholders and nothing fitted.
+
+The questions about pairs follow from the pairs and the settings. The rest depends on replies; `ASSUMED` replaces them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from svr_async.core.pair import PreferencePair, hashed_fraction
+from svr_async.core.rubric import Rubric
+from svr_async.fit.arrays import FitArrays
+from svr_async.fit.choices import Choice
+from svr_async.fit.forward import Selector
+from svr_async.judges.protocol import Answer, Author
+from svr_async.judges.same_criterion import CriteriaQuestion
+from svr_async.training.rounds.algorithm import run_rounds
+from svr_async.training.rounds.fits import FitLog
+from svr_async.training.rounds.session import RoundData, Session
+
+PLANNED = "Planned rubric"  # how the placeholder of an induced rubric begins
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assumed:
+    """What depends on replies; near the figures of seven trainings on the simulated endpoint (docs/spending.md).
+
+    `support` is the share of the training pairs near the boundary, `repeated` the share of them that were so in the
+    first round. A pair gives `mined` rubrics of `letters` letters; a bank has `bank` rubrics times the root of the
+    number of pairs. Half of the probes are hard negatives, and no rubric is pruned.
+    """
+
+    support: float = 0.3
+    repeated: float = 0.65
+    mined: int = 4
+    bank: float = 9.0
+    letters: int = 90
+
+    def in_words(self) -> str:
+        """Return the assumptions as a line."""
+        return (
+            f"assumed: {100 * self.support:.0f} % of the pairs support pairs up to the cap, of which "
+            f"{100 * self.repeated:.0f} % again in the next round, a hard negative for every second one, "
+            f"{self.bank:g} rubrics times the root of the number of pairs, and all rounds"
+        )
+
+
+ASSUMED = Assumed()
+
+
+async def count_rounds(session: Session, assumed: Assumed = ASSUMED) -> None:
+    """Ask what a training would ask; with engines in a dry run, nothing is sent."""
+    held = {field.name: getattr(session, field.name) for field in fields(Session)}
+    size = math.ceil(assumed.bank * math.sqrt(len(session.material.train)))
+    author = CountingAuthor(session.judges.author, size, assumed)
+    held |= {"judges": replace(session.judges, author=author), "config": replace(session.config, all_rounds=True)}
+    await run_rounds(CountingSession(**held, assumed=assumed), fit=_unfitted)
+
+
+@dataclass(frozen=True, slots=True)
+class CountingAuthor:
+    """Asks an author, and returns placeholder rubrics of a bank of `size` for those that it has not induced yet."""
+
+    author: Author
+    size: int
+    assumed: Assumed
+
+    @property
+    def name(self) -> str:
+        """The author's short name."""
+        return self.author.name
+
+    async def induce(self, pair: PreferencePair, *, contrastive: bool = True) -> Answer[tuple[Rubric, ...]]:
+        """Ask, and return the reply if the cache has it."""
+        answer = await self.author.induce(pair, contrastive=contrastive)
+        if answer.value and not answer.value[0].text.startswith(PLANNED):
+            return answer
+        drawn = [hashed_fraction("planned", str(number), pair.id) for number in range(self.assumed.mined)]
+        return Answer(value=tuple(self._placeholder(int(one * self.size)) for one in drawn))
+
+    def _placeholder(self, number: int) -> Rubric:
+        """Return a rubric of the usual length that merging joins with no other."""
+        letters = "".join(hashlib.sha256(f"{number} {part}".encode()).hexdigest() for part in range(2))
+        return Rubric(text=f"{PLANNED} {letters}"[: self.assumed.letters])
+
+    async def probe(self, pair: PreferencePair) -> Answer[str]:
+        """Ask, and return another text than the pair's."""
+        answer = await self.author.probe(pair)
+        return answer.map(lambda text: f"{text} …")
+
+    async def same_criterion(self, asked: CriteriaQuestion) -> Answer[Mapping[str, str | None]]:
+        """Ask."""
+        return await self.author.same_criterion(asked)
+
+
+@dataclass(slots=True, kw_only=True)
+class CountingSession(Session):
+    """A session whose margins are drawn: near the boundary is the share of pairs that is assumed."""
+
+    assumed: Assumed
+    rounds: int = 0
+
+    def margins(self, _selector: Selector, arrays: FitArrays) -> NDArray[np.float32]:
+        """Return 0 for pairs near the boundary, 1 for others."""
+        self.rounds += 1
+        near, again = self.assumed.support, self.assumed.repeated
+        first = np.array([hashed_fraction("near", pair.id) < near for pair in self.material.train])
+        drawn = np.array([hashed_fraction("near", str(self.rounds), pair.id) for pair in self.material.train])
+        later = drawn < np.where(first, again, near * (1 - again) / (1 - near))
+        is_near = np.resize(first if self.rounds <= 2 else later, arrays.n_pairs)
+        return np.where(is_near, 0, 1).astype(np.float32)
+
+
+def _unfitted(
+    session: Session, _number: int, _log: FitLog, data: RoundData
+) -> tuple[NDArray[np.int64], Selector, Choice | None]:
+    """Return a selector that gives all rubrics of the bank the same importance."""
+    count, n_features = len(data.bank), session.material.prompts.n_features
+    selector = Selector(
+        kind="topics",
+        hidden=np.zeros((n_features, 1), np.float32),
+        hidden_bias=np.zeros(1, np.float32),
+        output=np.ones((count, 1), np.float32),
+        output_bias=np.zeros(count, np.float32),
+        weight=np.ones(count, np.float32),
+    )
+    return np.arange(count), selector, None
