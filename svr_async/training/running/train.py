@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,6 @@ import orjson
 
 from svr_async.adapters import Dataset
 from svr_async.core.files import write_atomic
-from svr_async.core.table import Line, to_html
 from svr_async.engine.concurrency import run_whole
 from svr_async.engine.money import Price
 from svr_async.engine.stats import EngineStats
@@ -21,7 +19,6 @@ from svr_async.fit.learning_curve import LearningCurve
 from svr_async.scoring.bank import RubricBank
 from svr_async.scoring.bank_history import BankHistory, TrainedOn
 from svr_async.scoring.bank_made import keep_made
-from svr_async.scoring.bank_view import bank_sheet
 from svr_async.scoring.dev_pairs import accuracy_in_words, small_dev_warnings
 from svr_async.training.rounds.algorithm import run_rounds
 from svr_async.training.rounds.dev_choice import baseline_hits, better_than_bank, chosen_round, direct_hits
@@ -63,14 +60,6 @@ class TrainResult:
     stats: EngineStats | None = None
     price: Price | None = None
     written: tuple[EngineStats, Price | None] | None = None
-
-    def __repr__(self) -> str:
-        return f"<TrainResult {self.record['headline']}, {self.bank!r}, in {self.folder}>"
-
-    def _repr_html_(self) -> str:
-        lines = [Line(str(self.record["headline"]), loud=True), Line(str(self.folder), label="folder")]
-        warned = [Line(warning, label="warning") for warning in self.warnings]
-        return to_html(chain(lines, warned, bank_sheet(self.bank)))
 
     @property
     def outcomes(self) -> Outcomes:
