@@ -80,16 +80,16 @@ class TrainOptions(JudgeOptions, DataOptions, total=False):
     author: str
     rounds: int
     preset: str
-    publish: Any
+    publish: str
     pool: str
     pool_size: int
     rubrics_per_call: int
-    prefix: str
     top_k: int
     ablate: Sequence[str]
+    dev_share: float
+    same_criterion: str
     decontaminate: Sequence[str]
     seed: int
-    replace: bool
     learning_curve: bool
     licence: str
     out: Place
@@ -131,10 +131,13 @@ class Bank(RubricBank):
     `path` is the folder or hub address that it was read from. `judge=` of each method is a judge's name, an open
     `Engine` or a `Judge`; by default the judge that trained the bank, in `engine` if `train` has just returned it.
 
-        >>> import svr_async as svr
-        >>> bank = svr.Bank.load("banks/mine/bank")                                     # doctest: +SKIP
-        >>> bank.predict([{"prompt": "Name a prime.", "response_a": "7.", "response_b": "9."}])  # doctest: +SKIP
-        array(['A'], dtype=object)
+    >>> import svr_async as svr
+    >>> pairs = [{"prompt": f"Double {n}?", "chosen": f"{2 * n}.", "rejected": "Great question!"} for n in range(60)]
+    >>> bank = svr.train(pairs, judge="rules", rounds=1)
+    >>> bank.predict([{"prompt": "Double 70?", "response_a": "Great question!", "response_b": "140."}])
+    array(['B'], dtype=object)
+    >>> bank.score(pairs)
+    1.0
     """
 
     path: str = ""
@@ -215,9 +218,10 @@ async def aevaluate(
 
     SvrError if the run is impossible, or ends early; the folder then holds what was judged.
 
-        >>> import svr_async as svr
-        >>> run = svr.evaluate(benchmark="rubricbench", sample=True, judge="rules")      # doctest: +SKIP
-        >>> f"{run.accuracy:.3f} of {len(run.items)} pairs"                              # doctest: +SKIP
+    >>> import svr_async as svr
+    >>> run = svr.evaluate(benchmark="rubricbench", sample=True, judge="rules")
+    >>> f"{run.accuracy:.0%} of {len(run.items)} pairs"
+    '50% of 66 pairs'
     """
     run = _prepared(pairs, judge, benchmark, bank, options)
     return Run._of(await run_prepared(run, listener or Listener()))  # noqa: SLF001  (same module)
@@ -270,6 +274,11 @@ async def atrain(
             `banks/<data>-<judge>-<digest>`; the bank is in its folder `bank`.
 
     UsageError for a benchmark and for pairs that teach nothing; SvrError if the training ends early.
+
+    >>> import svr_async as svr
+    >>> pairs = [{"prompt": f"Double {n}?", "chosen": f"{2 * n}.", "rejected": "Great question!"} for n in range(60)]
+    >>> svr.train(pairs, judge="rules", rounds=1, out="banks/mine").path
+    'banks/mine/bank'
     """
     from svr_async.training.running.settings import TrainSettings
     from svr_async.training.running.train import atrain as train_bank
@@ -278,7 +287,7 @@ async def atrain(
     settings = _settings(TrainSettings, {"out": "", **options}, TrainOptions, pairs=name, judge=judge)
     dataset = _read(pairs, settings)
     if "out" not in options:
-        names = [field.name for field in fields(settings) if field.name not in {"pairs", "out", "limits", "replace"}]
+        names = [field.name for field in fields(settings) if field.name not in {"pairs", "out", "limits"}]
         made_of = [dataset.digest, settings.limits.prompts, *(getattr(settings, name) for name in names)]
         digest = hashlib.sha256(repr(made_of).encode()).hexdigest()
         judged = "".join(c if c.isalnum() or c in "-_.+" else "-" for c in settings.spec.name)[:60]
@@ -295,6 +304,12 @@ def compare(first: run_folder.Run | Place, second: run_folder.Run | Place, *more
     """Compare runs over the same pairs: accuracies, exact paired tests, and the pairs that one run alone has right.
 
     Each later run is tested against the first. UsageError if a run shares no labelled pair with it.
+
+    >>> import svr_async as svr
+    >>> pairs = [{"prompt": f"Double {n}?", "chosen": f"{2 * n}.", "rejected": "Great question!"} for n in range(60)]
+    >>> runs = [svr.evaluate(pairs, judge="rules", order=order, out=f"runs/{order}") for order in ("hash", "both")]
+    >>> svr.compare(*runs)
+    <Comparison of 2 runs: No difference shown on 60 shared pairs: the gap of 0.0 points may be chance.>
     """
     runs = (first, second, *more)
     return compare_runs([run if isinstance(run, run_folder.Run) else RunFolder.load(run) for run in runs])
