@@ -26,7 +26,7 @@ from svr_async.evaluation.settings import EvalSettings
 from svr_async.evaluation.setup import PreparedRun, prepare
 from svr_async.judges.limits import JudgeLimits, JudgeOptions, check_options
 from svr_async.judges.protocol import Judge
-from svr_async.scoring.bank import RubricBank
+from svr_async.scoring import bank as scoring_bank
 from svr_async.serving.engine import Engine, opened
 from svr_async.serving.pairs import PairVerdict, all_of, decide_pair, judge_of, method_of, score_pair
 from svr_async.serving.texts import PromptLike, ResponseLike
@@ -125,7 +125,7 @@ class Run(run_folder.Run):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class Bank(RubricBank):
+class Bank(scoring_bank.Bank):
     """A bank of weighted rubrics that predicts which of two responses is better.
 
     `path` is the folder or hub address that it was read from. `judge=` of each method is a judge's name, an open
@@ -149,11 +149,11 @@ class Bank(RubricBank):
 
         UsageError if there is none, ArtefactError if it fails a check.
         """
-        return cls._of(RubricBank.load(str(folder), offline=offline), path=str(folder))
+        return cls._of(scoring_bank.Bank.load(str(folder), offline=offline), path=str(folder))
 
     @classmethod
-    def _of(cls, bank: RubricBank, **more: Any) -> Self:
-        return cls(**{field.name: getattr(bank, field.name) for field in fields(RubricBank)}, **more)
+    def _of(cls, bank: scoring_bank.Bank, **more: Any) -> Self:
+        return cls(**{field.name: getattr(bank, field.name) for field in fields(scoring_bank.Bank)}, **more)
 
     def predict(
         self, pairs: Pairs, *, judge: Engine | Judge | str | None = None, columns: str = ""
@@ -200,7 +200,7 @@ async def aevaluate(
     *,
     judge: str = "",
     benchmark: str = "",
-    bank: RubricBank | Place | None = None,
+    bank: scoring_bank.Bank | Place | None = None,
     listener: Listener | None = None,
     **options: Unpack[EvalOptions],
 ) -> Run:
@@ -231,11 +231,11 @@ evaluate = in_sync(aevaluate)
 
 
 def _prepared(
-    pairs: Pairs | None, judge: str, benchmark: str, bank: RubricBank | Place | None, options: EvalOptions
+    pairs: Pairs | None, judge: str, benchmark: str, bank: scoring_bank.Bank | Place | None, options: EvalOptions
 ) -> PreparedRun:
     if (pairs is None) == (not benchmark) or (pairs is not None and "data" in options):
         raise UsageError("give pairs, or benchmark= without pairs", hint="svr data ls lists the benchmarks")
-    if isinstance(bank, RubricBank):
+    if isinstance(bank, scoring_bank.Bank):
         if not (path := getattr(bank, "path", "")):
             raise UsageError("the bank is not stored", hint="bank.save(folder), then bank=folder")
         bank = path

@@ -184,7 +184,7 @@ ERRORS: dict[str, tuple[Callable[[], Any], str]] = {
     "no pairs": (lambda: svr.evaluate(judge="rules"), "give pairs, or benchmark="),
     "both": (lambda: svr.evaluate(ROWS, judge="rules", benchmark="rubricbench"), "give pairs, or benchmark="),
     "a number": (lambda: svr.evaluate(3, judge="rules"), "pairs cannot be a int"),  # type: ignore[arg-type]
-    "splits": (lambda: svr.train({"train": ROWS}, judge="rules"), "data['train']"),
+    "splits": (lambda: svr.train({"train": ROWS}, judge="rules"), "data['train']"),  # type: ignore[dict-item]
     "unknown option": (lambda: svr.evaluate(ROWS, judge="rules", limits=3), "did you mean limit?"),  # type: ignore[call-arg]
     "engine option": (lambda: svr.Engine("rules", budgets=3), "did you mean budget?"),  # type: ignore[call-arg]
     "no label": (lambda: svr.evaluate([{"prompt": "q", "a": "x", "b": "y"}], judge="rules"), "unknown layout"),

@@ -76,8 +76,7 @@ def _rubrics(held: RubricBank, top: int, domain: str | None, key: str | None) ->
 def _views(held: RubricBank, view: str) -> tuple[Any, Any]:
     """Return counts, the card or the findings of a bank, as values and as parts."""
     from svr_async.reports.bank_summary import stats_parts
-    from svr_async.scoring.bank_card import render_card
-    from svr_async.scoring.bank_stats import bank_stats
+    from svr_async.scoring.bank_card import bank_stats, render_card
     from svr_async.training.bank.lint import lint
     from svr_async.training.bank.sheets import findings_sheet
 
@@ -241,11 +240,11 @@ def push(folder: str, name: str, private: bool, licence: str, dry_run: bool, as_
       svr bank push bank/ hf:user/name --dry-run
       svr bank push bank/ hf:user/name --private --license cc-by-4.0
     """
-    from svr_async.scoring.bank_exchange import planned_upload, push_bank
-    from svr_async.scoring.bank_made import made_with
+    from svr_async.scoring.bank_hub import planned_upload, push_bank
+    from svr_async.scoring.provenance import read_provenance
 
     held = _load(folder)
-    upload = planned_upload(held, name, licence=licence, made=made_with(Path(folder), held.digest))
+    upload = planned_upload(held, name, licence=licence, made=read_provenance(Path(folder), held.digest))
     files = {file: len(data) for file, data in sorted(upload.files.items())}
     place = "" if dry_run else push_bank(upload, private=private)
     values = {"place": place or None, "repository": upload.repository, "digest": upload.digest, "files": files}
@@ -266,7 +265,7 @@ def pull(name: str, out: Path, as_json: bool) -> None:
     Example:  svr bank pull hf:user/name@v1 bank
     """
     from svr_async.scoring.bank import RubricBank
-    from svr_async.scoring.bank_exchange import pull_bank
+    from svr_async.scoring.bank_hub import pull_bank
 
     found = pull_bank(name, out, RubricBank)
     values = {"folder": str(out), "pinned": found.name, "digest": found.digest, "rubrics": len(found.bank)}

@@ -32,8 +32,7 @@ from svr_async.evaluation.setup import (
 )
 from svr_async.judges.open_judge import OpenJudge, open_judge
 from svr_async.judges.protocol import Judge
-from svr_async.scoring.decision import Decision
-from svr_async.scoring.jury import JuryRule
+from svr_async.scoring.decision import Decision, JuryRule
 from svr_async.scoring.methods.contract import Method
 
 SHARES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)  # thresholds of the grid: these quantiles of |margin|

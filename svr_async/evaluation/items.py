@@ -16,7 +16,7 @@ from svr_async.engine.reply import clean_text
 from svr_async.errors import UsageError
 from svr_async.evaluation.plan import PairDecision, Rows, Vote
 from svr_async.judges.protocol import Reasked
-from svr_async.scoring.decision import settled
+from svr_async.scoring.decision import rounded
 
 SideName = Annotated[str, msgspec.Meta(pattern="^[AB]$")]
 VerdictName = Annotated[str, msgspec.Meta(pattern="^(pass|fail)$")]
@@ -158,7 +158,7 @@ def item_from(pair: PreferencePair, judged: PairDecision, *, alone: bool = True)
         gold=None if gold is None else gold.value,
         correct=None if gold is None else (scored and preferred is gold),
         margin=_rounded(decision.margin),
-        margins={order: settled(margin) for order, margin in judged.margins.items()},
+        margins={order: rounded(margin) for order, margin in judged.margins.items()},
         rubrics=tuple(_row(entry, rows, alone) for rows in judged.rows for entry in rows.decision.contributions),
         flags=decision.flags,
         detail=decision.detail,
@@ -183,7 +183,7 @@ def _reasons(rows: Rows, alone: bool) -> Iterator[Reason]:
 
 
 def _rounded_vote(vote: Vote) -> Vote:
-    sums = {name: settled(value) for name, value in vote.contributions.items()}
+    sums = {name: rounded(value) for name, value in vote.contributions.items()}
     return replace(vote, margin=_rounded(vote.margin), contributions=sums)
 
 
@@ -193,25 +193,25 @@ def _row(entry: Contribution, rows: Rows, alone: bool) -> RubricRow:
     return RubricRow(
         id=entry.rubric.id,
         text=entry.rubric.text,
-        alpha=settled(entry.alpha),
-        weight=settled(entry.weight),
-        importance=settled(entry.importance),
+        alpha=rounded(entry.alpha),
+        weight=rounded(entry.weight),
+        importance=rounded(entry.importance),
         filler=entry.filler,
         a=None if made is None else made.a.value,
         b=None if made is None else made.b.value,
         better=None if made is None or made.better is None else Side(made.better).value,
         delta=_rounded(entry.delta),
-        contribution=settled(entry.value),
+        contribution=rounded(entry.value),
         shown=rows.decision.shown.value,
         rephrased=entry.rephrased,
         judge="" if alone else rows.judge,
-        chances=None if chances is None else (settled(chances.a), settled(chances.b), settled(chances.better)),
+        chances=None if chances is None else (rounded(chances.a), rounded(chances.b), rounded(chances.better)),
     )
 
 
 def _rounded(value: float | None) -> float | None:
     """Round to nine digits, so that the last bits of a sum do not differ between machines; never −0."""
-    return None if value is None else settled(value)
+    return None if value is None else rounded(value)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

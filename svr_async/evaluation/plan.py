@@ -13,8 +13,7 @@ from svr_async.core.pair import Order, PreferencePair, hashed_fraction, hashed_o
 from svr_async.core.verdict import Outcome
 from svr_async.engine.request import CONTINGENT
 from svr_async.judges.protocol import Judge
-from svr_async.scoring.decision import Decision, average, halved, scaled
-from svr_async.scoring.jury import JuryRule, verdict
+from svr_async.scoring.decision import Decision, JuryRule, average, halved, scaled, verdict
 from svr_async.scoring.methods.contract import Decider
 
 Guess = Callable[[Decision], bool]

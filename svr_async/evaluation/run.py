@@ -42,7 +42,7 @@ from svr_async.evaluation.setup import PreparedRun, prepare
 from svr_async.judges.limits import WHOLE, share_in_words
 from svr_async.judges.open_judge import OpenJudge
 from svr_async.judges.profiles import naming_keys
-from svr_async.scoring.bank_made import training_fingerprint
+from svr_async.scoring.provenance import training_fingerprint
 
 if TYPE_CHECKING:
     from svr_async.judges.batch import Opened, Unanswered

@@ -26,7 +26,7 @@ from svr_async.evaluation.items import Item, Items, read_item
 from svr_async.evaluation.plan import OrderPolicy
 from svr_async.evaluation.wording import percent, plural
 from svr_async.judges.limits import WHOLE, share_in_words
-from svr_async.scoring.bank_made import versions
+from svr_async.scoring.provenance import versions
 from svr_async.version import __version__
 
 if TYPE_CHECKING:

@@ -23,11 +23,10 @@ from svr_async.evaluation.settings import EvalSettings, from_plain
 from svr_async.evaluation.summary import SAMPLE_SUFFIX
 from svr_async.judges.limits import WHOLE, places_of, refuse_one_price
 from svr_async.judges.open_judge import RULES, JudgeSpec, OpenJudge
-from svr_async.scoring.bank_made import command_line
-from svr_async.scoring.jury import JuryRule
+from svr_async.scoring.decision import JuryRule
 from svr_async.scoring.methods.contract import Method, Needed, Part, Parts, Recipe
-from svr_async.scoring.methods.options import read_options
-from svr_async.scoring.methods.registry import find_recipe, names_that_take
+from svr_async.scoring.methods.registry import find_recipe, names_that_take, read_options
+from svr_async.scoring.provenance import command_line
 from svr_async.scoring.rubric_file import load_rubric_file
 from svr_async.version import __version__
 

@@ -17,7 +17,7 @@ from svr_async.evaluation.items import Item
 from svr_async.evaluation.metrics import accuracy_block
 from svr_async.evaluation.rubric_effects import RubricEffects, by_domain, rubric_effects
 from svr_async.evaluation.wording import against_chance
-from svr_async.scoring.methods.content_blind import PREFERS
+from svr_async.scoring.methods.simple import PREFERS
 
 if TYPE_CHECKING:
     from svr_async.evaluation.run_folder import Run

@@ -26,7 +26,7 @@ from svr_async.observability.trackers import TrackedRun
 from svr_async.reports.bank_summary import summarise_bank
 from svr_async.reports.facts import cost_facts, flat_facts, how_facts
 from svr_async.scoring.bank import RubricBank
-from svr_async.scoring.bank_made import command_line
+from svr_async.scoring.provenance import command_line
 
 LIMIT_S = 180.0  # a first run creates MLflow's database: a minute on a slow disk
 MAX_FILE_BYTES = 64 << 20

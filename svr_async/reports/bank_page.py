@@ -12,8 +12,8 @@ from svr_async.reports.drawing import Ends, Figure, Panel, Series, image, plane
 from svr_async.reports.figures import in_percent
 from svr_async.reports.page import render
 from svr_async.scoring.bank import BankRubric, RubricBank
+from svr_async.scoring.bank_card import GENERIC
 from svr_async.scoring.bank_history import FitCurve, LearningCurve, RoundFacts
-from svr_async.scoring.bank_stats import GENERIC
 
 MOST_GROUPS, MOST_MAPPED, FEWEST_MAPPED = 7, 400, 4  # domains and rubrics of a map
 NAMED = 8  # rubrics that a map numbers

@@ -15,9 +15,16 @@ from svr_async.evaluation.summary import number
 from svr_async.evaluation.wording import against_chance
 from svr_async.reports.facts import Fact, flat_facts
 from svr_async.scoring.bank import BankRubric, RubricBank
-from svr_async.scoring.bank_choice import candidates, divided, how_chosen, structure_parts
+from svr_async.scoring.bank_card import (
+    GENERIC,
+    bank_stats,
+    candidates,
+    divided,
+    how_chosen,
+    in_one_level,
+    structure_parts,
+)
 from svr_async.scoring.bank_history import BankHistory, Choice, RoundFacts
-from svr_async.scoring.bank_stats import GENERIC, bank_stats, in_one_level
 from svr_async.scoring.dev_pairs import enough, metrics_in_words, too_few
 
 SHOWN = 20  # rubrics on a terminal, and ids of a rubric's pairs

@@ -1,24 +1,32 @@
-"""A bank's card: one page of Markdown about what it was trained on, with what, how it does, and what it lacks."""
+"""A bank in words: its card (a page of Markdown), its statistics, the structure of its fit, its view in a notebook."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import exp, fsum, log
 from typing import Any
 
+import numpy as np
 import orjson
 
 from svr_async.core.integrity import integrity_marks
 from svr_async.core.rubric import IMPORTANCES
 from svr_async.core.statistics import wilson_interval
+from svr_async.core.table import Line, Parts, Table
 from svr_async.core.verdict import is_number
-from svr_async.fit.choices import Choice
-from svr_async.scoring.bank_choice import Candidate, candidates, divided, how_chosen, structure_parts
-from svr_async.scoring.bank_content import BankContent, BankRubric
-from svr_async.scoring.bank_stats import GENERIC, group_rows
+from svr_async.fit.choices import Choice, Structure
+from svr_async.scoring.bank import Bank, BankRubric
 from svr_async.scoring.dev_pairs import enough, metrics_in_words
 
+GENERIC = "generic"  # the domain of a rubric whose source pairs come from several
+QUANTILES = (0.0, 0.25, 0.5, 0.75, 1.0)
+SHOWN_CANDIDATES = 12
+SHOWN_IN_NOTEBOOK = 12
+NONE = "none"
+SHRUNKEN = "shrunken means"
 SHOWN_RUBRICS = 20
 _SPECIAL = re.compile(r"([\\`*_\[\]<>#!|~$&])")
 _DATA_SET = re.compile(r"hf:([\w.-]+/[\w.-]+)", re.ASCII)
@@ -28,7 +36,7 @@ _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OnHub:
-    """What a bank's card says on a hub besides: where it is, and the command and versions that it was made with."""
+    """What a card on a hub adds: the bank's address, the command and versions that made it."""
 
     name: str
     digest: str
@@ -37,7 +45,7 @@ class OnHub:
     versions: Mapping[str, str] = field(default_factory=dict)
 
 
-def render_card(bank: BankContent, hub: OnHub | None = None) -> str:
+def render_card(bank: Bank, hub: OnHub | None = None) -> str:
     """Return the card; the same bank gives the same text. Texts of the bank are escaped, so none acts as Markdown."""
     licence = (hub.licence if hub else "") or bank.licence
     parts = [_front_matter(bank, licence), f"# {_safe(bank.name) or 'A rubric bank'}", *_caveats(bank), _opening(bank)]
@@ -52,7 +60,7 @@ def render_card(bank: BankContent, hub: OnHub | None = None) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _front_matter(bank: BankContent, licence: str) -> str:
+def _front_matter(bank: Bank, licence: str) -> str:
     words = [mark.word.lower().replace(" ", "-") for mark in integrity_marks(bank.integrity)]
     values: dict[str, Any] = {"library_name": "svr-async", "tags": ["rubrics", "llm-as-a-judge", *words]}
     known = _LICENCE_ID.fullmatch(licence)
@@ -64,12 +72,12 @@ def _front_matter(bank: BankContent, licence: str) -> str:
     return "\n".join(["---", *lines, "---"])
 
 
-def _caveats(bank: BankContent) -> list[str]:
+def _caveats(bank: Bank) -> list[str]:
     """Say first what the judge was not that the bank was trained with."""
     return [f"> **{_safe(mark.word)}**: {_safe(mark.text)}" for mark in integrity_marks(bank.integrity)]
 
 
-def _opening(bank: BankContent) -> str:
+def _opening(bank: Bank) -> str:
     settings = bank.inference
     return (
         f"{len(bank)} rubrics with weights, and a selector ({_safe(bank.selector_kind)}, {len(bank.vocabulary)} terms) "
@@ -78,7 +86,7 @@ def _opening(bank: BankContent) -> str:
     )
 
 
-def _training(bank: BankContent, licence: str) -> str:
+def _training(bank: Bank, licence: str) -> str:
     rows = [("judge", bank.judge or "not recorded"), ("licence", licence or "not recorded")]
     trained = bank.history.trained_on if bank.history else None
     if trained is not None:
@@ -95,13 +103,13 @@ def _made(hub: OnHub) -> str:
     return _table(("made with", "value"), [*rows, *sorted(hub.versions.items())])
 
 
-def _metrics(bank: BankContent) -> str:
+def _metrics(bank: Bank) -> str:
     rows = [*_flat(metrics_in_words(bank.dev_metrics)), *_interval(bank.dev_metrics)]
     return _table(("on the dev split", "value"), rows) if rows else "Nothing was measured on a dev split."
 
 
 def _interval(metrics: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
-    """Yield the 95 % interval of the accuracy on the dev split, by Wilson, where there are pairs enough to tell it."""
+    """Yield the 95 % interval of the accuracy on the dev split, by Wilson, if there are enough pairs."""
     accuracy, pairs = metrics.get("accuracy"), metrics.get("pairs")
     if is_number(accuracy) and isinstance(pairs, int) and enough(pairs) and 0 <= accuracy <= 1:
         low, high = wilson_interval(accuracy * pairs, pairs)
@@ -113,14 +121,14 @@ def _interval(metrics: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
 
 def _structure(choice: Choice) -> str:
     """Return the structure of the fit, how it was chosen, and the best candidates."""
-    told = _table(("what", "value", "meaning"), structure_parts(choice))
+    structure = _table(("what", "value", "meaning"), structure_parts(choice))
     heads = ("groups", "sparsity", "in common", "rubrics a prompt", "accuracy %", "± standard error", "")
     rows = candidates(choice)
     shown = [(*_candidate(row), "taken" if row.taken else "") for row in divided(rows)[0]]
-    told = f"{how_chosen(choice)}\n\n{told}"
+    text = f"{how_chosen(choice)}\n\n{structure}"
     if not shown:
-        return told
-    return f"{told}\n\n{len(shown)} of {len(rows)} candidates, the most accurate first:\n\n{_table(heads, shown)}"
+        return text
+    return f"{text}\n\n{len(shown)} of {len(rows)} candidates, the most accurate first:\n\n{_table(heads, shown)}"
 
 
 def _candidate(row: Candidate) -> tuple[str, ...]:
@@ -157,7 +165,7 @@ def _heaviest(rubrics: Sequence[BankRubric]) -> str:
     return _table(("weight", "activation %", "domain", "rubric"), rows)
 
 
-def _gaps(bank: BankContent) -> str:
+def _gaps(bank: Bank) -> str:
     never = sum(entry.activation_rate == 0 for entry in bank.rubrics)
     checked = sum(entry.rubric.check is not None for entry in bank.rubrics)
     gaps = [
@@ -175,12 +183,9 @@ def _use(hub: OnHub | None) -> str:
     return "\n".join(["```", *lines, "```"])
 
 
-def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, str]]:
-    for key, value in sorted(values.items()):
-        if isinstance(value, Mapping):
-            yield from _flat(value, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}", value if isinstance(value, str) else orjson.dumps(value).decode()
+def _flat(values: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
+    for name, value in sorted(in_one_level(values).items()):
+        yield name, value if isinstance(value, str) else orjson.dumps(value).decode()
 
 
 def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -191,3 +196,188 @@ def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 def _safe(text: str) -> str:
     """Return a text for one line of Markdown: no controls, no line breaks, no markup."""
     return _SPECIAL.sub(r"\\\1", " ".join(_CONTROL.sub(" ", text).split()))
+
+
+# ── statistics ──
+
+
+def bank_stats(bank: Bank) -> dict[str, Any]:
+    """Return counts by domain and facet, quantiles of weights and lengths, and the effective number of rubrics in use.
+
+    The effective number is exp(entropy) of the activation rates: n rubrics used equally count n.
+    """
+    rubrics = bank.rubrics
+    return {
+        "n_rubrics": len(rubrics),
+        "with_check": sum(entry.rubric.check is not None for entry in rubrics),
+        "never_active": sum(entry.activation_rate == 0 for entry in rubrics),
+        "effective_rubrics": effective_number([entry.activation_rate for entry in rubrics]),
+        "observed": sum(entry.observed_count for entry in rubrics),
+        "aliases": sum(len(entry.aliases) for entry in rubrics),
+        "source_pairs": len({pair for entry in rubrics for pair in entry.source_pair_ids}),
+        "weight_quantiles": _quantiles([entry.weight for entry in rubrics]),
+        "words_quantiles": _quantiles([len(entry.text.split()) for entry in rubrics]),
+        "domains": group_rows(rubrics, lambda entry: entry.domain or GENERIC),
+        "facets": group_rows(rubrics, lambda entry: entry.rubric.facet or "none"),
+    }
+
+
+def group_rows(rubrics: Sequence[BankRubric], key: Callable[[BankRubric], str]) -> dict[str, dict[str, Any]]:
+    """Return, by group and for `total`: counts, severities, summed activation rates, supports, the mean weight."""
+    groups: dict[str, list[BankRubric]] = {}
+    for entry in sorted(rubrics, key=key):
+        groups.setdefault(key(entry), []).append(entry)
+    return {name: _row(group, len(rubrics)) for name, group in {**groups, "total": list(rubrics)}.items()}
+
+
+def _row(group: Sequence[BankRubric], total: int) -> dict[str, Any]:
+    severity = Counter(entry.rubric.importance for entry in group)
+    return {
+        "rubrics": len(group),
+        "share": len(group) / total,
+        **{importance: severity[importance] for importance in IMPORTANCES},
+        "activation": fsum(entry.activation_rate for entry in group),
+        "supports": sum(entry.support_count for entry in group),
+        "mean_weight": fsum(entry.weight for entry in group) / len(group),
+    }
+
+
+def effective_number(shares: Sequence[float]) -> float:
+    """Return exp(entropy) of shares that need not sum to 1; 0 where all are 0."""
+    total = fsum(shares)
+    return exp(-fsum(s / total * log(s / total) for s in shares if s > 0)) if total > 0 else 0.0
+
+
+def _quantiles(values: Sequence[float]) -> list[float]:
+    return [float(value) for value in np.quantile(values, QUANTILES)]
+
+
+def in_one_level(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return nested settings in one level: those of a group under the group's name and a dot."""
+    found: dict[str, Any] = {}
+    for name, value in values.items():
+        path = f"{prefix}{name}"
+        found |= in_one_level(value, f"{path}.") if isinstance(value, Mapping) else {path: value}
+    return found
+
+
+# ── the structure of a fit ──
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """A structure that was tried: its parts as words, accuracy on left-out prompts, standard error; fractions of 1."""
+
+    groups: str
+    sparsity: str
+    common: str
+    top_k: int
+    accuracy: float
+    error: float
+    taken: bool
+
+
+def candidates(choice: Choice) -> tuple[Candidate, ...]:
+    """Return all that were tried, the most accurate first; of equals the one that was tried first."""
+    found = [
+        Candidate(
+            groups=_groups(trial.structure),
+            sparsity=_sparsity(trial.structure),
+            common=_common(trial.structure),
+            top_k=trial.structure.top_k,
+            accuracy=trial.accuracy,
+            error=trial.error,
+            taken=trial.structure == choice.structure,
+        )
+        for trial in choice.trials
+    ]
+    return tuple(sorted(found, key=lambda one: -one.accuracy))
+
+
+def divided(rows: Sequence[Candidate]) -> tuple[tuple[Candidate, ...], tuple[Candidate, ...]]:
+    """Return the rows to show, the best and the one that was taken wherever it stands, and the rest."""
+    shown = {*range(min(SHOWN_CANDIDATES, len(rows))), *(place for place, row in enumerate(rows) if row.taken)}
+    best = tuple(rows[place] for place in sorted(shown))
+    return best, tuple(row for place, row in enumerate(rows) if place not in shown)
+
+
+def structure_parts(choice: Choice) -> Iterator[tuple[str, str, str]]:
+    """Yield name, value and meaning of each part of the chosen structure, and the number of spurious rubrics."""
+    structure = choice.structure
+    if structure.groups == 1:
+        yield "Groups of prompts", NONE, "one weight a rubric, the same for every prompt"
+    else:
+        yield (
+            "Groups of prompts",
+            str(structure.groups),
+            f"by {_grouped_by(structure)}, each with separate weights",
+        )
+    if structure.solver == "shrunken":
+        yield "Weights", SHRUNKEN, "the mean of a rubric’s judgements, drawn towards 0 where they are few"
+    else:
+        yield "Sparsity", _sparsity(structure), "in units of noise: more leaves fewer rubrics"
+        shared = "sparsity of what all prompts share"
+        meaning = shared if structure.common else "nothing is learned for all prompts at once"
+        yield "Part in common", _common(structure), meaning
+    yield "Rubrics a prompt", str(structure.top_k), "the best of the bank"
+    if choice.spurious:
+        yield "Spurious", str(len(choice.spurious)), "rubrics that only correlate with the label: no weight"
+
+
+def how_chosen(choice: Choice) -> str:
+    """Say how the structure came to be."""
+    if not choice.trials:
+        return "The settings name this structure; no other was tried."
+    others = len(choice.beside)
+    averaged = f" It is averaged with {others} that did about as well." if others else ""
+    return (
+        f"Chosen among {len(choice.trials):,} by cross-validation, leaving out {choice.left_out} in turn: the simplest "
+        f"of those that did as well as the best.{averaged}"
+    )
+
+
+def _grouped_by(structure: Structure) -> str:
+    what = "rubrics" if structure.view == "rubrics" else "words of rubrics"
+    return f"words that occur with the same {what}"
+
+
+def _groups(structure: Structure) -> str:
+    return NONE if structure.groups == 1 else str(structure.groups)
+
+
+def _sparsity(structure: Structure) -> str:
+    return SHRUNKEN if structure.solver == "shrunken" else f"{structure.sparsity:g}"
+
+
+def _common(structure: Structure) -> str:
+    return f"{structure.common:g}" if structure.common else NONE
+
+
+# ── in a notebook ──
+
+
+def bank_sheet(bank: Bank) -> Parts:
+    """Yield where a bank comes from and its heaviest rubrics, of equal weight the most active."""
+    yield Line(f"{bank.name or 'a bank without a name'}: {in_short(bank)}", loud=True)
+    yield Line(bank.judge or "not recorded", label="trained with judge")
+    for note in bank.notes:
+        yield Line(note, label="note")
+    ranked = sorted(bank.rubrics, key=lambda entry: (entry.disabled, -entry.weight, -entry.activation_rate))
+    yield Table(
+        ("rubric", "weight", "active %", "domain"), tuple(map(_notebook_row, ranked[:SHOWN_IN_NOTEBOOK])), texts=1
+    )
+    if (more := len(bank) - SHOWN_IN_NOTEBOOK) > 0:
+        yield Line(f"and {more:,} more in .rubrics")
+
+
+def in_short(bank: Bank) -> str:
+    """Return how many rubrics a bank has, and what chooses among them."""
+    disabled = sum(entry.disabled for entry in bank.rubrics)
+    off = f" ({disabled:,} disabled)" if disabled else ""
+    many = f"{len(bank):,} rubric{'' if len(bank) == 1 else 's'}"
+    return f"{many}{off}, selector {bank.selector_kind}, top {bank.inference.top_k}"
+
+
+def _notebook_row(entry: BankRubric) -> tuple[str, str, str, str]:
+    text = f"{entry.text} (disabled)" if entry.disabled else entry.text
+    return text, f"{entry.weight:.2f}", f"{100 * entry.activation_rate:.0f}", entry.domain

@@ -18,13 +18,13 @@ from svr_async.errors import SvrError, UsageError
 from svr_async.judges.protocol import Judge
 from svr_async.judges.templates import clean
 from svr_async.scoring.bank import RubricBank
-from svr_async.scoring.chooser import Chooser, open_chooser
 from svr_async.scoring.decision import Decision, average
 from svr_async.scoring.doubts import doubts_of
 from svr_async.scoring.methods.contract import Method
-from svr_async.scoring.methods.direct import Direct
+from svr_async.scoring.methods.simple import Direct
 from svr_async.scoring.methods.svr import Svr
 from svr_async.scoring.rephraser import Rephraser, rephraser_of
+from svr_async.scoring.selection import Chooser, open_chooser
 from svr_async.serving.engine import FREE_WORKERS, Engine, opened
 from svr_async.serving.texts import PromptLike, ResponseLike, as_prompt, as_response
 from svr_async.serving.views import decision, verdict_sheet

@@ -1,6 +1,10 @@
 """Files written whole, or not at all."""
 
 import errno
+import os
+import stat
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
@@ -53,3 +57,19 @@ def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
     assert caught.value.hint.startswith("free some space")
     assert target.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [target]
+
+
+def test_devices_and_fifos_are_written_into_and_stay(tmp_path: Path) -> None:
+    """A FIFO gets the bytes, /dev/stdout too, and neither is replaced by a file."""
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    reader = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
+    write_atomic(fifo, b"whole")
+    assert os.read(reader, 99) == b"whole"
+    os.close(reader)
+    assert stat.S_ISFIFO(fifo.stat().st_mode)
+    code = "from svr_async.core.files import write_atomic; write_atomic('/dev/stdout', b'told')"
+    with (tmp_path / "out").open("wb") as out:
+        subprocess.run([sys.executable, "-c", code], stdout=out, check=True)
+    assert (tmp_path / "out").read_bytes() == b"told"
+    assert Path("/dev/stdout").is_symlink()

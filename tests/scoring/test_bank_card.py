@@ -1,14 +1,11 @@
 """The card says what a bank is, and its texts cannot act."""
 
-from dataclasses import replace
-
 import pytest
-from made_bank import made_bank, made_rubrics
+from made_bank import made_bank
 
 from svr_async.core.rubric import Rubric
 from svr_async.scoring.bank import BankRubric, RubricBank
-from svr_async.scoring.bank_card import by_weight, render_card
-from svr_async.scoring.bank_stats import bank_stats, effective_number
+from svr_async.scoring.bank_card import bank_stats, effective_number, render_card
 
 HOSTILE = "<script>x</script> | ![i](javascript:x)\n# head `code` \x1b[31m\u202e --- *bold*"
 
@@ -34,21 +31,6 @@ def test_texts_of_a_bank_cannot_act_as_markdown() -> None:
     row = next(line for line in card.splitlines() if "script" in line and line.startswith("| 1.000"))
     assert row.replace("\\|", "").count("|") == 5
     assert card.split("---")[1].count("\n") == 5, "the front matter has its four lines"
-
-
-def test_a_bank_that_was_never_fitted_has_a_card() -> None:
-    """What is not known is said to be not recorded."""
-    card = render_card(RubricBank(rubrics=made_rubrics()))
-    assert "not recorded" in card
-    assert "Nothing was measured" in card
-
-
-def test_heaviest_first() -> None:
-    """Rubrics are listed by weight, then activation, then id."""
-    rows = made_rubrics()
-    light = [replace(entry, weight=0.5, activation_rate=0.0) for entry in rows]
-    assert [entry.weight for entry in by_weight(rows)] == [0.75, 0.5, 0.25]
-    assert [entry.id for entry in by_weight(light)] == sorted(entry.id for entry in light)
 
 
 def test_statistics_count_what_the_bank_holds() -> None:

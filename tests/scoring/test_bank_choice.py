@@ -8,8 +8,7 @@ from dataclasses import replace
 from made_bank import made_bank
 from made_history import made_choice, made_history
 
-from svr_async.scoring.bank_card import render_card
-from svr_async.scoring.bank_choice import SHOWN_CANDIDATES, candidates, divided, how_chosen, structure_parts
+from svr_async.scoring.bank_card import SHOWN_CANDIDATES, candidates, divided, how_chosen, render_card, structure_parts
 from svr_async.scoring.bank_history import Choice, Structure
 
 
@@ -23,20 +22,6 @@ def test_each_part_of_a_structure_is_named() -> None:
     grouped = named(Structure(groups=8, sparsity=0.3, common=0.2, top_k=9))
     assert grouped == {"Groups of prompts": "8", "Sparsity": "0.3", "Part in common": "0.2", "Rubrics a prompt": "9"}
     assert named(Structure())["Groups of prompts"] == named(Structure())["Part in common"] == "none"
-
-
-def test_spurious_rubrics_are_counted() -> None:
-    """What has no weight since it only goes with the label is told beside the structure."""
-    told = {name: value for name, value, _ in structure_parts(Choice(structure=Structure(), spurious=(3, 8)))}
-    assert told["Spurious"] == "2"
-    assert "Spurious" not in named(Structure())
-
-
-def test_one_shrunken_weight_a_rubric_is_called_that() -> None:
-    """It has no sparsity and no part in common to name."""
-    assert named(Structure(solver="shrunken", top_k=6)) == {
-        "Groups of prompts": "none", "Weights": "shrunken means", "Rubrics a prompt": "6"
-    }  # fmt: skip
 
 
 def test_what_was_left_out_is_said() -> None:
@@ -58,12 +43,6 @@ def test_candidates_come_best_first_and_the_one_taken_is_always_shown() -> None:
     assert late[-1].taken
     assert len(late) == SHOWN_CANDIDATES + 1
     assert not any(row.taken for row in rest)
-
-
-def test_how_it_was_chosen_is_said() -> None:
-    """By cross-validation among so many, or by the settings."""
-    assert "among 15 by cross-validation" in how_chosen(made_choice())
-    assert "no other was tried" in how_chosen(Choice(structure=Structure()))
 
 
 def test_the_card_holds_the_structure_and_the_best_candidates() -> None:

@@ -41,5 +41,5 @@ def test_marks_that_are_none_are_refused(tmp_path: Path) -> None:
     made("a judge", frozenset()).save(tmp_path)
     path = tmp_path / "bank.json"
     path.write_bytes(orjson.dumps(orjson.loads(path.read_bytes()) | {"marks": "simulated"}))
-    with pytest.raises(ArtefactError, match=r"bank\.json.*marks must be a list"):
+    with pytest.raises(ArtefactError, match=r"bank\.json.*marks"):
         RubricBank.load(tmp_path)

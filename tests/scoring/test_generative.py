@@ -19,8 +19,6 @@ from svr_async.evaluation.settings import EvalSettings
 from svr_async.evaluation.setup import choose_method
 from svr_async.judges.limits import JudgeLimits
 from svr_async.judges.reader import read_direct
-from svr_async.judges.templates import OWN, load_templates
-from svr_async.scoring.methods.generative import read_grade
 from svr_async.simulation.server import SimServer
 
 N = 8
@@ -103,21 +101,3 @@ def test_a_verdict_is_read_as_the_models_were_trained_to_give_it(text: str, side
     for doubtful in ("[[A]] or [[B]]", "Winner: Response A. Winner: Response B.", "I like both responses."):
         with pytest.raises(ReplyRejectedError):
             read_direct(doubtful)
-
-
-@pytest.mark.parametrize("text", ["", "seven", "[[11]]", "[[-1]]", "[[good]]"])
-def test_a_score_outside_its_bounds_is_none(text: str) -> None:
-    """Only a number from 0 to 10 in double brackets is a score, and only where no other one stands beside it."""
-    assert read_grade("[[4]] at first; then, after I have looked at all of it once more, [[6.50]]") == 6.5
-    with pytest.raises(ReplyRejectedError):
-        read_grade("[[3]] then [[6.5]]")
-    with pytest.raises(ReplyRejectedError):
-        read_grade(text)
-
-
-def test_every_prompt_of_a_method_ships_and_may_be_laid_out_freely(tmp_path: Path) -> None:
-    """Each of them loads, and each takes the place that its material has in a free layout."""
-    assert set(load_templates(names=OWN).digests) == set(OWN)
-    (tmp_path / "arm_judge.txt").write_text("=== user ===\n{prompt} {response_a} {response_b} {rubric}")
-    (tmp_path / "rrd_judge.txt").write_text("=== user ===\n{prompt} {response} {rubrics}")
-    assert load_templates(tmp_path, OWN)["arm_judge"].free

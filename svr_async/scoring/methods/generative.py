@@ -19,9 +19,8 @@ from svr_async.judges.model import Ask, asked
 from svr_async.judges.protocol import Answer, Judge, Preference
 from svr_async.judges.questions import read_text
 from svr_async.judges.reader import read_direct, read_mark
-from svr_async.scoring.decision import Decision
+from svr_async.scoring.decision import Decision, decided, undecided
 from svr_async.scoring.methods.contract import Facts, OwnWords, Parts, Recipe
-from svr_async.scoring.methods.decisions import decided, undecided
 
 ARM, ARROW, RM_R1 = "rubric-arm", "rubric-arrow", "rm-r1"
 TEMPLATES = {ARM: ("arm_rubrics", "arm_judge"), ARROW: ("arrow_rubrics", "arrow_judge"), RM_R1: ("rm_r1",)}
@@ -51,7 +50,7 @@ class Generative:
 
     @property
     def facts(self) -> Facts:
-        """What a run has to know of it."""
+        """Facts that a run needs."""
         own = OwnWords(
             templates=TEMPLATES[self.name],
             bind=lambda others: replace(self, others=others),
@@ -145,4 +144,4 @@ def _make(name: str, parts: Parts) -> Generative:
     return Generative(name=name, options=options)
 
 
-RECIPE = Recipe(make=_make, options=ProposerOptions)
+RECIPES = dict.fromkeys(TEMPLATES, Recipe(make=_make, options=ProposerOptions))

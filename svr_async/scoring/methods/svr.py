@@ -8,13 +8,11 @@ from dataclasses import dataclass, replace
 from svr_async.core.pair import HumanRubrics, Presentation
 from svr_async.core.verdict import Contribution, RubricComparison
 from svr_async.judges.protocol import Judge
-from svr_async.scoring.chooser import Chooser, open_chooser
-from svr_async.scoring.decision import Decision
+from svr_async.scoring.decision import Decision, decided, total, undecided
 from svr_async.scoring.methods.contract import BankUse, Facts, Parts, Recipe
-from svr_async.scoring.methods.decisions import decided, total, undecided
-from svr_async.scoring.methods.direct import Direct
+from svr_async.scoring.methods.simple import Direct
 from svr_async.scoring.rephraser import UNOPENED, Rephraser, worded
-from svr_async.scoring.selection import Active
+from svr_async.scoring.selection import Active, Chooser, open_chooser
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +30,7 @@ class Svr:
 
     @property
     def facts(self) -> Facts:
-        """What a run has to know of it."""
+        """Facts that a run needs."""
         chooser = self.chooser
         use = BankUse(
             top_k=chooser.settings.top_k,
@@ -88,4 +86,4 @@ def _make(name: str, parts: Parts) -> Svr:
     return Svr(chooser, f"{name}+rephrase", UNOPENED) if parts.rephrase else Svr(chooser, name)
 
 
-RECIPE = Recipe(make=_make, takes=frozenset({"bank", "rephrase"}), needs="bank")
+RECIPES = dict.fromkeys(("svr", "uniform"), Recipe(make=_make, takes=frozenset({"bank", "rephrase"}), needs="bank"))

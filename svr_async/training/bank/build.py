@@ -11,8 +11,15 @@ from svr_async.core.integrity import joined_marks
 from svr_async.core.pair import PreferencePair
 from svr_async.core.rubric import rubric_id
 from svr_async.errors import UsageError
-from svr_async.scoring.bank import UNIFORM, BankRubric, InferenceSettings, RubricBank
-from svr_async.scoring.bank_content import MAX_ALIASES, MAX_NOTE_CHARS, MAX_SOURCES
+from svr_async.scoring.bank import (
+    MAX_ALIASES,
+    MAX_NOTE_CHARS,
+    MAX_SOURCES,
+    UNIFORM,
+    BankRubric,
+    InferenceSettings,
+    RubricBank,
+)
 from svr_async.training.bank.merge import BANK_CAP, MERGE_CUTOFF, Candidate, merge
 
 EXAMPLES = 5

@@ -25,7 +25,7 @@ from svr_async.judges.decision import STATED
 from svr_async.judges.limits import WHOLE, refuse_one_price
 from svr_async.judges.open_judge import OpenJudge, open_judge
 from svr_async.judges.profiles import naming_keys
-from svr_async.scoring.bank_made import training_fingerprint
+from svr_async.scoring.provenance import training_fingerprint
 from svr_async.training.rounds.fits import FitLog
 from svr_async.training.rounds.judge_calls import RUBRICS_PER_CALL, ShardEndsError, StageEndsError, TrainingJudges
 from svr_async.training.rounds.session import Session, prepare

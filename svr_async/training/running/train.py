@@ -18,8 +18,8 @@ from svr_async.engine.stats import EngineStats
 from svr_async.fit.learning_curve import LearningCurve
 from svr_async.scoring.bank import RubricBank
 from svr_async.scoring.bank_history import BankHistory, TrainedOn
-from svr_async.scoring.bank_made import keep_made
 from svr_async.scoring.dev_pairs import accuracy_in_words, small_dev_warnings
+from svr_async.scoring.provenance import write_provenance
 from svr_async.training.rounds.algorithm import run_rounds
 from svr_async.training.rounds.dev_choice import baseline_hits, better_than_bank, chosen_round, direct_hits
 from svr_async.training.rounds.round_bank import build_bank
@@ -150,7 +150,7 @@ def _result(
         history=history,
     )
     digest = bank.save(settings.out / "bank")
-    keep_made(settings.out, digest)
+    write_provenance(settings.out, digest)
     write_atomic(settings.out / "record.json", orjson.dumps(record, option=orjson.OPT_INDENT_2))
     return TrainResult(
         bank=bank,

@@ -1,6 +1,6 @@
-"""What a bank was made with: the command and the versions, in a file beside the bank's folder, for its card on a hub.
+"""Provenance: command line and versions, for manifests and banks.
 
-It is no part of the bank: two trainings of the same pairs give the same bank, whatever their commands looked like.
+Stored next to a bank's folder, not in it: two trainings of the same pairs give the same bank.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+import msgspec
 import orjson
 
-from svr_async.core.files import write_atomic
+from svr_async.core.files import read_plain, write_atomic
 from svr_async.engine.secrets import MASK
 
-FILE = "made.json"
+PROVENANCE = "made.json"
 PACKAGES = ("svr-async", "jax", "jaxlib", "numpy", "optax", "scikit-learn", "scipy")
-MAX_BYTES = 1 << 20
 PASSWORD = re.compile(r"(://[^/@\s:]*:)[^/@\s]+@")  # in an address
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MadeWith:
+class Provenance:
     """The command that made the bank of this digest, and the versions that it ran with."""
 
     bank: str
@@ -35,32 +35,31 @@ class MadeWith:
     versions: Mapping[str, str]
 
 
-def keep_made(out: Path, digest: str) -> None:
-    """Write what the bank in `out`/bank was made with to `out`/made.json; StorageError where it cannot be written."""
-    made = MadeWith(bank=digest, command=tuple(command_line()), versions=versions(PACKAGES))
-    write_atomic(out / FILE, orjson.dumps(asdict(made), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
+def write_provenance(out: Path, digest: str) -> None:
+    """Write command and versions to `out`/made.json, for the bank in `out`/bank; StorageError on failure."""
+    made = Provenance(bank=digest, command=tuple(command_line()), versions=versions(PACKAGES))
+    write_atomic(out / PROVENANCE, orjson.dumps(asdict(made), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
 
 
-def made_with(folder: Path, digest: str) -> MadeWith | None:
-    """Return what is known of the bank in `folder`; None where nothing is, or where it is of another bank."""
+def read_provenance(folder: Path, digest: str) -> Provenance | None:
+    """Return the provenance of the bank in `folder`; None if it is missing, unreadable or of another bank."""
     try:
-        with (folder.resolve().parent / FILE).open("rb") as file:
-            held = orjson.loads(file.read(MAX_BYTES))
-        command, found = tuple(map(str, held["command"])), dict(held["versions"])
-        return MadeWith(bank=digest, command=command, versions=found) if held["bank"] == digest else None
-    except (OSError, ValueError, KeyError, TypeError):
+        data = read_plain(folder.resolve().parent / PROVENANCE)
+        made = msgspec.json.decode(data, type=Provenance)
+    except (OSError, ValueError):
         return None
+    return made if made.bank == digest else None
 
 
-def without_places(command: Sequence[str]) -> str:
-    """Return a command for others to read: of files and folders the name alone, addresses and names of a hub whole."""
-    return " ".join(_named(word) for word in command)
+def without_folders(command: Sequence[str]) -> str:
+    """Return a command for others to read: files and folders by name only, URLs and hub names whole."""
+    return " ".join(_base_name(word) for word in command)
 
 
-def _named(word: str) -> str:
+def _base_name(word: str) -> str:
     flag, equals, value = word.partition("=") if word.startswith("-") else ("", "", word)
-    is_place = "://" not in value and not value.startswith("hf:") and (os.sep in value or "/" in value)
-    kept = value.replace("\\", "/").rstrip("/").rpartition("/")[2] if is_place else value
+    is_path = "://" not in value and not value.startswith("hf:") and (os.sep in value or "/" in value)
+    kept = value.replace("\\", "/").rstrip("/").rpartition("/")[2] if is_path else value
     return f"{flag}{equals}{kept}" if flag or equals else kept
 
 
