@@ -9,6 +9,7 @@ import tomllib
 from importlib.metadata import entry_points
 from pathlib import Path
 
+import pytest
 from rig import environment
 
 import svr_async
@@ -52,10 +53,28 @@ def test_judging_offline_loads_only_what_it_needs(tmp_path: Path) -> None:
         "import sys; from svr_async import Bank, Engine, EvalSettings, Judge, evaluate, rank, score_pair\n"
         "pair, bank = ('q', 'Blue.', 'A very long answer to it all'), Bank.load('bank')\n"
         "print(score_pair(*pair, bank=bank, engine='rules').winner)\n"
-        "print(evaluate(EvalSettings(benchmark='rubricbench', sample=True, judge='rules')).complete)\n"
+        "print(sorted({'aiohttp', 'jax', 'sklearn', 'pyarrow'} & set(sys.modules)))"
+    )
+    assert run_python(code, tmp_path).split() == ["A", "[]"]
+
+
+def test_an_offline_evaluation_loads_only_its_own_parts(tmp_path: Path) -> None:
+    """With the rules judge a program gets neither an endpoint's nor a fit's libraries, nor those of a screen."""
+    code = (
+        "import sys; from svr_async import evaluate\n"
+        "print(evaluate(benchmark='rubricbench', sample=True, judge='rules').complete)\n"
         "print(sorted({'aiohttp', 'jax', 'sklearn', 'pyarrow', 'click', 'rich'} & set(sys.modules)))"
     )
-    assert run_python(code, tmp_path).split() == ["A", "True", "[]"]
+    assert run_python(code, tmp_path).split() == ["True", "[]"]
+
+
+def test_each_name_is_loaded_once_and_others_are_not_there() -> None:
+    """A name is kept after its first use; a name that does not exist is an AttributeError that says so."""
+    for name in svr_async.__all__:
+        assert getattr(svr_async, name) is getattr(svr_async, name)
+    assert issubclass(svr_async.Bank, RubricBank)
+    with pytest.raises(AttributeError, match="no attribute 'Banc'"):
+        _ = svr_async.Banc  # type: ignore[attr-defined]
 
 
 def test_type_checkers_see_the_same_names() -> None:

@@ -33,6 +33,9 @@ ALLOWED: dict[str, set[str]] = {
     "reproduction": {
         "reports", "training", "evaluation", "scoring", "judges", "engine", "fit", "adapters", "core",
     },
+    "library": {
+        "reports", "training", "evaluation", "serving", "scoring", "judges", "engine", "adapters", "core",
+    },
     "__main__": {"commands"},
     "commands": {
         "reproduction", "reports", "training", "evaluation", "serving", "scoring", "judges", "engine", "fit",
