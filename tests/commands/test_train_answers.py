@@ -96,7 +96,7 @@ def test_a_training_says_what_failed_and_comes_back_to_it(
     assert all((folder / "fresh/bank" / n).read_bytes() == (folder / "out/bank" / n).read_bytes() for n in files)
     capsys.readouterr()
     assert svr(*TRAIN, "--rubrics-per-call", "3") == 2
-    assert "--replace" in capsys.readouterr().err
+    assert "name another folder with --out" in capsys.readouterr().err
     assert svr("train", *TRAIN[1:], "--prompts", str(other_prompts(folder))) == 2
-    assert "--replace" in capsys.readouterr().err
+    assert "name another folder with --out" in capsys.readouterr().err
     assert len(read_lines(folder / "out" / "failures.jsonl")) > 0
