@@ -23,7 +23,7 @@ from svr_async.core.statistics import (
 )
 from svr_async.errors import UsageError
 from svr_async.evaluation.items import Item
-from svr_async.evaluation.run_folder import Run
+from svr_async.evaluation.run_folder import Run, reports
 from svr_async.evaluation.summary import RunSummary, summaries_of
 from svr_async.evaluation.wording import plural, points
 
@@ -107,6 +107,12 @@ class Comparison:
     runs: tuple[RunSummary, ...]
     duels: tuple[Duel, ...]
     warnings: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        return f"<Comparison of {len(self.runs)} runs: {' '.join(duel.verdict for duel in self.duels)}>"
+
+    def _repr_html_(self) -> str:
+        return str(reports().comparison_html(self))
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON values, keys as the fields; an interval is [low, high]."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -15,7 +14,7 @@ from svr_async.core.pair import Order
 from svr_async.core.table import Line, Parts, Table, to_html
 from svr_async.evaluation.items import Item, Reason, RubricRow
 from svr_async.evaluation.plan import Vote
-from svr_async.evaluation.run_folder import Run, Texts, load_run
+from svr_async.evaluation.run_folder import Run, Texts
 from svr_async.evaluation.wording import UNKNOWN, count, percent, plural, signed
 
 if TYPE_CHECKING:
@@ -79,7 +78,7 @@ class Explanation:
         }
 
 
-def explain(run: Run | str | os.PathLike[str], item: str, *, data: Path | None = None) -> Explanation:
+def explain(run: Run, item: str, *, data: Path | None = None) -> Explanation:
     """Explain one decision of a run: each rubric's verdicts and signed contribution.
 
     Texts are read from `data`, else from the run's own data if it has not changed. UsageError suggests the nearest ids
@@ -88,10 +87,9 @@ def explain(run: Run | str | os.PathLike[str], item: str, *, data: Path | None =
     from svr_async.evaluation.details import item_of_run, known_texts
     from svr_async.evaluation.setup import texts_of_run
 
-    loaded = run if isinstance(run, Run) else load_run(run)
-    decided = item_of_run(loaded, item)
-    texts = known_texts(loaded, None)[0] if data is None else texts_of_run(loaded, [item], data)
-    return explain_decision(decided, texts.get(item), loaded.summary.caption)
+    decided = item_of_run(run, item)
+    texts = known_texts(run, None)[0] if data is None else texts_of_run(run, [item], data)
+    return explain_decision(decided, texts.get(item), run.summary.caption)
 
 
 def explain_decision(

@@ -13,7 +13,7 @@ from svr_async.commands.main import run as run_command
 from svr_async.commands.main import svr as group
 from svr_async.errors import UsageError
 from svr_async.evaluation.compare import drift_of
-from svr_async.evaluation.items import Item
+from svr_async.evaluation.items import Item, Items
 from svr_async.evaluation.run_folder import RunFolder
 from svr_async.reports.compare_tables import drift_tables
 
@@ -73,7 +73,7 @@ def test_only_one_bank_and_the_same_data_are_compared(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="--drift needs one bank: bank-three-rounds and other"):
         drift_of([first, second])
     with pytest.raises(UsageError, match="data: 10 pairs"):
-        drift_of([first, replace(first, items=first.items[:10])])
+        drift_of([first, replace(first, items=Items(first.items[:10]))])
     with pytest.raises(UsageError, match="at least two runs"):
         drift_of([first])
 

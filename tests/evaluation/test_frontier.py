@@ -30,7 +30,9 @@ def judged(folder: Path, name: str, skill: float, usd: float | None = 1.0, order
         margin = size if right == (item.gold == "A") else -size
         side = "A" if margin > 0 else "B"
         items.append(
-            replace(item, outcome="scored", margin=margin, predicted=side, correct=item.gold and side == item.gold)
+            replace(
+                item, outcome="scored", margin=margin, predicted=side, correct=side == item.gold if item.gold else None
+            )
         )
     config = {**(made_manifest().get("config") or {}), "order": order}
     place = folder / f"{len(list(folder.iterdir()))}"

@@ -15,7 +15,7 @@ from svr_async.commands.main import svr as group
 from svr_async.errors import GateError, UsageError
 from svr_async.evaluation.compare import ALLOWABLE
 from svr_async.evaluation.gate import Verdict, gate_runs, raise_unless_passed
-from svr_async.evaluation.items import Item
+from svr_async.evaluation.items import Item, Items
 from svr_async.evaluation.run_folder import Run, RunFolder
 from svr_async.reports.sheets import FORMATS
 
@@ -89,7 +89,7 @@ def test_what_must_be_the_same_is_named_where_it_is_not(kind: str, tmp_path: Pat
 def test_other_pairs_and_partial_runs_are_refused(baseline: Run, tmp_path: Path) -> None:
     """A run that did not finish, over some of the pairs, is refused for both; neither can be allowed."""
     short = loaded(tmp_path / "short", metrics={"complete": False})
-    found = gate_runs(replace(short, items=short.items[:300]), baseline, allow=ALLOWABLE)
+    found = gate_runs(replace(short, items=Items(short.items[:300])), baseline, allow=ALLOWABLE)
 
     assert [line.partition(":")[0] for line in found.refusals] == ["partial", "data"]
     assert "300 pairs, the baseline has 320; 300 are the same" in found.refusals[1]
