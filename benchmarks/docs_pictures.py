@@ -44,7 +44,7 @@ def main(words: Sequence[str] | None = None) -> None:
         ("repro", "repro/report.html", 1260, 1000),
     ):
         picture(args.work / page, args.images / f"{name}.png", width, height)
-    for name in ("domains", "confidence", "map", "training"):
+    for name in ("domains", "map", "training"):
         shrink(args.work / "figures" / f"{name}.png", args.images / f"{name}.png")
 
 
