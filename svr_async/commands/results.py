@@ -33,8 +33,7 @@ def compare(runs: tuple[Path, ...], drift: bool, as_json: bool) -> None:
     """
     from svr_async.commands.screen import safe_console, tell
     from svr_async.core.table import warnings_of
-    from svr_async.evaluation.compare import compare_runs
-    from svr_async.evaluation.drift import drift_of
+    from svr_async.evaluation.compare import compare_runs, drift_of
     from svr_async.evaluation.run_folder import RunFolder
     from svr_async.reports.compare_tables import comparison_tables, drift_tables
 
@@ -103,9 +102,9 @@ def agreement(
       svr agreement runs/first todo.csv
     """
     from svr_async.commands.screen import print_json, show
-    from svr_async.evaluation.human_labels import measure_agreement, read_labels, write_next
+    from svr_async.evaluation.human_labels import measure_agreement, read_labels
     from svr_async.evaluation.run_folder import RunFolder
-    from svr_async.reports.sheets import agreement_sheet
+    from svr_async.reports.sheets import agreement_sheet, write_next
 
     if (count is None) is not (out is None) or (count is None and (labels is None or random)):
         raise UsageError("svr agreement needs LABELS, or --next N with --out FILE")

@@ -17,7 +17,6 @@ from svr_async.engine.concurrency import ShutdownController, run_whole
 from svr_async.engine.events import Notice
 from svr_async.engine.stats import EngineStats
 from svr_async.errors import SvrError, UsageError
-from svr_async.evaluation.dry_run import DryRunCount, describe_stages, guessed_by, total_count
 from svr_async.evaluation.items import Item, confident_mistakes
 from svr_async.evaluation.judging import (
     Evaluation,
@@ -42,6 +41,7 @@ from svr_async.evaluation.setup import PreparedRun, prepare
 from svr_async.judges.limits import WHOLE, share_in_words
 from svr_async.judges.open_judge import OpenJudge
 from svr_async.judges.profiles import naming_keys
+from svr_async.scoring.dry_run import DryRunCount, describe_stages, guessed_by, total_count
 from svr_async.scoring.provenance import training_fingerprint
 
 if TYPE_CHECKING:
@@ -193,7 +193,10 @@ async def _judge_and_write(run: PreparedRun, pool: JudgePool, evaluation: Evalua
     if before:
         listener.note(f"resuming: {before:,} of {len(run.pairs):,} pairs already judged")
     shutdown, begun = ShutdownController(), time.monotonic()
-    items = await judge_all(pool, evaluation, listener, shutdown)
+    with listener.judging(len(evaluation.pairs), pool.stats if pool.sending else None, shutdown):
+        for engine in evaluation.engines:
+            engine.set_on_notice(listener.on_notice)
+        items = await run_evaluation(evaluation, shutdown, on_item=listener.done)
     judged = [item for item in items if item is not None]
     if not judged and shutdown.error is not None:
         raise shutdown.error
@@ -210,16 +213,6 @@ async def _judge_and_write(run: PreparedRun, pool: JudgePool, evaluation: Evalua
         error = shutdown.error
         raise type(error)(f"{error.message}; {ended.left}", hint=error.hint)
     return ended
-
-
-async def judge_all(
-    pool: JudgePool, evaluation: Evaluation, listener: Listener, shutdown: ShutdownController
-) -> list[Item | None]:
-    """Judge all pairs, and report progress to the listener."""
-    with listener.judging(len(evaluation.pairs), pool.stats if pool.sending else None, shutdown):
-        for engine in evaluation.engines:
-            engine.set_on_notice(listener.on_notice)
-        return await run_evaluation(evaluation, shutdown, on_item=listener.done)
 
 
 def _judged_before(folder: Path) -> int:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from svr_async.core.files import write_atomic
 from svr_async.core.table import to_html, warnings_of
-from svr_async.engine.concurrency import run_whole
 from svr_async.errors import UsageError
 from svr_async.evaluation.run_folder import Run, RunFolder, Texts
 from svr_async.evaluation.summary import summaries_of
@@ -151,10 +150,10 @@ def write_frontier(runs: Sequence[Path], target: Path, figures: Path | None = No
     if kind not in FRONTIER_FORMATS:
         raise UsageError(f"--out {target}: no format for a frontier", hint="use .html, .csv or .json")
     loaded = [RunFolder.load(run) for run in runs]
-    found = run_whole(frontier_of(loaded))
+    found = frontier_of(loaded)
     summaries = summaries_of(loaded)
-    if figures is not None and (figure := frontier_figure(summaries, found)):
-        write_figures(figures, [figure])
+    if figures is not None:
+        write_figures(figures, [frontier_figure(summaries, found)])
     if kind == "html":
         write_atomic(target, render_frontier(summaries, found).encode())
     else:

@@ -75,9 +75,9 @@ def test_explain_shows_contributions_as_bars(good: Path) -> None:
     wrong, right = call(explain, good, "q-003"), call(explain, good, "q-030")
 
     assert "chose B (wrong), margin −1.30" in wrong
-    assert "│━━━━━━━━━━━━" in wrong
+    assert "━━━━━━━━━━━━ B" in wrong
     assert "−1.30" in wrong.split("Gives the price")[1]
-    assert "━━━━━━━━━━━━│" in right
+    assert "━━━━━━━━━━━━ A" in right
     assert "the run folder keeps no texts of this pair" in right
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import click
 import orjson
 import pytest
-from conftest import Cli
 from made_pairs import write_made, write_planted
 from rig import RULES, name_judge, own_cache, run_metrics, serving, write_bank, write_bench, write_judges
 
@@ -16,6 +16,7 @@ from svr_async.simulation.config import SimConfig
 from svr_async.simulation.faults import FaultConfig
 from svr_async.simulation.server import SimServer
 
+Cli = Callable[..., tuple[int, str, str]]
 PAIRS = "made.jsonl"
 RANK = ("rank", *RULES, "--prompt", "Say it.", "One.", "Two. Two.", "--schedule", "anchor")
 NO_JUDGE = "no judge is named — --judge http://HOST:PORT/v1#MODEL"
@@ -39,7 +40,6 @@ ONE_LINE: list[tuple[tuple[str, ...], str]] = [
     (("stages", "induce", PAIRS, "--out", "c.jsonl"), NO_JUDGE),
     (("stages", "judge", PAIRS, "--bank", "bank", "--out", "store"), NO_JUDGE),
     (("explain", "--prompt", "Name a prime.", "--a", "7", "--b", "9"), NO_JUDGE),
-    (("bank", "audit", "bank", "--data", PAIRS), NO_JUDGE),
 ]
 
 
