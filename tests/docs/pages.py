@@ -30,14 +30,11 @@ from sybil.parsers.markdown import CodeBlockParser, SkipParser
 from sybil.parsers.markdown.lexers import DirectiveInHTMLCommentLexer
 from sybil.typing import Parser
 
-import svr_async
-
 ROOT = Path(__file__).parents[2]
 FRESH = "a fresh checkout"
 NEEDED: Mapping[str, Callable[[], object]] = {
     "the package trl": lambda: find_spec("trl"),
     "the package deepeval": lambda: find_spec("deepeval"),
-    "svr.compare": lambda: "compare" in svr_async.__all__,
     FRESH: lambda: False,  # test_newcomer.py runs these
 }
 OTHERS = ("vLLM and a GPU", "Docker", "an environment of its own")  # no test runs these
