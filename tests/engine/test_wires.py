@@ -151,7 +151,8 @@ def test_damaged_probabilities_are_not_a_reply(wire: str) -> None:
         answer = {"type": "predicate", "name": "q1", "probability": chance, "noul": chance}
         with pytest.raises(BadBodyError):
             read(wire, {"answers": [answer] if wire == "decisions" else {"q1": answer}})
-    for value in ({}, {"answers": 3}, [], {"choices": []}):
+    damaged: tuple[Any, ...] = ({}, {"answers": 3}, [], {"choices": []})
+    for value in damaged:
         with pytest.raises(BadBodyError, match="no answers"):
             read(wire, value)
 
