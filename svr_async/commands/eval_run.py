@@ -28,7 +28,6 @@ from svr_async.evaluation.run import Listener, count_calls, run_now
 from svr_async.evaluation.run_folder import Run
 from svr_async.evaluation.settings import EvalSettings
 from svr_async.evaluation.setup import PreparedRun, prepare
-from svr_async.observability.tracking import evaluation_facts, hand_over
 from svr_async.reports.text import describe_count, run_parts
 
 SALT = "svr"  # of orders and audits with --seed 0
@@ -106,7 +105,10 @@ def run_eval(flags: Mapping[str, Any], given: frozenset[str]) -> int:
             name = signal.Signals(result.signal).name
             click.echo(f"stopped by {name}: {result.left} — run the same command to continue", err=True)
         return 128 + result.signal
-    hand_over(flags["track"], partial(evaluation_facts, run.folder), partial(click.echo, err=True))
+    if flags["track"]:
+        from svr_async.observability.tracking import evaluation_facts, hand_over
+
+        hand_over(flags["track"], partial(evaluation_facts, run.folder), partial(click.echo, err=True))
     _require_coverage(settings, result)
     return 0
 

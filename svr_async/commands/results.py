@@ -102,9 +102,9 @@ def agreement(
       svr agreement runs/first todo.csv
     """
     from svr_async.commands.screen import print_json, show
-    from svr_async.evaluation.human_labels import measure_agreement, read_labels
+    from svr_async.evaluation.human_labels import measure_agreement, read_labels, write_next
     from svr_async.evaluation.run_folder import RunFolder
-    from svr_async.reports.sheets import agreement_sheet, write_next
+    from svr_async.reports.sheets import agreement_sheet
 
     if (count is None) is not (out is None) or (count is None and (labels is None or random)):
         raise UsageError("svr agreement needs LABELS, or --next N with --out FILE")

@@ -1,11 +1,13 @@
-"""Human labels: reads label files, measures agreement with a run, chooses items to label next."""
+"""Human labels: reads and writes label files, measures agreement with a run, chooses items to label next."""
 
 from __future__ import annotations
 
+import csv
+import io
 import math
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import combinations
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,12 +17,17 @@ import orjson
 from numpy.typing import NDArray
 
 from svr_async.adapters.tables import Row, read_rows
+from svr_async.core.files import write_atomic
 from svr_async.core.pair import hashed_fraction
 from svr_async.core.statistics import Interval, drawn_counts, wilson_interval
 from svr_async.errors import DataError, UsageError
+from svr_async.evaluation.details import known_texts
 from svr_async.evaluation.items import Item
+from svr_async.evaluation.run_folder import Run, Texts
 
 LABELS = ("A", "B", "tie")
+FIELDS = ("id", "domain", "picked", "prompt", "response_a", "response_b", "label", "labeller", "note")
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")  # a spreadsheet would calculate these
 RANDOM = "random"
 _SPELLINGS = {one.casefold(): one for one in LABELS}
 
@@ -242,3 +249,49 @@ def worth_labelling(
             rank = hashed_fraction(f"svr-labels-{seed}", item.id) if random else abs(item.margin or 0.0)
             ranked.append(((why != "order", rank, item.id), Pick(item=item, why=why)))
     return tuple(pick for _, pick in sorted(ranked, key=lambda entry: entry[0])[:count])
+
+
+def write_next(
+    run: Run, count: int, out: Path, *, done: frozenset[str] = frozenset(), random: bool = False,
+    data: Path | None = None, seed: int = 0,
+) -> tuple[dict[str, Any], str]:  # fmt: skip
+    """Write up to `count` items to label to `out`, .jsonl or .csv; return what was written, as values and in words.
+
+    Texts are from `data`, else from the run's own data if it is still there. The verdicts are not written. UsageError
+    if no item is left to label.
+    """
+    picks = worth_labelling(run.items, count, done=done, random=random, seed=seed)
+    if not picks:
+        raise UsageError(f"{run.path} has no item left to label", hint="every item with a verdict has a label")
+    texts, _ = known_texts(run, data)
+    _write_sheet(out, picks, texts)
+    reasons = Counter(pick.why for pick in picks)
+    why = ", ".join(f"{n} by {name}" for name, n in sorted(reasons.items()))
+    lacking = "" if texts else "; without texts, which --data PATH adds"
+    values = {"out": str(out), "items": len(picks), "by": dict(reasons), "with_texts": bool(texts)}
+    return values, f"{len(picks)} items to label in {out} ({why}){lacking}; fill in label: a, b or tie"
+
+
+def _write_sheet(path: Path, picks: Sequence[Pick], texts: Mapping[str, Texts]) -> None:
+    """Write items to label; a CSV cell that a spreadsheet would calculate gets an apostrophe."""
+    kind = path.suffix.lower()
+    if kind not in {".jsonl", ".csv"}:
+        raise UsageError(f"--out {path} is neither .jsonl nor .csv", hint="name a .jsonl or .csv file")
+    if path.exists():
+        raise UsageError(f"{path} exists and may hold labels", hint="name another file with --out")
+    rows = []
+    for pick in picks:
+        shown = asdict(texts[pick.item.id]) if pick.item.id in texts else {}
+        row = {"id": pick.item.id, "domain": pick.item.domain, "picked": pick.why, **shown}
+        rows.append({name: row.get(name, "") for name in FIELDS})
+    if kind == ".jsonl":
+        data = b"".join(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE) for row in rows)
+    else:
+        out = io.StringIO()
+        writer = csv.writer(out, lineterminator="\n")
+        writer.writerow(FIELDS)
+        for row in rows:
+            shown = {n: "'" + text if text.startswith(_FORMULA) else text for n, text in row.items()}
+            writer.writerow((shown | {"id": row["id"]}).values())  # an id must match the run
+        data = out.getvalue().encode("utf-8", "replace")
+    write_atomic(path, data)

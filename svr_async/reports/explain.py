@@ -280,5 +280,5 @@ def call_texts(call: Call) -> list[tuple[str, str]]:
         found += [("thoughts", reply.reasoning)] if reply.reasoning else []
         found.append(("reply", reply.text))
     elif call.unread:
-        found.append(("reply, which could not be read", call.unread))
+        found.append(("unreadable reply", call.unread))
     return found

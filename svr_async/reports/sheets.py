@@ -1,31 +1,20 @@
-"""Gates and agreement with people, as lines and tables; sheets of items to label."""
+"""Gates and agreement with people, as lines and tables."""
 
 from __future__ import annotations
 
-import csv
-import io
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
 
 import orjson
 
-from svr_async.core.files import write_atomic
 from svr_async.core.safetext import one_line
 from svr_async.core.table import Line, Parts, Table, to_markdown
-from svr_async.errors import UsageError
 from svr_async.evaluation import wording
-from svr_async.evaluation.details import known_texts
 from svr_async.evaluation.gate import Gate, Verdict
-from svr_async.evaluation.human_labels import LABELS, Estimate, HumanAgreement, Pick, RaterAgreement, worth_labelling
-from svr_async.evaluation.run_folder import Run, Texts
+from svr_async.evaluation.human_labels import LABELS, Estimate, HumanAgreement, RaterAgreement
+from svr_async.evaluation.run_folder import Run
 from svr_async.evaluation.wording import plural, points
 
 LINE_CHARS = 600
-FIELDS = ("id", "domain", "picked", "prompt", "response_a", "response_b", "label", "labeller", "note")
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")  # a spreadsheet would calculate these
 SHOWN = 10
 LEVELS = {Verdict.PASSED: "notice", Verdict.UNDECIDED: "warning", Verdict.FAILED: "error", Verdict.REFUSED: "error"}
 HEADS = ("raters", "items", "same label", "95 % interval", "Cohen’s κ", "95 % interval")
@@ -115,49 +104,3 @@ def _agreement_row(name: str, one: RaterAgreement) -> tuple[str, ...]:
 def _number(one: Estimate) -> tuple[str, str]:
     ends = wording.UNKNOWN if one.ci95 is None else " to ".join(wording.signed(end) for end in one.ci95)
     return wording.UNKNOWN if one.value is None else wording.signed(one.value), ends
-
-
-def write_next(
-    run: Run, count: int, out: Path, *, done: frozenset[str] = frozenset(), random: bool = False,
-    data: Path | None = None, seed: int = 0,
-) -> tuple[dict[str, Any], str]:  # fmt: skip
-    """Write up to `count` items to label to `out`, .jsonl or .csv; return what was written, as values and in words.
-
-    Texts are from `data`, else from the run's own data if it is still there. The verdicts are not written. UsageError
-    if no item is left to label.
-    """
-    picks = worth_labelling(run.items, count, done=done, random=random, seed=seed)
-    if not picks:
-        raise UsageError(f"{run.path} has no item left to label", hint="every item with a verdict has a label")
-    texts, _ = known_texts(run, data)
-    _write_sheet(out, picks, texts)
-    reasons = Counter(pick.why for pick in picks)
-    why = ", ".join(f"{n} by {name}" for name, n in sorted(reasons.items()))
-    lacking = "" if texts else "; without texts, which --data PATH adds"
-    values = {"out": str(out), "items": len(picks), "by": dict(reasons), "with_texts": bool(texts)}
-    return values, f"{len(picks)} items to label in {out} ({why}){lacking}; fill in label: a, b or tie"
-
-
-def _write_sheet(path: Path, picks: Sequence[Pick], texts: Mapping[str, Texts]) -> None:
-    """Write items to label; a CSV cell that a spreadsheet would calculate gets an apostrophe."""
-    kind = path.suffix.lower()
-    if kind not in {".jsonl", ".csv"}:
-        raise UsageError(f"--out {path} is neither .jsonl nor .csv", hint="name a .jsonl or .csv file")
-    if path.exists():
-        raise UsageError(f"{path} exists and may hold labels", hint="name another file with --out")
-    rows = []
-    for pick in picks:
-        shown = asdict(texts[pick.item.id]) if pick.item.id in texts else {}
-        row = {"id": pick.item.id, "domain": pick.item.domain, "picked": pick.why, **shown}
-        rows.append({name: row.get(name, "") for name in FIELDS})
-    if kind == ".jsonl":
-        data = b"".join(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE) for row in rows)
-    else:
-        out = io.StringIO()
-        writer = csv.writer(out, lineterminator="\n")
-        writer.writerow(FIELDS)
-        for row in rows:
-            shown = {n: "'" + text if text.startswith(_FORMULA) else text for n, text in row.items()}
-            writer.writerow((shown | {"id": row["id"]}).values())  # an id must match the run
-        data = out.getvalue().encode("utf-8", "replace")
-    write_atomic(path, data)

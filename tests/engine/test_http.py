@@ -207,6 +207,18 @@ async def test_an_endpoint_is_asked_through_its_proxy(cache_folder: Path, monkey
     assert f"Authorization: Bearer {KEY}" in heads[0]
 
 
+async def test_a_proxy_that_refuses_ends_the_run(cache_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The line names the endpoint and NO_PROXY, without the proxy's password; the key never left."""
+    async with proxy("HTTP/1.1 407 Proxy Authentication Required") as (address, heads):
+        monkeypatch.setenv("HTTPS_PROXY", f"http://me:secret-word@{address}")
+        async with engine_at(SAFE, cache_folder, key=KEY) as engine:
+            with pytest.raises(RefusedError, match=r"opens no connection to judge\.example:443: HTTP 407") as caught:
+                await engine.complete(ask())
+    assert "NO_PROXY" in caught.value.one_line()
+    assert "secret-word" not in caught.value.one_line()
+    assert KEY not in "".join(heads)
+
+
 @pytest.mark.parametrize(
     ("url", "variables", "expected"),
     [

@@ -22,10 +22,11 @@ from svr_async.evaluation.human_labels import (
     read_labels,
     verdict_of,
     worth_labelling,
+    write_next,
 )
 from svr_async.evaluation.items import Item
 from svr_async.evaluation.run_folder import RunFolder
-from svr_async.reports.sheets import agreement_sheet, write_next
+from svr_async.reports.sheets import agreement_sheet
 
 ITEMS = made_items()
 
