@@ -1,4 +1,4 @@
-"""A shell for sessions printed in the docs: `svr` runs in this process, `svr sim … &` and `svr serve … &` next to it."""
+"""Runs sessions printed in the docs: `svr` runs in this process, `svr sim … &` and `svr serve … &` beside it."""
 
 from __future__ import annotations
 
