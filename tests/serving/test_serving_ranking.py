@@ -112,8 +112,7 @@ async def test_wrong_wishes_are_one_line() -> None:
             (("a", "b"), {"method": "pointwise", "order": "both"}, "no order"),
             (("a", "b"), {"rephrase": True}, "cannot rephrase"),
             (("a", "b"), {"schedule": "round"}, "schedule must be one of all, circle"),
-            (("a", "b"), {"schedule": "circle", "rounds": 2}, "rounds=2 with schedule='circle'"),
-            (("a", "b"), {"schedule": "anchor", "anchor": 2}, "anchor=2: there are 2 responses"),
+            (("a", "b"), {"schedule": "anchor", "anchor": 2}, "anchor=2 is not among 2 responses"),
             (("a", "b"), {"anchor": 1}, "anchor=1 with schedule='all'"),
             (("a", "b"), {"method": "pointwise", "schedule": "circle"}, "no schedule"),
         ):
