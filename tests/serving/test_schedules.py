@@ -9,7 +9,7 @@ from small_bank import checked_bank
 from test_serving_ranking import Lengthy
 
 from svr_async import arank
-from svr_async.serving.schedules import Schedule, pairs_of, potentials
+from svr_async.serving.ranking import Schedule, pairs_of, potentials
 
 EIGHT = ["x" * n for n in (3, 1, 8, 6, 2, 7, 5, 4)]
 

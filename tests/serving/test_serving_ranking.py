@@ -22,8 +22,7 @@ from svr_async.core.verdict import Outcome, RubricComparison, Verdict
 from svr_async.errors import BudgetError, UsageError
 from svr_async.judges.protocol import Answer, Comparisons
 from svr_async.judges.rules.judge import RulesJudge
-from svr_async.serving.ranking import PAIRWISE_UP_TO, How
-from svr_async.serving.schedules import potentials
+from svr_async.serving.ranking import PAIRWISE_UP_TO, How, potentials
 from svr_async.simulation.config import SimConfig
 
 
@@ -196,7 +195,7 @@ async def test_without_a_bank_every_two_are_compared() -> None:
     responses = [f"Answer {'word ' * n}" for n in range(8)]
     async with Engine("rules") as engine:
         assert (await arank("Say much.", responses, engine=engine)).method == "pairwise"
-        with pytest.raises(UsageError, match="rubrics of a bank"):
+        with pytest.raises(UsageError, match="needs a bank"):
             await arank("Say much.", responses, engine=engine, method="pointwise")
 
 

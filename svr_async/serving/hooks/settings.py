@@ -11,8 +11,7 @@ import msgspec
 
 from svr_async.errors import ConfigError
 from svr_async.serving.pairs import Shown
-from svr_async.serving.ranking import How
-from svr_async.serving.schedules import Schedule
+from svr_async.serving.ranking import How, Schedule
 
 PREFIX = "SVR_HOOK_"
 

@@ -13,11 +13,10 @@ from svr_async.scoring.bank import RubricBank
 from svr_async.serving.engine import Engine
 from svr_async.serving.hooks.judging import with_engine
 from svr_async.serving.hooks.settings import PREFIX, HookSettings, configure, current
-from svr_async.serving.pairs import all_of
+from svr_async.serving.pairs import all_of, number
 from svr_async.serving.ranking import Ranking, arank
 from svr_async.serving.scores import Score, ascore
 from svr_async.serving.texts import as_prompt, as_response
-from svr_async.serving.views import number
 
 __all__ = ["SvrReward", "configure", "svr_reward"]
 SHOWN_RUBRICS = 3

@@ -17,7 +17,7 @@ from hashlib import blake2b
 
 from svr_async.core.pair import Prompt, prompt_text
 from svr_async.serving.pairs import PairVerdict
-from svr_async.serving.schedules import Pair, pairs_of, potentials
+from svr_async.serving.ranking import Pair, pairs_of, potentials
 from svr_async.serving.server.settings import (
     ALONE,
     DEADLINE,
