@@ -11,7 +11,7 @@ import pytest
 from rig import in_a_thread
 
 from svr_async.judges.limits import JudgeLimits
-from svr_async.serving.hooks.settings import PREFIX, HookSettings, configure
+from svr_async.serving.hooks.judging import PREFIX, HookSettings, configure
 from svr_async.simulation.server import SimServer
 
 
