@@ -13,7 +13,6 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from hashlib import blake2b
 
 from svr_async.core.pair import Prompt, prompt_text
 from svr_async.serving.pairs import PairVerdict
@@ -31,12 +30,8 @@ from svr_async.serving.server.settings import (
 )
 
 Judge = Callable[[Prompt, str, str], Awaitable[PairVerdict]]
-Member = int | str | tuple[bytes, int]
-
-
-def digest(text: str) -> bytes:
-    """Return 16 bytes that stand for a text."""
-    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+Member = int | str | tuple[str, int]
+"""A name, or the text of a response without a name and its number among equal ones that wait."""
 
 
 class Group:
@@ -160,7 +155,7 @@ class Pool:
         self._settings = settings
         self._judge = judge
         self._groups: dict[tuple[str, str | None], Group] = {}
-        self._waiting: Counter[tuple[Group, bytes]] = Counter()
+        self._waiting: Counter[tuple[Group, str]] = Counter()
 
     def __len__(self) -> int:
         return len(self._groups)
@@ -187,16 +182,18 @@ class Pool:
             found = self._groups[key] = Group(prompt, seat.size, self._settings, self._judge)
             found.result.add_done_callback(partial(self._settled, key, found))
         if prompt_text(found.prompt) != prompt_text(prompt):
-            raise RefusalError(409, f"group {seat.group!r} has another prompt", hint="name a group for each prompt")
+            raise RefusalError(
+                409, f"group {seat.group[:80]!r} has another prompt", hint="name a group for each prompt"
+            )
         if found.size != seat.size:
-            raise RefusalError(409, f"group {seat.group!r} has {found.size} members, not {seat.size}")
+            raise RefusalError(409, f"group {seat.group[:80]!r} has {found.size} members, not {seat.size}")
         return found
 
     def _is_next(self, group: Group, seat: Seat, response: str) -> bool:
         if group.open:
             return False
-        text = digest(response)
-        return not group.has((text, self._waiting[group, text]) if seat.member is None else seat.member, response)
+        unnamed = (response, self._waiting[group, response])
+        return not group.has(unnamed if seat.member is None else seat.member, response)
 
     def _settled(self, key: tuple[str, str | None], group: Group, task: asyncio.Task[dict[Member, Reward]]) -> None:
         if not task.cancelled():
@@ -213,7 +210,7 @@ class Pool:
         if seat.member is not None:
             yield seat.member
             return
-        key = (group, digest(response))
+        key = (group, response)
         member = (key[1], self._waiting[key])
         self._waiting[key] += 1
         try:

@@ -13,7 +13,16 @@ from typing import Any
 
 from svr_async.core.pair import Prompt
 from svr_async.serving.server.rewarder import Asked, Rewarder
-from svr_async.serving.server.routes import Answered, Body, Call, check_batch, conversation, list_of, required
+from svr_async.serving.server.routes import (
+    Answered,
+    Body,
+    Call,
+    check_batch,
+    conversation,
+    list_of,
+    required,
+    rubrics_of,
+)
 from svr_async.serving.server.settings import RefusalError, Reward
 from svr_async.serving.texts import as_prompt, templated_turns
 
@@ -54,7 +63,7 @@ async def infinity(rewarder: Rewarder, call: Call) -> Answered:
 
 
 async def _ranked(rewarder: Rewarder, body: Body, prompt: Prompt, documents: Sequence[str]) -> Sequence[Reward]:
-    if rubrics := tuple(body.get("rubrics") or ()):
+    if rubrics := rubrics_of(body):
         return await rewarder.rewards([Asked(prompt=prompt, response=one, rubrics=rubrics) for one in documents])
     return (await rewarder.among(prompt, documents))[0]
 
@@ -90,7 +99,7 @@ async def classify(rewarder: Rewarder, call: Call) -> Answered:
 
 
 def _asked(body: Body, prompt: Prompt, response: str) -> Asked:
-    return Asked(prompt=prompt, response=response, rubrics=tuple(body.get("rubrics") or ()))
+    return Asked(prompt=prompt, response=response, rubrics=rubrics_of(body))
 
 
 def _listed(rewarder: Rewarder, kind: str, rows: Sequence[Mapping[str, Any]], rewards: Sequence[Reward]) -> Answered:

@@ -4,16 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Annotated, Any
+
+import msgspec
 
 from svr_async.core.pair import Prompt, prompt_text
-from svr_async.serving.server.groups import Seat, digest
+from svr_async.serving.server.groups import Seat
 from svr_async.serving.server.rewarder import Asked, Rewarder
 from svr_async.serving.server.settings import RefusalError, Reward
 from svr_async.serving.texts import as_prompt, as_response, templated_turns, without_end
 
 Body = Mapping[str, Any]
-MAX_NAME_CHARS = 512  # of a group or a member
+Name = int | Annotated[str, msgspec.Meta(max_length=512)]
+
+
+class SeatFields(msgspec.Struct):
+    """The fields of a body or an address that give a response its place in a group."""
+
+    group: Name | None = None
+    attempt: Name | None = None
+    member: Name | None = None
+    group_size: Annotated[int, msgspec.Meta(ge=0, le=1_000_000)] = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,15 +86,20 @@ def response_to(prompt: Prompt, value: Any) -> str:
     return without_end(as_response(value, prompt))
 
 
+def rubrics_of(body: Body) -> tuple[Any, ...]:
+    """Return the criteria with points of a body, if any; RefusalError (422)."""
+    rubrics = body.get("rubrics") or []
+    if not isinstance(rubrics, list):
+        raise RefusalError(422, "'rubrics' is a list of criteria with points")
+    return tuple(rubrics)
+
+
 def asked_of(
     rewarder: Rewarder, call: Call, body: Body, prompt: Prompt, response: str, *, returns: bool = False
 ) -> Asked:
     """Return a response with its rubrics, its anchor (or label, with --relative anchor), or its place in a group."""
-    rubrics = body.get("rubrics") or ()
-    if not isinstance(rubrics, list | tuple):
-        raise RefusalError(422, "'rubrics' is a list of criteria with points")
-    asked = Asked(prompt=prompt, response=response, rubrics=tuple(rubrics))
-    if rubrics:
+    asked = Asked(prompt=prompt, response=response, rubrics=rubrics_of(body))
+    if asked.rubrics:
         return asked
     anchor = body.get("anchor")
     if anchor is None and rewarder.settings.relative == "anchor":
@@ -101,26 +117,22 @@ def seat_of(rewarder: Rewarder, call: Call, body: Body, prompt: Prompt, *, retur
     A size without a group means the group of the prompt. None without a size. A named group is one attempt, unless the
     name `returns`, as that of a task in each epoch.
     """
-    group, attempt = (_name(body.get(name, call.query.get(name)), name) for name in ("group", "attempt"))
-    given = body.get("group_size", call.query.get("group_size", rewarder.settings.group_size))
-    if isinstance(given, bool) or not str(given).isdecimal() or len(str(given)) > len("1000000"):
-        raise RefusalError(422, f"group_size is a number from 1, not {str(given)[:20]!r}")
-    size, member = int(given), body.get("member")
-    if size == 0 and group is not None and not returns:
-        raise RefusalError(422, f"the size of group {group!r} is missing", hint="send group_size")
-    if size < 2:
+    given = {name: value for name, value in {**call.query, **body}.items() if value is not None}
+    try:
+        seat = msgspec.convert({"group_size": rewarder.settings.group_size} | given, SeatFields, strict=False)
+    except msgspec.ValidationError as error:
+        raise RefusalError(422, str(error), hint="group, attempt and member are names; group_size counts") from None
+    if seat.group_size == 0 and seat.group is not None and not returns:
+        raise RefusalError(422, f"the size of group {seat.group!r} is missing", hint="send group_size")
+    if seat.group_size < 2:
         return None
-    member = member if isinstance(member, int) or member is None else _name(member, "member")
-    if group is not None and attempt is None and not returns:
-        attempt = "0"
-    named = group or digest(prompt_text(prompt)).hex()
-    return Seat(group=named, size=size, attempt=attempt, member=member)
-
-
-def _name(value: Any, field: str) -> str | None:
-    if value is not None and not (isinstance(value, int | str) and len(str(value)) <= MAX_NAME_CHARS):
-        raise RefusalError(422, f"{field!r} is a number or a text of at most {MAX_NAME_CHARS} characters")
-    return None if value is None else str(value)
+    attempt = "0" if seat.attempt is None and seat.group is not None and not returns else seat.attempt
+    return Seat(
+        group=f"prompt {prompt_text(prompt)}" if seat.group is None else str(seat.group),
+        size=seat.group_size,
+        attempt=None if attempt is None else str(attempt),
+        member=seat.member,
+    )
 
 
 def check_batch(rewarder: Rewarder, count: int) -> None:
