@@ -164,35 +164,18 @@ async def ascore_pair(
     conversation = as_prompt(prompt)
     a, b = as_response(a, conversation), as_response(b, conversation)
     async with opened(engine) as asked:
-        return await score_open_pair(
-            conversation, a, b, bank=bank, engine=asked, order=order, top_k=top_k, rephrase=rephrase
+        method = method_of(bank, asked, top_k=top_k, rephrase=rephrase)
+        decision = await decide_pair(method, judge_of(asked), conversation, a, b, order=order)
+        return PairVerdict(
+            margin=decision.margin,
+            outcome=decision.outcome,
+            contributions=decision.contributions,
+            detail=decision.detail,
+            flags=decision.flags,
+            requests=decision.requests,
+            judge=asked.label,
+            doubts=pair_doubts(decision, conversation, bank, method, asked),
         )
-
-
-async def score_open_pair(
-    prompt: Prompt,
-    a: str,
-    b: str,
-    *,
-    bank: RubricBank | None,
-    engine: Engine | Judge,
-    order: Shown,
-    top_k: int | None,
-    rephrase: bool,
-) -> PairVerdict:
-    """Judge a pair with an open engine."""
-    method = method_of(bank, engine, top_k=top_k, rephrase=rephrase)
-    decision = await decide_pair(method, judge_of(engine), prompt, a, b, order=order)
-    return PairVerdict(
-        margin=decision.margin,
-        outcome=decision.outcome,
-        contributions=decision.contributions,
-        detail=decision.detail,
-        flags=decision.flags,
-        requests=decision.requests,
-        judge=engine.label,
-        doubts=pair_doubts(decision, prompt, bank, method, engine),
-    )
 
 
 def pair_doubts(
@@ -274,7 +257,7 @@ async def ajudge_pairs(
     rows = [_read(number, pair) for number, pair in enumerate(pairs, start=1)]
     async with opened(engine) as asked:
         method_of(bank, asked, top_k=top_k, rephrase=rephrase)  # refuses invalid settings before any call
-        ask = partial(score_open_pair, bank=bank, engine=asked, order=order, top_k=top_k, rephrase=rephrase)
+        ask = partial(ascore_pair, bank=bank, engine=asked, order=order, top_k=top_k, rephrase=rephrase)
         return await all_of(lambda row: ask(*row), rows, asked)
 
 

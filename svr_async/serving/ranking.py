@@ -29,7 +29,7 @@ from svr_async.errors import UsageError
 from svr_async.judges.protocol import Judge
 from svr_async.scoring.bank import RubricBank
 from svr_async.serving.engine import Engine, opened
-from svr_async.serving.pairs import PairVerdict, Shown, all_of, judge_of, method_of, number, score_open_pair
+from svr_async.serving.pairs import PairVerdict, Shown, all_of, ascore_pair, judge_of, method_of, number
 from svr_async.serving.scores import weighted_rubrics
 from svr_async.serving.texts import PromptLike, ResponseLike, as_prompt, as_responses
 
@@ -134,7 +134,7 @@ async def arank(
         else:
             method_of(bank, asked, rephrase=rephrase)  # refuses invalid settings before any call
             settings: dict[str, Any] = {"bank": bank, "order": order, "top_k": top_k, "rephrase": rephrase}
-            ask = partial(score_open_pair, conversation, engine=asked, **settings)
+            ask = partial(ascore_pair, conversation, engine=asked, **settings)
             pairs = pairs_of(schedule, len(texts), anchor=texts.index(given[anchor or 0]))
             found = await all_of(lambda pair: ask(a=texts[pair[0]], b=texts[pair[1]]), pairs, asked)
             verdicts = dict(zip(pairs, found, strict=True))

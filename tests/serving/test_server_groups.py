@@ -67,16 +67,16 @@ async def test_a_client_that_leaves_does_not_cancel_the_others(tmp_path: Path) -
         assert (back["svr_fallback"], at.sim.stats()["paid"]) == (False, 3)
 
 
-async def test_a_late_member_has_the_declared_fallback(tmp_path: Path) -> None:
-    """It is marked and counted; a new attempt is a group of its own."""
+async def test_a_late_member_begins_the_next_group(tmp_path: Path) -> None:
+    """It is alone there, marked and counted; another attempt is another group."""
     async with arena(tmp_path, deadline_s=0.8, fallback=-2.5) as at:
         await at.members((0, 1), 3)
         late = await at.member(2, 3)
-        assert (late["reward"], late["svr_fallback"], late["svr_reason"]) == (-2.5, True, "late")
+        assert (late["reward"], late["svr_fallback"], late["svr_reason"]) == (-2.5, True, "alone")
         again = await at.members((0, 1, 2), 3, attempt=2)
         assert not any(one["svr_fallback"] for one in again)
         _, metrics = await at.get("/metrics")
-        assert 'svr_server_rewards_total{reason="late"} 1.0' in metrics
+        assert 'svr_server_rewards_total{reason="alone"} 1.0' in metrics
 
 
 async def test_a_request_that_does_not_fit_its_group_is_refused(tmp_path: Path) -> None:

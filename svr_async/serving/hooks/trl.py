@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from itertools import groupby
 from typing import Any
 
@@ -32,7 +32,7 @@ async def svr_reward(
     list of criteria with points for each row) is used instead of both: Σ points · satisfied. If TRL passes `log_extra`
     and `log_metric`, reasons and shares are logged.
     """
-    return await _logged(current(), prompts, completions, rubrics, given)
+    return await SvrReward(**asdict(current()))(prompts, completions, rubrics=rubrics, **given)
 
 
 class SvrReward:
@@ -45,8 +45,15 @@ class SvrReward:
     async def __call__(
         self, prompts: Sequence[Any], completions: Sequence[Any], *, rubrics: Sequence[Any] | None = None, **given: Any
     ) -> list[float | None]:
-        """Return a reward for each completion."""
-        return await _logged(self.settings, prompts, completions, rubrics, given)
+        """Return a reward for each completion, and log reasons and numbers where TRL offers it."""
+        found = await group_rewards(self.settings, prompts, completions, rubrics)
+        if (log_extra := given.get("log_extra")) is not None:
+            log_extra("svr_why", found.reasons)
+            log_extra("svr_judge", [found.judge] * len(found.values))
+        if (log_metric := given.get("log_metric")) is not None:
+            for name, value in found.metrics().items():
+                log_metric(name, value)
+        return found.values
 
 
 @dataclass(slots=True)
@@ -67,23 +74,6 @@ class Rewards:
             "svr/questions": float(self.questions),
             "svr/spread": sum(self.spreads) / max(1, len(self.spreads)),
         }
-
-
-async def _logged(
-    settings: HookSettings,
-    prompts: Sequence[Any],
-    completions: Sequence[Any],
-    rubrics: Sequence[Any] | None,
-    given: Mapping[str, Any],
-) -> list[float | None]:
-    found = await group_rewards(settings, prompts, completions, rubrics)
-    if (log_extra := given.get("log_extra")) is not None:
-        log_extra("svr_why", found.reasons)
-        log_extra("svr_judge", [found.judge] * len(found.values))
-    if (log_metric := given.get("log_metric")) is not None:
-        for name, value in found.metrics().items():
-            log_metric(name, value)
-    return found.values
 
 
 async def group_rewards(

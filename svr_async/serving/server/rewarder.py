@@ -1,7 +1,8 @@
 """The judge of a server, and from a response to its reward: by rubrics, over an anchor, within its group, or alone.
 
-A trainer must always get its reply, so errors of the judge are outcomes, not exceptions. An engine ends for good after a refused key, a used-up credit or an endpoint that stays down. A server outlives that: it
-answers with the fallback for a while, then opens another engine on the same cache and budget.
+A trainer must always get its reply, so errors of the judge are outcomes, not exceptions. An engine ends for good after
+a refused key, a used-up credit or an endpoint that stays down. A server outlives that: it answers with the fallback for
+a while, then opens another engine on the same cache and budget.
 """
 
 from __future__ import annotations

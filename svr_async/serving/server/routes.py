@@ -81,8 +81,6 @@ def conversation(value: Any) -> Prompt:
 
 def response_to(prompt: Prompt, value: Any) -> str:
     """Return the text of a response, without the end marks of a tokenizer."""
-    if value is None:
-        raise RefusalError(422, "a response is null, not a text or messages")
     return without_end(as_response(value, prompt))
 
 
@@ -94,45 +92,34 @@ def rubrics_of(body: Body) -> tuple[Any, ...]:
     return tuple(rubrics)
 
 
-def asked_of(
-    rewarder: Rewarder, call: Call, body: Body, prompt: Prompt, response: str, *, returns: bool = False
-) -> Asked:
-    """Return a response with its rubrics, its anchor (or label, with --relative anchor), or its place in a group."""
+def asked_of(rewarder: Rewarder, call: Call, body: Body, prompt: Prompt, response: str) -> Asked:
+    """Return a response with its rubrics, its anchor, or its place in a group."""
     asked = Asked(prompt=prompt, response=response, rubrics=rubrics_of(body))
     if asked.rubrics:
         return asked
     anchor = body.get("anchor")
-    if anchor is None and rewarder.settings.relative == "anchor":
-        anchor = body.get("label")
-        if not anchor:
-            raise RefusalError(422, "no anchor and no label", hint="the server runs with --relative anchor")
     if anchor is not None:
         return replace(asked, anchor=response_to(prompt, anchor))
-    return replace(asked, seat=seat_of(rewarder, call, body, prompt, returns=returns))
+    return replace(asked, seat=seat_of(rewarder, call, body, prompt))
 
 
-def seat_of(rewarder: Rewarder, call: Call, body: Body, prompt: Prompt, *, returns: bool) -> Seat | None:
+def seat_of(rewarder: Rewarder, call: Call, body: Body, prompt: Prompt) -> Seat | None:
     """Return the place given by `group`, `attempt`, `member` and `group_size`, in the body or the address.
 
-    A size without a group means the group of the prompt. None without a size. A named group is one attempt, unless the
-    name `returns`, as that of a task in each epoch.
+    A size without a group means the group of the prompt. None without a size.
     """
     given = {name: value for name, value in {**call.query, **body}.items() if value is not None}
     try:
         seat = msgspec.convert({"group_size": rewarder.settings.group_size} | given, SeatFields, strict=False)
     except msgspec.ValidationError as error:
         raise RefusalError(422, str(error), hint="group, attempt and member are names; group_size counts") from None
-    if seat.group_size == 0 and seat.group is not None and not returns:
+    if seat.group_size == 0 and seat.group is not None:
         raise RefusalError(422, f"the size of group {seat.group!r} is missing", hint="send group_size")
     if seat.group_size < 2:
         return None
-    attempt = "0" if seat.attempt is None and seat.group is not None and not returns else seat.attempt
-    return Seat(
-        group=f"prompt {prompt_text(prompt)}" if seat.group is None else str(seat.group),
-        size=seat.group_size,
-        attempt=None if attempt is None else str(attempt),
-        member=seat.member,
-    )
+    group = f"prompt {prompt_text(prompt)}" if seat.group is None else str(seat.group)
+    named = group if seat.attempt is None else f"{group}, attempt {seat.attempt}"
+    return Seat(group=named, size=seat.group_size, member=seat.member)
 
 
 def check_batch(rewarder: Rewarder, count: int) -> None:
@@ -205,13 +192,13 @@ async def get_reward(rewarder: Rewarder, call: Call) -> Answered:
     body = call.fields
     queries = list_of(body, "query")
     check_batch(rewarder, len(queries))
-    columns = {name: body.get(name) or [None] * len(queries) for name in ("prompts", "labels", "rubrics")}
+    columns = {name: body.get(name) or [None] * len(queries) for name in ("prompts", "rubrics")}
     if not all(isinstance(column, list) and len(column) == len(queries) for column in columns.values()):
-        raise RefusalError(422, "'query', 'prompts', 'labels' and 'rubrics' are not lists of one length")
+        raise RefusalError(422, "'query', 'prompts' and 'rubrics' are not lists of one length")
     asked = []
-    for query, given, label, rubrics in zip(queries, *columns.values(), strict=True):
+    for query, given, rubrics in zip(queries, *columns.values(), strict=True):
         prompt, response = split_query(query, given)
-        asked.append(asked_of(rewarder, call, {**body, "label": label, "rubrics": rubrics}, prompt, response))
+        asked.append(asked_of(rewarder, call, {**body, "rubrics": rubrics}, prompt, response))
     rewards = await rewarder.rewards(asked)
     values, numbers = [one.value for one in rewards], [one.numbers() for one in rewards]
     logs = {name: [row[name] for row in numbers] for name in numbers[0]}
