@@ -23,16 +23,6 @@ async def test_members_are_ranked_as_the_library_ranks(tmp_path: Path, schedule:
         assert [found[place]["reward"] for place in range(5)] == await at.ranked(TEXTS[:5], schedule=schedule)
 
 
-async def test_pairs_are_judged_while_others_are_awaited(tmp_path: Path) -> None:
-    """With three of four members present, two pairs of the circle are paid already."""
-    async with arena(tmp_path) as at:
-        waiting = asyncio.create_task(at.members((0, 1, 2), 4))
-        await until(lambda: at.sim.stats()["paid"] == 2)
-        assert not waiting.done()
-        await at.member(3, 4)
-        assert len(await waiting) == 3
-
-
 async def test_a_lost_member_does_not_block_its_group(tmp_path: Path) -> None:
     """NeMo Gym's #3351: after a share of the deadline the present members are ranked."""
     async with arena(tmp_path, deadline_s=0.8) as at:
@@ -120,13 +110,6 @@ async def test_a_task_may_come_again_in_the_next_epoch(tmp_path: Path) -> None:
         rows = [rollout(n) | {"_ng_rollout_index": n - 2} for n in (2, 3)]
         second = await asyncio.gather(*(at.answer("/verify?group_size=2", row) for row in rows))
         assert not any(one["mask_sample"] for one in (*first, *second))
-
-
-async def test_settled_groups_are_forgotten(tmp_path: Path) -> None:
-    """After `keep_s` nothing of a group is in memory."""
-    async with arena(tmp_path, keep_s=0.1) as at:
-        await at.members((0, 1), 2)
-        await until(lambda: len(at.server.rewarder.pool) == 0)
 
 
 async def test_hundreds_of_members_at_once_get_the_right_answers(tmp_path: Path) -> None:

@@ -6,8 +6,8 @@ import asyncio
 import hmac
 import logging
 import sys
-from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import suppress
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -77,17 +77,18 @@ class RewardServer:
         say: Callable[[str], None] = to_stderr,
     ) -> None:
         self.settings = settings or ServerSettings()
-        self.requests: Counter[tuple[str, int]] = Counter()
+        self.requests = 0
         self.running = 0
         self.port = self.settings.port
-        self._metrics = _exporter()
+        self._metrics: PrometheusMetrics | None = None  # without prometheus-client
+        with suppress(UsageError):
+            self._metrics = PrometheusMetrics()
+            self._metrics.registry.register(self)
         observers = () if self._metrics is None else (self._metrics,)
         self.judge = JudgeSupervisor(
             judge, self.settings, limits or JudgeLimits(), base_url=base_url, bank=bank, observers=observers, say=say
         )
         self.rewarder = Rewarder(self.settings, self.judge)
-        if self._metrics is not None:
-            self._metrics.registry.register(self)
         self._runner: web.AppRunner | None = None
 
     @property
@@ -145,17 +146,7 @@ class RewardServer:
     ) -> web.StreamResponse:
         """Count a request, and answer it whatever happens."""
         self.running += 1
-        try:
-            response = await self._answered(request, handler)
-            resource = request.match_info.route.resource
-            self.requests["unknown" if resource is None else resource.canonical, response.status] += 1
-            return response
-        finally:
-            self.running -= 1
-
-    async def _answered(
-        self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
-    ) -> web.StreamResponse:
+        self.requests += 1
         try:
             self._admit(request)
             return await handler(request)
@@ -172,6 +163,8 @@ class RewardServer:
             text = one_line(f"a bug: {type(error).__name__}: {error}", MAX_HEADER_CHARS)
             self.judge.say(f"{text}, at {request.path[:80]} — please report it")
             return refused(500, text)
+        finally:
+            self.running -= 1
 
     def _admit(self, request: web.Request) -> None:
         """Raise RefusalError for a client without the token or, if there is none, from another machine or web page."""
@@ -233,7 +226,7 @@ class RewardServer:
         """Return totals since the start."""
         reasons = self.rewarder.reasons
         rewards = sum(reasons.values())
-        return {"requests": sum(self.requests.values()), "rewards": rewards, "fallbacks": rewards - reasons[""]}
+        return {"requests": self.requests, "rewards": rewards, "fallbacks": rewards - reasons[""]}
 
     def _facts(self) -> dict[str, Any]:
         bank = None if self.judge.bank is None else self.judge.bank.name or "unnamed"
@@ -248,17 +241,12 @@ class RewardServer:
         """Yield the server's metrics, at each scrape."""
         from prometheus_client import core
 
-        requests = core.CounterMetricFamily("svr_server_requests", "Requests answered.", labels=("route", "status"))
-        for (route, status), count in self.requests.items():
-            requests.add_metric((route, str(status)), count)
-        yield requests
         text = "Rewards, judged or the reason of the fallback."
         rewards = core.CounterMetricFamily("svr_server_rewards", text, labels=("reason",))
         for reason, count in self.rewarder.reasons.items():
             rewards.add_metric((reason or "judged",), count)
         yield rewards
         yield core.GaugeMetricFamily("svr_server_requests_running", "Requests being answered.", value=self.running)
-        yield core.GaugeMetricFamily("svr_server_groups_kept", "Groups in memory.", value=len(self.rewarder.pool))
 
 
 def in_json(value: Any, *, status: int = 200, headers: dict[str, str] | None = None) -> web.Response:
@@ -274,11 +262,3 @@ def refused(status: int, text: str) -> web.Response:
     if status in {401, 403, 408, 413, 415, 429}:
         response.force_close()
     return response
-
-
-def _exporter() -> PrometheusMetrics | None:
-    """Return an observer of engines for /metrics; None without prometheus-client."""
-    try:
-        return PrometheusMetrics()
-    except UsageError:
-        return None
