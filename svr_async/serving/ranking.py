@@ -22,7 +22,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from svr_async.core.pair import Prompt
-from svr_async.core.rubric import Rubric
 from svr_async.core.table import Line, Table, to_html
 from svr_async.engine.concurrency import in_sync
 from svr_async.errors import UsageError
@@ -183,14 +182,11 @@ async def _scored_alone(
     rubrics = [rubric for rubric, _ in weighted]
     answers = await all_of(lambda text: judge_of(engine).score(prompt, text, rubrics), texts, engine)
     known = {place: answer.value for place, answer in enumerate(answers) if answer.value is not None}
-    margins = {(i, j): _difference(weighted, known[i], known[j]) for i, j in combinations(known, 2)}
+    margins = {}
+    for i, j in combinations(known, 2):
+        both = [(weight, rubric.id) for rubric, weight in weighted if rubric.id in known[i] and rubric.id in known[j]]
+        margins[i, j] = sum(weight * (known[i][name] - known[j][name]) for weight, name in both)
     return margins, len({key for answer in answers for key in answer.requests})
-
-
-def _difference(weighted: Sequence[tuple[Rubric, float]], a: Mapping[str, float], b: Mapping[str, float]) -> float:
-    return sum(
-        weight * (a[rubric.id] - b[rubric.id]) for rubric, weight in weighted if rubric.id in a and rubric.id in b
-    )
 
 
 def _ranking(

@@ -103,15 +103,6 @@ async def test_unnamed_groups_are_those_of_a_prompt(tmp_path: Path) -> None:
         assert sum(rest) == pytest.approx(0.0, abs=1e-6)
 
 
-async def test_a_task_may_come_again_in_the_next_epoch(tmp_path: Path) -> None:
-    """NeMo Gym's tasks keep their index: other responses of the same rollouts are another group."""
-    async with arena(tmp_path) as at:
-        first = await asyncio.gather(*(at.answer("/verify?group_size=2", rollout(n)) for n in range(2)))
-        rows = [rollout(n) | {"_ng_rollout_index": n - 2} for n in (2, 3)]
-        second = await asyncio.gather(*(at.answer("/verify?group_size=2", row) for row in rows))
-        assert not any(one["mask_sample"] for one in (*first, *second))
-
-
 async def test_hundreds_of_members_at_once_get_the_right_answers(tmp_path: Path) -> None:
     """In the shapes of OpenRLHF, one POST a sample, and NeMo Gym: every group has the scores of its texts."""
     async with arena(tmp_path) as at:

@@ -170,8 +170,6 @@ class Pool:
     def _group(self, seat: Seat, prompt: Prompt, response: str) -> Group:
         found = self._groups.get(seat.group)
         if found is None or self._is_next(found, seat, response):
-            if len(self._groups) >= self._settings.max_requests:
-                raise RefusalError(429, f"{len(self._groups)} groups wait already", hint="ask again later")
             found = self._groups[seat.group] = Group(prompt, seat.size, self._settings, self._judge)
             found.result.add_done_callback(partial(self._settled, seat.group, found))
         if prompt_text(found.prompt) != prompt_text(prompt):

@@ -122,12 +122,6 @@ def seat_of(rewarder: Rewarder, call: Call, body: Body, prompt: Prompt) -> Seat 
     return Seat(group=named, size=seat.group_size, member=seat.member)
 
 
-def check_batch(rewarder: Rewarder, count: int) -> None:
-    """Raise RefusalError for more responses in one body than may be judged at once."""
-    if count > rewarder.settings.max_requests:
-        raise RefusalError(413, f"{count:,} responses in one body", hint=f"at most {rewarder.settings.max_requests:,}")
-
-
 async def compare(rewarder: Rewarder, call: Call) -> Answered:
     """`/v1/svr/compare`: answer {prompt, a, b} with margin, winner, outcome and contributions."""
     body = call.fields
@@ -163,7 +157,6 @@ def _sample(rewarder: Rewarder, call: Call, body: Body) -> Asked:
 
 async def _samples(rewarder: Rewarder, call: Call, bodies: Sequence[Body]) -> Answered:
     """Compare responses to one prompt with each other, unless they have rubrics or an anchor."""
-    check_batch(rewarder, len(bodies))
     asked = [_sample(rewarder, call, body) for body in bodies]
     found: dict[int, Reward] = {}
     groups: dict[Prompt, list[int]] = {}
@@ -191,7 +184,6 @@ async def get_reward(rewarder: Rewarder, call: Call) -> Answered:
     """
     body = call.fields
     queries = list_of(body, "query")
-    check_batch(rewarder, len(queries))
     columns = {name: body.get(name) or [None] * len(queries) for name in ("prompts", "rubrics")}
     if not all(isinstance(column, list) and len(column) == len(queries) for column in columns.values()):
         raise RefusalError(422, "'query', 'prompts' and 'rubrics' are not lists of one length")
