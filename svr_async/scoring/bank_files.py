@@ -30,7 +30,7 @@ BANK, SELECTOR, VOCABULARY, CARD = "bank.json", "selector.safetensors", "vocabul
 HISTORY = "history.json"  # optional: a bank that was merged, or is of an older version, has none
 FILES = (BANK, SELECTOR, VOCABULARY, CARD, HISTORY)
 IDF = "features.idf"  # stored with the selector's arrays
-EDITED = ("disabled", "added")  # what only the rubrics of an edited bank have, written where it is so
+SOMETIMES = ("criterion", "disabled", "added")  # written only if not empty
 MAX_BYTES = {BANK: 64 << 20, SELECTOR: 1 << 30, VOCABULARY: 16 << 20, HISTORY: 16 << 20}
 B = TypeVar("B", bound=Bank)
 
@@ -118,7 +118,7 @@ def rubric_json(entry: BankRubric) -> dict[str, Any]:
         "aliases": list(entry.aliases),
         "source_pair_ids": list(entry.source_pair_ids),
         "example_prompts": list(entry.example_prompts),
-        **{name: True for name in EDITED if getattr(entry, name)},
+        **{name: getattr(entry, name) for name in SOMETIMES if getattr(entry, name)},
     }
 
 
@@ -151,6 +151,7 @@ class _Rubric(msgspec.Struct):
     aliases: tuple[str, ...]
     source_pair_ids: tuple[str, ...]
     example_prompts: tuple[str, ...]
+    criterion: str = ""
     disabled: bool = False
     added: bool = False
 

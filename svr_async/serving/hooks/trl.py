@@ -114,8 +114,8 @@ def _groups(size: int | None, prompts: Sequence[Any]) -> Iterator[range]:
     """Yield the places of each group: `size` consecutive ones, or else runs of equal prompts."""
     if size is None:
         for _, run in groupby(range(len(prompts)), key=prompts.__getitem__):
-            places = [*run]
-            yield range(places[0], places[-1] + 1)
+            same = [*run]
+            yield range(same[0], same[-1] + 1)
         return
     for start in range(0, len(prompts), size):
         places = range(start, min(start + size, len(prompts)))
