@@ -50,7 +50,7 @@ def test_judging_offline_loads_only_what_it_needs(tmp_path: Path) -> None:
     """With the rules judge, neither an endpoint's nor a fit's libraries are loaded, nor those of a screen."""
     make_bank().save(tmp_path / "bank")
     code = (
-        "import sys; from svr_async import Bank, Engine, EvalSettings, Judge, evaluate, rank, score_pair\n"
+        "import sys; from svr_async import Bank, Engine, Judge, evaluate, rank, score_pair\n"
         "pair, bank = ('q', 'Blue.', 'A very long answer to it all'), Bank.load('bank')\n"
         "print(score_pair(*pair, bank=bank, engine='rules').winner)\n"
         "print(sorted({'aiohttp', 'jax', 'sklearn', 'pyarrow'} & set(sys.modules)))"

@@ -255,16 +255,6 @@ reading = together(
 )
 
 
-def scheduled(default: str) -> Callable[[F], F]:
-    """Return what adds --schedule to a command that compares several responses."""
-    return option(
-        "--schedule",
-        "Which pairs are compared: circle N, anchor N − 1.",
-        type=click.Choice(["all", "circle", "anchor"]),
-        default=default,
-    )
-
-
 learning_curve = flag("--learning-curve", "Fit also on parts of the pairs, to show what more would bring; no calls.")
 licence = option("--license TEXT", "Licence of the bank, for its card.", name="licence", default="", callback=_licence)
 pool_options = together(

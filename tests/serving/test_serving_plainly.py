@@ -159,7 +159,7 @@ async def test_a_verdict_that_failed_says_why() -> None:
     await asyncio.sleep(0)
 
 
-def test_no_judge_is_refused_at_once() -> None:
-    """engine=None is an error, never a wait without end."""
+def test_a_missing_engine_is_refused_at_once() -> None:
+    """engine=None is an error of one line."""
     with pytest.raises(UsageError, match="engine is None"):
         score_pair("Name a colour.", "Blue.", "No.", engine=None)  # type: ignore[arg-type]
