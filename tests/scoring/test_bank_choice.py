@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 
 from made_bank import made_bank
 from made_history import made_choice, made_history
 
-from svr_async.scoring.bank_card import SHOWN_CANDIDATES, candidates, divided, how_chosen, render_card, structure_parts
+from svr_async.scoring.bank_card import how_chosen, render_card, structure_parts
 from svr_async.scoring.bank_history import Choice, Structure
 
 
@@ -31,27 +30,11 @@ def test_what_was_left_out_is_said() -> None:
     assert "averaged with 2" in how_chosen(choice)
 
 
-def test_candidates_come_best_first_and_the_one_taken_is_always_shown() -> None:
-    """Twelve are shown; where the simplest of the near-equals stands further down, it is shown too."""
-    choice = made_choice(20)
-    rows = candidates(choice)
-    assert [row.accuracy for row in rows] == sorted((row.accuracy for row in rows), reverse=True)
-    assert [row.taken for row in rows].count(True) == 1
-    best, others = divided(rows)
-    assert (len(best), len(others)) == (SHOWN_CANDIDATES, 20 - SHOWN_CANDIDATES)
-    late, rest = divided(candidates(replace(choice, structure=choice.trials[-1].structure)))
-    assert late[-1].taken
-    assert len(late) == SHOWN_CANDIDATES + 1
-    assert not any(row.taken for row in rest)
-
-
-def test_the_card_holds_the_structure_and_the_best_candidates() -> None:
-    """Every shown candidate has a row with accuracy and standard error; a bank without a choice has no such part."""
-    card = render_card(made_bank(history=made_history()))
-    part = card.partition("## What the pairs chose")[2].partition("\n## ")[0]
+def test_the_card_holds_the_structure() -> None:
+    """A bank without a choice has no such part."""
+    part = render_card(made_bank(history=made_history())).partition("## What the pairs chose")[2].partition("\n## ")[0]
     assert "| Groups of prompts | 2 |" in part
-    assert len(re.findall(r"\| 1\.2 \|", part)) == SHOWN_CANDIDATES
-    assert "12 of 15 candidates" in part
+    assert "Chosen among 15" in part
     assert "What the pairs chose" not in render_card(made_bank(history=made_history(choice=None)))
 
 
