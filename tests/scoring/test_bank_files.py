@@ -5,7 +5,7 @@ import os
 import pickle
 import re
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -153,12 +153,12 @@ def test_symbolic_links_and_pipes_are_refused(folder: Path, tmp_path: Path) -> N
         saved = tmp_path / f"saved-{name}"
         shutil.move(folder / name, saved)
         (folder / name).symlink_to(saved)
-        assert "symbolic link" in refused(folder)
+        assert "not a plain file" in refused(folder)
         (folder / name).unlink()
         shutil.move(saved, folder / name)
     (folder / "vocabulary.json").unlink()
     os.mkfifo(folder / "vocabulary.json")
-    assert "no plain file" in refused(folder).replace("not a plain", "no plain")
+    assert "not a plain file" in refused(folder)
 
 
 def test_oversized_files_are_refused_before_they_are_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -167,15 +167,25 @@ def test_oversized_files_are_refused_before_they_are_read(folder: Path, monkeypa
     assert "more than the 10 bytes allowed" in refused(folder)
 
 
-def header(arrays: dict[str, Any]) -> bytes:
-    """Return safetensors bytes with this header and as many zero bytes as it claims, at most 64."""
-    text = json.dumps(arrays).encode()
-    return len(text).to_bytes(8, "little") + text + b"\0" * 64
+@pytest.mark.parametrize("name", FILES[:3])
+@pytest.mark.parametrize("share", [0.0, 0.5, 0.99])
+def test_truncated_files_are_refused(folder: Path, name: str, share: float) -> None:
+    """A file that was cut is refused, also where its digest was adapted."""
+    data = (folder / name).read_bytes()
+    cut = data[: int(share * len(data))]
+    (folder / name).write_bytes(cut)
+    refused(folder)
+    if name != "bank.json":
+        replace_file(folder, name, cut)
+        refused(folder)
 
 
-def entry(shape: list[int | bool], start: int, stop: int, dtype: str = "F32") -> dict[str, Sequence[str | int]]:
-    """Return a header's entry."""
-    return {"dtype": dtype, "shape": shape, "data_offsets": [start, stop]}
+@pytest.mark.parametrize("shape", [[2**62], [4], [-1], "x"])
+def test_a_hostile_safetensors_header_is_refused(folder: Path, shape: Any) -> None:
+    """A header that claims other sizes than the file has allocates nothing and is one line."""
+    text = json.dumps({"hidden": {"dtype": "F32", "shape": shape, "data_offsets": [0, 64]}}).encode()
+    replace_file(folder, "selector.safetensors", len(text).to_bytes(8, "little") + text + b"\0" * 64)
+    assert "not a valid safetensors file" in refused(folder)
 
 
 def set_in(*path: str | int, value: Any) -> Callable[..., None]:
@@ -194,7 +204,7 @@ def set_in(*path: str | int, value: Any) -> Callable[..., None]:
     ("change", "problem"),
     [
         (set_in("schema_version", value=2), "schema version is 2"),
-        (set_in("schema_version", value=True), "schema version is True"),
+        (set_in("schema_version", value=True), "schema_version"),
         (set_in("format", value="other"), "svr-bank"),
         (set_in("rubrics", value=[]), "at least one rubric"),
         (set_in("rubrics", value={}), "Expected `array`, got `object` - at `\\$\\.rubrics"),
