@@ -68,15 +68,10 @@ def average(decisions: Sequence[Decision]) -> Decision:
         first,
         margin=margin,
         outcome=Outcome.SCORED if margin else Outcome.TIE,
-        contributions=halved(first).contributions + halved(second).contributions,
+        contributions=scaled(first, 2).contributions + scaled(second, 2).contributions,
         requests=requests,
         flags=tuple(dict.fromkeys(first.flags + second.flags)),
     )
-
-
-def halved(decision: Decision) -> Decision:
-    """Return a decision whose contributions count half, for the mean of two."""
-    return scaled(decision, 2)
 
 
 def scaled(decision: Decision, share: int) -> Decision:

@@ -33,16 +33,6 @@ class Worded:
     texts: Mapping[str, str] = field(default_factory=dict)
 
 
-class _Unopened:
-    """Stands in for the model that rephrases until the judge is open; to ask it is a mistake of the program."""
-
-    async def rephrase(self, prompt: Prompt, rubrics: Sequence[Rubric]) -> Answer[Mapping[str, str]]:  # noqa: ARG002
-        raise RuntimeError("rubrics were to be rephrased before the judge that does it was open")
-
-
-UNOPENED: Rephraser = _Unopened()
-
-
 def rephraser_of(author: object, judge: str) -> Rephraser:
     """Return the author as a rephraser; UsageError where it cannot rephrase."""
     if isinstance(author, Rephraser):

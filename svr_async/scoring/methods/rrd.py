@@ -6,7 +6,7 @@ The prompts are ours, written from the paper's description of the method.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
@@ -21,13 +21,12 @@ from svr_async.core.pair import HumanRubrics, Presentation, Prompt, prompt_text
 from svr_async.core.rubric import Rubric
 from svr_async.core.verdict import EVEN, Chances, Contribution, Outcome, RubricComparison
 from svr_async.engine.concurrency import bounded_map
-from svr_async.errors import UsageError
 from svr_async.judges.model import Ask, asked, sampled
 from svr_async.judges.protocol import Answer, Judge, Preference, Reasked
 from svr_async.judges.questions import read_text, read_texts
 from svr_async.judges.reader import read_direct, read_mark
 from svr_async.scoring.decision import Decision, decided, total, undecided
-from svr_async.scoring.methods.contract import Facts, OwnWords, Recipe
+from svr_async.scoring.methods.contract import Facts, OwnWords, Recipe, named_judge
 
 FALLBACK = "rrd_fallback"  # no rubric was accepted, or they found no difference: the judge was asked directly
 MISSING = "missing_rubrics"
@@ -40,7 +39,6 @@ ASSUMES = (
 )
 TEMPLATES = ("rrd_rubrics", "rrd_decompose", "rrd_judge", "rrd_filter")
 PLANNED = "Planned rubric"
-KEY_DIGITS = 16  # of a cache key in hex, enough to distinguish questions
 PLANNED_DEPTH = 2  # a dry run has rubrics of this depth satisfied by too few samples to be decomposed
 T = TypeVar("T")
 Verdicts = tuple[bool | None, ...]
@@ -99,14 +97,10 @@ class Stage(StrEnum):
 
 @dataclass(slots=True)
 class Tally:
-    """Questions by stage, and how many rubrics each prompt came to."""
+    """The cache keys of questions by stage, and how many rubrics each prompt was left with."""
 
-    keys: dict[Stage, set[int]] = field(default_factory=lambda: {stage: set() for stage in Stage})
+    keys: dict[Stage, set[str]] = field(default_factory=lambda: {stage: set() for stage in Stage})
     accepted: dict[int, int] = field(default_factory=dict)
-
-    def note(self, stage: Stage, keys: Iterable[str]) -> None:
-        """Count questions of a stage by their cache keys."""
-        self.keys[stage].update(int(key[:KEY_DIGITS], 16) for key in keys)
 
     def as_json(self) -> Mapping[str, Any]:
         """Return the questions of each stage, and how many rubrics the prompts were left with."""
@@ -264,23 +258,15 @@ class Miner:
 
     def _taken(self, stage: Stage, answer: Answer[T]) -> T | None:
         self.keys += answer.requests
-        self.tally.note(stage, answer.requests)
+        self.tally.keys[stage].update(answer.requests)
         if answer.value is None and answer.outcome is Outcome.API_ERROR:
             raise FailedCallError(replace(answer, requests=()))
         return answer.value
 
-    def _named(self, name: str) -> Judge:
-        if not name:
-            return self.judge
-        if name not in self.others:
-            raise UsageError(
-                f"the judge {name} of the options is not open here", hint="only the run of svr eval opens it"
-            )
-        return self.others[name]
-
     async def _sample(self, stage: Stage, name: str, prompt: Prompt, number: int) -> str | None:
         options = self.options
-        answer = await sampled(self._named(name), prompt, number, temperature=options.temperature, top_p=options.top_p)
+        judge = named_judge(name, self.judge, self.others)
+        answer = await sampled(judge, prompt, number, temperature=options.temperature, top_p=options.top_p)
         return self._taken(stage, answer)
 
     async def _samples(self, prompt: Prompt) -> list[str | None]:
