@@ -89,7 +89,7 @@ def summarise_bank(bank: RubricBank) -> BankSummary:
         reading=" ".join(filter(None, reading)),
         accuracy=accuracy if measured else None,
         ci95=interval,
-        marks=integrity_marks(bank.integrity),
+        marks=integrity_marks(bank.marks),
         notes=(
             *(history.warnings if history else (NO_HISTORY,)),
             *(f"{note[:1].upper()}{note[1:]}" for note in bank.notes),

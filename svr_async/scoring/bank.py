@@ -169,11 +169,6 @@ class Bank:
         return bank_digest(self)
 
     @property
-    def integrity(self) -> Marks:
-        """The marks of the training judge."""
-        return self.marks
-
-    @property
     def weights(self) -> Floats:
         """The rubrics' weights, shape (n_rubrics,)."""
         return np.array([entry.weight for entry in self.rubrics], dtype=np.float32)
@@ -194,12 +189,12 @@ class Bank:
 
 
 def _bank_problem(bank: Bank) -> str:
-    words = [bank.name, bank.judge, bank.licence, bank.prompts_digest, *bank.notes]
+    words = (bank.name, bank.judge, bank.licence, bank.prompts_digest, *bank.notes)
     return (
         _rubrics_problem(bank.rubrics)
         or _selector_problem(bank.selector_kind, bank.selector, bank.rubrics)
         or features_problem(bank.vocabulary, bank.idf)
-        or texts_problem([*words, *bank.data_digests, *bank.data_digests.values()])
+        or _texts_problem((*words, *bank.data_digests, *bank.data_digests.values()))
     )
 
 
@@ -248,7 +243,7 @@ def features_problem(vocabulary: Mapping[str, int], idf: Floats) -> str:
     return "" if bad is None else f"the vocabulary holds the term {bad[:40]!r}: a term is {size}"
 
 
-def texts_problem(texts: Iterable[object]) -> str:
+def _texts_problem(texts: Iterable[object]) -> str:
     """Return the problem of the first text that a bank cannot hold; "" if there is none."""
     bad = (text for text in texts if not isinstance(text, str) or len(text) > MAX_NOTE_CHARS or not _is_utf8(text))
     found = next(bad, None)
@@ -271,7 +266,7 @@ def _rubric_problem(entry: BankRubric) -> str:
     if len(entry.aliases) > MAX_ALIASES:
         return f"it has {len(entry.aliases)} aliases, at most {MAX_ALIASES} are allowed"
     texts = (rubric.text, rubric.facet, rubric.importance, rubric.grounding, entry.domain)
-    return texts_problem((*texts, *entry.aliases, *entry.source_pair_ids, *entry.example_prompts))
+    return _texts_problem((*texts, *entry.aliases, *entry.source_pair_ids, *entry.example_prompts))
 
 
 def _array_problem(values: Floats) -> str:

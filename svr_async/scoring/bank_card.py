@@ -45,7 +45,7 @@ class OnHub:
 def render_card(bank: Bank, hub: OnHub | None = None) -> str:
     """Return the card; the same bank gives the same text. Texts of the bank are escaped, so none acts as Markdown."""
     licence = (hub.licence if hub else "") or bank.licence
-    marks = integrity_marks(bank.integrity)  # said first: what the training judge was not
+    marks = integrity_marks(bank.marks)  # said first: what the training judge was not
     parts = [_front_matter(bank, licence), f"# {_safe(bank.name) or 'A rubric bank'}"]
     parts += [f"> **{_safe(mark.word)}**: {_safe(mark.text)}" for mark in marks] + [_opening(bank)]
     parts += ["## Trained on", _training(bank, licence), *([] if hub is None else [_made(hub)])]
@@ -61,7 +61,7 @@ def render_card(bank: Bank, hub: OnHub | None = None) -> str:
 
 
 def _front_matter(bank: Bank, licence: str) -> str:
-    words = [mark.word.lower().replace(" ", "-") for mark in integrity_marks(bank.integrity)]
+    words = [mark.word.lower().replace(" ", "-") for mark in integrity_marks(bank.marks)]
     values: dict[str, Any] = {"library_name": "svr-async", "tags": ["rubrics", "llm-as-a-judge", *words]}
     known = _LICENCE_ID.fullmatch(licence)
     values |= {"license": licence} if known else {"license": "other", "license_name": licence or "unknown"}

@@ -208,26 +208,19 @@ def set_in(*path: str | int, value: Any) -> Callable[..., None]:
         (set_in("format", value="other"), "svr-bank"),
         (set_in("rubrics", value=[]), "at least one rubric"),
         (set_in("rubrics", value={}), "Expected `array`, got `object` - at `\\$\\.rubrics"),
-        (set_in("rubrics", 1, value=None), "rubrics\\[1\\]"),
         (set_in("rubrics", 0, "weight", value=-1), "weight must be >= 0"),
         (set_in("rubrics", 0, "weight", value="1"), "Expected `float`"),
         (set_in("rubrics", 0, "weight", value=0.7), "differs from the selector's"),
         (set_in("rubrics", 0, "text", value="Something else"), "not the hash of its text"),
         (set_in("rubrics", 0, "text", value=""), "needs a text"),
-        (set_in("rubrics", 0, "aliases", value=[1]), "aliases"),
         (set_in("rubrics", 0, "check", value={"name": 5}), "check"),
         (set_in("rubrics", 0, "check", value={"name": "max_words", "args": {"n": {}}}), "argument"),
         (set_in("rubrics", 0, "observed_count", value=1.5), "observed_count"),
         (set_in("inference", "top_k", value=0), "top_k must be"),
-        (set_in("inference", "filler_weight", value=None), "filler_weight"),
-        (set_in("inference", value=[]), "at `\\$\\.inference"),
         (set_in("selector", "kind", value="uniform2" * 99), "selector_kind"),
         (set_in("selector", "arrays", value={}), "expects selector arrays"),
-        (set_in("selector", "arrays", "hidden", value=[4, 2]), "4, 2"),
         (set_in("files", value={}), "no digest of selector.safetensors"),
         (set_in("files", "vocabulary.json", value={}), "`sha256`"),
-        (set_in("data_digests", value={"a": 1}), "data_digests"),
-        (set_in("notes", value="text"), "at `\\$\\.notes"),
         (lambda described: described.pop("judge"), "`judge`"),
         (lambda described: described["rubrics"].append(described["rubrics"][0]), "occurs twice"),
     ],
@@ -244,12 +237,9 @@ def test_values_that_a_bank_cannot_have_are_refused(
     ("data", "problem"),
     [
         (b"{", "truncated"),
-        (b"[1]", "Expected `object`"),
         (b'{"a": 0, "b": 1.5}', "Expected `int`"),
-        (b'{"a": 0, "b": true}', "Expected `int`"),
         (b'{"a": 0}', "1 terms, idf has shape"),
         (b'{"a": 0, "b": 5}', "number its terms"),
-        (b'{"a": 0, "b": 99999999999999999999999}', "Expected `int`|range|number its terms"),
         (b"[" * 100_000, "Expected `object`"),
     ],
 )
@@ -265,15 +255,6 @@ def test_arrays_that_are_not_finite_are_refused(folder: Path) -> None:
     arrays["hidden"] = np.full_like(arrays["hidden"], np.nan)
     replace_file(folder, "selector.safetensors", tensors.pack(arrays))
     assert "not finite" in refused(folder)
-
-
-def test_an_interrupted_overwrite_is_refused_rather_than_mixed(folder: Path, tmp_path: Path) -> None:
-    """Where a newer selector was written and bank.json was not, the folder does not load as either bank."""
-    other = bank_files.bank_contents(made_bank(idf=np.array([9, 9], np.float32)))
-    (folder / "selector.safetensors").write_bytes(other["selector.safetensors"])
-    assert "of another fit" in refused(folder)
-    made_bank(idf=np.array([9, 9], np.float32)).save(folder)
-    assert RubricBank.load(folder).idf.tolist() == [9, 9]
 
 
 texts = st.text(min_size=1, max_size=60).filter(

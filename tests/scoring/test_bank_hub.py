@@ -94,14 +94,6 @@ def free_port() -> int:
     return server.server_port
 
 
-def test_a_repository_without_a_bank_says_so(uploaded: HubServer) -> None:
-    """A repository that holds something else is named."""
-    uploaded.files.clear()
-    uploaded.files["README.md"] = b"hello"
-    with pytest.raises(UsageError, match=r"someone/small is not a bank: it has no bank\.json"):
-        Bank.load("hf:someone/small")
-
-
 @pytest.mark.parametrize("revision", ["", "../x", "a/../../x", "/etc", ".", "a b", "-x"])
 def test_a_revision_cannot_lead_out_of_the_downloads(uploaded: HubServer, tmp_path: Path, revision: str) -> None:
     """It is refused before anything is asked or written."""
