@@ -34,6 +34,7 @@ class BankRubric:
 
     Args:
         weight: w ≥ 0.
+        criterion: The id of the first wording of its criterion; empty if it is the only wording.
         domain: Where most of its source pairs come from; empty for several domains.
         observed_count: How often it was proposed.
         support_count: How many support pairs it covered.
@@ -50,6 +51,7 @@ class BankRubric:
     support_count: int = 0
     activation_rate: float = 0.0
     aliases: tuple[str, ...] = ()
+    criterion: str = ""
     source_pair_ids: tuple[str, ...] = ()
     example_prompts: tuple[str, ...] = ()
     disabled: bool = False
@@ -265,7 +267,7 @@ def _rubric_problem(entry: BankRubric) -> str:
             return f"{name} must be a whole number >= 0 (got {getattr(entry, name)!r})"
     if len(entry.aliases) > MAX_ALIASES:
         return f"it has {len(entry.aliases)} aliases, at most {MAX_ALIASES} are allowed"
-    texts = (rubric.text, rubric.facet, rubric.importance, rubric.grounding, entry.domain)
+    texts = (rubric.text, rubric.facet, rubric.importance, rubric.grounding, entry.domain, entry.criterion)
     return _texts_problem((*texts, *entry.aliases, *entry.source_pair_ids, *entry.example_prompts))
 
 

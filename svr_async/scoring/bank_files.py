@@ -34,7 +34,7 @@ COPIED = (
     "name", "judge", "licence", "prompts_digest", "data_digests", "notes", "inference", "fit_settings", "dev_metrics",
 )  # fmt: skip
 RUBRIC_FIELDS = {field.name for kind in (Rubric, BankRubric) for field in fields(kind)} - {"rubric"}
-EDITED = {"disabled", "added"}  # what only the rubrics of an edited bank have, written where it is so
+SOMETIMES = {"criterion", "disabled", "added"}  # written only if not empty
 MAX_BYTES = {BANK: 64 << 20, SELECTOR: 1 << 30, VOCABULARY: 16 << 20, HISTORY: 16 << 20}
 B = TypeVar("B", bound=Bank)
 
@@ -102,7 +102,7 @@ def rubric_json(entry: BankRubric) -> dict[str, Any]:
     values |= {name: getattr(rubric, name) for name in ("id", "text", "facet", "importance", "grounding")}
     values |= {"check": None if rubric.check is None else rubric.check.to_json()}
     values |= {name: float(values[name]) for name in ("weight", "activation_rate")}
-    return {name: value for name, value in values.items() if value or name not in EDITED}
+    return {name: value for name, value in values.items() if value or name not in SOMETIMES}
 
 
 # ── reading ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -216,7 +216,7 @@ def _rubrics(values: Sequence[dict[str, Any]]) -> Iterator[BankRubric]:
 
 def _rubric(value: dict[str, Any]) -> BankRubric:
     """Read the output of `rubric_json`; ValueError if a value has another type or is out of range."""
-    if wrong := (value.keys() ^ RUBRIC_FIELDS) - EDITED:
+    if wrong := (value.keys() ^ RUBRIC_FIELDS) - SOMETIMES:
         raise ValueError(f"missing or unknown fields: {', '.join(sorted(wrong))}")
     check = None if value["check"] is None else Check.from_json(msgspec.convert(value["check"], dict[str, Any]))
     rubric = msgspec.convert({**value, "check": check}, Rubric)

@@ -44,6 +44,7 @@ def bank_rubric(
         support_count=support_count,
         activation_rate=float(activation_rate),
         aliases=tuple(alias for alias in candidate.aliases if len(alias) <= MAX_NOTE_CHARS)[:MAX_ALIASES],
+        criterion=candidate.criterion,
         source_pair_ids=candidate.source_pair_ids[:MAX_SOURCES],
         example_prompts=tuple(example_prompts)[:EXAMPLES],
     )
@@ -75,6 +76,7 @@ def candidate_of(entry: BankRubric) -> Candidate:
         source_pair_ids=entry.source_pair_ids,
         observed_count=entry.observed_count,
         aliases=entry.aliases,
+        criterion=entry.criterion,
     )
 
 

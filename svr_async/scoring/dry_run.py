@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from svr_async.engine.reply import Reply, Usage
-from svr_async.engine.request import CONTINGENT, Request, estimate_tokens
-from svr_async.evaluation.plan import AUDIT
+from svr_async.engine.request import AUDIT, CONTINGENT, Request, estimate_tokens
 from svr_async.scoring.decision import Decision
 
 if TYPE_CHECKING:
