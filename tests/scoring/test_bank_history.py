@@ -70,11 +70,3 @@ def test_the_chosen_curve_is_the_last_of_its_round_and_seed() -> None:
     bare = BankHistory(trained_on=TrainedOn(train_pairs=1, dev_pairs=0), curves=seeds, chosen_seed=1)
     assert bare.chosen == seeds[0]
     assert BankHistory(trained_on=TrainedOn(train_pairs=1, dev_pairs=0)).chosen is None
-
-
-def test_a_history_without_choice_and_curve_is_written_as_before_there_were_any() -> None:
-    """Older banks keep their bytes and thereby their digests."""
-    plain = orjson.loads(history_bytes(made_history(choice=None, learning_curve=None)))
-    assert not {"choice", "learning_curve"} & set(plain)
-    back = read_history(orjson.dumps(plain))
-    assert (back.choice, back.learning_curve) == (None, None)

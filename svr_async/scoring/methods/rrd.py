@@ -237,10 +237,10 @@ class Miner:
             if finer := await self._finer(questions, rubric, verdicts, depth):
                 waiting.extend((child, depth + 1) for child in finer)
                 continue
+            known = [one for one, _ in accepted]
             fate = Fate.OVERLAP if len(seen) % 2 else Fate.NEW  # a dry run has half of them repeat another
-            if await self._points_wrong(questions, rubric, verdicts, references) or await self._repeats(
-                questions, rubric, [one for one, _ in accepted], fate
-            ):
+            wrong = await self._points_wrong(questions, rubric, verdicts, references)
+            if wrong or await self._repeats(questions, rubric, known, fate):
                 rejected += 1
             else:
                 accepted.append((rubric, verdicts))
