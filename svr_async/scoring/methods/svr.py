@@ -11,7 +11,7 @@ from svr_async.judges.protocol import Judge
 from svr_async.scoring.decision import Decision, decided, total, undecided
 from svr_async.scoring.methods.contract import BankUse, Facts, Parts, Recipe
 from svr_async.scoring.methods.simple import Direct
-from svr_async.scoring.rephraser import Rephraser, worded
+from svr_async.scoring.rephraser import Rephraser, new_wordings, reworded
 from svr_async.scoring.selection import Active, Chooser, open_chooser
 
 REPHRASED = "+rephrase"  # end of the name of a method that is given a rephraser once its judge is open
@@ -55,13 +55,14 @@ class Svr:
             return await Direct().decide(judge, shown, human_rubrics)
         active = self.chooser.choose(shown.prompt)
         rubrics = sorted((self.chooser.bank.rubrics[entry.index].rubric for entry in active), key=lambda r: r.id)
-        asked = await worded(self.rephraser, shown.prompt, rubrics)
+        asked = await new_wordings(self.rephraser, shown.prompt, rubrics)
         if asked.value is None:
             return undecided(asked, shown)
-        answer = await judge.compare(shown, asked.value.rubrics, overall=False)
+        shown_rubrics = [reworded(rubric, asked.value) for rubric in rubrics]
+        answer = await judge.compare(shown, shown_rubrics, overall=False)
         if answer.value is None:
             return undecided(answer, shown, asked.requests)
-        parts = self._contributions(active, answer.value.rows, asked.value.texts)
+        parts = self._contributions(active, answer.value.rows, asked.value)
         return decided(total(parts), shown, parts, asked.requests + answer.requests, asked.flags + answer.flags)
 
     def _contributions(
