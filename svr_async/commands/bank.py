@@ -211,9 +211,10 @@ def push(folder: str, name: str, private: bool, licence: str, dry_run: bool, as_
     place = "" if dry_run else push_bank(upload, private=private)
     values = {"place": place or None, "repository": upload.repository, "digest": upload.digest, "files": files}
     listed = "\n".join(f"{size:>12,}  {file}" for file, size in files.items())
-    planned = f"would upload {len(files)} files to {upload.repository}:\n{listed}\n\n{upload.card.rstrip()}"
+    card = upload.files["README.md"].decode()
+    planned = f"would upload {len(files)} files to {upload.repository}:\n{listed}\n\n{card.rstrip()}"
     told = f"{len(held)} rubrics, {upload.digest[:12]}, are in {place}" if place else planned
-    tell(values | {"card": upload.card}, told, as_json=as_json)
+    tell(values | {"card": card}, told, as_json=as_json)
 
 
 @bank.command(short_help="Download a bank from the Hugging Face hub.")
@@ -226,12 +227,11 @@ def pull(name: str, out: Path, as_json: bool) -> None:
     \b
     Example:  svr bank pull hf:user/name@v1 bank
     """
-    from svr_async.scoring.bank import RubricBank
     from svr_async.scoring.bank_hub import pull_bank
 
-    found = pull_bank(name, out, RubricBank)
-    values = {"folder": str(out), "pinned": found.name, "digest": found.digest, "rubrics": len(found.bank)}
-    told = f"{len(found.bank)} rubrics, {found.digest[:12]}, are in {out}\npinned  {found.name}"
+    found, pinned = pull_bank(name, out)
+    values = {"folder": str(out), "pinned": pinned, "digest": found.digest, "rubrics": len(found)}
+    told = f"{len(found)} rubrics, {found.digest[:12]}, are in {out}\npinned  {pinned}"
     tell(values, told, as_json=as_json)
 
 

@@ -13,7 +13,7 @@ from svr_async.core.pair import Order, PreferencePair, hashed_fraction, hashed_o
 from svr_async.core.verdict import Outcome
 from svr_async.engine.request import AUDIT, CONTINGENT
 from svr_async.judges.protocol import Judge
-from svr_async.scoring.decision import Decision, JuryRule, average, halved, scaled, verdict
+from svr_async.scoring.decision import Decision, JuryRule, average, scaled, verdict
 from svr_async.scoring.methods.contract import Decider
 
 Guess = Callable[[Decision], bool]
@@ -165,7 +165,7 @@ class JudgeAssignment:
         both = averages and len(shown) > 1
         decision = average(shown) if both else shown[0]
         order = "both" if both else shown[0].shown.value
-        counted = [halved(one) for one in shown] if both else shown[:1]
+        counted = [scaled(one, 2) for one in shown] if both else shown[:1]
         return PairDecision(
             decision=decision,
             judge=self.name,

@@ -147,7 +147,7 @@ def map_figure(bank: RubricBank, name: str = "map") -> Figure | None:
     )
     part = f"the {len(rubrics):,} most used of " if len(used) > len(rubrics) else ""
     title = f"Map of the bank: {part}{len(used):,} rubrics"
-    marks = tuple(mark.word for mark in integrity_marks(bank.integrity))
+    marks = tuple(mark.word for mark in integrity_marks(bank.marks))
     return Figure(name=name, title=title, panels=(plane(series, "", "", bare=True),), marks=marks, notes=notes)
 
 

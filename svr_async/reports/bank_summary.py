@@ -19,17 +19,16 @@ from svr_async.scoring.bank import BankRubric, RubricBank
 from svr_async.scoring.bank_card import (
     GENERIC,
     bank_stats,
-    candidates,
-    divided,
     how_chosen,
     in_one_level,
     structure_parts,
+    structure_words,
 )
 from svr_async.scoring.bank_history import BankHistory, Choice, RoundFacts
 from svr_async.scoring.dev_pairs import enough, metrics_in_words, too_few
 
 SHOWN = 20  # rubrics on a terminal, and ids of a rubric's pairs
-SHOWN_RUBRICS, SHOWN_EXAMPLES = 100, 3  # on a page
+SHOWN_RUBRICS, SHOWN_EXAMPLES, SHOWN_TRIALS = 100, 3, 12  # on a page
 LEAST_ACTIVE = 5e-5  # a lower activation rate would be shown as 0.00 %
 FEW_SETTINGS = 8
 MAIN_SETTINGS = (
@@ -92,7 +91,7 @@ def summarise_bank(bank: RubricBank) -> BankSummary:
         reading=" ".join(filter(None, reading)),
         accuracy=accuracy if measured else None,
         ci95=interval,
-        marks=integrity_marks(bank.integrity),
+        marks=integrity_marks(bank.marks),
         notes=(
             *(history.warnings if history else (NO_HISTORY,)),
             *(f"{note[:1].upper()}{note[1:]}" for note in bank.notes),
@@ -205,15 +204,17 @@ def _tables(bank: RubricBank, history: BankHistory | None) -> Iterator[Table]:
     if history is not None and history.rounds:
         yield _rounds_table(history.rounds, history.chosen_round)
     if history is not None and history.choice is not None:
-        best, others = divided(candidates(history.choice))
-        rows = [
-            (
-                f"{one.groups}{' (chosen)' if one.taken else ''}", one.sparsity, one.common, str(one.top_k),
-                f"{wording.percent(one.accuracy)} ± {100 * one.error:.1f}",
-            )
-            for one in best
-        ]  # fmt: skip
-        notes = (how_chosen(history.choice), *((f"{len(others)} more were tried.",) if others else ()))
+        ranked = sorted(history.choice.trials, key=lambda trial: -trial.accuracy)
+        chosen = history.choice.structure
+        shown = [trial for place, trial in enumerate(ranked) if place < SHOWN_TRIALS or trial.structure == chosen]
+        rows = []
+        for trial in shown:
+            groups, sparsity, common = structure_words(trial.structure)
+            first = f"{groups} (chosen)" if trial.structure == chosen else groups
+            accuracy = f"{wording.percent(trial.accuracy)} ± {100 * trial.error:.1f}"
+            rows.append((first, sparsity, common, str(trial.structure.top_k), accuracy))
+        more = len(ranked) - len(shown)
+        notes = (how_chosen(history.choice), *((f"{more} more were tried.",) if more else ()))
         heads = ("Groups", "Sparsity", "In common", "Rubrics", "Accuracy")
         yield Table(heads, rows, caption="Structures that were tried, on prompts left out in turn", notes=notes)
     if history is not None and history.learning_curve is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,8 +22,7 @@ from svr_async.scoring.bank_history import BankHistory
 Floats = NDArray[np.float32]
 
 UNIFORM = "uniform"  # the selector kind without arrays: every prompt has alpha = 1 / n_rubrics
-MAX_RUBRICS = 65_536
-MAX_FEATURES = 262_144
+MAX_WEIGHT = float(np.finfo(np.float32).max)
 MAX_NOTE_CHARS = 4_096
 MAX_ALIASES = 1_024
 MAX_SOURCES = 1_024  # source pairs that training keeps for a rubric; a bank with more can be read
@@ -171,11 +171,6 @@ class Bank:
         return bank_digest(self)
 
     @property
-    def integrity(self) -> Marks:
-        """The marks of the training judge."""
-        return self.marks
-
-    @property
     def weights(self) -> Floats:
         """The rubrics' weights, shape (n_rubrics,)."""
         return np.array([entry.weight for entry in self.rubrics], dtype=np.float32)
@@ -196,34 +191,26 @@ class Bank:
 
 
 def _bank_problem(bank: Bank) -> str:
-    words = [bank.name, bank.judge, bank.licence, bank.prompts_digest, *bank.notes]
+    words = (bank.name, bank.judge, bank.licence, bank.prompts_digest, *bank.notes)
     return (
         _rubrics_problem(bank.rubrics)
         or _selector_problem(bank.selector_kind, bank.selector, bank.rubrics)
         or features_problem(bank.vocabulary, bank.idf)
-        or texts_problem([*words, *bank.data_digests, *bank.data_digests.values()])
+        or _texts_problem((*words, *bank.data_digests, *bank.data_digests.values()))
     )
 
 
 def _rubrics_problem(rubrics: Sequence[BankRubric]) -> str:
     if not rubrics:
         return "a bank needs at least one rubric"
-    if len(rubrics) > MAX_RUBRICS:
-        return f"a bank holds at most {MAX_RUBRICS} rubrics (got {len(rubrics)})"
-    seen: set[str] = set()
-    for entry in rubrics:
-        if entry.id in seen:
-            return f"the rubric {entry.id} occurs twice"
-        seen.add(entry.id)
+    most_frequent, count = Counter(entry.id for entry in rubrics).most_common(1)[0]
+    if count > 1:
+        return f"the rubric {most_frequent} occurs twice"
     if all(entry.disabled for entry in rubrics):
         return "a bank needs at least one rubric that is not disabled"
     total = sum(entry.weight for entry in rubrics)
     # A margin is a sum of weights in float32: without this check it would overflow after the judge was paid.
-    return (
-        ""
-        if total <= float(np.finfo(np.float32).max)
-        else f"the weights add up to {total:.3g}, more than float32 holds"
-    )
+    return "" if total <= MAX_WEIGHT else f"the weights add up to {total:.3g}, more than float32 holds"
 
 
 def _selector_problem(kind: str, arrays: Mapping[str, Floats], rubrics: Sequence[BankRubric]) -> str:
@@ -249,8 +236,6 @@ def features_problem(vocabulary: Mapping[str, int], idf: Floats) -> str:
         return f"idf {problem}"
     if idf.ndim != 1 or len(idf) != len(vocabulary):
         return f"the vocabulary has {len(vocabulary)} terms, idf has shape {idf.shape}"
-    if len(vocabulary) > MAX_FEATURES:
-        return f"a vocabulary holds at most {MAX_FEATURES} terms (got {len(vocabulary)})"
     if bool((idf < 0).any()):
         return "idf must be >= 0"
     if sorted(vocabulary.values()) != list(range(len(vocabulary))):
@@ -260,7 +245,7 @@ def features_problem(vocabulary: Mapping[str, int], idf: Floats) -> str:
     return "" if bad is None else f"the vocabulary holds the term {bad[:40]!r}: a term is {size}"
 
 
-def texts_problem(texts: Iterable[object]) -> str:
+def _texts_problem(texts: Iterable[object]) -> str:
     """Return the problem of the first text that a bank cannot hold; "" if there is none."""
     bad = (text for text in texts if not isinstance(text, str) or len(text) > MAX_NOTE_CHARS or not _is_utf8(text))
     found = next(bad, None)
@@ -273,19 +258,17 @@ def _rubric_problem(entry: BankRubric) -> str:
         return f"its id is not the hash of its text ({rubric_id(rubric.text)})"
     if len(rubric.text) > MAX_RUBRIC_CHARS:
         return f"its text has {len(rubric.text)} characters, at most {MAX_RUBRIC_CHARS} are allowed"
-    most = float(np.finfo(np.float32).max)
-    for name, limit in (("weight", most), ("activation_rate", 1)):
+    for name, most, limit in (("weight", MAX_WEIGHT, "finite in float32"), ("activation_rate", 1, "<= 1")):
         value = getattr(entry, name)
-        if not is_number(value) or not 0 <= value <= limit:
-            return f"{name} must be >= 0 and {'finite in float32' if limit == most else '<= 1'} (got {value!r})"
+        if not is_number(value) or not 0 <= value <= most:
+            return f"{name} must be >= 0 and {limit} (got {value!r})"
     for name in ("observed_count", "support_count"):
-        value = getattr(entry, name)
-        if not is_whole(value) or value >= 2**53:
-            return f"{name} must be a whole number >= 0 (got {value!r})"
+        if not is_whole(getattr(entry, name)):
+            return f"{name} must be a whole number >= 0 (got {getattr(entry, name)!r})"
     if len(entry.aliases) > MAX_ALIASES:
         return f"it has {len(entry.aliases)} aliases, at most {MAX_ALIASES} are allowed"
     texts = (rubric.text, rubric.facet, rubric.importance, rubric.grounding, entry.domain, entry.criterion)
-    return texts_problem((*texts, *entry.aliases, *entry.source_pair_ids, *entry.example_prompts))
+    return _texts_problem((*texts, *entry.aliases, *entry.source_pair_ids, *entry.example_prompts))
 
 
 def _array_problem(values: Floats) -> str:

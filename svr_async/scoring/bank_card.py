@@ -1,10 +1,10 @@
-"""A bank in words: its card (a page of Markdown), its statistics, the structure of its fit, its view in a notebook."""
+"""A bank in words: its card (a page of Markdown), statistics, the structure of its fit, its view in a notebook."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import exp, fsum, log
 from typing import Any
@@ -23,10 +23,7 @@ from svr_async.scoring.dev_pairs import enough, metrics_in_words
 
 GENERIC = "generic"  # the domain of a rubric whose source pairs come from several
 QUANTILES = (0.0, 0.25, 0.5, 0.75, 1.0)
-SHOWN_CANDIDATES = 12
 SHOWN_IN_NOTEBOOK = 12
-NONE = "none"
-SHRUNKEN = "shrunken means"
 SHOWN_RUBRICS = 20
 _SPECIAL = re.compile(r"([\\`*_\[\]<>#!|~$&])")
 _DATA_SET = re.compile(r"hf:([\w.-]+/[\w.-]+)", re.ASCII)
@@ -48,11 +45,14 @@ class OnHub:
 def render_card(bank: Bank, hub: OnHub | None = None) -> str:
     """Return the card; the same bank gives the same text. Texts of the bank are escaped, so none acts as Markdown."""
     licence = (hub.licence if hub else "") or bank.licence
-    parts = [_front_matter(bank, licence), f"# {_safe(bank.name) or 'A rubric bank'}", *_caveats(bank), _opening(bank)]
+    marks = integrity_marks(bank.marks)  # said first: what the training judge was not
+    parts = [_front_matter(bank, licence), f"# {_safe(bank.name) or 'A rubric bank'}"]
+    parts += [f"> **{_safe(mark.word)}**: {_safe(mark.text)}" for mark in marks] + [_opening(bank)]
     parts += ["## Trained on", _training(bank, licence), *([] if hub is None else [_made(hub)])]
     parts += ["## How it does", _metrics(bank)]
-    choice = bank.history.choice if bank.history else None
-    parts += [] if choice is None else ["## What the pairs chose", _structure(choice)]
+    if bank.history and (choice := bank.history.choice):
+        structure = _table(("what", "value", "meaning"), structure_parts(choice))
+        parts += ["## What the pairs chose", how_chosen(choice), structure]
     parts += ["## Notes", "\n".join(f"- {_safe(note)}" for note in bank.notes)] if bank.notes else []
     parts += ["## Rubrics by domain", _domains(bank.rubrics)]
     parts += [f"## The {min(SHOWN_RUBRICS, len(bank))} rubrics that weigh most", _heaviest(bank.rubrics)]
@@ -61,7 +61,7 @@ def render_card(bank: Bank, hub: OnHub | None = None) -> str:
 
 
 def _front_matter(bank: Bank, licence: str) -> str:
-    words = [mark.word.lower().replace(" ", "-") for mark in integrity_marks(bank.integrity)]
+    words = [mark.word.lower().replace(" ", "-") for mark in integrity_marks(bank.marks)]
     values: dict[str, Any] = {"library_name": "svr-async", "tags": ["rubrics", "llm-as-a-judge", *words]}
     known = _LICENCE_ID.fullmatch(licence)
     values |= {"license": licence} if known else {"license": "other", "license_name": licence or "unknown"}
@@ -70,11 +70,6 @@ def _front_matter(bank: Bank, licence: str) -> str:
         values["datasets"] = [found[1]]
     lines = [f"{key}: {orjson.dumps(value).decode()}" for key, value in values.items()]  # JSON is YAML
     return "\n".join(["---", *lines, "---"])
-
-
-def _caveats(bank: Bank) -> list[str]:
-    """Say first what the judge was not that the bank was trained with."""
-    return [f"> **{_safe(mark.word)}**: {_safe(mark.text)}" for mark in integrity_marks(bank.integrity)]
 
 
 def _opening(bank: Bank) -> str:
@@ -104,63 +99,30 @@ def _made(hub: OnHub) -> str:
 
 
 def _metrics(bank: Bank) -> str:
-    rows = [*_flat(metrics_in_words(bank.dev_metrics)), *_interval(bank.dev_metrics)]
-    return _table(("on the dev split", "value"), rows) if rows else "Nothing was measured on a dev split."
-
-
-def _interval(metrics: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
-    """Yield the 95 % interval of the accuracy on the dev split, by Wilson, if there are enough pairs."""
+    """Return what was measured on the dev split, with Wilson's 95 % interval of the accuracy over enough pairs."""
+    metrics = bank.dev_metrics
+    rows = [*_flat(metrics_in_words(metrics))]
     accuracy, pairs = metrics.get("accuracy"), metrics.get("pairs")
     if is_number(accuracy) and isinstance(pairs, int) and enough(pairs) and 0 <= accuracy <= 1:
         low, high = wilson_interval(accuracy * pairs, pairs)
-        yield (
-            "accuracy, 95 % interval",
-            f"{low:.4f} to {high:.4f} over {pairs:,} pairs, which may also have chosen the round",
-        )
-
-
-def _structure(choice: Choice) -> str:
-    """Return the structure of the fit, how it was chosen, and the best candidates."""
-    structure = _table(("what", "value", "meaning"), structure_parts(choice))
-    heads = ("groups", "sparsity", "in common", "rubrics a prompt", "accuracy %", "± standard error", "")
-    rows = candidates(choice)
-    shown = [(*_candidate(row), "taken" if row.taken else "") for row in divided(rows)[0]]
-    text = f"{how_chosen(choice)}\n\n{structure}"
-    if not shown:
-        return text
-    return f"{text}\n\n{len(shown)} of {len(rows)} candidates, the most accurate first:\n\n{_table(heads, shown)}"
-
-
-def _candidate(row: Candidate) -> tuple[str, ...]:
-    numbers = f"{100 * row.accuracy:.1f}", f"{100 * row.error:.1f}"
-    return row.groups, row.sparsity, row.common, str(row.top_k), *numbers
+        interval = f"{low:.4f} to {high:.4f} over {pairs:,} pairs, which may also have chosen the round"
+        rows.append(("accuracy, 95 % interval", interval))
+    return _table(("on the dev split", "value"), rows) if rows else "Nothing was measured on a dev split."
 
 
 def _domains(rubrics: Sequence[BankRubric]) -> str:
-    heads = ("domain", "rubrics", "%", *IMPORTANCES, "activation", "supports")
     rows = [
-        (
-            name,
-            f"{row['rubrics']:,}",
-            f"{100 * row['share']:.1f}",
-            *(f"{row[importance]:,}" for importance in IMPORTANCES),
-            f"{row['activation']:.3f}",
-            f"{row['supports']:,}",
-        )
+        (name, f"{row['rubrics']:,}", f"{100 * row['share']:.1f}", f"{row['activation']:.3f}", f"{row['supports']:,}")
         for name, row in group_rows(rubrics, lambda entry: entry.domain or GENERIC).items()
     ]
-    return _table(heads, rows)
-
-
-def by_weight(rubrics: Iterable[BankRubric]) -> list[BankRubric]:
-    """Return the rubrics, the heaviest first; ties by activation, then by id."""
-    return sorted(rubrics, key=lambda entry: (-entry.weight, -entry.activation_rate, entry.id))
+    return _table(("domain", "rubrics", "%", "activation", "supports"), rows)
 
 
 def _heaviest(rubrics: Sequence[BankRubric]) -> str:
+    ranked = sorted(rubrics, key=lambda entry: (-entry.weight, -entry.activation_rate, entry.id))
     rows = [
         (f"{entry.weight:.3f}", f"{100 * entry.activation_rate:.2f}", entry.domain or GENERIC, entry.text)
-        for entry in by_weight(rubrics)[:SHOWN_RUBRICS]
+        for entry in ranked[:SHOWN_RUBRICS]
     ]
     return _table(("weight", "activation %", "domain", "rubric"), rows)
 
@@ -264,68 +226,41 @@ def in_one_level(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 # ── the structure of a fit ──
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Candidate:
-    """A structure that was tried: its parts as words, accuracy on left-out prompts, standard error; fractions of 1."""
-
-    groups: str
-    sparsity: str
-    common: str
-    top_k: int
-    accuracy: float
-    error: float
-    taken: bool
+def structure_words(structure: Structure) -> tuple[str, str, str]:
+    """Return how many groups of prompts a structure has, its sparsity, and that of the part in common."""
+    groups = "none" if structure.groups == 1 else str(structure.groups)
+    sparsity = "shrunken means" if structure.solver == "shrunken" else f"{structure.sparsity:g}"
+    return groups, sparsity, f"{structure.common:g}" if structure.common else "none"
 
 
-def candidates(choice: Choice) -> tuple[Candidate, ...]:
-    """Return all that were tried, the most accurate first; of equals the one that was tried first."""
-    found = [
-        Candidate(
-            groups=_groups(trial.structure),
-            sparsity=_sparsity(trial.structure),
-            common=_common(trial.structure),
-            top_k=trial.structure.top_k,
-            accuracy=trial.accuracy,
-            error=trial.error,
-            taken=trial.structure == choice.structure,
-        )
-        for trial in choice.trials
-    ]
-    return tuple(sorted(found, key=lambda one: -one.accuracy))
-
-
-def divided(rows: Sequence[Candidate]) -> tuple[tuple[Candidate, ...], tuple[Candidate, ...]]:
-    """Return the rows to show, the best and the one that was taken wherever it stands, and the rest."""
-    shown = {*range(min(SHOWN_CANDIDATES, len(rows))), *(place for place, row in enumerate(rows) if row.taken)}
-    best = tuple(rows[place] for place in sorted(shown))
-    return best, tuple(row for place, row in enumerate(rows) if place not in shown)
-
-
-def structure_parts(choice: Choice) -> Iterator[tuple[str, str, str]]:
-    """Yield name, value and meaning of each part of the chosen structure, and the number of spurious rubrics."""
+def structure_parts(choice: Choice) -> list[tuple[str, str, str]]:
+    """Return name, value and meaning of each part of the chosen structure, and the number of spurious rubrics."""
     structure = choice.structure
-    if structure.groups == 1:
-        yield "Groups of prompts", NONE, "one weight a rubric, the same for every prompt"
-    else:
-        yield (
+    groups, sparsity, common = structure_words(structure)
+    view = "rubrics" if structure.view == "rubrics" else "words of rubrics"
+    grouped = f"by words that occur with the same {view}, each with separate weights"
+    parts = [
+        (
             "Groups of prompts",
-            str(structure.groups),
-            f"by {_grouped_by(structure)}, each with separate weights",
+            groups,
+            "one weight a rubric, the same for every prompt" if structure.groups == 1 else grouped,
         )
+    ]
     if structure.solver == "shrunken":
-        yield "Weights", SHRUNKEN, "the mean of a rubric’s judgements, drawn towards 0 where they are few"
+        parts += [("Weights", sparsity, "the mean of a rubric’s judgements, drawn towards 0 where they are few")]
     else:
-        yield "Sparsity", _sparsity(structure), "in units of noise: more leaves fewer rubrics"
         shared = "sparsity of what all prompts share"
         meaning = shared if structure.common else "nothing is learned for all prompts at once"
-        yield "Part in common", _common(structure), meaning
-    yield "Rubrics a prompt", str(structure.top_k), "the best of the bank"
+        parts += [("Sparsity", sparsity, "in units of noise: more leaves fewer rubrics")]
+        parts += [("Part in common", common, meaning)]
+    parts += [("Rubrics a prompt", str(structure.top_k), "the best of the bank")]
     if choice.spurious:
-        yield "Spurious", str(len(choice.spurious)), "rubrics that only correlate with the label: no weight"
+        parts += [("Spurious", str(len(choice.spurious)), "rubrics that only correlate with the label: no weight")]
+    return parts
 
 
 def how_chosen(choice: Choice) -> str:
-    """Say how the structure came to be."""
+    """Say how the structure was chosen."""
     if not choice.trials:
         return "The settings name this structure; no other was tried."
     others = len(choice.beside)
@@ -334,23 +269,6 @@ def how_chosen(choice: Choice) -> str:
         f"Chosen among {len(choice.trials):,} by cross-validation, leaving out {choice.left_out} in turn: the simplest "
         f"of those that did as well as the best.{averaged}"
     )
-
-
-def _grouped_by(structure: Structure) -> str:
-    what = "rubrics" if structure.view == "rubrics" else "words of rubrics"
-    return f"words that occur with the same {what}"
-
-
-def _groups(structure: Structure) -> str:
-    return NONE if structure.groups == 1 else str(structure.groups)
-
-
-def _sparsity(structure: Structure) -> str:
-    return SHRUNKEN if structure.solver == "shrunken" else f"{structure.sparsity:g}"
-
-
-def _common(structure: Structure) -> str:
-    return f"{structure.common:g}" if structure.common else NONE
 
 
 # ── in a notebook ──

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import errno
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, TypeVar
@@ -30,7 +30,11 @@ BANK, SELECTOR, VOCABULARY, CARD = "bank.json", "selector.safetensors", "vocabul
 HISTORY = "history.json"  # optional: a bank that was merged, or is of an older version, has none
 FILES = (BANK, SELECTOR, VOCABULARY, CARD, HISTORY)
 IDF = "features.idf"  # stored with the selector's arrays
-SOMETIMES = ("criterion", "disabled", "added")  # written only if not empty
+COPIED = (
+    "name", "judge", "licence", "prompts_digest", "data_digests", "notes", "inference", "fit_settings", "dev_metrics",
+)  # fmt: skip
+RUBRIC_FIELDS = {field.name for kind in (Rubric, BankRubric) for field in fields(kind)} - {"rubric"}
+SOMETIMES = {"criterion", "disabled", "added"}  # written only if not empty
 MAX_BYTES = {BANK: 64 << 20, SELECTOR: 1 << 30, VOCABULARY: 16 << 20, HISTORY: 16 << 20}
 B = TypeVar("B", bound=Bank)
 
@@ -78,48 +82,27 @@ def bank_contents(bank: Bank) -> dict[str, bytes]:
 
 def bank_json(bank: Bank, files: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Return bank.json as plain values; `files` are the entries of the other files."""
+    shapes = {name: list(values.shape) for name, values in bank.selector.items()}
     return {
+        **{name: getattr(bank, name) for name in COPIED},
         "format": FORMAT,
         "schema_version": SCHEMA_VERSION,
-        "name": bank.name,
-        "judge": bank.judge,
         "marks": sorted(bank.marks),
-        "licence": bank.licence,
-        "prompts_digest": bank.prompts_digest,
-        "data_digests": dict(bank.data_digests),
-        "notes": list(bank.notes),
         "inference": bank.inference.as_json(),
-        "fit_settings": dict(bank.fit_settings),
-        "dev_metrics": dict(bank.dev_metrics),
-        "selector": {
-            "kind": bank.selector_kind,
-            "arrays": {name: list(values.shape) for name, values in bank.selector.items()},
-        },
+        "selector": {"kind": bank.selector_kind, "arrays": shapes},
         "files": dict(files or {}),
         "rubrics": [rubric_json(entry) for entry in bank.rubrics],
     }
 
 
 def rubric_json(entry: BankRubric) -> dict[str, Any]:
-    """Return a rubric of a bank as plain JSON values."""
+    """Return a rubric of a bank as plain JSON values: its own fields and those of the bank in one level."""
     rubric = entry.rubric
-    return {
-        "id": rubric.id,
-        "text": rubric.text,
-        "facet": rubric.facet,
-        "importance": rubric.importance,
-        "grounding": rubric.grounding,
-        "check": None if rubric.check is None else rubric.check.to_json(),
-        "weight": float(entry.weight),
-        "domain": entry.domain,
-        "observed_count": entry.observed_count,
-        "support_count": entry.support_count,
-        "activation_rate": float(entry.activation_rate),
-        "aliases": list(entry.aliases),
-        "source_pair_ids": list(entry.source_pair_ids),
-        "example_prompts": list(entry.example_prompts),
-        **{name: getattr(entry, name) for name in SOMETIMES if getattr(entry, name)},
-    }
+    values = {field.name: getattr(entry, field.name) for field in fields(entry) if field.name != "rubric"}
+    values |= {name: getattr(rubric, name) for name in ("id", "text", "facet", "importance", "grounding")}
+    values |= {"check": None if rubric.check is None else rubric.check.to_json()}
+    values |= {name: float(values[name]) for name in ("weight", "activation_rate")}
+    return {name: value for name, value in values.items() if value or name not in SOMETIMES}
 
 
 # ── reading ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -132,35 +115,6 @@ class _File(msgspec.Struct):
 class _Selector(msgspec.Struct):
     kind: str
     arrays: dict[str, list[int]]
-
-
-class _Rubric(msgspec.Struct):
-    """A rubric in bank.json: the fields of `Rubric` and of `BankRubric` in one level."""
-
-    id: str
-    text: str
-    facet: str
-    importance: str
-    grounding: str
-    check: dict[str, Any] | None
-    weight: float
-    domain: str
-    observed_count: int
-    support_count: int
-    activation_rate: float
-    aliases: tuple[str, ...]
-    source_pair_ids: tuple[str, ...]
-    example_prompts: tuple[str, ...]
-    criterion: str = ""
-    disabled: bool = False
-    added: bool = False
-
-    def checked(self) -> BankRubric:
-        """Return the rubric; ValueError if a value is out of range."""
-        check = None if self.check is None else Check.from_json(self.check)
-        own = {name: getattr(self, name) for name in ("id", "text", "facet", "importance", "grounding")}
-        names = [field.name for field in fields(BankRubric) if field.name != "rubric"]
-        return BankRubric(rubric=Rubric(**own, check=check), **{name: getattr(self, name) for name in names})
 
 
 class _Described(msgspec.Struct):
@@ -179,13 +133,16 @@ class _Described(msgspec.Struct):
     dev_metrics: dict[str, Any]
     selector: _Selector
     files: dict[str, _File]
-    rubrics: list[_Rubric]
+    rubrics: list[dict[str, Any]]
     marks: list[str] | None = None
 
-
-COPIED = (
-    "name", "judge", "licence", "prompts_digest", "data_digests", "notes", "inference", "fit_settings", "dev_metrics",
-)  # fmt: skip
+    def __post_init__(self) -> None:
+        """Refuse files of another format or version."""
+        if self.format != FORMAT:
+            raise ValueError(f"its format is {self.format[:40]!r}, not {FORMAT!r}")
+        if self.schema_version != SCHEMA_VERSION:
+            wanted = f"this program reads {SCHEMA_VERSION}: install a newer svr-async"
+            raise ValueError(f"its schema version is {self.schema_version}, {wanted}")
 
 
 def load_bank(folder: Path, kind: type[B]) -> B:
@@ -200,16 +157,12 @@ def load_bank(folder: Path, kind: type[B]) -> B:
         )
     if not (folder / BANK).is_file():
         raise UsageError(f"there is no bank in {folder} ({BANK} is missing)", hint=_instead(folder))
-    data = _read(folder / BANK)
-    where = folder / BANK
     try:
-        head = msgspec.json.decode(data, type=dict[str, Any])
-        _check_schema(head.get("format"), head.get("schema_version"), where)
-        return _assembled(folder, msgspec.json.decode(data, type=_Described), kind)
+        return _assembled(folder, msgspec.json.decode(_read(folder / BANK), type=_Described), kind)
     except (ValueError, TypeError) as error:
         none = "at least one rubric" in str(error)
         hint = "train one with svr train, or judge without a bank by --method direct" if none else ""
-        raise _refused(where, f"it is not valid: {error}", hint) from error
+        raise _refused(folder / BANK, f"it is not valid: {error}", hint) from error
 
 
 def _instead(folder: Path) -> str:
@@ -221,14 +174,6 @@ def _instead(folder: Path) -> str:
     if (folder / "manifest.json").is_file():
         return "it is the folder of a run; svr explain and svr report take one"
     return "give a bank's folder; svr train makes one"
-
-
-def _check_schema(name: object, version: object, where: Path) -> None:
-    if name != FORMAT:
-        raise _refused(where, f"its format is {str(name)[:40]!r}, not {FORMAT!r}")
-    if version != SCHEMA_VERSION or isinstance(version, bool):
-        problem = f"its schema version is {version!r}, this program reads {SCHEMA_VERSION}"
-        raise _refused(where, problem, "install a newer svr-async")
 
 
 def _assembled(folder: Path, described: _Described, kind: type[B]) -> B:
@@ -250,7 +195,7 @@ def _assembled(folder: Path, described: _Described, kind: type[B]) -> B:
     if shapes != described.selector.arrays:
         raise ValueError(f"it expects selector arrays {described.selector.arrays}, the file has {shapes}")
     return kind(
-        rubrics=tuple(_numbered(entry, number) for number, entry in enumerate(described.rubrics, 1)),
+        rubrics=tuple(_rubrics(described.rubrics)),
         selector_kind=described.selector.kind,
         selector=arrays,
         vocabulary=found[VOCABULARY],
@@ -261,19 +206,27 @@ def _assembled(folder: Path, described: _Described, kind: type[B]) -> B:
     )
 
 
-def _numbered(entry: _Rubric, number: int) -> BankRubric:
-    try:
-        return entry.checked()
-    except ValueError as error:
-        raise ValueError(f"rubric number {number}: {error}") from error
+def _rubrics(values: Sequence[dict[str, Any]]) -> Iterator[BankRubric]:
+    for number, value in enumerate(values, 1):
+        try:
+            yield _rubric(value)
+        except ValueError as error:
+            raise ValueError(f"rubric number {number}: {error}") from error
+
+
+def _rubric(value: dict[str, Any]) -> BankRubric:
+    """Read the output of `rubric_json`; ValueError if a value has another type or is out of range."""
+    if wrong := (value.keys() ^ RUBRIC_FIELDS) - SOMETIMES:
+        raise ValueError(f"missing or unknown fields: {', '.join(sorted(wrong))}")
+    check = None if value["check"] is None else Check.from_json(msgspec.convert(value["check"], dict[str, Any]))
+    rubric = msgspec.convert({**value, "check": check}, Rubric)
+    return msgspec.convert({**value, "rubric": rubric}, BankRubric)
 
 
 def _read(path: Path) -> bytes:
     """Return the bytes of a plain file of an allowed size."""
-    if path.is_symlink():  # a bank from other people could name any file of this machine
-        raise _refused(path, "it is a symbolic link", "copy the file itself into the folder")
-    if path.exists() and not path.is_file():  # to open a FIFO would wait for ever
-        raise _refused(path, "it is not a plain file")
+    if path.is_symlink() or (path.exists() and not path.is_file()):  # could name any file, or block as a pipe does
+        raise _refused(path, "it is not a plain file but a link, pipe or folder", "copy the file into the folder")
     try:
         data = read_plain(path, MAX_BYTES[path.name])
     except FileNotFoundError as error:

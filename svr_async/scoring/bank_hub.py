@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from svr_async.core.files import HUB_SCHEME, first_line, hub_server, reachable, reason, sync_folder
 from svr_async.errors import ArtefactError, StorageError, SvrError, UsageError
@@ -39,7 +39,6 @@ _STATUS = {
     403: "the token may not do this",
     404: "the repository or revision does not exist, or this token may not see it",
 }
-B = TypeVar("B", bound=Bank)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,21 +47,6 @@ class Upload:
 
     repository: str
     files: Mapping[str, bytes]
-    digest: str
-
-    @property
-    def card(self) -> str:
-        """The card, as the repository's page shows it."""
-        return self.files[README].decode()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pulled:
-    """A downloaded bank, its folder, and its name with the commit, which stays valid when the repository changes."""
-
-    folder: Path
-    name: str
-    bank: Bank
     digest: str
 
 
@@ -78,21 +62,25 @@ def locate_bank(name: str, *, offline: bool = False) -> Path:
     return folder
 
 
-def fetch_bank(name: str, *, folder: Path | None = None, endpoint: str | None = None) -> Path:
+def fetch_bank(name: str, *, endpoint: str | None = None) -> Path:
     """Download the bank `hf:user/name[@revision]` and return its folder.
 
     Only the files of a bank are downloaded. What was downloaded before is reused, also if the hub cannot be reached.
     `endpoint` (default: HF_ENDPOINT, else the public hub) names another server. UsageError if there is no bank.
     """
     repository, revision = name_parts(name)
-    hub, target, server = _library(), folder or download_folder(name), hub_server(endpoint)
+    hub, target, server = _library(), download_folder(name), hub_server(endpoint)
     with _one_line(f"could not fetch the bank {name}", server, FETCH_HINT), _quiet(hub):
-        hub.snapshot_download(
-            repository, allow_patterns=list(FILES), revision=revision or None, local_dir=target, endpoint=server
-        )
+        _snapshot(hub, repository, revision, target, server)
     if not (target / BANK).is_file():
         raise _no_bank(repository)
     return target
+
+
+def _snapshot(hub: Any, repository: str, revision: str, target: Path, server: str) -> None:
+    hub.snapshot_download(
+        repository, allow_patterns=list(FILES), revision=revision or None, local_dir=target, endpoint=server
+    )
 
 
 def download_folder(name: str) -> Path:
@@ -151,10 +139,11 @@ def push_bank(upload: Upload, *, private: bool = False, endpoint: str | None = N
         return str(api.upload_folder(repo_id=name, folder_path=folder, commit_message=message).commit_url)
 
 
-def pull_bank(name: str, out: Path, kind: type[B], *, endpoint: str | None = None) -> Pulled:
+def pull_bank(name: str, out: Path, *, endpoint: str | None = None) -> tuple[Bank, str]:
     """Download the bank `hf:user/name[@revision]`, check all of it, then move it to `out` whole.
 
-    UsageError if there is no bank or `out` is not empty, ArtefactError if the bank is invalid.
+    Return the bank and its name with the commit, which stays valid when the repository changes. UsageError if there is
+    no bank or `out` is not empty, ArtefactError if the bank is invalid.
     """
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise UsageError(f"{out} exists already", hint="name another folder, or remove it")
@@ -163,16 +152,16 @@ def pull_bank(name: str, out: Path, kind: type[B], *, endpoint: str | None = Non
         files = Path(passing) / "files"
         commit = _download(name, files, hub_server(endpoint))
         try:
-            bank = load_bank(files, kind)
+            bank = load_bank(files, Bank)
         except SvrError as error:  # name the repository, not the temporary folder
             raise type(error)(error.message.replace(f"{files}{os.sep}", f"{name}: "), hint=error.hint) from error
-        digest = save_bank(bank, Path(passing) / "bank")
+        save_bank(bank, Path(passing) / "bank")
         try:
             (Path(passing) / "bank").rename(out)  # onto nothing, or an empty folder
         except OSError as error:
             raise StorageError(f"cannot write {out}: {reason(error)}", hint="name another folder") from error
         sync_folder(out.parent)
-    return Pulled(folder=out, name=f"{HUB_SCHEME}{name_parts(name)[0]}@{commit}", bank=bank, digest=digest)
+    return bank, f"{HUB_SCHEME}{name_parts(name)[0]}@{commit}"
 
 
 def _download(name: str, target: Path, server: str) -> str:
@@ -189,8 +178,7 @@ def _download(name: str, target: Path, server: str) -> str:
         for file, most in MAX_BYTES.items():
             if sizes.get(file, 0) > most:
                 raise ArtefactError(f"{repository}: {file} has {sizes[file]:,} bytes, at most {most:,} are allowed")
-        for file in sizes.keys() & set(FILES) - {CARD}:
-            hub.hf_hub_download(repository, file, revision=info.sha, local_dir=target, endpoint=server)
+        _snapshot(hub, repository, info.sha, target, server)
     return str(info.sha)
 
 

@@ -57,28 +57,6 @@ def rounded(margin: float) -> float:
     return round(margin, 9) + 0.0
 
 
-def average(decisions: Sequence[Decision]) -> Decision:
-    """Average the margins of both orders (data order); where one was not scored, the pair is not scored."""
-    first, second = decisions
-    requests = first.requests + second.requests
-    if first.margin is None or second.margin is None:
-        return replace(first if first.margin is None else second, requests=requests)
-    margin = rounded((first.margin + second.margin) / 2)
-    return replace(
-        first,
-        margin=margin,
-        outcome=Outcome.SCORED if margin else Outcome.TIE,
-        contributions=halved(first).contributions + halved(second).contributions,
-        requests=requests,
-        flags=tuple(dict.fromkeys(first.flags + second.flags)),
-    )
-
-
-def halved(decision: Decision) -> Decision:
-    """Return a decision whose contributions count half, for the mean of two."""
-    return scaled(decision, 2)
-
-
 def scaled(decision: Decision, share: int) -> Decision:
     """Return a decision whose contributions are divided by `share`, for a mean of `share` decisions."""
     parts = tuple(replace(part, weight=part.weight / share) for part in decision.contributions)
@@ -206,6 +184,12 @@ def verdict(decisions: Sequence[Decision], rule: JuryRule) -> Decision:
         flags=tuple(flags),
         scores=None,
     )
+
+
+def average(decisions: Sequence[Decision]) -> Decision:
+    """Average the margins of both orders (data order); if one was not scored, the pair is not scored."""
+    found = verdict(decisions, JuryRule.MEAN)
+    return found if found.margin is None else replace(found, scores=decisions[0].scores)
 
 
 def margin_of(margins: Sequence[float], rule: JuryRule) -> float:

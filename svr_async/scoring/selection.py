@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 
 from svr_async.core.pair import Prompt, prompt_text
 from svr_async.core.similarity import similarity
-from svr_async.fit.forward import Selector, alpha_numpy, selector_of
+from svr_async.fit.forward import alpha_numpy, selector_of
 from svr_async.fit.tfidf import Vocabulary, transform
 from svr_async.scoring.bank import UNIFORM, Bank, InferenceSettings
 
@@ -91,57 +92,57 @@ def _different(pool: Sequence[int], chosen: Sequence[int], wanted: int, similari
     return fillers
 
 
-@dataclass(slots=True)
+@dataclass(kw_only=True)
 class Chooser:
-    """Chooses a bank's rubrics for a prompt, before any response is seen. NumPy only."""
+    """Chooses a bank's rubrics for a prompt, before any response is seen. NumPy only.
+
+    With `uniform` each of them weighs 1.
+    """
 
     bank: Bank
     settings: InferenceSettings
     uniform: bool = False
-    _selector: Selector | None = None
-    _vocabulary: Vocabulary | None = None
-    _similarities: TextSimilarities | None = None
-    _digest: str = ""
-    _kept: dict[str, tuple[Active, ...]] = field(default_factory=dict)
+    _kept: dict[str, tuple[Active, ...]] = field(default_factory=dict, repr=False)
 
-    def __post_init__(self) -> None:
-        if self.bank.selector_kind != UNIFORM:
-            self._selector = selector_of(self.bank.selector_kind, self.bank.selector)
-            self._vocabulary = Vocabulary(terms=dict(self.bank.vocabulary), idf=np.array(self.bank.idf))
-        self._similarities = TextSimilarities(self.bank.texts)
-
-    @property
+    @cached_property
     def identity(self) -> dict[str, Any]:
         """What of the bank can change an item: its digest and how its rubrics are selected."""
-        if not self._digest:  # it takes as long as judging a pair otherwise does
-            self._digest = self.bank.digest
-        return {"bank": [self._digest, self.settings.as_json()]}
+        return {"bank": [self.bank.digest, self.settings.as_json()]}
+
+    @cached_property
+    def _similarities(self) -> TextSimilarities:
+        return TextSimilarities(self.bank.texts)
+
+    @cached_property
+    def _alpha(self) -> Callable[[str], Floats]:
+        """Return what computes alpha of a prompt; without a fitted selector it is the same for all."""
+        bank = self.bank
+        if bank.selector_kind == UNIFORM:
+            return lambda _: np.full(len(bank), 1.0 / len(bank), dtype=np.float32)
+        selector = selector_of(bank.selector_kind, bank.selector)
+        vocabulary = Vocabulary(terms=dict(bank.vocabulary), idf=np.array(bank.idf))
+        added = [place for place, entry in enumerate(bank.rubrics) if entry.added]
+
+        def alpha(text: str) -> Floats:
+            _, index, value = transform(vocabulary, [text])
+            found = alpha_numpy(selector, index, value)
+            found[added] = 1.0
+            return found
+
+        return alpha
 
     def choose(self, prompt: Prompt) -> tuple[Active, ...]:
-        """Return the rubrics for a prompt, most important first; with `uniform` each of them weighs 1."""
+        """Return the rubrics for a prompt, most important first."""
         text = prompt_text(prompt)
-        known = self._kept.get(text)
-        if known is None:
-            known = self._choose(text)
-            if len(self._kept) < MAX_KEPT_CHOICES:
-                self._kept[text] = known
-        return known
-
-    def _choose(self, text: str) -> tuple[Active, ...]:
-        assert self._similarities is not None
+        if text in self._kept:
+            return self._kept[text]
         disabled = [place for place, entry in enumerate(self.bank.rubrics) if entry.disabled]
         active = select(self._alpha(text), self.bank.weights, self._similarities, self.settings, disabled)
         if self.uniform:
-            return tuple(replace(entry, alpha=1.0, weight=1.0) for entry in active)
+            active = tuple(replace(entry, alpha=1.0, weight=1.0) for entry in active)
+        if len(self._kept) < MAX_KEPT_CHOICES:
+            self._kept[text] = active
         return active
-
-    def _alpha(self, text: str) -> NDArray[np.float32]:
-        if self._selector is None or self._vocabulary is None:
-            return np.full(len(self.bank), 1.0 / len(self.bank), dtype=np.float32)
-        _, index, value = transform(self._vocabulary, [text])
-        alpha = alpha_numpy(self._selector, index, value)
-        alpha[[place for place, entry in enumerate(self.bank.rubrics) if entry.added]] = 1.0
-        return alpha
 
 
 def open_chooser(bank: Bank, *, top_k: int | None = None, uniform: bool = False) -> Chooser:
@@ -149,4 +150,4 @@ def open_chooser(bank: Bank, *, top_k: int | None = None, uniform: bool = False)
     settings = bank.inference
     if top_k is not None:
         settings = replace(settings, direct=False, top_k=top_k, selection_pool=max(settings.selection_pool, top_k))
-    return Chooser(bank, settings, uniform)
+    return Chooser(bank=bank, settings=settings, uniform=uniform)

@@ -10,7 +10,7 @@ from svr_async.core.pair import Order, PreferencePair, Side, user_prompt
 from svr_async.core.rubric import Rubric
 from svr_async.core.verdict import Contribution, Outcome, RubricComparison, Verdict
 from svr_async.evaluation.plan import OrderPolicy, Orders
-from svr_async.scoring.decision import Decision, average, halved, rounded
+from svr_async.scoring.decision import Decision, average, rounded, scaled
 
 
 def pair(name: str) -> PreferencePair:
@@ -83,4 +83,4 @@ def test_averaged_contributions_add_up_to_the_margin() -> None:
     other = decision(-1.0, shown=Order.BA, deltas=(Side.B, Side.B))
     found = average([one, other])
     assert sum(part.value for part in found.contributions) == found.margin == -0.25
-    assert [part.weight for part in halved(one).contributions] == [1.0]
+    assert [part.weight for part in scaled(one, 2).contributions] == [1.0]

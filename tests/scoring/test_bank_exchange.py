@@ -152,7 +152,7 @@ def test_the_card_says_what_others_must_know() -> None:
     bank = made_bank(
         history=history, marks=frozenset({Integrity.SIMULATED}), dev_metrics={"accuracy": 0.8, "pairs": 400}
     )
-    card = planned_upload(bank, "hf:someone/small").card
+    card = planned_upload(bank, "hf:someone/small").files["README.md"].decode()
     front = yaml.safe_load(card.split("---")[1])
     assert (front["license"], front["datasets"]) == ("cc-by-4.0", ["org/prefs"])
     assert front["tags"][-1] == "simulated"
@@ -165,7 +165,7 @@ def test_the_card_says_what_others_must_know() -> None:
     ):
         assert words in card
     few = replace(bank, dev_metrics={"accuracy": 0.8, "pairs": 40})
-    assert "95 % interval" not in planned_upload(few, "hf:someone/small").card
+    assert "95 % interval" not in planned_upload(few, "hf:someone/small").files["README.md"].decode()
 
 
 def test_a_command_is_told_without_folders(tmp_path: Path) -> None:

@@ -10,15 +10,12 @@ from typing import Any
 import pytest
 from rig import name_judge, serving, write_bench
 
-from svr_async.core.pair import Side
-from svr_async.engine.request import ReplyRejectedError
 from svr_async.errors import UsageError
 from svr_async.evaluation.run import evaluate
 from svr_async.evaluation.run_folder import Run
 from svr_async.evaluation.settings import EvalSettings
 from svr_async.evaluation.setup import choose_method
 from svr_async.judges.limits import JudgeLimits
-from svr_async.judges.reader import read_direct
 from svr_async.simulation.server import SimServer
 
 N = 8
@@ -84,20 +81,3 @@ def test_one_model_that_does_all_in_a_reply(settings: EvalSettings, tmp_path: Pa
     assert again.metrics["calls"]["sent"] == N
     with pytest.raises(UsageError, match="has no proposer"):
         choose_method(EvalSettings(benchmark="pairs", method="rm-r1", option=("proposer=x",)))
-
-
-@pytest.mark.parametrize(
-    ("text", "side"),
-    [
-        ("… <answer>[[B]]</answer>", Side.B),
-        ("Justification: …\nWinner: Response A", Side.A),
-        ("Winner: Response B\n[[B]]", Side.B),
-        ("**Preferred:** Candidate B", Side.B),
-    ],
-)
-def test_a_verdict_is_read_as_the_models_were_trained_to_give_it(text: str, side: Side) -> None:
-    """[[A]] or [[B]] counts; without one, the line that names a winner; two winners, or none, are no verdict."""
-    assert read_direct(text).margin == (1.0 if side is Side.A else -1.0)
-    for doubtful in ("[[A]] or [[B]]", "Winner: Response A. Winner: Response B.", "I like both responses."):
-        with pytest.raises(ReplyRejectedError):
-            read_direct(doubtful)

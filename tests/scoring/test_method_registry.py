@@ -17,7 +17,8 @@ from svr_async.evaluation.setup import choose_method, prepare
 from svr_async.scoring.bank import BankRubric, RubricBank
 from svr_async.scoring.methods import registry
 from svr_async.scoring.methods.contract import Facts, Parts, Recipe
-from svr_async.scoring.methods.registry import MODULES, NAMES, find_recipe
+from svr_async.scoring.methods.registry import MODULES, NAMES, find_recipe, read_options
+from svr_async.scoring.methods.rrd import RrdOptions
 from svr_async.scoring.methods.simple import Direct
 
 ONE = Rubric(text="Is it one?")
@@ -82,6 +83,23 @@ def test_parts_that_do_not_fit_are_refused_before_they_are_read(given: dict[str,
     with pytest.raises(UsageError) as refused:
         choose_method(settings(**given))
     assert says in refused.value.one_line()
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ("samples=0", "--method rrd: samples: Expected int >= 1 (got '0')"),
+        ("top_p=x", "--method rrd: top_p: Expected float"),
+        ("sample=3", "has no option 'sample' — did you mean samples=?"),
+        ("samples", "takes options as NAME=VALUE"),
+    ],
+)
+def test_a_wrong_option_is_one_line(given: str, says: str) -> None:
+    """Name, what is expected, and the value; right values have the types of the record."""
+    with pytest.raises(UsageError) as refused:
+        read_options(RrdOptions, "rrd", [given])
+    assert says in refused.value.one_line()
+    assert read_options(RrdOptions, "rrd", ["samples=3", "samplers=a, b"]) == RrdOptions(samples=3, samplers=("a", "b"))
 
 
 def test_a_new_method_is_one_file_and_one_line(monkeypatch: pytest.MonkeyPatch) -> None:

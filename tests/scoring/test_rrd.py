@@ -22,7 +22,7 @@ from svr_async.judges.model import ModelJudge
 from svr_async.judges.questions import QuestionWriter
 from svr_async.judges.templates import NAMES, load_templates
 from svr_async.scoring.decision import Decision
-from svr_async.scoring.methods.rrd import FALLBACK, TEMPLATES, Rrd, RrdOptions, whitened_uniform
+from svr_async.scoring.methods.rrd import FALLBACK, TEMPLATES, Rrd, RrdOptions, counts_of, whitened_uniform
 from svr_async.simulation.server import SimServer
 
 N = 6
@@ -100,7 +100,7 @@ async def test_a_coarse_rubric_is_replaced_by_finer_ones(tmp_path: Path) -> None
     assert [part.rubric.text for part in decision.contributions] == ["one", "two"]
     assert decision.margin == pytest.approx(decision.contributions[0].weight)
     assert sum(part.value for part in decision.contributions) == pytest.approx(decision.margin)
-    counts = method.tally.counts()
+    counts = counts_of([method.tally.as_json()])
     assert {name: counts[name] for name in ("generation", "reference", "proposal", "sample_judgments")} == {
         "generation": 8, "reference": 1, "proposal": 1, "sample_judgments": 24
     }  # fmt: skip
@@ -121,7 +121,7 @@ async def test_filters_reject_and_the_judge_is_asked_directly(tmp_path: Path) ->
     }
     decision, method, _ = await decide(tmp_path, script)
     assert (decision.margin, decision.flags, decision.contributions) == (-1.0, (FALLBACK,), ())
-    counts = method.tally.counts()
+    counts = counts_of([method.tally.as_json()])
     assert (counts["rubrics_mean"], counts["fallback"], counts["decomposition"]) == (1, 1, 0)
     assert counts["redundancy_filter"] == 1
 

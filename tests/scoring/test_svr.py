@@ -11,7 +11,7 @@ from svr_async.core.rubric import Rubric
 from svr_async.core.verdict import Outcome, RubricComparison, Verdict
 from svr_async.judges.protocol import Answer, Comparisons, Preference
 from svr_async.scoring.bank import UNIFORM, BankRubric, InferenceSettings, RubricBank
-from svr_async.scoring.methods.simple import SvrPointwise
+from svr_async.scoring.methods.simple import Pointwise
 from svr_async.scoring.methods.svr import Svr
 from svr_async.scoring.selection import open_chooser
 
@@ -116,5 +116,5 @@ async def test_a_rubric_without_a_verdict_counts_nothing_and_no_answer_is_no_dec
 async def test_pointwise_scores_each_response_alone() -> None:
     """The weighted differences of the scores add up."""
     chooser = open_chooser(bank())
-    found = await SvrPointwise(chooser).decide(Judge(), shown(), ())
+    found = await Pointwise(chooser=chooser).decide(Judge(), shown(), ())
     assert found.margin == pytest.approx(0.75 * sum(entry.importance for entry in chooser.choose(shown().prompt)))

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from svr_async.core.pair import HumanRubrics, Presentation
+from svr_async.errors import UsageError
 from svr_async.judges.protocol import Judge
 from svr_async.scoring.decision import Decision, WeightedRubrics
 
@@ -44,11 +45,9 @@ class BankUse:
 class OwnWords:
     """Needs of a method with its own questions, which only a judge that writes can answer.
 
-    `templates` are its own prompts.
-    `others` are further judges to open, named as for --judge; `bind` returns the method
-    with them. `tallied` returns the counts of its questions as JSON values, `counted` the sum of the tallies of all
-    processes of a run come to. `assumes` is what a dry run takes for granted, `most_calls` how many calls a pair may
-    need of each judge.
+    `templates` are its own prompts. `others` are further judges to open, named as for --judge; `bind` returns the
+    method with them. `tallied` returns the counts of its questions as JSON values, `counted` the sum over all shards.
+    `assumes` are a dry run's assumptions, `most_calls` the most calls that a pair may need of each judge.
     """
 
     templates: tuple[str, ...]
@@ -76,6 +75,13 @@ class Facts:
     human_rubrics: bool = False
     bank: BankUse | None = None
     own: OwnWords | None = None
+
+
+def named_judge(name: str, default: Judge, others: Mapping[str, Judge]) -> Judge:
+    """Return the judge that an option names, or the default; UsageError if no run has opened it."""
+    if name and name not in others:
+        raise UsageError(f"the judge {name} of --option is not open", hint="svr eval opens it")
+    return others[name] if name else default
 
 
 class Method(Decider, Protocol):

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import difflib
-import typing
 from collections.abc import Sequence
 from dataclasses import fields
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from svr_async.errors import UsageError
 
@@ -24,7 +25,6 @@ MODULES = {
 }
 """The module of `svr_async.scoring.methods` that makes a method; its `RECIPES` have the name."""
 NAMES = tuple(MODULES)
-KINDS = {int: "a whole number", float: "a number"}
 
 
 def find_recipe(name: str) -> Recipe:
@@ -44,37 +44,28 @@ def names_that_take(part: Part) -> tuple[str, ...]:
 
 
 def read_options(kind: type[Any] | None, method: str, given: Sequence[str]) -> Any:
-    """Return the record with what was given; None for a method without options. UsageError for what it does not have.
+    """Return the record with the options given as NAME=VALUE; None for a method without options.
 
-    A field that is a tuple of texts takes them with commas between. What the record refuses, with a ValueError, is a
-    UsageError too.
+    A tuple of texts is given with commas. UsageError for an unknown name or a value that its type does not allow.
     """
     if kind is None:
         if given:
             raise UsageError(f"--method {method} has no options", hint=f"leave --option {given[0]} out")
         return None
-    hints = typing.get_type_hints(kind)
-    values = dict(_named(text, method, [one.name for one in fields(kind)]) for text in given)
-    try:
-        return kind(**{name: _read(name, text, hints[name]) for name, text in values.items()})
-    except ValueError as error:
-        raise UsageError(f"--method {method}: {error}") from error
-
-
-def _named(text: str, method: str, known: Sequence[str]) -> tuple[str, str]:
-    name, mark, value = text.partition("=")
-    if mark and name in known:
-        return name, value.strip()
-    near = difflib.get_close_matches(name, known, 1)
-    hint = f"did you mean {near[0]}=?" if near else f"its options are {', '.join(known)}"
-    what = f"has no option {name!r}" if mark else f"takes options as NAME=VALUE, not {text!r}"
-    raise UsageError(f"--method {method} {what}", hint=hint)
-
-
-def _read(name: str, text: str, kind: Any) -> Any:
-    if kind not in KINDS:
-        return text if kind is str else tuple(part.strip() for part in text.split(",") if part.strip())
-    try:
-        return kind(text)
-    except ValueError:
-        raise ValueError(f"{name} is {KINDS[kind]} (got {text!r})") from None
+    defaults = {field.name: field.default for field in fields(kind)}
+    values: dict[str, Any] = {}
+    for text in given:
+        name, mark, value = text.partition("=")
+        if not mark or name not in defaults:
+            near = difflib.get_close_matches(name, defaults, 1)
+            hint = f"did you mean {near[0]}=?" if near else f"its options are {', '.join(defaults)}"
+            what = f"has no option {name!r}" if mark else f"takes options as NAME=VALUE, not {text!r}"
+            raise UsageError(f"--method {method} {what}", hint=hint)
+        several = [part.strip() for part in value.split(",") if part.strip()]
+        values[name] = several if isinstance(defaults[name], tuple) else value.strip()
+        try:
+            msgspec.convert({name: values[name]}, kind, strict=False)
+        except msgspec.ValidationError as error:
+            wanted = str(error).partition(" - at ")[0].replace("`", "")
+            raise UsageError(f"--method {method}: {name}: {wanted} (got {value!r})") from error
+    return msgspec.convert(values, kind, strict=False)

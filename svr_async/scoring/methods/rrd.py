@@ -6,27 +6,27 @@ The prompts are ours, written from the paper's description of the method.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from functools import partial
 from statistics import fmean, median
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import numpy as np
+from msgspec import Meta
 
 from svr_async.core.pair import HumanRubrics, Presentation, Prompt, prompt_text
 from svr_async.core.rubric import Rubric
 from svr_async.core.verdict import EVEN, Chances, Contribution, Outcome, RubricComparison
 from svr_async.engine.concurrency import bounded_map
-from svr_async.errors import UsageError
 from svr_async.judges.model import Ask, asked, sampled
 from svr_async.judges.protocol import Answer, Judge, Preference, Reasked
 from svr_async.judges.questions import read_text, read_texts
 from svr_async.judges.reader import read_direct, read_mark
-from svr_async.scoring.decision import Decision, decided, undecided
-from svr_async.scoring.methods.contract import Facts, OwnWords, Recipe
+from svr_async.scoring.decision import Decision, decided, total, undecided
+from svr_async.scoring.methods.contract import Facts, OwnWords, Recipe, named_judge
 
 FALLBACK = "rrd_fallback"  # no rubric was accepted, or they found no difference: the judge was asked directly
 MISSING = "missing_rubrics"
@@ -39,15 +39,10 @@ ASSUMES = (
 )
 TEMPLATES = ("rrd_rubrics", "rrd_decompose", "rrd_judge", "rrd_filter")
 PLANNED = "Planned rubric"
-KEY_DIGITS = 16  # of a cache key in hex, enough to distinguish questions
 PLANNED_DEPTH = 2  # a dry run has rubrics of this depth satisfied by too few samples to be decomposed
-RANGES = {
-    "samples": (1, 64), "broad": (0, 64), "children": (1, 16), "depth": (0, 8), "rejections": (1, 1_000),
-    "initial": (1, 100),
-}  # fmt: skip
-TOKENS = dict.fromkeys(("tokens", "proposal_tokens", "judge_tokens", "direct_tokens"), (1, 1_000_000))
 T = TypeVar("T")
 Verdicts = tuple[bool | None, ...]
+Tokens = Annotated[int, Meta(ge=1, le=1_000_000)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,31 +58,22 @@ class RrdOptions:
     judgment, a proposal, a direct comparison, and all others.
     """
 
-    samples: int = 8
+    samples: Annotated[int, Meta(ge=1, le=64)] = 8
     samplers: tuple[str, ...] = ()
-    temperature: float = 0.7
-    top_p: float = 0.95
-    initial: int = 10
-    broad: int = 2
-    children: int = 2
-    depth: int = 3
-    rejections: int = 15
+    temperature: Annotated[float, Meta(ge=0, le=2)] = 0.7
+    top_p: Annotated[float, Meta(gt=0, le=1)] = 0.95
+    initial: Annotated[int, Meta(ge=1, le=100)] = 10
+    broad: Annotated[int, Meta(ge=0, le=64)] = 2
+    children: Annotated[int, Meta(ge=1, le=16)] = 2
+    depth: Annotated[int, Meta(ge=0, le=8)] = 3
+    rejections: Annotated[int, Meta(ge=1, le=1_000)] = 15
     strong: str = ""
     weak: str = ""
-    shrink: float = 0.5
-    tokens: int = 2048
-    proposal_tokens: int = 4096
-    judge_tokens: int = 256
-    direct_tokens: int = 512
-
-    def __post_init__(self) -> None:
-        for name, (least, most) in {**RANGES, **TOKENS}.items():
-            if not least <= getattr(self, name) <= most:
-                raise ValueError(f"{name} is from {least} to {most:,} (got {getattr(self, name)})")
-        for name, low, high in (("temperature", 0, 2), ("top_p", 0, 1), ("shrink", 0, 1)):
-            value, words = getattr(self, name), "from" if name == "temperature" else "above"
-            if not low <= value <= high or (name != "temperature" and not value):
-                raise ValueError(f"{name} is {words} {low}, at most {high} (got {value})")
+    shrink: Annotated[float, Meta(gt=0, le=1)] = 0.5
+    tokens: Tokens = 2048
+    proposal_tokens: Tokens = 4096
+    judge_tokens: Tokens = 256
+    direct_tokens: Tokens = 512
 
     @property
     def others(self) -> tuple[str, ...]:
@@ -111,35 +97,23 @@ class Stage(StrEnum):
 
 @dataclass(slots=True)
 class Tally:
-    """Questions by stage, and how many rubrics each prompt came to."""
+    """The cache keys of questions by stage, and how many rubrics each prompt was left with."""
 
-    keys: dict[Stage, set[int]] = field(default_factory=lambda: {stage: set() for stage in Stage})
+    keys: dict[Stage, set[str]] = field(default_factory=lambda: {stage: set() for stage in Stage})
     accepted: dict[int, int] = field(default_factory=dict)
-
-    def note(self, stage: Stage, keys: Iterable[str]) -> None:
-        """Count questions of a stage by their cache keys."""
-        self.keys[stage].update(int(key[:KEY_DIGITS], 16) for key in keys)
-
-    def counts(self) -> Mapping[str, Any]:
-        """Return the questions of each stage, and mean and median of the rubrics that prompts were left with."""
-        return counts_of([self.as_json()])
 
     def as_json(self) -> Mapping[str, Any]:
         """Return the questions of each stage, and how many rubrics the prompts were left with."""
-        return {
-            "asked": {stage.value: len(keys) for stage, keys in self.keys.items()},
-            "rubrics": list(self.accepted.values()),
-        }
+        asked = {stage.value: len(keys) for stage, keys in self.keys.items()}
+        return {"asked": asked, "rubrics": list(self.accepted.values())}
 
 
 def counts_of(tallies: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
-    """Return what the tallies of processes that judged other prompts each come to: questions by stage, mean, median."""
+    """Return the sum of the tallies of all shards of a run: questions by stage; mean and median of rubrics a prompt."""
     sizes = [size for tally in tallies for size in tally["rubrics"]]
     asked = {stage.value: sum(tally["asked"][stage.value] for tally in tallies) for stage in Stage}
-    return asked | {
-        "rubrics_mean": round(fmean(sizes), 2) if sizes else None,
-        "rubrics_median": median(sizes) if sizes else None,
-    }
+    mean, middle = (round(fmean(sizes), 2), median(sizes)) if sizes else (None, None)
+    return asked | {"rubrics_mean": mean, "rubrics_median": middle}
 
 
 class Fate(StrEnum):
@@ -158,81 +132,55 @@ class Questions:
     prompt: Prompt
     responses: tuple[str, ...] = ()
 
-    def _texts(self, **more: str) -> Mapping[str, str]:
-        return {"PROMPT": prompt_text(self.prompt), **more}
-
-    @property
-    def _sampled(self) -> str:
-        return "\n\n".join(f"Response {number}:\n{text}" for number, text in enumerate(self.responses, 1))
-
     def worse(self, strong: str) -> Ask[str]:
         """Ask for a plausible but worse response than the strong reference."""
-        return Ask(
-            template="probe",
-            texts=self._texts(CHOSEN=strong),
-            read=read_text,
-            placeholder="Planned worse response.",
-            tokens=len(strong) // 4,
-        )
+        return self._ask("probe", read_text, "Planned worse response.", len(strong) // 4, CHOSEN=strong)
 
     def proposal(self) -> Ask[tuple[Rubric, ...]]:
         """Ask for the initial rubrics, conditioned on the samples."""
-        return Ask(
-            template="rrd_rubrics",
-            texts=self._texts(RESPONSES=self._sampled),
-            read=lambda text: read_rubrics(text, "proposed_rubrics", self.options.initial),
-            placeholder=tuple(Rubric(text=f"{PLANNED} {number}.") for number in range(1, 6)),
-            tokens=200,
-            most_tokens=self.options.proposal_tokens,
-        )
+        planned = tuple(Rubric(text=f"{PLANNED} {number}.") for number in range(1, 6))
+        read = partial(read_rubrics, key="proposed_rubrics", most=self.options.initial)
+        ask = self._ask("rrd_rubrics", read, planned, 200, RESPONSES=self._sampled)
+        return replace(ask, most_tokens=self.options.proposal_tokens)
 
     def decomposition(self, rubric: Rubric) -> Ask[tuple[Rubric, ...]]:
         """Ask for finer rubrics in the place of one."""
         most = self.options.children
-        return Ask(
-            template="rrd_decompose",
-            texts=self._texts(RESPONSES=self._sampled),
-            rubrics=[rubric],
-            read=lambda text: read_rubrics(text, "finer_rubrics", most),
-            placeholder=tuple(Rubric(text=f"{rubric.text}{number}.") for number in range(1, most + 1)),
-            tokens=40 * most,
-            most_tokens=self.options.tokens,
-        )
+        planned = tuple(Rubric(text=f"{rubric.text}{number}.") for number in range(1, most + 1))
+        read = partial(read_rubrics, key="finer_rubrics", most=most)
+        ask = self._ask("rrd_decompose", read, planned, 40 * most, RESPONSES=self._sampled)
+        return replace(ask, rubrics=[rubric], most_tokens=self.options.tokens)
 
     def satisfied(self, response: str, rubric: Rubric, *, planned: bool) -> Ask[bool]:
-        """Ask whether one response satisfies one rubric; `planned` is what a dry run takes for the answer."""
-        return Ask(
-            template="rrd_judge",
-            texts=self._texts(RESPONSE=response),
-            rubrics=[rubric],
-            read=lambda text: read_mark(text, "yes|no", str.upper, "[[YES]] or [[NO]]", (response,)) == "YES",
-            placeholder=planned,
-            tokens=30,
-            most_tokens=self.options.judge_tokens,
-        )
+        """Ask whether one response satisfies one rubric; a dry run assumes the answer `planned`."""
+
+        def read(text: str) -> bool:
+            return read_mark(text, "yes|no", str.upper, "[[YES]] or [[NO]]", (response,)) == "YES"
+
+        ask = self._ask("rrd_judge", read, planned, 30, RESPONSE=response)
+        return replace(ask, rubrics=[rubric], most_tokens=self.options.judge_tokens)
 
     def redundancy(self, rubric: Rubric, accepted: Sequence[Rubric], *, planned: Fate) -> Ask[Fate]:
         """Ask whether a rubric repeats or contradicts an accepted one."""
-        return Ask(
-            template="rrd_filter",
-            texts=self._texts(),
-            rubrics=[rubric, *accepted],
-            read=_read_fate,
-            placeholder=planned,
-            tokens=40,
-            most_tokens=self.options.tokens,
-        )
+        ask = self._ask("rrd_filter", _read_fate, planned, 40)
+        return replace(ask, rubrics=[rubric, *accepted], most_tokens=self.options.tokens)
 
     def direct(self, shown: Presentation) -> Ask[Preference]:
         """Ask for a direct comparison, where rubrics decide nothing."""
-        return Ask(
-            template="direct",
-            texts=self._texts(RESPONSE_A=shown.response_a, RESPONSE_B=shown.response_b),
-            read=partial(read_direct, quoted=(shown.response_a, shown.response_b)),
-            placeholder=Preference(margin=1.0),
-            tokens=150,
-            most_tokens=self.options.direct_tokens,
-        )
+        responses = (shown.response_a, shown.response_b)
+        read = partial(read_direct, quoted=responses)
+        texts = {"RESPONSE_A": responses[0], "RESPONSE_B": responses[1]}
+        ask = self._ask("direct", read, Preference(margin=1.0), 150, **texts)
+        return replace(ask, most_tokens=self.options.direct_tokens)
+
+    def _ask(self, template: str, read: Callable[[str], T], planned: T, tokens: int, **texts: str) -> Ask[T]:
+        """Return a question with the prompt; a dry run assumes the answer `planned` of `tokens` tokens."""
+        texts = {"PROMPT": prompt_text(self.prompt), **texts}
+        return Ask(template=template, texts=texts, read=read, placeholder=planned, tokens=tokens)
+
+    @property
+    def _sampled(self) -> str:
+        return "\n\n".join(f"Response {number}:\n{text}" for number, text in enumerate(self.responses, 1))
 
 
 def _read_fate(text: str) -> Fate:
@@ -253,23 +201,7 @@ class FailedCallError(Exception):
         self.answer = answer
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Mined:
-    """A prompt's accepted rubrics with their verdicts on the samples."""
-
-    rubrics: tuple[Rubric, ...] = ()
-    verdicts: tuple[Verdicts, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """A rubric that is not decomposed further, with its verdicts, the references and its number in the search."""
-
-    rubric: Rubric
-    verdicts: Verdicts
-    strong: str | None
-    weak: str | None
-    turn: int
+Mined = Sequence[tuple[Rubric, Verdicts]]  # a prompt's accepted rubrics with their verdicts on the samples
 
 
 @dataclass(slots=True)
@@ -283,32 +215,36 @@ class Miner:
     keys: list[str] = field(default_factory=list)
 
     async def mine(self, prompt: Prompt) -> Mined:
-        """Return the rubrics; none where there are no samples or no proposal. FailedCallError where a call failed."""
+        """Return the rubrics; none without samples or a proposal. FailedCallError if a call failed."""
         samples = await self._samples(prompt)
         questions = Questions(self.options, prompt, tuple(text for text in samples if text is not None))
         if not questions.responses:
-            return Mined()
-        strong, weak = await self._references(questions, samples[0])
+            return ()
+        references = await self._references(questions, samples[0])
         proposed = await self.ask(Stage.PROPOSAL, questions.proposal())
         waiting = deque((rubric, 0) for rubric in proposed or ())
-        rubrics: list[Rubric] = []
-        verdicts: list[Verdicts] = []
+        accepted: list[tuple[Rubric, Verdicts]] = []
         seen, rejected = set[str](), 0
         while waiting and rejected < self.options.rejections:
             rubric, depth = waiting.popleft()
             if rubric.id in seen:
                 continue
             seen.add(rubric.id)
-            found = await self._verdicts(questions, rubric, planned=depth < PLANNED_DEPTH)
-            finer = await self._finer(questions, rubric, found, depth)
-            if finer:
+            planned = depth < PLANNED_DEPTH
+            asks = [questions.satisfied(text, rubric, planned=planned) for text in questions.responses]
+            found = await self.ask_all(Stage.SAMPLE, asks)
+            verdicts = tuple(found)
+            if finer := await self._finer(questions, rubric, verdicts, depth):
                 waiting.extend((child, depth + 1) for child in finer)
-            elif await self._passes(questions, Candidate(rubric, found, strong, weak, len(seen)), rubrics):
-                rubrics.append(rubric)
-                verdicts.append(found)
-            else:
+                continue
+            known = [one for one, _ in accepted]
+            fate = Fate.OVERLAP if len(seen) % 2 else Fate.NEW  # a dry run has half of them repeat another
+            wrong = await self._points_wrong(questions, rubric, verdicts, references)
+            if wrong or await self._repeats(questions, rubric, known, fate):
                 rejected += 1
-        return Mined(rubrics=tuple(rubrics), verdicts=tuple(verdicts))
+            else:
+                accepted.append((rubric, verdicts))
+        return accepted
 
     async def ask(self, stage: Stage, ask: Ask[T]) -> T | None:
         """Ask and count; None where the reply cannot be read, FailedCallError where the call failed."""
@@ -322,23 +258,15 @@ class Miner:
 
     def _taken(self, stage: Stage, answer: Answer[T]) -> T | None:
         self.keys += answer.requests
-        self.tally.note(stage, answer.requests)
+        self.tally.keys[stage].update(answer.requests)
         if answer.value is None and answer.outcome is Outcome.API_ERROR:
             raise FailedCallError(replace(answer, requests=()))
         return answer.value
 
-    def _named(self, name: str) -> Judge:
-        if not name:
-            return self.judge
-        if name not in self.others:
-            raise UsageError(
-                f"the judge {name} of the options is not open here", hint="only the run of svr eval opens it"
-            )
-        return self.others[name]
-
     async def _sample(self, stage: Stage, name: str, prompt: Prompt, number: int) -> str | None:
         options = self.options
-        answer = await sampled(self._named(name), prompt, number, temperature=options.temperature, top_p=options.top_p)
+        judge = named_judge(name, self.judge, self.others)
+        answer = await sampled(judge, prompt, number, temperature=options.temperature, top_p=options.top_p)
         return self._taken(stage, answer)
 
     async def _samples(self, prompt: Prompt) -> list[str | None]:
@@ -354,15 +282,10 @@ class Miner:
         strong = first if by_first else await self._sample(Stage.REFERENCE, options.strong, prompt, 1)
         if options.weak:
             return strong, await self._sample(Stage.REFERENCE, options.weak, prompt, 1)
-        weak = None
-        if strong is not None:
-            weak = await self.ask(Stage.REFERENCE, questions.worse(strong))
+        if strong is None:
+            return None, None
+        weak = await self.ask(Stage.REFERENCE, questions.worse(strong))
         return strong, weak
-
-    async def _verdicts(self, questions: Questions, rubric: Rubric, *, planned: bool) -> Verdicts:
-        asks = [questions.satisfied(text, rubric, planned=planned) for text in questions.responses]
-        found = await self.ask_all(Stage.SAMPLE, asks)
-        return tuple(found)
 
     async def _finer(self, questions: Questions, rubric: Rubric, found: Verdicts, depth: int) -> tuple[Rubric, ...]:
         """Return finer rubrics in the place of one that too many samples satisfy; none where it stays as it is."""
@@ -371,26 +294,25 @@ class Miner:
         children = await self.ask(Stage.DECOMPOSITION, questions.decomposition(rubric))
         return tuple(child for child in children or () if child.id != rubric.id)
 
-    async def _passes(self, questions: Questions, candidate: Candidate, accepted: Sequence[Rubric]) -> bool:
-        """Whether a rubric points the right way, and neither repeats nor contradicts an accepted one."""
-        if await self._points_wrong(questions, candidate):
-            return False
+    async def _repeats(self, questions: Questions, rubric: Rubric, accepted: Sequence[Rubric], planned: Fate) -> bool:
+        """Whether a rubric repeats or contradicts an accepted one; an unreadable reply counts as no."""
         if not accepted:
-            return True
-        planned = Fate.OVERLAP if candidate.turn % 2 else Fate.NEW  # a dry run has half of them repeat another
-        ask = questions.redundancy(candidate.rubric, accepted, planned=planned)
-        return await self.ask(Stage.REDUNDANCY, ask) in (Fate.NEW, None)
+            return False
+        fate = await self.ask(Stage.REDUNDANCY, questions.redundancy(rubric, accepted, planned=planned))
+        return fate not in (Fate.NEW, None)
 
-    async def _points_wrong(self, questions: Questions, candidate: Candidate) -> bool:
+    async def _points_wrong(
+        self, questions: Questions, rubric: Rubric, verdicts: Verdicts, references: tuple[str | None, str | None]
+    ) -> bool:
         """Whether the weak reference satisfies a rubric that the strong one does not."""
-        if candidate.strong is None or candidate.weak is None:
+        strong, weak = references
+        if strong is None or weak is None:
             return False
-        if not await self.ask(Stage.DIRECTION, questions.satisfied(candidate.weak, candidate.rubric, planned=False)):
+        if not await self.ask(Stage.DIRECTION, questions.satisfied(weak, rubric, planned=False)):
             return False
-        if candidate.strong in questions.responses:
-            return candidate.verdicts[questions.responses.index(candidate.strong)] is False
-        strong = questions.satisfied(candidate.strong, candidate.rubric, planned=True)
-        return await self.ask(Stage.DIRECTION, strong) is False
+        if strong in questions.responses:
+            return verdicts[questions.responses.index(strong)] is False
+        return await self.ask(Stage.DIRECTION, questions.satisfied(strong, rubric, planned=True)) is False
 
 
 def whitened_uniform(verdicts: Sequence[Sequence[float | None]], *, shrink: float) -> list[float]:
@@ -404,21 +326,20 @@ def whitened_uniform(verdicts: Sequence[Sequence[float | None]], *, shrink: floa
     """
     if not verdicts:
         return []
-    rows = np.array([[np.nan if one is None else one for one in row] for row in verdicts], dtype=np.float64)
+    rows = np.array(verdicts, dtype=np.float64)  # None becomes NaN
     known = np.isfinite(rows)
-    counts = np.maximum(known.sum(axis=1, keepdims=True), 1)
-    means = np.where(known, rows, 0.0).sum(axis=1, keepdims=True) / counts
+    means = np.where(known, rows, 0.0).sum(axis=1, keepdims=True) / np.maximum(known.sum(axis=1, keepdims=True), 1)
     centred = np.where(known, rows - means, 0.0)
     covariance = centred @ centred.T / max(1, rows.shape[1])
     scale = float(np.trace(covariance)) / len(rows)
-    if scale <= 0:
-        return [1.0 / len(rows)] * len(rows)
-    drawn = (1 - shrink) * covariance + shrink * scale * np.eye(len(rows))
-    values, vectors = np.linalg.eigh(drawn)
-    inverse = 1.0 / np.sqrt(np.maximum(values, 1e-9 * scale))
-    weights = np.maximum(vectors @ (inverse * (vectors.T @ np.ones(len(rows)))), 0.0)
-    total = float(weights.sum())
-    return [float(one) for one in weights / total] if total > 0 else [1.0 / len(rows)] * len(rows)
+    weights = np.ones(len(rows))
+    if scale > 0:
+        values, vectors = np.linalg.eigh((1 - shrink) * covariance + shrink * scale * np.eye(len(rows)))
+        inverse = 1.0 / np.sqrt(np.maximum(values, 1e-9 * scale))
+        weights = np.maximum(vectors @ (inverse * vectors.sum(axis=0)), 0.0)
+    if not weights.any():
+        weights[:] = 1.0
+    return [float(weight) for weight in weights / weights.sum()]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -455,43 +376,40 @@ class Rrd:
         miner = Miner(judge, self.others, self.options, self.tally)
         try:
             mined = await miner.mine(shown.prompt)
-            self.tally.accepted[hash(shown.prompt)] = len(mined.rubrics)
+            self.tally.accepted[hash(shown.prompt)] = len(mined)
             made = tuple(Reasked(key) for key in miner.keys)
             miner.keys.clear()
-            return await self._judged(miner, mined, shown, made)
+            decision = await self._judged(miner, mined, shown)
+            return replace(decision, requests=(*made, *dict.fromkeys(miner.keys)))
         except FailedCallError as failed:
             return undecided(failed.answer, shown, tuple(Reasked(key) for key in miner.keys))
 
-    async def _judged(self, miner: Miner, mined: Mined, shown: Presentation, made: tuple[str, ...]) -> Decision:
+    async def _judged(self, miner: Miner, mined: Mined, shown: Presentation) -> Decision:
+        """Judge both responses by the rubrics; without a difference compare them directly."""
         questions = Questions(self.options, shown.prompt)
-        weights = whitened_uniform(mined.verdicts, shrink=self.options.shrink)
+        weights = whitened_uniform([verdicts for _, verdicts in mined], shrink=self.options.shrink)
         asks = [
             questions.satisfied(response, rubric, planned=response == shown.response_a)
             for response in (shown.response_a, shown.response_b)
-            for rubric in mined.rubrics
+            for rubric, _ in mined
         ]
         passed = await miner.ask_all(Stage.FINAL, asks)
-        rows = map(_row, mined.rubrics, passed, passed[len(mined.rubrics) :])
-        parts = [
-            Contribution(rubric=rubric, comparison=row, weight=weight)
-            for rubric, row, weight in zip(mined.rubrics, rows, weights, strict=True)
-        ]
+        parts = tuple(
+            Contribution(rubric=rubric, comparison=_comparison(rubric, a, b), weight=weight)
+            for (rubric, _), a, b, weight in zip(
+                mined, passed[: len(mined)], passed[len(mined) :], weights, strict=True
+            )
+        )
         flags = (MISSING,) if any(part.comparison is None for part in parts) else ()
-        found = decided(sum(part.value for part in parts), shown, tuple(parts), made, flags)
-        if not found.margin:
-            found = await self._directly(miner, questions, shown, found)
-        return replace(found, requests=(*made, *dict.fromkeys(miner.keys)))
-
-    async def _directly(self, miner: Miner, questions: Questions, shown: Presentation, found: Decision) -> Decision:
-        """Decide by a direct comparison, without contributions of rubrics."""
+        found = decided(total(parts), shown, parts, (), flags)
+        if found.margin:
+            return found
         said = await miner.ask(Stage.FALLBACK, questions.direct(shown))
-        if said is None:
-            return undecided(NO_VERDICT, shown)
-        return decided(said.margin, shown, (), (), (*found.flags, FALLBACK))
+        return undecided(NO_VERDICT, shown) if said is None else decided(said.margin, shown, (), (), (*flags, FALLBACK))
 
 
-def _row(rubric: Rubric, a: bool | None, b: bool | None) -> RubricComparison | None:
-    """Return two verdicts as a comparison whose Δ is g(A) − g(B); None where one of them is not known."""
+def _comparison(rubric: Rubric, a: bool | None, b: bool | None) -> RubricComparison | None:
+    """Return two verdicts as a comparison whose Δ is g(A) − g(B); None if one of them is missing."""
     return None if a is None or b is None else RubricComparison.likely(rubric.id, Chances(float(a), float(b), EVEN))
 
 

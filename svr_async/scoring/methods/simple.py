@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from svr_async.core.pair import HumanRubrics, Presentation, Side
 from svr_async.core.rubric import Rubric
@@ -36,11 +36,7 @@ class ContentBlind:
     """A baseline that reads nothing: the longest response, the shortest, or the one shown first."""
 
     name: str
-
-    @property
-    def facts(self) -> Facts:
-        """Facts that a run needs."""
-        return Facts(asks_judge=False)
+    facts: ClassVar[Facts] = Facts(asks_judge=False)
 
     async def decide(self, judge: Judge, shown: Presentation, human_rubrics: HumanRubrics) -> Decision:  # noqa: ARG002
         """Decide by length in characters, or by position."""
@@ -56,11 +52,7 @@ class Direct:
     """The judge asked directly, without rubrics (paper `app:prompts`)."""
 
     name: str = "direct"
-
-    @property
-    def facts(self) -> Facts:
-        """Facts that a run needs."""
-        return Facts()
+    facts: ClassVar[Facts] = Facts()
 
     async def decide(self, judge: Judge, shown: Presentation, human_rubrics: HumanRubrics) -> Decision:  # noqa: ARG002
         """Ask for a direct verdict."""
@@ -76,11 +68,7 @@ class SelfRubric:
     """The judge writes rubrics from the prompt, then judges by them; its overall preference decides."""
 
     name: str = "self-rubric"
-
-    @property
-    def facts(self) -> Facts:
-        """Facts that a run needs."""
-        return Facts(staged=True)
+    facts: ClassVar[Facts] = Facts(staged=True)
 
     async def decide(self, judge: Judge, shown: Presentation, human_rubrics: HumanRubrics) -> Decision:  # noqa: ARG002
         """Ask for rubrics, then for verdicts."""
@@ -100,11 +88,7 @@ class Oracle:
     """
 
     name: str = "oracle"
-
-    @property
-    def facts(self) -> Facts:
-        """Facts that a run needs."""
-        return Facts(human_rubrics=True)
+    facts: ClassVar[Facts] = Facts(human_rubrics=True)
 
     async def decide(self, judge: Judge, shown: Presentation, human_rubrics: HumanRubrics) -> Decision:
         """Ask for verdicts on the human rubrics."""
@@ -142,20 +126,28 @@ class Fixed:
 class Pointwise:
     """Each response scored alone: z = score_a − score_b per rubric; F = Σ weight · z (paper's pointwise ablation).
 
-    The rubrics are the fixed list, or if it is empty those that the judge writes for the prompt.
+    The rubrics are those that a bank's `chooser` finds for the prompt, else the fixed list, or if it is empty those
+    that the judge writes for the prompt.
     """
 
     rubrics: WeightedRubrics = ()
+    chooser: Chooser | None = None
     name: str = "pointwise"
 
     @property
     def facts(self) -> Facts:
         """Facts that a run needs."""
+        if self.chooser is not None:
+            return Facts(identity=self.chooser.identity)
         return Facts(identity=identity_of(self.rubrics), staged=not self.rubrics)
 
     async def decide(self, judge: Judge, shown: Presentation, human_rubrics: HumanRubrics) -> Decision:  # noqa: ARG002
         """Ask for two sets of scores and add up their differences."""
         weighted, requests = self.rubrics, tuple[str, ...]()
+        if self.chooser is not None:
+            bank = self.chooser.bank.rubrics
+            chosen = ((bank[entry.index].rubric, entry.importance) for entry in self.chooser.choose(shown.prompt))
+            weighted = tuple(sorted(chosen, key=lambda item: item[0].id))
         if not weighted:
             written = await judge.write_rubrics(shown.prompt)
             if written.value is None:
@@ -172,31 +164,12 @@ class Pointwise:
         return replace(found, scores=_totals(weighted, a.value, b.value))
 
 
-@dataclass(frozen=True, slots=True)
-class SvrPointwise:
-    """The pointwise ablation: each response scored alone on the chosen rubrics, z = score_a − score_b."""
-
-    chooser: Chooser
-    name: str = "pointwise"
-
-    @property
-    def facts(self) -> Facts:
-        """Facts that a run needs."""
-        return Facts(identity=self.chooser.identity)
-
-    async def decide(self, judge: Judge, shown: Presentation, human_rubrics: HumanRubrics) -> Decision:
-        """Score both responses and add up the weighted differences."""
-        active = self.chooser.choose(shown.prompt)
-        weighted = tuple((self.chooser.bank.rubrics[entry.index].rubric, entry.importance) for entry in active)
-        return await Pointwise(tuple(sorted(weighted, key=lambda item: item[0].id))).decide(judge, shown, human_rubrics)
-
-
-def _pointwise(parts: Parts) -> Pointwise | SvrPointwise:
+def _pointwise(parts: Parts) -> Pointwise:
     if parts.bank is None:
         return Pointwise(parts.rubrics)
     from svr_async.scoring.selection import open_chooser
 
-    return SvrPointwise(open_chooser(parts.bank, top_k=parts.top_k))
+    return Pointwise(chooser=open_chooser(parts.bank, top_k=parts.top_k))
 
 
 def _totals(weighted: WeightedRubrics, a: Mapping[str, float], b: Mapping[str, float]) -> tuple[float, float] | None:
@@ -212,12 +185,10 @@ def _rows_of_scores(
 ) -> tuple[RubricComparison, ...]:
     """Show scores as verdicts for the report: at least a half passes, the higher score is better."""
     rows = []
-    for rubric in rubrics:
-        if rubric.id in a and rubric.id in b:
-            high, low = a[rubric.id], b[rubric.id]
-            better = None if high == low else (Side.A if high > low else Side.B)
-            verdicts = [Verdict.PASS if score >= 0.5 else Verdict.FAIL for score in (high, low)]
-            rows.append(RubricComparison(rubric.id, verdicts[0], verdicts[1], better))
+    for key in [rubric.id for rubric in rubrics if rubric.id in a and rubric.id in b]:
+        better = None if a[key] == b[key] else Side.A if a[key] > b[key] else Side.B
+        first, second = (Verdict.PASS if score >= 0.5 else Verdict.FAIL for score in (a[key], b[key]))
+        rows.append(RubricComparison(key, first, second, better))
     return tuple(rows)
 
 
