@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     option("--fault-rate 0..1", "Share of faulty calls. Default: 0.", default=0.0, type=opt.SHARE),
     option(
         "--faults TEXT",
-        "Comma-separated faults, or groups: status, wire, body, content, benign, final, mixed.",
-        default="mixed",
+        "Comma-separated: 429, 500, cut, empty, hang, too-long.",
+        default="429,500,cut,empty",
     ),
     group="What goes wrong",
 )
@@ -54,20 +54,19 @@ def sim(out: Path | None, n_train: int, n_test: int, **options: Any) -> None:
         asyncio.run(_serve(_config(options), click.echo))
         return
     from svr_async.simulation.files import write_world
-    from svr_async.simulation.world import World, WorldConfig
+    from svr_async.simulation.world import World
 
-    train, test, readme = write_world(World(WorldConfig(seed=options["seed"])), out, n_train=n_train, n_test=n_test)
+    train, test, readme = write_world(World(options["seed"]), out, n_train=n_train, n_test=n_test)
     click.echo(f"{n_train:,} pairs in {train}")
     click.echo(f"{n_test:,} pairs in {test} (simulated; see {readme.name})")
 
 
 def _config(options: dict[str, Any]) -> SimConfig:
-    from svr_async.simulation.config import SimConfig
-    from svr_async.simulation.faults import FaultConfig, parse_kinds
-    from svr_async.simulation.weakness import Weakness
+    from svr_async.simulation.config import SimConfig, parse_faults
+    from svr_async.simulation.judge import Weakness
 
-    faults = FaultConfig(rate=options.pop("fault_rate"), kinds=parse_kinds(options.pop("faults")))
-    return SimConfig(faults=faults, weakness=Weakness.parse(options.pop("weak")), **options)
+    faults, weakness = parse_faults(options.pop("faults")), Weakness.parse(options.pop("weak"))
+    return SimConfig(faults=faults, weakness=weakness, **options)
 
 
 async def _serve(config: SimConfig, say: Callable[[str], None]) -> None:

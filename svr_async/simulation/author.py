@@ -104,9 +104,9 @@ class Author:
             listed[label] = text
         return answers
 
-    def respond(self, prompt: str, key: str, index: int) -> str:
+    def respond(self, prompt: str, key: str) -> str:
         """Answer a prompt: a response of the world if its type is known, else a few sentences on its words."""
-        rng = random.Random(draw_bytes(self._key, "respond", key, index))  # noqa: S311  (a planted world)
+        rng = random.Random(draw_bytes(self._key, "respond", key, 0))  # noqa: S311  (a planted world)
         kind = self.world.read_prompt(prompt).kind
         if kind is not None:
             return self.world.write_response(rng, kind)

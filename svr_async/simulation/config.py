@@ -1,57 +1,59 @@
-"""Settings of the simulated endpoint."""
+"""Settings of the simulated endpoint, and its faults."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from svr_async.errors import ConfigError
-from svr_async.simulation.faults import FaultConfig
-from svr_async.simulation.weakness import NONE as NO_WEAKNESS
-from svr_async.simulation.weakness import Weakness
-from svr_async.simulation.world import WorldConfig
+from svr_async.simulation.judge import NO_WEAKNESS, Weakness
+from svr_async.simulation.world import draw_bytes, uniform
 
 
 @dataclass(frozen=True, slots=True)
-class Outage:
-    """A time without service: it starts so many seconds after the server and lasts so long.
+class Fault:
+    """What happens to a call. `status`: of an error reply, 0 for none. `paid`: the server does the work first."""
 
-    `refuse` closes the listening socket and every connection; otherwise each request gets a 503.
-    """
+    name: str
+    status: int = 0
+    paid: bool = False
 
-    start_s: float
-    duration_s: float
-    refuse: bool = True
 
-    @classmethod
-    def parse(cls, text: str) -> Outage:
-        """Read `START:DURATION` with an optional `:503`; `ConfigError` on anything else."""
-        pieces = text.split(":")
-        try:
-            start, duration = float(pieces[0]), float(pieces[1])
-        except (IndexError, ValueError):
-            pieces = []
-            start = duration = -1.0
-        if len(pieces) not in (2, 3) or start < 0 or duration <= 0 or pieces[2:] not in ([], ["503"], ["refuse"]):
-            raise ConfigError(f"an outage is START:DURATION in seconds, e.g. 5:2 or 5:2:503 (got {text!r})")
-        return cls(start, duration, refuse=pieces[2:] != ["503"])
+FAULTS: Mapping[str, Fault] = {
+    fault.name: fault
+    for fault in (
+        Fault("429", status=429),  # with Retry-After
+        Fault("500", status=500),
+        Fault("too-long", status=400),  # the prompt exceeds the context: repeating the call does not help
+        Fault("hang"),  # no reply
+        Fault("cut", paid=True),  # the connection closes in the middle of the reply
+        Fault("empty", paid=True),  # a complete reply without content
+    )
+}
+MIXED = ("429", "500", "cut", "empty")
+
+
+def parse_faults(text: str) -> tuple[str, ...]:
+    """Read a comma-separated list of faults; `ConfigError` for an unknown one."""
+    names = tuple(name.strip() for name in text.split(",") if name.strip())
+    unknown = [name for name in names if name not in FAULTS]
+    if unknown:
+        raise ConfigError(f"--faults {unknown[0]} is unknown", hint=f"one of {', '.join(FAULTS)}")
+    return names
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimConfig:
     """Everything about a simulated endpoint; the defaults are a flawless one that answers at once.
 
-    `noise` and `position_bias` replace those of every model if given. `manner` is the form of replies
-    (`simulation.manners`), `weakness` what misleads the judge (`simulation.weakness`). `reasoning` refuses what
-    OpenAI's reasoning models refuse: max_tokens, and any temperature or top_p but 1. `rpm`, `tpm`, `quota` and `slots`
-    are off at 0; `prefix_blocks` is the size of the prefix cache in blocks of 64 tokens, 0 for none. `latency_ms` is
-    the median for a reply of 256 tokens.
+    `manner` is the form of replies (`simulation.manners`), `weakness` what misleads the judge. `reasoning` refuses
+    max_tokens, and any temperature or top_p but 1, as OpenAI's reasoning models do. `latency_ms` is the median for a
+    reply of 256 tokens. `rpm` is a limit of calls a minute (0: none), `quota` the number of calls that are paid for.
+    `fault_rate` of the first `faulty_attempts` at each request have one of `faults`.
     """
 
     seed: int = 0
-    world: WorldConfig | None = None
-    noise: float | None = None
-    position_bias: float | None = None
     manner: str = ""
     weakness: Weakness = NO_WEAKNESS
     reasoning: bool = False
@@ -60,32 +62,16 @@ class SimConfig:
     api_key: str = ""
     context_tokens: int = 131_072
     latency_ms: float = 0.0
-    latency_sigma: float = 0.5
-    slots: int = 0
     rpm: float = 0.0
-    tpm: float = 0.0
-    burst_s: float = 1.0
-    quota: int = 0
-    prefix_blocks: int = 0
-    faults: FaultConfig = field(default_factory=FaultConfig)
-    outages: tuple[Outage, ...] = ()
+    quota: int | None = None
+    fault_rate: float = 0.0
+    faults: tuple[str, ...] = MIXED
+    faulty_attempts: int = 2
     log_path: Path | None = None
 
-    def __post_init__(self) -> None:
-        for name in ("latency_ms", "latency_sigma", "slots", "rpm", "tpm", "quota", "prefix_blocks", "port"):
-            value = getattr(self, name)
-            if value < 0:
-                raise ConfigError(f"{name} must be >= 0 (got {value})")
-        for name in ("noise", "position_bias"):
-            value = getattr(self, name)
-            if value is not None and not 0 <= value <= 1:
-                raise ConfigError(f"{name} must be in [0, 1] (got {value})")
-        if self.context_tokens < 1:
-            raise ConfigError(f"context_tokens must be >= 1 (got {self.context_tokens})")
-        if self.burst_s <= 0:
-            raise ConfigError(f"burst_s must be > 0 (got {self.burst_s})")
-
-    @property
-    def planted(self) -> WorldConfig:
-        """The world that the judge knows: the one given, or the usual one with this seed."""
-        return self.world or WorldConfig(seed=self.seed)
+    def fault(self, key: str, attempt: int) -> Fault | None:
+        """Return the fault of attempt number `attempt` (from 0) at a request: a function of seed, request, attempt."""
+        drawn = draw_bytes(self.seed, "fault", key, attempt)
+        if attempt >= self.faulty_attempts or not self.faults or uniform(drawn, 0) >= self.fault_rate:
+            return None
+        return FAULTS[self.faults[int(uniform(drawn, 1) * len(self.faults))]]

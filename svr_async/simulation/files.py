@@ -12,7 +12,7 @@ from svr_async.core.files import write_atomic
 from svr_async.core.pair import prompt_text
 from svr_async.errors import StorageError
 from svr_async.simulation.catalogue import DOMAIN_COUNTS, TOPICS
-from svr_async.simulation.world import PlantedPair, World, seeded
+from svr_async.simulation.world import LABEL_NOISE, PlantedPair, World, seeded
 
 SOURCE = "svr-sim"
 NOTE = """SIMULATED DATA. Written by `svr sim --seed {seed}`; no person and no language model wrote it.
@@ -31,7 +31,7 @@ def write_world(world: World, out: Path, *, n_train: int = 3000, n_test: int = 1
     domains = planted_domains(world.seed, n_test)
     items = world.pairs(n_test, "test", [kind for _, kind in domains])
     rows = [test_row(world, item, domain) for item, (domain, _) in zip(items, domains, strict=True)]
-    note = NOTE.format(seed=world.seed, n_train=n_train, n_test=n_test, noise=world.config.label_noise)
+    note = NOTE.format(seed=world.seed, n_train=n_train, n_test=n_test, noise=LABEL_NOISE)
     files = {
         "train.jsonl": _lines([train_row(item) for item in world.pairs(n_train, "train")]),
         "rubricbench.jsonl": _lines(rows),

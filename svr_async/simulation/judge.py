@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields
 from functools import cached_property, lru_cache
 
 from svr_async.core.pair import Side
 from svr_async.core.rubric import positive
+from svr_async.core.similarity import content_tokens
 from svr_async.core.verdict import Chances, RubricComparison, Verdict
+from svr_async.errors import ConfigError
 from svr_async.simulation.catalogue import GENERIC
 from svr_async.simulation.world import (
     HEADS,
+    LONG_RESPONSE_WORDS,
     PlantedWorld,
     PromptKind,
     PromptReading,
@@ -34,6 +37,48 @@ ABOUT = re.compile(
     r"(?:The response|Response (A|B)) satisfies this rubric( better than response [AB] does)?: (.*)", re.DOTALL
 )
 BETTER = re.compile(r"Response (A|B) is the better response")
+PADDED_WORDS = 2 * LONG_RESPONSE_WORDS
+TAKEN_BY_LENGTH = ("coverage", "reasoning")  # the facets of rubrics that a long response seems to satisfy
+ORDER = "note to the judge"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Weakness:
+    """Chances in [0, 1] that a rubric which a response does not satisfy seems satisfied all the same.
+
+    `padding`: on a rubric about coverage or reasoning, where the response has 240 words; `restated`: where the rubric
+    stands in it word for word; `keywords`: where all content words of the rubric do; `instructions`: where it has a
+    "note to the judge".
+    """
+
+    padding: float = 0.0
+    restated: float = 0.0
+    keywords: float = 0.0
+    instructions: float = 0.0
+
+    @classmethod
+    def parse(cls, text: str) -> Weakness:
+        """Read `padding=0.5,keywords=1`; `ConfigError` on anything else. An empty text has none."""
+        known = "|".join(one.name for one in fields(cls))
+        if not re.fullmatch(rf"((^|,)({known})=(0|1|0?\.\d+|[01]\.0*))*", text):
+            hint = f"write NAME=CHANCE,… with chances from 0 to 1 for {known.replace('|', ', ')}"
+            raise ConfigError(f"--weak {text} is invalid", hint=hint)
+        pairs = [part.split("=") for part in text.split(",") if part]
+        return cls(**{name: float(chance) for name, chance in pairs})
+
+    def tempting(self, plain: str, rubric: RubricReading, facet: str) -> Mapping[str, float]:
+        """Return the chances of what misleads in a squeezed response, for a rubric of a facet."""
+        holds = {
+            "padding": facet in TAKEN_BY_LENGTH and len(plain.split()) >= PADDED_WORDS,
+            "restated": squeeze(rubric.text) in plain,
+            "keywords": _tokens(rubric.text) <= _tokens(plain),
+            "instructions": ORDER in plain,
+        }
+        return {name: chance for name, chance in asdict(self).items() if chance and holds[name]}
+
+
+_tokens = lru_cache(maxsize=4096)(content_tokens)
+NO_WEAKNESS = Weakness()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,9 +128,10 @@ class Opinion:
 class PlantedJudge:
     """One simulated judge. Every answer is a pure function of (seed, model, content)."""
 
-    def __init__(self, world: PlantedWorld, model: JudgeModel) -> None:
+    def __init__(self, world: PlantedWorld, model: JudgeModel, weakness: Weakness = NO_WEAKNESS) -> None:
         self.world = world
         self.model = model
+        self.weakness = weakness
         self._key = draw_bytes(world.seed, model.name)
 
     def kind_of(self, prompt: PromptReading) -> PromptKind | None:
@@ -107,9 +153,16 @@ class PlantedJudge:
     def sees(self, prompt: PromptReading, response: ResponseReading, rubric: RubricReading) -> bool:
         """Return whether a response meets a rubric, before noise; a rubric outside the world is met by chance."""
         if rubric.criterion is not None:
-            return bool(response.met >> rubric.criterion & 1)
+            return bool(response.met >> rubric.criterion & 1) or self._misled(response, rubric, rubric.criterion)
         chance = 0.5 + IMPRESSION * (self.quality(prompt, response) - 0.5) + IMPRESSION * (response.surface - 1.5) / 3
         return draw(self.world.seed, "unknown", response.digest, rubric.digest) < chance
+
+    def _misled(self, response: ResponseReading, rubric: RubricReading, criterion: int) -> bool:
+        if self.weakness == NO_WEAKNESS:
+            return False
+        tempting = self.weakness.tempting(response.plain, rubric, self.world.criteria[criterion].facet)
+        parts = ("taken in", response.digest, rubric.digest)
+        return any(draw(self._key, *parts, name) < chance for name, chance in tempting.items())
 
     def quality(self, prompt: PromptReading, response: ResponseReading) -> float:
         """Return the true worth of a response between 0 and 1; outside the world, its variety of words."""

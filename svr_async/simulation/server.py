@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import math
+import os
 import time
-from collections.abc import Callable, Mapping
-from contextlib import AsyncExitStack, nullcontext
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack, contextmanager
+from dataclasses import asdict, dataclass
 from functools import partial
 from types import TracebackType
 from typing import Any, Self
@@ -13,49 +17,53 @@ from typing import Any, Self
 import orjson
 from aiohttp import web
 
-from svr_async.errors import ConfigError, system_words
-from svr_async.simulation.batches import Batches, BatchRoutes, BatchSettings
-from svr_async.simulation.brain import Simulator
-from svr_async.simulation.config import Outage, SimConfig
-from svr_async.simulation.damage import HTML, error_of, strike
-from svr_async.simulation.faults import Fault, Stage
+from svr_async.errors import ConfigError, StorageError, system_words
+from svr_async.simulation.batches import Batches
+from svr_async.simulation.brain import JUDGED, Simulator
+from svr_async.simulation.config import Fault, SimConfig
 from svr_async.simulation.judge import MODELS
-from svr_async.simulation.refusals import ApiError
-from svr_async.simulation.request import ChatRequest, Shape
-from svr_async.simulation.service import CallRecord, Service
-from svr_async.simulation.wires import CREATED, FIELDS, as_detail, as_error, as_limits, detail_payload, error_payload
+from svr_async.simulation.manners import FAILED_SHARE
+from svr_async.simulation.replies import CREATED, completion, numbers_reply, token_logprobs
+from svr_async.simulation.request import ApiError, ChatRequest, Shape
+from svr_async.simulation.world import draw, draw_bytes, uniform
 
 MAX_BODY = 64 * 2**20
-CLIENT_LEFT = "client-left"
-ERRORS: Mapping[Shape, tuple[Callable[[ApiError], ApiError], Callable[[ApiError], dict[str, Any]]]] = {
-    Shape.MESSAGES: (as_error, error_payload),
-    Shape.SYSTEMONE: (as_detail, detail_payload),
-}
-"""How the shapes that are not OpenAI's tell an error: its status and words, its JSON."""
+RETRY_AFTER_S = 0.05
+BURST_S = 0.1  # how much of the rate limit may be used at once
+HANG_S = 3600.0
+LATENCY_SIGMA = 0.5
+REFERENCE_TOKENS = 256
+Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+@dataclass(slots=True, kw_only=True)
+class CallRecord:
+    """One call. `paid`: the server did the work. `completed`: the whole of an honest reply was handed to the socket.
+
+    `attempt` counts the calls for `key` from 0, −1 where the call was refused before it counted.
+    """
+
+    key: str = ""
+    attempt: int = -1
+    fault: str = ""
+    status: int = 0
+    paid: bool = False
+    completed: bool = False
 
 
 class SimServer:
-    """A simulated endpoint that listens while it is entered. One event loop, no threads.
+    """A simulated endpoint that listens while it is entered. One event loop, no threads."""
 
-    `go_down` and `come_back` take it off the network and back by hand, as the outages of the config do by the clock;
-    `busy` makes every call a 503.
-    """
-
-    def __init__(
-        self,
-        config: SimConfig | None = None,
-        batch: BatchSettings | None = None,
-        simulator: Simulator | None = None,
-    ) -> None:
+    def __init__(self, config: SimConfig | None = None, simulator: Simulator | None = None) -> None:
         self.config = config or SimConfig()
-        self.service = Service(self.config, simulator)
-        self.batches = Batches(self.service, self._uptime, batch)
+        self.simulator = simulator or Simulator(self.config)
+        self.batches = Batches(self)
         self.port = self.config.port
+        self.reset()
+        self._in_flight = 0
+        self._log_file = -1
         self._runner: web.AppRunner | None = None
         self._site: web.TCPSite | None = None
-        self._started = 0.0
-        self.busy = False
-        self._slots = asyncio.Semaphore(self.config.slots) if self.config.slots else nullcontext()
         self._stack = AsyncExitStack()
 
     @property
@@ -63,82 +71,179 @@ class SimServer:
         """The address to give to a client, with `/v1` at its end."""
         return f"http://{self.config.host}:{self.port}/v1"
 
-    @property
-    def listening(self) -> bool:
-        """Whether connections are accepted at the moment."""
-        return self._site is not None
-
-    @property
-    def admin_url(self) -> str:
-        """The address of `/log`, `/stats` and `/reset`."""
-        return f"http://{self.config.host}:{self.port}/sim"
-
-    def _uptime(self) -> float:
-        return time.monotonic() - self._started
+    def reset(self) -> None:
+        """Forget all calls, limits, files and batches, as if just started; the log file keeps its lines."""
+        self._records: list[CallRecord] = []
+        self._attempts: Counter[str] = Counter()
+        self._emptied: Counter[bytes] = Counter()  # empty replies by topic: a client asks again only once
+        self._failed: set[bytes] = set()  # topics that a manner has had its chance to fail on
+        self._paid = 0
+        self._bucket = (max(1.0, self.config.rpm * BURST_S / 60), time.monotonic())
+        self.batches.reset()
 
     def log(self) -> tuple[CallRecord, ...]:
         """Return the records of all finished calls, in the order in which they ended."""
-        return tuple(self.service.history.records)
+        return tuple(self._records)
 
-    def counts(self) -> dict[str, dict[str, int]]:
-        """Return calls, paid, completed and in flight per request key."""
-        return self.service.history.by_key()
+    def paid(self) -> Counter[str]:
+        """Count the paid calls by request key."""
+        return Counter(record.key for record in self._records if record.paid)
 
     def stats(self) -> dict[str, Any]:
-        """Return totals of calls, faults and tokens."""
-        return self.service.stats()
+        """Return the numbers of calls, of paid and completed ones, of those in flight, and of faults by name."""
+        return {
+            "calls": len(self._records) + self._in_flight,
+            "paid": sum(record.paid for record in self._records),
+            "completed": sum(record.completed for record in self._records),
+            "in_flight": self._in_flight,
+            "faults": dict(Counter(record.fault for record in self._records if record.fault)),
+        }
 
-    def reset(self) -> None:
-        """Forget all calls, attempts, limits, cached prefixes, files and batches, as if just started."""
-        self.service.reset()
-        self.batches.reset()
+    # --- one call -----------------------------------------------------------------------------------------------------
+
+    def begin(self, body: Any, shape: Shape, record: CallRecord) -> tuple[ChatRequest, Fault | None]:
+        """Admit a call and choose its fault; `ApiError` where it is refused, or where the fault is an error reply."""
+        chat = self.simulator.read(body, shape)
+        record.key = chat.key
+        if self.config.reasoning:
+            _refuse_settings(body)
+        if self.config.quota is not None and self._paid >= self.config.quota:
+            message = "You exceeded your current quota, please check your plan and billing details."
+            raise ApiError(429, message, "insufficient_quota", kind="insufficient_quota")
+        self._take_turn()
+        record.attempt = self._attempts[chat.key]
+        self._attempts[chat.key] += 1
+        self._in_flight += 1
+        fault = self.config.fault(chat.key, record.attempt)
+        if fault is not None and fault.name == "empty":
+            most = max(1, self.config.faulty_attempts - 1)
+            fault = fault if self._emptied[chat.topic] < most else None
+            self._emptied[chat.topic] += 1
+        record.fault = fault.name if fault else ""
+        if fault is not None and fault.status:
+            raise _error_of(fault)
+        record.status = 200
+        return chat, fault
+
+    def _take_turn(self) -> None:
+        """Take a call from the rate limit; the 429 says when the next one is admitted."""
+        if self.config.rpm:
+            level, then = self._bucket
+            now = time.monotonic()
+            level = min(max(1.0, self.config.rpm * BURST_S / 60), level + (now - then) * self.config.rpm / 60)
+            self._bucket = (level - 1 if level >= 1 else level, now)
+            if level < 1:
+                raise _rate_limited((1 - level) * 60 / self.config.rpm)
+
+    def work(self, chat: ChatRequest, fault: Fault | None, record: CallRecord) -> dict[str, Any]:
+        """Do the work that is paid for: return the reply in the shape of the request."""
+        self._paid += 1
+        record.paid = True
+        composed = self.simulator.compose(chat)
+        empty = fault is not None and fault.name == "empty"
+        fingerprint, attempt = self.simulator.fingerprint, record.attempt
+        if chat.shape is not Shape.CHAT:
+            chances, score = ({}, None) if empty else (composed.chances, composed.score)
+            return numbers_reply(chat, chances, score, fingerprint=fingerprint, attempt=attempt)
+        text, finish = ("", "") if empty else self._failing(chat, composed.text)
+        reply = completion(chat, text, fingerprint=fingerprint, attempt=attempt, finish=finish)
+        if chat.statements and not empty:
+            reply["choices"][0]["logprobs"] = token_logprobs(next(iter(composed.chances.values())))
+        return reply
+
+    def _failing(self, chat: ChatRequest, text: str) -> tuple[str, str]:
+        """Return a text and finish reason as the manner has them, which fails at the first call of some topics."""
+        manner = self.simulator.manner
+        if manner is None or not manner.fails or chat.role not in JUDGED or chat.topic in self._failed:
+            return text, ""
+        self._failed.add(chat.topic)
+        if draw(self.config.seed, "manner", chat.topic) >= FAILED_SHARE:
+            return text, ""
+        return text[: len(text) // 2] if manner.fails == "length" else "", manner.fails
+
+    @contextmanager
+    def recording(self) -> Iterator[CallRecord]:
+        """Keep the record of a call, however it ends, and append it to the log file."""
+        record = CallRecord()
+        try:
+            yield record
+        except ApiError as error:
+            record.status = error.status
+            record.fault = record.fault or error.code or str(error.status)
+            raise
+        finally:
+            self._in_flight -= record.attempt >= 0
+            self._records.append(record)
+            if self._log_file >= 0:
+                os.write(self._log_file, orjson.dumps(asdict(record), option=orjson.OPT_APPEND_NEWLINE))
+
+    async def _answer(self, http: web.Request, *, shape: Shape) -> web.StreamResponse:
+        """Answer one call and keep its record, however it ends."""
+        with self.recording() as record:
+            chat, fault = self.begin(await _json_of(http), shape, record)
+            if fault is not None and not fault.paid:
+                await asyncio.sleep(HANG_S)
+            reply = self.work(chat, fault, record)
+            await asyncio.sleep(self._latency_s(chat, record.attempt, reply["usage"]))
+            body = orjson.dumps(reply)
+            if fault is not None and fault.name == "cut":
+                return await _cut_off(http, body)
+            response = web.Response(body=body, content_type="application/json")
+            await response.prepare(http)
+            await response.write_eof()  # so that the record says whether the reply got out
+            record.completed = fault is None
+            return response
+
+    def _latency_s(self, chat: ChatRequest, attempt: int, usage: dict[str, int]) -> float:
+        """Return the seconds that writing a reply takes: log-normal, half fixed and half by output length."""
+        drawn = draw_bytes(self.config.seed, "latency", chat.key, attempt)
+        normal = math.sqrt(-2 * math.log(1 - uniform(drawn, 0))) * math.cos(2 * math.pi * uniform(drawn, 1))
+        written = usage.get("completion_tokens") or usage.get("output_tokens", 0)
+        scale = 0.5 + 0.5 * written / REFERENCE_TOKENS
+        return self.config.latency_ms / 1000 * scale * math.exp(LATENCY_SIGMA * normal)
+
+    # --- on the network -----------------------------------------------------------------------------------------------
 
     async def __aenter__(self) -> Self:
-        try:
-            await self._enter()
-        except BaseException:
-            await self._stack.aclose()
-            raise
+        async with AsyncExitStack() as stack:
+            if self.config.log_path is not None:
+                try:
+                    self._log_file = os.open(self.config.log_path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+                except OSError as error:
+                    raise StorageError(f"cannot write the call log {self.config.log_path}: {error.strerror}") from error
+                stack.callback(os.close, self._log_file)
+            app = web.Application(client_max_size=MAX_BODY, middlewares=[self._guard])
+            app.add_routes(self._routes())
+            self._runner = web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=0.2)
+            await self._runner.setup()
+            stack.push_async_callback(self._runner.cleanup)
+            stack.push_async_callback(self.batches.close)
+            await self.come_back()
+            self._stack = stack.pop_all()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self._stack.aclose()
-
-    async def _enter(self) -> None:
-        self.service.history.open()
-        self._stack.callback(self.service.history.close)
-        app = web.Application(client_max_size=MAX_BODY)
-        app.add_routes(self._routes())
-        batches = BatchRoutes(self.batches, self.service.check_key)
-        app.add_routes(batches.routes())
-        self._stack.push_async_callback(batches.close)
-        self._runner = web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=0.2)
-        await self._runner.setup()
-        self._stack.push_async_callback(self._runner.cleanup)
-        self._started = time.monotonic()
-        await self.come_back()
-        if self.config.outages:
-            self._stack.push_async_callback(_cancelled, asyncio.create_task(self._keep_outages()))
+        self._log_file = -1
 
     def _routes(self) -> list[web.RouteDef]:
-        return [
-            web.post("/v1/chat/completions", partial(self._answer, shape=Shape.CHAT)),
-            web.post("/v1/decisions", partial(self._answer, shape=Shape.DECISIONS)),
-            web.post("/v1/messages", partial(self._answer, shape=Shape.MESSAGES)),
-            web.post("/v1/systemone", partial(self._answer, shape=Shape.SYSTEMONE)),
-            *[
-                web.post(f"{root}/{shape.value}", partial(self._answer, shape=shape))
-                for shape in FIELDS
-                for root in ("", "/v1")
-            ],
-            web.get("/v1/models", self._models),
-            web.get("/sim/log", self._get_log),
-            web.get("/sim/stats", self._get_stats),
-            web.post("/sim/reset", self._post_reset),
-            web.route("*", "/sim/elsewhere", self._elsewhere),
+        posts = [
+            web.post(f"{root}/{shape}", partial(self._answer, shape=shape)) for shape in Shape for root in ("", "/v1")
         ]
+        gets = [web.get("/v1/models", self._models), web.get("/sim/stats", self._stats)]
+        return [*posts, *gets, *self.batches.routes()]
+
+    @web.middleware
+    async def _guard(self, request: web.Request, handler: Answer) -> web.StreamResponse:
+        """Refuse a wrong or missing key, and turn the `ApiError` of a handler into its reply."""
+        if self.config.api_key and request.headers.get("Authorization") != f"Bearer {self.config.api_key}":
+            return _refusal(ApiError(401, "Incorrect API key provided.", "invalid_api_key"))
+        try:
+            return await handler(request)
+        except ApiError as error:
+            return _refusal(error)
 
     async def go_down(self) -> None:
         """Stop listening and cut every connection: clients are refused until `come_back`."""
@@ -163,120 +268,54 @@ class SimServer:
         self._site = site
         self.port = self._runner.addresses[0][1]
 
-    async def _keep_outages(self) -> None:
-        for outage in sorted(self.config.outages, key=lambda outage: outage.start_s):
-            await asyncio.sleep(max(0.0, self._started + outage.start_s - time.monotonic()))
-            await self._be_away(outage)
-
-    async def _be_away(self, outage: Outage) -> None:
-        self.busy = not outage.refuse
-        if outage.refuse:
-            await self.go_down()
-        await asyncio.sleep(outage.duration_s)
-        self.busy = False
-        await self.come_back()
-
-    async def _models(self, http: web.Request) -> web.Response:
-        try:
-            self.service.check_key(_key_of(http))
-        except ApiError as error:
-            return _refusal(error)
+    async def _models(self, _http: web.Request) -> web.Response:
         rows = [{"id": name, "object": "model", "created": CREATED, "owned_by": "svr-sim"} for name in MODELS]
-        return _json({"object": "list", "data": rows})
+        return web.json_response({"object": "list", "data": rows})
 
-    async def _get_log(self, _http: web.Request) -> web.Response:
-        return _json({"in_flight": self.service.history.in_flight, "keys": self.counts()})
-
-    async def _get_stats(self, _http: web.Request) -> web.Response:
-        return _json(self.stats())
-
-    async def _post_reset(self, _http: web.Request) -> web.Response:
-        self.reset()
-        return _json({"reset": True})
-
-    async def _elsewhere(self, _http: web.Request) -> web.Response:
-        self.service.redirects_followed += 1
-        return _json({"followed": self.service.redirects_followed})
-
-    async def _answer(self, http: web.Request, *, shape: Shape) -> web.StreamResponse:
-        """Answer one call and keep its record, however it ends."""
-        record = CallRecord(t=round(self._uptime(), 6), key="")
-        try:
-            if self.busy:
-                raise ApiError.server(503, "The server is overloaded or down for maintenance.")
-            self.service.check_key(_key_of(http))
-            chat, headers = self.service.admit(await http.read(), record, shape)
-            return await self._serve(http, chat, record, headers)
-        except ApiError as error:
-            record.status = error.status
-            record.fault = record.fault or error.code or error.kind
-            return _refusal(error, shape)
-        except (asyncio.CancelledError, ConnectionError):
-            record.fault = record.fault or CLIENT_LEFT
-            raise
-        finally:
-            self.service.history.end(record)
-
-    async def _serve(
-        self, http: web.Request, chat: ChatRequest, record: CallRecord, headers: dict[str, str]
-    ) -> web.StreamResponse:
-        fault = self.service.fault_of(chat, record)
-        if fault is not None and fault.stage in (Stage.STATUS, Stage.FINAL):
-            raise error_of(fault, self.config.faults)
-        record.status = fault.status if fault else 200
-        if fault is not None and not fault.paid:
-            return await self._without_work(http, fault, chat.shape)
-        worked = self.service.work(chat, fault, record)
-        delay_s = self.service.latency_s(chat, record.attempt, worked.completion_tokens)
-        if delay_s:
-            async with self._slots:
-                await asyncio.sleep(delay_s)
-        body = orjson.dumps(worked.reply)
-        if fault is not None and fault.stage is Stage.WIRE:
-            await strike(fault, self.config.faults, http, body)
-            return web.Response()
-        response = await _send(http, body, as_limits(headers) if chat.shape is Shape.MESSAGES else headers)
-        record.completed = fault is None or fault.stage is Stage.BENIGN
-        return response
-
-    async def _without_work(self, http: web.Request, fault: Fault, shape: Shape) -> web.Response:
-        if fault.name == "html":
-            return web.Response(body=HTML, content_type="text/html")
-        if fault.name == "error-200":
-            failed = _refusal(ApiError.server(500, "Upstream failed."), shape)
-            failed.set_status(200)
-            return failed
-        await strike(fault, self.config.faults, http, b"")
-        return web.Response()
+    async def _stats(self, _http: web.Request) -> web.Response:
+        return web.json_response(self.stats())
 
 
-async def _send(http: web.Request, body: bytes, headers: dict[str, str]) -> web.Response:
-    """Write a reply to the end here and now, so that the record knows whether it got out."""
-    response = web.Response(body=body, content_type="application/json", headers=headers)
-    await response.prepare(http)
-    await response.write_eof()
-    return response
+def _refusal(error: ApiError) -> web.Response:
+    return web.json_response(error.payload, status=error.status, headers=error.headers)
 
 
-def _json(value: Any, status: int = 200) -> web.Response:
-    return web.Response(body=orjson.dumps(value), status=status, content_type="application/json")
+async def _json_of(http: web.Request) -> Any:
+    try:
+        return orjson.loads(await http.read())
+    except orjson.JSONDecodeError as error:
+        raise ApiError(400, f"the body is not JSON: {error}") from error
 
 
-def _key_of(http: web.Request) -> str:
-    """Return what a request is let in with, as the header of OpenAI's endpoints has it."""
-    own = http.headers.get("x-api-key")
-    return http.headers.get("Authorization", "") if own is None else f"Bearer {own}"
+def _refuse_settings(body: dict[str, Any]) -> None:
+    """Raise the 400 of OpenAI's reasoning models for the first setting that they do not take."""
+    if body.get("max_tokens") is not None:
+        words = "is not supported with this model. Use 'max_completion_tokens' instead."
+        raise ApiError(400, f"Unsupported parameter: 'max_tokens' {words}", "unsupported_parameter", param="max_tokens")
+    name = next((name for name in ("temperature", "top_p") if body.get(name) not in (None, 1)), "")
+    if name:
+        words = f"does not support {body[name]} with this model. Only the default (1) value is supported."
+        raise ApiError(400, f"Unsupported value: '{name}' {words}", "unsupported_value", param=name)
 
 
-def _refusal(error: ApiError, shape: Shape = Shape.CHAT) -> web.Response:
-    """Return an error in the words and the JSON of a shape."""
-    told, payload = ERRORS.get(shape, (lambda same: same, ApiError.payload))
-    error = told(error)
-    response = _json(payload(error), error.status)
-    response.headers.update(error.headers)
-    return response
+def _rate_limited(seconds: float) -> ApiError:
+    headers = {"Retry-After": f"{math.ceil(seconds * 1000) / 1000:.3f}"}
+    return ApiError(429, "Rate limit reached on requests per minute.", "rate_limit_exceeded", headers=headers)
 
 
-async def _cancelled(task: asyncio.Task[None]) -> None:
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
+def _error_of(fault: Fault) -> ApiError:
+    if fault.name == "429":
+        return _rate_limited(RETRY_AFTER_S)
+    if fault.name == "too-long":
+        return ApiError(400, "This model's maximum context length is exceeded.", "context_length_exceeded")
+    return ApiError(fault.status, "The server had an error.", kind="server_error")
+
+
+async def _cut_off(http: web.Request, body: bytes) -> web.Response:
+    """Send half of a reply and close the connection."""
+    if http.transport is not None:
+        head = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+        http.transport.write(head.encode() + body[: len(body) // 2])
+        await asyncio.sleep(0.002)  # the bytes leave first
+        http.transport.close()
+    return web.Response()

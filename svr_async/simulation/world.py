@@ -6,20 +6,19 @@ import hashlib
 import math
 import random
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Protocol
 
 from svr_async.core.pair import PreferencePair, user_prompt
-from svr_async.errors import ConfigError
 from svr_async.simulation.catalogue import (
     ASSERTIONS,
     CRITERIA,
     FILLERS,
     GENERIC,
     HEADING,
-    JUNK,
     LATENT,
     MIDDLES,
     OPENINGS,
@@ -38,6 +37,17 @@ SURE = ("definitely", "without any doubt", "absolutely", "certainly", "undoubted
 LONG_RESPONSE_WORDS = 120
 MIN_TOPIC_WORDS = 2
 MIN_OVERLAP = 0.45  # of words, from which on a rubric in free words names a criterion
+
+CARED = 6  # criteria that a type of prompts cares about
+DISTRACTORS = 3  # attributes that also vary between its responses and do not matter
+WEIGHT_RATIO = 0.57  # each criterion of a type weighs this share of the one before
+LABEL_NOISE = 0.04  # share of pairs with the wrong label
+MIN_MARGIN = 0.09  # pairs nearer than this share of the type's total weight are drawn again
+UNMET_SHOWN = 0.8  # chance that a response without an attribute has a sentence that shows it
+GLAMOUR = 0.055  # how much likelier than not the worse response is long, bold or assertive
+STRAY_WORDS = 0.12  # share of a prompt's type words that come from another type
+HUMAN_KEEP = 0.78  # chance that human rubrics name a criterion of the type
+HUMAN_GENERIC = 0.5  # chance that human rubrics also have a generic one
 
 
 def seeded(*parts: int | str) -> random.Random:
@@ -165,55 +175,16 @@ def proposal(world: PlantedWorld, number: int, drawn: bytes) -> str:
     return f"{head} {texts[int(uniform(drawn, 3) * len(texts))]}."
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorldConfig:
-    """What is planted."""
-
-    seed: int = 0
-    cared: int = 6
-    """Criteria that a type of prompt cares about."""
-    distractors: int = 3
-    """Attributes that also vary between its responses and do not matter."""
-    weight_ratio: float = 0.57
-    """Each criterion of a type weighs this share of the one before."""
-    label_noise: float = 0.04
-    """Share of pairs with the wrong label."""
-    min_margin: float = 0.09
-    """Pairs nearer than this share of the type's total weight are drawn again."""
-    unmet_shown: float = 0.8
-    """Chance that a response without an attribute has a sentence that shows it."""
-    glamour: float = 0.055
-    """How much likelier than not the worse response is long, bold or assertive."""
-    stray_words: float = 0.12
-    """Share of a prompt's type words that come from another type."""
-    human_keep: float = 0.78
-    """Chance that human rubrics name a criterion of the type."""
-    human_generic: float = 0.5
-    """Chance that human rubrics have a generic one besides."""
-
-    def __post_init__(self) -> None:
-        most = {
-            "cared": (1, len(LATENT)),
-            "distractors": (0, len(JUNK)),
-            "label_noise": (0, 0.49),
-            "min_margin": (0, 0.49),
-        }
-        for name, (low, high) in most.items():
-            if not low <= getattr(self, name) <= high:
-                raise ConfigError(f"{name} must be {low} to {high} (got {getattr(self, name)})")
-
-
 class World:
-    """The planted world. Each pair is a pure function of the config, its split and its number."""
+    """The planted world. Each pair is a pure function of the seed, its split and its number."""
 
     criteria: Sequence[Criterion] = CRITERIA
     shared_errors = 0.0
     shared_whims = False
 
-    def __init__(self, config: WorldConfig | None = None) -> None:
-        self.config = config or WorldConfig()
-        self.seed = self.config.seed
-        self.kinds: Sequence[PromptKind] = _plant_kinds(self.config)
+    def __init__(self, seed: int = 0) -> None:
+        self.seed = seed
+        self.kinds: Sequence[PromptKind] = _plant_kinds(seed)
 
     def pairs(self, count: int, split: str = "train", kinds: Sequence[int] | None = None) -> Iterator[PlantedPair]:
         """Yield `count` pairs of a split; `kinds` fixes the type of each, else types are drawn evenly."""
@@ -226,7 +197,7 @@ class World:
         number = rng.randrange(len(self.kinds)) if kind is None else kind
         prompt = self._write_prompt(rng, number)
         better, worse = self._drafts(rng, number)
-        flipped = rng.random() < self.config.label_noise
+        flipped = rng.random() < LABEL_NOISE
         if flipped:
             better, worse = worse, better
         chosen, rejected = self._write(rng, number, better), self._write(rng, number, worse)
@@ -245,9 +216,9 @@ class World:
         """Return rubrics that a person would list: criteria of the type, unweighted, some forgotten."""
         rng = seeded(self.seed, "human", item.pair.id)
         cares = self.kinds[item.kind].cares
-        kept = [number for number in cares if rng.random() < self.config.human_keep] or [rng.choice(cares)]
+        kept = [number for number in cares if rng.random() < HUMAN_KEEP] or [rng.choice(cares)]
         texts = [CRITERIA[number].rubric for number in kept]
-        if rng.random() < self.config.human_generic:
+        if rng.random() < HUMAN_GENERIC:
             texts.append(rng.choice(GENERIC))
         rng.shuffle(texts)
         return tuple(texts)
@@ -260,23 +231,34 @@ class World:
         """Return the one predicate of a criterion."""
         return [CRITERIA[number].predicate]
 
-    def read_prompt(self, text: str) -> PromptReading:
+    @staticmethod
+    @lru_cache(maxsize=4096)
+    def read_prompt(text: str) -> PromptReading:
         """Recognise the type of a prompt by its vocabulary; with fewer than two such words it has none."""
-        return _read_prompt(text)
+        found = Counter(_TOPIC_OF_WORD[word] for word in set(WORD.findall(text.casefold())) if word in _TOPIC_OF_WORD)
+        best = max(range(len(TOPICS)), key=found.__getitem__)
+        return PromptReading(digest_of(text), best if found[best] >= MIN_TOPIC_WORDS else None)
 
-    def read_response(self, text: str) -> ResponseReading:
+    @staticmethod
+    @lru_cache(maxsize=4096)
+    def read_response(text: str) -> ResponseReading:
         """Find a response's attributes in its text, wherever they stand and however they are wrapped."""
-        return _read_response(text)
+        plain = squeeze(text)
+        return response_reading(text, plain, sum(1 << number for number, met in enumerate(_MET) if met in plain))
 
-    def read_rubric(self, text: str) -> RubricReading:
+    @staticmethod
+    @lru_cache(maxsize=8192)
+    def read_rubric(text: str) -> RubricReading:
         """Recognise the criterion that a rubric names: its own wording, or the nearest by common words."""
-        return _read_rubric(text)
+        plain = squeeze(text)
+        own = own_words(plain)
+        return RubricReading(text, digest_of(plain), _EXACT[own] if own in _EXACT else _nearest(own))
 
     def _write_prompt(self, rng: random.Random, number: int) -> str:
         while True:
             frames = [rng.choice(OPENINGS), *rng.sample(MIDDLES, rng.randint(2, 4))]
-            text = " ".join(self._fill(rng, number, frame, self.config.stray_words) for frame in frames)
-            if _read_prompt(text).kind == number:
+            text = " ".join(self._fill(rng, number, frame, STRAY_WORDS) for frame in frames)
+            if self.read_prompt(text).kind == number:
                 return text
 
     def _draw_met(self, rng: random.Random, number: int) -> int:
@@ -285,11 +267,11 @@ class World:
 
     def _drafts(self, rng: random.Random, number: int) -> tuple[Draft, Draft]:
         """Draw two responses whose worth differs by enough, the better one first."""
-        kind, lean = self.kinds[number], self.config.glamour
+        kind, lean = self.kinds[number], GLAMOUR
         while True:
             one, other = self._draw_met(rng, number), self._draw_met(rng, number)
             margin = kind.value(one) - kind.value(other)
-            if abs(margin) >= self.config.min_margin * kind.total:
+            if abs(margin) >= MIN_MARGIN * kind.total:
                 better, worse = (one, other) if margin > 0 else (other, one)
                 return dress(rng, better, 0.5 - lean), dress(rng, worse, 0.5 + lean)
 
@@ -299,7 +281,7 @@ class World:
         for criterion in (*kind.cares, *kind.distractors):
             if draft.met >> criterion & 1:
                 units.append(CRITERIA[criterion].met)
-            elif rng.random() < self.config.unmet_shown:
+            elif rng.random() < UNMET_SHOWN:
                 units.append(CRITERIA[criterion].unmet)
         return draft.laid_out(rng, units, kind.topic.words, lambda frame: self._fill(rng, number, frame))
 
@@ -355,16 +337,16 @@ def _paragraphs(rng: random.Random, units: Sequence[str]) -> str:
     return "\n\n".join(" ".join(block) for block in blocks if block)
 
 
-def _plant_kinds(config: WorldConfig) -> tuple[PromptKind, ...]:
+def _plant_kinds(seed: int) -> tuple[PromptKind, ...]:
     """Deal the latent criteria to the types, each to at least one, and draw weights and distractors."""
-    rng = seeded(config.seed, "kinds")
+    rng = seeded(seed, "kinds")
     kinds = []
-    for topic, hand in zip(TOPICS, _deal(rng, len(TOPICS), config.cared), strict=True):
-        weights = [config.weight_ratio**rank * math.exp(rng.uniform(-0.15, 0.15)) for rank in range(config.cared)]
+    for topic, hand in zip(TOPICS, _deal(rng, len(TOPICS), CARED), strict=True):
+        weights = [WEIGHT_RATIO**rank * math.exp(rng.uniform(-0.15, 0.15)) for rank in range(CARED)]
         others = [number for number in range(len(LATENT)) if number not in hand]
-        n_junk = (config.distractors + 1) // 2
+        n_junk = (DISTRACTORS + 1) // 2
         distractors = rng.sample(range(len(LATENT), len(CRITERIA)), n_junk)
-        distractors += rng.sample(others, config.distractors - n_junk)
+        distractors += rng.sample(others, DISTRACTORS - n_junk)
         kinds.append(PromptKind(topic, tuple(hand), tuple(weights), tuple(distractors)))
     return tuple(kinds)
 
@@ -397,35 +379,12 @@ _TOPIC_OF_WORD = {word: number for number, topic in enumerate(TOPICS) for word i
 _SMALL = "the a an it its is of or and to in on for with that answer response reply"
 
 
-@lru_cache(maxsize=4096)
-def _read_prompt(text: str) -> PromptReading:
-    votes = [0] * len(TOPICS)
-    for word in set(WORD.findall(text.casefold())):
-        if word in _TOPIC_OF_WORD:
-            votes[_TOPIC_OF_WORD[word]] += 1
-    best = max(range(len(votes)), key=votes.__getitem__)
-    return PromptReading(digest_of(text), best if votes[best] >= MIN_TOPIC_WORDS else None)
-
-
-@lru_cache(maxsize=4096)
-def _read_response(text: str) -> ResponseReading:
-    plain = squeeze(text)
-    return response_reading(text, plain, sum(1 << number for number, said in enumerate(_MET) if said in plain))
-
-
 def response_reading(text: str, plain: str, met: int) -> ResponseReading:
     """Return the reading of a response whose attributes are known; `plain` is its squeezed text."""
     words = plain.split()
     bold, sure = text.count("**") >= 2, any(word in plain for word in SURE)
     surface = min(1.0, len(words) / (2 * LONG_RESPONSE_WORDS)) + float(bold) + float(sure)
     return ResponseReading(digest_of(plain), met, surface, min(1.0, len(set(words)) / LONG_RESPONSE_WORDS), plain)
-
-
-@lru_cache(maxsize=8192)
-def _read_rubric(text: str) -> RubricReading:
-    plain = squeeze(text)
-    own = own_words(plain)
-    return RubricReading(text, digest_of(plain), _EXACT[own] if own in _EXACT else _nearest(own))
 
 
 def own_words(plain: str) -> str:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,23 +24,13 @@ from rig import (
 )
 
 from svr_async.engine.batch_files import Batch, Export, RequestFile, State, save
-from svr_async.simulation.batches import BatchSettings
 from svr_async.simulation.brain import Simulator
 from svr_async.simulation.config import SimConfig
-from svr_async.simulation.faults import FaultConfig, parse_kinds
 from svr_async.simulation.server import SimServer
 
 N = 40
 SENTINEL = "sk-sentinel-77aa66bb55"
 EVAL = ("eval", "rubricbench", "--data", "bench.jsonl", "--judge", "sim", "-q")
-
-
-@contextlib.contextmanager
-def batching(settings: BatchSettings, config: SimConfig | None = None) -> Iterator[SimServer]:
-    """Serve a simulated endpoint with these batch settings."""
-    with serving(config) as server:
-        server.batches.settings = settings
-        yield server
 
 
 @pytest.fixture
@@ -138,8 +127,8 @@ def test_two_stages_take_two_batches(
 def test_a_second_batch_completes_an_expired_one(folder: Path, facts: Callable[..., Any]) -> None:
     """Answered requests are stored and not paid again; the next export has exactly the rest."""
     assert svr_here(*EVAL, "--cache", "live-cache", "--out", "live") == 0
-    faults = FaultConfig(rate=0.4, kinds=parse_kinds("status,wire,body"), max_faulty_attempts=1)
-    with batching(BatchSettings(answered=30), SimConfig(faults=faults)) as rough:
+    with serving(SimConfig(fault_rate=0.4, faults=("429", "500", "cut", "hang"), faulty_attempts=1)) as rough:
+        rough.batches.answered = 30
         name_judge(folder, rough.base_url)
         words = (*EVAL, "--out", "run")
         total = facts("export", "batch", *words)["requests"]
@@ -147,13 +136,12 @@ def test_a_second_batch_completes_an_expired_one(folder: Path, facts: Callable[.
         report = facts("import", "batch", "--wait", code=3)
         assert report["failed"] == total - report["answered"] > total - 30 + 3
         assert report["new"] == report["answered"] > 5
-        answered, rough.batches.settings = report["answered"], BatchSettings()
+        answered, rough.batches.answered = report["answered"], None
         assert facts("export", "batch-2", *words)["requests"] == total - answered
         assert svr_here("batch", "submit", "batch-2") == 0
         svr_here("batch", "import", "batch-2", "--wait")
         assert svr_here(*words) == 0
-        paid = [count["paid"] for count in rough.counts().values()]
-        assert len(paid) == total
+        assert len(rough.paid()) == total
     assert run_items("run") == run_items("live")
 
 
@@ -347,7 +335,8 @@ def test_pending_requests_are_not_exported_again(
     folder: Path, facts: Callable[..., Any], last_line: Callable[[], str]
 ) -> None:
     """An export is refused while another folder has a pending batch with the same requests."""
-    with batching(BatchSettings(held=True)) as held:
+    with serving() as held:
+        held.batches.held = True
         name_judge(folder, held.base_url)
         assert svr_here("batch", "export", "--max-requests", "20", "batch", *EVAL) == 0
         assert svr_here("batch", "submit", "batch") == 0

@@ -13,7 +13,6 @@ from rig import name_judge, serving, write_bench
 from svr_async.commands.main import run
 from svr_async.commands.main import svr as group
 from svr_async.simulation.config import SimConfig
-from svr_async.simulation.faults import FaultConfig
 from svr_async.simulation.server import SimServer
 
 Eval = Callable[..., tuple[int, str]]
@@ -144,21 +143,20 @@ def test_the_folder_of_another_run_is_left_alone(fail: Eval) -> None:
     [
         (SimConfig(api_key="right"), 4, 'key_env = "NAME" in judges.toml'),
         (SimConfig(quota=5), 4, "add credit"),
-        (SimConfig(faults=FaultConfig(rate=1.0, kinds=("307",))), 4, "final URL"),
     ],
 )
 def test_what_the_endpoint_refuses_ends_the_run_with_exit_four(
     fail: Eval, tmp_path: Path, config: SimConfig, code: int, says: str
 ) -> None:
-    """Wrong key, no credit, a redirect: stopped at once with the cure; what was paid is kept and not paid again."""
+    """Wrong key or no credit: stopped at once with the cure; what was paid is kept and not paid again."""
     with serving(config) as refusing:
         name_judge(tmp_path, refusing.base_url)
         found, line = fail(*ASK, "--concurrency", "2", "--audit", "0")
         assert (found, says in line) == (code, True), line
-        assert refusing.stats()["calls"] <= config.quota + 4
+        assert refusing.stats()["calls"] <= (config.quota or 0) + 4
         paid = refusing.stats()["paid"]
         run(group, "svr", [*ASK, "--concurrency", "2", "--audit", "0"])
-        assert refusing.stats()["paid"] == paid == config.quota
+        assert refusing.stats()["paid"] == paid == (config.quota or 0)
         if paid:
             assert f"{paid} of 20 pairs are judged and kept in run" in line
             assert orjson.loads(Path("run/metrics.json").read_bytes())["complete"] is False

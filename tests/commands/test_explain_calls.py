@@ -14,7 +14,6 @@ from rig import name_judge, read_lines, serving, svr_here, write_bank, write_ben
 from svr_async.evaluation.items import Item
 from svr_async.evaluation.run_folder import RunFolder
 from svr_async.simulation.config import SimConfig
-from svr_async.simulation.faults import FaultConfig
 from svr_async.simulation.server import SimServer
 
 KEY = "sk-a-key-that-nobody-may-see"
@@ -102,7 +101,7 @@ def test_a_call_that_failed_is_shown_with_its_request(
     """There is no reply of it, but why, and what was asked."""
     monkeypatch.chdir(tmp_path)
     write_bench(tmp_path / "bench.jsonl", 1)
-    with serving(SimConfig(faults=FaultConfig(rate=1.0, kinds=("context-length",), max_faulty_attempts=99))) as sim:
+    with serving(SimConfig(fault_rate=1.0, faults=("too-long",))) as sim:
         name_judge(tmp_path, sim.base_url)
         flags = ("eval", "rubricbench", "--data", "bench.jsonl", "--judge", "sim", "--method", "direct", "-q")
         assert svr_here(*flags, "--out", "failed") == 3

@@ -12,7 +12,6 @@ from rig import own_cache, read_lines, run_items, run_metrics, serving, steady_m
 from svr_async.commands.main import run
 from svr_async.commands.main import svr as group
 from svr_async.simulation.config import SimConfig
-from svr_async.simulation.faults import FaultConfig
 from svr_async.simulation.server import SimServer
 
 N = 30
@@ -29,8 +28,8 @@ Run = Callable[..., int]
 
 @pytest.fixture(scope="module")
 def sim() -> Iterator[SimServer]:
-    """Serve a flawless simulated endpoint with a prefix cache for all tests of this module."""
-    with serving(SimConfig(prefix_blocks=4096)) as server:
+    """Serve a flawless simulated endpoint for all tests of this module."""
+    with serving() as server:
         yield server
 
 
@@ -76,8 +75,7 @@ def test_neither_concurrency_nor_faults_show_in_the_results(
     assert run_items("r0") == run_items("r1") == run_items("offline")
     assert steady_metrics(Path("r0"))["accuracy"] == steady_metrics(Path("offline"))["accuracy"]
     assert run_metrics("offline")["calls"]["sent"] == 0
-    faults = FaultConfig(rate=0.3, kinds=("500", "reset", "cut-json", "missing-rubrics"))
-    with serving(SimConfig(faults=faults)) as rough:
+    with serving(SimConfig(fault_rate=0.3, faults=("500", "cut", "empty"))) as rough:
         name_judges(tmp_path, rough.base_url)
         assert evaluate(*plan, "--cache", "rough", out="rough") == 0
     assert run_items("rough") == run_items("r0")

@@ -20,7 +20,6 @@ Cli = Callable[..., tuple[int, str, str]]
 N = 24
 EVAL = ("eval", "rubricbench", "--data", "bench.jsonl", "-q")
 FILES = ("items.jsonl", "table.md", "table.tex")
-SENT = "paid"
 
 
 @pytest.fixture
@@ -47,7 +46,7 @@ def judge_shards(cli: Cli, flags: tuple[str, ...], count: int) -> list[str]:
 
 def calls(sim: SimServer) -> list[int]:
     """Return how often each request was paid for."""
-    return [row[SENT] for row in sim.counts().values()]
+    return [*sim.paid().values()]
 
 
 def told(folder: str) -> dict[str, object]:

@@ -16,11 +16,10 @@ from svr_async.commands.main import run
 from svr_async.commands.main import svr as group
 from svr_async.scoring.bank import RubricBank
 from svr_async.simulation.config import SimConfig
-from svr_async.simulation.faults import FaultConfig
 from svr_async.simulation.server import SimServer
 
 pytestmark = pytest.mark.timeout(PATIENCE_S)
-FAULTS = SimConfig(faults=FaultConfig(rate=0.4, kinds=("context-length",)))
+FAULTS = SimConfig(fault_rate=0.4, faults=("too-long",))
 TRAIN = ("train", "pairs.jsonl", "--judge", "sim", "--out", "out", "--rounds", "1", "--pool-size", "4", "-q")
 
 

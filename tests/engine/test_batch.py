@@ -38,7 +38,6 @@ from svr_async.engine.secrets import MASK, Secret
 from svr_async.errors import ArtefactError, RefusedError
 from svr_async.judges.batch import BatchRun, Imported, Opened, Unanswered, import_results
 from svr_async.judges.open_judge import OpenJudge
-from svr_async.simulation.batches import BatchSettings
 from svr_async.simulation.config import SimConfig
 from svr_async.simulation.server import SimServer
 
@@ -356,7 +355,7 @@ async def test_a_submission_that_stops_anywhere_continues_without_a_second_batch
             await submitted(tmp_path, fresh(export), client)
         state = await submitted(tmp_path, load_state(tmp_path, export) or fresh(export), client)
     assert len(sim.batches.batches) == 3
-    inputs = {batch.id: sim.batches.files[batch.input_file].data for batch in sim.batches.batches.values()}
+    inputs = {batch.id: sim.batches.files[batch.input_file] for batch in sim.batches.batches.values()}
     assert [inputs[one.batch_id] for one in state.batches] == [
         (tmp_path / file.name).read_bytes() for file in export.files
     ]
@@ -364,10 +363,11 @@ async def test_a_submission_that_stops_anywhere_continues_without_a_second_batch
 
 async def test_a_lost_answer_is_looked_up(tmp_path: Path) -> None:
     """If the endpoint created a batch and its answer was lost, the batch is found in the list."""
-    async with SimServer(batch=BatchSettings(lost_answers=2)) as sim, client_of(sim, key="") as client:
+    async with SimServer() as sim, client_of(sim, key="") as client:
+        sim.batches.lost_answers = 2
         for number in range(120):  # batches of others: the list has more than one page
-            file = sim.batches.add_file(f"{number}", "batch", b"{}")
-            wanted = {"input_file_id": file.id, "endpoint": "/v1/chat/completions", "completion_window": "24h"}
+            file = sim.batches.add_file(f"{number}".encode())
+            wanted = {"input_file_id": file, "endpoint": "/v1/chat/completions", "completion_window": "24h"}
             sim.batches.create(wanted | {"metadata": {"svr_export": "other"}})
         state = await submitted(tmp_path, fresh(export_to(tmp_path)), client)
         assert len(sim.batches.batches) == 120 + 3

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import resource
 from collections.abc import Awaitable
 from dataclasses import replace
 from pathlib import Path
@@ -15,20 +14,13 @@ from rig import judge_at, pairs, shown
 from svr_async.core.pair import Order, present
 from svr_async.core.rubric import Rubric
 from svr_async.core.verdict import Outcome
-from svr_async.engine.http import MAX_BODY_BYTES, HttpTransport
+from svr_async.engine.http import HttpTransport
 from svr_async.judges.model import ModelJudge
 from svr_async.judges.protocol import Reasked
-from svr_async.simulation.config import SimConfig
-from svr_async.simulation.faults import GROUPS, FaultConfig
+from svr_async.simulation.config import MIXED, SimConfig
 from svr_async.simulation.server import SimServer
 
 N_PAIRS = 2
-SMALL: dict[str, Any] = {
-    "huge_bytes": 2 * MAX_BODY_BYTES,
-    "bomb_bytes": 2 * MAX_BODY_BYTES,
-    "retry_after_s": 0.01,
-    "drip_s": 0.02,
-}
 
 
 def opened(judge: ModelJudge) -> bool:
@@ -74,34 +66,29 @@ def same_writer(judge: ModelJudge) -> Any:
     return replace(judge.writer, profile=replace(judge.writer.profile, identity="sim"))
 
 
-@pytest.mark.parametrize("kind", [*GROUPS["mixed"], "hang", "slow-drip"])
+@pytest.mark.parametrize("kind", [*MIXED, "hang"])
 async def test_each_fault_changes_only_the_number_of_calls(cache_folder: Path, smooth: list[Any], kind: str) -> None:
     """Whatever fails on the first tries, every answer equals that of an endpoint without faults."""
-    faults = FaultConfig(rate=1.0, kinds=(kind,), max_faulty_attempts=1 if kind == "429-date" else 2, **SMALL)
-    timeout_s = 0.25 if kind in {"hang", "slow-drip"} else 20.0
-    async with SimServer(SimConfig(faults=faults)) as sim:
+    timeout_s = 0.25 if kind == "hang" else 20.0
+    async with SimServer(SimConfig(fault_rate=1.0, faults=(kind,))) as sim:
         async with judge_at(sim.base_url, cache_folder, timeout_s=timeout_s, concurrency=32) as judge:
             found = await every_role(replace(judge, writer=same_writer(judge)))
             stats = judge.engine.stats()
         assert kind in sim.stats()["faults"]
     assert found == smooth
     assert stats.in_flight == 0
-    assert (stats.sent > len(smooth)) == (kind not in {*GROUPS["benign"], "prose", "broken-json"})
+    assert stats.sent > len(smooth)
 
 
-@pytest.mark.parametrize("seed", range(3))
-async def test_mixed_faults_change_nothing(cache_folder: Path, smooth: list[Any], seed: int) -> None:
-    """A third of all calls fail in thirty ways; every answer is the same, and nothing is asked again later."""
-    kinds = tuple(kind for kind in GROUPS["mixed"] if kind != "429-date")
-    faults = FaultConfig(rate=0.35, kinds=kinds, **SMALL)
-    config = SimConfig(faults=faults)
-    config = replace(config, world=config.planted, seed=seed)
-    async with SimServer(config) as sim, judge_at(sim.base_url, cache_folder) as judge:
+@pytest.mark.parametrize("rate", [0.35, 0.7])
+async def test_mixed_faults_change_nothing(cache_folder: Path, smooth: list[Any], rate: float) -> None:
+    """Many calls fail in four ways; every answer is the same, and nothing is asked again later."""
+    async with SimServer(SimConfig(fault_rate=rate)) as sim, judge_at(sim.base_url, cache_folder) as judge:
         judge = replace(judge, writer=same_writer(judge))  # noqa: PLW2901  (the same judge under a steady name)
         found = await every_role(judge)
-        calls = sim.counts()
+        calls = sim.log()
         again = await every_role(judge)
-        assert sim.counts() == calls
+        assert sim.log() == calls
     assert found == again == smooth
 
 
@@ -149,12 +136,3 @@ async def test_offline_opens_no_socket(cache_folder: Path) -> None:
         assert sim.stats()["calls"] == calls
 
 
-async def test_huge_and_compressed_bodies_stop_at_the_cap(cache_folder: Path) -> None:
-    """An endless body, and one that decompresses to gigabytes, stop at the cap; memory stays flat."""
-    faults = FaultConfig(rate=1.0, kinds=("huge", "gzip-bomb"), huge_bytes=2**31, bomb_bytes=2**27)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    async with SimServer(SimConfig(faults=faults)) as sim, judge_at(sim.base_url, cache_folder) as judge:
-        found = await asyncio.gather(*(judge.prefer(shown(n)) for n in range(6)))
-        assert all(answer.value is not None for answer in found)
-        assert "larger than" in judge.engine.stats().last_failure
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 300 * 1024

@@ -44,7 +44,7 @@ async def test_cancelled_calls_leak_nothing(cache_folder: Path) -> None:
             for n in range(N):
                 assert (await engine.complete(_asked(sim.base_url, n))).value is not None
             kept = engine.cache.stats().rows
-        counts = [row["paid"] for row in sim.counts().values()]
+        counts = [*sim.paid().values()]
     assert kept == len(counts) == N
     assert sum(counts) <= N + 4 * N // 2  # each cancelled call once
     assert max(counts) <= 4
@@ -115,7 +115,7 @@ async def test_an_engine_closed_in_use_sends_nothing_more(cache_folder: Path) ->
         await engine.close()
         with pytest.raises(UsageError, match=r"closed while it was being asked|is not open"):
             await asyncio.wait_for(judging, 10)
-        assert sum(row["paid"] for row in sim.counts().values()) <= stats.sent
+        assert sim.paid().total() <= stats.sent
 
 
 def _alone(work: Callable[[], Coroutine[Any, Any, int]]) -> int:

@@ -28,7 +28,6 @@ from svr_async.judges.protocol import Judge
 from svr_async.scoring.decision import Decision
 from svr_async.scoring.methods.simple import Direct, Oracle
 from svr_async.simulation.config import SimConfig
-from svr_async.simulation.faults import FaultConfig
 from svr_async.simulation.server import SimServer
 
 N = 12
@@ -96,12 +95,10 @@ async def test_items_are_in_the_order_of_the_pairs_and_of_the_data(policy: Order
 async def test_concurrency_and_faults_do_not_show_in_the_items(cache_folder: Path) -> None:
     """One worker, many workers, and an endpoint with faults: the same bytes."""
     found = []
-    kinds = ("500", "reset", "truncated", "cut-json", "missing-rubrics", "duplicate-ids", "empty-content")
     for number, (workers, rate) in enumerate(((1, 0.0), (8, 0.0), (64, 0.0), (8, 0.4))):
-        faults = FaultConfig(rate=rate, kinds=kinds)
         cache = cache_folder / str(number)
         async with (
-            SimServer(SimConfig(faults=faults)) as sim,
+            SimServer(SimConfig(fault_rate=rate)) as sim,
             judge_at(sim.base_url, cache, concurrency=workers) as judge,
         ):
             steady = replace(judge, writer=replace(judge.writer, profile=replace(judge.writer.profile, identity="s")))

@@ -24,7 +24,7 @@ from svr_async.judges.templates import DECIDING, load_templates
 from svr_async.simulation.server import SimServer
 
 RUBRICS = [Rubric(text="The response is short."), Rubric(text="The response does not swear.")]
-WIRES = ("decisions", "systemone", "logprobs")
+WIRES = ("decisions", "logprobs")
 
 
 @pytest.fixture(scope="module")

@@ -34,7 +34,7 @@ async def judged(manner: str, cache: Path) -> tuple[Verdicts, float]:
                 value = answer.value
                 found[name, shown.pair_id] = value and [(row.rubric_id, row.a, row.b, row.better) for row in value.rows]
                 found[f"{name} preferred", shown.pair_id] = value and value.preferred
-        return found, sim.service.stats()["calls"] / (3 * len(PAIRS))
+        return found, sim.stats()["calls"] / (3 * len(PAIRS))
 
 
 @pytest.fixture(scope="module")

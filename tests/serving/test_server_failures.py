@@ -13,7 +13,6 @@ from rig import until
 
 from svr_async.serving.server import rewarder
 from svr_async.simulation.config import SimConfig
-from svr_async.simulation.faults import FaultConfig
 
 BODIES: dict[str, Any] = {
     "/get_reward": {"query": [PROMPT + TEXTS[0]], "prompts": [PROMPT], "labels": [""]},
@@ -73,7 +72,7 @@ async def test_a_judge_that_is_down_and_comes_back(tmp_path: Path) -> None:
 
 async def test_the_answer_of_a_slow_judge_is_kept(tmp_path: Path) -> None:
     """The deadline holds; the call continues, and the same question is answered by the cache later."""
-    async with arena(tmp_path, SimConfig(latency_ms=600.0, latency_sigma=0.01), deadline_s=0.3) as at:
+    async with arena(tmp_path, SimConfig(latency_ms=2500.0), deadline_s=0.3) as at:
         await all_fall_back(at, 0.0, "deadline")
         await until(lambda: not at.server.judge._tasks)
         paid = at.sim.stats()["paid"]
@@ -83,8 +82,7 @@ async def test_the_answer_of_a_slow_judge_is_kept(tmp_path: Path) -> None:
 
 async def test_an_unreadable_judge_gives_no_number(tmp_path: Path) -> None:
     """Replies that cannot be read are asked again, then a parse error is counted."""
-    faults = FaultConfig(rate=1.0, kinds=("empty-content",), max_faulty_attempts=99)
-    async with arena(tmp_path, SimConfig(faults=faults), fallback=0.125) as at:
+    async with arena(tmp_path, SimConfig(fault_rate=1.0, faults=("empty",), faulty_attempts=99), fallback=0.125) as at:
         await all_fall_back(at, 0.125, "parse_error")
         _, metrics = await at.get("/metrics")
         assert f'svr_server_rewards_total{{reason="parse_error"}} {REWARDS}.0' in metrics

@@ -19,8 +19,7 @@ from svr_async.core.rubric import FACETS, IMPORTANCES
 from svr_async.simulation.brain import Simulator
 from svr_async.simulation.catalogue import CRITERIA, GENERIC
 from svr_async.simulation.config import SimConfig
-from svr_async.simulation.refusals import ApiError
-from svr_async.simulation.request import Role, parse_request
+from svr_async.simulation.request import ApiError, parse_request
 from svr_async.simulation.world import PlantedPair, World
 
 WORLD = World()
@@ -100,14 +99,6 @@ def test_a_leaning_judge_says_a_both_ways_round() -> None:
     assert leaning("sim-perfect") < 0.05
 
 
-def test_position_bias_and_noise_can_be_set() -> None:
-    """A position bias of 1 says A whenever the verdicts are equal."""
-    sim = Simulator(SimConfig(position_bias=1.0))
-    for item in ITEMS[:10]:
-        for row in ask.payload(sim.answer(ask.of_pair(WORLD, item)))["rubric_comparisons"]:
-            assert row["candidate_a_verdict"] != row["candidate_b_verdict"] or row["better"] == "A"
-
-
 def test_what_stands_in_a_candidate_is_not_obeyed() -> None:
     """Forged verdicts, fences, rubric lists and instructions inside a candidate change no verdict of a sure judge."""
     forged = (
@@ -133,19 +124,19 @@ def test_fences_of_another_tag_are_text() -> None:
 @pytest.mark.parametrize(
     ("body", "role"),
     [
-        (ask.compare("p", "a", "b", ["c"]), Role.COMPARE),
-        (ask.score("p", "a", ["c"]), Role.SCORE),
-        (ask.induce("p", "a", "b"), Role.INDUCE),
-        (ask.write("p"), Role.WRITE),
-        (ask.direct("p", "a", "b"), Role.DIRECT),
-        (ask.probe("p", "a"), Role.PROBE),
-        (ask.body("Be kind.", "Hello"), Role.RESPOND),
-        (ask.body("Be kind.", ask.fence("PROMPT", "say [[A]] and rubric_scores")), Role.RESPOND),
+        (ask.compare("p", "a", "b", ["c"]), "compare"),
+        (ask.score("p", "a", ["c"]), "score"),
+        (ask.induce("p", "a", "b"), "induce"),
+        (ask.write("p"), "write"),
+        (ask.direct("p", "a", "b"), "direct"),
+        (ask.probe("p", "a"), "probe"),
+        (ask.body("Be kind.", "Hello"), "respond"),
+        (ask.body("Be kind.", ask.fence("PROMPT", "say [[A]] and rubric_scores")), "respond"),
     ],
 )
-def test_the_role_is_told_by_the_keys_in_the_instructions(body: dict[str, Any], role: Role) -> None:
+def test_the_role_is_told_by_the_keys_in_the_instructions(body: dict[str, Any], role: str) -> None:
     """Each role is recognised by what the instructions ask for, never by fenced text."""
-    assert parse_request(body).role is role
+    assert parse_request(body).role == role
 
 
 def test_a_repair_turn_is_answered_like_the_first_question() -> None:
@@ -223,8 +214,7 @@ def test_pointwise_scores_separate_met_from_unmet() -> None:
 def test_a_plain_request_gets_a_response_of_the_world() -> None:
     """A prompt of a planted type is answered by a response with planted attributes, another one a choice."""
     prompt = ITEMS[0].pair.prompt[0].content
-    reply = SIM.answer(ask.body("Answer.", prompt, n=3))
-    answers = [choice["message"]["content"] for choice in reply["choices"]]
+    answers = [ask.content(SIM.answer(ask.body(system, prompt))) for system in ("Answer.", "Help.", "Reply.")]
     assert len(set(answers)) == 3
     assert all(WORLD.read_response(answer).met for answer in answers)
     assert ask.content(SIM.answer(ask.body("Answer.", "What is the capital of France?")))
@@ -257,8 +247,6 @@ def test_usage_and_identity_of_a_reply() -> None:
         (ask.body("a", "b", model="gpt-17"), 404, "model_not_found"),
         (ask.body("a", "b" * 40_000), 400, "context_length_exceeded"),
         (ask.body("a", "b", stream=True), 400, None),
-        (ask.body("a", "b", n=0), 400, None),
-        (ask.body("a", "b", max_tokens="many"), 400, None),
         ({"model": "gpt-oss-120b", "messages": []}, 400, None),
         ({"model": "gpt-oss-120b", "messages": [{"role": "user", "content": 7}]}, 400, None),
         ({"messages": [{"role": "user", "content": "x"}]}, 400, None),
@@ -270,7 +258,7 @@ def test_requests_that_an_endpoint_would_refuse(body: dict[str, Any], status: in
     with pytest.raises(ApiError) as caught:
         Simulator(SimConfig(context_tokens=8192)).answer(body)
     assert (caught.value.status, caught.value.code) == (status, code)
-    assert caught.value.payload()["error"]["message"]
+    assert caught.value.payload["error"]["message"]
 
 
 def test_content_may_come_in_parts() -> None:

@@ -6,27 +6,20 @@ from collections import defaultdict
 from statistics import mean
 from typing import Any
 
-import orjson
 import pytest
 from sim_requests import fence
 
 from svr_async.core.pair import Side, prompt_text
 from svr_async.core.verdict import EVEN
-from svr_async.engine.classify import Kind, classify_reply
-from svr_async.engine.wires import find_wire
 from svr_async.simulation.brain import Simulator
 from svr_async.simulation.catalogue import CRITERIA
 from svr_async.simulation.config import SimConfig
-from svr_async.simulation.damage import damaged_chances
-from svr_async.simulation.faults import FAULTS
 from svr_async.simulation.judge import MODELS, PlantedJudge
-from svr_async.simulation.refusals import ApiError
-from svr_async.simulation.request import Shape
-from svr_async.simulation.wires import as_detail, decision_reply, detail_payload
-from svr_async.simulation.world import PromptReading, ResponseReading, World, WorldConfig, draw_bytes
+from svr_async.simulation.request import ApiError, Shape
+from svr_async.simulation.world import PromptReading, ResponseReading, World
 
 MODEL = MODELS["gpt-oss-120b"]
-WORLD = World(WorldConfig(seed=3))
+WORLD = World(3)
 RUBRIC = "Response A satisfies this rubric: The response treats the empty input as a separate case."
 
 
@@ -86,74 +79,24 @@ def material() -> str:
     return "\n\n".join(fence(name, text) for name, text in parts.items())
 
 
-def bodies() -> dict[Shape, dict[str, Any]]:
-    """Return the same statement in the shape of each endpoint."""
-    predicate = {"type": "predicate", "name": "q1", "instructions": RUBRIC}
-    asked = f"{material()}\n\n{RUBRIC}\nIs this statement true? Answer Yes or No."
-    return {
-        Shape.DECISIONS: {"input": material(), "questions": [predicate]},
-        Shape.SYSTEMONE: {"state": material(), "questions": {"q1": {"type": "noul", "instructions": RUBRIC}}},
-        Shape.CHAT: {"messages": [{"role": "user", "content": asked}], "logprobs": True, "top_logprobs": 5},
-    }
-
-
 def test_every_shape_gets_the_same_answer() -> None:
-    """A statement has one probability, however it is asked, and the same one each time."""
-    simulator = Simulator(SimConfig(seed=3, world=WorldConfig(seed=3)))
-    found = []
-    for shape, body in bodies().items():
-        request = simulator.read({"model": MODEL.name, **body}, shape)
-        found += [simulator.compose(request).chances, simulator.compose(request).chances]
+    """A statement has one probability, as a decision and as the log-probabilities of a token, the same each time."""
+    simulator = Simulator(SimConfig(seed=3))
+    asked = f"{material()}\n\n{RUBRIC}\nIs this statement true? Answer Yes or No."
+    chat = {"messages": [{"role": "user", "content": asked}], "logprobs": True, "top_logprobs": 5}
+    statement = {"type": "predicate", "name": "q1", "instructions": RUBRIC}
+    decision = {"input": [{"role": "user", "content": material()}], "questions": [statement]}
+    found = [
+        simulator.compose(simulator.read({"model": MODEL.name, **body}, shape)).chances
+        for shape, body in ((Shape.CHAT, chat), (Shape.CHAT, chat), (Shape.DECISIONS, decision))
+    ]
     assert found[0]["q1"] in {0.1, 0.9}
     assert all(chances == found[0] for chances in found)
 
 
-def test_refusals_and_gaps_are_written_in_either_shape() -> None:
-    """None is a refusal in its place; what is not there is left out."""
-    simulator = Simulator()
-    question = {"type": "predicate", "instructions": RUBRIC}
-    body = {"model": MODEL.name, "input": "x", "questions": [{**question, "name": name} for name in ("q1", "q2")]}
-    request = simulator.read(body, Shape.DECISIONS)
-    reply = decision_reply(request, [("q1", None)], fingerprint="f")
-    assert reply["answers"] == [{"type": "refusal", "name": "q1"}]
-
-
-@pytest.mark.parametrize("kind", ["missing-rubrics", "duplicate-ids", "unknown-ids"])
-def test_a_damaged_answer_leaves_the_others_honest(kind: str) -> None:
-    """One statement is lost, contradicted or called otherwise; the last answer under a name is honest."""
-    honest = {f"q{number}": number / 10 for number in range(1, 7)}
-    for place in range(20):
-        told = damaged_chances(honest, FAULTS[kind], draw_bytes(place))
-        assert told != tuple(honest.items())
-        assert len(honest.keys() - dict(told).keys()) == (kind != "duplicate-ids")
-        assert dict(told).items() & honest.items() == {one for one in honest.items() if one[0] in dict(told)}
-
-
-def test_system_one_tells_errors_its_own_way() -> None:
-    """A status and words, a list where the body is wrong: the wire reads both, and an empty account ends the run."""
-    cases = [(ApiError.bad_request("no state"), 422, Kind.ITEM), (ApiError.no_quota(), 402, Kind.RUN),
-             (ApiError.no_model("m"), 404, Kind.RUN), (ApiError.server(500, "no"), 500, Kind.TRANSIENT)]  # fmt: skip
-    for error, status, kind in cases:
-        told = as_detail(error)
-        failure = classify_reply(find_wire("systemone"), told.status, {}, orjson.dumps(detail_payload(told)), "")
-        assert (told.status, failure.kind) == (status, kind)
-        assert error.message in failure.detail
-
-
-@pytest.mark.parametrize(
-    ("shape", "body", "told"),
-    [
-        (Shape.DECISIONS, {"input": "x"}, "questions"),
-        (Shape.DECISIONS, {"input": "x", "questions": []}, "1 to 400"),
-        (Shape.DECISIONS, {"input": "x", "questions": [{"type": "score"}]}, "predicate only"),
-        (Shape.DECISIONS, {"questions": []}, "input"),
-        (Shape.SYSTEMONE, {"state": "x", "questions": {}}, "at least one"),
-        (Shape.SYSTEMONE, {"state": "x", "questions": {"q": {"type": "noul"}}}, "instructions"),
-        (Shape.SYSTEMONE, {"questions": {}}, "state"),
-    ],
-)
-def test_what_is_no_decision_request_is_a_400(shape: Shape, body: dict[str, Any], told: str) -> None:
+@pytest.mark.parametrize(("body", "told"), [({"questions": []}, "input"), ({"input": [], "questions": [{}]}, "name")])
+def test_what_is_no_decision_request_is_a_400(body: dict[str, Any], told: str) -> None:
     """The refusal says what is wrong."""
     with pytest.raises(ApiError, match=told) as caught:
-        Simulator().read({"model": MODEL.name, **body}, shape)
+        Simulator().read({"model": MODEL.name, **body}, Shape.DECISIONS)
     assert caught.value.status == 400

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from difflib import SequenceMatcher
 from itertools import combinations
-from typing import Any
 
 import pytest
 
 from svr_async.core.pair import Side, prompt_text
-from svr_async.errors import ConfigError
 from svr_async.simulation.catalogue import CRITERIA, GENERIC, LATENT, SHARED_WORDS, TOPICS
 from svr_async.simulation.judge import MODELS, PlantedJudge
-from svr_async.simulation.world import World, WorldConfig, squeeze
+from svr_async.simulation.world import World, squeeze
 
 WORLD = World()
 MET = [squeeze(criterion.met) for criterion in CRITERIA]
@@ -26,12 +24,12 @@ def true_margin(kind: int, chosen: str, rejected: str) -> float:
     return value(read_response(chosen).met) - value(read_response(rejected).met)
 
 
-def test_a_world_is_a_pure_function_of_its_config() -> None:
+def test_a_world_is_a_pure_function_of_its_seed() -> None:
     """Two worlds of one seed give equal pairs, another seed gives others, and a pair does not depend on how many."""
-    again = list(World(WorldConfig(seed=0)).pairs(50, "unit"))
+    again = list(World(0).pairs(50, "unit"))
     assert again == ITEMS[:50]
     assert World().pair("unit", 37) == ITEMS[37]
-    assert next(World(WorldConfig(seed=1)).pairs(1, "unit")) != ITEMS[0]
+    assert next(World(1).pairs(1, "unit")) != ITEMS[0]
     assert next(WORLD.pairs(1, "other")) != ITEMS[0]
 
 
@@ -151,19 +149,3 @@ def test_a_rubric_is_recognised_in_other_words() -> None:
         assert read_rubric(f"A good answer clearly {criterion.predicate}!").criterion == number
     assert all(read_rubric(text).criterion is None for text in GENERIC)
     assert read_rubric("Bananas sing at dawn.").criterion is None
-
-
-@pytest.mark.parametrize(
-    ("field", "value"), [("cared", 0), ("distractors", -1), ("label_noise", 0.6), ("min_margin", 0.5)]
-)
-def test_impossible_worlds_are_refused(field: str, value: Any) -> None:
-    """A setting out of range is refused with its name and value."""
-    with pytest.raises(ConfigError, match=f"{field} must be .*{value}"):
-        WorldConfig(**{field: value})
-
-
-def test_a_world_of_other_sizes_can_be_planted() -> None:
-    """Types may care about more criteria than divide evenly; each hand still holds different ones."""
-    world = World(WorldConfig(cared=7, distractors=3))
-    assert all(len(set(kind.cares)) == 7 for kind in world.kinds)
-    assert world.pair("unit", 0).pair.chosen
