@@ -24,8 +24,8 @@ from svr_async.evaluation.wording import dollars
 from svr_async.judges.limits import JudgeLimits
 from svr_async.judges.profiles import SHIPPED, Profile, load_profiles
 from svr_async.judges.questions import TOKENS_OF_REASONING
-from svr_async.reproduction.training_count import count_training
 from svr_async.training.rounds.dry_run import count_rounds
+from svr_async.training.running.run import count_training
 from svr_async.training.running.settings import TrainSettings
 
 SIZES = (100, 1_000, 5_000)

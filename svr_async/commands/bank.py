@@ -1,4 +1,4 @@
-"""`svr bank`: look at a bank of rubrics, edit, compare, merge, audit and share it."""
+"""`svr bank`: look at a bank of rubrics, edit, compare, merge and share it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from svr_async.commands import options as opt
-from svr_async.commands.options import GroupedCommand, flag, known_of, option, with_limits
+from svr_async.commands.options import flag, option
 from svr_async.commands.screen import is_narrow, print_json, safe_console, show, tell
 from svr_async.errors import UsageError
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from svr_async.scoring.bank import BankRubric, RubricBank
 
 SHOWN = 20
-SHOWN_OF_ATTACK = 5
 bank_argument = click.argument("folder", metavar="BANK")
 
 
@@ -76,8 +75,7 @@ def _rubrics(held: RubricBank, top: int, domain: str | None, key: str | None) ->
 def _views(held: RubricBank, view: str) -> tuple[Any, Any]:
     """Return counts, the card or the findings of a bank, as values and as parts."""
     from svr_async.reports.bank_summary import stats_parts
-    from svr_async.scoring.bank_card import render_card
-    from svr_async.scoring.bank_stats import bank_stats
+    from svr_async.scoring.bank_card import bank_stats, render_card
     from svr_async.training.bank.lint import lint
     from svr_async.training.bank.sheets import findings_sheet
 
@@ -189,43 +187,6 @@ def edit(folder: str, out: Path | None, in_place: bool, by: str, reason: str, as
     click.echo("judge again with it, then svr compare the run before and the run after")
 
 
-@bank.command(cls=GroupedCommand, short_help="Measure what attacks on answers buy.")
-@click.argument("folder", metavar="BANK")
-@option("--data PAIRS", "Pairs to attack.", type=opt.PATH, required=True)
-@option("--format NAME", "Layout of PAIRS.", name="benchmark", default="pairs")
-@opt.judge
-@option("--attack NAME", "Only this attack; may be given again.", name="attacks", multiple=True)
-@opt.top_k
-@opt.limit
-@opt.few_limits
-@opt.dry_run
-@option("--out DIR", "For audit.json. Default: runs/audit-…", type=opt.FOLDER)
-@opt.json
-def audit(folder: str, attacks: tuple[str, ...], as_json: bool, **flags: Any) -> int:
-    """Judge PAIRS with BANK as they are, and again with each attack at the end of the rejected answer.
-
-    Attacks: padding, restated rubrics, keywords, instructions and fake verdict.
-
-    \b
-    Example:  svr bank audit bank/ --data pairs.jsonl --judge gpt-oss-120b --limit 200 --dry-run
-    """
-    from svr_async.commands.eval_run import Screen, print_count
-    from svr_async.evaluation.audit import ATTACKS, FILE, plan_audit, run_audit
-    from svr_async.evaluation.settings import EvalSettings
-    from svr_async.reports.sheets import audit_sheet
-
-    settings = EvalSettings(**known_of(EvalSettings, with_limits({**flags, "bank": folder})))
-    plan = plan_audit(settings, attacks or tuple(ATTACKS))
-    if settings.limits.dry_run:
-        print_count(plan.run, as_json=as_json)
-        return 0
-    found = run_audit(plan, Screen(quiet=as_json, as_json=as_json))
-    tell(found.to_json, audit_sheet(found, SHOWN_OF_ATTACK), as_json=as_json)
-    if not as_json:
-        click.echo(f"all of it is in {plan.run.folder / FILE}")
-    return 128 + found.signal if found.signal else 0
-
-
 @bank.command(short_help="Upload a bank to the Hugging Face hub.")
 @click.argument("folder", metavar="BANK")
 @click.argument("name", metavar="hf:OWNER/NAME")
@@ -241,18 +202,19 @@ def push(folder: str, name: str, private: bool, licence: str, dry_run: bool, as_
       svr bank push bank/ hf:user/name --dry-run
       svr bank push bank/ hf:user/name --private --license cc-by-4.0
     """
-    from svr_async.scoring.bank_exchange import planned_upload, push_bank
-    from svr_async.scoring.bank_made import made_with
+    from svr_async.scoring.bank_hub import planned_upload, push_bank
+    from svr_async.scoring.provenance import read_provenance
 
     held = _load(folder)
-    upload = planned_upload(held, name, licence=licence, made=made_with(Path(folder), held.digest))
+    upload = planned_upload(held, name, licence=licence, made=read_provenance(Path(folder), held.digest))
     files = {file: len(data) for file, data in sorted(upload.files.items())}
     place = "" if dry_run else push_bank(upload, private=private)
     values = {"place": place or None, "repository": upload.repository, "digest": upload.digest, "files": files}
     listed = "\n".join(f"{size:>12,}  {file}" for file, size in files.items())
-    planned = f"would upload {len(files)} files to {upload.repository}:\n{listed}\n\n{upload.card.rstrip()}"
+    card = upload.files["README.md"].decode()
+    planned = f"would upload {len(files)} files to {upload.repository}:\n{listed}\n\n{card.rstrip()}"
     told = f"{len(held)} rubrics, {upload.digest[:12]}, are in {place}" if place else planned
-    tell(values | {"card": upload.card}, told, as_json=as_json)
+    tell(values | {"card": card}, told, as_json=as_json)
 
 
 @bank.command(short_help="Download a bank from the Hugging Face hub.")
@@ -265,12 +227,11 @@ def pull(name: str, out: Path, as_json: bool) -> None:
     \b
     Example:  svr bank pull hf:user/name@v1 bank
     """
-    from svr_async.scoring.bank import RubricBank
-    from svr_async.scoring.bank_exchange import pull_bank
+    from svr_async.scoring.bank_hub import pull_bank
 
-    found = pull_bank(name, out, RubricBank)
-    values = {"folder": str(out), "pinned": found.name, "digest": found.digest, "rubrics": len(found.bank)}
-    told = f"{len(found.bank)} rubrics, {found.digest[:12]}, are in {out}\npinned  {found.name}"
+    found, pinned = pull_bank(name, out)
+    values = {"folder": str(out), "pinned": pinned, "digest": found.digest, "rubrics": len(found)}
+    told = f"{len(found)} rubrics, {found.digest[:12]}, are in {out}\npinned  {pinned}"
     tell(values, told, as_json=as_json)
 
 

@@ -255,19 +255,6 @@ reading = together(
 )
 
 
-def scheduled(default: str) -> Callable[[F], F]:
-    """Return what adds --schedule and --rounds to a command that compares several responses."""
-    return together(
-        option(
-            "--schedule",
-            "Which pairs are compared: circle N, anchor N − 1, swiss N / 2 a round.",
-            type=click.Choice(["all", "circle", "anchor", "swiss"]),
-            default=default,
-        ),
-        option("--rounds N", "Rounds of --schedule swiss. Default: enough to connect all.", type=COUNT),
-    )
-
-
 learning_curve = flag("--learning-curve", "Fit also on parts of the pairs, to show what more would bring; no calls.")
 licence = option("--license TEXT", "Licence of the bank, for its card.", name="licence", default="", callback=_licence)
 pool_options = together(

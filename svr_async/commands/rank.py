@@ -35,7 +35,12 @@ NOT_ASKED = ("judge", "base_url", "bank", "limits", "prompt", "responses", "out"
     type=click.Choice(["auto", "pairwise", "pointwise"]),
     default="auto",
 )
-@opt.scheduled("all")
+@option(
+    "--schedule",
+    "Which pairs are compared: circle N, anchor N − 1.",
+    type=click.Choice(["all", "circle", "anchor"]),
+    default="all",
+)
 @option("--anchor N", "With --schedule anchor: its response, from 1.", type=opt.COUNT)
 @opt.top_k
 @opt.few_limits
@@ -82,8 +87,7 @@ def _rank_one(flags: dict[str, Any]) -> None:
 def _rank_file(path: Path, flags: dict[str, Any]) -> None:
     from svr_async.adapters.groups import read_groups
     from svr_async.adapters.pair_files import check_output, write_rows
-    from svr_async.adapters.tables import read_rows
-    from svr_async.serving.best_of_n import preference_rows, rank_groups, summary, summary_sheet, write_ranked
+    from svr_async.serving.best_of_n import preference_rows, rank_groups, summary, summary_sheet
 
     out, pairs_out = flags["out"], flags["pairs_out"]
     for place, sources in ((out, [path]), (pairs_out, [path, out])):
@@ -91,10 +95,10 @@ def _rank_file(path: Path, flags: dict[str, Any]) -> None:
             check_output(place, sources)
     groups = read_groups(path)
     found = _ask(flags, lambda **how: rank_groups(groups, **how))
-    write_ranked(out, found)
+    write_rows(out, (one.row() for one in found))
     facts = summary(found)
     if pairs_out is not None:
-        made, facts["pairs"] = preference_rows(read_rows(out), min_margin=flags["min_margin"])
+        made, facts["pairs"] = preference_rows(found, min_margin=flags["min_margin"])
         write_rows(pairs_out, made)
     tell(facts, summary_sheet(facts), as_json=flags["as_json"])
 

@@ -25,16 +25,8 @@ MIB = 2**20
 @option("--fallback N", "The reward if the judge gives none. Default: 0.", type=float, default=0.0)
 @opt.top_k
 @together(
-    option(
-        "--relative",
-        "Rewards within a group, or over the request's anchor or label.",
-        type=click.Choice(["group", "anchor"]),
-        default="group",
-    ),
-    opt.scheduled("circle"),
+    option("--schedule", "Pairs compared in a group.", type=click.Choice(["circle", "all"]), default="circle"),
     option("--group-size N", "Members of a group.", type=click.IntRange(min=0), default=0),
-    option("--length-penalty N", "Penalty per e-fold of the group's length.", type=float, default=0.0),
-    option("--style-penalty N", "Penalty per Markdown mark a word above it.", type=float, default=0.0),
     group="Rewards",
 )
 @together(

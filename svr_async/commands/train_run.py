@@ -7,7 +7,7 @@ import shlex
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -28,13 +28,12 @@ from svr_async.judges.open_judge import JudgeSpec, OpenJudge
 from svr_async.observability.tracking import hand_over, training_facts
 from svr_async.reports.files import write_bank
 from svr_async.reports.text import calls_in_words, describe_count
-from svr_async.reproduction.training_count import Work, count_training
 from svr_async.scoring.dev_pairs import accuracy_in_words, enough
-from svr_async.training.rounds.dry_run import ASSUMED, Assumed, count_rounds
+from svr_async.training.rounds.dry_run import ASSUMED, count_rounds
 from svr_async.training.rounds.judge_calls import ShardEndsError
 from svr_async.training.rounds.stages import require_answers, unanswered_lines
 from svr_async.training.running.refit import FitSettings, StoreFit, fit_store, sweep_lines, sweep_store
-from svr_async.training.running.run import TrainingListener
+from svr_async.training.running.run import TrainingListener, Work, count_training
 from svr_async.training.running.settings import TrainSettings
 from svr_async.training.running.single_stages import (
     ask_for_candidates,
@@ -124,7 +123,7 @@ def run_train(flags: Mapping[str, Any]) -> int:
     """Train and return the exit code; SvrError for what stops the run."""
     begun, settings = time.monotonic(), train_settings(flags)
     if flags["dry_run"]:
-        return print_count(flags, settings, count_rounds, ASSUMED)
+        return print_count(flags, settings, count_rounds)
     with TrainScreen(quiet=flags["quiet"]) as screen:
         if not flags["quiet"] and JudgeSpec.parse(settings.judge, base_url=settings.base_url).profile is not None:
             screen.working("planning calls")
@@ -147,7 +146,7 @@ def run_train(flags: Mapping[str, Any]) -> int:
 
 def _estimate(settings: TrainSettings) -> str:
     """Say how many calls, dollars and minutes a training is likely to take, from a dry run."""
-    count = count_training(settings, count_rounds, ASSUMED)
+    count = count_training(settings, count_rounds)
     assert count is not None
     cost = "" if count["usd"] is None else f", about {dollars(count['usd'])}"
     return (
@@ -210,15 +209,17 @@ def run_fit(flags: Mapping[str, Any]) -> int:
     return 0
 
 
-def print_count(flags: Mapping[str, Any], settings: TrainSettings, work: Work, assumed: Assumed | None = None) -> int:
+def print_count(flags: Mapping[str, Any], settings: TrainSettings, work: Work) -> int:
     """Print what a work would ask, as JSON or in words; return the exit code."""
     with spinner("counting calls"):
-        count = count_training(settings, work, assumed)
+        count = count_training(settings, work)
     if count is None:
         click.echo("0 calls: this judge sends nothing")
     else:
-        told = "\n".join([describe_count(count), *([] if assumed is None else [f"  {assumed.in_words()}"])])
-        tell(count, told, as_json=flags["as_json"])
+        text = describe_count(count)
+        if work is count_rounds:
+            count, text = count | {"assumed": asdict(ASSUMED)}, f"{text}\n  {ASSUMED.in_words()}"
+        tell(count, text, as_json=flags["as_json"])
     return 0
 
 

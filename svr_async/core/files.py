@@ -40,6 +40,9 @@ def write_atomic_with(
 ) -> None:
     """Do the same as `write_atomic` for large content, which `write` writes to the open temporary."""
     target = Path(path)
+    if _is_special(target):
+        _write_into(target, write, hint)
+        return
     temporary = target.with_name(f".{target.name[:100]}.{secrets.token_hex(4)}.tmp")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -56,6 +59,20 @@ def write_atomic_with(
     finally:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
+
+
+def _is_special(target: Path) -> bool:
+    """Whether a path is a device, a FIFO or a stream such as /dev/stdout: replacing it would break it for others."""
+    stream = target.is_symlink() and str(target).startswith(("/dev/", "/proc/"))  # also if redirected to a file
+    return stream or (target.exists() and not target.is_file() and not target.is_dir())
+
+
+def _write_into(target: Path, write: Callable[[BinaryIO], object], hint: str) -> None:
+    try:
+        with target.open("ab") as file:  # "w" would truncate the file that a stream is redirected to
+            write(file)
+    except OSError as error:
+        raise StorageError(f"cannot write {target}: {reason(error)}", hint=hint) from error
 
 
 def sync_folder(path: Path) -> None:

@@ -24,6 +24,8 @@ T = TypeVar("T")
 Messages = tuple[tuple[str, str], ...]
 CONTINGENT: ContextVar[bool] = ContextVar("contingent", default=False)
 """True while a run plans requests that may turn out not to be needed."""
+AUDIT: ContextVar[bool] = ContextVar("audit", default=False)
+"""True while a pair is judged in the other order only to measure the effect of the order."""
 
 
 class Request(WireRequest, frozen=True, kw_only=True, dict=True):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from importlib import import_module
 from typing import Annotated, Any
 
 import msgspec
@@ -12,9 +13,10 @@ import orjson
 from svr_async.core.pair import PreferencePair, Side
 from svr_async.core.verdict import Contribution, Outcome
 from svr_async.engine.reply import clean_text
+from svr_async.errors import UsageError
 from svr_async.evaluation.plan import PairDecision, Rows, Vote
 from svr_async.judges.protocol import Reasked
-from svr_async.scoring.decision import settled
+from svr_async.scoring.decision import rounded
 
 SideName = Annotated[str, msgspec.Meta(pattern="^[AB]$")]
 VerdictName = Annotated[str, msgspec.Meta(pattern="^(pass|fail)$")]
@@ -106,6 +108,26 @@ class Item:
         return orjson.dumps(value, option=orjson.OPT_APPEND_NEWLINE)
 
 
+class Items(tuple[Item, ...]):  # noqa: SLOT001  (a tuple has no slots)
+    """The items of a run; also as a table, one row an item, with columns named as the fields of `Item`."""
+
+    def to_arrow(self) -> Any:
+        """Return a pyarrow.Table; `rubrics`, `votes` and `reasons` are lists of structs."""
+        import pyarrow as pa
+
+        return pa.Table.from_pylist(self._rows())
+
+    def to_pandas(self) -> Any:
+        """Return a pandas.DataFrame; UsageError if pandas is not installed."""
+        try:
+            return import_module("pandas").DataFrame(self._rows())
+        except ImportError as error:
+            raise UsageError("to_pandas needs pandas", hint="pip install pandas, or use to_arrow()") from error
+
+    def _rows(self) -> list[dict[str, Any]]:
+        return [dict.fromkeys(ITEM_NAMES) | orjson.loads(item.to_line()) for item in self]
+
+
 ROW_NAMES, ITEM_NAMES = (tuple(field.name for field in fields(kind)) for kind in (RubricRow, Item))
 
 
@@ -136,7 +158,7 @@ def item_from(pair: PreferencePair, judged: PairDecision, *, alone: bool = True)
         gold=None if gold is None else gold.value,
         correct=None if gold is None else (scored and preferred is gold),
         margin=_rounded(decision.margin),
-        margins={order: settled(margin) for order, margin in judged.margins.items()},
+        margins={order: rounded(margin) for order, margin in judged.margins.items()},
         rubrics=tuple(_row(entry, rows, alone) for rows in judged.rows for entry in rows.decision.contributions),
         flags=decision.flags,
         detail=decision.detail,
@@ -161,7 +183,7 @@ def _reasons(rows: Rows, alone: bool) -> Iterator[Reason]:
 
 
 def _rounded_vote(vote: Vote) -> Vote:
-    sums = {name: settled(value) for name, value in vote.contributions.items()}
+    sums = {name: rounded(value) for name, value in vote.contributions.items()}
     return replace(vote, margin=_rounded(vote.margin), contributions=sums)
 
 
@@ -171,25 +193,25 @@ def _row(entry: Contribution, rows: Rows, alone: bool) -> RubricRow:
     return RubricRow(
         id=entry.rubric.id,
         text=entry.rubric.text,
-        alpha=settled(entry.alpha),
-        weight=settled(entry.weight),
-        importance=settled(entry.importance),
+        alpha=rounded(entry.alpha),
+        weight=rounded(entry.weight),
+        importance=rounded(entry.importance),
         filler=entry.filler,
         a=None if made is None else made.a.value,
         b=None if made is None else made.b.value,
         better=None if made is None or made.better is None else Side(made.better).value,
         delta=_rounded(entry.delta),
-        contribution=settled(entry.value),
+        contribution=rounded(entry.value),
         shown=rows.decision.shown.value,
         rephrased=entry.rephrased,
         judge="" if alone else rows.judge,
-        chances=None if chances is None else (settled(chances.a), settled(chances.b), settled(chances.better)),
+        chances=None if chances is None else (rounded(chances.a), rounded(chances.b), rounded(chances.better)),
     )
 
 
 def _rounded(value: float | None) -> float | None:
     """Round to nine digits, so that the last bits of a sum do not differ between machines; never −0."""
-    return None if value is None else settled(value)
+    return None if value is None else rounded(value)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,18 +11,15 @@ from typing import Protocol
 
 from svr_async.core.pair import Order, PreferencePair, hashed_fraction, hashed_order, present
 from svr_async.core.verdict import Outcome
-from svr_async.engine.request import CONTINGENT
+from svr_async.engine.request import AUDIT, CONTINGENT
 from svr_async.judges.protocol import Judge
-from svr_async.scoring.decision import Decision, average, halved, scaled
-from svr_async.scoring.jury import JuryRule, verdict
+from svr_async.scoring.decision import Decision, JuryRule, average, scaled, verdict
 from svr_async.scoring.methods.contract import Decider
 
 Guess = Callable[[Decision], bool]
 """Whether a decision rests on placeholder replies, as in a dry run."""
 
 AUDIT_SALT = "svr-audit"
-AUDIT: ContextVar[bool] = ContextVar("audit", default=False)
-"""True while a pair is judged in the other order only to measure the effect of the order."""
 ESCALATED = "escalated"
 ESCALATION_FAILED = "escalation_failed"
 
@@ -168,7 +165,7 @@ class JudgeAssignment:
         both = averages and len(shown) > 1
         decision = average(shown) if both else shown[0]
         order = "both" if both else shown[0].shown.value
-        counted = [halved(one) for one in shown] if both else shown[:1]
+        counted = [scaled(one, 2) for one in shown] if both else shown[:1]
         return PairDecision(
             decision=decision,
             judge=self.name,

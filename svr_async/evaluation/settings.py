@@ -14,7 +14,7 @@ from svr_async.errors import UsageError
 from svr_async.evaluation.plan import OrderPolicy
 from svr_async.judges.limits import WHOLE, JudgeLimits
 from svr_async.judges.templates import PAPER
-from svr_async.scoring.jury import JuryRule
+from svr_async.scoring.decision import JuryRule
 
 PRESETS = ("default", "paper")
 NOT_IN_MANIFEST = {"ray", "failures", "force"}  # no result depends on them

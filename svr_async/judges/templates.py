@@ -184,16 +184,16 @@ class Material:
         return tuple((r, _PLACE.sub(lambda place: places[place[1]], text)) for r, text in messages.items() if text)
 
     def fenced(self) -> str:
-        """Return all of it as the shipped prompts show it: the fenced texts, then rubrics and note."""
+        """Return all of it as the shipped prompts show it: the fenced texts and note, then rubrics."""
         parts = [*self._fences().values()]
         if self.rubrics is not None:
             parts.append(f"Rubrics:\n{listing(self.rubrics)}")
-            if self.note:
-                parts.append(f"Note: {clean(self.note)}")
         return "\n\n".join(parts)
 
     def _fences(self) -> dict[str, str]:
         texts = {name: clean(text) for name, text in self.texts.items()}
+        if self.note:  # written by a model: data, as the responses are
+            texts["NOTE"] = " ".join(clean(self.note).split())
         tag = tag_of(texts.values())
         return {name: f"<<svr:{tag}:{name}>>\n{text}\n<<svr:{tag}:END>>" for name, text in texts.items()}
 

@@ -12,8 +12,8 @@ from svr_async.reports.drawing import Ends, Figure, Panel, Series, image, plane
 from svr_async.reports.figures import in_percent
 from svr_async.reports.page import render
 from svr_async.scoring.bank import BankRubric, RubricBank
+from svr_async.scoring.bank_card import GENERIC
 from svr_async.scoring.bank_history import FitCurve, LearningCurve, RoundFacts
-from svr_async.scoring.bank_stats import GENERIC
 
 MOST_GROUPS, MOST_MAPPED, FEWEST_MAPPED = 7, 400, 4  # domains and rubrics of a map
 NAMED = 8  # rubrics that a map numbers
@@ -147,7 +147,7 @@ def map_figure(bank: RubricBank, name: str = "map") -> Figure | None:
     )
     part = f"the {len(rubrics):,} most used of " if len(used) > len(rubrics) else ""
     title = f"Map of the bank: {part}{len(used):,} rubrics"
-    marks = tuple(mark.word for mark in integrity_marks(bank.integrity))
+    marks = tuple(mark.word for mark in integrity_marks(bank.marks))
     return Figure(name=name, title=title, panels=(plane(series, "", "", bare=True),), marks=marks, notes=notes)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,18 +16,25 @@ from svr_async.evaluation.summary import number
 from svr_async.evaluation.wording import against_chance
 from svr_async.reports.facts import Fact, flat_facts
 from svr_async.scoring.bank import BankRubric, RubricBank
-from svr_async.scoring.bank_choice import candidates, divided, how_chosen, structure_parts
+from svr_async.scoring.bank_card import (
+    GENERIC,
+    bank_stats,
+    how_chosen,
+    in_one_level,
+    structure_parts,
+    structure_words,
+)
 from svr_async.scoring.bank_history import BankHistory, Choice, RoundFacts
-from svr_async.scoring.bank_stats import GENERIC, bank_stats, in_one_level
 from svr_async.scoring.dev_pairs import enough, metrics_in_words, too_few
 
 SHOWN = 20  # rubrics on a terminal, and ids of a rubric's pairs
-SHOWN_RUBRICS, SHOWN_EXAMPLES = 100, 3  # on a page
+SHOWN_RUBRICS, SHOWN_EXAMPLES, SHOWN_TRIALS = 100, 3, 12  # on a page
 LEAST_ACTIVE = 5e-5  # a lower activation rate would be shown as 0.00 %
 FEW_SETTINGS = 8
 MAIN_SETTINGS = (
     "rounds", "ablate", "support_margin", "redundancy_cutoff", "pools.policy", "fit.kind", "fit.epochs", "fit.seed",
 )  # fmt: skip
+FURTHER = "↳ "  # a further wording of the criterion above
 COLUMNS = ("id", "weight", "active %", "seen", "supports", "domain", "facet", "rubric")
 NARROW_COLUMNS = ("id", "weight", "active %", "rubric")
 NO_HISTORY = "This bank keeps no history of its fit: it was merged, or is of an older version."
@@ -83,7 +91,7 @@ def summarise_bank(bank: RubricBank) -> BankSummary:
         reading=" ".join(filter(None, reading)),
         accuracy=accuracy if measured else None,
         ci95=interval,
-        marks=integrity_marks(bank.integrity),
+        marks=integrity_marks(bank.marks),
         notes=(
             *(history.warnings if history else (NO_HISTORY,)),
             *(f"{note[:1].upper()}{note[1:]}" for note in bank.notes),
@@ -160,19 +168,27 @@ def _rubric_table(rubrics: Sequence[BankRubric]) -> Table:
     order = sorted(active, key=lambda entry: (-entry.weight * entry.activation_rate, -entry.weight, entry.id))
     rows = [
         (
-            entry.text, f"{entry.weight:.3f}", wording.percent(entry.activation_rate, 2),
+            f"{mark}{entry.text}", f"{entry.weight:.3f}", wording.percent(entry.activation_rate, 2),
             f"{entry.weight * entry.activation_rate:.3f}", " · ".join(_tags(entry)),
             "" if alike else " ".join(entry.example_prompts[:SHOWN_EXAMPLES]),
         )
-        for entry in order[:SHOWN_RUBRICS]
+        for entry, mark in by_criterion(order)[:SHOWN_RUBRICS]
     ]  # fmt: skip
     notes = (
-        "By weight times activation, which is the mean of alpha over the training prompts.",
+        "By the product of weight and activation, which is the mean of alpha over the training prompts.",
         *(() if alike else ("Active for: the pairs whose prompts activate a rubric most.",)),
     )
-    heads = ("Rubric", "Weight", "Activation", "Both", "Domain and facet", "Active for")
+    heads = ("Rubric", "Weight", "Activation", "Product", "Domain and facet", "Active for")
     caption = f"{len(rows)} of {wording.plural(len(rubrics), 'rubric')}"
     return Table(heads, rows, caption=caption, notes=notes, texts=2)
+
+
+def by_criterion(rubrics: Sequence[BankRubric]) -> list[tuple[BankRubric, str]]:
+    """Return rubrics with the wordings of a criterion next to each other; further wordings are marked."""
+    groups: dict[str, list[BankRubric]] = {}
+    for entry in rubrics:
+        groups.setdefault(entry.criterion or entry.id, []).append(entry)
+    return [(entry, FURTHER if place else "") for group in groups.values() for place, entry in enumerate(group)]
 
 
 def _tags(entry: BankRubric) -> Iterator[str]:
@@ -188,15 +204,17 @@ def _tables(bank: RubricBank, history: BankHistory | None) -> Iterator[Table]:
     if history is not None and history.rounds:
         yield _rounds_table(history.rounds, history.chosen_round)
     if history is not None and history.choice is not None:
-        best, others = divided(candidates(history.choice))
-        rows = [
-            (
-                f"{one.groups}{' (chosen)' if one.taken else ''}", one.sparsity, one.common, str(one.top_k),
-                f"{wording.percent(one.accuracy)} ± {100 * one.error:.1f}",
-            )
-            for one in best
-        ]  # fmt: skip
-        notes = (how_chosen(history.choice), *((f"{len(others)} more were tried.",) if others else ()))
+        ranked = sorted(history.choice.trials, key=lambda trial: -trial.accuracy)
+        chosen = history.choice.structure
+        shown = [trial for place, trial in enumerate(ranked) if place < SHOWN_TRIALS or trial.structure == chosen]
+        rows = []
+        for trial in shown:
+            groups, sparsity, common = structure_words(trial.structure)
+            first = f"{groups} (chosen)" if trial.structure == chosen else groups
+            accuracy = f"{wording.percent(trial.accuracy)} ± {100 * trial.error:.1f}"
+            rows.append((first, sparsity, common, str(trial.structure.top_k), accuracy))
+        more = len(ranked) - len(shown)
+        notes = (how_chosen(history.choice), *((f"{more} more were tried.",) if more else ()))
         heads = ("Groups", "Sparsity", "In common", "Rubrics", "Accuracy")
         yield Table(heads, rows, caption="Structures that were tried, on prompts left out in turn", notes=notes)
     if history is not None and history.learning_curve is not None:
@@ -278,6 +296,8 @@ def bank_parts(bank: RubricBank, chosen: Sequence[BankRubric], *, narrow: bool =
     """Yield where a bank comes from and a table of the chosen rubrics, of few columns in a narrow terminal."""
     used = sum(entry.activation_rate > 0 for entry in bank.rubrics)
     counted = f"{len(bank):,}, {used:,} of them in use" if 0 < used < len(bank) else f"{len(bank):,}"
+    criteria = len({entry.criterion or entry.id for entry in bank.rubrics})
+    counted += f", {criteria:,} criteria" if criteria < len(bank) else ""
     yield Line(label="bank", text=f"{bank.name or 'without a name'}  {bank.digest[:12]}")
     yield Line(label="rubrics", text=f"{counted}, selector {bank.selector_kind}, {len(bank.vocabulary):,} terms")
     top, pool = min(bank.inference.top_k, len(bank)), min(bank.inference.selection_pool, len(bank))
@@ -300,7 +320,7 @@ def bank_parts(bank: RubricBank, chosen: Sequence[BankRubric], *, narrow: bool =
     order = f"the most active first; each weighs {bank.rubrics[0].weight:.4g}" if alike else "the heaviest first"
     columns, texts = (NARROW_COLUMNS, 1) if narrow else (COLUMNS, 3)
     heads = [head for head in columns if not (alike and head == "weight")]
-    rows = [[row[head] for head in heads] for row in map(_cells, chosen)]
+    rows = [[row[head] for head in heads] for row in itertools.starmap(_cells, by_criterion(chosen))]
     yield Table(heads, rows, caption=f"{len(chosen)} of {len(bank)} rubrics, {order}", texts=texts)
 
 
@@ -313,9 +333,9 @@ def _main_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     return {**main, "and": f"{len(flat) - len(main)} more: --json"}
 
 
-def _cells(entry: BankRubric) -> dict[str, str]:
+def _cells(entry: BankRubric, mark: str) -> dict[str, str]:
     states = {"check": entry.rubric.check, "disabled": entry.disabled, "added": entry.added}
-    text = entry.text + "".join(f" [{name}]" for name, applies in states.items() if applies)
+    text = mark + entry.text + "".join(f" [{name}]" for name, applies in states.items() if applies)
     cells = (
         entry.id, f"{entry.weight:.3f}", f"{100 * entry.activation_rate:.2f}", f"{entry.observed_count:,}",
         f"{entry.support_count:,}", entry.domain or "generic", entry.rubric.facet or "–", text,
@@ -334,6 +354,7 @@ def rubric_parts(entry: BankRubric) -> Iterator[Part]:
         "seen": f"{entry.observed_count} times, in {len(entry.source_pair_ids)} pairs",
         "supports": f"{entry.support_count} support pairs",
         "domain": entry.domain or "generic",
+        "criterion": entry.criterion or "its own",
         "facet": rubric.facet or "–",
         "importance": rubric.importance or "–",
         "grounding": rubric.grounding or "–",

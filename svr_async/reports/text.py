@@ -10,13 +10,13 @@ from svr_async.engine.request import CHARS_PER_TOKEN
 from svr_async.errors import UsageError
 from svr_async.evaluation import wording
 from svr_async.evaluation.compare import HOLM, Comparison, PairedTest, compare_runs
-from svr_async.evaluation.dry_run import AUTO_IN_FLIGHT, FIRST_TOKEN_S, TOKENS_PER_S, describe_stages
 from svr_async.evaluation.run_folder import Run
 from svr_async.evaluation.summary import Number, RunSummary, summaries_of
 from svr_async.judges.questions import TOKENS_OF_REASONING, TOKENS_OF_TEXT, TOKENS_PER_ROW, TOKENS_PER_RUBRIC
 from svr_async.reports.effects import effects_of, effects_tables
 from svr_async.reports.facts import Fact, cost_facts, how_facts, judge_facts, order_facts
 from svr_async.reports.writers import WRITERS, to_csv
+from svr_async.scoring.dry_run import AUTO_IN_FLIGHT, FIRST_TOKEN_S, TOKENS_PER_S, describe_stages
 
 CSV_HEADS = ("run", "benchmark", "method", "judge", "marks", "score", "group", "n", "value", "low", "high")
 ASSUMED = (
@@ -164,8 +164,7 @@ def calls_in_words(metrics: Mapping[str, Any]) -> str:
         if cache["cached_share"]
         else ""
     )
-    saved = f", ${cache['saved_usd']:.4f} saved" if share and cache["saved_usd"] else ""
-    return f"{sent}{again}; {price}{share}{saved}"
+    return f"{sent}{again}; {price}{share}"
 
 
 def describe_count(count: Mapping[str, Any], *, verbose: bool = False) -> str:

@@ -106,7 +106,8 @@ def _parts_of(table: Recipe, plan: Plan) -> tuple[Part, ...]:
 
 def _count_bank(runner: Runner, spec: BankSpec, placeholder: Path, seen: set[str]) -> tuple[Count, Path | Absent]:
     """Return the calls of a bank's training, and the bank's folder or that of its placeholder."""
-    from svr_async.reproduction.training_count import count_training_of
+    from svr_async.training.rounds.dry_run import ASSUMED, count_rounds
+    from svr_async.training.running.run import count_training
 
     try:
         wanted = runner.training_of(spec)
@@ -117,10 +118,12 @@ def _count_bank(runner: Runner, spec: BankSpec, placeholder: Path, seen: set[str
         if is_trained(wanted):
             return Count(numbers=NOTHING), wanted.out / "bank"
         _placeholder(spec.name).save(placeholder)
-        numbers, assumed = count_training_of(wanted, seen)
+        numbers = count_training(wanted, count_rounds, before=seen) or {}
     except SvrError as error:
         return Count(numbers=NOTHING, absent=error.one_line()), Absent(why=error.one_line())
-    return Count(numbers={name: numbers.get(name, 0) for name in NUMBERS}, assumed=(assumed,)), placeholder
+    return Count(
+        numbers={name: numbers.get(name, 0) for name in NUMBERS}, assumed=(f"trainings: {ASSUMED.in_words()}",)
+    ), placeholder
 
 
 def _placeholder(name: str) -> RubricBank:

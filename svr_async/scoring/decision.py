@@ -1,12 +1,19 @@
-"""A decision on one pair: margin, preferred side, contributions; in the order of the data set."""
+"""A decision on one pair: margin, preferred side, contributions; how verdicts, orders and judges combine into it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any
 
-from svr_async.core.pair import Order, Side
-from svr_async.core.verdict import Contribution, Outcome
+from svr_async.core.pair import Order, Presentation, Side
+from svr_async.core.rubric import Rubric
+from svr_async.core.verdict import Contribution, Outcome, RubricComparison
+from svr_async.judges.protocol import Answer, Comparisons
+
+WeightedRubrics = tuple[tuple[Rubric, float], ...]
+INCOMPLETE = "jury_incomplete"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,34 +52,148 @@ class Decision:
         return replace(self, margin=-self.margin if self.margin else 0.0, contributions=swapped, scores=scores)
 
 
-def settled(margin: float) -> float:
-    """Return a margin as it is kept: nine digits, never −0, so that what adds up to nothing is a tie, not 1e-17."""
+def rounded(margin: float) -> float:
+    """Round a margin to nine digits, without −0, so that a sum of 1e-17 is a tie."""
     return round(margin, 9) + 0.0
 
 
-def average(decisions: Sequence[Decision]) -> Decision:
-    """Average the margins of both orders (data order); where one was not scored, the pair is not scored."""
-    first, second = decisions
-    requests = first.requests + second.requests
-    if first.margin is None or second.margin is None:
-        return replace(first if first.margin is None else second, requests=requests)
-    margin = settled((first.margin + second.margin) / 2)
-    return replace(
-        first,
-        margin=margin,
-        outcome=Outcome.SCORED if margin else Outcome.TIE,
-        contributions=halved(first).contributions + halved(second).contributions,
-        requests=requests,
-        flags=tuple(dict.fromkeys(first.flags + second.flags)),
+def scaled(decision: Decision, share: int) -> Decision:
+    """Return a decision whose contributions are divided by `share`, for a mean of `share` decisions."""
+    parts = tuple(replace(part, weight=part.weight / share) for part in decision.contributions)
+    return replace(decision, contributions=parts)
+
+
+# ── from verdicts ──
+
+
+def equally_weighted(texts: Sequence[str]) -> WeightedRubrics:
+    """Return rubrics of these texts with weight 1, repeated texts once."""
+    return tuple((rubric, 1.0) for rubric in {r.id: r for r in (Rubric(text=text) for text in texts)}.values())
+
+
+def by_text(weighted: Iterable[tuple[str, float]]) -> WeightedRubrics:
+    """Return rubrics of these texts with their weights, those of a repeated text added up."""
+    sums: dict[str, tuple[Rubric, float]] = {}
+    for text, weight in weighted:
+        rubric = Rubric(text=text)
+        sums[rubric.id] = rubric, sums.get(rubric.id, (rubric, 0.0))[1] + weight
+    return tuple(sums.values())
+
+
+def identity_of(weighted: WeightedRubrics) -> dict[str, Any]:
+    """Return what of a list of rubrics can change an item: texts and weights."""
+    return {"rubrics": [[rubric.text, weight] for rubric, weight in weighted]}
+
+
+def contributions(
+    weighted: WeightedRubrics, rows: Sequence[RubricComparison], *, by_points: bool = False
+) -> tuple[Contribution, ...]:
+    """Join rubrics, weights and verdicts; rubrics without a verdict stay, and contribute nothing."""
+    by_id = {row.rubric_id: row for row in rows}
+    return tuple(
+        Contribution(rubric=rubric, comparison=by_id.get(rubric.id), weight=weight, by_points=by_points)
+        for rubric, weight in weighted
     )
 
 
-def halved(decision: Decision) -> Decision:
-    """Return a decision whose contributions count half, for the mean of two."""
-    return scaled(decision, 2)
+def total(parts: Sequence[Contribution]) -> float:
+    """Return the margin that contributions add up to."""
+    return sum(part.value for part in parts)
 
 
-def scaled(decision: Decision, share: int) -> Decision:
-    """Return a decision whose contributions are divided by `share`, for the mean of so many."""
-    parts = tuple(replace(part, weight=part.weight / share) for part in decision.contributions)
-    return replace(decision, contributions=parts)
+def by_preference(
+    answer: Answer[Comparisons], shown: Presentation, weighted: WeightedRubrics, requests: tuple[str, ...]
+) -> Decision:
+    """Decide by the judge's overall preference; a judge that has none decides by the mean of its verdicts."""
+    if answer.value is None:
+        return undecided(answer, shown, requests)
+    share = 1.0 / max(1, len(weighted))
+    parts = contributions(tuple((rubric, weight * share) for rubric, weight in weighted), answer.value.rows)
+    preferred = answer.value.preferred
+    margin = total(parts) if preferred is None else (1.0 if preferred is Side.A else -1.0)
+    return decided(margin, shown, parts, requests + answer.requests, answer.flags)
+
+
+def summed(answer: Answer[Comparisons], shown: Presentation, weighted: WeightedRubrics, *, by_points: bool) -> Decision:
+    """Decide by Σ weight · Δ; with `by_points` by Σ points · satisfied of A less that of B."""
+    if answer.value is None:
+        return undecided(answer, shown)
+    parts = contributions(weighted, answer.value.rows, by_points=by_points)
+    return decided(total(parts), shown, parts, answer.requests, answer.flags)
+
+
+def decided(
+    margin: float,
+    shown: Presentation,
+    parts: tuple[Contribution, ...],
+    requests: tuple[str, ...],
+    flags: tuple[str, ...],
+) -> Decision:
+    """Return a decision with a margin: scored, or a tie at 0."""
+    margin = rounded(margin)
+    outcome = Outcome.SCORED if margin else Outcome.TIE
+    return Decision(
+        margin=margin, outcome=outcome, contributions=parts, shown=shown.order, requests=requests, flags=flags
+    )
+
+
+def undecided(answer: Answer[Any], shown: Presentation, requests: tuple[str, ...] = ()) -> Decision:
+    """Return a decision without a margin, with the outcome that says why."""
+    return Decision(
+        margin=None,
+        outcome=answer.outcome,
+        shown=shown.order,
+        detail=answer.detail,
+        requests=requests + answer.requests,
+        flags=answer.flags,
+    )
+
+
+# ── juries, in the order of A and B of the data set ──
+
+
+class JuryRule(StrEnum):
+    """`mean`: the mean of the margins; `majority`: votes for A less votes for B, as a share of the votes."""
+
+    MEAN = "mean"
+    MAJORITY = "majority"
+
+
+def verdict(decisions: Sequence[Decision], rule: JuryRule) -> Decision:
+    """Join the decisions of all judges of a jury.
+
+    Judges without a verdict abstain, which a flag says; where not more than half of the jury has one, the pair is not
+    scored and has the outcome of the first judge that failed. With `mean` the contributions add up to the margin.
+    """
+    decided_by = [decision for decision in decisions if decision.margin is not None]
+    requests = tuple(key for decision in decisions for key in decision.requests)
+    if 2 * len(decided_by) <= len(decisions):
+        failed = next(decision for decision in decisions if decision.margin is None)
+        return replace(failed, requests=requests)
+    margin = margin_of([decision.margin or 0.0 for decision in decided_by], rule)
+    share = len(decided_by) if rule is JuryRule.MEAN else 1
+    flags = dict.fromkeys(flag for decision in decisions for flag in decision.flags)
+    if len(decided_by) < len(decisions):
+        flags[INCOMPLETE] = None
+    return replace(
+        decided_by[0],
+        margin=margin,
+        outcome=Outcome.SCORED if margin else Outcome.TIE,
+        contributions=tuple(part for decision in decided_by for part in scaled(decision, share).contributions),
+        requests=requests,
+        flags=tuple(flags),
+        scores=None,
+    )
+
+
+def average(decisions: Sequence[Decision]) -> Decision:
+    """Average the margins of both orders (data order); if one was not scored, the pair is not scored."""
+    found = verdict(decisions, JuryRule.MEAN)
+    return found if found.margin is None else replace(found, scores=decisions[0].scores)
+
+
+def margin_of(margins: Sequence[float], rule: JuryRule) -> float:
+    """Return the margin of a jury from those of its judges; ties count in the number of votes, for neither side."""
+    if rule is JuryRule.MEAN:
+        return rounded(sum(margins) / len(margins))
+    return rounded((sum(margin > 0 for margin in margins) - sum(margin < 0 for margin in margins)) / len(margins))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Protocol, runtime_checkable
 
 from svr_async.core.pair import Prompt
@@ -25,24 +25,6 @@ class Rephraser(Protocol):
         """Return new wordings by rubric id; a rubric without a sure one is absent."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Worded:
-    """Rubrics as the judge is shown them, with their own ids, and the new wordings by id."""
-
-    rubrics: tuple[Rubric, ...]
-    texts: Mapping[str, str] = field(default_factory=dict)
-
-
-class _Unopened:
-    """Stands in for the model that rephrases until the judge is open; to ask it is a mistake of the program."""
-
-    async def rephrase(self, prompt: Prompt, rubrics: Sequence[Rubric]) -> Answer[Mapping[str, str]]:  # noqa: ARG002
-        raise RuntimeError("rubrics were to be rephrased before the judge that does it was open")
-
-
-UNOPENED: Rephraser = _Unopened()
-
-
 def rephraser_of(author: object, judge: str) -> Rephraser:
     """Return the author as a rephraser; UsageError where it cannot rephrase."""
     if isinstance(author, Rephraser):
@@ -53,24 +35,25 @@ def rephraser_of(author: object, judge: str) -> Rephraser:
     )
 
 
-async def worded(rephraser: Rephraser | None, prompt: Prompt, rubrics: Sequence[Rubric]) -> Answer[Worded]:
-    """Return the rubrics in words that fit the prompt; as they are without a rephraser.
+async def new_wordings(
+    rephraser: Rephraser | None, prompt: Prompt, rubrics: Sequence[Rubric]
+) -> Answer[Mapping[str, str]]:
+    """Return rubrics' texts that fit the prompt, by id; none without a rephraser.
 
-    A rubric that the reply leaves out keeps its own text, and so do all where the model refuses or cannot be read:
-    both are flagged. Where the endpoint failed there is no value, so that a fault changes no margin.
+    A rubric that the reply leaves out keeps its own text, and so do all if the model refuses or its reply cannot be
+    parsed: both are flagged. If the endpoint failed there is no value, so that a fault changes no margin.
     """
     if rephraser is None or not rubrics:
-        return Answer(value=Worded(rubrics=tuple(rubrics)))
+        return Answer(value={})
     answer = await rephraser.rephrase(prompt, rubrics)
     if answer.value is None and answer.outcome is Outcome.API_ERROR:
-        return Answer(value=None, outcome=answer.outcome, detail=answer.detail, requests=answer.requests)
+        return answer
     texts = answer.value or {}
-    flags = () if len(texts) == len(rubrics) else (KEPT if answer.value else FAILED,)
-    value = Worded(rubrics=tuple(_in_words(rubric, texts) for rubric in rubrics), texts=texts)
-    return Answer(value=value, requests=answer.requests, flags=flags)
+    flags = () if len(texts) == len(rubrics) else (KEPT if texts else FAILED,)
+    return Answer(value=texts, requests=answer.requests, flags=flags)
 
 
-def _in_words(rubric: Rubric, texts: Mapping[str, str]) -> Rubric:
+def reworded(rubric: Rubric, texts: Mapping[str, str]) -> Rubric:
     """Return the rubric with its new text and its old id; a check that its own text stands for stays its check."""
     new = texts.get(rubric.id)
     return rubric if new is None else replace(rubric, text=new, check=check_of(rubric))

@@ -1,17 +1,23 @@
-"""Which rubrics of a bank are used for a prompt: the most important ones, then different ones to fill the slots."""
+"""Selects a bank's rubrics for a prompt: the most important ones, then the most different ones for free slots."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from svr_async.core.pair import Prompt, prompt_text
 from svr_async.core.similarity import similarity
-from svr_async.scoring.bank import InferenceSettings
+from svr_async.fit.forward import alpha_numpy, selector_of
+from svr_async.fit.tfidf import Vocabulary, transform
+from svr_async.scoring.bank import UNIFORM, Bank, InferenceSettings
 
 Floats = NDArray[np.float32]
+MAX_KEPT_CHOICES = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,3 +90,64 @@ def _different(pool: Sequence[int], chosen: Sequence[int], wanted: int, similari
         for index, value in nearest.items():
             nearest[index] = max(value, similarities(index, taken))
     return fillers
+
+
+@dataclass(kw_only=True)
+class Chooser:
+    """Chooses a bank's rubrics for a prompt, before any response is seen. NumPy only.
+
+    With `uniform` each of them weighs 1.
+    """
+
+    bank: Bank
+    settings: InferenceSettings
+    uniform: bool = False
+    _kept: dict[str, tuple[Active, ...]] = field(default_factory=dict, repr=False)
+
+    @cached_property
+    def identity(self) -> dict[str, Any]:
+        """What of the bank can change an item: its digest and how its rubrics are selected."""
+        return {"bank": [self.bank.digest, self.settings.as_json()]}
+
+    @cached_property
+    def _similarities(self) -> TextSimilarities:
+        return TextSimilarities(self.bank.texts)
+
+    @cached_property
+    def _alpha(self) -> Callable[[str], Floats]:
+        """Return what computes alpha of a prompt; without a fitted selector it is the same for all."""
+        bank = self.bank
+        if bank.selector_kind == UNIFORM:
+            return lambda _: np.full(len(bank), 1.0 / len(bank), dtype=np.float32)
+        selector = selector_of(bank.selector_kind, bank.selector)
+        vocabulary = Vocabulary(terms=dict(bank.vocabulary), idf=np.array(bank.idf))
+        added = [place for place, entry in enumerate(bank.rubrics) if entry.added]
+
+        def alpha(text: str) -> Floats:
+            _, index, value = transform(vocabulary, [text])
+            found = alpha_numpy(selector, index, value)
+            found[added] = 1.0
+            return found
+
+        return alpha
+
+    def choose(self, prompt: Prompt) -> tuple[Active, ...]:
+        """Return the rubrics for a prompt, most important first."""
+        text = prompt_text(prompt)
+        if text in self._kept:
+            return self._kept[text]
+        disabled = [place for place, entry in enumerate(self.bank.rubrics) if entry.disabled]
+        active = select(self._alpha(text), self.bank.weights, self._similarities, self.settings, disabled)
+        if self.uniform:
+            active = tuple(replace(entry, alpha=1.0, weight=1.0) for entry in active)
+        if len(self._kept) < MAX_KEPT_CHOICES:
+            self._kept[text] = active
+        return active
+
+
+def open_chooser(bank: Bank, *, top_k: int | None = None, uniform: bool = False) -> Chooser:
+    """Return the chooser of a bank, with another `top_k` than the bank's where one is given: then rubrics decide."""
+    settings = bank.inference
+    if top_k is not None:
+        settings = replace(settings, direct=False, top_k=top_k, selection_pool=max(settings.selection_pool, top_k))
+    return Chooser(bank=bank, settings=settings, uniform=uniform)

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from svr_async.adapters.fields import Fields, RowError
 from svr_async.adapters.groups import ResponseGroup
-from svr_async.adapters.pair_files import write_rows
 from svr_async.adapters.records import content_id
-from svr_async.adapters.tables import Row
 from svr_async.core.statistics import share_interval
 from svr_async.core.table import Line, Parts, Table
-from svr_async.core.verdict import is_finite
 from svr_async.errors import UsageError
 from svr_async.judges.protocol import Judge
 from svr_async.scoring.bank import RubricBank
@@ -74,11 +69,6 @@ async def rank_groups(
         return await all_of(ranked, groups, asked)
 
 
-def write_ranked(path: Path, found: Iterable[RankedGroup]) -> None:
-    """Write ranked groups as JSON lines, compressed if the name ends in .gz."""
-    write_rows(path, (one.row() for one in found))
-
-
 def summary(found: Sequence[RankedGroup]) -> dict[str, Any]:
     """Return counts and, if responses are labelled, accuracy compared with the longest and the first response.
 
@@ -111,88 +101,55 @@ def summary_sheet(found: dict[str, Any]) -> Parts:
 def _accuracies(labelled: Sequence[RankedGroup]) -> dict[str, dict[str, float]]:
     return {
         "judge": _accuracy(labelled, [one.top for one in labelled]),
-        "longest": _accuracy(labelled, [longest(one.group.responses) for one in labelled]),
+        "longest": _accuracy(labelled, [_longest(one.group.responses) for one in labelled]),
         "first": _accuracy(labelled, [frozenset({0})] * len(labelled)),
         "chance": _accuracy(labelled, [frozenset(range(len(one.group.responses))) for one in labelled]),
     }
 
 
-def longest(responses: Sequence[str]) -> Places:
-    """Return the places of the responses with most characters."""
+def _longest(responses: Sequence[str]) -> Places:
     most = max(map(len, responses))
     return frozenset(place for place, text in enumerate(responses) if len(text) == most)
 
 
-def credit(best: Places, top: Places) -> float:
-    """Return the chance that a random one of the top responses is labelled best; 0 without a top."""
-    return len(best & top) / len(top) if top else 0.0
-
-
 def _accuracy(labelled: Sequence[RankedGroup], tops: Sequence[Places]) -> dict[str, float]:
-    shares = [credit(one.group.best, top) for one, top in zip(labelled, tops, strict=True)]
+    shares = [len(one.group.best & top) / len(top) if top else 0.0 for one, top in zip(labelled, tops, strict=True)]
     low, high = share_interval(shares, [one.group.prompt for one in labelled])
     return {"value": sum(shares) / len(shares), "low": low, "high": high}
 
 
-def preference_rows(rows: Iterable[Row], *, min_margin: float = 0.0) -> tuple[list[dict[str, Any]], dict[str, int]]:
-    """Return a pair of best and worst for each ranked row, and counts of pairs and of prompts without one, by reason.
+def preference_rows(
+    found: Iterable[RankedGroup], *, min_margin: float = 0.0
+) -> tuple[list[dict[str, Any]], dict[str, int]]:
+    """Return a pair of best and worst for each ranked group, and counts of pairs and of groups without one, by reason.
 
     The scores of a pair differ by `min_margin` or more, never by 0. A pair has prompt, chosen, rejected, `margin`,
     `from` (id and places) and `labelled_by` (judge, marks, bank, method). UsageError without any pair.
     """
     made: list[dict[str, Any]] = []
     counts: Counter[str] = Counter()
-    for row in rows:
-        pairs = list(_pairs(Fields(row), min_margin))
-        made += pairs
-        counts[KEPT if pairs else _reason(Fields(row))] += len(pairs) or 1
+    for one in found:
+        known = [score for score in one.ranking.scores if score is not None]
+        margin = max(known) - min(known) if len(known) > 1 else 0.0
+        reason = NO_VERDICT if len(known) < 2 else ALIKE if margin == 0 else CLOSE if margin < min_margin else KEPT
+        counts[reason] += 1
+        if reason == KEPT:
+            made.append(_pair(one, len(known), margin))
     if not made:
         why = ", ".join(f"{reason}: {count}" for reason, count in counts.items()) or "no rows"
         raise UsageError(f"no pair has a margin ({why})", hint="rank more responses, or lower --min-margin")
     return made, dict(counts)
 
 
-def _pairs(fields: Fields, floor: float) -> Iterator[dict[str, Any]]:
-    scores, texts = _scores(fields), fields.texts("responses")
-    if len(scores) != len(texts):
-        raise RowError(fields.row, f"{len(scores)} scores for {len(texts)} responses", hint="rank the file anew")
-    known = [place for place in _order(scores) if scores[place] is not None]
-    if len(known) > 1:
-        better, worse = known[0], known[-1]
-        margin = float(scores[better] or 0.0) - float(scores[worse] or 0.0)
-        if margin > 0 and margin >= floor and texts[better] != texts[worse]:
-            yield _row(fields, texts, (better, worse), margin)
-
-
-def _scores(fields: Fields) -> list[float | None]:
-    if "scores" not in fields.row.values or not fields.has("judge"):
-        raise RowError(fields.row, "no scores of a judge", hint="svr rank FILE --out RANKED.jsonl first")
-    scores = fields.value("scores")
-    if not isinstance(scores, list) or not all(one is None or is_finite(one) for one in scores):
-        raise fields.unfit("scores", "a list of numbers", scores)
-    return scores
-
-
-def _order(scores: Sequence[float | None]) -> list[int]:
-    return sorted(range(len(scores)), key=lambda place: -(scores[place] or 0.0))
-
-
-def _row(fields: Fields, texts: Sequence[str], places: tuple[int, int], margin: float) -> dict[str, Any]:
-    chosen, rejected = (texts[place] for place in places)
-    prompt = fields.prompt("prompt")
+def _pair(one: RankedGroup, n_scored: int, margin: float) -> dict[str, Any]:
+    row, order, texts = one.row(), one.ranking.order, one.group.responses
+    best, worst = order[0], order[n_scored - 1]  # responses without a score stand last
     return {
-        "id": content_id(prompt, chosen, rejected),
-        "prompt": [{"role": turn.role, "content": turn.content} for turn in prompt],
-        "chosen": chosen,
-        "rejected": rejected,
+        "id": content_id(one.group.prompt, texts[best], texts[worst]),
+        "prompt": row["prompt"],
+        "chosen": texts[best],
+        "rejected": texts[worst],
         "margin": round(margin, 9),
-        "from": {"id": fields.identifier(("id",)), "chosen": places[0], "rejected": places[1], "of": len(texts)},
-        "labelled_by": {name: fields.row.values.get(name) for name in PROVENANCE},
+        "from": {"id": row["id"], "chosen": best, "rejected": worst, "of": len(texts)},
+        "labelled_by": {name: row[name] for name in PROVENANCE},
     }
-
-
-def _reason(fields: Fields) -> str:
-    known: Mapping[float, int] = Counter(score for score in _scores(fields) if score is not None)
-    if sum(known.values()) < 2:
-        return NO_VERDICT
-    return CLOSE if len(known) > 1 else ALIKE

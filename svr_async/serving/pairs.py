@@ -2,39 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import asdict, dataclass
 from functools import lru_cache, partial
 from typing import Any, Literal, TypeVar
 
+from svr_async.adapters.pairs import read_unlabelled
+from svr_async.adapters.tables import Pairs
 from svr_async.core.pair import Order, Presentation, Prompt, Side, hashed_fraction, prompt_text
-from svr_async.core.table import to_html
+from svr_async.core.table import Line, Parts, Table, to_html
 from svr_async.core.verdict import Contribution, Outcome
 from svr_async.engine.concurrency import bounded_map, in_sync
 from svr_async.errors import SvrError, UsageError
 from svr_async.judges.protocol import Judge
 from svr_async.judges.templates import clean
 from svr_async.scoring.bank import RubricBank
-from svr_async.scoring.chooser import Chooser, open_chooser
 from svr_async.scoring.decision import Decision, average
 from svr_async.scoring.doubts import doubts_of
 from svr_async.scoring.methods.contract import Method
-from svr_async.scoring.methods.direct import Direct
+from svr_async.scoring.methods.simple import Direct
 from svr_async.scoring.methods.svr import Svr
 from svr_async.scoring.rephraser import Rephraser, rephraser_of
+from svr_async.scoring.selection import Chooser, open_chooser
 from svr_async.serving.engine import FREE_WORKERS, Engine, opened
 from svr_async.serving.texts import PromptLike, ResponseLike, as_prompt, as_response
-from svr_async.serving.views import decision, verdict_sheet
 
 Shown = Literal["hash", "ab", "ba", "both"]
 ORDER_SALT = "svr-serving"
 KEPT_CHOOSERS = 8
+UNKNOWN = "–"
 T = TypeVar("T")
 R = TypeVar("R")
-PairLike = Mapping[str, Any] | Sequence[Any]
-"""(prompt, a, b), or a mapping with these names; `chosen` and `rejected` may replace `a` and `b`."""
-FORMS = "a pair is (prompt, a, b), or has prompt, a and b, or prompt, chosen and rejected"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,13 +65,20 @@ class PairVerdict:
         return f"<PairVerdict {self._decided}, {len(self.contributions)} rubrics, by {self.judge}>"
 
     def _repr_html_(self) -> str:
-        return to_html(
-            verdict_sheet(self._decided, self.contributions, judge=self.judge, detail=self.detail, doubts=self.doubts)
-        )
+        return to_html(self._sheet())
 
     @property
     def _decided(self) -> str:
-        return decision(self.winner, self.margin, self.outcome.value)
+        if self.margin is None:
+            return f"no verdict: {self.outcome.value}"
+        return f"{f'{self.winner} is better' if self.winner else 'a tie'}, margin {number(self.margin)}"
+
+    def _sheet(self) -> Parts:
+        yield from heading(self._decided, self.judge, self.detail)
+        yield from (Line(doubt, label="but") for doubt in self.doubts)
+        if self.contributions:
+            rows = map(_contributed, sorted(self.contributions, key=lambda part: -abs(part.value)))
+            yield Table(("rubric", "counts", "adds", "towards", "A", "B"), tuple(rows), texts=3)
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON values."""
@@ -86,6 +92,28 @@ class PairVerdict:
             "judge": self.judge,
             "doubts": list(self.doubts),
         }
+
+
+def number(value: float | None, form: str = "+.2f") -> str:
+    """Return a number with two digits and a true minus sign; a dash for None, no sign for zero."""
+    if value is None:
+        return UNKNOWN
+    return f"{value:{form}}".replace("-", "−") if round(value, 2) else f"{0:.2f}"
+
+
+def heading(decided: str, judge: str, detail: str) -> Parts:
+    """Yield a decision, its judge, and what the judge said about it."""
+    yield Line(decided, loud=True)
+    yield Line(judge, label="judge")
+    if detail:
+        yield Line(detail, label="detail")
+
+
+def _contributed(part: Contribution) -> Sequence[str]:
+    made = part.comparison
+    verdicts = (UNKNOWN, UNKNOWN) if made is None else (made.a.value, made.b.value)
+    towards = ("A" if part.value > 0 else "B") if part.value else ""
+    return (part.rephrased or part.rubric.text, number(part.importance, ".2f"), number(part.value), towards, *verdicts)
 
 
 def _plain(entry: Contribution) -> dict[str, Any]:
@@ -135,26 +163,18 @@ async def ascore_pair(
     conversation = as_prompt(prompt)
     a, b = as_response(a, conversation), as_response(b, conversation)
     async with opened(engine) as asked:
-        return await score_open_pair(
-            conversation, a, b, bank=bank, engine=asked, order=order, top_k=top_k, rephrase=rephrase
+        method = method_of(bank, asked, top_k=top_k, rephrase=rephrase)
+        decision = await decide_pair(method, judge_of(asked), conversation, a, b, order=order)
+        return PairVerdict(
+            margin=decision.margin,
+            outcome=decision.outcome,
+            contributions=decision.contributions,
+            detail=decision.detail,
+            flags=decision.flags,
+            requests=decision.requests,
+            judge=asked.label,
+            doubts=pair_doubts(decision, conversation, bank, method, asked),
         )
-
-
-async def score_open_pair(
-    prompt: Prompt,
-    a: str,
-    b: str,
-    *,
-    bank: RubricBank | None,
-    engine: Engine | Judge,
-    order: Shown,
-    top_k: int | None,
-    rephrase: bool,
-) -> PairVerdict:
-    """Judge a pair with an open engine."""
-    method = method_of(bank, engine, top_k=top_k, rephrase=rephrase)
-    decision = await decide_pair(method, judge_of(engine), prompt, a, b, order=order)
-    return _verdict(decision, engine, pair_doubts(decision, prompt, bank, method, engine))
 
 
 def pair_doubts(
@@ -169,10 +189,13 @@ async def decide_pair(
     method: Method, judge: Judge, prompt: Prompt, a: str, b: str, *, order: Shown = "hash"
 ) -> Decision:
     """Return the decision on two responses, A and B as given, in any shown order."""
-    orders = _orders(order, prompt, a, b)
-    if a == b:
-        return Decision(margin=0.0, outcome=Outcome.TIE, flags=("identical",))
-    decisions = [await _decide(method, judge, prompt, a, b, one) for one in orders]
+    decisions = []
+    for one in _orders(order, prompt, a, b):
+        if a == b:
+            return Decision(margin=0.0, outcome=Outcome.TIE, flags=("identical",))
+        first, second = (a, b) if one is Order.AB else (b, a)
+        shown = Presentation(pair_id="pair", prompt=prompt, response_a=first, response_b=second, order=one)
+        decisions.append((await method.decide(judge, shown, ())).in_data_order())
     return decisions[0] if len(decisions) == 1 else average(decisions)
 
 
@@ -204,11 +227,6 @@ def judge_of(engine: Engine | Judge) -> Judge:
     return engine.judge if isinstance(engine, Engine) else engine
 
 
-def label_of(engine: Engine | Judge) -> str:
-    """Return how results of an engine or judge are labelled."""
-    return engine.label
-
-
 def _orders(order: Shown, prompt: Prompt, a: str, b: str) -> tuple[Order, ...]:
     if order == "both":
         return (Order.AB, Order.BA)
@@ -221,27 +239,8 @@ def _orders(order: Shown, prompt: Prompt, a: str, b: str) -> tuple[Order, ...]:
     return (Order.AB if of_a <= of_b else Order.BA,)
 
 
-async def _decide(method: Method, judge: Judge, prompt: Prompt, a: str, b: str, order: Order) -> Decision:
-    first, second = (a, b) if order is Order.AB else (b, a)
-    shown = Presentation(pair_id="pair", prompt=prompt, response_a=first, response_b=second, order=order)
-    return (await method.decide(judge, shown, ())).in_data_order()
-
-
-def _verdict(decision: Decision, engine: Engine | Judge, doubts: tuple[str, ...]) -> PairVerdict:
-    return PairVerdict(
-        margin=decision.margin,
-        outcome=decision.outcome,
-        contributions=decision.contributions,
-        detail=decision.detail,
-        flags=decision.flags,
-        requests=decision.requests,
-        judge=label_of(engine),
-        doubts=doubts,
-    )
-
-
 async def ajudge_pairs(
-    pairs: Iterable[PairLike],
+    pairs: Pairs,
     *,
     bank: RubricBank | None = None,
     engine: Engine | Judge | str,
@@ -251,14 +250,14 @@ async def ajudge_pairs(
 ) -> list[PairVerdict]:
     """Judge many pairs as `score_pair` does, as many at once as the engine allows; verdicts are in the order given.
 
-    A pair is (prompt, a, b), or a mapping with these names, or with `chosen` and `rejected`, which are A and B. All
-    pairs are read before the first call; UsageError names the first invalid one.
+    `pairs` are (prompt, a, b), or in any form that `evaluate` takes; labels are not read, `chosen` is A. All pairs are
+    read before the first call; DataError names the first invalid one.
     """
-    rows = [_read(number, pair) for number, pair in enumerate(pairs, start=1)]
+    rows = read_unlabelled(pairs)
     async with opened(engine) as asked:
         method_of(bank, asked, top_k=top_k, rephrase=rephrase)  # refuses invalid settings before any call
-        ask = partial(score_open_pair, bank=bank, engine=asked, order=order, top_k=top_k, rephrase=rephrase)
-        return await all_of(lambda row: ask(*row), rows, asked)
+        ask = partial(ascore_pair, bank=bank, engine=asked, order=order, top_k=top_k, rephrase=rephrase)
+        return await all_of(lambda row: ask(row.prompt, row.response_a, row.response_b), rows, asked)
 
 
 score_pair = in_sync(ascore_pair)
@@ -278,30 +277,8 @@ async def all_of(work: Callable[[T], Awaitable[R]], items: Sequence[T], engine: 
     flow = bounded_map(attempt, items, workers=max(1, min(room, len(items))))
     async with aclosing(flow) as done:
         found = {place: result async for place, result in done}
-    results: list[R] = []
-    for place in range(len(items)):
-        result = found[place]
+    results = [found[place] for place in range(len(items))]
+    for result in results:
         if isinstance(result, SvrError):
             raise result
-        results.append(result)
-    return results
-
-
-def _read(number: int, pair: PairLike) -> tuple[Prompt, str, str]:
-    try:
-        prompt, a, b = _parts(pair)
-        conversation = as_prompt(prompt)
-        return conversation, as_response(a, conversation), as_response(b, conversation)
-    except UsageError as error:
-        raise UsageError(f"pair {number}: {error.message}", hint=error.hint) from error
-
-
-def _parts(pair: Any) -> tuple[Any, Any, Any]:
-    if isinstance(pair, Mapping):
-        a, b = ("a", "b") if "a" in pair else ("chosen", "rejected")
-        if lacking := [name for name in ("prompt", a, b) if name not in pair]:
-            raise UsageError(f"{lacking[0]!r} is missing", hint=FORMS)
-        return pair["prompt"], pair[a], pair[b]
-    if isinstance(pair, list | tuple) and len(pair) == 3:
-        return pair[0], pair[1], pair[2]
-    raise UsageError(f"{type(pair).__name__} is not a pair", hint=FORMS)
+    return [result for result in results if not isinstance(result, SvrError)]

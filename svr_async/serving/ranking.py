@@ -1,10 +1,13 @@
 """The best of several responses: margins between them, and the scores that explain those margins best.
 
-    pairwise    responses side by side, every two or as a schedule says    N (N − 1) / 2 calls, or fewer
-    pointwise   every response alone                                       N calls
+    pointwise           each response alone                        N calls
+    pairwise   all      every two                                  N (N − 1) / 2 calls
+               circle   each with the next, the last with the first  N calls
+               anchor   each with one of them                      N − 1 calls
 
-Both give margins F_ij between responses; the scores are the least-squares solution of s_i − s_j ≈ F_ij with Σ s = 0
-(`schedules.py`). With all margins known, s_i is the mean of F_ij over all j.
+All give margins F_ij between responses; the scores are the least-squares solution of s_i − s_j ≈ F_ij with Σ s = 0.
+With all margins known, s_i is the mean of F_ij over all j. In a circle no response depends on one judgement alone; with
+an anchor all scores depend on one response.
 """
 
 from __future__ import annotations
@@ -13,24 +16,29 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import combinations
-from typing import Any, Literal
+from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
 
 from svr_async.core.pair import Prompt
-from svr_async.core.rubric import Rubric
-from svr_async.core.table import to_html
+from svr_async.core.table import Line, Table, to_html
 from svr_async.engine.concurrency import in_sync
 from svr_async.errors import UsageError
 from svr_async.judges.protocol import Judge
 from svr_async.scoring.bank import RubricBank
 from svr_async.serving.engine import Engine, opened
-from svr_async.serving.pairs import PairVerdict, Shown, all_of, judge_of, label_of, method_of, score_open_pair
-from svr_async.serving.schedules import Margins, Pair, Schedule, check_schedule, pairs_of, potentials
+from svr_async.serving.pairs import PairVerdict, Shown, all_of, ascore_pair, judge_of, method_of, number
 from svr_async.serving.scores import weighted_rubrics
 from svr_async.serving.texts import PromptLike, ResponseLike, as_prompt, as_responses
-from svr_async.serving.views import number, ranking_sheet
 
 How = Literal["auto", "pairwise", "pointwise"]
+Schedule = Literal["all", "circle", "anchor"]
+Pair = tuple[int, int]
+Margins = dict[Pair, float]
+"""(i, j) to F_ij, positive if i is better."""
 Verdicts = dict[Pair, PairVerdict]
+SAME_SCORE_DIGITS = 9  # the last bits of a sum must not break a tie
 SHOWN = 5  # responses of a ranking that is printed in a line
 PAIRWISE_UP_TO = 6  # 15 calls; beyond it `auto` scores each response alone
 
@@ -74,9 +82,9 @@ class Ranking:
         return f"<Ranking {scores}{more}, {self.method}, by {self.judge}>"
 
     def _repr_html_(self) -> str:
-        return to_html(
-            ranking_sheet(self.order, self.scores, method=self.method, questions=self.questions, judge=self.judge)
-        )
+        rows = [(str(rank), str(place), number(self.scores[place])) for rank, place in enumerate(self.order, start=1)]
+        head = Line(f"{len(rows)} responses, {self.method}, {self.questions} questions")
+        return to_html((head, Line(self.judge, label="judge"), Table(("rank", "response", "score"), rows)))
 
 
 async def arank(
@@ -109,61 +117,61 @@ async def arank(
 
     UsageError without a response, and for settings that exclude each other.
     """
-    check_schedule(schedule, anchor)
+    _check(method, schedule, anchor, len(responses))
     conversation = as_prompt(prompt)
-    given = _given(as_responses(responses, conversation), anchor)
+    given = as_responses(responses, conversation)
     texts = list(dict.fromkeys(given))
-    how = _settled(method, len(texts) if bank is not None and schedule == "all" else 0)
-    if how == "pointwise":
-        _check_pointwise(bank, plain=order == "hash" and schedule == "all" and not rephrase)
+    few = bank is None or schedule != "all" or len(texts) <= PAIRWISE_UP_TO
+    pointwise = method == "pointwise" or (method == "auto" and not few)
+    if pointwise and (order != "hash" or schedule != "all" or rephrase):
+        hint = "method='pairwise' has them"
+        raise UsageError("pointwise ranking has no order, no schedule and no rephrasing", hint=hint)
     async with opened(engine) as asked:
         verdicts: Verdicts = {}
-        if how == "pointwise":
+        if pointwise:
             margins, questions = await _scored_alone(conversation, texts, bank, asked, top_k)
         else:
             method_of(bank, asked, rephrase=rephrase)  # refuses invalid settings before any call
             settings: dict[str, Any] = {"bank": bank, "order": order, "top_k": top_k, "rephrase": rephrase}
-            ask = partial(score_open_pair, conversation, engine=asked, **settings)
+            ask = partial(ascore_pair, conversation, engine=asked, **settings)
             pairs = pairs_of(schedule, len(texts), anchor=texts.index(given[anchor or 0]))
             found = await all_of(lambda pair: ask(a=texts[pair[0]], b=texts[pair[1]]), pairs, asked)
             verdicts = dict(zip(pairs, found, strict=True))
             margins = {pair: one.margin for pair, one in verdicts.items() if one.margin is not None}
             questions = len({key for verdict in verdicts.values() for key in verdict.requests})
-        ranking = _ranking(given, texts, margins, questions=questions, method=how, judge=label_of(asked))
-        return replace(ranking, verdicts=_by_given_places(verdicts, given, texts))
+        how = "pointwise" if pointwise else "pairwise"
+        ranking = _ranking(given, texts, margins, questions=questions, method=how, judge=asked.label)
+    places = [given.index(text) for text in texts]
+    return replace(ranking, verdicts={(places[i], places[j]): verdict for (i, j), verdict in verdicts.items()})
 
 
 rank = in_sync(arank)
 
 
-def _given(responses: Sequence[str], anchor: int | None) -> Sequence[str]:
-    """Return the responses; UsageError if there are none, or none at the anchor's place."""
-    if not responses:
+def _check(method: str, schedule: str, anchor: int | None, count: int) -> None:
+    """Raise UsageError for settings that do not exist or exclude each other, and without a response."""
+    for name, value, known in (("method", method, get_args(How)), ("schedule", schedule, get_args(Schedule))):
+        if value not in known:
+            raise UsageError(f"{name} must be one of {', '.join(known)} (got {value!r})", hint=f"{known[0]} is usual")
+    if not count:
         raise UsageError("there is no response to rank", hint="give at least one")
-    if anchor is not None and not 0 <= anchor < len(responses):
-        raise UsageError(f"anchor={anchor} is not among {len(responses)} responses", hint="places count from 0")
-    return responses
+    if anchor is not None and schedule != "anchor":
+        raise UsageError(f"anchor={anchor} with schedule={schedule!r}", hint="schedule='anchor' takes a place")
+    if anchor is not None and not 0 <= anchor < count:
+        raise UsageError(f"anchor={anchor} is not among {count} responses", hint="places count from 0")
 
 
-def _settled(method: How, n: int) -> str:
-    if method not in {"auto", "pairwise", "pointwise"}:
-        raise UsageError(f"method must be auto, pairwise or pointwise (got {method!r})", hint="auto is the default")
-    if method == "auto":
-        return "pairwise" if n <= PAIRWISE_UP_TO else "pointwise"
-    return method
+def pairs_of(schedule: Schedule, n: int, *, anchor: int = 0) -> list[Pair]:
+    """Return the pairs (i, j), i < j, that a schedule compares of n responses; `anchor` is the place that all meet."""
+    if schedule == "circle":
+        return sorted({_ordered(i, (i + 1) % n) for i in range(n) if n > 1})
+    if schedule == "anchor":
+        return [_ordered(anchor, i) for i in range(n) if i != anchor]
+    return list(combinations(range(n), 2))
 
 
-def _check_pointwise(bank: RubricBank | None, *, plain: bool) -> None:
-    if bank is None:
-        raise UsageError("pointwise ranking scores the rubrics of a bank", hint="bank=Bank.load(folder)")
-    if not plain:
-        raise UsageError(
-            "pointwise ranking has no order, no schedule and no rephrasing", hint="method='pairwise' has them"
-        )
-
-
-def _by_given_places(verdicts: Verdicts, given: Sequence[str], texts: Sequence[str]) -> Verdicts:
-    return {(given.index(texts[i]), given.index(texts[j])): verdict for (i, j), verdict in verdicts.items()}
+def _ordered(i: int, j: int) -> Pair:
+    return (i, j) if i < j else (j, i)
 
 
 async def _scored_alone(
@@ -174,14 +182,11 @@ async def _scored_alone(
     rubrics = [rubric for rubric, _ in weighted]
     answers = await all_of(lambda text: judge_of(engine).score(prompt, text, rubrics), texts, engine)
     known = {place: answer.value for place, answer in enumerate(answers) if answer.value is not None}
-    margins = {(i, j): _difference(weighted, known[i], known[j]) for i, j in combinations(known, 2)}
+    margins = {}
+    for i, j in combinations(known, 2):
+        both = [(weight, rubric.id) for rubric, weight in weighted if rubric.id in known[i] and rubric.id in known[j]]
+        margins[i, j] = sum(weight * (known[i][name] - known[j][name]) for weight, name in both)
     return margins, len({key for answer in answers for key in answer.requests})
-
-
-def _difference(weighted: Sequence[tuple[Rubric, float]], a: Mapping[str, float], b: Mapping[str, float]) -> float:
-    return sum(
-        weight * (a[rubric.id] - b[rubric.id]) for rubric, weight in weighted if rubric.id in a and rubric.id in b
-    )
 
 
 def _ranking(
@@ -200,3 +205,44 @@ def _ranking(
         elif (min(one, other), max(one, other)) in margins:
             spread[i, j] = margins[one, other] if one < other else -margins[other, one]
     return Ranking(order=tuple(order), scores=scores, margins=spread, questions=questions, method=method, judge=judge)
+
+
+def potentials(n: int, margins: Mapping[Pair, float]) -> tuple[float | None, ...]:
+    """Return scores of n responses: least squares of s_i − s_j ≈ F_ij, with Σ s = 0 over the scored ones.
+
+    Only the largest connected group has scores, since nothing compares it with the others. A single response has 0.
+    """
+    group = _largest_group(n, margins)
+    if not group:
+        return (None,) * n
+    row = {member: place for place, member in enumerate(group)}
+    inside = {(row[i], row[j]): margin for (i, j), margin in margins.items() if i in row and j in row}
+    laplacian, pull = _equations(len(group), inside)
+    solved = np.linalg.lstsq(laplacian, pull, rcond=None)[0]
+    return tuple(_rounded(solved[row[m]]) if m in row else None for m in range(n))
+
+
+def _largest_group(n: int, margins: Mapping[Pair, float]) -> list[int]:
+    """Return the largest set of responses that margins connect, the first of equal ones; empty without any margin."""
+    mark = list(range(n))
+    for i, j in margins:
+        old, new = max(mark[i], mark[j]), min(mark[i], mark[j])
+        mark = [new if own == old else own for own in mark]
+    most = max(set(mark), key=lambda own: (mark.count(own), -own))
+    return [place for place in range(n) if mark[place] == most] if n == 1 or mark.count(most) > 1 else []
+
+
+def _equations(n: int, margins: Mapping[Pair, float]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return L and b of the normal equations L·s = b."""
+    laplacian, pull = np.zeros((n, n)), np.zeros(n)
+    if margins:
+        i, j = np.array(list(margins)).T
+        np.add.at(laplacian, (np.r_[i, j], np.r_[i, j]), 1.0)
+        np.add.at(laplacian, (np.r_[i, j], np.r_[j, i]), -1.0)
+        forces = np.array(list(margins.values()))
+        np.add.at(pull, np.r_[i, j], np.r_[forces, -forces])
+    return laplacian, pull
+
+
+def _rounded(score: float) -> float:
+    return round(float(score), SAME_SCORE_DIGITS) + 0.0

@@ -8,7 +8,7 @@ from typing import Any
 
 from svr_async.core.pair import Prompt
 from svr_async.core.rubric import Rubric
-from svr_async.core.table import to_html
+from svr_async.core.table import Parts, Table, to_html
 from svr_async.core.verdict import Outcome
 from svr_async.engine.concurrency import in_sync
 from svr_async.errors import UsageError
@@ -16,9 +16,8 @@ from svr_async.judges.protocol import Answer, Judge
 from svr_async.scoring.bank import RubricBank
 from svr_async.scoring.rubric_file import read_rubric
 from svr_async.serving.engine import Engine, opened
-from svr_async.serving.pairs import chooser_of, judge_of, label_of
+from svr_async.serving.pairs import chooser_of, heading, judge_of, number
 from svr_async.serving.texts import PromptLike, ResponseLike, as_prompt, as_response
-from svr_async.serving.views import score_sheet
 
 SATISFIED = 0.5  # a criterion is satisfied from this score on
 
@@ -56,8 +55,13 @@ class Score:
         return f"<Score {self._scored}, {len(self.parts)} rubrics, by {self.judge}>"
 
     def _repr_html_(self) -> str:
-        parts = ((part.rubric, part.importance, part.value) for part in self.parts)
-        return to_html(score_sheet(self._scored, parts, judge=self.judge, detail=self.detail))
+        return to_html(self._sheet())
+
+    def _sheet(self) -> Parts:
+        yield from heading(self._scored, self.judge, self.detail)
+        parts = sorted(self.parts, key=lambda part: -part.importance)
+        rows = ((part.rubric.text, number(part.importance, ".2f"), number(part.value, ".2f")) for part in parts)
+        yield Table(("rubric", "counts", "score"), tuple(rows))
 
     @property
     def _scored(self) -> str:
@@ -84,7 +88,7 @@ async def ascore(
     weighted = criteria or weighted_rubrics(bank, conversation, top_k)
     async with opened(engine) as asked:
         answer = await judge_of(asked).score(conversation, text, [rubric for rubric, _ in weighted])
-        return _score(answer, weighted, label_of(asked), by_points=bool(criteria))
+        return _score(answer, weighted, asked.label, by_points=bool(criteria))
 
 
 score = in_sync(ascore)
@@ -114,11 +118,11 @@ def _score(
 def read_criteria(rubrics: Iterable[Any]) -> list[tuple[Rubric, float]]:
     """Return rubrics with their points; UsageError names an invalid one."""
     found = []
-    for number, rubric in enumerate(rubrics, start=1):
+    for place, rubric in enumerate(rubrics, start=1):
         try:
             found.append(read_rubric(rubric))
         except ValueError as error:
-            raise UsageError(f"rubric {number}: {error}", hint='write {"criterion": …, "points": …}') from error
+            raise UsageError(f"rubric {place}: {error}", hint='write {"criterion": …, "points": …}') from error
     return found
 
 

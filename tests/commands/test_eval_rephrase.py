@@ -63,7 +63,7 @@ def test_both_texts_are_kept_and_it_is_another_method(evaluate: Eval, tmp_path: 
         (("--rephrase", "--dry-run"), {"judge": "rules"}, "the judge rules cannot rephrase rubrics"),
         (("--rephrase", "--method", "pointwise"), {}, "with --method svr or uniform"),
         (("--rephrase", "--method", "oracle"), {}, "with --method svr or uniform"),
-        ((), {"bank": "hf:no"}, "'no' is no repository of the hub"),
+        ((), {"bank": "hf:no"}, "invalid name of a repository: 'no'"),
         ((), {"bank": "nowhere"}, "there is no bank in nowhere"),
     ],
 )

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from made_pairs import files_of, last_line, write_candidates, write_made, write_planted
 from rig import RULES, svr_here
-from svr_async.training.running.places import keep_bank
 
 from svr_async.errors import UsageError
+from svr_async.training.running.run import keep_bank
 
 
 @pytest.fixture

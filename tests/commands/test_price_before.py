@@ -74,7 +74,7 @@ def test_a_training_costs_what_was_said(ask: Ask, trained: Path, tmp_path: Path)
     known = told["cache_hits"] / real["calls"]["sent"] * real["paid_usd"]
     assert near(told["usd"] + known, real["paid_usd"], 0.2)
     assert not (tmp_path / "out").exists()
-    assert told["assumed"]["negatives"] == 0.6
+    assert told["assumed"]["support"] == 0.3
 
 
 def test_induction_is_counted_exactly(ask: Ask, tmp_path: Path) -> None:

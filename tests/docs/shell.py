@@ -1,4 +1,4 @@
-"""A shell for sessions printed in the docs: `svr` runs in this process, `svr sim … &` serves from a thread of it."""
+"""Runs sessions printed in the docs: `svr` runs in this process, `svr sim … &` and `svr serve … &` beside it."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Step:
 
 
 def steps(source: str, *, prompt: str) -> Iterator[Step]:
-    """Cut a session into steps; with an empty prompt each line is a command. A backslash at its end goes on below."""
+    """Cut a session into steps; with an empty prompt each line is a command. A backslash continues a line."""
     lines = source.splitlines()
     while lines:
         line = lines.pop(0)
@@ -97,6 +97,8 @@ class Shell:
             return Done(f"{self.last}\n", 0)
         if words[:2] == ["svr", "sim"] and words[-1] == "&":
             return self._serve(words[2:-1])
+        if words[:2] == ["svr", "serve"] and words[-1] == "&":
+            return self._background(words[:-1])
         done = self._ours(words) if words[0] in PROGRAMS else self._other(command)
         self.last = done.code
         return done
@@ -116,6 +118,17 @@ class Shell:
         self.addresses[f"http://127.0.0.1:{printed['port']}"] = server.base_url.removesuffix("/v1")
         return Done("", 0)
 
+    def _background(self, words: list[str]) -> Done:
+        """Start `svr serve` in a process on a free port, until the page ends; return its first line."""
+        place = words.index("--listen") + 1
+        args = [str(Path(sys.executable).parent / words[0]), *words[1:place], "0", *words[place + 1 :]]
+        process = self.stack.enter_context(subprocess.Popen(args, stdout=subprocess.PIPE, text=True))
+        self.stack.callback(process.terminate)
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        self.addresses[f"http://127.0.0.1:{words[place]}"] = re.search(r"http://127\.0\.0\.1:\d+", line)[0]  # type: ignore[index]
+        return Done(self._printed(line), 0)
+
     def _ours(self, words: list[str]) -> Done:
         target = words[-1] if words[-2] == ">" else None
         args = [self.there(word) for word in (words[1:-2] if target else words[1:])]
@@ -131,7 +144,7 @@ class Shell:
 
     def _other(self, command: str) -> Done:
         done = subprocess.run(
-            ["bash", "-c", command], capture_output=True, text=True, check=False, timeout=self.patience_s,
+            ["bash", "-c", self.there(command)], capture_output=True, text=True, check=False, timeout=self.patience_s,
             env={**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},
         )  # fmt: skip
         return Done(done.stdout + done.stderr, done.returncode)

@@ -10,7 +10,7 @@ from svr_async.core.pair import Order, PreferencePair, Side, user_prompt
 from svr_async.core.rubric import Rubric
 from svr_async.core.verdict import Contribution, Outcome, RubricComparison, Verdict
 from svr_async.evaluation.plan import OrderPolicy, Orders
-from svr_async.scoring.decision import Decision, average, halved, settled
+from svr_async.scoring.decision import Decision, average, rounded, scaled
 
 
 def pair(name: str) -> PreferencePair:
@@ -72,7 +72,7 @@ def decision(margin: float | None, *, shown: Order = Order.AB, deltas: tuple[Sid
 def test_both_orders_are_averaged(ab: float, ba: float) -> None:
     """The margin is the mean; opposite verdicts of equal strength are a tie."""
     found = average([decision(ab), decision(ba, shown=Order.BA)])
-    assert found.margin == settled((ab + ba) / 2)
+    assert found.margin == rounded((ab + ba) / 2)
     assert found.outcome is (Outcome.SCORED if found.margin else Outcome.TIE)
     assert (found.requests, found.flags) == (("ab", "ba"), ("f",))
 
@@ -83,4 +83,4 @@ def test_averaged_contributions_add_up_to_the_margin() -> None:
     other = decision(-1.0, shown=Order.BA, deltas=(Side.B, Side.B))
     found = average([one, other])
     assert sum(part.value for part in found.contributions) == found.margin == -0.25
-    assert [part.weight for part in halved(one).contributions] == [1.0]
+    assert [part.weight for part in scaled(one, 2).contributions] == [1.0]

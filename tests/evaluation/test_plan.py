@@ -28,9 +28,7 @@ from svr_async.evaluation.plan import (
     PairDecision,
 )
 from svr_async.judges.protocol import Judge
-from svr_async.scoring.decision import Decision
-from svr_async.scoring.jury import JuryRule
-from svr_async.scoring.methods.decisions import decided
+from svr_async.scoring.decision import Decision, JuryRule, decided
 
 PAIR = pairs(1)[0]
 

@@ -26,8 +26,7 @@ from svr_async.evaluation.judging import Evaluation, run_evaluation
 from svr_async.evaluation.plan import JudgeAssignment, OrderPolicy, Orders
 from svr_async.judges.protocol import Judge
 from svr_async.scoring.decision import Decision
-from svr_async.scoring.methods.direct import Direct
-from svr_async.scoring.methods.oracle import Oracle
+from svr_async.scoring.methods.simple import Direct, Oracle
 from svr_async.simulation.config import SimConfig
 from svr_async.simulation.server import SimServer
 

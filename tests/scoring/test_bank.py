@@ -8,7 +8,7 @@ import pytest
 from made_bank import made_bank, made_rubrics
 
 from svr_async.core.rubric import Rubric
-from svr_async.scoring.bank import BankRubric, InferenceSettings, RubricBank
+from svr_async.scoring.bank import InferenceSettings
 
 NAN, INF = float("nan"), float("inf")
 ONE = made_rubrics()[1]
@@ -19,6 +19,13 @@ ONE = made_rubrics()[1]
     [
         ({"rubrics": ()}, "at least one rubric"),
         ({"rubrics": (ONE, ONE)}, "occurs twice"),
+        (
+            {
+                "rubrics": [replace(one, weight=3e38) for one in made_rubrics()],
+                "selector": {"a": np.ones(1, np.float32)},
+            },
+            "add up to",
+        ),
         ({"selector": {}}, "needs arrays"),
         ({"selector_kind": ""}, "selector_kind"),
         ({"selector": {"hidden": np.ones(2)}}, "float32"),
@@ -47,8 +54,9 @@ def test_an_incoherent_bank_is_refused(changes: dict[str, Any], problem: str) ->
         ({"weight": -0.1}, "weight must be >= 0"),
         ({"weight": NAN}, "weight must be >= 0"),
         ({"weight": INF}, "weight must be >= 0"),
+        ({"weight": 4e38}, "finite in float32"),
         ({"weight": "1"}, "weight must be >= 0"),
-        ({"activation_rate": 1.5}, "activation_rate must be <= 1"),
+        ({"activation_rate": 1.5}, "activation_rate must be >= 0 and <= 1"),
         ({"observed_count": -1}, "observed_count"),
         ({"support_count": 1.5}, "support_count"),
         ({"rubric": Rubric(text="x" * 513)}, "513 characters"),
@@ -73,11 +81,6 @@ def test_settings_out_of_range_are_refused(changes: dict[str, Any]) -> None:
         InferenceSettings(**changes)
 
 
-def test_paper_settings_are_the_defaults() -> None:
-    """Six of eighteen, fillers weigh one."""
-    assert InferenceSettings() == InferenceSettings(top_k=6, selection_pool=18, filler_weight=1.0)
-
-
 def test_what_was_given_cannot_be_changed_from_outside() -> None:
     """Arrays are copied and read-only; the mappings are read-only."""
     hidden = np.ones((2, 4), np.float32)
@@ -100,9 +103,3 @@ def test_looking_up() -> None:
     assert bank.find("") is None
     assert bank.weights.tolist() == [0.75, 0.5, 0.25]
     assert bank.texts[1] == ONE.text
-
-
-def test_a_bank_without_a_fit() -> None:
-    """Rubrics alone make a bank, whose selector is the same for every prompt."""
-    bank = RubricBank(rubrics=(BankRubric(rubric=Rubric(text="Cites a source")),))
-    assert (bank.selector_kind, dict(bank.selector), len(bank.idf)) == ("uniform", {}, 0)

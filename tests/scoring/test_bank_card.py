@@ -3,12 +3,13 @@
 from dataclasses import replace
 
 import pytest
-from made_bank import made_bank, made_rubrics
+from made_bank import made_bank
+from made_history import made_choice, made_history
 
 from svr_async.core.rubric import Rubric
 from svr_async.scoring.bank import BankRubric, RubricBank
-from svr_async.scoring.bank_card import by_weight, render_card
-from svr_async.scoring.bank_stats import bank_stats, effective_number
+from svr_async.scoring.bank_card import bank_stats, effective_number, how_chosen, render_card, structure_parts
+from svr_async.scoring.bank_history import Choice, Structure
 
 HOSTILE = "<script>x</script> | ![i](javascript:x)\n# head `code` \x1b[31m\u202e --- *bold*"
 
@@ -16,7 +17,7 @@ HOSTILE = "<script>x</script> | ![i](javascript:x)\n# head `code` \x1b[31m\u202e
 def test_the_card_names_what_the_bank_was_made_with() -> None:
     """Judge, licence, data, settings, metrics, rubrics and gaps are on the page."""
     card = render_card(made_bank())
-    for words in ("# small", "a judge", 'license: "cc-by-4.0"', "e" * 64, "0.8125", "critical", "Made for the tests."):
+    for words in ("# small", "a judge", 'license: "cc-by-4.0"', "e" * 64, "0.8125", "Made for the tests."):
         assert words in card
     assert "2 of 3 rubrics were never active" in card
     assert card == render_card(made_bank())
@@ -36,21 +37,6 @@ def test_texts_of_a_bank_cannot_act_as_markdown() -> None:
     assert card.split("---")[1].count("\n") == 5, "the front matter has its four lines"
 
 
-def test_a_bank_that_was_never_fitted_has_a_card() -> None:
-    """What is not known is said to be not recorded."""
-    card = render_card(RubricBank(rubrics=made_rubrics()))
-    assert "not recorded" in card
-    assert "Nothing was measured" in card
-
-
-def test_heaviest_first() -> None:
-    """Rubrics are listed by weight, then activation, then id."""
-    rows = made_rubrics()
-    light = [replace(entry, weight=0.5, activation_rate=0.0) for entry in rows]
-    assert [entry.weight for entry in by_weight(rows)] == [0.75, 0.5, 0.25]
-    assert [entry.id for entry in by_weight(light)] == sorted(entry.id for entry in light)
-
-
 def test_statistics_count_what_the_bank_holds() -> None:
     """Counts by domain add up to the total; shares are fractions of 1."""
     found = bank_stats(made_bank())
@@ -66,3 +52,38 @@ def test_statistics_count_what_the_bank_holds() -> None:
 def test_effective_number(shares: list[float], count: int) -> None:
     """Equal shares count one each; none count none."""
     assert effective_number(shares) == pytest.approx(count)
+
+
+def named(structure: Structure) -> dict[str, str]:
+    """Return the values of a structure's parts by name."""
+    return {name: value for name, value, _ in structure_parts(Choice(structure=structure))}
+
+
+def test_each_part_of_a_structure_is_named() -> None:
+    """Groups, sparsity, part in common, rubrics a prompt; what is not there is said to be none."""
+    grouped = named(Structure(groups=8, sparsity=0.3, common=0.2, top_k=9))
+    assert grouped == {"Groups of prompts": "8", "Sparsity": "0.3", "Part in common": "0.2", "Rubrics a prompt": "9"}
+    assert named(Structure())["Groups of prompts"] == named(Structure())["Part in common"] == "none"
+
+
+def test_what_was_left_out_is_said() -> None:
+    """Sources, not prompts, were left out, and what is averaged is counted."""
+    choice = replace(made_choice(), left_out="sources", beside=(Structure(groups=2), Structure(groups=4)))
+    assert "leaving out sources in turn" in how_chosen(choice)
+    assert "averaged with 2" in how_chosen(choice)
+
+
+def test_the_card_holds_the_structure() -> None:
+    """A bank without a choice has no such part."""
+    part = render_card(made_bank(history=made_history())).partition("## What the pairs chose")[2].partition("\n## ")[0]
+    assert "| Groups of prompts | 2 |" in part
+    assert "Chosen among 15" in part
+    assert "What the pairs chose" not in render_card(made_bank(history=made_history(choice=None)))
+
+
+def test_the_card_tells_no_accuracy_of_too_few_dev_pairs() -> None:
+    """In the place of the number it says how many pairs there are."""
+    card = render_card(made_bank(dev_metrics={"accuracy": 0.6543, "pairs": 24}))
+    assert "| accuracy | not reported: 24 held-out pairs, 100 needed |" in card
+    assert "0.6543" not in card
+    assert "0.6543" in render_card(made_bank(dev_metrics={"accuracy": 0.6543, "pairs": 100}))

@@ -17,10 +17,10 @@ from svr_async.commands.main import run
 from svr_async.commands.main import svr as group
 from svr_async.core.integrity import Integrity
 from svr_async.scoring.bank import RubricBank
-from svr_async.scoring.bank_exchange import planned_upload
 from svr_async.scoring.bank_files import MAX_BYTES
 from svr_async.scoring.bank_history import BankHistory, TrainedOn
-from svr_async.scoring.bank_made import FILE, keep_made, made_with, without_places
+from svr_async.scoring.bank_hub import planned_upload
+from svr_async.scoring.provenance import PROVENANCE, read_provenance, without_folders, write_provenance
 
 Svr = Callable[..., tuple[int, str, str]]
 
@@ -73,7 +73,7 @@ def keep_beside(tmp_path: Path) -> str:
     digest = RubricBank.load("trained/bank").digest
     for name in (".env", "cache.db", "notes.txt"):
         (tmp_path / "trained/bank" / name).write_text(TOKEN)
-    keep_made(tmp_path / "trained", digest)
+    write_provenance(tmp_path / "trained", digest)
     return digest
 
 
@@ -92,11 +92,11 @@ def test_what_keeps_a_bank_from_going_up_is_one_line(hub: HubServer, svr: Svr, m
     push = ("bank", "push", "trained/bank", "hf:someone/small")
     assert "the token is not valid" in refusal(svr, *push)
     monkeypatch.delenv("HF_TOKEN")
-    assert "there is no token of the hub — set HF_TOKEN" in refusal(svr, *push)
+    assert "the hub needs a token — set HF_TOKEN" in refusal(svr, *push)
     assert "write hf:someone/small" in refusal(svr, *push[:-1], "hf:someone/small@v1")
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
     assert "no connection to http://127.0.0.1:9" in refusal(svr, *push)
-    assert "'noslash' is no repository of the hub" in refusal(svr, *push[:-1], "noslash"), "before a connection"
+    assert "invalid name of a repository: 'noslash'" in refusal(svr, *push[:-1], "noslash"), "before a connection"
     assert hub.files == {}
 
 
@@ -135,22 +135,15 @@ def test_a_hostile_repository_leaves_nothing_behind(uploaded: HubServer, svr: Sv
 def test_what_keeps_a_bank_from_coming_is_one_line(uploaded: HubServer, svr: Svr) -> None:
     """No such repository, no such revision, none of a bank, a place that is taken, a connection that is always cut."""
     pull = ("bank", "pull", "hf:someone/small", "down")
-    assert "no such repository" in refusal(svr, *pull[:2], "hf:someone/absent", "down")
-    assert "no such repository or revision" in refusal(svr, *pull[:2], "hf:someone/small@v9", "down")
-    assert "trained is there already" in refusal(svr, *pull[:3], "trained")
+    assert "may not see it" in refusal(svr, *pull[:2], "hf:someone/absent", "down")
+    assert "does not exist, or this token may not see it" in refusal(svr, *pull[:2], "hf:someone/small@v9", "down")
+    assert "trained exists already" in refusal(svr, *pull[:3], "trained")
     uploaded.cut = 1_000
     assert "could not fetch the bank hf:someone/small" in refusal(svr, *pull)
     uploaded.cut = 0
     del uploaded.files["bank.json"]
-    assert "holds no bank: it has no bank.json" in refusal(svr, *pull)
+    assert "is not a bank: it has no bank.json" in refusal(svr, *pull)
     assert not Path("down").exists()
-
-
-def test_a_connection_that_is_cut_once_costs_nothing(uploaded: HubServer, svr: Svr) -> None:
-    """The file is asked for again, and the bank is whole."""
-    uploaded.cut = 1
-    assert svr("bank", "pull", "hf:someone/small", "down")[0] == 0
-    assert RubricBank.load("down").digest == RubricBank.load("trained/bank").digest
 
 
 def test_the_card_says_what_others_must_know() -> None:
@@ -159,7 +152,7 @@ def test_the_card_says_what_others_must_know() -> None:
     bank = made_bank(
         history=history, marks=frozenset({Integrity.SIMULATED}), dev_metrics={"accuracy": 0.8, "pairs": 400}
     )
-    card = planned_upload(bank, "hf:someone/small").card
+    card = planned_upload(bank, "hf:someone/small").files["README.md"].decode()
     front = yaml.safe_load(card.split("---")[1])
     assert (front["license"], front["datasets"]) == ("cc-by-4.0", ["org/prefs"])
     assert front["tags"][-1] == "simulated"
@@ -172,17 +165,17 @@ def test_the_card_says_what_others_must_know() -> None:
     ):
         assert words in card
     few = replace(bank, dev_metrics={"accuracy": 0.8, "pairs": 40})
-    assert "95 % interval" not in planned_upload(few, "hf:someone/small").card
+    assert "95 % interval" not in planned_upload(few, "hf:someone/small").files["README.md"].decode()
 
 
-def test_a_command_is_told_without_places(tmp_path: Path) -> None:
+def test_a_command_is_told_without_folders(tmp_path: Path) -> None:
     """Of files and folders the name alone; addresses and names of the hub stay; of another bank nothing is known."""
     words = ["svr", "train", "/home/ana/pairs.jsonl", "--out=../x/b", "--judge", "http://h:1/v1#m", "hf:o/n:train"]
-    assert without_places(words) == "svr train pairs.jsonl --out=b --judge http://h:1/v1#m hf:o/n:train"
-    keep_made(tmp_path, "d" * 64)
-    found = made_with(tmp_path / "bank", "d" * 64)
+    assert without_folders(words) == "svr train pairs.jsonl --out=b --judge http://h:1/v1#m hf:o/n:train"
+    write_provenance(tmp_path, "d" * 64)
+    found = read_provenance(tmp_path / "bank", "d" * 64)
     assert found is not None
     assert {"python", "svr-async", "jax"} <= found.versions.keys()
-    assert made_with(tmp_path / "bank", "e" * 64) is None
-    (tmp_path / FILE).write_text('{"bank": ')
-    assert made_with(tmp_path / "bank", "d" * 64) is None
+    assert read_provenance(tmp_path / "bank", "e" * 64) is None
+    (tmp_path / PROVENANCE).write_text('{"bank": ')
+    assert read_provenance(tmp_path / "bank", "d" * 64) is None

@@ -25,15 +25,15 @@ def test_marks_come_back_with_a_bank(marks: Marks, tmp_path: Path) -> None:
     """As they were, whatever the label's words are: a model that is called so is not taken for a simulated one."""
     made("simulated-annealer-7b", marks).save(tmp_path)
     held = RubricBank.load(tmp_path)
-    assert held.marks == held.integrity == marks
+    assert held.marks == marks
     assert len(summarise_bank(held).marks) == len(marks)
 
 
 def test_merged_banks_have_the_marks_of_all() -> None:
     """Also where their labels differ, so that none is left; rules are named only where nothing else judged."""
     rules, simulated = made("rules", frozenset({"offline_rules"})), made("b", frozenset({"simulated"}), "Is brief.")
-    assert merge_banks([rules, simulated]).integrity == {"simulated"}
-    assert merge_banks([rules, made("rules", frozenset({"offline_rules"}), "Is brief.")]).integrity == {"offline_rules"}
+    assert merge_banks([rules, simulated]).marks == {"simulated"}
+    assert merge_banks([rules, made("rules", frozenset({"offline_rules"}), "Is brief.")]).marks == {"offline_rules"}
 
 
 def test_marks_that_are_none_are_refused(tmp_path: Path) -> None:
@@ -41,5 +41,5 @@ def test_marks_that_are_none_are_refused(tmp_path: Path) -> None:
     made("a judge", frozenset()).save(tmp_path)
     path = tmp_path / "bank.json"
     path.write_bytes(orjson.dumps(orjson.loads(path.read_bytes()) | {"marks": "simulated"}))
-    with pytest.raises(ArtefactError, match=r"bank\.json.*marks must be a list"):
+    with pytest.raises(ArtefactError, match=r"bank\.json.*marks"):
         RubricBank.load(tmp_path)

@@ -32,8 +32,3 @@ def test_a_small_dev_split_is_named_with_its_error_and_a_cure(n_dev: int) -> Non
     assert "2,000 pairs" in text
     assert "svr data split" in text
     assert "\n" not in text
-
-
-def test_a_dev_split_that_is_large_enough_is_not_warned_of() -> None:
-    """A hundred pairs and more."""
-    assert small_dev_warnings(100, 2000) == []

@@ -9,9 +9,8 @@ from svr_async.core.integrity import NO_MARKS, Integrity
 from svr_async.core.pair import user_prompt
 from svr_async.core.verdict import Outcome
 from svr_async.scoring.bank import RubricBank
-from svr_async.scoring.bank_content import UNIFORM
 from svr_async.scoring.decision import Decision
-from svr_async.scoring.doubts import content_words, doubts_of, unseen_words
+from svr_async.scoring.doubts import doubts_of, unseen_words
 from svr_async.serving.pairs import score_pair
 
 DECIDED = Decision(margin=0.5, outcome=Outcome.SCORED)
@@ -47,17 +46,6 @@ def test_a_prompt_unlike_all_that_a_bank_learned_from_is_named() -> None:
         "the bank knows nothing of such a prompt: haiku, rain stood in none that it learned from",
     )
     assert doubts_of(DECIDED, user_prompt("Is bread how long bread was?"), bank, NO_MARKS) == ()
-
-
-def test_a_bank_without_a_selector_knows_no_words() -> None:
-    """Its rubrics are the same for every prompt, so no prompt is unlike the others."""
-    bank = made_bank(selector_kind=UNIFORM, selector={}, vocabulary={}, idf=made_bank().idf[:0])
-    assert unseen_words(bank, user_prompt("Write a haiku about rain")) == ()
-
-
-def test_content_words_leave_out_what_every_prompt_has() -> None:
-    """Stop words, numbers and short words say nothing of what a prompt is about."""
-    assert content_words(user_prompt("What is the capital of France in 2026?")) == ("capital", "france")
 
 
 def test_a_model_is_not_doubted_for_what_only_checks_cannot_see() -> None:

@@ -10,16 +10,12 @@ from typing import Any
 import pytest
 from rig import name_judge, serving, write_bench
 
-from svr_async.core.pair import Side
-from svr_async.engine.request import ReplyRejectedError
 from svr_async.errors import UsageError
-from svr_async.evaluation.run import EvalResult, evaluate
+from svr_async.evaluation.run import evaluate
+from svr_async.evaluation.run_folder import Run
 from svr_async.evaluation.settings import EvalSettings
 from svr_async.evaluation.setup import choose_method
 from svr_async.judges.limits import JudgeLimits
-from svr_async.judges.reader import read_direct
-from svr_async.judges.templates import OWN, load_templates
-from svr_async.scoring.methods.generative import read_grade
 from svr_async.simulation.server import SimServer
 
 N = 8
@@ -47,7 +43,7 @@ def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sim: SimServer) ->
     )
 
 
-def judged(settings: EvalSettings, **more: Any) -> EvalResult:
+def judged(settings: EvalSettings, **more: Any) -> Run:
     """Evaluate with other settings."""
     return evaluate(replace(settings, **more))
 
@@ -85,38 +81,3 @@ def test_one_model_that_does_all_in_a_reply(settings: EvalSettings, tmp_path: Pa
     assert again.metrics["calls"]["sent"] == N
     with pytest.raises(UsageError, match="has no proposer"):
         choose_method(EvalSettings(benchmark="pairs", method="rm-r1", option=("proposer=x",)))
-
-
-@pytest.mark.parametrize(
-    ("text", "side"),
-    [
-        ("… <answer>[[B]]</answer>", Side.B),
-        ("Justification: …\nWinner: Response A", Side.A),
-        ("Winner: Response B\n[[B]]", Side.B),
-        ("**Preferred:** Candidate B", Side.B),
-    ],
-)
-def test_a_verdict_is_read_as_the_models_were_trained_to_give_it(text: str, side: Side) -> None:
-    """[[A]] or [[B]] counts; without one, the line that names a winner; two winners, or none, are no verdict."""
-    assert read_direct(text).margin == (1.0 if side is Side.A else -1.0)
-    for doubtful in ("[[A]] or [[B]]", "Winner: Response A. Winner: Response B.", "I like both responses."):
-        with pytest.raises(ReplyRejectedError):
-            read_direct(doubtful)
-
-
-@pytest.mark.parametrize("text", ["", "seven", "[[11]]", "[[-1]]", "[[good]]"])
-def test_a_score_outside_its_bounds_is_none(text: str) -> None:
-    """Only a number from 0 to 10 in double brackets is a score, and only where no other one stands beside it."""
-    assert read_grade("[[4]] at first; then, after I have looked at all of it once more, [[6.50]]") == 6.5
-    with pytest.raises(ReplyRejectedError):
-        read_grade("[[3]] then [[6.5]]")
-    with pytest.raises(ReplyRejectedError):
-        read_grade(text)
-
-
-def test_every_prompt_of_a_method_ships_and_may_be_laid_out_freely(tmp_path: Path) -> None:
-    """Each of them loads, and each takes the place that its material has in a free layout."""
-    assert set(load_templates(names=OWN).digests) == set(OWN)
-    (tmp_path / "arm_judge.txt").write_text("=== user ===\n{prompt} {response_a} {response_b} {rubric}")
-    (tmp_path / "rrd_judge.txt").write_text("=== user ===\n{prompt} {response} {rubrics}")
-    assert load_templates(tmp_path, OWN)["arm_judge"].free

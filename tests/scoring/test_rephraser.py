@@ -9,15 +9,15 @@ import pytest
 from stand_ins import UnaskedJudge
 
 from svr_async.core.pair import Presentation, Prompt, Side, user_prompt
-from svr_async.core.rubric import Check, Rubric
+from svr_async.core.rubric import Rubric
 from svr_async.core.verdict import Outcome, RubricComparison, Verdict
 from svr_async.errors import UsageError
 from svr_async.judges.protocol import Answer, Comparisons
 from svr_async.judges.rules.author import RulesAuthor
 from svr_async.scoring.bank import BankRubric, InferenceSettings, RubricBank
-from svr_async.scoring.chooser import open_chooser
 from svr_async.scoring.methods.svr import Svr
-from svr_async.scoring.rephraser import FAILED, KEPT, rephraser_of, worded
+from svr_async.scoring.rephraser import FAILED, KEPT, rephraser_of
+from svr_async.scoring.selection import open_chooser
 
 PROMPT = user_prompt("How long does bread keep?")
 TEXTS = ("Names the year", "Shows code in one block", "The response is at most 50 words long.")
@@ -83,16 +83,6 @@ async def test_the_judge_sees_the_new_words_and_both_texts_are_kept() -> None:
     assert found.contributions[0].swapped().rephrased == found.contributions[0].rephrased
 
 
-async def test_a_dropped_rubric_keeps_its_own_words_and_is_flagged() -> None:
-    """The others are rewritten all the same."""
-    judge = Judge()
-    found = await method(Rewriter(drops=[TEXTS[0]])).decide(judge, shown(), ())
-    assert {part.rubric.text: part.rephrased for part in found.contributions}[TEXTS[0]] is None
-    assert sum(part.rephrased is not None for part in found.contributions) == 2
-    assert TEXTS[0] in [text for _, text in judge.shown[0]]
-    assert KEPT in found.flags
-
-
 @pytest.mark.parametrize("outcome", [Outcome.PARSE_ERROR, Outcome.REFUSAL, Outcome.TRUNCATED])
 async def test_a_model_that_will_not_rephrase_changes_no_rubric(outcome: Outcome) -> None:
     """The rubrics are judged as they are, and flagged: that is what the model said."""
@@ -109,23 +99,6 @@ async def test_an_endpoint_that_fails_gives_no_decision() -> None:
     judge = Judge()
     found = await method(Rewriter(outcome=Outcome.API_ERROR)).decide(judge, shown(), ())
     assert (found.margin, found.outcome, found.requests, judge.shown) == (None, Outcome.API_ERROR, ("k1",), [])
-
-
-async def test_a_check_stays_the_check_of_its_own_text() -> None:
-    """So that `J+rules` decides it as the bank means it, whatever the new words are."""
-    rubrics = [Rubric(text=TEXTS[2]), Rubric(text=TEXTS[0]), Rubric(text="x", check=Check.of("bullet_list"))]
-    found = (await worded(Rewriter(), PROMPT, rubrics)).value
-    assert found is not None
-    assert [rubric.check for rubric in found.rubrics] == [Check.of("max_words", n=50), None, Check.of("bullet_list")]
-    assert [rubric.id for rubric in found.rubrics] == [rubric.id for rubric in rubrics]
-
-
-async def test_without_a_rephraser_nothing_is_asked() -> None:
-    """The rubrics are the bank's, without a flag or a request."""
-    rubrics = [Rubric(text=text) for text in TEXTS]
-    answer = await worded(None, PROMPT, rubrics)
-    assert answer.value is not None
-    assert (list(answer.value.rubrics), answer.requests, answer.flags) == (rubrics, (), ())
 
 
 def test_a_judge_without_a_model_is_refused_in_one_line() -> None:

@@ -3,11 +3,9 @@
 from typing import Any
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from svr_async.core.similarity import similarity
 from svr_async.scoring.bank import InferenceSettings
 from svr_async.scoring.selection import Active, TextSimilarities, select
 
@@ -32,13 +30,6 @@ def chosen(
     return select(alpha, weight, similarities, InferenceSettings(**settings_))
 
 
-def test_the_most_important_come_first() -> None:
-    """Alpha times weight decides, in falling order; what is beyond top_k is left out."""
-    found = chosen([0.5, 0, 0.3, 0, 0.2, 0, 0], [1, 9, 2, 9, 1, 9, 9], top_k=2)
-    assert [(one.index, one.filler) for one in found] == [(2, False), (0, False)]
-    assert found[0].importance == pytest.approx(0.6)
-
-
 def test_free_slots_go_to_the_most_different() -> None:
     """Fillers are the least similar to those chosen, one by one, and weigh the filler weight."""
     found = chosen([1, 0, 0, 0, 0, 0, 0], top_k=4, filler_weight=0.25)
@@ -47,53 +38,6 @@ def test_free_slots_go_to_the_most_different() -> None:
     assert fillers >= {4, 6}
     assert len(fillers & {2, 5}) == 1, "one of two twins, and no other river"
     assert all(one.filler and one.importance == 0.25 for one in found[1:])
-
-
-def test_fillers_come_from_the_pool() -> None:
-    """Only the best `selection_pool` may fill; among unimportant rubrics the heavier are better."""
-    found = chosen([1, 0, 0, 0, 0, 0, 0], [1, 5, 1, 4, 1, 1, 1], top_k=3, selection_pool=3)
-    assert {one.index for one in found} == {0, 1, 3}
-
-
-def test_ties_are_stable() -> None:
-    """Equal importance goes to the heavier, then to the earlier rubric."""
-    assert [one.index for one in chosen([0.25] * 4 + [0] * 3, top_k=3)] == [0, 1, 2]
-    assert [one.index for one in chosen([0.5, 0.25, 0, 0, 0, 0, 0], [1, 2, 0, 0, 0, 0, 0], top_k=2)] == [1, 0]
-
-
-def test_a_filler_weight_of_zero_leaves_slots_free() -> None:
-    """What would add nothing is not judged."""
-    assert [one.index for one in chosen([0.6, 0, 0.4, 0, 0, 0, 0], filler_weight=0.0)] == [0, 2]
-
-
-def test_a_filler_has_alpha_one() -> None:
-    """The filler weight is the weight, so that importance is alpha times weight everywhere."""
-    assert chosen([0] * 7, top_k=1, filler_weight=0.5) == (Active(0, 1.0, 0.5, filler=True),)
-
-
-def test_vectors_must_match() -> None:
-    """Alpha and weight of different lengths are refused."""
-    with pytest.raises(ValueError, match="vectors of one length"):
-        select(np.ones(3, np.float32), np.ones(2, np.float32), SIMILAR, InferenceSettings())
-
-
-def test_similarities_are_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A pair is measured when it is first asked for, in either order, and then kept."""
-    calls = []
-
-    def counted(first: str, second: str) -> float:
-        calls.append((first, second))
-        return similarity(first, second)
-
-    monkeypatch.setattr("svr_async.scoring.selection.similarity", counted)
-    fresh = TextSimilarities(TEXTS)
-    assert calls == []
-    assert fresh(0, 1) == fresh(1, 0) == similarity(TEXTS[0], TEXTS[1])
-    assert len(calls) == 1
-    chosen([1, 0, 0, 0, 0, 0, 0], similarities=fresh)
-    before = len(calls)
-    chosen([1, 0, 0, 0, 0, 0, 0], similarities=fresh)
-    assert len(calls) == before
 
 
 def plain_selection(

@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import pytest
 from stand_ins import UnaskedJudge
 
@@ -12,9 +11,9 @@ from svr_async.core.rubric import Rubric
 from svr_async.core.verdict import Outcome, RubricComparison, Verdict
 from svr_async.judges.protocol import Answer, Comparisons, Preference
 from svr_async.scoring.bank import UNIFORM, BankRubric, InferenceSettings, RubricBank
-from svr_async.scoring.chooser import open_chooser
-from svr_async.scoring.methods.pointwise import SvrPointwise
+from svr_async.scoring.methods.simple import Pointwise
 from svr_async.scoring.methods.svr import Svr
+from svr_async.scoring.selection import open_chooser
 
 TEXTS = ("Names the year", "Shows code in one block", "Keeps a friendly tone", "Gives two sources", "Weighs the salt")
 
@@ -117,13 +116,5 @@ async def test_a_rubric_without_a_verdict_counts_nothing_and_no_answer_is_no_dec
 async def test_pointwise_scores_each_response_alone() -> None:
     """The weighted differences of the scores add up."""
     chooser = open_chooser(bank())
-    found = await SvrPointwise(chooser).decide(Judge(), shown(), ())
+    found = await Pointwise(chooser=chooser).decide(Judge(), shown(), ())
     assert found.margin == pytest.approx(0.75 * sum(entry.importance for entry in chooser.choose(shown().prompt)))
-
-
-def test_a_choice_is_made_once_for_a_prompt_and_a_wider_top_k_widens_the_pool() -> None:
-    """The same object comes back; `top_k` never exceeds the selection pool."""
-    chooser = open_chooser(bank(), top_k=40)
-    assert chooser.choose(user_prompt("x")) is chooser.choose(user_prompt("x"))
-    assert chooser.settings.selection_pool >= 40
-    assert np.isclose(sum(entry.alpha for entry in chooser.choose(user_prompt("x")) if not entry.filler), 1.0)

@@ -11,7 +11,7 @@ import pytest
 from rig import in_a_thread
 
 from svr_async.judges.limits import JudgeLimits
-from svr_async.serving.hooks.settings import PREFIX, HookSettings, configure
+from svr_async.serving.hooks.judging import HookSettings, configure
 from svr_async.simulation.server import SimServer
 
 
@@ -23,15 +23,6 @@ def needs(package: str, command: str) -> None:
 def judged_by(sim: SimServer, folder: Path, **settings: Any) -> HookSettings:
     """Let hooks judge by a simulated endpoint, with a cache of their own."""
     return configure(judge=f"{sim.base_url}#gpt-oss-120b", cache=folder / "cache", **settings)
-
-
-@contextmanager
-def untouched(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Take back what a block configures."""
-    with monkeypatch.context() as patch:
-        for name in HookSettings.__dataclass_fields__:
-            patch.setenv(PREFIX + name.upper(), "")
-        yield
 
 
 class FakeTokenizer:

@@ -11,10 +11,21 @@ from rig import RULES, name_judge, read_lines, svr_here
 from small_bank import checked_bank
 
 from svr_async.adapters import get_adapter
-from svr_async.adapters.groups import read_groups
+from svr_async.adapters.groups import ResponseGroup, read_groups
+from svr_async.core.pair import user_prompt
 from svr_async.core.statistics import wilson_interval
 from svr_async.errors import DataError, UsageError
-from svr_async.serving.best_of_n import ALIKE, CLOSE, KEPT, NO_VERDICT, preference_rows, rank_groups, summary
+from svr_async.serving.best_of_n import (
+    ALIKE,
+    CLOSE,
+    KEPT,
+    NO_VERDICT,
+    RankedGroup,
+    preference_rows,
+    rank_groups,
+    summary,
+)
+from svr_async.serving.ranking import Ranking
 from svr_async.simulation.server import SimServer
 
 SHORT, LONG = "Baked dough.", "Bread is a food that people bake of flour and water, and eat every day of the week."
@@ -137,39 +148,21 @@ def test_pairs_are_built_of_a_ranked_file(
     assert (labelled["bank"]["name"], len(labelled["bank"]["digest"])) == ("checked", 64)
     (pair,) = get_adapter("pairs").load("pairs.jsonl").pairs
     assert (pair.chosen, pair.id) == (SHORT, row["id"])
-    with pytest.raises(UsageError, match="no pair has a margin"):
-        _built(tmp_path / "ranked.jsonl", min_margin=99)
 
 
-def test_what_has_no_margin_makes_no_pair(tmp_path: Path) -> None:
-    """No verdict, equal scores and near ones are counted."""
-    base = {"prompt": "x", "judge": "j", "responses": ["a", "b", "c"]}
-    rows = [
-        base | {"scores": scores}
-        for scores in ([1.0, 0.5, -1.5], [0.1, 0.0, -0.1], [None, 0.0, None], [0.0, 0.0, 0.0], [None, 1.0, -1.0])
-    ]
-    path = write(tmp_path / "r.jsonl", *rows)
-    made, counts = _built(path, min_margin=1.0)
+def test_groups_without_a_margin_make_no_pair() -> None:
+    """Missing verdicts, equal scores and close ones are counted; without any pair an error says why."""
+    group = ResponseGroup(id="q", prompt=user_prompt("x"), responses=("a", "b", "c"))
+    scores = ((1.0, 0.5, -1.5), (0.1, 0.0, -0.1), (None, 0.0, None), (0.0, 0.0, 0.0), (None, 1.0, -1.0))
+    ranked = [RankedGroup(group, ranking_of(one)) for one in scores]
+    made, counts = preference_rows(ranked, min_margin=1.0)
     assert counts == {KEPT: 2, CLOSE: 1, NO_VERDICT: 1, ALIKE: 1}
     assert [(row["chosen"], row["rejected"], row["margin"]) for row in made] == [("a", "c", 2.5), ("b", "c", 2.0)]
+    with pytest.raises(UsageError, match="no pair has a margin"):
+        preference_rows(ranked, min_margin=99)
 
 
-@pytest.mark.parametrize(
-    ("row", "says"),
-    [
-        ({"prompt": "x", "responses": ["a", "b"]}, "no scores of a judge"),
-        ({"prompt": "x", "responses": ["a", "b"], "scores": [1, 0]}, "no scores of a judge"),
-        ({"prompt": "x", "responses": ["a", "b"], "scores": [1], "judge": "j"}, "1 scores for 2 responses"),
-        ({"prompt": "x", "responses": ["a", "b"], "scores": ["1", "0"], "judge": "j"}, "a list of numbers"),
-    ],
-)
-def test_rows_that_no_judge_ranked_are_refused(row: dict[str, Any], says: str, tmp_path: Path) -> None:
-    """A preference set must not be made of numbers whose judge nobody names."""
-    with pytest.raises(DataError, match=says):
-        _built(write(tmp_path / "r.jsonl", row))
-
-
-def _built(path: Path, **how: Any) -> tuple[list[dict[str, Any]], dict[str, int]]:
-    from svr_async.adapters.tables import read_rows
-
-    return preference_rows(read_rows(path), **how)
+def ranking_of(scores: tuple[float | None, ...]) -> Ranking:
+    """Return a ranking with these scores."""
+    order = sorted(range(len(scores)), key=lambda n: (scores[n] is None, -(scores[n] or 0.0)))
+    return Ranking(order=tuple(order), scores=scores, margins={}, questions=3, method="pairwise", judge="j")

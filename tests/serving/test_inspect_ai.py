@@ -9,7 +9,7 @@ import pytest
 from rewarding import judged_by, needs
 from rig import pairs, run_python, write_bank
 
-from svr_async.serving.hooks.settings import configure
+from svr_async.serving.hooks.judging import configure
 from svr_async.simulation.server import SimServer
 
 needs("inspect_ai", "pip install inspect_ai==0.3.285")

@@ -13,7 +13,7 @@ from rewarding import judged_by
 from svr_async import ascore
 from svr_async.core.verdict import Outcome
 from svr_async.errors import UsageError
-from svr_async.serving.hooks.settings import configure
+from svr_async.serving.hooks.judging import configure
 from svr_async.serving.hooks.trl import svr_reward
 from svr_async.serving.hooks.verl import compute_score
 from svr_async.simulation.server import SimServer

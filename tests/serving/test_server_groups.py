@@ -23,16 +23,6 @@ async def test_members_are_ranked_as_the_library_ranks(tmp_path: Path, schedule:
         assert [found[place]["reward"] for place in range(5)] == await at.ranked(TEXTS[:5], schedule=schedule)
 
 
-async def test_pairs_are_judged_while_others_are_awaited(tmp_path: Path) -> None:
-    """With three of four members present, two pairs of the circle are paid already."""
-    async with arena(tmp_path) as at:
-        waiting = asyncio.create_task(at.members((0, 1, 2), 4))
-        await until(lambda: at.sim.stats()["paid"] == 2)
-        assert not waiting.done()
-        await at.member(3, 4)
-        assert len(await waiting) == 3
-
-
 async def test_a_lost_member_does_not_block_its_group(tmp_path: Path) -> None:
     """NeMo Gym's #3351: after a share of the deadline the present members are ranked."""
     async with arena(tmp_path, deadline_s=0.8) as at:
@@ -67,16 +57,16 @@ async def test_a_client_that_leaves_does_not_cancel_the_others(tmp_path: Path) -
         assert (back["svr_fallback"], at.sim.stats()["paid"]) == (False, 3)
 
 
-async def test_a_late_member_has_the_declared_fallback(tmp_path: Path) -> None:
-    """It is marked and counted; a new attempt is a group of its own."""
+async def test_a_late_member_begins_the_next_group(tmp_path: Path) -> None:
+    """It is alone there, marked and counted; another attempt is another group."""
     async with arena(tmp_path, deadline_s=0.8, fallback=-2.5) as at:
         await at.members((0, 1), 3)
         late = await at.member(2, 3)
-        assert (late["reward"], late["svr_fallback"], late["svr_reason"]) == (-2.5, True, "late")
+        assert (late["reward"], late["svr_fallback"], late["svr_reason"]) == (-2.5, True, "alone")
         again = await at.members((0, 1, 2), 3, attempt=2)
         assert not any(one["svr_fallback"] for one in again)
         _, metrics = await at.get("/metrics")
-        assert 'svr_server_rewards_total{reason="late"} 1.0' in metrics
+        assert 'svr_server_rewards_total{reason="alone"} 1.0' in metrics
 
 
 async def test_a_request_that_does_not_fit_its_group_is_refused(tmp_path: Path) -> None:
@@ -111,22 +101,6 @@ async def test_unnamed_groups_are_those_of_a_prompt(tmp_path: Path) -> None:
         assert await ask(TEXTS[0]) == one  # back after its group was settled
         rest = await asyncio.gather(*(ask(text) for text in TEXTS[2:5]))
         assert sum(rest) == pytest.approx(0.0, abs=1e-6)
-
-
-async def test_a_task_may_come_again_in_the_next_epoch(tmp_path: Path) -> None:
-    """NeMo Gym's tasks keep their index: other responses of the same rollouts are another group."""
-    async with arena(tmp_path) as at:
-        first = await asyncio.gather(*(at.answer("/verify?group_size=2", rollout(n)) for n in range(2)))
-        rows = [rollout(n) | {"_ng_rollout_index": n - 2} for n in (2, 3)]
-        second = await asyncio.gather(*(at.answer("/verify?group_size=2", row) for row in rows))
-        assert not any(one["mask_sample"] for one in (*first, *second))
-
-
-async def test_settled_groups_are_forgotten(tmp_path: Path) -> None:
-    """After `keep_s` nothing of a group is in memory."""
-    async with arena(tmp_path, keep_s=0.1) as at:
-        await at.members((0, 1), 2)
-        await until(lambda: len(at.server.rewarder.pool) == 0)
 
 
 async def test_hundreds_of_members_at_once_get_the_right_answers(tmp_path: Path) -> None:

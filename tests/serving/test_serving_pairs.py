@@ -67,12 +67,6 @@ async def test_a_pair_has_a_margin_a_winner_and_contributions() -> None:
     assert [(part["a"], part["delta"], part["contribution"]) for part in unjudged] == [(None, None, 0.0)]
 
 
-async def test_a_judge_of_ones_own_will_do() -> None:
-    """Anything with the methods of `Judge` stands in for an engine."""
-    assert (await ascore_pair(PROMPT, SHORT, LONG, bank=checked_bank(), engine=RulesJudge())).winner is Side.A
-    assert (await ascore_pair(PROMPT, SHORT, LONG, bank=checked_bank(), engine=Leaning())).judge == "leaning"
-
-
 @settings(deadline=None, max_examples=40)
 @given(st.text(max_size=20), st.text(max_size=20), st.text(max_size=20))
 def test_swapping_the_responses_turns_the_sign_exactly(prompt: str, a: str, b: str) -> None:
@@ -108,13 +102,6 @@ async def test_equal_responses_tie_without_a_question() -> None:
     judge = Leaning()
     found = await ascore_pair("q", "same", "same", bank=checked_bank(), engine=judge)
     assert (found.margin, found.winner, found.flags, judge.shown) == (0.0, None, ("identical",), [])
-
-
-async def test_no_answer_is_no_score() -> None:
-    """A failed question has its outcome and no margin."""
-    found = await ascore_pair("q", "x", "y", bank=checked_bank(), engine=Failing())
-    assert (found.margin, found.winner, found.outcome) == (None, None, Outcome.REFUSAL)
-    assert found.detail == "I would rather not"
 
 
 async def test_what_is_no_text_and_no_bank_is_said_in_one_line() -> None:
@@ -168,12 +155,6 @@ async def test_a_judge_without_a_model_cannot_rephrase() -> None:
     async with Engine("rules") as engine:
         with pytest.raises(UsageError, match="rules cannot rephrase"):
             await ascore_pair("q", "x", "y", bank=checked_bank(), engine=engine, rephrase=True)
-
-
-def test_a_script_without_an_event_loop_can_judge_too() -> None:
-    """The plain function gives what the awaited one gives."""
-    found = score_pair(PROMPT, LONG, SHORT, bank=checked_bank(), engine="rules")
-    assert (found.winner, found.judge) == (Side.B, "rules (offline checks, no model)")
 
 
 def test_without_a_bank_the_judge_is_asked_directly() -> None:

@@ -21,9 +21,7 @@ from svr_async.core.rubric import Rubric
 from svr_async.core.verdict import Outcome, RubricComparison, Verdict
 from svr_async.errors import BudgetError, UsageError
 from svr_async.judges.protocol import Answer, Comparisons
-from svr_async.judges.rules.judge import RulesJudge
-from svr_async.serving.ranking import PAIRWISE_UP_TO, How
-from svr_async.serving.schedules import potentials
+from svr_async.serving.ranking import How, Schedule, pairs_of, potentials
 from svr_async.simulation.config import SimConfig
 
 
@@ -71,10 +69,10 @@ async def test_the_best_comes_first_at_the_stated_cost(method: How, calls: int) 
 
 
 async def test_auto_is_pairwise_for_few_and_pointwise_for_many() -> None:
-    """The default keeps the number of calls near the number of responses once there are many."""
-    few = ["x" * n for n in range(PAIRWISE_UP_TO)]
-    assert (await arank("q", few, bank=checked_bank(), engine=Lengthy())).method == "pairwise"
-    assert (await arank("q", [*few, "x" * 9], bank=checked_bank(), engine=Lengthy())).method == "pointwise"
+    """Up to six responses are compared; seven are scored alone."""
+    for count, method in ((6, "pairwise"), (7, "pointwise")):
+        responses = ["x" * n for n in range(count)]
+        assert (await arank("q", responses, bank=checked_bank(), engine=Lengthy())).method == method
 
 
 async def test_ties_stand_in_the_order_given_and_equal_texts_are_judged_once() -> None:
@@ -112,23 +110,13 @@ async def test_wrong_wishes_are_one_line() -> None:
             (("a", "b"), {"method": "pointwise", "order": "both"}, "no order"),
             (("a", "b"), {"rephrase": True}, "cannot rephrase"),
             (("a", "b"), {"schedule": "round"}, "schedule must be one of all, circle"),
-            (("a", "b"), {"schedule": "circle", "rounds": 2}, "rounds=2 with schedule='circle'"),
-            (("a", "b"), {"schedule": "anchor", "anchor": 2}, "anchor=2: there are 2 responses"),
+            (("a", "b"), {"schedule": "anchor", "anchor": 2}, "anchor=2 is not among 2 responses"),
             (("a", "b"), {"anchor": 1}, "anchor=1 with schedule='all'"),
             (("a", "b"), {"method": "pointwise", "schedule": "circle"}, "no schedule"),
         ):
             with pytest.raises(UsageError, match=says) as caught:
                 await arank("q", responses, bank=checked_bank(), engine=engine, **options)
             assert "\n" not in caught.value.one_line()
-
-
-async def test_the_rules_judge_ranks_offline() -> None:
-    """The response that keeps to the checks wins, both ways."""
-    responses = ["One two three four five six seven eight nine ten eleven.", "- Blue.\n- Red.", "Blue."]
-    methods: tuple[How, ...] = ("pairwise", "pointwise")
-    for method in methods:
-        found = await arank("Name it.", responses, bank=checked_bank(), engine=RulesJudge(), method=method)
-        assert found.order == (1, 2, 0)
 
 
 async def test_best_of_four_over_http(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -164,15 +152,6 @@ async def test_a_cap_ends_a_ranking_and_what_was_paid_is_kept(tmp_path: Path, mo
 
 
 @settings(deadline=None, max_examples=60)
-@given(st.lists(st.floats(-2, 2), min_size=1, max_size=8))
-def test_scores_explain_consistent_margins_exactly(true: list[float]) -> None:
-    """Where margins are differences of scores, those scores come back, but for their mean."""
-    margins = {(i, j): true[i] - true[j] for i, j in combinations(range(len(true)), 2)}
-    found = potentials(len(true), margins)
-    assert np.allclose([score or 0.0 for score in found], np.array(true) - np.mean(true), atol=1e-8)
-
-
-@settings(deadline=None, max_examples=60)
 @given(st.integers(2, 7), st.randoms(use_true_random=False))
 def test_with_every_margin_a_score_is_a_mean_margin(n: int, random: random.Random) -> None:
     """Also where margins contradict each other: the least-squares scores of a whole table are its row means."""
@@ -197,7 +176,7 @@ async def test_without_a_bank_every_two_are_compared() -> None:
     responses = [f"Answer {'word ' * n}" for n in range(8)]
     async with Engine("rules") as engine:
         assert (await arank("Say much.", responses, engine=engine)).method == "pairwise"
-        with pytest.raises(UsageError, match="rubrics of a bank"):
+        with pytest.raises(UsageError, match="needs a bank"):
             await arank("Say much.", responses, engine=engine, method="pointwise")
 
 
@@ -210,3 +189,38 @@ async def test_responses_that_nothing_tells_apart_are_undecided() -> None:
         )
     assert alike.undecided
     assert not apart.undecided
+
+
+EIGHT = ["x" * n for n in (3, 1, 8, 6, 2, 7, 5, 4)]
+
+
+@pytest.mark.parametrize(("schedule", "calls"), [("all", 28), ("circle", 8), ("anchor", 7)])
+async def test_every_schedule_finds_the_best_at_its_price(schedule: Schedule, calls: int) -> None:
+    """Eight responses cost 28, 8 and 7 questions; each has a score, and the scores sum to zero."""
+    judge = Lengthy()
+    found = await arank("q", EIGHT, bank=checked_bank(), engine=judge, method="pairwise", schedule=schedule)
+    assert found.questions == judge.asked == len(found.margins) == calls
+    assert None not in found.scores
+    assert sum(score or 0.0 for score in found.scores) == pytest.approx(0.0, abs=1e-6)
+
+
+async def test_an_anchor_meets_all_and_equal_texts_once() -> None:
+    """The anchor is a place in the given list; its copies are never asked about; `auto` is pairwise here."""
+    judge = Lengthy()
+    texts = ["a", "bb", "a", "cccc", "ddd"]
+    found = await arank("q", texts, bank=checked_bank(), engine=judge, schedule="anchor", anchor=3)
+    assert (judge.asked, found.method) == (3, "pairwise")
+    assert {pair for pair in found.margins if 3 not in pair} == {(0, 2)}
+    assert found.scores[0] == found.scores[2]
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.sampled_from(["all", "circle", "anchor"]), st.lists(st.floats(-2, 2), min_size=1, max_size=17))
+def test_any_number_is_connected(schedule: Schedule, true: list[float]) -> None:
+    """No pair is asked twice, and consistent margins give back the scores."""
+    pairs = pairs_of(schedule, len(true))
+    assert len(set(pairs)) == len(pairs)
+    assert all(i < j for i, j in pairs)
+    found = potentials(len(true), {(i, j): true[i] - true[j] for i, j in pairs})
+    mean = sum(true) / len(true)
+    assert [score or 0.0 for score in found] == pytest.approx([one - mean for one in true], abs=1e-6)

@@ -66,7 +66,7 @@ def test_a_grpo_step_takes_the_reward(sim: SimServer, tmp_path: Path) -> None:
 
 def test_without_a_judge_the_step_is_masked(sim: SimServer, tmp_path: Path) -> None:
     """An endpoint where nothing listens gives no reward: the step runs, and no weight moves."""
-    from svr_async.serving.hooks.settings import configure
+    from svr_async.serving.hooks.judging import configure
 
     configure(judge="http://127.0.0.1:9/v1#m", cache=tmp_path / "cache", give_up_after_s=1, group=4)
     made = trainer(tmp_path, svr_reward)

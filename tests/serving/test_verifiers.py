@@ -10,7 +10,7 @@ from rewarding import judged_by, needs
 from rig import pairs, write_bank
 
 from svr_async.errors import SvrError
-from svr_async.serving.hooks.settings import configure
+from svr_async.serving.hooks.judging import configure
 from svr_async.simulation.server import SimServer
 
 needs("verifiers", "pip install verifiers==0.4.0")

@@ -10,7 +10,7 @@ import pytest
 from rewarding import FakeTokenizer, a_server, judged_by, needs
 from rig import pairs, write_bank
 
-from svr_async.serving.hooks.settings import configure
+from svr_async.serving.hooks.judging import configure
 from svr_async.simulation.server import SimServer
 
 needs("verl", "pip install verl==0.9.1 torch==2.13.0 'transformers<5.11'")

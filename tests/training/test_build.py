@@ -7,8 +7,7 @@ import orjson
 import pytest
 
 from svr_async.core.rubric import Check, Rubric
-from svr_async.scoring.bank import BankRubric, InferenceSettings, RubricBank
-from svr_async.scoring.bank_content import MAX_SOURCES
+from svr_async.scoring.bank import MAX_SOURCES, BankRubric, InferenceSettings, RubricBank
 from svr_async.training.bank.bank_diff import diff_banks
 from svr_async.training.bank.build import bank_rubric, candidate_of, main_domain, merge_banks
 from svr_async.training.bank.merge import Candidate, merge

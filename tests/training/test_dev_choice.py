@@ -49,8 +49,8 @@ def chosen(accuracy: float, error: float) -> Choice:
 )
 def test_what_did_no_better_than_a_coin_leaves_pairs_to_the_judge(choice: Choice, direct: bool) -> None:
     """Two standard errors decide; a structure that settings named was not tried. The bank says so in a note."""
-    settings, accuracy = choose_settings(TrainConfig(), ONE, TEXTS, DEV, choice)
-    assert (settings.direct, settings.top_k, accuracy) == (direct, 2, 1.0)
+    settings, hits = choose_settings(TrainConfig(), ONE, TEXTS, DEV, choice)
+    assert (settings.direct, settings.top_k, hits.tolist()) == (direct, 2, [1.0] * len(hits))
     rubrics = describe([Candidate(rubric=Rubric(text=text)) for text in TEXTS], ONE, [], support={}, domains={})
     bank = assemble(rubrics, ONE, Vocabulary(terms={"code": 0}, idf=np.ones(1, np.float32)), settings)
     assert bank.notes == ((DIRECT,) if direct else ())

@@ -17,7 +17,7 @@ from svr_async.core.pair import user_prompt
 from svr_async.core.rubric import Check, Rubric
 from svr_async.errors import UsageError
 from svr_async.scoring.bank import BankRubric, InferenceSettings, RubricBank
-from svr_async.scoring.chooser import open_chooser
+from svr_async.scoring.selection import open_chooser
 from svr_async.training.bank.bank_diff import diff_banks
 from svr_async.training.bank.build import merge_banks
 from svr_async.training.bank.edit import EditPlan, edit_bank, save_anew, save_in_place

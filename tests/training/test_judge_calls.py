@@ -1,7 +1,7 @@
 """The judge calls of training over many pairs: order, parts, orientation, and pairs that fail."""
 
 import asyncio
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -14,6 +14,7 @@ from svr_async.core.verdict import Outcome, RubricComparison, Verdict
 from svr_async.engine.concurrency import ShutdownController, StoppedError
 from svr_async.errors import AuthError
 from svr_async.judges.protocol import Answer, Comparisons
+from svr_async.judges.same_criterion import CriteriaQuestion
 from svr_async.training.rounds.judge_calls import PoolTask, StageEndsError, TrainingJudges, induce, judge_pools, probe
 from svr_async.training.rounds.stages import unanswered
 
@@ -57,6 +58,9 @@ class Scripted(UnaskedJudge):
 
     async def probe(self, pair: PreferencePair) -> Answer[str]:
         return await self._answer(pair.id, f"worse {pair.id}")
+
+    async def same_criterion(self, asked: CriteriaQuestion) -> Answer[Mapping[str, str | None]]:
+        return Answer(value={})
 
 
 def crew(scripted: Scripted, **settings: Any) -> TrainingJudges:

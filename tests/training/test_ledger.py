@@ -36,8 +36,8 @@ def test_z_is_positive_where_the_chosen_response_wins_however_it_was_shown(chose
         RubricComparison("slightly", a=Verdict.PASS, b=Verdict.PASS, better=chosen),
         RubricComparison("alike", a=Verdict.PASS, b=Verdict.PASS, better=None),
     )
-    found = oriented(made, [Comparisons(rows=rows[:2]), Comparisons(rows=rows[2:])])
-    assert found == {"for": 1.25, "against": -1.25, "slightly": 0.25, "alike": 0.0}
+    deltas = oriented(made, [Comparisons(rows=rows[:2]), Comparisons(rows=rows[2:])])
+    assert deltas == {"for": 1.25, "against": -1.25, "slightly": 0.25, "alike": 0.0}
 
 
 def test_missing_stays_missing() -> None:

@@ -17,7 +17,7 @@ from svr_async.errors import ArtefactError, CoverageError
 from svr_async.fit.arrays import FitArrays
 from svr_async.fit.config import DEFAULT, FitConfig
 from svr_async.fit.training import fit
-from svr_async.scoring.bank_made import training_fingerprint
+from svr_async.scoring.provenance import training_fingerprint
 from svr_async.training.rounds import stages as module
 from svr_async.training.rounds.stages import Stages, digest_of, kept_fit, require_answers, unanswered_lines
 

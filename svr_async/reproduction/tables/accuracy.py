@@ -13,7 +13,7 @@ from svr_async.reproduction.recipes import Recipe, RecipeRow
 from svr_async.reproduction.runner import Absent, Runner
 from svr_async.reproduction.scores import Score, mean_of, share
 from svr_async.reproduction.table import EMPTY, Cell, Column, PaperTable, Row
-from svr_async.scoring.decision import settled
+from svr_async.scoring.decision import rounded
 
 OVERALL = "Overall"
 DOMAINS = {"Chat": "CHAT", "IF": "IF", "STEM": "STEM", "Code": "CODE", "Safety": "SAFETY"}
@@ -189,5 +189,5 @@ def _right_at(item: Item, k: int) -> bool:
     """Whether the first k rubrics decide a pair rightly; ties and missing verdicts are wrong."""
     if item.outcome not in {"scored", "tie"}:
         return False
-    margin = settled(fsum(row.contribution for row in _first_rows(item, k)))
+    margin = rounded(fsum(row.contribution for row in _first_rows(item, k)))
     return margin != 0 and item.gold == ("A" if margin > 0 else "B")

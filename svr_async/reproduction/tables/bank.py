@@ -166,7 +166,7 @@ def dynamics(recipe: Recipe, printed: Printed, runner: Runner) -> PaperTable:
         judge = "" if absent or isinstance(bank, Absent) else bank.judged
         rows.append(Row(names=(f"{number}",), cells=tuple(cells), judged=judge, absent=absent))
     table = table_of(recipe, DYNAMICS, rows, [], _dynamics_notes(rounds))
-    marks = () if isinstance(bank, Absent) else tuple(mark.word for mark in integrity_marks(bank.bank.integrity))
+    marks = () if isinstance(bank, Absent) else tuple(mark.word for mark in integrity_marks(bank.bank.marks))
     return replace(table, marks=marks)
 
 

@@ -7,15 +7,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from svr_async.core.pair import HumanRubrics, Presentation
-from svr_async.core.rubric import Rubric
+from svr_async.errors import UsageError
 from svr_async.judges.protocol import Judge
-from svr_async.scoring.decision import Decision
+from svr_async.scoring.decision import Decision, WeightedRubrics
 
 if TYPE_CHECKING:
-    from svr_async.scoring.bank import RubricBank
+    from svr_async.scoring.bank import Bank
     from svr_async.scoring.rephraser import Rephraser
 
-WeightedRubrics = tuple[tuple[Rubric, float], ...]
 Needed = Literal["bank", "rubrics"]
 Part = Literal["bank", "rubrics", "rephrase"]
 
@@ -44,13 +43,11 @@ class BankUse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnWords:
-    """What a run has to do for a method that puts questions of its own, which only a judge that writes can answer.
+    """Needs of a method with its own questions, which only a judge that writes can answer.
 
-    `templates` are those that it asks with beside the usual ones, of which `ours` are reconstructed from a description.
-    `others` are judges to be opened beside those of the run, as they are named after --judge; `bind` returns the method
-    with them. `tallied` tells what it has asked so far, as values that JSON has, and `counted` what the tallies of all
-    processes of a run come to. `assumes` is what a dry run takes for granted, `most_calls` how many calls a pair may
-    need of each judge.
+    `templates` are its own prompts. `others` are further judges to open, named as for --judge; `bind` returns the
+    method with them. `tallied` returns the counts of its questions as JSON values, `counted` the sum over all shards.
+    `assumes` are a dry run's assumptions, `most_calls` the most calls that a pair may need of each judge.
     """
 
     templates: tuple[str, ...]
@@ -69,7 +66,7 @@ class Facts:
     `identity` is all of it, besides its name, that can change an item: it goes into the run's digest, and has to be
     what JSON has. `staged`: some of its questions depend on replies to others. `asks_judge`: whether it asks at all; a
     method that does not is content-blind. `human_rubrics`: it judges those of the data. `bank` is for methods that
-    choose a bank's rubrics by the prompt, `own` for those that ask in words of their own.
+    choose a bank's rubrics by the prompt, `own` for those with their own questions.
     """
 
     identity: Mapping[str, Any] = field(default_factory=dict)
@@ -78,6 +75,13 @@ class Facts:
     human_rubrics: bool = False
     bank: BankUse | None = None
     own: OwnWords | None = None
+
+
+def named_judge(name: str, default: Judge, others: Mapping[str, Judge]) -> Judge:
+    """Return the judge that an option names, or the default; UsageError if no run has opened it."""
+    if name and name not in others:
+        raise UsageError(f"the judge {name} of --option is not open", hint="svr eval opens it")
+    return others[name] if name else default
 
 
 class Method(Decider, Protocol):
@@ -89,7 +93,7 @@ class Method(Decider, Protocol):
 
     @property
     def facts(self) -> Facts:
-        """What a run has to know of it."""
+        """Facts that a run needs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +104,7 @@ class Parts:
     `by_points`: the weights of `rubrics` are points, which may be negative.
     """
 
-    bank: RubricBank | None = None
+    bank: Bank | None = None
     top_k: int | None = None
     rubrics: WeightedRubrics = ()
     by_points: bool = False

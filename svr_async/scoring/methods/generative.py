@@ -19,9 +19,8 @@ from svr_async.judges.model import Ask, asked
 from svr_async.judges.protocol import Answer, Judge, Preference
 from svr_async.judges.questions import read_text
 from svr_async.judges.reader import read_direct, read_mark
-from svr_async.scoring.decision import Decision
-from svr_async.scoring.methods.contract import Facts, OwnWords, Parts, Recipe
-from svr_async.scoring.methods.decisions import decided, undecided
+from svr_async.scoring.decision import Decision, decided, undecided
+from svr_async.scoring.methods.contract import Facts, OwnWords, Parts, Recipe, named_judge
 
 ARM, ARROW, RM_R1 = "rubric-arm", "rubric-arrow", "rm-r1"
 TEMPLATES = {ARM: ("arm_rubrics", "arm_judge"), ARROW: ("arrow_rubrics", "arrow_judge"), RM_R1: ("rm_r1",)}
@@ -51,7 +50,7 @@ class Generative:
 
     @property
     def facts(self) -> Facts:
-        """What a run has to know of it."""
+        """Facts that a run needs."""
         own = OwnWords(
             templates=TEMPLATES[self.name],
             bind=lambda others: replace(self, others=others),
@@ -63,19 +62,10 @@ class Generative:
         """Ask for a rubric, then for the verdict by it; of `rm-r1` for both in one."""
         if self.name == RM_R1:
             return await self._compared(judge, shown, Answer(value=""))
-        written = await asked(self._proposer(judge), self._rubric(shown.prompt))
+        written = await asked(named_judge(self.options.proposer, judge, self.others), self._rubric(shown.prompt))
         if written.value is None:
             return undecided(written, shown)
         return await (self._scored if self.name == ARROW else self._compared)(judge, shown, written)
-
-    def _proposer(self, judge: Judge) -> Judge:
-        if not self.options.proposer:
-            return judge
-        if self.options.proposer not in self.others:
-            raise UsageError(
-                f"the proposer {self.options.proposer} is not open here", hint="only the run of svr eval opens it"
-            )
-        return self.others[self.options.proposer]
 
     def _rubric(self, prompt: Prompt) -> Ask[str]:
         return Ask(
@@ -145,4 +135,4 @@ def _make(name: str, parts: Parts) -> Generative:
     return Generative(name=name, options=options)
 
 
-RECIPE = Recipe(make=_make, options=ProposerOptions)
+RECIPES = dict.fromkeys(TEMPLATES, Recipe(make=_make, options=ProposerOptions))

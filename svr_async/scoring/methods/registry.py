@@ -1,47 +1,71 @@
-"""The methods by name; each file is imported when a method of it is asked for."""
+"""The methods by name, and their options; a module is imported when one of its methods is used."""
 
 from __future__ import annotations
 
 import difflib
+from collections.abc import Sequence
+from dataclasses import fields
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from svr_async.errors import UsageError
 
 if TYPE_CHECKING:
     from svr_async.scoring.methods.contract import Part, Recipe
 
-FILES = {
+MODULES = {
     "svr": "svr",
     "uniform": "svr",
-    "direct": "direct",
-    "self-rubric": "self_rubric",
-    "oracle": "oracle",
-    "fixed": "fixed",
-    "pointwise": "pointwise",
+    **dict.fromkeys(("direct", "self-rubric", "oracle", "fixed", "pointwise"), "simple"),
     "rrd": "rrd",
-    "rubric-arm": "generative",
-    "rubric-arrow": "generative",
-    "rm-r1": "generative",
-    "longest": "content_blind",
-    "shortest": "content_blind",
-    "first": "content_blind",
+    **dict.fromkeys(("rubric-arm", "rubric-arrow", "rm-r1"), "generative"),
+    **dict.fromkeys(("longest", "shortest", "first"), "simple"),
 }
-"""Which file below `svr_async.scoring.methods` makes the method of a name."""
-NAMES = tuple(FILES)
+"""The module of `svr_async.scoring.methods` that makes a method; its `RECIPES` have the name."""
+NAMES = tuple(MODULES)
 
 
 def find_recipe(name: str) -> Recipe:
-    """Return how the method of this name is made; UsageError names the ones there are."""
-    if name in FILES:
-        recipe: Recipe = import_module(f"svr_async.scoring.methods.{FILES[name]}").RECIPE
+    """Return how to make a method; UsageError lists the known names."""
+    if name in MODULES:
+        recipe: Recipe = import_module(f"svr_async.scoring.methods.{MODULES[name]}").RECIPES[name]
         return recipe
     near = difflib.get_close_matches(name.casefold(), NAMES, n=1)
     raise UsageError(
-        f"unknown method {name!r}", hint=f"did you mean {near[0]}?" if near else f"there are {', '.join(NAMES)}"
+        f"unknown method {name!r}", hint=f"did you mean {near[0]}?" if near else f"choose from {', '.join(NAMES)}"
     )
 
 
 def names_that_take(part: Part) -> tuple[str, ...]:
     """Return the methods that can be made of a part."""
     return tuple(name for name in NAMES if part in find_recipe(name).takes)
+
+
+def read_options(kind: type[Any] | None, method: str, given: Sequence[str]) -> Any:
+    """Return the record with the options given as NAME=VALUE; None for a method without options.
+
+    A tuple of texts is given with commas. UsageError for an unknown name or a value that its type does not allow.
+    """
+    if kind is None:
+        if given:
+            raise UsageError(f"--method {method} has no options", hint=f"leave --option {given[0]} out")
+        return None
+    defaults = {field.name: field.default for field in fields(kind)}
+    values: dict[str, Any] = {}
+    for text in given:
+        name, mark, value = text.partition("=")
+        if not mark or name not in defaults:
+            near = difflib.get_close_matches(name, defaults, 1)
+            hint = f"did you mean {near[0]}=?" if near else f"its options are {', '.join(defaults)}"
+            what = f"has no option {name!r}" if mark else f"takes options as NAME=VALUE, not {text!r}"
+            raise UsageError(f"--method {method} {what}", hint=hint)
+        several = [part.strip() for part in value.split(",") if part.strip()]
+        values[name] = several if isinstance(defaults[name], tuple) else value.strip()
+        try:
+            msgspec.convert({name: values[name]}, kind, strict=False)
+        except msgspec.ValidationError as error:
+            wanted = str(error).partition(" - at ")[0].replace("`", "")
+            raise UsageError(f"--method {method}: {name}: {wanted} (got {value!r})") from error
+    return msgspec.convert(values, kind, strict=False)

@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 from svr_async.core.pair import HumanRubrics, Presentation
 from svr_async.core.verdict import Contribution, RubricComparison
 from svr_async.judges.protocol import Judge
-from svr_async.scoring.chooser import Chooser, open_chooser
-from svr_async.scoring.decision import Decision
+from svr_async.scoring.decision import Decision, decided, total, undecided
 from svr_async.scoring.methods.contract import BankUse, Facts, Parts, Recipe
-from svr_async.scoring.methods.decisions import decided, total, undecided
-from svr_async.scoring.methods.direct import Direct
-from svr_async.scoring.rephraser import UNOPENED, Rephraser, worded
-from svr_async.scoring.selection import Active
+from svr_async.scoring.methods.simple import Direct
+from svr_async.scoring.rephraser import Rephraser, new_wordings, reworded
+from svr_async.scoring.selection import Active, Chooser, open_chooser
+
+REPHRASED = "+rephrase"  # end of the name of a method that is given a rephraser once its judge is open
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class Svr:
 
     @property
     def facts(self) -> Facts:
-        """What a run has to know of it."""
+        """Facts that a run needs."""
         chooser = self.chooser
         use = BankUse(
             top_k=chooser.settings.top_k,
@@ -43,7 +43,7 @@ class Svr:
             ),
             with_rephraser=lambda rephraser: replace(self, rephraser=rephraser),
         )
-        return Facts(identity=chooser.identity, staged=self.rephraser is not None, bank=use)
+        return Facts(identity=chooser.identity, staged=self.name.endswith(REPHRASED), bank=use)
 
     @property
     def _is_direct(self) -> bool:
@@ -55,13 +55,14 @@ class Svr:
             return await Direct().decide(judge, shown, human_rubrics)
         active = self.chooser.choose(shown.prompt)
         rubrics = sorted((self.chooser.bank.rubrics[entry.index].rubric for entry in active), key=lambda r: r.id)
-        asked = await worded(self.rephraser, shown.prompt, rubrics)
+        asked = await new_wordings(self.rephraser, shown.prompt, rubrics)
         if asked.value is None:
             return undecided(asked, shown)
-        answer = await judge.compare(shown, asked.value.rubrics, overall=False)
+        shown_rubrics = [reworded(rubric, asked.value) for rubric in rubrics]
+        answer = await judge.compare(shown, shown_rubrics, overall=False)
         if answer.value is None:
             return undecided(answer, shown, asked.requests)
-        parts = self._contributions(active, answer.value.rows, asked.value.texts)
+        parts = self._contributions(active, answer.value.rows, asked.value)
         return decided(total(parts), shown, parts, asked.requests + answer.requests, asked.flags + answer.flags)
 
     def _contributions(
@@ -85,7 +86,7 @@ class Svr:
 def _make(name: str, parts: Parts) -> Svr:
     assert parts.bank is not None
     chooser = open_chooser(parts.bank, top_k=parts.top_k, uniform=name == "uniform")
-    return Svr(chooser, f"{name}+rephrase", UNOPENED) if parts.rephrase else Svr(chooser, name)
+    return Svr(chooser, f"{name}{REPHRASED}" if parts.rephrase else name)
 
 
-RECIPE = Recipe(make=_make, takes=frozenset({"bank", "rephrase"}), needs="bank")
+RECIPES = dict.fromkeys(("svr", "uniform"), Recipe(make=_make, takes=frozenset({"bank", "rephrase"}), needs="bank"))

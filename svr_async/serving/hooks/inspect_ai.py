@@ -9,9 +9,8 @@ from inspect_ai.solver import TaskState
 
 from svr_async.core.verdict import Outcome
 from svr_async.errors import EndpointDownError
-from svr_async.serving.hooks.judging import Judged, judge_alone
-from svr_async.serving.hooks.settings import settings_with
-from svr_async.serving.views import number
+from svr_async.serving.hooks.judging import Judged, judge_alone, settings_with
+from svr_async.serving.pairs import number
 
 GRADER_FAILED = frozenset({Outcome.PARSE_ERROR, Outcome.REFUSAL, Outcome.TRUNCATED})
 NO_RESPONSE = "no_response"

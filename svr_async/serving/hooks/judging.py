@@ -1,12 +1,18 @@
-"""Judges for hooks: one engine for each process and settings, whatever its event loops and threads."""
+"""Settings and judges of hooks.
+
+Settings are environment variables, which also reach the processes that a trainer starts. Each process has one engine
+for each settings, whatever its event loops and threads.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from functools import lru_cache
-from typing import Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
+
+import msgspec
 
 from svr_async.core.verdict import Outcome
 from svr_async.engine.cache import cache_place
@@ -16,12 +22,82 @@ from svr_async.errors import ConfigError, EndpointDownError, UsageError
 from svr_async.judges.limits import AUTO, JudgeLimits
 from svr_async.scoring.bank import RubricBank
 from svr_async.serving.engine import Engine
-from svr_async.serving.hooks.settings import PREFIX, HookSettings
-from svr_async.serving.pairs import ascore_pair
+from svr_async.serving.pairs import Shown, ascore_pair
+from svr_async.serving.ranking import How, Schedule
 from svr_async.serving.scores import ascore
 
 T = TypeVar("T")
 TIE = 0.5
+PREFIX = "SVR_HOOK_"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HookSettings:
+    """How a hook judges; each field is also a variable: `judge` is SVR_HOOK_JUDGE.
+
+    `judge` and `bank` are named as on the command line; `method`, `schedule`, `order` and `top_k` are those of `rank`;
+    `cache`, `base_url`, `concurrency`, `budget`, `max_calls`, `timeout_s` and `give_up_after_s` those of `Engine`.
+    `group` is the number of consecutive completions of one prompt. With `on_failure` none a judge that is down gives no
+    reward, with raise it ends the training; a refused key, a spent budget and an invalid setting always end it.
+    `server` and `token` are the address of a `svr serve`; `fallback` is the score for trainers that take no None.
+    """
+
+    judge: str = ""
+    bank: str = ""
+    method: How = "auto"
+    schedule: Schedule = "all"
+    order: Shown = "hash"
+    top_k: int | None = None
+    group: Annotated[int, msgspec.Meta(ge=2)] | None = None
+    on_failure: Literal["none", "raise"] = "none"
+    fallback: float = 0.0
+    cache: str = ""
+    base_url: str = ""
+    concurrency: int | None = None
+    budget: float | None = None
+    max_calls: int | None = None
+    timeout_s: float = 600.0
+    give_up_after_s: float = 300.0
+    server: str = ""
+    token: str = ""
+
+    def __repr__(self) -> str:  # without the token
+        return f"<HookSettings {self.judge or 'no judge'}{f', bank {self.bank}' if self.bank else ''}>"
+
+
+NAMES = tuple(one.name for one in fields(HookSettings))
+
+
+def read_settings(values: Mapping[str, Any]) -> HookSettings:
+    """Return settings from plain values, also texts; ConfigError names an unknown or invalid one."""
+    if unknown := [name for name in values if name not in NAMES]:
+        raise ConfigError(f"unknown setting {PREFIX}{unknown[0].upper()}", hint=f"one of {', '.join(NAMES)}")
+    try:
+        return msgspec.convert(dict(values), HookSettings, strict=False)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"invalid setting {PREFIX}…: {error}", hint="see docs/hooks.md") from error
+
+
+def current() -> HookSettings:
+    """Return the settings of the environment."""
+    named = {name[len(PREFIX) :].lower(): text for name, text in os.environ.items() if name.startswith(PREFIX)}
+    return read_settings({name: text for name, text in named.items() if text})
+
+
+def configure(**settings: Any) -> HookSettings:
+    """Set how hooks judge, in this process and in those that it starts; None unsets a setting."""
+    texts = {name: "" if value is None else str(value) for name, value in settings.items()}
+    read_settings({name: text for name, text in texts.items() if text})
+    os.environ.update({PREFIX + name.upper(): text for name, text in texts.items()})
+    return current()
+
+
+def settings_with(given: Mapping[str, Any]) -> HookSettings:
+    """Return the settings of the environment, with those of a tool's own configuration over them."""
+    own = {name: value for name, value in given.items() if name in NAMES and value is not None}
+    return read_settings({**asdict(current()), **own})
+
+
 _ENGINES: dict[tuple[int, HookSettings], Engine] = {}  # by process: a forked child inherits its parent's memory
 _BUDGETS: dict[tuple[int, HookSettings], Budget] = {}  # what an engine has spent counts for its successor
 

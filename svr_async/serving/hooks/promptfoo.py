@@ -7,9 +7,8 @@ from typing import Any
 
 from svr_async.engine.concurrency import run_sync
 from svr_async.errors import SvrError
-from svr_async.serving.hooks.judging import judge_alone
-from svr_async.serving.hooks.settings import settings_with
-from svr_async.serving.views import number
+from svr_async.serving.hooks.judging import judge_alone, settings_with
+from svr_async.serving.pairs import number
 
 __all__ = ["get_assert"]
 

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from itertools import groupby
 from typing import Any
 
 from svr_async.errors import EndpointDownError, UsageError
 from svr_async.scoring.bank import RubricBank
 from svr_async.serving.engine import Engine
-from svr_async.serving.hooks.judging import with_engine
-from svr_async.serving.hooks.settings import PREFIX, HookSettings, configure, current
-from svr_async.serving.pairs import all_of
+from svr_async.serving.hooks.judging import PREFIX, HookSettings, configure, current, read_settings, with_engine
+from svr_async.serving.pairs import all_of, number
 from svr_async.serving.ranking import Ranking, arank
-from svr_async.serving.scores import Score, ascore
+from svr_async.serving.scores import ascore
 from svr_async.serving.texts import as_prompt, as_response
-from svr_async.serving.views import number
 
 __all__ = ["SvrReward", "configure", "svr_reward"]
 SHOWN_RUBRICS = 3
@@ -34,7 +32,7 @@ async def svr_reward(
     list of criteria with points for each row) is used instead of both: Σ points · satisfied. If TRL passes `log_extra`
     and `log_metric`, reasons and shares are logged.
     """
-    return await _logged(current(), prompts, completions, rubrics, given)
+    return await SvrReward(**asdict(current()))(prompts, completions, rubrics=rubrics, **given)
 
 
 class SvrReward:
@@ -42,13 +40,20 @@ class SvrReward:
 
     def __init__(self, *, name: str = "svr_reward", **settings: Any) -> None:
         self.__name__ = name
-        self.settings = HookSettings(**settings)
+        self.settings = read_settings(settings)
 
     async def __call__(
         self, prompts: Sequence[Any], completions: Sequence[Any], *, rubrics: Sequence[Any] | None = None, **given: Any
     ) -> list[float | None]:
-        """Return a reward for each completion."""
-        return await _logged(self.settings, prompts, completions, rubrics, given)
+        """Return a reward for each completion, and log reasons and numbers where TRL offers it."""
+        found = await group_rewards(self.settings, prompts, completions, rubrics)
+        if (log_extra := given.get("log_extra")) is not None:
+            log_extra("svr_why", found.reasons)
+            log_extra("svr_judge", [found.judge] * len(found.values))
+        if (log_metric := given.get("log_metric")) is not None:
+            for name, value in found.metrics().items():
+                log_metric(name, value)
+        return found.values
 
 
 @dataclass(slots=True)
@@ -71,23 +76,6 @@ class Rewards:
         }
 
 
-async def _logged(
-    settings: HookSettings,
-    prompts: Sequence[Any],
-    completions: Sequence[Any],
-    rubrics: Sequence[Any] | None,
-    given: Mapping[str, Any],
-) -> list[float | None]:
-    found = await group_rewards(settings, prompts, completions, rubrics)
-    if (log_extra := given.get("log_extra")) is not None:
-        log_extra("svr_why", found.reasons)
-        log_extra("svr_judge", [found.judge] * len(found.values))
-    if (log_metric := given.get("log_metric")) is not None:
-        for name, value in found.metrics().items():
-            log_metric(name, value)
-    return found.values
-
-
 async def group_rewards(
     settings: HookSettings, prompts: Sequence[Any], completions: Sequence[Any], rubrics: Sequence[Any] | None = None
 ) -> Rewards:
@@ -96,18 +84,20 @@ async def group_rewards(
     A completion that is not a text, or alone in its group, has no reward. UsageError if a group is cut.
     """
     found = Rewards([None] * len(prompts), ["no verdict"] * len(prompts))
+    texts: dict[int, str] = {}
+    for place, completion in enumerate(completions):
+        try:
+            texts[place] = as_response(completion, as_prompt(prompts[place]))
+        except UsageError as error:
+            found.reasons[place] = error.message
 
     async def ask(engine: Engine, bank: RubricBank | None) -> None:
-        texts = dict(_texts(prompts, completions, found))
+        batch = _Batch(settings, engine, bank, prompts, texts, rubrics, found)
         if rubrics is not None or settings.method == "pointwise":
-            await _score_each(settings, engine, bank, prompts, texts, rubrics, found)
+            await all_of(batch.score_one, list(texts), engine)
         else:
             groups = [[place for place in places if place in texts] for places in _groups(settings.group, prompts)]
-
-            async def rank_group(places: list[int]) -> None:
-                await _rank_group(settings, engine, bank, prompts[places[0]], {n: texts[n] for n in places}, found)
-
-            await all_of(rank_group, [places for places in groups if len(places) > 1], engine)
+            await all_of(batch.rank_group, [places for places in groups if len(places) > 1], engine)
         found.judge = engine.label  # a simulated endpoint is known after its replies
 
     try:
@@ -120,22 +110,12 @@ async def group_rewards(
     return found
 
 
-def _texts(prompts: Sequence[Any], completions: Sequence[Any], found: Rewards) -> Iterator[tuple[int, str]]:
-    for place, completion in enumerate(completions):
-        try:
-            yield place, as_response(completion, as_prompt(prompts[place]))
-        except UsageError as error:
-            found.reasons[place] = error.message
-
-
 def _groups(size: int | None, prompts: Sequence[Any]) -> Iterator[range]:
     """Yield the places of each group: `size` consecutive ones, or else runs of equal prompts."""
     if size is None:
-        start = 0
-        for _, run in groupby(prompts):
-            end = start + len(list(run))
-            yield range(start, end)
-            start = end
+        for _, run in groupby(range(len(prompts)), key=prompts.__getitem__):
+            same = [*run]
+            yield range(same[0], same[-1] + 1)
         return
     for start in range(0, len(prompts), size):
         places = range(start, min(start + size, len(prompts)))
@@ -147,54 +127,47 @@ def _groups(size: int | None, prompts: Sequence[Any]) -> Iterator[range]:
         yield places
 
 
-async def _rank_group(
-    settings: HookSettings,
-    engine: Engine,
-    bank: RubricBank | None,
-    prompt: Any,
-    texts: Mapping[int, str],
-    found: Rewards,
-) -> None:
-    ranking = await arank(
-        prompt,
-        list(texts.values()),
-        bank=bank,
-        engine=engine,
-        method="pairwise" if bank is None else settings.method,
-        order=settings.order,
-        top_k=settings.top_k,
-        schedule=settings.schedule,
-    )
-    found.questions += ranking.questions
-    known = [value for value in ranking.scores if value is not None]
-    found.spreads += [max(known) - min(known)] if known else []
-    for own, place in enumerate(texts):
-        found.values[place] = ranking.scores[own]
-        found.reasons[place] = reason_of(ranking, own)
+@dataclass(frozen=True, slots=True)
+class _Batch:
+    """Completions that are judged; `texts` are those that can be, by place."""
 
+    settings: HookSettings
+    engine: Engine
+    bank: RubricBank | None
+    prompts: Sequence[Any]
+    texts: Mapping[int, str]
+    rubrics: Sequence[Any] | None
+    found: Rewards
 
-async def _score_each(
-    settings: HookSettings,
-    engine: Engine,
-    bank: RubricBank | None,
-    prompts: Sequence[Any],
-    texts: Mapping[int, str],
-    rubrics: Sequence[Any] | None,
-    found: Rewards,
-) -> None:
-    top_k = None if rubrics is not None else settings.top_k
+    async def rank_group(self, places: Sequence[int]) -> None:
+        how = self.settings
+        ranking = await arank(
+            self.prompts[places[0]],
+            [self.texts[place] for place in places],
+            bank=self.bank,
+            engine=self.engine,
+            method="pairwise" if self.bank is None else how.method,
+            order=how.order,
+            top_k=how.top_k,
+            schedule=how.schedule,
+        )
+        self.found.questions += ranking.questions
+        known = [value for value in ranking.scores if value is not None]
+        self.found.spreads += [max(known) - min(known)] if known else []
+        for own, place in enumerate(places):
+            self.found.values[place] = ranking.scores[own]
+            self.found.reasons[place] = reason_of(ranking, own)
 
-    async def score_one(place: int) -> Score:
-        own = () if rubrics is None else rubrics[place]
-        return await ascore(prompts[place], texts[place], bank=bank, rubrics=own, engine=engine, top_k=top_k)
-
-    scores = await all_of(score_one, list(texts), engine)
-    for place, one in zip(texts, scores, strict=True):
-        found.values[place] = one.value
-        found.questions += len(one.requests)
+    async def score_one(self, place: int) -> None:
+        rubrics, top_k = ((), self.settings.top_k) if self.rubrics is None else (self.rubrics[place], None)
+        one = await ascore(
+            self.prompts[place], self.texts[place], bank=self.bank, rubrics=rubrics, engine=self.engine, top_k=top_k
+        )
+        self.found.values[place] = one.value
+        self.found.questions += len(one.requests)
         parts = {part.rubric.text: part.importance * part.value for part in one.parts if part.value is not None}
         failed = f"no score: {one.outcome.value} {one.detail}".strip()
-        found.reasons[place] = failed if one.value is None else _shown(parts)
+        self.found.reasons[place] = failed if one.value is None else _shown(parts)
 
 
 def reason_of(ranking: Ranking, place: int) -> str:

@@ -11,8 +11,7 @@ import verifiers.v1 as vf
 from verifiers.v1.judge import judge_question, judge_response
 
 from svr_async.errors import SvrError
-from svr_async.serving.hooks.judging import judge_alone
-from svr_async.serving.hooks.settings import settings_with
+from svr_async.serving.hooks.judging import judge_alone, settings_with
 
 
 class SvrJudgeConfig(vf.JudgeConfig):  # type: ignore[misc]  # verifiers is not installed for type checks

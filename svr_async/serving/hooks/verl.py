@@ -13,8 +13,7 @@ from typing import Any
 
 from svr_async.engine.concurrency import run_on_own_loop
 from svr_async.errors import ConfigError, EndpointDownError, UsageError
-from svr_async.serving.hooks.judging import judge_alone
-from svr_async.serving.hooks.settings import PREFIX, HookSettings, settings_with
+from svr_async.serving.hooks.judging import PREFIX, HookSettings, judge_alone, settings_with
 
 PROMPTS = ("prompt", "question", "raw_prompt", "problem")
 SCORE = "score"

@@ -10,7 +10,7 @@ from typing import Any
 
 from verl.experimental.reward_loop.reward_manager.base import RewardManagerBase
 
-from svr_async.serving.hooks.settings import current
+from svr_async.serving.hooks.judging import current
 from svr_async.serving.hooks.verl import SCORE, single_reward
 
 

@@ -6,7 +6,6 @@ import asyncio
 import hmac
 import logging
 import sys
-from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
@@ -24,10 +23,9 @@ from svr_async.judges.limits import JudgeLimits
 from svr_async.observability.prometheus import PrometheusMetrics
 from svr_async.scoring.bank import RubricBank
 from svr_async.serving.server import nemo, rerank, routes
-from svr_async.serving.server.rewarder import Rewarder
+from svr_async.serving.server.rewarder import JudgeSupervisor, Rewarder
 from svr_async.serving.server.routes import Answer, Call
 from svr_async.serving.server.settings import RefusalError, ServerSettings
-from svr_async.serving.server.supervisor import JudgeSupervisor
 from svr_async.version import __version__
 
 if TYPE_CHECKING:
@@ -35,7 +33,6 @@ if TYPE_CHECKING:
 
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 OPEN = frozenset({"/healthz", "/readyz"})  # without a token: orchestrators have none
-LAST_WORDS_S = 0.5  # for the fallback to reach clients whose judgement is ended
 MAX_HEADER_CHARS = 200
 QUIET = logging.Logger("svr serve", logging.CRITICAL + 1)  # noqa: LOG001  (aiohttp logs everything that is not HTTP)
 POSTS: Mapping[str, tuple[Answer, str]] = {
@@ -80,19 +77,18 @@ class RewardServer:
         say: Callable[[str], None] = to_stderr,
     ) -> None:
         self.settings = settings or ServerSettings()
-        self.requests: Counter[tuple[str, int]] = Counter()
+        self.requests = 0
         self.running = 0
-        self.draining = False
         self.port = self.settings.port
-        self._metrics = _exporter()
+        self._metrics: PrometheusMetrics | None = None  # without prometheus-client
+        with suppress(UsageError):
+            self._metrics = PrometheusMetrics()
+            self._metrics.registry.register(self)
         observers = () if self._metrics is None else (self._metrics,)
         self.judge = JudgeSupervisor(
             judge, self.settings, limits or JudgeLimits(), base_url=base_url, bank=bank, observers=observers, say=say
         )
         self.rewarder = Rewarder(self.settings, self.judge)
-        if self._metrics is not None:
-            self._metrics.registry.register(self)
-        self._idle = asyncio.Event()
         self._runner: web.AppRunner | None = None
 
     @property
@@ -106,32 +102,24 @@ class RewardServer:
         try:
             await self._listen()
         except BaseException:
-            await self.close(0.0)
+            await self.close(at_once=True)
             raise
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self.close(self.settings.drain_s if kind is None else 0.0)
+        await self.close(at_once=kind is not None)
 
-    async def close(self, limit_s: float) -> None:
-        """Refuse new requests, let running ones end within a limit, end the others, and close the judge."""
-        self.draining = True
+    async def close(self, *, at_once: bool = False) -> None:
+        """Accept no more requests, let running ones end within `drain_s` or end them at once, and close the judge."""
         self.rewarder.pool.close()
-        await self._wait_idle(limit_s)
+        if at_once:
+            await self.judge.close()
+        runner, self._runner = self._runner, None
+        if runner is not None:
+            await runner.cleanup()
         await self.judge.close()
-        if self._runner is not None:
-            await self._wait_idle(LAST_WORDS_S)
-            await self._runner.cleanup()
-            self._runner = None
-
-    async def _wait_idle(self, limit_s: float) -> None:
-        with suppress(TimeoutError):
-            async with asyncio.timeout(limit_s):
-                while self.running:
-                    self._idle.clear()
-                    await self._idle.wait()
 
     async def _listen(self) -> None:
         app = web.Application(client_max_size=self.settings.max_body, middlewares=[self._outermost])
@@ -141,7 +129,9 @@ class RewardServer:
             "/v1/models": self._models,
         }  # fmt: skip
         app.add_routes([web.get(path, handler) for path, handler in looks.items()])
-        self._runner = web.AppRunner(app, access_log=None, logger=QUIET, handler_cancellation=True)
+        self._runner = web.AppRunner(
+            app, access_log=None, logger=QUIET, handler_cancellation=True, shutdown_timeout=self.settings.drain_s
+        )
         await self._runner.setup()
         try:
             await web.TCPSite(self._runner, self.settings.host, self.settings.port, reuse_address=True).start()
@@ -156,18 +146,7 @@ class RewardServer:
     ) -> web.StreamResponse:
         """Count a request, and answer it whatever happens."""
         self.running += 1
-        try:
-            response = await self._answered(request, handler)
-            resource = request.match_info.route.resource
-            self.requests["unknown" if resource is None else resource.canonical, response.status] += 1
-            return response
-        finally:
-            self.running -= 1
-            self._idle.set()
-
-    async def _answered(
-        self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
-    ) -> web.StreamResponse:
+        self.requests += 1
         try:
             self._admit(request)
             return await handler(request)
@@ -184,6 +163,8 @@ class RewardServer:
             text = one_line(f"a bug: {type(error).__name__}: {error}", MAX_HEADER_CHARS)
             self.judge.say(f"{text}, at {request.path[:80]} — please report it")
             return refused(500, text)
+        finally:
+            self.running -= 1
 
     def _admit(self, request: web.Request) -> None:
         """Raise RefusalError for a client without the token or, if there is none, from another machine or web page."""
@@ -194,8 +175,8 @@ class RewardServer:
                 raise RefusalError(401, "the bearer token is missing or wrong", hint="send Authorization: Bearer TOKEN")
         if not self.settings.token:
             self._admit_local(request)
-        if request.method == "POST" and (self.draining or self.running > self.settings.max_requests):
-            raise RefusalError(429, "the server is stopping or too busy", hint="ask again later")
+        if request.method == "POST" and self.running > self.settings.max_requests:
+            raise RefusalError(429, "the server is too busy", hint="ask again later")
 
     def _admit_local(self, request: web.Request) -> None:
         """Refuse what a page in the user's browser could send: it may know the port, but not these headers."""
@@ -224,9 +205,8 @@ class RewardServer:
 
     async def _readyz(self, _: web.Request) -> web.Response:
         lost = self.judge.why_lost
-        status = "stopping" if self.draining else "no judge" if lost else "ready"
-        found = {"status": status, "why": lost, **self._facts(), **self.counts()}
-        return in_json(found, status=200 if status == "ready" else 503)
+        found = {"status": "no judge" if lost else "ready", "why": lost, **self._facts(), **self.counts()}
+        return in_json(found, status=503 if lost else 200)
 
     async def _models(self, _: web.Request) -> web.Response:
         return in_json({"object": "list", "data": [{"id": self.judge.label, "object": "model", "owned_by": "svr"}]})
@@ -246,7 +226,7 @@ class RewardServer:
         """Return totals since the start."""
         reasons = self.rewarder.reasons
         rewards = sum(reasons.values())
-        return {"requests": sum(self.requests.values()), "rewards": rewards, "fallbacks": rewards - reasons[""]}
+        return {"requests": self.requests, "rewards": rewards, "fallbacks": rewards - reasons[""]}
 
     def _facts(self) -> dict[str, Any]:
         bank = None if self.judge.bank is None else self.judge.bank.name or "unnamed"
@@ -261,20 +241,12 @@ class RewardServer:
         """Yield the server's metrics, at each scrape."""
         from prometheus_client import core
 
-        requests = core.CounterMetricFamily("svr_server_requests", "Requests answered.", labels=("route", "status"))
-        for (route, status), count in self.requests.items():
-            requests.add_metric((route, str(status)), count)
-        yield requests
-        for name, text, label, counts in (
-            ("svr_server_rewards", "Rewards, judged or the reason of the fallback.", "reason", self.rewarder.reasons),
-            ("svr_server_judgements", "Judgements by outcome.", "outcome", self.judge.outcomes),
-        ):
-            family = core.CounterMetricFamily(name, text, labels=(label,))
-            for value, count in counts.items():
-                family.add_metric((value or "judged",), count)
-            yield family
+        text = "Rewards, judged or the reason of the fallback."
+        rewards = core.CounterMetricFamily("svr_server_rewards", text, labels=("reason",))
+        for reason, count in self.rewarder.reasons.items():
+            rewards.add_metric((reason or "judged",), count)
+        yield rewards
         yield core.GaugeMetricFamily("svr_server_requests_running", "Requests being answered.", value=self.running)
-        yield core.GaugeMetricFamily("svr_server_groups_kept", "Groups in memory.", value=len(self.rewarder.pool))
 
 
 def in_json(value: Any, *, status: int = 200, headers: dict[str, str] | None = None) -> web.Response:
@@ -290,11 +262,3 @@ def refused(status: int, text: str) -> web.Response:
     if status in {401, 403, 408, 413, 415, 429}:
         response.force_close()
     return response
-
-
-def _exporter() -> PrometheusMetrics | None:
-    """Return an observer of engines for /metrics; None without prometheus-client."""
-    try:
-        return PrometheusMetrics()
-    except UsageError:
-        return None

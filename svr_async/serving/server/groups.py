@@ -13,16 +13,14 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from hashlib import blake2b
 
 from svr_async.core.pair import Prompt, prompt_text
 from svr_async.serving.pairs import PairVerdict
-from svr_async.serving.schedules import Pair, pairs_of, potentials
+from svr_async.serving.ranking import Pair, pairs_of, potentials
 from svr_async.serving.server.settings import (
     ALONE,
     DEADLINE,
     GATHER_SHARE,
-    LATE,
     UNCONNECTED,
     RefusalError,
     Reward,
@@ -31,12 +29,8 @@ from svr_async.serving.server.settings import (
 )
 
 Judge = Callable[[Prompt, str, str], Awaitable[PairVerdict]]
-Member = int | str | tuple[bytes, int]
-
-
-def digest(text: str) -> bytes:
-    """Return 16 bytes that stand for a text."""
-    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+Member = int | str | tuple[str, int]
+"""A name, or the text of a response without a name and its number among equal ones that wait."""
 
 
 class Group:
@@ -63,15 +57,13 @@ class Group:
         """Whether a member is in the group with this response."""
         return member in self.places and self.texts[self.places[member]] == text
 
-    def join(self, member: Member, text: str) -> bool:
-        """Add a member; False if it is late. RefusalError if it sent another response before."""
+    def join(self, member: Member, text: str) -> None:
+        """Add a member; RefusalError if it sent another response before."""
         if self.has(member, text):
-            return True
+            return
         if member in self.places:
-            hint = "a new try is a new attempt"
+            hint = "send it after the group is settled, or name another attempt"
             raise RefusalError(409, f"member {member!r} came with another response before", hint=hint)
-        if not self.open:
-            return False
         place = self._place(member)
         self.places[member], self.texts[place] = place, text
         for pair in self._planned:
@@ -79,7 +71,6 @@ class Group:
                 self._start(pair)
         if len(self.texts) == self.size:
             self.close()
-        return True
 
     def close(self) -> None:
         """Accept no more members."""
@@ -141,15 +132,14 @@ class Group:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seat:
-    """The place of a response: its group, the group's size, the attempt, and its name in the group.
+    """The place of a response: its group, the group's size, and its name in the group.
 
-    Without `attempt`, a new response after the group was closed begins the next attempt. Without `member`, equal
-    responses that wait at the same time are different members.
+    A new response after the group was closed begins the next group of this name. Without `member`, equal responses that
+    wait at the same time are different members.
     """
 
     group: str
     size: int
-    attempt: str | None = None
     member: int | str | None = None
 
 
@@ -159,8 +149,8 @@ class Pool:
     def __init__(self, settings: ServerSettings, judge: Judge) -> None:
         self._settings = settings
         self._judge = judge
-        self._groups: dict[tuple[str, str | None], Group] = {}
-        self._waiting: Counter[tuple[Group, bytes]] = Counter()
+        self._groups: dict[str, Group] = {}
+        self._waiting: Counter[tuple[Group, str]] = Counter()
 
     def __len__(self) -> int:
         return len(self._groups)
@@ -169,8 +159,7 @@ class Pool:
         """Return the reward of a member once its group is settled; RefusalError if it does not fit its group."""
         group = self._group(seat, prompt, response)
         with self._member(group, seat, response) as member:
-            if not group.join(member, response):
-                return fallback(self._settings, LATE, members=group.size)
+            group.join(member, response)
             return (await asyncio.shield(group.result))[member]
 
     def close(self) -> None:
@@ -179,31 +168,30 @@ class Pool:
             group.close()
 
     def _group(self, seat: Seat, prompt: Prompt, response: str) -> Group:
-        key = (seat.group, seat.attempt)
-        found = self._groups.get(key)
-        if found is None or (seat.attempt is None and self._is_next(found, seat, response)):
-            if len(self._groups) >= self._settings.max_requests:
-                raise RefusalError(429, f"{len(self._groups)} groups wait already", hint="ask again later")
-            found = self._groups[key] = Group(prompt, seat.size, self._settings, self._judge)
-            found.result.add_done_callback(partial(self._settled, key, found))
+        found = self._groups.get(seat.group)
+        if found is None or self._is_next(found, seat, response):
+            found = self._groups[seat.group] = Group(prompt, seat.size, self._settings, self._judge)
+            found.result.add_done_callback(partial(self._settled, seat.group, found))
         if prompt_text(found.prompt) != prompt_text(prompt):
-            raise RefusalError(409, f"group {seat.group!r} has another prompt", hint="name a group for each prompt")
+            raise RefusalError(
+                409, f"group {seat.group[:80]!r} has another prompt", hint="name a group for each prompt"
+            )
         if found.size != seat.size:
-            raise RefusalError(409, f"group {seat.group!r} has {found.size} members, not {seat.size}")
+            raise RefusalError(409, f"group {seat.group[:80]!r} has {found.size} members, not {seat.size}")
         return found
 
     def _is_next(self, group: Group, seat: Seat, response: str) -> bool:
         if group.open:
             return False
-        text = digest(response)
-        return not group.has((text, self._waiting[group, text]) if seat.member is None else seat.member, response)
+        unnamed = (response, self._waiting[group, response])
+        return not group.has(unnamed if seat.member is None else seat.member, response)
 
-    def _settled(self, key: tuple[str, str | None], group: Group, task: asyncio.Task[dict[Member, Reward]]) -> None:
+    def _settled(self, key: str, group: Group, task: asyncio.Task[dict[Member, Reward]]) -> None:
         if not task.cancelled():
             task.exception()  # all waiters may have left
         asyncio.get_running_loop().call_later(self._settings.keep_s, self._forget, key, group)
 
-    def _forget(self, key: tuple[str, str | None], group: Group) -> None:
+    def _forget(self, key: str, group: Group) -> None:
         if self._groups.get(key) is group:
             del self._groups[key]
 
@@ -213,7 +201,7 @@ class Pool:
         if seat.member is not None:
             yield seat.member
             return
-        key = (group, digest(response))
+        key = (group, response)
         member = (key[1], self._waiting[key])
         self._waiting[key] += 1
         try:

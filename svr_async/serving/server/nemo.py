@@ -26,8 +26,10 @@ async def verify(rewarder: Rewarder, call: Call) -> Answered:
     prompt = as_prompt(turns if isinstance(turns, str) else [turn for turn in turns if "role" in turn])
     found = {name: next((body[one] for one in names if one in body), None) for name, names in NAMES.items()}
     named = {name: value for name, value in found.items() if value is not None}
+    if not (named.get("group_size") or call.query.get("group_size") or rewarder.settings.group_size):
+        named.pop("group", None)  # a task's index alone is no group
     response = output_text(body.get("response"))
-    asked = asked_of(rewarder, call, {**body, **named}, prompt, response, returns=True)
+    asked = asked_of(rewarder, call, {**body, **named}, prompt, response)
     reward = await rewarder.reward(asked)
     echoed = {name: body.get(name) for name in ("responses_create_params", "response")}
     marks = {"reward": reward.value, "mask_sample": bool(reward.reason), **reward.facts(rewarder.judge.label)}

@@ -13,7 +13,14 @@ from typing import Any
 
 from svr_async.core.pair import Prompt
 from svr_async.serving.server.rewarder import Asked, Rewarder
-from svr_async.serving.server.routes import Answered, Body, Call, check_batch, conversation, list_of, required
+from svr_async.serving.server.routes import (
+    Answered,
+    Call,
+    conversation,
+    list_of,
+    required,
+    rubrics_of,
+)
 from svr_async.serving.server.settings import RefusalError, Reward
 from svr_async.serving.texts import as_prompt, templated_turns
 
@@ -29,7 +36,10 @@ async def rerank(rewarder: Rewarder, call: Call) -> Answered:
     top = body.get("top_n") or body.get("top_k") or len(documents)
     if not isinstance(top, int) or top < 1:
         raise RefusalError(422, f"top_n is a number from 1, not {str(top)[:20]!r}")
-    rewards = await _ranked(rewarder, body, prompt, documents)
+    if rubrics := rubrics_of(body):
+        rewards = await rewarder.rewards([Asked(prompt=prompt, response=one, rubrics=rubrics) for one in documents])
+    else:
+        rewards, _ = await rewarder.among(prompt, documents)
     order = sorted(range(len(documents)), key=lambda n: (bool(rewards[n].reason), -rewards[n].value, n))[:top]
     shown = body.get("return_text", False) if tei else body.get("return_documents") is not False
     if tei:
@@ -53,12 +63,6 @@ async def infinity(rewarder: Rewarder, call: Call) -> Answered:
     return found
 
 
-async def _ranked(rewarder: Rewarder, body: Body, prompt: Prompt, documents: Sequence[str]) -> Sequence[Reward]:
-    if rubrics := tuple(body.get("rubrics") or ()):
-        return await rewarder.rewards([Asked(prompt=prompt, response=one, rubrics=rubrics) for one in documents])
-    return (await rewarder.among(prompt, documents))[0]
-
-
 async def score(rewarder: Rewarder, call: Call) -> Answered:
     """Answer one query and documents, or as many queries as documents, with a score for each document."""
     body = call.fields
@@ -68,12 +72,12 @@ async def score(rewarder: Rewarder, call: Call) -> Answered:
             422, "the body has no query and documents", hint="queries and documents, or text_1 and text_2"
         )
     queries, documents = (list_of(body, name) for name in names)
-    check_batch(rewarder, len(documents))
     queries = queries * len(documents) if len(queries) == 1 else queries
     if len(queries) != len(documents):
         raise RefusalError(422, f"{len(queries)} queries do not match {len(documents)} documents")
+    rubrics = rubrics_of(body)
     pairs = zip(map(conversation, queries), map(_text, documents), strict=True)
-    rewards = await rewarder.rewards([_asked(body, *pair) for pair in pairs])
+    rewards = await rewarder.rewards([Asked(prompt=one, response=text, rubrics=rubrics) for one, text in pairs])
     rows = [{"object": "score", "score": one.value} for one in rewards]
     return _listed(rewarder, "score", rows, rewards)
 
@@ -82,15 +86,12 @@ async def classify(rewarder: Rewarder, call: Call) -> Answered:
     """Answer conversations that end with a response with one class each, whose probability is the score."""
     body = call.fields
     inputs = [list_of(body, "messages")] if "messages" in body else list_of(body, "input")
-    check_batch(rewarder, len(inputs))
-    found = [_conversation(one) for one in inputs]
-    rewards = await rewarder.rewards([_asked(body, turns[:-1], turns[-1].content) for turns in found])
+    found, rubrics = [_conversation(one) for one in inputs], rubrics_of(body)
+    rewards = await rewarder.rewards(
+        [Asked(prompt=turns[:-1], response=turns[-1].content, rubrics=rubrics) for turns in found]
+    )
     rows = [{"label": "svr", "probs": [one.value], "num_classes": 1} for one in rewards]
     return _listed(rewarder, "classify", rows, rewards)
-
-
-def _asked(body: Body, prompt: Prompt, response: str) -> Asked:
-    return Asked(prompt=prompt, response=response, rubrics=tuple(body.get("rubrics") or ()))
 
 
 def _listed(rewarder: Rewarder, kind: str, rows: Sequence[Mapping[str, Any]], rewards: Sequence[Reward]) -> Answered:

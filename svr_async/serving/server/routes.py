@@ -4,16 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Annotated, Any
+
+import msgspec
 
 from svr_async.core.pair import Prompt, prompt_text
-from svr_async.serving.server.groups import Seat, digest
+from svr_async.serving.server.groups import Seat
 from svr_async.serving.server.rewarder import Asked, Rewarder
 from svr_async.serving.server.settings import RefusalError, Reward
 from svr_async.serving.texts import as_prompt, as_response, templated_turns, without_end
 
 Body = Mapping[str, Any]
-MAX_NAME_CHARS = 512  # of a group or a member
+Name = int | Annotated[str, msgspec.Meta(max_length=512)]
+
+
+class SeatFields(msgspec.Struct):
+    """The fields of a body or an address that give a response its place in a group."""
+
+    group: Name | None = None
+    attempt: Name | None = None
+    member: Name | None = None
+    group_size: Annotated[int, msgspec.Meta(ge=0, le=1_000_000)] = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,63 +81,45 @@ def conversation(value: Any) -> Prompt:
 
 def response_to(prompt: Prompt, value: Any) -> str:
     """Return the text of a response, without the end marks of a tokenizer."""
-    if value is None:
-        raise RefusalError(422, "a response is null, not a text or messages")
     return without_end(as_response(value, prompt))
 
 
-def asked_of(
-    rewarder: Rewarder, call: Call, body: Body, prompt: Prompt, response: str, *, returns: bool = False
-) -> Asked:
-    """Return a response with its rubrics, its anchor (or label, with --relative anchor), or its place in a group."""
-    rubrics = body.get("rubrics") or ()
-    if not isinstance(rubrics, list | tuple):
+def rubrics_of(body: Body) -> tuple[Any, ...]:
+    """Return the criteria with points of a body, if any; RefusalError (422)."""
+    rubrics = body.get("rubrics") or []
+    if not isinstance(rubrics, list):
         raise RefusalError(422, "'rubrics' is a list of criteria with points")
-    asked = Asked(prompt=prompt, response=response, rubrics=tuple(rubrics))
-    if rubrics:
+    return tuple(rubrics)
+
+
+def asked_of(rewarder: Rewarder, call: Call, body: Body, prompt: Prompt, response: str) -> Asked:
+    """Return a response with its rubrics, its anchor, or its place in a group."""
+    asked = Asked(prompt=prompt, response=response, rubrics=rubrics_of(body))
+    if asked.rubrics:
         return asked
     anchor = body.get("anchor")
-    if anchor is None and rewarder.settings.relative == "anchor":
-        anchor = body.get("label")
-        if not anchor:
-            raise RefusalError(422, "no anchor and no label", hint="the server runs with --relative anchor")
     if anchor is not None:
         return replace(asked, anchor=response_to(prompt, anchor))
-    return replace(asked, seat=seat_of(rewarder, call, body, prompt, returns=returns))
+    return replace(asked, seat=seat_of(rewarder, call, body, prompt))
 
 
-def seat_of(rewarder: Rewarder, call: Call, body: Body, prompt: Prompt, *, returns: bool) -> Seat | None:
+def seat_of(rewarder: Rewarder, call: Call, body: Body, prompt: Prompt) -> Seat | None:
     """Return the place given by `group`, `attempt`, `member` and `group_size`, in the body or the address.
 
-    A size without a group means the group of the prompt. None without a size. A named group is one attempt, unless the
-    name `returns`, as that of a task in each epoch.
+    A size without a group means the group of the prompt. None without a size.
     """
-    group, attempt = (_name(body.get(name, call.query.get(name)), name) for name in ("group", "attempt"))
-    given = body.get("group_size", call.query.get("group_size", rewarder.settings.group_size))
-    if isinstance(given, bool) or not str(given).isdecimal() or len(str(given)) > len("1000000"):
-        raise RefusalError(422, f"group_size is a number from 1, not {str(given)[:20]!r}")
-    size, member = int(given), body.get("member")
-    if size == 0 and group is not None and not returns:
-        raise RefusalError(422, f"the size of group {group!r} is missing", hint="send group_size")
-    if size < 2:
+    given = {name: value for name, value in {**call.query, **body}.items() if value is not None}
+    try:
+        seat = msgspec.convert({"group_size": rewarder.settings.group_size} | given, SeatFields, strict=False)
+    except msgspec.ValidationError as error:
+        raise RefusalError(422, str(error), hint="group, attempt and member are names; group_size counts") from None
+    if seat.group_size == 0 and seat.group is not None:
+        raise RefusalError(422, f"the size of group {seat.group!r} is missing", hint="send group_size")
+    if seat.group_size < 2:
         return None
-    member = member if isinstance(member, int) or member is None else _name(member, "member")
-    if group is not None and attempt is None and not returns:
-        attempt = "0"
-    named = group or digest(prompt_text(prompt)).hex()
-    return Seat(group=named, size=size, attempt=attempt, member=member)
-
-
-def _name(value: Any, field: str) -> str | None:
-    if value is not None and not (isinstance(value, int | str) and len(str(value)) <= MAX_NAME_CHARS):
-        raise RefusalError(422, f"{field!r} is a number or a text of at most {MAX_NAME_CHARS} characters")
-    return None if value is None else str(value)
-
-
-def check_batch(rewarder: Rewarder, count: int) -> None:
-    """Raise RefusalError for more responses in one body than may be judged at once."""
-    if count > rewarder.settings.max_requests:
-        raise RefusalError(413, f"{count:,} responses in one body", hint=f"at most {rewarder.settings.max_requests:,}")
+    group = f"prompt {prompt_text(prompt)}" if seat.group is None else str(seat.group)
+    named = group if seat.attempt is None else f"{group}, attempt {seat.attempt}"
+    return Seat(group=named, size=seat.group_size, member=seat.member)
 
 
 async def compare(rewarder: Rewarder, call: Call) -> Answered:
@@ -164,7 +157,6 @@ def _sample(rewarder: Rewarder, call: Call, body: Body) -> Asked:
 
 async def _samples(rewarder: Rewarder, call: Call, bodies: Sequence[Body]) -> Answered:
     """Compare responses to one prompt with each other, unless they have rubrics or an anchor."""
-    check_batch(rewarder, len(bodies))
     asked = [_sample(rewarder, call, body) for body in bodies]
     found: dict[int, Reward] = {}
     groups: dict[Prompt, list[int]] = {}
@@ -192,14 +184,13 @@ async def get_reward(rewarder: Rewarder, call: Call) -> Answered:
     """
     body = call.fields
     queries = list_of(body, "query")
-    check_batch(rewarder, len(queries))
-    columns = {name: body.get(name) or [None] * len(queries) for name in ("prompts", "labels", "rubrics")}
+    columns = {name: body.get(name) or [None] * len(queries) for name in ("prompts", "rubrics")}
     if not all(isinstance(column, list) and len(column) == len(queries) for column in columns.values()):
-        raise RefusalError(422, "'query', 'prompts', 'labels' and 'rubrics' are not lists of one length")
+        raise RefusalError(422, "'query', 'prompts' and 'rubrics' are not lists of one length")
     asked = []
-    for query, given, label, rubrics in zip(queries, *columns.values(), strict=True):
+    for query, given, rubrics in zip(queries, *columns.values(), strict=True):
         prompt, response = split_query(query, given)
-        asked.append(asked_of(rewarder, call, {**body, "label": label, "rubrics": rubrics}, prompt, response))
+        asked.append(asked_of(rewarder, call, {**body, "rubrics": rubrics}, prompt, response))
     rewards = await rewarder.rewards(asked)
     values, numbers = [one.value for one in rewards], [one.numbers() for one in rewards]
     logs = {name: [row[name] for row in numbers] for name in numbers[0]}

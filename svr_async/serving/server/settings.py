@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from svr_async.errors import SvrError, UsageError
 from svr_async.serving.pairs import Shown
 
-Relative = Literal["group", "anchor"]
 Compared = Literal["circle", "all"]
 GATHER_SHARE = 0.6  # of the deadline: time for the members of a group to arrive
 MIB = 2**20
-LATE = "late"  # arrived after its group was closed
 ALONE = "alone"  # the only member that arrived
 DEADLINE = "deadline"  # not judged in time
 UNCONNECTED = "unconnected"  # judged, but not connected with most of its group
@@ -24,9 +22,9 @@ class ServerSettings:
     """Settings of a server, in seconds and bytes.
 
     `group_size` is the size of groups whose requests do not give one, 0 for none; `schedule` sets which members are
-    compared. With `relative` anchor a reward is the margin over the request's anchor or label. `fallback` is the reward
-    without a verdict. Every request is answered `deadline_s` after it, or after the first member of its group, arrived.
-    The answers of a group are kept for `keep_s`. Clients must send `token`, unless it is empty.
+    compared. `fallback` is the reward without a verdict. Every request is answered `deadline_s` after it, or after the
+    first member of its group, arrived. The answers of a group are kept for `keep_s`. Clients must send `token`, unless
+    it is empty.
     """
 
     host: str = "127.0.0.1"
@@ -36,7 +34,6 @@ class ServerSettings:
     order: Shown = "hash"
     top_k: int | None = None
     group_size: int = 0
-    relative: Relative = "group"
     fallback: float = 0.0
     deadline_s: float = 100.0
     keep_s: float = 900.0
@@ -47,8 +44,6 @@ class ServerSettings:
     drain_s: float = 30.0
 
     def __post_init__(self) -> None:
-        if self.relative not in get_args(Relative):
-            raise UsageError(f"relative must be group or anchor (got {self.relative!r})", hint="group is the default")
         if not math.isfinite(self.fallback):
             raise UsageError(f"--fallback must be finite (got {self.fallback})", hint="0 is the default")
         if not 0 <= self.group_size <= self.max_group:

@@ -11,8 +11,15 @@ from svr_async.core.integrity import joined_marks
 from svr_async.core.pair import PreferencePair
 from svr_async.core.rubric import rubric_id
 from svr_async.errors import UsageError
-from svr_async.scoring.bank import UNIFORM, BankRubric, InferenceSettings, RubricBank
-from svr_async.scoring.bank_content import MAX_ALIASES, MAX_NOTE_CHARS, MAX_SOURCES
+from svr_async.scoring.bank import (
+    MAX_ALIASES,
+    MAX_NOTE_CHARS,
+    MAX_SOURCES,
+    UNIFORM,
+    BankRubric,
+    InferenceSettings,
+    RubricBank,
+)
 from svr_async.training.bank.merge import BANK_CAP, MERGE_CUTOFF, Candidate, merge
 
 EXAMPLES = 5
@@ -37,6 +44,7 @@ def bank_rubric(
         support_count=support_count,
         activation_rate=float(activation_rate),
         aliases=tuple(alias for alias in candidate.aliases if len(alias) <= MAX_NOTE_CHARS)[:MAX_ALIASES],
+        criterion=candidate.criterion,
         source_pair_ids=candidate.source_pair_ids[:MAX_SOURCES],
         example_prompts=tuple(example_prompts)[:EXAMPLES],
     )
@@ -68,6 +76,7 @@ def candidate_of(entry: BankRubric) -> Candidate:
         source_pair_ids=entry.source_pair_ids,
         observed_count=entry.observed_count,
         aliases=entry.aliases,
+        criterion=entry.criterion,
     )
 
 
@@ -92,7 +101,7 @@ def merge_banks(banks: Sequence[RubricBank], *, cutoff: float = MERGE_CUTOFF, ca
         inference=_shared([bank.inference for bank in banks]),
         name=" + ".join(bank.name or bank.digest[:8] for bank in banks),
         judge=_agreed([bank.judge for bank in banks]),
-        marks=joined_marks(bank.integrity for bank in banks),
+        marks=joined_marks(bank.marks for bank in banks),
         licence=_agreed([bank.licence for bank in banks]),
         prompts_digest=_agreed([bank.prompts_digest for bank in banks]),
         data_digests={name: digest for bank in banks for name, digest in bank.data_digests.items()},

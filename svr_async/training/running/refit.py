@@ -26,8 +26,8 @@ from svr_async.fit.topics import Solved, solve_each
 from svr_async.fit.training import calibrate, fit, spread
 from svr_async.scoring.bank import InferenceSettings, RubricBank
 from svr_async.scoring.bank_history import BankHistory, TrainedOn
-from svr_async.scoring.bank_made import keep_made
 from svr_async.scoring.dev_pairs import accuracy_in_words, enough, small_dev_warnings
+from svr_async.scoring.provenance import write_provenance
 from svr_async.training.bank.merge import Candidate
 from svr_async.training.rounds.config import FitTerms, TrainConfig, config_of
 from svr_async.training.rounds.dev_choice import (
@@ -169,7 +169,7 @@ def fit_store(settings: FitSettings, listener: TrainingListener | None = None) -
     record |= {} if learned is None else {"learning_curve": learned.as_json()}
     bank = _bank(settings, store, runs, outcome, _history(store, terms, runs, record, learned))
     write_atomic(settings.out / "fit.json", orjson.dumps(record, option=orjson.OPT_INDENT_2))
-    keep_made(settings.out, bank.save(settings.out / "bank"))
+    write_provenance(settings.out, bank.save(settings.out / "bank"))
     return StoreFit(bank=bank, record=record, learned=learned)
 
 

@@ -25,7 +25,8 @@ from svr_async.judges.decision import STATED
 from svr_async.judges.limits import WHOLE, refuse_one_price
 from svr_async.judges.open_judge import OpenJudge, open_judge
 from svr_async.judges.profiles import naming_keys
-from svr_async.scoring.bank_made import training_fingerprint
+from svr_async.scoring.dry_run import DryRunCount, total_count
+from svr_async.scoring.provenance import training_fingerprint
 from svr_async.training.rounds.fits import FitLog
 from svr_async.training.rounds.judge_calls import RUBRICS_PER_CALL, ShardEndsError, StageEndsError, TrainingJudges
 from svr_async.training.rounds.session import Session, prepare
@@ -280,11 +281,33 @@ def run_stage(
     return run_whole(main())
 
 
-def count_calls(settings: TrainSettings, work: Work, listener: TrainingListener) -> None:
-    """Go through what a work would send, without sending it or keeping stages: the listener counts."""
+class _CallCount(TrainingListener):
+    """Counts what the judge and the author would send; `found` is empty if nothing is sent."""
+
+    def __init__(self, before: set[str]) -> None:
+        self._before = before
+        self.found: dict[str, DryRunCount] = {}
+
+    def opened(self, judge: OpenJudge) -> None:
+        """Count from now on."""
+        asked = [one for one in (judge, judge.behind) if one is not None]
+        self.found = {
+            one.judge.name: DryRunCount(one.engine, before=self._before) for one in asked if one.engine is not None
+        }
+
+
+def count_training(settings: TrainSettings, work: Work, *, before: set[str] | None = None) -> dict[str, Any] | None:
+    """Return calls, tokens, dollars and seconds of a work without sending it; None if nothing is sent.
+
+    Requests in `before` are not counted; those counted are added to it.
+    """
+    count = _CallCount(set() if before is None else before)
     with tempfile.TemporaryDirectory() as nowhere:
         dry = replace(settings, out=Path(nowhere), limits=replace(settings.limits, dry_run=True))
-        run_stage(dry, lambda run: work(run.session), listener)
+        run_stage(dry, lambda run: work(run.session), count)
+    if before is not None:
+        before.update(*(one.keys for one in count.found.values()))
+    return total_count({name: one.price() for name, one in count.found.items()}) if count.found else None
 
 
 @dataclass(frozen=True, slots=True)

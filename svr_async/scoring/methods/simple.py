@@ -1,0 +1,206 @@
+"""The simple methods: content-blind baselines, direct judgement, own, human or fixed rubrics, scores one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, ClassVar
+
+from svr_async.core.pair import HumanRubrics, Presentation, Side
+from svr_async.core.rubric import Rubric
+from svr_async.core.verdict import Outcome, RubricComparison, Verdict
+from svr_async.judges.protocol import Judge
+from svr_async.scoring.decision import (
+    Decision,
+    WeightedRubrics,
+    by_preference,
+    by_text,
+    contributions,
+    decided,
+    equally_weighted,
+    identity_of,
+    rounded,
+    summed,
+    undecided,
+)  # fmt: skip
+from svr_async.scoring.methods.contract import Facts, Parts, Recipe
+
+if TYPE_CHECKING:
+    from svr_async.scoring.selection import Chooser
+
+PREFERS = {"longest": "the longer response", "shortest": "the shorter response", "first": "the first response"}
+
+
+@dataclass(frozen=True, slots=True)
+class ContentBlind:
+    """A baseline that reads nothing: the longest response, the shortest, or the one shown first."""
+
+    name: str
+    facts: ClassVar[Facts] = Facts(asks_judge=False)
+
+    async def decide(self, judge: Judge, shown: Presentation, human_rubrics: HumanRubrics) -> Decision:  # noqa: ARG002
+        """Decide by length in characters, or by position."""
+        if self.name == "first":
+            return decided(1.0, shown, (), (), ())
+        longer = float(len(shown.response_a) - len(shown.response_b))
+        margin = longer if self.name == "longest" else -longer
+        return decided(margin, shown, (), (), ())
+
+
+@dataclass(frozen=True, slots=True)
+class Direct:
+    """The judge asked directly, without rubrics (paper `app:prompts`)."""
+
+    name: str = "direct"
+    facts: ClassVar[Facts] = Facts()
+
+    async def decide(self, judge: Judge, shown: Presentation, human_rubrics: HumanRubrics) -> Decision:  # noqa: ARG002
+        """Ask for a direct verdict."""
+        answer = await judge.prefer(shown)
+        if answer.value is None:
+            return undecided(answer, shown)
+        found = decided(answer.value.margin, shown, answer.value.evidence, answer.requests, answer.flags)
+        return replace(found, reason=answer.value.reason, scores=answer.value.scores)
+
+
+@dataclass(frozen=True, slots=True)
+class SelfRubric:
+    """The judge writes rubrics from the prompt, then judges by them; its overall preference decides."""
+
+    name: str = "self-rubric"
+    facts: ClassVar[Facts] = Facts(staged=True)
+
+    async def decide(self, judge: Judge, shown: Presentation, human_rubrics: HumanRubrics) -> Decision:  # noqa: ARG002
+        """Ask for rubrics, then for verdicts."""
+        written = await judge.write_rubrics(shown.prompt)
+        if written.value is None:
+            return undecided(written, shown)
+        weighted = tuple((rubric, 1.0) for rubric in written.value.rubrics)
+        answer = await judge.compare(shown, written.value.rubrics, overall=True, note=written.value.note)
+        return by_preference(answer, shown, weighted, written.requests)
+
+
+@dataclass(frozen=True, slots=True)
+class Oracle:
+    """The benchmark's human rubrics, judged side by side; the judge's overall preference decides.
+
+    Rubrics with points decide themselves: each response has Σ points · satisfied.
+    """
+
+    name: str = "oracle"
+    facts: ClassVar[Facts] = Facts(human_rubrics=True)
+
+    async def decide(self, judge: Judge, shown: Presentation, human_rubrics: HumanRubrics) -> Decision:
+        """Ask for verdicts on the human rubrics."""
+        if not human_rubrics:
+            return Decision(margin=None, outcome=Outcome.INVALID_INPUT, shown=shown.order, detail="no human rubrics")
+        if all(points is not None for _, points in human_rubrics):
+            weighted = by_text((text, points or 0.0) for text, points in human_rubrics)
+            answer = await judge.compare(shown, [rubric for rubric, _ in weighted], overall=False)
+            return summed(answer, shown, weighted, by_points=True)
+        weighted = equally_weighted([text for text, _ in human_rubrics])
+        answer = await judge.compare(shown, [rubric for rubric, _ in weighted], overall=True)
+        return by_preference(answer, shown, weighted, ())
+
+
+@dataclass(frozen=True, slots=True)
+class Fixed:
+    """A fixed list of weighted rubrics for every pair: F = Σ weight · Δ, or `by_points` Σ points · satisfied."""
+
+    rubrics: WeightedRubrics
+    name: str = "fixed"
+    by_points: bool = False
+
+    @property
+    def facts(self) -> Facts:
+        """Facts that a run needs."""
+        return Facts(identity=identity_of(self.rubrics) | ({"by_points": True} if self.by_points else {}))
+
+    async def decide(self, judge: Judge, shown: Presentation, human_rubrics: HumanRubrics) -> Decision:  # noqa: ARG002
+        """Ask for verdicts on the list and add them up."""
+        answer = await judge.compare(shown, [rubric for rubric, _ in self.rubrics], overall=False)
+        return summed(answer, shown, self.rubrics, by_points=self.by_points)
+
+
+@dataclass(frozen=True, slots=True)
+class Pointwise:
+    """Each response scored alone: z = score_a − score_b per rubric; F = Σ weight · z (paper's pointwise ablation).
+
+    The rubrics are those that a bank's `chooser` finds for the prompt, else the fixed list, or if it is empty those
+    that the judge writes for the prompt.
+    """
+
+    rubrics: WeightedRubrics = ()
+    chooser: Chooser | None = None
+    name: str = "pointwise"
+
+    @property
+    def facts(self) -> Facts:
+        """Facts that a run needs."""
+        if self.chooser is not None:
+            return Facts(identity=self.chooser.identity)
+        return Facts(identity=identity_of(self.rubrics), staged=not self.rubrics)
+
+    async def decide(self, judge: Judge, shown: Presentation, human_rubrics: HumanRubrics) -> Decision:  # noqa: ARG002
+        """Ask for two sets of scores and add up their differences."""
+        weighted, requests = self.rubrics, tuple[str, ...]()
+        if self.chooser is not None:
+            bank = self.chooser.bank.rubrics
+            chosen = ((bank[entry.index].rubric, entry.importance) for entry in self.chooser.choose(shown.prompt))
+            weighted = tuple(sorted(chosen, key=lambda item: item[0].id))
+        if not weighted:
+            written = await judge.write_rubrics(shown.prompt)
+            if written.value is None:
+                return undecided(written, shown)
+            weighted, requests = tuple((rubric, 1.0) for rubric in written.value.rubrics), written.requests
+        rubrics = [rubric for rubric, _ in weighted]
+        a = await judge.score(shown.prompt, shown.response_a, rubrics)
+        b = await judge.score(shown.prompt, shown.response_b, rubrics)
+        if a.value is None or b.value is None:
+            return undecided(a if a.value is None else b, shown)
+        margin = sum(w * (a.value[r.id] - b.value[r.id]) for r, w in weighted if r.id in a.value and r.id in b.value)
+        parts = contributions(weighted, _rows_of_scores(rubrics, a.value, b.value))
+        found = decided(margin, shown, parts, requests + a.requests + b.requests, ())
+        return replace(found, scores=_totals(weighted, a.value, b.value))
+
+
+def _pointwise(parts: Parts) -> Pointwise:
+    if parts.bank is None:
+        return Pointwise(parts.rubrics)
+    from svr_async.scoring.selection import open_chooser
+
+    return Pointwise(chooser=open_chooser(parts.bank, top_k=parts.top_k))
+
+
+def _totals(weighted: WeightedRubrics, a: Mapping[str, float], b: Mapping[str, float]) -> tuple[float, float] | None:
+    """Return the score of each response; None where the judge left a rubric out, so that the sums do not compare."""
+    if any(rubric.id not in a or rubric.id not in b for rubric, _ in weighted):
+        return None
+    first, second = (rounded(sum(w * one[rubric.id] for rubric, w in weighted)) for one in (a, b))
+    return first, second
+
+
+def _rows_of_scores(
+    rubrics: Sequence[Rubric], a: Mapping[str, float], b: Mapping[str, float]
+) -> tuple[RubricComparison, ...]:
+    """Show scores as verdicts for the report: at least a half passes, the higher score is better."""
+    rows = []
+    for key in [rubric.id for rubric in rubrics if rubric.id in a and rubric.id in b]:
+        better = None if a[key] == b[key] else Side.A if a[key] > b[key] else Side.B
+        first, second = (Verdict.PASS if score >= 0.5 else Verdict.FAIL for score in (a[key], b[key]))
+        rows.append(RubricComparison(key, first, second, better))
+    return tuple(rows)
+
+
+RECIPES: Mapping[str, Recipe] = {
+    **{name: Recipe(make=lambda name, _: ContentBlind(name)) for name in PREFERS},
+    "direct": Recipe(make=lambda *_: Direct()),
+    "self-rubric": Recipe(make=lambda *_: SelfRubric()),
+    "oracle": Recipe(make=lambda *_: Oracle()),
+    "fixed": Recipe(
+        make=lambda _, parts: Fixed(parts.rubrics, by_points=parts.by_points),
+        takes=frozenset({"rubrics"}),
+        needs="rubrics",
+    ),
+    "pointwise": Recipe(make=lambda _, parts: _pointwise(parts), takes=frozenset({"bank", "rubrics"})),
+}

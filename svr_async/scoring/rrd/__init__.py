@@ -1,1 +1,0 @@
-"""Recursive Rubric Decomposition: a prompt's rubrics mined from sampled responses (paper `app:rrd_repro`)."""
