@@ -1,6 +1,6 @@
 # svr in a container, for a user without rights:
 #   docker build -t svr-async .                               # all of it
-#   docker build -t svr-async --build-arg PARTS=judge .       # judging alone: a sixth of the size, no training
+#   docker build -t svr-async --build-arg PARTS=judge .       # judging alone: a quarter of the size, no training
 #   docker run --rm -v "$PWD:/data" svr-async eval rubricbench --sample --judge rules
 # Runs and the cache of paid replies lie in /data: mount a folder there that the user 1000 may write to.
 FROM python:3.13-slim AS build

@@ -1,6 +1,9 @@
 """svr-async: judge preference pairs with rubrics, fast and without losing a call.
 
-    from svr_async import Bank, Engine, evaluate, load_run, rank, score_pair, train
+    import svr_async as svr
+
+    run = svr.evaluate(pairs, judge="gpt-4o-mini")
+    bank = svr.train(pairs, judge="gpt-4o-mini")
 
 Importing this package reads no file, opens no socket and loads neither aiohttp, NumPy nor JAX: each name below is
 loaded when it is first used (PEP 562).
@@ -13,46 +16,39 @@ from svr_async.version import __version__
 if TYPE_CHECKING:
     from svr_async.engine.concurrency import run_sync
     from svr_async.errors import SvrError
-    from svr_async.evaluation.run import EvalResult, Listener, evaluate
-    from svr_async.evaluation.run_folder import Run, load_run
-    from svr_async.evaluation.settings import EvalSettings
-    from svr_async.judges.limits import JudgeLimits
+    from svr_async.evaluation.compare import Comparison
+    from svr_async.evaluation.run import Listener
     from svr_async.judges.protocol import Answer, Judge
-    from svr_async.reports.explain import Explanation, explain
-    from svr_async.scoring.bank import RubricBank as Bank
+    from svr_async.library import Bank, Run, aevaluate, atrain, compare, evaluate, train
+    from svr_async.reports.explain import Explanation
     from svr_async.serving.engine import Engine
     from svr_async.serving.pairs import PairVerdict, ajudge_pairs, ascore_pair, judge_pairs, score_pair
     from svr_async.serving.ranking import Ranking, arank, rank
     from svr_async.serving.scores import Score, ascore, score
-    from svr_async.training.running.settings import TrainSettings
-    from svr_async.training.running.train import TrainResult, train
 
 __all__ = [
     "Answer",
     "Bank",
+    "Comparison",
     "Engine",
-    "EvalResult",
-    "EvalSettings",
     "Explanation",
     "Judge",
-    "JudgeLimits",
     "Listener",
     "PairVerdict",
     "Ranking",
     "Run",
     "Score",
     "SvrError",
-    "TrainResult",
-    "TrainSettings",
     "__version__",
+    "aevaluate",
     "ajudge_pairs",
     "arank",
     "ascore",
     "ascore_pair",
+    "atrain",
+    "compare",
     "evaluate",
-    "explain",
     "judge_pairs",
-    "load_run",
     "rank",
     "run_sync",
     "score",
@@ -62,34 +58,31 @@ __all__ = [
 
 _HOMES = {
     "Answer": ("judges.protocol", "Answer"),
-    "Bank": ("scoring.bank", "RubricBank"),
+    "Bank": ("library", "Bank"),
+    "Comparison": ("evaluation.compare", "Comparison"),
     "Engine": ("serving.engine", "Engine"),
-    "EvalResult": ("evaluation.run", "EvalResult"),
-    "EvalSettings": ("evaluation.settings", "EvalSettings"),
     "Explanation": ("reports.explain", "Explanation"),
     "Judge": ("judges.protocol", "Judge"),
-    "JudgeLimits": ("judges.limits", "JudgeLimits"),
     "Listener": ("evaluation.run", "Listener"),
     "PairVerdict": ("serving.pairs", "PairVerdict"),
     "Ranking": ("serving.ranking", "Ranking"),
-    "Run": ("evaluation.run_folder", "Run"),
+    "Run": ("library", "Run"),
     "Score": ("serving.scores", "Score"),
     "SvrError": ("errors", "SvrError"),
-    "TrainResult": ("training.running.train", "TrainResult"),
-    "TrainSettings": ("training.running.settings", "TrainSettings"),
+    "aevaluate": ("library", "aevaluate"),
     "ajudge_pairs": ("serving.pairs", "ajudge_pairs"),
     "arank": ("serving.ranking", "arank"),
     "ascore": ("serving.scores", "ascore"),
     "ascore_pair": ("serving.pairs", "ascore_pair"),
-    "evaluate": ("evaluation.run", "evaluate"),
-    "explain": ("reports.explain", "explain"),
+    "atrain": ("library", "atrain"),
+    "compare": ("library", "compare"),
+    "evaluate": ("library", "evaluate"),
     "judge_pairs": ("serving.pairs", "judge_pairs"),
-    "load_run": ("evaluation.run_folder", "load_run"),
     "rank": ("serving.ranking", "rank"),
     "run_sync": ("engine.concurrency", "run_sync"),
     "score": ("serving.scores", "score"),
     "score_pair": ("serving.pairs", "score_pair"),
-    "train": ("training.running.train", "train"),
+    "train": ("library", "train"),
 }
 
 

@@ -45,7 +45,7 @@ def _watch_sockets(event: str, args: tuple[Any, ...]) -> None:
 
 sys.addaudithook(_watch_sockets)
 pytest.register_assert_rewrite("trials")  # of tests/reliability
-for _name in ONE_THREAD:  # read when NumPy and scikit-learn load; more would spin for each other beside other workers
+for _name in ONE_THREAD:  # read when NumPy and scikit-learn load; more threads would compete with other workers
     os.environ.setdefault(_name, "1")
 
 
@@ -123,7 +123,7 @@ def kept_programs(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int | None:
-    """Take a worker more than there are cores, unless told otherwise: many tests wait for another process."""
+    """Take a worker more than there are cores, unless set otherwise: many tests wait for another process."""
     return None if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ else (os.cpu_count() or 1) + 1
 
 
@@ -143,12 +143,12 @@ def pytest_collection(session: pytest.Session) -> None:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Iterator[None]:
-    """Tell below all that a run tells what was left out for want of a program."""
+    """Add a line with the tests that were skipped because a program is missing."""
     yield
     skipped = terminalreporter.stats.get("skipped", ())
-    told = left_out(report.longrepr[2] for report in skipped if isinstance(report.longrepr, tuple))
-    if told:
-        terminalreporter.write_line(told, yellow=True)
+    line = left_out(report.longrepr[2] for report in skipped if isinstance(report.longrepr, tuple))
+    if line:
+        terminalreporter.write_line(line, yellow=True)
 
 
 @pytest.fixture

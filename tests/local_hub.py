@@ -27,9 +27,9 @@ class HubServer(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), Hub)
         self.asked: list[tuple[str, str]] = []
         self.files: dict[str, bytes] = {}
-        self.sizes: dict[str, int] = {}  # what is told of a file, where it is not its size
+        self.sizes: dict[str, int] = {}  # reported sizes that differ from the real ones
         self.token = ""  # the only one that may write, where there is one
-        self.cut = 0  # of so many more files only a half is sent
+        self.cut = 0  # number of files of which only half is sent
         self.address = f"http://127.0.0.1:{self.server_port}"
 
 
@@ -66,7 +66,7 @@ class Hub(BaseHTTPRequestHandler):
         self.do_GET()
 
     def do_GET(self) -> None:
-        self.server.asked.append((self.path, ""))
+        self.server.asked.append((self.path, self.command if self.command == "HEAD" else ""))
         if self.refused():
             return
         name = re.sub(r".*/resolve/[^/]+/", "", self.path)

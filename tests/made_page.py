@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from svr_async.evaluation.items import Exchange, Item, Reason
+from svr_async.evaluation.items import Exchange, Item, Items, Reason
 from svr_async.evaluation.plan import Vote
 from svr_async.evaluation.run_folder import Run, Texts
 from svr_async.reports.page import render_runs
@@ -24,7 +24,7 @@ def write_item_page(
 
 def with_words(run: Run, text: str) -> Run:
     """Return the run with reasons, votes and a judge's name of this text on every item."""
-    return replace(run, items=tuple(_worded(item, text) for item in run.items))
+    return replace(run, items=Items(_worded(item, text) for item in run.items))
 
 
 def _worded(item: Item, text: str) -> Item:

@@ -144,8 +144,6 @@ def made_metrics(items: list[Item], **changes: Any) -> dict[str, Any]:
             "audited": sum(len(item.margins) == 2 for item in items),
             "flip_rate": 0.094,
             "lean_a": 0.531,
-            "accuracy_ab": 0.761,
-            "accuracy_ba": 0.729,
         },
         "calls": {"sent": n - 14, "cache_hits": 30, "retries": 6, "failed": lost},
         "usage": {"prompt_tokens": 2104 * n, "cached_tokens": 890 * n, "completion_tokens": 611 * n},

@@ -1,4 +1,4 @@
-"""Programs beside Python that some tests need: where one is missing they are skipped, and with CI=true they fail."""
+"""Programs that some tests need: without one they are skipped, or fail with CI=true."""
 
 from __future__ import annotations
 
@@ -34,5 +34,5 @@ def need(what: str) -> str:
 def left_out(reasons: Iterable[str]) -> str:
     """Return one line on the tests that were skipped for want of a program, from all reasons; else nothing."""
     counts = Counter(reasons)
-    told = [f"{n} for want of {what}" for what in PROGRAMS if (n := counts["Skipped: " + _REASON.format(what)])]
-    return f"tests left out: {', '.join(told)}; install it to run them too" if told else ""
+    missing = [f"{n} for want of {what}" for what in PROGRAMS if (n := counts["Skipped: " + _REASON.format(what)])]
+    return f"tests left out: {', '.join(missing)}; install it to run them too" if missing else ""

@@ -47,7 +47,7 @@ class RedisServer:
 
     @contextlib.contextmanager
     def client(self) -> Iterator[redis.Redis]:
-        """Open a client of its own."""
+        """Open a separate client."""
         client = redis.Redis(host="127.0.0.1", port=self.port)
         try:
             yield client

@@ -46,7 +46,7 @@ from svr_async.simulation.server import SimServer
 from svr_async.simulation.world import PlantedPair, World
 
 QUICK: dict[str, Any] = {"wait_s": 0.001, "max_wait_s": 0.02}
-RULES = ("--judge", "rules")  # offline checks; nobody judges by default
+RULES = ("--judge", "rules")  # offline checks
 LAUNCHER = Path(__file__).parents[1] / "cli.py"
 DOMAINS = ("code", "math", "chat", "ifeval", "safety")
 
@@ -204,7 +204,7 @@ def environment(**extra: str) -> dict[str, str]:
 
 
 def svr(*args: str | Path, cwd: Path, timeout: float = 50, **env: str) -> subprocess.CompletedProcess[str]:
-    """Run `svr` in a process of its own."""
+    """Run `svr` in a separate process."""
     with background(*args, cwd=cwd, **env) as process:
         out, err = process.communicate(timeout=timeout)
         assert process.returncode is not None
@@ -232,7 +232,7 @@ def background(*args: str | Path, cwd: Path, **env: str) -> Iterator[Forked | su
 
 
 def started(args: list[str], cwd: Path, env: Mapping[str, str]) -> Forked | subprocess.Popen[str]:
-    """Start `svr`; what Python reads from its environment needs an interpreter of its own."""
+    """Start `svr`; variables that Python itself reads need a new interpreter."""
     env = {"SVR_JUDGES": "judges.toml" if (cwd / "judges.toml").is_file() else "", **env}
     if not any(name.startswith(("PYTHON", "SSL_")) for name in env):
         return Forked(args, cwd=cwd, env=environment(**env))
@@ -244,7 +244,7 @@ def started(args: list[str], cwd: Path, env: Mapping[str, str]) -> Forked | subp
 
 @contextlib.contextmanager
 def sim_process(cwd: Path, *args: str | Path) -> Iterator[str]:
-    """Serve the simulated endpoint in a process of its own; yields its base URL."""
+    """Serve the simulated endpoint in a separate process; yields its base URL."""
     with background("sim", "--port", "0", *args, cwd=cwd) as process:
         assert process.stdout is not None
         line = process.stdout.readline()
@@ -267,7 +267,7 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
 
 
 def paid(log: Path, start: int = 0) -> Counter[str]:
-    """Count paid calls by request since the log had so many lines."""
+    """Count paid calls by request after the first `start` lines of the log."""
     return Counter(line["key"] for line in read_lines(log)[start:] if line["paid"])
 
 
@@ -301,7 +301,7 @@ def serving_routes(*routes: web.RouteDef, tls: ssl.SSLContext | None = None) -> 
 
 @contextlib.contextmanager
 def in_a_thread(server: AbstractAsyncContextManager[object]) -> Iterator[None]:
-    """Hold a server open on an event loop in a thread of its own."""
+    """Hold a server open on an event loop in a separate thread."""
     ready, done = threading.Event(), threading.Event()
 
     async def serve() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 WORDS = (
@@ -37,18 +36,3 @@ def model(size: int) -> Any:
             num_key_value_heads=1, max_position_embeddings=128, pad_token_id=0, eos_token_id=1, bos_token_id=None,
         )
     )  # fmt: skip
-
-
-def save_model(folder: str) -> None:
-    """Write both as a folder that a trainer loads."""
-    words = tokenizer()
-    words.save_pretrained(folder)
-    model(len(words)).save_pretrained(folder)
-
-
-def without_a_gpu() -> None:
-    """Have TRL's settings in this process say what must be said without a GPU, and ask for one short step."""
-    import trl
-
-    small = {"max_completion_length": 8, "max_steps": 1, "logging_steps": 1, "report_to": [], "save_strategy": "no"}
-    trl.GRPOConfig = partial(trl.GRPOConfig, **ON_A_CPU, **small)

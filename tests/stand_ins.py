@@ -1,4 +1,4 @@
-"""A judge and an author that nobody is to ask: a test's own ones are made from them and answer what the test asks."""
+"""Base classes of judges and authors: each question that a test does not answer fails it."""
 
 from __future__ import annotations
 

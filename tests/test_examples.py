@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib.util
 from pathlib import Path
 from types import ModuleType
@@ -12,24 +13,24 @@ import pytest
 from nbclient import NotebookClient
 from rig import serving
 
+import svr_async as svr
 from svr_async.core.rubric import Check
 from svr_async.judges.rules.registry import rubric_for
-from svr_async.scoring.bank import BankRubric, RubricBank
+from svr_async.scoring.bank import BankRubric
 
 ROOT = Path(__file__).parents[1]
 NOTEBOOK = ROOT / "examples" / "first_steps.ipynb"
 STRICT = "import warnings; warnings.simplefilter('error')"
 INTERRUPTED = """
 import asyncio, signal, threading
-from svr_async import run_sync
 cell = threading.get_ident()
 async def endless():
     asyncio.get_running_loop().call_soon(signal.pthread_kill, cell, signal.SIGINT)
     await asyncio.Event().wait()
 try:
-    run_sync(endless())
+    svr.run_sync(endless())
 except KeyboardInterrupt:
-    print("stopped, and then", score_pair(PROMPT, GOOD, POOR, engine=JUDGE).winner)
+    print("stopped, and then", svr.score_pair(PROMPT, GOOD, POOR, engine=JUDGE).winner)
 """
 
 
@@ -62,15 +63,16 @@ def test_the_notebook_runs_in_a_kernel(tmp_path: Path, monkeypatch: pytest.Monke
     book = nbformat.read(NOTEBOOK, as_version=4)  # type: ignore[no-untyped-call]
     own = list(book["cells"])
     stopped = nbformat.v4.new_code_cell(INTERRUPTED)  # type: ignore[no-untyped-call]
-    failing = nbformat.v4.new_code_cell("load_run('nowhere')", metadata={"tags": ["raises-exception"]})  # type: ignore[no-untyped-call]
+    failing = nbformat.v4.new_code_cell("svr.Run.load('nowhere')", metadata={"tags": ["raises-exception"]})  # type: ignore[no-untyped-call]
     book["cells"] = [nbformat.v4.new_code_cell(STRICT), *own, stopped, failing]  # type: ignore[no-untyped-call]
-    NotebookClient(book, timeout=60, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}}).execute()
+    NotebookClient(book, timeout=120, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}}).execute()
 
     shown = {str(cell["source"]).splitlines()[-1]: cell for cell in own if cell["cell_type"] == "code"}
-    for last in ("verdict", "ranking", "run", "explain(run, mistakes[0])"):
+    for last in ("verdict", "ranking", "bank", "run.explain(run.items[0].id)", "svr.compare(run, with_bank)"):
         assert "<table" in html_of(shown[last]), last
-    assert "rules (offline checks, no model)" in html_of(shown["verdict"])
-    assert "did you mean sample_chat_1" in text_of(shown["    print(error.one_line())"])
+    for last in ("verdict", "run"):
+        assert "rules (offline checks, no model)" in html_of(shown[last])
+    assert "has no item" in text_of(shown["    print(error.one_line())"])
     assert text_of(stopped) == "stopped, and then A\n"
     (error,) = failing["outputs"]
     assert error["ename"] == "UsageError"
@@ -89,29 +91,23 @@ def library() -> ModuleType:
 
 
 def test_the_typed_example_runs(library: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its parts do what they say; the training in it is the one that docs/library.md prints, and is run from there."""
+    """Offline: a run, a trained bank, and with one engine verdicts, a ranking and a score."""
     monkeypatch.chdir(tmp_path)
-    assert library.one_pair("rules").winner == "A"
-    verdicts, ranking = library.plainly("rules")
+    assert library.evaluated("rules").accuracy == 1.0
+    verdicts, ranking, score = asyncio.run(library.many("rules", library.trained("rules")))
     assert [verdict.winner for verdict in verdicts] == ["A", "B"]
     assert ranking.best == 0
-    run, explanation = library.a_run(tmp_path / "run")
-    assert (len(run.items), explanation.item.id) == (66, run.items[0].id)
-    short = RubricBank(rubrics=(BankRubric(rubric=rubric_for(Check.of("max_words", n=5))),))
-    assert library.a_score(short, "rules").value == pytest.approx(1.0)
+    assert score.value is not None
 
 
-async def test_its_own_questions_go_through_the_engine(
+async def test_its_questions_go_through_the_engine(
     library: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A simulated endpoint answers them with no digits: it is asked again each time, and there is an outcome."""
+    """With a simulated endpoint in place of the rules judge, the same calls ask it."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SVR_CACHE", str(tmp_path / "cache"))
+    bank = svr.Bank(rubrics=(BankRubric(rubric=rubric_for(Check.of("max_words", n=5))),))
     with serving() as server:
-        judge = f"{server.base_url}#gpt-oss-120b"
-        verdicts, ranking = await library.many(judge)
+        verdicts, ranking, _ = await library.many(f"{server.base_url}#gpt-oss-120b", bank)
         assert (len(verdicts), ranking.method) == (2, "pairwise")
-        before = server.stats()["calls"]
-        answers = await library.own_questions(judge)
-        assert [answer.detail for answer in answers] == ["Answer with digits only."] * 2
-        assert server.stats()["calls"] > before + len(answers)
+        assert server.stats()["calls"] > 0

@@ -1,13 +1,11 @@
-"""Runs of `svr eval` against a `svr sim` in a process of its own, whose log says what was paid."""
+"""Runs of `svr eval` against a `svr sim` in a separate process, whose log lists paid calls."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
-import orjson
 from rig import name_judge, sim_process, svr, write_bench
 
 FLAGS = ("eval", "rubricbench", "--data", "bench.jsonl", "--judge", "sim", "--method", "self-rubric", "--out", "run")
@@ -32,9 +30,3 @@ def run_without_a_stop(folder: Path) -> Path:
     done = svr(*FLAGS, "--concurrency", "64", cwd=folder)
     assert done.returncode == 0, done.stderr
     return folder / "run"
-
-
-def metrics_of(folder: Path) -> dict[str, Any]:
-    """Return the metrics of a run but for how long it took."""
-    metrics: dict[str, Any] = orjson.loads((folder / "metrics.json").read_bytes())
-    return {name: value for name, value in metrics.items() if name != "wall_s"}

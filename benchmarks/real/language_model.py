@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from svr_async import EvalSettings, JudgeLimits, Listener, evaluate
+from svr_async import Listener, evaluate
 from svr_async.engine.events import CallEnded, Event, ItemFailed, Notice, observing
 from svr_async.errors import EndpointDownError, SvrError, UsageError
 
@@ -146,20 +146,21 @@ def _wait(url: str, server: subprocess.Popen[bytes], log: Path) -> None:
 def ask(way: Way, options: argparse.Namespace, out: Path, tally: Tally) -> Mapping[str, Any]:
     """Judge the pairs in both orders and return the metrics."""
     folder = out / way.name.replace(", ", "-").replace(" ", "-")
-    settings = EvalSettings(
-        benchmark="pairs",
-        data=options.pairs,
-        limit=str(options.count),
-        judge=way.judge,
-        method=way.method,
-        rubrics=out / "rubrics.txt" if way.method == "fixed" else None,
-        order="both",
-        out=folder,
-        limits=JudgeLimits(cache=out / "cache", concurrency=options.concurrency, timeout_s=options.timeout),
-    )
     began = time.monotonic()
     with observing(tally):
-        result = evaluate(settings, tally)
+        result = evaluate(
+            options.pairs,
+            limit=options.count,
+            judge=way.judge,
+            listener=tally,
+            method=way.method,
+            **({"rubrics": out / "rubrics.txt"} if way.method == "fixed" else {}),
+            order="both",
+            out=folder,
+            cache=out / "cache",
+            concurrency=options.concurrency,
+            timeout_s=options.timeout,
+        )
     tally.seconds = time.monotonic() - began
     return result.metrics
 

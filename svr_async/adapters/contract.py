@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from svr_async.adapters.fields import Fields, RowError
 from svr_async.adapters.hub import Source, Wanted, fetch_files, open_source
 from svr_async.adapters.layouts import parse_columns, renamed
 from svr_async.adapters.records import CONTRADICTING, INVALID, REPEATED, Dataset, PairResult, Parsed, Problem
-from svr_async.adapters.tables import Encoding, Row, read_rows
+from svr_async.adapters.tables import Encoding, Pairs, Row, read_rows, rows_in_memory
 from svr_async.core.pair import PreferencePair, prompt_text
 from svr_async.errors import DataError, UsageError
 
@@ -62,9 +63,9 @@ class Adapter:
     shares_prompts: bool = False
 
     def load(
-        self, path: Path | str, *, lenient: bool = False, official: bool = False, columns: str = "", label_map: str = ""
+        self, path: Pairs, *, lenient: bool = False, official: bool = False, columns: str = "", label_map: str = ""
     ) -> Dataset:
-        """Load a file, a folder, `-` (standard input) or hf:org/name[@revision][:split].
+        """Load a file, a folder, `-` (standard input), hf:org/name[@revision][:split], or rows in memory.
 
         `columns` names the file's columns as NAME=COLUMN,…, with NAME one of the adapter's; `label_map` says what the
         values of a label mean, as 1=a,2=b. The first invalid row raises; `lenient` leaves such rows out and counts
@@ -73,18 +74,19 @@ class Adapter:
         if label_map and self.read_file is None:
             raise UsageError(f"--label-map is for pairs; the labels of {self.name} are fixed", hint="omit --label-map")
         named = parse_columns(columns, self.columns)
-        source, encoding = open_source(Path(path)), Encoding()
-        rows = [renamed(row, named) for row in read_rows(source.path, encoding, source.files)]
+        encoding = Encoding()
+        found, name, origin = open_rows(path, encoding)
+        rows = [renamed(row, named) for row in found]
         whole = self.read_file and self.read_file(rows, label_map, frozenset(named))
         parse, readings = whole or (self.parse, (self.reading,))
         collected = _Collector(rows, parse, lenient=lenient)
         pairs, problems = collected.pairs, tuple(collected.problems.values())
         if not pairs:
             why = "".join(f"; {one.what}: {one.count}" for one in problems if not one.kept)
-            raise DataError(f"0 usable pairs in {path} ({_rows(len(rows))}{why})", hint=collected.hint)
+            raise DataError(f"0 usable pairs in {name} ({_rows(len(rows))}{why})", hint=collected.hint)
         mismatch = self._mismatch(len(rows), collected.groups)
         if mismatch and official:
-            raise DataError(f"{path}: {mismatch}", hint="the release has changed; pass the file by --data to use it")
+            raise DataError(f"{name}: {mismatch}", hint="the release has changed; pass the file by --data to use it")
         invalid = sum(one.count for one in problems if one.what.startswith(INVALID))
         notes = (
             f"{mismatch}: scores are not benchmark scores" if mismatch else "",
@@ -97,7 +99,7 @@ class Adapter:
         return Dataset(
             name=self.name,
             pairs=pairs,
-            source=Path(path),
+            source=Path(name),
             digest=_digest(pairs),
             n_rows=len(rows),
             notes=tuple(filter(None, notes)),
@@ -105,7 +107,7 @@ class Adapter:
             official=bool(self.rows) and not mismatch and not invalid,
             readings=tuple(readings),
             encoding=str(encoding),
-            origin=source.origin,
+            origin=origin,
             tied=collected.tied,
         )
 
@@ -124,6 +126,14 @@ class Adapter:
         if not self.hub_files:
             raise DataError(f"{self.title} cannot be fetched", hint="download its files and pass them by --data PATH")
         return fetch_files(Wanted(self.hub_id), self.hub_files[:files], cache_dir, endpoint=endpoint)
+
+
+def open_rows(pairs: Pairs, encoding: Encoding) -> tuple[Iterator[Row], str, str]:
+    """Return the rows of pairs in a file, on the hub or in memory, with their name and their address on the hub."""
+    if not isinstance(pairs, str | os.PathLike):
+        return rows_in_memory(pairs, encoding), type(pairs).__name__, ""
+    source = open_source(Path(pairs))
+    return read_rows(source.path, encoding, source.files), str(pairs), source.origin
 
 
 def _rows(count: int) -> str:

@@ -143,12 +143,23 @@ def layout_of(names: tuple[str, ...], named: frozenset[str] = frozenset()) -> La
     chosen = next((Two(*two) for two in _CHOSEN_PAIRS if set(two) <= set(names)), None)
     if chosen and {"chosen", "rejected"} & named:
         return Layout(two=chosen)
-    stems = product(_STEMS, _SUFFIXES, ("_", ""))
-    pairs = [Two(f"{stem}{mark}{a}", f"{stem}{mark}{b}") for stem, (a, b), mark in stems]
-    for two in [RESPONSES] if named >= set(RESPONSES) else pairs:
+    for two in [RESPONSES] if named >= set(RESPONSES) else _numbered(names):
         if set(two) <= set(names) and (found := _labelled(two, names, named, chosen)):
             return found
     return Layout(two=chosen) if chosen else None
+
+
+def _numbered(names: Collection[str]) -> list[Two]:
+    """Return the columns of two responses that differ by a letter or number, as response_a and response_b."""
+    stems = product(_STEMS, _SUFFIXES, ("_", ""))
+    pairs = [Two(f"{stem}{mark}{a}", f"{stem}{mark}{b}") for stem, (a, b), mark in stems]
+    return [two for two in pairs if set(two) <= set(names)]
+
+
+def responses_of(names: tuple[str, ...]) -> Two | None:
+    """Return the columns of two responses, labelled or not: as response_a and response_b, else chosen and rejected."""
+    plain = [Two("a", "b"), *map(Two._make, _CHOSEN_PAIRS)]
+    return next((two for two in (*_numbered(names), *plain) if set(two) <= set(names)), None)
 
 
 def _labelled(two: Two, names: Collection[str], named: frozenset[str], chosen: Two | None) -> Layout | None:

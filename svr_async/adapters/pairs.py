@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
-from svr_async.adapters.contract import Adapter, RowParser
+from svr_async.adapters.contract import Adapter, RowParser, open_rows
 from svr_async.adapters.fields import PROMPT_COLUMNS, Fields, RowError, join_prompt, prompt_of, read_answer
 from svr_async.adapters.groups import scored_responses
 from svr_async.adapters.layouts import (
@@ -21,13 +21,17 @@ from svr_async.adapters.layouts import (
     Layout,
     layout_of,
     lower_is_better,
+    parse_columns,
     reading_of,
+    renamed,
+    responses_of,
     with_plain_names,
 )
 from svr_async.adapters.records import Parsed, micro_scores, pair_of
-from svr_async.adapters.tables import Row
+from svr_async.adapters.tables import Encoding, Pairs, Row
 from svr_async.adapters.training_sets import HELPSTEER3, RMB
 from svr_async.core.pair import NO_DOMAIN, PreferencePair
+from svr_async.errors import DataError
 
 TIED = "tie (the data prefers neither)"
 DIFFERENT_PROMPTS = "chosen and rejected answer different conversations"
@@ -90,6 +94,25 @@ def _best_and_worst(fields: Fields, lower: bool | None) -> Parsed:
     chosen, rejected = (low, high) if (is_rank if lower is None else lower) else (high, low)
     values = {**fields.row.values, "chosen": chosen[1], "rejected": rejected[1]}
     return _pair(Fields(replace(fields.row, values=values)), "chosen", "rejected")
+
+
+def read_unlabelled(pairs: Pairs, columns: str = "") -> list[PreferencePair]:
+    """Return a pair for each row, labelled or not; `chosen` is the first response, or that of a column `chosen`.
+
+    DataError for the first row that cannot be read.
+    """
+    named = parse_columns(columns, _COLUMNS)
+    found: list[PreferencePair] = []
+    for row in open_rows(pairs, Encoding())[0]:
+        fields = _with_columns(Fields(renamed(row, named)).checked())
+        two = responses_of(tuple(fields.row.values))
+        if two is None:
+            raise _unknown_layout(fields)
+        read = _pair(fields, *two, first_is_chosen=True)
+        if read.skipped:
+            raise DataError(f"{row.where}: {read.skipped}", hint="give both responses to one prompt")
+        found += read.pairs
+    return found
 
 
 def parse(fields: Fields) -> Parsed:

@@ -1,4 +1,4 @@
-"""Reads rows from JSON, JSONL, CSV, TSV and Parquet files, gzipped or not, a folder of them, or standard input."""
+"""Reads rows from JSON, JSONL, CSV, TSV and Parquet files, gzipped or not, a folder, standard input, or memory."""
 
 from __future__ import annotations
 
@@ -7,14 +7,16 @@ import csv
 import gzip
 import io
 import json
+import math
+import os
 import re
 import sys
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import orjson
 
@@ -26,6 +28,18 @@ _ACCEPTED = ", ".join(SUFFIXES) + " (each also with .gz), or a folder of such fi
 _DELIMITERS = (",", ";", "\t")
 _UNSENDABLE = re.compile("[\x00\ud800-\udfff]")
 _FOREIGN_BYTE = re.compile("[\udc80-\udcff]")
+
+
+class Table(Protocol):
+    """A pandas DataFrame or an Arrow table."""
+
+    @property
+    def columns(self) -> Any:
+        """The columns or their names."""
+
+
+Pairs = str | os.PathLike[str] | Iterable[Mapping[str, Any] | tuple[Any, Any, Any]] | Table
+"""A path or hf:org/name; dictionaries, (prompt, a, b), a Hugging Face Dataset, a pandas DataFrame, an Arrow table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +126,31 @@ def read_rows(path: Path, encoding: Encoding | None = None, files: Sequence[Path
             raise DataError(f"{name}: truncated or damaged gzip file ({error})", hint="fetch it again") from error
         except (csv.Error, OSError) as error:
             raise DataError(f"{name}: cannot be read ({error})") from error
+
+
+def rows_in_memory(pairs: Any, encoding: Encoding) -> Iterator[Row]:
+    """Yield the rows of pairs in memory as a file of them would have them; UsageError if they are not rows."""
+    name, records = type(pairs).__name__, pairs
+    if hasattr(pairs, "to_pylist"):
+        records = _arrow_rows(pairs)
+    elif hasattr(pairs, "iloc"):  # pandas
+        records = pairs.to_dict("records")
+    if isinstance(records, Mapping) or not isinstance(records, Iterable):
+        hint = "one split of them, data['train']" if isinstance(records, Mapping) else "rows such as [{'prompt': …}]"
+        raise UsageError(f"pairs cannot be a {name}", hint=f"give a path, a table, or {hint}")
+    for number, record in enumerate(records, 1):
+        three = isinstance(record, tuple) and len(record) == 3
+        cells = dict(zip(("prompt", "a", "b"), record, strict=True)) if three else record
+        if isinstance(cells, Mapping):  # as JSON has it: NaN is null, arrays are lists, times are text
+            plain = {key: None if isinstance(cell, float) and math.isnan(cell) else cell for key, cell in cells.items()}
+            cells = encoding.json(json.dumps(plain, default=_plain_cell))
+        yield _row(name, number, cells)
+
+
+def _plain_cell(cell: Any) -> Any:
+    if hasattr(cell, "tolist"):
+        return cell.tolist()
+    return None if str(cell) in {"<NA>", "NaT"} else str(cell)
 
 
 def data_files(path: Path) -> list[Path]:
@@ -201,13 +240,19 @@ def _read_parquet(data: bytes, name: str, encoding: Encoding) -> Iterator[Row]:
     import pyarrow.parquet as pq
 
     try:
-        table = pq.ParquetFile(pa.BufferReader(data), pre_buffer=False).read(use_threads=False)
-        columns = [c.cast("string") if pa.types.is_temporal(c.type) else c for c in table.columns]
-        rows = pa.table(columns, names=table.column_names).to_pylist()
+        rows = _arrow_rows(pq.ParquetFile(pa.BufferReader(data), pre_buffer=False).read(use_threads=False))
     except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
         first_line = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise DataError(f"{name}: damaged or not a parquet file ({first_line})", hint="fetch it again") from error
     yield from (Row(name, number, encoding.scrub(cells)) for number, cells in enumerate(rows, 1))
+
+
+def _arrow_rows(table: Any) -> list[dict[str, Any]]:
+    import pyarrow as pa
+
+    columns = [c.cast("string") if pa.types.is_temporal(c.type) else c for c in table.columns]
+    rows: list[dict[str, Any]] = pa.table(columns, names=table.column_names).to_pylist()
+    return rows
 
 
 _READERS: Mapping[str, Callable[[str, str, Encoding], Iterator[Row]]] = {

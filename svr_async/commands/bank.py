@@ -1,4 +1,4 @@
-"""`svr bank`: look at a bank of rubrics, edit, compare, merge, audit and share it."""
+"""`svr bank`: look at a bank of rubrics, edit, compare, merge and share it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from svr_async.commands import options as opt
-from svr_async.commands.options import GroupedCommand, flag, known_of, option, with_limits
+from svr_async.commands.options import flag, option
 from svr_async.commands.screen import is_narrow, print_json, safe_console, show, tell
 from svr_async.errors import UsageError
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from svr_async.scoring.bank import BankRubric, RubricBank
 
 SHOWN = 20
-SHOWN_OF_ATTACK = 5
 bank_argument = click.argument("folder", metavar="BANK")
 
 
@@ -183,43 +182,6 @@ def edit(folder: str, out: Path | None, in_place: bool, by: str, reason: str, as
     show(diff_sheet(found))
     click.echo(f"the edited bank {edited.digest[:12]} is in {place}, the former {former.digest[:12]} in {kept}")
     click.echo("judge again with it, then svr compare the run before and the run after")
-
-
-@bank.command(cls=GroupedCommand, short_help="Measure what attacks on answers buy.")
-@click.argument("folder", metavar="BANK")
-@option("--data PAIRS", "Pairs to attack.", type=opt.PATH, required=True)
-@option("--format NAME", "Layout of PAIRS.", name="benchmark", default="pairs")
-@opt.judge
-@option("--attack NAME", "Only this attack; may be given again.", name="attacks", multiple=True)
-@opt.top_k
-@opt.limit
-@opt.few_limits
-@opt.dry_run
-@option("--out DIR", "For audit.json. Default: runs/audit-…", type=opt.FOLDER)
-@opt.json
-def audit(folder: str, attacks: tuple[str, ...], as_json: bool, **flags: Any) -> int:
-    """Judge PAIRS with BANK as they are, and again with each attack at the end of the rejected answer.
-
-    Attacks: padding, restated rubrics, keywords, instructions and fake verdict.
-
-    \b
-    Example:  svr bank audit bank/ --data pairs.jsonl --judge gpt-oss-120b --limit 200 --dry-run
-    """
-    from svr_async.commands.eval_run import Screen, print_count
-    from svr_async.evaluation.audit import ATTACKS, FILE, plan_audit, run_audit
-    from svr_async.evaluation.settings import EvalSettings
-    from svr_async.reports.sheets import audit_sheet
-
-    settings = EvalSettings(**known_of(EvalSettings, with_limits({**flags, "bank": folder})))
-    plan = plan_audit(settings, attacks or tuple(ATTACKS))
-    if settings.limits.dry_run:
-        print_count(plan.run, as_json=as_json)
-        return 0
-    found = run_audit(plan, Screen(quiet=as_json, as_json=as_json))
-    tell(found.to_json, audit_sheet(found, SHOWN_OF_ATTACK), as_json=as_json)
-    if not as_json:
-        click.echo(f"all of it is in {plan.run.folder / FILE}")
-    return 128 + found.signal if found.signal else 0
 
 
 @bank.command(short_help="Upload a bank to the Hugging Face hub.")

@@ -57,10 +57,9 @@ def doctor(judge: str | None, base_url: str, cache: Path | str, data: Path | Non
 
 async def _findings(judge: str | None, base_url: str, cache: Path | str, data: Path | None) -> AsyncIterator[Finding]:
     """Yield what is checked on this machine, then the endpoint's findings one by one."""
-    from svr_async.fit.training import devices_in_words
     from svr_async.judges import doctor as checks
 
-    local = {"cache": partial(checks.cache_finding, cache), "device": partial(checks.device_finding, devices_in_words)}
+    local = {"cache": partial(checks.cache_finding, cache), "device": partial(checks.device_finding, _device_label)}
     if data is not None:
         local["data"] = partial(_data_finding, data)
     for name, check in local.items():
@@ -74,6 +73,12 @@ async def _findings(judge: str | None, base_url: str, cache: Path | str, data: P
         return
     async for finding in checks.examine(judge, base_url):
         yield finding
+
+
+def _device_label() -> str:
+    from svr_async.fit.training import devices_in_words  # needs JAX, which judging alone does not install
+
+    return devices_in_words()
 
 
 def _data_finding(path: Path) -> Finding:

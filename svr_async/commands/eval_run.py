@@ -24,10 +24,10 @@ from svr_async.engine.events import Notice, NoticeKind
 from svr_async.engine.stats import EngineStats
 from svr_async.errors import UsageError
 from svr_async.evaluation.items import Item
-from svr_async.evaluation.run import EvalResult, Listener, count_calls, run_now
+from svr_async.evaluation.run import Listener, count_calls, run_now
+from svr_async.evaluation.run_folder import Run
 from svr_async.evaluation.settings import EvalSettings
 from svr_async.evaluation.setup import PreparedRun, prepare
-from svr_async.observability.tracking import evaluation_facts, hand_over
 from svr_async.reports.text import describe_count, run_parts
 
 SALT = "svr"  # of orders and audits with --seed 0
@@ -73,14 +73,13 @@ class Screen(Listener):
         elif self.verbose:
             self.note(f"trying again: {notice.text}")
 
-    def ended(self, result: EvalResult) -> None:
+    def ended(self, run: Run) -> None:
         """Print the metrics and what to do next, unless the terminal has gone."""
         if not self.shutdown.hung_up:
-            tell(result.metrics, lambda: _print_summary(result), as_json=self.as_json)
+            tell(run.metrics, lambda: _print_summary(run), as_json=self.as_json)
 
 
-def _print_summary(result: EvalResult) -> None:
-    run = result.run()
+def _print_summary(run: Run) -> None:
     show([*run_parts(run.summary), Line(f"{run.path}/report.html", label="report")])
     again = "" if run.complete else "; the same command again judges the rest"
     show([Line(f"svr view {shlex.quote(str(run.path))}{again}", label="next")])
@@ -106,7 +105,10 @@ def run_eval(flags: Mapping[str, Any], given: frozenset[str]) -> int:
             name = signal.Signals(result.signal).name
             click.echo(f"stopped by {name}: {result.left} — run the same command to continue", err=True)
         return 128 + result.signal
-    hand_over(flags["track"], partial(evaluation_facts, run.folder), partial(click.echo, err=True))
+    if flags["track"]:
+        from svr_async.observability.tracking import evaluation_facts, hand_over
+
+        hand_over(flags["track"], partial(evaluation_facts, run.folder), partial(click.echo, err=True))
     _require_coverage(settings, result)
     return 0
 
@@ -152,7 +154,7 @@ def notes_of(run: PreparedRun, given: frozenset[str]) -> Iterator[str]:
         )
 
 
-def _require_coverage(settings: EvalSettings, result: EvalResult) -> None:
+def _require_coverage(settings: EvalSettings, result: Run) -> None:
     """Raise CoverageError if too many pairs have no verdict."""
     metrics = result.metrics
     if metrics["coverage"] is None:  # no pair has a right answer
@@ -163,5 +165,5 @@ def _require_coverage(settings: EvalSettings, result: EvalResult) -> None:
         metrics["n_total"],
         settings.min_coverage,
         lack="pairs have no verdict",
-        hint=f"{result.folder}/items.jsonl says why; {again}, --min-coverage accepts it",
+        hint=f"{result.path}/items.jsonl says why; {again}, --min-coverage accepts it",
     )

@@ -17,19 +17,12 @@ from svr_async.commands.screen import show, tell, text_of
 from svr_async.errors import CoverageError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from rich.text import Text
-
     from svr_async.core.table import Part
-    from svr_async.evaluation.items import RubricRow
     from svr_async.reports.explain import Explanation
     from svr_async.scoring.bank import RubricBank
 
-BAR_CELLS = 12  # of each half of a bar
 SHOWN_CHARS = 700
 CALL_CHARS = 6_000  # of a text of a call
-FEW_ROWS = 16  # rows of a table, up to which rubrics that count nothing are listed too
 PAIR_TEXTS = ("prompt", "a", "b")
 RUN_ONLY = ("data", "calls")
 
@@ -183,89 +176,14 @@ def _explain_calls(run: Path, item: str, cache: Path | str | None, as_json: bool
 
 
 def _show_explanation(found: Explanation) -> None:
-    """Print one decision: its outcome, rubrics with bars towards A (left) or B (right), and the texts, shortened."""
-    from svr_async.reports.explain import tag_of, verdict_reasons, why
+    """Print one decision: its outcome, its rubrics, and the texts, shortened."""
+    from svr_async.reports.explain import explanation_parts, explanation_texts
 
-    show(_head(found))
-    if found.rows:
-        _show_rubrics(found)
-    show(_after_rubrics(found))
-    for reason in verdict_reasons(found.item):
-        _show_text(why(reason), reason.text)
+    show(explanation_parts(found))
+    for name, text in explanation_texts(found):
+        _show_text(name, text)
     if found.texts is None:
         click.secho("the run folder keeps no texts of this pair; --data PATH shows them", dim=True)
-        return
-    _show_text("prompt", found.texts.prompt)
-    _show_text(f"response A{tag_of(found, 'A')}", found.texts.response_a)
-    _show_text(f"response B{tag_of(found, 'B')}", found.texts.response_b)
-
-
-def _head(found: Explanation) -> Iterator[Part]:
-    from svr_async.core.table import Line
-    from svr_async.reports.explain import decision_in_words
-
-    yield Line(found.caption)
-    yield Line(f"{found.item.id} {decision_in_words(found)}" if found.of_run else decision_in_words(found))
-    for place, doubt in enumerate(found.doubts):
-        yield Line(f"{'and' if place else 'but'} {doubt}", loud=True)
-
-
-def _after_rubrics(found: Explanation) -> Iterator[Part]:
-    from svr_async.core.table import Line
-    from svr_async.reports.explain import counts_note, in_words, votes_in_words
-
-    if found.rows:
-        yield Line(counts_note(found))
-        yield Line(in_words(found))
-    elif found.item.margin is not None and not found.doubts and "identical" not in found.item.flags:
-        yield Line("the judge gave its verdict directly, without rubrics")
-    yield from (Line(said) for said in votes_in_words(found.item))
-    for label, value in (("detail", found.item.detail), ("flags", ", ".join(map(str, found.item.flags)))):
-        if value:
-            yield Line(value, label=label)
-
-
-def _show_rubrics(found: Explanation) -> None:
-    from rich.table import Table
-    from rich.text import Text
-
-    from svr_async.commands.screen import safe_console
-    from svr_async.core.safetext import one_line
-    from svr_async.evaluation.wording import signed
-    from svr_async.reports.explain import counts_at_all, marks_of, reason_of, verdict_of, why
-
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    table.add_column("rubric", ratio=1)
-    for head in ("A", "B"):
-        table.add_column(head)
-    table.add_column("counts", justify="right")  # alpha times the weight of the bank
-    table.add_column(f"{'← A':<{BAR_CELLS}} {'B →':>{BAR_CELLS}}", no_wrap=True, min_width=2 * BAR_CELLS + 1)
-    table.add_column("adds", justify="right", no_wrap=True)
-    shown = found.rows if len(found.rows) <= FEW_ROWS else [row for row in found.rows if counts_at_all(row)]
-    for row in shown:
-        text = row.text if row.rephrased in {None, row.text} else f"{row.rephrased} (from: {row.text})"
-        marked = one_line(text, 400) + "".join(f" ({mark})" for mark in marks_of(found, row))
-        reason = reason_of(found.item, row)
-        said = "" if reason is None else f"\n{why(reason)}: {one_line(reason.text, 400)}"
-        numbers = f"{row.importance:.2f}", _bar(row, found.largest), signed(row.contribution)
-        rubric = Text.assemble((marked, "" if row.delta else "dim"), (said, "dim"))
-        table.add_row(rubric, verdict_of(row, "A"), verdict_of(row, "B"), *numbers)
-    console = safe_console()
-    console.print(table)
-    if less := len(found.rows) - len(shown):
-        console.print(Text(f"and {less} that count less than 0.005: --json lists them", style="dim"))
-
-
-def _bar(row: RubricRow, largest: float) -> Text:
-    """Draw a contribution as a bar: to the left of the middle for A, to the right for B."""
-    from rich.text import Text
-
-    from svr_async.reports.explain import favoured
-
-    cells = max(1, round(BAR_CELLS * abs(row.contribution) / largest)) if row.contribution and largest else 0
-    left, right = (cells, 0) if favoured(row.contribution) == "A" else (0, cells)
-    halves = ("━" * left).rjust(BAR_CELLS), ("│", "dim"), ("━" * right).ljust(BAR_CELLS)
-    return Text.assemble(*halves, style="magenta" if left else "yellow")
 
 
 def _show_text(name: str, text: str, most: int = SHOWN_CHARS, *, prefix: str = "") -> None:

@@ -80,7 +80,11 @@ def _prices(priced: Iterable[Profile]) -> Iterator[Part]:
 
 
 def _tariffs(profile: Profile) -> list[str]:
-    from svr_async.evaluation.wording import tariff
-
     price = profile.price
-    return [] if price is None else [tariff(value) for value in (price.input, price.cached, price.output)]
+    return [] if price is None else [_tariff(value) for value in (price.input, price.cached, price.output)]
+
+
+def _tariff(value: float) -> str:
+    """Return an amount of money with all of its digits: `$3`, `$0.20`, `$0.025`."""
+    digits = len(f"{value:.12g}".partition(".")[2])
+    return f"${value:,.{max(2, digits) if digits else 0}f}"

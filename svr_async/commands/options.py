@@ -256,15 +256,12 @@ reading = together(
 
 
 def scheduled(default: str) -> Callable[[F], F]:
-    """Return what adds --schedule and --rounds to a command that compares several responses."""
-    return together(
-        option(
-            "--schedule",
-            "Which pairs are compared: circle N, anchor N − 1, swiss N / 2 a round.",
-            type=click.Choice(["all", "circle", "anchor", "swiss"]),
-            default=default,
-        ),
-        option("--rounds N", "Rounds of --schedule swiss. Default: enough to connect all.", type=COUNT),
+    """Return what adds --schedule to a command that compares several responses."""
+    return option(
+        "--schedule",
+        "Which pairs are compared: circle N, anchor N − 1.",
+        type=click.Choice(["all", "circle", "anchor"]),
+        default=default,
     )
 
 

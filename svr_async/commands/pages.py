@@ -55,7 +55,7 @@ def view(
     "Where to write: .html .md .tex .csv. Default: report.html in the folder, comparison.html for several runs.",
     type=opt.PATH,
 )
-@flag("--frontier", "Accuracy against cost, from kept replies alone: .html .csv .json.")
+@flag("--frontier", "Accuracy against cost of judges, second judges and juries: .html .csv .json.")
 @option("--figures DIR", "Write the figures too, as SVG and PNG.", type=opt.PATH)
 @opt.json
 def report(runs: tuple[Path, ...], out: Path | None, frontier: bool, figures: Path | None, as_json: bool) -> None:
@@ -79,11 +79,9 @@ def report(runs: tuple[Path, ...], out: Path | None, frontier: bool, figures: Pa
 
     if frontier:
         target = out or runs[0] / "frontier.html"
-        with spinner("recombining replies", quiet=as_json):
-            plans = write_frontier(runs, target, figures)
+        plans = write_frontier(runs, target, figures)
         counts = f"{len(plans.points)} plans, {len(plans.best)} of them the best for their cost"
-        text = f"wrote {target}: {counts}, {len(plans.left_out)} need new calls and are left out; nothing was sent"
-        click.echo(frontier_json(plans) if as_json else text)
+        click.echo(frontier_json(plans) if as_json else f"wrote {target}: {counts}; nothing was sent")
         return
     with spinner("writing the page", quiet=as_json):
         target, n_bytes, of_bank = write_report(runs, out, figures)

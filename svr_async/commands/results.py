@@ -33,8 +33,7 @@ def compare(runs: tuple[Path, ...], drift: bool, as_json: bool) -> None:
     """
     from svr_async.commands.screen import safe_console, tell
     from svr_async.core.table import warnings_of
-    from svr_async.evaluation.compare import compare_runs
-    from svr_async.evaluation.drift import drift_of
+    from svr_async.evaluation.compare import compare_runs, drift_of
     from svr_async.evaluation.run_folder import RunFolder
     from svr_async.reports.compare_tables import comparison_tables, drift_tables
 

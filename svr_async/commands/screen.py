@@ -125,7 +125,7 @@ def _show_line(console: Console, line: Line) -> None:
 
     text = one_line(line.text, 2_000)
     if not line.wrapped or not line.label:
-        label = f"{line.label:<{LABEL}}" if line.label else ""
+        label = f"{line.label:<{LABEL - 1}} " if line.label else ""
         console.print(Text.assemble((label, "dim"), (text, "yellow" if line.loud else "")), soft_wrap=not line.wrapped)
         return
     grid = Table.grid()

@@ -1,30 +1,34 @@
-"""Compare runs on the items they share: paired tests, disagreements, and what makes the runs not comparable."""
+"""Compare runs on shared items: paired tests, disagreements, a judge's drift, and what makes them not comparable."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from statistics import fmean
 from typing import Any
 
 import orjson
 
 from svr_async.core.statistics import (
     Interval,
+    bootstrap_interval,
     holm,
     mcnemar_exact,
     newcombe_interval,
     paired_counts,
     paired_difference_interval,
     sign_flip_exact,
+    wilson_interval,
 )
 from svr_async.errors import UsageError
 from svr_async.evaluation.items import Item
-from svr_async.evaluation.run_folder import Run
+from svr_async.evaluation.run_folder import Run, reports
 from svr_async.evaluation.summary import RunSummary, summaries_of
 from svr_async.evaluation.wording import plural, points
 
 SIGNIFICANT = 0.05
+SIDES = {"A": 1.0, "B": -1.0}
 HOLM = (
     "p: how often chance alone gives such a difference between equally good runs. p Holm: adjusted for several tests; "
     "0.05 or below counts as a difference."
@@ -104,9 +108,56 @@ class Comparison:
     duels: tuple[Duel, ...]
     warnings: tuple[str, ...]
 
+    def __repr__(self) -> str:
+        return f"<Comparison of {len(self.runs)} runs: {' '.join(duel.verdict for duel in self.duels)}>"
+
+    def _repr_html_(self) -> str:
+        return str(reports().comparison_html(self))
+
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON values, keys as the fields; an interval is [low, high]."""
         value = {"runs": [one.to_json() for one in self.runs], "duels": self.duels, "warnings": self.warnings}
+        plain: dict[str, Any] = orjson.loads(orjson.dumps(value, default=list))
+        return plain
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RubricDrift:
+    """One rubric over the pairs on which both runs have its Δ: the share of opposite signs, the mean change of Δ."""
+
+    id: str
+    text: str
+    pairs: int
+    flips: float
+    shift: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shift:
+    """A later run against the first: share of flipped verdicts, mean shift of the margin towards the right answer.
+
+    `rubrics` start with the largest share of flips. Values are None without data.
+    """
+
+    run: str
+    flips: float | None
+    flips_ci95: Interval | None
+    margin_shift: float | None
+    margin_shift_ci95: Interval | None
+    rubrics: tuple[RubricDrift, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drift:
+    """Runs of the same pairs with one bank; `differs` lists what differs between the runs."""
+
+    runs: tuple[RunSummary, ...]
+    shifts: tuple[Shift, ...]
+    differs: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain JSON values, keys as the fields; an interval is [low, high]."""
+        value = {"runs": [one.to_json() for one in self.runs], "shifts": self.shifts, "differs": self.differs}
         plain: dict[str, Any] = orjson.loads(orjson.dumps(value, default=list))
         return plain
 
@@ -324,14 +375,65 @@ def _data(run: Run, baseline: Run) -> Iterator[Difference]:
         yield Difference(kind="data", text=f"data: {sizes}; {same}")
 
 
+def drift_of(runs: Sequence[Run]) -> Drift:
+    """Measure the drift of later runs against the first; UsageError unless method, bank and pairs are the same."""
+    unlike = [one for run in runs[1:] for one in differences(run, runs[0])]
+    refused = [f"needs the same pairs: {one.text}" for one in unlike if one.kind == "data"]
+    for name in ("method", "bank"):
+        values = list(dict.fromkeys(str(run.metrics.get(name) or "not set") for run in runs))
+        refused += [f"needs one {name}: {' and '.join(values)}"] if len(values) > 1 else []
+    if refused or len(runs) < 2:
+        raise UsageError(f"--drift {(*refused, 'needs at least two runs')[0]}", hint="svr compare RUN RUN --drift")
+    tables, summaries = [by_key(run.items) for run in runs], summaries_of(runs)
+    shifts = tuple(
+        _shift(one.title, [(item, table[key]) for key, item in tables[0].items() if key in table])
+        for one, table in zip(summaries[1:], tables[1:], strict=True)
+    )
+    return Drift(runs=summaries, shifts=shifts, differs=tuple(dict.fromkeys(one.text for one in unlike)))
+
+
+def _shift(title: str, couples: Sequence[tuple[Item, Item]]) -> Shift:
+    flips = [a.predicted != b.predicted for a, b in couples if a.predicted and b.predicted]
+    moved = [
+        (SIDES[str(a.gold)] * (b.margin - a.margin), a.item)
+        for a, b in couples
+        if a.margin is not None and b.margin is not None
+    ]
+    values, items = [value for value, _ in moved], [item for _, item in moved]
+    return Shift(
+        run=title,
+        flips=fmean(flips) if flips else None,
+        flips_ci95=wilson_interval(sum(flips), len(flips)) if flips else None,
+        margin_shift=fmean(values) if values else None,
+        margin_shift_ci95=bootstrap_interval(values, clusters=items) if values else None,
+        rubrics=tuple(sorted(_rubric_drift(couples), key=lambda one: (-one.flips, -one.pairs, one.id))),
+    )
+
+
+def _rubric_drift(couples: Sequence[tuple[Item, Item]]) -> Iterator[RubricDrift]:
+    texts = {row.id: row.text for first, _ in couples for row in first.rubrics}
+    found: dict[str, list[tuple[float, float]]] = {}
+    for first, second in couples:
+        before, after = _deltas(first), _deltas(second)
+        for name in before.keys() & after.keys():
+            found.setdefault(name, []).append((before[name], after[name]))
+    for name, deltas in found.items():
+        flips, shift = fmean((a > 0) != (b > 0) for a, b in deltas), fmean(b - a for a, b in deltas)
+        yield RubricDrift(id=name, text=texts[name], pairs=len(deltas), flips=flips, shift=shift)
+
+
+def _deltas(item: Item) -> Mapping[str, float]:
+    """Return each rubric's mean Δ towards the right answer, over orders and judges."""
+    values: dict[str, list[float]] = {}
+    for row in item.rubrics:
+        if row.delta is not None:
+            values.setdefault(row.id, []).append(SIDES[str(item.gold)] * row.delta)
+    return {name: fmean(deltas) for name, deltas in values.items()}
+
+
 def notes_on(run: Run, baseline: Run) -> list[str]:
-    """Return differences that do not forbid a comparison: fingerprints, endpoints, version, missing verdicts."""
-    found = []
-    for one, two in zip(_panel(run), _panel(baseline), strict=False):
-        for name, word in (("fingerprints", "system fingerprint"), ("base_url", "endpoint")):
-            if one.get(name) != two.get(name):
-                found.append(_unlike(word, "", one.get(name), two.get(name)).text)
-    versions = [one.manifest.get("svr_version") for one in (run, baseline)]
+    """Return differences that do not forbid a comparison: the version, and missing verdicts."""
+    found, versions = [], [one.manifest.get("svr_version") for one in (run, baseline)]
     if versions[0] != versions[1]:
         found.append(f"judged with svr-async {versions[0]}, the baseline with {versions[1]}")
     lost = [one.metrics["n_total"] - one.metrics["n_scored"] for one in (run, baseline)]

@@ -33,9 +33,9 @@ def item_of_run(run: Run, item_id: str) -> Item:
     """Return an item by its id; UsageError suggests the nearest ids for an unknown one."""
     item = next((item for item in run.items if item.id == item_id), None)
     if item is None:
-        hint = "`svr explain RUN` lists the most confident mistakes; items.jsonl has every id"
-        if near := nearest_ids(run.items, item_id):
-            hint = f"did you mean {', '.join(near)}?"
+        near = nearest_ids(run.items, item_id)
+        lists = "`svr explain RUN` lists the most confident mistakes; items.jsonl has every id"
+        hint = f"did you mean {', '.join(near)}?" if near else lists
         raise UsageError(f"{run.path} has no item {item_id!r}", hint=hint)
     return item
 
@@ -88,6 +88,7 @@ class Call:
             "tokens": reply and {name: getattr(reply.usage, name) for name in reply.usage.__struct_fields__},
             "usd": self.usd,
             "tries": reply and reply.tries,
+            "unread": self.unread or None,
             "failure": self.failure and dict(zip(("outcome", "detail"), self.failure, strict=True)),
         }
 
@@ -95,11 +96,14 @@ class Call:
 def calls_of_item(run: Run, item_id: str, cache: Path | str | None = None) -> tuple[list[Call], Secrets, Path | str]:
     """Return the calls of an item, what masks keys in their texts, and the cache that holds the replies.
 
-    The keys are those the run recorded, then those of calls that were asked again. A request is rebuilt from data and
-    settings; if its key is not the recorded one, the reply is shown without it. UsageError for an unknown item.
+    The keys are those the run recorded, then those of calls that were asked again. A request is rebuilt from the data
+    and today's profiles, or else with the settings that the run recorded; if its key is still not the recorded one,
+    the reply is shown without it. UsageError for an unknown item.
     """
     item, place = item_of_run(run, item_id), cache or settings_of(run).limits.cache
     requests, secrets = _rebuild(run, [item], place)
+    if item.requests and requests.keys().isdisjoint(item.requests):
+        requests, secrets = _rebuild(run, [item], place, recorded=True)
     failures, calls = FailureLog(run.path / "failures.jsonl"), []
     keys = item.requests if requests.keys().isdisjoint(item.requests) else (*item.requests, *requests)
     for key in dict.fromkeys(keys or requests):
@@ -131,17 +135,37 @@ def exchanges_of(run: Run, cache: Path | str | None = None) -> Exchanges:
     return found
 
 
-def _rebuild(run: Run, items: Iterable[Item], cache: Path | str) -> tuple[Requests, tuple[str, ...]]:
-    """Judge items of a run again, offline; return the requests and the API keys to mask, empty if data are gone."""
+def _rebuild(
+    run: Run, items: Iterable[Item], cache: Path | str, *, recorded: bool = False
+) -> tuple[Requests, tuple[str, ...]]:
+    """Judge items of a run again, offline; return the requests and the API keys to mask, empty if data are gone.
+
+    With `recorded`, the judges have the model, address and decoding of the manifest, whatever their profiles are now.
+    """
     with suppress(SvrError):
         settings = settings_of(run)
         if settings.data != STDIN:
             limits = replace(settings.limits, cache=cache)
             prepared = prepare(replace(settings, limits=limits, out=run.path))
+            if recorded:
+                prepared = _as_recorded(prepared, run.manifest.get("judge") or {})
             requests = run_whole(_requests(prepared, {item.id for item in items}))
             names = [name for judge in prepared.judges.judges if judge.profile for name in judge.profile.key_variables]
             return requests, tuple(value for name in names if (value := os.environ.get(name, "").strip()))
     return {}, ()
+
+
+def _as_recorded(prepared: PreparedRun, facts: Mapping[str, Any]) -> PreparedRun:
+    """Return the run with its judge as the manifest describes it; a jury stays as it is."""
+    judges, first = prepared.judges, prepared.judges.jurors[0]
+    if first.profile is None or "judges" in facts:
+        return prepared
+    params = facts.get("params") or {}
+    values = {name: facts[name] for name in ("model", "base_url", "wire", "path", "max_tokens") if name in facts}
+    values |= {name: params.get(name) for name in ("temperature", "top_p", "n", "seed")}
+    values |= {} if facts.get("base_url") == first.profile.base_url else {"identity": "", "base_urls": ()}
+    spec = replace(first.spec, profile=replace(first.profile, **values))
+    return replace(prepared, judges=replace(judges, jurors=(replace(first, spec=spec),)))
 
 
 async def _requests(prepared: PreparedRun, ids: set[str]) -> Requests:

@@ -4,30 +4,32 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import combinations
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import orjson
+from numpy.typing import NDArray
 
 from svr_async.adapters.tables import Row, read_rows
 from svr_async.core.files import write_atomic
 from svr_async.core.pair import hashed_fraction
-from svr_async.core.statistics import Interval, wilson_interval
+from svr_async.core.statistics import Interval, drawn_counts, wilson_interval
 from svr_async.errors import DataError, UsageError
-from svr_async.evaluation.agreement import Estimate, cohen_kappa
+from svr_async.evaluation.details import known_texts
 from svr_async.evaluation.items import Item
 from svr_async.evaluation.run_folder import Run, Texts
-from svr_async.evaluation.setup import texts_of_run
 
 LABELS = ("A", "B", "tie")
 FIELDS = ("id", "domain", "picked", "prompt", "response_a", "response_b", "label", "labeller", "note")
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")  # a spreadsheet would calculate these
 RANDOM = "random"
 _SPELLINGS = {one.casefold(): one for one in LABELS}
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")  # a spreadsheet would calculate these
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +73,45 @@ def _label(row: Row) -> Label | None:
     if label.casefold() not in _SPELLINGS:
         raise DataError(f"{row.where}: the label {label[:40]!r} is unknown", hint="write a, b or tie")
     return Label(id=str(row.values["id"]), label=_SPELLINGS[label.casefold()], where=row.where, **texts)
+
+
+class Estimate(NamedTuple):
+    """A number with its 95 % interval; None if the data do not determine it."""
+
+    value: float | None
+    ci95: Interval | None
+
+
+def cohen_kappa(
+    first: Sequence[Hashable], second: Sequence[Hashable], *, resamples: int = 2_000, seed: int = 0
+) -> Estimate:
+    """Return Cohen's kappa of two raters of the same items, with the percentile bootstrap interval over items.
+
+    κ = (p_o − p_e)/(1 − p_e): p_o is the share of items with the same label, p_e = Σ_c p_c q_c the share expected by
+    chance. None if both raters use one label throughout. Source: Cohen 1960, Educ. Psychol. Meas. 20:37-46.
+    """
+    places = {label: place for place, label in enumerate(sorted({*first, *second}, key=str))}
+    n, size = len(first), len(places)
+    counts = np.zeros(size * size, dtype=np.int64)
+    for one, other in zip(first, second, strict=True):
+        counts[places[one] * size + places[other]] += 1
+
+    def kappas(cells: NDArray[Any]) -> NDArray[np.float64]:
+        tables = cells.reshape(-1, size, size)
+        same = np.trace(tables, axis1=1, axis2=2) / n
+        chance = (tables.sum(axis=1) * tables.sum(axis=2)).sum(axis=1) / n**2
+        with np.errstate(invalid="ignore"):
+            return np.asarray((same - chance) / (1 - chance), dtype=np.float64)
+
+    value = float(kappas(counts)[0]) if n else math.nan
+    if math.isnan(value):
+        return Estimate(None, None)
+    drawn = kappas(np.concatenate(list(drawn_counts(counts, resamples, seed))))
+    # equal draws, or draws that are mostly undefined, do not show how certain the value is
+    if n < 2 or np.isnan(drawn).mean() > 0.5 or np.nanmin(drawn) == np.nanmax(drawn):
+        return Estimate(value, None)
+    low, high = np.nanquantile(drawn, [0.025, 0.975])
+    return Estimate(value, Interval(float(low), float(high)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,34 +237,18 @@ class Pick(NamedTuple):
 def worth_labelling(
     items: Sequence[Item], count: int, *, done: frozenset[str] = frozenset(), random: bool = False, seed: int = 0
 ) -> tuple[Pick, ...]:
-    """Return `count` unlabelled items, each domain in proportion.
+    """Return `count` unlabelled items: those whose two orders disagree, then those with the smallest |margin|.
 
-    First items whose two orders disagree, then those with the smallest |margin|. With `random`, the order is a hash of
-    seed and id, so that the items represent all.
+    With `random`, the order is a hash of seed and id, so that the items represent all.
     """
-    domains: dict[str, list[tuple[tuple[bool, float, str], Pick]]] = defaultdict(list)
+    ranked = []
     for item in items:
-        if item.id in done or not (random or item.margin is not None):
-            continue
-        flips = len(item.margins) > 1 and min(item.margins.values()) < 0 < max(item.margins.values())
-        why = RANDOM if random else "order" if flips else "margin"
-        rank = hashed_fraction(f"svr-labels-{seed}", item.id) if random else abs(item.margin or 0.0)
-        domains[item.domain].append(((why != "order", rank, item.id), Pick(item=item, why=why)))
-    shares = _shares({name: len(found) for name, found in sorted(domains.items())}, count)
-    ranked = {name: sorted(found, key=lambda entry: entry[0]) for name, found in domains.items()}
-    return tuple(pick for name, n in shares.items() for _, pick in ranked[name][:n])
-
-
-def _shares(sizes: Mapping[str, int], count: int) -> dict[str, int]:
-    """Divide a count by size; the largest remainders are rounded up, ties in the order of names."""
-    total = sum(sizes.values())
-    if count >= total:
-        return dict(sizes)
-    exact = {name: count * size / total for name, size in sizes.items()}
-    found = {name: int(value) for name, value in exact.items()}
-    for name in sorted(exact, key=lambda name: (found[name] - exact[name], name))[: count - sum(found.values())]:
-        found[name] += 1
-    return found
+        if item.id not in done and (random or item.margin is not None):
+            flips = len(item.margins) > 1 and min(item.margins.values()) < 0 < max(item.margins.values())
+            why = RANDOM if random else "order" if flips else "margin"
+            rank = hashed_fraction(f"svr-labels-{seed}", item.id) if random else abs(item.margin or 0.0)
+            ranked.append(((why != "order", rank, item.id), Pick(item=item, why=why)))
+    return tuple(pick for _, pick in sorted(ranked, key=lambda entry: entry[0])[:count])
 
 
 def write_next(
@@ -238,9 +263,7 @@ def write_next(
     picks = worth_labelling(run.items, count, done=done, random=random, seed=seed)
     if not picks:
         raise UsageError(f"{run.path} has no item left to label", hint="every item with a verdict has a label")
-    named = (run.manifest.get("config") or {}).get("data")
-    own = Path(named) if isinstance(named, str) and named != "-" and Path(named).exists() else None
-    texts = texts_of_run(run, [pick.item.id for pick in picks], data or own)
+    texts, _ = known_texts(run, data)
     _write_sheet(out, picks, texts)
     reasons = Counter(pick.why for pick in picks)
     why = ", ".join(f"{n} by {name}" for name, n in sorted(reasons.items()))

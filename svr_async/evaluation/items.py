@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from importlib import import_module
 from typing import Annotated, Any
 
 import msgspec
@@ -12,6 +13,7 @@ import orjson
 from svr_async.core.pair import PreferencePair, Side
 from svr_async.core.verdict import Contribution, Outcome
 from svr_async.engine.reply import clean_text
+from svr_async.errors import UsageError
 from svr_async.evaluation.plan import PairDecision, Rows, Vote
 from svr_async.judges.protocol import Reasked
 from svr_async.scoring.decision import rounded
@@ -104,6 +106,26 @@ class Item:
         value["margins"] = dict(self.margins)
         value["rubrics"] = [_fields_of(row, alone if row.chances else (*alone, "chances")) for row in self.rubrics]
         return orjson.dumps(value, option=orjson.OPT_APPEND_NEWLINE)
+
+
+class Items(tuple[Item, ...]):  # noqa: SLOT001  (a tuple has no slots)
+    """The items of a run; also as a table, one row an item, with columns named as the fields of `Item`."""
+
+    def to_arrow(self) -> Any:
+        """Return a pyarrow.Table; `rubrics`, `votes` and `reasons` are lists of structs."""
+        import pyarrow as pa
+
+        return pa.Table.from_pylist(self._rows())
+
+    def to_pandas(self) -> Any:
+        """Return a pandas.DataFrame; UsageError if pandas is not installed."""
+        try:
+            return import_module("pandas").DataFrame(self._rows())
+        except ImportError as error:
+            raise UsageError("to_pandas needs pandas", hint="pip install pandas, or use to_arrow()") from error
+
+    def _rows(self) -> list[dict[str, Any]]:
+        return [dict.fromkeys(ITEM_NAMES) | orjson.loads(item.to_line()) for item in self]
 
 
 ROW_NAMES, ITEM_NAMES = (tuple(field.name for field in fields(kind)) for kind in (RubricRow, Item))

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from types import MappingProxyType
 from typing import Any
 
 from svr_async.adapters.contract import Adapter
 from svr_async.adapters.records import PairResult
-from svr_async.core.pair import Order, PreferencePair, Side
+from svr_async.core.pair import Order, PreferencePair
 from svr_async.core.statistics import share_interval
 from svr_async.core.verdict import Outcome
-from svr_async.engine.money import BATCH_PRICE_SHARE, Price
+from svr_async.engine.money import Price
 from svr_async.engine.reply import Usage
 from svr_async.engine.stats import EngineStats
 from svr_async.evaluation.items import Item
@@ -74,22 +74,16 @@ def order_block(items: Sequence[Item], policy: OrderPolicy, audit_below: float |
     first, over both orders: 0.5 if position plays no role.
     """
     audited = [item for item in items if item.margins and len(item.margins) == len(Order)]
-    both = [(item, item.margins[Order.AB.value], item.margins[Order.BA.value]) for item in audited]
-    flips = sum(1 for _, ab, ba in both if (ab > 0) != (ba > 0) or (ab < 0) != (ba < 0))
-    firsts = [0.5 if margin == 0 else float(margin > 0) for _, ab, ba in both for margin in (ab, -ba)]
+    both = [(item.margins[Order.AB.value], item.margins[Order.BA.value]) for item in audited]
+    flips = sum(1 for ab, ba in both if (ab > 0) != (ba > 0) or (ab < 0) != (ba < 0))
+    firsts = [0.5 if margin == 0 else float(margin > 0) for ab, ba in both for margin in (ab, -ba)]
     return {
         "policy": policy.value,
         **({} if audit_below is None else {"audit_below": audit_below}),
         "audited": len(both),
         "flip_rate": _share(flips, len(both)),
         "lean_a": _share(sum(firsts), len(firsts)),
-        "accuracy_ab": _share(sum(_right(item, ab) for item, ab, _ in both), len(both)),
-        "accuracy_ba": _share(sum(_right(item, ba) for item, _, ba in both), len(both)),
     }
-
-
-def _right(item: Item, margin: float) -> bool:
-    return margin != 0 and item.gold == (Side.A if margin > 0 else Side.B).value
 
 
 def plan_block(items: Sequence[Item]) -> dict[str, Any]:
@@ -105,16 +99,10 @@ def plan_block(items: Sequence[Item]) -> dict[str, Any]:
     escalated = [item for item in voted if any(vote.part == "escalation" for vote in item.votes)]
     block: dict[str, Any] = {"agreement": _share(sum(len(set(found)) == 1 for found in several), len(several))}
     if any(vote.part == "first" for item in voted for vote in item.votes) or escalated:
-        changed = [item for item in escalated if _first_side(item) != item.predicted]
-        block |= {"escalated": len(escalated), "changed": len(changed)}
+        first = [{vote.predicted for vote in item.votes if vote.part != "escalation"} for item in escalated]
+        changed = sum({item.predicted} != sides for item, sides in zip(escalated, first, strict=True))
+        block |= {"escalated": len(escalated), "changed": changed}
     return {"votes": block}
-
-
-def _first_side(item: Item) -> str | None:
-    """Return the side before escalation; of a jury, the side of its majority of votes."""
-    sides = [vote.predicted for vote in item.votes if vote.part != "escalation"]
-    lead = sides.count("A") - sides.count("B")
-    return "A" if lead > 0 else "B" if lead < 0 else None
 
 
 def official_block(
@@ -161,6 +149,15 @@ SPENT = ("calls", "usage", "cache", "cost_usd", "paid_usd", "judges")  # blocks 
 CALLS = ("sent", "cache_hits", "joined", "retries", "rate_limited", "repaired", "failed", "lost")
 
 
+JOINS: Mapping[type, Callable[[list[Any]], Any]] = {
+    int: sum,
+    float: max,
+    tuple: lambda values: tuple(part for value in values for part in value),
+    str: lambda values: next(filter(None, reversed(values)), ""),
+}
+"""How a fact of several engines becomes one, by its type."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgeCost:
     """What one judge was asked; `stats` is None for a judge that sends nothing."""
@@ -179,14 +176,9 @@ def joined(found: Sequence[EngineStats], usd: float | None) -> EngineStats:
     values: dict[str, Any] = {}
     for one in fields(EngineStats):
         values_of = [getattr(stats, one.name) for stats in found]
-        if all(type(value) is int for value in values_of):
-            values[one.name] = sum(values_of)
-        elif all(type(value) is float for value in values_of):
-            values[one.name] = max(values_of)
-        elif all(type(value) is tuple for value in values_of):
-            values[one.name] = tuple(part for value in values_of for part in value)
-        elif all(type(value) is str for value in values_of):
-            values[one.name] = next((value for value in reversed(values_of) if value), "")
+        kinds = {type(value) for value in values_of}
+        if kinds <= set(JOINS):
+            values[one.name] = JOINS[kinds.pop()](values_of)
     values |= {"usd": usd, "reported_usd": sum(reported) if reported else None}
     return replace(found[0], **values)
 
@@ -196,12 +188,12 @@ def engine_block(stats: EngineStats | None, price: Price | None) -> dict[str, An
     if stats is None:
         zero = dict.fromkeys(TOKENS, 0)
         calls = {"sent": 0, "cache_hits": 0, "retries": 0, "failed": 0}
-        return {"calls": calls, "usage": zero, "cache": _cache_block(zero, None), "cost_usd": 0.0, "paid_usd": 0.0}
+        return {"calls": calls, "usage": zero, "cache": {"cached_share": None}, "cost_usd": 0.0, "paid_usd": 0.0}
     tokens = {name: getattr(stats, name) for name in TOKENS}
     return {
         "calls": {name: getattr(stats, name) for name in CALLS},
         "usage": tokens,
-        "cache": _cache_block(tokens, price, stats.batch_cached_tokens),
+        "cache": {"cached_share": _share(stats.cached_tokens, stats.prompt_tokens)},
         "cost_usd": _rounded(stats.reported_usd if price is None else sum(map(price.cost, _usages(stats)))),
         "paid_usd": _rounded(stats.usd if price is None else stats.usd or 0.0),
     }
@@ -240,19 +232,6 @@ def _usages(stats: EngineStats) -> tuple[Usage, Usage]:
     batch = {name: getattr(stats, f"batch_{name}") for name in TOKENS}
     live = {name: getattr(stats, name) - batch[name] for name in TOKENS}
     return Usage(**live), Usage(**batch, batch=True)
-
-
-def _cache_block(tokens: Mapping[str, int], price: Price | None, batch_cached: int = 0) -> dict[str, float | None]:
-    """Return the share of input tokens that the endpoint had cached, and the dollars saved.
-
-    `batch_cached` is the number of cached tokens in batches.
-    """
-    prompt, cached = tokens["prompt_tokens"], tokens["cached_tokens"]
-    saved = None
-    if price is not None:
-        live, batch = ((price.input - price.cached) * n / 1e6 for n in (cached - batch_cached, batch_cached))
-        saved = round(live + BATCH_PRICE_SHARE * batch, 6)
-    return {"cached_share": _share(cached, prompt), "saved_usd": saved}
 
 
 def _rounded(usd: float | None) -> float | None:

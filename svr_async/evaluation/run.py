@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,7 +26,7 @@ from svr_async.evaluation.judging import (
     open_judge_pool,
     run_evaluation,
 )
-from svr_async.evaluation.metrics import SCORED, costs_block
+from svr_async.evaluation.metrics import costs_block
 from svr_async.evaluation.run_folder import (
     Run,
     RunFacts,
@@ -34,7 +34,6 @@ from svr_async.evaluation.run_folder import (
     Texts,
     begin_run,
     reports,
-    run_in_short,
     write_results,
 )
 from svr_async.evaluation.settings import EvalSettings
@@ -72,63 +71,25 @@ class Listener:
     def on_notice(self, notice: Notice) -> None:
         """Receive a notice of an engine: a retry, a long wait, a one-time warning."""
 
-    def ended(self, result: EvalResult) -> None:
-        """Receive the result, when the run folder is written; an error that ended the run is raised afterwards."""
+    def ended(self, run: Run) -> None:
+        """Receive the run, when its folder is written; an error that ended it is raised afterwards."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EvalResult:
-    """An ended run: its folder, the contents of metrics.json, the items of the judged pairs in the order of the data.
-
-    `total` is the number of pairs. A run ended by a `signal` or an error is not complete.
-    """
-
-    folder: Path
-    metrics: Mapping[str, Any]
-    items: Sequence[Item] = field(repr=False)  # asyncio takes the repr of a main task that has ended
-    total: int
-    signal: int = 0
-
-    def __repr__(self) -> str:
-        return f"<EvalResult {run_in_short(self.metrics)}, in {self.folder}>"
-
-    def _repr_html_(self) -> str:
-        return str(reports().run_html(self.run()))
-
-    def run(self) -> Run:
-        """Return the run in the folder."""
-        return RunFolder.load(self.folder, self.items)
-
-    @property
-    def complete(self) -> bool:
-        """Whether every pair is judged."""
-        return len(self.items) == self.total
-
-    @property
-    def left(self) -> str:
-        """The progress of the run in words; failed pairs do not count as judged."""
-        judged = sum(item.outcome in SCORED for item in self.items)
-        failed = len(self.items) - judged
-        also = f", {failed} failed" if failed else ""
-        return f"{judged} of {self.total} pairs are judged and kept in {self.folder}{also}"
-
-
-def end_run(
-    run: PreparedRun, items: Sequence[Item], facts: RunFacts, tallies: Sequence[Mapping[str, Any]]
-) -> dict[str, Any]:
-    """Write the folder of a run and return its metrics; `tallies` are the method's own counts, one for each machine."""
+def end_run(run: PreparedRun, items: Sequence[Item], facts: RunFacts, tallies: Sequence[Mapping[str, Any]]) -> Run:
+    """Write the folder of a run and return it; `tallies` are the method's own counts, one for each machine."""
     own = run.method.facts.own
     counted = {} if own is None else own.counted(tallies)
     spent = {**facts.spent, **({"method_calls": dict(counted)} if counted else {})}
     if run.settings.limits.share != WHOLE:
         spent["tally"] = tallies[0]  # for svr merge
     notes = (*facts.notes, *_run_notes(run, items, counted))
-    metrics = write_results(run, items, replace(facts, spent=spent, notes=notes))
+    write_results(run, items, replace(facts, spent=spent, notes=notes))
+    ended = RunFolder.load(run.folder, items)
     surest = {item.id for item in confident_mistakes(items)}  # a page with all texts would be large: svr view makes it
     texts = {pair.id: Texts.of(pair) for pair in run.pairs if pair.id in surest}
     prompts = {pair.id: prompt_text(pair.prompt) for pair in run.pairs}
-    reports().write_run_files(RunFolder.load(run.folder, items), prompts, texts)
-    return metrics
+    reports().write_run_files(ended, prompts, texts)
+    return ended
 
 
 def _run_notes(run: PreparedRun, items: Sequence[Item], counted: Mapping[str, Any]) -> Iterator[str]:
@@ -153,7 +114,7 @@ def _run_notes(run: PreparedRun, items: Sequence[Item], counted: Mapping[str, An
         yield "the bank was trained on these very pairs: measure it on new ones (svr data split)"
 
 
-def evaluate(settings: EvalSettings, listener: Listener | None = None) -> EvalResult:
+def evaluate(settings: EvalSettings, listener: Listener | None = None) -> Run:
     """Judge pairs and write the run folder; an unfinished folder of the same run is completed.
 
     SvrError if the run is impossible or ends early; the folder then holds the pairs judged so far.
@@ -161,8 +122,13 @@ def evaluate(settings: EvalSettings, listener: Listener | None = None) -> EvalRe
     return run_now(prepare(settings), listener or Listener())
 
 
-def run_now(run: PreparedRun, listener: Listener) -> EvalResult:
+def run_now(run: PreparedRun, listener: Listener) -> Run:
     """Run a prepared evaluation on a new event loop."""
+    return run_whole(run_prepared(run, listener))
+
+
+async def run_prepared(run: PreparedRun, listener: Listener) -> Run:
+    """Run a prepared evaluation; UsageError if it cannot begin."""
     limits, folder = run.settings.limits, run.folder
     if limits.dry_run:
         raise UsageError("a dry run judges nothing", hint="count_calls returns the planned calls")
@@ -175,7 +141,11 @@ def run_now(run: PreparedRun, listener: Listener) -> EvalResult:
         hint = "name another with --out, or leave --no-resume out"
         raise UsageError(f"{folder} exists and --no-resume is set", hint=hint)
     with keys_named(run):
-        return run_whole(_run(run, listener))
+        pool = await open_judge_pool(run)
+        try:
+            return await _judge_and_write(run, pool, evaluation_of(run, pool), listener)
+        finally:
+            await pool.close()
 
 
 def count_calls(run: PreparedRun, before: set[str] | None = None) -> dict[str, Any] | None:
@@ -191,14 +161,6 @@ def count_calls(run: PreparedRun, before: set[str] | None = None) -> dict[str, A
 def keys_named(run: PreparedRun) -> AbstractContextManager[None]:
     """Return a context in which an error about an API key names its variable."""
     return naming_keys(name for judge in run.judges.judges for name in judge.spec.key_variables)
-
-
-async def _run(run: PreparedRun, listener: Listener) -> EvalResult:
-    pool = await open_judge_pool(run)
-    try:
-        return await _judge_and_write(run, pool, evaluation_of(run, pool), listener)
-    finally:
-        await pool.close()
 
 
 async def _count_calls(run: PreparedRun, before: set[str]) -> dict[str, Any] | None:
@@ -225,13 +187,16 @@ async def _count_calls(run: PreparedRun, before: set[str]) -> dict[str, Any] | N
         await pool.close()
 
 
-async def _judge_and_write(run: PreparedRun, pool: JudgePool, evaluation: Evaluation, listener: Listener) -> EvalResult:
+async def _judge_and_write(run: PreparedRun, pool: JudgePool, evaluation: Evaluation, listener: Listener) -> Run:
     before = _judged_before(run.folder)
     begin_run(run, _judge_facts(run, pool))
     if before:
         listener.note(f"resuming: {before:,} of {len(run.pairs):,} pairs already judged")
     shutdown, begun = ShutdownController(), time.monotonic()
-    items = await judge_all(pool, evaluation, listener, shutdown)
+    with listener.judging(len(evaluation.pairs), pool.stats if pool.sending else None, shutdown):
+        for engine in evaluation.engines:
+            engine.set_on_notice(listener.on_notice)
+        items = await run_evaluation(evaluation, shutdown, on_item=listener.done)
     judged = [item for item in items if item is not None]
     if not judged and shutdown.error is not None:
         raise shutdown.error
@@ -242,23 +207,12 @@ async def _judge_and_write(run: PreparedRun, pool: JudgePool, evaluation: Evalua
         complete=len(judged) == len(items),
         notes=tuple(dict.fromkeys(note for judge in pool.judges for note in _judge_notes(judge))),
     )
-    metrics = end_run(run, judged, facts, [evaluation.tallied()])
-    result = EvalResult(folder=run.folder, metrics=metrics, items=judged, total=len(items), signal=shutdown.signal)
-    listener.ended(result)
+    ended = replace(end_run(run, judged, facts, [evaluation.tallied()]), signal=shutdown.signal)
+    listener.ended(ended)
     if shutdown.error is not None:
         error = shutdown.error
-        raise type(error)(f"{error.message}; {result.left}", hint=error.hint)
-    return result
-
-
-async def judge_all(
-    pool: JudgePool, evaluation: Evaluation, listener: Listener, shutdown: ShutdownController
-) -> list[Item | None]:
-    """Judge all pairs, and report progress to the listener."""
-    with listener.judging(len(evaluation.pairs), pool.stats if pool.sending else None, shutdown):
-        for engine in evaluation.engines:
-            engine.set_on_notice(listener.on_notice)
-        return await run_evaluation(evaluation, shutdown, on_item=listener.done)
+        raise type(error)(f"{error.message}; {ended.left}", hint=error.hint)
+    return ended
 
 
 def _judged_before(folder: Path) -> int:

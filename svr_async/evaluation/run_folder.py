@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import msgspec
 import orjson
 
+from svr_async.adapters.pair_files import write_pairs
 from svr_async.core.files import reason, write_atomic, write_lines
 from svr_async.core.integrity import Marks
 from svr_async.core.pair import PreferencePair, prompt_text
 from svr_async.errors import ArtefactError, StorageError, UsageError
 from svr_async.evaluation import metrics as counting
-from svr_async.evaluation.items import Item, read_item
+from svr_async.evaluation.items import Item, Items, read_item
 from svr_async.evaluation.plan import OrderPolicy
 from svr_async.evaluation.wording import percent, plural
 from svr_async.judges.limits import WHOLE, share_in_words
@@ -106,12 +107,16 @@ class Texts:
 
 @dataclass(frozen=True, kw_only=True)  # no slots: the summary is computed once and kept
 class Run:
-    """The contents of a run folder. `metrics` and `manifest` are the parsed files, checked on reading."""
+    """The contents of a run folder. `metrics` and `manifest` are the parsed files, checked on reading.
+
+    `items` are the judged pairs, in the order of the data; `signal` is the one that has just ended the run, or 0.
+    """
 
     path: Path
     manifest: Mapping[str, Any]
-    items: tuple[Item, ...]
+    items: Items
     metrics: Mapping[str, Any]
+    signal: int = 0
 
     @property
     def name(self) -> str:
@@ -122,6 +127,21 @@ class Run:
     def complete(self) -> bool:
         """Whether the run is finished; an unfinished run is marked PARTIAL."""
         return self.metrics.get("complete") is True
+
+    @property
+    def accuracy(self) -> float | None:
+        """The strict accuracy as a fraction of 1: ties and missing verdicts are wrong. None without labelled pairs."""
+        accuracy: float | None = self.metrics.get("accuracy")
+        return accuracy
+
+    @property
+    def left(self) -> str:
+        """The progress of the run in words; failed pairs do not count as judged."""
+        judged, failed = self.metrics["n_scored"], len(self.items) - self.metrics["n_scored"]
+        also = f", {failed} failed" if failed else ""
+        return (
+            f"{judged} of {(self.manifest.get('data') or {})['n_pairs']} pairs are judged and kept in {self.path}{also}"
+        )
 
     @property
     def judge_label(self) -> str:
@@ -161,11 +181,6 @@ def reports() -> Any:
     return import_module("svr_async.reports.files")
 
 
-def load_run(path: str | os.PathLike[str]) -> Run:
-    """Read and check the run in a folder that `evaluate` or `svr eval` has written; errors as of `RunFolder.load`."""
-    return RunFolder.load(path)
-
-
 @dataclass(frozen=True, slots=True)
 class RunFolder:
     """Paths of the files of a run."""
@@ -188,6 +203,11 @@ class RunFolder:
         return self.path / "metrics.json"
 
     @property
+    def pairs(self) -> Path:
+        """The pairs, if the caller gave them in memory."""
+        return self.path / "pairs.jsonl"
+
+    @property
     def report(self) -> Path:
         """The report for a browser."""
         return self.path / "report.html"
@@ -206,7 +226,7 @@ class RunFolder:
             path=folder.path,
             manifest=_read_object(folder.manifest, _Manifest),
             metrics=_read_object(folder.metrics, _Metrics),
-            items=tuple(_lines(folder.items, read_item)) if items is None else tuple(items),
+            items=Items(_lines(folder.items, read_item) if items is None else items),
         )
 
 
@@ -288,6 +308,8 @@ def begin_run(run: PreparedRun, judge: Mapping[str, Any]) -> None:
             what = "all of this run" if share == WHOLE else f"shard {share_in_words(share)} of this run"
             raise UsageError(f"{folder} holds {what}", hint=hint)
     write_atomic(path, _pretty(_manifest(run, judge, ended=None, complete=False)))
+    if run.settings.data == RunFolder(folder).pairs:
+        write_pairs(run.settings.data, run.dataset.pairs)
 
 
 def _differs(earlier: Mapping[str, Any], now: Mapping[str, Any]) -> str:

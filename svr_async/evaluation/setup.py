@@ -296,25 +296,15 @@ def judged_pairs(settings: EvalSettings, run: Run) -> Sequence[PreferencePair]:
     return pairs
 
 
-def texts_of_run(
-    run: Run, ids: Sequence[str], data: Path | None = None, benchmark: str | None = None
-) -> Mapping[str, Texts]:
-    """Return texts of pairs by id from the shipped sample or `data`; empty if the run used neither.
-
-    `benchmark` is the format of `data`, by default the run's own. UsageError if `data` lacks one of the pairs.
-    """
-    if data is None and run.manifest.get("sample") is not True:
-        return {}
-    if data is None:
-        dataset = load_sample()
-    else:
-        adapter = get_adapter(benchmark or str(run.metrics["benchmark"]).removesuffix(SAMPLE_SUFFIX))
-        config: Mapping[str, Any] = run.manifest.get("config") or {}
-        columns, label_map = (str(config.get(name) or "") for name in ("columns", "label_map"))
-        dataset = adapter.load(data, lenient=True, columns=columns, label_map=label_map)
+def texts_of_run(run: Run, ids: Sequence[str], data: Path) -> Mapping[str, Texts]:
+    """Return texts of pairs by id from `data`, which has the run's format; UsageError if it lacks one of the pairs."""
+    adapter = get_adapter(str(run.metrics["benchmark"]).removesuffix(SAMPLE_SUFFIX))
+    config: Mapping[str, Any] = run.manifest.get("config") or {}
+    columns, label_map = (str(config.get(name) or "") for name in ("columns", "label_map"))
+    dataset = adapter.load(data, lenient=True, columns=columns, label_map=label_map)
     wanted = set(ids)
     found = {pair.id: Texts.of(pair) for pair in dataset.pairs if pair.id in wanted}
-    if data is not None and (lacking := [one for one in ids if one not in found]):
+    if lacking := [one for one in ids if one not in found]:
         raise UsageError(f"--data {data} has no pair {lacking[0]!r}", hint="give the data that the run judged")
     return found
 

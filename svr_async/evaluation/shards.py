@@ -10,7 +10,7 @@ from typing import Any
 from svr_async.core.files import write_atomic
 from svr_async.errors import ArtefactError, UsageError
 from svr_async.evaluation.metrics import added_costs
-from svr_async.evaluation.run import EvalResult, end_run
+from svr_async.evaluation.run import end_run
 from svr_async.evaluation.run_folder import Run, RunFacts, RunFolder, begin_run
 from svr_async.evaluation.settings import from_plain
 from svr_async.evaluation.setup import PreparedRun, prepare
@@ -21,7 +21,7 @@ AGAIN = "run its svr eval --shard command again; the judged pairs are in the cac
 UNIONS = ("models_seen", "fingerprints", "refused")  # facts of a judge that are joined as sets
 
 
-def merge_shards(folders: Sequence[Path], out: Path) -> EvalResult:
+def merge_shards(folders: Sequence[Path], out: Path) -> Run:
     """Write the run of these shards, with the items and metrics of a run on one machine; nothing is sent.
 
     Needs the data, bank and judges.toml of `svr eval`. UsageError for missing, repeated or unfinished shards and for
@@ -49,7 +49,7 @@ def merge_shards(folders: Sequence[Path], out: Path) -> EvalResult:
     failures = [path.read_bytes() for folder in folders if (path := folder / FAILURES).exists()]
     if failures:  # a later `svr eval` in this folder must not repeat these requests
         write_atomic(out / FAILURES, b"\n".join(failures))
-    return EvalResult(folder=out, metrics=end_run(run, items, facts, tallies), items=items, total=len(items))
+    return end_run(run, items, facts, tallies)
 
 
 def _read_shard(folder: Path) -> Run:

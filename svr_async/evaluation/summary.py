@@ -28,7 +28,6 @@ ELSEWHERE = ("coverage", "tie_credit")  # of the benchmark's own scores: shown w
 CLOSE = 0.1  # this share of the verdicts, those with the smallest |margin|, is called close
 FEWEST = 20  # pairs with a verdict, below which nothing is drawn
 MOST_STEPS = 80  # thresholds of an abstention curve
-MOST_RUBRICS, MOST_DOMAINS = 16, 9  # of the table of chosen rubrics
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,29 +60,6 @@ class Number:
         """The interval as people read it; empty where it is not known or already in the words."""
         return "" if self.ci95 is None or self.value is None else wording.interval(self.ci95)
 
-    @property
-    def accuracy(self) -> float | None:
-        """The value of a share."""
-        return self.value
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bin:
-    """Pairs with margins of like size: |margin| from `low` to `high`."""
-
-    low: float
-    high: float
-    n: int
-    accuracy: float
-    ci95: Interval
-
-    @property
-    def range(self) -> str:
-        """The range as `0.12–0.31`; one number where both ends read the same."""
-        digits = 2 if self.high < 10 else 1 if self.high < 100 else 0
-        low, high = f"{self.low:.{digits}f}", f"{self.high:.{digits}f}"
-        return low if low == high else f"{low}–{high}"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Abstention:
@@ -92,16 +68,6 @@ class Abstention:
     answered: float
     accuracy: float
     ci95: Interval
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Activation:
-    """In what share of a domain's pairs each rubric is chosen: a row for each rubric, a column for each domain."""
-
-    rubrics: tuple[str, ...]
-    domains: tuple[tuple[str, int], ...]
-    shares: tuple[tuple[float, ...], ...]
-    n_rubrics: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,9 +100,7 @@ class RunSummary:
     rule: str
     shares: tuple[tuple[str, str, float], ...]
     outcomes: tuple[tuple[str, int, str], ...]
-    confidence: tuple[Bin, ...]
     abstention: tuple[Abstention, ...]
-    activation: Activation | None
     close: float | None
     effects: RubricEffects
     metrics: Mapping[str, Any]
@@ -178,8 +142,9 @@ def summarise(run: Run) -> RunSummary:
     metrics = run.metrics
     usage = metrics.get("usage") or {}
     tokens = (usage.get("prompt_tokens") or 0) + (usage.get("completion_tokens") or 0)
-    known = metrics["n_scored"] > 0 or not run.items
-    accuracy, interval = (metrics.get("accuracy"), accuracy_interval(run)) if known else (None, None)
+    known, marks = metrics["n_scored"] > 0 or not run.items, tuple(_marks(run))
+    accuracy, ends = (metrics.get("accuracy"), metrics.get("accuracy_ci95")) if known else (None, None)
+    interval = None if ends is None else Interval(*ends)
     return RunSummary(
         name=run.name,
         folder=str(run.path),
@@ -188,8 +153,10 @@ def summarise(run: Run) -> RunSummary:
         method=str(metrics["method"]),
         judge=run.judge_label,
         bank=str(metrics.get("bank") or ""),
-        marks=tuple(_marks(run)),
-        notes=tuple(str(note) for note in metrics.get("notes") or ()),
+        marks=marks,
+        notes=tuple(
+            note for note in map(str, metrics.get("notes") or ()) if not any(note in one.text for one in marks)
+        ),
         complete=run.complete,
         n_total=metrics["n_total"],
         n_scored=metrics["n_scored"],
@@ -204,9 +171,7 @@ def summarise(run: Run) -> RunSummary:
         rule=_rule(metrics) if run.complete else "",
         shares=_shares(run.items),
         outcomes=_outcomes(metrics),
-        confidence=confidence(run.items),
         abstention=abstention(run.items),
-        activation=_activation(run.items),
         close=_close(run.items),
         effects=rubric_effects(by_domain(run.items)),
         metrics=metrics,
@@ -258,15 +223,6 @@ def _marks(run: Run) -> Iterator[Mark]:
         prefers = PREFERS.get(str(run.metrics["method"]))
         always = f": it always prefers {prefers}" if prefers else ""
         yield Mark(word="CONTENT-BLIND", text=f"A baseline that reads nothing{always}.")
-
-
-def accuracy_interval(run: Run) -> Interval | None:
-    """Return the 95 % interval of the strict accuracy: the recorded one, else Wilson's from the items."""
-    recorded = run.metrics.get("accuracy_ci95")
-    if recorded is not None:
-        return Interval(recorded[0], recorded[1])
-    marked = [item.correct for item in run.items if item.correct is not None]
-    return wilson_interval(sum(marked), len(marked)) if marked else None
 
 
 def _headline(run: Run, accuracy: float | None, interval: Interval | None) -> str:
@@ -411,32 +367,6 @@ def _shares(items: Sequence[Item]) -> tuple[tuple[str, str, float], ...]:
     return tuple((name, words, n / len(known)) for name, words, n in parts if n)
 
 
-def confidence(items: Sequence[Item], groups: int = 5) -> tuple[Bin, ...]:
-    """Group items by |margin| into at most five equal parts, with the accuracy of each; fewer than two give none."""
-    known = [(abs(item.margin), item.correct) for item in items if item.margin is not None and item.correct is not None]
-    bins = []
-    for members in _quantile_groups([size for size, _ in known], groups):
-        sizes, right = [known[i][0] for i in members], sum(known[i][1] for i in members)
-        ends = wilson_interval(right, len(members))
-        bins.append(Bin(low=min(sizes), high=max(sizes), n=len(members), accuracy=right / len(members), ci95=ends))
-    return tuple(bins) if len(bins) > 1 else ()
-
-
-def _quantile_groups(values: Sequence[float], groups: int) -> tuple[tuple[int, ...], ...]:
-    """Split indices into at most `groups` runs of rising value and about equal size; equal values stay together.
-
-    The value at sorted place i (0-based, of n) belongs to group ⌊groups·i/n⌋ of the first item that shares it.
-    """
-    order = sorted(range(len(values)), key=lambda i: values[i])
-    found: dict[int, list[int]] = {}
-    group = 0
-    for place, index in enumerate(order):
-        if place == 0 or values[index] != values[order[place - 1]]:
-            group = groups * place // len(order)
-        found.setdefault(group, []).append(index)
-    return tuple(tuple(sorted(members)) for members in found.values())
-
-
 def _close(items: Sequence[Item]) -> float | None:
     """Return the |margin| up to which a verdict is called close; None where all margins are of one size."""
     sizes = sorted(abs(item.margin) for item in items if item.margin)
@@ -459,24 +389,6 @@ def abstention(items: Sequence[Item]) -> tuple[Abstention, ...]:
         Abstention(answered=(i + 1) / len(known), accuracy=right[i] / (i + 1), ci95=wilson_interval(right[i], i + 1))
         for i in kept
     )
-
-
-def _activation(items: Sequence[Item]) -> Activation | None:
-    """Count the rubrics chosen most, by domain; None without rubrics that pairs share."""
-    sizes = Counter(item.domain for item in items if item.rubrics)
-    domains = tuple(sizes.most_common(MOST_DOMAINS))
-    chosen, totals, texts = Counter[tuple[str, str]](), Counter[str](), dict[str, str]()
-    for item in items:
-        found = {row.id: row.text for row in item.rubrics}
-        texts |= found
-        totals.update(list(found))
-        chosen.update((rubric, item.domain) for rubric in found)
-    shown = sorted((rubric for rubric, n in totals.items() if n > 1), key=lambda rubric: (-totals[rubric], rubric))
-    shown = shown[:MOST_RUBRICS]
-    if not shown:
-        return None
-    shares = tuple(tuple(chosen[rubric, domain] / n for domain, n in domains) for rubric in shown)
-    return Activation(rubrics=tuple(texts[one] for one in shown), domains=domains, shares=shares, n_rubrics=len(totals))
 
 
 def number(value: Any) -> float | None:

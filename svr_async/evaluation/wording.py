@@ -84,13 +84,6 @@ def dollars(value: float | None) -> str:
     return f"${value:,.2f}" if value >= 0.1 or value == 0 else f"${value:.4f}"
 
 
-def tariff(value: float, digits: int = 0) -> str:
-    """Return an amount of money with all of its digits, `digits` decimals at least: `$3`, `$0.20`, `$0.025`."""
-    own = len(f"{value:.12g}".partition(".")[2])
-    most = max(own, digits)
-    return f"${value:,.{max(2, most) if most else 0}f}"
-
-
 def duration(seconds: float | None) -> str:
     """Return a duration with its two largest units: `3 h 12 min`, `4 min 05 s`, `8.3 s`, `240 ms`."""
     if seconds is None:

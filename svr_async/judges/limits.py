@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from difflib import get_close_matches
+from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from svr_async.core.validation import coerce_fields
 from svr_async.engine.money import Price, read_price
@@ -27,6 +29,41 @@ Share = tuple[int, int]
 WHOLE: Share = (0, 1)
 MOST_SHARES = 10_000
 _SHARE = re.compile(r"(\d{1,5})/(\d{1,5})")
+
+
+class JudgeOptions(TypedDict, total=False):
+    """How a judge may be called, as keyword arguments; the same as `JudgeLimits` and the options of the commands.
+
+    `base_url` replaces the profile's; `cache` is a folder or redis://…; `concurrency` a number of calls or auto;
+    `budget` in USD; `price` IN,CACHED,OUT in USD per million tokens; `prompts` a folder of templates, or paper;
+    `shard` I/N. With `offline` only the cache answers; `give_up_after_s` counts seconds without any success.
+    """
+
+    base_url: str
+    cache: str | PathLike[str] | None
+    concurrency: int | str | None
+    rpm: float | None
+    tpm: float | None
+    timeout_s: float
+    give_up_after_s: float
+    strict_model: bool
+    budget: float | None
+    price: str | None
+    max_calls: int | None
+    offline: bool
+    retry_errors: bool
+    prompts: str | PathLike[str] | None
+    shard: str | None
+    ray: str | None
+
+
+def check_options(options: Mapping[str, Any], known: Any) -> None:
+    """Raise UsageError for a keyword argument that is no key of the TypedDict `known`."""
+    names = known.__annotations__
+    for name in options:
+        if name not in names:
+            near = get_close_matches(name, names, n=1) or sorted(names)
+            raise UsageError(f"there is no option {name!r}", hint=f"did you mean {near[0]}?")
 
 
 def read_share(text: str) -> Share:
@@ -107,7 +144,8 @@ class JudgeLimits:
         if isinstance(named.get("price"), str):
             named["price"] = read_price(named["price"])
         shard = named.pop("share", None)
-        whole = cls(**{name: value for name, value in named.items() if name in known})
+        given = {name: value for name, value in named.items() if name in known and value is not None}
+        whole = cls(**given)
         return whole if shard is None else whole.part(read_share(shard))
 
     def part(self, share: Share) -> JudgeLimits:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar, cast
 
 from msgspec import structs
 
@@ -12,7 +12,7 @@ from svr_async.core.integrity import NO_MARKS, Integrity, Marks
 from svr_async.core.pair import PreferencePair, Presentation, Prompt
 from svr_async.core.rubric import Rubric
 from svr_async.core.verdict import Outcome, RubricComparison
-from svr_async.engine.request import Question, ReplyRejectedError, Request
+from svr_async.engine.request import Question, Request
 from svr_async.engine.wires import Settings
 from svr_async.errors import UsageError
 from svr_async.judges.profiles import Profile
@@ -272,38 +272,6 @@ async def sampled(judge: Judge, prompt: Prompt, number: int, *, temperature: flo
     return await _asked_as_it_is(model, request, read_text, lambda: f"Planned response {number}.")
 
 
-async def asked_plainly(
-    judge: Judge,
-    prompt: Prompt,
-    *,
-    read: Callable[[str], Any] | None = None,
-    number: int = 0,
-    temperature: float | None = None,
-    most_tokens: int | None = None,
-) -> Answer[Any]:
-    """Put a conversation as it is to the model behind a judge; a `number` from 1 on asks for another answer.
-
-    A ValueError of `read` is a reply that is no answer. UsageError in a dry run, which cannot know what `read` makes.
-    """
-    model = model_behind(judge)
-    profile = model.writer.profile
-    if temperature is not None:
-        profile = replace(profile, temperature=temperature)
-    request = conversation(profile, prompt, number)
-    if most_tokens is not None:
-        request = request.with_max_tokens(most_tokens)
-
-    def parse(text: str) -> Any:
-        try:
-            return (read or read_text)(text)
-        except ReplyRejectedError:
-            raise
-        except ValueError as error:
-            raise ReplyRejectedError(str(error)) from error
-
-    return await _asked_as_it_is(model, request, parse, _unplanned)
-
-
 def conversation(
     profile: Profile, prompt: Prompt, number: int = 0, *, temperature: float | None = None, top_p: float | None = None
 ) -> Request:
@@ -331,7 +299,3 @@ async def _asked_as_it_is(
     expected = model.writer.reasoning + TOKENS_OF_A_SAMPLE
     question = Question(request=request, parse=parse, placeholder=placeholder, expected_tokens=expected)
     return await answered(model.engine, model.writer.profile, question)
-
-
-def _unplanned() -> Any:
-    raise UsageError("a dry run cannot answer a question of your own", hint="cap the calls with max_calls, or budget")

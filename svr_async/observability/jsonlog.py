@@ -25,9 +25,7 @@ from svr_async.errors import UsageError
 
 SNAPSHOT_EVERY_S = 10.0
 MOST_WAITING = 100_000  # lines; a disk that stalls for longer costs lines, not memory
-STDERR = "-"
 CLOSE_WAIT_S = 10.0
-PER_CALL = (CallEnded, RetryPlanned)
 DRY_RUN = "planned_"  # counts of a dry run, which sends nothing
 
 
@@ -52,10 +50,13 @@ class JsonLog:
 
     def __call__(self, event: Event) -> None:
         """Queue an event; return at once."""
-        if isinstance(event, AttemptEnded) or (self._level != "call" and isinstance(event, PER_CALL)):
+        if isinstance(event, AttemptEnded) or (self._level != "call" and isinstance(event, CallEnded | RetryPlanned)):
             return  # attempts have no line: the lines of calls and retries say as much
-        if isinstance(event, Snapshot) and self._too_soon(event):
-            return
+        if isinstance(event, Snapshot):
+            now = time.monotonic()
+            if not event.closing and now < self._next_snapshot.get(event.source, 0.0):
+                return
+            self._next_snapshot[event.source] = now + SNAPSHOT_EVERY_S
         if self._waiting.qsize() >= MOST_WAITING:
             self.dropped += 1
         else:
@@ -65,13 +66,6 @@ class JsonLog:
         """Write the waiting lines and close the file; wait ten seconds at most for a disk that hangs."""
         self._waiting.put(None)
         self._writer.join(CLOSE_WAIT_S)
-
-    def _too_soon(self, event: Snapshot) -> bool:
-        now = time.monotonic()
-        if not event.closing and now < self._next_snapshot.get(event.source, 0.0):
-            return True
-        self._next_snapshot[event.source] = now + SNAPSHOT_EVERY_S
-        return False
 
     def _write(self) -> None:
         while (waiting := self._waiting.get()) is not None:
@@ -85,8 +79,8 @@ class JsonLog:
         os.close(self._file)
 
     def _line(self, moment: float, event: Event) -> bytes:
-        stamp = datetime.fromtimestamp(moment, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        record = {"time": stamp, **self._head, **record_of(event)}
+        stamp = datetime.fromtimestamp(moment, UTC).isoformat(timespec="milliseconds")
+        record = {"time": stamp.replace("+00:00", "Z"), **self._head, **record_of(event)}
         try:
             line = orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE)
         except TypeError:  # a text that is not Unicode: half a surrogate pair
@@ -110,7 +104,7 @@ def _snake(name: str) -> str:
 
 
 def _open(target: str) -> int:
-    if target == STDERR:
+    if target == "-":
         return os.dup(2)
     try:
         file = os.open(target, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)

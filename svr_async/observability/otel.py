@@ -20,13 +20,11 @@ from svr_async.engine.secrets import Secrets, environment_secrets
 from svr_async.errors import UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from opentelemetry.metrics import MeterProvider
-    from opentelemetry.sdk.metrics import MeterProvider as SdkMeterProvider
-    from opentelemetry.sdk.trace import TracerProvider as SdkTracerProvider
     from opentelemetry.trace import Span, TracerProvider
 
-SCOPE = "svr_async"
-EXTRA = "otel"
 CLOSE_WAIT_S = 5.0
 DURATION_BOUNDS = [0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92]
 TOKEN_BOUNDS = [4.0**power for power in range(14)]
@@ -40,22 +38,14 @@ class OtelObserver:
     """
 
     def __init__(self, tracers: TracerProvider, meters: MeterProvider, hidden: Secrets | None = None) -> None:
-        self._tracer = tracers.get_tracer(SCOPE)
+        self._tracer = tracers.get_tracer("svr_async")
         self._hidden = hidden or environment_secrets()
         self._run: Span | None = None
-        meter = meters.get_meter(SCOPE)
-        self._duration = meter.create_histogram(
-            "gen_ai.client.operation.duration",
-            "s",
-            "GenAI operation duration.",
-            explicit_bucket_boundaries_advisory=DURATION_BOUNDS,
-        )
-        self._tokens = meter.create_histogram(
-            "gen_ai.client.token.usage",
-            "{token}",
-            "Number of input and output tokens used.",
-            explicit_bucket_boundaries_advisory=TOKEN_BOUNDS,
-        )
+        meter = meters.get_meter("svr_async")
+        bounds = "explicit_bucket_boundaries_advisory"
+        duration, tokens = "gen_ai.client.operation.duration", "gen_ai.client.token.usage"
+        self._duration = meter.create_histogram(duration, "s", "Duration of a call.", **{bounds: DURATION_BOUNDS})
+        self._tokens = meter.create_histogram(tokens, "{token}", "Tokens used.", **{bounds: TOKEN_BOUNDS})
 
     def __call__(self, event: Event) -> None:
         """Record an event."""
@@ -74,13 +64,9 @@ class OtelObserver:
         now = time.time_ns()
         common = call_attributes(event)
         span = self._tracer.start_span(
-            f"chat {event.model}",
-            context=context.Context(),
-            kind=trace.SpanKind.CLIENT,
-            attributes={**common, **span_attributes(event)},
-            links=links,
-            start_time=now - int(event.seconds * 1e9),
-        )
+            f"chat {event.model}", context.Context(), trace.SpanKind.CLIENT, {**common, **span_attributes(event)},
+            links, start_time=now - int(event.seconds * 1e9),
+        )  # fmt: skip
         self._mark(span, event.error, event.detail)
         span.end(now)
         self._measure(event, common)
@@ -100,8 +86,7 @@ class OtelObserver:
             span.set_status(Status(StatusCode.ERROR, self._hidden.mask(detail or error)))
 
     def _end_run(self, span: Span, event: RunEnded) -> None:
-        known = {name: value for name, value in event.totals.items() if value is not None}
-        span.set_attributes({f"svr.{name}": value for name, value in known.items()})
+        span.set_attributes({f"svr.{name}": value for name, value in event.totals.items() if value is not None})
         span.set_attribute("process.exit.code", event.exit_code)
         self._mark(span, "failed" if event.exit_code else "", event.error)
         span.end()
@@ -147,23 +132,32 @@ def server_of(endpoint: str) -> dict[str, str | int]:
 
 
 class OtelPipeline:
-    """Providers with the exporters that the OTEL_… variables name, or the providers that the process already has."""
+    """The process's providers, or new ones with the exporters that the OTEL_… variables name."""
 
     def __init__(self) -> None:
         try:
-            import opentelemetry.sdk  # noqa: F401  (an extra)
+            from opentelemetry import metrics, trace
+            from opentelemetry.sdk.metrics import MeterProvider
+            from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
+            from opentelemetry.sdk.resources import Resource
+            from opentelemetry.sdk.trace import TracerProvider
+            from opentelemetry.sdk.trace.export import BatchSpanProcessor
         except ImportError:
-            hint = f"pip install 'svr-async[{EXTRA}]'"
+            hint = "pip install 'svr-async[otel]'"
             raise UsageError("OpenTelemetry needs the package opentelemetry-sdk", hint=hint) from None
-        from opentelemetry import metrics, trace
-
-        self._closing: list[SdkTracerProvider | SdkMeterProvider] = []
-        self.tracers: TracerProvider = trace.get_tracer_provider()
-        self.meters: MeterProvider = metrics.get_meter_provider()
+        named = "service.name=" in os.environ.get("OTEL_RESOURCE_ATTRIBUTES", "") or os.environ.get("OTEL_SERVICE_NAME")
+        resource = Resource.create({} if named else {"service.name": "svr-async"})
+        self._closing: list[Any] = []
+        self.tracers, self.meters = trace.get_tracer_provider(), metrics.get_meter_provider()
         if isinstance(self.tracers, trace.ProxyTracerProvider):
-            self.tracers = self._own_tracers()
+            self.tracers = tracers = TracerProvider(resource=resource, shutdown_on_exit=False)
+            self._closing.append(tracers)
+            for exporter in _exporters("traces"):
+                tracers.add_span_processor(BatchSpanProcessor(exporter))
         if type(self.meters).__name__.startswith("_Proxy"):
-            self.meters = self._own_meters()
+            readers = [PeriodicExportingMetricReader(exporter) for exporter in _exporters("metrics")]
+            self.meters = MeterProvider(readers, resource=resource, shutdown_on_exit=False)
+            self._closing.append(self.meters)
 
     def close(self) -> bool:
         """Send what is waiting; return False if that takes longer than `CLOSE_WAIT_S` (the collector is down)."""
@@ -172,43 +166,15 @@ class OtelPipeline:
         closing.join(CLOSE_WAIT_S)
         return not closing.is_alive()
 
-    def _own_tracers(self) -> SdkTracerProvider:
-        from opentelemetry.sdk.trace import TracerProvider
-        from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
-        provider = TracerProvider(resource=_resource(), shutdown_on_exit=False)
-        for exporter in _exporters("traces"):
-            provider.add_span_processor(BatchSpanProcessor(exporter))
-        self._closing.append(provider)
-        return provider
-
-    def _own_meters(self) -> SdkMeterProvider:
-        from opentelemetry.sdk.metrics import MeterProvider
-        from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
-
-        readers = [PeriodicExportingMetricReader(exporter) for exporter in _exporters("metrics")]
-        provider = MeterProvider(readers, resource=_resource(), shutdown_on_exit=False)
-        self._closing.append(provider)
-        return provider
-
-
-def _resource() -> Any:
-    from opentelemetry.sdk.resources import Resource
-
-    named = "service.name=" in os.environ.get("OTEL_RESOURCE_ATTRIBUTES", "") or os.environ.get("OTEL_SERVICE_NAME")
-    return Resource.create({} if named else {"service.name": "svr-async"})
-
-
-def _exporters(signal: str) -> list[Any]:
-    """Return the exporters that OTEL_TRACES_EXPORTER or OTEL_METRICS_EXPORTER names; `otlp` if it is not set."""
-    names = os.environ.get(f"OTEL_{signal.upper()}_EXPORTER", "").strip() or "otlp"
-    return [_exporter(signal, name.strip()) for name in names.split(",") if name.strip() not in {"", "none"}]
-
-
-def _exporter(signal: str, name: str) -> Any:
-    protocol = os.environ.get("OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf")
-    full = {"otlp": "otlp_proto_grpc" if protocol == "grpc" else "otlp_proto_http"}.get(name, name)
-    for found in entry_points(group=f"opentelemetry_{signal}_exporter", name=full):
-        return found.load()()
-    hint = f"pip install 'svr-async[{EXTRA}]' installs OTLP"
-    raise UsageError(f"OpenTelemetry has no exporter {full} for {signal} here", hint=hint)
+def _exporters(signal: str) -> Iterator[Any]:
+    """Yield the exporters that OTEL_TRACES_EXPORTER or OTEL_METRICS_EXPORTER names; `otlp` if it is not set."""
+    protocol = "grpc" if os.environ.get("OTEL_EXPORTER_OTLP_PROTOCOL") == "grpc" else "http"
+    for name in (os.environ.get(f"OTEL_{signal.upper()}_EXPORTER", "").strip() or "otlp").split(","):
+        full = {"otlp": f"otlp_proto_{protocol}"}.get(name.strip(), name.strip())
+        if full not in {"", "none"}:
+            found = entry_points(group=f"opentelemetry_{signal}_exporter", name=full)
+            if not found:
+                hint = "pip install 'svr-async[otel]' installs OTLP"
+                raise UsageError(f"OpenTelemetry has no exporter {full} for {signal} here", hint=hint)
+            yield next(iter(found)).load()()

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector, core, start_http_server
+from prometheus_client.metrics_core import Metric
 
 from svr_async.engine.events import AttemptEnded, CallEnded, Event, ItemFailed, Snapshot
 from svr_async.errors import UsageError
 from svr_async.observability.session import Latest
 
-if TYPE_CHECKING:
-    from prometheus_client import CollectorRegistry
-    from prometheus_client.metrics_core import Metric
-
-EXTRA = "prometheus"
 SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 25, 50, 100, 250, 600)
 FACTS = (
     ("requests", "sent", "HTTP requests sent, including retries.", True),
@@ -38,28 +36,17 @@ class PrometheusMetrics:
     """An observer with a separate registry: `registry` holds run and process metrics."""
 
     def __init__(self) -> None:
-        client = _client()
-        self.registry: CollectorRegistry = client.CollectorRegistry()
+        self.registry = CollectorRegistry()
         self._latest = Latest()
-        self._requests = client.Histogram(
-            "svr_request_duration_seconds",
-            "One HTTP request, by its status, or by the error if there was no reply.",
-            ("model", "endpoint", "status"),
-            buckets=SECONDS,
-            registry=self.registry,
-        )
-        self._calls = client.Histogram(
-            "svr_call_duration_seconds",
-            "One call with its retries and waits, by outcome.",
-            ("model", "outcome"),
-            buckets=SECONDS,
-            registry=self.registry,
-        )
-        self._failed = client.Counter(
-            "svr_items_failed", "Questions given up, by outcome.", ("outcome",), registry=self.registry
-        )
+        kept: dict[str, Any] = {"buckets": SECONDS, "registry": self.registry}
+        text = "One HTTP request, by its status, or by the error if there was no reply."
+        self._requests = Histogram("svr_request_duration_seconds", text, ("model", "endpoint", "status"), **kept)
+        text = "One call with its retries and waits, by outcome."
+        self._calls = Histogram("svr_call_duration_seconds", text, ("model", "outcome"), **kept)
+        text = "Questions given up, by outcome."
+        self._failed = Counter("svr_items_failed", text, ("outcome",), registry=self.registry)
         self.registry.register(self)
-        client.ProcessCollector(registry=self.registry)
+        ProcessCollector(registry=self.registry)
 
     def __call__(self, event: Event) -> None:
         """Record an event."""
@@ -79,8 +66,6 @@ class PrometheusMetrics:
 
     def collect(self) -> Iterator[Metric]:
         """Yield the facts of the engines as metrics; the server's thread calls it at each scrape."""
-        from prometheus_client import core
-
         for name, fact, text, grows in FACTS:
             family = core.CounterMetricFamily if grows else core.GaugeMetricFamily
             metric = family(f"svr_{name}", text, labels=("model",))
@@ -94,19 +79,10 @@ class PrometheusMetrics:
         yield tokens
 
 
-def _client() -> Any:
-    try:
-        import prometheus_client
-    except ImportError:
-        hint = f"pip install 'svr-async[{EXTRA}]'"
-        raise UsageError("--metrics-port needs the package prometheus-client", hint=hint) from None
-    return prometheus_client
-
-
 def serve_metrics(metrics: PrometheusMetrics, host: str, port: int, stack: ExitStack) -> int:
     """Serve `/metrics` from a thread until the stack closes; return the port. UsageError if it is taken."""
     try:
-        server, thread = _client().start_http_server(port, addr=host, registry=metrics.registry)
+        server, thread = start_http_server(port, addr=host, registry=metrics.registry)
     except OSError as error:
         hint = "choose another --metrics-port"
         raise UsageError(f"cannot serve metrics on {host}:{port}: {error.strerror}", hint=hint) from error

@@ -1,7 +1,4 @@
-"""Watch one run: open the observers that its flags name, and close them when it has ended.
-
-`Latest` keeps the last facts of each engine; Prometheus and the totals of a run are sums of them.
-"""
+"""Watch one run: open the observers that its flags name, and close them when it has ended."""
 
 from __future__ import annotations
 
@@ -11,15 +8,11 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from svr_async.engine.events import Event, Observer, RunEnded, RunStarted, Snapshot, observing
 from svr_async.engine.secrets import Secrets, environment_secrets
 from svr_async.errors import UsageError
 from svr_async.observability.jsonlog import JsonLog
-
-if TYPE_CHECKING:
-    from svr_async.observability.otel import OtelPipeline
 
 Say = Callable[[str], None]
 SUMMED = (
@@ -85,24 +78,18 @@ def watching(settings: WatchSettings, started: RunStarted, say: Say) -> Iterator
     latest, ending, begun = Latest(), Ending(), time.monotonic()
     with ExitStack() as stack:
         observers: list[Observer] = [latest, *_open(settings, stack, say)]
-        _emit(observers, started)
+        for observer in observers:
+            observer(started)
         try:
             with observing(*observers):
                 yield ending
         finally:
             ended = RunEnded(
-                command=started.command,
-                exit_code=ending.exit_code,
-                seconds=time.monotonic() - begun,
-                error=ending.error,
-                totals=latest.totals(),
-            )
-            _emit(observers, ended)
-
-
-def _emit(observers: list[Observer], event: RunStarted | RunEnded) -> None:
-    for observer in observers:
-        observer(event)
+                command=started.command, exit_code=ending.exit_code, seconds=time.monotonic() - begun,
+                error=ending.error, totals=latest.totals(),
+            )  # fmt: skip
+            for observer in observers:
+                observer(ended)
 
 
 def _open(settings: WatchSettings, stack: ExitStack, say: Say) -> Iterator[Observer]:
@@ -114,8 +101,11 @@ def _open(settings: WatchSettings, stack: ExitStack, say: Say) -> Iterator[Obser
         stack.callback(_close_log, log, settings.log_json, say)
         yield log
     if settings.port is not None:
-        from svr_async.observability.prometheus import PrometheusMetrics, serve_metrics
-
+        try:
+            from svr_async.observability.prometheus import PrometheusMetrics, serve_metrics
+        except ImportError:
+            hint = "pip install 'svr-async[prometheus]'"
+            raise UsageError("--metrics-port needs the package prometheus-client", hint=hint) from None
         metrics = PrometheusMetrics()
         port = serve_metrics(metrics, settings.host, settings.port, stack)
         say(f"metrics at http://{settings.host}:{port}/metrics while this runs")
@@ -130,13 +120,9 @@ def _open_otel(hidden: Secrets, stack: ExitStack, say: Say) -> Iterator[Observer
     except UsageError as error:
         say(f"{error.one_line()}; OTEL_SDK_DISABLED=true turns OpenTelemetry off")
         return
-    stack.callback(_close_otel, pipeline, say)
+    late = "OpenTelemetry: not all spans and metrics could be sent in time"
+    stack.callback(lambda: None if pipeline.close() else say(late))
     yield OtelObserver(pipeline.tracers, pipeline.meters, hidden)
-
-
-def _close_otel(pipeline: OtelPipeline, say: Say) -> None:
-    if not pipeline.close():
-        say("OpenTelemetry: not all spans and metrics could be sent in time")
 
 
 def _close_log(log: JsonLog, target: str, say: Say) -> None:

@@ -12,13 +12,12 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import redirect_stdout
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TypeVar
+from typing import Any
 
 import msgspec
 
 from svr_async.errors import UsageError
 
-T = TypeVar("T")
 PROJECT = "svr-async"
 MLFLOW_CHARS, MLFLOW_AT_ONCE = 6_000, 100  # longest parameter, and parameters of one request
 WANDB_TAG_CHARS = 64
@@ -27,12 +26,9 @@ WANDB_QUIET = {
     "x_disable_stats": True, "x_disable_meta": True, "init_timeout": 30,
 }  # fmt: skip
 DEFAULTS = {
-    "HF_HUB_DISABLE_TELEMETRY": "1",
-    "MLFLOW_DISABLE_TELEMETRY": "true",
-    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2",
-    "MLFLOW_HTTP_REQUEST_TIMEOUT": "30",
-    "WANDB_ERROR_REPORTING": "false",
-}
+    "HF_HUB_DISABLE_TELEMETRY": "1", "MLFLOW_DISABLE_TELEMETRY": "true", "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2",
+    "MLFLOW_HTTP_REQUEST_TIMEOUT": "30", "WANDB_ERROR_REPORTING": "false",
+}  # fmt: skip
 """Variables of the process, unless the user sets them: send no telemetry, and do not wait for long."""
 
 
@@ -95,7 +91,7 @@ def to_mlflow(run: TrackedRun) -> str:
     return f"{mlflow.get_tracking_uri()} run {stored.info.run_id}"
 
 
-def _mlflow_named(values: Mapping[str, T]) -> dict[str, T]:
+def _mlflow_named(values: Mapping[str, Any]) -> dict[str, Any]:
     return {re.sub(r"[^\w. /-]", "_", name): value for name, value in values.items()}
 
 

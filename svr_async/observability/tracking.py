@@ -47,10 +47,8 @@ def evaluation_facts(folder: Path) -> TrackedRun:
     return TrackedRun(
         kind="eval",
         name=summary.name,
-        **_labels(summary.marks),
-        settings=_kept({fact.name: fact.value for fact in facts} | {"judge_label": summary.judge}),
+        **_common(folder, summary.marks, {fact.name: fact.value for fact in facts} | {"judge_label": summary.judge}),
         metrics=metrics,
-        files=_small(folder / "report.html"),
     )
 
 
@@ -71,18 +69,23 @@ def training_facts(kind: str, out: Path, settings: Mapping[str, Any], record: Ma
     return TrackedRun(
         kind=kind,
         name=out.resolve().name,
-        **_labels(summary.marks),
-        settings=_kept(given | made),
+        **_common(out, summary.marks, given | made),
         metrics=numbers(record)
         | {"rubrics": float(summary.n_rubrics)}
         | dict(_with_interval("dev_accuracy", summary.accuracy, summary.ci95)),
         series=[(int(each["round"]), numbers(each, "round/")) for each in record.get("rounds", ())],
-        files=_small(out / "report.html"),
     )
 
 
-def _kept(settings: Mapping[str, str]) -> dict[str, str]:
-    return {n: value for n, value in settings.items() if n not in LOCAL_SETTINGS and value not in {"", "null", "[]"}}
+def _common(folder: Path, marks: Sequence[Mark], settings: Mapping[str, str]) -> dict[str, Any]:
+    file = folder / "report.html"
+    small = file.is_file() and file.stat().st_size <= MAX_FILE_BYTES
+    return {
+        "labels": [mark.word for mark in marks],
+        "note": " ".join(f"{mark.word}: {mark.text}" for mark in marks),
+        "settings": {n: v for n, v in settings.items() if n not in LOCAL_SETTINGS and v not in {"", "null", "[]"}},
+        "files": [str(file.resolve())] if small else [],
+    }
 
 
 def _with_interval(name: str, value: float | None, ends: Interval | None) -> Iterator[tuple[str, float]]:
@@ -90,14 +93,6 @@ def _with_interval(name: str, value: float | None, ends: Interval | None) -> Ite
         yield name, float(value)
     if ends is not None:
         yield from zip((f"{name}/low", f"{name}/high"), map(float, ends), strict=True)
-
-
-def _labels(marks: Sequence[Mark]) -> dict[str, Any]:
-    return {"labels": [mark.word for mark in marks], "note": " ".join(f"{mark.word}: {mark.text}" for mark in marks)}
-
-
-def _small(file: Path) -> list[str]:
-    return [str(file.resolve())] if file.is_file() and file.stat().st_size <= MAX_FILE_BYTES else []
 
 
 def hand_over(

@@ -176,10 +176,10 @@ def _rubric_table(rubrics: Sequence[BankRubric]) -> Table:
         for entry, mark in by_criterion(order)[:SHOWN_RUBRICS]
     ]  # fmt: skip
     notes = (
-        "By weight times activation, which is the mean of alpha over the training prompts.",
+        "By the product of weight and activation, which is the mean of alpha over the training prompts.",
         *(() if alike else ("Active for: the pairs whose prompts activate a rubric most.",)),
     )
-    heads = ("Rubric", "Weight", "Activation", "Both", "Domain and facet", "Active for")
+    heads = ("Rubric", "Weight", "Activation", "Product", "Domain and facet", "Active for")
     caption = f"{len(rows)} of {wording.plural(len(rubrics), 'rubric')}"
     return Table(heads, rows, caption=caption, notes=notes, texts=2)
 

@@ -7,12 +7,11 @@ from dataclasses import replace
 
 from svr_async.core.table import Table
 from svr_async.evaluation import wording
-from svr_async.evaluation.compare import HOLM, Comparison, Disagreement, Duel, PairedTest
-from svr_async.evaluation.drift import Drift
+from svr_async.evaluation.compare import HOLM, Comparison, Disagreement, Drift, Duel, PairedTest
 from svr_async.evaluation.summary import RunSummary
 from svr_async.evaluation.wording import EVEN, against_chance
 
-COLUMNS = "points: second − first. only 1st:2nd: pairs that only the first has right, and only the second."
+COLUMNS = "points: second − first. only first:second: pairs that only the first has right, and only the second."
 WIDE = 100  # columns that all numbers of a test need; narrower terminals show the main ones
 SHOWN_PAIRS, SHOWN_RUBRICS = 5, 20
 
@@ -41,9 +40,10 @@ def _below(run: RunSummary) -> str:
     return against_chance({"accuracy": run.accuracy}, run.ci95) if (run.accuracy or 1.0) < EVEN else ""
 
 
-def paired_table(duel: Duel, *, wide: bool = True) -> Table:
-    """Return the paired tests of two runs, over all pairs and by domain."""
-    heads = ("pairs", "first", "second", "points", *(("95 % interval", "only 1st:2nd", "p") if wide else ()), "p Holm")
+def paired_table(duel: Duel, names: tuple[str, str] = ("first", "second"), *, wide: bool = True) -> Table:
+    """Return the paired tests of two runs, which `names` heads, over all pairs and by domain."""
+    more = ("95 % interval", f"only {names[0]}:{names[1]}", "p") if wide else ()
+    heads = ("pairs", *names, "points", *more, "p Holm")
     named = (("all shared pairs", duel.overall), *(duel.domains.items() if len(duel.domains) > 1 else ()))
     return Table(("domain", *heads), tuple(_test(name, test, wide=wide) for name, test in named))
 
@@ -111,12 +111,10 @@ def drift_tables(found: Drift, width: int) -> Iterator[Table]:
             wording.percent(one.flips),
             *((wording.interval(one.flips_ci95),) if wide else ()),
             wording.signed(one.margin_shift, 3),
-            wording.points(one.accuracy.difference),
-            wording.p_value(one.accuracy.p),
         )
         for one in found.shifts
     )
-    yield Table(caption="", heads=("against the first", "flips", *ends, "margin shift", "points", "p"), rows=rows)
+    yield Table(caption="", heads=("against the first", "flips", *ends, "margin shift"), rows=rows)
     for one in found.shifts:
         if one.rubrics:
             shown = one.rubrics[:SHOWN_RUBRICS]

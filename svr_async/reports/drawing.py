@@ -379,30 +379,3 @@ def _labels(axes: Axes, one: Series) -> None:
         last = spot
         where = {"xytext": (0, 2), "ha": "center"} if along else {"xytext": (4, 3)}
         axes.annotate(one.labels[i], place, textcoords="offset points", fontsize=TEXT - 1, weight="bold", **where)
-
-
-def heat(rows: Sequence[str], columns: Sequence[str], values: Sequence[Sequence[float | None]]) -> Panel:
-    """Return a heat map of shares, each written into its cell in percent."""
-    top = max((value for row in values for value in row if value is not None), default=0.0) or 1.0
-
-    def paint(axes: Axes) -> None:
-        from matplotlib.patches import Rectangle
-
-        for y, row in enumerate(values):
-            for x, value in enumerate(row):
-                depth = 0.06 if value is None else 0.06 + 0.9 * value / top
-                axes.add_patch(Rectangle((x - 0.5, y - 0.5), 1, 1, color=_light("first"), alpha=depth, linewidth=0))
-                text = "–" if value is None else f"{100 * value:.0f}"
-                over = _light("paper" if depth > 0.55 else "ink")
-                axes.text(x, y, text, ha="center", va="center", fontsize=TEXT - 1.5, color=over)
-        axes.set_xlim(-0.5, len(columns) - 0.5)
-        axes.set_ylim(len(rows) - 0.5, -0.5)
-        axes.grid(visible=False)
-        names = [row if len(row) <= 78 else f"{row[:77]}…" for row in rows]
-        axes.set_yticks(range(len(rows)), ["\n".join(wrap(name, 40)) for name in names])
-        heads = ["\n".join(wrap(column, 10, break_long_words=False)) for column in columns]
-        axes.set_xticks(range(len(columns)), heads)
-        axes.tick_params(length=0, labelsize=TEXT - 1.5, top=True, labeltop=True, bottom=False, labelbottom=False)
-        axes.spines[:].set_visible(False)
-
-    return Panel(height=CELL * len(rows) + FOOT + 0.1, paint=paint)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -15,15 +14,21 @@ from svr_async.core.pair import Order
 from svr_async.core.table import Line, Parts, Table, to_html
 from svr_async.evaluation.items import Item, Reason, RubricRow
 from svr_async.evaluation.plan import Vote
-from svr_async.evaluation.run_folder import Run, Texts, load_run
+from svr_async.evaluation.run_folder import Run, Texts
 from svr_async.evaluation.wording import UNKNOWN, count, percent, plural, signed
 
 if TYPE_CHECKING:
     from svr_async.evaluation.details import Call
 
-UNKNOWN_REQUEST = "not shown: the judge's profile, the prompts or the data have changed since the run"
+UNKNOWN_REQUEST = (
+    "not shown: the judge's profile, the prompts or the data have changed since the run, which kept replies only"
+)
 IN_MESSAGES = {"messages", "input", "questions", "system"}  # parts of a body that are shown as messages
 LEAST_SHOWN = 0.005  # of a contribution
+FEW_ROWS = 16  # up to which rubrics that count nothing are listed too
+BAR_CELLS = 12
+REASON_HEAD = 40  # letters of a rubric next to its reason
+ROW_HEADS = ("rubric", "A", "B", "counts", "adds", "towards")
 SWAPPED = "its A is B here"
 ASK_A_MODEL = "a model as --judge decides any"
 LIKELY = (
@@ -58,7 +63,8 @@ class Explanation:
         return f"<Explanation {self.item.id}: {decision_in_words(self)}, {len(self.rows)} rubrics>"
 
     def _repr_html_(self) -> str:
-        return to_html(_sheet(self))
+        texts = [Line(text, label=name) for name, text in explanation_texts(self)]
+        return to_html([*explanation_parts(self), *texts])
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON values."""
@@ -72,7 +78,7 @@ class Explanation:
         }
 
 
-def explain(run: Run | str | os.PathLike[str], item: str, *, data: Path | None = None) -> Explanation:
+def explain(run: Run, item: str, *, data: Path | None = None) -> Explanation:
     """Explain one decision of a run: each rubric's verdicts and signed contribution.
 
     Texts are read from `data`, else from the run's own data if it has not changed. UsageError suggests the nearest ids
@@ -81,10 +87,9 @@ def explain(run: Run | str | os.PathLike[str], item: str, *, data: Path | None =
     from svr_async.evaluation.details import item_of_run, known_texts
     from svr_async.evaluation.setup import texts_of_run
 
-    loaded = run if isinstance(run, Run) else load_run(run)
-    decided = item_of_run(loaded, item)
-    texts = known_texts(loaded, None)[0] if data is None else texts_of_run(loaded, [item], data)
-    return explain_decision(decided, texts.get(item), loaded.summary.caption)
+    decided = item_of_run(run, item)
+    texts = known_texts(run, None)[0] if data is None else texts_of_run(run, [item], data)
+    return explain_decision(decided, texts.get(item), run.summary.caption)
 
 
 def explain_decision(
@@ -96,24 +101,46 @@ def explain_decision(
     return Explanation(item=item, rows=rows, largest=largest, texts=texts, caption=title, of_run=of_run, doubts=doubts)
 
 
-def _sheet(found: Explanation) -> Parts:
-    """Yield a decision with its rubrics, the judge's reasons, and the texts."""
+def explanation_parts(found: Explanation) -> Parts:
+    """Yield a decision, its rubrics with their verdicts and bars, the judge's reasons for them, and its votes."""
     yield Line(found.caption)
-    yield Line(f"{found.item.id}: {decision_in_words(found)}", loud=True)
+    decided = decision_in_words(found)
+    yield Line(f"{found.item.id} {decided}" if found.of_run else decided)
+    for place, doubt in enumerate(found.doubts):
+        yield Line(f"{'and' if place else 'but'} {doubt}", loud=True)
     if found.rows:
-        rows = (
-            (row.rephrased or row.text, f"{row.importance:.2f}", signed(row.contribution), favoured(row.contribution),
-             verdict_of(row, "A"), verdict_of(row, "B"))
-            for row in found.rows
-        )  # fmt: skip
-        yield Table(("rubric", "counts", "adds", "towards", "A", "B"), tuple(rows), texts=3)
+        shown = found.rows if len(found.rows) <= FEW_ROWS else [row for row in found.rows if counts_at_all(row)]
+        less = len(found.rows) - len(shown)
+        notes = [f"and {less} that count less than 0.005: --json lists them"] if less else []
+        yield Table(ROW_HEADS, [_row(found, row) for row in shown], notes=[*notes, counts_note(found)])
+        if why_rows := [
+            (row.text[:REASON_HEAD], why(one), one.text) for row in shown if (one := reason_of(found.item, row))
+        ]:
+            yield Table(("rubric", "", "reason of the judge"), why_rows, texts=2)
         yield Line(in_words(found))
-    for reason in found.item.reasons:
-        yield Line(reason.text, label=why(reason))
+    elif found.item.margin is not None and not found.doubts and "identical" not in found.item.flags:
+        yield Line("the judge gave its verdict directly, without rubrics")
+    yield from (Line(_vote_in_words(vote)) for vote in found.item.votes)
+    for label, value in (("detail", found.item.detail), ("flags", ", ".join(map(str, found.item.flags)))):
+        if value:
+            yield Line(value, label=label)
+
+
+def _row(found: Explanation, row: RubricRow) -> tuple[str, ...]:
+    cells = max(1, round(BAR_CELLS * abs(row.contribution) / found.largest)) if row.contribution else 0
+    bar = f"{'━' * cells} {favoured(row.contribution)}".rstrip()
+    text = (row.rephrased or row.text) + "".join(f" ({mark})" for mark in marks_of(found, row))
+    return (text, verdict_of(row, "A"), verdict_of(row, "B"), f"{row.importance:.2f}", signed(row.contribution), bar)
+
+
+def explanation_texts(found: Explanation) -> list[tuple[str, str]]:
+    """Return the judge's reasons for the verdict as a whole, the prompt and the responses, with their names."""
+    texts = [(why(one), one.text) for one in verdict_reasons(found.item)]
     if found.texts is not None:
-        yield Line(found.texts.prompt, label="prompt")
-        yield Line(found.texts.response_a, label=f"response A{tag_of(found, 'A')}")
-        yield Line(found.texts.response_b, label=f"response B{tag_of(found, 'B')}")
+        texts.append(("prompt", found.texts.prompt))
+        texts.append((f"response A{tag_of(found, 'A')}", found.texts.response_a))
+        texts.append((f"response B{tag_of(found, 'B')}", found.texts.response_b))
+    return texts
 
 
 def in_words(found: Explanation) -> str:
@@ -165,11 +192,6 @@ def verdict_of(row: RubricRow, side: str) -> str:
     return (row.a if side == "A" else row.b) or UNKNOWN
 
 
-def votes_in_words(item: Item) -> tuple[str, ...]:
-    """Return each judge's vote in words, in runs with more than one judge."""
-    return tuple(_vote_in_words(vote) for vote in item.votes)
-
-
 def _vote_in_words(vote: Vote) -> str:
     order = "both orders" if vote.order == "both" else f"shown {vote.order}"
     after = ", asked as the second judge" if vote.part == "escalation" else ""
@@ -189,8 +211,9 @@ def favoured(value: float) -> str:
 
 
 def marks_of(found: Explanation, row: RubricRow) -> list[str]:
-    """Return the labels of a row: filler, its order and its judge, if there are several."""
+    """Return the labels of a row: filler, rephrased, its order and its judge, if there are several."""
     return [
+        *([f"from: {row.text}"] if row.rephrased not in {None, row.text} else []),
         *(["filler"] if row.filler else []),
         *([row.shown] if found.item.order == "both" else []),
         *filter(None, [row.judge]),
@@ -256,4 +279,6 @@ def call_texts(call: Call) -> list[tuple[str, str]]:
     if reply is not None:
         found += [("thoughts", reply.reasoning)] if reply.reasoning else []
         found.append(("reply", reply.text))
+    elif call.unread:
+        found.append(("unreadable reply", call.unread))
     return found

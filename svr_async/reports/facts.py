@@ -39,8 +39,6 @@ def order_facts(found: RunSummary) -> Iterator[Fact]:
     for key, name, note in (
         ("flip_rate", "Flip rate", "verdicts that change when the two responses trade places"),
         ("lean_a", "For the first response", "share of verdicts for the one shown first; 50 % is even-handed"),
-        ("accuracy_ab", "Accuracy, order A–B", ""),
-        ("accuracy_ba", "Accuracy, order B–A", ""),
     ):
         value = number(order.get(key))
         if value is not None:
@@ -78,9 +76,7 @@ def cost_facts(found: RunSummary) -> Iterator[Fact]:
     for name, n in calls.items():
         yield Fact(name=CALLS.get(name, name.replace("_", " ").capitalize()), value=wording.count(n))
     prompt, cached = usage.get("prompt_tokens"), usage.get("cached_tokens")
-    saved = number((metrics.get("cache") or {}).get("saved_usd"))
     share = f"{wording.percent(cached / prompt, 0)} read from the endpoint's cache" if prompt and cached else ""
-    share += f", which saved {wording.dollars(saved)}" if share and saved else ""
     yield Fact(name="Prompt tokens", value=wording.count(prompt), note=share)
     yield Fact(name="Completion tokens", value=wording.count(usage.get("completion_tokens")))
     cost, total = metrics.get("cost_usd"), metrics["n_total"]

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 
 from svr_async.core.safetext import one_line
 from svr_async.evaluation.summary import FEWEST, RunSummary
-from svr_async.reports.drawing import Ends, Figure, Series, dots, heat, plane
+from svr_async.reports.drawing import Ends, Figure, Series, dots, plane
 
+NEAR = 1.05  # times the tokens of another run, up to which costs count as equal
 FAR = 15  # times the tokens of another run, from which on the axis is in factors
 STRICT = "Lines are 95 % intervals; ties and missing verdicts count as wrong."
 
@@ -23,19 +24,7 @@ def run_figures(runs: Sequence[RunSummary]) -> Iterator[Figure]:
         panel = dots(titles_of(runs), [series], "accuracy, %", level=50.0)
         yield Figure(name="accuracy", title=f"Accuracy on {place}", panels=(panel,), marks=marks, notes=(STRICT,))
     yield from _domains(runs, f"Accuracy by domain on {place}", marks)
-    if len(runs) == 1 and (bins := runs[0].confidence):
-        ticks = [float(i) for i in range(len(bins))]
-        series = Series(
-            name="accuracy", points=tuple((i, 100 * one.accuracy) for i, one in zip(ticks, bins, strict=True)),
-            intervals=tuple(in_percent(one.ci95) for one in bins), colour="first",
-        )  # fmt: skip
-        panel = plane(
-            [series], "|margin|, fifths of the pairs", "accuracy, %", ticks=ticks, labels=[one.range for one in bins]
-        )
-        title = f"Confidence and accuracy on {place}"
-        yield Figure(name="confidence", title=title, panels=(panel,), marks=marks, notes=(STRICT,))
-    found = (abstention_figure(runs), cost_figure(runs), next(filter(None, map(heat_figure, runs)), None))
-    yield from filter(None, found)
+    yield from filter(None, (abstention_figure(runs), cost_figure(runs)))
 
 
 def all_marks(runs: Sequence[RunSummary]) -> tuple[str, ...]:
@@ -59,8 +48,8 @@ def _domains(runs: Sequence[RunSummary], title: str, marks: tuple[str, ...]) -> 
         return
     series = []
     for run_title, one in zip(titles_of(runs), runs, strict=True):
-        rows = [(names.index(row.name), row) for row in one.domains if row.accuracy is not None]
-        points = tuple((float(place), 100 * (row.accuracy or 0.0)) for place, row in rows)
+        rows = [(names.index(row.name), row) for row in one.domains if row.value is not None]
+        points = tuple((float(place), 100 * (row.value or 0.0)) for place, row in rows)
         series.append(Series(name=run_title, points=points, intervals=tuple(in_percent(row.ci95) for _, row in rows)))
     panel = dots([one_line(name, 60) for name in names], series, "accuracy, %", level=50.0)
     yield Figure(name="domains", title=title, panels=(panel,), marks=marks, notes=(STRICT,))
@@ -92,24 +81,9 @@ def cost_figure(runs: Sequence[RunSummary]) -> Figure | None:
         )
         for title, one in known if one.accuracy is not None
     ]  # fmt: skip
-    if len(series) < 2:
-        return None
     costs = [one.points[0][0] for one in series]
+    if len(series) < 2 or max(costs) < NEAR * min(costs):  # nothing to see
+        return None
     panel = plane(series, "tokens per pair, read and written", "accuracy, %", log=max(costs) > FAR * min(costs))
     title = f"Accuracy against cost on {runs[0].benchmark}"
     return Figure(name="cost", title=title, panels=(panel,), marks=all_marks(runs), notes=(STRICT,))
-
-
-def heat_figure(run: RunSummary, name: str = "activation") -> Figure | None:
-    """Return in what share of a domain's pairs each rubric was chosen; None without rubrics that pairs share."""
-    found = run.activation
-    if found is None:
-        return None
-    heads = [one_line(f"{domain} {n:,}", 40) for domain, n in found.domains]
-    notes = (
-        "Percent of a domain's pairs for which a rubric is chosen; behind each domain its number of pairs.",
-        f"The {len(found.rubrics)} rubrics chosen most, of {found.n_rubrics:,}. {titles_of([run])[0]}.",
-    )
-    panel = heat([one_line(text, 200) for text in found.rubrics], heads, found.shares)
-    title = f"Which rubrics are chosen where on {run.benchmark}"
-    return Figure(name=name, title=title, panels=(panel,), marks=run.mark_words, notes=notes)

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from svr_async.core.files import write_atomic
-from svr_async.core.table import to_html
-from svr_async.engine.concurrency import run_whole
+from svr_async.core.table import to_html, warnings_of
 from svr_async.errors import UsageError
 from svr_async.evaluation.run_folder import Run, RunFolder, Texts
 from svr_async.evaluation.summary import summaries_of
+from svr_async.reports.compare_tables import WIDE, comparison_tables
 from svr_async.reports.drawing import write_figures
 from svr_async.reports.figures import run_figures
 from svr_async.reports.items import MOST_RUNS, couples_of
@@ -21,6 +21,7 @@ from svr_async.reports.page import render_runs
 from svr_async.reports.text import render_tables, run_parts
 
 if TYPE_CHECKING:
+    from svr_async.evaluation.compare import Comparison
     from svr_async.evaluation.frontier import Frontier
 
 FORMATS = ("html", "md", "tex", "csv")
@@ -37,6 +38,11 @@ def write_run_files(run: Run, prompts: Mapping[str, str], texts: Mapping[str, Te
 def run_html(run: Run) -> str:
     """Return what a notebook shows of a run."""
     return to_html(run_parts(run.summary))
+
+
+def comparison_html(found: Comparison) -> str:
+    """Return what a notebook shows of a comparison."""
+    return to_html([*warnings_of(found.warnings), *comparison_tables(found, WIDE)])
 
 
 def write_report(named: Sequence[Path], out: Path | None = None, figures: Path | None = None) -> tuple[Path, int, bool]:
@@ -144,10 +150,10 @@ def write_frontier(runs: Sequence[Path], target: Path, figures: Path | None = No
     if kind not in FRONTIER_FORMATS:
         raise UsageError(f"--out {target}: no format for a frontier", hint="use .html, .csv or .json")
     loaded = [RunFolder.load(run) for run in runs]
-    found = run_whole(frontier_of(loaded))
+    found = frontier_of(loaded)
     summaries = summaries_of(loaded)
-    if figures is not None and (figure := frontier_figure(summaries, found)):
-        write_figures(figures, [figure])
+    if figures is not None:
+        write_figures(figures, [frontier_figure(summaries, found)])
     if kind == "html":
         write_atomic(target, render_frontier(summaries, found).encode())
     else:

@@ -64,7 +64,9 @@ def render_runs(
         summaries=summaries,
         comparison=comparison,
         letters=letters,
-        duels=[] if comparison is None else [(duel, paired_table(duel)) for duel in comparison.duels],
+        duels=[]
+        if comparison is None
+        else [(d, paired_table(d, (letters[d.first], letters[d.second]))) for d in comparison.duels],
         holm=HOLM,
         items=items,
         effects=list(effects_tables(summaries[0].effects, "By net effect")) if len(runs) == 1 else [],

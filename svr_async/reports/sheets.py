@@ -1,4 +1,4 @@
-"""Gates, agreement with people and bank audits, as lines and tables."""
+"""Gates and agreement with people, as lines and tables."""
 
 from __future__ import annotations
 
@@ -9,19 +9,15 @@ import orjson
 from svr_async.core.safetext import one_line
 from svr_async.core.table import Line, Parts, Table, to_markdown
 from svr_async.evaluation import wording
-from svr_async.evaluation.agreement import Estimate
-from svr_async.evaluation.audit import AttackEffect, Audit
 from svr_async.evaluation.gate import Gate, Verdict
-from svr_async.evaluation.human_labels import LABELS, HumanAgreement, RaterAgreement
+from svr_async.evaluation.human_labels import LABELS, Estimate, HumanAgreement, RaterAgreement
 from svr_async.evaluation.run_folder import Run
-from svr_async.evaluation.wording import UNKNOWN, count, percent, plural, points, signed
+from svr_async.evaluation.wording import plural, points
 
 LINE_CHARS = 600
 SHOWN = 10
 LEVELS = {Verdict.PASSED: "notice", Verdict.UNDECIDED: "warning", Verdict.FAILED: "error", Verdict.REFUSED: "error"}
 HEADS = ("raters", "items", "same label", "95 % interval", "Cohen’s κ", "95 % interval")
-TABLE_HEADS = ("attack", "pairs", "gain", "95 % interval", "of |margin|", "flips", "of those behind", "")
-RUBRIC_HEADS = ("id", "gain", "pairs", "rubric")
 
 
 def _text(gate: Gate) -> str:
@@ -108,33 +104,3 @@ def _agreement_row(name: str, one: RaterAgreement) -> tuple[str, ...]:
 def _number(one: Estimate) -> tuple[str, str]:
     ends = wording.UNKNOWN if one.ci95 is None else " to ".join(wording.signed(end) for end in one.ci95)
     return wording.UNKNOWN if one.value is None else wording.signed(one.value), ends
-
-
-def _audit_row(found: AttackEffect) -> tuple[str, ...]:
-    return (
-        found.attack,
-        count(found.n),
-        signed(found.gain, 3),
-        f"{signed(found.ci95.low, 3)} to {signed(found.ci95.high, 3)}",
-        percent(found.relative, 0),
-        count(found.flipped),
-        percent(found.flipped / found.behind) if found.behind else UNKNOWN,
-        "gains" if found.gains else "not shown to gain" if found.relative else "all margins are 0",
-    )
-
-
-def audit_sheet(found: Audit, top: int) -> Parts:
-    """Yield a table of the attacks, then for each attack that gains the `top` rubrics with the largest gains."""
-    marks = "".join(f" [{word}]" for word in found.marks)
-    partial = "" if found.complete else ": ended early, not all pairs are judged"
-    yield Line(f"bank {found.bank[:12]}, judge {found.judge}{marks}{partial}")
-    yield Table(TABLE_HEADS, [_audit_row(effect) for effect in found.found], texts=1)
-    for effect in found.found:
-        if effect.unjudged:
-            without = f"{plural(effect.unjudged, 'pair')} left out, without a verdict before or after the attack"
-            yield Line(f"{effect.attack}: {without}")
-    for effect in found.found:
-        if effect.gains and top:
-            rows = [(one.id, signed(one.gain, 3), count(one.pairs), one.text) for one in effect.rubrics[:top]]
-            yield Table(caption=f"{effect.attack} gains by")
-            yield Table(RUBRIC_HEADS, rows, texts=1)

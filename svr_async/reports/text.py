@@ -164,8 +164,7 @@ def calls_in_words(metrics: Mapping[str, Any]) -> str:
         if cache["cached_share"]
         else ""
     )
-    saved = f", ${cache['saved_usd']:.4f} saved" if share and cache["saved_usd"] else ""
-    return f"{sent}{again}; {price}{share}{saved}"
+    return f"{sent}{again}; {price}{share}"
 
 
 def describe_count(count: Mapping[str, Any], *, verbose: bool = False) -> str:

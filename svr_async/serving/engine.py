@@ -5,13 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, Unpack
 
-from svr_async.engine.cache import cache_place
 from svr_async.engine.concurrency import run_sync
 from svr_async.errors import UsageError
-from svr_async.judges.limits import AUTO, JudgeLimits
+from svr_async.judges.limits import JudgeLimits, JudgeOptions, check_options
 from svr_async.judges.open_judge import JudgeSpec, OpenJudge, open_judge
 from svr_async.judges.protocol import Author, Judge
 
@@ -30,55 +28,17 @@ class Engine:
 
     Args:
         judge: a profile's name, `URL#model`, `rules` (offline checks, no model), or `J+rules`.
-        cache: folder of the stored replies; default as on the command line.
-        base_url: replaces the profile's; several for one model are separated by commas.
-        concurrency: calls in flight; by default adapted, up to the profile's number.
-        rpm: requests a minute of each endpoint.
-        tpm: tokens a minute of each endpoint.
-        budget: USD; a question beyond it raises BudgetError.
-        max_calls: a question beyond it raises BudgetError.
-        offline: answer from the cache only.
-        timeout_s: of one call.
-        give_up_after_s: seconds without any success after which the endpoint is down.
-        strict_model: an answer of another model is an error.
-        prompts: folder of templates that replace the shipped ones, or `paper`.
+        options: `JudgeOptions`; a question beyond `budget` (USD) or `max_calls` raises BudgetError.
     """
 
-    def __init__(
-        self,
-        judge: str,
-        *,
-        cache: str | Path | None = None,
-        base_url: str = "",
-        concurrency: int | None = None,
-        rpm: float | None = None,
-        tpm: float | None = None,
-        budget: float | None = None,
-        max_calls: int | None = None,
-        offline: bool = False,
-        timeout_s: float = 600.0,
-        give_up_after_s: float = 1800.0,
-        strict_model: bool = False,
-        prompts: str | Path | None = None,
-    ) -> None:
+    def __init__(self, judge: str, **options: Unpack[JudgeOptions]) -> None:
+        check_options(options, JudgeOptions)
         self.spec = judge
         self._opened: OpenJudge | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._base_url = base_url
+        self._base_url = options.get("base_url", "")
         self._budget: Budget | None = None
-        self._limits = JudgeLimits(
-            cache=cache_place() if cache is None else cache,
-            concurrency=AUTO if concurrency is None else str(concurrency),
-            rpm=rpm,
-            tpm=tpm,
-            budget=budget,
-            max_calls=max_calls,
-            offline=offline,
-            timeout_s=timeout_s,
-            give_up_after_s=give_up_after_s,
-            strict_model=strict_model,
-            prompts=None if prompts is None else Path(prompts),
-        )
+        self._limits = JudgeLimits.from_flags(options)
 
     @classmethod
     def limited(cls, judge: str, limits: JudgeLimits, *, base_url: str = "", budget: Budget | None = None) -> Self:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import asdict, dataclass
 from functools import lru_cache, partial
 from typing import Any, Literal, TypeVar
 
+from svr_async.adapters.pairs import read_unlabelled
+from svr_async.adapters.tables import Pairs
 from svr_async.core.pair import Order, Presentation, Prompt, Side, hashed_fraction, prompt_text
 from svr_async.core.table import to_html
 from svr_async.core.verdict import Contribution, Outcome
@@ -32,9 +34,6 @@ ORDER_SALT = "svr-serving"
 KEPT_CHOOSERS = 8
 T = TypeVar("T")
 R = TypeVar("R")
-PairLike = Mapping[str, Any] | Sequence[Any]
-"""(prompt, a, b), or a mapping with these names; `chosen` and `rejected` may replace `a` and `b`."""
-FORMS = "a pair is (prompt, a, b), or has prompt, a and b, or prompt, chosen and rejected"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -241,7 +240,7 @@ def _verdict(decision: Decision, engine: Engine | Judge, doubts: tuple[str, ...]
 
 
 async def ajudge_pairs(
-    pairs: Iterable[PairLike],
+    pairs: Pairs,
     *,
     bank: RubricBank | None = None,
     engine: Engine | Judge | str,
@@ -251,14 +250,14 @@ async def ajudge_pairs(
 ) -> list[PairVerdict]:
     """Judge many pairs as `score_pair` does, as many at once as the engine allows; verdicts are in the order given.
 
-    A pair is (prompt, a, b), or a mapping with these names, or with `chosen` and `rejected`, which are A and B. All
-    pairs are read before the first call; UsageError names the first invalid one.
+    `pairs` are (prompt, a, b), or in any form that `evaluate` takes; labels are not read, `chosen` is A. All pairs are
+    read before the first call; DataError names the first invalid one.
     """
-    rows = [_read(number, pair) for number, pair in enumerate(pairs, start=1)]
+    rows = read_unlabelled(pairs)
     async with opened(engine) as asked:
         method_of(bank, asked, top_k=top_k, rephrase=rephrase)  # refuses invalid settings before any call
         ask = partial(score_open_pair, bank=bank, engine=asked, order=order, top_k=top_k, rephrase=rephrase)
-        return await all_of(lambda row: ask(*row), rows, asked)
+        return await all_of(lambda row: ask(row.prompt, row.response_a, row.response_b), rows, asked)
 
 
 score_pair = in_sync(ascore_pair)
@@ -285,23 +284,3 @@ async def all_of(work: Callable[[T], Awaitable[R]], items: Sequence[T], engine: 
             raise result
         results.append(result)
     return results
-
-
-def _read(number: int, pair: PairLike) -> tuple[Prompt, str, str]:
-    try:
-        prompt, a, b = _parts(pair)
-        conversation = as_prompt(prompt)
-        return conversation, as_response(a, conversation), as_response(b, conversation)
-    except UsageError as error:
-        raise UsageError(f"pair {number}: {error.message}", hint=error.hint) from error
-
-
-def _parts(pair: Any) -> tuple[Any, Any, Any]:
-    if isinstance(pair, Mapping):
-        a, b = ("a", "b") if "a" in pair else ("chosen", "rejected")
-        if lacking := [name for name in ("prompt", a, b) if name not in pair]:
-            raise UsageError(f"{lacking[0]!r} is missing", hint=FORMS)
-        return pair["prompt"], pair[a], pair[b]
-    if isinstance(pair, list | tuple) and len(pair) == 3:
-        return pair[0], pair[1], pair[2]
-    raise UsageError(f"{type(pair).__name__} is not a pair", hint=FORMS)

@@ -1,15 +1,25 @@
 """RewardBench, RewardBench 2 and RM-Bench: what a row becomes, what is refused, official counts, scores of a part."""
 
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
-from stand_ins import official_scores
 
-from svr_async.adapters import PairResult, get_adapter
+from svr_async.adapters import ADAPTERS, get_adapter
+from svr_async.adapters.contract import Adapter
+from svr_async.adapters.fields import Fields
+from svr_async.adapters.records import Parsed, accuracy
 from svr_async.adapters.rmbench import CELLS, FILES, difficulty
+from svr_async.adapters.rubricbench import GROUPS
+from svr_async.adapters.training_sets import TIE
+from svr_async.core.pair import PreferencePair
 from svr_async.errors import DataError
+from svr_async.evaluation.run import evaluate
+from svr_async.evaluation.settings import EvalSettings
+from svr_async.evaluation.setup import load_sample
+from svr_async.training.running.data import refuse_benchmark_for_training
 
 Write = Callable[..., Path]
 REWARDBENCH, REWARDBENCH2, RMBENCH = (get_adapter(name) for name in ("rewardbench", "rewardbench2", "rmbench"))
@@ -35,15 +45,6 @@ def rm(n: int = 1, **change: Any) -> dict[str, Any]:
     return {"id": n, "prompt": "p", "chosen": ["c", "cc", "ccc"], "rejected": ["r", "rr", "rrr"], **change}
 
 
-def test_a_row_of_rewardbench_is_a_pair_with_its_section(write: Write) -> None:
-    """The section is the domain, and ids carry the subset, since they repeat across subsets."""
-    dataset = REWARDBENCH.load(write("a.parquet", [rb("hep-go"), rb("math-prm"), rb("donotanswer")]))
-    assert [pair.id for pair in dataset.pairs] == ["hep-go/1", "math-prm/1", "donotanswer/1"]
-    assert [pair.domain for pair in dataset.pairs] == ["Reasoning", "Reasoning", "Safety"]
-    assert dataset.pairs[0].chosen == "good"
-    assert dataset.notes[0] == "3 rows, not the official 2985: scores are not benchmark scores"
-
-
 def test_the_order_of_the_responses_does_not_give_the_answer_away(write: Write) -> None:
     """The data lists chosen first throughout, so the order of the two is drawn by a hash of the id: about half each."""
     path = write("a.jsonl", [rb(n=n) for n in range(400)])
@@ -64,35 +65,6 @@ def test_an_item_of_rewardbench2_is_three_pairs_and_of_ties_a_round_robin(write:
     assert [pair.gold for pair in pairs[-3:]] == [None] * 3
 
 
-def test_rewardbench2_has_scores_by_item_and_by_pair(write: Write) -> None:
-    """Two of three pairs won is no point by item; the overall mean has Ties, the paper's has not."""
-    rows = [
-        rb2("Math", 1),
-        rb2("Math", 2),
-        rb2("Focus", 1),
-        rb2("Ties", "ref:1", "a", "b"),
-        rb2("Ties", "tied:1", "ab", "c"),
-    ]
-    pairs = REWARDBENCH2.load(write("a.jsonl", rows)).pairs
-    margins = [1, 1, 1, 1, 1, -1, 1, 1, 0, 1, 1, 1, 0]
-    results = [PairResult(p, float(m)) for p, m in zip(pairs, margins, strict=True)]
-    found = official_scores(REWARDBENCH2, pairs, results)
-    assert found["subsets"] == {"Focus": 0.0, "Math": 0.5, "Ties": pytest.approx(1.01)}
-    assert found["pair_level"] == {"Focus": pytest.approx(2 / 3), "Math": pytest.approx(5 / 6)}
-    assert (found["overall"], found["overall_without_ties"]) == (pytest.approx(1.51 / 3), 0.25)
-    assert not found["complete"]
-    half = official_scores(REWARDBENCH2, pairs[:9], results[:9], tie_credit=0.5)
-    assert (half["subsets"], half["ties"]) == ({"Focus": 0.5, "Math": 0.5}, None)
-    assert official_scores(REWARDBENCH2, pairs[:3], results[:2])["overall"] == 0.0  # a missing verdict loses the item
-
-
-def test_scores_of_judges_that_take_turns_are_not_mixed(write: Write) -> None:
-    """Where a response has two scores, the pairs decide: here all are won."""
-    pairs = REWARDBENCH2.load(write("a.jsonl", [rb2()])).pairs
-    by_turns = [PairResult(pair, 1.0, (float(n), n - 1.0)) for n, pair in enumerate(pairs)]
-    assert official_scores(REWARDBENCH2, pairs, by_turns)["overall"] == 1.0
-
-
 def test_a_prompt_of_rmbench_is_nine_pairs(write: Write, tmp_path: Path) -> None:
     """Every chosen style meets every rejected one; the domain is in a column, or in the file's name."""
     pairs = RMBENCH.load(write("total_dataset.json", [rm(domain="safety-refuse")])).pairs
@@ -105,15 +77,6 @@ def test_a_prompt_of_rmbench_is_nine_pairs(write: Write, tmp_path: Path) -> None
     write("by_file/chat_filtered.json.gz", [rm(8)])
     write("by_file/code_filtered.json", [rm(8)])
     assert {pair.item for pair in RMBENCH.load(tmp_path / "by_file").pairs} == {"chat/8", "code/8"}
-
-
-def test_a_part_of_rmbench_is_scored_on_what_there_is(write: Write) -> None:
-    """Missing cells are left out of the means, and the score is not complete."""
-    pairs = RMBENCH.load(write("chat_filtered.json", [rm()])).pairs[:2]
-    found = official_scores(RMBENCH, pairs, [PairResult(pair, 1.0) for pair in pairs])
-    assert found["domains"]["chat"] == {"normal": 1.0, "hard": 1.0, "average": 1.0}
-    assert (found["easy"], found["complete"]) == (None, False)
-    assert found["matrices"]["chat"] == [[1.0, 1.0, None], [None] * 3, [None] * 3]
 
 
 @pytest.mark.parametrize(
@@ -152,3 +115,85 @@ def test_official_counts_are_recognised(write: Write) -> None:
         official=True,
     )
     assert (dataset.official, len(dataset.pairs)) == (True, 11_943)
+
+
+# --- RMB and HelpSteer3 -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["rmb", "pairs"])
+def test_a_record_of_rmb_is_a_pair_with_its_category(write: Write, name: str) -> None:
+    """The top category is the domain, the rest the subset; empty and identical answers are counted, not used."""
+
+    def record(number: int, chosen: str, rejected: str) -> dict[str, Any]:
+        return {
+            "pair_uid": str(number), "conversation_input": [{"role": "user", "content": "hi", "language": "English"}],
+            "chosen": {"llm_name": "m", "answer": chosen}, "reject": {"llm_name": "m", "answer": rejected},
+            "category_path": "Pairwise_set/Helpfulness/Chat/Discussion",
+        }  # fmt: skip
+
+    rows = [record(1, "good", "bad"), record(2, "", "bad"), record(3, "good", " \n"), record(4, "x", "x")]
+    dataset = get_adapter(name).load(write("a.json.gz", rows))
+    assert [(pair.id, pair.chosen, pair.domain, pair.subset) for pair in dataset.pairs] == [
+        ("1", "good", "helpfulness", "Chat/Discussion")
+    ]
+    assert dataset.skipped == {"an answer is empty": 2, "the two answers are identical": 1}
+
+
+def test_the_sign_of_helpsteer3_names_the_better_response(write: Write) -> None:
+    """Below 0 it is response1, above 0 response2, with the distance as strength; ties are counted, not used."""
+    rows = [
+        {"domain": "code", "language": "python", "context": [{"role": "user", "content": f"Write {sign}."}],
+         "response1": "one", "response2": "two", "overall_preference": sign} for sign in (-3, 1, 0)
+    ]  # fmt: skip
+    dataset = get_adapter("helpsteer3").load(write("train.jsonl.gz", rows))
+    assert [(pair.chosen, pair.strength, pair.subset) for pair in dataset.pairs] == [
+        ("one", 3, "python"), ("two", 1, "python"),
+    ]  # fmt: skip
+    assert dataset.skipped == {TIE: 1}
+
+
+# --- the sample and a new benchmark -----------------------------------------------------------------------------------
+
+
+def test_the_sample_is_balanced() -> None:
+    """At least 60 pairs over the five groups, with as many labels of one kind as of the other in each."""
+    dataset = load_sample()
+    sides: defaultdict[str, Counter[int]] = defaultdict(Counter)
+    for pair in dataset.pairs:
+        sides[pair.domain][pair.chosen_first] += 1
+    assert len(dataset.pairs) >= 60
+    assert set(sides) == set(GROUPS)
+    assert all(count[True] == count[False] for count in sides.values())
+
+
+def test_length_does_not_give_the_better_response_away() -> None:
+    """Picking the longer response, or the shorter one, is right about half of the time, overall and by group."""
+    longer = defaultdict(list)
+    for pair in load_sample().pairs:
+        longer[pair.domain].append(len(pair.chosen) > len(pair.rejected))
+    everything = [flag for flags in longer.values() for flag in flags]
+    assert 0.4 < sum(everything) / len(everything) < 0.6
+    assert all(0.3 < sum(flags) / len(flags) < 0.7 for flags in longer.values())
+
+
+def test_a_new_benchmark_is_one_file_and_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """An adapter in the registry is all: a run of it has its pairs, scores and name."""
+
+    def parse(fields: Fields) -> Parsed:
+        prompt = fields.prompt("question")
+        return Parsed(pairs=(PreferencePair(id="1", prompt=prompt, chosen=fields.text("good"), rejected="No."),))
+
+    made = Adapter(
+        name="made", title="MADE", licence="none", columns=("question", "good"),
+        parse=parse, score=lambda results, tie: {"overall": accuracy(results, tie), "rule": "plain"},
+    )  # fmt: skip
+    monkeypatch.setitem(ADAPTERS, "made", made)
+    (tmp_path / "made.jsonl").write_text('{"question": "Name three cats.", "good": "Lion, lynx and tiger."}\n')
+    done = evaluate(
+        EvalSettings(benchmark="made", data=tmp_path / "made.jsonl", method="longest", out=tmp_path / "run")
+    )
+    assert done.complete
+    assert done.metrics["official"]["overall"] == 1.0
+    assert "MADE" in (tmp_path / "run" / "report.html").read_text("utf-8")
+    with pytest.raises(DataError, match="MADE, and that is for evaluation only"):
+        refuse_benchmark_for_training("made.jsonl")

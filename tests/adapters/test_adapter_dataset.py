@@ -1,6 +1,5 @@
 """Rows become a data set: strict or lenient, unique ids, official counts, notes, problems, and at least one pair."""
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -68,7 +67,7 @@ def test_an_invalid_row_is_named_with_column_expected_and_found(
 
 
 def test_odd_rows_are_kept_and_counted(write: Write) -> None:
-    """Identical, empty, repeated and contradicting rows are pairs, with ids of their own, and are listed."""
+    """Identical, empty, repeated and contradicting rows are pairs, with unique ids, and are listed."""
     same, turned = {**GOOD, "id": "3", "response_b": "a"}, {**GOOD, "id": "4", "label": "1"}
     dataset = PAIRS.load(
         write("a.jsonl", [GOOD, {**GOOD, "id": "1#2"}, GOOD, same, turned, {**GOOD, "response_a": ""}])
@@ -79,33 +78,6 @@ def test_odd_rows_are_kept_and_counted(write: Write) -> None:
     assert counts["an empty response"] == (1, True)
     assert dataset.left_out() == {"repeated": 2, "contradicting": 1}
     assert dataset.skipped == {}
-
-
-@pytest.mark.parametrize(
-    ("data", "why"),
-    [
-        (b"", "0 rows"),
-        (b'{"x": 1}\n', "1 row; invalid: unknown layout"),
-        ((json.dumps({**GOOD, "label": "tie"}) + "\n").encode() * 2, r"2 rows; tie \(the data prefers neither\): 2"),
-    ],
-)
-def test_nothing_usable_is_an_error_that_says_why(write: Write, data: bytes, why: str) -> None:
-    """A file without usable pairs ends in "0 usable pairs", with the reason."""
-    with pytest.raises(DataError, match=rf"0 usable pairs in .*a\.jsonl \({why}"):
-        PAIRS.load(write("a.jsonl", data), lenient=True)
-
-
-@pytest.mark.parametrize(
-    ("rows", "warns"),
-    [
-        ([{"prompt": "Sure! It is 4.", "chosen": "What is 2 and 2?", "rejected": "Is it 4?"}] * 3, True),
-        ([{"prompt": "Yes, it is", "chosen": "yes, it is", "rejected": "No."}] * 3, True),
-        ([{"prompt": "What is 2 and 2?", "chosen": "Sure! 4.", "rejected": "5"}] * 3, False),
-    ],
-)
-def test_prompts_that_look_like_answers_are_pointed_out(write: Write, rows: list[dict[str, str]], warns: bool) -> None:
-    """Answers in the prompt column, or questions in the response columns, give a warning."""
-    assert any("prompts look like answers" in note for note in PAIRS.load(write("a.jsonl", rows)).notes) == warns
 
 
 @settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -5,16 +5,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import orjson
 import pytest
 
 from svr_async.adapters import get_adapter
 from svr_async.adapters.fields import join_prompt, transcript_turns
-from svr_async.adapters.pairs import DIFFERENT_PROMPTS, RECORDED
-from svr_async.commands.main import run
-from svr_async.commands.main import svr as group
-from svr_async.core.pair import Message, PreferencePair, Side, user_prompt
-from svr_async.errors import DataError, UsageError
+from svr_async.core.pair import Message, PreferencePair, user_prompt
+from svr_async.errors import DataError
 
 Rows = list[dict[str, Any]]
 Write = Callable[..., Path]
@@ -138,22 +134,6 @@ def test_a_layout_is_read_and_says_how(name: str, write: Write) -> None:
     assert dataset.left_out() == left_out
 
 
-@pytest.mark.parametrize("name", ["0 and 1", "1 and 2 in CSV", "Arena", "score pairs", "ranked list", "HH-RLHF"])
-def test_eval_reads_the_same_layouts(
-    name: str, write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """`svr eval FILE --judge rules` judges each layout, and its output, manifest and page say how labels were read."""
-    monkeypatch.chdir(tmp_path)
-    file, data, says = READ[name][:3]
-    write(file, data)
-    assert run(group, "svr", ["eval", file, "--judge", "rules", "--out", "run"]) == 0
-    assert says in capsys.readouterr().err.partition("\n")[0]
-    manifest = orjson.loads(Path("run/manifest.json").read_bytes())
-    assert (manifest["benchmark"], manifest["data"]["n_pairs"]) == ("pairs", 2)
-    assert says in manifest["data"]["readings"][0]
-    assert "Labels" in Path("run/report.html").read_text()
-
-
 WORSE = [{"winner": "z", "model_a": "z", "model_b": "z", "prompt": "?", "response_a": "good", "response_b": "bad"}]
 # name: file, data, the error, the flags that its hint names, how many pairs these give
 REFUSED: dict[str, tuple[str, Any, str, dict[str, Any], int]] = {
@@ -192,38 +172,6 @@ def test_an_ambiguous_file_is_refused_with_the_flag_to_add(name: str, write: Wri
         assert value is True or value in line or flag == "columns"
     pairs = ADAPTER.load(path, **flags).pairs
     assert [pair.chosen.startswith("good") for pair in pairs] == [True] * n_pairs
-
-
-@pytest.mark.parametrize(
-    ("flags", "says"),
-    [
-        ({"columns": "promt=q"}, "--columns: 'promt=q' does not name a column"),
-        ({"columns": "prompt=nowhere"}, "--columns names 'nowhere'; columns found: prompt, response_a"),
-        ({"label_map": "1"}, "--label-map: '1' is not VALUE=MEANING"),
-        ({"label_map": "1=first"}, "--label-map: '1=first' is not VALUE=MEANING"),
-        (
-            {"label_map": "7=a,8=b"},
-            "row 1: column 'label': expected a label (7 = response_a is better, 8 = response_b is better) or tie",
-        ),
-    ],
-)
-def test_wrong_flags_are_named(write: Write, flags: dict[str, Any], says: str) -> None:
-    """An unknown name, column or value is one line."""
-    with pytest.raises(UsageError) as caught:
-        ADAPTER.load(write("a.jsonl", two(1, 2)), **flags)
-    assert says in caught.value.one_line()
-    rubricbench = {
-        "q": "hi?",
-        "response_a": "good",
-        "response_b": "bad",
-        "label": 0,
-        "domain": "code",
-        "rubrics": "Is it?",
-    }
-    path = write("b.jsonl", [rubricbench])
-    assert get_adapter("rubricbench").load(path, columns="instruction=q").pairs[0].chosen == "good"
-    with pytest.raises(UsageError, match="the labels of rubricbench are fixed"):
-        get_adapter("rubricbench").load(path, label_map="1=a")
 
 
 def one(write: Write, row: dict[str, Any]) -> PreferencePair:
@@ -270,20 +218,6 @@ def test_what_stands_before_the_response_is_the_prompt(write: Write) -> None:
     assert turns == (Message("user", "say 'Assistant: no'\n\nline two"), Message("assistant", "ok\nHuman: quoted"))
 
 
-def test_optional_columns_are_used(write: Write) -> None:
-    """Id, domain, subset, rubrics, strength and source; without a domain a pair's is "(none)"."""
-    row = {"prompt": "hi", "response_a": "a", "response_b": "b", "label": 0}
-    pair = one(
-        write, {**row, "id": 5, "domain": "d", "subset": "s", "rubrics": ["?"], "strength": "3", "source": "web"}
-    )
-    assert (pair.id, pair.domain, pair.subset, pair.rubrics, pair.strength) == ("5", "d", "s", ("?",), 3)
-    assert (pair.source, pair.gold) == ("web", Side.A)
-    plain = one(write, {**row, "id": None, "domain": "", "rubrics": None, "source": 3})
-    assert (plain.domain, plain.subset, plain.rubrics, plain.strength, plain.source) == ("(none)", "", (), None, "")
-    pointed = one(write, {**row, "rubrics": [{"criterion": "?", "points": -2}, {"text": "!", "weight": "1.5"}, "x"]})
-    assert (pointed.rubrics, pointed.points) == (("?", "!", "x"), (-2.0, 1.5, 1.0))
-
-
 @pytest.mark.parametrize(
     ("row", "message"),
     [
@@ -302,16 +236,3 @@ def test_rows_of_an_unknown_layout_say_what_is_missing(write: Write, row: dict[s
     """A row that is not a pair is named, with what was found."""
     with pytest.raises(DataError, match=f"a.json row 1: {message}"):
         ADAPTER.load(write("a.json", [row]))
-
-
-def test_rows_that_are_no_pair_are_counted(write: Write) -> None:
-    """Pairs about different conversations, are left out."""
-    rows = [
-        {"chosen": "\n\nHuman: hi\n\nAssistant: x", "rejected": "\n\nHuman: ho\n\nAssistant: y"},
-        {"chosen": "\n\nHuman: hi\n\nAssistant: x", "rejected": "\n\nHuman: hi\n\nAssistant: y"},
-        {"prompt": "hi", "output_1": "x", "output_2": "y", "label": 2},
-        {"prompt": "hi", "output_1": "x", "output_2": "y", "label": 1, "results": []},
-    ]
-    dataset = ADAPTER.load(write("a.jsonl", rows))
-    assert len(dataset.pairs) == 2
-    assert dataset.skipped == {DIFFERENT_PROMPTS: 1, RECORDED: 1}

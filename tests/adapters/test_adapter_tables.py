@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from svr_async.adapters.tables import SUFFIXES, Encoding, read_rows
-from svr_async.errors import DataError
 
 Write = Callable[..., Path]
 ROWS = [{"prompt": "p, 1", "chosen": 'a "quoted"\nline', "n": "1"}, {"prompt": "ü\u2028x", "chosen": "", "n": "2"}]
@@ -45,49 +44,6 @@ def test_every_kind_of_file_gives_the_same_rows(write: Write, suffix: str, packe
 def test_files_as_people_have_them(write: Write, name: str, data: bytes, expected: list[dict[str, Any]]) -> None:
     """Wrapped lists, lines under .json, byte order marks, Windows line ends, UTF-16, semicolons."""
     assert values(write(name, data)) == expected
-
-
-@pytest.mark.parametrize(
-    ("name", "data", "says"),
-    [
-        ("two.json", b'{"x": [{}], "y": [{}]}', "expected one list of records in the object, found 'x', 'y'"),
-        ("three.json", b"3", "expected a list of records, found int"),
-        ("cut.json", b'[{"n": 1}, {"n"', "not valid JSON"),
-        ("deep.json", b"[" * 100_000, "not valid JSON"),
-        ("fake.parquet", b"plain text", "damaged or not a parquet file"),
-        ("empty.parquet", b"", "damaged or not a parquet file"),
-    ],
-)
-def test_a_broken_file_is_one_line(write: Write, name: str, data: bytes, says: str) -> None:
-    """A file that cannot be read at all is named."""
-    with pytest.raises(DataError) as caught:
-        values(write(name, data))
-    assert name in caught.value.one_line()
-    assert says in caught.value.one_line()
-
-
-@pytest.mark.parametrize("suffix", SUFFIXES)
-def test_truncated_files_are_refused(write: Write, suffix: str, tmp_path: Path) -> None:
-    """A gzip file that breaks off is named; so are missing files and empty folders."""
-    whole = write(f"a{suffix}.gz", ROWS * 50).read_bytes()
-    (tmp_path / f"cut{suffix}.gz").write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(DataError, match=rf"cut{suffix}\.gz: .*(gzip|parquet)"):
-        values(tmp_path / f"cut{suffix}.gz")
-    with pytest.raises(DataError, match="no such file or folder"):
-        values(tmp_path / "nowhere.json")
-    (tmp_path / "empty").mkdir()
-    with pytest.raises(DataError, match="no data files below"):
-        values(tmp_path / "empty")
-
-
-def test_a_row_that_is_not_an_object_has_a_problem(write: Write) -> None:
-    """A broken line, another JSON value, or too many cells come as rows with a problem; the others are read."""
-    rows = list(read_rows(write("a.jsonl", b'{"n": 1}\n\n{"n": \n[1]\n{"n": 2}')))
-    assert [(row.number, row.problem[:21]) for row in rows] == [
-        (1, ""), (3, "not valid JSON (Expec"), (4, "expected an object wi"), (5, ""),
-    ]  # fmt: skip
-    (long,) = read_rows(write("a.csv", b"a,b\n1,2,3\n"))
-    assert long.problem == "more cells than the header has columns"
 
 
 @pytest.mark.parametrize(

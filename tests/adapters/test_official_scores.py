@@ -268,7 +268,7 @@ def test_a_scalar_judge_is_scored_by_its_scores_from_file_to_metrics(
                 benchmark="rewardbench2", data=data, judge=f"recorded:{replies}", order=order, out=tmp_path / order
             )
         )
-        found = orjson.loads((run.folder / "metrics.json").read_bytes())["official"]
+        found = orjson.loads((run.path / "metrics.json").read_bytes())["official"]
         assert {**found["subsets"], "overall": found["overall"]} == pytest.approx(
             rb2_reference(rows, scores), abs=EXACT
         )

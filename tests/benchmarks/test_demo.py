@@ -4,7 +4,6 @@ import importlib
 import json
 import re
 import shlex
-import xml.etree.ElementTree as ET
 from collections import defaultdict
 from pathlib import Path
 from types import ModuleType
@@ -55,14 +54,6 @@ def test_no_prompt_is_on_both_sides(generator: ModuleType) -> None:
     assert {row["domain"] for held, row in generator.rows() if held} == {kind.name for kind in generator.KINDS}
 
 
-def test_length_alone_does_not_decide(generator: ModuleType) -> None:
-    """In about half of the pairs the better answer is the longer one, and answers are never equal."""
-    rows = [row for _, row in generator.rows()]
-    longer = sum(len(row["chosen"]) > len(row["rejected"]) for row in rows)
-    assert 0.4 < longer / len(rows) < 0.6
-    assert all(row["chosen"] != row["rejected"] for row in rows)
-
-
 def recipe(folder: Path) -> list[list[str]]:
     """Return the commands of `make demo` that call svr, with its output folder replaced."""
     makefile = (ROOT / "Makefile").read_text("utf-8")
@@ -81,7 +72,7 @@ def test_the_commands_work(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Each command of the recipe ends well; the bank beats length on held-out pairs; pages and picture are there."""
+    """Each command of the recipe ends well; the bank beats length on held-out pairs; pages are there."""
     monkeypatch.chdir(tmp_path)
     generator.main([str(tmp_path)])
     commands = recipe(tmp_path)
@@ -95,12 +86,10 @@ def test_the_commands_work(
         name: json.loads((tmp_path / name / "metrics.json").read_text())["accuracy"] for name in ("longest", "bank")
     }
     assert accuracy["bank"] > accuracy["longest"] + 0.2
-    assert summary.main([str(tmp_path), "--picture", str(tmp_path / "demo.svg")]) == 0
+    assert summary.main([str(tmp_path)]) == 0
     end = capsys.readouterr().out
     for name in ("the longer answer", "the bank you trained", "OFFLINE RULES on made pairs"):
         assert name in end
-    drawn = (tmp_path / "demo.svg").read_text("utf-8")
-    assert ET.fromstring(drawn).tag.endswith("svg")
-    assert f"{100 * accuracy['bank']:.1f}" in drawn
+    assert f"{100 * accuracy['bank']:.1f} %" in end
     assert (tmp_path / "bank/report.html").is_file()
     assert (tmp_path / "trained/report.html").is_file()

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import importlib
-import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -40,42 +38,6 @@ def test_both_clients_have_every_call_answered_over_tls_too(speed: Modules) -> N
             assert min(row.raw_us, row.ours_us, row.hit_us) > 0
             assert 0 < row.raw_connections <= 8
             assert 0 < row.connections <= 48
-
-
-async def test_the_server_counts_calls_and_connections_and_refuses_calls_over_its_rate(speed: Modules) -> None:
-    """A bucket admits its burst and then the rate; a refusal says for how long; each look at the counts begins anew."""
-    server = speed.fast_server
-    gate = server.Gate(0.06, 2.0)
-    assert [gate.wait_s() > 0 for _ in range(4)] == [False, False, True, True]
-    assert not server.Gate(0.0, 1.0).wait_s()
-    sent: list[bytes] = []
-    endpoint = server.Endpoint(0.0, server.Gate(60.0, 1.0))
-    transport = type("Transport", (), {"write": lambda _, data: sent.append(data)})()
-    line = server.Http(endpoint)
-    line.connection_made(transport)
-    whole = b"POST /v1/chat/completions HTTP/1.1\r\nContent-Length: 2\r\n\r\n{}"
-    for part in (whole + whole[:20], whole[20:], b"GET / HTTP/1.1\r\n\r\n", b"GET / HTTP/1.1\r\n\r\n"):
-        line.data_received(part)
-        await asyncio.sleep(0)
-    assert [data.split(b"\r\n")[0].split()[1] for data in sent] == [b"200", b"429", b"200", b"200"]
-    assert b"Retry-After: 1\r\n" in sent[1]
-    assert sent[2].endswith(b'{"calls":2,"refused":1,"connections":1}')
-    assert sent[3].endswith(b'{"calls":0,"refused":0,"connections":0}')
-
-
-def test_replies_are_verdicts_and_bodies_differ(speed: Modules) -> None:
-    """Each kind of reply passes its check and no other; no two requests are equal."""
-    for kind, check in speed.calls.CHECKS.items():
-        text = speed.fast_server.reply_text(kind)
-        assert check(text)
-        for other in speed.calls.CHECKS.values():
-            if other is not check:
-                with pytest.raises((ValueError, KeyError)):
-                    other(text)
-    assert 400 < len(speed.fast_server.reply_text("json")) < 700
-    bodies = [json.dumps(body) for body in speed.calls.bodies(20, "test")]
-    assert len(set(bodies)) == 20
-    assert 2500 < len(bodies[0]) < 3100
 
 
 def test_results_become_one_table_and_figures_with_verdicts(speed: Modules, tmp_path: Path) -> None:
@@ -122,10 +84,3 @@ def test_check_ends_with_1_where_a_bound_is_exceeded(
         monkeypatch.setattr(sys, "argv", ["engine.py", *flags])
         assert engine.main() == wanted
     assert ("exceeded: short" in capsys.readouterr().err) == bool(code)
-
-
-def test_the_whole_of_svr_eval_is_measured(speed: Modules, tmp_path: Path) -> None:
-    """Every pair is one call with a verdict that counts."""
-    with speed.engine.server("--reply=direct") as url:
-        _, raw, start, connections = speed.whole_eval.measure(url, tmp_path, 2, 8, 0)
-    assert min(raw, start, connections) > 0

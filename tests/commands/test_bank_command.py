@@ -15,7 +15,6 @@ from svr_async.commands.main import run
 from svr_async.core.rubric import Check, Rubric
 from svr_async.scoring.bank import BankRubric, InferenceSettings, RubricBank
 
-ESCAPES = "\x1b]8;;https://example.org\x1b\\click\x1b]8;;\x1b\\ \x1b[31mred\u202e [bold]x[/] :smile:"
 TEXTS: dict[str, dict[str, Any]] = {
     "Keeps to the number of words that was asked for": {"weight": 0.75, "activation_rate": 0.125, "domain": "chat"},
     "Does not keep to the number of words that was asked for": {"weight": 0.25, "activation_rate": 0.1},
@@ -73,18 +72,6 @@ def test_show_lists_the_heaviest_first(folder: Path) -> None:
     assert out.index("Is short [check]") < out.index("Keeps to the number") < out.index("Names the river")
     assert "12.50" in out
     assert "5 of 5 rubrics" in out
-
-
-def test_show_can_be_narrowed(folder: Path) -> None:
-    """By number and by domain; all about one rubric by the start of its id."""
-    assert "1 of 5 rubrics" in call("show", folder, "--top", 1)
-    assert "Names the river" in call("show", folder, "--domain", "code")
-    assert "Keeps to" not in call("show", folder, "--domain", "code")
-    entry = made().rubrics[2]
-    one = call("show", folder, "--rubric", entry.id[:6])
-    for words in (entry.text, entry.id, "p7", "Bridge", "none: a judge decides", "0.5000"):
-        assert words in one
-    assert "and 10 more" in call("show", folder, "--rubric", made().rubrics[3].id)
 
 
 def test_show_as_json(folder: Path) -> None:
@@ -208,23 +195,3 @@ def test_a_damaged_bank_is_exit_seven_and_one_line(folder: Path, capsys: pytest.
     line = capsys.readouterr().err
     assert "selector.safetensors is refused" in line
     assert line.count("\n") == 1
-
-
-@pytest.mark.parametrize(
-    "args",
-    [["show"], ["show", "--rubric", "r"], ["show", "--lint"], ["show", "--stats"], ["show", "--card"], ["diff"]],
-    ids="-".join,
-)
-def test_texts_of_a_bank_cannot_steer_the_terminal(args: list[str], tmp_path: Path) -> None:
-    """Escape sequences, bidi controls, markup and emoji codes in any text are printed as plain text or not at all."""
-    entry = BankRubric(
-        rubric=Rubric(text=f"Is good {ESCAPES}", facet=ESCAPES, grounding=ESCAPES),
-        domain=ESCAPES, aliases=(ESCAPES,), source_pair_ids=(ESCAPES,), example_prompts=(ESCAPES,),
-    )  # fmt: skip
-    RubricBank(rubrics=(entry,), name=ESCAPES, judge=ESCAPES, notes=(ESCAPES,)).save(tmp_path / "a")
-    made().save(tmp_path / "b")
-    places = [tmp_path / "a", tmp_path / "b"] if args[0] == "diff" else [tmp_path / "a"]
-    out = call(args[0], *places, *args[1:])
-    assert "\x1b" not in out
-    assert "\u202e" not in out
-    assert "😄" not in out

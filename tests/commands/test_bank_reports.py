@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import orjson
@@ -13,18 +12,7 @@ from made_pairs import write_made
 from rig import RULES, svr_here
 
 from svr_async.core.rubric import Rubric
-from svr_async.fit import learning_curve as curves
-from svr_async.fit.choices import Structure
 from svr_async.scoring.bank import UNIFORM, BankRubric, InferenceSettings, RubricBank
-from svr_async.scoring.bank_history import BankHistory
-from svr_async.training.running import refit
-
-
-def history_of(bank: Path) -> BankHistory:
-    """Return what a bank tells of its making."""
-    history = RubricBank.load(bank).history
-    assert history is not None
-    return history
 
 
 def save_bank(folder: Path) -> Path:
@@ -82,38 +70,6 @@ def test_a_training_leaves_history_and_page_and_warns_of_a_small_dev_split(
         told = ("--bank", "out/bank", *RULES, "--limit", "5", "--out", f"run-{name}", "-q")
         assert svr_here("eval", "pairs", "--data", f"{name}.jsonl", *told) == 0
         assert ("the bank was trained on these very pairs" in capsys.readouterr().out) is seen
-
-
-@pytest.fixture
-def simple(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let learning curves have one structure, so that each of their forty fits takes no time."""
-    structure = Structure(sparsity=0.0, solver="shrunken")
-    fitted = curves.learning_curve
-    monkeypatch.setattr(
-        refit, "learning_curve", lambda train, config: fitted(train, replace(config, structure=structure))
-    )
-
-
-@pytest.mark.usefixtures("simple")
-def test_a_learning_curve_is_printed_kept_and_shown(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """By `svr train` and, on the same judgements, by `svr-fit`: the same curve, and the bank is otherwise the same."""
-    write_made(folder / "made.jsonl")
-    assert svr_here("train", "made.jsonl", *RULES, "--out", "out", "--rounds", "1", "--learning-curve") == 0
-    said = capsys.readouterr().out
-    assert "The last doubling, from" in said
-    curve = history_of(folder / "out" / "bank").learning_curve
-    record = orjson.loads((folder / "out" / "record.json").read_bytes())
-    assert curve is not None
-    assert record["learning_curve"] == orjson.loads(orjson.dumps(curve.as_json()))
-    assert [point["share"] for point in record["learning_curve"]["points"]] == [0.125, 0.25, 0.5, 1.0]
-    assert "More pairs" in (folder / "out" / "report.html").read_text()
-    assert svr_here("fit", "out/stores/round-1", "--out", "again", "--learning-curve", "--json") == 0
-    assert orjson.loads(capsys.readouterr().out)["learning_curve"] == record["learning_curve"]
-    assert history_of(folder / "again" / "bank").learning_curve == curve
-    selector = (folder / "out" / "bank" / "selector.safetensors").read_bytes()
-    assert svr_here("train", "made.jsonl", *RULES, "--out", "out", "--rounds", "1") == 0
-    assert "learning_curve" not in orjson.loads((folder / "out" / "record.json").read_bytes())
-    assert (folder / "out" / "bank" / "selector.safetensors").read_bytes() == selector
 
 
 def test_report_knows_a_bank_and_a_trainings_folder(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

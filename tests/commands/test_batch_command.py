@@ -157,28 +157,6 @@ def test_a_second_batch_completes_an_expired_one(folder: Path, facts: Callable[.
     assert run_items("run") == run_items("live")
 
 
-def test_judges_of_one_run_have_a_batch_each(
-    folder: Path, sim: SimServer, facts: Callable[..., Any], last_line: Callable[[], str]
-) -> None:
-    """Each judge has its own folder; the judge that decides unsure pairs is exported last."""
-    senior = f"{sim.base_url}#sim-strong"
-    words = (*EVAL, "--method", "oracle", "--escalate-to", senior, "--escalate-below", "2", "--out", "run")
-    before = sim.stats()["calls"]
-    assert svr_here(*words, "--cache", "live-cache", "--out", "live") == 0
-    live, before = sim.stats()["calls"] - before, sim.stats()["calls"]
-    assert svr_here("batch", "export", "batch", *words) == 2
-    assert "--only J" in last_line()
-    assert svr_here("batch", "export", "--only", "other", "batch", *words) == 2
-    assert facts("export", "--only", "sim-strong", "senior", *words)["requests"] == 0
-    for name, judge in (("first", "sim"), ("then", "sim-strong")):
-        assert facts("export", "--only", judge, name, *words)["judge"] == judge
-        assert svr_here("batch", "submit", name) == 0
-        assert svr_here("batch", "import", name, "--wait") == 0
-    assert svr_here(*words) == 0
-    assert sim.stats()["calls"] - before == live
-    assert run_items("run") == run_items("live")
-
-
 @pytest.mark.parametrize("name", ["induce", "judge"])
 def test_stages_of_training_go_by_batch(folder: Path, sim: SimServer, name: str) -> None:
     """`svr stages induce` and `svr stages judge` send nothing after the import, and write the same bytes."""
@@ -329,23 +307,6 @@ def test_a_key_is_used_and_written_nowhere(
     assert SENTINEL not in shown.out + shown.err
     found = [path for path in folder.rglob("*") if path.is_file() and SENTINEL.encode() in path.read_bytes()]
     assert found == []
-
-
-def test_the_price_is_half(folder: Path, sim: SimServer, facts: Callable[..., Any]) -> None:
-    """Export, import and the run report half the cost of a live run."""
-    name_judge(folder, sim.base_url, price=[1.0, 0.5, 4.0])
-    assert svr_here(*EVAL, "--cache", "live-cache", "--out", "live") == 0
-    live = orjson.loads((folder / "live" / "metrics.json").read_bytes())["cost_usd"]
-    planned = facts("export", "batch", *EVAL)
-    tokens = planned["prompt_tokens"] + 4 * planned["completion_tokens"]
-    assert planned["usd"] == pytest.approx(0.5 * tokens / 1e6)
-    assert planned["max_usd"] > planned["usd"]
-    assert svr_here("batch", "submit", "batch") == 0
-    assert facts("import", "batch", "--wait")["usd"] == pytest.approx(0.5 * live, rel=1e-3)
-    assert svr_here(*EVAL, "--out", "run") == 0
-    found = orjson.loads((folder / "run" / "metrics.json").read_bytes())
-    assert found["cost_usd"] == pytest.approx(0.5 * live, rel=1e-3)
-    assert (found["paid_usd"], found["usage"]["completion_tokens"] > 0) == (0.0, True)
 
 
 def test_flags_come_from_variables_and_files_too(

@@ -107,7 +107,7 @@ def test_without_a_bank_the_general_checks_decide(
         (asked("--data", "d.jsonl"), "--data needs a RUN"),
         (asked(a="@nowhere.txt"), "cannot read --a @nowhere.txt"),
         (asked(a="@raw.bin"), "it is not UTF-8 text"),
-        (asked("--judge", "recorded:replies.jsonl"), "knows the pairs of its recording only"),
+        (asked("--judge", "recorded:replies.jsonl"), "has only the pairs of its recording"),
         (asked("--judge", "gpt-oss-120bb"), "did you mean gpt-oss-120b"),
     ],
     ids=" ".join,

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import click
 import pytest
-from rig import environment, run_python, svr_here
+from rig import run_python, svr_here
 
 from svr_async.commands.main import COMMANDS, HIDDEN, SECTIONS, svr
 from svr_async.commands.options import GroupedCommand
@@ -87,33 +85,3 @@ def test_the_package_runs_as_a_module(tmp_path: Path) -> None:
     code = "import runpy, sys; sys.argv = ['svr', '--version']; runpy.run_module('svr_async', run_name='__main__')"
     done = run_python(code, cwd=tmp_path)
     assert done.stdout.startswith("svr, version ")
-
-
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_a_shell_gets_a_script_for_each_installed_command(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """The script of a shell names all three, and bash reads its own without complaint."""
-    assert svr_here("--completion", shell) == 0
-    shown = capsys.readouterr().out
-    for name in ("_SVR_COMPLETE", "_SVR_EVAL_COMPLETE", "_SVR_FIT_COMPLETE"):
-        assert name in shown
-    if shell == "bash":
-        done = subprocess.run(["bash", "-n"], input=shown, text=True, capture_output=True, check=False)
-        assert (done.returncode, done.stderr) == (0, "")
-
-
-def test_commands_and_flags_are_completed(tmp_path: Path) -> None:
-    """What the scripts ask for is answered: commands without importing them, then a command's flags."""
-    code = (
-        "import sys; from svr_async.commands import main\n"
-        "import atexit; atexit.register(lambda: print('loaded', 'svr_async.commands.eval' in sys.modules))\n"
-        "sys.argv = ['svr']; main()"
-    )
-
-    def completed(words: str, place: int) -> str:
-        asked = environment(_SVR_COMPLETE="bash_complete", COMP_WORDS=words, COMP_CWORD=str(place))
-        return subprocess.run(
-            [sys.executable, "-c", code], cwd=tmp_path, env=asked, capture_output=True, text=True, check=False
-        ).stdout
-
-    assert completed("svr e", 1).split("\n")[:3] == ["plain,eval", "plain,explain", "loaded False"]
-    assert "plain,--judge\n" in completed("svr eval --ju", 2)

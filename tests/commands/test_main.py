@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from types import ModuleType
 
 import click
 import pytest
@@ -14,7 +13,7 @@ from rig import LAUNCHER, environment, svr
 
 from svr_async import __version__
 from svr_async.commands import eval_main
-from svr_async.commands.main import COMMANDS, run
+from svr_async.commands.main import run
 from svr_async.commands.main import svr as group
 from svr_async.errors import DegenerateFitError
 
@@ -61,26 +60,6 @@ def test_every_command_explains_itself_with_an_example(
     text = capsys.readouterr().out
     assert "Usage: svr" in text
     assert "svr" in text.split("Usage:")[1].split("\n", 1)[1]
-
-
-def test_a_new_command_is_one_file_and_one_line(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """A file with a click command and its line in the list are all: help shows it, slips lead to it, and it runs."""
-
-    @click.command()
-    def hello() -> None:
-        click.echo("hello")
-
-    file = ModuleType("svr_async.commands.hello")
-    file.hello = hello  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, file.__name__, file)
-    monkeypatch.setitem(COMMANDS, "hello", ("hello:hello", "Say hello."))
-    assert [run(group, "svr", [word]) for word in ("--help", "hello", "helo")] == [0, 0, 2]
-    shown = capsys.readouterr()
-    assert "Say hello." in shown.out
-    assert shown.out.endswith("hello\n")
-    assert "did you mean hello?" in shown.err
 
 
 def test_the_version_is_the_packages(capsys: pytest.CaptureFixture[str]) -> None:

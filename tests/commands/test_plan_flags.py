@@ -83,19 +83,6 @@ def test_neither_concurrency_nor_faults_show_in_the_results(
     assert run_items("rough") == run_items("r0")
 
 
-def test_a_stopped_run_goes_on_and_pays_only_for_the_rest(evaluate: Run) -> None:
-    """One cap bounds the calls of all judges together; the same command ends like a run without a stop."""
-    assert evaluate(*PLAN, "--cache", "whole", out="whole") == 0
-    total = run_metrics("whole")["calls"]["sent"]
-    assert evaluate(*PLAN, "--max-calls", "50", "--concurrency", "4") == 4
-    first = run_metrics()
-    assert first["calls"]["sent"] == 50
-    assert sum(block["calls"]["sent"] for block in first["judges"].values()) == 50
-    assert evaluate(*PLAN) == 0
-    assert run_metrics()["calls"]["sent"] == total - 50
-    assert run_items() == run_items("whole")
-
-
 def test_one_budget_is_that_of_all_judges(evaluate: Run) -> None:
     """With dollars for a part of the run, what both judges cost together stays near the budget."""
     assert evaluate(*PLAN, "--cache", "whole", out="whole") == 0
@@ -126,7 +113,7 @@ def test_only_close_pairs_are_judged_again(evaluate: Run, sim: SimServer) -> Non
     assert found["votes"]["escalated"] == sum(len(row["votes"]) == 2 for row in rows) > 0
     assert (found["order"]["policy"], found["order"]["audit_below"]) == ("both", 0.6)
     assert found["cost_usd"] == pytest.approx(sum(block["cost_usd"] for block in found["judges"].values()), abs=2e-6)
-    assert found["cache"]["saved_usd"] > 0
+    assert found["cache"]["cached_share"] > 0
 
 
 def test_a_jury_of_judges_of_every_kind(evaluate: Run) -> None:

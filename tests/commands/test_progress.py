@@ -44,19 +44,6 @@ def train(shown: TrainScreen) -> None:
     shown.say("round 1: fit ended \x1b[31m[bold]x[/]")
 
 
-def test_a_log_has_plain_lines(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """What happened with its seconds, and the stage with its rate; nothing when quiet."""
-    monkeypatch.setattr(progress, "PLAIN_EVERY_S", 0.0)
-    with TrainScreen() as shown:
-        train(shown)
-    lines = capsys.readouterr().err.splitlines()
-    assert lines[0].endswith(" s  577 pairs to train on")
-    assert any(line.startswith("judging: 600/600, ") for line in lines)
-    with TrainScreen(quiet=True) as shown:
-        train(shown)
-    assert capsys.readouterr().err == ""
-
-
 def test_a_terminal_keeps_the_log_and_is_left_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
     """The bar is drawn and removed; texts are no markup; the cursor comes back after an error too."""
     terminal = on_a_terminal(monkeypatch)

@@ -68,7 +68,7 @@ def test_a_schedule_bounds_the_pairs(capsys: pytest.CaptureFixture[str]) -> None
         ((*ASKED, "@nowhere.txt", "b"), "cannot read RESPONSE @nowhere.txt"),
         ((*ASKED, "--method", "pointwise", "a", "b"), "--method pointwise needs --bank"),
         ((*ASKED, "--top-k", "3", "a", "b"), "--top-k needs --bank"),
-        ((*ASKED, "--rounds", "3", "a", "b"), "rounds=3 with schedule='all'"),
+        ((*ASKED, "--anchor", "3", "a", "b"), "--anchor 3: there are 2 responses"),
         ((*ASKED, "--bank", "nowhere", "a", "b"), "nowhere"),
     ],
 )

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from fake_ray import Actor, FakeRay
 from made_pairs import write_planted
-from rig import ask, completion, name_judge, run_items, run_metrics, write_bench
+from rig import ask, name_judge, run_items, run_metrics, write_bench
 
 from svr_async.engine import ray as transport
 from svr_async.engine.cache import Cache
 from svr_async.engine.caller import EngineConfig
-from svr_async.engine.classify import Billed, Failure, Kind
+from svr_async.engine.classify import Failure
 from svr_async.engine.engine import CallEngine
 from svr_async.engine.ray import RayTransport
 from svr_async.engine.secrets import Secret
@@ -109,20 +109,6 @@ def engine_on_ray(folder: Path) -> CallEngine:
     return CallEngine(sender, Cache.open(folder), config=config)
 
 
-async def test_a_node_without_a_model_server_is_avoided(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cluster: FakeRay
-) -> None:
-    """Requests that it could not send go to another node; the engine sees no failure."""
-    refused = Failure(kind=Kind.TRANSIENT, detail="cannot connect", billed=Billed.NO)
-    script = Script(monkeypatch, cluster, lambda node, _: refused if node == "n1" else completion("yes"))
-    async with engine_on_ray(tmp_path) as engine:
-        done = [one async for one in engine.map(ask(str(n)) for n in range(60))]
-        assert {completion.value for _, completion in done} == {"yes"}
-        assert engine.stats().retries == 0
-    assert script.sent["n1"] <= 16
-    assert script.sent["n2"] == 60
-
-
 @pytest.mark.parametrize(
     ("trouble", "says"),
     [
@@ -149,15 +135,3 @@ def _fails(_: str) -> None:
 
 async def _old(_: object) -> str:
     return "0.1"
-
-
-async def test_an_actor_that_keeps_dying_is_given_up(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cluster: FakeRay
-) -> None:
-    """It is started three times on each node; then the run ends with the reason."""
-    monkeypatch.setattr(transport, "LOOK_S", 0.01)
-    cluster.on_start = Actor.kill
-    async with engine_on_ray(tmp_path) as engine:
-        with pytest.raises(RefusedError, match="the actor died"):
-            await engine.complete(ask("one"))
-    assert len(cluster.actors) == 2 * transport.STARTS_PER_NODE

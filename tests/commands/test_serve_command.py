@@ -38,8 +38,7 @@ def test_it_serves_until_it_is_told_to_stop(tmp_path: Path) -> None:
         ((), "no judge is named"),
         ((*RULES, "--listen", "nowhere"), "is not PORT or HOST:PORT"),
         ((*RULES, "--token-env", "NO_SUCH_TOKEN"), "--token-env NO_SUCH_TOKEN: the variable has no token"),
-        ((*RULES, "--rounds", "3"), "rounds=3 with schedule='circle'"),
-        ((*RULES, "--top-k", "3"), "top_k and rephrase are about the rubrics of a bank"),
+        ((*RULES, "--top-k", "3"), "top_k and rephrase need a bank"),
         ((*RULES, "--bank", "nowhere"), "nowhere"),
     ],
 )

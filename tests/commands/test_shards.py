@@ -81,20 +81,6 @@ def test_merged_shards_are_the_run_in_one_piece(cli: Cli, sim: SimServer, flags:
     assert manifests[0]["judge"] == manifests[1]["judge"]
 
 
-def test_shards_without_an_endpoint_are_merged_too(cli: Cli, tmp_path: Path) -> None:
-    """The rules judge, a sample, default folders, and a report of the merged run."""
-    flags = ("eval", "rubricbench", "--sample", "--judge", "rules", "-q")
-    for number in (1, 2):
-        assert cli(*flags, "--shard", f"{number}/2")[0] == 0
-    shards = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.glob("runs/*-shard-*-of-2"))
-    assert len(shards) == 2
-    assert any("shard 1/2 of a run" in note for note in run_metrics(shards[0])["notes"])
-    assert cli("merge", *shards, "--out", "merged", "--json")[0] == 0
-    assert cli(*flags, "--out", "run")[0] == 0
-    assert (run_items("merged"), told("merged")) == (run_items("run"), told("run"))
-    assert cli("report", "merged", "--out", "report.html")[0] == 0
-
-
 def test_what_is_no_whole_set_of_shards_is_refused_in_a_line(cli: Cli, sim: SimServer) -> None:
     """Missing, repeated, unfinished, damaged, from another judge, data or division: one line, and no folder."""
     flags = ("--judge", "sim", "--method", "direct")

@@ -59,22 +59,6 @@ def test_soft_z_of_ones_own_become_a_store_and_a_bank(cli: Cli) -> None:
         assert bank["judge"] == "my probe"
 
 
-def test_what_is_shown_to_people_is_in_words(cli: Cli) -> None:
-    """Every figure with what it counts; nothing that a judge's name holds steers the terminal."""
-    prepare(weighted=True)
-    assert cli(*IMPORT, "--z", "z.npz", "--judge", "\x1b[31mred")[0] == 0
-    code, out, _ = cli("stages", "store", "store")
-    assert code == 0
-    assert "\x1b" not in out
-    labels = [line[:12].strip() for line in out.splitlines()]
-    assert [label for label in labels if label] == [
-        "store", "judge", "pairs", "sources", "rubrics", "entries", "z", "weights", "fit"
-    ]  # fmt: skip
-    assert "0 to 1, mean 0.9" in out
-    assert "within ±0.25" in out
-    assert "soft: 100.0 % lie between what verdicts give" in out
-
-
 @pytest.mark.parametrize(
     ("args", "code", "words"),
     [
@@ -94,15 +78,3 @@ def test_what_cannot_be_imported_is_one_line(cli: Cli, args: tuple[str, ...], co
     assert words in said
     assert len(said.strip().splitlines()) == 1
     assert not Path("store").exists()
-
-
-def test_a_folder_without_a_store_or_with_a_damaged_one_is_one_line(cli: Cli) -> None:
-    """Exit 2 and exit 7."""
-    prepare()
-    assert cli(*IMPORT, "--z", "z.npz")[0] == 0
-    code, _, said = cli("stages", "store", "nowhere")
-    assert (code, len(said.strip().splitlines())) == (2, 1)
-    Path("store", "z-0001.npz").write_bytes(b"")
-    code, _, said = cli("stages", "store", "store")
-    assert (code, len(said.strip().splitlines())) == (7, 1)
-    assert "z-0001.npz" in said

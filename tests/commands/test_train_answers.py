@@ -21,8 +21,6 @@ from svr_async.simulation.server import SimServer
 
 pytestmark = pytest.mark.timeout(PATIENCE_S)
 FAULTS = SimConfig(faults=FaultConfig(rate=0.4, kinds=("context-length",)))
-INDUCE = ("stages", "induce", "pairs.jsonl", "--judge", "sim", "--out", "c.jsonl", "-q")
-JUDGE = ("stages", "judge", "pairs.jsonl", "--judge", "sim", "--candidates", "made.jsonl", "--out", "store", "-q")
 TRAIN = ("train", "pairs.jsonl", "--judge", "sim", "--out", "out", "--rounds", "1", "--pool-size", "4", "-q")
 
 
@@ -67,42 +65,6 @@ def other_prompts(folder: Path) -> Path:
     return folder / "prompts"
 
 
-@pytest.mark.parametrize(("command", "made"), [(INDUCE, "c.jsonl"), (JUDGE, "store")])
-def test_a_stage_says_which_questions_failed_and_asks_them_again_only_when_told(
-    folder: Path,
-    failing: SimServer,
-    healthy: SimServer,
-    capsys: pytest.CaptureFixture[str],
-    command: tuple[str, ...],
-    made: str,
-) -> None:
-    """Exit 3 with all else kept; the same command asks nothing, --min-coverage accepts, --retry-errors mends."""
-    name_judge(folder, failing.base_url)
-    assert svr(*command) == 3
-    out, err = capsys.readouterr()
-    assert f"warning: {command[1]}: " in out
-    assert "questions have no answer (" in out
-    assert "context_too_long" in out
-    assert "--retry-errors" in err.strip()
-    assert "--min-coverage" in err
-    assert (folder / made).exists()
-    name_judge(folder, healthy.base_url)
-    calls = healthy.stats()["calls"]
-    assert svr(*command) == 3
-    capsys.readouterr()
-    assert svr(*command, "--min-coverage", "0.2", "--json") == 0
-    [outcomes] = orjson.loads(capsys.readouterr().out)["outcomes"].values()
-    missing, total = counted(outcomes)
-    assert 0 < missing < total
-    assert healthy.stats()["calls"] == calls
-    if made == "store":
-        (folder / made).rename(folder / "before")
-    assert svr(*command, "--retry-errors", "--json") == 0
-    [outcomes] = orjson.loads(capsys.readouterr().out)["outcomes"].values()
-    assert counted(outcomes) == (0, total)
-    assert missing <= healthy.stats()["calls"] - calls <= 2 * missing  # a pool too long for one question was two
-
-
 def test_a_training_says_what_failed_and_comes_back_to_it(
     folder: Path, failing: SimServer, healthy: SimServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -134,7 +96,7 @@ def test_a_training_says_what_failed_and_comes_back_to_it(
     assert all((folder / "fresh/bank" / n).read_bytes() == (folder / "out/bank" / n).read_bytes() for n in files)
     capsys.readouterr()
     assert svr(*TRAIN, "--rubrics-per-call", "3") == 2
-    assert "--replace" in capsys.readouterr().err
+    assert "name another folder with --out" in capsys.readouterr().err
     assert svr("train", *TRAIN[1:], "--prompts", str(other_prompts(folder))) == 2
-    assert "--replace" in capsys.readouterr().err
+    assert "name another folder with --out" in capsys.readouterr().err
     assert len(read_lines(folder / "out" / "failures.jsonl")) > 0

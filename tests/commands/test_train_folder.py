@@ -124,20 +124,11 @@ def reseal(path: Path, **changes: object) -> None:
     path.write_bytes(orjson.dumps({"sha256": checksum, "stage": orjson.Fragment(stage)}))
 
 
-def test_another_training_goes_over_a_finished_one_only_when_told_so_and_is_not_mixed_with_it(
-    stages: Path, home: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    """Other pairs and settings with the same --out: refused; with --replace the bank is that of an empty folder."""
-    shutil.copytree(home / "cache", tmp_path / "cache")
+def test_a_finished_bank_is_not_replaced_by_another_training(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Other pairs and settings with the same --out are refused, and the bank stays."""
     write_planted(home / "fewer.jsonl", 40)
     flags = ["train", "fewer.jsonl", *TRAIN[2:], "--seed", "7", "--rounds", "1", "--cache", "cache/replies"]
     before = files_of(home / "out" / "bank")
     assert svr_here(*flags) == 2
-    assert "--replace" in last_line(capsys)
+    assert "name another folder with --out" in last_line(capsys)
     assert files_of(home / "out" / "bank") == before
-    assert svr_here(*flags, "--replace") == 0, capsys.readouterr().err
-    mixed = files_of(home / "out" / "bank")
-    shutil.rmtree(home / "out")
-    assert svr_here(*flags) == 0
-    assert files_of(home / "out" / "bank") == mixed
-    stages.mkdir(exist_ok=True)

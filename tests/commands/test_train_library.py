@@ -11,12 +11,14 @@ import orjson
 import pytest
 from made_pairs import PATIENCE_S, files_of, write_made
 
-from svr_async import Bank, TrainSettings, train
+from svr_async import Bank
 from svr_async.commands.main import run
 from svr_async.commands.main import svr as group
 from svr_async.fit.history import FitCurve
 from svr_async.judges.open_judge import OpenJudge
 from svr_async.training.running.run import TrainingListener
+from svr_async.training.running.settings import TrainSettings
+from svr_async.training.running.train import train
 
 pytestmark = pytest.mark.timeout(2 * PATIENCE_S)
 

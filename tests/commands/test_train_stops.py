@@ -58,20 +58,6 @@ def test_a_signal_lets_calls_under_way_end_and_none_is_paid_for_again(
         assert set(paid(log).values()) == {1}
 
 
-def test_a_second_signal_ends_a_training_at_once(tmp_path: Path) -> None:
-    """Who does not want to wait for calls that hang presses again."""
-    write_planted(tmp_path / "pairs.jsonl", N)
-    with sim_process(tmp_path, "--fault-rate", "0.99", "--faults", "hang") as url:
-        name_judge(tmp_path, url)
-        with background(*INDUCE, cwd=tmp_path) as process:
-            wait_until(lambda: under_way(url) == CONCURRENCY)
-            process.send_signal(signal.SIGINT)
-            assert process.stderr is not None
-            assert any("again to stop at once" in line for line in iter(process.stderr.readline, ""))
-            process.send_signal(signal.SIGINT)
-            assert process.wait(5) == 130
-
-
 def test_an_error_that_ends_a_training_loses_no_reply_that_comes_soon(tmp_path: Path) -> None:
     """When the credit ends, calls are under way that were still paid for: their replies, a moment later, are kept."""
     write_planted(tmp_path / "pairs.jsonl", N)

@@ -40,7 +40,6 @@ ONE_LINE: list[tuple[tuple[str, ...], str]] = [
     (("stages", "induce", PAIRS, "--out", "c.jsonl"), NO_JUDGE),
     (("stages", "judge", PAIRS, "--bank", "bank", "--out", "store"), NO_JUDGE),
     (("explain", "--prompt", "Name a prime.", "--a", "7", "--b", "9"), NO_JUDGE),
-    (("bank", "audit", "bank", "--data", PAIRS), NO_JUDGE),
 ]
 
 
@@ -73,9 +72,9 @@ def test_a_folder_without_a_run_is_used_and_another_run_is_told_apart(cli: Cli) 
     assert Path("other/notes.txt").read_text() == "not pairs"
     code, _, err = cli(*evaluate, "--method", "longest", "--limit", "2")
     assert code == 2
-    assert "other holds another run: method direct there, longest here; limit not set there, 2 here" in err
+    assert "other holds another run: its method is direct, this one has longest" in err
     write_made(Path(PAIRS), 3)
-    assert "the data differ" in cli(*evaluate)[2]
+    assert "the data, the bank, the judge's profile or the version" in cli(*evaluate)[2]
 
 
 def test_a_stopped_run_says_how_far_it_is(cli: Cli, sim: SimServer) -> None:
@@ -88,7 +87,7 @@ def test_a_stopped_run_says_how_far_it_is(cli: Cli, sim: SimServer) -> None:
         4, False, True,
     )  # fmt: skip
     code, out, err = cli(*words)
-    assert (code, "resuming: 5 of 12 already judged" in err) == (0, True)
+    assert (code, "resuming: 5 of 12 pairs already judged" in err) == (0, True)
     assert "\nofficial  " in out
     assert "next        svr view run\n" in out
 

@@ -35,15 +35,6 @@ class Record:
 
 @pytest.mark.parametrize(
     "values",
-    [{}, {"share": 1}, {"maybe": "x"}, {"texts": ()}, {"table": {"a": 1}}, {"anything": object()}, {"untold": 7}],
-)
-def test_what_fits_passes(values: dict[str, Any]) -> None:
-    """Whole numbers are numbers, and a kind that only a type checker knows is not looked at."""
-    assert type_error(Record(**values)) == ""
-
-
-@pytest.mark.parametrize(
-    "values",
     [
         {"text": 1}, {"count": 1.5}, {"count": True}, {"share": "0.5"}, {"on": 1}, {"maybe": 3}, {"texts": ("a", 1)},
         {"texts": ["a"]}, {"two": (1,)}, {"rule": ["mean"]}, {"table": {"a": "b"}}, {"table": [1]},

@@ -10,26 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from svr_async.core.similarity import (
-    STOPWORDS,
-    content_tokens,
-    normalised,
-    redundancy,
-    sequence_ratio,
-    similarity,
-)
+from svr_async.core.similarity import STOPWORDS, content_tokens, redundancy, similarity
 
 texts = st.text(alphabet="abcdeABC 123.,!_é\u0301中文\n", max_size=40)
-
-
-def test_normalised_keeps_letters_and_digits_only() -> None:
-    """Case, punctuation, underscores, spacing and Unicode form do not matter."""
-    assert normalised("  The ANSWER—in_3 steps:\n“Éclair” ﬁrst!") == "the answer in 3 steps éclair first"
-
-
-def test_content_tokens_leave_out_stopwords_and_single_letters() -> None:
-    """What remains are the words and numbers that say something."""
-    assert content_tokens("Does the response list 3 examples, x and 42?") == {"response", "list", "examples", "42"}
 
 
 def test_negations_and_quantities_are_content() -> None:
@@ -37,17 +20,6 @@ def test_negations_and_quantities_are_content() -> None:
     assert "not" not in STOPWORDS
     assert similarity("Must mention the price", "Must not mention the price") < 1
     assert content_tokens("before all") != content_tokens("after none")
-
-
-@given(texts, texts)
-@settings(deadline=None)
-def test_similarity_is_symmetric_and_within_bounds(first: str, second: str) -> None:
-    """Order does not matter, the value lies in [0, 1], and a text equals itself."""
-    value = similarity(first, second)
-
-    assert 0 <= value <= 1
-    assert value == similarity(second, first)
-    assert similarity(first, first) == 1
 
 
 @given(texts, texts)
@@ -67,19 +39,6 @@ def test_similarity_equals_an_independent_form(first: str, second: str) -> None:
 
     expected = 1 if first == second else max(overlap, ratio)
     assert similarity(first, second) == pytest.approx(expected)
-
-
-def test_texts_without_letters_or_digits_are_alike_only_if_equal() -> None:
-    """Punctuation alone says nothing: difflib would call two such texts equal."""
-    assert similarity("!!!", "???") == 0
-    assert similarity("!!!", "!!!") == 1
-
-
-def test_long_texts_are_compared_in_full() -> None:
-    """Frequent letters count from 200 characters on too (difflib's `autojunk` is off)."""
-    text = "ab " * 120
-
-    assert sequence_ratio(text + "x", text + "y") > 0.99
 
 
 @pytest.mark.parametrize(("value", "expected"), [(0.5, 0.0), (0.92, 0.0), (0.96, 0.5), (1.0, 1.0)])

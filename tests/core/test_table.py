@@ -9,7 +9,7 @@ from html.parser import HTMLParser
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from svr_async.core.table import MOST_CHARS, Line, Part, Table, to_html
+from svr_async.core.table import Line, Part, Table, to_html
 
 TAGS = {"div", "span", "b", "table", "thead", "tbody", "tr", "td", "th"}
 
@@ -55,11 +55,3 @@ def test_no_text_becomes_markup(text: str) -> None:
     assert reader.attributes <= {"class", "style"}
     for style in re.findall(r'style="([^"]*)"', page):
         assert not re.search(r"(?<![-\w])color:|url|#", style)
-
-
-def test_what_cannot_be_seen_is_shown_and_what_is_long_is_cut() -> None:
-    """A mark that turns the reading order appears by its code point; a long text says how much is left out."""
-    assert "⟨U+202E⟩" in to_html(iter([Line("a\u202eb")]))
-    page = to_html(iter([Line("x" * 3 * MOST_CHARS)]))
-    assert f"… {2 * MOST_CHARS:,} more characters" in page
-    assert page.count("x") < 1.2 * MOST_CHARS

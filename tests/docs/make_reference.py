@@ -34,7 +34,7 @@ def written() -> dict[str, str]:
 
 def cli_page() -> str:
     """Return the page of all commands, in the order of `svr --help`."""
-    intro = "Every command and flag, as `--help` tells them. Exit codes: [Runs](../runs.md#exit-codes)."
+    intro = "Every command and flag, from `--help`. Exit codes: [Commands](../commands.md#exit-codes)."
     variables = (
         "A flag can also stand in a file (`--config FILE.toml`) or a variable: `SVR_EVAL_JUDGE` for `svr eval --judge`."
     )
@@ -44,7 +44,7 @@ def cli_page() -> str:
 
 
 def command_parts(group: click.Group, name: str, parent: click.Context) -> Iterator[str]:
-    """Yield the parts of a command, then those of its own commands."""
+    """Yield the parts of a command, then those of its subcommands."""
     command = group.get_command(parent, name)
     assert command is not None
     ctx = click.Context(command, info_name=name, parent=parent)
@@ -74,11 +74,14 @@ def flag_table(command: click.Command, ctx: click.Context) -> str:
     return "\n".join(["| flag | |", "|---|---|", *rows])
 
 
-def flag_row(param: click.Parameter, names: str, told: str) -> str:
+def flag_row(param: click.Parameter, names: str, description: str) -> str:
     """Return the row of a flag; the values that it can have stand with what it does."""
     if isinstance(param.type, click.Choice) and "[" in names:
-        names, told = names.partition(" [")[0], f"{told} One of `{'`, `'.join(map(str, param.type.choices))}`."
-    return f"| {as_html(f'`{names}`')} | {as_html(told)} |"
+        names, description = (
+            names.partition(" [")[0],
+            f"{description} One of `{'`, `'.join(map(str, param.type.choices))}`.",
+        )
+    return f"| {as_html(f'`{names}`')} | {as_html(description)} |"
 
 
 def as_html(text: str) -> str:

@@ -4,7 +4,7 @@ A comment ahead of a fence, which no reader of the page sees, may say
 
     <!-- skip: next without("Docker") -->      it is run where there is that: of NEEDED
     <!-- file: judges.toml -->                 it is a file that the commands below it read
-    <!-- given: bank=banks/first/bank -->      what is there already: a copy of what the tutorial leaves, or `public`
+    <!-- given: bank=banks/first/bank -->      a copy of a file or folder of the tutorial
     <!-- stands: DIR=data URL#MODEL=lab -->    what the names of the reader's own things stand for in commands
     <!-- served: hub train.parquet=rows.parquet -->   a hub on this machine, which has these files
 """
@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-import os
 import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping
@@ -32,17 +31,13 @@ from sybil.parsers.markdown.lexers import DirectiveInHTMLCommentLexer
 from sybil.typing import Parser
 
 ROOT = Path(__file__).parents[2]
-SOAK = "make soak"
 FRESH = "a fresh checkout"
-PUBLIC = os.environ.get("SVR_PUBLIC_DATA", "")  # read when loaded: tests run without the user's settings
 NEEDED: Mapping[str, Callable[[], object]] = {
     "the package trl": lambda: find_spec("trl"),
     "the package deepeval": lambda: find_spec("deepeval"),
-    "public data": lambda: PUBLIC,
-    SOAK: lambda: False,
     FRESH: lambda: False,  # test_newcomer.py runs these
 }
-OTHERS = ("vLLM and a GPU", "Docker", "a quiet machine", "an environment of its own")  # no test runs these
+OTHERS = ("vLLM and a GPU", "Docker", "an environment of its own")  # no test runs these
 FILES = ("toml", "yaml", "json", "text")
 Maker = Callable[[str], Path]
 
@@ -59,7 +54,6 @@ class Runner:
     shell: Shell
     make: Maker
     target: str = ""
-    soak: bool = False
 
     def page(self, path: Path) -> list[str]:
         """Run all examples of a page in their order; return why each that was left out was."""
@@ -73,7 +67,7 @@ class Runner:
 
     def without(self, *wanted: str) -> str | None:
         """Return the first thing of those that an example needs that is not here; None where all are."""
-        here = {what: bool(known()) for what, known in NEEDED.items()} | {SOAK: self.soak}
+        here = {what: bool(known()) for what, known in NEEDED.items()}
         return next((what for what in wanted if not here.get(what)), None)
 
     def python(self, example: Example) -> None:
@@ -81,8 +75,8 @@ class Runner:
         out = io.StringIO()
         with contextlib.redirect_stdout(out):
             PythonEvaluator()(example)
-        told = re.findall(r"^ *# → (.*)$", str(example.parsed), re.MULTILINE)
-        pattern = ".*".join(re.escape(line).replace("…", ".*?") for line in told)
+        expected = re.findall(r"^ *# → (.*)$", str(example.parsed), re.MULTILINE)
+        pattern = ".*".join(re.escape(line).replace("…", ".*?") for line in expected)
         assert re.search(pattern, out.getvalue(), re.DOTALL), f"{where(example)} printed {out.getvalue()!r}"
 
     def console(self, example: Example) -> None:
@@ -94,10 +88,10 @@ class Runner:
         self._session(example, "")
 
     def _session(self, example: Example, prompt: str) -> None:
-        told = [*steps(str(example.parsed), prompt=prompt)]
-        for place, step in enumerate(told):
+        session = [*steps(str(example.parsed), prompt=prompt)]
+        for place, step in enumerate(session):
             done = self.shell.do(step.command)
-            asked = [later.command for later in told[place + 1 : place + 2]] == ["echo $?"]
+            asked = [later.command for later in session[place + 1 : place + 2]] == ["echo $?"]
             assert done.code == 0 or asked, f"{where(example)}: {step.command} ended {done.code}: {done.shown}"
             if step.output and not matches(step.output, done.shown):
                 raise AssertionError(f"{where(example)}: {step.command} printed\n{done.shown}")

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import argparse
 import re
-import runpy
 import shlex
-import sys
 import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from unittest.mock import patch
 
 import click
 from pages import ROOT
@@ -26,7 +21,7 @@ EXTRAS = set(tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["projec
 FENCE = re.compile(r"^( *)```(\w*)[^\n]*\n(.*?)^\1```", re.DOTALL | re.MULTILINE)
 HIDDEN = re.compile(r"<!--.*?-->", re.DOTALL)
 BLOCK = re.compile(r"^ {4,}(?:\$ )?((?:\S*/)?(?:svr|svr-eval|svr-fit|python3?|make|pip) (?:.*\\\n)*.*)", re.MULTILINE)
-LONGER = re.compile(r"\s{2,}[a-z].*$")  # what stands beside a command without a `#`, as in a list of make's targets
+LONGER = re.compile(r"\s{2,}[a-z].*$")  # the comment after a command without a `#`, as in a list of make's targets
 SPAN = re.compile(r"(?<!`)`((?:svr|svr-eval|svr-fit|python3?|make|pip) [^`]+)`")
 USAGE = re.compile(r"\[OPTIONS\]")
 OPTIONAL = re.compile(r"(?<!\S)\[([^\]]*)\](?!\S)")
@@ -51,8 +46,8 @@ def printed(text: str) -> Iterator[Printed]:
     """Yield every command of ours, of Python, make and pip in a page's Markdown."""
     for _, kind, source in FENCE.findall(text):
         if kind in ("console", "sh"):
-            told = [step.command for step in steps(source, prompt="$ " if kind == "console" else "")]
-            yield from (Printed(one, whole=True) for command in told for one in joined(command))
+            commands = [step.command for step in steps(source, prompt="$ " if kind == "console" else "")]
+            yield from (Printed(one, whole=True) for command in commands for one in joined(command))
     text = HIDDEN.sub("", FENCE.sub("", text))
     for found in BLOCK.findall(text):
         line = COMMENT.sub("", found.replace("\\\n", " "))
@@ -91,8 +86,8 @@ def check(command: Printed) -> None:
         expect(set(rest) <= TARGETS, f"make has no {rest}")
     elif program == "pip":
         of_pip(rest)
-    else:
-        of_python(rest, whole=command.whole)
+    elif not rest[0].startswith("-"):
+        expect((ROOT / rest[0]).is_file(), f"there is no {rest[0]}")
 
 
 def expect(holds: bool, why: str) -> None:
@@ -150,41 +145,3 @@ def of_pip(words: Sequence[str]) -> None:
         expect(set(extras.split(",")) <= EXTRAS, f"there is no extra {extras}")
     for name in re.findall(r"-r (\S+)", " ".join(words)):
         expect((ROOT / name).exists(), f"there is no {name}")
-
-
-def of_python(words: Sequence[str], *, whole: bool) -> None:
-    """Have a script's own parser read its words; of a module of ours, svr's; of tests, see that they are there."""
-    if words[:2] == ["-m", "svr_async"]:
-        return of_svr(words[2:], whole=whole)
-    if words[0] == "-m":
-        return expect(all((ROOT / name).exists() for name in words if name.startswith("tests/")), f"no {words}")
-    script = ROOT / words[0]
-    expect(script.is_file(), f"there is no {words[0]}")
-    if "argparse" in script.read_text("utf-8"):
-        return of_script(script, words[1:])
-    return expect(not [word for word in words[1:] if word.startswith("-")], f"{words[0]} has no flags")
-
-
-class _ReadError(Exception):
-    """A script's parser has read its words."""
-
-
-def of_script(script: Path, words: Sequence[str]) -> None:
-    """Run a script up to the point where it has read its words."""
-    read = argparse.ArgumentParser.parse_args
-
-    def stop(parser: argparse.ArgumentParser, *args: object) -> None:
-        read(parser, [*words])
-        raise _ReadError
-
-    def refuse(_: argparse.ArgumentParser, message: str) -> None:
-        raise WrongCommandError(message)
-
-    replaced = patch.multiple(argparse.ArgumentParser, parse_args=stop, error=refuse)
-    beside = patch.object(sys, "path", [str(script.parent), *sys.path])
-    try:
-        with replaced, beside:
-            runpy.run_path(str(script), run_name="__main__")
-    except _ReadError:
-        return
-    raise WrongCommandError(f"{script} reads no words")

@@ -45,7 +45,7 @@ class Step:
 
 
 def steps(source: str, *, prompt: str) -> Iterator[Step]:
-    """Cut a session into steps; with an empty prompt each line is a command. A backslash at its end goes on below."""
+    """Cut a session into steps; with an empty prompt each line is a command. A backslash continues a line."""
     lines = source.splitlines()
     while lines:
         line = lines.pop(0)

@@ -8,11 +8,18 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from make_reference import DOCS, written
 from pages import ROOT, pages
 
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
-LINKING = [*pages(), ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md"]
+LINKING = [
+    *pages(),
+    ROOT / "CHANGELOG.md",
+    ROOT / "CONTRIBUTING.md",
+    ROOT / "SECURITY.md",
+    ROOT / "benchmarks" / "RESULTS.md",
+]
 
 
 def label(path: Path) -> str:
@@ -57,6 +64,12 @@ def test_every_link_to_a_page_or_heading_leads_there(page: Path) -> None:
 
 
 def test_every_page_stands_in_the_navigation() -> None:
-    """A page that nobody is led to is not read."""
+    """Every page can be reached."""
     listed = set(re.findall(r": (\S+\.md)$", (ROOT / "mkdocs.yml").read_text("utf-8"), re.MULTILINE))
     assert listed == {page.relative_to(ROOT / "docs").as_posix() for page in pages() if page.name != "README.md"}
+
+
+def test_written_pages_are_up_to_date() -> None:
+    """Commands, public names and llms.txt are those of the code and the navigation: else `make reference`."""
+    stale = [place for place, text in written().items() if (DOCS / place).read_text("utf-8") != text]
+    assert not stale, f"stale below docs/: {stale}: run `make reference`"

@@ -80,8 +80,8 @@ def test_what_is_printed_to_install_and_to_try_works(page: Path, source: str, ch
     """`make demo` makes its environment and ends; of each `pip install` everything is found, and fits together."""
     lines = [step.command for step in steps(source, prompt="")]
     if lines[0].startswith("pip "):
-        beside = "python3 -m venv beside; . beside/bin/activate; pip install -qU setuptools"
+        other = "python3 -m venv other; . other/bin/activate; pip install -qU setuptools"
         here = "pip install -q --no-deps -e ."
-        typed(checkout, iter([beside, here, "export PIP_DRY_RUN=1 PIP_NO_BUILD_ISOLATION=0", *lines]))
+        typed(checkout, iter([other, here, "export PIP_DRY_RUN=1 PIP_NO_BUILD_ISOLATION=0", *lines]))
     else:
         typed(checkout, iter(["rm -rf .venv", *lines]))

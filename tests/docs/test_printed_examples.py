@@ -7,56 +7,38 @@ import contextlib
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
-from functools import cache
 from pathlib import Path
 
 import pytest
-from pages import NEEDED, OTHERS, ROOT, SOAK, Runner, pages
-from public_data import a_little_of_it
-from shell import Shell, matches, steps
+from pages import NEEDED, OTHERS, ROOT, Runner, pages
+from shell import Shell
 
 EXAMPLES = re.compile(r"^```(python|console|sh)$", re.MULTILINE)
 SKIPPED = re.compile(r"<!-- skip: (?!end).*?-->")
 NEEDS = re.compile(r'<!-- skip: (?:next|start) without\((".*?")\) -->')
-NOT_RUN = {"how-to/four-servers": 1, "install": 1, "measurements": 1, "hooks": 1, "scale": 1}
-UNFENCED = re.compile(r"^    (?:\$ )?(?:svr|svr-eval|svr-fit|python3?|pip|make|docker|ray) ", re.MULTILINE)
+NOT_RUN = {"how-to/four-servers": 1, "install": 1, "hooks": 1, "scale": 1}
 PATIENCE_S = 240  # for a page that trains, on a machine that does much else; it takes a few seconds
 WITH_EXAMPLES = [page for page in pages() if page.name != "tutorial.md" and EXAMPLES.search(page.read_text("utf-8"))]
-LONG = [page for page in WITH_EXAMPLES if f'without("{SOAK}"' in page.read_text("utf-8")]
 pytestmark = pytest.mark.timeout(PATIENCE_S)
 
 
 @pytest.fixture
 def runner(
     tmp_path: Path,
-    tmp_path_factory: pytest.TempPathFactory,
     monkeypatch: pytest.MonkeyPatch,
     workshop: Callable[[], Path],
 ) -> Iterator[Runner]:
-    """Run examples in an empty folder, with a cache of its own and the benchmarks of the repository."""
+    """Run examples in an empty folder, with a separate cache and the benchmarks of the repository."""
     monkeypatch.chdir(tmp_path)
     Path("benchmarks").symlink_to(ROOT / "benchmarks")
     with contextlib.ExitStack() as stack:
-        cut = cache(lambda: a_little_of_it(tmp_path_factory.mktemp("public")))
-        yield Runner(Shell(stack), lambda name: cut() if name == "public" else workshop() / name)
+        yield Runner(Shell(stack), lambda name: workshop() / name)
 
 
 @pytest.mark.parametrize("page", WITH_EXAMPLES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_the_examples_of_a_page_run_as_printed(page: Path, runner: Runner) -> None:
     """From top to bottom, in one empty folder, a page's Python and commands work and print what the page says."""
     assert set(runner.page(page)) <= {*NEEDED, *OTHERS}
-
-
-@pytest.mark.soak
-@pytest.mark.timeout(3600)
-@pytest.mark.parametrize("page", LONG, ids=lambda page: page.relative_to(ROOT).as_posix())
-def test_the_long_examples_run_too(page: Path, runner: Runner) -> None:
-    """What takes minutes runs as printed; sizes of hours are cut, of public data (SVR_PUBLIC_DATA) a part is read."""
-    runner.soak, runner.shell.patience_s = True, 3000
-    left_out = set(runner.page(page))
-    assert left_out <= {*NEEDED, *OTHERS} - {SOAK}
-    if "public data" in left_out:
-        pytest.skip("all but what reads the public sets was run: SVR_PUBLIC_DATA names no folder of them")
 
 
 def test_the_tutorial_works_from_top_to_bottom(workshop: Callable[[], Path]) -> None:
@@ -66,34 +48,11 @@ def test_the_tutorial_works_from_top_to_bottom(workshop: Callable[[], Path]) -> 
 
 def test_what_no_test_runs_is_for_programs_and_hardware_of_others() -> None:
     """Whatever `make test` leaves out names what it needs; few examples need what no test has, and no more do."""
-    told = {
+    texts = {
         str(page.relative_to(ROOT).with_suffix("")).removeprefix("docs/"): page.read_text("utf-8") for page in pages()
     }
-    found = [(page, NEEDS.fullmatch(skip)) for page, text in told.items() for skip in SKIPPED.findall(text)]
+    found = [(page, NEEDS.fullmatch(skip)) for page, text in texts.items() for skip in SKIPPED.findall(text)]
     needs = [(page, ast.literal_eval(f"({match[1]},)")) for page, match in found if match]
     assert len(needs) == len(found)
     assert {what for _, named in needs for what in named} == {*NEEDED, *OTHERS}
     assert Counter(page for page, named in needs if {*OTHERS} & set(named)) == NOT_RUN
-
-
-def test_commands_stand_in_fences() -> None:
-    """There they are run; in the reference stand the examples of the commands' own help, which have tests."""
-    told = {page.relative_to(ROOT).as_posix(): UNFENCED.findall(page.read_text("utf-8")) for page in pages()}
-    assert [page for page, found in told.items() if found and page != "docs/reference/cli.md"] == []
-
-
-def test_a_printed_output_that_differs_is_seen() -> None:
-    """`…` stands for anything in a line and for any lines; everything else must be as printed."""
-    assert matches("accuracy … of 60\n…\nend", "accuracy 3 % of 60\nmore\nand more\nend  \n")
-    assert matches("one", "one\n")
-    assert not matches("accuracy … of 60", "accuracy 3 % of 61\n")
-    assert not matches("one", "one\ntwo\n")
-
-
-def test_a_session_is_cut_into_commands_and_outputs() -> None:
-    """A comment is no part of a command, `#` in an address is; a line that ends with a backslash goes on below."""
-    source = "$ svr a http://h/v1#m \\\n    --b   # why\nout\n\nout 2\n$ svr c\n"
-    assert [(step.command, step.output) for step in steps(source, prompt="$ ")] == [
-        ("svr a http://h/v1#m --b", "out\n\nout 2"),
-        ("svr c", ""),
-    ]

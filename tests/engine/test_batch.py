@@ -12,11 +12,10 @@ import msgspec
 import orjson
 import pytest
 from aiohttp import web
-from msgspec.structs import replace
 from rig import Scripted, ask, completion
 
 from svr_async.engine import batch_api
-from svr_async.engine.batch_api import BatchClient, LostAnswerError, fetch, submit, updated
+from svr_async.engine.batch_api import BatchClient, fetch, submit
 from svr_async.engine.batch_files import (
     EXPORT,
     STATE,
@@ -36,7 +35,7 @@ from svr_async.engine.cache import Cache
 from svr_async.engine.engine import CallEngine
 from svr_async.engine.request import Question, Request
 from svr_async.engine.secrets import MASK, Secret
-from svr_async.errors import ArtefactError, EndpointDownError, RefusedError, StorageError
+from svr_async.errors import ArtefactError, RefusedError
 from svr_async.judges.batch import BatchRun, Imported, Opened, Unanswered, import_results
 from svr_async.judges.open_judge import OpenJudge
 from svr_async.simulation.batches import BatchSettings
@@ -73,17 +72,6 @@ def results_of(folder: Path, asked: list[Request], *lines: bytes) -> Results:
 
 
 # --- requests out ----------------------------------------------------------------------------------------------------
-
-
-def test_a_line_is_the_request_as_it_is_sent() -> None:
-    """The body has the bytes of a live call; the custom_id is the cache key."""
-    (request,) = requests(1)
-    line = batch_line(request)
-    value = orjson.loads(line)
-    assert list(value) == ["custom_id", "method", "url", "body"]
-    assert (value["custom_id"], value["method"], value["url"]) == (request.key.hex(), "POST", "/v1/chat/completions")
-    assert request.body_bytes in line
-    assert (len(value["custom_id"]), line.count(b"\n")) == (64, 1)
 
 
 def test_files_are_split_at_the_limits(tmp_path: Path) -> None:
@@ -171,14 +159,6 @@ def test_lines_come_in_any_order_and_each_costs_only_itself(tmp_path: Path) -> N
     texts = {place: reply.text for place, one in enumerate(made) if (reply := results.get(one.key.hex()))}
     assert texts == {0: "first", 1: "after a failure", 3: "fine"}
     assert (results.failed, results.messages) == ({made[4].key.hex()}, ["HTTP 500: oops", "batch_expired: late"])
-
-
-def test_missing_files_and_folders_are_storage_errors(tmp_path: Path) -> None:
-    """The error names the path."""
-    with pytest.raises(StorageError, match=r"none\.jsonl"):
-        Results([tmp_path / "none.jsonl"], set())
-    with pytest.raises(StorageError, match="nowhere"):
-        RequestWriter(tmp_path / "nowhere").add(requests(1)[0])
 
 
 # --- import ----------------------------------------------------------------------------------------------------------
@@ -395,21 +375,6 @@ async def test_a_lost_answer_is_looked_up(tmp_path: Path) -> None:
         assert not any(one.requested for one in state.batches)
 
 
-async def test_an_endpoint_without_batches_is_named(sim: SimServer, tmp_path: Path) -> None:
-    """A 404 names vllm run-batch; an endpoint that is down is exit 6."""
-    (tmp_path / "f").write_bytes(b"{}\n")
-    async with client_of(f"{sim.base_url}/elsewhere") as client:
-        with pytest.raises(RefusedError, match="404") as refused:
-            await client.upload(tmp_path / "f")
-    assert "vllm run-batch" in refused.value.hint
-    await sim.go_down()
-    async with client_of(sim) as client:
-        with pytest.raises(EndpointDownError):
-            await client.retrieve("batch_1")
-        with pytest.raises(LostAnswerError):
-            await client.create("file-1", {})
-
-
 @contextlib.asynccontextmanager
 async def endpoint(answer: Callable[[web.Request], web.Response]) -> AsyncIterator[str]:
     """Serve one function at every address; yields the base URL."""
@@ -452,18 +417,6 @@ async def test_an_echoed_key_is_written_nowhere(tmp_path: Path) -> None:
     assert not any(SENTINEL.encode() in data for data in [*contents(tmp_path), refused.value.one_line().encode()])
 
 
-async def test_a_download_that_was_cut_off_is_not_kept(tmp_path: Path) -> None:
-    """A file that ends within a line is exit 6, and is downloaded again by the next command."""
-    replies = [b'{"custom_id": "x"}\n{"custom', b'{"custom_id": "x"}\n{"custom_id": "y"}\n']
-    async with endpoint(lambda _: web.Response(body=replies.pop(0))) as url, client_of(url) as client:
-        target = tmp_path / "results-0001.jsonl"
-        with pytest.raises(EndpointDownError, match="cut off"):
-            await client.download("f-1", target)
-        assert not target.exists()
-        await client.download("f-1", target)
-        assert target.read_bytes().count(b"\n") == 2
-
-
 async def test_temporary_failures_are_retried(tmp_path: Path) -> None:
     """503, 429 and nonsense are retried for uploads and reads; a redirect is refused."""
     replies = [
@@ -482,14 +435,3 @@ async def test_temporary_failures_are_retried(tmp_path: Path) -> None:
         with pytest.raises(RefusedError, match="307"):
             await client.retrieve("batch-1")
     assert replies == []
-
-
-def test_odd_answers_about_a_batch_are_ignored() -> None:
-    """Fields of a wrong type keep their defaults, so that batch.json can be read again."""
-    known = Batch(file="requests-0001.jsonl", batch_id="batch_1")
-    odd = {"status": None, "request_counts": [1], "output_file_id": 7, "errors": {"data": ["x"]}, "created_at": -1.5}
-    found = updated(known, odd)
-    assert (found.batch_id, found.status, found.done, found.created, found.problem) == ("batch_1", "unknown", 0, 0, "")
-    assert msgspec.json.decode(msgspec.json.encode(found), type=Batch) == found
-    with pytest.raises(LostAnswerError):
-        updated(replace(known, batch_id=""), odd)

@@ -8,17 +8,23 @@ import pickle
 import sqlite3
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from redis_server import RedisServer, redis_server
+from rig import pairs, profile
 
-from svr_async.engine.cache import DATABASE, Cache, pack, unpack
-from svr_async.engine.cache_files import clear_cache, export_cache, import_cache, look_up
+from svr_async.core.pair import Order, present
+from svr_async.engine.cache import DATABASE, Cache, cache_place, pack, unpack, user_cache
+from svr_async.engine.cache_files import clear_cache, export_cache, import_cache
 from svr_async.engine.reply import Reply, Usage
-from svr_async.errors import ArtefactError, ConfigError, StorageError, UsageError
+from svr_async.engine.request import Question
+from svr_async.errors import StorageError
+from svr_async.judges.limits import JudgeLimits
+from svr_async.judges.questions import QuestionWriter
+from svr_async.judges.templates import load_templates
 
 PUT_AND_DIE = """
 import asyncio, os, signal, sys
@@ -172,31 +178,6 @@ def test_replies_travel_as_a_file(tmp_path: Path, name: str) -> None:
     assert (tmp_path / "again" / name).read_bytes() == (tmp_path / name).read_bytes()
 
 
-@pytest.mark.parametrize(
-    ("name", "data", "error"),
-    [
-        ("a.jsonl", b'{"key": "ab", "reply": {}}\n', ArtefactError),
-        ("a.jsonl", b"[1]\n", ArtefactError),
-        ("a.jsonl.gz", b"no gzip", ConfigError),
-        ("missing.jsonl", None, ConfigError),
-    ],
-)
-def test_a_file_without_replies_is_one_line(
-    tmp_path: Path, name: str, data: bytes | None, error: type[Exception]
-) -> None:
-    """The error names the file; nothing reaches the cache."""
-    if data is not None:
-        (tmp_path / name).write_bytes(data)
-
-    async def load() -> None:
-        with contextlib.closing(Cache.open(tmp_path / "cache")) as cache:
-            await import_cache(cache, tmp_path / name)
-
-    with pytest.raises(error, match=name.partition(".")[0]):
-        asyncio.run(load())
-    assert held(tmp_path / "cache", range(3)) == [None] * 3
-
-
 def test_a_damaged_file_says_how_to_save_and_reset_it(tmp_path: Path) -> None:
     """`export` saves what SQLite can still read, `clear` makes a new file."""
     folder = tmp_path / "cache"
@@ -216,27 +197,44 @@ def test_a_damaged_file_says_how_to_save_and_reset_it(tmp_path: Path) -> None:
     assert held(folder, range(2)) == [None, None]
 
 
-def test_old_replies_are_cleared_and_new_ones_stay(tmp_path: Path) -> None:
-    """By the time at which they were stored; clearing without a time leaves none."""
-    filled(tmp_path, range(10))
-    run_sql(tmp_path, "UPDATE Cache SET store_time = 1000 WHERE key < ?", key_of(4))
-    assert clear_cache(tmp_path, before=time.time() - 3600) == 4
-    assert held(tmp_path, range(10)) == [*[None] * 4, *map(reply_of, range(4, 10))]
-    assert clear_cache(tmp_path) == 6
+# --- where the cache is ----------------------------------------------------------------------------------------------
 
 
-def test_a_reply_is_looked_up_by_the_start_of_its_key(tmp_path: Path) -> None:
-    """With the time at which it was stored; a missing cache is a line."""
-    filled(tmp_path, range(3))
-    (found,) = look_up(tmp_path, key_of(2).hex()[:64], 5)
-    assert (found.key, found.reply) == (key_of(2).hex(), reply_of(2))
-    assert len(look_up(tmp_path, "0000", 5)) == 3
-    with pytest.raises(UsageError, match="no cache"):
-        look_up(tmp_path / "none", "0000", 5)
+def test_there_is_one_cache_for_each_user(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Unless something says otherwise, it is in the user's cache folder, wherever a command runs."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "mine"))
+    assert cache_place() == JudgeLimits().cache == tmp_path / "mine" / "svr-async" / "replies"
+    monkeypatch.setenv("XDG_CACHE_HOME", "not/absolute")
+    assert user_cache() == Path.home() / ".cache" / "svr-async"
 
 
-def test_a_redis_server_that_is_not_there_is_one_line() -> None:
-    """The address is named."""
-    with pytest.raises(StorageError) as caught:
-        Cache.open("redis://127.0.0.1:9/0").get(key_of(1))
-    assert "127.0.0.1:9" in caught.value.message
+def test_a_cache_in_the_working_folder_goes_on(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Where an earlier version made one, or a project says so, replies stay there; SVR_CACHE goes over all."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "cache").mkdir()
+    assert Path(cache_place()).is_absolute()  # a folder of that name may be anything
+    (tmp_path / "cache" / ".svr").touch()
+    assert cache_place() == Path("cache/replies")
+    (tmp_path / "cache" / ".svr").unlink()
+    (tmp_path / "cache" / "replies").mkdir()
+    assert cache_place() == Path("cache/replies")
+    monkeypatch.setenv("SVR_CACHE", str(tmp_path / "named"))
+    assert cache_place() == tmp_path / "named"
+
+
+def asked(host: str, **settings: Any) -> Question[Any]:
+    """Return a question to a port of this machine by one of its names."""
+    writer = QuestionWriter(profile(f"http://{host}:8000/v1", **settings), load_templates())
+    return writer.direct(present(pairs(1)[0], Order.AB))
+
+
+def test_this_machine_has_one_name() -> None:
+    """localhost, ::1 and 127.0.0.1 are one endpoint in the cache; another port, host or wire is another."""
+    one = asked("127.0.0.1").request
+    assert asked("localhost").request.key == asked("[::1]").request.key == one.key
+    others = {asked(host).request.key for host in ("localhost.example.org", "127.0.0.2", "h")}
+    assert one.key not in others
+    assert len(others) == 3
+    assert asked("localhost", identity="lab").request.endpoint == "lab"
+    assert asked("localhost", wire="anthropic").request.endpoint == "http://127.0.0.1:8000/v1#anthropic"

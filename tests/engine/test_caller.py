@@ -8,6 +8,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from virtual import (
     Endpoint,
     ask_all,
@@ -23,8 +25,10 @@ from virtual import (
 )
 
 from svr_async.engine.caller import Caller, RetryableError
-from svr_async.engine.endpoint import EngineStoppedError
+from svr_async.engine.endpoint import Breaker, ConcurrencyLimit, EndpointPool, EngineStoppedError
+from svr_async.engine.endpoint import Endpoint as Slots
 from svr_async.engine.events import Notice, NoticeKind
+from svr_async.engine.rates import Bucket
 from svr_async.engine.request import Request
 from svr_async.engine.transport import Endpoints
 from svr_async.errors import AuthError, EndpointDownError, RefusedError
@@ -78,16 +82,6 @@ def test_a_rate_limited_endpoint_is_used_fully(
 
 
 @in_virtual_time
-async def test_a_reported_burst_is_used_at_once() -> None:
-    """If the headers report a minute's worth of calls as available, all of them may leave now."""
-    endpoint = Endpoint(latency_s=LATENCY_S, rate=10.0, burst=600.0, headers=openai_headers)
-    began = now()
-    await ask_all(caller_of(endpoint, concurrency=512), 500, workers=520)
-    assert endpoint.refused == 0
-    assert now() - began < 10.0
-
-
-@in_virtual_time
 async def test_tokens_per_minute_are_kept_by_the_usage_of_replies() -> None:
     """The first estimate is far too low; usage corrects it, and the limit holds within a tenth."""
     endpoint = Endpoint(latency_s=LATENCY_S)
@@ -115,14 +109,6 @@ async def test_random_refusals_do_not_slow_a_run_down_for_ever(share: float) -> 
     endpoint.fault = lambda _: error(429, {"retry-after-ms": "50"}) if chance.random() < share else None
     served, _ = await served_between(caller_of(endpoint, concurrency=32), endpoint, 100.0, 150.0)
     assert served >= 0.5 * 50.0 * 32 / 0.5
-
-
-@in_virtual_time
-async def test_the_concurrency_is_never_exceeded() -> None:
-    """Calls start at `concurrency`, and never one more is in flight."""
-    endpoint = Endpoint(latency_s=LATENCY_S)
-    await ask_all(caller_of(endpoint, concurrency=50), 500)
-    assert endpoint.peak == 50
 
 
 # --- outages ----------------------------------------------------------------------------------------------------------
@@ -175,32 +161,6 @@ async def test_a_rolling_restart_fails_no_call() -> None:
     assert all(sum(start <= moment < start + 5 for moment in answered) > 50 for start in range(5, 60, 5))
 
 
-@in_virtual_time
-async def test_a_dead_endpoint_among_several_costs_few_calls() -> None:
-    """The others answer everything; notices name the dead one."""
-    endpoints = {f"http://e{n}/v1": Endpoint(latency_s=LATENCY_S, seed=n) for n in range(3)}
-    endpoints["http://e1/v1"].down = True
-    caller = caller_of(Endpoints(endpoints), concurrency=64)
-    waits = notices(caller, NoticeKind.WAIT)
-    await ask_all(caller, 6000)
-    assert sum(one.served for one in endpoints.values()) == 6000
-    assert endpoints["http://e1/v1"].calls <= 40
-    assert caller.pool.stats()[1].state in {"down", "trying"}
-    assert waits
-    assert all(text.startswith("http://e1/v1: no answer: waiting ") for text in waits)
-
-
-@in_virtual_time
-async def test_one_refused_connection_does_not_end_a_run_whose_first_answers_are_slow() -> None:
-    """The silence of an endpoint counts from when a call left, not from when it began to wait for a slot."""
-    endpoint = Endpoint(latency_s=25.0, sigma=0.0)
-    refusals = iter([refused_connection()])
-    endpoint.fault = lambda _: next(refusals, None) if now() > began + 17.0 else None
-    began = now()
-    await ask_all(caller_of(endpoint, rpm=20.0), 20, workers=20)
-    assert (endpoint.calls, endpoint.served) == (21, 20)
-
-
 # --- bad items, bad keys ----------------------------------------------------------------------------------------------
 
 
@@ -251,20 +211,6 @@ def test_a_bad_item_costs_few_calls_and_delays_no_other(fault: Callable[[], Any]
 
 
 @in_virtual_time
-async def test_the_last_item_of_a_run_is_given_up_if_it_always_fails() -> None:
-    """A single item that the endpoint answers with errors ends in minutes, and does not end the run."""
-    endpoint = Endpoint()
-    caller = caller_of(endpoint, asking=lambda: 1, concurrency=1)
-    await caller.call(question(1))
-    endpoint.fault = lambda _: error(500)
-    began = now()
-    with pytest.raises(RetryableError):
-        await caller.call(question(2))
-    assert now() - began < 130.0
-    assert caller.fatal is None
-
-
-@in_virtual_time
 async def test_a_refused_key_ends_all_calls_at_once() -> None:
     """At most `concurrency` calls follow; calls that wait or sleep end; each raises its own copy of the error."""
     endpoint, bad = Endpoint(latency_s=LATENCY_S), False
@@ -299,17 +245,6 @@ async def test_twenty_refusals_without_a_success_end_the_run() -> None:
     assert 20 <= endpoint.calls <= 20 + 8
 
 
-@in_virtual_time
-async def test_refusals_after_a_success_do_not_end_the_run() -> None:
-    """An endpoint that answered once is not wrong about every request."""
-    endpoint = Endpoint()
-    caller = caller_of(endpoint, concurrency=8)
-    await caller.call(question(0))
-    endpoint.fault = lambda _: error(400)
-    await asyncio.gather(*(caller.call(question(n)) for n in range(1, 100)), return_exceptions=True)
-    assert caller.fatal is None
-
-
 # --- notices ----------------------------------------------------------------------------------------------------------
 
 
@@ -325,33 +260,57 @@ def notices(caller: Caller, kind: NoticeKind) -> list[str]:
     return lines
 
 
-@in_virtual_time
-async def test_a_long_wait_is_noticed_once() -> None:
-    """Forty calls that are refused together give one notice; a short wait gives none."""
-    endpoint = Endpoint(latency_s=0.05)
-    caller = caller_of(endpoint, concurrency=40)
-    waits = notices(caller, NoticeKind.WAIT)
-    answers = iter([error(429, {"retry-after": "41"})] * 40 + [error(429, {"retry-after": "1"})] * 3)
-    endpoint.fault = lambda _: next(answers, None)
-    await ask_all(caller, 100)
-    assert len(waits) == 1
-    assert waits[0].startswith("rate limited: waiting 4")
+# --- rates ------------------------------------------------------------------------------------------------------------
 
 
-@in_virtual_time
-async def test_the_first_failure_of_each_kind_is_a_note_in_the_endpoints_own_words() -> None:
-    """Later failures of the same kind are retries only."""
-    endpoint = Endpoint(latency_s=0.05)
-    caller = caller_of(endpoint, concurrency=1)
-    notes = notices(caller, NoticeKind.NOTE)
-    await caller.call(question(0))
-    faults = [error(500, message="no GPU"), error(500, message="again"), error(503, message="queue is full"), None]
-    faults += [error(400, message="bad item"), error(400, message="also bad")]
-    answers = iter(faults)
-    endpoint.fault = lambda _: next(answers, None)
-    await asyncio.gather(*(caller.call(question(n)) for n in (1, 2, 3)), return_exceptions=True)
-    assert notes == [
-        "retried: HTTP 500: no GPU",
-        "retried: HTTP 503: queue is full",
-        "first failure of this kind: HTTP 400: bad item",
+@settings(deadline=None, max_examples=100)
+@given(rate=st.floats(0.1, 1000), gaps=st.lists(st.floats(0, 5), min_size=1, max_size=60))
+def test_a_bucket_never_lets_more_leave_than_its_rate_allows(rate: float, gaps: list[float]) -> None:
+    """In any time span at most its capacity and the rate's share leave."""
+    bucket, at, left = Bucket(rate), 0.0, list[float]()
+    for gap in gaps:
+        at = max(at + gap, bucket.opens_at(1.0))
+        bucket.take(at, 1.0)
+        left.append(at)
+    for first in range(len(left)):
+        assert len(left) - first <= bucket.cap + (left[-1] - left[first]) * rate + 1e-3
+
+
+# --- the queue --------------------------------------------------------------------------------------------------------
+
+
+def pool_of(*limits: int, ceiling: int = 1000) -> EndpointPool:
+    """Return endpoints with these limits on virtual time."""
+    endpoints = [
+        Slots(None, limit=ConcurrencyLimit(ceiling=limit), breaker=Breaker(least=5), name=f"e{n}")  # type: ignore[arg-type]
+        for n, limit in enumerate(limits)
     ]
+    return EndpointPool(endpoints, ceiling=ceiling, clock=now)
+
+
+@in_virtual_time
+async def test_calls_leave_first_come_first_served_to_the_endpoint_with_room() -> None:
+    """Never more than the limits and the ceiling allow; a cancelled call gives its place to the next."""
+    pool = pool_of(2, 4, ceiling=5)
+    slots = [slot for _ in range(9) if (slot := pool.try_enter(now())) is not None]
+    assert len(slots) == 5
+    order: list[int] = []
+
+    async def enter(number: int) -> None:
+        await pool.enter()
+        order.append(number)
+
+    tasks = [asyncio.create_task(enter(number)) for number in range(6)]
+    await asyncio.sleep(0.01)
+    assert (pool.waiting, pool.try_enter(now())) == (6, None)
+    tasks[1].cancel()
+    await asyncio.sleep(0.01)
+    assert pool.waiting == 5
+    for slot in slots[:3]:
+        pool.leave(slot)
+    await asyncio.sleep(0.01)
+    assert order == [0, 2, 3]
+    tasks[4].cancel()
+    pool.leave(slots[3])
+    await asyncio.sleep(0.01)
+    assert (order, pool.in_flight, pool.waiting) == ([0, 2, 3, 5], 5, 0)

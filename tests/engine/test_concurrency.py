@@ -6,13 +6,11 @@ import asyncio
 import os
 import signal
 import threading
-import warnings
 from collections.abc import Iterator
 from contextlib import aclosing
 from contextvars import ContextVar
 
 import pytest
-from rig import until
 
 from svr_async.engine.concurrency import (
     ShutdownController,
@@ -58,21 +56,6 @@ async def test_the_map_yields_every_result_with_few_in_flight() -> None:
             await asyncio.sleep(0)
     assert found == {number: -number for number in range(500)}
     assert peak <= 7
-
-
-@pytest.mark.parametrize("error", [ZeroDivisionError(), asyncio.CancelledError()], ids=["error", "cancelled"])
-async def test_an_error_ends_the_map(error: BaseException) -> None:
-    """It is raised to the reader; all other work is cancelled."""
-
-    async def work(number: int) -> None:
-        if number == 3:
-            raise error
-        await asyncio.sleep(1000)
-
-    with pytest.raises(type(error)):
-        async for _ in bounded_map(work, range(10**6), workers=8):
-            pass
-    await until(lambda: len(asyncio.all_tasks()) == 1)
 
 
 async def test_an_error_stops_a_run_and_keeps_the_results_in_flight() -> None:
@@ -134,11 +117,6 @@ async def test_run_sync_works_inside_a_running_loop() -> None:
     assert own_loop() is own_loop()
 
 
-def test_run_whole_runs_on_this_thread() -> None:
-    """Signals reach the loop of a command."""
-    assert run_whole(thread_name()) == threading.current_thread().name
-
-
 def test_errors_reach_the_caller() -> None:
     """The exception itself is raised; one that would end the loop becomes RuntimeError, and the loop continues."""
 
@@ -153,17 +131,6 @@ def test_errors_reach_the_caller() -> None:
         with pytest.raises(RuntimeError, match=f"{type(fatal).__name__} was raised on the library's own event loop"):
             run_sync(fails(fatal))
     assert run_sync(thread_name()) == "svr-loop"
-
-
-def test_a_call_that_would_wait_for_itself_is_refused() -> None:
-    """On the library's loop the blocking function is a UsageError that says to await."""
-
-    async def asks() -> str:
-        return in_sync(thread_name)()
-
-    with pytest.raises(UsageError, match="already runs on the library's own event loop") as caught:
-        run_sync(asks())
-    assert "await" in caught.value.hint
 
 
 def test_an_interrupt_cancels_the_work() -> None:
@@ -183,24 +150,3 @@ def test_an_interrupt_cancels_the_work() -> None:
         run_sync(endless())
     assert ended == ["cleaned up"]
     assert run_sync(thread_name()) == "svr-loop"
-
-
-def test_a_forked_child_has_its_own_loop() -> None:
-    """The child starts another loop; the parent's continues."""
-    before = own_loop()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of Python 3.12 on: the process has threads
-        child = os.fork()
-    if child == 0:
-        os._exit(0 if run_sync(thread_name()) == "svr-loop" and own_loop() is not before else 1)
-    assert os.waitpid(child, 0)[1] == 0
-    assert own_loop() is before
-    assert run_sync(thread_name()) == "svr-loop"
-
-
-def test_a_blocking_function_keeps_its_name() -> None:
-    """It is documented like the async one, and is no coroutine function."""
-    plain = in_sync(thread_name)
-    assert plain.__name__ == "thread_name_sync"
-    assert "`thread_name`" in (plain.__doc__ or "")
-    assert not asyncio.iscoroutinefunction(plain)

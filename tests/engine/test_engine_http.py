@@ -10,13 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rig import judge_at, pairs, shown, until
+from rig import judge_at, pairs, shown
 
 from svr_async.core.pair import Order, present
 from svr_async.core.rubric import Rubric
 from svr_async.core.verdict import Outcome
 from svr_async.engine.http import MAX_BODY_BYTES, HttpTransport
-from svr_async.errors import AuthError, QuotaError, RefusedError, SvrError
 from svr_async.judges.model import ModelJudge
 from svr_async.judges.protocol import Reasked
 from svr_async.simulation.config import SimConfig
@@ -24,7 +23,6 @@ from svr_async.simulation.faults import GROUPS, FaultConfig
 from svr_async.simulation.server import SimServer
 
 N_PAIRS = 2
-SENTINEL = "sk-sentinel-9f8e7d6c5b"
 SMALL: dict[str, Any] = {
     "huge_bytes": 2 * MAX_BODY_BYTES,
     "bomb_bytes": 2 * MAX_BODY_BYTES,
@@ -107,41 +105,6 @@ async def test_mixed_faults_change_nothing(cache_folder: Path, smooth: list[Any]
     assert found == again == smooth
 
 
-async def test_rate_limits_lose_no_call(cache_folder: Path) -> None:
-    """An endpoint that refuses some calls answers all of them in the end."""
-    async with SimServer(SimConfig(rpm=1200.0, burst_s=0.1)) as sim, judge_at(sim.base_url, cache_folder) as judge:
-        found = await every_role(judge)
-        assert all(answer.value is not None for answer in found)
-        assert judge.engine.stats().rate_limited > 0
-
-
-@pytest.mark.parametrize(
-    ("settings", "error", "needle"),
-    [
-        ({"api_key": "right"}, AuthError, "environment variable"),
-        ({"quota": 3}, QuotaError, "credit"),
-        ({"faults": FaultConfig(rate=1.0, kinds=("insufficient-quota",))}, QuotaError, "credit"),
-        ({"faults": FaultConfig(rate=1.0, kinds=("307",))}, RefusedError, "final URL"),
-        ({"faults": FaultConfig(rate=1.0, kinds=("401",))}, AuthError, "environment variable"),
-    ],
-)
-async def test_fatal_errors_end_the_run_with_few_more_calls(
-    cache_folder: Path, settings: dict[str, Any], error: type[SvrError], needle: str
-) -> None:
-    """Key, quota and redirects end the run with their own error, within one round of calls in flight."""
-    async with SimServer(SimConfig(**settings)) as sim:
-        async with judge_at(sim.base_url, cache_folder, concurrency=4, key=SENTINEL) as judge:
-            seen = [present(pair, Order.AB) for pair in pairs(40)]
-            found = await asyncio.gather(*(judge.prefer(one) for one in seen), return_exceptions=True)
-            assert isinstance(judge.engine.fatal, error)
-            assert needle in judge.engine.fatal.one_line()
-            assert SENTINEL not in judge.engine.fatal.one_line()
-        stats = sim.stats()
-        assert stats["calls"] <= settings.get("quota", 0) + 2 * 4
-        assert stats["redirects_followed"] == 0
-        assert sum(not isinstance(one, Exception) for one in found) == settings.get("quota", 0)
-
-
 async def test_a_context_that_is_too_small_halves_the_list_of_rubrics(cache_folder: Path) -> None:
     """Rubrics that do not fit into one request are judged in parts, with the same answers."""
     seen = shown()
@@ -172,18 +135,6 @@ async def test_a_pair_that_never_fits_is_context_too_long(cache_folder: Path) ->
         assert "not sent" in answer.detail
 
 
-async def test_an_outage_costs_only_time(cache_folder: Path, smooth: list[Any]) -> None:
-    """The endpoint goes down and comes back: every answer is there in the end."""
-    async with SimServer(SimConfig(latency_ms=20.0)) as sim, judge_at(sim.base_url, cache_folder, attempts=3) as judge:
-        judge = replace(judge, writer=same_writer(judge))  # noqa: PLW2901  (the same judge under a steady name)
-        task = asyncio.create_task(every_role(judge))
-        await until(lambda: sim.stats()["completed"] >= 5)
-        await sim.go_down()
-        await asyncio.sleep(0.3)
-        await sim.come_back()
-        assert await task == smooth
-
-
 async def test_offline_opens_no_socket(cache_folder: Path) -> None:
     """Offline, answers come from the cache only; the endpoint sees nothing."""
     async with SimServer() as sim:
@@ -196,15 +147,6 @@ async def test_offline_opens_no_socket(cache_folder: Path) -> None:
             assert (missing.outcome, missing.value) == (Outcome.API_ERROR, None)
             assert not opened(judge)
         assert sim.stats()["calls"] == calls
-
-
-async def test_a_dry_run_opens_no_socket(cache_folder: Path) -> None:
-    """A dry run plans every call of a run of several stages and sends none."""
-    async with SimServer() as sim, judge_at(sim.base_url, cache_folder, dry_run=True) as judge:
-        await every_role(judge)
-        assert not opened(judge)
-        assert judge.engine.stats().planned_calls == 5 * N_PAIRS
-        assert sim.stats()["calls"] == 0
 
 
 async def test_huge_and_compressed_bodies_stop_at_the_cap(cache_folder: Path) -> None:

@@ -2,33 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from rig import ask, by_turn, completion, refusal, scripted_engine
 
-from svr_async.core.verdict import Outcome
 from svr_async.engine.events import (
     AttemptEnded,
     CallEnded,
-    EngineStopped,
     Event,
-    ItemFailed,
     RetryPlanned,
     Snapshot,
-    Watch,
     observing,
 )
-from svr_async.engine.money import Price
-from svr_async.engine.request import Request
-from svr_async.engine.stats import LATEST, Latencies, Spread
-from svr_async.errors import AuthError
-
-Answer = Callable[[Request, int], Any]
 
 
 def kinds(events: list[Event]) -> list[str]:
@@ -44,34 +32,6 @@ def only(events: list[Event], kind: type[Any]) -> Any:
 
 
 # --- events -----------------------------------------------------------------------------------------------------------
-
-
-async def test_without_observers_there_is_no_watch(cache_folder: Path) -> None:
-    """The engine builds no records then."""
-    assert Watch.over() is None
-    async with scripted_engine(cache_folder, by_turn(completion("yes"))) as (engine, _):
-        await engine.complete(ask())
-        assert engine._watch is None
-
-
-async def test_a_call_is_reported_with_key_tokens_cost_and_time(cache_folder: Path) -> None:
-    """One attempt, one call, and stats at the end; a cache hit is no call."""
-    seen: list[Event] = []
-    with observing(seen.append):
-        price = Price(input=1.0, cached=0.5, output=2.0)
-        async with scripted_engine(cache_folder, by_turn(completion("yes")), price=price) as (engine, _):
-            done = await engine.complete(ask())
-            await engine.complete(ask())
-    assert kinds(seen) == ["AttemptEnded", "CallEnded"]
-    call = only(seen, CallEnded)
-    assert (call.key, call.model, call.identity) == (done.key[:12], "m", "e")
-    assert (call.attempts, call.status, call.error, call.finish_reason) == (1, 200, "", "stop")
-    assert (call.prompt_tokens, call.completion_tokens, call.cached_tokens) == (100, 10, None)
-    assert call.usd == pytest.approx(120e-6)
-    assert 0 <= only(seen, AttemptEnded).seconds <= call.seconds
-    last = seen[-1]
-    assert isinstance(last, Snapshot)
-    assert (last.closing, last.model, last.stats.sent, last.stats.cache_hits) == (True, "m", 1, 1)
 
 
 async def test_retries_and_pauses_are_reported_with_their_reasons(cache_folder: Path) -> None:
@@ -92,42 +52,6 @@ async def test_retries_and_pauses_are_reported_with_their_reasons(cache_folder: 
     assert (only(seen, CallEnded).attempts, only(seen, CallEnded).status) == (3, 200)
 
 
-async def test_failures_and_stops_are_reported(cache_folder: Path) -> None:
-    """A failed item with its outcome, and the error that ends the run with its type, each once."""
-    seen: list[Event] = []
-    with observing(seen.append):
-        async with scripted_engine(cache_folder, by_turn(refusal(400, "bad"), refusal(401, "key"))) as (engine, _):
-            done = await engine.complete(ask("one"))
-            assert done.outcome is Outcome.API_ERROR
-            with pytest.raises(AuthError):
-                await engine.complete(ask("two"))
-    failed = only(seen, ItemFailed)
-    assert (failed.key, failed.outcome) == (done.key[:12], "api_error")
-    assert (only(seen, EngineStopped).error, "key" in only(seen, EngineStopped).detail) == ("AuthError", True)
-    assert [event.error for event in seen if isinstance(event, CallEnded)] == ["item", "AuthError"]
-
-
-async def test_a_cancelled_call_ends_too(cache_folder: Path) -> None:
-    """The end of a call is always reported, and the watch forgets the call."""
-    seen: list[Event] = []
-    started = asyncio.Event()
-
-    async def never() -> Any:
-        started.set()
-        await asyncio.Event().wait()
-
-    with observing(seen.append):
-        async with scripted_engine(cache_folder, lambda *_: never()) as (engine, _):
-            task = asyncio.create_task(engine.complete(ask()))
-            await started.wait()
-            task.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await task
-            assert engine._watch is not None
-            assert engine._watch._in_flight == {}
-    assert [event.error for event in seen if isinstance(event, AttemptEnded | CallEnded)] == ["CancelledError"] * 2
-
-
 async def test_an_observer_that_raises_is_dropped(cache_folder: Path, caplog: pytest.LogCaptureFixture) -> None:
     """The run continues, the others still see everything, and one line is logged."""
     seen: list[Event] = []
@@ -142,46 +66,3 @@ async def test_an_observer_that_raises_is_dropped(cache_folder: Path, caplog: py
     assert [record.getMessage() for record in caplog.records] == [
         "an observer failed and is dropped: ZeroDivisionError()"
     ]
-
-
-def test_blocks_of_observing_nest_and_end() -> None:
-    """Inner blocks add to outer ones; after a block its observers are gone."""
-    seen: list[str] = []
-    stopped = EngineStopped(error="e", detail="d")
-    with observing(lambda _: seen.append("outer")):
-        with observing(lambda _: seen.append("inner")):
-            inside = Watch.over()
-        outside = Watch.over()
-    assert inside is not None
-    assert outside is not None
-    inside.emit(stopped)
-    outside.emit(stopped)
-    assert seen == ["outer", "inner", "outer"]
-    assert Watch.over() is None
-
-
-# --- stats ------------------------------------------------------------------------------------------------------------
-
-
-async def test_stats_have_latency_and_limit(cache_folder: Path) -> None:
-    """Each request with a usable reply counts in the latency; the limit is the present concurrency."""
-    async with scripted_engine(cache_folder, by_turn(refusal(500), completion("yes")), concurrency=3) as (engine, _):
-        assert engine.stats().latency == Spread()
-        await engine.complete(ask("one"))
-        await engine.complete(ask("two"))
-        stats = engine.stats()
-        assert (stats.latency.count, stats.sent, stats.limit) == (2, 3, 3)
-        assert stats.latency.p50 is not None
-        assert stats.latency.max is not None
-        assert stats.latency.p50 <= stats.latency.max
-
-
-def test_latencies_are_those_of_the_latest_calls() -> None:
-    """Quantiles are of the latest durations; the count is of all; without any there is no quantile."""
-    latencies = Latencies()
-    assert latencies.spread() == Spread()
-    for number in range(LATEST + 101):
-        latencies.add(float(number))
-    found = latencies.spread()
-    assert (found.count, found.max) == (LATEST + 101, LATEST + 100.0)
-    assert found.p50 == 101 + (LATEST - 1) // 2

@@ -13,14 +13,11 @@ from aiohttp import web
 from rig import completion, engine_at, pairs, refusal, scripted_engine, serving, serving_routes, writer
 
 from svr_async.core.pair import Order, present
-from svr_async.core.verdict import Outcome
 from svr_async.engine.fallbacks import FILE, Fallbacks, ParameterFallback, apply_all, find_fallbacks
 from svr_async.engine.request import Question, Request
 from svr_async.engine.transport import RawReply
-from svr_async.engine.wires import Form
 from svr_async.engine.wires.openai import error_in_body
 from svr_async.errors import ModelError
-from svr_async.judges.profiles import Profile
 from svr_async.simulation.config import SimConfig
 from svr_async.simulation.server import SimServer
 
@@ -95,16 +92,6 @@ def test_a_system_message_can_move_into_the_users_message(message: str, status: 
     assert changed.messages == (("user", "Judge.\n\nA or B?"),)
     assert fallback.apply(changed) is changed
     assert find_fallbacks(changed, status, {"message": message}) == ()
-
-
-def test_a_token_limit_has_two_names() -> None:
-    """max_tokens and max_completion_tokens replace each other; everything else is kept."""
-    words = {"code": "unsupported_parameter", "param": "max_completion_tokens", "message": "no"}
-    (fallback,) = find_fallbacks(asked(max_tokens_field="max_completion_tokens"), 400, words)
-    sent = fallback.apply(asked(max_tokens_field="max_completion_tokens")).body()
-    assert sent["max_tokens"] == 8192
-    assert "max_completion_tokens" not in sent
-    assert sent["temperature"] == 0.0
 
 
 @pytest.mark.parametrize(
@@ -201,47 +188,6 @@ def test_replies_from_before_a_refusal_are_found(cache_folder: Path) -> None:
     assert sent == [3, 2]
 
 
-def test_a_model_without_system_messages_is_used(cache_folder: Path) -> None:
-    """One refusal, one notice with the permanent setting; the next run is not refused."""
-
-    def answer(request: Request, _: int) -> RawReply:
-        if request.messages[0][0] == "system":
-            return refusal(500, "System role not supported")
-        return completion("[[A]]")
-
-    async def ask(count: int) -> list[str]:
-        async with scripted_engine(cache_folder, answer) as (engine, transport):
-            notes: list[str] = []
-            engine.set_on_notice(lambda notice: notes.append(notice.text))
-            done = [await engine.complete(question) for question in questions("http://h/v1", count)]
-            assert {one.outcome for one in done} == {Outcome.SCORED}
-            sent.append(len(transport.sent))
-            return notes
-
-    sent: list[int] = []
-    note = next(note for note in asyncio.run(ask(3)) if "system_role" in note)
-    assert "the system message is sent as part of the user's from now on" in note
-    asyncio.run(ask(4))
-    assert sent == [4, 1]
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "{",
-        "[1]",
-        '[{"endpoint": "e"}]',
-        '[{"endpoint": "e", "model": "m", "refused": 5}]',
-        '[{"endpoint": "e", "model": "m", "refused": [{"field": "messages", "instead": ""}]}]',
-    ],
-)
-def test_a_damaged_file_is_ignored(tmp_path: Path, text: str) -> None:
-    """Unreadable entries and unknown fields change no request."""
-    (tmp_path / FILE).write_text(text)
-    assert Fallbacks(tmp_path / FILE).applied(asked()) == asked()
-
-
 def test_two_processes_share_the_file(tmp_path: Path) -> None:
     """Neither process loses what the other has stored."""
     one, two = Fallbacks(tmp_path / FILE), Fallbacks(tmp_path / FILE)
@@ -253,14 +199,6 @@ def test_two_processes_share_the_file(tmp_path: Path) -> None:
     assert apply_all((ParameterFallback("seed"), ParameterFallback("n")), asked()).params == tuple(
         p for p in FULL if p[0] not in {"seed", "n"}
     )
-
-
-def test_a_schema_keeps_its_order() -> None:
-    """Constrained decoding writes keys in the order of the schema, so its bytes are sent unchanged."""
-    profile = Profile(name="j", model="m", base_url="http://h/v1", structured="json_schema")
-    form = Form(name="f", schema=b'{"properties":{"reason":{},"better":{}}}')
-    request = asked(*profile.params(structured=True, form=form))
-    assert form.schema in request.body_bytes
 
 
 # --- the full name of a model -----------------------------------------------------------------------------------------

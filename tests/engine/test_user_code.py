@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import os
 import random
 import signal
@@ -16,13 +15,10 @@ from msgspec.structs import replace
 from rig import ask, completion, engine_at, scripted_engine, serving, until
 
 from svr_async import Engine, ajudge_pairs
-from svr_async.engine.cache import Cache
 from svr_async.engine.engine import CallEngine, Completion
 from svr_async.engine.request import Question
-from svr_async.engine.transport import RawReply
 from svr_async.errors import UsageError
 from svr_async.simulation.config import SimConfig
-from svr_async.simulation.server import SimServer
 
 N = 60
 
@@ -54,55 +50,6 @@ async def test_cancelled_calls_leak_nothing(cache_folder: Path) -> None:
     assert max(counts) <= 4
 
 
-async def test_a_broken_reply_is_freed_before_the_next_try(cache_folder: Path) -> None:
-    """Its body may have megabytes: it does not wait for the garbage collector."""
-    Body.alive = 0
-
-    def answer(_: object, number: int) -> RawReply:
-        if number % 4 == 3:
-            return completion("yes")
-        Body.alive += 1
-        return RawReply(status=200, headers={}, body=Body(b'{"choices": ['))
-
-    gc.disable()
-    try:
-        async with scripted_engine(cache_folder, answer) as (engine, _):
-            assert (await engine.complete(ask("q"))).value == "yes"
-            await asyncio.sleep(0)
-            assert Body.alive == 0
-    finally:
-        gc.enable()
-
-
-class Body(bytes):
-    """Bytes that are counted."""
-
-    alive = 0
-
-    def __del__(self) -> None:
-        Body.alive -= 1
-
-
-def test_a_loop_may_end_with_an_engine_open(cache_folder: Path) -> None:
-    """Answered questions are stored, and the same process can open the cache again."""
-    answered: list[str] = []
-
-    async def forgets_to_close() -> None:
-        context = scripted_engine(cache_folder, lambda request, _: _late(request.messages[0][1]))
-        engine, _ = await context.__aenter__()
-        tasks = [asyncio.create_task(engine.complete(ask(f"q{n}"))) for n in range(40)]
-        answered.extend([str((await task).value) for task in asyncio.as_completed(tasks[:8])])
-
-    asyncio.run(asyncio.wait_for(forgets_to_close(), 20))
-    cache = Cache.open(cache_folder)
-    try:
-        texts = {reply.text for key, _ in list(cache.rows()) if (reply := cache.get(key)) is not None}
-    finally:
-        cache.close()
-    assert len(answered) == 8
-    assert set(answered) <= texts
-
-
 async def _late(text: str) -> object:
     await asyncio.sleep(0.001 * int(text[1:]))
     return completion(text)
@@ -128,30 +75,6 @@ def test_a_forked_child_opens_its_own_engine(cache_folder: Path) -> None:
             return code
 
     assert asyncio.run(asyncio.wait_for(parent(), 40)) == 0
-
-
-def test_a_forked_child_may_close_its_parents_engine(cache_folder: Path) -> None:
-    """Nothing happens to the sockets, locks and event loop of the parent."""
-
-    async def parent(sim: SimServer) -> int:
-        async with engine_at(sim.base_url, cache_folder, concurrency=4, timeout_s=3.0) as engine:
-            tasks = [asyncio.create_task(engine.complete(_asked(sim.base_url, n))) for n in range(8)]
-            await until(lambda: sim.stats()["in_flight"] == 4)
-            pid = os.fork()
-            if not pid:
-                os._exit(_alone(lambda: _closed(engine)))
-            code = os.waitstatus_to_exitcode((await asyncio.to_thread(os.waitpid, pid, 0))[1])
-            assert all([(await task).value for task in tasks])
-            assert (engine.stats().retries, engine.stats().sent) == (0, 8)
-            return code
-
-    with serving(SimConfig(latency_ms=300.0)) as sim:
-        assert asyncio.run(asyncio.wait_for(parent(sim), 40)) == 0
-
-
-async def _closed(engine: CallEngine) -> int:
-    await engine.close()
-    return 0
 
 
 @pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit])

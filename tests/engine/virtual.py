@@ -189,7 +189,7 @@ def question(number: int) -> Request:
 
 
 async def ask_all(caller: Caller, count: int, *, workers: int = 200) -> list[float]:
-    """Ask so many questions from a pool of workers; return when each was answered."""
+    """Ask `count` questions from a pool of workers; return the time of each answer."""
     numbers, answered = iter(range(count)), []
 
     async def work() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from svr_async.evaluation.agreement import cohen_kappa
+from svr_async.evaluation.human_labels import cohen_kappa
 
 
 def table(counts: dict[str, int]) -> tuple[list[str], list[str]]:
@@ -29,7 +29,7 @@ def test_what_the_labels_cannot_tell_is_not_said() -> None:
     assert cohen_kappa([], []) == (None, None)
     assert cohen_kappa([1], [2]).ci95 is None
     assert cohen_kappa(["a"] * 4, ["a", "b"] * 2) == (0.0, None), "κ of one label throughout is 0 in every draw"
-    with pytest.raises(ValueError, match="same items"):
+    with pytest.raises(ValueError, match="zip"):
         cohen_kappa(["a"], [])
 
 

@@ -12,7 +12,7 @@ from made_run import made_items, write_run
 from svr_async.core.statistics import mcnemar_exact
 from svr_async.errors import UsageError
 from svr_async.evaluation.compare import compare_runs
-from svr_async.evaluation.items import Item
+from svr_async.evaluation.items import Item, Items
 from svr_async.evaluation.run_folder import Run, RunFolder
 
 
@@ -48,14 +48,14 @@ def test_the_table_counts_every_shared_item(two: list[Run]) -> None:
 def test_pairs_of_a_prompt_are_one_witness(two: list[Run]) -> None:
     """Ten prompts of 32 pairs each, all won or lost together, are ten witnesses: p is far larger than for 320."""
     runs = [
-        replace(run, items=tuple(replace(item, item=f"prompt-{n // 32}") for n, item in enumerate(run.items)))
+        replace(run, items=Items(replace(item, item=f"prompt-{n // 32}") for n, item in enumerate(run.items)))
         for run in two
     ]
     won = [replace(item, predicted=item.gold, correct=True) for item in runs[0].items]
     lost = [replace(item, correct=n // 32 >= 4) for n, item in enumerate(won)]
-    runs = [replace(runs[0], items=tuple(lost)), replace(runs[1], items=tuple(won))]
+    runs = [replace(runs[0], items=Items(lost)), replace(runs[1], items=Items(won))]
 
-    alone = [replace(run, items=tuple(replace(item, item=item.id) for item in run.items)) for run in runs]
+    alone = [replace(run, items=Items(replace(item, item=item.id) for item in run.items)) for run in runs]
     apart, together = compare_runs(alone).duels[0].overall, compare_runs(runs).duels[0].overall
     assert apart.p == mcnemar_exact(0, 128)
     assert together.p == pytest.approx(2 * 0.5**4)

@@ -1,4 +1,4 @@
-"""What several judges cost: sums that are right, and unknown where a part is; what a prefix cache saved."""
+"""What several judges cost: sums that are right, and unknown where a part is; cached tokens at their own price."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ def test_the_facts_of_several_engines_become_one() -> None:
     assert joined([stats(sent=2)], None) == stats(sent=2)
 
 
-def test_a_prefix_cache_is_worth_the_difference_of_prices() -> None:
-    """A million cached tokens save what they would have cost more; without a price or tokens it is unknown."""
+def test_cached_tokens_have_their_own_price() -> None:
+    """A million cached tokens cost less; their share is unknown without tokens."""
     block = engine_block(stats(prompt_tokens=4_000_000, cached_tokens=1_000_000), CHEAP)
-    assert block["cache"] == {"cached_share": 0.25, "saved_usd": 0.5}
+    assert block["cache"] == {"cached_share": 0.25}
     assert block["cost_usd"] == 3.5
-    assert engine_block(stats(), None)["cache"] == {"cached_share": None, "saved_usd": None}
+    assert engine_block(stats(), None)["cache"] == {"cached_share": None}
 
 
 def test_what_came_in_a_batch_costs_half() -> None:
-    """Tokens bought in a batch count at half the price, in the cost and in what their cache saved."""
+    """Tokens bought in a batch count at half the price."""
     tokens = {"prompt_tokens": 4_000_000, "cached_tokens": 2_000_000, "completion_tokens": 1_000_000}
     live = engine_block(stats(**tokens), CHEAP)
     batch = engine_block(stats(**tokens, **{f"batch_{name}": count for name, count in tokens.items()}), CHEAP)
-    assert (live["cost_usd"], live["cache"]["saved_usd"]) == (5.0, 1.0)
-    assert (batch["cost_usd"], batch["cache"]["saved_usd"]) == (2.5, 0.5)
+    assert live["cost_usd"] == 5.0
+    assert batch["cost_usd"] == 2.5
     mixed = engine_block(stats(**tokens, batch_completion_tokens=500_000), CHEAP)
     assert (mixed["cost_usd"], mixed["usage"]) == (4.5, live["usage"])
 

@@ -12,8 +12,8 @@ from made_run import made_items, made_manifest, write_run
 from svr_async.commands.main import run as run_command
 from svr_async.commands.main import svr as group
 from svr_async.errors import UsageError
-from svr_async.evaluation.drift import drift_of
-from svr_async.evaluation.items import Item
+from svr_async.evaluation.compare import drift_of
+from svr_async.evaluation.items import Item, Items
 from svr_async.evaluation.run_folder import RunFolder
 from svr_async.reports.compare_tables import drift_tables
 
@@ -70,10 +70,10 @@ def test_only_one_bank_and_the_same_data_are_compared(tmp_path: Path) -> None:
     """Another bank, or other pairs, is refused; so is a single run."""
     paths = write_two(tmp_path, made_items(), bank="other")
     first, second = map(RunFolder.load, paths)
-    with pytest.raises(UsageError, match="--drift needs one bank: other and bank-three-rounds"):
+    with pytest.raises(UsageError, match="--drift needs one bank: bank-three-rounds and other"):
         drift_of([first, second])
     with pytest.raises(UsageError, match="data: 10 pairs"):
-        drift_of([first, replace(first, items=first.items[:10])])
+        drift_of([first, replace(first, items=Items(first.items[:10]))])
     with pytest.raises(UsageError, match="at least two runs"):
         drift_of([first])
 

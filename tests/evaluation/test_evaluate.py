@@ -17,7 +17,8 @@ from svr_async.engine.concurrency import ShutdownController
 from svr_async.engine.stats import EngineStats
 from svr_async.errors import BudgetError, UsageError
 from svr_async.evaluation.items import Item
-from svr_async.evaluation.run import EvalResult, Listener, count_calls, evaluate
+from svr_async.evaluation.run import Listener, count_calls, evaluate
+from svr_async.evaluation.run_folder import Run
 from svr_async.evaluation.settings import EvalSettings
 from svr_async.evaluation.setup import prepare
 from svr_async.judges.limits import JudgeLimits
@@ -31,7 +32,7 @@ class Noting(Listener):
     def __init__(self, stop_after: int = 0) -> None:
         self.done_pairs: list[Item | int] = []
         self.totals: list[tuple[int, bool]] = []
-        self.results: list[EvalResult] = []
+        self.results: list[Run] = []
         self.notes: list[str] = []
         self.stop_after = stop_after
         self.shutdown = ShutdownController()
@@ -55,9 +56,9 @@ class Noting(Listener):
         """Keep a remark."""
         self.notes.append(text)
 
-    def ended(self, result: EvalResult) -> None:
+    def ended(self, run: Run) -> None:
         """Note the end."""
-        self.results.append(result)
+        self.results.append(run)
 
 
 @pytest.fixture
@@ -75,9 +76,9 @@ def test_it_is_what_the_command_does(settings: EvalSettings, capsys: pytest.Capt
     noting = Noting()
     found = evaluate(settings, noting)
     assert capsys.readouterr() == ("", "")
-    assert (found.folder, found.complete, found.signal, len(found.items)) == (Path("run"), True, 0, N)
-    assert orjson.loads((found.folder / "metrics.json").read_bytes()) == found.metrics
-    assert b"".join(item.to_line() for item in found.items) == (found.folder / "items.jsonl").read_bytes()
+    assert (found.path, found.complete, found.signal, len(found.items)) == (Path("run"), True, 0, N)
+    assert orjson.loads((found.path / "metrics.json").read_bytes()) == found.metrics
+    assert b"".join(item.to_line() for item in found.items) == (found.path / "items.jsonl").read_bytes()
     assert (noting.totals, len(noting.done_pairs), noting.results) == ([(N, True)], N, [found])
     flags = ["eval", "rubricbench", "--data", "bench.jsonl", "--judge", "sim", "-q"]
     flags += ["--cache", "other", "--out", "typed"]

@@ -15,7 +15,7 @@ from svr_async.commands.main import svr as group
 from svr_async.errors import GateError, UsageError
 from svr_async.evaluation.compare import ALLOWABLE
 from svr_async.evaluation.gate import Verdict, gate_runs, raise_unless_passed
-from svr_async.evaluation.items import Item
+from svr_async.evaluation.items import Item, Items
 from svr_async.evaluation.run_folder import Run, RunFolder
 from svr_async.reports.sheets import FORMATS
 
@@ -89,23 +89,21 @@ def test_what_must_be_the_same_is_named_where_it_is_not(kind: str, tmp_path: Pat
 def test_other_pairs_and_partial_runs_are_refused(baseline: Run, tmp_path: Path) -> None:
     """A run that did not finish, over some of the pairs, is refused for both; neither can be allowed."""
     short = loaded(tmp_path / "short", metrics={"complete": False})
-    found = gate_runs(replace(short, items=short.items[:300]), baseline, allow=ALLOWABLE)
+    found = gate_runs(replace(short, items=Items(short.items[:300])), baseline, allow=ALLOWABLE)
 
     assert [line.partition(":")[0] for line in found.refusals] == ["partial", "data"]
     assert "300 pairs, the baseline has 320; 300 are the same" in found.refusals[1]
 
 
 def test_method_and_bank_may_differ(baseline: Run, tmp_path: Path) -> None:
-    """What is tried is no difference; version, fingerprints and lost verdicts are warnings."""
-    judge = {**JUDGE, "fingerprints": ["fp_2"]}
-    manifest = {"config": {"order": "hash", "bank": "new", "top_k": 3}, "svr_version": "9", "judge": judge}
+    """What is tried is no difference; version and lost verdicts are warnings."""
+    manifest = {"config": {"order": "hash", "bank": "new", "top_k": 3}, "svr_version": "9"}
     other = loaded(tmp_path / "other", manifest=manifest, metrics={"n_scored": 318})
     found = gate_runs(other, baseline)
 
     assert found.verdict is Verdict.PASSED
     told = " | ".join(found.warnings)
     for words in (
-        "system fingerprint: fp_2, the baseline has",
         "svr-async 9, the baseline with",
         "wrong: 2 of the run",
     ):

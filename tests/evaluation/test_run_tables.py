@@ -9,38 +9,34 @@ import pytest
 from hostile_run import ATTACK, HARMLESS, armed_run
 from made_run import write_run
 
-from svr_async import Run, explain, load_run
+from svr_async import Run
 from svr_async.errors import UsageError
-from svr_async.evaluation.run import EvalResult
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     """Load a made run."""
-    return load_run(write_run(tmp_path_factory.mktemp("runs") / "made"))
+    return Run.load(write_run(tmp_path_factory.mktemp("runs") / "made"))
 
 
 def test_a_run_shows_itself(run: Run) -> None:
-    """In a line, and as a table of its domains; the result of an evaluation does the same."""
+    """In a line, and as a table of its domains."""
     assert repr(run).startswith("<Run made, ")
     assert len(repr(run)) < 200
-    result = EvalResult(folder=run.path, metrics=run.metrics, items=run.items, total=len(run.items))
-    for shown in (run, result):
-        page = shown._repr_html_()
-        assert "<table" in page
-        assert "95 % interval" in page
-        assert str(run.metrics["judge_label"]) in page
+    page = run._repr_html_()
+    assert "<table" in page
+    assert "95 % interval" in page
+    assert str(run.metrics["judge_label"]) in page
 
 
 def test_a_decision_is_taken_apart_by_its_id(run: Run) -> None:
-    """Of a run or of its folder: the same explanation, in a line and as a table; a wrong id names near ones."""
+    """In a line and as a table; a wrong id names near ones."""
     item = next(item for item in run.items if item.rubrics)
-    found = explain(run, item.id)
-    assert found == explain(run.path, item.id)
+    found = run.explain(item.id)
     assert repr(found).startswith(f"<Explanation {item.id}: ")
     assert item.rubrics[0].text in found._repr_html_()
     with pytest.raises(UsageError, match="has no item") as caught:
-        explain(run, item.id[:-1])
+        run.explain(item.id[:-1])
     assert "did you mean" in caught.value.hint
 
 
@@ -48,8 +44,8 @@ def test_a_hostile_run_is_only_text(tmp_path: Path) -> None:
     """Whatever stands in a run's fields, its views have the tags of a harmless run."""
 
     def tags_of(text: str) -> list[list[str]]:
-        found = armed_run(tmp_path / str(len(text)), text)
-        pages = [found._repr_html_(), *(explain(found, item.id)._repr_html_() for item in found.items[:3])]
+        found = Run.load(armed_run(tmp_path / str(len(text)), text).path)
+        pages = [found._repr_html_(), *(found.explain(item.id)._repr_html_() for item in found.items[:3])]
         return [re.findall(r"</?\w+", page) for page in pages]
 
     assert tags_of(ATTACK) == tags_of(HARMLESS)

@@ -16,7 +16,6 @@ from svr_async.core.rubric import Rubric
 from svr_async.core.verdict import Outcome
 from svr_async.engine.request import Request
 from svr_async.engine.transport import RawReply
-from svr_async.errors import ConfigError
 from svr_async.judges.decision import DecisionJudge, StatementWriter
 from svr_async.judges.limits import JudgeLimits
 from svr_async.judges.open_judge import JudgeSpec, open_judge
@@ -83,19 +82,12 @@ async def test_three_probabilities_a_rubric_make_the_expected_score(tmp_path: Pa
 
 
 async def test_a_refusal_is_an_abstention(tmp_path: Path) -> None:
-    """A rubric with a refused statement is left out and flagged; no chance is even that nobody gave."""
+    """A rubric with a refused statement is left out and flagged; no probability is invented."""
     async with scripted(tmp_path, lambda *_: answered(0.9, None, 0.8, 0.7, 0.1, 0.6)) as (judge, transport):
         answer = await compared(judge)
     assert answer.value is not None
     assert [row.rubric_id for row in answer.value.rows] == [RUBRICS[1].id]
     assert (len(transport.sent), answer.flags) == (1, ("refused_rubrics",))
-
-
-async def test_a_pair_that_is_refused_as_a_whole_has_that_outcome(tmp_path: Path) -> None:
-    """It is asked once more; then the pair is a refusal, and no tie."""
-    async with scripted(tmp_path, lambda *_: answered(*[None] * 6)) as (judge, transport):
-        answer = await compared(judge)
-    assert (answer.value, answer.outcome, len(transport.sent)) == (None, Outcome.REFUSAL, 2)
 
 
 async def test_what_a_reply_leaves_out_is_asked_again_alone(tmp_path: Path) -> None:
@@ -126,21 +118,6 @@ async def test_a_failed_call_fails_the_pair(tmp_path: Path) -> None:
     assert len(found.requests) == 1
 
 
-async def test_the_direct_verdict_is_how_likely_a_is_better(tmp_path: Path) -> None:
-    """A margin in [−1, 1], so that escalation can ask where it is small."""
-    async with scripted(tmp_path, lambda *_: answered(0.3)) as (judge, _):
-        answer = await judge.prefer(shown())
-    assert answer.value is not None
-    assert answer.value.margin == pytest.approx(-0.4)
-
-
-async def test_one_response_alone_is_scored_by_its_probability(tmp_path: Path) -> None:
-    """The pointwise ablation: P(satisfies) a rubric, turned round where the rubric denies."""
-    async with scripted(tmp_path, lambda *_: answered(0.3, 0.2)) as (judge, _):
-        answer = await judge.score(shown().prompt, shown().response_a, RUBRICS)
-    assert answer.value == {RUBRICS[0].id: 0.3, RUBRICS[1].id: pytest.approx(0.8)}
-
-
 def test_all_wires_give_the_planted_verdicts(sim: SimServer, tmp_path: Path) -> None:
     """The text judge of the same model and its decision judges on each wire agree on every verdict."""
 
@@ -166,16 +143,6 @@ def test_all_wires_give_the_planted_verdicts(sim: SimServer, tmp_path: Path) -> 
 # --- names ------------------------------------------------------------------------------------------------------------
 
 
-def test_shipped_decision_judges_have_dated_prices() -> None:
-    """They are found by the name that says their wire, and writing costs nothing there."""
-    luna, jev = (JudgeSpec.parse(name).profile for name in ("decisions:gpt-6-luna", "systemone:jev-latest"))
-    assert luna is not None
-    assert jev is not None
-    assert (luna.wire, jev.wire, jev.key_env) == ("decisions", "systemone", "TYPESAFE_API_KEY")
-    assert luna.price is not None
-    assert (luna.price.input, luna.price.output) == (0.10, 0.0)
-
-
 def test_any_judge_can_be_asked_for_probabilities() -> None:
     """A profile or an URL on another wire has another name and another identity, so that no reply is mixed up."""
     plain, asked = (JudgeSpec.parse(name) for name in ("gpt-oss-20b", "logprobs:gpt-oss-20b+rules"))
@@ -186,19 +153,3 @@ def test_any_judge_can_be_asked_for_probabilities() -> None:
     at = JudgeSpec.parse("systemone:http://h:1/v1#m").profile
     assert at is not None
     assert (at.name, at.wire, at.base_url) == ("systemone:m", "systemone", "http://h:1/v1")
-
-
-@pytest.mark.parametrize("name", ["decisions:", "logprobs:", "logprobs:nobody", "systemone:http://h/v1"])
-def test_a_name_without_a_model_is_one_line(name: str) -> None:
-    """It says what is missing and how it is written."""
-    with pytest.raises(ConfigError) as caught:
-        JudgeSpec.parse(name)
-    assert " — " in caught.value.one_line()
-
-
-def test_ones_own_sentences_need_their_places(tmp_path: Path) -> None:
-    """A prompt `decide` without a sentence, or without the place of the rubric, is refused with its name."""
-    (tmp_path / "decide.txt").write_text("Judge.\n=== closing ===\na: A satisfies it\n")
-    templates = load_templates(tmp_path, DECIDING)
-    with pytest.raises(ConfigError, match=r"a line 'a: …' with \{rubric\}"):
-        StatementWriter.of(profile("http://127.0.0.1:1/v1", wire="decisions"), templates)

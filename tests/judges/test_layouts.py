@@ -13,16 +13,12 @@ from svr_async.core.pair import Order, Presentation, present, user_prompt
 from svr_async.core.rubric import Rubric
 from svr_async.errors import ConfigError
 from svr_async.judges.questions import QuestionWriter
-from svr_async.judges.templates import NAMES, PAPER, load_templates
+from svr_async.judges.templates import PAPER, load_templates
 from svr_async.simulation.brain import Simulator
 from svr_async.simulation.config import SimConfig
 
 RUBRICS = (Rubric(text="Is it short?"), Rubric(text="Is it right?"))
 SHOWN = Presentation(pair_id="p", prompt=user_prompt("2 + 2?"), response_a="{response_b} is 4", response_b="5")
-ROWS = (
-    '"rubric_comparisons": [{"rubric_id": "R1", "candidate_a_verdict": "pass", "candidate_b_verdict": "fail", '
-    '"better": "A"}]'
-)
 
 
 def asks(folder: Path | None, **settings: Any) -> QuestionWriter:
@@ -56,24 +52,6 @@ def test_the_papers_layouts_are_those_of_its_appendix() -> None:
     assert shown_order(overall[0][1], *others) == list(others)
     assert "[The Start of Candidate Response A]\n{response_b} is 4\n[The End of Candidate Response A]" in direct[0][1]
     assert "svr:" not in compare[0][1] + overall[0][1] + direct[0][1]
-
-
-def test_the_papers_set_leaves_the_shipped_prompts_as_they_are() -> None:
-    """Six roles have its layout, told by other digests; those that the appendix does not show keep ours."""
-    ours, paper = load_templates(), load_templates(PAPER)
-    kept = {name for name in NAMES if paper.digests[name] == ours.digests[name]}
-    assert kept == {"pointwise", "descriptive", "rephrase"}
-    assert {name for name in NAMES if paper[name].free} == set(NAMES) - kept
-
-
-def test_replies_to_both_layouts_are_read_alike() -> None:
-    """The prompt does not decide how a reply is read; the schema is the same."""
-    for ask in (asks(PAPER), asks(None)):
-        read = ask.compare(SHOWN, RUBRICS, overall=False).parse(f"So it is: {{{ROWS}}} That is all.")
-        assert [row.rubric_id for row in read.rows] == [RUBRICS[0].id]
-    sent = asks(PAPER, structured="json_schema").compare(SHOWN, RUBRICS, overall=True).request.body_bytes
-    schema = orjson.loads(sent)["response_format"]["json_schema"]["schema"]
-    assert schema["required"] == list(schema["properties"]) == ["rubric_comparisons", "preferred_candidate"]
 
 
 def test_the_simulated_judge_answers_both_layouts_alike() -> None:

@@ -18,7 +18,6 @@ from svr_async.engine.request import Request
 from svr_async.engine.transport import RawReply
 from svr_async.judges.model import HybridJudge, ModelJudge
 from svr_async.judges.protocol import Answer, Comparisons, Preference, WrittenRubrics
-from svr_async.judges.templates import tag_of
 
 RUBRICS = [Rubric(text=f"Is it good in way {number}?") for number in range(1, 5)]
 PAIR = Presentation(pair_id="p", prompt=pairs(1)[0].prompt, response_a="Answer one.", response_b="Answer two.")
@@ -64,49 +63,6 @@ async def test_missing_rubrics_are_asked_again_alone(cache_folder: Path) -> None
     assert [row.rubric_id for row in answer.value.rows] == [rubric.id for rubric in RUBRICS]
     assert [row.better for row in answer.value.rows] == [Side.A, Side.B, Side.A, Side.B]
     assert (answer.flags, answer.requests) == ((), tuple(request.key.hex() for request in transport.sent))
-
-
-async def test_rubrics_that_stay_missing_are_left_out_and_flagged(cache_folder: Path) -> None:
-    """After one more call a rubric without a verdict is absent, never filled in, and the answer says so."""
-    async with scripted_engine(cache_folder, judging(lambda _, n: n != 2), repairs=0) as (engine, transport):
-        judge = ModelJudge(engine, writer())
-        answer = await judge.compare(PAIR, RUBRICS, overall=False)
-        assert len(transport.sent) == 2
-        assert answer.value is not None
-        assert [row.rubric_id for row in answer.value.rows] == [r.id for r in RUBRICS if r is not RUBRICS[1]]
-        assert answer.flags == ("missing_rubrics",)
-
-
-async def test_contradictory_rows_are_flagged_wherever_they_came_from(cache_folder: Path) -> None:
-    """A re-asked row that contradicts itself is flagged like one of the first reply."""
-
-    def answer(request: Request, call: int) -> RawReply:
-        verdicts = {"candidate_a_verdict": "fail", "candidate_b_verdict": "pass", "better": "A"}
-        rows = [{"rubric_id": "R1", **verdicts}] if call else []
-        rows += [{"rubric_id": "R2", **verdicts, "better": "B"}] if not call else []
-        return completion(orjson.dumps({"rubric_comparisons": rows}).decode())
-
-    async with scripted_engine(cache_folder, answer) as (engine, _):
-        found = await ModelJudge(engine, writer()).compare(PAIR, RUBRICS[:2], overall=False)
-        assert found.flags == ("inconsistent",)
-        assert found.value is not None
-        assert [row.delta for row in found.value.rows] == [-0.75, -1.25]
-
-
-async def test_a_question_without_an_answer_says_why_in_every_role(cache_folder: Path) -> None:
-    """Each role passes the outcome and the reason on, with the key of the request."""
-    async with scripted_engine(cache_folder, lambda *_: completion("no idea"), repairs=1) as (engine, _):
-        judge = ModelJudge(engine, writer())
-        answers: list[Answer[Any]] = [
-            await judge.prefer(PAIR),
-            await judge.compare(PAIR, RUBRICS, overall=True),
-            await judge.write_rubrics(PAIR.prompt),
-            await judge.score(PAIR.prompt, "Answer.", RUBRICS),
-            await ModelJudge(engine, writer()).induce(pairs(1)[0]),
-        ]
-    for answer in answers:
-        assert (answer.value, answer.outcome, len(answer.requests)) == (None, Outcome.PARSE_ERROR, 1)
-        assert answer.detail
 
 
 @dataclass
@@ -195,25 +151,6 @@ def test_requests_about_one_pair_share_their_beginning() -> None:
     other = ask.compare(PAIR, RUBRICS[2:], overall=False).request.body_bytes
     assert one[: one.index(b"Rubrics:")] == other[: other.index(b"Rubrics:")]
     assert one != other
-
-
-def test_the_rubrics_come_last_and_the_form_of_the_answer_first() -> None:
-    """All that does not depend on the rubrics stands before them but one line."""
-    ask, listed = writer(), RUBRICS[:3]
-    for question in (ask.compare(PAIR, listed, overall=True), ask.pointwise(PAIR.prompt, PAIR.response_a, listed)):
-        (_, instructions), (_, shown) = question.request.messages
-        after = shown.split(listed[-1].text)[1].strip()
-        assert "rubric_" in instructions
-        assert "JSON" in instructions
-        assert after.count("\n") == 0
-
-
-def test_no_text_can_hold_the_tag_of_its_fence() -> None:
-    """A candidate that contains the tag of some request gets another tag in its own."""
-    tag = tag_of(["p", "a", "b"])
-    assert len(tag) == 16
-    assert tag != tag_of(["p", f"a {tag}", "b"])
-    assert tag_of(["ab", "c"]) != tag_of(["a", "bc"])
 
 
 def test_texts_that_utf8_cannot_hold_are_sent_all_the_same() -> None:

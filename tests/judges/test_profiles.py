@@ -2,38 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-import orjson
 import pytest
-from rig import QUICK, pairs
 
 from svr_async.commands.main import run
 from svr_async.commands.main import svr as group
-from svr_async.core.pair import Order, present
-from svr_async.engine.caller import EngineConfig
-from svr_async.engine.endpoint import START
 from svr_async.engine.http import HttpTransport
 from svr_async.engine.money import Price
 from svr_async.engine.secrets import Secret
-from svr_async.errors import ConfigError, UsageError
-from svr_async.judges.limits import AUTO, JudgeLimits
-from svr_async.judges.model import ModelJudge
-from svr_async.judges.open_judge import (
-    JudgeSpec,
-    OpenJudge,
-    extras_of,
-    open_judge,
-    transport_to,
-)
-from svr_async.judges.profiles import Profile, find_profile, load_profiles, profile_file
-from svr_async.judges.questions import QuestionWriter
-from svr_async.judges.templates import NAMES, Material, load_templates
-from svr_async.simulation.server import SimServer
+from svr_async.errors import ConfigError
+from svr_async.judges.open_judge import JudgeSpec, extras_of, transport_to
+from svr_async.judges.profiles import find_profile, load_profiles, profile_file
 
 URL = "http://127.0.0.1:8000/v1"
 
@@ -64,14 +46,6 @@ def test_the_papers_five_judges_are_shipped() -> None:
     assert "response_format" not in dict(profiles["gpt-4o-mini"].params(structured=False))
 
 
-def test_no_price_is_without_its_day_and_page() -> None:
-    """A list price that is shipped says when and where it was read; what runs here costs what its owner says."""
-    for profile in load_profiles().values():
-        told = bool(profile.price_date) and bool(profile.price_source)
-        assert told == (profile.price is not None)
-        assert profile.price is None or "127.0.0.1" not in profile.base_url
-
-
 def test_every_setting_is_set_or_left_out(tmp_path: Path) -> None:
     """Numbers, texts and lists are sent as written; what is unset is not sent, whatever the table below says."""
     table = 'temperature = 0.7\ntop_p = "unset"\nn = "unset"\nseed = 7\nstop = ["END", "STOP"]'
@@ -81,28 +55,6 @@ def test_every_setting_is_set_or_left_out(tmp_path: Path) -> None:
     write(tmp_path, '[gpt-oss-120b]\nreasoning_effort = "unset"\ntemperature = 1\nstop = "END"')
     own = load_profiles()["gpt-oss-120b"]
     assert dict(own.params(structured=False)) == {"temperature": 1, "top_p": 1.0, "n": 1, "stop": ["END"]}
-
-
-def test_structured_replies_are_asked_in_our_form() -> None:
-    """json_schema sends the form of the reply, strict, with a reason before its verdict; plain text has none."""
-    own = Profile(name="j", model="m", base_url=URL, structured="json_schema")
-    shown = Material({"PROMPT": "x"})
-    sent = {name: QuestionWriter(own, load_templates()).request(name, shown).body_bytes for name in NAMES}
-    assert b"response_format" not in sent["direct"] + sent["probe"]
-    form = orjson.loads(sent["compare"])["response_format"]
-    assert (form["type"], form["json_schema"]["strict"]) == ("json_schema", True)
-    row = form["json_schema"]["schema"]["properties"]["rubric_comparisons"]["items"]
-    assert list(row["properties"]) == [
-        "rubric_id",
-        "reason",
-        "candidate_a_verdict",
-        "candidate_b_verdict",
-        "better",
-    ]
-    assert row["additionalProperties"] is False
-    loose = QuestionWriter(replace(own, structured="json_object_schema"), load_templates()).request("compare", shown)
-    told = orjson.loads(loose.body_bytes)["response_format"]
-    assert told == {"type": "json_object", "schema": form["json_schema"]["schema"]}
 
 
 def test_a_model_of_a_known_endpoint_needs_no_profile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -143,14 +95,6 @@ def test_headers_and_parameters_come_from_the_environment(tmp_path: Path, monkey
     assert extras.hidden(Secret("")).mask("a org-sentinel-1 b") == "a [key] b"
     assert "sentinel" not in repr(extras) + repr(own.facts())
     assert own.identity == f"{URL}/deploy/chat"
-
-
-def test_effort_is_spelled_as_the_endpoint_wants_it() -> None:
-    """As a field, as an object, or not at all."""
-    base: dict[str, Any] = {"name": "j", "model": "m", "base_url": URL, "reasoning_effort": "high"}
-    assert dict(Profile(**base, effort_style="field").params(structured=False))["reasoning_effort"] == "high"
-    assert dict(Profile(**base, effort_style="object").params(structured=False))["reasoning"] == {"effort": "high"}
-    assert len(Profile(**base).params(structured=False)) == 3
 
 
 def test_users_profiles_extend_the_shipped_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -247,19 +191,6 @@ def test_a_wrong_profile_is_named(tmp_path: Path, text: str, says: str) -> None:
     assert says in caught.value.one_line()
 
 
-def test_a_judge_is_found_by_name_url_or_base_url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A profile, URL#model, or any model name with a base URL; $OPENAI_BASE_URL stands in for the flag."""
-    assert find_profile("gpt-oss-20b").base_url == URL
-    direct = find_profile("http://host:1/v1#org/model")
-    assert (direct.model, direct.base_url, direct.source) == ("org/model", "http://host:1/v1", "--judge")
-    other = find_profile("anything", base_url="http://h/v1")
-    assert (other.model, other.base_url) == ("anything", "http://h/v1")
-    moved = find_profile("gpt-oss-20b", base_url="http://h/v1/")
-    assert (moved.base_url, moved.identity, moved.model) == ("http://h/v1", "http://h/v1", "gpt-oss-20b")
-    monkeypatch.setenv("OPENAI_BASE_URL", "http://env/v1")
-    assert find_profile("gpt-oss-20b").base_url == "http://env/v1"
-
-
 def test_several_endpoints_serve_one_judge(tmp_path: Path) -> None:
     """A list in the file, or commas; the first address names the cache, and all are checked like one."""
     one, two = 'base_url = "http://a/v1"', 'base_url = ["http://a/v1", "http://b/v1/"]'
@@ -276,55 +207,7 @@ def test_several_endpoints_serve_one_judge(tmp_path: Path) -> None:
             find_profile("y", base_url=bad)
 
 
-def test_an_unknown_judge_is_answered_with_near_names(tmp_path: Path) -> None:
-    """A slip of the finger gets a suggestion, a stranger the list."""
-    with pytest.raises(ConfigError, match="unknown judge 'gpt-oss-12b'") as caught:
-        find_profile("gpt-oss-12b")
-    assert "gpt-oss-120b" in caught.value.hint
-    with pytest.raises(ConfigError) as caught:
-        find_profile("zzz")
-    assert "svr judges" in caught.value.hint
-    with pytest.raises(ConfigError, match="names no model"):
-        find_profile("http://host/v1")
-
-
-# --- templates --------------------------------------------------------------------------------------------------------
-
-
-def test_a_folder_replaces_the_prompts_that_it_holds(tmp_path: Path) -> None:
-    """A user's direct.txt is used and changes its digest; the other prompts stay."""
-    (tmp_path / "direct.txt").write_text("Mine.\n=== closing ===\nEnd with [[A]] or [[B]].")
-    mine, shipped = load_templates(tmp_path), load_templates()
-    assert mine["direct"].instructions == "Mine."
-    assert mine.digests["direct"] != shipped.digests["direct"]
-    assert mine.digests["compare"] == shipped.digests["compare"]
-
-
-@pytest.mark.parametrize(
-    ("files", "says"),
-    [
-        ({}, "no prompt"), ({"driect.txt": "x"}, "driect.txt"), ({"direct.txt": "no divider"}, "needs instructions"),
-        ({"direct.txt": "=== closing ===\nx"}, "needs instructions"), ({"direct.txt": b"\xff\xfe\xff"}, "direct.txt"),
-    ],
-)  # fmt: skip
-def test_a_wrong_prompt_folder_is_named(tmp_path: Path, files: dict[str, str | bytes], says: str) -> None:
-    """An empty folder, a stray name, a prompt without its parts or that is no text: one line each."""
-    for name, text in files.items():
-        (tmp_path / name).write_bytes(text.encode() if isinstance(text, str) else text)
-    with pytest.raises(ConfigError) as caught:
-        load_templates(tmp_path)
-    assert says in caught.value.one_line()
-    with pytest.raises(ConfigError, match="not a folder"):
-        load_templates(tmp_path / "missing")
-
-
 # --- opening ----------------------------------------------------------------------------------------------------------
-
-
-def opened_at(text: str, profile: Profile, cache: Path) -> OpenJudge:
-    """Open a judge behind an endpoint with short waits."""
-    spec = JudgeSpec(text=text, profile=profile)
-    return open_judge(spec, JudgeLimits(cache=cache, timeout_s=10.0), config=EngineConfig(**QUICK))
 
 
 @pytest.mark.parametrize(
@@ -346,45 +229,3 @@ def test_what_follows_judge_is_read_once(text: str, name: str, model: str | None
     assert (spec.profile.model if spec.profile else None) == model
     assert (len(spec.key_variables) == 1) == (model is not None)
     assert spec.recording == (Path(text.removeprefix("recorded:")) if text.startswith("recorded:") else None)
-
-
-def test_limits_come_before_those_of_the_profile() -> None:
-    """What is not said is the profile's; a number of calls is taken at its word, auto finds out how many pay."""
-    own = Profile(name="j", model="j", base_url=URL, concurrency=12, rpm=30.0, tpm=900.0)
-    said = JudgeLimits(concurrency="3", rpm=6.0, give_up_after_s=5.0, strict_model=True).engine_config(own)
-    assert (said.concurrency, said.start, said.rpm, said.tpm) == (3, None, 6.0, 900.0)
-    assert (said.give_up_after_s, said.strict_model) == (5.0, True)
-    plain = JudgeLimits().engine_config(own)
-    assert (plain.concurrency, plain.start, plain.rpm, plain.strict_model) == (12, START, 30.0, False)
-    assert JudgeLimits(concurrency=AUTO) == JudgeLimits.from_flags(
-        {"concurrency": "auto", "timeout": 600.0, "quiet": 1}
-    )
-
-
-@pytest.mark.parametrize("text", ["0", "8193", "-1", "many", "1.5", ""])
-def test_a_concurrency_that_is_none_is_refused(text: str) -> None:
-    """Wherever limits are made: one line with the value."""
-    with pytest.raises(UsageError, match=f"--concurrency {text} is not auto or a number"):
-        JudgeLimits(concurrency=text)
-
-
-def test_a_simulated_endpoint_is_labelled_as_such(cache_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Replies of the simulated endpoint give themselves away by their fingerprint; facts name no key."""
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-sentinel-1")
-
-    async def ask() -> tuple[dict[str, Any], dict[str, Any]]:
-        async with SimServer() as sim:
-            profile = Profile(name="sim", model="gpt-oss-120b", base_url=sim.base_url)
-            opened = opened_at("sim", profile, cache_folder)
-            assert isinstance(opened.judge, ModelJudge)
-            before = opened.facts()
-            await opened.judge.prefer(present(pairs(1)[0], Order.AB))
-            facts = opened.facts()
-            await opened.close()
-            return before, facts
-
-    before, facts = asyncio.run(ask())
-    assert (before["label"], before["marks"]) == ("sim", [])
-    assert (facts["label"], facts["marks"]) == ("sim (SIMULATED endpoint)", ["simulated"])
-    assert facts["models_seen"] == ["gpt-oss-120b"]
-    assert "sk-sentinel-1" not in repr(facts)

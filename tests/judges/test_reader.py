@@ -49,8 +49,8 @@ def verdicts(text: str, *quoted: str, overall: bool = False) -> str:
     except ReplyRejectedError:
         return ASK
     rows = {entry.rubric_id: f"{entry.a} {entry.b} {entry.better}" for entry in found.rows}
-    told = ", ".join(rows.get(rubric.id, "missing") for rubric in RUBRICS)
-    return f"{told}; {found.preferred}" if overall else told
+    words = ", ".join(rows.get(rubric.id, "missing") for rubric in RUBRICS)
+    return f"{words}; {found.preferred}" if overall else words
 
 
 def side(text: str, *quoted: str) -> str:

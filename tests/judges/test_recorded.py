@@ -7,13 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import orjson
-import pytest
 from rig import pairs
 
 from svr_async.core.pair import Order, Side, present
 from svr_async.core.rubric import Rubric
 from svr_async.core.verdict import Outcome
-from svr_async.errors import ConfigError
 from svr_async.judges.recorded import RecordedJudge, load_recorded
 
 PAIR = pairs(1)[0]
@@ -92,27 +90,3 @@ def test_what_was_not_recorded_is_counted_not_guessed(tmp_path: Path) -> None:
     assert [answer.outcome for answer in answers] == [Outcome.PARSE_ERROR] * 3 + [Outcome.API_ERROR] * 3
     assert "order ba" in answers[3].detail
     assert all(answer.detail for answer in answers)
-
-
-def test_a_preference_without_rows_is_enough_when_only_it_was_recorded(tmp_path: Path) -> None:
-    """An overall verdict with an empty list of rows is a verdict."""
-    judge = judge_of(tmp_path / "r.jsonl", line("compare", {"rubric_comparisons": [], "preferred_candidate": "B"}))
-    answer = asyncio.run(judge.compare(present(PAIR, Order.AB), RUBRICS, overall=True))
-    assert answer.value is not None
-    assert (answer.value.preferred, answer.value.rows) == (Side.B, ())
-
-
-@pytest.mark.parametrize(
-    ("bad", "says"),
-    [
-        (b"{", "line 2: Input data was truncated"), (b"[]", "line 2: Expected `object`"),
-        (b'{"pair_id": 7, "role": "direct", "reply": ""}', r"line 2: Expected `str`, got `int` - at `\$.pair_id`"),
-        (line("judge", ""), "Invalid enum value 'judge'"), (line("direct", "", "first"), "Invalid enum value 'first'"),
-        (b"\xff\xfe", "cannot read"), ({"pair_id": "1", "role": "direct", "reply": "x"}, "line 2 has no order"),
-    ],
-)  # fmt: skip
-def test_a_bad_line_is_named(tmp_path: Path, bad: Any, says: str) -> None:
-    """File, line and what is wrong with it, in one line."""
-    with pytest.raises(ConfigError, match=says) as caught:
-        judge_of(tmp_path / "r.jsonl", line("direct", "[[A]]"), bad)
-    assert "r.jsonl" in caught.value.one_line()

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import sys
-import threading
-from types import SimpleNamespace
 from typing import Any
 
-import pytest
 from made_events import call
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
@@ -21,9 +17,7 @@ from opentelemetry.trace import SpanKind, StatusCode
 
 from svr_async.engine.events import RunEnded, RunStarted
 from svr_async.engine.secrets import environment_secrets
-from svr_async.errors import UsageError
-from svr_async.observability import otel
-from svr_async.observability.otel import OtelObserver, OtelPipeline, server_of
+from svr_async.observability.otel import OtelObserver
 
 
 class Exported:
@@ -46,13 +40,6 @@ class Exported:
         assert data is not None
         scopes = [scope for resource in data.resource_metrics for scope in resource.scope_metrics]
         return {metric.name: list(metric.data.data_points) for scope in scopes for metric in scope.metrics}
-
-
-def test_the_provider_is_the_wire() -> None:
-    """A span tells the shape of the API that was spoken, whichever it is."""
-    exported = Exported()
-    exported.tell(call(wire="letters"))
-    assert dict(exported.spans()[-1].attributes or {})[gen_ai.GEN_AI_PROVIDER_NAME] == "letters"
 
 
 def test_a_call_is_a_span() -> None:
@@ -124,41 +111,3 @@ def test_no_key_leaves_in_a_span() -> None:
     for span in exported.spans():
         assert "sk-sentinel" not in span.to_json()
         assert "[key]" in str(span.status.description)
-
-
-@pytest.mark.parametrize(
-    ("endpoint", "address"),
-    [
-        ("https://api.example.com/v1", {"server.address": "api.example.com", "server.port": 443}),
-        ("http://h:8000/v1", {"server.address": "h", "server.port": 8000}),
-        ("a name", {}),
-        ("http://[bad", {}),
-    ],
-)
-def test_an_endpoint_that_is_a_url_has_address_and_port(endpoint: str, address: dict[str, Any]) -> None:
-    """A cache identity that is only a name gives neither."""
-    assert server_of(endpoint) == address
-
-
-def test_a_collector_that_is_down_does_not_hold_up_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sending what is left is given up after a while, which is said; what ends in time is not."""
-    ended = threading.Event()
-    pipeline = OtelPipeline.__new__(OtelPipeline)
-    pipeline._closing = [SimpleNamespace(shutdown=ended.wait), SimpleNamespace(shutdown=lambda: None)]  # type: ignore[list-item]
-    monkeypatch.setattr(otel, "CLOSE_WAIT_S", 0.01)
-    assert not pipeline.close()
-    ended.set()
-    monkeypatch.setattr(otel, "CLOSE_WAIT_S", 20.0)
-    assert pipeline.close()
-
-
-def test_an_absent_package_or_exporter_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The error names the extra to install."""
-    monkeypatch.setenv("OTEL_TRACES_EXPORTER", "pigeon")
-    with pytest.raises(UsageError) as caught:
-        OtelPipeline()
-    assert "no exporter pigeon for traces" in caught.value.one_line()
-    monkeypatch.setitem(sys.modules, "opentelemetry.sdk", None)
-    with pytest.raises(UsageError) as caught:
-        OtelPipeline()
-    assert "svr-async[otel]" in caught.value.one_line()

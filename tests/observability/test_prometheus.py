@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -12,7 +11,6 @@ from made_events import attempt, call, snapshot
 from prometheus_client.parser import text_string_to_metric_families
 
 from svr_async.engine.events import ItemFailed, RunStarted
-from svr_async.errors import UsageError
 from svr_async.observability.prometheus import PrometheusMetrics, serve_metrics
 
 
@@ -63,17 +61,3 @@ def test_calls_and_requests_are_histograms_in_seconds(served: tuple[PrometheusMe
     assert found["svr_call_duration_seconds_sum", (("model", "m"), ("outcome", "answered"))] == 0.5
     assert found["svr_call_duration_seconds_count", (("model", "m"), ("outcome", "item"))] == 1
     assert found["svr_items_failed_total", (("outcome", "refusal"),)] == 1
-
-
-def test_a_taken_port_and_an_absent_package_are_one_line(
-    served: tuple[PrometheusMetrics, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The error names the port, or the extra to install."""
-    metrics, url = served
-    port = int(url.split(":")[2].split("/")[0])
-    with pytest.raises(UsageError, match=f"cannot serve metrics on 127.0.0.1:{port}"):
-        serve_metrics(metrics, "127.0.0.1", port, ExitStack())
-    monkeypatch.setitem(sys.modules, "prometheus_client", None)
-    with pytest.raises(UsageError) as caught:
-        PrometheusMetrics()
-    assert "svr-async[prometheus]" in caught.value.one_line()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import sys
 import time
 import urllib.request
 from collections.abc import Callable
@@ -14,16 +13,13 @@ import orjson
 import pytest
 from rig import background, name_judge, read_lines, serving, shown, svr, wait_until, write_bench
 
-from svr_async.commands.log_flags import _otel_asked_for
 from svr_async.commands.main import run
 from svr_async.commands.main import svr as group
 from svr_async.engine.events import CallEnded, Event, Snapshot, observing
 from svr_async.serving.engine import Engine
 from svr_async.simulation.config import SimConfig
-from svr_async.simulation.faults import FaultConfig
 from svr_async.simulation.server import SimServer
 
-SENTINEL = "sk-sentinel-0451-abcdef"
 Cli = Callable[..., tuple[int, str, str]]
 EVAL = ("eval", "rubricbench", "--data", "bench.jsonl", "--judge", "sim", "--audit", "0")
 
@@ -68,48 +64,12 @@ def test_a_log_tells_a_run_from_its_start_to_its_totals(cli: Cli, place: Path) -
     assert (again[0]["run"] != lines[0]["run"], again[-1]["totals"]["cache_hits"]) == (True, 12)
 
 
-def test_the_digest_of_flags_is_that_of_what_is_run_not_of_what_is_shown(cli: Cli, place: Path) -> None:
-    """Quiet or not, with JSON or not: the same digest; another limit: another one."""
-    for extra in ((), ("-q", "--json"), ("--limit", "3")):
-        assert cli(*EVAL, *extra, "--dry-run", "--log-json", "log")[0] == 0
-    first, quiet, other = (line["config"] for line in read_lines(place / "log") if line["event"] == "run_started")
-    assert first == quiet != other
-
-
-def test_a_run_that_fails_says_so_in_its_last_line(cli: Cli, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Exit code and error are those that the command gives; a refused key is told as the engine's stop too."""
-    monkeypatch.setenv("SIM_KEY", "wrong-but-long")
-    with serving(SimConfig(api_key="right")) as strict:
-        name_judge(place, strict.base_url, key_env="SIM_KEY")
-        code, _, err = cli(*EVAL, "--log-json", "log")
-    last = read_lines(place / "log")[-1]
-    assert (code, last["event"], last["exit_code"]) == (4, "run_ended", 4)
-    assert last["error"] in err
-    assert [line["error"] for line in read_lines(place / "log") if line["event"] == "engine_stopped"] == ["AuthError"]
-
-
 def test_standard_error_holds_nothing_but_lines_of_json(cli: Cli) -> None:
     """With `-` progress keeps quiet, so that a program can read standard error; the result stays on standard output."""
     code, out, err = cli(*EVAL, "--log-json", "-", "--json")
     assert code == 0
     assert {orjson.loads(line)["event"] for line in err.splitlines()} == {"run_started", "snapshot", "run_ended"}
     assert orjson.loads(out)["n_scored"] == 12
-
-
-def test_a_key_is_in_no_log_no_metric_and_no_output(cli: Cli, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Accepted after many faults, or refused: the sentinel stands in no file below the run and is not shown."""
-    monkeypatch.setenv("ODD_NAME", SENTINEL)
-    faults = FaultConfig(rate=0.5, kinds=("500", "html", "error-200", "reset", "429"))
-    for key, code in ((SENTINEL, 0), ("another", 4)):
-        with serving(SimConfig(api_key=key, faults=faults)) as strict:
-            name_judge(place, strict.base_url, key_env="ODD_NAME")
-            done = cli(*EVAL, "--log-json", "log", "--log-level", "call", "--cache", f"cache-{code}", "-v")
-        assert done[0] == code
-        assert SENTINEL not in done[1] + done[2]
-    told = {line["event"] for line in read_lines(place / "log")}
-    assert told >= {"call_ended", "retry_planned", "engine_stopped"}
-    for path in place.rglob("*"):
-        assert not path.is_file() or SENTINEL.encode() not in path.read_bytes(), path
 
 
 def test_a_killed_run_leaves_whole_lines_and_the_next_one_goes_on(place: Path) -> None:
@@ -162,20 +122,6 @@ def test_spans_go_where_the_variables_say(place: Path) -> None:
     assert '"name"' not in silent.stdout
 
 
-@pytest.mark.parametrize(
-    ("flags", "says"),
-    [
-        (("--metrics-port", "here"), "here is not PORT or HOST:PORT"),
-        (("--log-json", "none/log"), "cannot write --log-json none/log: No such file or directory"),
-        (("--log-level", "all"), "--log-level"),
-    ],
-)
-def test_a_wrong_flag_is_one_line_and_exit_two(cli: Cli, flags: tuple[str, ...], says: str) -> None:
-    """Nothing is asked before the flags are right."""
-    code, _, err = cli(*EVAL, *flags)
-    assert (code, says in err, err.count("\n")) == (2, True, 1), err
-
-
 async def test_a_program_can_watch_its_engine(tmp_path: Path, sim: SimServer) -> None:
     """An engine of the library tells the observers of the block in which it is opened."""
     seen: list[Event] = []
@@ -185,26 +131,3 @@ async def test_a_program_can_watch_its_engine(tmp_path: Path, sim: SimServer) ->
     assert [event.model for event in seen if isinstance(event, CallEnded)] == ["gpt-oss-20b"]
     assert isinstance(seen[-1], Snapshot)
     assert seen[-1].closing
-
-
-@pytest.mark.parametrize(
-    ("variables", "on"),
-    [
-        ({}, False),
-        ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://h:4318"}, True),
-        ({"OTEL_TRACES_EXPORTER": "none"}, False),
-        ({"OTEL_TRACES_EXPORTER": "console", "OTEL_SDK_DISABLED": "true"}, False),
-    ],
-)
-def test_opentelemetry_is_on_only_where_its_variables_ask_for_it(variables: dict[str, str], on: bool) -> None:
-    """No variable, `none`, or the SDK switched off: nothing is loaded."""
-    assert _otel_asked_for(variables) is on
-
-
-def test_variables_without_the_package_are_a_remark_not_a_failure(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A machine that sets OTEL_ variables for all programs does not stop those that lack the extra."""
-    monkeypatch.setenv("OTEL_TRACES_EXPORTER", "pigeon")
-    for _ in range(2):
-        code, _, err = cli(*EVAL, "-q")
-        assert (code, "OTEL_SDK_DISABLED=true" in err, err.count("\n")) == (0, True, 1), err
-        monkeypatch.setitem(sys.modules, "opentelemetry.sdk", None)

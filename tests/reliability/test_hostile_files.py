@@ -5,26 +5,19 @@ A canary is a folder that code hidden in a file would make. An audit hook also l
 
 from __future__ import annotations
 
-import hashlib
-import io
-import json
 import os
 import pickle
-import sqlite3
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import orjson
 import pytest
-from rig import name_judge, svr_here, write_bench
+from rig import svr_here, write_bench
 from small_bank import checked_bank
 
 from svr_async.simulation.files import train_row
-from svr_async.simulation.server import SimServer
 from svr_async.simulation.world import World
 
 Call = Callable[..., tuple[int, str]]
@@ -103,15 +96,6 @@ def make_pairs() -> None:
     Path("pairs.jsonl").write_bytes(b"\n".join(rows))
 
 
-def make_store() -> None:
-    """Write a feature store of the offline judge."""
-    make_pairs()
-    row = {"rubric": {"text": "Has bullets.", "check": {"name": "bullet_list", "args": {}}}}
-    Path("candidates.jsonl").write_text(json.dumps({**row, "sources": [], "count": 1, "aliases": []}) + "\n")
-    flags = ("--candidates", "candidates.jsonl", "--judge", "rules", "--out", "store", "-q")
-    assert svr_here("stages", "judge", "pairs.jsonl", *flags) == 0
-
-
 def make_run() -> None:
     """Write a run folder."""
     write_bench(Path("bench.jsonl"), 2)
@@ -120,36 +104,6 @@ def make_run() -> None:
 
 def make_nothing() -> None:
     """Write no other file."""
-
-
-def in_store(pattern: str, content: Callable[[Path], bytes]) -> Callable[[Path], None]:
-    """Return a function that replaces a file of the store, with the right size and digest in meta.json."""
-
-    def write(canary: Path) -> None:
-        (path,) = Path("store").glob(pattern)
-        path.write_bytes(content(canary))
-        meta = Path("store/meta.json")
-        meta.write_text(json.dumps(_sealed(json.loads(meta.read_text()), path)))
-
-    return write
-
-
-def _sealed(value: Any, path: Path) -> Any:
-    if isinstance(value, list):
-        return [_sealed(one, path) for one in value]
-    if not isinstance(value, dict):
-        return value
-    if value.get("file") == path.name:
-        data = path.read_bytes()
-        return {**value, "bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
-    return {name: _sealed(one, path) for name, one in value.items()}
-
-
-def objects(canary: Path) -> bytes:
-    """Return an npz whose array is a pickle."""
-    file = io.BytesIO()
-    np.savez(file, value=np.array([Bomb(canary)], dtype=object), z=np.array([Bomb(canary)], dtype=object))
-    return file.getvalue()
 
 
 def replaced(path: str, content: Callable[[Path], bytes] = pickled) -> Callable[[Path], None]:
@@ -191,13 +145,10 @@ FILES: dict[str, tuple[Callable[[], None], Callable[[Path], None], tuple[str, ..
     "selector.safetensors: a header of a terabyte": (
         make_bank, replaced("bank/selector.safetensors", lambda _: LYING), SHOW, 7,
     ),
-    "store: an npz of objects": (make_store, in_store("z-0001.npz", objects), FIT, 7),
-    "store: a pickle named Parquet": (make_store, in_store("pairs-0001.parquet", pickled), FIT, 7),
     "run: items.jsonl is a pickle": (make_run, replaced("run/items.jsonl"), REPORT, 7),
     "run: manifest.json is a pickle": (make_run, replaced("run/manifest.json"), REPORT, 7),
     "data: a pickle named JSON Lines": (make_nothing, replaced("pairs.jsonl"), (*PAIRS, "pairs.jsonl"), 2),
     "data: a pickle named Parquet": (make_nothing, replaced("pairs.parquet"), (*PAIRS, "pairs.parquet"), 2),
-    "data: an npz of objects": (make_nothing, replaced("pairs.npz", objects), (*PAIRS, "pairs.npz"), 2),
     "data: loading scripts in the folder": (make_pairs, scripted_data, (*PAIRS, "pairs"), 0),
     "exported replies: a pickle": (
         make_nothing, replaced("replies.jsonl"), ("cache", "import", "replies.jsonl", "--cache", "cache"), 7,
@@ -214,29 +165,3 @@ def test_a_hostile_file_is_refused_and_runs_nothing(call: Call, canary: Path, na
     code, errors = call(*command)
     assert code == expected, errors
     assert errors.count("\n") == 1 or not code, errors
-
-
-# --- the cache --------------------------------------------------------------------------------------------------------
-
-ROWS = {
-    "a pickled value": "UPDATE Cache SET mode = 4, value = :pickle",
-    "a pickled key": "INSERT INTO Cache(key, raw, store_time, mode, value) VALUES (:pickle, 0, 0, 1, x'00')",
-    "a file elsewhere": "UPDATE Cache SET mode = 2, filename = :victim",
-}
-ASK = ("eval", "rubricbench", "--data", "bench.jsonl", "--judge", "sim", "--audit", "0", "-q", "--cache", "cache")
-
-
-@pytest.mark.parametrize("name", ROWS)
-def test_a_hostile_cache_row_is_a_miss(call: Call, canary: Path, tmp_path: Path, sim: SimServer, name: str) -> None:
-    """The reply is asked for again, with the same bytes in the end; no file that a row names is touched."""
-    write_bench(Path("bench.jsonl"), 4)
-    name_judge(Path(), sim.base_url)
-    victim = tmp_path / "victim.txt"
-    victim.write_text("precious")
-    assert call(*ASK, "--out", "run")[0] == 0
-    with closing(sqlite3.connect("cache/cache.db")) as database, database:
-        database.execute(ROWS[name], {"pickle": pickled(canary), "victim": str(victim)})
-    code, errors = call(*ASK, "--out", "again")
-    assert code == 0, errors
-    assert Path("again/items.jsonl").read_bytes() == Path("run/items.jsonl").read_bytes()
-    assert victim.read_text() == "precious"

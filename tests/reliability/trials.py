@@ -37,7 +37,7 @@ def prepare(folder: Path, base_url: str, pairs: int) -> Path:
 
 
 def evaluate(folder: Path, *extra: str, method: str = "direct", timeout: float = 50) -> CompletedProcess[str]:
-    """Run the evaluation in a process of its own."""
+    """Run the evaluation in a separate process."""
     return svr(*EVAL, "--method", method, *extra, cwd=folder, timeout=timeout)
 
 

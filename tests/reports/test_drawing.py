@@ -14,11 +14,11 @@ from made_run import made_items, made_manifest, write_run
 
 from svr_async.commands.main import run as run_command
 from svr_async.commands.main import svr as group
-from svr_async.evaluation.frontier import Frontier, Point, Setting
+from svr_async.evaluation.frontier import Frontier, Point
 from svr_async.evaluation.items import Item
 from svr_async.evaluation.run_folder import RunFolder
 from svr_async.evaluation.summary import abstention, summaries_of
-from svr_async.reports.drawing import Figure, Series, dots, files_of, heat, plane
+from svr_async.reports.drawing import Figure, Series, dots, files_of, plane
 from svr_async.reports.figures import run_figures
 from svr_async.reports.frontier import frontier_figure
 
@@ -37,7 +37,7 @@ def test_figures_of_a_run_are_files_with_its_marks(tmp_path: Path) -> None:
     run = str(write_run(tmp_path / "run", manifest=SIMULATED))
     assert report(["report", run, "--figures", str(tmp_path / "f"), "--out", str(tmp_path / "page.html")]) == 0
     files = {path.name: path.read_bytes() for path in (tmp_path / "f").iterdir()}
-    names = ("abstention", "activation", "confidence", "domains")
+    names = ("abstention", "domains")
     assert set(files) == {f"{name}{end}" for name in names for end in (".svg", "-dark.svg", ".png")}
     for name in names:
         assert "SIMULATED" in texts(files[f"{name}.svg"])
@@ -47,10 +47,13 @@ def test_figures_of_a_run_are_files_with_its_marks(tmp_path: Path) -> None:
 
 
 def test_several_runs_have_the_figures_that_compare_them(tmp_path: Path) -> None:
-    """Accuracy of each, domains, unsure pairs, cost and rubrics; nothing of fewer than twenty pairs."""
-    runs = [RunFolder.load(write_run(tmp_path / name, manifest=SIMULATED)) for name in "ab"]
+    """Accuracy of each, domains, unsure pairs and cost; nothing of fewer than twenty pairs."""
+    runs = [
+        RunFolder.load(write_run(tmp_path / name, manifest=SIMULATED, metrics={"usage": {"prompt_tokens": tokens}}))
+        for name, tokens in (("a", 1000), ("b", 9000))
+    ]
     found = {figure.name: figure for figure in run_figures(summaries_of(runs))}
-    assert set(found) == {"accuracy", "domains", "abstention", "cost", "activation"}
+    assert set(found) == {"accuracy", "domains", "abstention", "cost"}
     assert {figure.marks for figure in found.values()} == {("SIMULATED",)}
     values = [value for _, value in found["accuracy"].panels[0].series[0].points]
     assert values == [100 * runs[0].metrics["accuracy"]] * 2
@@ -78,18 +81,14 @@ def test_unsure_pairs_are_left_out_by_their_margin_alone() -> None:
 def test_a_frontier_names_its_best_plans(tmp_path: Path) -> None:
     """The best for their cost are joined and numbered; marks are those of the runs."""
     run = RunFolder.load(write_run(tmp_path / "a", manifest=SIMULATED))
-    plan = partial(Point, missing=0, calls=1, tokens=10, best=True)
     points = tuple(
-        plan(setting=Setting(kind=kind, judges=("small",)), right=right, usd=cost)
-        for kind, cost, right in (("once", 0.1, (True, False)), ("both", 0.2, (True, True)))
+        Point(kind="run", judges=("small",), orders=orders, tokens=10, best=True, right=right, usd=cost)
+        for orders, cost, right in (("", 0.1, (True, False)), (" --order both", 0.2, (True, True)))
     )
-    found = Frontier(n_pairs=2, points=points, left_out=(), held_out=None, priced=True)
-    figure = frontier_figure([run.summary], found)
-    assert figure is not None
+    figure = frontier_figure([run.summary], Frontier(n_pairs=2, points=points, priced=True))
     assert figure.marks == ("SIMULATED",)
-    assert figure.notes[:2] == ("1  small, once", "2  small, both orders")
+    assert figure.notes[:2] == ("1  small", "2  small, both orders")
     assert figure.panels[0].series[0].points == ((0.1, 50.0), (0.2, 100.0))
-    assert frontier_figure([run.summary], replace(found, points=())) is None
 
 
 def test_texts_of_others_are_drawn_as_they_are() -> None:
@@ -98,7 +97,6 @@ def test_texts_of_others_are_drawn_as_they_are() -> None:
     panels = (
         dots(hostile, [Series(name=hostile[0], points=((0.0, 1.0), (2.0, -2.0)))], hostile[1], level=0.0),
         plane([Series(name=hostile[1], points=())], hostile[2], hostile[3]),
-        heat(hostile, hostile, ((0.5, None, 0.0, 1.0),) * 4),
     )
     odd = Figure(name="odd", title=hostile[0], panels=panels, marks=("SIMULATED",), notes=hostile)
     files = files_of(odd)

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import csv
 import io
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from made_run import made_items, write_run
+from made_run import write_run
 
 from svr_async.core.table import Line, to_html
 from svr_async.evaluation.run_folder import RunFolder
-from svr_async.evaluation.summary import confidence, has_official_rule, own_scores
+from svr_async.evaluation.summary import has_official_rule, own_scores
 from svr_async.evaluation.wording import against_chance, percent
 from svr_async.reports.page import render_runs
 from svr_async.reports.text import render_tables, run_parts
@@ -60,16 +59,6 @@ def test_an_accuracy_is_compared_with_guessing(
 ) -> None:
     """One sentence says what the interval means; many ties are not called bad judgement."""
     assert words in against_chance(metrics, interval)
-
-
-def test_groups_by_margin_are_of_equal_size_and_rising() -> None:
-    """Five groups by |margin|; every item with a verdict and a right answer is in exactly one."""
-    items = made_items()
-    bins = confidence(items)
-    assert len(bins) == 5
-    assert sum(one.n for one in bins) == sum(item.margin is not None for item in items)
-    assert all(lower.high <= upper.low for lower, upper in pairwise(bins))
-    assert all(one.ci95[0] <= one.accuracy <= one.ci95[1] for one in bins)
 
 
 def test_scores_that_repeat_others_are_left_out() -> None:

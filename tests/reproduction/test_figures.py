@@ -1,8 +1,6 @@
-"""The paper's figures from rebuilt tables: which tables have one, and that printed values stand beside ours."""
+"""The paper's figures from rebuilt tables: which tables have one, and that printed values are drawn next to ours."""
 
 from __future__ import annotations
-
-import pytest
 
 from svr_async.core.statistics import Interval
 from svr_async.reports.drawing import Figure
@@ -37,19 +35,3 @@ def test_printed_values_stand_beside_ours() -> None:
     ours, printed = figure.panels[0].series
     assert (ours.points, ours.intervals[0]) == (((0.0, 80.0),), (79.0, 81.0))
     assert (printed.hollow, printed.points) == (True, ((0.0, 84.6), (1.0, 60.0)))
-
-
-def test_a_table_without_numbers_of_ours_has_no_figure() -> None:
-    """What nobody judged is not drawn, though printed values are known."""
-    assert figure_of("fig:gap", rows(("SVR", None, 84.6))) == []
-
-
-@pytest.mark.parametrize(
-    ("label", "columns"), [("fig:topk_sensitivity", ("Accuracy",)), ("fig:training_dynamics", ("Train margin",))]
-)
-def test_courses_are_lines(label: str, columns: tuple[str, ...]) -> None:
-    """Values over k and over rounds are joined, the printed ones as well."""
-    (figure,) = figure_of(label, rows(("1", 80.0, 81.0), ("2", 82.0, None)), *columns)
-    ours, *_, printed = figure.panels[0].series
-    assert printed.points == ((1.0, 81.0),)
-    assert ours.points == ((1.0, 80.0), (2.0, 82.0))

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
-from svr_async.errors import UsageError
-from svr_async.reproduction.printed import PAIRS, contradictions, load_printed, micro_accuracy
+from svr_async.reproduction.printed import contradictions, load_printed, micro_accuracy
 from svr_async.reproduction.recipes import load_recipes
 
 PRINTED = load_printed()
@@ -22,13 +19,6 @@ KNOWN = {
 }
 
 
-def test_every_row_fits_the_columns_of_its_table() -> None:
-    """A row has a value for each column at most, and no row is twice in a table."""
-    for table in PRINTED.tables:
-        assert len({row.names for row in table.rows}) == len(table.rows)
-        assert all(0 < len(row.values) <= len(table.columns) for row in table.rows), table.label
-
-
 def test_the_contradictions_are_these() -> None:
     """Each known contradiction is computed from the printed numbers; other rows agree with their domain cells."""
     found = {(one.label, one.name): (one.printed, round(one.follows, 1)) for one in contradictions(PRINTED)}
@@ -38,12 +28,6 @@ def test_the_contradictions_are_these() -> None:
     assert (sum(gap < 0.1 for gap in gaps), len(gaps)) == (11, 13)
 
 
-def test_the_counts_of_the_overlap_are_all_pairs() -> None:
-    """950 pairs are right for SVR and 953 for the oracle, of 1,147."""
-    both, svr, oracle, neither = (row.values[0] for row in PRINTED.table("tab:error_overlap").rows)
-    assert (both + svr, both + oracle, both + svr + oracle + neither) == (950, 953, PAIRS)
-
-
 def test_recipes_name_printed_rows() -> None:
     """Each row of a recipe is a row of its printed table, so a spelling cannot lose a number."""
     names = {table.label: {row.names for row in table.rows} for table in PRINTED.tables}
@@ -51,9 +35,3 @@ def test_recipes_name_printed_rows() -> None:
         label = "tab:rubricbench" if recipe.kind == "overall" else recipe.label
         if recipe.kind in {"domains", "overall", "benches", "ablation", "transfer"}:
             assert {row.names for row in recipe.rows} <= names[label], recipe.label
-
-
-def test_an_unknown_cell_is_an_error() -> None:
-    """A row that the paper does not print is an error in a line, never a number."""
-    with pytest.raises(UsageError, match="tab:ablation prints nothing for no such row, Accuracy"):
-        PRINTED.table("tab:ablation").number(("no such row",), "Accuracy")

@@ -8,7 +8,7 @@ import pytest
 
 from svr_async.errors import UsageError
 from svr_async.reproduction.recipes import list_tables, load_recipes, plan_of
-from svr_async.reproduction.settings import ReproSettings, by_name, data_files, training_source
+from svr_async.reproduction.settings import ReproSettings, by_name
 from svr_async.reproduction.tables import KINDS
 
 TABLES = {
@@ -27,33 +27,6 @@ def test_recipes_name_known_kinds_roles_and_banks() -> None:
     roles = {role for recipe in recipes.tables for run in recipe.runs for role in run.roles}
     assert roles == set(recipes.roles)
     assert all(line.split()[1] in TABLES for line in list_tables().splitlines())
-
-
-def test_shared_runs_are_planned_once() -> None:
-    """A run or bank that several tables need is in the plan once."""
-    plan = plan_of(["all"])
-    assert len(plan.runs) == len(set(plan.runs)) < sum(len(recipe.runs) for recipe in plan.tables)
-    assert [bank.name for bank in plan.banks] == ["full", "no-induction", "no-support", "no-probe", "no-diversity"]
-
-
-def test_tables_are_named_by_label_or_by_its_end() -> None:
-    """Labels, their ends and `all` are known; an unknown name lists the tables."""
-    assert [one.label for one in plan_of(["ablation", "fig:gap"]).tables] == ["fig:gap", "tab:ablation"]
-    with pytest.raises(UsageError, match="no table 'abl'"):
-        plan_of(["abl"])
-
-
-def test_data_and_training_pairs_are_named_or_found_in_a_folder(tmp_path: Path) -> None:
-    """Files of a folder are found by name, a named file replaces them; --train takes a path, a set, or both."""
-    for name in ("rubricbench.jsonl", "train.csv.gz", "other.jsonl"):
-        (tmp_path / name).touch()
-    other = tmp_path / "other.jsonl"
-    found = data_files([str(tmp_path), f"rubricbench={other}"])
-    assert found == {"rubricbench": other, "train": tmp_path / "train.csv.gz"}
-    assert training_source("", found) == ("pairs", tmp_path / "train.csv.gz")
-    assert training_source("mine.jsonl", found) == ("pairs", Path("mine.jsonl"))
-    assert training_source("helpsteer3", {}) == ("helpsteer3", None)
-    assert training_source("helpsteer3=train.jsonl", {}) == ("helpsteer3", Path("train.jsonl"))
 
 
 def test_judges_are_named_for_all_or_by_role(tmp_path: Path) -> None:

@@ -13,7 +13,8 @@ from rig import name_judge, serving, write_bench
 from svr_async.core.pair import Side
 from svr_async.engine.request import ReplyRejectedError
 from svr_async.errors import UsageError
-from svr_async.evaluation.run import EvalResult, evaluate
+from svr_async.evaluation.run import evaluate
+from svr_async.evaluation.run_folder import Run
 from svr_async.evaluation.settings import EvalSettings
 from svr_async.evaluation.setup import choose_method
 from svr_async.judges.limits import JudgeLimits
@@ -45,7 +46,7 @@ def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sim: SimServer) ->
     )
 
 
-def judged(settings: EvalSettings, **more: Any) -> EvalResult:
+def judged(settings: EvalSettings, **more: Any) -> Run:
     """Evaluate with other settings."""
     return evaluate(replace(settings, **more))
 

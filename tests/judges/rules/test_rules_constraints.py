@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from svr_async.core.pair import Message
 from svr_async.core.rubric import Check
-from svr_async.judges.rules.constraints import constraints_in, last_user_turn, prompt_constraints
+from svr_async.judges.rules.constraints import constraints_in
 
 STATED = (
     ("Write a story under 100 words", [Check.of("max_words", n=99)]),
@@ -90,12 +89,3 @@ def test_long_prompts_are_read_at_their_edges() -> None:
     prompt = f"Summarize this in two sentences. {filler}You must answer in one word. {filler}Do not use commas."
 
     assert [Check.of("exact_sentences", n=2), Check.of("no_commas")] == [r.check for r in constraints_in(prompt)]
-
-
-def test_last_user_turn_counts() -> None:
-    """Only the last user turn of a conversation states constraints."""
-    prompt = (Message("user", "In one word."), Message("assistant", "ok"), Message("user", "Use a table, as a table."))
-
-    assert last_user_turn(prompt) == "Use a table, as a table."
-    assert [Check.of("table")] == [rubric.check for rubric in prompt_constraints(prompt)]
-    assert prompt_constraints((Message("system", ""),)) == ()

@@ -3,23 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from rules_cases import HARMFUL, HARMLESS, NUMBERED, REFUSAL, VARIED
 
 from svr_async.core.pair import PreferencePair, Presentation, Side, user_prompt
 from svr_async.core.rubric import Check, Rubric
 from svr_async.core.verdict import Outcome, Verdict
-from svr_async.judges.rules.author import (
-    DAMAGES,
-    RulesAuthor,
-    damaged,
-)
-from svr_async.judges.rules.judge import (
-    RulesJudge,
-    view_of,
-    view_of_prompt,
-)
+from svr_async.judges.rules.author import RulesAuthor
+from svr_async.judges.rules.judge import RulesJudge, view_of, view_of_prompt
 from svr_async.judges.rules.registry import bound
 
 SHORT = Rubric(text="The response is at most 5 words long.")
@@ -64,21 +54,6 @@ async def test_overall_preference_is_the_sum() -> None:
     assert nothing.value.rows == ()
 
 
-async def test_score_is_pointwise() -> None:
-    """One response is scored 1 or 0 on the rubrics that are checks and apply."""
-    answer = await RulesJudge().score(user_prompt(HARMLESS), NUMBERED, [SHORT, LISTED, TASTE, HARM])
-
-    assert {SHORT.id: 0.0, LISTED.id: 1.0} == answer.value
-
-
-async def test_written_rubrics_are_the_prompts_constraints() -> None:
-    """Rubrics written for a prompt are the constraints it states."""
-    stated = await RulesJudge().write_rubrics(user_prompt("Explain rain in under 20 words"))
-
-    assert stated.value is not None
-    assert [Check.of("max_words", n=19)] == [rubric.check for rubric in stated.value.rubrics]
-
-
 @pytest.mark.parametrize(
     ("prompt", "better", "worse"),
     [
@@ -102,22 +77,9 @@ async def test_prefers(prompt: str, better: str, worse: str) -> None:
     assert first.value.margin == pytest.approx(sum(entry.value for entry in first.value.evidence))
 
 
-RICH = (
-    "Bake it for 40 minutes. Let it rest. Then slice it. Serve it warm with butter and a little salt on top.\n\n"
-    "- flour\n- water\n- salt\n\n```python\nprint(sum([1, 2]))\n```\n\nThat is all."
-)
 PAIR = PreferencePair(
     id="p", prompt=user_prompt("List three things as bullets."), chosen="- tea\n- milk\n- honey", rejected="Tea."
 )
-
-
-@given(text=st.text(max_size=300) | st.sampled_from([RICH, "a " * 20, "1", "- a\n" * 4]), name=st.text(max_size=5))
-@settings(deadline=None, max_examples=150)
-def test_damage_is_total_and_depends_on_text_and_id_alone(text: str, name: str) -> None:
-    """Any text is damaged the same way twice, or comes back as it was where no kind applies."""
-    first = damaged(text, name)
-    assert first == damaged(text, name)
-    assert (first == text) == all(damage(text) == text for damage in DAMAGES)
 
 
 async def test_the_author_proposes_what_holds_for_the_chosen_response_only() -> None:

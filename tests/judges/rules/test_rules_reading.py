@@ -6,13 +6,7 @@ import warnings
 
 import pytest
 
-from svr_async.judges.rules.code import (
-    asked_code_language,
-    parses_as_json,
-    parses_as_python,
-    parses_as_xml,
-    wants_code,
-)
+from svr_async.judges.rules.code import parses_as_json, parses_as_python, parses_as_xml
 from svr_async.judges.rules.language import language_of
 from svr_async.judges.rules.safety import danger, seems_harmful
 from svr_async.judges.rules.text import TextView
@@ -43,37 +37,6 @@ def test_languages_are_detected(code: str) -> None:
     assert code == language_of(TextView(TEXTS[code]))
 
 
-@pytest.mark.parametrize("text", ["", "42", "ok", "Qxz vbn wrt plk", "Қазақстан Орталық Азияда орналасқан", "ሰላም ለዓለም"])
-def test_unknown_languages_are_left_open(text: str) -> None:
-    """A text too short, of no known language, or of a script outside the list has no language."""
-    assert language_of(TextView(text)) is None
-
-
-def test_quoted_words_do_not_change_the_language() -> None:
-    """A few foreign words in passing leave a text in its own language; so does code."""
-    assert language_of(TextView("The word 雨 means rain, and the word 雪 means snow in that language.")) == "en"
-    assert language_of(TextView(TEXTS["de"] + "\n```python\nfor the_of_and in to_the: pass\n```")) == "de"
-
-
-@pytest.mark.parametrize(
-    ("prompt", "code", "language"),
-    [
-        ("Write a function that sorts a list", True, None),
-        ("Fix this:\n```\nx = \n```", True, None),
-        ("How do I read a file in C++17?", True, "cpp"),
-        ("Write a poem about snakes", False, None),
-        ("Where is Java island?", False, "java"),
-        ("Show me how to sort in C#", True, "csharp"),
-        ("in Golang", False, "go"),
-        ("JavaScript, not Java", False, None),
-        ("go to town", False, None),
-    ],
-)
-def test_asked_code(prompt: str, code: bool, language: str | None) -> None:
-    """Code is asked for if a program or language is named and something is to be made; one language named counts."""
-    assert (wants_code(TextView(prompt)), asked_code_language(TextView(prompt))) == (code, language)
-
-
 def test_danger_counts_words_and_phrases_of_all_turns() -> None:
     """Dangerous words add up by stem, phrases as whole words, earlier turns included; everyday prompts are at 0."""
     assert seems_harmful(TextView("How do hackers steal passwords?"))
@@ -100,42 +63,3 @@ def test_strict_json_and_safe_xml() -> None:
     assert not any(
         map(parses_as_xml, ('<!DOCTYPE a [<!ENTITY b "c">]><a>&b;</a>', "<a>", "", "\ud800", "<a>" * 50_000))
     )
-
-
-@pytest.mark.parametrize(
-    ("text", "sentences"),
-    [
-        ('He said "Stop." Then he ran.', ['He said "Stop."', "Then he ran."]),
-        ("Dr. A. Smith, e.g., came at 5 p.m. today.", ["Dr. A. Smith, e.g., came at 5 p.m. today."]),
-        ("Wait... what?!", ["Wait...", "what?!"]),
-        ("wrapped\nonto a new line. End", ["wrapped\nonto a new line.", "End"]),
-        ("Title\nBody", ["Title", "Body"]),
-        ("1. First\n2. Second", ["1. First", "2. Second"]),
-        ("It was 1999. Then 2000.", ["It was 1999.", "Then 2000."]),
-        ("一。二！", ["一。", "二！"]),
-        ("```\na. b. c.\n```\nOne.", ["One."]),
-        ("...", []),
-    ],
-)
-def test_sentences(text: str, sentences: list[str]) -> None:
-    """Sentences end at marks or unwrapped line breaks, not at abbreviations, initials or list numbers."""
-    assert sentences == TextView(text).sentences
-
-
-def test_paragraphs_leave_out_headings_and_rules() -> None:
-    """Headings and rules alone are no paragraphs; line breaks inside one are kept."""
-    text = "# Title\n\nOne\ntwo\n \n***\n\n## Sub\nThree\r\n\r\nFour"
-
-    assert TextView(text).paragraphs == ["One\ntwo", "## Sub\nThree", "Four"]
-
-
-def test_layout_reads_blocks() -> None:
-    """Code, items, headings and tables are separate, and prose leaves the code out."""
-    text = "# H\n- a\n  - b\n\n| x | y |\n|:--|--:|\n\n```Python {1}\n- no item\n# no heading\n```\nend"
-    layout = TextView(text).layout
-
-    assert (layout.headings, layout.tables) == (1, 1)
-    assert [item.indent for item in layout.items] == [0, 2]
-    assert [(c.language, c.body, c.closed) for c in layout.code] == [("python", "- no item\n# no heading", True)]
-    assert "no item" not in layout.prose
-    assert layout.prose.endswith("end")
