@@ -78,7 +78,10 @@ def test_a_training_costs_what_was_said(ask: Ask, trained: Path, tmp_path: Path)
 
 
 def test_induction_is_counted_exactly(ask: Ask, tmp_path: Path) -> None:
-    """`svr stages induce --dry-run` counts a call per training pair, and writes nothing. Replies decide how many about criteria."""
+    """`svr stages induce --dry-run` counts a call per training pair, and writes nothing.
+
+    Replies decide how many questions about criteria follow.
+    """
     write_planted(tmp_path / "pairs.jsonl")
     command = ("stages", "induce", "pairs.jsonl", "--judge", "sim", "--out", "c.jsonl", "-q")
     _, told, _ = ask(*command, "--dry-run")
