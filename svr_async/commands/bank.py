@@ -76,8 +76,7 @@ def _views(held: RubricBank, view: str) -> tuple[Any, Any]:
     """Return counts, the card or the findings of a bank, as values and as parts."""
     from svr_async.reports.bank_summary import stats_parts
     from svr_async.scoring.bank_card import bank_stats, render_card
-    from svr_async.training.bank.lint import lint
-    from svr_async.training.bank.sheets import findings_sheet
+    from svr_async.training.bank.lint import findings_sheet, lint
 
     if view == "stats":
         stats = bank_stats(held)
@@ -114,8 +113,7 @@ def diff(first: str, second: str, as_json: bool) -> None:
     \b
     Example:  svr bank diff round-1/ round-2/
     """
-    from svr_async.training.bank.bank_diff import diff_banks
-    from svr_async.training.bank.sheets import diff_sheet
+    from svr_async.training.bank.bank_diff import diff_banks, diff_sheet
 
     found = diff_banks(_load(first), _load(second))
     tell(found.to_json, diff_sheet(found), as_json=as_json)
@@ -164,9 +162,8 @@ def edit(folder: str, out: Path | None, in_place: bool, by: str, reason: str, as
       svr bank edit bank/ --disable r3fa9 --by Ana --reason "rewards length" --out edited/
       svr bank edit bank/ --weight r3fa9 0.5 --add "Names its sources." --by Ana --reason policy --in-place
     """
-    from svr_async.training.bank.bank_diff import diff_banks
+    from svr_async.training.bank.bank_diff import diff_banks, diff_sheet
     from svr_async.training.bank.edit import EditPlan, edit_bank, save_anew, save_in_place
-    from svr_async.training.bank.sheets import diff_sheet
 
     if (out is None) is not in_place or (in_place and folder.startswith("hf:")):
         raise UsageError("edit needs one of --out and --in-place", hint="--in-place is for a folder")
