@@ -62,12 +62,8 @@ class Author:
 
     def _criterion_row(self, base: bytes, kind: PromptKind | None, number: int) -> Row:
         drawn = draw_bytes(base, "row", number)
-        return {
-            "facet": self.world.criteria[number].facet,
-            "importance": _importance(kind, number, uniform(drawn, 2)),
-            "rubric": proposal(self.world, number, drawn),
-            "grounding": "Only the preferred response does this.",
-        }
+        facet, importance = self.world.criteria[number].facet, _importance(kind, number, uniform(drawn, 2))
+        return _row(facet, importance, proposal(self.world, number, drawn), "Only the preferred response does this.")
 
     def probe(self, prompt: str, chosen: str) -> str:
         """Write an alternative close to the chosen response that lacks one or two things that matter."""
@@ -118,21 +114,20 @@ class Author:
 
 def _generic_row(base: bytes, slot: int) -> Row:
     drawn = draw_bytes(base, "generic", slot)
-    return {
-        "facet": "style",
-        "importance": ("critical", "major", "minor")[int(uniform(drawn, 0) * 3)],
-        "rubric": GENERIC[int(uniform(drawn, 1) * len(GENERIC))],
-        "grounding": "The preferred response makes a better impression.",
-    }
+    importance, rubric = (
+        ("critical", "major", "minor")[int(uniform(drawn, 0) * 3)],
+        GENERIC[int(uniform(drawn, 1) * len(GENERIC))],
+    )
+    return _row("style", importance, rubric, "The preferred response makes a better impression.")
 
 
 def _mention_row(word: str) -> Row:
-    return {
-        "facet": "coverage",
-        "importance": "minor",
-        "rubric": f'The response mentions the word "{word}".',
-        "grounding": "The word occurs in the preferred response alone.",
-    }
+    rubric = f'The response mentions the word "{word}".'
+    return _row("coverage", "minor", rubric, "The word occurs in the preferred response alone.")
+
+
+def _row(facet: str, importance: str, rubric: str, grounding: str) -> Row:
+    return {"facet": facet, "importance": importance, "rubric": rubric, "grounding": grounding}
 
 
 def _importance(kind: PromptKind | None, number: int, drawn: float) -> str:

@@ -6,7 +6,7 @@ import asyncio
 import random
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import orjson
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from svr_async.simulation.server import SimServer
 
 ENDPOINT = "/v1/chat/completions"
-WINDOW_S = 24 * 3600
 EXPIRED = {"code": "batch_expired", "message": "The window of the batch closed before this request was answered."}
 CANCELLED = {"code": "batch_cancelled", "message": "The batch was cancelled before this request was answered."}
 Found = TypeVar("Found")
@@ -28,36 +27,19 @@ LOST = {"code": "server_error", "message": "The server had an error while it ans
 
 @dataclass(slots=True, kw_only=True)
 class Batch:
-    """A batch at the endpoint."""
+    """A batch at the endpoint, with the fields of OpenAI's object."""
 
     id: str
-    input_file: str
+    input_file_id: str
     metadata: dict[str, str] | None
+    object: str = "batch"
+    endpoint: str = ENDPOINT
+    completion_window: str = "24h"
     status: str = "validating"
-    total: int = 0
-    completed: int = 0
-    failed: int = 0
-    output_file: str | None = None
-    error_file: str | None = None
-    created: int = field(default_factory=lambda: int(time.time()))
-    may_go_on: asyncio.Event = field(default_factory=asyncio.Event)
-
-    def payload(self) -> dict[str, Any]:
-        """Return the batch object."""
-        return {
-            "id": self.id,
-            "object": "batch",
-            "endpoint": ENDPOINT,
-            "input_file_id": self.input_file,
-            "completion_window": "24h",
-            "status": self.status,
-            "output_file_id": self.output_file,
-            "error_file_id": self.error_file,
-            "created_at": self.created,
-            "expires_at": self.created + WINDOW_S,
-            "request_counts": {"total": self.total, "completed": self.completed, "failed": self.failed},
-            "metadata": self.metadata,
-        }
+    request_counts: dict[str, int] = field(default_factory=lambda: {"total": 0, "completed": 0, "failed": 0})
+    output_file_id: str | None = None
+    error_file_id: str | None = None
+    created_at: int = field(default_factory=lambda: int(time.time()))
 
 
 class Batches:
@@ -79,6 +61,7 @@ class Batches:
         """Forget all files and batches."""
         self.files: dict[str, bytes] = {}
         self.batches: dict[str, Batch] = {}
+        self.may_go_on: dict[str, asyncio.Event] = {}
 
     def add_file(self, data: bytes) -> str:
         """Keep a file; return its id."""
@@ -92,11 +75,11 @@ class Batches:
             raise ApiError(400, f"endpoint has to be {ENDPOINT}, and completion_window 24h")
         _find(self.files, asked.get("input_file_id"))
         name = f"batch_{draw_bytes(self._server.config.seed, 'batch', len(self.batches)).hex()[:24]}"
-        batch = Batch(id=name, input_file=asked["input_file_id"], metadata=asked.get("metadata"))
+        self.batches[name] = Batch(id=name, input_file_id=asked["input_file_id"], metadata=asked.get("metadata"))
+        self.may_go_on[name] = asyncio.Event()
         if not self.held:
-            batch.may_go_on.set()
-        self.batches[name] = batch
-        return batch
+            self.may_go_on[name].set()
+        return self.batches[name]
 
     def cancel(self, name: str) -> Batch:
         """Cancel a batch; `ApiError` if it has ended."""
@@ -104,16 +87,15 @@ class Batches:
         if batch.status not in {"validating", "in_progress"}:
             raise ApiError(409, f"a batch that is {batch.status} cannot be cancelled")
         batch.status = "cancelling"
-        batch.may_go_on.set()
+        self.may_go_on[name].set()
         return batch
 
     async def work(self, batch: Batch) -> None:
         """Take a batch to its end."""
-        lines = [orjson.loads(row) for row in self.files[batch.input_file].splitlines()]
-        batch.total = len(lines)
+        lines = [orjson.loads(row) for row in self.files[batch.input_file_id].splitlines()]
         if batch.status == "validating":
             batch.status = "in_progress"
-        await batch.may_go_on.wait()
+        await self.may_go_on[batch.id].wait()
         good, bad = list[dict[str, Any]](), list[dict[str, Any]]()
         for number, line in enumerate(lines):
             if batch.status == "cancelling" or number == self.answered:
@@ -123,12 +105,12 @@ class Batches:
             row = self._result(batch, line)
             is_good = row["error"] is None and row["response"]["status_code"] == 200
             (good if is_good else bad).append(row)
-            batch.completed, batch.failed = len(good), len(bad)
+            batch.request_counts = {"total": len(lines), "completed": len(good), "failed": len(bad)}
             await asyncio.sleep(0)
         else:
             ending = "completed"
         random.Random(f"{batch.id}|order").shuffle(good)  # noqa: S311  (an order, not a secret)
-        batch.output_file, batch.error_file = (
+        batch.output_file_id, batch.error_file_id = (
             self.add_file(b"".join(orjson.dumps(row) + b"\n" for row in rows)) if rows else None for rows in (good, bad)
         )
         batch.status = ending
@@ -176,7 +158,7 @@ class Batches:
 
     async def _create(self, http: web.Request) -> web.Response:
         batch = self.create(await http.json(loads=orjson.loads))
-        begun = web.json_response(batch.payload())
+        begun = web.json_response(asdict(batch))
         task = asyncio.create_task(self.work(batch))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -189,12 +171,12 @@ class Batches:
         newest, after = list(reversed(self.batches.values())), http.query.get("after", "")
         start = newest.index(_find(self.batches, after)) + 1 if after else 0
         end = start + int(http.query.get("limit", "20"))
-        rows = [batch.payload() for batch in newest[start:end]]
+        rows = [asdict(batch) for batch in newest[start:end]]
         return web.json_response({"object": "list", "data": rows, "has_more": len(newest) > end})
 
     def _act(self, act: Callable[[dict[str, Batch], str], Batch]) -> Any:
         async def answer(http: web.Request) -> web.Response:
-            return web.json_response(act(self.batches, http.match_info["id"]).payload())
+            return web.json_response(asdict(act(self.batches, http.match_info["id"])))
 
         return answer
 

@@ -139,7 +139,7 @@ class RubricReading:
 
 
 class PlantedWorld(Protocol):
-    """What the simulated judge and author need of a world.
+    """What the simulated judge and author need of a world; `World` says what the methods return.
 
     `shared_errors` is the chance that a judge misreads a criterion alike in all wordings; with `shared_whims` equal
     verdicts are settled alike too.
@@ -151,20 +151,11 @@ class PlantedWorld(Protocol):
     shared_errors: float
     shared_whims: bool
 
-    def wordings(self, number: int) -> Sequence[str]:
-        """Return the predicates in which a criterion is proposed, the usual one first."""
-
-    def read_prompt(self, text: str) -> PromptReading:
-        """Recognise the type of a prompt."""
-
-    def read_response(self, text: str) -> ResponseReading:
-        """Recognise the attributes that a response shows."""
-
-    def read_rubric(self, text: str) -> RubricReading:
-        """Recognise the criterion that a rubric names."""
-
-    def write_response(self, rng: random.Random, number: int) -> str:
-        """Write a response to a prompt of a type, with drawn attributes."""
+    def wordings(self, number: int, /) -> Sequence[str]: ...  # noqa: D102
+    def read_prompt(self, text: str, /) -> PromptReading: ...  # noqa: D102
+    def read_response(self, text: str, /) -> ResponseReading: ...  # noqa: D102
+    def read_rubric(self, text: str, /) -> RubricReading: ...  # noqa: D102
+    def write_response(self, rng: random.Random, number: int, /) -> str: ...  # noqa: D102
 
 
 def proposal(world: PlantedWorld, number: int, drawn: bytes) -> str:

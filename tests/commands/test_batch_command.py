@@ -340,7 +340,7 @@ def test_pending_requests_are_not_exported_again(
         name_judge(folder, held.base_url)
         assert svr_here("batch", "export", "--max-requests", "20", "batch", *EVAL) == 0
         assert svr_here("batch", "submit", "batch") == 0
-        next(iter(held.batches.batches.values())).may_go_on.set()
+        next(iter(held.batches.may_go_on.values())).set()
         wait_until(lambda: held.stats()["paid"] == 20)
         assert svr_here("batch", "import", "batch") == 3
         assert "svr batch import batch --wait" in last_line()

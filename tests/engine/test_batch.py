@@ -355,7 +355,7 @@ async def test_a_submission_that_stops_anywhere_continues_without_a_second_batch
             await submitted(tmp_path, fresh(export), client)
         state = await submitted(tmp_path, load_state(tmp_path, export) or fresh(export), client)
     assert len(sim.batches.batches) == 3
-    inputs = {batch.id: sim.batches.files[batch.input_file] for batch in sim.batches.batches.values()}
+    inputs = {batch.id: sim.batches.files[batch.input_file_id] for batch in sim.batches.batches.values()}
     assert [inputs[one.batch_id] for one in state.batches] == [
         (tmp_path / file.name).read_bytes() for file in export.files
     ]
