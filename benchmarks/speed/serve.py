@@ -28,7 +28,7 @@ from typing import Any
 import aiohttp
 from targets import Figure, hand_over
 
-from svr_async import Bank, Engine, score, score_pair
+from svr_async import Engine, score, score_pair
 from svr_async.core.rubric import Rubric
 from svr_async.scoring.bank import Bank, BankRubric, InferenceSettings
 from svr_async.simulation.catalogue import CRITERIA

@@ -10,7 +10,6 @@ from local_hub import Hub, HubServer, local_hub
 from made_bank import made_bank
 from rig import RULES
 
-from svr_async import Bank
 from svr_async.commands.main import run
 from svr_async.commands.main import svr as group
 from svr_async.errors import UsageError

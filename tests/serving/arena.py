@@ -12,7 +12,7 @@ from typing import Any
 import aiohttp
 from rig import pairs, write_bank
 
-from svr_async import Bank, Engine, arank
+from svr_async import Engine, arank
 from svr_async.judges.limits import JudgeLimits
 from svr_async.scoring.bank import Bank
 from svr_async.serving.server.app import RewardServer
