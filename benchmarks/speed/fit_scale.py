@@ -139,41 +139,49 @@ def _features(words: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def _make(args: argparse.Namespace) -> None:
+    import pyarrow as pa
     from scipy.sparse import csr_matrix, save_npz
 
-    from svr_async.training.store.files import Csr, PairRows, StoreContent, StoreHeader, write_store
+    from svr_async.fit.tfidf import Vocabulary
+    from svr_async.training.store.files import Csr, FeatureStore, Header, pair_schema, write_store
 
     args.keep.mkdir(parents=True, exist_ok=True)
     world, rng, count = World(args.rubrics, dense=args.dense), np.random.default_rng(1), args.pairs
     kind = rng.integers(0, world.kinds, count)
     names = [f"pair-{number:08d}" for number in range(count)]
     dev = count - int(DEV_SHARE * count)
-    pairs = PairRows(
-        pair_id=names,
-        prompt=[f"p{number}" for number in range(count)],
-        prompt_row=range(count),
-        domain=[""] * count,
-        split=["train"] * dev + ["dev"] * (count - dev),
-        strength=[None] * count,
-        kind=["pair"] * count,
-        of=[""] * count,
-        source=[""] * count,
-    )
+    columns = {
+        "pair_id": names,
+        "prompt": [f"p{number}" for number in range(count)],
+        "prompt_row": range(count),
+        "domain": [""] * count,
+        "split": ["train"] * dev + ["dev"] * (count - dev),
+        "strength": [None] * count,
+        "kind": ["pair"] * count,
+        "of": [""] * count,
+        "source": [""] * count,
+    }
+    schema = pair_schema()
     terms = {f"w{number}": number for number in range(VOCABULARY)}
-    header = StoreHeader(vocabulary=terms, idf=np.ones(VOCABULARY, np.float32), judge="SIMULATED planted judgements")
     indptr, index, value = _features(world.words(kind, rng))
-    features = Csr(indptr=indptr, index=index, value=value)
     rubrics = _rubrics(world, kind[:dev], names, args.rubrics, rng)
     z = (_all_judged if args.dense else _judged)(world, kind, rng)
     save_npz(args.keep / "z.npz", csr_matrix((z.value, z.index, z.indptr), shape=(count, args.rubrics))[:dev])
-    content = StoreContent(rubrics=rubrics, pairs=pairs, features=features, z=z)
-    write_store(args.keep / "store", header, content)
+    store = FeatureStore(
+        header=Header(judge="SIMULATED planted judgements"),
+        vocabulary=Vocabulary(terms=terms, idf=np.ones(VOCABULARY, np.float32)),
+        rubrics=tuple(rubrics),
+        pairs=pa.table([pa.array(columns[name], schema.field(name).type) for name in schema.names], schema=schema),
+        features=Csr(indptr=indptr, index=index, value=value),
+        z=z,
+    )
+    write_store(args.keep / "store", store)
     print(json.dumps({"peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024}))
 
 
 def _judged(world: World, kind: np.ndarray, rng: np.random.Generator):
     """Return what each pair was judged on: some of what decides, the rest of its kind."""
-    from svr_async.training.store.files import Judged
+    from svr_async.training.store.files import Csr
 
     deltas = rng.choice(STEPS, (len(kind), DECIDE))
     sign = world.preferred(kind, deltas, rng)[:, None]
@@ -183,7 +191,7 @@ def _judged(world: World, kind: np.ndarray, rng: np.random.Generator):
     z = np.concatenate([np.take_along_axis(deltas, asked, axis=1), rng.choice(STEPS, others.shape)], axis=1) * sign
     rubric = world.of_kind[kind[:, None], places]
     order = np.argsort(rubric, axis=1)
-    return Judged(
+    return Csr(
         indptr=np.arange(len(kind) + 1, dtype=np.int64) * POOL,
         index=np.take_along_axis(rubric, order, axis=1).ravel().astype(np.int32),
         value=np.take_along_axis(z, order, axis=1).ravel().astype(np.float32),
@@ -193,12 +201,12 @@ def _judged(world: World, kind: np.ndarray, rng: np.random.Generator):
 
 def _all_judged(world: World, kind: np.ndarray, rng: np.random.Generator):
     """Return z of every pair on every rubric."""
-    from svr_async.training.store.files import Judged
+    from svr_async.training.store.files import Csr
 
     deltas = rng.choice(STEPS, (len(kind), world.of_kind.shape[1]))
     z = np.empty_like(deltas)
     z[:, world.of_kind[0]] = deltas * world.preferred(kind, deltas[:, : world.decide], rng)[:, None]
-    return Judged(
+    return Csr(
         indptr=np.arange(len(kind) + 1, dtype=np.int64) * z.shape[1],
         index=np.tile(np.arange(z.shape[1], dtype=np.int32), len(kind)),
         value=z.ravel(),
@@ -216,7 +224,6 @@ def _rubrics(world: World, kind: np.ndarray, names: list[str], count: int, rng: 
     """Return the rubrics, each with the pairs that it was mined from: of its kind, what decides more often."""
     from svr_async.core.rubric import Rubric
     from svr_async.training.bank.merge import Candidate
-    from svr_async.training.store.files import StoreRubric
 
     place = rng.integers(0, world.of_kind.shape[1], (len(kind), MINED))
     place = np.where(rng.random(place.shape) < 0.5, rng.integers(0, world.decide, place.shape), place)
@@ -228,8 +235,7 @@ def _rubrics(world: World, kind: np.ndarray, names: list[str], count: int, rng: 
     for number, text in enumerate(texts):
         pairs = np.unique(order[borders[number] : borders[number + 1]] // MINED)
         mined = tuple(names[pair] for pair in pairs.tolist())
-        candidate = Candidate(rubric=Rubric(text=text), source_pair_ids=mined, observed_count=max(1, len(mined)))
-        out.append(StoreRubric(candidate=candidate))
+        out.append(Candidate(rubric=Rubric(text=text), source_pair_ids=mined, observed_count=max(1, len(mined))))
     return out
 
 
@@ -246,13 +252,13 @@ def _texts(count: int, rng: np.random.Generator) -> list[str]:
 def _measure(args: argparse.Namespace) -> None:
     """Print how often the bank, the planted weights and an even vote decide fresh pairs as planted, in percent."""
     from svr_async.fit.forward import alpha_numpy, selector_of
-    from svr_async.scoring.bank import RubricBank
-    from svr_async.training.store.files import read_meta, read_rubrics
+    from svr_async.scoring.bank import Bank
+    from svr_async.training.store.files import load_store
 
     world, kind, z, rng = _held_out(args)
-    store = args.keep / "store"
-    place = {rubric.id: number for number, rubric in enumerate(read_rubrics(store, read_meta(store)))}
-    bank = RubricBank.load(args.keep / "fitted" / "bank")
+    rubrics = load_store(args.keep / "store").rubrics
+    place = {one.rubric.id: number for number, one in enumerate(rubrics)}
+    bank = Bank.load(args.keep / "fitted" / "bank")
     numbers = np.array([place[rubric.id] for rubric in bank.rubrics])
     said = np.zeros((HELD_OUT, len(place)), np.float32)
     np.put_along_axis(said, world.of_kind[kind], z, axis=1)

@@ -28,9 +28,9 @@ from typing import Any
 import aiohttp
 from targets import Figure, hand_over
 
-from svr_async import Bank, Engine, score, score_pair
+from svr_async import Engine, score, score_pair
 from svr_async.core.rubric import Rubric
-from svr_async.scoring.bank import BankRubric, InferenceSettings, RubricBank
+from svr_async.scoring.bank import Bank, BankRubric, InferenceSettings
 from svr_async.simulation.catalogue import CRITERIA
 from svr_async.simulation.world import World
 
@@ -59,7 +59,7 @@ class Questions:
 
 def write_bank(folder: Path) -> Path:
     rubrics = tuple(BankRubric(rubric=Rubric(text=entry.rubric)) for entry in CRITERIA[:12])
-    RubricBank(rubrics=rubrics, name="planted", inference=InferenceSettings(top_k=6)).save(folder)
+    Bank(rubrics=rubrics, name="planted", inference=InferenceSettings(top_k=6)).save(folder)
     return folder
 
 

@@ -362,5 +362,6 @@ def _simplest(structures: Sequence[Structure], mean: Floats, near: list[int], *,
 
 
 def _sizes(best: Size) -> list[Size]:
-    """Return the sizes to try: one cluster, and as many as predict best."""
-    return [ONE, *([best] if best.groups > 1 else [])]
+    """Return the sizes to try: one cluster, as many as predict best, and half of them."""
+    half = replace(best, groups=best.groups // 2, directions=max(1, best.directions // 2))
+    return [ONE, *(size for size in (half, best) if size.groups > 1)]

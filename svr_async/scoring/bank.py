@@ -287,6 +287,3 @@ def _read_only(values: Floats) -> Floats:
     copy = np.array(values, dtype=np.float32, order="C")
     copy.flags.writeable = False
     return copy
-
-
-RubricBank = Bank  # for rooms that are being rewritten on other branches; `sed s/RubricBank/Bank/` once they are merged

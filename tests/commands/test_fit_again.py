@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
 import orjson
 import pytest
 from made_pairs import PATIENCE_S
 
 from svr_async.commands.main import run
 from svr_async.commands.main import svr as group
-from svr_async.scoring.bank import RubricBank
+from svr_async.scoring.bank import Bank
+from svr_async.training.rounds.stages import read_stage
 
 pytestmark = pytest.mark.timeout(2 * PATIENCE_S)
 METADATA = {"dev_metrics", "fit_settings", "files"}  # of bank.json; `files` has the digest of history.json
@@ -47,8 +47,10 @@ def test_each_rounds_store_gives_that_rounds_bank(
         again = orjson.loads(capsys.readouterr().out)
         found = [again[name] for name in ("rubrics", "dev_accuracy", "top_k", "filler_weight")]
         assert found == [row[name] for name in ("kept", "dev_accuracy", "top_k", "filler_weight")]
-        bank = RubricBank.load(out / "bank")
-        with np.load(trained / "out" / "stages" / f"calibrate-{number}.npz") as held:
-            assert all(np.array_equal(bank.selector[name], held[name]) for name in held.files)
+        bank = Bank.load(out / "bank")
+        stage = read_stage(trained / "out" / "stages" / f"calibrate-{number}.stage")
+        assert {name: values.tobytes() for name, values in bank.selector.items()} == {
+            name: data for name, (_, _, data) in stage.arrays.items()
+        }
         if number == record["dev"]["round"]:
             check_same_bank(out / "bank", trained / "out" / "bank")

@@ -12,9 +12,10 @@ from rig import RULES, name_judge, read_lines, svr_here, write_bench
 
 from svr_async.core.rubric import Rubric
 from svr_async.fit.config import DEFAULT
-from svr_async.scoring.bank import UNIFORM, BankRubric, InferenceSettings, RubricBank
+from svr_async.scoring.bank import UNIFORM, Bank, BankRubric, InferenceSettings
 from svr_async.simulation.server import SimServer
 from svr_async.training.rounds.algorithm import run_rounds
+from svr_async.training.rounds.fits import FitLog
 from svr_async.training.rounds.session import FittedRound, Session
 from svr_async.training.running import train as train_run
 
@@ -112,8 +113,8 @@ def test_the_papers_preset_trains_all_rounds_and_publishes_the_last_unless_anoth
     """Algorithm 1 ends after T rounds with the bank of round T; `--publish best` takes the best by dev accuracy."""
     whole = run_rounds
 
-    async def worse_and_worse(session: Session) -> list[FittedRound]:
-        return [replace(one, dev_accuracy=1 - 0.3 * one.number) for one in await whole(session)]
+    async def worse_and_worse(session: Session, log: FitLog) -> list[FittedRound]:
+        return [replace(one, dev_accuracy=1 - 0.3 * one.number) for one in await whole(session, log)]
 
     monkeypatch.setattr(train_run, "run_rounds", worse_and_worse)
     write_made(folder / "made.jsonl")
@@ -135,7 +136,7 @@ def test_the_papers_preset_trains_all_rounds_and_publishes_the_last_unless_anoth
         record = orjson.loads(capsys.readouterr().out)
         assert [one["round"] for one in record["rounds"]] == [1, 2]
         assert record["dev"]["round"] == published
-        bank = RubricBank.load(folder / out / "bank")
+        bank = Bank.load(folder / out / "bank")
         assert bank.inference == InferenceSettings(top_k=6, selection_pool=18, filler_weight=1.0)
 
 
@@ -227,7 +228,7 @@ def test_a_bank_that_is_missing_or_damaged_stops_an_evaluation(
     assert "nowhere" in last_line(capsys)
     assert svr_here(*flags, "--method", "svr", "--judge", "gpt-oss-120b") == 2
     assert "--bank" in last_line(capsys)
-    bank = RubricBank(
+    bank = Bank(
         rubrics=(
             BankRubric(rubric=Rubric(text="Is kind."), weight=0.5),
             BankRubric(rubric=Rubric(text="Is brief."), weight=0.5),

@@ -134,5 +134,3 @@ async def test_offline_opens_no_socket(cache_folder: Path) -> None:
             assert (missing.outcome, missing.value) == (Outcome.API_ERROR, None)
             assert not opened(judge)
         assert sim.stats()["calls"] == calls
-
-

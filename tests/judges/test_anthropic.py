@@ -97,5 +97,3 @@ def test_the_verdicts_are_those_of_openais_shape(
     assert (server.paid, stats.prompt_tokens) == (len(ours), 9 * len(ours))
     again, _, stats = verdicts(url, tmp_path / "b", wire="anthropic", structured="json_schema")
     assert (again, stats.sent) == (ours, 0)
-
-

@@ -10,11 +10,10 @@ from local_hub import Hub, HubServer, local_hub
 from made_bank import made_bank
 from rig import RULES
 
-from svr_async import Bank
 from svr_async.commands.main import run
 from svr_async.commands.main import svr as group
 from svr_async.errors import UsageError
-from svr_async.scoring.bank import UNIFORM, RubricBank
+from svr_async.scoring.bank import UNIFORM, Bank
 from svr_async.scoring.bank_hub import download_folder, fetch_bank, locate_bank, planned_upload, push_bank
 
 
@@ -34,7 +33,7 @@ def uploaded(hub: HubServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     return hub
 
 
-def uniform_bank() -> RubricBank:
+def uniform_bank() -> Bank:
     """Return a bank that needs no selector."""
     return made_bank(selector_kind=UNIFORM, selector={}, vocabulary={}, idf=np.zeros(0, np.float32))
 
@@ -69,7 +68,7 @@ def test_what_was_fetched_serves_without_the_hub(uploaded: HubServer) -> None:
     with pytest.raises(UsageError, match="was not downloaded before"):
         locate_bank("hf:someone/small@v1", offline=True)
     dead = f"http://127.0.0.1:{free_port()}"
-    assert RubricBank.load(fetch_bank("hf:someone/small", endpoint=dead)).digest == uniform_bank().digest
+    assert Bank.load(fetch_bank("hf:someone/small", endpoint=dead)).digest == uniform_bank().digest
     with pytest.raises(UsageError, match=rf"could not fetch the bank hf:someone/other \(no connection to {dead}\)"):
         fetch_bank("hf:someone/other", endpoint=dead)
 

@@ -23,7 +23,7 @@ from svr_async.training.rounds.judge_calls import TrainingJudges
 from svr_async.training.rounds.session import HardNegative, JudgedRound, RoundData, Session, prepare
 from svr_async.training.rounds.stages import Stages
 from svr_async.training.store.facts import facts_in_words, store_facts
-from svr_async.training.store.files import MEASURED, OWN, Csr, FeatureStore, Header, load_store, read_prompts
+from svr_async.training.store.files import MEASURED, OWN, Csr, FeatureStore, Header, load_store
 from svr_async.training.store.imported import ImportOptions, import_store
 from svr_async.training.store.rounds import drop_rounds, stored_round, write_judged, write_round
 
@@ -89,7 +89,6 @@ def test_a_rounds_store_gives_back_what_the_round_was_fitted_on(
     assert store.z.flags[store.z.flags >= MEASURED].tolist() == [MEASURED]
     assert (stored.data.bank, stored.data.support, stored.data.last) == (bank, dict(judged.data.support), False)
     assert store.header.plan == HEADER.plan
-    assert read_prompts(store) == [f"bread {n}" for n in range(4)]
     expected = {"set 0": 3 + len(negatives), "set 1": 3, "set 2": 2} if named else {}
     facts = store_facts(store)
     assert facts["sources"] == expected

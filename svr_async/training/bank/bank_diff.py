@@ -8,11 +8,14 @@ from typing import Any
 
 from svr_async.core.rubric import rubric_id
 from svr_async.core.similarity import similarity
-from svr_async.scoring.bank import BankRubric, RubricBank
+from svr_async.core.table import Line, Parts, Table, plain_word
+from svr_async.scoring.bank import Bank, BankRubric
 from svr_async.scoring.bank_card import in_one_level
 from svr_async.scoring.bank_history import Edit
 from svr_async.training.bank.merge import MERGE_CUTOFF
 from svr_async.training.bank.near_duplicates import repeating_pairs, similar_pairs
+
+SHOWN = 20  # rubrics of a kind in a table
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +65,7 @@ class BankDiff:
         }
 
 
-def diff_banks(first: RubricBank, second: RubricBank) -> BankDiff:
+def diff_banks(first: Bank, second: Bank) -> BankDiff:
     """Compare two banks; a rubric is reworded where a new one has its text as an alias, or merging would join them."""
     old, new = ({entry.id: entry for entry in held.rubrics} for held in (first, second))
     kept = [Change(old[key], new[key], 1.0) for key in old.keys() & new.keys()]
@@ -81,7 +84,7 @@ def diff_banks(first: RubricBank, second: RubricBank) -> BankDiff:
     )
 
 
-def _edits(bank: RubricBank) -> tuple[Edit, ...]:
+def _edits(bank: Bank) -> tuple[Edit, ...]:
     return bank.history.edits if bank.history else ()
 
 
@@ -104,14 +107,14 @@ def _reworded(gone: Sequence[BankRubric], come: Sequence[BankRubric]) -> list[Ch
     return found
 
 
-def _settings(first: RubricBank, second: RubricBank) -> dict[str, tuple[Any, Any]]:
+def _settings(first: Bank, second: Bank) -> dict[str, tuple[Any, Any]]:
     one, other = _flat(first), _flat(second)
     return {
         name: (one.get(name), other.get(name)) for name in sorted({*one, *other}) if one.get(name) != other.get(name)
     }
 
 
-def _flat(bank: RubricBank) -> dict[str, Any]:
+def _flat(bank: Bank) -> dict[str, Any]:
     groups: dict[str, Mapping[str, Any]] = {
         "inference": bank.inference.as_json(),
         "fit": bank.fit_settings,
@@ -135,3 +138,56 @@ def _plain(entry: BankRubric) -> dict[str, Any]:
 
 def _changed(change: Change) -> dict[str, Any]:
     return {"first": _plain(change.first), "second": _plain(change.second), "similarity": change.similarity}
+
+
+def diff_sheet(found: BankDiff) -> Parts:
+    """Yield what changed from one bank to another."""
+    counts = (("gained", found.gained), ("lost", found.lost), ("reworded", found.reworded), ("kept", found.kept))
+    yield Line(label="rubrics", text=", ".join(f"{len(entries)} {name}" for name, entries in counts))
+    if found.edits:
+        yield Table(caption="edits by hand")
+        told = (
+            (one.date, one.author, one.what, one.rubric, " → ".join(filter(None, (one.was, one.now))), one.reason)
+            for one in found.edits
+        )
+        yield Table(("date", "by", "what", "rubric", "change", "reason"), tuple(told), texts=6)
+    if found.settings:
+        yield Table(caption="settings and metrics")
+        rows = ((name, plain_word(one), plain_word(other)) for name, (one, other) in found.settings.items())
+        yield Table(("what", "first", "second"), tuple(rows), texts=2)
+    for title, entries in (("gained", found.gained), ("lost", found.lost)):
+        if entries:
+            yield Table(caption=title)
+            rows_ = ((entry.id, f"{entry.weight:.3f}", entry.text) for entry in entries[:SHOWN])
+            yield Table(("id", "weight", "rubric"), tuple(rows_), texts=1)
+            yield from _more(len(entries))
+    yield from _changes("reworded", found.reworded)
+    yield from _changes("reweighed", [change for change in found.kept if change.by])
+    if found.switched:
+        yield Table(caption="disabled or enabled")
+        switched = (
+            (c.second.id, "disabled" if c.second.disabled else "enabled", c.second.text) for c in found.switched
+        )
+        yield Table(("id", "now", "rubric"), tuple(switched), texts=2)
+
+
+def _changes(title: str, changes: Sequence[Change]) -> Parts:
+    if not changes:
+        return
+    yield Table(caption=title)
+    rows = (
+        (c.second.id, f"{c.first.weight:.3f}", f"{c.second.weight:.3f}", f"{c.by:+.3f}", _wording(c))
+        for c in changes[:SHOWN]
+    )
+    yield Table(("id", "first", "second", "by", "rubric"), tuple(rows), texts=1)
+    yield from _more(len(changes))
+
+
+def _wording(change: Change) -> str:
+    same = change.first.id == change.second.id
+    return change.second.text if same else f"{change.first.text} → {change.second.text}"
+
+
+def _more(count: int) -> Parts:
+    if count > SHOWN:
+        yield Line(f"and {count - SHOWN} more: --json lists them")

@@ -10,8 +10,9 @@ from enum import StrEnum
 from itertools import combinations
 
 from svr_async.core.rubric import Check
+from svr_async.core.table import Line, Parts, Table
 from svr_async.judges.rules.registry import inverse_of, problem_with
-from svr_async.scoring.bank import BankRubric
+from svr_async.scoring.bank import Bank, BankRubric
 from svr_async.training.bank.distinct import opposed, profile, stems
 from svr_async.training.bank.leaks import self_contained
 from svr_async.training.bank.merge import MERGE_CUTOFF
@@ -182,3 +183,18 @@ def _duplicates(rubrics: Sequence[BankRubric]) -> Iterator[LintFinding]:
 def _of_two(kind: Kind, first: BankRubric, second: BankRubric, detail: str = "") -> LintFinding:
     about = f"{detail}, with {second.id}" if detail else f"with {second.id}"
     return LintFinding(first.id, kind, first.text, ADVICE[kind], f"{about}: {second.text}", second.id)
+
+
+def findings_sheet(bank: Bank, found: Sequence[LintFinding]) -> Parts:
+    """Yield the findings by kind, each with its advice once."""
+    if not found:
+        yield Line(f"nothing to find fault with in {len(bank)} rubrics")
+        return
+    for kind in dict.fromkeys(finding.kind for finding in sorted(found, key=lambda finding: finding.kind)):
+        group = [finding for finding in found if finding.kind is kind]
+        yield Table(caption=f"{kind.value}: {len(group)}  —  {group[0].advice}")
+        yield Table(("id", "rubric"), tuple((finding.rubric_id, _worded(finding)) for finding in group), texts=1)
+
+
+def _worded(finding: LintFinding) -> str:
+    return f"{finding.text}  ({finding.detail})" if finding.detail else finding.text

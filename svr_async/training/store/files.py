@@ -371,13 +371,6 @@ def _candidate(row: Mapping[str, Any]) -> Candidate:
     )
 
 
-def read_prompts(store: FeatureStore) -> list[str]:
-    """Return the text of every prompt row."""
-    table = _read_table(store.folder / "pairs.parquet", pair_schema(), ["prompt", "prompt_row"])
-    texts = dict(zip(table["prompt_row"].to_pylist(), table["prompt"].to_pylist(), strict=True))
-    return [texts[row] for row in range(store.features.n_rows)]
-
-
 def refused(path: Path, problem: str) -> ArtefactError:
     """Return the error for a file that fails a check."""
     return ArtefactError(f"{path} is refused: {problem}", hint="judge again; what was judged is in the cache")
