@@ -153,7 +153,8 @@ def test_stages_of_training_go_by_batch(folder: Path, sim: SimServer, name: str)
     extra = ("--candidates", "candidates.jsonl") if name == "judge" else ()
     words = ("stages", name, "train.jsonl", *extra, "--judge", "sim", "-q")
     assert svr_here(*words, "--out", "live", "--cache", "live-cache") == 0
-    by_batch((*words, "--out", "made"))
+    for number in range(3 if name == "induce" else 1):  # which rubrics state one criterion is asked after induction
+        by_batch((*words, "--out", "made"), f"batch-{number}")
     assert not (folder / "made.stages").exists()
     before = sim.stats()["calls"]
     assert svr_here(*words, "--out", "made") == 0

@@ -59,7 +59,7 @@ def test_the_cascade_asks_the_text_judge_only_where_the_decision_judge_is_unsure
     assert svr_here("report", "dec", "text", "--frontier", "--out", "frontier.json") == 0
     points = orjson.loads((folder / "frontier.json").read_bytes())["points"]
     plans = {(point["kind"], *point["judges"]) for point in points}
-    assert {("once", "dec"), ("once", "text"), ("escalate", "dec", "text")} <= plans
+    assert {("run", "dec"), ("run", "text"), ("escalate", "dec", "text")} <= plans
     assert run_metrics("dec")["usage"]["completion_tokens"] == 0
 
 
