@@ -43,31 +43,32 @@ async def answered(engine: CallEngine, profile: Profile, question: Question[T]) 
     return Answer(value=done.value, requests=(done.key,))
 
 
-def marks_of(engine: CallEngine) -> Marks:
-    """Return the marks of what an engine's replies come from: `svr sim` is recognised by its fingerprint."""
-    simulated = any(one.startswith(SIMULATED_FINGERPRINT) for one in engine.fingerprints)
-    return frozenset({Integrity.SIMULATED}) if simulated else NO_MARKS
+@dataclass(frozen=True, slots=True)
+class EndpointJudge(Judge):
+    """A judge that asks an endpoint through an engine."""
+
+    engine: CallEngine
+
+    @property
+    def marks(self) -> Marks:
+        """Empty, except for replies of `svr sim`, which are recognised by their fingerprint."""
+        simulated = any(one.startswith(SIMULATED_FINGERPRINT) for one in self.engine.fingerprints)
+        return frozenset({Integrity.SIMULATED}) if simulated else NO_MARKS
 
 
 @dataclass(frozen=True, slots=True)
-class ModelJudge(Judge):
+class ModelJudge(EndpointJudge):
     """An endpoint as a judge and as an author.
 
     Rubrics that a reply leaves out are asked again alone, once, and never filled in.
     """
 
-    engine: CallEngine
     writer: QuestionWriter
 
     @property
     def name(self) -> str:
         """The profile's name."""
         return self.writer.profile.name
-
-    @property
-    def marks(self) -> Marks:
-        """Empty, except for replies of `svr sim`."""
-        return marks_of(self.engine)
 
     async def prefer(self, shown: Presentation) -> Answer[Preference]:
         """Ask for a direct verdict: margin +1 for A, −1 for B, 0 for a tie."""
