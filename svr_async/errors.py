@@ -24,7 +24,9 @@ A failed *item* is not an exception: it is an `Outcome` that is counted.
 
 from __future__ import annotations
 
+import difflib
 import os
+from collections.abc import Iterable
 
 
 class SvrError(Exception):
@@ -121,3 +123,9 @@ def system_words(error: OSError) -> str:
     """Return why a call of the system failed in its own few words, as `Connection refused`; asyncio's name the call."""
     known = os.strerror(error.errno) if error.errno and error.errno > 0 else ""
     return known if known and "Unknown error" not in known else str(error.strerror or error)
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return a question that names the known name most like this one; "" if none is like it."""
+    found = difflib.get_close_matches(name, known, 1, cutoff=0.4)
+    return f"did you mean {found[0]}?" if found else ""

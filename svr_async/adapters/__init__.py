@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
-
 from svr_async.adapters.contract import Adapter
 from svr_async.adapters.pairs import PAIRS
 from svr_async.adapters.records import Dataset, PairResult
@@ -11,7 +9,7 @@ from svr_async.adapters.rewardbench import REWARDBENCH, REWARDBENCH2
 from svr_async.adapters.rmbench import RMBENCH
 from svr_async.adapters.rubricbench import RUBRICBENCH
 from svr_async.adapters.training_sets import HELPSTEER3, RMB
-from svr_async.errors import UsageError
+from svr_async.errors import UsageError, did_you_mean
 
 __all__ = ["ADAPTERS", "Adapter", "Dataset", "PairResult"]
 
@@ -24,6 +22,5 @@ def get_adapter(name: str) -> Adapter:
     """Return the adapter of this name; UsageError lists the known ones."""
     if name in ADAPTERS:
         return ADAPTERS[name]
-    near = difflib.get_close_matches(name.casefold(), ADAPTERS, n=1)
-    hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(ADAPTERS)}"
+    hint = did_you_mean(name.casefold(), ADAPTERS) or f"there are {', '.join(ADAPTERS)}"
     raise UsageError(f"unknown benchmark {name!r}", hint=hint)

@@ -195,7 +195,11 @@ def read_answer(value: Any, *, transcript: bool) -> tuple[Prompt, str]:
     if isinstance(value, str) and not transcript:
         return (), value
     if isinstance(value, str):
-        turns = transcript_turns(value)
+        _, *parts = _SPEAKER.split(value)
+        if not parts or not _SPEAKER.match(value):
+            raise ValueError("expected a prompt column, or a transcript that starts with 'Human:'")
+        said = zip(parts[::2], parts[1::2], strict=True)
+        turns = tuple(Message(_ROLES[who], text.strip()) for who, text in said)
     elif isinstance(value, Mapping) or (isinstance(value, list) and value and isinstance(value[0], Mapping)):
         turns = parse_prompt([value] if isinstance(value, Mapping) else value)
     else:
@@ -215,14 +219,6 @@ def stored_messages(value: Any) -> Any:
                 if all(isinstance(one, Mapping) and ("role" in one or "from" in one) for one in messages):
                     return messages
     return value
-
-
-def transcript_turns(text: str) -> Prompt:
-    """Split a transcript whose turns start with "Human:" or "Assistant:" after an empty line."""
-    _, *parts = _SPEAKER.split(text)
-    if not parts or not _SPEAKER.match(text):
-        raise ValueError("expected a prompt column, or a transcript that starts with 'Human:'")
-    return tuple(Message(_ROLES[who], what.strip()) for who, what in zip(parts[::2], parts[1::2], strict=True))
 
 
 def join_prompt(given: Prompt, before: Prompt) -> Prompt:

@@ -119,11 +119,7 @@ def _item_credit(results: Sequence[PairResult], tie_credit: float) -> float:
     """
     if _own_scores(results) is None or any(result.margin is None for result in results):
         return min(result.credit(tie_credit) for result in results)
-    return shared_credit([result.margin or 0.0 for result in results])
-
-
-def shared_credit(margins: Sequence[float]) -> float:
-    """Return 1/k if no margin is below 0 and k − 1 are 0; else 0."""
+    margins = [result.margin or 0.0 for result in results]
     return 0.0 if min(margins) < 0 else 1 / (1 + margins.count(0))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
@@ -13,7 +12,7 @@ from typing import Any, TypeVar
 import click
 
 from svr_async.core.files import read_plain
-from svr_async.errors import ConfigError, UsageError
+from svr_async.errors import ConfigError, UsageError, did_you_mean
 from svr_async.judges.limits import FLAGS, JudgeLimits
 from svr_async.observability.trackers import TRACKERS, require_installed
 
@@ -98,8 +97,7 @@ def _load_config(ctx: click.Context, _: click.Parameter, path: Path | None) -> N
             raise ConfigError(f"--config {path} has the table [{key}]", hint=hint)
         name = key.replace("_", "-")
         if name not in known:
-            near = difflib.get_close_matches(name, known, 1)
-            hint = f"did you mean {near[0]}?" if near else f"see {ctx.command_path} --help"
+            hint = did_you_mean(name, known) or f"see {ctx.command_path} --help"
             raise ConfigError(f"--config {path} has the unknown key {key!r}", hint=hint)
         param = known[name]
         several = getattr(param, "multiple", False) or param.nargs != 1

@@ -87,11 +87,6 @@ class FitCurve:
         """Return the standard error of a record's dev accuracy; None without dev pairs."""
         return accuracy_error(record.dev_accuracy, self.dev_pairs) if self.dev_pairs else None
 
-    def with_epoch(self, record: EpochRecord) -> FitCurve:
-        """Return the curve after one more epoch, whose best is provisional."""
-        best = record.epoch if better(record, self.best) else self.best_epoch
-        return replace(self, epochs=(*self.epochs, record), best_epoch=best)
-
 
 def accuracy_error(accuracy: float, n_pairs: int) -> float:
     """Return the standard error √(p (1 − p) / n) of an accuracy p over n pairs."""

@@ -82,11 +82,6 @@ def _product(value: jax.Array, column: jax.Array, start: jax.Array, dense: jax.A
     return bcsr_dot_general(sparse, dense, dimension_numbers=contract)
 
 
-def bank_logits(params: Params, hidden: jax.Array) -> jax.Array:
-    """Return the logits of every rubric, (rows, rubric)."""
-    return bank_columns(params, hidden).T
-
-
 def bank_columns(params: Params, hidden: jax.Array) -> jax.Array:
     """Return the logits of every rubric, (rubric, rows): CPUs add up columns much faster than rows."""
     return _columns(params.output, hidden) + params.output_bias[:, None]

@@ -289,6 +289,7 @@ def at_endpoint(
     The folder may come from someone else, so the API key is sent only to an address that the user vouches for.
     """
     from svr_async.engine.batch_api import BatchClient
+    from svr_async.engine.http import NO_EXTRAS
 
     export = batch_files.load_export(folder)
     state = _current_state(folder, export, base_url, first=first)
@@ -301,8 +302,6 @@ def at_endpoint(
                 hint=f"if that is right: --base-url {address}",
             )
     judge = profiles.get(export.judge)
-    from svr_async.engine.http import NO_EXTRAS
-
     extras = NO_EXTRAS if judge is None or judge.base_url != address else extras_of(judge)
 
     async def main() -> State:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, Self
+from typing import Annotated, Any, Self
 
 import msgspec
 
-from svr_async.core.integrity import Marks
 from svr_async.core.pair import Presentation, Prompt, prompt_text
 from svr_async.core.rubric import Rubric, Statement, positive
 from svr_async.core.verdict import Chances, Outcome, RubricComparison
@@ -17,13 +16,10 @@ from svr_async.engine.request import Question, ReplyRejectedError
 from svr_async.engine.wires import QUESTION
 from svr_async.engine.wires.decisions import name_of
 from svr_async.errors import ConfigError
-from svr_async.judges.model import answered, marks_of
+from svr_async.judges.model import EndpointJudge, answered
 from svr_async.judges.profiles import Profile
-from svr_async.judges.protocol import Answer, Comparisons, Judge, Preference, Reasked
+from svr_async.judges.protocol import Answer, Comparisons, Preference, Reasked
 from svr_async.judges.templates import Material, Templates, clean
-
-if TYPE_CHECKING:
-    from svr_async.engine.engine import CallEngine
 
 STATED = ("a", "b", "better")  # the statements about a rubric, in this order
 RUBRIC_FORMS = (*STATED, "alone")
@@ -114,25 +110,19 @@ def read_chances(text: str, count: int) -> dict[int, Chance]:
 
 
 @dataclass(frozen=True, slots=True)
-class DecisionJudge(Judge):
+class DecisionJudge(EndpointJudge):
     """An endpoint that answers statements with probabilities; a refusal is an abstention.
 
     A rubric without all three probabilities is left out, never filled in. Statements that a reply leaves out are asked
     again alone, at most twice.
     """
 
-    engine: CallEngine
     writer: StatementWriter
 
     @property
     def name(self) -> str:
         """The profile's name."""
         return self.writer.profile.name
-
-    @property
-    def marks(self) -> Marks:
-        """Empty, except for replies of `svr sim`."""
-        return marks_of(self.engine)
 
     async def prefer(self, shown: Presentation) -> Answer[Preference]:
         """Ask how likely A is to be the better response: margin 2 P − 1, in [−1, 1]."""
@@ -198,13 +188,12 @@ class DecisionJudge(Judge):
 
 
 @dataclass(frozen=True, slots=True)
-class ScalarJudge(Judge):
+class ScalarJudge(EndpointJudge):
     """An endpoint that scores responses: the margin is the difference of two scores, and equal scores are a tie.
 
     A request holds one prompt and one response, so the cache serves a response's score to all its pairs and orders.
     """
 
-    engine: CallEngine
     profile: Profile
 
     @property
@@ -216,11 +205,6 @@ class ScalarJudge(Judge):
     def label(self) -> str:
         """The label of results."""
         return f"{self.name} (scalar reward model)"
-
-    @property
-    def marks(self) -> Marks:
-        """Empty, except for replies of `svr sim`."""
-        return marks_of(self.engine)
 
     async def prefer(self, shown: Presentation) -> Answer[Preference]:
         """Score both responses; the reason names the scores."""

@@ -5,30 +5,39 @@ Each check gives a `Finding`: what was seen, and what to do about it. Findings a
 
 from __future__ import annotations
 
-import difflib
 import os
 import shutil
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from textwrap import shorten
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
+import aiohttp
 import orjson
 
-from svr_async.errors import AuthError, EndpointDownError, RefusedError, StorageError, SvrError
-
-if TYPE_CHECKING:
-    from svr_async.engine.engine import CallEngine
-    from svr_async.engine.request import Request
-    from svr_async.engine.transport import Transport
-    from svr_async.engine.wires import Params
-    from svr_async.judges.open_judge import JudgeSpec
-    from svr_async.judges.profiles import Profile
+from svr_async.core.files import LOOPBACK
+from svr_async.core.integrity import Integrity
+from svr_async.core.pair import Presentation, user_prompt
+from svr_async.core.verdict import Outcome
+from svr_async.engine.cache import Cache, local_folder
+from svr_async.engine.caller import EngineConfig
+from svr_async.engine.engine import CallEngine
+from svr_async.engine.fallbacks import apply_all, permanent
+from svr_async.engine.http import proxy_for
+from svr_async.engine.rates import header_number
+from svr_async.engine.request import Question, Request
+from svr_async.engine.secrets import key_from_environment
+from svr_async.engine.transport import FailureError, Transport
+from svr_async.engine.wires import Form, Params
+from svr_async.errors import AuthError, EndpointDownError, RefusedError, StorageError, SvrError, did_you_mean
+from svr_async.judges.open_judge import JudgeSpec, extras_of, roles_of, transport_to
+from svr_async.judges.profiles import Profile, key_hint, naming_keys
+from svr_async.judges.templates import load_templates
 
 MAX_TOKENS = 256  # of each answer
 TIMEOUT_S = 30.0  # of each call
@@ -77,8 +86,6 @@ def failed(name: str, error: SvrError) -> Finding:
 
 def cache_finding(cache: Path | str) -> Finding:
     """Open the cache, and check the free space on its disk."""
-    from svr_async.engine.cache import Cache, local_folder
-
     Cache.open(cache).close()
     folder = local_folder(cache)
     place = next((one for one in (folder, *folder.absolute().parents) if one.exists()), Path.cwd())
@@ -107,13 +114,6 @@ async def list_models(profile: Profile) -> Mapping[str, Mapping[str, Any]] | Non
 
     EndpointDownError if nothing answers, AuthError if the key is refused.
     """
-    import aiohttp
-
-    from svr_async.engine.http import proxy_for
-    from svr_async.engine.secrets import key_from_environment
-    from svr_async.judges.open_judge import extras_of
-    from svr_async.judges.profiles import key_hint
-
     key, extras = key_from_environment(profile.key_env), extras_of(profile)
     timeout = aiohttp.ClientTimeout(total=MODELS_TIMEOUT_S)
     headers, proxy = extras.head(profile.spoken, key), proxy_for(profile.base_url)
@@ -136,9 +136,6 @@ async def list_models(profile: Profile) -> Mapping[str, Mapping[str, Any]] | Non
 
 async def examine(judge: str, base_url: str = "") -> AsyncIterator[Finding]:
     """Check the endpoints of a judge, and yield each finding as soon as it is known; a failure is the last."""
-    from svr_async.judges.open_judge import JudgeSpec
-    from svr_async.judges.profiles import naming_keys
-
     name = "judge"
     try:
         spec = JudgeSpec.parse(judge, base_url=base_url)
@@ -164,12 +161,6 @@ async def examine(judge: str, base_url: str = "") -> AsyncIterator[Finding]:
 
 async def _examine_address(spec: JudgeSpec, profile: Profile, *, thorough: bool) -> AsyncIterator[Finding]:
     """Check one address; without `thorough` only whether it lists the model and answers."""
-    from svr_async.engine.cache import Cache
-    from svr_async.engine.caller import EngineConfig
-    from svr_async.engine.engine import CallEngine
-    from svr_async.engine.fallbacks import permanent
-    from svr_async.judges.open_judge import transport_to
-
     for finding in model_findings(profile, await list_models(profile)):
         yield finding
     config = EngineConfig(concurrency=1, attempts=1, repairs=0, first_contact_s=0.0, give_up_after_s=0.0)
@@ -198,17 +189,12 @@ async def _examine_address(spec: JudgeSpec, profile: Profile, *, thorough: bool)
 
 def _request(engine: CallEngine, profile: Profile, text: str, params: Params) -> Request:
     """Return a small request, without the settings that the endpoint has refused."""
-    from svr_async.engine.fallbacks import apply_all
-
     request = profile.request((("user", text),), params, no_cache=True)
     return apply_all(engine.refused(profile.endpoint, profile.model), request)
 
 
 async def _answer(engine: CallEngine, profile: Profile, text: str) -> tuple[float, bool]:
     """Return the seconds of a call, and whether the answer was cut off; SvrError if the call failed."""
-    from svr_async.core.verdict import Outcome
-    from svr_async.engine.request import Question
-
     request, begun = _request(engine, profile, text, profile.params(structured=False)), time.monotonic()
     done = await engine.complete(Question(request=request, parse=str, placeholder=str))
     if done.outcome in {Outcome.CONTEXT_TOO_LONG, Outcome.REFUSAL}:
@@ -220,9 +206,6 @@ async def _answer(engine: CallEngine, profile: Profile, text: str) -> tuple[floa
 
 async def _json_findings(engine: CallEngine, profile: Profile, transport: Transport) -> AsyncIterator[Finding]:
     """Try JSON schemas, then JSON objects, and report the rate limits in the headers of the reply."""
-    from svr_async.engine.transport import FailureError
-    from svr_async.engine.wires import Form
-
     headers: Mapping[str, str] = {}
     for mode, question in MODES.items():
         try:  # a wire without this mode, a refusal, or a reply that is not JSON
@@ -244,11 +227,6 @@ async def _json_findings(engine: CallEngine, profile: Profile, transport: Transp
 
 async def _verdict_finding(spec: JudgeSpec, profile: Profile, engine: CallEngine) -> Finding:
     """Ask for a verdict as an evaluation does."""
-    from svr_async.core.integrity import Integrity
-    from svr_async.core.pair import Presentation, user_prompt
-    from svr_async.judges.open_judge import roles_of
-    from svr_async.judges.templates import load_templates
-
     prompt = user_prompt("What is 2 + 2?")
     shown = Presentation(pair_id="doctor", prompt=prompt, response_a="2 + 2 is 4.", response_b="I like turtles.")
     judge, _ = roles_of(spec, profile, engine, load_templates(None, spec.prompts))
@@ -270,8 +248,6 @@ async def _verdict_finding(spec: JudgeSpec, profile: Profile, engine: CallEngine
 
 def _key_finding(profile: Profile) -> Finding:
     """Report the key of an endpoint that has answered; warn if it was sent unencrypted over a network."""
-    from svr_async.core.files import LOOPBACK
-
     variable, parts = profile.key_env, urlsplit(profile.base_url)
     if not os.environ.get(variable, ""):
         return Finding("key", "ok", f"{parts.netloc} answers without a key")
@@ -280,18 +256,12 @@ def _key_finding(profile: Profile) -> Finding:
     return Finding("key", "warn", f"{text}, sent over http", "use https") if plain else Finding("key", "ok", text)
 
 
-def is_listed(model: str, names: Iterable[str]) -> bool:
-    """Whether a model is among those listed, where some endpoints put a folder before the name."""
-    return any(f"/{name}".endswith(f"/{model}") for name in names)
-
-
 def model_findings(profile: Profile, models: Mapping[str, Mapping[str, Any]] | None) -> list[Finding]:
     """Report whether the endpoint lists the model, and whether its context is as long as the profile says."""
     if not models or not profile.model:
         return [Finding("model", "none", "the endpoint does not list its models")]
-    if not is_listed(profile.model, models):
-        near = difflib.get_close_matches(profile.model, models, 1, cutoff=0.4)
-        hint = f"did you mean {near[0]}?" if near else "set one of them: --judge URL#model, or model in judges.toml"
+    if not any(f"/{name}".endswith(f"/{profile.model}") for name in models):  # some put a folder before the name
+        hint = did_you_mean(profile.model, models) or "set one of them: --judge URL#model, or model in judges.toml"
         text = f"{profile.model} is not among the models listed: {shorten(', '.join(models), SHOWN_NAMES)}"
         return [Finding("model", "warn", text, hint)]
     row = models.get(profile.model, {})
@@ -307,8 +277,6 @@ def model_findings(profile: Profile, models: Mapping[str, Mapping[str, Any]] | N
 
 def limits_finding(headers: Mapping[str, str], profile: Profile) -> Finding:
     """Report the rate limits in the headers, and which ones the profile should have."""
-    from svr_async.engine.rates import header_number
-
     limits = {name: header_number(headers.get(f"x-ratelimit-limit-{unit}", "")) for name, unit in UNITS.items()}
     own = {"rpm": profile.rpm, "tpm": profile.tpm}
     higher = [f"{name} = {most:.0f}" for name, most in limits.items() if most and (own[name] or most + 1) > most]

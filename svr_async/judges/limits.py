@@ -5,14 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from difflib import get_close_matches
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from svr_async.core.validation import coerce_fields
 from svr_async.engine.money import Price, read_price
-from svr_async.errors import UsageError
+from svr_async.errors import UsageError, did_you_mean
 
 if TYPE_CHECKING:
     from svr_async.engine.caller import EngineConfig
@@ -62,8 +61,8 @@ def check_options(options: Mapping[str, Any], known: Any) -> None:
     names = known.__annotations__
     for name in options:
         if name not in names:
-            near = get_close_matches(name, names, n=1) or sorted(names)
-            raise UsageError(f"there is no option {name!r}", hint=f"did you mean {near[0]}?")
+            hint = did_you_mean(name, names) or f"there are {', '.join(sorted(names))}"
+            raise UsageError(f"there is no option {name!r}", hint=hint)
 
 
 def read_share(text: str) -> Share:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from msgspec import structs
 
@@ -43,31 +43,32 @@ async def answered(engine: CallEngine, profile: Profile, question: Question[T]) 
     return Answer(value=done.value, requests=(done.key,))
 
 
-def marks_of(engine: CallEngine) -> Marks:
-    """Return the marks of what an engine's replies come from: `svr sim` is recognised by its fingerprint."""
-    simulated = any(one.startswith(SIMULATED_FINGERPRINT) for one in engine.fingerprints)
-    return frozenset({Integrity.SIMULATED}) if simulated else NO_MARKS
+@dataclass(frozen=True, slots=True)
+class EndpointJudge(Judge):
+    """A judge that asks an endpoint through an engine."""
+
+    engine: CallEngine
+
+    @property
+    def marks(self) -> Marks:
+        """Empty, except for replies of `svr sim`, which are recognised by their fingerprint."""
+        simulated = any(one.startswith(SIMULATED_FINGERPRINT) for one in self.engine.fingerprints)
+        return frozenset({Integrity.SIMULATED}) if simulated else NO_MARKS
 
 
 @dataclass(frozen=True, slots=True)
-class ModelJudge(Judge):
+class ModelJudge(EndpointJudge):
     """An endpoint as a judge and as an author.
 
     Rubrics that a reply leaves out are asked again alone, once, and never filled in.
     """
 
-    engine: CallEngine
     writer: QuestionWriter
 
     @property
     def name(self) -> str:
         """The profile's name."""
         return self.writer.profile.name
-
-    @property
-    def marks(self) -> Marks:
-        """Empty, except for replies of `svr sim`."""
-        return marks_of(self.engine)
 
     async def prefer(self, shown: Presentation) -> Answer[Preference]:
         """Ask for a direct verdict: margin +1 for A, −1 for B, 0 for a tie."""
@@ -215,18 +216,6 @@ def _in_order(rubrics: Sequence[Rubric], rows: Mapping[str, RubricComparison]) -
 # --- questions in a method's own words --------------------------------------------------------------------------------
 
 
-class Model(Protocol):
-    """A judge that is a model which writes texts."""
-
-    @property
-    def engine(self) -> CallEngine:
-        """The engine that asks it."""
-
-    @property
-    def writer(self) -> QuestionWriter:
-        """Its profile and templates."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ask(Generic[T]):
     """A question: a template, the texts at its places by the names of their fences, and how its reply is read.
@@ -244,11 +233,11 @@ class Ask(Generic[T]):
     rubrics: Sequence[Rubric] | None = None
 
 
-def model_behind(judge: Judge) -> Model:
+def model_behind(judge: Judge) -> ModelJudge:
     """Return the model behind a judge; UsageError for one that writes nothing."""
-    model = getattr(judge, "model", judge)  # of `J+rules`, J
-    if isinstance(getattr(model, "writer", None), QuestionWriter) and hasattr(model, "engine"):
-        return cast("Model", model)
+    model = judge.model if isinstance(judge, HybridJudge) else judge
+    if isinstance(model, ModelJudge):
+        return model
     raise UsageError(f"the judge {judge.name} writes no texts", hint="name a text judge of `svr judges`")
 
 
@@ -269,7 +258,13 @@ async def sampled(judge: Judge, prompt: Prompt, number: int, *, temperature: flo
     """
     model = model_behind(judge)
     request = conversation(model.writer.profile, prompt, number, temperature=temperature, top_p=top_p)
-    return await _asked_as_it_is(model, request, read_text, lambda: f"Planned response {number}.")
+    question = Question(
+        request=request,
+        parse=read_text,
+        placeholder=lambda: f"Planned response {number}.",
+        expected_tokens=model.writer.reasoning + TOKENS_OF_A_SAMPLE,
+    )
+    return await answered(model.engine, model.writer.profile, question)
 
 
 def conversation(
@@ -291,11 +286,3 @@ def conversation(
     )
     messages = tuple((turn.role, clean(turn.content)) for turn in prompt)
     return drawn.request(messages, sample=number, no_cache=number > 0)
-
-
-async def _asked_as_it_is(
-    model: Model, request: Request, parse: Callable[[str], T], placeholder: Callable[[], T]
-) -> Answer[T]:
-    expected = model.writer.reasoning + TOKENS_OF_A_SAMPLE
-    question = Question(request=request, parse=parse, placeholder=placeholder, expected_tokens=expected)
-    return await answered(model.engine, model.writer.profile, question)

@@ -195,7 +195,9 @@ def open_judge(
     templates = load_templates(limits.prompts, (*spec.prompts, *(OWN if spec.writes else ())))
     settings = config or limits.engine_config(spec.profile)
     if limits.ray is None:  # with Ray the sockets are on the nodes
-        settings = within_descriptors(settings, engines=engines)
+        soft = descriptors_for(engines * settings.concurrency + OPEN_FILES)
+        most = settings.concurrency if soft is None else max(1, (soft - OPEN_FILES) // engines)
+        settings = replace(settings, concurrency=min(settings.concurrency, most))
     engine = _engine_of(spec.profile, limits, settings, budget)
     judge, author = roles_of(spec, spec.profile, engine, templates)
     if spec.hybrid:
@@ -242,13 +244,6 @@ def _engine_of(profile: Profile, limits: JudgeLimits, config: EngineConfig, budg
         price=profile.price,
         failures=FailureLog(limits.failures, forget=limits.retry_errors),
     )
-
-
-def within_descriptors(config: EngineConfig, *, engines: int = 1) -> EngineConfig:
-    """Bound the concurrency of each engine by the files that this process may open, after asking for more."""
-    soft = descriptors_for(engines * config.concurrency + OPEN_FILES)
-    most = config.concurrency if soft is None else max(1, (soft - OPEN_FILES) // engines)
-    return config if config.concurrency <= most else replace(config, concurrency=most)
 
 
 def transport_to(profile: Profile, base_url: str, *, timeout_s: float, ray: str | None = None) -> Transport:

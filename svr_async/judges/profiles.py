@@ -6,7 +6,6 @@ configuration folder. The working directory is never searched.
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 import tomllib
@@ -28,7 +27,7 @@ from svr_async.engine.money import Price
 from svr_async.engine.request import Messages, Request, without_system
 from svr_async.engine.secrets import refuse_key_in_url
 from svr_async.engine.wires import Form, Params, Settings, Wire
-from svr_async.errors import AuthError, ConfigError
+from svr_async.errors import AuthError, ConfigError, did_you_mean
 
 OPENAI_KEY = "OPENAI_API_KEY"
 SHIPPED = "shipped with the package"
@@ -219,7 +218,6 @@ def _read_tables(path: Path) -> dict[str, dict[str, Any]]:
 
 def _profile(name: str, table: Mapping[str, Any], source: str) -> Profile:
     try:
-        _refuse_unknown(table)
         return msgspec.convert({**_normal(table), "name": name, "source": source}, Profile)
     except msgspec.ValidationError as error:
         problem, _, place = str(error).partition(" - at `$.")
@@ -229,23 +227,12 @@ def _profile(name: str, table: Mapping[str, Any], source: str) -> Profile:
         raise ConfigError(f"{source}: judge {name}: {error.message}", hint=error.hint) from None
 
 
-def _refuse_unknown(table: Iterable[str]) -> None:
-    known = sorted({one.name for one in fields(Profile)} - {"name", "source", "base_urls"} | {"endpoint"})
-    for key in table:
-        if key not in known:
-            raise ConfigError(
-                f"unknown setting {key!r}", hint=near(key, known) or f"known settings: {', '.join(known)}"
-            )
-
-
-def near(name: str, known: Iterable[str]) -> str:
-    """Return a question that names the known name most like this one; "" if none is like it."""
-    found = difflib.get_close_matches(name, known, 1, cutoff=0.4)
-    return f"did you mean {found[0]}?" if found else ""
-
-
 def _normal(table: Mapping[str, Any]) -> dict[str, Any]:
     """Return a table with each setting in its only form: lists for `stop`, one text for `base_url`, and so on."""
+    known = sorted({one.name for one in fields(Profile)} - {"name", "source", "base_urls"} | {"endpoint"})
+    if unknown := [key for key in table if key not in known]:
+        hint = did_you_mean(unknown[0], known) or f"known settings: {', '.join(known)}"
+        raise ConfigError(f"unknown setting {unknown[0]!r}", hint=hint)
     values = dict(table)
     if "endpoint" in values:
         values = endpoint_settings(str(values.pop("endpoint"))) | values
@@ -272,7 +259,7 @@ def endpoint_settings(name: str) -> dict[str, Any]:
     """Return the settings of a known endpoint; ConfigError if unknown."""
     known = known_endpoints()
     if name not in known:
-        hint = near(name, known) or f"known: {', '.join(known)}; for others set base_url"
+        hint = did_you_mean(name, known) or f"known: {', '.join(known)}; for others set base_url"
         raise ConfigError(f"unknown endpoint {name!r}", hint=hint)
     return dict(known[name])
 
@@ -342,7 +329,7 @@ def _text_profile(name: str, base_url: str, profiles: Mapping[str, Profile]) -> 
         return Profile(name=name, model=name, base_url=base_url or environment, source="--base-url")
     if form := _correct_form(name):
         raise ConfigError(f"unknown judge {name!r}", hint=form)
-    hint = near(name, profiles) or "svr judges lists them."
+    hint = did_you_mean(name, profiles) or "svr judges lists them."
     if Path(FILE).is_file():
         hint += f" ./{FILE} is read with --judges {FILE} only."
     raise ConfigError(

@@ -61,11 +61,6 @@ class _ScoreRow(msgspec.Struct):
     score: Score | None = None
 
 
-class _Row(msgspec.Struct):
-    score: Any = msgspec.UNSET
-    score_a: Any = msgspec.UNSET
-
-
 @dataclass(frozen=True, slots=True)
 class _Recorded(Judge):
     """A judge from a file. Pairs that the file lacks are unscored, and counted."""
@@ -163,7 +158,7 @@ def load_recorded(path: Path, prompts: Mapping[str, Prompt]) -> RecordedJudge | 
     lines = [(f"{path} line {n}", line) for n, line in enumerate(text.split("\n"), 1) if line.strip()]
     if path.suffix.lower() == CSV:
         return _load_scores(path, _csv_rows(path, text))
-    if lines and {msgspec.UNSET} != set(msgspec.structs.astuple(_decode(lines[0][1], _Row, lines[0][0]))):
+    if lines and {"score", "score_a"} & _decode(lines[0][1], dict[str, Any], lines[0][0]).keys():
         return _load_scores(path, ((where, _decode(line, _ScoreRow, where)) for where, line in lines))
     replies: dict[Key, str] = {}
     for where, line in lines:

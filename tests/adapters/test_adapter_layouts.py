@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from svr_async.adapters import get_adapter
-from svr_async.adapters.fields import join_prompt, transcript_turns
+from svr_async.adapters.fields import join_prompt, read_answer
 from svr_async.core.pair import Message, PreferencePair, user_prompt
 from svr_async.errors import DataError
 
@@ -214,8 +214,9 @@ def test_what_stands_before_the_response_is_the_prompt(write: Write) -> None:
     assert one(write, alpaca).prompt == user_prompt("Sum up.\n\nA story.")
     follow = (REPLY, Message("user", "and now?"))
     assert join_prompt((USER,), follow) == (USER, *follow)
-    turns = transcript_turns("\n\nHuman: say 'Assistant: no'\n\nline two\n\nAssistant: ok\nHuman: quoted")
-    assert turns == (Message("user", "say 'Assistant: no'\n\nline two"), Message("assistant", "ok\nHuman: quoted"))
+    whole = "\n\nHuman: say 'Assistant: no'\n\nline two\n\nAssistant: ok\nHuman: quoted"
+    turns = user_prompt("say 'Assistant: no'\n\nline two")
+    assert read_answer(whole, transcript=True) == (turns, "ok\nHuman: quoted")
 
 
 @pytest.mark.parametrize(

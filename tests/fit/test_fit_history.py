@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from made_arrays import made_arrays, split, with_sources
+from made_arrays import made_arrays, split
 
 from svr_async.fit.config import DEFAULT, PAPER
 from svr_async.fit.history import EpochRecord, FitCurve, FitResult, accuracy_error, watched
@@ -32,19 +32,6 @@ class Watch:
 
     def end(self, curve: FitCurve) -> None:
         self.heard.append(("end", len(curve.epochs)))
-
-
-@pytest.mark.parametrize("name", CONFIGS)
-@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.soak)])
-def test_the_provisional_best_is_what_the_fit_takes(name: str, seed: int) -> None:
-    """The epoch that is marked at the end is the one that the fit took, with an informed start or without."""
-    train, dev = split(with_sources(made_arrays(seed=seed)))
-    result = fit(train, dev, replace(CONFIGS[name], seed=seed))
-    curve = FitCurve(dev_pairs=dev.n_pairs)
-    for record in result.history:
-        curve = curve.with_epoch(record)
-    assert curve.best_epoch == result.best_epoch
-    assert curve.best in result.history
 
 
 def test_a_watcher_hears_of_every_epoch() -> None:

@@ -30,7 +30,7 @@ from svr_async.fit.sparsemax import sparsemax
 KINDS: tuple[Kind, ...] = ("mlp", "topics")
 # Compiled whole: one by one, dozens of small operations would each be compiled by itself.
 hidden_units = jax.jit(module.hidden_units, static_argnums=2)
-bank_logits = jax.jit(module.bank_logits)
+bank_columns = jax.jit(module.bank_columns)
 
 
 def params_and_arrays(long: int = 1) -> tuple[Params, FitArrays]:
@@ -95,7 +95,7 @@ def test_numpy_forward_equals_jax() -> None:
     params, arrays = params_and_arrays()
     _, features = whole_batch(arrays)
     hidden = hidden_units(params, features, arrays.n_pairs)
-    expected = np.asarray(sparsemax(bank_logits(params, hidden)))
+    expected = np.asarray(sparsemax(bank_columns(params, hidden).T))
     selector = to_selector(params)
     rows = [
         alpha_numpy(selector, arrays.feature_index[4 * p : 4 * p + 4], arrays.feature_value[4 * p : 4 * p + 4])

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable, Mapping
 from functools import cache, lru_cache, partial
 
 from svr_async.core.rubric import Check, Rubric
-from svr_async.errors import ConfigError
+from svr_async.errors import ConfigError, did_you_mean
 from svr_async.judges.rules import code, content, language, safety, shape, wording
 from svr_async.judges.rules.spec import CheckSpec, Finding
 from svr_async.judges.rules.text import TextView
@@ -30,8 +29,7 @@ CHECKS: Mapping[str, CheckSpec] = {
 def problem_with(check: Check) -> str:
     """Return the problem with a check's name or arguments in one line; empty if it is valid."""
     if check.name not in CHECKS:
-        near = difflib.get_close_matches(check.name, CHECKS, n=1)
-        return f"there is no check named {check.name!r}" + (f"; did you mean {near[0]!r}?" if near else "")
+        return f"there is no check named {check.name!r}; {did_you_mean(check.name, CHECKS)}".removesuffix("; ")
     problem = CHECKS[check.name].problem(dict(check.args))
     return f"the check {check.name} {problem}" if problem else ""
 
@@ -42,14 +40,9 @@ def _spec_of(check: Check) -> CheckSpec:
     return CHECKS[check.name]
 
 
+@lru_cache(maxsize=8192)
 def bound(check: Check) -> BoundCheck:
     """Return a check as a function of prompt and response; ConfigError if its name or arguments are wrong."""
-    return _bound(check, tuple(type(value) for _, value in check.args))
-
-
-@lru_cache(maxsize=8192)
-def _bound(check: Check, _types: tuple[type, ...]) -> BoundCheck:
-    """Types are part of the cache key: True equals 1, and only one of them is a valid number of words."""
     return partial(_spec_of(check).decide, **dict(check.args))
 
 

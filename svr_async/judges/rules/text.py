@@ -206,14 +206,10 @@ def paragraphs_of(text: str) -> list[str]:
         if line:
             run.append(line)
         elif run:
-            if len(run) > 1 or not _is_ornament(run[0]):
+            if len(run) > 1 or not (_HEADING.match(run[0]) or _RULE.issuperset(run[0])):
                 found.append("\n".join(run))
             run = []
     return found
-
-
-def _is_ornament(line: str) -> bool:
-    return bool(_HEADING.match(line)) or _RULE.issuperset(line)
 
 
 def read_layout(text: str) -> Layout:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from svr_async.errors import UsageError
+from svr_async.errors import UsageError, did_you_mean
 
 if TYPE_CHECKING:
     from svr_async.scoring.methods.contract import Part, Recipe
@@ -32,10 +32,8 @@ def find_recipe(name: str) -> Recipe:
     if name in MODULES:
         recipe: Recipe = import_module(f"svr_async.scoring.methods.{MODULES[name]}").RECIPES[name]
         return recipe
-    near = difflib.get_close_matches(name.casefold(), NAMES, n=1)
-    raise UsageError(
-        f"unknown method {name!r}", hint=f"did you mean {near[0]}?" if near else f"choose from {', '.join(NAMES)}"
-    )
+    hint = did_you_mean(name.casefold(), NAMES) or f"choose from {', '.join(NAMES)}"
+    raise UsageError(f"unknown method {name!r}", hint=hint)
 
 
 def names_that_take(part: Part) -> tuple[str, ...]:
