@@ -160,21 +160,36 @@ async def ascore_pair(
     Equal responses tie without a call. UsageError, and errors that stop an engine (key, quota, budget, endpoint down),
     are raised; a failed call is an outcome.
     """
+    async with opened(engine) as asked:
+        return await _score_open_pair(prompt, a, b, bank=bank, asked=asked, order=order, top_k=top_k, rephrase=rephrase)
+
+
+async def _score_open_pair(
+    prompt: PromptLike,
+    a: ResponseLike,
+    b: ResponseLike,
+    *,
+    bank: Bank | None,
+    asked: Engine | Judge,
+    order: Shown,
+    top_k: int | None,
+    rephrase: bool,
+) -> PairVerdict:
+    """Judge a pair with an open engine; many pairs that share one end with it."""
     conversation = as_prompt(prompt)
     a, b = as_response(a, conversation), as_response(b, conversation)
-    async with opened(engine) as asked:
-        method = method_of(bank, asked, top_k=top_k, rephrase=rephrase)
-        decision = await decide_pair(method, judge_of(asked), conversation, a, b, order=order)
-        return PairVerdict(
-            margin=decision.margin,
-            outcome=decision.outcome,
-            contributions=decision.contributions,
-            detail=decision.detail,
-            flags=decision.flags,
-            requests=decision.requests,
-            judge=asked.label,
-            doubts=pair_doubts(decision, conversation, bank, method, asked),
-        )
+    method = method_of(bank, asked, top_k=top_k, rephrase=rephrase)
+    decision = await decide_pair(method, judge_of(asked), conversation, a, b, order=order)
+    return PairVerdict(
+        margin=decision.margin,
+        outcome=decision.outcome,
+        contributions=decision.contributions,
+        detail=decision.detail,
+        flags=decision.flags,
+        requests=decision.requests,
+        judge=asked.label,
+        doubts=pair_doubts(decision, conversation, bank, method, asked),
+    )
 
 
 def pair_doubts(
@@ -254,7 +269,7 @@ async def ajudge_pairs(
     rows = read_unlabelled(pairs)
     async with opened(engine) as asked:
         method_of(bank, asked, top_k=top_k, rephrase=rephrase)  # refuses invalid settings before any call
-        ask = partial(ascore_pair, bank=bank, engine=asked, order=order, top_k=top_k, rephrase=rephrase)
+        ask = partial(_score_open_pair, bank=bank, asked=asked, order=order, top_k=top_k, rephrase=rephrase)
         return await all_of(lambda row: ask(row.prompt, row.response_a, row.response_b), rows, asked)
 
 
