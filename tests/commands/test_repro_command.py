@@ -71,6 +71,7 @@ def test_missing_files_are_named_with_the_command_that_gets_them(
     """Table 1 without training pairs says how to fetch HelpSteer3, and the dry run needs no endpoint."""
     write_bench(tmp_path / "rubricbench.jsonl", 4)
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_DISABLE_TELEMETRY", True)  # it asks the public hub otherwise
     monkeypatch.setenv("OPENROUTER_API_KEY", "")
     flags = ["rubricbench", "--train", "helpsteer3", "--data", tmp_path, "--judge", "http://127.0.0.1:9/v1#m"]
     code, out, _ = cli("repro", *flags, "--dry-run")
