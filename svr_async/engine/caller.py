@@ -424,7 +424,7 @@ class Caller:
         now = self.clock()
         silent_s = now - (self.record.last_good if self.record.good else self._failing_since or now)
         if silent_s > patience_s:
-            error = EndpointDownError(f"no answer for {silent_s:.0f} s ({failure.detail})", hint=START_HINT)
+            error = EndpointDownError(f"no answer for more than {patience_s:.0f} s ({failure.detail})", hint=START_HINT)
             self.stop_run(error)
             raise error
 
