@@ -152,7 +152,7 @@ def merge(folders: tuple[str, ...], out: Path, as_json: bool) -> None:
 @option("--by NAME", "Who edits.", required=True)
 @option("--reason TEXT", "Why.", required=True)
 @option("--out DIR", "Where the edited bank goes.", type=opt.FOLDER)
-@flag("--in-place", "Write it over BANK; the former is kept beside it.")
+@flag("--in-place", "Write it over BANK; the former is kept in the same folder.")
 @opt.json
 def edit(folder: str, out: Path | None, in_place: bool, by: str, reason: str, as_json: bool, **plan: object) -> None:
     """Edit a bank by hand; every change is kept in its history. ID is the start of a rubric's id.
