@@ -113,7 +113,7 @@ def diff(first: str, second: str, as_json: bool) -> None:
     \b
     Example:  svr bank diff round-1/ round-2/
     """
-    from svr_async.training.bank.bank_diff import diff_banks, diff_sheet
+    from svr_async.training.bank.edit import diff_banks, diff_sheet
 
     found = diff_banks(_load(first), _load(second))
     tell(found.to_json, diff_sheet(found), as_json=as_json)
@@ -129,7 +129,7 @@ def merge(folders: tuple[str, ...], out: Path, as_json: bool) -> None:
     \b
     Example:  svr bank merge mine/ theirs/ --out both/
     """
-    from svr_async.training.bank.build import merge_banks
+    from svr_async.training.bank.edit import merge_banks
 
     banks = [_load(folder) for folder in folders]
     merged = merge_banks(banks)
@@ -147,7 +147,7 @@ def merge(folders: tuple[str, ...], out: Path, as_json: bool) -> None:
 @click.argument("folder", metavar="BANK")
 @option("--disable ID", "Never choose this rubric again.", name="disabled", multiple=True)
 @option("--reword ID TEXT", "Give it another text.", name="reworded", multiple=True, type=(str, str))
-@option("--weight ID W", "Give it another weight.", name="reweighed", multiple=True, type=(str, float))
+@option("--weight ID W", "Give it another weight; enables it, too.", name="reweighed", multiple=True, type=(str, float))
 @option("--add TEXT", "Add a rubric, for every prompt.", name="added", multiple=True)
 @option("--by NAME", "Who edits.", required=True)
 @option("--reason TEXT", "Why.", required=True)
@@ -162,18 +162,19 @@ def edit(folder: str, out: Path | None, in_place: bool, by: str, reason: str, as
       svr bank edit bank/ --disable r3fa9 --by Ana --reason "rewards length" --out edited/
       svr bank edit bank/ --weight r3fa9 0.5 --add "Names its sources." --by Ana --reason policy --in-place
     """
-    from svr_async.training.bank.bank_diff import diff_banks, diff_sheet
-    from svr_async.training.bank.edit import EditPlan, edit_bank, save_anew, save_in_place
+    from svr_async.training.bank.edit import EditPlan, diff_banks, diff_sheet, edit_bank, save_in_place
 
     if (out is None) is not in_place or (in_place and folder.startswith("hf:")):
         raise UsageError("edit needs one of --out and --in-place", hint="--in-place is for a folder")
+    if out is not None and (out / "bank.json").exists():
+        raise UsageError(f"{out} holds a bank", hint="name another folder, or edit that one with --in-place")
     former = _load(folder)
     edited = edit_bank(former, EditPlan(**plan), author=by, reason=reason, day=datetime.now(UTC).date())  # type: ignore[arg-type]  # the flags are its fields
     if out is None:
         kept: str | Path = save_in_place(edited, Path(folder), former.digest)
     else:
         kept = folder
-        save_anew(edited, out)
+        edited.save(out)
     found, place = diff_banks(former, edited), out or folder
     if as_json:
         was = {"folder": str(kept), "digest": former.digest}

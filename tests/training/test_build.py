@@ -8,9 +8,8 @@ import pytest
 
 from svr_async.core.rubric import Check, Rubric
 from svr_async.scoring.bank import MAX_SOURCES, Bank, BankRubric, InferenceSettings
-from svr_async.training.bank.bank_diff import diff_banks
-from svr_async.training.bank.build import bank_rubric, candidate_of, main_domain, merge_banks
-from svr_async.training.bank.merge import Candidate, merge
+from svr_async.training.bank.edit import diff_banks, merge_banks
+from svr_async.training.bank.merge import Candidate, bank_rubric, candidate_of, main_domain, merge
 
 DOMAINS = {"p1": "code", "p2": "code", "p3": "chat", "p4": "chat"}
 

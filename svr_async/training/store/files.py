@@ -30,8 +30,7 @@ from svr_async.errors import ArtefactError, UsageError
 from svr_async.fit.arrays import LARGEST_Z
 from svr_async.fit.tfidf import Vocabulary
 from svr_async.scoring.bank import features_problem
-from svr_async.training.bank.build import bank_rubric
-from svr_async.training.bank.merge import Candidate
+from svr_async.training.bank.merge import Candidate, bank_rubric
 from svr_async.training.rounds.config import FitTerms
 
 if TYPE_CHECKING:

@@ -24,8 +24,7 @@ from svr_async.core.files import read_plain, reason
 from svr_async.core.pair import PreferencePair, split_by_prompt
 from svr_async.errors import DataError, UsageError
 from svr_async.fit import ragged
-from svr_async.training.bank.build import bank_rubric, refuse_long_names
-from svr_async.training.bank.merge import Candidate
+from svr_async.training.bank.merge import Candidate, bank_rubric, refuse_long_names
 from svr_async.training.rounds.config import FitTerms, config_of
 from svr_async.training.rounds.session import Material, Sources, prepare
 from svr_async.training.rounds.stages import candidate_from_json

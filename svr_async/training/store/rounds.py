@@ -23,9 +23,8 @@ from svr_async.core.similarity import REDUNDANCY_CUTOFF
 from svr_async.errors import StorageError, SvrError, UsageError
 from svr_async.fit import ragged
 from svr_async.fit.arrays import FitArrays
-from svr_async.training.bank.distinct import rubric_words
-from svr_async.training.bank.merge import Candidate, criterion_numbers
-from svr_async.training.bank.near_duplicates import redundancy_edges
+from svr_async.training.bank.criteria import rubric_words
+from svr_async.training.bank.merge import Candidate, criterion_numbers, redundancy_edges
 from svr_async.training.rounds.config import FitTerms
 from svr_async.training.rounds.session import (
     HardNegative,
