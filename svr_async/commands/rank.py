@@ -108,10 +108,10 @@ def _ask(flags: dict[str, Any], ask: Callable[..., Awaitable[T]]) -> T:
     from svr_async.engine.concurrency import run_whole
     from svr_async.judges.open_judge import JudgeSpec
     from svr_async.judges.profiles import naming_keys
-    from svr_async.scoring.bank import Bank
+    from svr_async.scoring.bank import RubricBank
     from svr_async.serving.engine import Engine
 
-    bank = None if flags["bank"] is None else Bank.load(flags["bank"])
+    bank = None if flags["bank"] is None else RubricBank.load(flags["bank"])
     judge, base_url = flags["judge"], flags["base_url"]
     how = {name: value for name, value in flags.items() if name not in NOT_ASKED}
 

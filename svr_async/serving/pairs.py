@@ -17,7 +17,7 @@ from svr_async.engine.concurrency import bounded_map, in_sync
 from svr_async.errors import SvrError, UsageError
 from svr_async.judges.protocol import Judge
 from svr_async.judges.templates import clean
-from svr_async.scoring.bank import Bank
+from svr_async.scoring.bank import RubricBank
 from svr_async.scoring.decision import Decision, average
 from svr_async.scoring.doubts import doubts_of
 from svr_async.scoring.methods.contract import Method
@@ -138,7 +138,7 @@ async def ascore_pair(
     a: ResponseLike,
     b: ResponseLike,
     *,
-    bank: Bank | None = None,
+    bank: RubricBank | None = None,
     engine: Engine | Judge | str,
     order: Shown = "hash",
     top_k: int | None = None,
@@ -169,7 +169,7 @@ async def _score_open_pair(
     a: ResponseLike,
     b: ResponseLike,
     *,
-    bank: Bank | None,
+    bank: RubricBank | None,
     asked: Engine | Judge,
     order: Shown,
     top_k: int | None,
@@ -193,7 +193,7 @@ async def _score_open_pair(
 
 
 def pair_doubts(
-    decision: Decision, prompt: Prompt, bank: Bank | None, method: Method, engine: Engine | Judge
+    decision: Decision, prompt: Prompt, bank: RubricBank | None, method: Method, engine: Engine | Judge
 ) -> tuple[str, ...]:
     """Return why a decision on a pair is weak, in words."""
     use = method.facts.bank
@@ -214,13 +214,15 @@ async def decide_pair(
     return decisions[0] if len(decisions) == 1 else average(decisions)
 
 
-def method_of(bank: Bank | None, engine: Engine | Judge, *, top_k: int | None = None, rephrase: bool = False) -> Method:
+def method_of(
+    bank: RubricBank | None, engine: Engine | Judge, *, top_k: int | None = None, rephrase: bool = False
+) -> Method:
     """Return the method for a bank or None; UsageError if the judge cannot rephrase."""
     if bank is None:
         if top_k is not None or rephrase:
             raise UsageError("top_k and rephrase need a bank", hint="bank=Bank.load(folder)")
         return Direct()
-    if not isinstance(bank, Bank):
+    if not isinstance(bank, RubricBank):
         raise UsageError(f"bank is a Bank, not {type(bank).__name__}", hint=f"bank=Bank.load({str(bank)[:40]!r})")
     rephraser: Rephraser | None = None
     if rephrase:
@@ -230,7 +232,7 @@ def method_of(bank: Bank | None, engine: Engine | Judge, *, top_k: int | None = 
 
 
 @lru_cache(maxsize=KEPT_CHOOSERS)
-def chooser_of(bank: Bank, top_k: int | None = None) -> Chooser:
+def chooser_of(bank: RubricBank, top_k: int | None = None) -> Chooser:
     """Return the chooser of a bank, kept for the next pair."""
     return open_chooser(bank, top_k=top_k)
 
@@ -255,7 +257,7 @@ def _orders(order: Shown, prompt: Prompt, a: str, b: str) -> tuple[Order, ...]:
 async def ajudge_pairs(
     pairs: Pairs,
     *,
-    bank: Bank | None = None,
+    bank: RubricBank | None = None,
     engine: Engine | Judge | str,
     order: Shown = "hash",
     top_k: int | None = None,

@@ -26,7 +26,7 @@ from svr_async.core.table import Line, Table, to_html
 from svr_async.engine.concurrency import in_sync
 from svr_async.errors import UsageError
 from svr_async.judges.protocol import Judge
-from svr_async.scoring.bank import Bank
+from svr_async.scoring.bank import RubricBank
 from svr_async.serving.engine import Engine, opened
 from svr_async.serving.pairs import PairVerdict, Shown, all_of, ascore_pair, judge_of, method_of, number
 from svr_async.serving.scores import weighted_rubrics
@@ -91,7 +91,7 @@ async def arank(
     prompt: PromptLike,
     responses: Sequence[ResponseLike],
     *,
-    bank: Bank | None = None,
+    bank: RubricBank | None = None,
     engine: Engine | Judge | str,
     method: How = "auto",
     order: Shown = "hash",
@@ -175,7 +175,7 @@ def _ordered(i: int, j: int) -> Pair:
 
 
 async def _scored_alone(
-    prompt: Prompt, texts: Sequence[str], bank: Bank | None, engine: Engine | Judge, top_k: int | None
+    prompt: Prompt, texts: Sequence[str], bank: RubricBank | None, engine: Engine | Judge, top_k: int | None
 ) -> tuple[Margins, int]:
     """Score each response on the rubrics for the prompt; F_ij sums over the rubrics decided for both."""
     weighted = weighted_rubrics(bank, prompt, top_k)

@@ -13,7 +13,7 @@ from svr_async.core.verdict import Outcome
 from svr_async.engine.concurrency import in_sync
 from svr_async.errors import UsageError
 from svr_async.judges.protocol import Answer, Judge
-from svr_async.scoring.bank import Bank
+from svr_async.scoring.bank import RubricBank
 from svr_async.scoring.rubric_file import read_rubric
 from svr_async.serving.engine import Engine, opened
 from svr_async.serving.pairs import chooser_of, heading, judge_of, number
@@ -72,7 +72,7 @@ async def ascore(
     prompt: PromptLike,
     response: ResponseLike,
     *,
-    bank: Bank | None = None,
+    bank: RubricBank | None = None,
     rubrics: Iterable[Any] = (),
     engine: Engine | Judge | str,
     top_k: int | None = None,
@@ -126,9 +126,9 @@ def read_criteria(rubrics: Iterable[Any]) -> list[tuple[Rubric, float]]:
     return found
 
 
-def weighted_rubrics(bank: Bank | None, prompt: Prompt, top_k: int | None) -> list[tuple[Rubric, float]]:
+def weighted_rubrics(bank: RubricBank | None, prompt: Prompt, top_k: int | None) -> list[tuple[Rubric, float]]:
     """Return the rubrics of a bank for a prompt with their importances, sorted by id; UsageError without a bank."""
-    if not isinstance(bank, Bank):
+    if not isinstance(bank, RubricBank):
         raise UsageError("scoring a response alone needs a bank or rubrics", hint="bank=Bank.load(folder)")
     chooser = chooser_of(bank, top_k)
     weighted = [(chooser.bank.rubrics[entry.index].rubric, entry.importance) for entry in chooser.choose(prompt)]

@@ -20,7 +20,7 @@ from svr_async.engine.concurrency import run_on_own_loop
 from svr_async.engine.money import Budget
 from svr_async.errors import ConfigError, EndpointDownError, UsageError
 from svr_async.judges.limits import AUTO, JudgeLimits
-from svr_async.scoring.bank import Bank
+from svr_async.scoring.bank import RubricBank
 from svr_async.serving.engine import Engine
 from svr_async.serving.pairs import Shown, ascore_pair
 from svr_async.serving.ranking import How, Schedule
@@ -102,7 +102,7 @@ _ENGINES: dict[tuple[int, HookSettings], Engine] = {}  # by process: a forked ch
 _BUDGETS: dict[tuple[int, HookSettings], Budget] = {}  # what an engine has spent counts for its successor
 
 
-async def with_engine(settings: HookSettings, ask: Callable[[Engine, Bank | None], Awaitable[T]]) -> T:
+async def with_engine(settings: HookSettings, ask: Callable[[Engine, RubricBank | None], Awaitable[T]]) -> T:
     """Ask with the engine and bank of the settings, from any event loop; both stay open until the process ends.
 
     After EndpointDownError the next call opens a new engine within the same caps. ConfigError without a judge.
@@ -138,9 +138,9 @@ async def _engine(settings: HookSettings) -> Engine:
 
 
 @lru_cache(maxsize=8)
-def bank_of(name: str) -> Bank | None:
+def bank_of(name: str) -> RubricBank | None:
     """Return a bank by its folder or hub name, loaded once a process; None without a name."""
-    return Bank.load(name) if name else None
+    return RubricBank.load(name) if name else None
 
 
 async def close_engines() -> None:
@@ -177,7 +177,7 @@ async def judge_alone(
     """Judge a response by rubrics with points, compared with a reference, or else by the bank."""
     rubrics = tuple(rubrics)
 
-    async def ask(engine: Engine, bank: Bank | None) -> Judged:
+    async def ask(engine: Engine, bank: RubricBank | None) -> Judged:
         if reference is not None and not rubrics:
             return await _compared(settings, engine, bank, (prompt, response, reference))
         if bank is None and not rubrics:
@@ -191,7 +191,9 @@ async def judge_alone(
     return await with_engine(settings, ask)
 
 
-async def _compared(settings: HookSettings, engine: Engine, bank: Bank | None, texts: tuple[Any, Any, Any]) -> Judged:
+async def _compared(
+    settings: HookSettings, engine: Engine, bank: RubricBank | None, texts: tuple[Any, Any, Any]
+) -> Judged:
     top_k = settings.top_k if bank is not None else None
     found = await ascore_pair(*texts, bank=bank, engine=engine, order=settings.order, top_k=top_k)
     decided = [part for part in found.contributions if part.delta is not None]

@@ -9,7 +9,7 @@ from itertools import groupby
 from typing import Any
 
 from svr_async.errors import EndpointDownError, UsageError
-from svr_async.scoring.bank import Bank
+from svr_async.scoring.bank import RubricBank
 from svr_async.serving.engine import Engine
 from svr_async.serving.hooks.judging import PREFIX, HookSettings, configure, current, read_settings, with_engine
 from svr_async.serving.pairs import all_of, number
@@ -91,7 +91,7 @@ async def group_rewards(
         except UsageError as error:
             found.reasons[place] = error.message
 
-    async def ask(engine: Engine, bank: Bank | None) -> None:
+    async def ask(engine: Engine, bank: RubricBank | None) -> None:
         batch = _Batch(settings, engine, bank, prompts, texts, rubrics, found)
         if rubrics is not None or settings.method == "pointwise":
             await all_of(batch.score_one, list(texts), engine)
@@ -133,7 +133,7 @@ class _Batch:
 
     settings: HookSettings
     engine: Engine
-    bank: Bank | None
+    bank: RubricBank | None
     prompts: Sequence[Any]
     texts: Mapping[int, str]
     rubrics: Sequence[Any] | None

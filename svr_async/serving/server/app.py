@@ -21,7 +21,7 @@ from svr_async.engine.reply import json_value
 from svr_async.errors import SvrError, UsageError, system_words
 from svr_async.judges.limits import JudgeLimits
 from svr_async.observability.prometheus import PrometheusMetrics
-from svr_async.scoring.bank import Bank
+from svr_async.scoring.bank import RubricBank
 from svr_async.serving.server import nemo, rerank, routes
 from svr_async.serving.server.rewarder import JudgeSupervisor, Rewarder
 from svr_async.serving.server.routes import Answer, Call
@@ -73,7 +73,7 @@ class RewardServer:
         settings: ServerSettings | None = None,
         limits: JudgeLimits | None = None,
         base_url: str = "",
-        bank: Bank | None = None,
+        bank: RubricBank | None = None,
         say: Callable[[str], None] = to_stderr,
     ) -> None:
         self.settings = settings or ServerSettings()

@@ -23,7 +23,7 @@ from svr_async.engine.events import Observer, observing
 from svr_async.engine.money import Budget
 from svr_async.errors import BudgetError, SvrError, UsageError
 from svr_async.judges.limits import JudgeLimits
-from svr_async.scoring.bank import Bank
+from svr_async.scoring.bank import RubricBank
 from svr_async.serving.engine import Engine
 from svr_async.serving.pairs import PairVerdict, ascore_pair, method_of
 from svr_async.serving.scores import Score, ascore
@@ -49,7 +49,7 @@ class JudgeSupervisor:
         limits: JudgeLimits,
         *,
         base_url: str = "",
-        bank: Bank | None = None,
+        bank: RubricBank | None = None,
         observers: Sequence[Observer] = (),
         say: Say,
     ) -> None:
