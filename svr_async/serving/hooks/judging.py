@@ -125,13 +125,15 @@ async def with_engine(settings: HookSettings, ask: Callable[[Engine, RubricBank 
 async def _engine(settings: HookSettings) -> Engine:
     key = os.getpid(), settings
     if key not in _ENGINES:
-        budget = _BUDGETS.setdefault(key, Budget(max_calls=settings.max_calls, max_usd=settings.budget))
         limits = JudgeLimits(
             cache=settings.cache or cache_place(),
             concurrency=AUTO if settings.concurrency is None else str(settings.concurrency),
+            budget=settings.budget,
+            max_calls=settings.max_calls,
             timeout_s=settings.timeout_s,
             give_up_after_s=settings.give_up_after_s,
         )
+        budget = _BUDGETS.setdefault(key, limits.new_budget())
         engine = Engine.limited(settings.judge, limits, base_url=settings.base_url, budget=budget)
         _ENGINES[key] = await engine.open()
     return _ENGINES[key]

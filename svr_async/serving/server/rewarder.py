@@ -20,7 +20,6 @@ from svr_async.core.safetext import one_line
 from svr_async.core.verdict import Outcome
 from svr_async.engine.endpoint import EngineStoppedError
 from svr_async.engine.events import Observer, observing
-from svr_async.engine.money import Budget
 from svr_async.errors import BudgetError, SvrError, UsageError
 from svr_async.judges.limits import JudgeLimits
 from svr_async.scoring.bank import RubricBank
@@ -57,7 +56,7 @@ class JudgeSupervisor:
         self.say = say
         self.why_lost = ""
         self._settings = settings
-        budget = Budget(max_calls=limits.max_calls, max_usd=limits.budget)
+        budget = limits.new_budget()
         self._new_engine = partial(Engine.limited, judge, limits, base_url=base_url, budget=budget)
         self._observers = observers
         self._engine: Engine | None = None
