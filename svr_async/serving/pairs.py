@@ -25,7 +25,7 @@ from svr_async.scoring.methods.simple import Direct
 from svr_async.scoring.methods.svr import Svr
 from svr_async.scoring.rephraser import Rephraser, rephraser_of
 from svr_async.scoring.selection import Chooser, open_chooser
-from svr_async.serving.engine import FREE_WORKERS, Engine, opened
+from svr_async.serving.engine import FREE_WORKERS, Engine, EngineLike, opened
 from svr_async.serving.texts import PromptLike, ResponseLike, as_prompt, as_response
 
 Shown = Literal["hash", "ab", "ba", "both"]
@@ -139,7 +139,7 @@ async def ascore_pair(
     b: ResponseLike,
     *,
     bank: RubricBank | None = None,
-    engine: Engine | Judge | str,
+    engine: EngineLike,
     order: Shown = "hash",
     top_k: int | None = None,
     rephrase: bool = False,
@@ -160,36 +160,21 @@ async def ascore_pair(
     Equal responses tie without a call. UsageError, and errors that stop an engine (key, quota, budget, endpoint down),
     are raised; a failed call is an outcome.
     """
-    async with opened(engine) as asked:
-        return await _score_open_pair(prompt, a, b, bank=bank, asked=asked, order=order, top_k=top_k, rephrase=rephrase)
-
-
-async def _score_open_pair(
-    prompt: PromptLike,
-    a: ResponseLike,
-    b: ResponseLike,
-    *,
-    bank: RubricBank | None,
-    asked: Engine | Judge,
-    order: Shown,
-    top_k: int | None,
-    rephrase: bool,
-) -> PairVerdict:
-    """Judge a pair with an open engine; many pairs that share one end with it."""
     conversation = as_prompt(prompt)
     a, b = as_response(a, conversation), as_response(b, conversation)
-    method = method_of(bank, asked, top_k=top_k, rephrase=rephrase)
-    decision = await decide_pair(method, judge_of(asked), conversation, a, b, order=order)
-    return PairVerdict(
-        margin=decision.margin,
-        outcome=decision.outcome,
-        contributions=decision.contributions,
-        detail=decision.detail,
-        flags=decision.flags,
-        requests=decision.requests,
-        judge=asked.label,
-        doubts=pair_doubts(decision, conversation, bank, method, asked),
-    )
+    async with opened(engine) as asked:
+        method = method_of(bank, asked, top_k=top_k, rephrase=rephrase)
+        decision = await decide_pair(method, judge_of(asked), conversation, a, b, order=order)
+        return PairVerdict(
+            margin=decision.margin,
+            outcome=decision.outcome,
+            contributions=decision.contributions,
+            detail=decision.detail,
+            flags=decision.flags,
+            requests=decision.requests,
+            judge=asked.label,
+            doubts=pair_doubts(decision, conversation, bank, method, asked),
+        )
 
 
 def pair_doubts(
@@ -258,7 +243,7 @@ async def ajudge_pairs(
     pairs: Pairs,
     *,
     bank: RubricBank | None = None,
-    engine: Engine | Judge | str,
+    engine: EngineLike,
     order: Shown = "hash",
     top_k: int | None = None,
     rephrase: bool = False,
@@ -271,7 +256,7 @@ async def ajudge_pairs(
     rows = read_unlabelled(pairs)
     async with opened(engine) as asked:
         method_of(bank, asked, top_k=top_k, rephrase=rephrase)  # refuses invalid settings before any call
-        ask = partial(_score_open_pair, bank=bank, asked=asked, order=order, top_k=top_k, rephrase=rephrase)
+        ask = partial(ascore_pair, bank=bank, engine=asked, order=order, top_k=top_k, rephrase=rephrase)
         return await all_of(lambda row: ask(row.prompt, row.response_a, row.response_b), rows, asked)
 
 
@@ -289,11 +274,9 @@ async def all_of(work: Callable[[T], Awaitable[R]], items: Sequence[T], engine: 
             return error
 
     room = engine.concurrency if isinstance(engine, Engine) else FREE_WORKERS
-    flow = bounded_map(attempt, items, workers=max(1, min(room, len(items))))
-    async with aclosing(flow) as done:
+    async with aclosing(bounded_map(attempt, items, workers=max(1, min(room, len(items))))) as done:
         found = {place: result async for place, result in done}
-    results = [found[place] for place in range(len(items))]
-    for result in results:
+    for result in found.values():
         if isinstance(result, SvrError):
             raise result
-    return [result for result in results if not isinstance(result, SvrError)]
+    return [found[place] for place in range(len(items))]  # type: ignore[misc]  # no errors are left

@@ -22,7 +22,7 @@ from svr_async.errors import ConfigError, EndpointDownError, UsageError
 from svr_async.judges.limits import AUTO, JudgeLimits
 from svr_async.scoring.bank import RubricBank
 from svr_async.serving.engine import Engine
-from svr_async.serving.pairs import Shown, ascore_pair
+from svr_async.serving.pairs import PairVerdict, Shown, ascore_pair
 from svr_async.serving.ranking import How, Schedule
 from svr_async.serving.scores import ascore
 
@@ -181,30 +181,27 @@ async def judge_alone(
 
     async def ask(engine: Engine, bank: RubricBank | None) -> Judged:
         if reference is not None and not rubrics:
-            return await _compared(settings, engine, bank, (prompt, response, reference))
+            top_k = settings.top_k if bank is not None else None
+            how: dict[str, Any] = {"bank": bank, "engine": engine, "order": settings.order, "top_k": top_k}
+            return _of_verdict(await ascore_pair(prompt, response, reference, **how))
         if bank is None and not rubrics:
             raise UsageError("a response alone needs a bank", hint=f"set {PREFIX}BANK, or give rubrics or a reference")
-        top_k = None if rubrics else settings.top_k
-        found = await ascore(prompt, response, bank=bank, rubrics=rubrics, engine=engine, top_k=top_k)
-        parts = {part.rubric.text: part.value for part in found.parts if part.value is not None}
-        facts: dict[str, Any] = {"outcome": found.outcome, "judge": found.judge, "detail": found.detail}
-        return Judged(value=found.value, parts=parts, coverage=found.coverage, **facts)
+        score = await ascore(prompt, response, bank=bank, rubrics=rubrics, engine=engine, top_k=settings.top_k)
+        parts = {part.rubric.text: part.value for part in score.parts if part.value is not None}
+        facts: dict[str, Any] = {"outcome": score.outcome, "judge": score.judge, "detail": score.detail}
+        return Judged(value=score.value, parts=parts, coverage=score.coverage, **facts)
 
     return await with_engine(settings, ask)
 
 
-async def _compared(
-    settings: HookSettings, engine: Engine, bank: RubricBank | None, texts: tuple[Any, Any, Any]
-) -> Judged:
-    top_k = settings.top_k if bank is not None else None
-    found = await ascore_pair(*texts, bank=bank, engine=engine, order=settings.order, top_k=top_k)
-    decided = [part for part in found.contributions if part.delta is not None]
+def _of_verdict(verdict: PairVerdict) -> Judged:
+    decided = [part for part in verdict.contributions if part.delta is not None]
     return Judged(
-        value=None if found.margin is None else TIE if found.margin == 0 else float(found.margin > 0),
-        outcome=found.outcome,
-        judge=found.judge,
-        margin=found.margin,
+        value=None if verdict.margin is None else TIE if verdict.margin == 0 else float(verdict.margin > 0),
+        outcome=verdict.outcome,
+        judge=verdict.judge,
+        margin=verdict.margin,
         parts={part.rubric.text: part.value for part in decided},
-        coverage=len(decided) / max(1, len(found.contributions)),
-        detail=found.detail,
+        coverage=len(decided) / max(1, len(verdict.contributions)),
+        detail=verdict.detail,
     )
