@@ -12,7 +12,7 @@ from rig import RULES, name_judge, read_lines, svr_here, write_bench
 
 from svr_async.core.rubric import Rubric
 from svr_async.fit.config import DEFAULT
-from svr_async.scoring.bank import UNIFORM, Bank, BankRubric, InferenceSettings
+from svr_async.scoring.bank import UNIFORM, BankRubric, InferenceSettings, RubricBank
 from svr_async.simulation.server import SimServer
 from svr_async.training.rounds.algorithm import run_rounds
 from svr_async.training.rounds.fits import FitLog
@@ -136,7 +136,7 @@ def test_the_papers_preset_trains_all_rounds_and_publishes_the_last_unless_anoth
         record = orjson.loads(capsys.readouterr().out)
         assert [one["round"] for one in record["rounds"]] == [1, 2]
         assert record["dev"]["round"] == published
-        bank = Bank.load(folder / out / "bank")
+        bank = RubricBank.load(folder / out / "bank")
         assert bank.inference == InferenceSettings(top_k=6, selection_pool=18, filler_weight=1.0)
 
 
@@ -228,7 +228,7 @@ def test_a_bank_that_is_missing_or_damaged_stops_an_evaluation(
     assert "nowhere" in last_line(capsys)
     assert svr_here(*flags, "--method", "svr", "--judge", "gpt-oss-120b") == 2
     assert "--bank" in last_line(capsys)
-    bank = Bank(
+    bank = RubricBank(
         rubrics=(
             BankRubric(rubric=Rubric(text="Is kind."), weight=0.5),
             BankRubric(rubric=Rubric(text="Is brief."), weight=0.5),

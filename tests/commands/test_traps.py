@@ -17,7 +17,6 @@ from svr_async.simulation.server import SimServer
 
 Cli = Callable[..., tuple[int, str, str]]
 PAIRS = "made.jsonl"
-RANK = ("rank", *RULES, "--prompt", "Say it.", "One.", "Two. Two.", "--schedule", "anchor")
 NO_JUDGE = "no judge is named — --judge http://HOST:PORT/v1#MODEL"
 
 ONE_LINE: list[tuple[tuple[str, ...], str]] = [
@@ -32,8 +31,7 @@ ONE_LINE: list[tuple[tuple[str, ...], str]] = [
     (("train", "--data", PAIRS), "the file is an argument: svr train PAIRS"),
     (("train", PAIRS, *RULES, "--out", PAIRS), f"'{PAIRS}' is a file: name a folder"),
     (("stages", "judge", "--pairs", PAIRS), "the file is an argument: svr stages judge PAIRS"),
-    ((*RANK, "--anchor", "0"), "0 is not in the range"),
-    ((*RANK, "--anchor", "3"), "--anchor 3: there are 2 responses"),
+    (("rank", *RULES, "--prompt", "Say it.", "One.", "Two.", "--top-k", "0"), "0 is not in the range"),
     (("eval", PAIRS), NO_JUDGE),
     (("train", PAIRS, "--out", "out"), NO_JUDGE),
     (("stages", "induce", PAIRS, "--out", "c.jsonl"), NO_JUDGE),
