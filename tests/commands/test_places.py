@@ -8,9 +8,6 @@ import pytest
 from made_pairs import files_of, last_line, write_candidates, write_made, write_planted
 from rig import RULES, svr_here
 
-from svr_async.errors import UsageError
-from svr_async.training.running.run import keep_bank
-
 
 @pytest.fixture
 def bank(folder: Path) -> dict[str, bytes]:
@@ -46,13 +43,3 @@ def test_training_leaves_the_bank_of_another_command(
         assert svr_here(*args, "--out", "out", "-q") == 2
         assert "out/bank is a bank that another command made — name another folder with --out" in last_line(capsys)
     assert files_of(folder / "out") == bank
-
-
-def test_a_command_goes_on_beside_its_own_traces(folder: Path, bank: dict[str, bytes]) -> None:
-    """A trace of the command, or no bank, lets it write."""
-    assert bank
-    with pytest.raises(UsageError, match="another command"):
-        keep_bank(folder / "out", "stages", "record.json")
-    (folder / "out" / "record.json").write_text("{}")
-    keep_bank(folder / "out", "stages", "record.json")
-    keep_bank(folder / "nowhere", "stages")

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-import click
 import orjson
 import pytest
 from made_pairs import write_made, write_planted
 from rig import RULES, name_judge, own_cache, run_metrics, serving, write_bank, write_bench, write_judges
 
-from svr_async.commands.main import svr
 from svr_async.simulation.config import SimConfig
 from svr_async.simulation.server import SimServer
 
@@ -25,6 +23,17 @@ ONE_LINE: list[tuple[tuple[str, ...], str]] = [
     (("eval", PAIRS, "--judge", "localhost:8000/v2#m"), "write it as http://localhost:8000/v2#m"),
     (("eval", PAIRS, "--judge", "a,b"), "several judges: --jury a,b"),
     (("eval", PAIRS, "--model", "rules"), "did you mean --judge?"),
+    (("eval", PAIRS, "--output-dir", "x"), "did you mean --out?"),
+    (("eval", PAIRS, "--sampel"), "--sample"),
+    (("evl",), "did you mean eval?"),
+    (("zzz",), "there is no command 'zzz'"),
+    (("eval",), "SOURCE"),
+    (("cache", "exprt"), "export"),
+    (("data", "check"), "PATH"),
+    (("eval", PAIRS, "--order", "up"), "up"),
+    (("eval", PAIRS, "--audit", "2"), "audit"),
+    (("eval", PAIRS, "--max-calls", "-1"), "max-calls"),
+    (("eval", PAIRS, "--rpm", "0"), "rpm"),
     (("eval", PAIRS, *RULES, "--config", "table.toml"), "keys stand at the top of the file: remove the line [eval]"),
     (("eval", PAIRS, *RULES, "--out", PAIRS), f"'{PAIRS}' is a file: name a folder"),
     (("eval", PAIRS, *RULES, "--seed", "abc"), "'abc' is not a whole number"),
@@ -158,16 +167,3 @@ def test_gate_prints_words(cli: Cli) -> None:
     for baseline in ("direct", "longest", "few"):
         _, out, err = cli("gate", "direct", baseline)
         assert not [word for word in ("None", "True", "False", "[", "{", "='", "()") if word in out + err], out
-
-
-def test_every_seed_is_a_number() -> None:
-    """`--seed` takes a whole number wherever it stands."""
-
-    def commands(group: click.Group) -> list[click.Command]:
-        context = click.Context(group)
-        found = [group.get_command(context, name) for name in group.list_commands(context)]
-        return [leaf for one in found if one for leaf in (commands(one) if isinstance(one, click.Group) else [one])]
-
-    seeds = [param for command in commands(svr) for param in command.params if "--seed" in param.opts]
-    assert len(seeds) > 3
-    assert all(isinstance(param.type, click.types.IntParamType) for param in seeds)

@@ -33,17 +33,6 @@ def test_cached_tokens_have_their_own_price() -> None:
     assert engine_block(stats(), None)["cache"] == {"cached_share": None}
 
 
-def test_what_came_in_a_batch_costs_half() -> None:
-    """Tokens bought in a batch count at half the price."""
-    tokens = {"prompt_tokens": 4_000_000, "cached_tokens": 2_000_000, "completion_tokens": 1_000_000}
-    live = engine_block(stats(**tokens), CHEAP)
-    batch = engine_block(stats(**tokens, **{f"batch_{name}": count for name, count in tokens.items()}), CHEAP)
-    assert live["cost_usd"] == 5.0
-    assert batch["cost_usd"] == 2.5
-    mixed = engine_block(stats(**tokens, batch_completion_tokens=500_000), CHEAP)
-    assert (mixed["cost_usd"], mixed["usage"]) == (4.5, live["usage"])
-
-
 def test_each_judge_is_charged_at_its_own_price() -> None:
     """A run's cost is the sum over its judges; one that sends nothing costs nothing."""
     mine, other = stats(prompt_tokens=1_000_000, sent=5, usd=1.0), stats(completion_tokens=1_000_000, sent=7, usd=20.0)

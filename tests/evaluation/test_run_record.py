@@ -85,15 +85,6 @@ def test_metrics_have_their_documented_keys(tmp_path: Path) -> None:
     assert found["wall_s"] == 1.235
 
 
-def test_the_same_run_gives_the_same_bytes(tmp_path: Path) -> None:
-    """Items and metrics of two runs with the same inputs are equal byte for byte."""
-    for name in ("a", "b"):
-        begin_run(made(tmp_path / name), JUDGE)
-        write_results(made(tmp_path / name), [item(n) for n in range(6)], facts())
-    for name in ("items.jsonl", "metrics.json"):
-        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
-
-
 def test_a_folder_belongs_to_one_run(tmp_path: Path) -> None:
     """Another run's items are refused in words and kept; the same run, no items or a torn manifest continue."""
     folder = tmp_path / "run"
@@ -120,15 +111,3 @@ def test_the_default_folder_is_named_by_what_was_run() -> None:
         folder = replace(made(Path("x"), judge), settings=EvalSettings(benchmark="pairs")).folder
         assert len(folder.name) < 100
         assert ".." not in folder.parts
-
-
-@pytest.mark.parametrize("judged", [0, 3])
-def test_a_partial_run_says_so_everywhere(tmp_path: Path, judged: int) -> None:
-    """A run that was stopped, even before its first pair, is written with what there is and marked as partial."""
-    begin_run(made(tmp_path / "run"), JUDGE)
-    found = write_results(made(tmp_path / "run"), [item(n) for n in range(judged)], facts(complete=False))
-    assert (found["complete"], found["n_total"]) == (False, judged)
-    run = RunFolder.load(tmp_path / "run")
-    assert not run.complete
-    assert len(run.items) == judged
-    assert "PARTIAL" in run.summary.mark_words
