@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import orjson
 from aiohttp import BodyPartReader, web
 
-from svr_async.simulation.request import ApiError, Shape
+from svr_async.simulation.wire import ApiError, Shape
 from svr_async.simulation.world import draw_bytes
 
 if TYPE_CHECKING:

@@ -15,9 +15,8 @@ from svr_async.simulation.author import Author
 from svr_async.simulation.config import SimConfig
 from svr_async.simulation.judge import MODELS, JudgeModel, PlantedJudge
 from svr_async.simulation.manners import manner_named
-from svr_async.simulation.replies import completion
-from svr_async.simulation.request import ApiError, ChatRequest, Shape, parse_request
-from svr_async.simulation.world import PlantedWorld, PromptReading, ResponseReading, RubricReading, World, draw_bytes
+from svr_async.simulation.wire import ApiError, ChatRequest, Shape, completion, parse_request
+from svr_async.simulation.world import PromptReading, ResponseReading, RubricReading, World, draw_bytes
 
 LINE = re.compile(r"^\d+\. (.*?)(?: \[(?:Hard Rule|Principle)\])?$", re.MULTILINE)
 N_FINER = 2
@@ -215,16 +214,15 @@ class Simulator:
     def __init__(
         self,
         config: SimConfig | None = None,
-        world: PlantedWorld | None = None,
+        world: World | None = None,
         models: Mapping[str, JudgeModel] = MODELS,
     ) -> None:
         self.config = config or SimConfig()
-        self.world: PlantedWorld = world or World(self.config.seed)
+        self.world = world or World(self.config.seed)
         self.manner = manner_named(self.config.manner) if self.config.manner else None
         self.fingerprint = f"svr-sim-{draw_bytes('world', self.world.seed).hex()[:12]}"
         self._models = {
-            name: (PlantedJudge(self.world, model, self.config.weakness), Author(self.world, model))
-            for name, model in models.items()
+            name: (PlantedJudge(self.world, model), Author(self.world, model)) for name, model in models.items()
         }
 
     def answer(self, body: dict[str, Any]) -> dict[str, Any]:
@@ -250,4 +248,4 @@ class Simulator:
         composed = ANSWERS[request.role](Case(judge, author, request))
         if self.manner is None or request.role not in JUDGED:
             return composed
-        return Composed(self.manner.say(composed.prose, composed.payload, request.rubrics))
+        return Composed(self.manner.say(composed.prose, composed.payload, dict(request.rubrics)))

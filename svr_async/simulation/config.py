@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from svr_async.errors import ConfigError
-from svr_async.simulation.judge import NO_WEAKNESS, Weakness
 from svr_async.simulation.world import draw_bytes, uniform
 
 
@@ -47,7 +46,7 @@ def parse_faults(text: str) -> tuple[str, ...]:
 class SimConfig:
     """Everything about a simulated endpoint; the defaults are a flawless one that answers at once.
 
-    `manner` is the form of replies (`simulation.manners`), `weakness` what misleads the judge. `reasoning` refuses
+    `manner` is the form of replies (`simulation.manners`). `reasoning` refuses
     max_tokens, and any temperature or top_p but 1, as OpenAI's reasoning models do. `latency_ms` is the median for a
     reply of 256 tokens. `rpm` is a limit of calls a minute (0: none), `quota` the number of calls that are paid for.
     `fault_rate` of the first `faulty_attempts` at each request have one of `faults`.
@@ -55,7 +54,6 @@ class SimConfig:
 
     seed: int = 0
     manner: str = ""
-    weakness: Weakness = NO_WEAKNESS
     reasoning: bool = False
     host: str = "127.0.0.1"
     port: int = 0

@@ -23,8 +23,7 @@ from svr_async.simulation.brain import JUDGED, Simulator
 from svr_async.simulation.config import Fault, SimConfig
 from svr_async.simulation.judge import MODELS
 from svr_async.simulation.manners import FAILED_SHARE
-from svr_async.simulation.replies import CREATED, completion, numbers_reply, token_logprobs
-from svr_async.simulation.request import ApiError, ChatRequest, Shape
+from svr_async.simulation.wire import CREATED, ApiError, ChatRequest, Shape, completion, numbers_reply, token_logprobs
 from svr_async.simulation.world import draw, draw_bytes, uniform
 
 MAX_BODY = 64 * 2**20

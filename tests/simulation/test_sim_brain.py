@@ -19,7 +19,7 @@ from svr_async.core.rubric import FACETS, IMPORTANCES
 from svr_async.simulation.brain import Simulator
 from svr_async.simulation.catalogue import CRITERIA, GENERIC
 from svr_async.simulation.config import SimConfig
-from svr_async.simulation.request import ApiError, parse_request
+from svr_async.simulation.wire import ApiError, parse_request
 from svr_async.simulation.world import PlantedPair, World
 
 WORLD = World()

@@ -15,7 +15,7 @@ from svr_async.simulation.brain import Simulator
 from svr_async.simulation.catalogue import CRITERIA
 from svr_async.simulation.config import SimConfig
 from svr_async.simulation.judge import MODELS, PlantedJudge
-from svr_async.simulation.request import ApiError, Shape
+from svr_async.simulation.wire import ApiError, Shape
 from svr_async.simulation.world import PromptReading, ResponseReading, World
 
 MODEL = MODELS["gpt-oss-120b"]
