@@ -37,6 +37,12 @@ class Manner:
             payload = _changed(payload, lambda row: row | {"rubric_id": texts.get(row["rubric_id"], "")})
         return self.rows(payload)
 
+    def failing(self, text: str, drawn: float) -> tuple[str, str]:
+        """Return the text and finish reason of a first try, which fails where the draw is below `FAILED_SHARE`."""
+        if not self.fails or drawn >= FAILED_SHARE:
+            return text, ""
+        return text[: len(text) // 2] if self.fails == "length" else "", self.fails
+
 
 def _changed(payload: Payload, change: Callable[[Row], Row]) -> Payload:
     return payload | {key: [change(row) for row in payload[key]] for key in LISTS if key in payload}

@@ -31,19 +31,19 @@ RUBRICS = re.compile(r"^Rubrics:[ \t]*\n+((?:R\d+:.*(?:\n|\Z))*)", re.MULTILINE)
 RUBRIC = re.compile(r"^(R\d+): ?(.*)$", re.MULTILINE)
 PAPER = Path(__file__).parents[1] / "judges" / "prompts" / "paper"
 PLACE = re.compile(r"\{(prompt|response_a|response_b|chosen|rejected|rubrics|note)\}")
-ROLES = {  # by a text of the instructions
+ROLES = {  # methods of `simulator.Case`, by a text of the instructions
     "rubric_comparisons": "compare",
     "rubric_scores": "score",
     "contrastive_rubrics": "induce",
     "rubric_note": "write",
     "rephrased_rubrics": "rephrase",
-    '"same_as"': "same criterion",
+    '"same_as"': "same_criterion",
     "proposed_rubrics": "propose",
     "finer_rubrics": "decompose",
     "[[YES": "satisfy",
-    "[[OVERLAP": "filter",
+    "[[OVERLAP": "overlap",
     "[[10]]": "grade",
-    "[Hard Rule]": "list",
+    "[Hard Rule]": "number",
     "[[A]]": "direct",
 }
 
@@ -215,9 +215,7 @@ def _role(asks: str, fences: Mapping[str, str]) -> str:
 # --- replies ----------------------------------------------------------------------------------------------------------
 
 
-def completion(
-    request: ChatRequest, text: str, *, fingerprint: str, attempt: int = 0, finish: str = ""
-) -> dict[str, Any]:
+def completion(request: ChatRequest, text: str, fingerprint: str, attempt: int, finish: str) -> dict[str, Any]:
     """Return a chat completion, cut at the requested number of tokens; `finish` replaces the finish reason."""
     if request.max_tokens is not None and -(-len(text) // CHARS_PER_TOKEN) > request.max_tokens:
         text, finish = text[: request.max_tokens * CHARS_PER_TOKEN], finish or "length"
@@ -242,7 +240,7 @@ def completion(
 
 
 def numbers_reply(
-    request: ChatRequest, chances: Mapping[str, float], score: float | None, *, fingerprint: str, attempt: int
+    request: ChatRequest, chances: Mapping[str, float], score: float | None, fingerprint: str, attempt: int
 ) -> dict[str, Any]:
     """Return a probability for each statement, or one score; neither for an empty reply."""
     answers = [{"type": "predicate", "name": name, "probability": chance} for name, chance in chances.items()]
