@@ -17,7 +17,7 @@ from svr_async.core.rubric import Rubric, rubric_id
 from svr_async.core.similarity import similarity
 from svr_async.core.table import Line, Parts, Table, plain_word
 from svr_async.errors import StorageError, UsageError
-from svr_async.scoring.bank import MAX_ALIASES, UNIFORM, Bank, BankRubric, Floats, InferenceSettings
+from svr_async.scoring.bank import MAX_ALIASES, UNIFORM, BankRubric, Floats, InferenceSettings, RubricBank
 from svr_async.scoring.bank_card import in_one_level
 from svr_async.scoring.bank_history import BankHistory, Edit
 from svr_async.training.bank.criteria import differ, predicate, profile
@@ -43,7 +43,7 @@ class EditPlan:
     added: Sequence[str] = ()
 
 
-def edit_bank(bank: Bank, plan: EditPlan, *, author: str, reason: str, day: date) -> Bank:
+def edit_bank(bank: RubricBank, plan: EditPlan, *, author: str, reason: str, day: date) -> RubricBank:
     """Return the bank with a plan carried out and noted in its history; the selector chooses the others as before.
 
     A reworded rubric keeps its place, weight, counts and check, and its old text as an alias. A new weight enables a
@@ -55,11 +55,11 @@ def edit_bank(bank: Bank, plan: EditPlan, *, author: str, reason: str, day: date
     stamp = Edit(what="", rubric="", author=author, date=day.isoformat(), reason=reason, bank=bank.digest)
     try:
         return _edited(bank, plan, stamp)
-    except ValueError as error:  # from the checks of Rubric, BankRubric and Bank
+    except ValueError as error:  # from the checks of Rubric, BankRubric and RubricBank
         raise UsageError(f"the bank cannot be edited so: {error}", hint="give another text or weight") from error
 
 
-def _edited(bank: Bank, plan: EditPlan, stamp: Edit) -> Bank:
+def _edited(bank: RubricBank, plan: EditPlan, stamp: Edit) -> RubricBank:
     entries, edits = list(bank.rubrics), list[Edit]()
 
     def change(place: int, what: str, was: str = "", now: str = "", **fields: Any) -> None:
@@ -130,7 +130,7 @@ def _single(weight: float) -> float:
         return float(np.float32(weight))
 
 
-def _usual_weight(bank: Bank) -> float:
+def _usual_weight(bank: RubricBank) -> float:
     """Return what a chosen rubric counts in the mean, alpha times weight; of an unfitted bank the mean weight."""
     total = fsum(entry.weight * entry.activation_rate for entry in bank.rubrics)
     if bank.selector_kind == UNIFORM or total == 0:
@@ -138,7 +138,7 @@ def _usual_weight(bank: Bank) -> float:
     return total / min(bank.inference.top_k, len(bank))
 
 
-def _fitted_to(bank: Bank, entries: Sequence[BankRubric]) -> dict[str, Floats]:
+def _fitted_to(bank: RubricBank, entries: Sequence[BankRubric]) -> dict[str, Floats]:
     """Return the selector's arrays for the rubrics as they are now: new weights, and a row for each that was added."""
     more = len(entries) - len(bank)
     arrays = dict(bank.selector)
@@ -151,7 +151,7 @@ def _fitted_to(bank: Bank, entries: Sequence[BankRubric]) -> dict[str, Floats]:
     return arrays
 
 
-def save_in_place(edited: Bank, folder: Path, former: str) -> Path:
+def save_in_place(edited: RubricBank, folder: Path, former: str) -> Path:
     """Write an edited bank over that in `folder`; return the folder next to it that keeps the former one, whole.
 
     Its name ends with the first eight digits of the former's digest. UsageError if that folder exists already.
@@ -171,7 +171,7 @@ def save_in_place(edited: Bank, folder: Path, former: str) -> Path:
 # ── several banks in one ────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def merge_banks(banks: Sequence[Bank]) -> Bank:
+def merge_banks(banks: Sequence[RubricBank]) -> RubricBank:
     """Return one bank with the rubrics of all, near-identical ones merged as in training; it still needs a fit.
 
     Selectors of different fits cannot be joined, so every prompt gets the rubrics with the largest weights. A weight is
@@ -187,7 +187,7 @@ def merge_banks(banks: Sequence[Bank]) -> Bank:
             members[place[entry.id]].append(entry)
     rubrics = map(_joined, merged, members)
     settings = {bank.inference for bank in banks}
-    return Bank(
+    return RubricBank(
         rubrics=tuple(sorted(rubrics, key=lambda entry: (-entry.weight, entry.id))),
         selector_kind=UNIFORM,
         inference=replace(settings.pop(), direct=False) if len(settings) == 1 else InferenceSettings(),
@@ -201,7 +201,7 @@ def merge_banks(banks: Sequence[Bank]) -> Bank:
     )
 
 
-def _by_importance(bank: Bank) -> Iterator[BankRubric]:
+def _by_importance(bank: RubricBank) -> Iterator[BankRubric]:
     """Yield the rubrics weighing their importance for a prompt in the mean; alpha is 1 / n if a bank has no rates."""
     rated = any(entry.activation_rate for entry in bank.rubrics)
     for entry in bank.rubrics:
@@ -284,7 +284,7 @@ def _plain(entry: BankRubric) -> dict[str, Any]:
     return plain | ({"disabled": True} if entry.disabled else {})
 
 
-def diff_banks(first: Bank, second: Bank) -> BankDiff:
+def diff_banks(first: RubricBank, second: RubricBank) -> BankDiff:
     """Compare two banks; a rubric is reworded if a new one has its text as an alias, or if merging would join them."""
     old, new = ({entry.id: entry for entry in bank.rubrics} for bank in (first, second))
     kept = [Change(old[key], new[key], 1.0) for key in old.keys() & new.keys()]
@@ -325,7 +325,7 @@ def _paired(lost: Sequence[BankRubric], gained: Sequence[BankRubric]) -> list[Ch
     return found
 
 
-def _settings(bank: Bank) -> dict[str, Any]:
+def _settings(bank: RubricBank) -> dict[str, Any]:
     groups = {
         "inference": bank.inference.as_json(),
         "fit": bank.fit_settings,

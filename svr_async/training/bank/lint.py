@@ -10,7 +10,7 @@ from itertools import combinations
 from svr_async.core.rubric import Rubric
 from svr_async.core.table import Line, Parts, Table
 from svr_async.judges.rules.registry import inverse_of, problem_with
-from svr_async.scoring.bank import Bank, BankRubric
+from svr_async.scoring.bank import BankRubric, RubricBank
 from svr_async.training.bank.criteria import opposite_words, profile, stems
 from svr_async.training.bank.merge import near_duplicates
 from svr_async.training.bank.overlap import self_contained
@@ -155,7 +155,7 @@ def opposed(first: Rubric, second: Rubric) -> bool:
     return len(here) == len(there) == 1 and opposite_words(here, there)
 
 
-def findings_sheet(bank: Bank, found: Sequence[LintFinding]) -> Parts:
+def findings_sheet(bank: RubricBank, found: Sequence[LintFinding]) -> Parts:
     """Yield the findings by kind, each with its advice once."""
     if not found:
         yield Line(f"no defects in {len(bank)} rubrics")
