@@ -328,28 +328,7 @@ def _tokens(text: str) -> frozenset[str]:
     return frozenset(WORD.findall(text)) - _SMALL
 
 
-_SMALL = frozenset(
-    [
-        "the",
-        "a",
-        "an",
-        "it",
-        "its",
-        "is",
-        "of",
-        "or",
-        "and",
-        "to",
-        "in",
-        "on",
-        "for",
-        "with",
-        "that",
-        "answer",
-        "response",
-        "reply",
-    ]
-)
+_SMALL = frozenset(["the", "a", "an", "it", "its", "is", "of", "or", "and", "to", "in", "on", "for", "with", "that", "answer", "response", "reply"])
 _MET = tuple(squeeze(criterion.met) for criterion in CRITERIA)
 _TOPIC_OF_WORD = {word: number for number, topic in enumerate(TOPICS) for word in topic.words}
 _EXACT: dict[str, int | None] = {squeeze(text): None for text in GENERIC}
