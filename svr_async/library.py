@@ -145,9 +145,9 @@ class Bank(scoring_bank.Bank):
 
     @classmethod
     def load(cls, folder: Place, *, offline: bool = False) -> Self:
-        """Read and check a bank: a folder, or `hf:user/name` of the hub; `offline` takes what was fetched before.
+        """Read and check a bank: a folder, or `hf:user/name` of the hub; `offline` uses downloaded files only.
 
-        UsageError if there is none, ArtefactError if it fails a check.
+        UsageError if it is missing, ArtefactError if it fails a check.
         """
         return cls._of(scoring_bank.Bank.load(str(folder), offline=offline), path=str(folder))
 
