@@ -90,10 +90,10 @@ def test_a_diff_tells_gained_lost_reworded_and_reweighed() -> None:
     found = diff_banks(first, second)
     assert [entry.text for entry in found.gained] == ["Uses at most 90 words in all"]
     assert [entry.text for entry in found.lost] == ["Uses at most 50 words in all"]
-    assert [(c.first.text, c.second.text, c.by) for c in found.reworded] == [
+    assert [(one.text, two.text, two.weight - one.weight) for one, two in found.reworded] == [
         ("Names the river and its bridge", "Names the river and also its bridge", 0.25)
     ]
-    assert [(c.first.text, c.by) for c in found.kept] == [("Cites a source", -0.25)]
+    assert [(one.text, two.weight - one.weight) for one, two in found.kept] == [("Cites a source", -0.25)]
     assert found.settings == {"dev.accuracy": (0.5, 0.75), "inference.top_k": (6, 4)}
     assert orjson.loads(orjson.dumps(found.to_json()))["settings"]["inference.top_k"] == [6, 4]
 

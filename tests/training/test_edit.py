@@ -16,7 +16,7 @@ from svr_async.core.rubric import Check, Rubric
 from svr_async.errors import UsageError
 from svr_async.scoring.bank import BankRubric, InferenceSettings, RubricBank
 from svr_async.scoring.selection import open_chooser
-from svr_async.training.bank.edit import EditPlan, diff_banks, edit_bank, merge_banks, save_in_place
+from svr_async.training.bank.edit import diff_banks, edit_bank, merge_banks, save_in_place
 from svr_async.training.bank.lint import lint
 from svr_async.training.running.single_stages import load_rubrics
 
@@ -53,7 +53,7 @@ def fitted(kind: str = "topics", **changes: Any) -> RubricBank:
 
 def edited(bank: RubricBank, **plan: Any) -> RubricBank:
     """Carry out a plan."""
-    return edit_bank(bank, EditPlan(**plan), author="Ana", reason="to see", day=DAY)
+    return edit_bank(bank, **plan, author="Ana", reason="to see", day=DAY)
 
 
 def chosen(bank: RubricBank) -> dict[str, float]:
@@ -104,7 +104,7 @@ def test_a_reworded_rubric_keeps_its_place_and_its_old_text() -> None:
     assert (entry.text, entry.weight, entry.aliases) == ("Flags a hazard that people overlook", 0.25, (TEXTS[2],))
     assert chosen(after)[entry.text] == chosen(fitted())[TEXTS[2]]
     found = diff_banks(fitted(), after)
-    assert [(one.first.text, one.second.text) for one in found.reworded] == [(TEXTS[2], entry.text)]
+    assert [(one.text, two.text) for one, two in found.reworded] == [(TEXTS[2], entry.text)]
     assert (found.gained, found.lost, len(found.kept)) == ([], [], 3)
 
 
@@ -118,7 +118,7 @@ def test_a_new_weight_reaches_the_selector() -> None:
 def test_each_edit_is_kept_with_author_day_and_reason(tmp_path: Path) -> None:
     """The history of the saved bank has them in their order, and a later edit adds to them; the digest is another."""
     first = edited(fitted(), disabled=[key(0)], reweighed=[(key(1), 0.25)])
-    second = edit_bank(first, EditPlan(reweighed=[(key(0), 0.75)]), author="Bo", reason="was right", day=DAY)
+    second = edit_bank(first, reweighed=[(key(0), 0.75)], author="Bo", reason="was right", day=DAY)
     digest = second.save(tmp_path / "bank")
     held = RubricBank.load(tmp_path / "bank")
     assert held.digest == digest != fitted().digest
@@ -131,7 +131,7 @@ def test_each_edit_is_kept_with_author_day_and_reason(tmp_path: Path) -> None:
     ]
     assert [one.bank for one in held.history.edits] == [fitted().digest, fitted().digest, first.digest]
     assert diff_banks(first, held).edits == [held.history.edits[2]]
-    assert [change.first.id for change in diff_banks(first, held).switched] == [key(0)]
+    assert [one.id for one, _ in diff_banks(first, held).switched] == [key(0)]
 
 
 def test_what_judges_or_merges_later_leaves_disabled_rubrics_out(tmp_path: Path) -> None:
@@ -162,8 +162,8 @@ def test_an_edit_in_place_keeps_the_former_bank_whole(tmp_path: Path) -> None:
     ("plan", "words"),
     [
         ({}, "nothing is to be edited"),
-        ({"disabled": ["zz"]}, "no rubric has an id that begins 'zz'"),
-        ({"disabled": ["r"]}, "4 rubrics have ids that begin 'r'"),
+        ({"disabled": ["zz"]}, "no single rubric has an id that begins 'zz'"),
+        ({"disabled": ["r"]}, "no single rubric has an id that begins 'r'"),
         ({"disabled": [0, 1, 2, 3]}, "at least one rubric that is not disabled"),
         ({"reweighed": [(0, -0.5)]}, "weight must be >= 0 and finite in float32 \\(got -0.5\\)"),
         ({"reweighed": [(0, float("nan"))]}, "got nan"),

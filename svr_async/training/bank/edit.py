@@ -14,10 +14,9 @@ import numpy as np
 
 from svr_async.core.integrity import joined_marks
 from svr_async.core.rubric import Rubric, rubric_id
-from svr_async.core.similarity import similarity
 from svr_async.core.table import Line, Parts, Table, plain_word
 from svr_async.errors import StorageError, UsageError
-from svr_async.scoring.bank import MAX_ALIASES, UNIFORM, BankRubric, Floats, InferenceSettings, RubricBank
+from svr_async.scoring.bank import MAX_ALIASES, UNIFORM, BankRubric, InferenceSettings, RubricBank
 from svr_async.scoring.bank_card import in_one_level
 from svr_async.scoring.bank_history import BankHistory, Edit
 from svr_async.training.bank.criteria import differ, predicate, profile
@@ -27,79 +26,87 @@ NEVER = np.float32(-1e6)  # the logit of an added rubric: the fit shares attenti
 OTHER_CHECK = {"numbers", "quoted words", "negation"}  # what a check cannot follow in a new text
 EDITED = "Edited by hand after its fit: what the dev split says is of the bank before. history.json lists the edits."
 MERGED = "Merged from several banks and not fitted since: the selector is the same for every prompt."
-SHOWN = 20  # rubrics of a kind in a table
+SHOWN = 20  # rows of a table
 
 
 # ── edits by hand ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EditPlan:
-    """Edits in the order in which they are made; rubrics are named by the start of their ids."""
+def edit_bank(
+    bank: RubricBank,
+    *,
+    author: str,
+    reason: str,
+    day: date,
+    disabled: Iterable[str] = (),
+    reworded: Iterable[tuple[str, str]] = (),
+    reweighed: Iterable[tuple[str, float]] = (),
+    added: Iterable[str] = (),
+) -> RubricBank:
+    """Return the bank with edits made in this order and noted in its history; rubrics are named by starts of their ids.
 
-    disabled: Sequence[str] = ()
-    reworded: Sequence[tuple[str, str]] = ()
-    reweighed: Sequence[tuple[str, float]] = ()
-    added: Sequence[str] = ()
-
-
-def edit_bank(bank: RubricBank, plan: EditPlan, *, author: str, reason: str, day: date) -> RubricBank:
-    """Return the bank with a plan carried out and noted in its history; the selector chooses the others as before.
-
-    A reworded rubric keeps its place, weight, counts and check, and its old text as an alias. A new weight enables a
-    disabled rubric. An added rubric weighs what a chosen rubric counts in the mean. UsageError for an unknown rubric,
-    a text that the bank has already (or that merging would join with another), and an invalid text or weight.
+    The selector chooses the other rubrics as before. A reworded rubric keeps its place, weight, counts and check, and
+    its old text as an alias. A new weight enables a disabled rubric. An added rubric weighs what a chosen rubric counts
+    in the mean. UsageError for an unknown rubric, an invalid text or weight, and a text that the bank has already (or
+    that merging would join with another).
     """
-    if not any((plan.disabled, plan.reworded, plan.reweighed, plan.added)):
-        raise UsageError("nothing is to be edited", hint="give --disable, --reword, --weight or --add")
-    stamp = Edit(what="", rubric="", author=author, date=day.isoformat(), reason=reason, bank=bank.digest)
-    try:
-        return _edited(bank, plan, stamp)
-    except ValueError as error:  # from the checks of Rubric, BankRubric and RubricBank
-        raise UsageError(f"the bank cannot be edited so: {error}", hint="give another text or weight") from error
-
-
-def _edited(bank: RubricBank, plan: EditPlan, stamp: Edit) -> RubricBank:
     entries, edits = list(bank.rubrics), list[Edit]()
+    stamp = Edit(what="", rubric="", author=author, date=day.isoformat(), reason=reason, bank=bank.digest)
 
     def change(place: int, what: str, was: str = "", now: str = "", **fields: Any) -> None:
         entries[place] = replace(entries[place], **fields)
         edits.append(replace(stamp, what=what, rubric=entries[place].id, was=was, now=now))
 
-    for key in plan.disabled:
-        change(place_of(entries, key), "disabled", disabled=True)
-    for key, text in plan.reworded:
-        place = place_of(entries, key)
-        before = entries[place]
-        rubric = _reworded(before.rubric, text, [entry for entry in entries if entry is not before])
-        aliases = tuple(alias for alias in dict.fromkeys((before.text, *before.aliases)) if alias != rubric.text)
-        change(place, "reworded", before.text, rubric.text, rubric=rubric, aliases=aliases[:MAX_ALIASES])
-    for key, weight in plan.reweighed:
-        place, held = place_of(entries, key), _single(weight)
-        was = "disabled" if entries[place].disabled else f"{entries[place].weight:g}"
-        change(place, "reweighed", was, f"{held:g}", weight=held, disabled=False)
-    for text in plan.added:
-        rubric, weight = _new(Rubric(text=" ".join(text.split())), entries), _single(_usual_weight(bank))
-        entries.append(BankRubric(rubric=rubric, weight=weight, observed_count=0, added=True))
-        change(len(entries) - 1, "added", now=f"{weight:g}")
+    try:
+        for key in disabled:
+            change(place_of(bank, key), "disabled", disabled=True)
+        for key, text in reworded:
+            place = place_of(bank, key)
+            before = entries[place]
+            rubric = _reworded(before.rubric, text, [entry for entry in entries if entry is not before])
+            aliases = tuple(alias for alias in dict.fromkeys((before.text, *before.aliases)) if alias != rubric.text)
+            change(place, "reworded", before.text, rubric.text, rubric=rubric, aliases=aliases[:MAX_ALIASES])
+        for key, weight in reweighed:
+            place, held = place_of(bank, key), _single(weight)
+            was = "disabled" if entries[place].disabled else f"{entries[place].weight:g}"
+            change(place, "reweighed", was, f"{held:g}", weight=held, disabled=False)
+        for text in added:
+            rubric, weight = _new(Rubric(text=" ".join(text.split())), entries), _single(_usual_weight(bank))
+            entries.append(BankRubric(rubric=rubric, weight=weight, observed_count=0, added=True))
+            change(len(entries) - 1, "added", now=f"{weight:g}")
+        return _with_edits(bank, entries, edits)
+    except ValueError as error:  # from the checks of Rubric, BankRubric and RubricBank
+        raise UsageError(f"the bank cannot be edited so: {error}", hint="give another text or weight") from error
+
+
+def _with_edits(bank: RubricBank, entries: Sequence[BankRubric], edits: Sequence[Edit]) -> RubricBank:
+    """Return the bank with other rubrics: the selector gets the new weights, and a row for each added rubric."""
+    if not edits:
+        raise UsageError("nothing is to be edited", hint="give --disable, --reword, --weight or --add")
+    more, arrays = len(entries) - len(bank), dict(bank.selector)
+    if "weight" in arrays:
+        arrays["weight"] = np.array([entry.weight for entry in entries], dtype=np.float32)
+    if more and "output" in arrays:
+        arrays["output"] = np.concatenate([arrays["output"], np.zeros((more, arrays["output"].shape[1]), np.float32)])
+    if more and "output_bias" in arrays:
+        arrays["output_bias"] = np.append(arrays["output_bias"], np.full(more, NEVER))
     history = bank.history or BankHistory()
     return replace(
         bank,
         rubrics=tuple(entries),
-        selector=_fitted_to(bank, entries),
+        selector=arrays,
         notes=tuple(dict.fromkeys((*bank.notes, EDITED))),
         history=replace(history, edits=(*history.edits, *edits)),
     )
 
 
-def place_of(entries: Sequence[BankRubric], key: str) -> int:
+def place_of(bank: RubricBank, key: str) -> int:
     """Return the place of the rubric with this id, or the only one whose id begins so; UsageError otherwise."""
-    exact = [place for place, entry in enumerate(entries) if entry.id == key]
-    found = exact or [place for place, entry in enumerate(entries) if entry.id.startswith(key)]
-    if len(found) != 1:
-        many = f"{len(found)} rubrics have ids that begin" if found else "no rubric has an id that begins"
-        raise UsageError(f"{many} {key!r}", hint="svr bank show BANK --top 0 lists them")
-    return found[0]
+    found = bank.find(key)
+    if found is None:
+        hint = "svr bank show BANK --top 0 lists them"
+        raise UsageError(f"no single rubric has an id that begins {key!r}", hint=hint)
+    return bank.rubrics.index(found)
 
 
 def _reworded(rubric: Rubric, text: str, others: Sequence[BankRubric]) -> Rubric:
@@ -136,19 +143,6 @@ def _usual_weight(bank: RubricBank) -> float:
     if bank.selector_kind == UNIFORM or total == 0:
         return fsum(entry.weight for entry in bank.rubrics) / len(bank)
     return total / min(bank.inference.top_k, len(bank))
-
-
-def _fitted_to(bank: RubricBank, entries: Sequence[BankRubric]) -> dict[str, Floats]:
-    """Return the selector's arrays for the rubrics as they are now: new weights, and a row for each that was added."""
-    more = len(entries) - len(bank)
-    arrays = dict(bank.selector)
-    if "weight" in arrays:
-        arrays["weight"] = np.array([entry.weight for entry in entries], dtype=np.float32)
-    if more and "output" in arrays:
-        arrays["output"] = np.concatenate([arrays["output"], np.zeros((more, arrays["output"].shape[1]), np.float32)])
-    if more and "output_bias" in arrays:
-        arrays["output_bias"] = np.append(arrays["output_bias"], np.full(more, NEVER))
-    return arrays
 
 
 def save_in_place(edited: RubricBank, folder: Path, former: str) -> Path:
@@ -230,18 +224,7 @@ def _common(values: Iterable[str]) -> str:
 # ── the difference between two banks ────────────────────────────────────────────────────────────────────────────────
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
-    """A rubric of the first bank, and the rubric of the second with the same text or a near-identical one."""
-
-    first: BankRubric
-    second: BankRubric
-    similarity: float
-
-    @property
-    def by(self) -> float:
-        """The second weight minus the first."""
-        return self.second.weight - self.first.weight
+Change = tuple[BankRubric, BankRubric]  # a rubric of the first bank, and the same or a near-identical one of the second
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,21 +244,20 @@ class BankDiff:
     @property
     def switched(self) -> list[Change]:
         """Those of both that only one bank has disabled."""
-        both = sorted((*self.kept, *self.reworded), key=lambda change: change.first.id)
-        return [change for change in both if change.first.disabled is not change.second.disabled]
+        return [(one, two) for one, two in (*self.kept, *self.reworded) if one.disabled is not two.disabled]
 
     def to_json(self) -> dict[str, Any]:
         """Return the difference as plain JSON values."""
-        changes = {"reworded": self.reworded, "kept": self.kept, "switched": self.switched}
+        single = {"gained": self.gained, "lost": self.lost}
+        double = {"reworded": self.reworded, "kept": self.kept, "switched": self.switched}
         return {
-            "gained": [_plain(entry) for entry in self.gained],
-            "lost": [_plain(entry) for entry in self.lost],
+            **{name: [_plain(entry) for entry in entries] for name, entries in single.items()},
             **{
-                name: [{"first": _plain(c.first), "second": _plain(c.second), "similarity": c.similarity} for c in rows]
-                for name, rows in changes.items()
+                name: [{"first": _plain(a), "second": _plain(b)} for a, b in changes]
+                for name, changes in double.items()
             },
             "edits": [asdict(edit) for edit in self.edits],
-            "settings": {name: list(values) for name, values in self.settings.items()},
+            "settings": self.settings,
         }
 
 
@@ -286,20 +268,21 @@ def _plain(entry: BankRubric) -> dict[str, Any]:
 
 def diff_banks(first: RubricBank, second: RubricBank) -> BankDiff:
     """Compare two banks; a rubric is reworded if a new one has its text as an alias, or if merging would join them."""
-    old, new = ({entry.id: entry for entry in bank.rubrics} for bank in (first, second))
-    kept = [Change(old[key], new[key], 1.0) for key in old.keys() & new.keys()]
-    lost, gained = [old[key] for key in old.keys() - new.keys()], [new[key] for key in new.keys() - old.keys()]
-    reworded = _paired(sorted(lost, key=_by_weight), sorted(gained, key=_by_weight))
-    moved = {change.first.id for change in reworded} | {change.second.id for change in reworded}
+    old, new = ({entry.id: entry for entry in sorted(bank.rubrics, key=_by_weight)} for bank in (first, second))
+    kept = [(entry, new[key]) for key, entry in old.items() if key in new]
+    lost = [entry for key, entry in old.items() if key not in new]
+    gained = [entry for key, entry in new.items() if key not in old]
+    reworded = _paired(lost, gained)
+    moved = {entry.id for change in reworded for entry in change}
     settings = [_settings(bank) for bank in (first, second)]
-    names = [name for name in sorted({*settings[0], *settings[1]}) if settings[0].get(name) != settings[1].get(name)]
+    values = {name: tuple(one.get(name) for one in settings) for name in sorted({*settings[0], *settings[1]})}
     edits = [bank.history.edits if bank.history else () for bank in (first, second)]
     return BankDiff(
-        gained=sorted((entry for entry in gained if entry.id not in moved), key=_by_weight),
-        lost=sorted((entry for entry in lost if entry.id not in moved), key=_by_weight),
-        reworded=sorted(reworded, key=lambda change: _by_weight(change.second)),
-        kept=sorted(kept, key=lambda change: (-abs(change.by), change.first.id)),
-        settings={name: (settings[0].get(name), settings[1].get(name)) for name in names},
+        gained=[entry for entry in gained if entry.id not in moved],
+        lost=[entry for entry in lost if entry.id not in moved],
+        reworded=sorted(reworded, key=lambda change: _by_weight(change[1])),
+        kept=sorted(kept, key=lambda change: -abs(change[1].weight - change[0].weight)),
+        settings={name: (one, other) for name, (one, other) in values.items() if one != other},
         edits=[edit for edit in edits[1] if edit not in edits[0]],
     )
 
@@ -317,11 +300,10 @@ def _paired(lost: Sequence[BankRubric], gained: Sequence[BankRubric]) -> list[Ch
     pairs += [(one, other) for one, other, _ in near if one < len(lost) <= other]
     taken: set[int] = set()
     found: list[Change] = []
-    for pair in pairs:
-        if taken.isdisjoint(pair):
-            taken.update(pair)
-            one, other = (entries[place] for place in pair)
-            found.append(Change(one, other, similarity(one.text, other.text)))
+    for one, other in pairs:
+        if not {one, other} & taken:
+            taken |= {one, other}
+            found.append((entries[one], entries[other]))
     return found
 
 
@@ -347,29 +329,28 @@ def diff_sheet(found: BankDiff) -> Parts:
     yield from _table("edits by hand", ("date", "by", "what", "rubric", "change", "reason"), edits, texts=6)
     settings = [(name, plain_word(one), plain_word(other)) for name, (one, other) in found.settings.items()]
     yield from _table("settings and metrics", ("what", "first", "second"), settings, texts=2)
-    for title, entries in counts[:2]:
-        rows = [(entry.id, f"{entry.weight:.3f}", entry.text) for entry in entries]
-        yield from _table(title, ("id", "weight", "rubric"), rows, most=SHOWN)
-    for title, changes in (("reworded", found.reworded), ("reweighed", [one for one in found.kept if one.by])):
-        changed = [
-            (one.second.id, f"{one.first.weight:.3f}", f"{one.second.weight:.3f}", f"{one.by:+.3f}", _wording(one))
-            for one in changes
+    for title, entries in (("gained", found.gained), ("lost", found.lost)):
+        yield from _table(title, ("id", "weight", "rubric"), [(e.id, f"{e.weight:.3f}", e.text) for e in entries])
+    reweighed = [(one, other) for one, other in found.kept if one.weight != other.weight]
+    for title, changes in (("reworded", found.reworded), ("reweighed", reweighed)):
+        rows = [
+            (
+                b.id,
+                f"{a.weight:.3f}",
+                f"{b.weight:.3f}",
+                f"{b.weight - a.weight:+.3f}",
+                " → ".join({a.text: 0, b.text: 0}),
+            )
+            for a, b in changes
         ]
-        yield from _table(title, ("id", "first", "second", "by", "rubric"), changed, most=SHOWN)
-    switched = [(c.second.id, "disabled" if c.second.disabled else "enabled", c.second.text) for c in found.switched]
+        yield from _table(title, ("id", "first", "second", "by", "rubric"), rows)
+    switched = [(b.id, "disabled" if b.disabled else "enabled", b.text) for _, b in found.switched]
     yield from _table("disabled or enabled", ("id", "now", "rubric"), switched, texts=2)
 
 
-def _table(
-    caption: str, heads: Sequence[str], rows: Sequence[Sequence[str]], *, texts: int = 1, most: int | None = None
-) -> Parts:
+def _table(caption: str, heads: Sequence[str], rows: Sequence[Sequence[str]], texts: int = 1) -> Parts:
     if rows:
         yield Table(caption=caption)
-        yield Table(heads, rows[:most], texts=texts)
-    if most is not None and len(rows) > most:
-        yield Line(f"and {len(rows) - most} more: --json lists them")
-
-
-def _wording(change: Change) -> str:
-    same = change.first.id == change.second.id
-    return change.second.text if same else f"{change.first.text} → {change.second.text}"
+        yield Table(heads, rows[:SHOWN], texts=texts)
+    if len(rows) > SHOWN:
+        yield Line(f"and {len(rows) - SHOWN} more: --json lists them")
