@@ -214,7 +214,6 @@ REWARDBENCH2 = Adapter(
     title="RewardBench 2",
     spelling=r"reward[-_. ]?bench[-_. ]?2(?!\d)",
     chance="The best of four is guessed right on 25 % of the items; coin flips pair by pair win all three on 12.5 %.",
-    shares_prompts=True,
     licence="ODC-BY",
     hub_id="allenai/reward-bench-2",
     hub_files=("data/test-00000-of-00001.parquet",),

@@ -79,7 +79,6 @@ RMBENCH = Adapter(
     name="rmbench",
     title="RM-Bench",
     spelling=r"(?<![a-z0-9])rm[-_. ]?bench",
-    shares_prompts=True,
     licence="ODC-BY (data card); the git repository states none",
     hub_id="THU-KEG/RM-Bench",
     hub_files=("total_dataset.json",),

@@ -18,7 +18,7 @@ from collections import Counter, deque
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from svr_async.engine.classify import Billed, Failure, Kind
+from svr_async.engine.classify import Failure, Kind
 from svr_async.engine.concurrency import descriptors_for
 from svr_async.engine.http import NO_EXTRAS, Extras, HttpTransport
 from svr_async.engine.request import Request
@@ -281,7 +281,7 @@ class RayTransport:
                 future.set_result(result)
             return
         now = asyncio.get_running_loop().time()
-        if result.kind is Kind.TRANSIENT and result.status == 0 and result.billed is Billed.NO:  # not connected
+        if result.kind is Kind.TRANSIENT and result.status == 0 and not result.billed:  # not connected
             node.rests_until = now + REST_S
             if any(other.ready and other.rests_until <= now for other in self._nodes.values()):
                 self._waiting.append((post, future))
@@ -298,7 +298,7 @@ class RayTransport:
         failure = Failure(
             kind=Kind.TRANSIENT,
             detail=f"the Ray node {node.name} was lost",
-            billed=Billed.UNKNOWN,
+            billed=True,
             signature="lost node",
         )
         for _, future in node.in_flight.values():

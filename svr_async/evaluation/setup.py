@@ -51,9 +51,9 @@ def choose_method(settings: EvalSettings) -> Method:
     _check_parts(settings, name, recipe)
     bank = None
     if settings.bank is not None:
-        from svr_async.scoring.bank import Bank
+        from svr_async.scoring.bank import RubricBank
 
-        bank = Bank.load(settings.bank, offline=settings.limits.offline)
+        bank = RubricBank.load(settings.bank, offline=settings.limits.offline)
     rubrics, by_points = load_rubric_file(settings.rubrics) if settings.rubrics else ((), False)
     options = read_options(recipe.options, name, settings.option)
     parts = Parts(bank=bank, top_k=settings.top_k, rubrics=rubrics, rephrase=settings.rephrase, options=options)
@@ -385,7 +385,7 @@ def prepare(settings: EvalSettings, dataset: Dataset | None = None) -> PreparedR
 
 
 def load_sample() -> Dataset:
-    """Load the small set shipped with the package, in RubricBench's schema; a note says that it is no benchmark."""
+    """Load the small set shipped with the package, in RubricBench's schema; a note says that it is not a benchmark."""
     with as_file(files("svr_async.adapters") / "samples" / "rubricbench_sample.jsonl") as path:
         dataset = get_adapter("rubricbench").load(path)
     return replace(dataset, name="rubricbench-sample", notes=("the sample shipped with svr-async, not a benchmark",))
