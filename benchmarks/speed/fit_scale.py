@@ -252,13 +252,13 @@ def _texts(count: int, rng: np.random.Generator) -> list[str]:
 def _measure(args: argparse.Namespace) -> None:
     """Print how often the bank, the planted weights and an even vote decide fresh pairs as planted, in percent."""
     from svr_async.fit.forward import alpha_numpy, selector_of
-    from svr_async.scoring.bank import Bank
+    from svr_async.scoring.bank import RubricBank
     from svr_async.training.store.files import load_store
 
     world, kind, z, rng = _held_out(args)
     rubrics = load_store(args.keep / "store").rubrics
     place = {one.rubric.id: number for number, one in enumerate(rubrics)}
-    bank = Bank.load(args.keep / "fitted" / "bank")
+    bank = RubricBank.load(args.keep / "fitted" / "bank")
     numbers = np.array([place[rubric.id] for rubric in bank.rubrics])
     said = np.zeros((HELD_OUT, len(place)), np.float32)
     np.put_along_axis(said, world.of_kind[kind], z, axis=1)

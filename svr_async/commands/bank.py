@@ -16,7 +16,7 @@ from svr_async.errors import UsageError
 
 if TYPE_CHECKING:
     from svr_async.core.table import Part
-    from svr_async.scoring.bank import Bank, BankRubric
+    from svr_async.scoring.bank import BankRubric, RubricBank
 
 SHOWN = 20
 bank_argument = click.argument("folder", metavar="BANK")
@@ -61,7 +61,7 @@ def show_bank(
         tell(*_rubrics(held, top, domain, key), as_json=as_json)
 
 
-def _rubrics(held: Bank, top: int, domain: str | None, key: str | None) -> tuple[Any, Any]:
+def _rubrics(held: RubricBank, top: int, domain: str | None, key: str | None) -> tuple[Any, Any]:
     """Return one rubric, or the bank with its rubrics by weight, as values and as parts."""
     from svr_async.reports.bank_summary import bank_parts, rubric_parts
     from svr_async.scoring.bank_files import bank_json, rubric_json
@@ -72,7 +72,7 @@ def _rubrics(held: Bank, top: int, domain: str | None, key: str | None) -> tuple
     return values, rubric_parts(chosen[0]) if key else bank_parts(held, chosen, narrow=is_narrow())
 
 
-def _views(held: Bank, view: str) -> tuple[Any, Any]:
+def _views(held: RubricBank, view: str) -> tuple[Any, Any]:
     """Return counts, the card or the findings of a bank, as values and as parts."""
     from svr_async.reports.bank_summary import stats_parts
     from svr_async.scoring.bank_card import bank_stats, render_card
@@ -88,7 +88,7 @@ def _views(held: Bank, view: str) -> tuple[Any, Any]:
     return [asdict(finding) for finding in found], findings_sheet(held, found)
 
 
-def _effects(held: Bank, runs: tuple[Path, ...], most: int) -> tuple[Any, Any]:
+def _effects(held: RubricBank, runs: tuple[Path, ...], most: int) -> tuple[Any, Any]:
     """Return how often each rubric was used and right; its contribution is removed from the stored margins."""
     from svr_async.core.table import Line
     from svr_async.evaluation.run_folder import RunFolder
@@ -232,13 +232,13 @@ def pull(name: str, out: Path, as_json: bool) -> None:
     tell(values, told, as_json=as_json)
 
 
-def _load(name: str) -> Bank:
-    from svr_async.scoring.bank import Bank
+def _load(name: str) -> RubricBank:
+    from svr_async.scoring.bank import RubricBank
 
-    return Bank.load(name)
+    return RubricBank.load(name)
 
 
-def _one(held: Bank, key: str) -> BankRubric:
+def _one(held: RubricBank, key: str) -> BankRubric:
     found = held.find(key)
     if found is None:
         raise UsageError(
@@ -247,7 +247,7 @@ def _one(held: Bank, key: str) -> BankRubric:
     return found
 
 
-def _listed(held: Bank, domain: str | None) -> list[BankRubric]:
+def _listed(held: RubricBank, domain: str | None) -> list[BankRubric]:
     names = sorted({entry.domain or "generic" for entry in held.rubrics})
     if domain is not None and domain not in names:
         raise UsageError(f"the bank has no domain {domain!r}", hint=f"one of {', '.join(names)}")

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 )
 @together(
     option("--manner NAME", "Write replies in another form: yes-no, bare-list, ties …", default=""),
-    option("--weak NAME=CHANCE,…", "Misled by padding, restated, keywords, instructions.", default=""),
     flag("--reasoning", "Refuse max_tokens and a temperature, as reasoning models do."),
     group="How it judges",
 )
@@ -63,10 +62,8 @@ def sim(out: Path | None, n_train: int, n_test: int, **options: Any) -> None:
 
 def _config(options: dict[str, Any]) -> SimConfig:
     from svr_async.simulation.config import SimConfig, parse_faults
-    from svr_async.simulation.judge import Weakness
 
-    faults, weakness = parse_faults(options.pop("faults")), Weakness.parse(options.pop("weak"))
-    return SimConfig(faults=faults, weakness=weakness, **options)
+    return SimConfig(faults=parse_faults(options.pop("faults")), **options)
 
 
 async def _serve(config: SimConfig, say: Callable[[str], None]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from svr_async.core.pair import Message, Prompt, parse_prompt, prompt_text, user_prompt
@@ -50,13 +50,6 @@ def as_response(response: ResponseLike, prompt: Prompt) -> str:
             hint='give a text or [{"role": "assistant", "content": …}]',
         )
     return own[0].content if len(own) == 1 else prompt_text(own)
-
-
-def as_responses(responses: Iterable[ResponseLike], prompt: Prompt) -> list[str]:
-    """Return the texts of responses; UsageError also for one text in place of a list."""
-    if isinstance(responses, str):
-        raise UsageError("responses are a list of texts, not one text", hint="give [text, text, …]")
-    return [as_response(response, prompt) for response in responses]
 
 
 def _messages(response: Any) -> Prompt:

@@ -22,7 +22,7 @@ from rig import (
 )
 
 from svr_async.engine.batch_files import Batch, Export, RequestFile, State, save
-from svr_async.simulation.brain import Simulator
+from svr_async.simulation.simulator import Simulator
 from svr_async.simulation.config import SimConfig
 from svr_async.simulation.server import SimServer
 

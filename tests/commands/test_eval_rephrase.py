@@ -13,7 +13,7 @@ from svr_async.commands.main import run
 from svr_async.commands.main import svr as group
 from svr_async.core.rubric import Rubric
 from svr_async.evaluation.run_folder import RunFolder
-from svr_async.scoring.bank import Bank, BankRubric
+from svr_async.scoring.bank import BankRubric, RubricBank
 from svr_async.simulation.catalogue import CRITERIA
 from svr_async.simulation.server import SimServer
 
@@ -28,7 +28,7 @@ def evaluate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sim: SimServer) ->
     write_bench(tmp_path / "bench.jsonl", N)
     name_judge(tmp_path, sim.base_url)
     rubrics = tuple(BankRubric(rubric=Rubric(text=entry.rubric)) for entry in CRITERIA[:9])
-    Bank(rubrics=rubrics, name="planted").save(tmp_path / "bank")
+    RubricBank(rubrics=rubrics, name="planted").save(tmp_path / "bank")
 
     def call(*args: str, out: str = "run", judge: str = "sim", bank: str = "bank") -> int:
         flags = ["--data", "bench.jsonl", "--judge", judge, "--bank", bank, "--out", out, "--audit", "0", "-q"]

@@ -49,9 +49,7 @@ def test_an_endpoint_ranks_with_a_bank(
 
 
 def test_a_schedule_bounds_the_pairs(capsys: pytest.CaptureFixture[str]) -> None:
-    """A circle of four is four margins, an anchor three, with the one that is named in each."""
+    """A circle of four is four margins."""
     given = ("Baked dough.", "It is food. We bake it.", "Food. Dough. Heat.", "Dough.")
     assert svr_here(*ASKED, *given, "--schedule", "circle", "--json") == 0
     assert len(orjson.loads(capsys.readouterr().out)["margins"]) == 4
-    assert svr_here(*ASKED, *given, "--schedule", "anchor", "--anchor", 3, "--json") == 0
-    assert set(orjson.loads(capsys.readouterr().out)["margins"]) == {"0-2", "1-2", "2-3"}

@@ -11,7 +11,7 @@ from made_pairs import PATIENCE_S, TRAIN, N, files_of, last_line, write_candidat
 from rig import RULES, name_judge, read_lines, svr_here, write_bench
 
 from svr_async.fit.config import DEFAULT
-from svr_async.scoring.bank import Bank, InferenceSettings
+from svr_async.scoring.bank import InferenceSettings, RubricBank
 from svr_async.simulation.server import SimServer
 from svr_async.training.rounds.algorithm import run_rounds
 from svr_async.training.rounds.fits import FitLog
@@ -135,7 +135,7 @@ def test_the_papers_preset_trains_all_rounds_and_publishes_the_last_unless_anoth
         record = orjson.loads(capsys.readouterr().out)
         assert [one["round"] for one in record["rounds"]] == [1, 2]
         assert record["dev"]["round"] == published
-        bank = Bank.load(folder / out / "bank")
+        bank = RubricBank.load(folder / out / "bank")
         assert bank.inference == InferenceSettings(top_k=6, selection_pool=18, filler_weight=1.0)
 
 

@@ -79,8 +79,6 @@ ONE_LINE: list[tuple[tuple[str, ...], str]] = [
     ((*RANK, "--bank", "nowhere", *TWO), "nowhere"),
     (("serve", *RULES, "--bank", "nowhere"), "nowhere"),
     # flags that need or exclude others
-    ((*RANK, *TWO, "--schedule", "anchor", "--anchor", "0"), "0 is not in the range"),
-    ((*RANK, *TWO, "--schedule", "anchor", "--anchor", "3"), "--anchor 3: there are 2 responses"),
     (RANK, "Missing argument 'FILE|RESPONSE...'"),
     (("rank", *RULES, *TWO), "--prompt goes with responses, --out with a FILE"),
     ((*RANK, *TWO, "--out", "x.jsonl"), "--prompt goes with responses, --out with a FILE"),

@@ -14,7 +14,7 @@ from svr_async.core.rubric import Rubric
 from svr_async.errors import ConfigError
 from svr_async.judges.questions import QuestionWriter
 from svr_async.judges.templates import PAPER, load_templates
-from svr_async.simulation.brain import Simulator
+from svr_async.simulation.simulator import Simulator
 from svr_async.simulation.config import SimConfig
 
 RUBRICS = (Rubric(text="Is it short?"), Rubric(text="Is it right?"))

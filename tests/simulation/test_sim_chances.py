@@ -11,11 +11,11 @@ from sim_requests import fence
 
 from svr_async.core.pair import Side, prompt_text
 from svr_async.core.verdict import EVEN
-from svr_async.simulation.brain import Simulator
 from svr_async.simulation.catalogue import CRITERIA
 from svr_async.simulation.config import SimConfig
 from svr_async.simulation.judge import MODELS, PlantedJudge
-from svr_async.simulation.request import ApiError, Shape
+from svr_async.simulation.simulator import Simulator
+from svr_async.simulation.wire import ApiError, Shape
 from svr_async.simulation.world import PromptReading, ResponseReading, World
 
 MODEL = MODELS["gpt-oss-120b"]

@@ -16,7 +16,7 @@ import pytest
 from svr_async.core.pair import user_prompt
 from svr_async.core.rubric import Check, Rubric
 from svr_async.errors import UsageError
-from svr_async.scoring.bank import Bank, BankRubric, InferenceSettings
+from svr_async.scoring.bank import BankRubric, InferenceSettings, RubricBank
 from svr_async.scoring.selection import open_chooser
 from svr_async.training.bank.bank_diff import diff_banks
 from svr_async.training.bank.build import merge_banks
@@ -29,7 +29,7 @@ PROMPT = user_prompt("how long does bread last")
 DAY = date(2026, 11, 22)
 
 
-def fitted(kind: str = "topics", **changes: Any) -> Bank:
+def fitted(kind: str = "topics", **changes: Any) -> RubricBank:
     """Return a bank of four rubrics with a fitted selector of two features and two units."""
     rng = np.random.default_rng(3)
     weights = (0.75, 0.5, 0.25, 0.125)
@@ -52,15 +52,15 @@ def fitted(kind: str = "topics", **changes: Any) -> Bank:
         "idf": np.array([1.5, 2.25], np.float32),
         "inference": InferenceSettings(top_k=4, filler_weight=0.125),
     }
-    return Bank(**{**fields, **changes})
+    return RubricBank(**{**fields, **changes})
 
 
-def edited(bank: Bank, **plan: Any) -> Bank:
+def edited(bank: RubricBank, **plan: Any) -> RubricBank:
     """Carry out a plan."""
     return edit_bank(bank, EditPlan(**plan), author="Ana", reason="to see", day=DAY)
 
 
-def chosen(bank: Bank) -> dict[str, float]:
+def chosen(bank: RubricBank) -> dict[str, float]:
     """Return what each chosen rubric counts for the prompt, by its text."""
     return {bank.rubrics[one.index].text: one.importance for one in open_chooser(bank).choose(PROMPT)}
 
@@ -126,7 +126,7 @@ def test_each_edit_is_kept_with_author_day_and_reason(tmp_path: Path) -> None:
     first = edited(fitted(), disabled=[key(0)], reweighed=[(key(1), 0.25)])
     second = edit_bank(first, EditPlan(enabled=[key(0)]), author="Bo", reason="was right", day=DAY)
     digest = second.save(tmp_path / "bank")
-    held = Bank.load(tmp_path / "bank")
+    held = RubricBank.load(tmp_path / "bank")
     assert held.digest == digest != fitted().digest
     assert held.history is not None
     told = [(one.what, one.rubric, one.author, one.date, one.reason, one.was, one.now) for one in held.history.edits]
@@ -159,7 +159,7 @@ def test_an_edit_in_place_keeps_the_former_bank_whole(tmp_path: Path) -> None:
     kept = save_in_place(after, folder, former)
     assert kept == tmp_path / f"bank-{former[:8]}"
     assert {path.name: path.read_bytes() for path in kept.iterdir()} == before
-    assert Bank.load(folder).digest == after.digest
+    assert RubricBank.load(folder).digest == after.digest
     with pytest.raises(UsageError, match="is there already"):
         save_in_place(after, folder, former)
 
@@ -169,7 +169,7 @@ def test_of_two_edits_into_one_folder_at_once_one_is_refused(tmp_path: Path) -> 
     banks = [edited(fitted(), disabled=[key(place)]) for place in (0, 1)]
     begin = Barrier(len(banks))
 
-    def write(bank: Bank) -> str:
+    def write(bank: RubricBank) -> str:
         begin.wait()
         try:
             save_anew(bank, tmp_path / "out")
@@ -179,7 +179,7 @@ def test_of_two_edits_into_one_folder_at_once_one_is_refused(tmp_path: Path) -> 
 
     with ThreadPoolExecutor(len(banks)) as pool:
         told = list(pool.map(write, banks))
-    written = Bank.load(tmp_path / "out").digest
+    written = RubricBank.load(tmp_path / "out").digest
     assert written in told
     assert f"{tmp_path / 'out'} holds a bank" in told
     with pytest.raises(UsageError, match="holds a bank"):

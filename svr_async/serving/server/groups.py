@@ -17,17 +17,12 @@ from functools import partial
 from svr_async.core.pair import Prompt, prompt_text
 from svr_async.serving.pairs import PairVerdict
 from svr_async.serving.ranking import Pair, pairs_of, potentials
-from svr_async.serving.server.settings import (
-    ALONE,
-    DEADLINE,
-    GATHER_SHARE,
-    UNCONNECTED,
-    RefusalError,
-    Reward,
-    ServerSettings,
-    fallback,
-)
+from svr_async.serving.scores import Reward
+from svr_async.serving.server.settings import DEADLINE, RefusalError, ServerSettings, fallback
 
+GATHER_SHARE = 0.6  # of the deadline: time for the members of a group to arrive
+ALONE = "alone"  # the only member that arrived
+UNCONNECTED = "unconnected"  # judged, but not connected with most of its group
 Judge = Callable[[Prompt, str, str], Awaitable[PairVerdict]]
 Member = int | str | tuple[str, int]
 """A name, or the text of a response without a name and its number among equal ones that wait."""
@@ -42,7 +37,6 @@ class Group:
     def __init__(self, prompt: Prompt, size: int, settings: ServerSettings, judge: Judge) -> None:
         self.prompt = prompt
         self.size = size
-        self.open = True
         self.texts: dict[int, str] = {}
         self.verdicts: dict[Pair, PairVerdict] = {}
         self.places: dict[Member, int] = {}
@@ -50,7 +44,7 @@ class Group:
         self._judge = judge
         self._planned = pairs_of(settings.schedule, size)
         self._tasks: dict[Pair, asyncio.Task[None]] = {}
-        self._closed = asyncio.Event()
+        self.closed = asyncio.Event()
         self.result: asyncio.Task[dict[Member, Reward]] = asyncio.create_task(self._settle())
 
     def has(self, member: Member, text: str) -> bool:
@@ -74,8 +68,7 @@ class Group:
 
     def close(self) -> None:
         """Accept no more members."""
-        self.open = False
-        self._closed.set()
+        self.closed.set()
 
     def _place(self, member: Member) -> int:
         if isinstance(member, int) and 0 <= member < self.size and member not in self.texts:
@@ -83,17 +76,17 @@ class Group:
         return next(place for place in range(self.size) if place not in self.texts)
 
     def _start(self, pair: Pair) -> None:
-        if pair not in self._tasks:
-            self._tasks[pair] = asyncio.create_task(self._ask(pair))
+        async def ask() -> None:
+            self.verdicts[pair] = await self._judge(self.prompt, self.texts[pair[0]], self.texts[pair[1]])
 
-    async def _ask(self, pair: Pair) -> None:
-        self.verdicts[pair] = await self._judge(self.prompt, self.texts[pair[0]], self.texts[pair[1]])
+        if pair not in self._tasks:
+            self._tasks[pair] = asyncio.create_task(ask())
 
     async def _settle(self) -> dict[Member, Reward]:
         deadline = asyncio.get_running_loop().time() + self._settings.deadline_s
         try:
             async with asyncio.timeout(GATHER_SHARE * self._settings.deadline_s):
-                await self._closed.wait()
+                await self.closed.wait()
         except TimeoutError:
             self.close()
         present = sorted(self.texts)
@@ -110,12 +103,9 @@ class Group:
     def _rewards(self, present: list[int]) -> dict[int, Reward]:
         if len(present) < 2:
             return {place: fallback(self._settings, ALONE, members=len(present)) for place in present}
-        row = {place: number for number, place in enumerate(present)}
-        margins = {
-            (row[i], row[j]): verdict.margin for (i, j), verdict in self.verdicts.items() if verdict.margin is not None
-        }
-        scores = potentials(len(present), margins)
-        return {place: self._reward(place, score) for place, score in zip(present, scores, strict=True)}
+        margins = {pair: one.margin for pair, one in self.verdicts.items() if one.margin is not None}
+        scores = potentials(present, margins)
+        return {place: self._reward(place, scores.get(place)) for place in present}
 
     def _reward(self, place: int, score: float | None) -> Reward:
         own = [self.verdicts.get(pair) for pair in self._tasks if place in pair]
@@ -152,9 +142,6 @@ class Pool:
         self._groups: dict[str, Group] = {}
         self._waiting: Counter[tuple[Group, str]] = Counter()
 
-    def __len__(self) -> int:
-        return len(self._groups)
-
     async def reward(self, seat: Seat, prompt: Prompt, response: str) -> Reward:
         """Return the reward of a member once its group is settled; RefusalError if it does not fit its group."""
         group = self._group(seat, prompt, response)
@@ -173,15 +160,14 @@ class Pool:
             found = self._groups[seat.group] = Group(prompt, seat.size, self._settings, self._judge)
             found.result.add_done_callback(partial(self._settled, seat.group, found))
         if prompt_text(found.prompt) != prompt_text(prompt):
-            raise RefusalError(
-                409, f"group {seat.group[:80]!r} has another prompt", hint="name a group for each prompt"
-            )
+            problem = f"group {seat.group[:80]!r} has another prompt"
+            raise RefusalError(409, problem, hint="name a group for each prompt")
         if found.size != seat.size:
             raise RefusalError(409, f"group {seat.group[:80]!r} has {found.size} members, not {seat.size}")
         return found
 
     def _is_next(self, group: Group, seat: Seat, response: str) -> bool:
-        if group.open:
+        if not group.closed.is_set():
             return False
         unnamed = (response, self._waiting[group, response])
         return not group.has(unnamed if seat.member is None else seat.member, response)
@@ -202,10 +188,9 @@ class Pool:
             yield seat.member
             return
         key = (group, response)
-        member = (key[1], self._waiting[key])
         self._waiting[key] += 1
         try:
-            yield member
+            yield response, self._waiting[key] - 1
         finally:
             self._waiting[key] -= 1
             if not self._waiting[key]:

@@ -12,16 +12,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from svr_async.core.pair import Prompt
+from svr_async.serving.scores import Reward
 from svr_async.serving.server.rewarder import Asked, Rewarder
-from svr_async.serving.server.routes import (
-    Answered,
-    Call,
-    conversation,
-    list_of,
-    required,
-    rubrics_of,
-)
-from svr_async.serving.server.settings import RefusalError, Reward
+from svr_async.serving.server.routes import Answered, Call, conversation, list_of, required, rubrics_of
+from svr_async.serving.server.settings import RefusalError
 from svr_async.serving.texts import as_prompt, templated_turns
 
 SIDES = (("queries", "documents"), ("queries", "items"), ("text_1", "text_2"), ("data_1", "data_2"))
@@ -68,9 +62,8 @@ async def score(rewarder: Rewarder, call: Call) -> Answered:
     body = call.fields
     names = next((names for names in SIDES if all(body.get(name) for name in names)), None)
     if names is None:
-        raise RefusalError(
-            422, "the body has no query and documents", hint="queries and documents, or text_1 and text_2"
-        )
+        hint = "send queries and documents, or text_1 and text_2"
+        raise RefusalError(422, "the body has no query and documents", hint=hint)
     queries, documents = (list_of(body, name) for name in names)
     queries = queries * len(documents) if len(queries) == 1 else queries
     if len(queries) != len(documents):
@@ -87,9 +80,8 @@ async def classify(rewarder: Rewarder, call: Call) -> Answered:
     body = call.fields
     inputs = [list_of(body, "messages")] if "messages" in body else list_of(body, "input")
     found, rubrics = [_conversation(one) for one in inputs], rubrics_of(body)
-    rewards = await rewarder.rewards(
-        [Asked(prompt=turns[:-1], response=turns[-1].content, rubrics=rubrics) for turns in found]
-    )
+    asked = [Asked(prompt=turns[:-1], response=turns[-1].content, rubrics=rubrics) for turns in found]
+    rewards = await rewarder.rewards(asked)
     rows = [{"label": "svr", "probs": [one.value], "num_classes": 1} for one in rewards]
     return _listed(rewarder, "classify", rows, rewards)
 

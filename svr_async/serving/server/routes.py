@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Annotated, Any
 
 import msgspec
 
 from svr_async.core.pair import Prompt, prompt_text
+from svr_async.serving.scores import Reward
 from svr_async.serving.server.groups import Seat
 from svr_async.serving.server.rewarder import Asked, Rewarder
-from svr_async.serving.server.settings import RefusalError, Reward
+from svr_async.serving.server.settings import RefusalError
 from svr_async.serving.texts import as_prompt, as_response, templated_turns, without_end
 
 Body = Mapping[str, Any]
@@ -93,14 +96,10 @@ def rubrics_of(body: Body) -> tuple[Any, ...]:
 
 
 def asked_of(rewarder: Rewarder, call: Call, body: Body, prompt: Prompt, response: str) -> Asked:
-    """Return a response with its rubrics, its anchor, or its place in a group."""
-    asked = Asked(prompt=prompt, response=response, rubrics=rubrics_of(body))
-    if asked.rubrics:
-        return asked
-    anchor = body.get("anchor")
-    if anchor is not None:
-        return replace(asked, anchor=response_to(prompt, anchor))
-    return replace(asked, seat=seat_of(rewarder, call, body, prompt))
+    """Return a response with its rubrics, or its place in a group."""
+    rubrics = rubrics_of(body)
+    seat = None if rubrics else seat_of(rewarder, call, body, prompt)
+    return Asked(prompt=prompt, response=response, rubrics=rubrics, seat=seat)
 
 
 def seat_of(rewarder: Rewarder, call: Call, body: Body, prompt: Prompt) -> Seat | None:
@@ -140,12 +139,10 @@ async def reward(rewarder: Rewarder, call: Call) -> Answered:
     those of one prompt are compared with each other.
     """
     if isinstance(call.body, list):
-        bodies = [replace(call, body=one).fields for one in call.body]
-        return await _samples(rewarder, call, bodies)
+        return await _samples(rewarder, call, [replace(call, body=one).fields for one in call.body])
     body = call.fields
     if "responses" in body:
-        rest = {name: value for name, value in body.items() if name != "responses"}
-        return await _samples(rewarder, call, [{**rest, "response": one} for one in list_of(body, "responses")])
+        return await _samples(rewarder, call, [{**body, "response": one} for one in list_of(body, "responses")])
     found = await rewarder.reward(_sample(rewarder, call, body))
     return Answered.of(_shown(rewarder, call, found), [found])
 
@@ -156,20 +153,24 @@ def _sample(rewarder: Rewarder, call: Call, body: Body) -> Asked:
 
 
 async def _samples(rewarder: Rewarder, call: Call, bodies: Sequence[Body]) -> Answered:
-    """Compare responses to one prompt with each other, unless they have rubrics or an anchor."""
+    """Compare responses to one prompt with each other, unless they have rubrics."""
     asked = [_sample(rewarder, call, body) for body in bodies]
-    found: dict[int, Reward] = {}
-    groups: dict[Prompt, list[int]] = {}
+    groups: dict[Prompt | int, list[int]] = {}
     for place, one in enumerate(asked):
-        if one.rubrics or one.anchor is not None:
-            found[place] = await rewarder.reward(one)
-        else:
-            groups.setdefault(one.prompt, []).append(place)
-    for prompt, places in groups.items():
-        rewards, _ = await rewarder.among(prompt, [asked[place].response for place in places])
-        found.update(zip(places, rewards, strict=True))
-    ordered = [found[place] for place in range(len(asked))]
-    return Answered.of([_shown(rewarder, call, one) for one in ordered], ordered)
+        groups.setdefault(place if one.rubrics else one.prompt, []).append(place)
+
+    async def judged(places: Sequence[int]) -> list[Reward]:
+        first = asked[places[0]]
+        if first.rubrics:
+            return [await rewarder.reward(first)]
+        rewards, _ = await rewarder.among(first.prompt, [asked[place].response for place in places])
+        return rewards
+
+    found = await asyncio.gather(*map(judged, groups.values()))
+    order = [place for places in groups.values() for place in places]
+    by_place = dict(zip(order, chain(*found), strict=True))
+    rewards = [by_place[place] for place in range(len(asked))]
+    return Answered.of([_shown(rewarder, call, one) for one in rewards], rewards)
 
 
 def _shown(rewarder: Rewarder, call: Call, found: Reward) -> Any:

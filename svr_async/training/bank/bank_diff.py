@@ -9,7 +9,7 @@ from typing import Any
 from svr_async.core.rubric import rubric_id
 from svr_async.core.similarity import similarity
 from svr_async.core.table import Line, Parts, Table, plain_word
-from svr_async.scoring.bank import Bank, BankRubric
+from svr_async.scoring.bank import BankRubric, RubricBank
 from svr_async.scoring.bank_card import in_one_level
 from svr_async.scoring.bank_history import Edit
 from svr_async.training.bank.merge import MERGE_CUTOFF
@@ -65,7 +65,7 @@ class BankDiff:
         }
 
 
-def diff_banks(first: Bank, second: Bank) -> BankDiff:
+def diff_banks(first: RubricBank, second: RubricBank) -> BankDiff:
     """Compare two banks; a rubric is reworded where a new one has its text as an alias, or merging would join them."""
     old, new = ({entry.id: entry for entry in held.rubrics} for held in (first, second))
     kept = [Change(old[key], new[key], 1.0) for key in old.keys() & new.keys()]
@@ -84,7 +84,7 @@ def diff_banks(first: Bank, second: Bank) -> BankDiff:
     )
 
 
-def _edits(bank: Bank) -> tuple[Edit, ...]:
+def _edits(bank: RubricBank) -> tuple[Edit, ...]:
     return bank.history.edits if bank.history else ()
 
 
@@ -107,14 +107,14 @@ def _reworded(gone: Sequence[BankRubric], come: Sequence[BankRubric]) -> list[Ch
     return found
 
 
-def _settings(first: Bank, second: Bank) -> dict[str, tuple[Any, Any]]:
+def _settings(first: RubricBank, second: RubricBank) -> dict[str, tuple[Any, Any]]:
     one, other = _flat(first), _flat(second)
     return {
         name: (one.get(name), other.get(name)) for name in sorted({*one, *other}) if one.get(name) != other.get(name)
     }
 
 
-def _flat(bank: Bank) -> dict[str, Any]:
+def _flat(bank: RubricBank) -> dict[str, Any]:
     groups: dict[str, Mapping[str, Any]] = {
         "inference": bank.inference.as_json(),
         "fit": bank.fit_settings,

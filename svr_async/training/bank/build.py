@@ -16,9 +16,9 @@ from svr_async.scoring.bank import (
     MAX_NOTE_CHARS,
     MAX_SOURCES,
     UNIFORM,
-    Bank,
     BankRubric,
     InferenceSettings,
+    RubricBank,
 )
 from svr_async.training.bank.merge import BANK_CAP, MERGE_CUTOFF, Candidate, merge
 
@@ -80,7 +80,7 @@ def candidate_of(entry: BankRubric) -> Candidate:
     )
 
 
-def merge_banks(banks: Sequence[Bank], *, cutoff: float = MERGE_CUTOFF, cap: int | None = BANK_CAP) -> Bank:
+def merge_banks(banks: Sequence[RubricBank], *, cutoff: float = MERGE_CUTOFF, cap: int | None = BANK_CAP) -> RubricBank:
     """Return one bank with the rubrics of all, near-identical ones merged as in training; it still needs a fit.
 
     Selectors of different fits cannot be joined, so every prompt gets the rubrics with the largest weights. A weight is
@@ -95,7 +95,7 @@ def merge_banks(banks: Sequence[Bank], *, cutoff: float = MERGE_CUTOFF, cap: int
         if entry.id in home:
             parts[home[entry.id]].append(entry)
     rubrics = (_joined(candidate, members) for candidate, members in zip(merged, parts, strict=True))
-    return Bank(
+    return RubricBank(
         rubrics=tuple(sorted(rubrics, key=lambda entry: (-entry.weight, entry.id))),
         selector_kind=UNIFORM,
         inference=_shared([bank.inference for bank in banks]),
@@ -109,7 +109,7 @@ def merge_banks(banks: Sequence[Bank], *, cutoff: float = MERGE_CUTOFF, cap: int
     )
 
 
-def _importances(bank: Bank) -> Iterator[tuple[BankRubric, float]]:
+def _importances(bank: RubricBank) -> Iterator[tuple[BankRubric, float]]:
     """Yield each rubric with its importance for a prompt in the mean; alpha is 1 / n where a bank gives no rates."""
     rated = any(entry.activation_rate for entry in bank.rubrics)
     for entry in bank.rubrics:

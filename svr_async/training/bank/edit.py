@@ -16,7 +16,7 @@ import numpy as np
 from svr_async.core.files import open_folder
 from svr_async.core.rubric import MAX_RUBRIC_CHARS, Check, Rubric
 from svr_async.errors import StorageError, UsageError
-from svr_async.scoring.bank import MAX_ALIASES, MAX_NOTE_CHARS, UNIFORM, Bank, BankRubric, Floats
+from svr_async.scoring.bank import MAX_ALIASES, MAX_NOTE_CHARS, UNIFORM, BankRubric, Floats, RubricBank
 from svr_async.scoring.bank_history import BankHistory, Edit
 from svr_async.training.bank.distinct import differ, predicate, profile
 from svr_async.training.bank.merge import MERGE_CUTOFF
@@ -48,7 +48,7 @@ class EditPlan:
         return not (self.disabled or self.enabled or self.reworded or self.reweighed or self.added)
 
 
-def edit_bank(bank: Bank, plan: EditPlan, *, author: str, reason: str, day: date) -> Bank:
+def edit_bank(bank: RubricBank, plan: EditPlan, *, author: str, reason: str, day: date) -> RubricBank:
     """Return the bank with a plan carried out and noted in its history; all that was not named is chosen as before.
 
     A reworded rubric keeps its place, weight, counts and check, and its old text as an alias. UsageError in one line
@@ -77,7 +77,7 @@ def edit_bank(bank: Bank, plan: EditPlan, *, author: str, reason: str, day: date
     return editor.edited()
 
 
-def save_in_place(edited: Bank, folder: Path, former: str) -> Path:
+def save_in_place(edited: RubricBank, folder: Path, former: str) -> Path:
     """Write an edited bank over the one in `folder`, and return the folder beside it where the former is kept whole.
 
     `former` is the former's digest, of which its name has eight digits. UsageError where that folder is there already.
@@ -94,7 +94,7 @@ def save_in_place(edited: Bank, folder: Path, former: str) -> Path:
     return kept
 
 
-def save_anew(edited: Bank, folder: Path) -> None:
+def save_anew(edited: RubricBank, folder: Path) -> None:
     """Write an edited bank into a folder that holds none; UsageError where it does, also by another edit just now."""
     open_folder(folder)
     handle = os.open(folder, os.O_RDONLY)
@@ -110,7 +110,7 @@ def save_anew(edited: Bank, folder: Path) -> None:
 class _Editor:
     """A bank on its way to being another: its rubrics as they are by now, and what was done."""
 
-    def __init__(self, bank: Bank, stamp: Edit) -> None:
+    def __init__(self, bank: RubricBank, stamp: Edit) -> None:
         self.bank, self.stamp = bank, stamp
         self.entries, self.edits = list(bank.rubrics), list[Edit]()
 
@@ -155,7 +155,7 @@ class _Editor:
         self.entries.append(BankRubric(rubric=rubric, weight=_checked(weight), observed_count=0, added=True))
         self._note("added", rubric.id, "", f"{weight:g}")
 
-    def edited(self) -> Bank:
+    def edited(self) -> RubricBank:
         if all(entry.disabled for entry in self.entries):
             raise UsageError("no rubric would be left to judge by", hint="keep one, or judge with --method direct")
         history = self.bank.history or BankHistory()
@@ -213,7 +213,7 @@ def _checked(weight: float) -> float:
     return float(np.float32(weight))
 
 
-def _usual_weight(bank: Bank) -> float:
+def _usual_weight(bank: RubricBank) -> float:
     """Return what a chosen rubric counts in the mean, alpha times weight; of an unfitted bank the mean weight."""
     if bank.selector_kind == UNIFORM:
         return fsum(entry.weight for entry in bank.rubrics) / len(bank)
@@ -223,7 +223,7 @@ def _usual_weight(bank: Bank) -> float:
     return total / min(bank.inference.top_k, len(bank))
 
 
-def _fitted_to(bank: Bank, entries: Sequence[BankRubric]) -> dict[str, Floats]:
+def _fitted_to(bank: RubricBank, entries: Sequence[BankRubric]) -> dict[str, Floats]:
     """Return the selector's arrays for the rubrics as they are now: new weights, and a row for each that was added."""
     more = len(entries) - len(bank)
     arrays = dict(bank.selector)

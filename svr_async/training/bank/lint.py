@@ -12,7 +12,7 @@ from itertools import combinations
 from svr_async.core.rubric import Check
 from svr_async.core.table import Line, Parts, Table
 from svr_async.judges.rules.registry import inverse_of, problem_with
-from svr_async.scoring.bank import Bank, BankRubric
+from svr_async.scoring.bank import BankRubric, RubricBank
 from svr_async.training.bank.distinct import opposed, profile, stems
 from svr_async.training.bank.leaks import self_contained
 from svr_async.training.bank.merge import MERGE_CUTOFF
@@ -185,7 +185,7 @@ def _of_two(kind: Kind, first: BankRubric, second: BankRubric, detail: str = "")
     return LintFinding(first.id, kind, first.text, ADVICE[kind], f"{about}: {second.text}", second.id)
 
 
-def findings_sheet(bank: Bank, found: Sequence[LintFinding]) -> Parts:
+def findings_sheet(bank: RubricBank, found: Sequence[LintFinding]) -> Parts:
     """Yield the findings by kind, each with its advice once."""
     if not found:
         yield Line(f"nothing to find fault with in {len(bank)} rubrics")

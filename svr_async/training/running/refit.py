@@ -24,7 +24,7 @@ from svr_async.fit.history import FitResult
 from svr_async.fit.learning_curve import LearningCurve, learning_curve
 from svr_async.fit.topics import Solved, solve_each
 from svr_async.fit.training import calibrate, fit, spread
-from svr_async.scoring.bank import Bank, InferenceSettings
+from svr_async.scoring.bank import InferenceSettings, RubricBank
 from svr_async.scoring.bank_history import BankHistory, TrainedOn
 from svr_async.scoring.dev_pairs import accuracy_in_words, enough, small_dev_warnings
 from svr_async.scoring.provenance import write_provenance
@@ -85,7 +85,7 @@ class FitSettings:
 class StoreFit:
     """The result of a fit: the bank that is in `out`/bank, and its record; of a sweep, that of the best."""
 
-    bank: Bank
+    bank: RubricBank
     record: Mapping[str, Any]
     learned: LearningCurve | None = None
 
@@ -245,7 +245,9 @@ def _history(
     )
 
 
-def _bank(settings: FitSettings, store: FeatureStore, runs: FitRuns, outcome: Outcome, history: BankHistory) -> Bank:
+def _bank(
+    settings: FitSettings, store: FeatureStore, runs: FitRuns, outcome: Outcome, history: BankHistory
+) -> RubricBank:
     own = np.flatnonzero(~store.is_dev & (store.negative_of < 0))
     domains = zip(
         store.pairs["pair_id"].take(own).to_pylist(), store.pairs["domain"].take(own).to_pylist(), strict=True

@@ -12,7 +12,7 @@ from svr_async.core.files import read_plain, write_atomic
 from svr_async.engine.money import Price
 from svr_async.engine.stats import EngineStats
 from svr_async.errors import ArtefactError, ConfigError, DegenerateFitError, UsageError
-from svr_async.scoring.bank import Bank
+from svr_async.scoring.bank import RubricBank
 from svr_async.training.bank.build import bank_rubric, candidate_of
 from svr_async.training.bank.merge import Candidate, merge
 from svr_async.training.rounds.algorithm import NO_RUBRIC
@@ -67,7 +67,7 @@ def load_rubrics(bank: Path | None, candidates: Path | None) -> Sequence[Candida
     if (bank is None) == (candidates is None):
         raise UsageError("svr stages judge needs rubrics", hint="give one of --bank DIR and --candidates FILE")
     if bank is not None:
-        return [candidate_of(entry) for entry in Bank.load(bank).rubrics if not entry.disabled]
+        return [candidate_of(entry) for entry in RubricBank.load(bank).rubrics if not entry.disabled]
     assert candidates is not None
     try:
         lines = read_plain(candidates).splitlines()

@@ -16,7 +16,7 @@ from svr_async.engine.concurrency import run_whole
 from svr_async.engine.money import Price
 from svr_async.engine.stats import EngineStats
 from svr_async.fit.learning_curve import LearningCurve
-from svr_async.scoring.bank import Bank
+from svr_async.scoring.bank import RubricBank
 from svr_async.scoring.bank_history import BankHistory, TrainedOn
 from svr_async.scoring.dev_pairs import accuracy_in_words, small_dev_warnings
 from svr_async.scoring.provenance import write_provenance
@@ -50,7 +50,7 @@ class TrainResult:
     that sends nothing or has no price. `written` is both of another endpoint that wrote.
     """
 
-    bank: Bank
+    bank: RubricBank
     digest: str
     record: Mapping[str, Any]
     folder: Path

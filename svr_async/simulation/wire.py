@@ -1,8 +1,9 @@
-"""Reading requests of all shapes, in our layout and the paper's: texts, rubrics, and the role that is asked for."""
+"""Requests of all shapes, in our layout and the paper's, and the JSON of replies."""
 
 from __future__ import annotations
 
 import hashlib
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,33 +17,35 @@ import orjson
 from svr_async.errors import SvrError
 from svr_async.simulation.world import draw_bytes
 
-Rubrics = tuple[tuple[str, str], ...]
+Texts = tuple[tuple[str, str], ...]  # by local id or name
 
-OPEN = re.compile(r"<<svr:([0-9a-f]{16}):([A-Z_]+)>>\n")
-RUBRICS_HEAD = re.compile(r"^Rubrics:[ \t]*$", re.MULTILINE)
-RUBRIC_LINE = re.compile(r"(R\d+): ?(.*)")
-VOLATILE = ("user", "metadata", "store", "service_tier", "stream_options", "prompt_cache_key", "safety_identifier")
+CREATED = 1_750_000_000  # a fixed moment: replies do not depend on the clock
 CHARS_PER_TOKEN = 4
 TOKENS_PER_MESSAGE = 4
+MASS = 0.98  # of a token's probability, what Yes and No have together
+NEVER = -9999.0  # the log-probability of what cannot be, as endpoints write it
+VOLATILE = ("user", "metadata", "store", "service_tier", "stream_options", "prompt_cache_key", "safety_identifier")
 
+OPEN = re.compile(r"<<svr:([0-9a-f]{16}):[A-Z_]+>>\n")
+RUBRICS = re.compile(r"^Rubrics:[ \t]*\n+((?:R\d+:.*(?:\n|\Z))*)", re.MULTILINE)
+RUBRIC = re.compile(r"^(R\d+): ?(.*)$", re.MULTILINE)
 PAPER = Path(__file__).parents[1] / "judges" / "prompts" / "paper"
 PLACE = re.compile(r"\{(prompt|response_a|response_b|chosen|rejected|rubrics|note)\}")
-
-ROLES = (  # by a word of the instructions
-    ("rubric_comparisons", "compare"),
-    ("rubric_scores", "score"),
-    ("contrastive_rubrics", "induce"),
-    ("rubric_note", "write"),
-    ("rephrased_rubrics", "rephrase"),
-    ('"same_as"', "same criterion"),
-    ("proposed_rubrics", "propose"),
-    ("finer_rubrics", "decompose"),
-    ("[[YES", "satisfy"),
-    ("[[OVERLAP", "filter"),
-    ("[[10]]", "grade"),
-    ("[Hard Rule]", "list"),
-    ("[[A]]", "direct"),
-)
+ROLES = {  # methods of `simulator.Case`, by a text of the instructions
+    "rubric_comparisons": "compare",
+    "rubric_scores": "score",
+    "contrastive_rubrics": "induce",
+    "rubric_note": "write",
+    "rephrased_rubrics": "rephrase",
+    '"same_as"': "same_criterion",
+    "proposed_rubrics": "propose",
+    "finer_rubrics": "decompose",
+    "[[YES": "satisfy",
+    "[[OVERLAP": "overlap",
+    "[[10]]": "grade",
+    "[Hard Rule]": "number",
+    "[[A]]": "direct",
+}
 
 
 class ApiError(SvrError):
@@ -61,7 +64,7 @@ class ApiError(SvrError):
         super().__init__(message)
         self.status = status
         self.code = code
-        self.headers = dict(headers or {})
+        self.headers = headers
         self.payload = {"error": {"message": message, "type": kind, "param": param, "code": code}}
 
 
@@ -88,11 +91,11 @@ class ChatRequest:
     topic: bytes
     overall: bool
     fences: Mapping[str, str]
-    rubrics: Rubrics
+    rubrics: Texts
     prompt_tokens: int
     max_tokens: int | None
     shape: Shape
-    statements: Rubrics
+    statements: Texts
 
 
 def parse_request(body: Any, shape: Shape = Shape.CHAT) -> ChatRequest:
@@ -109,14 +112,14 @@ def parse_request(body: Any, shape: Shape = Shape.CHAT) -> ChatRequest:
     if not messages or not isinstance(model, str):
         raise ApiError(400, "the body has to name a model and hold messages")
     texts = [text for _, text in (*messages, *statements)]
+    asks, rubrics, stated = "", Texts(), ""
     if shape is Shape.REWARD:
-        rubrics: Rubrics = ()
-        asks, fences, stated = "", {"PROMPT": _conversation(messages[:-1]), "RESPONSE": texts[-1]}, ""
+        fences, role = {"PROMPT": _conversation(messages[:-1]), "RESPONSE": texts[-1]}, "reward"
     else:
         asks, rubrics, fences, stated = _read_messages(messages)
-    if stated and body.get("logprobs"):
-        statements = (("q1", stated),)
-    role = "reward" if shape is Shape.REWARD else "state" if statements else _role(asks, fences)
+        if stated and body.get("logprobs"):
+            statements = (("q1", stated),)
+        role = "state" if statements else _role(asks, fences)
     return ChatRequest(
         model=model,
         role=role,
@@ -138,11 +141,6 @@ def request_key(body: Mapping[str, Any]) -> str:
     return hashlib.blake2b(orjson.dumps(plain, option=orjson.OPT_SORT_KEYS), digest_size=16).hexdigest()
 
 
-def _conversation(messages: list[tuple[str, str]]) -> str:
-    lone = len(messages) == 1 and messages[0][0] == "user"
-    return messages[0][1] if lone else "\n\n".join(f"{role}: {text}" for role, text in messages)
-
-
 def _content(value: Any) -> str:
     """Return the text of a message: a string, nothing, or a list of parts."""
     if isinstance(value, list):
@@ -152,17 +150,22 @@ def _content(value: Any) -> str:
     raise TypeError(f"the content of a message is {type(value).__name__}")
 
 
-def _read_messages(messages: list[tuple[str, str]]) -> tuple[str, Rubrics, dict[str, str], str]:
+def _conversation(messages: list[tuple[str, str]]) -> str:
+    lone = len(messages) == 1 and messages[0][0] == "user"
+    return messages[0][1] if lone else "\n\n".join(f"{role}: {text}" for role, text in messages)
+
+
+def _read_messages(messages: list[tuple[str, str]]) -> tuple[str, Texts, dict[str, str], str]:
     """Return the instructions, the rubrics, the texts by name, and the statement of a chat about its truth."""
     system = "\n".join(text for role, text in messages if role in ("system", "developer"))
     user = next((text for role, text in messages if role == "user"), "")
-    fences, outside, tail = _fences(user)
+    fences, outside, tail = _read_fences(user)
     for asks, pattern in _paper_layouts() if not fences else ():
         if found := pattern.fullmatch(user):
             fences = {name.upper(): text for name, text in found.groupdict().items()}
-            rubrics, _ = _rubrics(f"Rubrics:\n{fences.pop('RUBRICS', '')}")
+            rubrics, _ = _take_rubrics(f"Rubrics:\n{fences.pop('RUBRICS', '')}")
             return f"{system}\n{asks}", rubrics, fences, ""
-    rubrics, tail = _rubrics(tail)
+    rubrics, tail = _take_rubrics(tail)
     statement, asked, _ = tail.strip().rpartition("\n\n")[2].partition("\nIs this statement true?")
     return f"{system}\n{outside}\n{tail}", rubrics, fences or {"PROMPT": user}, statement.strip() if asked else ""
 
@@ -180,42 +183,80 @@ def _paper_layouts() -> list[tuple[str, re.Pattern[str]]]:
     return found
 
 
-def _fences(text: str) -> tuple[dict[str, str], str, str]:
+def _read_fences(text: str) -> tuple[dict[str, str], str, str]:
     """Return the fenced texts, the text before and between them, and the text after the last.
 
     The first fence sets the tag; a fence with another tag is ordinary text.
     """
-    tag, position = "", 0
-    fences: dict[str, str] = {}
-    outside: list[str] = []
-    while found := OPEN.search(text, position):
-        if tag and found[1] != tag:
-            outside.append(text[position : found.end()])
-            position = found.end()
-            continue
-        closing = f"\n<<svr:{found[1]}:END>>"
-        end = text.find(closing, found.end() - 1)
-        if end < 0:
-            break
-        tag = found[1]
-        outside.append(text[position : found.start()])
-        fences.setdefault(found[2], text[found.end() : end])
-        position = end + len(closing)
-    return fences, "\n".join(outside), text[position:]
+    first = OPEN.search(text)
+    if first is None:
+        return {}, "", text
+    pattern = rf"<<svr:{first[1]}:([A-Z_]+)>>\n(?:(.*?)\n)?<<svr:{first[1]}:END>>"
+    *pieces, tail = re.split(pattern, text, flags=re.DOTALL)
+    named = list(zip(pieces[1::3], pieces[2::3], strict=True))
+    fences = {name: inside or "" for name, inside in reversed(named)}  # of two with one name the first counts
+    return fences, "\n".join(pieces[::3]), tail
 
 
-def _rubrics(tail: str) -> tuple[Rubrics, str]:
+def _take_rubrics(tail: str) -> tuple[Texts, str]:
     """Take the rubric lines that follow "Rubrics:" out of a text; return them and what is left."""
-    head = RUBRICS_HEAD.search(tail)
-    if head is None:
+    found = RUBRICS.search(tail)
+    if found is None:
         return (), tail
-    lines = tail[head.end() :].lstrip("\n").split("\n")
-    matches = [RUBRIC_LINE.fullmatch(line) for line in lines]
-    count = matches.index(None) if None in matches else len(matches)
-    found = tuple((match[1], match[2].strip()) for match in matches[:count] if match)
-    return found, "\n".join([tail[: head.start()], *lines[count:]])
+    rubrics = tuple((name, text.strip()) for name, text in RUBRIC.findall(found[1]))
+    return rubrics, f"{tail[: found.start()]}\n{tail[found.end() :]}"
 
 
 def _role(asks: str, fences: Mapping[str, str]) -> str:
-    named = next((role for word, role in ROLES if word in asks), None)
+    named = next((role for text, role in ROLES.items() if text in asks), None)
     return named or ("probe" if "CHOSEN" in fences else "respond")
+
+
+# --- replies ----------------------------------------------------------------------------------------------------------
+
+
+def completion(request: ChatRequest, text: str, fingerprint: str, attempt: int, finish: str) -> dict[str, Any]:
+    """Return a chat completion, cut at the requested number of tokens; `finish` replaces the finish reason."""
+    if request.max_tokens is not None and -(-len(text) // CHARS_PER_TOKEN) > request.max_tokens:
+        text, finish = text[: request.max_tokens * CHARS_PER_TOKEN], finish or "length"
+    written = -(-len(text) // CHARS_PER_TOKEN)
+    message: dict[str, Any] = {"role": "assistant", "content": text, "refusal": None}
+    if finish == "content_filter":
+        message |= {"content": None, "refusal": "I cannot help with that."}
+    return {
+        "id": f"chatcmpl-{draw_bytes(request.key, attempt).hex()[:24]}",
+        "object": "chat.completion",
+        "created": CREATED,
+        "model": request.model,
+        "choices": [{"index": 0, "message": message, "logprobs": None, "finish_reason": finish or "stop"}],
+        "usage": {
+            "prompt_tokens": request.prompt_tokens,
+            "completion_tokens": written,
+            "total_tokens": request.prompt_tokens + written,
+            "prompt_tokens_details": {"cached_tokens": 0},
+        },
+        "system_fingerprint": fingerprint,
+    }
+
+
+def numbers_reply(
+    request: ChatRequest, chances: Mapping[str, float], score: float | None, fingerprint: str, attempt: int
+) -> dict[str, Any]:
+    """Return a probability for each statement, or one score; neither for an empty reply."""
+    answers = [{"type": "predicate", "name": name, "probability": chance} for name, chance in chances.items()]
+    return {
+        "id": f"sim-{draw_bytes(request.key, attempt).hex()[:24]}",
+        "model": request.model,
+        "system_fingerprint": fingerprint,
+        "answers": answers,
+        "data": [] if score is None else [{"index": 0, "probs": [score]}],
+        "usage": {"prompt_tokens": request.prompt_tokens, "input_tokens": request.prompt_tokens, "output_tokens": 0},
+    }
+
+
+def token_logprobs(chance: float) -> dict[str, Any]:
+    """Return the `logprobs` of a choice whose one token answers a statement."""
+    shares = {"Yes": MASS * chance, "No": MASS * (1 - chance), "Perhaps": 1 - MASS}
+    ranked = sorted(shares.items(), key=lambda one: -one[1])
+    tops = [{"token": token, "logprob": math.log(share) if share else NEVER} for token, share in ranked]
+    return {"content": [{**tops[0], "top_logprobs": tops}], "refusal": None}
