@@ -11,7 +11,7 @@ import click
 
 from svr_async.commands import options as opt
 from svr_async.commands.options import flag, option
-from svr_async.commands.screen import is_narrow, print_json, safe_console, show, tell
+from svr_async.commands.screen import is_narrow, safe_console, tell
 from svr_async.errors import UsageError
 
 if TYPE_CHECKING:
@@ -65,9 +65,13 @@ def _rubrics(held: RubricBank, top: int, domain: str | None, key: str | None) ->
     """Return one rubric, or the bank with its rubrics by weight, as values and as parts."""
     from svr_async.reports.bank_summary import bank_parts, rubric_parts
     from svr_async.scoring.bank_files import bank_json, rubric_json
-    from svr_async.training.bank.edit import place_of
 
-    chosen = [held.rubrics[place_of(held, key)]] if key else _listed(held, domain)[: top or None]
+    if key:
+        from svr_async.training.bank.edit import place_of
+
+        chosen = [held.rubrics[place_of(held, key)]]
+    else:
+        chosen = _listed(held, domain)[: top or None]
     facts = {name: value for name, value in bank_json(held).items() if name not in {"rubrics", "files"}}
     values = {"digest": held.digest, **facts, "rubrics": [rubric_json(entry) for entry in chosen]}
     return values, rubric_parts(chosen[0]) if key else bank_parts(held, chosen, narrow=is_narrow())
@@ -148,13 +152,7 @@ def merge(folders: tuple[str, ...], out: Path, as_json: bool) -> None:
 @click.argument("folder", metavar="BANK")
 @option("--disable ID", "Never choose this rubric again.", name="disabled", multiple=True)
 @option("--reword ID TEXT", "Replace the text of a rubric.", name="reworded", multiple=True, type=(str, str))
-@option(
-    "--weight ID W",
-    "Replace the weight of a rubric, and enable it.",
-    name="reweighed",
-    multiple=True,
-    type=(str, float),
-)
+@option("--weight ID W", "Replace a weight; enables the rubric.", name="reweighed", multiple=True, type=(str, float))
 @option("--add TEXT", "Add a rubric, for every prompt.", name="added", multiple=True)
 @option("--by NAME", "Who edits.", required=True)
 @option("--reason TEXT", "Why.", required=True)
@@ -169,6 +167,7 @@ def edit(folder: str, out: Path | None, in_place: bool, by: str, reason: str, as
       svr bank edit bank/ --disable r3fa9 --by Ana --reason "rewards length" --out edited/
       svr bank edit bank/ --weight r3fa9 0.5 --add "Names its sources." --by Ana --reason policy --in-place
     """
+    from svr_async.core.table import Line
     from svr_async.training.bank.edit import diff_banks, diff_sheet, edit_bank, save_in_place
 
     if (out is None) is not in_place or (in_place and folder.startswith("hf:")):
@@ -182,14 +181,12 @@ def edit(folder: str, out: Path | None, in_place: bool, by: str, reason: str, as
     else:
         kept = folder
         edited.save(out)
-    found, place = diff_banks(former, edited), out or folder
-    if as_json:
-        was = {"folder": str(kept), "digest": former.digest}
-        print_json({"folder": str(place), "digest": edited.digest, "former": was, "changes": found.to_json()})
-        return
-    show(diff_sheet(found))
-    click.echo(f"the edited bank {edited.digest[:12]} is in {place}, the former {former.digest[:12]} in {kept}")
-    click.echo("to measure the edit: svr eval with both banks, then svr compare")
+    changes, place = diff_banks(former, edited), out or folder
+    was = {"folder": str(kept), "digest": former.digest}
+    values = {"folder": str(place), "digest": edited.digest, "former": was, "changes": changes.to_json()}
+    end = f"the edited bank {edited.digest[:12]} is in {place}, the former {former.digest[:12]} in {kept}"
+    ends = [Line(end), Line("to measure the edit: svr eval with both banks, then svr compare")]
+    tell(values, [*diff_sheet(changes), *ends], as_json=as_json)
 
 
 @bank.command(short_help="Upload a bank to the Hugging Face hub.")
