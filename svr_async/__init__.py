@@ -1,4 +1,4 @@
-"""svr-async: judge preference pairs with rubrics, fast and without losing a call.
+"""svr-async: judge preference pairs with rubrics, and learn rubrics from preference pairs.
 
     import svr_async as svr
 
@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     from svr_async.errors import SvrError
     from svr_async.evaluation.compare import Comparison
     from svr_async.evaluation.run import Listener
+    from svr_async.evaluation.run_folder import Run
     from svr_async.judges.protocol import Answer, Judge
-    from svr_async.library import Bank, Run, aevaluate, atrain, compare, evaluate, train
+    from svr_async.library import Bank, aevaluate, atrain, compare, evaluate, train
     from svr_async.reports.explain import Explanation
     from svr_async.serving.engine import Engine
     from svr_async.serving.pairs import PairVerdict, ajudge_pairs, ascore_pair, judge_pairs, score_pair
@@ -66,7 +67,7 @@ _HOMES = {
     "Listener": ("evaluation.run", "Listener"),
     "PairVerdict": ("serving.pairs", "PairVerdict"),
     "Ranking": ("serving.ranking", "Ranking"),
-    "Run": ("library", "Run"),
+    "Run": ("evaluation.run_folder", "Run"),
     "Score": ("serving.scores", "Score"),
     "SvrError": ("errors", "SvrError"),
     "aevaluate": ("library", "aevaluate"),

@@ -1,4 +1,4 @@
-"""The calls that most programs need, `evaluate`, `train` and `compare`, and what they return: `Run` and `Bank`."""
+"""The calls that most programs need, `evaluate`, `train` and `compare`, and what they return."""
 
 from __future__ import annotations
 
@@ -18,21 +18,19 @@ from svr_async.adapters.tables import Pairs
 from svr_async.core.pair import PreferencePair
 from svr_async.engine.concurrency import in_sync, run_on_own_loop, run_sync
 from svr_async.errors import UsageError
-from svr_async.evaluation import run_folder
 from svr_async.evaluation.compare import Comparison, compare_runs
 from svr_async.evaluation.run import Listener, run_prepared
-from svr_async.evaluation.run_folder import RunFolder
+from svr_async.evaluation.run_folder import Run, RunFolder
 from svr_async.evaluation.settings import EvalSettings
 from svr_async.evaluation.setup import PreparedRun, prepare
 from svr_async.judges.limits import JudgeLimits, JudgeOptions, check_options
 from svr_async.judges.protocol import Judge
-from svr_async.scoring import bank as scoring_bank
+from svr_async.scoring.bank import RubricBank
 from svr_async.serving.engine import Engine, opened
 from svr_async.serving.pairs import PairVerdict, all_of, decide_pair, judge_of, method_of, score_pair
 from svr_async.serving.texts import PromptLike, ResponseLike
 
 if TYPE_CHECKING:
-    from svr_async.reports.explain import Explanation
     from svr_async.training.running.run import TrainingListener
     from svr_async.training.running.settings import TrainSettings
 
@@ -95,37 +93,8 @@ class TrainOptions(JudgeOptions, DataOptions, total=False):
     out: Place
 
 
-class Run(run_folder.Run):
-    """An evaluation and its folder, `path`.
-
-    `accuracy` is strict and a fraction of 1; `summary` has every number that reports show; `items` are the judged pairs
-    in the order of the data, also as a table by `items.to_pandas()` and `items.to_arrow()`. `complete` is False after
-    an early end: the same call then continues.
-    """
-
-    @classmethod
-    def load(cls, path: Place) -> Self:
-        """Read and check a run folder; UsageError if it has no run, ArtefactError if it is damaged."""
-        return cls._of(RunFolder.load(path))
-
-    @classmethod
-    def _of(cls, run: run_folder.Run) -> Self:
-        return cls(**{field.name: getattr(run, field.name) for field in fields(run_folder.Run)})
-
-    def explain(self, item: str, *, data: Place | None = None) -> Explanation:
-        """Explain the decision on one pair: each rubric's verdicts and signed contribution.
-
-        Args:
-            item: the pair's id, `run.items[0].id`.
-            data: the file of the pairs, if it was moved after the run.
-        """
-        from svr_async.reports.explain import explain
-
-        return explain(self, item, data=None if data is None else Path(data))
-
-
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class Bank(scoring_bank.Bank):
+class Bank(RubricBank):
     """A bank of weighted rubrics that predicts which of two responses is better.
 
     `path` is the folder or hub address that it was read from. `judge=` of each method is a judge's name, an open
@@ -145,15 +114,15 @@ class Bank(scoring_bank.Bank):
 
     @classmethod
     def load(cls, folder: Place, *, offline: bool = False) -> Self:
-        """Read and check a bank: a folder, or `hf:user/name` of the hub; `offline` takes what was fetched before.
+        """Read and check a bank: a folder, or `hf:user/name` of the hub; `offline` uses downloaded files only.
 
-        UsageError if there is none, ArtefactError if it fails a check.
+        UsageError if it is missing, ArtefactError if it fails a check.
         """
-        return cls._of(scoring_bank.Bank.load(str(folder), offline=offline), path=str(folder))
+        return cls._of(RubricBank.load(str(folder), offline=offline), path=str(folder))
 
     @classmethod
-    def _of(cls, bank: scoring_bank.Bank, **more: Any) -> Self:
-        return cls(**{field.name: getattr(bank, field.name) for field in fields(scoring_bank.Bank)}, **more)
+    def _of(cls, bank: RubricBank, **more: Any) -> Self:
+        return cls(**{field.name: getattr(bank, field.name) for field in fields(RubricBank)}, **more)
 
     def predict(
         self, pairs: Pairs, *, judge: Engine | Judge | str | None = None, columns: str = ""
@@ -200,7 +169,7 @@ async def aevaluate(
     *,
     judge: str = "",
     benchmark: str = "",
-    bank: scoring_bank.Bank | Place | None = None,
+    bank: RubricBank | Place | None = None,
     listener: Listener | None = None,
     **options: Unpack[EvalOptions],
 ) -> Run:
@@ -223,19 +192,18 @@ async def aevaluate(
     >>> f"{run.accuracy:.0%} of {len(run.items)} pairs"
     '50% of 66 pairs'
     """
-    run = _prepared(pairs, judge, benchmark, bank, options)
-    return Run._of(await run_prepared(run, listener or Listener()))  # noqa: SLF001  (same module)
+    return await run_prepared(_prepared(pairs, judge, benchmark, bank, options), listener or Listener())
 
 
 evaluate = in_sync(aevaluate)
 
 
 def _prepared(
-    pairs: Pairs | None, judge: str, benchmark: str, bank: scoring_bank.Bank | Place | None, options: EvalOptions
+    pairs: Pairs | None, judge: str, benchmark: str, bank: RubricBank | Place | None, options: EvalOptions
 ) -> PreparedRun:
     if (pairs is None) == (not benchmark) or (pairs is not None and "data" in options):
         raise UsageError("give pairs, or benchmark= without pairs", hint="svr data ls lists the benchmarks")
-    if isinstance(bank, scoring_bank.Bank):
+    if isinstance(bank, RubricBank):
         if not (path := getattr(bank, "path", "")):
             raise UsageError("the bank is not stored", hint="bank.save(folder), then bank=folder")
         bank = path
@@ -300,7 +268,7 @@ async def atrain(
 train = in_sync(atrain)
 
 
-def compare(first: run_folder.Run | Place, second: run_folder.Run | Place, *more: run_folder.Run | Place) -> Comparison:
+def compare(first: Run | Place, second: Run | Place, *more: Run | Place) -> Comparison:
     """Compare runs over the same pairs: accuracies, exact paired tests, and the pairs that one run alone has right.
 
     Each later run is tested against the first. UsageError if a run shares no labelled pair with it.
@@ -312,4 +280,4 @@ def compare(first: run_folder.Run | Place, second: run_folder.Run | Place, *more
     <Comparison of 2 runs: No difference shown on 60 shared pairs: the gap of 0.0 points may be chance.>
     """
     runs = (first, second, *more)
-    return compare_runs([run if isinstance(run, run_folder.Run) else RunFolder.load(run) for run in runs])
+    return compare_runs([run if isinstance(run, Run) else Run.load(run) for run in runs])

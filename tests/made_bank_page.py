@@ -9,12 +9,12 @@ import numpy as np
 from made_history import made_curve, made_history
 
 from svr_async.core.rubric import Rubric
-from svr_async.scoring.bank import Bank, BankRubric
+from svr_async.scoring.bank import BankRubric, RubricBank
 
 __all__ = ["bank", "made_curve", "made_history"]
 
 
-def bank(text: str = "Keeps to the point", *, tail: str = "", rubrics: int = 30, **changes: Any) -> Bank:
+def bank(text: str = "Keeps to the point", *, tail: str = "", rubrics: int = 30, **changes: Any) -> RubricBank:
     """Return a bank with `text` in every field that comes from outside; the same shape whatever the text."""
     words = f"{text}{tail}"
     entries = tuple(
@@ -39,4 +39,4 @@ def bank(text: str = "Keeps to the point", *, tail: str = "", rubrics: int = 30,
         "data_digests": {words: words}, "notes": (words,), "fit_settings": {words: {words: words}, "ablate": [words]},
         "dev_metrics": {"accuracy": 0.66, "pairs": 100}, "history": history,
     }  # fmt: skip
-    return Bank(**{**fields, **changes})
+    return RubricBank(**{**fields, **changes})

@@ -38,7 +38,7 @@ from svr_async.judges.model import ModelJudge
 from svr_async.judges.profiles import Profile
 from svr_async.judges.questions import QuestionWriter
 from svr_async.judges.templates import load_templates
-from svr_async.scoring.bank import Bank, BankRubric, InferenceSettings
+from svr_async.scoring.bank import BankRubric, InferenceSettings, RubricBank
 from svr_async.simulation.catalogue import CRITERIA
 from svr_async.simulation.config import SimConfig
 from svr_async.simulation.files import test_row
@@ -90,7 +90,7 @@ def write_bench(path: Path, count: int) -> Path:
 def write_bank(folder: Path) -> Path:
     """Write a small bank of the planted world's criteria, which a simulated endpoint recognises."""
     rubrics = tuple(BankRubric(rubric=Rubric(text=entry.rubric)) for entry in CRITERIA[:12])
-    Bank(rubrics=rubrics, name="planted", inference=InferenceSettings(top_k=6)).save(folder)
+    RubricBank(rubrics=rubrics, name="planted", inference=InferenceSettings(top_k=6)).save(folder)
     return folder
 
 

@@ -16,7 +16,7 @@ import svr_async
 from svr_async import errors
 from svr_async.core.rubric import Check
 from svr_async.judges.rules.registry import rubric_for
-from svr_async.scoring.bank import Bank, BankRubric
+from svr_async.scoring.bank import BankRubric, RubricBank
 
 ROOT = Path(__file__).parents[1]
 HEAVY = ("aiohttp", "numpy", "jax", "asyncio", "orjson", "diskcache", "pyarrow", "scipy", "huggingface_hub")
@@ -72,7 +72,7 @@ def test_each_name_is_loaded_once_and_others_are_not_there() -> None:
     """A name is kept after its first use; a name that does not exist is an AttributeError that says so."""
     for name in svr_async.__all__:
         assert getattr(svr_async, name) is getattr(svr_async, name)
-    assert issubclass(svr_async.Bank, Bank)
+    assert issubclass(svr_async.Bank, RubricBank)
     with pytest.raises(AttributeError, match="no attribute 'Banc'"):
         _ = svr_async.Banc  # type: ignore[attr-defined]
 
@@ -136,8 +136,8 @@ def test_an_error_is_one_line() -> None:
     assert errors.SvrError("a").one_line() == "a"
 
 
-def make_bank() -> Bank:
+def make_bank() -> RubricBank:
     """Return a bank that the rules judge can decide."""
     checks = (Check.of("max_words", n=5), Check.of("bullet_list"))
     rubrics = tuple(BankRubric(rubric=rubric_for(check), weight=1.0 - n / 2) for n, check in enumerate(checks))
-    return Bank(rubrics=rubrics, name="shown in the docs")
+    return RubricBank(rubrics=rubrics, name="shown in the docs")

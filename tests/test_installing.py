@@ -9,7 +9,7 @@ from pathlib import Path
 from rig import run_python
 
 from svr_async.core.rubric import Rubric
-from svr_async.scoring.bank import Bank, BankRubric
+from svr_async.scoring.bank import BankRubric, RubricBank
 from svr_async.version import __version__
 
 ROOT = Path(__file__).parents[1]
@@ -40,7 +40,7 @@ def test_the_short_list_is_a_part_of_the_whole_one() -> None:
 
 def test_judging_needs_no_more_than_the_short_list(tmp_path: Path) -> None:
     """Without the rest, evaluating with a bank, explaining, comparing, reporting and the doctor work."""
-    Bank(rubrics=(BankRubric(rubric=Rubric(text="The response has at most 20 words.")),)).save(tmp_path / "bank")
+    RubricBank(rubrics=(BankRubric(rubric=Rubric(text="The response has at most 20 words.")),)).save(tmp_path / "bank")
     done = run_python(
         WITHOUT,
         "eval rubricbench --sample --judge rules --limit 3 --bank bank --min-coverage 0 -q --out one",

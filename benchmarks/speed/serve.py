@@ -30,7 +30,7 @@ from targets import Figure, hand_over
 
 from svr_async import Engine, score, score_pair
 from svr_async.core.rubric import Rubric
-from svr_async.scoring.bank import Bank, BankRubric, InferenceSettings
+from svr_async.scoring.bank import BankRubric, InferenceSettings, RubricBank
 from svr_async.simulation.catalogue import CRITERIA
 from svr_async.simulation.world import World
 
@@ -59,7 +59,7 @@ class Questions:
 
 def write_bank(folder: Path) -> Path:
     rubrics = tuple(BankRubric(rubric=Rubric(text=entry.rubric)) for entry in CRITERIA[:12])
-    Bank(rubrics=rubrics, name="planted", inference=InferenceSettings(top_k=6)).save(folder)
+    RubricBank(rubrics=rubrics, name="planted", inference=InferenceSettings(top_k=6)).save(folder)
     return folder
 
 
@@ -93,7 +93,7 @@ async def rate(ask: Ask, numbers: Iterator[int], calls: int, in_flight: int) -> 
 
 
 async def ratios(
-    questions: Questions, bank: Bank, judge: str, url: str, folder: Path, args: argparse.Namespace
+    questions: Questions, bank: RubricBank, judge: str, url: str, folder: Path, args: argparse.Namespace
 ) -> list[Figure]:
     """Return served over bare, for comparisons and for scores."""
     numbers = itertools.count()
@@ -203,7 +203,7 @@ def main() -> None:
     questions = Questions(200)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        bank = Bank.load(write_bank(folder / "bank"))
+        bank = RubricBank.load(write_bank(folder / "bank"))
         slow = ("--latency-ms", args.latency_ms) if args.latency_ms else ()
         with running("sim", "--port", 0, *slow) as endpoint:
             judge = f"{endpoint}#gpt-oss-120b"

@@ -19,7 +19,7 @@ from svr_async.errors import CoverageError, UsageError
 if TYPE_CHECKING:
     from svr_async.core.table import Part
     from svr_async.reports.explain import Explanation
-    from svr_async.scoring.bank import Bank
+    from svr_async.scoring.bank import RubricBank
 
 SHOWN_CHARS = 700
 CALL_CHARS = 6_000  # of a text of a call
@@ -76,7 +76,7 @@ def _explain_now(flags: dict[str, Any], given: list[str], as_json: bool) -> None
     from svr_async.engine.concurrency import run_whole
     from svr_async.judges.open_judge import JudgeSpec
     from svr_async.judges.profiles import naming_keys
-    from svr_async.scoring.bank import Bank
+    from svr_async.scoring.bank import RubricBank
 
     missing = [_flag(name) for name in PAIR_TEXTS if name not in given]
     if len(missing) == len(PAIR_TEXTS) and "bank" not in given:
@@ -86,7 +86,7 @@ def _explain_now(flags: dict[str, Any], given: list[str], as_json: bool) -> None
     if extra := [_flag(name) for name in given if name in RUN_ONLY]:
         raise UsageError(f"{extra[0]} needs a RUN", hint="leave it out to judge a pair now")
     texts = {name: text_of(_flag(name), flags[name]) for name in PAIR_TEXTS}
-    bank = None if flags["bank"] is None else Bank.load(flags["bank"])
+    bank = None if flags["bank"] is None else RubricBank.load(flags["bank"])
     with naming_keys(JudgeSpec.parse(flags["judge"], base_url=flags["base_url"]).key_variables):
         found = run_whole(_judge_now(flags, texts, bank))
     tell(found.to_json, lambda: _show_explanation(found), as_json=as_json)
@@ -94,7 +94,7 @@ def _explain_now(flags: dict[str, Any], given: list[str], as_json: bool) -> None
         raise CoverageError(f"no verdict: {found.item.outcome}", hint=found.item.detail)
 
 
-async def _judge_now(flags: dict[str, Any], texts: dict[str, str], bank: Bank | None) -> Explanation:
+async def _judge_now(flags: dict[str, Any], texts: dict[str, str], bank: RubricBank | None) -> Explanation:
     from svr_async.core.pair import PreferencePair
     from svr_async.evaluation.items import item_from
     from svr_async.evaluation.plan import PairDecision, Rows
@@ -122,7 +122,7 @@ async def _judge_now(flags: dict[str, Any], texts: dict[str, str], bank: Bank | 
 
 
 def _explain_mistakes(run: Path, as_json: bool) -> None:
-    """Print the most confident mistakes, the surest first."""
+    """Print the mistakes, the largest margin first."""
     from svr_async.core.table import Line, Table
     from svr_async.evaluation.items import confident_mistakes
     from svr_async.evaluation.run_folder import RunFolder
@@ -149,7 +149,7 @@ def _explain_item(run: Path, item: str, data: Path | None, as_json: bool) -> Non
     if as_json or not found.item.requests:
         return
     if not found.item.reasons and not any(row.chances for row in found.rows):
-        click.echo("no reasons are stored: the judge gave none")
+        click.echo("the judge gave no reasons")
     show([Line(f"svr explain {quote(str(run))} {quote(found.item.id)} --calls shows requests and replies")])
 
 
@@ -161,7 +161,7 @@ def _explain_calls(run: Path, item: str, cache: Path | str | None, as_json: bool
 
     calls, secrets, place = calls_of_item(RunFolder.load(run), item, cache)
     if not calls:
-        raise UsageError(f"no call was made for {item}", hint="checks, recordings and equal responses need none")
+        raise UsageError(f"no call was made for {item}", hint="checks, recordings and equal responses need no call")
     if as_json:
         values = orjson.dumps([one.to_json() for one in calls], option=orjson.OPT_INDENT_2)
         click.echo(json_for_terminal(secrets.mask_bytes(values)))

@@ -23,7 +23,7 @@ NOT_ASKED = ("judge", "base_url", "bank", "limits", "prompt", "responses", "out"
 
 @click.command(cls=GroupedCommand, context_settings=opt.HELP)
 @click.argument("responses", nargs=-1, required=True, metavar="FILE|RESPONSE...")
-@option("--prompt TEXT|@FILE", "What was asked. Without it, FILE has prompts with responses.")
+@option("--prompt TEXT|@FILE", "The prompt. Without it, FILE has prompts with responses.")
 @option("--out RANKED.jsonl", "With FILE: a row a prompt.", type=opt.PATH)
 @option("--pairs-out PAIRS.jsonl", "With FILE: preference pairs, best against worst.", type=opt.PATH)
 @option("--min-margin N", "Leave out pairs closer in score. Default: 0.", type=opt.AMOUNT, default=0.0)
@@ -37,16 +37,15 @@ NOT_ASKED = ("judge", "base_url", "bank", "limits", "prompt", "responses", "out"
 )
 @option(
     "--schedule",
-    "Which pairs are compared: circle N, anchor N − 1.",
-    type=click.Choice(["all", "circle", "anchor"]),
+    "Which pairs are compared: circle costs N calls.",
+    type=click.Choice(["all", "circle"]),
     default="all",
 )
-@option("--anchor N", "With --schedule anchor: its response, from 1.", type=opt.COUNT)
 @opt.top_k
 @opt.few_limits
 @opt.json
 def rank(**flags: Any) -> None:
-    """Rank RESPONSES to a prompt, the best first: each a text, or @FILE. Or, without --prompt, those in a FILE.
+    """Rank RESPONSES to a prompt, best first: each a text or @FILE. Without --prompt, rank those in a FILE.
 
     With a bank by its rubrics; without one a model is asked directly, and rules decides by its general checks. Rows of
     FILE have a prompt and a list of responses; the same command again continues after a stop.
@@ -60,10 +59,6 @@ def rank(**flags: Any) -> None:
     if flags["bank"] is None and (pointwise or flags["top_k"] is not None):
         flag = "--method pointwise" if pointwise else "--top-k"
         raise UsageError(f"{flag} needs --bank", hint="a folder of `svr train`, or hf:user/name")
-    if flags["anchor"] is not None:
-        if flags["prompt"] is not None and flags["anchor"] > len(flags["responses"]):
-            raise UsageError(f"--anchor {flags['anchor']}: there are {len(flags['responses'])} responses")
-        flags["anchor"] -= 1  # users count from 1, the library from 0
     if flags["prompt"] is not None and flags["out"] is None:
         _rank_one(with_limits(flags))
     elif flags["prompt"] is None and flags["out"] is not None and len(flags["responses"]) == 1:
@@ -108,10 +103,10 @@ def _ask(flags: dict[str, Any], ask: Callable[..., Awaitable[T]]) -> T:
     from svr_async.engine.concurrency import run_whole
     from svr_async.judges.open_judge import JudgeSpec
     from svr_async.judges.profiles import naming_keys
-    from svr_async.scoring.bank import Bank
+    from svr_async.scoring.bank import RubricBank
     from svr_async.serving.engine import Engine
 
-    bank = None if flags["bank"] is None else Bank.load(flags["bank"])
+    bank = None if flags["bank"] is None else RubricBank.load(flags["bank"])
     judge, base_url = flags["judge"], flags["base_url"]
     how = {name: value for name, value in flags.items() if name not in NOT_ASKED}
 

@@ -22,7 +22,7 @@ MIB = 2**20
 @opt.judge
 @opt.bank
 @option("--listen [HOST:]PORT", "0 takes any free port.", type=Address(), default="8080")
-@option("--fallback N", "The reward if the judge gives none. Default: 0.", type=float, default=0.0)
+@option("--fallback N", "The reward without a verdict. Default: 0.", type=float, default=0.0)
 @opt.top_k
 @together(
     option("--schedule", "Pairs compared in a group.", type=click.Choice(["circle", "all"]), default="circle"),
@@ -61,7 +61,7 @@ def serve(**flags: Any) -> None:
 
 
 def _server(flags: dict[str, Any]) -> RewardServer:
-    from svr_async.scoring.bank import Bank
+    from svr_async.scoring.bank import RubricBank
     from svr_async.serving.server.app import RewardServer
     from svr_async.serving.server.settings import ServerSettings
 
@@ -75,7 +75,7 @@ def _server(flags: dict[str, Any]) -> RewardServer:
         settings=ServerSettings(**known_of(ServerSettings, given)),
         limits=flags["limits"],
         base_url=flags["base_url"],
-        bank=None if flags["bank"] is None else Bank.load(flags["bank"]),
+        bank=None if flags["bank"] is None else RubricBank.load(flags["bank"]),
     )
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 @click.command(cls=GroupedCommand)
 @option("--port N", "0 takes any free port.", default=8000, type=click.IntRange(0, 65535))
 @option("--seed N", "Seed of the planted world, the noise and the faults. Default: 0.", default=0)
-@option("--log PATH", "Append every call to this JSONL.", name="log_path", type=opt.PATH)
+@option("--log PATH", "Append every call to this JSON Lines file.", name="log_path", type=opt.PATH)
 @together(
     option("--write DIR", "Write planted pairs into DIR instead of serving.", name="out", type=opt.FOLDER),
     option("--train N", "Training pairs.", name="n_train", default=3000, type=opt.COUNT),

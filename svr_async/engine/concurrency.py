@@ -13,7 +13,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iter
 from concurrent.futures import wait
 from contextlib import aclosing
 from dataclasses import dataclass
-from functools import cache, wraps
+from functools import wraps
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from svr_async.engine.endpoint import EngineStoppedError
@@ -256,17 +256,19 @@ def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     return factory
 
 
-@cache
+_LOOPS: dict[int, asyncio.AbstractEventLoop] = {}  # by process: a forked child has its parent's loop without a thread
+
+
 def own_loop() -> asyncio.AbstractEventLoop:
     """Return the library's event loop, which runs on a thread: for scripts, and notebooks with a running loop."""
-    loop = (loop_factory() or asyncio.new_event_loop)()
-    threading.Thread(target=loop.run_forever, name="svr-loop", daemon=True).start()
-    atexit.register(loop.call_soon_threadsafe, loop.stop)
-    return loop
-
-
-if hasattr(os, "register_at_fork"):  # a forked child has a copy of the loop without its thread
-    os.register_at_fork(after_in_child=own_loop.cache_clear)
+    if os.getpid() not in _LOOPS:
+        loop = (loop_factory() or asyncio.new_event_loop)()
+        if _LOOPS.setdefault(os.getpid(), loop) is loop:
+            threading.Thread(target=loop.run_forever, name="svr-loop", daemon=True).start()
+            atexit.register(loop.call_soon_threadsafe, loop.stop)
+        else:  # another thread was first
+            loop.close()
+    return _LOOPS[os.getpid()]
 
 
 def run_sync(work: Coroutine[Any, Any, T]) -> T:

@@ -178,7 +178,7 @@ async def open_judge_pool(run: PreparedRun) -> JudgePool:
     Final failures of endpoints are stored in the run folder.
     """
     limits = replace(run.settings.limits, failures=run.folder / "failures.jsonl")
-    budget = Budget(max_calls=limits.max_calls, max_usd=limits.budget)
+    budget = limits.new_budget()
     opened: list[OpenJudge] = []
     count = len(run.judges.judges)
     try:

@@ -49,7 +49,7 @@ class _Domain(msgspec.Struct):
 
 
 class _Metrics(msgspec.Struct):
-    """The keys of metrics.json that are read; others pass."""
+    """The keys of metrics.json that are read; others are ignored."""
 
     benchmark: str
     method: str
@@ -107,9 +107,10 @@ class Texts:
 
 @dataclass(frozen=True, kw_only=True)  # no slots: the summary is computed once and kept
 class Run:
-    """The contents of a run folder. `metrics` and `manifest` are the parsed files, checked on reading.
+    """An evaluation and its folder, `path`. `metrics` and `manifest` are the parsed files, checked on reading.
 
-    `items` are the judged pairs, in the order of the data; `signal` is the one that has just ended the run, or 0.
+    `items` are the judged pairs in the order of the data, also as a table by `items.to_pandas()` and
+    `items.to_arrow()`. `signal` is the one that has just ended the run, or 0.
     """
 
     path: Path
@@ -118,6 +119,18 @@ class Run:
     metrics: Mapping[str, Any]
     signal: int = 0
 
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Run:
+        """Read and check a run folder; UsageError if it has no run, ArtefactError if it is damaged."""
+        return RunFolder.load(path)
+
+    def explain(self, item: str, *, data: str | os.PathLike[str] | None = None) -> Any:
+        """Return the `Explanation` of the decision on one pair: each rubric's verdicts and signed contribution.
+
+        `item` is the pair's id, `run.items[0].id`; `data` is the file of the pairs, if it was moved after the run.
+        """
+        return reports("explain").explain(self, item, data=None if data is None else Path(data))
+
     @property
     def name(self) -> str:
         """The folder's name."""
@@ -125,7 +138,7 @@ class Run:
 
     @property
     def complete(self) -> bool:
-        """Whether the run is finished; an unfinished run is marked PARTIAL."""
+        """Whether the run is finished; an unfinished run is marked PARTIAL, and the same call continues it."""
         return self.metrics.get("complete") is True
 
     @property
@@ -176,9 +189,9 @@ def run_in_short(metrics: Mapping[str, Any]) -> str:
     )
 
 
-def reports() -> Any:
-    """Return the module that renders runs; no other function here may use the layer above."""
-    return import_module("svr_async.reports.files")
+def reports(module: str = "files") -> Any:
+    """Return a module that renders runs; no other function here may use the layer above."""
+    return import_module(f"svr_async.reports.{module}")
 
 
 @dataclass(frozen=True, slots=True)

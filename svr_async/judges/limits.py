@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from svr_async.core.validation import coerce_fields
-from svr_async.engine.money import Price, read_price
+from svr_async.engine.money import Budget, Price, read_price
 from svr_async.errors import UsageError, did_you_mean
 
 if TYPE_CHECKING:
@@ -155,6 +155,10 @@ class JudgeLimits:
             max_calls=None if self.max_calls is None else part_of(self.max_calls, share),
             budget=None if self.budget is None else self.budget / share[1],
         )
+
+    def new_budget(self) -> Budget:
+        """Return a budget with these caps, for all engines of a run."""
+        return Budget(max_calls=self.max_calls, max_usd=self.budget)
 
     def engine_config(self, profile: Profile) -> EngineConfig:
         """Return the engine's settings: these limits, else the profile's, divided by the shard."""

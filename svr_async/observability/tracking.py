@@ -25,7 +25,7 @@ from svr_async.observability import trackers
 from svr_async.observability.trackers import TrackedRun
 from svr_async.reports.bank_summary import summarise_bank
 from svr_async.reports.facts import cost_facts, flat_facts, how_facts
-from svr_async.scoring.bank import Bank
+from svr_async.scoring.bank import RubricBank
 from svr_async.scoring.provenance import command_line
 
 LIMIT_S = 180.0  # a first run creates MLflow's database: a minute on a slow disk
@@ -35,7 +35,7 @@ LOCAL_SETTINGS = ("cache", "out", "dry_run", "resume", "force")  # they do not d
 
 
 def evaluation_facts(folder: Path) -> TrackedRun:
-    """Return the facts of an evaluation; the errors of `RunFolder.load` if there is none."""
+    """Return the facts of an evaluation; the errors of `RunFolder.load` if it is missing."""
     run = RunFolder.load(folder)
     summary, config = run.summary, flat_facts(run.manifest["config"])
     facts = [*config, *how_facts(summary), *cost_facts(summary)]
@@ -54,7 +54,7 @@ def evaluation_facts(folder: Path) -> TrackedRun:
 
 def training_facts(kind: str, out: Path, settings: Mapping[str, Any], record: Mapping[str, Any]) -> TrackedRun:
     """Return the facts of a training or fit whose bank is in `out`/bank; `record` is the result as printed."""
-    bank = Bank.load(out / "bank")
+    bank = RubricBank.load(out / "bank")
     summary = summarise_bank(bank)
 
     def numbers(values: Mapping[str, Any], prefix: str = "") -> dict[str, float]:

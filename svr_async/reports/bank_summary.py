@@ -15,7 +15,7 @@ from svr_async.evaluation import wording
 from svr_async.evaluation.summary import number
 from svr_async.evaluation.wording import against_chance
 from svr_async.reports.facts import Fact, flat_facts
-from svr_async.scoring.bank import Bank, BankRubric
+from svr_async.scoring.bank import BankRubric, RubricBank
 from svr_async.scoring.bank_card import (
     GENERIC,
     bank_stats,
@@ -68,8 +68,8 @@ class BankSummary:
     history: BankHistory | None
 
 
-def summarise_bank(bank: Bank) -> BankSummary:
-    """Work out the summary of a bank; without a history it is about rubrics and settings."""
+def summarise_bank(bank: RubricBank) -> BankSummary:
+    """Compute the summary of a bank; without a history it has only rubrics and settings."""
     accuracy, n_dev = _accuracy(bank)
     measured = accuracy is None or not n_dev or enough(n_dev)
     history = bank.history if measured or bank.history is None else _without_dev(bank.history)
@@ -106,7 +106,7 @@ def summarise_bank(bank: Bank) -> BankSummary:
     )
 
 
-def _accuracy(bank: Bank) -> tuple[float | None, int]:
+def _accuracy(bank: RubricBank) -> tuple[float | None, int]:
     """Return the dev accuracy that the bank claims and over how many pairs; None if nothing was held out."""
     curve = bank.history.chosen if bank.history else None
     claimed, pairs = number(bank.dev_metrics.get("accuracy")), number(bank.dev_metrics.get("pairs"))
@@ -117,7 +117,7 @@ def _accuracy(bank: Bank) -> tuple[float | None, int]:
 
 
 def _without_dev(history: BankHistory) -> BankHistory:
-    """Return a history without what too few dev pairs have measured."""
+    """Return a history without figures from too few dev pairs."""
     nothing = dict.fromkeys(("dev_accuracy", "fit_accuracy", "vote_accuracy", "linear_accuracy"))
     return replace(
         history,
@@ -129,7 +129,7 @@ def _without_dev(history: BankHistory) -> BankHistory:
 
 
 def _chosen_by(history: BankHistory | None) -> str:
-    """Say what else the held-out pairs chose, which makes their accuracy a little too high."""
+    """Describe the choices made on the held-out pairs, which make their accuracy a little too high."""
     if history is None:
         return ""
     what = ["the epoch"] if any(record.epoch for curve in history.curves for record in curve.epochs) else []
@@ -141,7 +141,7 @@ def _chosen_by(history: BankHistory | None) -> str:
     return f"These pairs also chose {chosen}, so expect a little less on new ones."
 
 
-def _yardsticks(bank: Bank, history: BankHistory | None) -> Iterator[Fact]:
+def _yardsticks(bank: RubricBank, history: BankHistory | None) -> Iterator[Fact]:
     most = min(bank.inference.top_k, len(bank))
     yield Fact(name="Rubrics", value=wording.count(len(bank)), note=f"up to {most} for a prompt")
     curve = history.chosen if history else None
@@ -199,7 +199,7 @@ def _tags(entry: BankRubric) -> Iterator[str]:
     yield from (words for words, applies in states.items() if applies)
 
 
-def _tables(bank: Bank, history: BankHistory | None) -> Iterator[Table]:
+def _tables(bank: RubricBank, history: BankHistory | None) -> Iterator[Table]:
     """Yield rounds, candidates of the structure, the learning curve and the domains, if any."""
     if history is not None and history.rounds:
         yield _rounds_table(history.rounds, history.chosen_round)
@@ -216,7 +216,7 @@ def _tables(bank: Bank, history: BankHistory | None) -> Iterator[Table]:
         more = len(ranked) - len(shown)
         notes = (how_chosen(history.choice), *((f"{more} more were tried.",) if more else ()))
         heads = ("Groups", "Sparsity", "In common", "Rubrics", "Accuracy")
-        yield Table(heads, rows, caption="Structures that were tried, on prompts left out in turn", notes=notes)
+        yield Table(heads, rows, caption="Structures tried, by cross-validation over prompts", notes=notes)
     if history is not None and history.learning_curve is not None:
         rows_ = [
             (
@@ -262,14 +262,14 @@ def _measure(name: str, value: float | None) -> str:
     return wording.signed(value) if name.endswith("margin") else wording.count(value)
 
 
-def _facts(bank: Bank) -> Iterator[Fact]:
+def _facts(bank: RubricBank) -> Iterator[Fact]:
     facts = bank.history.trained_on if bank.history else None
     yield Fact(name="Judge", value=bank.judge or "not recorded")
     if facts is not None:
         if facts.source:
             yield Fact(name="Pairs", value=facts.source, code=True)
         yield Fact(name="Trained on", value=wording.plural(facts.train_pairs, "pair"))
-        note = "whole prompts: none is on both sides"
+        note = "split by prompt: each prompt is on one side"
         yield Fact(name="Held out", value=wording.plural(facts.dev_pairs, "pair"), note=note)
         if facts.contaminated is not None:
             note = "they share 13 words in a row with a benchmark"
@@ -285,14 +285,14 @@ def _facts(bank: Bank) -> Iterator[Fact]:
     yield Fact(name="Bank", value=bank.digest[:16], code=True)
 
 
-def _ablated(bank: Bank) -> tuple[str, ...]:
+def _ablated(bank: RubricBank) -> tuple[str, ...]:
     if bank.history is not None and bank.history.trained_on is not None:
         return bank.history.trained_on.ablate
     named = bank.fit_settings.get("ablate")
     return tuple(str(name) for name in named) if isinstance(named, list | tuple) else ()
 
 
-def bank_parts(bank: Bank, chosen: Sequence[BankRubric], *, narrow: bool = False) -> Iterator[Part]:
+def bank_parts(bank: RubricBank, chosen: Sequence[BankRubric], *, narrow: bool = False) -> Iterator[Part]:
     """Yield where a bank comes from and a table of the chosen rubrics, of few columns in a narrow terminal."""
     used = sum(entry.activation_rate > 0 for entry in bank.rubrics)
     counted = f"{len(bank):,}, {used:,} of them in use" if 0 < used < len(bank) else f"{len(bank):,}"
@@ -368,7 +368,7 @@ def rubric_parts(entry: BankRubric) -> Iterator[Part]:
             yield Line(label=label, text=f"and {len(texts) - SHOWN} more: --json lists them")
 
 
-def stats_parts(bank: Bank, found: Mapping[str, Any]) -> Iterator[Part]:
+def stats_parts(bank: RubricBank, found: Mapping[str, Any]) -> Iterator[Part]:
     """Yield the counts of a bank by domain and by facet."""
     weights, words = found["weight_quantiles"], found["words_quantiles"]
     lines = {

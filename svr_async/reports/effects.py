@@ -14,7 +14,7 @@ from svr_async.evaluation.run_folder import Run
 from svr_async.evaluation.summary import summaries_of
 
 if TYPE_CHECKING:
-    from svr_async.scoring.bank import Bank
+    from svr_async.scoring.bank import RubricBank
 
 BEST, WORST = 8, 5
 FEWEST = 2  # pairs; the effect of a rubric on a single pair is not listed
@@ -43,7 +43,7 @@ def _effects_by_run(runs: Sequence[Run]) -> RubricEffects:
     return rubric_effects({one.title: run.items for one, run in zip(summaries_of(runs), runs, strict=True)})
 
 
-def bank_effects(bank: Bank, runs: Sequence[Run]) -> RubricEffects:
+def bank_effects(bank: RubricBank, runs: Sequence[Run]) -> RubricEffects:
     """Return what the rubrics of a bank did, by run; UsageError for a run that judged no rubric of the bank."""
     known = {entry.id for entry in bank.rubrics}
     for run in runs:
@@ -67,7 +67,7 @@ def _is_harmful(one: RubricEffect, found: RubricEffects) -> bool:
 def effects_tables(
     found: RubricEffects, caption: str, *, width: int | None = None, best: int = BEST, worst: int = WORST
 ) -> Iterator[Table]:
-    """Yield the table of the rubrics that decide, for a file or a terminal of `width` columns; none without rubrics."""
+    """Yield the table of the rubrics that decide, for a file or a terminal of `width` columns; empty without any."""
     rows = deciding(found, best, worst)
     if not rows:
         return

@@ -86,11 +86,11 @@ def write_bank(folder: Path, target: Path, figures: Path | None = None, runs: Se
     from svr_async.reports.bank_page import bank_figures, render_bank
     from svr_async.reports.bank_summary import summarise_bank
     from svr_async.reports.effects import bank_effects, effects_tables
-    from svr_async.scoring.bank import Bank
+    from svr_async.scoring.bank import RubricBank
 
     if target.suffix.lower() != ".html":
-        raise UsageError(f"--out {target}: a bank's report is .html", hint="svr bank card writes Markdown")
-    bank = Bank.load(folder)
+        raise UsageError(f"--out {target}: a bank's report is .html", hint="svr bank show BANK --card prints Markdown")
+    bank = RubricBank.load(folder)
     found = summarise_bank(bank)
     if figures is not None:
         write_figures(figures, bank_figures(bank, found))
@@ -134,7 +134,7 @@ def page_of(
 
 
 def open_page(page: Path) -> bool:
-    """Open a page in the browser; False if there is none."""
+    """Open a page in the browser; False without a browser."""
     try:
         return webbrowser.open(page.resolve().as_uri())
     except (webbrowser.Error, OSError):

@@ -18,7 +18,7 @@ from svr_async.evaluation.run import count_calls
 from svr_async.evaluation.wording import dollars, duration
 from svr_async.reproduction.recipes import BankSpec, RunSpec
 from svr_async.reproduction.runner import Absent, Runner, is_trained, is_whole
-from svr_async.scoring.bank import Bank, BankRubric, InferenceSettings
+from svr_async.scoring.bank import BankRubric, InferenceSettings, RubricBank
 from svr_async.training.running.settings import TrainSettings
 
 NUMBERS = ("calls", "prompt_tokens", "completion_tokens", "max_completion_tokens", "usd", "max_usd", "seconds")
@@ -118,10 +118,10 @@ def _count_bank(runner: Runner, spec: BankSpec, placeholder: Path, seen: set[str
     return Count(numbers={name: numbers.get(name, 0) for name in NUMBERS}, assumed=assumed), placeholder
 
 
-def _placeholder(name: str) -> Bank:
+def _placeholder(name: str) -> RubricBank:
     texts = [f"Planned rubric {number} of the bank {name} ".ljust(LETTERS, "…") for number in range(PLACEHOLDERS)]
     rubrics = tuple(BankRubric(rubric=Rubric(text=text)) for text in texts)
-    return Bank(rubrics=rubrics, name=name, inference=InferenceSettings())
+    return RubricBank(rubrics=rubrics, name=name, inference=InferenceSettings())
 
 
 def _count_run(runner: Runner, spec: RunSpec, banks: Mapping[str, Path | Absent], seen: set[str]) -> Count:

@@ -26,7 +26,7 @@ from svr_async.judges.limits import JudgeLimits
 from svr_async.judges.open_judge import JudgeSpec
 from svr_async.reproduction.recipes import ROLE, BankSpec, Plan, Recipe, RunSpec
 from svr_async.reproduction.settings import TRAIN, ReproSettings
-from svr_async.scoring.bank import Bank
+from svr_async.scoring.bank import RubricBank
 from svr_async.scoring.methods.registry import NAMES
 from svr_async.training.running.run import TrainingListener
 from svr_async.training.running.settings import TrainSettings
@@ -48,7 +48,7 @@ class Absent:
 class TrainedBank:
     """A bank with the record of its training, empty for a bank given by --bank."""
 
-    bank: Bank
+    bank: RubricBank
     record: Mapping[str, Any]
 
     @property
@@ -284,7 +284,7 @@ class Runner:
         if isinstance(folder, Absent):
             return folder
         try:
-            return TrainedBank(bank=Bank.load(folder), record=_read(folder.parent / "record.json"))
+            return TrainedBank(bank=RubricBank.load(folder), record=_read(folder.parent / "record.json"))
         except SvrError as error:
             return Absent(why=f"cannot read the bank {folder}: {error}")
 

@@ -99,7 +99,7 @@ class InferenceSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Bank:
+class RubricBank:
     """Everything that scoring with a trained bank needs, and its provenance. ValueError if it is incoherent.
 
     `selector` holds float32 arrays by name, their meaning set by `selector_kind` (see `fit.forward`). An array named
@@ -190,7 +190,7 @@ class Bank:
 # ── checks: each returns the first problem in one line, or "" ───────────────────────────────────────────────────────
 
 
-def _bank_problem(bank: Bank) -> str:
+def _bank_problem(bank: RubricBank) -> str:
     words = (bank.name, bank.judge, bank.licence, bank.prompts_digest, *bank.notes)
     return (
         _rubrics_problem(bank.rubrics)

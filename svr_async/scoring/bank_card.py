@@ -18,7 +18,7 @@ from svr_async.core.statistics import wilson_interval
 from svr_async.core.table import Line, Parts, Table
 from svr_async.core.verdict import is_number
 from svr_async.fit.choices import Choice, Structure
-from svr_async.scoring.bank import Bank, BankRubric
+from svr_async.scoring.bank import BankRubric, RubricBank
 from svr_async.scoring.dev_pairs import enough, metrics_in_words
 
 GENERIC = "generic"  # the domain of a rubric whose source pairs come from several
@@ -42,7 +42,7 @@ class OnHub:
     versions: Mapping[str, str] = field(default_factory=dict)
 
 
-def render_card(bank: Bank, hub: OnHub | None = None) -> str:
+def render_card(bank: RubricBank, hub: OnHub | None = None) -> str:
     """Return the card; the same bank gives the same text. Texts of the bank are escaped, so none acts as Markdown."""
     licence = (hub.licence if hub else "") or bank.licence
     marks = integrity_marks(bank.marks)  # said first: what the training judge was not
@@ -60,7 +60,7 @@ def render_card(bank: Bank, hub: OnHub | None = None) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _front_matter(bank: Bank, licence: str) -> str:
+def _front_matter(bank: RubricBank, licence: str) -> str:
     words = [mark.word.lower().replace(" ", "-") for mark in integrity_marks(bank.marks)]
     values: dict[str, Any] = {"library_name": "svr-async", "tags": ["rubrics", "llm-as-a-judge", *words]}
     known = _LICENCE_ID.fullmatch(licence)
@@ -72,7 +72,7 @@ def _front_matter(bank: Bank, licence: str) -> str:
     return "\n".join(["---", *lines, "---"])
 
 
-def _opening(bank: Bank) -> str:
+def _opening(bank: RubricBank) -> str:
     settings = bank.inference
     return (
         f"{len(bank)} rubrics with weights, and a selector ({_safe(bank.selector_kind)}, {len(bank.vocabulary)} terms) "
@@ -81,7 +81,7 @@ def _opening(bank: Bank) -> str:
     )
 
 
-def _training(bank: Bank, licence: str) -> str:
+def _training(bank: RubricBank, licence: str) -> str:
     rows = [("judge", bank.judge or "not recorded"), ("licence", licence or "not recorded")]
     trained = bank.history.trained_on if bank.history else None
     if trained is not None:
@@ -98,7 +98,7 @@ def _made(hub: OnHub) -> str:
     return _table(("made with", "value"), [*rows, *sorted(hub.versions.items())])
 
 
-def _metrics(bank: Bank) -> str:
+def _metrics(bank: RubricBank) -> str:
     """Return what was measured on the dev split, with Wilson's 95 % interval of the accuracy over enough pairs."""
     metrics = bank.dev_metrics
     rows = [*_flat(metrics_in_words(metrics))]
@@ -127,7 +127,7 @@ def _heaviest(rubrics: Sequence[BankRubric]) -> str:
     return _table(("weight", "activation %", "domain", "rubric"), rows)
 
 
-def _gaps(bank: Bank) -> str:
+def _gaps(bank: RubricBank) -> str:
     never = sum(entry.activation_rate == 0 for entry in bank.rubrics)
     checked = sum(entry.rubric.check is not None for entry in bank.rubrics)
     gaps = [
@@ -163,7 +163,7 @@ def _safe(text: str) -> str:
 # ── statistics ──
 
 
-def bank_stats(bank: Bank) -> dict[str, Any]:
+def bank_stats(bank: RubricBank) -> dict[str, Any]:
     """Return counts by domain and facet, quantiles of weights and lengths, and the effective number of rubrics in use.
 
     The effective number is exp(entropy) of the activation rates: n rubrics used equally count n.
@@ -274,7 +274,7 @@ def how_chosen(choice: Choice) -> str:
 # ── in a notebook ──
 
 
-def bank_sheet(bank: Bank) -> Parts:
+def bank_sheet(bank: RubricBank) -> Parts:
     """Yield where a bank comes from and its heaviest rubrics, of equal weight the most active."""
     yield Line(f"{bank.name or 'a bank without a name'}: {in_short(bank)}", loud=True)
     yield Line(bank.judge or "not recorded", label="trained with judge")
@@ -288,7 +288,7 @@ def bank_sheet(bank: Bank) -> Parts:
         yield Line(f"and {more:,} more in .rubrics")
 
 
-def in_short(bank: Bank) -> str:
+def in_short(bank: RubricBank) -> str:
     """Return how many rubrics a bank has, and what chooses among them."""
     disabled = sum(entry.disabled for entry in bank.rubrics)
     off = f" ({disabled:,} disabled)" if disabled else ""

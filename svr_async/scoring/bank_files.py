@@ -20,7 +20,7 @@ from svr_async.core.integrity import read_marks
 from svr_async.core.rubric import Check, Rubric
 from svr_async.errors import ArtefactError, StorageError, UsageError
 from svr_async.fit import tensors
-from svr_async.scoring.bank import Bank, BankRubric, Floats, InferenceSettings
+from svr_async.scoring.bank import BankRubric, Floats, InferenceSettings, RubricBank
 from svr_async.scoring.bank_card import render_card
 from svr_async.scoring.bank_history import history_bytes, read_history
 
@@ -36,13 +36,13 @@ COPIED = (
 RUBRIC_FIELDS = {field.name for kind in (Rubric, BankRubric) for field in fields(kind)} - {"rubric"}
 SOMETIMES = {"criterion", "disabled", "added"}  # written only if not empty
 MAX_BYTES = {BANK: 64 << 20, SELECTOR: 1 << 30, VOCABULARY: 16 << 20, HISTORY: 16 << 20}
-B = TypeVar("B", bound=Bank)
+B = TypeVar("B", bound=RubricBank)
 
 
 # ── writing ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def save_bank(bank: Bank, folder: Path) -> str:
+def save_bank(bank: RubricBank, folder: Path) -> str:
     """Write a bank's files, each whole, bank.json last, and return the bank's digest.
 
     The same bank always gives the same bytes. Where an older bank is replaced and the machine stops half way, the
@@ -62,12 +62,12 @@ def save_bank(bank: Bank, folder: Path) -> str:
     return _sha256(files[BANK])
 
 
-def bank_digest(bank: Bank) -> str:
+def bank_digest(bank: RubricBank) -> str:
     """Return the SHA-256 of bank.json, which holds the digests of the other files."""
     return _sha256(bank_contents(bank)[BANK])
 
 
-def bank_contents(bank: Bank) -> dict[str, bytes]:
+def bank_contents(bank: RubricBank) -> dict[str, bytes]:
     """Return the bytes of every file."""
     parts = {
         SELECTOR: tensors.pack({**bank.selector, IDF: bank.idf}),
@@ -80,7 +80,7 @@ def bank_contents(bank: Bank) -> dict[str, bytes]:
     return {**parts, BANK: text, CARD: render_card(bank).encode()}
 
 
-def bank_json(bank: Bank, files: Mapping[str, Any] | None = None) -> dict[str, Any]:
+def bank_json(bank: RubricBank, files: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Return bank.json as plain values; `files` are the entries of the other files."""
     shapes = {name: list(values.shape) for name, values in bank.selector.items()}
     return {

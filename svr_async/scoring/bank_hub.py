@@ -14,7 +14,7 @@ from typing import Any
 
 from svr_async.core.files import HUB_SCHEME, first_line, hub_server, reachable, reason, sync_folder
 from svr_async.errors import ArtefactError, StorageError, SvrError, UsageError
-from svr_async.scoring.bank import Bank
+from svr_async.scoring.bank import RubricBank
 from svr_async.scoring.bank_card import OnHub, render_card
 from svr_async.scoring.bank_files import (
     BANK,
@@ -99,7 +99,7 @@ def name_parts(name: str) -> tuple[str, str]:
     return repository, revision
 
 
-def planned_upload(bank: Bank, name: str, *, licence: str = "", made: Provenance | None = None) -> Upload:
+def planned_upload(bank: RubricBank, name: str, *, licence: str = "", made: Provenance | None = None) -> Upload:
     """Return what `push_bank` uploads to `hf:user/name`; `licence` replaces the bank's on the card.
 
     UsageError if the name is invalid or has a revision.
@@ -139,7 +139,7 @@ def push_bank(upload: Upload, *, private: bool = False, endpoint: str | None = N
         return str(api.upload_folder(repo_id=name, folder_path=folder, commit_message=message).commit_url)
 
 
-def pull_bank(name: str, out: Path, *, endpoint: str | None = None) -> tuple[Bank, str]:
+def pull_bank(name: str, out: Path, *, endpoint: str | None = None) -> tuple[RubricBank, str]:
     """Download the bank `hf:user/name[@revision]`, check all of it, then move it to `out` whole.
 
     Return the bank and its name with the commit, which stays valid when the repository changes. UsageError if there is
@@ -152,7 +152,7 @@ def pull_bank(name: str, out: Path, *, endpoint: str | None = None) -> tuple[Ban
         files = Path(passing) / "files"
         commit = _download(name, files, hub_server(endpoint))
         try:
-            bank = load_bank(files, Bank)
+            bank = load_bank(files, RubricBank)
         except SvrError as error:  # name the repository, not the temporary folder
             raise type(error)(error.message.replace(f"{files}{os.sep}", f"{name}: "), hint=error.hint) from error
         save_bank(bank, Path(passing) / "bank")

@@ -10,7 +10,7 @@ from svr_async.fit.tfidf import fold
 from svr_async.judges.rules.content import stem
 from svr_async.judges.rules.lexicon import STOPWORDS
 from svr_async.judges.rules.text import TextView
-from svr_async.scoring.bank import UNIFORM, Bank
+from svr_async.scoring.bank import UNIFORM, RubricBank
 from svr_async.scoring.decision import Decision
 
 SHOWN_WORDS = 5
@@ -22,7 +22,7 @@ DIRECT = "the bank decided unseen prompts no better than a coin when it was fitt
 
 
 def doubts_of(
-    decision: Decision, prompt: Prompt, bank: Bank | None, marks: Marks, *, direct: bool = False
+    decision: Decision, prompt: Prompt, bank: RubricBank | None, marks: Marks, *, direct: bool = False
 ) -> tuple[str, ...]:
     """Return in words why a decision says little, the weightiest first; empty where nothing speaks for that.
 
@@ -38,7 +38,7 @@ def doubts_of(
     return tuple(found)
 
 
-def unseen_words(bank: Bank, prompt: Prompt) -> tuple[str, ...]:
+def unseen_words(bank: RubricBank, prompt: Prompt) -> tuple[str, ...]:
     """Return the content words of a prompt that are in no prompt that the bank's selector learned from.
 
     Nothing for a bank without a selector, which has the same rubrics for every prompt.
@@ -55,7 +55,7 @@ def content_words(prompt: Prompt) -> tuple[str, ...]:
     return tuple(dict.fromkeys(word for word in words if len(word) > 2 and word.isalpha() and word not in STOPWORDS))
 
 
-def _unseen(bank: Bank, prompt: Prompt) -> Iterator[str]:
+def _unseen(bank: RubricBank, prompt: Prompt) -> Iterator[str]:
     """Say that a prompt is unlike what the bank was trained on, where half of its content words are new or more."""
     new = unseen_words(bank, prompt)
     if new and 2 * len(new) >= len(content_words(prompt)):

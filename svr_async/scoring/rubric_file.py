@@ -69,7 +69,10 @@ def read_rubric(entry: Any) -> tuple[Rubric, float]:
     given = {"text": entry} if isinstance(entry, str) else entry
     if isinstance(given, Mapping):
         named = {"text": TEXTS, "weight": WEIGHTS}
-        first = {name: next((given[one] for one in names if one in given), None) for name, names in named.items()}
+        first = {
+            name: next((given[one] for one in names if given.get(one) is not None), None)
+            for name, names in named.items()
+        }
         given = {**given, **{name: value for name, value in first.items() if value is not None}}
     one = msgspec.convert(given, _Entry)
     check = None if one.check is None else Check.from_json(one.check)

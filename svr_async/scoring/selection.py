@@ -14,7 +14,7 @@ from svr_async.core.pair import Prompt, prompt_text
 from svr_async.core.similarity import similarity
 from svr_async.fit.forward import alpha_numpy, selector_of
 from svr_async.fit.tfidf import Vocabulary, transform
-from svr_async.scoring.bank import UNIFORM, Bank, InferenceSettings
+from svr_async.scoring.bank import UNIFORM, InferenceSettings, RubricBank
 
 Floats = NDArray[np.float32]
 MAX_KEPT_CHOICES = 4096
@@ -99,7 +99,7 @@ class Chooser:
     With `uniform` each of them weighs 1.
     """
 
-    bank: Bank
+    bank: RubricBank
     settings: InferenceSettings
     uniform: bool = False
     _kept: dict[str, tuple[Active, ...]] = field(default_factory=dict, repr=False)
@@ -145,7 +145,7 @@ class Chooser:
         return active
 
 
-def open_chooser(bank: Bank, *, top_k: int | None = None, uniform: bool = False) -> Chooser:
+def open_chooser(bank: RubricBank, *, top_k: int | None = None, uniform: bool = False) -> Chooser:
     """Return the chooser of a bank, with another `top_k` than the bank's where one is given: then rubrics decide."""
     settings = bank.inference
     if top_k is not None:

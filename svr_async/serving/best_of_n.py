@@ -13,7 +13,7 @@ from svr_async.core.statistics import share_interval
 from svr_async.core.table import Line, Parts, Table
 from svr_async.errors import UsageError
 from svr_async.judges.protocol import Judge
-from svr_async.scoring.bank import Bank
+from svr_async.scoring.bank import RubricBank
 from svr_async.serving.engine import Engine, opened
 from svr_async.serving.pairs import all_of, judge_of
 from svr_async.serving.ranking import Ranking, arank
@@ -23,7 +23,6 @@ NO_VERDICT = "fewer than two verdicts"
 ALIKE = "all scores are equal"
 CLOSE = "the margin is below the floor"
 KEPT = "pairs"
-PROVENANCE = ("judge", "marks", "bank", "method")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +54,7 @@ class RankedGroup:
 
 
 async def rank_groups(
-    groups: Sequence[ResponseGroup], *, bank: Bank | None = None, engine: Engine | Judge | str, **how: Any
+    groups: Sequence[ResponseGroup], *, bank: RubricBank | None = None, engine: Engine | Judge | str, **how: Any
 ) -> list[RankedGroup]:
     """Rank each group as `rank` does with the arguments `how`, as many at once as the engine allows."""
     named = None if bank is None else (bank.name, bank.digest)
@@ -69,42 +68,31 @@ async def rank_groups(
         return await all_of(ranked, groups, asked)
 
 
-def summary(found: Sequence[RankedGroup]) -> dict[str, Any]:
+def summary(ranked: Sequence[RankedGroup]) -> dict[str, Any]:
     """Return counts and, if responses are labelled, accuracy compared with the longest and the first response.
 
     Accuracy is the share of labelled groups with the best on top, with its 95 % interval over prompts, as fractions of
     1; k on top count 1 / k, no verdict counts as wrong.
     """
-    labelled = [one for one in found if one.group.best]
     counts = {
-        "prompts": len(found),
-        "responses": sum(len(one.group.responses) for one in found),
-        "decided": sum(bool(one.top) and not one.ranking.undecided for one in found),
-        "without_verdict": sum(not one.top for one in found),
-        "questions": sum(one.ranking.questions for one in found),
-        "judge": found[0].ranking.judge if found else "",
-        "bank": found[0].bank[0] if found and found[0].bank else "",
+        "prompts": len(ranked),
+        "responses": sum(len(one.group.responses) for one in ranked),
+        "decided": sum(bool(one.top) and not one.ranking.undecided for one in ranked),
+        "without_verdict": sum(not one.top for one in ranked),
+        "questions": sum(one.ranking.questions for one in ranked),
+        "judge": ranked[0].ranking.judge if ranked else "",
+        "bank": ranked[0].bank[0] if ranked and ranked[0].bank else "",
     }
-    return counts | ({"labelled": len(labelled), "accuracy": _accuracies(labelled)} if labelled else {})
-
-
-def summary_sheet(found: dict[str, Any]) -> Parts:
-    """Yield a summary as lines and a table."""
-    yield Line(found["judge"] + (f" · bank {found['bank']}" if found["bank"] else ""))
-    counts = f"{found['prompts']:,} prompts, {found['responses']:,} responses, {found['questions']:,} questions"
-    yield Line(f"{counts}; decided {found['decided']:,}, without any verdict {found['without_verdict']:,}")
-    if "accuracy" in found:
-        rows = ((name, *(f"{100 * one[key]:.1f} %" for key in one)) for name, one in found["accuracy"].items())
-        yield Table((f"best on top, of {found['labelled']:,}", "accuracy", "from", "to"), tuple(rows), texts=0)
-
-
-def _accuracies(labelled: Sequence[RankedGroup]) -> dict[str, dict[str, float]]:
-    return {
-        "judge": _accuracy(labelled, [one.top for one in labelled]),
-        "longest": _accuracy(labelled, [_longest(one.group.responses) for one in labelled]),
-        "first": _accuracy(labelled, [frozenset({0})] * len(labelled)),
-        "chance": _accuracy(labelled, [frozenset(range(len(one.group.responses))) for one in labelled]),
+    if not (labelled := [one for one in ranked if one.group.best]):
+        return counts
+    tops: dict[str, list[Places]] = {
+        "judge": [one.top for one in labelled],
+        "longest": [_longest(one.group.responses) for one in labelled],
+        "first": [frozenset({0})] * len(labelled),
+        "chance": [frozenset(range(len(one.group.responses))) for one in labelled],
     }
+    accuracy = {name: _accuracy(labelled, places) for name, places in tops.items()}
+    return counts | {"labelled": len(labelled), "accuracy": accuracy}
 
 
 def _longest(responses: Sequence[str]) -> Places:
@@ -118,32 +106,42 @@ def _accuracy(labelled: Sequence[RankedGroup], tops: Sequence[Places]) -> dict[s
     return {"value": sum(shares) / len(shares), "low": low, "high": high}
 
 
+def summary_sheet(found: dict[str, Any]) -> Parts:
+    """Yield a summary as lines and a table."""
+    yield Line(found["judge"] + (f" · bank {found['bank']}" if found["bank"] else ""))
+    counts = f"{found['prompts']:,} prompts, {found['responses']:,} responses, {found['questions']:,} questions"
+    yield Line(f"{counts}; decided {found['decided']:,}, without any verdict {found['without_verdict']:,}")
+    if "accuracy" in found:
+        rows = ((name, *(f"{100 * one[key]:.1f} %" for key in one)) for name, one in found["accuracy"].items())
+        yield Table((f"best on top, of {found['labelled']:,}", "accuracy", "from", "to"), tuple(rows), texts=0)
+
+
 def preference_rows(
-    found: Iterable[RankedGroup], *, min_margin: float = 0.0
+    ranked: Iterable[RankedGroup], *, min_margin: float = 0.0
 ) -> tuple[list[dict[str, Any]], dict[str, int]]:
     """Return a pair of best and worst for each ranked group, and counts of pairs and of groups without one, by reason.
 
     The scores of a pair differ by `min_margin` or more, never by 0. A pair has prompt, chosen, rejected, `margin`,
     `from` (id and places) and `labelled_by` (judge, marks, bank, method). UsageError without any pair.
     """
-    made: list[dict[str, Any]] = []
+    pairs: list[dict[str, Any]] = []
     counts: Counter[str] = Counter()
-    for one in found:
+    for one in ranked:
         known = [score for score in one.ranking.scores if score is not None]
         margin = max(known) - min(known) if len(known) > 1 else 0.0
         reason = NO_VERDICT if len(known) < 2 else ALIKE if margin == 0 else CLOSE if margin < min_margin else KEPT
         counts[reason] += 1
         if reason == KEPT:
-            made.append(_pair(one, len(known), margin))
-    if not made:
+            best, worst = one.ranking.order[0], one.ranking.order[len(known) - 1]  # those without a score stand last
+            pairs.append(_pair(one, best, worst, margin))
+    if not pairs:
         why = ", ".join(f"{reason}: {count}" for reason, count in counts.items()) or "no rows"
         raise UsageError(f"no pair has a margin ({why})", hint="rank more responses, or lower --min-margin")
-    return made, dict(counts)
+    return pairs, dict(counts)
 
 
-def _pair(one: RankedGroup, n_scored: int, margin: float) -> dict[str, Any]:
-    row, order, texts = one.row(), one.ranking.order, one.group.responses
-    best, worst = order[0], order[n_scored - 1]  # responses without a score stand last
+def _pair(one: RankedGroup, best: int, worst: int, margin: float) -> dict[str, Any]:
+    row, texts = one.row(), one.group.responses
     return {
         "id": content_id(one.group.prompt, texts[best], texts[worst]),
         "prompt": row["prompt"],
@@ -151,5 +149,5 @@ def _pair(one: RankedGroup, n_scored: int, margin: float) -> dict[str, Any]:
         "rejected": texts[worst],
         "margin": round(margin, 9),
         "from": {"id": row["id"], "chosen": best, "rejected": worst, "of": len(texts)},
-        "labelled_by": {name: row[name] for name in PROVENANCE},
+        "labelled_by": {name: row[name] for name in ("judge", "marks", "bank", "method")},
     }

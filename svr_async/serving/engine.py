@@ -34,11 +34,11 @@ class Engine:
     def __init__(self, judge: str, **options: Unpack[JudgeOptions]) -> None:
         check_options(options, JudgeOptions)
         self.spec = judge
+        self._base_url = options.get("base_url", "")
+        self._limits = JudgeLimits.from_flags(options)
+        self._budget: Budget | None = None
         self._opened: OpenJudge | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._base_url = options.get("base_url", "")
-        self._budget: Budget | None = None
-        self._limits = JudgeLimits.from_flags(options)
 
     @classmethod
     def limited(cls, judge: str, limits: JudgeLimits, *, base_url: str = "", budget: Budget | None = None) -> Self:
@@ -54,9 +54,17 @@ class Engine:
         """
         if self._opened is not None:
             raise UsageError(f"the engine {self.spec} is open already", hint="make one engine for each block")
-        self._opened = _open(self.spec, self._base_url, self._limits, self._budget)
-        self._loop = asyncio.get_running_loop()
+        spec = JudgeSpec.parse(self.spec, base_url=self._base_url).priced(self._limits.price)
+        if spec.recording is not None:
+            raise UsageError(f"{self.spec} has only the pairs of its recording", hint="svr eval replays recordings")
+        self._opened, self._loop = open_judge(spec, self._limits, budget=self._budget), asyncio.get_running_loop()
         return self
+
+    async def close(self) -> None:
+        """Close connections and commit waiting replies."""
+        opened, self._opened = self._opened, None
+        if opened is not None:
+            await opened.close()
 
     async def __aenter__(self) -> Self:
         return await self.open()
@@ -71,23 +79,7 @@ class Engine:
         run_sync(self.close())
 
     def __repr__(self) -> str:
-        return f"<Engine {self.spec}, {'not open' if self._opened is None else 'open'}>"
-
-    async def close(self) -> None:
-        """Close connections and commit waiting replies."""
-        opened, self._opened = self._opened, None
-        if opened is not None:
-            await opened.close()
-
-    def check_loop(self) -> Self:
-        """Return the engine; UsageError if it is not open, or open on another event loop."""
-        self._held()
-        if self._loop is not asyncio.get_running_loop():
-            raise UsageError(
-                f"the engine {self.spec} belongs to another event loop",
-                hint="use `async with` with await, and `with` with the blocking calls",
-            )
-        return self
+        return f"<Engine {self.spec}, {'open' if self.is_open else 'not open'}>"
 
     @property
     def is_open(self) -> bool:
@@ -97,39 +89,50 @@ class Engine:
     @property
     def judge(self) -> Judge:
         """The judge; UsageError outside the block."""
-        return self._held().judge
+        return self._open_judge.judge
 
     @property
     def author(self) -> Author | None:
         """The same judge as a writer of rubrics."""
-        return self._held().author
+        return self._open_judge.author
 
     @property
     def label(self) -> str:
         """The label of its results; offline rules and simulated endpoints say so."""
-        return self._held().label
+        return self._open_judge.label
 
     @property
     def concurrency(self) -> int:
         """Questions that may be under way at once."""
-        engine = self._held().engine
+        engine = self._open_judge.engine
         return FREE_WORKERS if engine is None else engine.config.concurrency
 
     def stats(self) -> EngineStats | None:
         """Return calls, cache hits, tokens and dollars so far; None for a judge that sends nothing."""
-        engine = self._held().engine
+        engine = self._open_judge.engine
         return None if engine is None else engine.stats()
 
-    def _held(self) -> OpenJudge:
+    def check_loop(self) -> Self:
+        """Return the engine; UsageError on another event loop than that of `open`."""
+        if self._loop is not asyncio.get_running_loop():
+            hint = "use `async with` with await, and `with` with the blocking calls"
+            raise UsageError(f"the engine {self.spec} belongs to another event loop", hint=hint)
+        return self
+
+    @property
+    def _open_judge(self) -> OpenJudge:
         if self._opened is None:
-            raise UsageError(
-                f"the engine {self.spec} is not open", hint=f"async with Engine({self.spec!r}) as engine: …"
-            )
+            hint = f"async with Engine({self.spec!r}) as engine: …"
+            raise UsageError(f"the engine {self.spec} is not open", hint=hint)
         return self._opened
 
 
+EngineLike = Engine | Judge | str
+"""An engine, a judge's name, or anything with the methods of `Judge`."""
+
+
 @asynccontextmanager
-async def opened(engine: Engine | Judge | str) -> AsyncIterator[Engine | Judge]:
+async def opened(engine: EngineLike) -> AsyncIterator[Engine | Judge]:
     """Yield an engine or judge that can be asked; one that is not open is opened for the block."""
     if isinstance(engine, str):
         engine = Engine(engine)
@@ -144,10 +147,3 @@ async def opened(engine: Engine | Judge | str) -> AsyncIterator[Engine | Judge]:
     else:
         async with engine:
             yield engine
-
-
-def _open(judge: str, base_url: str, limits: JudgeLimits, budget: Budget | None) -> OpenJudge:
-    spec = JudgeSpec.parse(judge, base_url=base_url).priced(limits.price)
-    if spec.recording is not None:
-        raise UsageError(f"{judge} has only the pairs of its recording", hint="svr eval replays recordings")
-    return open_judge(spec, limits, budget=budget)

@@ -17,7 +17,7 @@ from svr_async.engine.concurrency import bounded_map, in_sync
 from svr_async.errors import SvrError, UsageError
 from svr_async.judges.protocol import Judge
 from svr_async.judges.templates import clean
-from svr_async.scoring.bank import Bank
+from svr_async.scoring.bank import RubricBank
 from svr_async.scoring.decision import Decision, average
 from svr_async.scoring.doubts import doubts_of
 from svr_async.scoring.methods.contract import Method
@@ -25,7 +25,7 @@ from svr_async.scoring.methods.simple import Direct
 from svr_async.scoring.methods.svr import Svr
 from svr_async.scoring.rephraser import Rephraser, rephraser_of
 from svr_async.scoring.selection import Chooser, open_chooser
-from svr_async.serving.engine import FREE_WORKERS, Engine, opened
+from svr_async.serving.engine import FREE_WORKERS, Engine, EngineLike, opened
 from svr_async.serving.texts import PromptLike, ResponseLike, as_prompt, as_response
 
 Shown = Literal["hash", "ab", "ba", "both"]
@@ -138,8 +138,8 @@ async def ascore_pair(
     a: ResponseLike,
     b: ResponseLike,
     *,
-    bank: Bank | None = None,
-    engine: Engine | Judge | str,
+    bank: RubricBank | None = None,
+    engine: EngineLike,
     order: Shown = "hash",
     top_k: int | None = None,
     rephrase: bool = False,
@@ -160,40 +160,25 @@ async def ascore_pair(
     Equal responses tie without a call. UsageError, and errors that stop an engine (key, quota, budget, endpoint down),
     are raised; a failed call is an outcome.
     """
-    async with opened(engine) as asked:
-        return await _score_open_pair(prompt, a, b, bank=bank, asked=asked, order=order, top_k=top_k, rephrase=rephrase)
-
-
-async def _score_open_pair(
-    prompt: PromptLike,
-    a: ResponseLike,
-    b: ResponseLike,
-    *,
-    bank: Bank | None,
-    asked: Engine | Judge,
-    order: Shown,
-    top_k: int | None,
-    rephrase: bool,
-) -> PairVerdict:
-    """Judge a pair with an open engine; many pairs that share one end with it."""
     conversation = as_prompt(prompt)
     a, b = as_response(a, conversation), as_response(b, conversation)
-    method = method_of(bank, asked, top_k=top_k, rephrase=rephrase)
-    decision = await decide_pair(method, judge_of(asked), conversation, a, b, order=order)
-    return PairVerdict(
-        margin=decision.margin,
-        outcome=decision.outcome,
-        contributions=decision.contributions,
-        detail=decision.detail,
-        flags=decision.flags,
-        requests=decision.requests,
-        judge=asked.label,
-        doubts=pair_doubts(decision, conversation, bank, method, asked),
-    )
+    async with opened(engine) as asked:
+        method = method_of(bank, asked, top_k=top_k, rephrase=rephrase)
+        decision = await decide_pair(method, judge_of(asked), conversation, a, b, order=order)
+        return PairVerdict(
+            margin=decision.margin,
+            outcome=decision.outcome,
+            contributions=decision.contributions,
+            detail=decision.detail,
+            flags=decision.flags,
+            requests=decision.requests,
+            judge=asked.label,
+            doubts=pair_doubts(decision, conversation, bank, method, asked),
+        )
 
 
 def pair_doubts(
-    decision: Decision, prompt: Prompt, bank: Bank | None, method: Method, engine: Engine | Judge
+    decision: Decision, prompt: Prompt, bank: RubricBank | None, method: Method, engine: Engine | Judge
 ) -> tuple[str, ...]:
     """Return why a decision on a pair is weak, in words."""
     use = method.facts.bank
@@ -214,13 +199,15 @@ async def decide_pair(
     return decisions[0] if len(decisions) == 1 else average(decisions)
 
 
-def method_of(bank: Bank | None, engine: Engine | Judge, *, top_k: int | None = None, rephrase: bool = False) -> Method:
+def method_of(
+    bank: RubricBank | None, engine: Engine | Judge, *, top_k: int | None = None, rephrase: bool = False
+) -> Method:
     """Return the method for a bank or None; UsageError if the judge cannot rephrase."""
     if bank is None:
         if top_k is not None or rephrase:
             raise UsageError("top_k and rephrase need a bank", hint="bank=Bank.load(folder)")
         return Direct()
-    if not isinstance(bank, Bank):
+    if not isinstance(bank, RubricBank):
         raise UsageError(f"bank is a Bank, not {type(bank).__name__}", hint=f"bank=Bank.load({str(bank)[:40]!r})")
     rephraser: Rephraser | None = None
     if rephrase:
@@ -230,7 +217,7 @@ def method_of(bank: Bank | None, engine: Engine | Judge, *, top_k: int | None = 
 
 
 @lru_cache(maxsize=KEPT_CHOOSERS)
-def chooser_of(bank: Bank, top_k: int | None = None) -> Chooser:
+def chooser_of(bank: RubricBank, top_k: int | None = None) -> Chooser:
     """Return the chooser of a bank, kept for the next pair."""
     return open_chooser(bank, top_k=top_k)
 
@@ -241,10 +228,8 @@ def judge_of(engine: Engine | Judge) -> Judge:
 
 
 def _orders(order: Shown, prompt: Prompt, a: str, b: str) -> tuple[Order, ...]:
-    if order == "both":
-        return (Order.AB, Order.BA)
-    if order in {"ab", "ba"}:
-        return (Order(order),)
+    if order in {"ab", "ba", "both"}:
+        return (Order.AB, Order.BA) if order == "both" else (Order(order),)
     if order != "hash":
         raise UsageError(f"order must be hash, ab, ba or both (got {order!r})", hint="hash is the default")
     text = clean(prompt_text(prompt))
@@ -255,8 +240,8 @@ def _orders(order: Shown, prompt: Prompt, a: str, b: str) -> tuple[Order, ...]:
 async def ajudge_pairs(
     pairs: Pairs,
     *,
-    bank: Bank | None = None,
-    engine: Engine | Judge | str,
+    bank: RubricBank | None = None,
+    engine: EngineLike,
     order: Shown = "hash",
     top_k: int | None = None,
     rephrase: bool = False,
@@ -269,7 +254,7 @@ async def ajudge_pairs(
     rows = read_unlabelled(pairs)
     async with opened(engine) as asked:
         method_of(bank, asked, top_k=top_k, rephrase=rephrase)  # refuses invalid settings before any call
-        ask = partial(_score_open_pair, bank=bank, asked=asked, order=order, top_k=top_k, rephrase=rephrase)
+        ask = partial(ascore_pair, bank=bank, engine=asked, order=order, top_k=top_k, rephrase=rephrase)
         return await all_of(lambda row: ask(row.prompt, row.response_a, row.response_b), rows, asked)
 
 
@@ -287,11 +272,9 @@ async def all_of(work: Callable[[T], Awaitable[R]], items: Sequence[T], engine: 
             return error
 
     room = engine.concurrency if isinstance(engine, Engine) else FREE_WORKERS
-    flow = bounded_map(attempt, items, workers=max(1, min(room, len(items))))
-    async with aclosing(flow) as done:
+    async with aclosing(bounded_map(attempt, items, workers=max(1, min(room, len(items))))) as done:
         found = {place: result async for place, result in done}
-    results = [found[place] for place in range(len(items))]
-    for result in results:
+    for result in found.values():
         if isinstance(result, SvrError):
             raise result
-    return [result for result in results if not isinstance(result, SvrError)]
+    return [found[place] for place in range(len(items))]  # type: ignore[misc]  # no errors are left

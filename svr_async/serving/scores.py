@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,10 +12,9 @@ from svr_async.core.table import Parts, Table, to_html
 from svr_async.core.verdict import Outcome
 from svr_async.engine.concurrency import in_sync
 from svr_async.errors import UsageError
-from svr_async.judges.protocol import Answer, Judge
-from svr_async.scoring.bank import Bank
+from svr_async.scoring.bank import RubricBank
 from svr_async.scoring.rubric_file import read_rubric
-from svr_async.serving.engine import Engine, opened
+from svr_async.serving.engine import EngineLike, opened
 from svr_async.serving.pairs import chooser_of, heading, judge_of, number
 from svr_async.serving.texts import PromptLike, ResponseLike, as_prompt, as_response
 
@@ -68,13 +67,40 @@ class Score:
         return f"no score: {self.outcome.value}" if self.value is None else f"{self.value:.2f}"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reward:
+    """The reward of one response; `reason` is empty, or why the value is the declared fallback.
+
+    `coverage` is the share of its questions that were answered; `members` counts the compared responses, 1 for one
+    scored alone.
+    """
+
+    value: float
+    reason: str = ""
+    coverage: float = 1.0
+    members: int = 1
+
+    def numbers(self) -> dict[str, float]:
+        """Return the same keys for every reward, all numbers."""
+        return {
+            "svr_score": self.value,
+            "svr_fallback": float(bool(self.reason)),
+            "svr_coverage": self.coverage,
+            "svr_members": float(self.members),
+        }
+
+    def facts(self, judge: str) -> dict[str, Any]:
+        """Return the same keys for every reward, with the reason and the judge."""
+        return {**self.numbers(), "svr_fallback": bool(self.reason), "svr_reason": self.reason, "svr_judge": judge}
+
+
 async def ascore(
     prompt: PromptLike,
     response: ResponseLike,
     *,
-    bank: Bank | None = None,
+    bank: RubricBank | None = None,
     rubrics: Iterable[Any] = (),
-    engine: Engine | Judge | str,
+    engine: EngineLike,
     top_k: int | None = None,
 ) -> Score:
     """Score one response in one call: by the bank's rubrics for the prompt, or by `rubrics` with points.
@@ -88,31 +114,19 @@ async def ascore(
     weighted = criteria or weighted_rubrics(bank, conversation, top_k)
     async with opened(engine) as asked:
         answer = await judge_of(asked).score(conversation, text, [rubric for rubric, _ in weighted])
-        return _score(answer, weighted, asked.label, by_points=bool(criteria))
+        values, label = answer.value or {}, asked.label
+    parts = tuple(ScoredRubric(rubric=rubric, importance=one, value=values.get(rubric.id)) for rubric, one in weighted)
+    points = sum(part.importance for part in parts if (part.value or 0.0) >= SATISFIED)
+    value, outcome, detail = points if criteria else _mean(parts), answer.outcome, answer.detail
+    missing = [part.rubric.text for part in parts if part.value is None]
+    if criteria and missing:  # a missing verdict is not a failed criterion
+        value, detail = None, detail or f"no verdict on {missing[0]!r}"
+        outcome = Outcome.PARSE_ERROR if outcome is Outcome.SCORED else outcome
+    parts = () if answer.value is None else parts
+    return Score(value=value, outcome=outcome, parts=parts, detail=detail, requests=answer.requests, judge=label)
 
 
 score = in_sync(ascore)
-
-
-def _score(
-    answer: Answer[Mapping[str, float]], weighted: Sequence[tuple[Rubric, float]], judge: str, *, by_points: bool
-) -> Score:
-    values = answer.value or {}
-    parts = tuple(
-        ScoredRubric(rubric=rubric, importance=weight, value=values.get(rubric.id)) for rubric, weight in weighted
-    )
-    value = _points(parts) if by_points else _mean(parts)
-    missing = [part.rubric.text for part in parts if part.value is None]
-    detail = f"no verdict on {missing[0]!r}" if by_points and missing and not answer.detail else answer.detail
-    failed = by_points and value is None and answer.outcome is Outcome.SCORED
-    return Score(
-        value=value,
-        outcome=Outcome.PARSE_ERROR if failed else answer.outcome,
-        parts=parts if answer.value is not None else (),
-        detail=detail,
-        requests=answer.requests,
-        judge=judge,
-    )
 
 
 def read_criteria(rubrics: Iterable[Any]) -> list[tuple[Rubric, float]]:
@@ -126,9 +140,9 @@ def read_criteria(rubrics: Iterable[Any]) -> list[tuple[Rubric, float]]:
     return found
 
 
-def weighted_rubrics(bank: Bank | None, prompt: Prompt, top_k: int | None) -> list[tuple[Rubric, float]]:
+def weighted_rubrics(bank: RubricBank | None, prompt: Prompt, top_k: int | None) -> list[tuple[Rubric, float]]:
     """Return the rubrics of a bank for a prompt with their importances, sorted by id; UsageError without a bank."""
-    if not isinstance(bank, Bank):
+    if not isinstance(bank, RubricBank):
         raise UsageError("scoring a response alone needs a bank or rubrics", hint="bank=Bank.load(folder)")
     chooser = chooser_of(bank, top_k)
     weighted = [(chooser.bank.rubrics[entry.index].rubric, entry.importance) for entry in chooser.choose(prompt)]
@@ -139,10 +153,3 @@ def _mean(parts: Sequence[ScoredRubric]) -> float | None:
     known = [(part.importance, part.value) for part in parts if part.value is not None]
     total = sum(importance for importance, _ in known)
     return sum(importance * value for importance, value in known) / total if total else None
-
-
-def _points(parts: Sequence[ScoredRubric]) -> float | None:
-    """Return Σ points · satisfied; None unless every criterion is decided, since a missing one is not a failed one."""
-    if any(part.value is None for part in parts):
-        return None
-    return sum(part.importance for part in parts if (part.value or 0.0) >= SATISFIED)

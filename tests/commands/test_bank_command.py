@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from svr_async.commands.bank import bank
 from svr_async.commands.main import run
 from svr_async.core.rubric import Check, Rubric
-from svr_async.scoring.bank import Bank, BankRubric, InferenceSettings
+from svr_async.scoring.bank import BankRubric, InferenceSettings, RubricBank
 
 TEXTS: dict[str, dict[str, Any]] = {
     "Keeps to the number of words that was asked for": {"weight": 0.75, "activation_rate": 0.125, "domain": "chat"},
@@ -28,7 +28,7 @@ TEXTS: dict[str, dict[str, Any]] = {
 }
 
 
-def made(**changes: Any) -> Bank:
+def made(**changes: Any) -> RubricBank:
     """Return a bank of four rubrics, one with a check."""
     rubrics = [BankRubric(rubric=Rubric(text=text, facet="format"), **fields) for text, fields in TEXTS.items()]
     rubrics.append(BankRubric(rubric=Rubric(text="Is short", check=Check.of("max_words", n=50)), activation_rate=0.1))
@@ -41,7 +41,7 @@ def made(**changes: Any) -> Bank:
         "name": "small",
         "dev_metrics": {"accuracy": 0.8125},
     }
-    return Bank(**{**fields, **changes})
+    return RubricBank(**{**fields, **changes})
 
 
 @pytest.fixture
@@ -104,14 +104,14 @@ def test_edit_writes_another_bank_and_lists_what_it_did(folder: Path, tmp_path: 
     first, second = (entry.id for entry in made().rubrics[:2])
     why = ("--by", "Ana", "--reason", "rewards length")
     out = call("edit", folder, "--disable", first[:8], "--weight", second, 0.5, *why, "--out", tmp_path / "new")
-    edited = Bank.load(tmp_path / "new")
+    edited = RubricBank.load(tmp_path / "new")
     for words in ("disabled", "0.25 → 0.5", "+0.250", "rewards length", edited.digest[:12], made().digest[:12]):
         assert words in out
-    assert Bank.load(folder).digest == made().digest
+    assert RubricBank.load(folder).digest == made().digest
     assert "[disabled]" in call("show", tmp_path / "new", "--top", 0)
     found = orjson.loads(call("edit", folder, "--disable", first, *why, "--in-place", "--json"))
-    assert Bank.load(folder).digest == found["digest"] != found["former"]["digest"]
-    assert Bank.load(found["former"]["folder"]).digest == found["former"]["digest"] == made().digest
+    assert RubricBank.load(folder).digest == found["digest"] != found["former"]["digest"]
+    assert RubricBank.load(found["former"]["folder"]).digest == found["former"]["digest"] == made().digest
     assert [one["what"] for one in found["changes"]["edits"]] == ["disabled"]
     assert [one["first"]["id"] for one in found["changes"]["switched"]] == [first]
 
@@ -119,8 +119,8 @@ def test_edit_writes_another_bank_and_lists_what_it_did(folder: Path, tmp_path: 
 @pytest.mark.parametrize(
     ("args", "words"),
     [
-        (("--disable", "r", "--in-place"), "5 rubrics have ids that begin 'r'"),
-        (("--disable", "zz", "--out", "new"), "no rubric has an id that begins 'zz'"),
+        (("--disable", "r", "--in-place"), "no single rubric has an id that begins 'r'"),
+        (("--disable", "zz", "--out", "new"), "no single rubric has an id that begins 'zz'"),
         (("--add", "Is polite", "--out", "bank"), "bank holds a bank"),
         (("--add", "Is polite"), "edit needs one of --out and --in-place"),
         (("--add", "Is polite", "--in-place", "--out", "new"), "edit needs one of --out and --in-place"),
@@ -144,7 +144,7 @@ def test_merge_writes_a_bank(folder: Path, tmp_path: Path) -> None:
     """The merged bank loads, and what it still needs is said."""
     out = call("merge", folder, folder, "--out", tmp_path / "both")
     assert "10 rubrics of 2 banks became 5" in out
-    assert Bank.load(tmp_path / "both").selector_kind == "uniform"
+    assert RubricBank.load(tmp_path / "both").selector_kind == "uniform"
     found = orjson.loads(call("merge", folder, "--out", tmp_path / "one", "--json"))
     assert (found["rubrics"], found["from"]) == (5, [5])
 

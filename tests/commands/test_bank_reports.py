@@ -12,13 +12,13 @@ from made_pairs import write_made
 from rig import RULES, svr_here
 
 from svr_async.core.rubric import Rubric
-from svr_async.scoring.bank import UNIFORM, Bank, BankRubric, InferenceSettings
+from svr_async.scoring.bank import UNIFORM, BankRubric, InferenceSettings, RubricBank
 
 
 def save_bank(folder: Path) -> Path:
     """Write a small bank with a history."""
     entry = BankRubric(rubric=Rubric(text="Is kind."), weight=0.5)
-    Bank(
+    RubricBank(
         rubrics=(entry,), selector_kind=UNIFORM, inference=InferenceSettings(), judge="gpt", history=made_history()
     ).save(folder)
     return folder
@@ -40,7 +40,7 @@ def test_a_training_leaves_history_and_page_and_warns_of_a_small_dev_split(
     assert "for a prompt" in said.out
     record = orjson.loads((folder / "out" / "record.json").read_bytes())
     assert f"{record['dev_pairs']} held-out pairs" in warning
-    history = Bank.load(folder / "out" / "bank").history
+    history = RubricBank.load(folder / "out" / "bank").history
     assert history is not None
     assert record["warnings"] == list(history.warnings)
     assert [facts.round for facts in history.rounds] == [one["round"] for one in record["rounds"]]
@@ -83,23 +83,4 @@ def test_report_knows_a_bank_and_a_trainings_folder(folder: Path, capsys: pytest
     pages = {(folder / name).read_bytes() for name in ("mine/bank/report.html", "mine/report.html", "page.html")}
     assert len(pages) == 1
     assert b"Is kind." in pages.pop()
-    assert Bank.load(folder / "mine" / "bank").judge == "gpt"
-
-
-@pytest.mark.parametrize(
-    ("args", "code", "word"),
-    [
-        (("mine", "mine"), 2, "one bank"),
-        (("mine", "--out", "x.md"), 2, ".html"),
-        (("nowhere",), 2, "nowhere"),
-    ],
-)
-def test_what_cannot_be_reported_is_one_line(
-    folder: Path, capsys: pytest.CaptureFixture[str], args: tuple[str, ...], code: int, word: str
-) -> None:
-    """Two banks at once, a table of a bank, or a folder that is neither run nor bank."""
-    save_bank(folder / "mine" / "bank")
-    assert svr_here("report", *args) == code
-    said = capsys.readouterr().err.strip()
-    assert word in said
-    assert len(said.splitlines()) == 1
+    assert RubricBank.load(folder / "mine" / "bank").judge == "gpt"

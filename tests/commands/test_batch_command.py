@@ -8,7 +8,6 @@ from typing import Any
 
 import orjson
 import pytest
-from killer import dies_at
 from made_pairs import write_candidates, write_planted
 from rig import (
     name_judge,
@@ -16,16 +15,15 @@ from rig import (
     read_lines,
     run_items,
     serving,
-    sim_process,
     svr_here,
     write_bank,
     write_bench,
 )
 
 from svr_async.engine.batch_files import Batch, Export, RequestFile, State, save
-from svr_async.simulation.simulator import Simulator
 from svr_async.simulation.config import SimConfig
 from svr_async.simulation.server import SimServer
+from svr_async.simulation.simulator import Simulator
 
 N = 40
 SENTINEL = "sk-sentinel-77aa66bb55"
@@ -205,49 +203,7 @@ def test_results_of_vllm_run_batch_are_imported(
     assert run_items("run") == run_items("live")
 
 
-def test_wrong_and_damaged_files_cost_only_themselves(
-    folder: Path, facts: Callable[..., Any], last_line: Callable[[], str]
-) -> None:
-    """Lines that are not results of the export are counted; files without any result of it are exit 7."""
-    total = facts("export", "batch", *EVAL)["requests"]
-    lines = vllm_lines(folder / "batch" / "requests-0001.jsonl")
-    hostile = [b"[" * 5000 + b"\n", b"\x00\xff\n", lines[0].replace(b'"custom_id":"', b'"custom_id":"0'), lines[3] * 2]
-    (folder / "mixed.jsonl").write_bytes(b"".join([*hostile, *lines]))
-    (folder / "other.jsonl").write_bytes(b'{"custom_id": "mine", "response": {"body": {}}, "error": null}\n' * 4)
-    (folder / "image.png").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(range(256)))
-    assert svr_here("batch", "import", "batch", "image.png", "other.jsonl") == 7
-    assert "no line of these files is a result of batch" in last_line()
-    report = facts("import", "batch", "mixed.jsonl", "other.jsonl", code=3)
-    assert (report["new"], report["answered"]) == (total - 1, total - 1)
-    assert report["lines"] == {"damaged": 2, "failed": 1, "foreign": 5, "repeated": 2, "reply": total - 1}
-    assert svr_here("batch", "import", "batch", "none.jsonl") == 5
-
-
 # --- killed and resumed ----------------------------------------------------------------------------------------------
-
-
-def test_a_killed_submit_never_submits_twice(tmp_path: Path) -> None:
-    """Killed repeatedly before its second write, submit ends with one batch per file, and each reply is paid once."""
-    write_bench(tmp_path / "bench.jsonl", 12)
-    log = tmp_path / "log.jsonl"
-    with sim_process(tmp_path, "--log", log) as url:
-        name_judge(tmp_path, url)
-        words = (*EVAL, "--audit", "0", "--out", "run")
-        export = ("batch", "export", "--max-requests", "6", "batch", *words)
-        assert dies_at(r"os\.rename .*export\.json", *export, cwd=tmp_path)
-        assert not dies_at("no such event", *export, cwd=tmp_path)
-        kills = 0
-        while dies_at(r"os\.rename .*batch\.json", "batch", "submit", "batch", cwd=tmp_path, count=2):
-            kills += 1
-        assert kills >= 3
-        done = ("batch", "import", "batch", "--wait")
-        assert dies_at(r"os\.rename .*results-0002", *done, cwd=tmp_path)
-        assert not dies_at("no such event", *done, cwd=tmp_path)
-        assert not dies_at("no such event", *words, cwd=tmp_path)
-    state = orjson.loads((tmp_path / "batch" / "batch.json").read_bytes())
-    assert len({one["batch_id"] for one in state["batches"]}) == 2
-    paid = [line["key"] for line in read_lines(log) if line["paid"]]
-    assert len(paid) == len(set(paid)) == 12
 
 
 # --- keys, prices, errors --------------------------------------------------------------------------------------------
@@ -295,15 +251,6 @@ def test_a_key_is_used_and_written_nowhere(
     assert SENTINEL not in shown.out + shown.err
     found = [path for path in folder.rglob("*") if path.is_file() and SENTINEL.encode() in path.read_bytes()]
     assert found == []
-
-
-def test_flags_come_from_variables_and_files_too(
-    folder: Path, facts: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The wrapped command reads its --config and SVR_EVAL_… variables."""
-    (folder / "flags.toml").write_text('data = "bench.jsonl"\nlimit = "7"\naudit = 0.0\n')
-    monkeypatch.setenv("SVR_EVAL_JUDGE", "sim")
-    assert facts("export", "batch", "eval", "rubricbench", "--config", "flags.toml")["requests"] == 7
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from svr_async.commands.main import run
 from svr_async.commands.main import svr as group
 from svr_async.core.rubric import Check, Rubric
 from svr_async.judges.rules.registry import rubric_for
-from svr_async.scoring.bank import Bank, BankRubric
+from svr_async.scoring.bank import BankRubric, RubricBank
 from svr_async.simulation.catalogue import CRITERIA
 from svr_async.simulation.server import SimServer
 
@@ -22,7 +22,7 @@ WORDY = "I would say, if you were to ask me about it, that the colour in questio
 
 
 @pytest.fixture
-def bank(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bank:
+def bank(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RubricBank:
     """Write a bank of two checks and one rubric that only a model can judge, in an empty folder."""
     monkeypatch.chdir(tmp_path)
     rubrics = (
@@ -30,7 +30,7 @@ def bank(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bank:
         BankRubric(rubric=rubric_for(Check.of("bullet_list")), weight=0.3),
         BankRubric(rubric=Rubric(text="Sounds like a friend."), weight=0.4),
     )
-    held = Bank(rubrics=rubrics, name="colours")
+    held = RubricBank(rubrics=rubrics, name="colours")
     held.save(tmp_path / "bank")
     return held
 
@@ -52,7 +52,7 @@ def told(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
 
 
 def test_the_decision_is_told_in_words_with_signed_contributions(
-    bank: Bank, capsys: pytest.CaptureFixture[str]
+    bank: RubricBank, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The winner, the margin, each rubric with its verdicts and sign, who judged, and the texts."""
     assert explain(*asked()) == 0
@@ -66,7 +66,7 @@ def test_the_decision_is_told_in_words_with_signed_contributions(
     assert "right" not in shown
 
 
-def test_json_adds_up_and_is_what_the_library_says(bank: Bank, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_adds_up_and_is_what_the_library_says(bank: RubricBank, capsys: pytest.CaptureFixture[str]) -> None:
     """The rows sum to the margin, and `score_pair` gives the same one."""
     assert explain(*asked("--json")) == 0
     found = told(capsys)
@@ -93,45 +93,14 @@ def test_without_a_bank_the_general_checks_decide(
     assert "general checks · rules" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
-    ("args", "says"),
-    [
-        ((*asked()[:2], *asked()[4:]), "no judge is named"),
-        ((), "needs a RUN, or --prompt, --a and --b"),
-        (("--prompt", "x"), "a pair needs --a and --b too"),
-        (("--judge", "rules"), "needs a RUN, or --prompt"),
-        (("--bank", "bank"), "a pair needs --prompt and --a and --b too"),
-        (("--bank", "bank", "--prompt", "x", "--b", "y"), "a pair needs --a too "),
-        (("run", "--bank", "bank"), "RUN and --bank exclude each other"),
-        (("run", "item", "--judge", "rules"), "RUN and --judge exclude each other"),
-        (asked("--data", "d.jsonl"), "--data needs a RUN"),
-        (asked(a="@nowhere.txt"), "cannot read --a @nowhere.txt"),
-        (asked(a="@raw.bin"), "it is not UTF-8 text"),
-        (asked("--judge", "recorded:replies.jsonl"), "has only the pairs of its recording"),
-        (asked("--judge", "gpt-oss-120bb"), "did you mean gpt-oss-120b"),
-    ],
-    ids=" ".join,
-)
-def test_what_does_not_go_together_is_one_line(
-    bank: Bank, tmp_path: Path, capsys: pytest.CaptureFixture[str], args: tuple[str, ...], says: str
-) -> None:
-    """Wrong mixes of RUN and a pair, missing texts, files that cannot be read: exit 2 and one line."""
-    (tmp_path / "raw.bin").write_bytes(b"\xff\xfe")
-    assert explain(*args) == 2
-    shown = capsys.readouterr()
-    assert says in shown.err
-    assert (shown.err.count("\n"), shown.out) == (1, "")
-    assert not (tmp_path / "cache").exists()
-
-
 def test_an_endpoint_judges_and_the_cache_answers_again(
-    bank: Bank, tmp_path: Path, sim: SimServer, capsys: pytest.CaptureFixture[str]
+    bank: RubricBank, tmp_path: Path, sim: SimServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Over HTTP: the label says what it is; the cache answers the second time."""
     name_judge(tmp_path, sim.base_url)
     pair = pairs(1)[0]
     planted = tuple(BankRubric(rubric=Rubric(text=entry.rubric)) for entry in CRITERIA[:3])
-    Bank(rubrics=planted, name="planted").save(tmp_path / "bank")
+    RubricBank(rubrics=planted, name="planted").save(tmp_path / "bank")
     (tmp_path / "prompt.txt").write_text(pair.prompt[0].content, "utf-8")
     args = ("--bank", "bank", "--prompt", "@prompt.txt", "--a", pair.chosen, "--b", pair.rejected, "--judge", "sim")
     assert explain(*args, "--json") == 0
@@ -142,7 +111,7 @@ def test_an_endpoint_judges_and_the_cache_answers_again(
 
 
 def test_no_verdict_ends_with_three(
-    bank: Bank, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    bank: RubricBank, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A reply that cannot be used is shown as such and is no success."""
     with serving() as server:

@@ -10,7 +10,7 @@ from made_pairs import PATIENCE_S
 
 from svr_async.commands.main import run
 from svr_async.commands.main import svr as group
-from svr_async.scoring.bank import Bank
+from svr_async.scoring.bank import RubricBank
 from svr_async.training.rounds.stages import read_stage
 
 pytestmark = pytest.mark.timeout(2 * PATIENCE_S)
@@ -47,7 +47,7 @@ def test_each_rounds_store_gives_that_rounds_bank(
         again = orjson.loads(capsys.readouterr().out)
         found = [again[name] for name in ("rubrics", "dev_accuracy", "top_k", "filler_weight")]
         assert found == [row[name] for name in ("kept", "dev_accuracy", "top_k", "filler_weight")]
-        bank = Bank.load(out / "bank")
+        bank = RubricBank.load(out / "bank")
         stage = read_stage(trained / "out" / "stages" / f"calibrate-{number}.stage")
         assert {name: values.tobytes() for name, values in bank.selector.items()} == {
             name: data for name, (_, _, data) in stage.arrays.items()

@@ -14,7 +14,7 @@ from rig import name_judge, read_lines, serving
 
 from svr_async.commands.main import run
 from svr_async.commands.main import svr as group
-from svr_async.scoring.bank import Bank
+from svr_async.scoring.bank import RubricBank
 from svr_async.simulation.config import SimConfig
 from svr_async.simulation.server import SimServer
 
@@ -80,7 +80,7 @@ def test_a_training_says_what_failed_and_comes_back_to_it(
     assert counted(record["outcomes"]["induce-1"])[0] > 0
     said = [line for line in record["warnings"] if "have no answer (" in line]
     assert {line.split(":")[0] for line in said} >= {"induce-1", "judge-1"}
-    bank = Bank.load(folder / "out" / "bank")
+    bank = RubricBank.load(folder / "out" / "bank")
     assert bank.history is not None
     assert set(said) <= set(bank.history.warnings)
     assert bank.prompts_digest

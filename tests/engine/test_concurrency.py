@@ -7,11 +7,13 @@ import os
 import signal
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
 from contextvars import ContextVar
 
 import pytest
 
+from svr_async.engine import concurrency
 from svr_async.engine.concurrency import (
     ShutdownController,
     StoppedError,
@@ -114,7 +116,22 @@ async def test_run_sync_works_inside_a_running_loop() -> None:
     assert {run_sync(thread_name()), run_whole(thread_name()), in_sync(thread_name)()} == {"svr-loop"}
     assert run_sync(word()) == "something"
     WORD.reset(mark)
-    assert own_loop() is own_loop()
+
+
+def test_threads_that_begin_together_share_one_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two first calls at the same time, as by two loops of a trainer, do not make two loops."""
+    both = threading.Barrier(2, timeout=10)
+    monkeypatch.setattr(concurrency, "_LOOPS", {})
+
+    def new_loop() -> asyncio.AbstractEventLoop:
+        both.wait()
+        return asyncio.new_event_loop()
+
+    monkeypatch.setattr(concurrency, "loop_factory", lambda: new_loop)
+    with ThreadPoolExecutor(2) as pool:
+        one, other = pool.map(lambda _: own_loop(), range(2))
+    assert one is other
+    one.call_soon_threadsafe(one.stop)
 
 
 def test_errors_reach_the_caller() -> None:

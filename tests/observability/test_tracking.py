@@ -14,7 +14,7 @@ from rig import name_judge, serving, svr_here, write_bank, write_bench
 
 from svr_async.observability.trackers import TrackedRun
 from svr_async.observability.tracking import evaluation_facts, hand_over, training_facts
-from svr_async.scoring.bank import Bank
+from svr_async.scoring.bank import RubricBank
 from svr_async.simulation.config import SimConfig
 
 KEY = "sk-made-up-and-secret"
@@ -41,7 +41,7 @@ def record(dev_pairs: int) -> dict[str, Any]:
 
 def write_training(folder: Path, dev_pairs: int = 400) -> Path:
     """Write a bank and a report as a training does; return the folder."""
-    bank = Bank.load(write_bank(folder / "bank"))
+    bank = RubricBank.load(write_bank(folder / "bank"))
     metrics = {"accuracy": 0.8, "pairs": dev_pairs}
     replace(bank, dev_metrics=metrics, marks=frozenset({"offline_rules"})).save(folder / "bank")
     (folder / "report.html").write_text("<p>A report.</p>")

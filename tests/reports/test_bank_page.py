@@ -13,16 +13,16 @@ from made_bank_page import bank, made_curve, made_history
 from svr_async.core.integrity import Integrity
 from svr_async.reports.bank_page import bank_figures, render_bank
 from svr_async.reports.bank_summary import NO_HISTORY, summarise_bank
-from svr_async.scoring.bank import Bank
+from svr_async.scoring.bank import RubricBank
 from svr_async.scoring.bank_history import BankHistory, TrainedOn
 
 
-def page_of(one: Bank) -> str:
+def page_of(one: RubricBank) -> str:
     """Return the page of a bank."""
     return render_bank(summarise_bank(one), one)
 
 
-def words_of(one: Bank) -> str:
+def words_of(one: RubricBank) -> str:
     """Return the visible words of a bank's page, blanks joined."""
     body = re.sub(r"(?s)<style>.*?</style>|<[^>]*>", " ", page_of(one))
     return " ".join(unescape(body).replace("\u00a0", " ").split())

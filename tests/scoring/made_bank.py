@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from svr_async.core.rubric import Check, Rubric
-from svr_async.scoring.bank import Bank, BankRubric, InferenceSettings
+from svr_async.scoring.bank import BankRubric, InferenceSettings, RubricBank
 
 WEIGHTS = (0.75, 0.5, 0.25)
 
@@ -44,7 +44,7 @@ def made_rubrics() -> tuple[BankRubric, ...]:
     )
 
 
-def made_bank(**changes: Any) -> Bank:
+def made_bank(**changes: Any) -> RubricBank:
     """Return a bank of three rubrics with a fitted selector of two features."""
     rng = np.random.default_rng(7)
     fields: dict[str, Any] = {
@@ -67,4 +67,4 @@ def made_bank(**changes: Any) -> Bank:
         "data_digests": {"made": "e" * 64},
         "notes": ("Made for the tests.",),
     }
-    return Bank(**{**fields, **changes})
+    return RubricBank(**{**fields, **changes})

@@ -7,7 +7,7 @@ from made_bank import made_bank
 from made_history import made_choice, made_history
 
 from svr_async.core.rubric import Rubric
-from svr_async.scoring.bank import Bank, BankRubric
+from svr_async.scoring.bank import BankRubric, RubricBank
 from svr_async.scoring.bank_card import bank_stats, effective_number, how_chosen, render_card, structure_parts
 from svr_async.scoring.bank_history import Choice, Structure
 
@@ -26,7 +26,7 @@ def test_the_card_names_what_the_bank_was_made_with() -> None:
 def test_texts_of_a_bank_cannot_act_as_markdown() -> None:
     """Markup, table bars, line breaks, control and bidi characters in names and rubrics are inert."""
     hostile = BankRubric(rubric=Rubric(text=HOSTILE))
-    card = render_card(Bank(rubrics=(hostile,), name=HOSTILE, licence='x"\nevil: 1', notes=(HOSTILE,)))
+    card = render_card(RubricBank(rubrics=(hostile,), name=HOSTILE, licence='x"\nevil: 1', notes=(HOSTILE,)))
     assert "<script>" not in card
     assert "\x1b" not in card
     assert "\u202e" not in card

@@ -16,7 +16,7 @@ from made_bank import made_bank
 from svr_async.commands.main import run
 from svr_async.commands.main import svr as group
 from svr_async.core.integrity import Integrity
-from svr_async.scoring.bank import Bank
+from svr_async.scoring.bank import RubricBank
 from svr_async.scoring.bank_files import MAX_BYTES
 from svr_async.scoring.bank_history import BankHistory, TrainedOn
 from svr_async.scoring.bank_hub import planned_upload
@@ -64,13 +64,13 @@ def test_a_bank_goes_up_in_one_commit_and_comes_back(hub: HubServer, tmp_path: P
     code, out, err = svr("bank", "pull", "hf:someone/small@v1", "down/here", "--json")
     assert code == 0, err
     assert (code, orjson.loads(out)["pinned"]) == (0, f"hf:someone/small@{COMMIT}")
-    assert Bank.load("down/here").digest == digest
+    assert RubricBank.load("down/here").digest == digest
     assert [path.name for path in Path("down").iterdir()] == ["here"]
 
 
 def keep_beside(tmp_path: Path) -> str:
     """Put a key and a cache into the bank's folder, and what it was made with beside it; return the bank's digest."""
-    digest = Bank.load("trained/bank").digest
+    digest = RubricBank.load("trained/bank").digest
     for name in (".env", "cache.db", "notes.txt"):
         (tmp_path / "trained/bank" / name).write_text(TOKEN)
     write_provenance(tmp_path / "trained", digest)

@@ -21,7 +21,7 @@ from svr_async.core.rubric import Check, Rubric
 from svr_async.errors import ArtefactError, UsageError
 from svr_async.fit import tensors
 from svr_async.scoring import bank_files
-from svr_async.scoring.bank import Bank, BankRubric, InferenceSettings
+from svr_async.scoring.bank import BankRubric, InferenceSettings, RubricBank
 
 FILES = ("bank.json", "selector.safetensors", "vocabulary.json", "card.md")
 
@@ -60,7 +60,7 @@ def replace_file(folder: Path, name: str, data: bytes) -> None:
 def refused(folder: Path) -> str:
     """Return the one-line error that loading gives."""
     with pytest.raises(ArtefactError) as caught:
-        Bank.load(folder)
+        RubricBank.load(folder)
     assert caught.value.exit_code == 7
     assert "\n" not in caught.value.one_line()
     return caught.value.one_line()
@@ -68,7 +68,7 @@ def refused(folder: Path) -> str:
 
 def test_the_same_bank_comes_back(folder: Path) -> None:
     """Rubrics, arrays, vocabulary, settings and digest survive saving and loading."""
-    bank, back = made_bank(), Bank.load(folder)
+    bank, back = made_bank(), RubricBank.load(folder)
     assert back.rubrics == bank.rubrics
     assert {name: values.tolist() for name, values in back.selector.items()} == {
         name: values.tolist() for name, values in bank.selector.items()
@@ -83,13 +83,13 @@ def test_a_bank_remembers_that_the_judge_is_asked_directly(folder: Path, tmp_pat
     """`direct` comes back, and is written only where it is so: banks without it have the bytes that they had."""
     assert "direct" not in orjson.loads((folder / "bank.json").read_bytes())["inference"]
     made_bank(inference=InferenceSettings(direct=True)).save(tmp_path / "direct")
-    assert Bank.load(tmp_path / "direct").inference == InferenceSettings(direct=True)
-    assert not Bank.load(folder).inference.direct
+    assert RubricBank.load(tmp_path / "direct").inference == InferenceSettings(direct=True)
+    assert not RubricBank.load(folder).inference.direct
 
 
 def test_two_saves_are_byte_identical(folder: Path, tmp_path: Path) -> None:
     """Saving twice, or saving what was loaded, gives the same bytes in every file."""
-    Bank.load(folder).save(tmp_path / "again")
+    RubricBank.load(folder).save(tmp_path / "again")
     assert sorted(path.name for path in folder.iterdir()) == sorted(FILES)
     assert [(folder / name).read_bytes() for name in FILES] == [
         (tmp_path / "again" / name).read_bytes() for name in FILES
@@ -99,7 +99,7 @@ def test_two_saves_are_byte_identical(folder: Path, tmp_path: Path) -> None:
 def test_no_bank_there(tmp_path: Path) -> None:
     """A folder without a bank is the user's slip, exit 2; a file in its place is refused, exit 7."""
     with pytest.raises(UsageError, match="there is no bank"):
-        Bank.load(tmp_path)
+        RubricBank.load(tmp_path)
     (tmp_path / "bank.pkl").write_bytes(pickle.dumps({}))
     assert "never opened" in refused(tmp_path / "bank.pkl")
 
@@ -113,12 +113,12 @@ def test_every_flipped_byte_is_noticed(folder: Path, name: str) -> None:
     for place in range(0, len(data), max(1, len(data) // 60)):
         path.write_bytes(data[:place] + bytes([data[place] ^ 0x21]) + data[place + 1 :])
         try:
-            found = Bank.load(folder).digest
+            found = RubricBank.load(folder).digest
         except ArtefactError:
             continue
         assert found != good
     path.write_bytes(data)
-    assert Bank.load(folder).digest == good
+    assert RubricBank.load(folder).digest == good
 
 
 @pytest.mark.parametrize("name", FILES[:3])
@@ -272,5 +272,5 @@ def test_any_text_and_weight_survive(
     entry = BankRubric(
         rubric=Rubric(text=words, check=Check.of("x", words=("a", "b"))), weight=weight, aliases=(alias,)
     )
-    Bank(rubrics=(entry,), name=alias).save(folder)
-    assert Bank.load(folder).rubrics == (entry,)
+    RubricBank(rubrics=(entry,), name=alias).save(folder)
+    assert RubricBank.load(folder).rubrics == (entry,)

@@ -11,7 +11,7 @@ import pytest
 from made_bank import made_bank
 from made_history import made_curve, made_history
 
-from svr_async.scoring.bank import Bank
+from svr_async.scoring.bank import RubricBank
 from svr_async.scoring.bank_history import BankHistory, TrainedOn, history_bytes, read_history
 
 
@@ -19,7 +19,7 @@ def test_the_same_history_comes_back(tmp_path: Path) -> None:
     """Curves, rounds, yardsticks, structure, candidates, what it was trained on: saved, loaded, in the same bytes."""
     bank = made_bank(history=made_history())
     bank.save(tmp_path / "one")
-    back = Bank.load(tmp_path / "one")
+    back = RubricBank.load(tmp_path / "one")
     back.save(tmp_path / "two")
     assert back.history == bank.history
     assert (tmp_path / "one" / "history.json").read_bytes() == (tmp_path / "two" / "history.json").read_bytes()
@@ -31,7 +31,7 @@ def test_a_bank_without_history_takes_away_the_one_of_the_bank_before(tmp_path: 
     made_bank(history=made_history()).save(tmp_path)
     made_bank().save(tmp_path)
     assert not (tmp_path / "history.json").exists()
-    assert Bank.load(tmp_path).history is None
+    assert RubricBank.load(tmp_path).history is None
 
 
 def change(path: tuple[str | int, ...], value: Any) -> Any:

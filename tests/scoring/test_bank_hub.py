@@ -13,7 +13,7 @@ from rig import RULES
 from svr_async.commands.main import run
 from svr_async.commands.main import svr as group
 from svr_async.errors import UsageError
-from svr_async.scoring.bank import UNIFORM, Bank
+from svr_async.scoring.bank import UNIFORM, RubricBank
 from svr_async.scoring.bank_hub import download_folder, fetch_bank, locate_bank, planned_upload, push_bank
 
 
@@ -33,7 +33,7 @@ def uploaded(hub: HubServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     return hub
 
 
-def uniform_bank() -> Bank:
+def uniform_bank() -> RubricBank:
     """Return a bank that needs no selector."""
     return made_bank(selector_kind=UNIFORM, selector={}, vocabulary={}, idf=np.zeros(0, np.float32))
 
@@ -48,7 +48,7 @@ def test_a_bank_is_loaded_by_its_name_on_the_hub(
     uploaded: HubServer, capfd: pytest.CaptureFixture[str], name: str
 ) -> None:
     """`Bank.load` fetches it from HF_ENDPOINT into the folder of its revision, without a word, and nothing else."""
-    assert Bank.load(name).digest == Bank.load(Path(name)).digest == uniform_bank().digest
+    assert RubricBank.load(name).digest == RubricBank.load(Path(name)).digest == uniform_bank().digest
     assert {"bank.json", "selector.safetensors", "vocabulary.json"} <= set(got(uploaded))
     assert "README.md" not in got(uploaded)
     assert (download_folder(name) / "bank.json").is_file()
@@ -58,9 +58,9 @@ def test_a_bank_is_loaded_by_its_name_on_the_hub(
 
 def test_what_was_fetched_serves_without_the_hub(uploaded: HubServer) -> None:
     """The files are not fetched twice; with a hub that is gone, or offline, they are used from where they lie."""
-    Bank.load("hf:someone/small")
+    RubricBank.load("hf:someone/small")
     before = [path for path, _ in uploaded.asked if "/resolve/" in path and path.endswith("safetensors")]
-    Bank.load("hf:someone/small")
+    RubricBank.load("hf:someone/small")
     assert [p for p, _ in uploaded.asked if "/resolve/" in p and p.endswith("safetensors")] == before
     uploaded.asked.clear()
     assert locate_bank("hf:someone/small", offline=True) == Path("cache/banks/someone--small")
@@ -68,7 +68,7 @@ def test_what_was_fetched_serves_without_the_hub(uploaded: HubServer) -> None:
     with pytest.raises(UsageError, match="was not downloaded before"):
         locate_bank("hf:someone/small@v1", offline=True)
     dead = f"http://127.0.0.1:{free_port()}"
-    assert Bank.load(fetch_bank("hf:someone/small", endpoint=dead)).digest == uniform_bank().digest
+    assert RubricBank.load(fetch_bank("hf:someone/small", endpoint=dead)).digest == uniform_bank().digest
     with pytest.raises(UsageError, match=rf"could not fetch the bank hf:someone/other \(no connection to {dead}\)"):
         fetch_bank("hf:someone/other", endpoint=dead)
 
@@ -87,7 +87,7 @@ def free_port() -> int:
 def test_a_name_cannot_lead_out_of_the_downloads(uploaded: HubServer, tmp_path: Path, name: str) -> None:
     """It is refused in one line before anything is asked or written."""
     with pytest.raises(UsageError, match=r"invalid (revision|name of a repository)") as caught:
-        Bank.load(f"hf:{name}")
+        RubricBank.load(f"hf:{name}")
     assert "\n" not in caught.value.one_line()
     assert (uploaded.asked, list(tmp_path.iterdir())) == ([], [])
 

@@ -11,20 +11,20 @@ from svr_async.core.integrity import Marks
 from svr_async.core.rubric import Rubric
 from svr_async.errors import ArtefactError
 from svr_async.reports.bank_summary import summarise_bank
-from svr_async.scoring.bank import Bank, BankRubric
-from svr_async.training.bank.build import merge_banks
+from svr_async.scoring.bank import BankRubric, RubricBank
+from svr_async.training.bank.edit import merge_banks
 
 
-def made(judge: str, marks: Marks, text: str = "Is kind.") -> Bank:
+def made(judge: str, marks: Marks, text: str = "Is kind.") -> RubricBank:
     """Return a bank of one rubric by a judge."""
-    return Bank(rubrics=(BankRubric(rubric=Rubric(text=text)),), judge=judge, marks=marks)
+    return RubricBank(rubrics=(BankRubric(rubric=Rubric(text=text)),), judge=judge, marks=marks)
 
 
 @pytest.mark.parametrize("marks", [frozenset(), frozenset({"simulated"})])
 def test_marks_come_back_with_a_bank(marks: Marks, tmp_path: Path) -> None:
     """As they were, whatever the label's words are: a model that is called so is not taken for a simulated one."""
     made("simulated-annealer-7b", marks).save(tmp_path)
-    held = Bank.load(tmp_path)
+    held = RubricBank.load(tmp_path)
     assert held.marks == marks
     assert len(summarise_bank(held).marks) == len(marks)
 
@@ -42,4 +42,4 @@ def test_marks_that_are_none_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "bank.json"
     path.write_bytes(orjson.dumps(orjson.loads(path.read_bytes()) | {"marks": "simulated"}))
     with pytest.raises(ArtefactError, match=r"bank\.json.*marks"):
-        Bank.load(tmp_path)
+        RubricBank.load(tmp_path)

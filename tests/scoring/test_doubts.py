@@ -8,7 +8,7 @@ from made_bank import made_bank
 from svr_async.core.integrity import NO_MARKS, Integrity
 from svr_async.core.pair import user_prompt
 from svr_async.core.verdict import Outcome
-from svr_async.scoring.bank import Bank
+from svr_async.scoring.bank import RubricBank
 from svr_async.scoring.decision import Decision
 from svr_async.scoring.doubts import doubts_of, unseen_words
 from svr_async.serving.pairs import score_pair
@@ -16,7 +16,7 @@ from svr_async.serving.pairs import score_pair
 DECIDED = Decision(margin=0.5, outcome=Outcome.SCORED)
 
 
-def said(prompt: str, a: str, b: str, bank: Bank | None = None) -> str:
+def said(prompt: str, a: str, b: str, bank: RubricBank | None = None) -> str:
     """Return the doubts about a verdict of the rules judge, as one text."""
     return " / ".join(score_pair(prompt, a, b, bank=bank, engine="rules").doubts)
 

@@ -14,7 +14,7 @@ from svr_async.core.rubric import Rubric
 from svr_async.errors import UsageError
 from svr_async.evaluation.settings import EvalSettings
 from svr_async.evaluation.setup import choose_method, prepare
-from svr_async.scoring.bank import Bank, BankRubric
+from svr_async.scoring.bank import BankRubric, RubricBank
 from svr_async.scoring.methods import registry
 from svr_async.scoring.methods.contract import Facts, Parts, Recipe
 from svr_async.scoring.methods.registry import MODULES, NAMES, find_recipe, read_options
@@ -22,7 +22,7 @@ from svr_async.scoring.methods.rrd import RrdOptions
 from svr_async.scoring.methods.simple import Direct
 
 ONE = Rubric(text="Is it one?")
-BANK = Bank(rubrics=(BankRubric(rubric=ONE, weight=0.5),))
+BANK = RubricBank(rubrics=(BankRubric(rubric=ONE, weight=0.5),))
 
 
 def settings(**values: Any) -> EvalSettings:

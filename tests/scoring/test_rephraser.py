@@ -14,7 +14,7 @@ from svr_async.core.verdict import Outcome, RubricComparison, Verdict
 from svr_async.errors import UsageError
 from svr_async.judges.protocol import Answer, Comparisons
 from svr_async.judges.rules.author import RulesAuthor
-from svr_async.scoring.bank import Bank, BankRubric, InferenceSettings
+from svr_async.scoring.bank import BankRubric, InferenceSettings, RubricBank
 from svr_async.scoring.methods.svr import Svr
 from svr_async.scoring.rephraser import FAILED, KEPT, rephraser_of
 from svr_async.scoring.selection import open_chooser
@@ -56,7 +56,7 @@ class Judge(UnaskedJudge):
 
 def method(rephraser: Rewriter | None) -> Svr:
     """Return the method of a small bank."""
-    bank = Bank(
+    bank = RubricBank(
         rubrics=tuple(BankRubric(rubric=Rubric(text=text)) for text in TEXTS), inference=InferenceSettings(top_k=3)
     )
     return Svr(open_chooser(bank), "svr+rephrase", rephraser)

@@ -10,7 +10,7 @@ from svr_async.core.pair import Presentation, Prompt, Side, user_prompt
 from svr_async.core.rubric import Rubric
 from svr_async.core.verdict import Outcome, RubricComparison, Verdict
 from svr_async.judges.protocol import Answer, Comparisons, Preference
-from svr_async.scoring.bank import UNIFORM, Bank, BankRubric, InferenceSettings
+from svr_async.scoring.bank import UNIFORM, BankRubric, InferenceSettings, RubricBank
 from svr_async.scoring.methods.simple import Pointwise
 from svr_async.scoring.methods.svr import Svr
 from svr_async.scoring.selection import open_chooser
@@ -18,11 +18,11 @@ from svr_async.scoring.selection import open_chooser
 TEXTS = ("Names the year", "Shows code in one block", "Keeps a friendly tone", "Gives two sources", "Weighs the salt")
 
 
-def bank(**changes: Any) -> Bank:
+def bank(**changes: Any) -> RubricBank:
     """Return a bank of five rubrics that weigh 0.1 to 0.5, without a fitted selector."""
     rubrics = tuple(BankRubric(rubric=Rubric(text=text), weight=(n + 1) / 10) for n, text in enumerate(TEXTS))
     fields = {"rubrics": rubrics, "selector_kind": UNIFORM, "inference": InferenceSettings(top_k=3)}
-    return Bank(**{**fields, **changes})
+    return RubricBank(**{**fields, **changes})
 
 
 class Judge(UnaskedJudge):

@@ -14,7 +14,7 @@ from rig import pairs, write_bank
 
 from svr_async import Engine, arank
 from svr_async.judges.limits import JudgeLimits
-from svr_async.scoring.bank import Bank
+from svr_async.scoring.bank import RubricBank
 from svr_async.serving.server.app import RewardServer
 from svr_async.serving.server.settings import ServerSettings
 from svr_async.simulation.config import SimConfig
@@ -85,7 +85,7 @@ async def arena(
     **settings: Any,
 ) -> AsyncIterator[Arena]:
     """Open a server with these settings over an endpoint of this config."""
-    held: Bank | None = Bank.load(write_bank(folder / "bank")) if bank else None
+    held: RubricBank | None = RubricBank.load(write_bank(folder / "bank")) if bank else None
     cache, said = folder / "cache", list[str]()
     usual: dict[str, Any] = {"port": 0, "deadline_s": 20.0, "drain_s": 5.0}
     async with SimServer(config) as sim, aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as client:

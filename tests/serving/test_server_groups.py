@@ -73,7 +73,7 @@ async def test_a_request_that_does_not_fit_its_group_is_refused(tmp_path: Path) 
     """Another response of a member, another prompt, another size: one line each, and the group is unharmed."""
     async with arena(tmp_path) as at:
         waiting = asyncio.create_task(at.member(0, 2))
-        await until(lambda: len(at.server.rewarder.pool) == 1)
+        await until(lambda: at.server.running == 1)
         body = {"prompt": PROMPT, "response": TEXTS[0], "group": "g", "member": 0, "group_size": 2}
         for wrong, says in (
             ({"response": "x"}, "another response"),

@@ -22,10 +22,10 @@ WRONG: tuple[tuple[str, Any, int, str], ...] = (
     ("/reward", {"prompt": [{"role": "ghost", "content": "x"}], "response": "x"}, 422, "unknown role 'ghost'"),
     ("/reward", {**ALONE, "group": "g"}, 422, "send group_size"),
     ("/reward", {**ALONE, "group": ["g"], "group_size": 2}, 422, "at `$.group`"),
-    ("/reward", {**ALONE, "group": "g", "group_size": "9" * 5000}, 422, "at `$.group_size`"),
+    ("/reward", {**ALONE, "group": "g", "group_size": "9" * 500}, 422, "at `$.group_size`"),
     ("/reward", {**ALONE, "group": "g", "group_size": 65}, 413, "a group of 65 is larger than 64"),
     ("/get_reward", {"query": []}, 422, "'query' is not a list of at least one item"),
-    ("/get_reward", {"query": ["no prompt in it"]}, 422, "does not contain its prompt"),
+    ("/get_reward", {"query": ["no prompt in it"]}, 422, "does not end with a response"),
     ("/verify", {"responses_create_params": {"input": "x"}, "response": {"output": []}}, 422, "no message"),
     ("/rerank", {"query": "x", "documents": [3]}, 422, "a document is a text"),
     ("/score", {"queries": ["x", "y"], "documents": ["z"]}, 422, "2 queries do not match 1 documents"),
@@ -38,13 +38,15 @@ WRONG: tuple[tuple[str, Any, int, str], ...] = (
 
 async def test_every_invalid_body_is_one_line(tmp_path: Path) -> None:
     """The right status, one line of JSON that says what is wrong, and no call."""
-    async with arena(tmp_path) as at:
+    async with arena(tmp_path, max_body=9000) as at:
         for path, body, expected, says in WRONG:
             status, found = await at.post(path, body)
             assert (status, found["status"]) == (expected, expected), (path, body, found)
             assert says in found["error"], (path, body, found)
             assert "\n" not in found["error"]
-        for data in (b"", b"{", b"\xff\xfe", b"[" * 100_000):
+        status, found = await at.post("/reward", {**ALONE, "prompt": "x" * 9000})
+        assert (status, "too large" in found["error"]) == (413, True)
+        for data in (b"", b"{", b"\xff\xfe", b"[" * 900):
             headers = {"Content-Type": "application/json"}
             async with at.client.post(at.server.url + "/reward", data=data, headers=headers) as reply:
                 assert (reply.status, "not JSON" in (await reply.json())["error"]) == (400, True)
@@ -82,20 +84,6 @@ async def test_only_clients_with_the_token_are_admitted(tmp_path: Path) -> None:
         ] == 200
         assert (await at.post("/reward?token=wörd", body))[0] == 200
         assert [(await at.get(path))[0] for path in ("/healthz", "/readyz", "/metrics", "/")] == [200, 200, 401, 401]
-
-
-async def test_bodies_and_requests_are_bounded(tmp_path: Path) -> None:
-    """413 for a body that is too large; 429 with Retry-After while too many are running."""
-    async with arena(tmp_path, SimConfig(latency_ms=150.0), max_body=1000, max_requests=2) as at:
-        status, found = await at.post("/reward", {**ALONE, "prompt": "x" * 2000})
-        assert (status, "too large" in found["error"]) == (413, True)
-        short = {"prompt": "Say it.", "a": "x", "b": "y"}
-        waiting = [asyncio.create_task(at.answer("/v1/svr/compare", {**short, "a": str(n)})) for n in range(2)]
-        await until(lambda: at.server.running == 2)
-        async with at.client.post(at.server.url + "/v1/svr/compare", json=short) as reply:
-            assert (reply.status, reply.headers["Retry-After"]) == (429, "1")
-        assert (await at.get("/healthz"))[0] == 200
-        await asyncio.gather(*waiting)
 
 
 async def test_a_slow_body_is_not_awaited(tmp_path: Path) -> None:

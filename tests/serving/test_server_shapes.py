@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from arena import FACTS, KEYS, PROMPT, TEXTS, Arena, arena, output, rollout
 
-from svr_async import Engine, ascore, ascore_pair
+from svr_async import Engine, ascore
 from svr_async.serving.texts import templated_turns, without_end
 
 FOUR = TEXTS[:4]
@@ -106,17 +106,6 @@ async def test_score_and_classify_judge_each_alone(tmp_path: Path) -> None:
         for body in ({"messages": turns}, {"input": CHATML + FOUR[0] + "<|im_end|>"}, {"input": [turns]}):
             found = await at.answer("/classify", {"model": "m", "use_activation": False, **body})
             assert found["data"][-1]["probs"][-1] == expected[0]
-
-
-async def test_an_anchor_replaces_a_group(tmp_path: Path) -> None:
-    """One call a response: the margin over the anchor of the request."""
-    async with arena(tmp_path, bank=False) as at:
-        async with Engine(at.judge, cache=at.cache) as engine:
-            margin = (await ascore_pair(PROMPT, *FOUR[:2], engine=engine)).margin
-        body = {"query": [PROMPT + FOUR[0]], "prompts": [PROMPT], "anchor": FOUR[1]}
-        assert (await at.answer("/get_reward", body))["rewards"] == [margin]
-        compared = await at.answer("/v1/svr/compare", {"prompt": PROMPT, "a": FOUR[0], "b": FOUR[1]})
-        assert (compared["margin"], compared["svr_fallback"]) == (margin, False)
 
 
 async def test_without_a_bank_it_is_said_what_cannot_be(tmp_path: Path) -> None:

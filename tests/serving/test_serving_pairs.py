@@ -112,7 +112,7 @@ async def test_what_is_no_text_and_no_bank_is_said_in_one_line() -> None:
             await ascore_pair(PROMPT, SHORT, wrong, bank=bank, engine=judge)  # type: ignore[arg-type]
         with pytest.raises(UsageError, match="a response is a text, not"):
             await arank(PROMPT, [SHORT, wrong], bank=bank, engine=judge)  # type: ignore[list-item]
-    with pytest.raises(UsageError, match="a list of texts"):
+    with pytest.raises(UsageError, match="a list of at least one text"):
         await arank(PROMPT, SHORT, bank=bank, engine=judge)
     with pytest.raises(UsageError, match="bank is a Bank, not str") as caught:
         await ascore_pair(PROMPT, SHORT, LONG, bank="bank/", engine=judge)  # type: ignore[arg-type]

@@ -7,18 +7,17 @@ import orjson
 import pytest
 
 from svr_async.core.rubric import Check, Rubric
-from svr_async.scoring.bank import MAX_SOURCES, Bank, BankRubric, InferenceSettings
-from svr_async.training.bank.bank_diff import diff_banks
-from svr_async.training.bank.build import bank_rubric, candidate_of, main_domain, merge_banks
-from svr_async.training.bank.merge import Candidate, merge
+from svr_async.scoring.bank import MAX_SOURCES, BankRubric, InferenceSettings, RubricBank
+from svr_async.training.bank.edit import diff_banks, merge_banks
+from svr_async.training.bank.merge import Candidate, bank_rubric, candidate_of, main_domain, merge
 
 DOMAINS = {"p1": "code", "p2": "code", "p3": "chat", "p4": "chat"}
 
 
-def bank(*rows: tuple[str, float], **fields: Any) -> Bank:
+def bank(*rows: tuple[str, float], **fields: Any) -> RubricBank:
     """Return a bank of (text, weight) rows."""
     rubrics = tuple(BankRubric(rubric=Rubric(text=text), weight=weight) for text, weight in rows)
-    return Bank(rubrics=rubrics, **fields)
+    return RubricBank(rubrics=rubrics, **fields)
 
 
 def test_a_candidate_and_its_fit_become_a_bank_rubric_and_back() -> None:
@@ -91,10 +90,10 @@ def test_a_diff_tells_gained_lost_reworded_and_reweighed() -> None:
     found = diff_banks(first, second)
     assert [entry.text for entry in found.gained] == ["Uses at most 90 words in all"]
     assert [entry.text for entry in found.lost] == ["Uses at most 50 words in all"]
-    assert [(c.first.text, c.second.text, c.by) for c in found.reworded] == [
+    assert [(one.text, two.text, two.weight - one.weight) for one, two in found.reworded] == [
         ("Names the river and its bridge", "Names the river and also its bridge", 0.25)
     ]
-    assert [(c.first.text, c.by) for c in found.kept] == [("Cites a source", -0.25)]
+    assert [(one.text, two.weight - one.weight) for one, two in found.kept] == [("Cites a source", -0.25)]
     assert found.settings == {"dev.accuracy": (0.5, 0.75), "inference.top_k": (6, 4)}
     assert orjson.loads(orjson.dumps(found.to_json()))["settings"]["inference.top_k"] == [6, 4]
 
@@ -123,7 +122,7 @@ def test_banks_whose_rubrics_weigh_all_the_same_become_one_by_how_active_the_rub
         BankRubric(rubric=Rubric(text=text), weight=4.0, activation_rate=rate)
         for text, rate in zip(texts, rates, strict=True)
     )
-    merged = merge_banks([Bank(rubrics=rubrics)])
+    merged = merge_banks([RubricBank(rubrics=rubrics)])
     assert merged.texts == tuple(text for _, text in sorted(zip(rates, texts, strict=True), reverse=True))
     assert merged.rubrics[0].weight == pytest.approx(1.2)
     again = merge_banks([merged])
@@ -137,4 +136,4 @@ def test_a_bank_keeps_so_many_of_a_rubrics_source_pairs_that_it_can_be_read_agai
     entry = bank_rubric(given, domains=dict.fromkeys(pairs[1500:], "code"))
     assert entry.source_pair_ids == pairs[:MAX_SOURCES]
     assert (entry.observed_count, entry.domain) == (5000, "code")
-    assert len(merge_banks([Bank(rubrics=(entry,))]).rubrics[0].source_pair_ids) == MAX_SOURCES
+    assert len(merge_banks([RubricBank(rubrics=(entry,))]).rubrics[0].source_pair_ids) == MAX_SOURCES

@@ -13,9 +13,8 @@ from svr_async.engine.request import ReplyRejectedError
 from svr_async.judges.protocol import Answer
 from svr_async.judges.same_criterion import MOST_KNOWN, MOST_NEW, CriteriaQuestion
 from svr_async.reports.bank_summary import by_criterion
-from svr_async.scoring.bank import Bank
-from svr_async.training.bank.build import bank_rubric, candidate_of
-from svr_async.training.bank.merge import Candidate
+from svr_async.scoring.bank import RubricBank
+from svr_async.training.bank.merge import Candidate, bank_rubric, candidate_of
 from svr_async.training.rounds.config import TrainConfig
 from svr_async.training.rounds.induction import grouped
 from svr_async.training.rounds.judge_calls import TrainingJudges
@@ -115,8 +114,8 @@ async def test_at_most_two_hundred_known_criteria_are_listed_those_most_alike(tm
 async def test_a_bank_keeps_criteria_and_lists_their_wordings_together(tmp_path: Path) -> None:
     """Through bank.json and back to candidates; a further wording stands below the first, marked."""
     found, _ = await grouped(session(tmp_path, Grouper()), "criteria-1", bank(2, 2), {})
-    Bank(rubrics=tuple(map(bank_rubric, found))).save(tmp_path / "bank")
-    held = Bank.load(tmp_path / "bank")
+    RubricBank(rubrics=tuple(map(bank_rubric, found))).save(tmp_path / "bank")
+    held = RubricBank.load(tmp_path / "bank")
     assert tuple(candidate_of(entry) for entry in held.rubrics) == tuple(found)
     shown = [f"{mark}{entry.text}" for entry, mark in by_criterion(held.rubrics)]
     assert shown == ["w0 wording 0", "↳ w0 wording 2", "w1 wording 1", "↳ w1 wording 3"]

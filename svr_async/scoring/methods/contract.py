@@ -12,7 +12,7 @@ from svr_async.judges.protocol import Judge
 from svr_async.scoring.decision import Decision, WeightedRubrics
 
 if TYPE_CHECKING:
-    from svr_async.scoring.bank import Bank
+    from svr_async.scoring.bank import RubricBank
     from svr_async.scoring.rephraser import Rephraser
 
 Needed = Literal["bank", "rubrics"]
@@ -104,7 +104,7 @@ class Parts:
     `by_points`: the weights of `rubrics` are points, which may be negative.
     """
 
-    bank: Bank | None = None
+    bank: RubricBank | None = None
     top_k: int | None = None
     rubrics: WeightedRubrics = ()
     by_points: bool = False

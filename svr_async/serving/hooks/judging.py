@@ -15,14 +15,13 @@ from typing import Annotated, Any, Literal, TypeVar
 import msgspec
 
 from svr_async.core.verdict import Outcome
-from svr_async.engine.cache import cache_place
 from svr_async.engine.concurrency import run_on_own_loop
 from svr_async.engine.money import Budget
 from svr_async.errors import ConfigError, EndpointDownError, UsageError
-from svr_async.judges.limits import AUTO, JudgeLimits
-from svr_async.scoring.bank import Bank
+from svr_async.judges.limits import JudgeLimits
+from svr_async.scoring.bank import RubricBank
 from svr_async.serving.engine import Engine
-from svr_async.serving.pairs import Shown, ascore_pair
+from svr_async.serving.pairs import PairVerdict, Shown, ascore_pair
 from svr_async.serving.ranking import How, Schedule
 from svr_async.serving.scores import ascore
 
@@ -51,7 +50,7 @@ class HookSettings:
     group: Annotated[int, msgspec.Meta(ge=2)] | None = None
     on_failure: Literal["none", "raise"] = "none"
     fallback: float = 0.0
-    cache: str = ""
+    cache: str | None = None
     base_url: str = ""
     concurrency: int | None = None
     budget: float | None = None
@@ -102,7 +101,7 @@ _ENGINES: dict[tuple[int, HookSettings], Engine] = {}  # by process: a forked ch
 _BUDGETS: dict[tuple[int, HookSettings], Budget] = {}  # what an engine has spent counts for its successor
 
 
-async def with_engine(settings: HookSettings, ask: Callable[[Engine, Bank | None], Awaitable[T]]) -> T:
+async def with_engine(settings: HookSettings, ask: Callable[[Engine, RubricBank | None], Awaitable[T]]) -> T:
     """Ask with the engine and bank of the settings, from any event loop; both stay open until the process ends.
 
     After EndpointDownError the next call opens a new engine within the same caps. ConfigError without a judge.
@@ -125,22 +124,17 @@ async def with_engine(settings: HookSettings, ask: Callable[[Engine, Bank | None
 async def _engine(settings: HookSettings) -> Engine:
     key = os.getpid(), settings
     if key not in _ENGINES:
-        budget = _BUDGETS.setdefault(key, Budget(max_calls=settings.max_calls, max_usd=settings.budget))
-        limits = JudgeLimits(
-            cache=settings.cache or cache_place(),
-            concurrency=AUTO if settings.concurrency is None else str(settings.concurrency),
-            timeout_s=settings.timeout_s,
-            give_up_after_s=settings.give_up_after_s,
-        )
+        limits = JudgeLimits.from_flags(asdict(settings))
+        budget = _BUDGETS.setdefault(key, limits.new_budget())
         engine = Engine.limited(settings.judge, limits, base_url=settings.base_url, budget=budget)
         _ENGINES[key] = await engine.open()
     return _ENGINES[key]
 
 
 @lru_cache(maxsize=8)
-def bank_of(name: str) -> Bank | None:
+def bank_of(name: str) -> RubricBank | None:
     """Return a bank by its folder or hub name, loaded once a process; None without a name."""
-    return Bank.load(name) if name else None
+    return RubricBank.load(name) if name else None
 
 
 async def close_engines() -> None:
@@ -177,30 +171,29 @@ async def judge_alone(
     """Judge a response by rubrics with points, compared with a reference, or else by the bank."""
     rubrics = tuple(rubrics)
 
-    async def ask(engine: Engine, bank: Bank | None) -> Judged:
+    async def ask(engine: Engine, bank: RubricBank | None) -> Judged:
         if reference is not None and not rubrics:
-            return await _compared(settings, engine, bank, (prompt, response, reference))
+            top_k = settings.top_k if bank is not None else None
+            how: dict[str, Any] = {"bank": bank, "engine": engine, "order": settings.order, "top_k": top_k}
+            return _of_verdict(await ascore_pair(prompt, response, reference, **how))
         if bank is None and not rubrics:
             raise UsageError("a response alone needs a bank", hint=f"set {PREFIX}BANK, or give rubrics or a reference")
-        top_k = None if rubrics else settings.top_k
-        found = await ascore(prompt, response, bank=bank, rubrics=rubrics, engine=engine, top_k=top_k)
-        parts = {part.rubric.text: part.value for part in found.parts if part.value is not None}
-        facts: dict[str, Any] = {"outcome": found.outcome, "judge": found.judge, "detail": found.detail}
-        return Judged(value=found.value, parts=parts, coverage=found.coverage, **facts)
+        score = await ascore(prompt, response, bank=bank, rubrics=rubrics, engine=engine, top_k=settings.top_k)
+        parts = {part.rubric.text: part.value for part in score.parts if part.value is not None}
+        facts: dict[str, Any] = {"outcome": score.outcome, "judge": score.judge, "detail": score.detail}
+        return Judged(value=score.value, parts=parts, coverage=score.coverage, **facts)
 
     return await with_engine(settings, ask)
 
 
-async def _compared(settings: HookSettings, engine: Engine, bank: Bank | None, texts: tuple[Any, Any, Any]) -> Judged:
-    top_k = settings.top_k if bank is not None else None
-    found = await ascore_pair(*texts, bank=bank, engine=engine, order=settings.order, top_k=top_k)
-    decided = [part for part in found.contributions if part.delta is not None]
+def _of_verdict(verdict: PairVerdict) -> Judged:
+    decided = [part for part in verdict.contributions if part.delta is not None]
     return Judged(
-        value=None if found.margin is None else TIE if found.margin == 0 else float(found.margin > 0),
-        outcome=found.outcome,
-        judge=found.judge,
-        margin=found.margin,
+        value=None if verdict.margin is None else TIE if verdict.margin == 0 else float(verdict.margin > 0),
+        outcome=verdict.outcome,
+        judge=verdict.judge,
+        margin=verdict.margin,
         parts={part.rubric.text: part.value for part in decided},
-        coverage=len(decided) / max(1, len(found.contributions)),
-        detail=found.detail,
+        coverage=len(decided) / max(1, len(verdict.contributions)),
+        detail=verdict.detail,
     )

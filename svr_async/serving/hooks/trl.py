@@ -9,12 +9,12 @@ from itertools import groupby
 from typing import Any
 
 from svr_async.errors import EndpointDownError, UsageError
-from svr_async.scoring.bank import Bank
+from svr_async.scoring.bank import RubricBank
 from svr_async.serving.engine import Engine
 from svr_async.serving.hooks.judging import PREFIX, HookSettings, configure, current, read_settings, with_engine
 from svr_async.serving.pairs import all_of, number
 from svr_async.serving.ranking import Ranking, arank
-from svr_async.serving.scores import ascore
+from svr_async.serving.scores import Score, ascore
 from svr_async.serving.texts import as_prompt, as_response
 
 __all__ = ["SvrReward", "configure", "svr_reward"]
@@ -36,7 +36,7 @@ async def svr_reward(
 
 
 class SvrReward:
-    """`svr_reward` with settings of its own: `SvrReward(judge="…", bank="…")`; TRL awaits it from 1.14 on."""
+    """`svr_reward` with its own settings: `SvrReward(judge="…", bank="…")`; TRL awaits it from 1.14 on."""
 
     def __init__(self, *, name: str = "svr_reward", **settings: Any) -> None:
         self.__name__ = name
@@ -46,14 +46,14 @@ class SvrReward:
         self, prompts: Sequence[Any], completions: Sequence[Any], *, rubrics: Sequence[Any] | None = None, **given: Any
     ) -> list[float | None]:
         """Return a reward for each completion, and log reasons and numbers where TRL offers it."""
-        found = await group_rewards(self.settings, prompts, completions, rubrics)
+        rewards = await group_rewards(self.settings, prompts, completions, rubrics)
         if (log_extra := given.get("log_extra")) is not None:
-            log_extra("svr_why", found.reasons)
-            log_extra("svr_judge", [found.judge] * len(found.values))
+            log_extra("svr_why", rewards.reasons)
+            log_extra("svr_judge", [rewards.judge] * len(rewards.values))
         if (log_metric := given.get("log_metric")) is not None:
-            for name, value in found.metrics().items():
+            for name, value in rewards.metrics().items():
                 log_metric(name, value)
-        return found.values
+        return rewards.values
 
 
 @dataclass(slots=True)
@@ -75,6 +75,23 @@ class Rewards:
             "svr/spread": sum(self.spreads) / max(1, len(self.spreads)),
         }
 
+    def add_ranking(self, places: Sequence[int], ranking: Ranking) -> None:
+        """Set the rewards of a group."""
+        self.questions += ranking.questions
+        known = [value for value in ranking.scores if value is not None]
+        self.spreads += [max(known) - min(known)] if known else []
+        for own, place in enumerate(places):
+            self.values[place] = ranking.scores[own]
+            self.reasons[place] = reason_of(ranking, own)
+
+    def add_score(self, place: int, score: Score) -> None:
+        """Set the reward of a completion that was scored alone."""
+        self.questions += len(score.requests)
+        self.values[place] = score.value
+        parts = {part.rubric.text: part.importance * part.value for part in score.parts if part.value is not None}
+        failed = f"no score: {score.outcome.value} {score.detail}".strip()
+        self.reasons[place] = failed if score.value is None else _shown(parts)
+
 
 async def group_rewards(
     settings: HookSettings, prompts: Sequence[Any], completions: Sequence[Any], rubrics: Sequence[Any] | None = None
@@ -83,22 +100,33 @@ async def group_rewards(
 
     A completion that is not a text, or alone in its group, has no reward. UsageError if a group is cut.
     """
-    found = Rewards([None] * len(prompts), ["no verdict"] * len(prompts))
+    rewards = Rewards([None] * len(prompts), ["no verdict"] * len(prompts))
     texts: dict[int, str] = {}
     for place, completion in enumerate(completions):
         try:
             texts[place] = as_response(completion, as_prompt(prompts[place]))
         except UsageError as error:
-            found.reasons[place] = error.message
+            rewards.reasons[place] = error.message
 
-    async def ask(engine: Engine, bank: Bank | None) -> None:
-        batch = _Batch(settings, engine, bank, prompts, texts, rubrics, found)
+    async def ask(engine: Engine, bank: RubricBank | None) -> None:
+        common: dict[str, Any] = {"bank": bank, "engine": engine, "top_k": settings.top_k}
+
+        async def score(place: int) -> None:
+            criteria = () if rubrics is None else rubrics[place]
+            rewards.add_score(place, await ascore(prompts[place], texts[place], rubrics=criteria, **common))
+
+        async def rank(places: Sequence[int]) -> None:
+            how: dict[str, Any] = {"method": "pairwise" if bank is None else settings.method, "order": settings.order}
+            members = [texts[place] for place in places]
+            ranking = await arank(prompts[places[0]], members, schedule=settings.schedule, **how, **common)
+            rewards.add_ranking(places, ranking)
+
         if rubrics is not None or settings.method == "pointwise":
-            await all_of(batch.score_one, list(texts), engine)
+            await all_of(score, list(texts), engine)
         else:
             groups = [[place for place in places if place in texts] for places in _groups(settings.group, prompts)]
-            await all_of(batch.rank_group, [places for places in groups if len(places) > 1], engine)
-        found.judge = engine.label  # a simulated endpoint is known after its replies
+            await all_of(rank, [places for places in groups if len(places) > 1], engine)
+        rewards.judge = engine.label  # a simulated endpoint is known after its replies
 
     try:
         await with_engine(settings, ask)
@@ -107,15 +135,13 @@ async def group_rewards(
             raise
         logger.warning("no rewards: %s", error.one_line())
         return Rewards([None] * len(prompts), [error.one_line()] * len(prompts))
-    return found
+    return rewards
 
 
-def _groups(size: int | None, prompts: Sequence[Any]) -> Iterator[range]:
+def _groups(size: int | None, prompts: Sequence[Any]) -> Iterator[Sequence[int]]:
     """Yield the places of each group: `size` consecutive ones, or else runs of equal prompts."""
     if size is None:
-        for _, run in groupby(range(len(prompts)), key=prompts.__getitem__):
-            same = [*run]
-            yield range(same[0], same[-1] + 1)
+        yield from ([*run] for _, run in groupby(range(len(prompts)), key=prompts.__getitem__))
         return
     for start in range(0, len(prompts), size):
         places = range(start, min(start + size, len(prompts)))
@@ -125,49 +151,6 @@ def _groups(size: int | None, prompts: Sequence[Any]) -> Iterator[range]:
                 hint="make the batch of a process a multiple of num_generations, or use method pointwise",
             )
         yield places
-
-
-@dataclass(frozen=True, slots=True)
-class _Batch:
-    """Completions that are judged; `texts` are those that can be, by place."""
-
-    settings: HookSettings
-    engine: Engine
-    bank: Bank | None
-    prompts: Sequence[Any]
-    texts: Mapping[int, str]
-    rubrics: Sequence[Any] | None
-    found: Rewards
-
-    async def rank_group(self, places: Sequence[int]) -> None:
-        how = self.settings
-        ranking = await arank(
-            self.prompts[places[0]],
-            [self.texts[place] for place in places],
-            bank=self.bank,
-            engine=self.engine,
-            method="pairwise" if self.bank is None else how.method,
-            order=how.order,
-            top_k=how.top_k,
-            schedule=how.schedule,
-        )
-        self.found.questions += ranking.questions
-        known = [value for value in ranking.scores if value is not None]
-        self.found.spreads += [max(known) - min(known)] if known else []
-        for own, place in enumerate(places):
-            self.found.values[place] = ranking.scores[own]
-            self.found.reasons[place] = reason_of(ranking, own)
-
-    async def score_one(self, place: int) -> None:
-        rubrics, top_k = ((), self.settings.top_k) if self.rubrics is None else (self.rubrics[place], None)
-        one = await ascore(
-            self.prompts[place], self.texts[place], bank=self.bank, rubrics=rubrics, engine=self.engine, top_k=top_k
-        )
-        self.found.values[place] = one.value
-        self.found.questions += len(one.requests)
-        parts = {part.rubric.text: part.importance * part.value for part in one.parts if part.value is not None}
-        failed = f"no score: {one.outcome.value} {one.detail}".strip()
-        self.found.reasons[place] = failed if one.value is None else _shown(parts)
 
 
 def reason_of(ranking: Ranking, place: int) -> str:

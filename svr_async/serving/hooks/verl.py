@@ -14,11 +14,13 @@ from typing import Any
 from svr_async.engine.concurrency import run_on_own_loop
 from svr_async.errors import ConfigError, EndpointDownError, UsageError
 from svr_async.serving.hooks.judging import PREFIX, HookSettings, judge_alone, settings_with
+from svr_async.serving.scores import Reward
 
 PROMPTS = ("prompt", "question", "raw_prompt", "problem")
 SCORE = "score"
 TRIES = 3
-REFUSED = (400, 401, 403, 404, 409, 413, 415, 422)  # no later try helps
+KEYS = (SCORE, *Reward(value=0.0).facts(""))
+LATER = (408, 429)  # of the 4xx, those where a later try helps
 logger = logging.getLogger(__name__)
 
 
@@ -64,56 +66,40 @@ async def single_reward(settings: HookSettings, body: Mapping[str, Any]) -> dict
         if settings.on_failure == "raise":
             raise
         logger.warning("no reward: %s", error.one_line())
-        return _result(settings, reason=error.one_line())
+        return _result(Reward(value=settings.fallback, reason=error.one_line(), coverage=0.0))
     if found.value is None:
-        return _result(settings, reason=found.outcome.value, judge=found.judge)
-    return _result(settings, score=found.value, coverage=found.coverage, judge=found.judge)
+        reward = Reward(value=settings.fallback, reason=found.outcome.value, coverage=0.0)
+        return _result(reward, found.judge)
+    return _result(Reward(value=found.value, coverage=found.coverage), found.judge)
 
 
-def _result(
-    settings: HookSettings, *, score: float | None = None, coverage: float = 0.0, reason: str = "", judge: str = ""
-) -> dict[str, Any]:
-    value = settings.fallback if score is None else score
-    return {
-        SCORE: value,
-        "svr_score": value,
-        "svr_fallback": float(score is None),
-        "svr_coverage": coverage,
-        "svr_members": 1.0,
-        "svr_reason": reason,
-        "svr_judge": judge,
-    }
+def _result(reward: Reward, judge: str = "") -> dict[str, Any]:
+    return {SCORE: reward.value, **reward.facts(judge), **reward.numbers()}
 
 
 async def _from_server(settings: HookSettings, body: Mapping[str, Any]) -> dict[str, Any]:
     from aiohttp import ClientError, ClientSession, ClientTimeout
     from tenacity import AsyncRetrying, RetryError, retry_if_exception_type, stop_after_attempt, wait_exponential
 
-    url = f"{settings.server.rstrip('/')}/reward?key={SCORE}"
+    async def post() -> dict[str, Any]:
+        async with (
+            ClientSession(timeout=ClientTimeout(total=settings.timeout_s), headers=headers) as session,
+            session.post(f"{settings.server.rstrip('/')}/reward?key={SCORE}", json=body) as reply,
+        ):
+            if 400 <= reply.status < 500 and reply.status not in LATER:
+                problem = f"{settings.server} answered {reply.status}: {(await reply.text())[:200]}"
+                raise ConfigError(problem, hint=f"check {PREFIX}SERVER and {PREFIX}TOKEN")
+            reply.raise_for_status()
+            return dict(await reply.json())
+
     headers = {"Authorization": f"Bearer {settings.token}"} if settings.token else {}
-    retries = AsyncRetrying(
-        stop=stop_after_attempt(TRIES),
-        wait=wait_exponential(1.0),
-        retry=retry_if_exception_type((ClientError, TimeoutError, OSError)),
-    )
+    passing = retry_if_exception_type((ClientError, TimeoutError, OSError))
     try:
-        async for attempt in retries:
-            with attempt:
-                limit = ClientTimeout(total=settings.timeout_s)
-                async with (
-                    ClientSession(timeout=limit) as session,
-                    session.post(url, json=body, headers=headers) as reply,
-                ):
-                    if reply.status in REFUSED:
-                        raise ConfigError(
-                            f"{settings.server} answered {reply.status}: {(await reply.text())[:200]}",
-                            hint=f"check {PREFIX}SERVER and {PREFIX}TOKEN",
-                        )
-                    reply.raise_for_status()
-                    found = await reply.json()
+        found: dict[str, Any] = await AsyncRetrying(
+            stop=stop_after_attempt(TRIES), wait=wait_exponential(1.0), retry=passing
+        )(post)
     except RetryError as error:
         reason = f"server: {type(error.last_attempt.exception()).__name__}"
         logger.warning("no reward of %s: %s", settings.server, reason)
-        return _result(settings, reason=reason)
-    known = _result(settings)
-    return {name: float(found[name]) if isinstance(found[name], bool) else found[name] for name in known}
+        return _result(Reward(value=settings.fallback, reason=reason, coverage=0.0))
+    return {name: float(found[name]) if isinstance(found[name], bool) else found[name] for name in KEYS}

@@ -11,24 +11,22 @@ import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
+from typing import Annotated
+
+import msgspec
 
 from svr_async.core.pair import Prompt, prompt_text
 from svr_async.serving.pairs import PairVerdict
 from svr_async.serving.ranking import Pair, pairs_of, potentials
-from svr_async.serving.server.settings import (
-    ALONE,
-    DEADLINE,
-    GATHER_SHARE,
-    UNCONNECTED,
-    RefusalError,
-    Reward,
-    ServerSettings,
-    fallback,
-)
+from svr_async.serving.scores import Reward
+from svr_async.serving.server.settings import DEADLINE, RefusalError, ServerSettings, fallback
 
+GATHER_SHARE = 0.6  # of the deadline: time for the members of a group to arrive
+ALONE = "alone"  # the only member that arrived
+UNCONNECTED = "unconnected"  # judged, but not connected with most of its group
 Judge = Callable[[Prompt, str, str], Awaitable[PairVerdict]]
+Name = int | Annotated[str, msgspec.Meta(max_length=512)]
 Member = int | str | tuple[str, int]
 """A name, or the text of a response without a name and its number among equal ones that wait."""
 
@@ -42,7 +40,6 @@ class Group:
     def __init__(self, prompt: Prompt, size: int, settings: ServerSettings, judge: Judge) -> None:
         self.prompt = prompt
         self.size = size
-        self.open = True
         self.texts: dict[int, str] = {}
         self.verdicts: dict[Pair, PairVerdict] = {}
         self.places: dict[Member, int] = {}
@@ -50,7 +47,7 @@ class Group:
         self._judge = judge
         self._planned = pairs_of(settings.schedule, size)
         self._tasks: dict[Pair, asyncio.Task[None]] = {}
-        self._closed = asyncio.Event()
+        self.closed = asyncio.Event()
         self.result: asyncio.Task[dict[Member, Reward]] = asyncio.create_task(self._settle())
 
     def has(self, member: Member, text: str) -> bool:
@@ -74,8 +71,7 @@ class Group:
 
     def close(self) -> None:
         """Accept no more members."""
-        self.open = False
-        self._closed.set()
+        self.closed.set()
 
     def _place(self, member: Member) -> int:
         if isinstance(member, int) and 0 <= member < self.size and member not in self.texts:
@@ -83,17 +79,17 @@ class Group:
         return next(place for place in range(self.size) if place not in self.texts)
 
     def _start(self, pair: Pair) -> None:
-        if pair not in self._tasks:
-            self._tasks[pair] = asyncio.create_task(self._ask(pair))
+        async def ask() -> None:
+            self.verdicts[pair] = await self._judge(self.prompt, self.texts[pair[0]], self.texts[pair[1]])
 
-    async def _ask(self, pair: Pair) -> None:
-        self.verdicts[pair] = await self._judge(self.prompt, self.texts[pair[0]], self.texts[pair[1]])
+        if pair not in self._tasks:
+            self._tasks[pair] = asyncio.create_task(ask())
 
     async def _settle(self) -> dict[Member, Reward]:
         deadline = asyncio.get_running_loop().time() + self._settings.deadline_s
         try:
             async with asyncio.timeout(GATHER_SHARE * self._settings.deadline_s):
-                await self._closed.wait()
+                await self.closed.wait()
         except TimeoutError:
             self.close()
         present = sorted(self.texts)
@@ -110,12 +106,9 @@ class Group:
     def _rewards(self, present: list[int]) -> dict[int, Reward]:
         if len(present) < 2:
             return {place: fallback(self._settings, ALONE, members=len(present)) for place in present}
-        row = {place: number for number, place in enumerate(present)}
-        margins = {
-            (row[i], row[j]): verdict.margin for (i, j), verdict in self.verdicts.items() if verdict.margin is not None
-        }
-        scores = potentials(len(present), margins)
-        return {place: self._reward(place, score) for place, score in zip(present, scores, strict=True)}
+        margins = {pair: one.margin for pair, one in self.verdicts.items() if one.margin is not None}
+        scores = potentials(present, margins)
+        return {place: self._reward(place, scores.get(place)) for place in present}
 
     def _reward(self, place: int, score: float | None) -> Reward:
         own = [self.verdicts.get(pair) for pair in self._tasks if place in pair]
@@ -130,17 +123,22 @@ class Group:
         return fallback(self._settings, next(iter(reasons), UNCONNECTED), members=len(self.texts))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Seat:
-    """The place of a response: its group, the group's size, and its name in the group.
+class Seat(msgspec.Struct, frozen=True):
+    """The place of a response: its group, the attempt at it, its name in the group, and the group's size.
 
     A new response after the group was closed begins the next group of this name. Without `member`, equal responses that
     wait at the same time are different members.
     """
 
-    group: str
-    size: int
-    member: int | str | None = None
+    group: Name | None = None
+    attempt: Name | None = None
+    member: Name | None = None
+    group_size: Annotated[int, msgspec.Meta(ge=0, le=1_000_000)] = 0
+
+    @property
+    def key(self) -> str:
+        """The name of the group and the attempt."""
+        return str(self.group) if self.attempt is None else f"{self.group}, attempt {self.attempt}"
 
 
 class Pool:
@@ -151,9 +149,6 @@ class Pool:
         self._judge = judge
         self._groups: dict[str, Group] = {}
         self._waiting: Counter[tuple[Group, str]] = Counter()
-
-    def __len__(self) -> int:
-        return len(self._groups)
 
     async def reward(self, seat: Seat, prompt: Prompt, response: str) -> Reward:
         """Return the reward of a member once its group is settled; RefusalError if it does not fit its group."""
@@ -168,20 +163,19 @@ class Pool:
             group.close()
 
     def _group(self, seat: Seat, prompt: Prompt, response: str) -> Group:
-        found = self._groups.get(seat.group)
+        found = self._groups.get(seat.key)
         if found is None or self._is_next(found, seat, response):
-            found = self._groups[seat.group] = Group(prompt, seat.size, self._settings, self._judge)
-            found.result.add_done_callback(partial(self._settled, seat.group, found))
+            found = self._groups[seat.key] = Group(prompt, seat.group_size, self._settings, self._judge)
+            found.result.add_done_callback(partial(self._settled, seat.key, found))
         if prompt_text(found.prompt) != prompt_text(prompt):
-            raise RefusalError(
-                409, f"group {seat.group[:80]!r} has another prompt", hint="name a group for each prompt"
-            )
-        if found.size != seat.size:
-            raise RefusalError(409, f"group {seat.group[:80]!r} has {found.size} members, not {seat.size}")
+            problem = f"group {seat.key[:80]!r} has another prompt"
+            raise RefusalError(409, problem, hint="name a group for each prompt")
+        if found.size != seat.group_size:
+            raise RefusalError(409, f"group {seat.key[:80]!r} has {found.size} members, not {seat.group_size}")
         return found
 
     def _is_next(self, group: Group, seat: Seat, response: str) -> bool:
-        if group.open:
+        if not group.closed.is_set():
             return False
         unnamed = (response, self._waiting[group, response])
         return not group.has(unnamed if seat.member is None else seat.member, response)
@@ -202,10 +196,9 @@ class Pool:
             yield seat.member
             return
         key = (group, response)
-        member = (key[1], self._waiting[key])
         self._waiting[key] += 1
         try:
-            yield member
+            yield response, self._waiting[key] - 1
         finally:
             self._waiting[key] -= 1
             if not self._waiting[key]:

@@ -1,4 +1,4 @@
-"""The judge of a server, and from a response to its reward: by rubrics, over an anchor, within its group, or alone.
+"""The judge of a server, and from a response to its reward: by rubrics, within its group, or alone.
 
 A trainer must always get its reply, so errors of the judge are outcomes, not exceptions. An engine ends for good after
 a refused key, a used-up credit or an endpoint that stays down. A server outlives that: it answers with the fallback for
@@ -20,23 +20,21 @@ from svr_async.core.safetext import one_line
 from svr_async.core.verdict import Outcome
 from svr_async.engine.endpoint import EngineStoppedError
 from svr_async.engine.events import Observer, observing
-from svr_async.engine.money import Budget
 from svr_async.errors import BudgetError, SvrError, UsageError
 from svr_async.judges.limits import JudgeLimits
-from svr_async.scoring.bank import Bank
+from svr_async.scoring.bank import RubricBank
 from svr_async.serving.engine import Engine
 from svr_async.serving.pairs import PairVerdict, ascore_pair, method_of
-from svr_async.serving.scores import Score, ascore
+from svr_async.serving.scores import Reward, Score, ascore
 from svr_async.serving.server.groups import Group, Pool, Seat
-from svr_async.serving.server.settings import DEADLINE, RefusalError, Reward, ServerSettings, fallback
+from svr_async.serving.server.settings import DEADLINE, RefusalError, ServerSettings, fallback
 
 REST_S = 10.0  # before a lost judge is asked again
 SHOWN_CHARS = 300
 NO_BANK = "a response alone is scored by a bank or by rubrics, and this server has no bank"
-NO_BANK_HINT = "start it with --bank, or send rubrics, an anchor, or group and group_size"
+NO_BANK_HINT = "start it with --bank, or send rubrics, or group and group_size"
 
 R = TypeVar("R", PairVerdict, Score)
-Say = Callable[[str], None]
 
 
 class JudgeSupervisor:
@@ -49,16 +47,15 @@ class JudgeSupervisor:
         limits: JudgeLimits,
         *,
         base_url: str = "",
-        bank: Bank | None = None,
+        bank: RubricBank | None = None,
         observers: Sequence[Observer] = (),
-        say: Say,
+        say: Callable[[str], None],
     ) -> None:
         self.bank = bank
         self.say = say
         self.why_lost = ""
         self._settings = settings
-        budget = Budget(max_calls=limits.max_calls, max_usd=limits.budget)
-        self._new_engine = partial(Engine.limited, judge, limits, base_url=base_url, budget=budget)
+        self._new_engine = partial(Engine.limited, judge, limits, base_url=base_url, budget=limits.new_budget())
         self._observers = observers
         self._engine: Engine | None = None
         self._users: Counter[Engine] = Counter()
@@ -89,24 +86,16 @@ class JudgeSupervisor:
 
     async def pair(self, prompt: Prompt, a: str, b: str) -> PairVerdict:
         """Judge two responses; without a reply the outcome and `detail` say why. UsageError."""
-
-        def ask(engine: Engine) -> Awaitable[PairVerdict]:
-            settings = self._settings
-            top_k = settings.top_k if self.bank is not None else None
-            return ascore_pair(prompt, a, b, bank=self.bank, engine=engine, order=settings.order, top_k=top_k)
-
+        top_k = self._settings.top_k if self.bank is not None else None
+        ask = partial(ascore_pair, prompt, a, b, bank=self.bank, order=self._settings.order, top_k=top_k)
         return await self._ask(ask, partial(PairVerdict, margin=None, outcome=Outcome.API_ERROR))
 
     async def alone(self, prompt: Prompt, response: str, rubrics: Sequence[Any] = ()) -> Score:
         """Score one response by rubrics with points, or else by the bank. UsageError."""
-
-        def ask(engine: Engine) -> Awaitable[Score]:
-            bank = None if rubrics else self.bank
-            return ascore(prompt, response, bank=bank, rubrics=rubrics, engine=engine, top_k=self._settings.top_k)
-
+        ask = partial(ascore, prompt, response, bank=self.bank, rubrics=rubrics, top_k=self._settings.top_k)
         return await self._ask(ask, partial(Score, value=None, outcome=Outcome.API_ERROR))
 
-    async def _ask(self, ask: Callable[[Engine], Awaitable[R]], failed: Callable[..., R]) -> R:
+    async def _ask(self, ask: Callable[..., Awaitable[R]], failed: Callable[..., R]) -> R:
         """Return the result, or a failed one at the deadline; the work continues, since it is paid for and cached."""
         task: asyncio.Task[R] = asyncio.create_task(self._result(ask, failed))
         self._tasks.add(task)
@@ -115,14 +104,14 @@ class JudgeSupervisor:
         ended = bool(done) and not task.cancelled()
         return task.result() if ended else failed(detail=DEADLINE, judge=self.label)
 
-    async def _result(self, ask: Callable[[Engine], Awaitable[R]], failed: Callable[..., R]) -> R:
+    async def _result(self, ask: Callable[..., Awaitable[R]], failed: Callable[..., R]) -> R:
         if self._engine is None and asyncio.get_running_loop().time() < self._rest_until:
             return failed(detail=self.why_lost, judge=self.label)
         engine = None
         try:
             engine = await self._current()
             self._users[engine] += 1
-            return await ask(engine)
+            return await ask(engine=engine)
         except UsageError:
             raise
         except (SvrError, EngineStoppedError) as error:
@@ -166,12 +155,11 @@ def _line(error: Exception) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """One response to a prompt, with rubrics of its own, an anchor, or its place in a group, if any."""
+    """One response to a prompt, with its own rubrics, or its place in a group, if any."""
 
     prompt: Prompt
     response: str
     rubrics: tuple[Any, ...] = ()
-    anchor: str | None = None
     seat: Seat | None = None
 
 
@@ -184,50 +172,33 @@ class Rewarder:
         self.pool = Pool(settings, judge.pair)
         self.reasons: Counter[str] = Counter()
 
-    async def reward(self, asked: Asked) -> Reward:
-        """Return the reward of one response."""
-        if not asked.rubrics and asked.anchor is not None:
-            found = await self._against(asked, asked.anchor)
-        elif not asked.rubrics and asked.seat is not None:
-            self._check_size(asked.seat.size)
-            found = await self.pool.reward(asked.seat, asked.prompt, asked.response)
-        else:
-            found = await self._alone(asked)
-        return self._counted(found)
-
     async def rewards(self, asked: Sequence[Asked]) -> list[Reward]:
-        """Return the reward of each response, judged side by side in time."""
+        """Return the reward of each response, judged concurrently."""
         return list(await asyncio.gather(*map(self.reward, asked)))
+
+    async def reward(self, asked: Asked) -> Reward:
+        """Return the reward of one response: by its rubrics, within its group, or by the bank."""
+        if asked.seat is not None and not asked.rubrics:
+            self._check_size(asked.seat.group_size)
+            return self._counted(await self.pool.reward(asked.seat, asked.prompt, asked.response))
+        if self.judge.bank is None and not asked.rubrics:
+            raise RefusalError(422, NO_BANK, hint=NO_BANK_HINT)
+        score = await self.judge.alone(asked.prompt, asked.response, asked.rubrics)
+        if score.value is None:
+            reason = DEADLINE if score.detail == DEADLINE else score.outcome.value
+            return self._counted(fallback(self.settings, reason, members=1))
+        return self._counted(Reward(value=score.value, coverage=score.coverage))
 
     async def among(self, prompt: Prompt, responses: Sequence[str]) -> tuple[list[Reward], Group | None]:
         """Return rewards of responses that are compared with each other, and their group; None for one scored alone."""
         if len(responses) == 1 and self.judge.bank is not None:
-            return [self._counted(await self._alone(Asked(prompt=prompt, response=responses[0])))], None
+            return await self.rewards([Asked(prompt=prompt, response=responses[0])]), None
         self._check_size(len(responses))
         group = Group(prompt, len(responses), self.settings, self.judge.pair)
         for place, text in enumerate(responses):
             group.join(place, text)
-        group.close()
         rewards = await asyncio.shield(group.result)
         return [self._counted(rewards[place]) for place in range(len(responses))], group
-
-    async def _alone(self, asked: Asked) -> Reward:
-        if self.judge.bank is None and not asked.rubrics:
-            raise RefusalError(422, NO_BANK, hint=NO_BANK_HINT)
-        scored = await self.judge.alone(asked.prompt, asked.response, asked.rubrics)
-        if scored.value is None:
-            return self._fallback(scored, members=1)
-        return Reward(value=scored.value, coverage=scored.coverage)
-
-    async def _against(self, asked: Asked, anchor: str) -> Reward:
-        verdict = await self.judge.pair(asked.prompt, asked.response, anchor)
-        if verdict.margin is None:
-            return self._fallback(verdict, members=2)
-        return Reward(value=verdict.margin, members=2)
-
-    def _fallback(self, failed: PairVerdict | Score, members: int) -> Reward:
-        reason = DEADLINE if failed.detail == DEADLINE else failed.outcome.value
-        return fallback(self.settings, reason, members=members)
 
     def _check_size(self, size: int) -> None:
         if size > self.settings.max_group:

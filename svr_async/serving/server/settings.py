@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from svr_async.errors import SvrError, UsageError
 from svr_async.serving.pairs import Shown
+from svr_async.serving.scores import Reward
 
 Compared = Literal["circle", "all"]
-GATHER_SHARE = 0.6  # of the deadline: time for the members of a group to arrive
 MIB = 2**20
-ALONE = "alone"  # the only member that arrived
 DEADLINE = "deadline"  # not judged in time
-UNCONNECTED = "unconnected"  # judged, but not connected with most of its group
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +37,6 @@ class ServerSettings:
     keep_s: float = 900.0
     max_body: int = 4 * MIB
     max_group: int = 64
-    max_requests: int = 4096
     read_s: float = 10.0
     drain_s: float = 30.0
 
@@ -56,33 +53,6 @@ class RefusalError(SvrError):
     def __init__(self, status: int, message: str, *, hint: str = "") -> None:
         super().__init__(message, hint=hint)
         self.status = status
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reward:
-    """The reward of one response; `reason` is empty, or why the value is the declared fallback.
-
-    `coverage` is the share of its questions that were answered; `members` counts the compared responses, 1 for one
-    scored alone.
-    """
-
-    value: float
-    reason: str = ""
-    coverage: float = 1.0
-    members: int = 1
-
-    def numbers(self) -> dict[str, float]:
-        """Return the same keys for every reward, all numbers."""
-        return {
-            "svr_score": self.value,
-            "svr_fallback": float(bool(self.reason)),
-            "svr_coverage": self.coverage,
-            "svr_members": float(self.members),
-        }
-
-    def facts(self, judge: str) -> dict[str, Any]:
-        """Return the same keys for every reward, with the reason and the judge."""
-        return {**self.numbers(), "svr_fallback": bool(self.reason), "svr_reason": self.reason, "svr_judge": judge}
 
 
 def fallback(settings: ServerSettings, reason: str, *, members: int = 0) -> Reward:

@@ -10,10 +10,9 @@ from numpy.typing import NDArray
 
 from svr_async.fit.forward import Selector, alpha_numpy
 from svr_async.fit.tfidf import Vocabulary
-from svr_async.scoring.bank import Bank, BankRubric, InferenceSettings
+from svr_async.scoring.bank import BankRubric, InferenceSettings, RubricBank
 from svr_async.scoring.bank_history import BankHistory
-from svr_async.training.bank.build import EXAMPLES, bank_rubric
-from svr_async.training.bank.merge import Candidate
+from svr_async.training.bank.merge import EXAMPLES, Candidate, bank_rubric
 from svr_async.training.rounds.fits import rated
 from svr_async.training.rounds.session import FittedRound, Session
 
@@ -34,7 +33,7 @@ def build_bank(
     judge: str = "",
     prompts_digest: str = "",
     history: BankHistory | None = None,
-) -> Bank:
+) -> RubricBank:
     """Return the bank of a round; `judge` labels its results, if more is known than the judge's own label."""
     prompts = session.material.prompts
     first: dict[int, str] = {}
@@ -70,9 +69,9 @@ def assemble(
     vocabulary: Vocabulary,
     settings: InferenceSettings,
     **fields: Any,
-) -> Bank:
-    """Join rubrics, selector and features to a bank, with further fields of `Bank`."""
-    return Bank(
+) -> RubricBank:
+    """Join rubrics, selector and features to a bank, with further fields of `RubricBank`."""
+    return RubricBank(
         rubrics=rubrics,
         selector_kind=selector.kind,
         selector=selector.tensors(),

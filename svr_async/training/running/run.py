@@ -16,7 +16,7 @@ import orjson
 from svr_async.core.files import open_folder
 from svr_async.core.pair import PreferencePair, split_by_prompt
 from svr_async.engine.concurrency import ShutdownController, run_whole
-from svr_async.engine.money import Budget, Price
+from svr_async.engine.money import Price
 from svr_async.engine.stats import EngineStats
 from svr_async.errors import UsageError
 from svr_async.fit.history import EpochRecord, FitCurve, FitWatch
@@ -164,7 +164,7 @@ def open_training_judge(settings: TrainSettings) -> OpenJudge:
     if author is None:
         return open_judge(spec, limits)
     refuse_one_price(limits.price, [one.name for one in (spec, author) if one.profile is not None])
-    budget = Budget(max_calls=limits.max_calls, max_usd=limits.budget)
+    budget = limits.new_budget()
     judge = open_judge(spec, limits, budget=budget, engines=2)
     behind = open_judge(author, limits, budget=budget, engines=2)
     if judge.engine is not None and behind.engine is not None:
