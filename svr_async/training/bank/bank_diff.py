@@ -9,9 +9,8 @@ from typing import Any
 from svr_async.core.rubric import rubric_id
 from svr_async.core.similarity import similarity
 from svr_async.core.table import Line, Parts, Table, plain_word
-from svr_async.scoring.bank import BankRubric, RubricBank
+from svr_async.scoring.bank import BankRubric, Edit, RubricBank
 from svr_async.scoring.bank_card import in_one_level
-from svr_async.scoring.bank_history import Edit
 from svr_async.training.bank.merge import MERGE_CUTOFF
 from svr_async.training.bank.near_duplicates import repeating_pairs, similar_pairs
 

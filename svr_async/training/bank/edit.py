@@ -16,8 +16,16 @@ import numpy as np
 from svr_async.core.files import open_folder
 from svr_async.core.rubric import MAX_RUBRIC_CHARS, Check, Rubric
 from svr_async.errors import StorageError, UsageError
-from svr_async.scoring.bank import MAX_ALIASES, MAX_NOTE_CHARS, UNIFORM, BankRubric, Floats, RubricBank
-from svr_async.scoring.bank_history import BankHistory, Edit
+from svr_async.scoring.bank import (
+    MAX_ALIASES,
+    MAX_NOTE_CHARS,
+    UNIFORM,
+    BankHistory,
+    BankRubric,
+    Edit,
+    Floats,
+    RubricBank,
+)
 from svr_async.training.bank.distinct import differ, predicate, profile
 from svr_async.training.bank.merge import MERGE_CUTOFF
 from svr_async.training.bank.near_duplicates import repeating_pairs, similar_pairs
