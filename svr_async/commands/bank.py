@@ -1,4 +1,4 @@
-"""`svr bank`: look at a bank of rubrics, edit, compare, merge and share it."""
+"""`svr bank`: show, edit, compare, merge and share a bank of rubrics."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ bank_argument = click.argument("folder", metavar="BANK")
 
 @click.group()
 def bank() -> None:
-    """Look at a bank of rubrics and care for it. BANK is a folder, or hf:user/name.
+    """Show, check, edit, merge and share a bank of rubrics. BANK is a folder, or hf:user/name.
 
     \b
     Example:  svr bank show bank/
@@ -119,12 +119,12 @@ def diff(first: str, second: str, as_json: bool) -> None:
     tell(found.to_json, diff_sheet(found), as_json=as_json)
 
 
-@bank.command(short_help="Bring the rubrics of banks together.")
+@bank.command(short_help="Merge the rubrics of several banks.")
 @click.argument("folders", nargs=-1, required=True, metavar="BANK BANK...")
-@option("--out DIR", "Where the merged bank goes.", type=opt.FOLDER, required=True)
+@option("--out DIR", "Folder of the merged bank.", type=opt.FOLDER, required=True)
 @opt.json
 def merge(folders: tuple[str, ...], out: Path, as_json: bool) -> None:
-    """Bring the rubrics of banks together; the merged bank has no selector until svr-fit fits one.
+    """Merge the rubrics of several banks; the merged bank has no selector until svr-fit fits one.
 
     \b
     Example:  svr bank merge mine/ theirs/ --out both/
@@ -146,13 +146,13 @@ def merge(folders: tuple[str, ...], out: Path, as_json: bool) -> None:
 @bank.command(short_help="Disable, reword, reweigh or add rubrics.")
 @click.argument("folder", metavar="BANK")
 @option("--disable ID", "Never choose this rubric again.", name="disabled", multiple=True)
-@option("--reword ID TEXT", "Give it another text.", name="reworded", multiple=True, type=(str, str))
-@option("--weight ID W", "Give it another weight.", name="reweighed", multiple=True, type=(str, float))
+@option("--reword ID TEXT", "Replace the text of a rubric.", name="reworded", multiple=True, type=(str, str))
+@option("--weight ID W", "Replace the weight of a rubric.", name="reweighed", multiple=True, type=(str, float))
 @option("--add TEXT", "Add a rubric, for every prompt.", name="added", multiple=True)
 @option("--by NAME", "Who edits.", required=True)
 @option("--reason TEXT", "Why.", required=True)
-@option("--out DIR", "Where the edited bank goes.", type=opt.FOLDER)
-@flag("--in-place", "Write it over BANK; the former is kept in the same folder.")
+@option("--out DIR", "Folder of the edited bank.", type=opt.FOLDER)
+@flag("--in-place", "Replace BANK; the former bank is kept next to it.")
 @opt.json
 def edit(folder: str, out: Path | None, in_place: bool, by: str, reason: str, as_json: bool, **plan: object) -> None:
     """Edit a bank by hand; every change is kept in its history. ID is the start of a rubric's id.
@@ -181,7 +181,7 @@ def edit(folder: str, out: Path | None, in_place: bool, by: str, reason: str, as
         return
     show(diff_sheet(found))
     click.echo(f"the edited bank {edited.digest[:12]} is in {place}, the former {former.digest[:12]} in {kept}")
-    click.echo("judge again with it, then svr compare the run before and the run after")
+    click.echo("to measure the edit: svr eval with both banks, then svr compare")
 
 
 @bank.command(short_help="Upload a bank to the Hugging Face hub.")
@@ -192,7 +192,7 @@ def edit(folder: str, out: Path | None, in_place: bool, by: str, reason: str, as
 @flag("--dry-run", "Print the files and the card; upload and ask nothing.")
 @opt.json
 def push(folder: str, name: str, private: bool, licence: str, dry_run: bool, as_json: bool) -> None:
-    """Upload BANK with a card to a repository of the Hugging Face hub, in one commit; a token is in HF_TOKEN.
+    """Upload BANK with a card to a repository of the Hugging Face hub, in one commit. Needs a token in HF_TOKEN.
 
     \b
     Examples:
@@ -219,7 +219,7 @@ def push(folder: str, name: str, private: bool, licence: str, dry_run: bool, as_
 @click.argument("out", metavar="OUT", type=opt.PATH)
 @opt.json
 def pull(name: str, out: Path, as_json: bool) -> None:
-    """Download a bank into the new folder OUT, once all of it has been checked; tells the commit that it is of.
+    """Download a bank, check it, and write it to the new folder OUT; prints its commit.
 
     \b
     Example:  svr bank pull hf:user/name@v1 bank

@@ -151,7 +151,7 @@ def split(path: Path, adapter: str, share: float, seed: int, out: Path, as_json:
 def contamination(path: Path, adapter: str, against: tuple[str, ...], out: Path | None, as_json: bool) -> None:
     """Count the pairs of TRAIN that share a run of 13 words with a benchmark, before and after dropping ties.
 
-    Case, punctuation and HTML aside, in prompts and both responses: `--decontaminate` of svr train.
+    Case, punctuation and HTML are ignored. `svr train --decontaminate` leaves out the same pairs.
 
     \b
     Example:  svr data contamination train.jsonl --against rubricbench=rb.parquet --out clean.jsonl

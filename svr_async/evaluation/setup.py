@@ -385,7 +385,7 @@ def prepare(settings: EvalSettings, dataset: Dataset | None = None) -> PreparedR
 
 
 def load_sample() -> Dataset:
-    """Load the small set shipped with the package, in RubricBench's schema; a note says that it is no benchmark."""
+    """Load the small set shipped with the package, in RubricBench's schema; a note says that it is not a benchmark."""
     with as_file(files("svr_async.adapters") / "samples" / "rubricbench_sample.jsonl") as path:
         dataset = get_adapter("rubricbench").load(path)
     return replace(dataset, name="rubricbench-sample", notes=("the sample shipped with svr-async, not a benchmark",))

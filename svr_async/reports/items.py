@@ -118,7 +118,7 @@ def _run(summary: RunSummary, items: Sequence[Item]) -> dict[str, Any]:
 
 
 def result_of(item: Item) -> str:
-    """Return in a word how an item ended: right, wrong, tie, no right answer, or why there is no verdict."""
+    """Return in a word how an item ended: right, wrong, tie, no right answer, or why the verdict is missing."""
     if item.outcome != "scored":
         return item.outcome.replace("_", " ")
     return {True: "right", False: "wrong", None: "no right answer"}[item.correct]

@@ -22,9 +22,9 @@ from rig import (
 )
 
 from svr_async.engine.batch_files import Batch, Export, RequestFile, State, save
-from svr_async.simulation.simulator import Simulator
 from svr_async.simulation.config import SimConfig
 from svr_async.simulation.server import SimServer
+from svr_async.simulation.simulator import Simulator
 
 N = 40
 SENTINEL = "sk-sentinel-77aa66bb55"
