@@ -20,7 +20,7 @@ from svr_async.judges.protocol import Answer, Judge, Preference
 from svr_async.judges.questions import read_text
 from svr_async.judges.reader import read_direct, read_mark
 from svr_async.scoring.decision import Decision, decided, undecided
-from svr_async.scoring.methods.contract import Facts, OwnWords, Parts, Recipe, named_judge
+from svr_async.scoring.methods.registry import Facts, OwnWords, Parts, Recipe, named_judge
 
 ARM, ARROW, RM_R1 = "rubric-arm", "rubric-arrow", "rm-r1"
 TEMPLATES = {ARM: ("arm_rubrics", "arm_judge"), ARROW: ("arrow_rubrics", "arrow_judge"), RM_R1: ("rm_r1",)}
