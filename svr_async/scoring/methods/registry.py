@@ -1,4 +1,4 @@
-"""What a method is, and the methods by name with their options; a module is imported when one of its methods is used."""
+"""What a method is, and the methods by name with their options; a module is imported when its method is used."""
 
 from __future__ import annotations
 
