@@ -125,7 +125,7 @@ def learning_figure(history: BankHistory, marks: tuple[str, ...]) -> Figure | No
 
 
 def map_figure(bank: RubricBank, name: str = "map") -> Figure | None:
-    """Return the map of the rubrics: similar texts close together, area is weight × activation; None for few rubrics."""
+    """Return the map of rubrics: similar texts close together, area is weight × activation; None for few rubrics."""
     used = sorted((one for one in bank.rubrics if not one.disabled), key=lambda one: (-_use(one), one.id))
     rubrics = used[:MOST_MAPPED]
     if len(rubrics) < FEWEST_MAPPED:

@@ -22,7 +22,7 @@ from svr_async.core.rubric import Check, Rubric
 from svr_async.errors import ArtefactError, UsageError
 from svr_async.fit import tensors
 from svr_async.scoring.bank import BankHistory, BankRubric, InferenceSettings, RubricBank
-from svr_async.training.bank.build import merge_banks
+from svr_async.training.bank.edit import merge_banks
 
 FILES = ("bank.json", "selector.safetensors", "vocabulary.json", "card.md")
 

@@ -11,8 +11,7 @@ from svr_async.engine.money import Price
 from svr_async.engine.stats import EngineStats
 from svr_async.errors import DegenerateFitError, UsageError
 from svr_async.scoring.bank import RubricBank
-from svr_async.training.bank.build import candidate_of
-from svr_async.training.bank.merge import Candidate, merge
+from svr_async.training.bank.merge import Candidate, candidate_of, merge
 from svr_async.training.rounds.algorithm import NO_RUBRIC
 from svr_async.training.rounds.induction import counted, grouped, induced
 from svr_async.training.rounds.judge_calls import StageEndsError
