@@ -19,8 +19,7 @@ from svr_async.reproduction.printed import Printed, PrintedTable
 from svr_async.reproduction.recipes import Recipe
 from svr_async.reproduction.runner import Absent, Runner, TrainedBank
 from svr_async.reproduction.table import EMPTY, Cell, Column, PaperTable, Row
-from svr_async.scoring.bank import BankRubric
-from svr_async.scoring.bank_history import RoundFacts
+from svr_async.scoring.bank import BankRubric, RoundFacts
 
 GENERIC, IDLE, TOTAL = "Generic", "Never chosen", "Total"
 SEVERITIES = ("critical", "major", "minor")
