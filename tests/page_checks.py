@@ -1,18 +1,6 @@
-"""Questions to a page in a real browser: what it is made of, which texts are too faint, what overflows."""
+"""Questions to a page in a real browser: which texts are too faint, what overflows."""
 
 from __future__ import annotations
-
-CENSUS = """(() => {
-  const counts = {};
-  for (const node of document.querySelectorAll('*')) {
-    counts[node.tagName] = (counts[node.tagName] || 0) + 1;
-    for (const attribute of node.attributes) {
-      const key = '@' + attribute.name;
-      counts[key] = (counts[key] || 0) + 1;
-    }
-  }
-  return counts;
-})()"""
 
 TOO_FAINT = """(() => {
   const luminance = ([r, g, b]) => [r, g, b].map(v => v / 255)
@@ -47,5 +35,3 @@ OVERFLOWING = """(() => {
     .map(node => node.tagName + '.' + node.className);
   return [wide, innerWidth, [...new Set(out)].slice(0, 5)];
 })()"""
-
-OPEN_ALL = "document.querySelectorAll('details').forEach(node => node.open = true)"

@@ -17,7 +17,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
-from rig import serving
+from rig import RULES, serving, svr_here
 
 import svr_async as svr
 from svr_async.core.rubric import Check
@@ -96,11 +96,11 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def expected(tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    """Return items.jsonl of the pairs read from a file, as the command does."""
+    """Return the items.jsonl that the command writes for the pairs in a file."""
     folder = tmp_path_factory.mktemp("expected")
     (folder / "pairs.jsonl").write_bytes(b"\n".join(map(orjson.dumps, ROWS)))
-    run = svr.evaluate(folder / "pairs.jsonl", judge="rules", out=folder / "run")
-    return (run.path / "items.jsonl").read_bytes()
+    assert svr_here("eval", folder / "pairs.jsonl", *RULES, "--out", folder / "run", "-q") == 0
+    return (folder / "run" / "items.jsonl").read_bytes()
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -135,10 +135,15 @@ def test_a_run_is_a_table_and_can_be_loaded_and_compared() -> None:
     assert "<table" in run._repr_html_()
 
 
-def test_a_bank_predicts_scores_explains_and_is_stored() -> None:
-    """Predict, score, explain and evaluate agree; a loaded copy does the same with the judge that trained it."""
+def test_a_bank_predicts_scores_explains_and_is_stored(capsys: pytest.CaptureFixture[str]) -> None:
+    """The command trains the same bytes; predict, score, explain and evaluate agree, also with a loaded copy."""
     bank = svr.train(ROWS, judge="rules", rounds=1, limit=TRAINED)
+    assert capsys.readouterr() == ("", "")
     assert Path(bank.path).parent.parent == Path("banks")
+    flags = ("--rounds", "1", "--limit", TRAINED, "--out", "typed", "-q")
+    assert svr_here("train", written("pairs.jsonl"), *RULES, *flags) == 0
+    for name in ("selector.safetensors", "vocabulary.json"):
+        assert (Path("typed/bank") / name).read_bytes() == (Path(bank.path) / name).read_bytes()
     later = ROWS[TRAINED : TRAINED + 20]
     won = bank.predict(later)
     assert set(won) <= {"A", "B", None}

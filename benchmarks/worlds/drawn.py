@@ -25,8 +25,10 @@ from svr_async.simulation.world import (
     PromptReading,
     ResponseReading,
     RubricReading,
+    World,
     digest_of,
     dress,
+    lay_out,
     own_words,
     response_reading,
     seeded,
@@ -255,7 +257,7 @@ def made_up_words(rng: random.Random, count: int, taken: set[str]) -> list[str]:
     return found
 
 
-class DrawnWorld:
+class DrawnWorld(World):
     """A drawn world; each pair depends only on its split and number.
 
     Of `half` attributes, number n + half is the absence of number n; numbers from 2 · half on are two at once.
@@ -272,7 +274,7 @@ class DrawnWorld:
         ]
         numbered = attributes_of(config)
         self._styles, self.half = tuple(numbered.styles), numbered.irrelevant.stop
-        self.kinds: Sequence[PromptKind] = plant_kinds(rng, config, numbered, topics)
+        self.kinds = plant_kinds(rng, config, numbered, topics)
         self._keys = made_up_words(rng, self.half, taken)
         self._number = {key: number for number, key in enumerate(self._keys)}
         self._texts = [self._wordings(rng, number, taken) for number in range(2 * self.half)]
@@ -281,7 +283,7 @@ class DrawnWorld:
         self._word_of = self._telling_words() if config.texts == "paraphrase" else {}
         self._exact: dict[str, int | None] = {squeeze(text): None for text in GENERIC}
         self._exact |= {f"the response {text}.": n for n, texts in enumerate(self._texts) for text in texts}
-        self.criteria: Sequence[Criterion] = [self._criterion(number) for number in range(len(self._texts))]
+        self.criteria = [self._criterion(number) for number in range(len(self._texts))]
         rates = [(number + 1) ** -config.zipf for number in range(config.types)]
         self._borders = [sum(rates[: number + 1]) / sum(rates) for number in range(config.types)]
 
@@ -323,10 +325,6 @@ class DrawnWorld:
         kept = [number for number in cares if rng.random() < self.config.human_keep] or [rng.choice(cares)]
         rng.shuffle(kept)
         return tuple(self.criteria[number].rubric for number in kept)
-
-    def wordings(self, number: int) -> Sequence[str]:
-        """Return the predicates in which a criterion is proposed."""
-        return self._texts[number]
 
     def write_response(self, rng: random.Random, number: int) -> str:
         """Write a response to a prompt of a type, with drawn attributes."""
@@ -400,7 +398,7 @@ class DrawnWorld:
         met, unmet = MET.format(key), UNMET.format(key)
         if number >= self.half:
             met, unmet = unmet, met
-        return Criterion(facet, self._texts[number][0], met, unmet)
+        return Criterion(facet, tuple(self._texts[number]), met, unmet)
 
     def _type_of(self, ticket: str) -> int:
         place = uniform(digest_of(f"ticket|{self.seed}|{ticket}"))
@@ -454,7 +452,7 @@ class DrawnWorld:
                 units.append(self.criteria[attribute].met)
             elif rng.random() < UNMET_SHOWN:
                 units.append(self.criteria[attribute].unmet)
-        return draft.laid_out(rng, units, words, lambda frame: frame.replace("{w}", rng.choice(words)))
+        return lay_out(rng, draft, units, words, lambda frame: frame.replace("{w}", rng.choice(words)))
 
 
 @lru_cache(maxsize=20_000)

@@ -138,7 +138,7 @@ class Trial:
         """Decide by the true criteria and weights; a verdict is the mean over the first wordings, None: over all."""
         kind, total = self.world.kinds[item.kind], 0.0
         for number, weight in zip(kind.cares, kind.weights, strict=True):
-            texts = [f"The response {text}." for text in self.world.wordings(number)[:wordings]]
+            texts = [f"The response {text}." for text in self.world.criteria[number].predicates[:wordings]]
             rows = self.judge.rows(shown, texts)
             total += weight * sum(row.delta or 0.0 for row in rows) / len(rows)
         return Side.A if total > 0 else Side.B

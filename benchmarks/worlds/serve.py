@@ -14,10 +14,10 @@ import orjson
 from drawn import TEST, DrawnWorld, drawn
 
 from svr_async.core.files import write_atomic
-from svr_async.simulation.brain import Simulator
 from svr_async.simulation.config import SimConfig
 from svr_async.simulation.files import train_row
 from svr_async.simulation.server import SimServer
+from svr_async.simulation.simulator import Simulator
 
 
 def write(world: DrawnWorld, folder: Path, n_train: int, n_test: int) -> None:

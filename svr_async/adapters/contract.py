@@ -7,6 +7,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ _ANSWERS = ("sure", "certainly", "here is", "here's", "here are", "i'm sorry", "
 RowParser = Callable[[Fields], Parsed]
 """Turns one row into pairs; RowError if the row breaks its schema."""
 FileReader = Callable[[Sequence[Row], str, frozenset[str]], tuple[RowParser, Sequence[str]]]
-"""Looks at all rows, --label-map and the names in --columns; returns a parser of rows, and how labels are read."""
+"""Reads all rows, --label-map and the names in --columns; returns a parser of rows, and how labels are read."""
 Scorer = Callable[[Sequence[PairResult], float], dict[str, Any]]
 """Judged pairs and the credit for a tie → the benchmark's own scores, as fractions of 1."""
 
@@ -40,8 +41,7 @@ class Adapter:
     `columns` are the names that --columns can map, `reading` says how labels are read. `rows` are the possible numbers
     of rows in the official release, `groups` the rows by group. A path that matches `spelling` (default: `name`) is
     refused for training unless the adapter is for `training`. `read_file` replaces `parse`; it looks at all rows first.
-    `ruled`: its authors say how to score it; `chance`: the score of guessing, if not one half; `shares_prompts`: some
-    pairs have one prompt.
+    `ruled`: its authors say how to score it; `chance`: the score of guessing, if not one half.
     """
 
     name: str
@@ -60,7 +60,6 @@ class Adapter:
     spelling: str = ""
     ruled: bool = True
     chance: str = ""
-    shares_prompts: bool = False
 
     def load(
         self, path: Pairs, *, lenient: bool = False, official: bool = False, columns: str = "", label_map: str = ""
@@ -194,24 +193,16 @@ class _Collector:
             self._count(note, row, kept=True)
         self.tied += [parsed.tied] if parsed.tied else []
         if parsed.pairs:
-            suffix = self._suffix(parsed.id or parsed.pairs[0].item or parsed.pairs[0].id)
+            key = parsed.id or parsed.pairs[0].item or parsed.pairs[0].id
+            number = next(n for n in count(self._ids[key] + 1) if n == 1 or f"{key}#{n}" not in self._ids)
+            suffix = f"#{number}" if number > 1 else ""
+            self._ids[key + suffix], self._ids[key] = 1, number
             if suffix:
                 self._count(REPEATED, row, kept=True)
             for pair in parsed.pairs:
                 self._look_at(row, pair)
                 item = pair.item + suffix if pair.item else ""
                 self.pairs.append(replace(pair, id=pair.id + suffix, item=item) if suffix else pair)
-
-    def _suffix(self, key: str) -> str:
-        """Return "" for a new id, else the first of #2, #3 … that makes it unique, and remember it."""
-        number = self._ids[key] + 1
-        while number > 1 and f"{key}#{number}" in self._ids:
-            number += 1
-        self._ids[key] = number
-        if number == 1:
-            return ""
-        self._ids[f"{key}#{number}"] = 1
-        return f"#{number}"
 
     def _look_at(self, row: Row, pair: PreferencePair) -> None:
         if pair.chosen == pair.rejected:

@@ -139,7 +139,7 @@ def _own_scores(results: Sequence[PairResult]) -> dict[int, float] | None:
 
 
 def _mean_margins(results: Sequence[PairResult]) -> dict[int, float | None]:
-    """Return the mean signed margin of each response over its scored pairs, by position; None if it has none."""
+    """Return the mean signed margin of each response over its scored pairs, by position; None without any."""
     margins: dict[int, list[float]] = {position: [] for result in results for position in result.pair.slot}
     for result in results:
         for position, sign in zip(result.pair.slot, (1, -1), strict=True):
@@ -214,7 +214,6 @@ REWARDBENCH2 = Adapter(
     title="RewardBench 2",
     spelling=r"reward[-_. ]?bench[-_. ]?2(?!\d)",
     chance="The best of four is guessed right on 25 % of the items; coin flips pair by pair win all three on 12.5 %.",
-    shares_prompts=True,
     licence="ODC-BY",
     hub_id="allenai/reward-bench-2",
     hub_files=("data/test-00000-of-00001.parquet",),

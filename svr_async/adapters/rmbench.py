@@ -34,7 +34,7 @@ def parse(fields: Fields) -> Parsed:
     given = fields.optional_text("domain")
     name = given or PurePosixPath(fields.row.file).name.split(".")[0].removesuffix("_filtered")
     if name not in FILES:
-        where = "column 'domain'" if given else "no column 'domain' and none in the file's name"
+        where = "column 'domain'" if given else "no column 'domain' and no domain in the file's name"
         raise RowError(fields.row, f"{where}: expected one of {', '.join(FILES)}", f", found {name!r}")
     own_id = fields.identifier(("id",))
     item = f"{name}/{own_id or content_id(prompt, *chosen, *rejected)}"
@@ -79,7 +79,6 @@ RMBENCH = Adapter(
     name="rmbench",
     title="RM-Bench",
     spelling=r"(?<![a-z0-9])rm[-_. ]?bench",
-    shares_prompts=True,
     licence="ODC-BY (data card); the git repository states none",
     hub_id="THU-KEG/RM-Bench",
     hub_files=("total_dataset.json",),

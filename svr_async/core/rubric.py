@@ -117,10 +117,10 @@ class Statement:
 
 
 def positive(text: str) -> Statement:
-    """Return a rubric in the positive where one "not" denies all of it; as it is where that is not beyond doubt.
+    """Return a rubric in the positive if one "not" denies all of it; unchanged in case of doubt.
 
-    A second denial, a clause, an "and" or a comparison makes the reach of the "not" a matter of reading: such a text
-    is left alone, and so is one that is free of "not" whatever it means ("avoids", "leaves unsaid").
+    A second denial, a clause, an "and" or a comparison makes the scope of the "not" ambiguous: such a text is not
+    changed, nor is one without "not" ("avoids", "leaves unsaid").
     """
     if len(_DENIES.findall(text)) != 1 or _SCOPE.search(text):
         return Statement(text)

@@ -13,7 +13,7 @@ from msgspec import structs
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type
 
 from svr_async.core.verdict import Outcome
-from svr_async.engine.classify import Billed, Failure, Kind, classify_reply
+from svr_async.engine.classify import Failure, Kind, classify_reply
 from svr_async.engine.endpoint import Breaker, ConcurrencyLimit, Endpoint, EndpointPool, EngineStoppedError, Slot
 from svr_async.engine.events import (
     EngineStopped,
@@ -308,7 +308,8 @@ class Caller:
         tokens = self._estimator.learn(request, usage.prompt_tokens, written) if slot.tokens else 0
         slot.endpoint.succeeded(slot, now, tokens=tokens)
         self.record.good, self.record.in_a_row, self.record.last_good = self.record.good + 1, 0, now
-        self._counters.latency.add(now - slot.sent_at)
+        self._counters.answered += 1
+        self._counters.latest_s.append(now - slot.sent_at)
         if self.price is not None:
             self._pay(self.price.cost(usage), self._unreported_usd(request, usage, written))
         else:
@@ -377,7 +378,7 @@ class Caller:
 
     def _failed(self, slot: Slot, failure: Failure) -> Exception:
         """Return the exception of a failure, after noting its effects."""
-        if failure.billed is Billed.UNKNOWN:
+        if failure.billed:
             self._lose()
         if failure.kind is Kind.RUN:
             error = failure.error(failure.detail, hint=failure.hint)
@@ -441,7 +442,7 @@ class _RetryPolicy:
     """Whether one call is tried again, and after which wait.
 
     A call is given up once it has failed `attempts` times while others succeeded in between (or, if it is the only
-    one, while the endpoint answered it with errors). An outage gives up none.
+    one, while the endpoint answered it with errors). An outage gives up no call.
     """
 
     def __init__(self, caller: Caller, request: Request) -> None:
@@ -464,7 +465,7 @@ class _RetryPolicy:
         self._last_at = caller.clock()
         if self._against >= config.attempts:
             return True
-        if failure.billed is Billed.NO or caller.record.in_a_row >= min(OUTAGE_FAILURES, config.attempts):
+        if not failure.billed or caller.record.in_a_row >= min(OUTAGE_FAILURES, config.attempts):
             first_s = min(config.first_contact_s, config.give_up_after_s)
             caller.check_outage(failure, config.give_up_after_s if caller.record.good else first_s)
         caller.count_retry(self._request, failure)

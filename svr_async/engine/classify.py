@@ -26,19 +26,12 @@ class Kind(Enum):
     RUN = "run"
 
 
-class Billed(Enum):
-    """Whether the endpoint may have charged for a call whose answer was lost."""
-
-    NO = "no"
-    UNKNOWN = "unknown"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
     """One failed call. `wait_s` is the wait that the endpoint asks for; equal failures have equal `signature`s.
 
-    `answered`: the endpoint itself replied, so the fault may be this call's alone. `unknown_model`: the endpoint does
-    not serve the model under this name.
+    `billed`: the endpoint may charge for the lost answer. `answered`: the endpoint itself replied, so the fault may be
+    this call's alone. `unknown_model`: the endpoint does not serve the model under this name.
     """
 
     kind: Kind
@@ -47,7 +40,7 @@ class Failure:
     outcome: Outcome = Outcome.API_ERROR
     error: type[RefusedError] = RefusedError
     hint: str = ""
-    billed: Billed = Billed.NO
+    billed: bool = False
     signature: str = ""
     answered: bool = False
     status: int = 0
@@ -124,7 +117,7 @@ def classify_status(
     if (status in TRANSIENT_STATUSES or status >= 500 or success) and not faulty:
         answered = success or status == 500
         return Failure(
-            kind=Kind.TRANSIENT, detail=detail, wait_s=retry_after(headers), billed=Billed.UNKNOWN, signature=signature,
+            kind=Kind.TRANSIENT, detail=detail, wait_s=retry_after(headers), billed=True, signature=signature,
             answered=answered, status=status,
         )  # fmt: skip
     return Failure(kind=Kind.ITEM, detail=detail, signature=signature, status=status)

@@ -23,14 +23,12 @@ class FailureLog:
         self._path = path
         self._known: dict[str, tuple[Outcome, str]] = {}
         self.texts: dict[str, str] = {}
-        self._torn = False
         if path is not None and path.exists():
             try:
                 data = path.read_bytes()
             except OSError as error:
                 hint = "move it away; failures are asked again"
                 raise StorageError(f"cannot read {path}: {error.strerror}", hint=hint) from error
-            self._torn = not data.endswith(b"\n")
             for line in () if forget else data.splitlines():
                 with suppress(KeyError, ValueError, TypeError):
                     value = orjson.loads(line)
@@ -51,12 +49,10 @@ class FailureLog:
             return
         value = {"key": key, "outcome": outcome.value, "detail": detail}
         value |= {"text": text[:KEPT_CHARS].encode(errors="replace").decode()} if text else {}
-        line = orjson.dumps(value, option=orjson.OPT_APPEND_NEWLINE)
-        line, self._torn = (b"\n" + line if self._torn else line), True  # a write that fails may leave part of a line
+        line = b"\n" + orjson.dumps(value)  # the newline ends a line that was cut off by a full disk or a kill
         try:
             with self._path.open("ab") as file:
                 file.write(line)
         except OSError as error:
             hint = "free some space and run the same command again"
             raise StorageError(f"cannot write {self._path}: {error.strerror}", hint=hint) from error
-        self._torn = False

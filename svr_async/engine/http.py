@@ -24,7 +24,7 @@ import orjson
 from yarl import URL
 
 from svr_async.core.files import LOOPBACK, is_server
-from svr_async.engine.classify import Billed, Failure, Kind
+from svr_async.engine.classify import Failure, Kind
 from svr_async.engine.request import Request
 from svr_async.engine.secrets import Secret, Secrets
 from svr_async.engine.transport import CallFailedError, RawReply
@@ -124,7 +124,7 @@ class HttpTransport:
             raise _failed(f"no complete reply within {self._timeout_s:g} s", "timeout") from None
         except aiohttp.ConnectionTimeoutError:
             detail = f"cannot connect to {self._url.host}:{self._url.port} within {CONNECT_TIMEOUT_S:g} s"
-            raise _failed(detail, "no connection", Billed.NO) from None
+            raise _failed(detail, "no connection", False) from None
         except (aiohttp.ClientError, OSError, ssl.SSLError, ValueError) as error:
             failure = classify_exception(error, self._url)
             raise CallFailedError(replace(failure, detail=self._hidden.mask(failure.detail))) from error
@@ -154,7 +154,7 @@ class HttpTransport:
                 task.cancel()
 
     async def model_names(self) -> list[str]:
-        """Return the models that the endpoint lists; empty if it lists none."""
+        """Return the models that the endpoint lists, possibly empty."""
         self._session = self._session or self._open()
         with suppress(aiohttp.ClientError, OSError, ValueError, KeyError, TypeError):
             async with asyncio.timeout(CONNECT_TIMEOUT_S):
@@ -260,12 +260,12 @@ def classify_exception(error: Exception, url: URL) -> Failure:
         detail = f"the proxy opens no connection to {where}: HTTP {error.status}"
         if error.status < HTTPStatus.INTERNAL_SERVER_ERROR:
             return _final(detail, "check HTTPS_PROXY, or add the endpoint to NO_PROXY")
-        return _failed(detail, "proxy", Billed.NO).failure
+        return _failed(detail, "proxy", False).failure
     unknown = isinstance(error, aiohttp.ClientConnectorDNSError) and error.os_error.errno == socket.EAI_NONAME
     if unknown or isinstance(error, aiohttp.InvalidURL):
         return _final(f"there is no host {url.host!r}", "check the judge's address")
     if isinstance(error, aiohttp.ClientConnectorError):
-        return _failed(f"cannot connect to {where}: {system_words(error.os_error)}", name, Billed.NO).failure
+        return _failed(f"cannot connect to {where}: {system_words(error.os_error)}", name, False).failure
     return _failed(f"the connection to {where} failed: {name} {error}".strip(), name).failure
 
 
@@ -273,5 +273,5 @@ def _final(detail: str, hint: str) -> Failure:
     return Failure(kind=Kind.RUN, error=RefusedError, detail=detail, hint=hint)
 
 
-def _failed(detail: str, signature: str, billed: Billed = Billed.UNKNOWN) -> CallFailedError:
+def _failed(detail: str, signature: str, billed: bool = True) -> CallFailedError:
     return CallFailedError(Failure(kind=Kind.TRANSIENT, detail=detail, billed=billed, signature=signature))

@@ -18,7 +18,7 @@ from collections import Counter, deque
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from svr_async.engine.classify import Billed, Failure, Kind
+from svr_async.engine.classify import Failure, Kind
 from svr_async.engine.concurrency import descriptors_for
 from svr_async.engine.http import NO_EXTRAS, Extras, HttpTransport
 from svr_async.engine.request import Request
@@ -192,7 +192,7 @@ class RayTransport:
         self._final: Failure | None = None
 
     async def send(self, request: Request) -> RawReply:
-        """Send from some node and return the reply; CallFailedError if there is none."""
+        """Send from some node and return the reply; CallFailedError without a reply."""
         if self._final is not None:
             raise CallFailedError(self._final)
         if not self._tasks:
@@ -235,7 +235,7 @@ class RayTransport:
             node.actor.submit.remote([post for post, _ in wanted])
 
     async def _look_after_nodes(self) -> None:
-        """Connect, then start an actor on each node that has none, now and whenever a node is lost or joins."""
+        """Connect, then start an actor on each node without one, now and whenever a node is lost or joins."""
         try:
             await asyncio.to_thread(connect, self._address)
             while True:
@@ -281,7 +281,7 @@ class RayTransport:
                 future.set_result(result)
             return
         now = asyncio.get_running_loop().time()
-        if result.kind is Kind.TRANSIENT and result.status == 0 and result.billed is Billed.NO:  # not connected
+        if result.kind is Kind.TRANSIENT and result.status == 0 and not result.billed:  # not connected
             node.rests_until = now + REST_S
             if any(other.ready and other.rests_until <= now for other in self._nodes.values()):
                 self._waiting.append((post, future))
@@ -298,7 +298,7 @@ class RayTransport:
         failure = Failure(
             kind=Kind.TRANSIENT,
             detail=f"the Ray node {node.name} was lost",
-            billed=Billed.UNKNOWN,
+            billed=True,
             signature="lost node",
         )
         for _, future in node.in_flight.values():
@@ -346,7 +346,7 @@ def _living_nodes() -> dict[str, str]:
 
 
 def _actor_on(node: str, target: Target) -> Any:
-    """Start an actor on a node; it takes none of the CPUs that Ray counts."""
+    """Start an actor on a node; for Ray it uses 0 CPUs."""
     import ray
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 

@@ -21,11 +21,12 @@ MAX_CHARS = 4096  # servers accept 8 kB of headers
 class Secret:
     """A text that prints as a mask; `reveal()` is called where the header is built, nowhere else."""
 
-    __slots__ = ("_bytes", "_text")
+    __slots__ = ("_bytes", "_text", "is_long")
 
     def __init__(self, text: str) -> None:
         self._text = text
         self._bytes = text.encode()
+        self.is_long = len(text) >= MIN_CHARS  # long enough to be masked wherever it occurs
 
     def reveal(self) -> str:
         """Return the text itself."""
@@ -38,11 +39,6 @@ class Secret:
         return f"Secret({MASK})" if self._text else "Secret()"
 
     __str__ = __repr__
-
-    @property
-    def is_long(self) -> bool:
-        """Whether the text is long enough to be masked wherever it occurs."""
-        return len(self._text) >= MIN_CHARS
 
     def mask(self, text: str) -> str:
         """Return `text` with every occurrence of the secret masked (servers echo headers in their errors)."""
@@ -86,7 +82,7 @@ class Secrets:
 
 
 def environment_secrets(more: Iterable[str] = (), environment: Mapping[str, str] = os.environ) -> Secrets:
-    """Return the values of all variables named like secrets, and `more`: to mask what is written about a run."""
+    """Return the values of all variables named like secrets, and `more`: to mask in all files of a run."""
     found = {value.strip() for name, value in environment.items() if SECRET_NAME.search(name)} | set(more)
     in_json = {orjson.dumps(text.encode("utf-8", "replace").decode())[1:-1].decode() for text in found}
     longest_first = sorted(found | in_json, key=len, reverse=True)  # one may be the start of another

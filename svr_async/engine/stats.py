@@ -25,29 +25,6 @@ class Spread:
     max: float | None = None
 
 
-class Latencies:
-    """The latest durations, and the number of all."""
-
-    __slots__ = ("_count", "_latest")
-
-    def __init__(self) -> None:
-        self._count = 0
-        self._latest: deque[float] = deque(maxlen=LATEST)
-
-    def add(self, seconds: float) -> None:
-        """Note a duration."""
-        self._count += 1
-        self._latest.append(seconds)
-
-    def spread(self) -> Spread:
-        """Return quantiles of the latest durations."""
-        found = sorted(self._latest)
-        if not found:
-            return Spread()
-        p50, p90, p99 = (found[int(share * (len(found) - 1))] for share in (0.5, 0.9, 0.99))
-        return Spread(count=self._count, p50=p50, p90=p90, p99=p99, max=found[-1])
-
-
 @dataclass(kw_only=True)
 class Counts:
     """Counts of an engine. `sent` counts calls that left, including retries; `lost` may be billed without an answer.
@@ -79,9 +56,10 @@ class Counts:
 
 @dataclass(kw_only=True)
 class Counters(Counts):
-    """The counts of a running engine, with the latencies of HTTP requests that had a usable reply."""
+    """The counts of a running engine, with the latest durations of HTTP requests that had a usable reply."""
 
-    latency: Latencies = field(default_factory=Latencies)
+    answered: int = 0
+    latest_s: deque[float] = field(default_factory=lambda: deque(maxlen=LATEST))
 
 
 @dataclass(kw_only=True)
@@ -111,6 +89,14 @@ def snapshot(counters: Counters, pool: EndpointPool, *, usd: float | None) -> En
         limit=pool.limit,
         usd=usd,
         paused_s=max(endpoint.paused_s for endpoint in each),
-        latency=counters.latency.spread(),
+        latency=_spread(counters),
         endpoints=each,
     )
+
+
+def _spread(counters: Counters) -> Spread:
+    found = sorted(counters.latest_s)
+    if not found:
+        return Spread()
+    p50, p90, p99 = (found[int(share * (len(found) - 1))] for share in (0.5, 0.9, 0.99))
+    return Spread(count=counters.answered, p50=p50, p90=p90, p99=p99, max=found[-1])

@@ -66,9 +66,14 @@ def scaled(decision: Decision, share: int) -> Decision:
 # ── from verdicts ──
 
 
-def equally_weighted(texts: Sequence[str]) -> WeightedRubrics:
+def distinct(texts: Iterable[str]) -> tuple[Rubric, ...]:
+    """Return rubrics of these texts, repeated texts once."""
+    return tuple({rubric.id: rubric for rubric in (Rubric(text=text) for text in texts)}.values())
+
+
+def equally_weighted(texts: Iterable[str]) -> WeightedRubrics:
     """Return rubrics of these texts with weight 1, repeated texts once."""
-    return tuple((rubric, 1.0) for rubric in {r.id: r for r in (Rubric(text=text) for text in texts)}.values())
+    return tuple((rubric, 1.0) for rubric in distinct(texts))
 
 
 def by_text(weighted: Iterable[tuple[str, float]]) -> WeightedRubrics:

@@ -9,18 +9,18 @@ from dataclasses import dataclass
 class Criterion:
     """One latent attribute of responses.
 
-    `predicate` completes "The response …"; `met` and `unmet` are the sentences of responses that have it or lack it.
+    `predicates` complete "The response …"; `met` and `unmet` are the sentences of responses that have it or lack it.
     """
 
     facet: str
-    predicate: str
+    predicates: tuple[str, ...]
     met: str
     unmet: str
 
     @property
     def rubric(self) -> str:
         """Return the rubric that names it."""
-        return f"The response {self.predicate}."
+        return f"The response {self.predicates[0]}."
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ def _criteria(table: str) -> tuple[Criterion, ...]:
     for head, sentences in zip(lines[::2], lines[1::2], strict=True):
         facet, predicate = head.split(": ", 1)
         met, unmet = sentences.replace("\\n", "\n").split(" // ")
-        rows.append(Criterion(facet, predicate, met, unmet))
+        rows.append(Criterion(facet, (predicate,), met, unmet))
     return tuple(rows)
 
 
@@ -273,17 +273,3 @@ ASSERTIONS: tuple[str, ...] = (
 )
 
 HEADING = "**Key points on {w}**"
-
-_DOMAINS = """
-CHAT: human-preference=235, general=108, Factuality=44, Focus=22, helpful=13
-CODE: code=258, mbpp=13
-STEM: stem=167, math=71, Math=5, mmlu-pro=5, gpqa=2
-IF: ifeval=101, Precise IF=23
-SAFETY: harmlessness=45, Safety=35
-"""
-DOMAIN_COUNTS = tuple(
-    (group, entry.split("=")[0], int(entry.split("=")[1]))
-    for group, entries in (line.split(": ") for line in _DOMAINS.strip().splitlines())
-    for entry in entries.split(", ")
-)
-"""RubricBench's groups, fine domains and counts; the simulated test file keeps their proportions."""

@@ -7,29 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from svr_async.errors import ConfigError
-from svr_async.simulation.judge import NO_WEAKNESS, Weakness
 from svr_async.simulation.world import draw_bytes, uniform
 
-
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """What happens to a call. `status`: of an error reply, 0 for none. `paid`: the server does the work first."""
-
-    name: str
-    status: int = 0
-    paid: bool = False
-
-
-FAULTS: Mapping[str, Fault] = {
-    fault.name: fault
-    for fault in (
-        Fault("429", status=429),  # with Retry-After
-        Fault("500", status=500),
-        Fault("too-long", status=400),  # the prompt exceeds the context: repeating the call does not help
-        Fault("hang"),  # no reply
-        Fault("cut", paid=True),  # the connection closes in the middle of the reply
-        Fault("empty", paid=True),  # a complete reply without content
-    )
+FAULTS: Mapping[str, int] = {  # with the status that the caller sees; the work is done, and paid, if it is 200
+    "429": 429,  # with Retry-After
+    "500": 500,
+    "too-long": 400,  # the prompt exceeds the context: repeating the call does not help
+    "hang": 0,  # no reply
+    "cut": 200,  # the connection closes in the middle of the reply
+    "empty": 200,  # a complete reply without content
 }
 MIXED = ("429", "500", "cut", "empty")
 
@@ -47,16 +33,13 @@ def parse_faults(text: str) -> tuple[str, ...]:
 class SimConfig:
     """Everything about a simulated endpoint; the defaults are a flawless one that answers at once.
 
-    `manner` is the form of replies (`simulation.manners`), `weakness` what misleads the judge. `reasoning` refuses
-    max_tokens, and any temperature or top_p but 1, as OpenAI's reasoning models do. `latency_ms` is the median for a
-    reply of 256 tokens. `rpm` is a limit of calls a minute (0: none), `quota` the number of calls that are paid for.
-    `fault_rate` of the first `faulty_attempts` at each request have one of `faults`.
+    `manner` is the form of replies (`simulation.manners`), `latency_ms` the median for a reply of 256 tokens, `rpm` a
+    limit of calls a minute (0: none), `quota` the number of calls that are paid for. `fault_rate` of the first
+    `faulty_attempts` at each request have one of `faults`.
     """
 
     seed: int = 0
     manner: str = ""
-    weakness: Weakness = NO_WEAKNESS
-    reasoning: bool = False
     host: str = "127.0.0.1"
     port: int = 0
     api_key: str = ""
@@ -69,9 +52,9 @@ class SimConfig:
     faulty_attempts: int = 2
     log_path: Path | None = None
 
-    def fault(self, key: str, attempt: int) -> Fault | None:
-        """Return the fault of attempt number `attempt` (from 0) at a request: a function of seed, request, attempt."""
+    def fault(self, key: str, attempt: int) -> str:
+        """Return the fault of attempt number `attempt` (from 0) at a request, "" if there is none."""
         drawn = draw_bytes(self.seed, "fault", key, attempt)
         if attempt >= self.faulty_attempts or not self.faults or uniform(drawn, 0) >= self.fault_rate:
-            return None
-        return FAULTS[self.faults[int(uniform(drawn, 1) * len(self.faults))]]
+            return ""
+        return self.faults[int(uniform(drawn, 1) * len(self.faults))]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,36 +18,38 @@ FAILED_SHARE = 0.05  # of pairs, in the manners that fail once
 
 @dataclass(frozen=True, slots=True)
 class Manner:
-    """`direct` has the places {reason} and {side}; `rows` writes JSON; `fails`: finish reason of some first tries."""
+    """`direct` has the places {reason} and {side}; `rows` writes JSON, with rubrics by their text if `by_text`.
+
+    `fails` is the finish reason of some first tries.
+    """
 
     direct: str
     rows: Callable[[Payload], str]
+    by_text: bool = False
     fails: str = ""
 
-    def say(self, prose: str, payload: Payload | None, rubrics: Sequence[tuple[str, str]]) -> str:
-        """Write a reply in this manner; `prose` ends with a mark if there is no payload."""
-        if payload is not None:
-            texts = dict(rubrics)
-            lists = [key for key in LISTS if key in payload]
-            named = {key: [row | {"text": texts.get(row["rubric_id"], "")} for row in payload[key]] for key in lists}
-            return self.rows(payload | named)
-        reason, _, mark = prose.rpartition("\n\n[[")
-        return self.direct.format(reason=reason, side=mark[:1], lower=mark[:1].lower())
+    def say(self, prose: str, payload: Payload | None, texts: Mapping[str, str]) -> str:
+        """Write a reply in this manner; `prose` ends with a mark if there is no payload; `texts` are by rubric id."""
+        if payload is None:
+            reason, _, mark = prose.rpartition("\n\n[[")
+            return self.direct.format(reason=reason, side=mark[:1], lower=mark[:1].lower())
+        if self.by_text:
+            payload = _changed(payload, lambda row: row | {"rubric_id": texts.get(row["rubric_id"], "")})
+        return self.rows(payload)
+
+    def failing(self, text: str, drawn: float) -> tuple[str, str]:
+        """Return the text and finish reason of a first try, which fails where the draw is below `FAILED_SHARE`."""
+        if not self.fails or drawn >= FAILED_SHARE:
+            return text, ""
+        return text[: len(text) // 2] if self.fails == "length" else "", self.fails
 
 
-def _rows(change: Callable[[Row], Row], keeps_text: bool = False) -> Callable[[Payload], str]:
-    """Change each row; a row brings its rubric's text along, which is dropped unless the change uses it."""
+def _changed(payload: Payload, change: Callable[[Row], Row]) -> Payload:
+    return payload | {key: [change(row) for row in payload[key]] for key in LISTS if key in payload}
 
-    def write(payload: Payload) -> str:
-        dropped = () if keeps_text else ("text",)
-        lists = {
-            key: [change({name: value for name, value in row.items() if name not in dropped}) for row in payload[key]]
-            for key in LISTS
-            if key in payload
-        }
-        return json.dumps(payload | lists, ensure_ascii=False)
 
-    return write
+def _rows(change: Callable[[Row], Row]) -> Callable[[Payload], str]:
+    return lambda payload: json.dumps(_changed(payload, change), ensure_ascii=False)
 
 
 _json = _rows(dict)
@@ -110,10 +112,7 @@ MANNERS: Mapping[str, Manner] = {
     "digit-ids": Manner("{reason}\n\n{side}", _ids(str)),
     "lower-ids": Manner("{reason}\n\n{lower}", _ids(lambda n: f"r{n}")),
     "bracket-ids": Manner("{reason}\n\n({side})", _ids(lambda n: f"[R{n}]")),
-    "text-ids": Manner(
-        "{reason}\n\nMy final answer is: {side}",
-        _rows(lambda row: row | {"rubric_id": row.pop("text")}, keeps_text=True),
-    ),
+    "text-ids": Manner("{reason}\n\nMy final answer is: {side}", _json, by_text=True),
     "zero-ids": Manner("{reason}\n\n$\\boxed{{{side}}}$", _ids(lambda n: n - 1)),
     "no-ids": Manner("{reason}\n\n*{side}*", _rows(lambda row: {k: row[k] for k in row if k != "rubric_id"})),
     "extra-keys": Manner("{side}", _rows(lambda row: {"confidence": 0.9, **row, "notes": ["none"]})),

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import math
-import os
+import random
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import AsyncExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
-from types import TracebackType
+from io import FileIO
 from typing import Any, Self
 
 import orjson
@@ -19,13 +19,11 @@ from aiohttp import web
 
 from svr_async.errors import ConfigError, StorageError, system_words
 from svr_async.simulation.batches import Batches
-from svr_async.simulation.brain import JUDGED, Simulator
-from svr_async.simulation.config import Fault, SimConfig
+from svr_async.simulation.config import FAULTS, SimConfig
 from svr_async.simulation.judge import MODELS
-from svr_async.simulation.manners import FAILED_SHARE
-from svr_async.simulation.replies import CREATED, completion, numbers_reply, token_logprobs
-from svr_async.simulation.request import ApiError, ChatRequest, Shape
-from svr_async.simulation.world import draw, draw_bytes, uniform
+from svr_async.simulation.simulator import Simulator
+from svr_async.simulation.wire import CREATED, ApiError, ChatRequest, Shape
+from svr_async.simulation.world import draw_bytes
 
 MAX_BODY = 64 * 2**20
 RETRY_AFTER_S = 0.05
@@ -61,10 +59,9 @@ class SimServer:
         self.port = self.config.port
         self.reset()
         self._in_flight = 0
-        self._log_file = -1
+        self._log: FileIO | None = None
         self._runner: web.AppRunner | None = None
         self._site: web.TCPSite | None = None
-        self._stack = AsyncExitStack()
 
     @property
     def base_url(self) -> str:
@@ -76,9 +73,9 @@ class SimServer:
         self._records: list[CallRecord] = []
         self._attempts: Counter[str] = Counter()
         self._emptied: Counter[bytes] = Counter()  # empty replies by topic: a client asks again only once
-        self._failed: set[bytes] = set()  # topics that a manner has had its chance to fail on
+        self._answered: set[bytes] = set()  # topics
         self._paid = 0
-        self._bucket = (max(1.0, self.config.rpm * BURST_S / 60), time.monotonic())
+        self._next_free = 0.0  # when the rate limit admits a call again, if calls came evenly
         self.batches.reset()
 
     def log(self) -> tuple[CallRecord, ...]:
@@ -101,66 +98,6 @@ class SimServer:
 
     # --- one call -----------------------------------------------------------------------------------------------------
 
-    def begin(self, body: Any, shape: Shape, record: CallRecord) -> tuple[ChatRequest, Fault | None]:
-        """Admit a call and choose its fault; `ApiError` where it is refused, or where the fault is an error reply."""
-        chat = self.simulator.read(body, shape)
-        record.key = chat.key
-        if self.config.reasoning:
-            _refuse_settings(body)
-        if self.config.quota is not None and self._paid >= self.config.quota:
-            message = "You exceeded your current quota, please check your plan and billing details."
-            raise ApiError(429, message, "insufficient_quota", kind="insufficient_quota")
-        self._take_turn()
-        record.attempt = self._attempts[chat.key]
-        self._attempts[chat.key] += 1
-        self._in_flight += 1
-        fault = self.config.fault(chat.key, record.attempt)
-        if fault is not None and fault.name == "empty":
-            most = max(1, self.config.faulty_attempts - 1)
-            fault = fault if self._emptied[chat.topic] < most else None
-            self._emptied[chat.topic] += 1
-        record.fault = fault.name if fault else ""
-        if fault is not None and fault.status:
-            raise _error_of(fault)
-        record.status = 200
-        return chat, fault
-
-    def _take_turn(self) -> None:
-        """Take a call from the rate limit; the 429 says when the next one is admitted."""
-        if self.config.rpm:
-            level, then = self._bucket
-            now = time.monotonic()
-            level = min(max(1.0, self.config.rpm * BURST_S / 60), level + (now - then) * self.config.rpm / 60)
-            self._bucket = (level - 1 if level >= 1 else level, now)
-            if level < 1:
-                raise _rate_limited((1 - level) * 60 / self.config.rpm)
-
-    def work(self, chat: ChatRequest, fault: Fault | None, record: CallRecord) -> dict[str, Any]:
-        """Do the work that is paid for: return the reply in the shape of the request."""
-        self._paid += 1
-        record.paid = True
-        composed = self.simulator.compose(chat)
-        empty = fault is not None and fault.name == "empty"
-        fingerprint, attempt = self.simulator.fingerprint, record.attempt
-        if chat.shape is not Shape.CHAT:
-            chances, score = ({}, None) if empty else (composed.chances, composed.score)
-            return numbers_reply(chat, chances, score, fingerprint=fingerprint, attempt=attempt)
-        text, finish = ("", "") if empty else self._failing(chat, composed.text)
-        reply = completion(chat, text, fingerprint=fingerprint, attempt=attempt, finish=finish)
-        if chat.statements and not empty:
-            reply["choices"][0]["logprobs"] = token_logprobs(next(iter(composed.chances.values())))
-        return reply
-
-    def _failing(self, chat: ChatRequest, text: str) -> tuple[str, str]:
-        """Return a text and finish reason as the manner has them, which fails at the first call of some topics."""
-        manner = self.simulator.manner
-        if manner is None or not manner.fails or chat.role not in JUDGED or chat.topic in self._failed:
-            return text, ""
-        self._failed.add(chat.topic)
-        if draw(self.config.seed, "manner", chat.topic) >= FAILED_SHARE:
-            return text, ""
-        return text[: len(text) // 2] if manner.fails == "length" else "", manner.fails
-
     @contextmanager
     def recording(self) -> Iterator[CallRecord]:
         """Keep the record of a call, however it ends, and append it to the log file."""
@@ -174,76 +111,111 @@ class SimServer:
         finally:
             self._in_flight -= record.attempt >= 0
             self._records.append(record)
-            if self._log_file >= 0:
-                os.write(self._log_file, orjson.dumps(asdict(record), option=orjson.OPT_APPEND_NEWLINE))
+            if self._log is not None:
+                self._log.write(orjson.dumps(asdict(record), option=orjson.OPT_APPEND_NEWLINE))
 
-    async def _answer(self, http: web.Request, *, shape: Shape) -> web.StreamResponse:
+    def answer(self, body: Any, shape: Shape, record: CallRecord) -> tuple[ChatRequest, dict[str, Any]]:
+        """Admit a call, choose its fault, and do the work; `ApiError` if it is refused or fails."""
+        chat = self.simulator.read(body, shape)
+        record.key = chat.key
+        self._admit()
+        record.attempt = self._attempts[chat.key]
+        self._attempts[chat.key] += 1
+        self._in_flight += 1
+        record.fault = self.config.fault(chat.key, record.attempt)
+        if record.fault == "empty":
+            self._emptied[chat.topic] += 1
+            if self._emptied[chat.topic] > max(1, self.config.faulty_attempts - 1):
+                record.fault = ""
+        if FAULTS.get(record.fault, 200) >= 400:
+            raise _error_of(record.fault)
+        record.status = 200
+        if record.fault == "hang":
+            return chat, {}
+        record.paid = True
+        self._paid += 1
+        first = chat.topic not in self._answered
+        self._answered.add(chat.topic)
+        return chat, self.simulator.reply(chat, record.attempt, first=first, empty=record.fault == "empty")
+
+    def _admit(self) -> None:
+        """Raise the refusal of a used-up quota or of the rate limit."""
+        if self.config.quota is not None and self._paid >= self.config.quota:
+            message = "You exceeded your current quota, please check your plan and billing details."
+            raise ApiError(429, message, "insufficient_quota")
+        if self.config.rpm:
+            now = time.monotonic()
+            self._next_free = max(self._next_free, now - BURST_S)
+            if self._next_free > now:
+                raise _rate_limited(self._next_free - now)
+            self._next_free += 60 / self.config.rpm
+
+    async def _respond(self, http: web.Request, *, shape: Shape) -> web.StreamResponse:
         """Answer one call and keep its record, however it ends."""
         with self.recording() as record:
-            chat, fault = self.begin(await _json_of(http), shape, record)
-            if fault is not None and not fault.paid:
+            try:
+                body = orjson.loads(await http.read())
+            except orjson.JSONDecodeError as error:
+                raise ApiError(400, f"the body is not JSON: {error}") from error
+            chat, reply = self.answer(body, shape, record)
+            if record.fault == "hang":
                 await asyncio.sleep(HANG_S)
-            reply = self.work(chat, fault, record)
             await asyncio.sleep(self._latency_s(chat, record.attempt, reply["usage"]))
-            body = orjson.dumps(reply)
-            if fault is not None and fault.name == "cut":
-                return await _cut_off(http, body)
-            response = web.Response(body=body, content_type="application/json")
+            data = orjson.dumps(reply)
+            if record.fault == "cut":
+                return await _cut_off(http, data)
+            response = web.Response(body=data, content_type="application/json")
             await response.prepare(http)
             await response.write_eof()  # so that the record says whether the reply got out
-            record.completed = fault is None
+            record.completed = not record.fault
             return response
 
     def _latency_s(self, chat: ChatRequest, attempt: int, usage: dict[str, int]) -> float:
         """Return the seconds that writing a reply takes: log-normal, half fixed and half by output length."""
-        drawn = draw_bytes(self.config.seed, "latency", chat.key, attempt)
-        normal = math.sqrt(-2 * math.log(1 - uniform(drawn, 0))) * math.cos(2 * math.pi * uniform(drawn, 1))
+        rng = random.Random(draw_bytes(self.config.seed, "latency", chat.key, attempt))  # noqa: S311
         written = usage.get("completion_tokens") or usage.get("output_tokens", 0)
         scale = 0.5 + 0.5 * written / REFERENCE_TOKENS
-        return self.config.latency_ms / 1000 * scale * math.exp(LATENCY_SIGMA * normal)
+        return self.config.latency_ms / 1000 * scale * rng.lognormvariate(0, LATENCY_SIGMA)
 
     # --- on the network -----------------------------------------------------------------------------------------------
 
     async def __aenter__(self) -> Self:
-        async with AsyncExitStack() as stack:
-            if self.config.log_path is not None:
-                try:
-                    self._log_file = os.open(self.config.log_path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
-                except OSError as error:
-                    raise StorageError(f"cannot write the call log {self.config.log_path}: {error.strerror}") from error
-                stack.callback(os.close, self._log_file)
-            app = web.Application(client_max_size=MAX_BODY, middlewares=[self._guard])
-            app.add_routes(self._routes())
-            self._runner = web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=0.2)
-            await self._runner.setup()
-            stack.push_async_callback(self._runner.cleanup)
-            stack.push_async_callback(self.batches.close)
+        if self.config.log_path is not None:
+            try:
+                self._log = FileIO(self.config.log_path, "a")
+            except OSError as error:
+                raise StorageError(f"cannot write the call log {self.config.log_path}: {error.strerror}") from error
+        app = web.Application(client_max_size=MAX_BODY, middlewares=[self._guard])
+        for shape in Shape:
+            app.router.add_post(f"/{shape}", partial(self._respond, shape=shape))
+            app.router.add_post(f"/v1/{shape}", partial(self._respond, shape=shape))
+        app.add_routes([web.get("/v1/models", self._models), web.get("/sim/stats", self._stats)])
+        app.add_routes(self.batches.routes())
+        self._runner = web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=0.2)
+        await self._runner.setup()
+        try:
             await self.come_back()
-            self._stack = stack.pop_all()
+        except BaseException:
+            await self.__aexit__()
+            raise
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self._stack.aclose()
-        self._log_file = -1
-
-    def _routes(self) -> list[web.RouteDef]:
-        posts = [
-            web.post(f"{root}/{shape}", partial(self._answer, shape=shape)) for shape in Shape for root in ("", "/v1")
-        ]
-        gets = [web.get("/v1/models", self._models), web.get("/sim/stats", self._stats)]
-        return [*posts, *gets, *self.batches.routes()]
+    async def __aexit__(self, *_: object) -> None:
+        if self._runner is not None:
+            await self._runner.cleanup()
+        if self._log is not None:
+            self._log.close()
+        self._site = self._log = None
 
     @web.middleware
     async def _guard(self, request: web.Request, handler: Answer) -> web.StreamResponse:
         """Refuse a wrong or missing key, and turn the `ApiError` of a handler into its reply."""
         if self.config.api_key and request.headers.get("Authorization") != f"Bearer {self.config.api_key}":
-            return _refusal(ApiError(401, "Incorrect API key provided.", "invalid_api_key"))
+            return ApiError(401, "Incorrect API key provided.", "invalid_api_key").response()
         try:
             return await handler(request)
         except ApiError as error:
-            return _refusal(error)
+            return error.response()
 
     async def go_down(self) -> None:
         """Stop listening and cut every connection: clients are refused until `come_back`."""
@@ -276,39 +248,17 @@ class SimServer:
         return web.json_response(self.stats())
 
 
-def _refusal(error: ApiError) -> web.Response:
-    return web.json_response(error.payload, status=error.status, headers=error.headers)
-
-
-async def _json_of(http: web.Request) -> Any:
-    try:
-        return orjson.loads(await http.read())
-    except orjson.JSONDecodeError as error:
-        raise ApiError(400, f"the body is not JSON: {error}") from error
-
-
-def _refuse_settings(body: dict[str, Any]) -> None:
-    """Raise the 400 of OpenAI's reasoning models for the first setting that they do not take."""
-    if body.get("max_tokens") is not None:
-        words = "is not supported with this model. Use 'max_completion_tokens' instead."
-        raise ApiError(400, f"Unsupported parameter: 'max_tokens' {words}", "unsupported_parameter", param="max_tokens")
-    name = next((name for name in ("temperature", "top_p") if body.get(name) not in (None, 1)), "")
-    if name:
-        words = f"does not support {body[name]} with this model. Only the default (1) value is supported."
-        raise ApiError(400, f"Unsupported value: '{name}' {words}", "unsupported_value", param=name)
-
-
 def _rate_limited(seconds: float) -> ApiError:
-    headers = {"Retry-After": f"{math.ceil(seconds * 1000) / 1000:.3f}"}
-    return ApiError(429, "Rate limit reached on requests per minute.", "rate_limit_exceeded", headers=headers)
+    retry_after = f"{math.ceil(seconds * 1000) / 1000:.3f}"
+    return ApiError(429, "Rate limit reached on requests per minute.", "rate_limit_exceeded", retry_after=retry_after)
 
 
-def _error_of(fault: Fault) -> ApiError:
-    if fault.name == "429":
+def _error_of(fault: str) -> ApiError:
+    if fault == "429":
         return _rate_limited(RETRY_AFTER_S)
-    if fault.name == "too-long":
+    if fault == "too-long":
         return ApiError(400, "This model's maximum context length is exceeded.", "context_length_exceeded")
-    return ApiError(fault.status, "The server had an error.", kind="server_error")
+    return ApiError(FAULTS[fault], "The server had an error.")
 
 
 async def _cut_off(http: web.Request, body: bytes) -> web.Response:

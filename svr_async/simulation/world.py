@@ -10,27 +10,12 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Protocol
+from typing import NamedTuple
 
 from svr_async.core.pair import PreferencePair, user_prompt
-from svr_async.simulation.catalogue import (
-    ASSERTIONS,
-    CRITERIA,
-    FILLERS,
-    GENERIC,
-    HEADING,
-    LATENT,
-    MIDDLES,
-    OPENINGS,
-    PADDING,
-    SHARED_WORDS,
-    TOPICS,
-    Criterion,
-    Topic,
-)
+from svr_async.simulation import catalogue
+from svr_async.simulation.catalogue import CRITERIA, GENERIC, LATENT, TOPICS, Criterion, Topic
 
-HEADS = ("The response", "The answer", "The reply", "A good response", "The response clearly")
-VARIANT_SHARE = 0.35  # share of proposed rubrics with another beginning than the usual
 REPHRASED = "As the prompt is about "  # the beginning of a rubric adapted to a prompt; then its type and a colon
 WORD = re.compile(r"[^\W_]+")
 SURE = ("definitely", "without any doubt", "absolutely", "certainly", "undoubtedly")
@@ -39,7 +24,7 @@ MIN_TOPIC_WORDS = 2
 MIN_OVERLAP = 0.45  # of words, from which on a rubric in free words names a criterion
 
 CARED = 6  # criteria that a type of prompts cares about
-DISTRACTORS = 3  # attributes that also vary between its responses and do not matter
+JUNK_DISTRACTORS, STRANGE_DISTRACTORS = 2, 1  # attributes that vary in a type and do not matter: to any type, to this
 WEIGHT_RATIO = 0.57  # each criterion of a type weighs this share of the one before
 LABEL_NOISE = 0.04  # share of pairs with the wrong label
 MIN_MARGIN = 0.09  # pairs nearer than this share of the type's total weight are drawn again
@@ -56,14 +41,14 @@ def seeded(*parts: int | str) -> random.Random:
 
 
 def digest_of(text: str) -> bytes:
-    """Return BLAKE2b of a text; lone surrogates are kept apart."""
+    """Return BLAKE2b of a text, which may have lone surrogates."""
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
 def draw_bytes(*parts: bytes | str | int) -> bytes:
     """Return 16 bytes that depend only on the parts: nothing depends on time, order or state."""
-    encoded = [part if part.__class__ is bytes else str(part).encode("utf-8", "surrogatepass") for part in parts]
-    sizes = ",".join([str(len(data)) for data in encoded]).encode()
+    encoded = [part if isinstance(part, bytes) else str(part).encode("utf-8", "surrogatepass") for part in parts]
+    sizes = ",".join([str(len(data)) for data in encoded]).encode()  # so that ("ab", "c") is not ("a", "bc")
     return hashlib.blake2b(b"".join([*encoded, b"|", sizes]), digest_size=16).digest()
 
 
@@ -106,31 +91,26 @@ class PlantedPair:
     flipped: bool
 
 
-@dataclass(frozen=True, slots=True)
-class PromptReading:
+class PromptReading(NamedTuple):
     """A prompt's digest, and the number of its type; None outside this world."""
 
     digest: bytes
     kind: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class ResponseReading:
+class ResponseReading(NamedTuple):
     """The attributes of a response as bits, and how it looks.
 
-    `surface` in [0, 3] counts what dazzles a direct judge; `variety` in [0, 1] is a crude sign of quality for any
-    text; `plain` is the text without differences of case and spacing.
+    `surface` in [0, 3] counts what dazzles a direct judge; `variety` in [0, 1] is a crude sign of quality for any text.
     """
 
     digest: bytes
     met: int
     surface: float
     variety: float
-    plain: str
 
 
-@dataclass(frozen=True, slots=True)
-class RubricReading:
+class RubricReading(NamedTuple):
     """A rubric text, and the number of the criterion that it names, or None."""
 
     text: str
@@ -138,36 +118,21 @@ class RubricReading:
     criterion: int | None
 
 
-class PlantedWorld(Protocol):
-    """What the simulated judge and author need of a world; `World` says what the methods return.
+class Draft(NamedTuple):
+    """A response before it is written: its attributes as bits, and whether it is padded, headed and assertive."""
+
+    met: int
+    padded: bool
+    headed: bool
+    sure: bool
+
+
+class World:
+    """The planted world. Each pair is a pure function of the seed, its split and its number.
 
     `shared_errors` is the chance that a judge misreads a criterion alike in all wordings; with `shared_whims` equal
     verdicts are settled alike too.
     """
-
-    seed: int
-    kinds: Sequence[PromptKind]
-    criteria: Sequence[Criterion]
-    shared_errors: float
-    shared_whims: bool
-
-    def wordings(self, number: int, /) -> Sequence[str]: ...  # noqa: D102
-    def read_prompt(self, text: str, /) -> PromptReading: ...  # noqa: D102
-    def read_response(self, text: str, /) -> ResponseReading: ...  # noqa: D102
-    def read_rubric(self, text: str, /) -> RubricReading: ...  # noqa: D102
-    def write_response(self, rng: random.Random, number: int, /) -> str: ...  # noqa: D102
-
-
-def proposal(world: PlantedWorld, number: int, drawn: bytes) -> str:
-    """Return a rubric for a criterion as a model words it this time."""
-    texts = world.wordings(number)
-    varied = uniform(drawn, 0) < VARIANT_SHARE
-    head = HEADS[1 + int(uniform(drawn, 1) * (len(HEADS) - 1))] if varied else HEADS[0]
-    return f"{head} {texts[int(uniform(drawn, 3) * len(texts))]}."
-
-
-class World:
-    """The planted world. Each pair is a pure function of the seed, its split and its number."""
 
     criteria: Sequence[Criterion] = CRITERIA
     shared_errors = 0.0
@@ -179,25 +144,22 @@ class World:
 
     def pairs(self, count: int, split: str = "train", kinds: Sequence[int] | None = None) -> Iterator[PlantedPair]:
         """Yield `count` pairs of a split; `kinds` fixes the type of each, else types are drawn evenly."""
-        for index in range(count):
-            yield self.pair(split, index, None if kinds is None else kinds[index])
+        return (self.pair(split, index, None if kinds is None else kinds[index]) for index in range(count))
 
     def pair(self, split: str, index: int, kind: int | None = None) -> PlantedPair:
         """Return one pair by split and number."""
         rng = seeded(self.seed, split, index)
         number = rng.randrange(len(self.kinds)) if kind is None else kind
-        prompt = self._write_prompt(rng, number)
+        kind_of, prompt = self.kinds[number], self._write_prompt(rng, number)
         better, worse = self._drafts(rng, number)
         flipped = rng.random() < LABEL_NOISE
         if flipped:
             better, worse = worse, better
-        chosen, rejected = self._write(rng, number, better), self._write(rng, number, worse)
-        kind_of = self.kinds[number]
         pair = PreferencePair(
             id=f"sim-{split}-{index:05d}",
             prompt=user_prompt(prompt),
-            chosen=chosen,
-            rejected=rejected,
+            chosen=self._write(rng, number, better),
+            rejected=self._write(rng, number, worse),
             domain=kind_of.topic.name,
             chosen_first=rng.random() < 0.5,
         )
@@ -217,10 +179,6 @@ class World:
     def write_response(self, rng: random.Random, number: int, met: int | None = None) -> str:
         """Write a response to a prompt of a type; without `met` its attributes are drawn."""
         return self._write(rng, number, dress(rng, self._draw_met(rng, number) if met is None else met, 0.5))
-
-    def wordings(self, number: int) -> Sequence[str]:
-        """Return the one predicate of a criterion."""
-        return [CRITERIA[number].predicate]
 
     @staticmethod
     @lru_cache(maxsize=4096)
@@ -247,7 +205,7 @@ class World:
 
     def _write_prompt(self, rng: random.Random, number: int) -> str:
         while True:
-            frames = [rng.choice(OPENINGS), *rng.sample(MIDDLES, rng.randint(2, 4))]
+            frames = [rng.choice(catalogue.OPENINGS), *rng.sample(catalogue.MIDDLES, rng.randint(2, 4))]
             text = " ".join(self._fill(rng, number, frame, STRAY_WORDS) for frame in frames)
             if self.read_prompt(text).kind == number:
                 return text
@@ -258,54 +216,32 @@ class World:
 
     def _drafts(self, rng: random.Random, number: int) -> tuple[Draft, Draft]:
         """Draw two responses whose worth differs by enough, the better one first."""
-        kind, lean = self.kinds[number], GLAMOUR
+        kind = self.kinds[number]
         while True:
             one, other = self._draw_met(rng, number), self._draw_met(rng, number)
             margin = kind.value(one) - kind.value(other)
             if abs(margin) >= MIN_MARGIN * kind.total:
                 better, worse = (one, other) if margin > 0 else (other, one)
-                return dress(rng, better, 0.5 - lean), dress(rng, worse, 0.5 + lean)
+                return dress(rng, better, 0.5 - GLAMOUR), dress(rng, worse, 0.5 + GLAMOUR)
 
     def _write(self, rng: random.Random, number: int, draft: Draft) -> str:
         kind = self.kinds[number]
-        units = [self._fill(rng, number, rng.choice(FILLERS)) for _ in range(rng.randint(3, 6))]
+        units = [self._fill(rng, number, rng.choice(catalogue.FILLERS)) for _ in range(rng.randint(3, 6))]
         for criterion in (*kind.cares, *kind.distractors):
             if draft.met >> criterion & 1:
                 units.append(CRITERIA[criterion].met)
             elif rng.random() < UNMET_SHOWN:
                 units.append(CRITERIA[criterion].unmet)
-        return draft.laid_out(rng, units, kind.topic.words, lambda frame: self._fill(rng, number, frame))
+        return lay_out(rng, draft, units, kind.topic.words, lambda frame: self._fill(rng, number, frame))
 
     def _fill(self, rng: random.Random, number: int, frame: str, stray: float = 0.0) -> str:
-        pieces = frame.split("{w}")
-        text = pieces[0]
-        for piece in pieces[1:]:
+        text, *pieces = frame.split("{w}")
+        for piece in pieces:
             topic = rng.choice(TOPICS) if rng.random() < stray else self.kinds[number].topic
             text += rng.choice(topic.words) + piece
         while "{n}" in text:
-            text = text.replace("{n}", rng.choice(SHARED_WORDS), 1)
+            text = text.replace("{n}", rng.choice(catalogue.SHARED_WORDS), 1)
         return text
-
-
-@dataclass(frozen=True, slots=True)
-class Draft:
-    """A response before it is written: its attributes as bits, and how it looks."""
-
-    met: int
-    padded: bool
-    headed: bool
-    sure: bool
-
-    def laid_out(self, rng: random.Random, units: list[str], words: Sequence[str], fill: Callable[[str], str]) -> str:
-        """Add the surface to the sentences of a response and join all in paragraphs."""
-        if self.padded:
-            units += [fill(frame) for frame in rng.sample(PADDING, rng.randint(2, 3))]
-        if self.sure:
-            units.append(rng.choice(ASSERTIONS))
-        rng.shuffle(units)
-        if self.headed:
-            units.insert(0, HEADING.format(w=rng.choice(words)))
-        return _paragraphs(rng, units)
 
 
 def dress(rng: random.Random, met: int, chance: float) -> Draft:
@@ -313,8 +249,20 @@ def dress(rng: random.Random, met: int, chance: float) -> Draft:
     return Draft(met, padded=rng.random() < chance, headed=rng.random() < chance, sure=rng.random() < chance)
 
 
-def _paragraphs(rng: random.Random, units: Sequence[str]) -> str:
-    """Join sentences into paragraphs of two to four; tables, headings and code get lines of their own."""
+def lay_out(
+    rng: random.Random, draft: Draft, units: list[str], words: Sequence[str], fill: Callable[[str], str]
+) -> str:
+    """Add the surface to the sentences of a response and join all in paragraphs of two to four.
+
+    Tables, headings and code get lines of their own.
+    """
+    if draft.padded:
+        units += [fill(frame) for frame in rng.sample(catalogue.PADDING, rng.randint(2, 3))]
+    if draft.sure:
+        units.append(rng.choice(catalogue.ASSERTIONS))
+    rng.shuffle(units)
+    if draft.headed:
+        units.insert(0, catalogue.HEADING.format(w=rng.choice(words)))
     blocks: list[list[str]] = [[]]
     room = rng.randint(2, 4)
     for unit in units:
@@ -332,32 +280,28 @@ def _plant_kinds(seed: int) -> tuple[PromptKind, ...]:
     """Deal the latent criteria to the types, each to at least one, and draw weights and distractors."""
     rng = seeded(seed, "kinds")
     kinds = []
-    for topic, hand in zip(TOPICS, _deal(rng, len(TOPICS), CARED), strict=True):
+    for topic, hand in zip(TOPICS, list(_deal(rng, len(TOPICS), CARED)), strict=True):
         weights = [WEIGHT_RATIO**rank * math.exp(rng.uniform(-0.15, 0.15)) for rank in range(CARED)]
         others = [number for number in range(len(LATENT)) if number not in hand]
-        n_junk = (DISTRACTORS + 1) // 2
-        distractors = rng.sample(range(len(LATENT), len(CRITERIA)), n_junk)
-        distractors += rng.sample(others, DISTRACTORS - n_junk)
+        distractors = rng.sample(range(len(LATENT), len(CRITERIA)), JUNK_DISTRACTORS)
+        distractors += rng.sample(others, STRANGE_DISTRACTORS)
         kinds.append(PromptKind(topic, tuple(hand), tuple(weights), tuple(distractors)))
     return tuple(kinds)
 
 
-def _deal(rng: random.Random, n_hands: int, size: int) -> list[list[int]]:
-    """Return hands of different criteria; the whole deck is dealt before any criterion is dealt twice."""
-    cards = range(len(LATENT))
+def _deal(rng: random.Random, n_hands: int, size: int) -> Iterator[list[int]]:
+    """Yield hands of different criteria; the whole deck is dealt before any criterion is dealt twice."""
     deck: list[int] = []
-    hands: list[list[int]] = []
     for _ in range(n_hands):
         hand: list[int] = []
         while len(hand) < size:
-            card = next((number for number in deck if number not in hand), None)
-            if card is None:
-                deck += rng.sample(cards, len(cards))
-                continue
-            deck.remove(card)
-            hand.append(card)
-        hands.append(hand)
-    return hands
+            free = [card for card in deck if card not in hand]
+            if free:
+                hand.append(free[0])
+                deck.remove(free[0])
+            else:
+                deck += rng.sample(range(len(LATENT)), len(LATENT))
+        yield hand
 
 
 def squeeze(text: str) -> str:
@@ -365,17 +309,12 @@ def squeeze(text: str) -> str:
     return " ".join(text.split()).casefold()
 
 
-_MET = tuple(squeeze(criterion.met) for criterion in CRITERIA)
-_TOPIC_OF_WORD = {word: number for number, topic in enumerate(TOPICS) for word in topic.words}
-_SMALL = "the a an it its is of or and to in on for with that answer response reply"
-
-
 def response_reading(text: str, plain: str, met: int) -> ResponseReading:
     """Return the reading of a response whose attributes are known; `plain` is its squeezed text."""
     words = plain.split()
     bold, sure = text.count("**") >= 2, any(word in plain for word in SURE)
-    surface = min(1.0, len(words) / (2 * LONG_RESPONSE_WORDS)) + float(bold) + float(sure)
-    return ResponseReading(digest_of(plain), met, surface, min(1.0, len(set(words)) / LONG_RESPONSE_WORDS), plain)
+    surface = min(1.0, len(words) / (2 * LONG_RESPONSE_WORDS)) + bold + sure
+    return ResponseReading(digest_of(plain), met, surface, min(1.0, len(set(words)) / LONG_RESPONSE_WORDS))
 
 
 def own_words(plain: str) -> str:
@@ -384,12 +323,15 @@ def own_words(plain: str) -> str:
 
 
 def _tokens(text: str) -> frozenset[str]:
-    return frozenset(WORD.findall(text)) - frozenset(_SMALL.split())
+    return frozenset(WORD.findall(text)) - _SMALL
 
 
+_SMALL = frozenset(WORD.findall("the a an it its is of or and to in on for with that answer response reply"))
+_MET = tuple(squeeze(criterion.met) for criterion in CRITERIA)
+_TOPIC_OF_WORD = {word: number for number, topic in enumerate(TOPICS) for word in topic.words}
 _EXACT: dict[str, int | None] = {squeeze(text): None for text in GENERIC}
 _EXACT |= {squeeze(criterion.rubric): number for number, criterion in enumerate(CRITERIA)}
-_NAMED = [(number, _tokens(squeeze(criterion.predicate))) for number, criterion in enumerate(CRITERIA)]
+_NAMED = [(number, _tokens(squeeze(criterion.predicates[0]))) for number, criterion in enumerate(CRITERIA)]
 
 
 def _nearest(plain: str) -> int | None:

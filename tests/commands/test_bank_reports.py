@@ -84,22 +84,3 @@ def test_report_knows_a_bank_and_a_trainings_folder(folder: Path, capsys: pytest
     assert len(pages) == 1
     assert b"Is kind." in pages.pop()
     assert RubricBank.load(folder / "mine" / "bank").judge == "gpt"
-
-
-@pytest.mark.parametrize(
-    ("args", "code", "word"),
-    [
-        (("mine", "mine"), 2, "one bank"),
-        (("mine", "--out", "x.md"), 2, ".html"),
-        (("nowhere",), 2, "nowhere"),
-    ],
-)
-def test_what_cannot_be_reported_is_one_line(
-    folder: Path, capsys: pytest.CaptureFixture[str], args: tuple[str, ...], code: int, word: str
-) -> None:
-    """Two banks at once, a table of a bank, or a folder that is neither run nor bank."""
-    save_bank(folder / "mine" / "bank")
-    assert svr_here("report", *args) == code
-    said = capsys.readouterr().err.strip()
-    assert word in said
-    assert len(said.splitlines()) == 1

@@ -10,7 +10,7 @@ import orjson
 import pytest
 from made_pairs import write_made
 from rig import RULES, svr_here
-from test_help import ALL
+from test_main import ALL
 
 from svr_async import errors
 from svr_async.engine.cache import Cache

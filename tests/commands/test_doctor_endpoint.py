@@ -1,22 +1,45 @@
-"""`svr doctor --judge`: the simulated endpoint with faults of all kinds, and a small odd one."""
+"""`svr doctor --judge`: the simulated endpoint with faults of all kinds, and one that passes every check."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
-from odd_endpoint import odd_endpoint
-from rig import name_judge, serving
+from aiohttp import web
+from rig import name_judge, serving, serving_routes, verdict
 
 from svr_async.judges.doctor import MAX_TOKENS
 from svr_async.simulation.config import SimConfig
 
 Cli = Callable[..., tuple[int, str, str]]
 Rows = dict[str, dict[str, Any]]
+
+
+@contextmanager
+def good_endpoint(bodies: list[dict[str, Any]]) -> Iterator[str]:
+    """Serve an endpoint with JSON mode, a context and a rate limit; `bodies` are the requests that it gets."""
+
+    async def chat(http: web.Request) -> web.Response:
+        body = orjson.loads(await http.read())
+        bodies.append(body)
+        content = body["messages"][-1]["content"]
+        text = f"Candidate A is right.\n{verdict(content, 'A')}" if "[[A" in content else "ready"
+        text = '{"verdict": "B"}' if "response_format" in body else text
+        choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
+        reply = {"id": "1", "model": body["model"], "choices": [choice]}
+        reply["usage"] = {"prompt_tokens": 40, "completion_tokens": 3}
+        return web.json_response(reply, headers={"x-ratelimit-limit-requests": "60"})
+
+    async def models(_: web.Request) -> web.Response:
+        return web.json_response({"data": [{"id": "odd", "max_model_len": 4096}]})
+
+    with serving_routes(web.post("/v1/chat/completions", chat), web.get("/v1/models", models)) as address:
+        yield f"{address}/v1"
 
 
 def examined(cli: Cli, *args: str | Path) -> tuple[int, Rows]:
@@ -27,12 +50,12 @@ def examined(cli: Cli, *args: str | Path) -> tuple[int, Rows]:
 
 
 def test_a_good_endpoint_passes_every_check_in_a_few_capped_calls(cli: Cli, tmp_path: Path) -> None:
-    """Each setting that the profile could use is the cure of an ok line."""
-    with odd_endpoint(headers={"x-ratelimit-limit-requests": "60"}) as odd:
-        name_judge(tmp_path, odd.base_url, model="odd", price=[1, 0.5, 4])
+    """The hint of an ok line names a setting that the profile could use."""
+    bodies: list[dict[str, Any]] = []
+    with good_endpoint(bodies) as base_url:
+        name_judge(tmp_path, base_url, model="odd", price=[1, 0.5, 4])
         code, rows = examined(cli, "--judge", "sim")
-        assert len(odd.bodies) == 4
-        assert {body["max_tokens"] for body in odd.bodies} == {MAX_TOKENS}
+    assert [body["max_tokens"] for body in bodies] == [MAX_TOKENS] * 4
     assert code == 0
     assert list(rows) == ["cache", "device", "judge", "model", "context", "key", "latency", "json", "limits", "verdict"]
     assert {row["state"] for row in rows.values()} == {"ok"}
@@ -72,14 +95,3 @@ def test_an_unknown_model_judge_or_address(cli: Cli) -> None:
     code, rows = examined(cli, "--judge", "http://127.0.0.1:9/v1#m")
     assert (code, rows["answer"]["state"]) == (6, "fail")
     assert re.search("annot connect to .*127.0.0.1:9", rows["answer"]["detail"])
-
-
-def test_a_key_is_never_shown(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Accepted or refused, its value is in no line."""
-    monkeypatch.setenv("SIM_KEY", "sk-sentinel-31337")
-    for right in ("sk-sentinel-31337", "other"):
-        with serving(SimConfig(api_key=right)) as sim:
-            name_judge(tmp_path, sim.base_url, key_env="SIM_KEY")
-            code, out, err = cli("doctor", "--judge", "sim")
-        assert (code, "sk-sentinel" in out + err) == (0 if right != "other" else 4, False)
-        assert ("accepts the key in $SIM_KEY" in out) == (right != "other")

@@ -133,12 +133,3 @@ def test_keys_and_controls_never_reach_the_terminal(
         assert "[key]" in told
         assert "\x1b" not in told
         assert "\nreply\nA forged one." not in told
-
-
-def test_explain_shows_reasons_and_leads_to_the_calls(judged: SimServer, capsys: pytest.CaptureFixture[str]) -> None:
-    """Each rubric has its reason."""
-    (item, *_) = items_of("bankrun")
-    assert svr_here("explain", "bankrun", item.id) == 0
-    told = capsys.readouterr().out
-    assert all(" ".join(one.text.split())[:60] in " ".join(told.split()) for one in item.reasons)
-    assert f"svr explain bankrun {item.id} --calls" in told

@@ -93,37 +93,6 @@ def test_without_a_bank_the_general_checks_decide(
     assert "general checks · rules" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
-    ("args", "says"),
-    [
-        ((*asked()[:2], *asked()[4:]), "no judge is named"),
-        ((), "needs a RUN, or --prompt, --a and --b"),
-        (("--prompt", "x"), "a pair needs --a and --b too"),
-        (("--judge", "rules"), "needs a RUN, or --prompt"),
-        (("--bank", "bank"), "a pair needs --prompt and --a and --b too"),
-        (("--bank", "bank", "--prompt", "x", "--b", "y"), "a pair needs --a too "),
-        (("run", "--bank", "bank"), "RUN and --bank exclude each other"),
-        (("run", "item", "--judge", "rules"), "RUN and --judge exclude each other"),
-        (asked("--data", "d.jsonl"), "--data needs a RUN"),
-        (asked(a="@nowhere.txt"), "cannot read --a @nowhere.txt"),
-        (asked(a="@raw.bin"), "it is not UTF-8 text"),
-        (asked("--judge", "recorded:replies.jsonl"), "has only the pairs of its recording"),
-        (asked("--judge", "gpt-oss-120bb"), "did you mean gpt-oss-120b"),
-    ],
-    ids=" ".join,
-)
-def test_what_does_not_go_together_is_one_line(
-    bank: RubricBank, tmp_path: Path, capsys: pytest.CaptureFixture[str], args: tuple[str, ...], says: str
-) -> None:
-    """Wrong mixes of RUN and a pair, missing texts, files that cannot be read: exit 2 and one line."""
-    (tmp_path / "raw.bin").write_bytes(b"\xff\xfe")
-    assert explain(*args) == 2
-    shown = capsys.readouterr()
-    assert says in shown.err
-    assert (shown.err.count("\n"), shown.out) == (1, "")
-    assert not (tmp_path / "cache").exists()
-
-
 def test_an_endpoint_judges_and_the_cache_answers_again(
     bank: RubricBank, tmp_path: Path, sim: SimServer, capsys: pytest.CaptureFixture[str]
 ) -> None:

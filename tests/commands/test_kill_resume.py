@@ -4,26 +4,30 @@ from __future__ import annotations
 
 import signal
 import subprocess
-import urllib.request
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 
 import orjson
 import pytest
-from rig import background, paid, read_lines, sim_process, steady_metrics, svr, wait_until
-from watched_runs import FLAGS, logged_endpoint, prepared, run_without_a_stop
+from rig import background, name_judge, paid, read_lines, sim_process, steady_metrics, svr, wait_until, write_bench
 
+FLAGS = ("eval", "rubricbench", "--data", "bench.jsonl", "--judge", "sim", "--method", "self-rubric", "--out", "run")
 N = 100
-prepare = partial(prepared, pairs=N)
 CONCURRENCY = 4
+
+
+def prepare(folder: Path, url: str) -> None:
+    """Put data and judge into a folder."""
+    write_bench(folder / "bench.jsonl", N)
+    name_judge(folder, url)
 
 
 @pytest.fixture(scope="module")
 def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
-    """Yield the URL of a simulated endpoint in a process of its own, and its log."""
-    with logged_endpoint(tmp_path_factory.mktemp("sim"), 60) as served:
-        yield served
+    """Yield the URL of a simulated endpoint in a separate process, and its log."""
+    folder = tmp_path_factory.mktemp("sim")
+    with sim_process(folder, "--latency-ms", "60", "--log", folder / "log.jsonl") as url:
+        yield url, folder / "log.jsonl"
 
 
 @pytest.fixture(scope="module")
@@ -31,11 +35,13 @@ def whole(endpoint: tuple[str, Path], tmp_path_factory: pytest.TempPathFactory) 
     """Run once in one process without a stop; return the run folder."""
     folder = tmp_path_factory.mktemp("whole")
     prepare(folder, endpoint[0])
-    return run_without_a_stop(folder)
+    done = svr(*FLAGS, "--concurrency", "64", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    return folder / "run"
 
 
 def after_calls(log: Path, start: int, count: int) -> Callable[[], bool]:
-    """Return a condition: so many calls have ended since the log had `start` lines."""
+    """Return a condition: this many calls have ended since the log had `start` lines."""
     return lambda: len(read_lines(log)) - start >= count
 
 
@@ -54,10 +60,10 @@ def check_resumed(folder: Path, whole: Path, log: Path, start: int, in_flight: i
 @pytest.mark.parametrize(
     ("number", "code"), [(signal.SIGTERM, 143), pytest.param(signal.SIGINT, 130, marks=pytest.mark.soak)]
 )
-def test_a_signal_drains_writes_a_partial_run_and_says_how_to_go_on(
+def test_a_signal_drains_writes_a_partial_run_and_says_how_to_continue(
     tmp_path: Path, endpoint: tuple[str, Path], whole: Path, number: int, code: int
 ) -> None:
-    """SIGTERM and Ctrl-C: calls under way are kept, the folder says PARTIAL, the last line how to go on."""
+    """SIGTERM and Ctrl-C: calls in flight are kept, the folder says PARTIAL, the last line how to continue."""
     url, log = endpoint
     prepare(tmp_path, url)
     start = len(read_lines(log))
@@ -79,7 +85,7 @@ def test_a_signal_drains_writes_a_partial_run_and_says_how_to_go_on(
 
 
 def test_under_nohup_a_hang_up_stops_nothing(tmp_path: Path, endpoint: tuple[str, Path], whole: Path) -> None:
-    """Who begins a run with SIGHUP ignored, as nohup does, may close the terminal: the run goes on to its end."""
+    """If SIGHUP is ignored, as with nohup, the terminal may close: the run continues to its end."""
     url, log = endpoint
     prepare(tmp_path, url)
     start, before = len(read_lines(log)), signal.signal(signal.SIGHUP, signal.SIG_IGN)
@@ -108,13 +114,6 @@ def test_a_second_signal_ends_the_process_at_once(tmp_path: Path) -> None:
             assert process.wait(5) == 130
     done = svr("cache", "stats", cwd=tmp_path)
     assert (done.returncode, "0 damaged rows" in done.stdout) == (0, True), done.stderr
-
-
-def stats(url: str) -> dict[str, int]:
-    """Ask the simulated endpoint for its counts."""
-    with urllib.request.urlopen(f"{url.removesuffix('/v1')}/sim/stats") as reply:
-        found: dict[str, int] = orjson.loads(reply.read())
-    return found
 
 
 def test_progress_is_plain_lines_where_there_is_no_terminal(tmp_path: Path, endpoint: tuple[str, Path]) -> None:

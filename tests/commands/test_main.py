@@ -1,23 +1,44 @@
-"""`svr` itself: help, names, exit codes, pipes, and the promise that help is quick."""
+"""`svr` itself: help by sections and groups, names, exit codes, pipes, and quick help."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
 import pytest
-from rig import LAUNCHER, environment, svr
+from rig import LAUNCHER, environment, run_python, svr, svr_here
 
 from svr_async import __version__
 from svr_async.commands import eval_main
-from svr_async.commands.main import run
+from svr_async.commands.main import COMMANDS, HIDDEN, SECTIONS, run
 from svr_async.commands.main import svr as group
+from svr_async.commands.options import GroupedCommand
 from svr_async.errors import DegenerateFitError
 
 HEAVY = ("aiohttp", "numpy", "pyarrow", "jax", "rich", "jinja2", "orjson", "diskcache", "tenacity")
+
+
+FIRST = 13  # flags under Options, --help among them
+FEW = 13  # flags up to which a command needs no groups
+
+
+def commands(group: click.Group = group, path: str = "svr") -> Iterator[tuple[str, click.Command]]:
+    """Yield every command below a group with its path."""
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        found = group.get_command(context, name)
+        assert found is not None
+        if isinstance(found, click.Group):
+            yield from commands(found, f"{path} {name}")
+        else:
+            yield f"{path} {name}", found
+
+
+ALL = dict(commands())
 
 
 COMMANDS_WITH_HELP = ("eval", "judges", "doctor", "data", "cache", "report", "compare", "explain")
@@ -42,21 +63,10 @@ def test_help_loads_nothing_heavy(
     assert any(word in done.stdout for word in says)
 
 
-def commands(command: click.Command, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
-    """Return the paths of a command and all below it."""
-    if not isinstance(command, click.Group):
-        return [path]
-    ctx = click.Context(command)
-    below = [commands(command.get_command(ctx, name) or command, (*path, name)) for name in command.list_commands(ctx)]
-    return [path, *(found for part in below for found in part)]
-
-
-@pytest.mark.parametrize("path", commands(group), ids=" ".join)
-def test_every_command_explains_itself_with_an_example(
-    path: tuple[str, ...], capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.mark.parametrize("path", ALL)
+def test_every_command_explains_itself_with_an_example(path: str, capsys: pytest.CaptureFixture[str]) -> None:
     """`--help` ends with 0, says what the command does and shows at least one command to type."""
-    assert run(group, "svr", [*path, "--help"]) == 0
+    assert run(group, "svr", [*path.split()[1:], "--help"]) == 0
     text = capsys.readouterr().out
     assert "Usage: svr" in text
     assert "svr" in text.split("Usage:")[1].split("\n", 1)[1]
@@ -76,27 +86,6 @@ def test_a_bare_group_shows_its_help(args: list[str], capsys: pytest.CaptureFixt
     shown = capsys.readouterr()
     assert shown.out.count("\n") > 5
     assert shown.err == ""
-
-
-@pytest.mark.parametrize(
-    ("args", "says"),
-    [
-        (["evl"], "did you mean eval?"), (["zzz"], "there is no command 'zzz'"), (["eval"], "SOURCE"),
-        (["eval", "pairs", "--sampel"], "--sample"), (["--frobnicate"], "--frobnicate"),
-        (["eval", "pairs", "--order", "up"], "up"), (["eval", "pairs", "--audit", "2"], "audit"),
-        (["eval", "pairs", "--max-calls", "-1"], "max-calls"), (["cache", "exprt"], "export"),
-        (["data", "check"], "PATH"), (["eval", "pairs", "--rpm", "0"], "rpm"),
-    ],
-)  # fmt: skip
-def test_a_slip_of_the_finger_is_one_line_and_exit_two(
-    args: list[str], says: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Unknown commands, flags and values: one line on stderr that names what was typed, with the nearest name."""
-    assert run(group, "svr", args) == 2
-    shown = capsys.readouterr()
-    assert says in shown.err
-    assert shown.err.count("\n") == 1
-    assert shown.out == ""
 
 
 def failing(error: BaseException) -> click.Command:
@@ -167,3 +156,62 @@ def test_svr_eval_is_svr_eval(
         eval_main()
     assert stop.value.code == 2
     assert capsys.readouterr().err.startswith("svr-eval: ")
+
+
+# --- help ---
+
+
+def test_there_are_few_commands_and_options() -> None:
+    """At most 40 commands with 350 options; about 18 on the first screen."""
+    options = [param for command in ALL.values() for param in command.params if isinstance(param, click.Option)]
+    assert len(ALL) <= 40
+    assert len(options) <= 350
+    assert len(COMMANDS) - len(HIDDEN) <= 20
+
+
+def test_help_is_plain() -> None:
+    """Each option has help, and a metavar in words where it takes a value: never the name of Click's type."""
+    for path, command in ALL.items():
+        for param in command.params:
+            if isinstance(param, click.Option) and not param.is_flag:
+                assert param.help, (path, param.name)
+                assert param.metavar or isinstance(param.type, click.Choice), (path, param.name)
+
+
+def test_sections_name_the_visible_commands_once(capsys: pytest.CaptureFixture[str]) -> None:
+    """`svr --help` has each of them with a line of help; rare ones are hidden."""
+    named = [name for names in SECTIONS.values() for name in names]
+    assert sorted([*named, *HIDDEN]) == sorted(COMMANDS)
+    assert svr_here("--help") == 0
+    shown = capsys.readouterr().out
+    for name in COMMANDS:
+        assert (f"\n  {name} " in shown) is (name not in HIDDEN)
+
+
+@pytest.mark.parametrize("path", ALL)
+def test_few_flags_stand_first_and_none_is_lost(path: str) -> None:
+    """A command with many flags shows them in groups, each flag once, about ten of them first."""
+    command = ALL[path]
+    flags = [param for param in command.params if isinstance(param, click.Option) and not param.hidden]
+    if len(flags) <= FEW:
+        return
+    assert isinstance(command, GroupedCommand)
+    sections = list(command.sections(click.Context(command)))
+    shown = [name for _, rows in sections for name, _ in rows if not name.endswith("help")]  # which is Click's own
+    assert sorted(shown) == sorted(str(flag.name) for flag in flags)
+    assert sections[0][0] == "Options"
+    assert len(sections[0][1]) <= FIRST
+
+
+def test_every_seed_is_a_number() -> None:
+    """`--seed` takes a whole number wherever it stands."""
+    seeds = [param for command in ALL.values() for param in command.params if "--seed" in param.opts]
+    assert len(seeds) > 3
+    assert all(isinstance(param.type, click.types.IntParamType) for param in seeds)
+
+
+def test_the_package_runs_as_a_module(tmp_path: Path) -> None:
+    """`python -m svr_async` is `svr`."""
+    code = "import runpy, sys; sys.argv = ['svr', '--version']; runpy.run_module('svr_async', run_name='__main__')"
+    done = run_python(code, cwd=tmp_path)
+    assert done.stdout.startswith("svr, version ")

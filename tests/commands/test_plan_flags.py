@@ -155,31 +155,3 @@ def test_a_dry_run_gives_the_worst_case_and_then_what_is_left(
     capsys.readouterr()
     assert evaluate(*PLAN, "--dry-run") == 0
     assert "0 calls" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize(
-    ("args", "says"),
-    [
-        (("--jury", "small,big", "--judge", "mid"), "--jury and --judge exclude each other"),
-        (("--jury", "small"), "at least two judges"),
-        (("--jury", "small,small"), "named twice"),
-        (("--judge", "small", "--escalate-to", "small"), "named twice"),
-        (("--judge", "small", "--jury-rule", "majority"), "needs a jury"),
-        (("--judge", "small", "--escalate-below", "1"), "--escalate-to J names it"),
-        (("--judge", "small", "--order", "ab", "--audit-below", "1"), "exclude each other"),
-        (("--jury", "small,nobody"), "unknown judge 'nobody'"),
-        (("--judge", "rules", "--concurrency", "0"), "--concurrency 0"),
-    ],
-)  # fmt: skip
-def test_what_does_not_go_together_is_one_line(
-    evaluate: Run, capsys: pytest.CaptureFixture[str], args: tuple[str, ...], says: str
-) -> None:
-    """Refused with exit 2 before anything is asked, in one line that names the flag."""
-    assert evaluate(*args) == 2
-    told = capsys.readouterr().err
-    assert says in told
-    assert told.count("\n") == 1
-    assert not Path("run").exists()
-
-
-# --- training-shaped traffic -----------------------------------------------------------------------------------------

@@ -53,27 +53,3 @@ def test_a_schedule_bounds_the_pairs(capsys: pytest.CaptureFixture[str]) -> None
     given = ("Baked dough.", "It is food. We bake it.", "Food. Dough. Heat.", "Dough.")
     assert svr_here(*ASKED, *given, "--schedule", "circle", "--json") == 0
     assert len(orjson.loads(capsys.readouterr().out)["margins"]) == 4
-
-
-@pytest.mark.parametrize(
-    ("args", "says"),
-    [
-        (("rank", *RULES, "--prompt", "x"), "Missing argument 'FILE|RESPONSE...'"),
-        (("rank", *RULES, "a", "b"), "--prompt goes with responses, --out with a FILE"),
-        ((*ASKED, "a", "--out", "x.jsonl"), "--prompt goes with responses, --out with a FILE"),
-        (("rank", *RULES, "nowhere.jsonl", "--out", "x.jsonl"), "no such file or folder: nowhere.jsonl"),
-        (("rank", "--prompt", "x", "a", "b"), "no judge is named"),
-        ((*ASKED, "@nowhere.txt", "b"), "cannot read RESPONSE @nowhere.txt"),
-        ((*ASKED, "--method", "pointwise", "a", "b"), "--method pointwise needs --bank"),
-        ((*ASKED, "--top-k", "3", "a", "b"), "--top-k needs --bank"),
-        ((*ASKED, "--bank", "nowhere", "a", "b"), "nowhere"),
-    ],
-)
-def test_what_cannot_be_ranked_is_one_line(
-    args: tuple[str, ...], says: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Exit 2, and what is missing."""
-    assert svr_here(*args) == 2
-    shown = capsys.readouterr()
-    assert says in shown.err
-    assert (shown.err.count("\n"), shown.out) == (1, "")

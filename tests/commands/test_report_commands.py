@@ -88,10 +88,3 @@ def test_explain_reads_texts_from_data(tmp_path: Path, good: Path) -> None:
     assert "Hi!" in out
     with pytest.raises(UsageError, match="has no pair 'q-031'"):
         call(explain, good, "q-031", "--data", data)
-
-
-def test_explain_suggests_the_nearest_id(good: Path) -> None:
-    """A typing mistake is answered with ids."""
-    with pytest.raises(UsageError) as caught:
-        call(explain, good, "q-3")
-    assert "did you mean" in caught.value.one_line() or "items.jsonl" in caught.value.one_line()

@@ -42,22 +42,6 @@ def test_a_figure_is_built_with_one_command(cli: Cli, sim: SimServer, tmp_path: 
     assert "run 1 of 2: rubricbench-svr-full-oss" in err
 
 
-@pytest.mark.parametrize(
-    ("flags", "told"),
-    [
-        (["no-such-table"], "the paper has no table 'no-such-table' — there are all, gap"),
-        (["gap", "--data", "nowhere"], "--data nowhere holds no benchmark"),
-        (["gap", "--judge", "os=rules"], "--judge os=rules: unknown name 'os' — there are oss, oss-20b"),
-        (["gap", "--bank", "half=bank"], "--bank half=bank: unknown name 'half' — there are full, no-induction"),
-    ],
-)
-def test_invalid_input_is_one_line_in_a_line(cli: Cli, flags: list[str], told: str) -> None:
-    """Exit code 2, what is wrong, and what there is."""
-    code, _, err = cli("repro", *flags)
-    assert (code, err.count("\n")) == (2, 1)
-    assert told in err
-
-
 def test_without_a_table_they_are_listed(cli: Cli) -> None:
     """Each line has the name that the command takes, the paper's label and the title."""
     code, out, _ = cli("repro")

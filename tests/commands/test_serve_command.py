@@ -7,10 +7,7 @@ import signal
 from pathlib import Path
 from urllib.request import Request, urlopen
 
-import pytest
-from rig import RULES, background, svr_here
-
-from svr_async.engine.cache import Cache
+from rig import RULES, background
 
 
 def test_it_serves_until_it_is_told_to_stop(tmp_path: Path) -> None:
@@ -30,24 +27,3 @@ def test_it_serves_until_it_is_told_to_stop(tmp_path: Path) -> None:
     assert process.returncode == 0, errors
     assert "1 requests, 2 rewards, 0 of them the fallback" in out
     assert "Traceback" not in errors
-
-
-@pytest.mark.parametrize(
-    ("flags", "says"),
-    [
-        ((), "no judge is named"),
-        ((*RULES, "--listen", "nowhere"), "is not PORT or HOST:PORT"),
-        ((*RULES, "--token-env", "NO_SUCH_TOKEN"), "--token-env NO_SUCH_TOKEN: the variable has no token"),
-        ((*RULES, "--top-k", "3"), "top_k and rephrase need a bank"),
-        ((*RULES, "--bank", "nowhere"), "nowhere"),
-    ],
-)
-def test_what_cannot_be_served_is_one_line(
-    flags: tuple[str, ...], says: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    """Exit 2, and what is wrong."""
-    Cache.open(tmp_path / "cache").close()
-    assert svr_here("serve", *flags, "--cache", tmp_path / "cache") == 2
-    shown = capsys.readouterr()
-    assert says in shown.err
-    assert (shown.err.count("\n"), shown.out) == (1, "")

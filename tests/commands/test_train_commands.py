@@ -1,4 +1,4 @@
-"""`svr train`, `induce`, `judge`, `fit` and `data split` from flags to files; `svr eval --bank` with what they made."""
+"""`svr train`, `stages`, `fit` and `data split` from flags to files; `svr eval --bank`."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ from pathlib import Path
 
 import orjson
 import pytest
-from made_pairs import PATIENCE_S, TRAIN, N, files_of, last_line, write_candidates, write_made
+from made_pairs import PATIENCE_S, TRAIN, N, files_of, last_line, write_candidates, write_made, write_planted
 from rig import RULES, name_judge, read_lines, svr_here, write_bench
 
-from svr_async.core.rubric import Rubric
 from svr_async.fit.config import DEFAULT
-from svr_async.scoring.bank import UNIFORM, BankRubric, InferenceSettings, RubricBank
+from svr_async.scoring.bank import InferenceSettings, RubricBank
 from svr_async.simulation.server import SimServer
 from svr_async.training.rounds.algorithm import run_rounds
 from svr_async.training.rounds.fits import FitLog
@@ -201,49 +200,14 @@ def test_judging_again_into_the_same_store_asks_nothing_and_other_rubrics_are_re
     assert "'file' is a file: name a folder" in last_line(capsys)
 
 
-def test_a_damaged_store_ends_with_seven_and_a_missing_one_with_two(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Any file of the store that was cut or changed is found before a fit begins."""
-    write_made(folder / "made.jsonl", 40)
-    write_candidates(folder / "c.jsonl", "Is kind.")
-    assert svr_here("stages", "judge", "made.jsonl", *RULES, "--candidates", "c.jsonl", "--out", "store", "-q") == 0
-    capsys.readouterr()
-    for name, data in files_of(folder / "store").items():
-        (folder / "store" / name).write_bytes(data[: len(data) // 2])
-        assert svr_here("fit", "store", "--out", "out", "-q") == 7, name
-        last_line(capsys)
-        (folder / "store" / name).write_bytes(data)
-    assert svr_here("fit", "nowhere", "--out", "out", "-q") == 2
-    last_line(capsys)
-
-
-def test_a_bank_that_is_missing_or_damaged_stops_an_evaluation(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Missing: exit 2; damaged: exit 7; --method svr of a model without a bank: exit 2; each in one line."""
+def test_a_missing_bank_stops_an_evaluation(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A missing folder, and --method svr of a model without --bank: exit 2 and one line."""
     write_bench(folder / "bench.jsonl", 3)
     flags = ("eval", "rubricbench", "--data", "bench.jsonl", "--judge", "rules", "-q", "--out", "run")
     assert svr_here(*flags, "--bank", "nowhere") == 2
     assert "nowhere" in last_line(capsys)
     assert svr_here(*flags, "--method", "svr", "--judge", "gpt-oss-120b") == 2
     assert "--bank" in last_line(capsys)
-    bank = RubricBank(
-        rubrics=(
-            BankRubric(rubric=Rubric(text="Is kind."), weight=0.5),
-            BankRubric(rubric=Rubric(text="Is brief."), weight=0.5),
-        ),
-        selector_kind=UNIFORM,
-        inference=InferenceSettings(),
-    )
-    bank.save(folder / "good")
-    good = files_of(folder / "good")
-    for broken in sorted(set(good) - {"card.md"}):
-        (folder / "bank").mkdir(exist_ok=True)
-        for name, data in good.items():
-            (folder / "bank" / name).write_bytes(data[:-20] if name == broken else data)
-        assert svr_here(*flags, "--bank", "bank") == 7, broken
-        last_line(capsys)
 
 
 # --- data split ------------------------------------------------------------------------------------------------------
@@ -270,3 +234,39 @@ def test_a_split_keeps_each_prompt_on_one_side(folder: Path, capsys: pytest.Capt
         sides[out] = prompts[1]
     assert sides["one"] == sides["two"] != sides["three"]
     assert files_of(folder / "one") == files_of(folder / "two")
+
+
+@pytest.fixture
+def bank(folder: Path) -> dict[str, bytes]:
+    """Put a file with the name of a bank's where a command would write one; return what is there."""
+    (folder / "out" / "bank").mkdir(parents=True)
+    (folder / "out" / "bank" / "bank.json").write_text("{}")
+    return files_of(folder / "out")
+
+
+@pytest.mark.parametrize("judge", ["rules", "http://127.0.0.1:9/v1#m"])
+@pytest.mark.parametrize("command", ["train", "stages induce"])
+def test_a_place_that_cannot_be_written_is_exit_five_before_a_call(
+    folder: Path, capsys: pytest.CaptureFixture[str], command: str, judge: str
+) -> None:
+    """`--out` below a file ends training in one line with the path, with any judge, and asks nothing."""
+    out = "file/below"
+    write_planted(folder / "pairs.jsonl", 40)
+    (folder / "file").write_text("mine")
+    assert svr_here(*command.split(), "pairs.jsonl", "--judge", judge, "--out", out, "-q") == 5
+    assert f"cannot write to {out}" in last_line(capsys)
+    assert (folder / "file").read_text() == "mine"
+
+
+def test_training_leaves_the_bank_of_another_command(
+    folder: Path, bank: dict[str, bytes], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`svr train` and `svr fit` do not write over a bank that they did not make."""
+    write_made(folder / "made.jsonl", 40)
+    write_candidates(folder / "c.jsonl", "Is kind.")
+    assert svr_here("stages", "judge", "made.jsonl", *RULES, "--candidates", "c.jsonl", "--out", "store", "-q") == 0
+    capsys.readouterr()
+    for args in (("train", "made.jsonl", *RULES), ("fit", "store")):
+        assert svr_here(*args, "--out", "out", "-q") == 2
+        assert "out/bank is a bank that another command made — name another folder with --out" in last_line(capsys)
+    assert files_of(folder / "out") == bank

@@ -1,42 +1,106 @@
-"""Slips that people make: each ends in one line that names the cure, or does what was meant."""
+"""Mistakes that users make: each ends in one line that says what to do, or does what was meant."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
 
-import click
 import orjson
 import pytest
 from made_pairs import write_made, write_planted
 from rig import RULES, name_judge, own_cache, run_metrics, serving, write_bank, write_bench, write_judges
 
-from svr_async.commands.main import svr
 from svr_async.simulation.config import SimConfig
 from svr_async.simulation.server import SimServer
 
 Cli = Callable[..., tuple[int, str, str]]
 PAIRS = "made.jsonl"
 NO_JUDGE = "no judge is named — --judge http://HOST:PORT/v1#MODEL"
+EVAL, MODEL = ("eval", PAIRS), ("--judge", "gpt-oss-120b")
+RANK, TWO = ("rank", *RULES, "--prompt", "Say it."), ("One.", "Two. Two.")
+PAIR, TEXTS = ("--bank", "bank"), ("--prompt", "Name a prime.", "--a", "7", "--b", "9")
+EXPLAIN = ("explain", *PAIR, *RULES, *TEXTS)
 
 ONE_LINE: list[tuple[tuple[str, ...], str]] = [
-    (("eval", PAIRS, "--judge", "127.0.0.1:8000#m"), "write it as http://127.0.0.1:8000/v1#m"),
-    (("eval", PAIRS, "--judge", "localhost:8000/v2#m"), "write it as http://localhost:8000/v2#m"),
-    (("eval", PAIRS, "--judge", "a,b"), "several judges: --jury a,b"),
-    (("eval", PAIRS, "--model", "rules"), "did you mean --judge?"),
-    (("eval", PAIRS, *RULES, "--config", "table.toml"), "keys stand at the top of the file: remove the line [eval]"),
-    (("eval", PAIRS, *RULES, "--out", PAIRS), f"'{PAIRS}' is a file: name a folder"),
-    (("eval", PAIRS, *RULES, "--seed", "abc"), "'abc' is not a whole number"),
+    # names of commands, flags and values
+    (("evl",), "did you mean eval?"),
+    (("zzz",), "there is no command 'zzz'"),
+    (("cache", "exprt"), "export"),
+    (("eval",), "SOURCE"),
+    (("data", "check"), "PATH"),
+    ((*EVAL, "--model", "rules"), "did you mean --judge?"),
+    ((*EVAL, "--output-dir", "x"), "did you mean --out?"),
+    ((*EVAL, "--sampel"), "--sample"),
+    ((*EVAL, "--order", "up"), "up"),
+    ((*EVAL, "--audit", "2"), "audit"),
+    ((*EVAL, "--max-calls", "-1"), "max-calls"),
+    ((*EVAL, "--rpm", "0"), "rpm"),
+    ((*EVAL, *RULES, "--seed", "abc"), "'abc' is not a whole number"),
+    # judges
+    (EVAL, NO_JUDGE),
+    (("train", PAIRS, "--out", "out"), NO_JUDGE),
+    (("stages", "induce", PAIRS, "--out", "c.jsonl"), NO_JUDGE),
+    (("stages", "judge", PAIRS, *PAIR, "--out", "store"), NO_JUDGE),
+    (("explain", *TEXTS), NO_JUDGE),
+    (("rank", "--prompt", "x", *TWO), NO_JUDGE),
+    (("serve",), "no judge is named"),
+    ((*EVAL, "--judge", "127.0.0.1:8000#m"), "write it as http://127.0.0.1:8000/v1#m"),
+    ((*EVAL, "--judge", "localhost:8000/v2#m"), "write it as http://localhost:8000/v2#m"),
+    ((*EVAL, "--judge", "a,b"), "several judges: --jury a,b"),
+    ((*EVAL, "--jury", "rules,gpt-oss-120b", *MODEL), "--jury and --judge exclude each other"),
+    ((*EVAL, "--jury", "rules"), "at least two judges"),
+    ((*EVAL, "--jury", "rules,rules"), "named twice"),
+    ((*EVAL, "--jury", "rules,other"), "unknown judge 'other'"),
+    ((*EVAL, *MODEL, "--escalate-to", "gpt-oss-120b"), "named twice"),
+    ((*EVAL, *MODEL, "--jury-rule", "majority"), "needs a jury"),
+    ((*EVAL, *MODEL, "--escalate-below", "1"), "--escalate-to J names it"),
+    ((*EVAL, *MODEL, "--order", "ab", "--audit-below", "1"), "exclude each other"),
+    ((*EVAL, *RULES, "--concurrency", "0"), "--concurrency 0"),
+    ((*EXPLAIN, "--judge", "recorded:replies.jsonl"), "has only the pairs of its recording"),
+    ((*EXPLAIN, "--judge", "gpt-oss-120bb"), "did you mean gpt-oss-120b"),
+    (("repro", "gap", "--judge", "os=rules"), "--judge os=rules: unknown name 'os' — there are oss, oss-20b"),
+    # files and folders
+    ((*EVAL, *RULES, "--config", "table.toml"), "keys stand at the top of the file: remove the line [eval]"),
+    ((*EVAL, *RULES, "--out", PAIRS), f"'{PAIRS}' is a file: name a folder"),
     (("eval", "rubricbench", *RULES, "--data", "other"), "no data files below other"),
     (("train", "--data", PAIRS), "the file is an argument: svr train PAIRS"),
     (("train", PAIRS, *RULES, "--out", PAIRS), f"'{PAIRS}' is a file: name a folder"),
     (("stages", "judge", "--pairs", PAIRS), "the file is an argument: svr stages judge PAIRS"),
-    (("rank", *RULES, "--prompt", "Say it.", "One.", "Two.", "--top-k", "0"), "0 is not in the range"),
-    (("eval", PAIRS), NO_JUDGE),
-    (("train", PAIRS, "--out", "out"), NO_JUDGE),
-    (("stages", "induce", PAIRS, "--out", "c.jsonl"), NO_JUDGE),
-    (("stages", "judge", PAIRS, "--bank", "bank", "--out", "store"), NO_JUDGE),
-    (("explain", "--prompt", "Name a prime.", "--a", "7", "--b", "9"), NO_JUDGE),
+    ((*EXPLAIN, "--a", "@nowhere.txt"), "cannot read --a @nowhere.txt"),
+    ((*EXPLAIN, "--a", "@raw.bin"), "it is not UTF-8 text"),
+    (("rank", *RULES, "nowhere.jsonl", "--out", "x.jsonl"), "no such file or folder: nowhere.jsonl"),
+    ((*RANK, "@nowhere.txt", "b"), "cannot read RESPONSE @nowhere.txt"),
+    (("report", "bank", "bank"), "one bank"),
+    (("report", "bank", "--out", "x.md"), ".html"),
+    (("report", "nowhere"), "nowhere"),
+    (("repro", "gap", "--data", "nowhere"), "--data nowhere holds no benchmark"),
+    ((*EVAL, *RULES, "--bank", "nowhere"), "there is no bank in nowhere"),
+    ((*EVAL, *RULES, "--bank", "hf:no"), "invalid name of a repository: 'no'"),
+    ((*RANK, "--bank", "nowhere", *TWO), "nowhere"),
+    (("serve", *RULES, "--bank", "nowhere"), "nowhere"),
+    # flags that need or exclude others
+    (RANK, "Missing argument 'FILE|RESPONSE...'"),
+    (("rank", *RULES, *TWO), "--prompt goes with responses, --out with a FILE"),
+    ((*RANK, *TWO, "--out", "x.jsonl"), "--prompt goes with responses, --out with a FILE"),
+    ((*RANK, *TWO, "--method", "pointwise"), "--method pointwise needs --bank"),
+    ((*RANK, *TWO, "--top-k", "3"), "--top-k needs --bank"),
+    (("explain",), "needs a RUN, or --prompt, --a and --b"),
+    (("explain", *RULES), "needs a RUN, or --prompt"),
+    (("explain", *TEXTS[:2]), "a pair needs --a and --b too"),
+    (("explain", *PAIR), "a pair needs --prompt and --a and --b too"),
+    (("explain", *PAIR, "--prompt", "x", "--b", "y"), "a pair needs --a too "),
+    (("explain", "run", *PAIR), "RUN and --bank exclude each other"),
+    (("explain", "run", "item", *RULES), "RUN and --judge exclude each other"),
+    ((*EXPLAIN, "--data", "d.jsonl"), "--data needs a RUN"),
+    ((*EVAL, *RULES, *PAIR, "--rephrase", "-q"), "the judge rules cannot rephrase rubrics"),
+    ((*EVAL, *RULES, *PAIR, "--rephrase", "--dry-run", "-q"), "the judge rules cannot rephrase rubrics"),
+    ((*EVAL, *MODEL, *PAIR, "--rephrase", "--method", "pointwise"), "with --method svr or uniform"),
+    ((*EVAL, *MODEL, *PAIR, "--rephrase", "--method", "oracle"), "with --method svr or uniform"),
+    (("serve", *RULES, "--listen", "nowhere"), "is not PORT or HOST:PORT"),
+    (("serve", *RULES, "--token-env", "NO_SUCH_TOKEN"), "--token-env NO_SUCH_TOKEN: the variable has no token"),
+    (("serve", *RULES, "--top-k", "3"), "top_k and rephrase need a bank"),
+    (("repro", "no-such-table"), "the paper has no table 'no-such-table' — there are all, gap"),
+    (("repro", "gap", "--bank", "half=bank"), "--bank half=bank: unknown name 'half' — there are full, no-induction"),
 ]
 
 
@@ -48,12 +112,15 @@ def _place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_made(tmp_path / PAIRS, 4)
     write_bank(tmp_path / "bank")
     (tmp_path / "table.toml").write_text('[eval]\njudge = "rules"\n')
+    (tmp_path / "raw.bin").write_bytes(b"\xff\xfe")
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "notes.txt").write_text("not pairs")
 
 
-@pytest.mark.parametrize(("args", "says"), ONE_LINE, ids=lambda value: " ".join(value[:2]) if value else "")
-def test_a_slip_is_one_line_with_its_cure(args: tuple[str, ...], says: str, cli: Cli) -> None:
+@pytest.mark.parametrize(
+    ("args", "says"), ONE_LINE, ids=lambda value: " ".join(value) if isinstance(value, tuple) else ""
+)
+def test_a_mistake_is_one_line_that_says_what_to_do(args: tuple[str, ...], says: str, cli: Cli) -> None:
     """Exit 2, one line, nothing on standard output, nothing written."""
     before = set(Path().rglob("*"))
     code, out, err = cli(*args)
@@ -156,16 +223,3 @@ def test_gate_prints_words(cli: Cli) -> None:
     for baseline in ("direct", "longest", "few"):
         _, out, err = cli("gate", "direct", baseline)
         assert not [word for word in ("None", "True", "False", "[", "{", "='", "()") if word in out + err], out
-
-
-def test_every_seed_is_a_number() -> None:
-    """`--seed` takes a whole number wherever it stands."""
-
-    def commands(group: click.Group) -> list[click.Command]:
-        context = click.Context(group)
-        found = [group.get_command(context, name) for name in group.list_commands(context)]
-        return [leaf for one in found if one for leaf in (commands(one) if isinstance(one, click.Group) else [one])]
-
-    seeds = [param for command in commands(svr) for param in command.params if "--seed" in param.opts]
-    assert len(seeds) > 3
-    assert all(isinstance(param.type, click.types.IntParamType) for param in seeds)

@@ -6,8 +6,6 @@ import base64
 import gzip
 import os
 import re
-import shutil
-import webbrowser
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -78,23 +76,3 @@ def test_calls_are_put_in_on_demand_without_asking_anybody() -> None:
         assert {one["response_a"], one["response_b"]} <= set(parts)
         assert "[[" in block["texts"][call["reply"]]
     assert one["runs"][0]["keys"] == [call["key"] for call in calls]
-
-
-def test_the_browser_is_given_a_page_of_its_own(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Without --out the page lies among the temporary files and opens with its items; the run stays as it is."""
-    opened: list[str] = []
-
-    def note(url: str) -> bool:
-        opened.append(url)
-        return True
-
-    monkeypatch.setattr(webbrowser, "open", note)
-    before = sorted(Path("ba").iterdir())
-    assert svr_here("view", "ba", "--json") == 0
-    told = orjson.loads(capsys.readouterr().out)
-    assert opened == [Path(told["out"]).as_uri()]
-    assert told["opened"] is True
-    assert sorted(Path("ba").iterdir()) == before
-    shutil.rmtree(Path(told["out"]).parent)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -12,7 +12,7 @@ import msgspec
 import orjson
 import pytest
 from aiohttp import web
-from rig import Scripted, ask, completion
+from rig import Scripted, ask, completion, serving_routes
 
 from svr_async.engine import batch_api
 from svr_async.engine.batch_api import BatchClient, fetch, submit
@@ -40,6 +40,7 @@ from svr_async.judges.batch import BatchRun, Imported, Opened, Unanswered, impor
 from svr_async.judges.open_judge import OpenJudge
 from svr_async.simulation.config import SimConfig
 from svr_async.simulation.server import SimServer
+from svr_async.simulation.wire import ApiError
 
 SENTINEL = "sk-sentinel-5e4d3c2b1a"
 MODEL = "gpt-oss-120b"
@@ -355,44 +356,44 @@ async def test_a_submission_that_stops_anywhere_continues_without_a_second_batch
             await submitted(tmp_path, fresh(export), client)
         state = await submitted(tmp_path, load_state(tmp_path, export) or fresh(export), client)
     assert len(sim.batches.batches) == 3
-    inputs = {batch.id: sim.batches.files[batch.input_file_id] for batch in sim.batches.batches.values()}
+    inputs = {name: sim.batches.files[batch["input_file_id"]] for name, batch in sim.batches.batches.items()}
     assert [inputs[one.batch_id] for one in state.batches] == [
         (tmp_path / file.name).read_bytes() for file in export.files
     ]
 
 
-async def test_a_lost_answer_is_looked_up(tmp_path: Path) -> None:
+async def test_a_lost_answer_is_looked_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """If the endpoint created a batch and its answer was lost, the batch is found in the list."""
     async with SimServer() as sim, client_of(sim, key="") as client:
-        sim.batches.lost_answers = 2
+        create = sim.batches.create
         for number in range(120):  # batches of others: the list has more than one page
             file = sim.batches.add_file(f"{number}".encode())
             wanted = {"input_file_id": file, "endpoint": "/v1/chat/completions", "completion_window": "24h"}
-            sim.batches.create(wanted | {"metadata": {"svr_export": "other"}})
+            create(wanted | {"metadata": {"svr_export": "other"}})
+        lost = 2
+
+        def losing(asked: Mapping[str, Any]) -> dict[str, Any]:
+            nonlocal lost
+            batch, lost = create(asked), lost - 1
+            if lost >= 0:
+                raise ApiError(503, "the gateway lost the answer")
+            return batch
+
+        monkeypatch.setattr(sim.batches, "create", losing)
         state = await submitted(tmp_path, fresh(export_to(tmp_path)), client)
         assert len(sim.batches.batches) == 120 + 3
         assert {one.batch_id for one in state.batches} <= set(sim.batches.batches)
         assert not any(one.requested for one in state.batches)
 
 
-@contextlib.asynccontextmanager
-async def endpoint(answer: Callable[[web.Request], web.Response]) -> AsyncIterator[str]:
-    """Serve one function at every address; yields the base URL."""
+def endpoint(answer: Callable[[web.Request], web.Response]) -> AbstractContextManager[str]:
+    """Serve one function at every address; yields the address."""
 
     async def handle(http: web.Request) -> web.Response:
         await http.read()
         return answer(http)
 
-    app = web.Application()
-    app.router.add_route("*", "/{path:.*}", handle)
-    runner = web.AppRunner(app, access_log=None)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    try:
-        yield f"http://127.0.0.1:{runner.addresses[0][1]}/v1"
-    finally:
-        await runner.cleanup()
+    return serving_routes(web.route("*", "/{path:.*}", handle))
 
 
 async def test_an_echoed_key_is_written_nowhere(tmp_path: Path) -> None:
@@ -407,10 +408,11 @@ async def test_an_echoed_key_is_written_nowhere(tmp_path: Path) -> None:
         errors = {"data": [{"message": header}]}
         return web.json_response({"id": "b-1", "status": "completed", "errors": errors, "error_file_id": "f-1"})
 
-    async with endpoint(echo) as url, client_of(url) as client:
-        state = await done(tmp_path, await submitted(tmp_path, fresh(export_to(tmp_path, count=1)), client), client)
-        with pytest.raises(RefusedError) as refused:
-            await client.retrieve("b-2")
+    with endpoint(echo) as url:
+        async with client_of(f"{url}/v1") as client:
+            state = await done(tmp_path, await submitted(tmp_path, fresh(export_to(tmp_path, count=1)), client), client)
+            with pytest.raises(RefusedError) as refused:
+                await client.retrieve("b-2")
     assert state.batches[0].problem == f"Bearer {MASK}"
     assert MASK in refused.value.one_line()
     assert MASK.encode() in (tmp_path / "errors-0001.jsonl").read_bytes()
@@ -429,9 +431,10 @@ async def test_temporary_failures_are_retried(tmp_path: Path) -> None:
         web.Response(status=307, headers={"Location": "http://127.0.0.1:9/"}),
     ]
     (tmp_path / "f").write_bytes(b"{}\n")
-    async with endpoint(lambda _: replies.pop(0)) as url, client_of(url) as client:
-        assert await client.upload(tmp_path / "f") == "file-1"
-        assert (await client.retrieve("batch-1"))["status"] == "in_progress"
-        with pytest.raises(RefusedError, match="307"):
-            await client.retrieve("batch-1")
+    with endpoint(lambda _: replies.pop(0)) as url:
+        async with client_of(f"{url}/v1") as client:
+            assert await client.upload(tmp_path / "f") == "file-1"
+            assert (await client.retrieve("batch-1"))["status"] == "in_progress"
+            with pytest.raises(RefusedError, match="307"):
+                await client.retrieve("batch-1")
     assert replies == []

@@ -14,7 +14,7 @@ from aiohttp.client_reqrep import ConnectionKey
 from yarl import URL
 
 from svr_async.core.verdict import Outcome
-from svr_async.engine.classify import KEY_CODES, MAX_WAIT_S, MODEL_CODES, QUOTA_CODES, Billed, Kind, classify_status
+from svr_async.engine.classify import KEY_CODES, MAX_WAIT_S, MODEL_CODES, QUOTA_CODES, Kind, classify_status
 from svr_async.engine.http import classify_exception
 from svr_async.engine.rates import retry_after
 from svr_async.errors import AuthError, ModelError, QuotaError, RefusedError
@@ -31,7 +31,7 @@ def date(seconds: float) -> str:
 def test_server_errors_are_retried_and_may_be_billed(status: int) -> None:
     """Timeouts, conflicts and every 5xx are transient; whether they are billed is unknown."""
     failure = classify_status(status, {}, {"message": "oops"})
-    assert (failure.kind, failure.outcome, failure.billed) == (Kind.TRANSIENT, Outcome.API_ERROR, Billed.UNKNOWN)
+    assert (failure.kind, failure.outcome, failure.billed) == (Kind.TRANSIENT, Outcome.API_ERROR, True)
     assert failure.wait_s is None
     assert failure.signature == f"{status}:oops"
 
@@ -144,22 +144,20 @@ KEY: Any = ConnectionKey("judge.example", 443, False, True, None, None, None)
 @pytest.mark.parametrize(
     ("error", "kind", "billed", "message"),
     [
-        (aiohttp.ServerDisconnectedError(), Kind.TRANSIENT, Billed.UNKNOWN, "judge.example:443 failed"),
-        (aiohttp.ClientOSError(104, "reset"), Kind.TRANSIENT, Billed.UNKNOWN, "judge.example:443 failed"),
-        (aiohttp.ClientPayloadError("cut"), Kind.TRANSIENT, Billed.UNKNOWN, "judge.example:443 failed"),
-        (OSError(24, "Too many open files"), Kind.TRANSIENT, Billed.UNKNOWN, "Too many open files"),
-        (ValueError("header"), Kind.TRANSIENT, Billed.UNKNOWN, "header"),
-        (aiohttp.ClientConnectorError(KEY, OSError(111, "refused")), Kind.TRANSIENT, Billed.NO,
+        (aiohttp.ServerDisconnectedError(), Kind.TRANSIENT, True, "judge.example:443 failed"),
+        (aiohttp.ClientOSError(104, "reset"), Kind.TRANSIENT, True, "judge.example:443 failed"),
+        (aiohttp.ClientPayloadError("cut"), Kind.TRANSIENT, True, "judge.example:443 failed"),
+        (OSError(24, "Too many open files"), Kind.TRANSIENT, True, "Too many open files"),
+        (ValueError("header"), Kind.TRANSIENT, True, "header"),
+        (aiohttp.ClientConnectorError(KEY, OSError(111, "refused")), Kind.TRANSIENT, False,
          "cannot connect to judge.example:443: Connection refused"),
-        (aiohttp.ClientConnectorDNSError(KEY, socket.gaierror(socket.EAI_NONAME, "x")), Kind.RUN, Billed.NO,
+        (aiohttp.ClientConnectorDNSError(KEY, socket.gaierror(socket.EAI_NONAME, "x")), Kind.RUN, False,
          "no host 'judge.example'"),
-        (aiohttp.InvalidURL("http://[", "x"), Kind.RUN, Billed.NO, "no host"),
-        (ssl.SSLCertVerificationError(1, "expired"), Kind.RUN, Billed.NO, "certificate of judge.example:443"),
+        (aiohttp.InvalidURL("http://[", "x"), Kind.RUN, False, "no host"),
+        (ssl.SSLCertVerificationError(1, "expired"), Kind.RUN, False, "certificate of judge.example:443"),
     ],
 )  # fmt: skip
-def test_exceptions_of_the_http_client_are_classified(
-    error: Exception, kind: Kind, billed: Billed, message: str
-) -> None:
+def test_exceptions_of_the_http_client_are_classified(error: Exception, kind: Kind, billed: bool, message: str) -> None:
     """A lost connection is retried and may be billed; a wrong certificate or address ends the run."""
     failure = classify_exception(error, URL("https://judge.example/v1"))
     assert (failure.kind, failure.billed) == (kind, billed)

@@ -10,7 +10,7 @@ import pytest
 from rig import ask, by_turn, completion, refusal, scripted_engine, until
 
 from svr_async.core.verdict import Outcome
-from svr_async.engine.classify import Billed, Failure, Kind
+from svr_async.engine.classify import Failure, Kind
 from svr_async.engine.endpoint import EngineStoppedError
 from svr_async.engine.engine import CallEngine, Completion
 from svr_async.engine.failures import FailureLog
@@ -20,7 +20,7 @@ from svr_async.engine.transport import CallFailedError, RawReply
 from svr_async.errors import AuthError, BudgetError, ModelError, QuotaError, RefusedError, StorageError, SvrError
 
 
-def lost(kind: Kind = Kind.TRANSIENT, billed: Billed = Billed.UNKNOWN) -> CallFailedError:
+def lost(kind: Kind = Kind.TRANSIENT, billed: bool = True) -> CallFailedError:
     """Return the failure of a call without a reply."""
     return CallFailedError(Failure(kind=kind, detail="gone", billed=billed, signature="gone"))
 

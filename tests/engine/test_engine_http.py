@@ -80,18 +80,6 @@ async def test_each_fault_changes_only_the_number_of_calls(cache_folder: Path, s
     assert stats.sent > len(smooth)
 
 
-@pytest.mark.parametrize("rate", [0.35, 0.7])
-async def test_mixed_faults_change_nothing(cache_folder: Path, smooth: list[Any], rate: float) -> None:
-    """Many calls fail in four ways; every answer is the same, and nothing is asked again later."""
-    async with SimServer(SimConfig(fault_rate=rate)) as sim, judge_at(sim.base_url, cache_folder) as judge:
-        judge = replace(judge, writer=same_writer(judge))  # noqa: PLW2901  (the same judge under a steady name)
-        found = await every_role(judge)
-        calls = sim.log()
-        again = await every_role(judge)
-        assert sim.log() == calls
-    assert found == again == smooth
-
-
 async def test_a_context_that_is_too_small_halves_the_list_of_rubrics(cache_folder: Path) -> None:
     """Rubrics that do not fit into one request are judged in parts, with the same answers."""
     seen = shown()

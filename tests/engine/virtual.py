@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import orjson
 
 from svr_async.engine.caller import Caller, EngineConfig
-from svr_async.engine.classify import Billed, Failure, Kind
+from svr_async.engine.classify import Failure, Kind
 from svr_async.engine.money import Budget
 from svr_async.engine.request import Request
 from svr_async.engine.stats import Counters
@@ -165,7 +165,7 @@ def error(status: int, headers: dict[str, str] | None = None, *, message: str = 
 def refused_connection() -> CallFailedError:
     """Return the failure of a call to a port where nothing listens."""
     return CallFailedError(
-        Failure(kind=Kind.TRANSIENT, detail="cannot connect: refused", signature="refused", billed=Billed.NO)
+        Failure(kind=Kind.TRANSIENT, detail="cannot connect: refused", signature="refused", billed=False)
     )
 
 

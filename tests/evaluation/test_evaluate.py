@@ -7,12 +7,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
-import orjson
 import pytest
 from rig import name_judge, serving, write_bench
 
-from svr_async.commands.main import run as command
-from svr_async.commands.main import svr as group
 from svr_async.engine.concurrency import ShutdownController
 from svr_async.engine.stats import EngineStats
 from svr_async.errors import BudgetError, UsageError
@@ -71,23 +68,6 @@ def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[EvalSe
         yield EvalSettings(benchmark="rubricbench", data=Path("bench.jsonl"), judge="sim", out=Path("run"))
 
 
-def test_it_is_what_the_command_does(settings: EvalSettings, capsys: pytest.CaptureFixture[str]) -> None:
-    """The same items byte for byte, the same digest; metrics and items are those on disk; nothing is printed."""
-    noting = Noting()
-    found = evaluate(settings, noting)
-    assert capsys.readouterr() == ("", "")
-    assert (found.path, found.complete, found.signal, len(found.items)) == (Path("run"), True, 0, N)
-    assert orjson.loads((found.path / "metrics.json").read_bytes()) == found.metrics
-    assert b"".join(item.to_line() for item in found.items) == (found.path / "items.jsonl").read_bytes()
-    assert (noting.totals, len(noting.done_pairs), noting.results) == ([(N, True)], N, [found])
-    flags = ["eval", "rubricbench", "--data", "bench.jsonl", "--judge", "sim", "-q"]
-    flags += ["--cache", "other", "--out", "typed"]
-    assert command(group, "svr", flags) == 0
-    assert Path("typed/items.jsonl").read_bytes() == Path("run/items.jsonl").read_bytes()
-    ours, typed = (orjson.loads(Path(run, "manifest.json").read_bytes()) for run in ("run", "typed"))
-    assert (ours["digest"], ours["config"].keys()) == (typed["digest"], typed["config"].keys())
-
-
 def test_what_ends_a_run_early_is_raised_once_the_folder_is_written(settings: EvalSettings) -> None:
     """The listener has the partial result by then; the same call without the cap goes on to the end."""
     noting, settings = Noting(), replace(settings, audit=0.0)
@@ -118,12 +98,3 @@ def test_calls_can_be_counted_first(settings: EvalSettings) -> None:
     assert count_calls(prepare(replace(settings, judge="rules"))) is None
     with pytest.raises(UsageError, match="a dry run judges nothing"):
         evaluate(replace(settings, limits=JudgeLimits(dry_run=True)))
-
-
-def test_a_folder_that_is_there_is_gone_on_with_or_refused(settings: EvalSettings) -> None:
-    """As `resume` says; a folder of another run is refused in any case."""
-    assert evaluate(settings).complete
-    with pytest.raises(UsageError, match="run exists and --no-resume is set"):
-        evaluate(replace(settings, resume=False))
-    with pytest.raises(UsageError, match="run holds another run"):
-        evaluate(replace(settings, limit="3"))

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from made_run import made_items, write_run
 
-from svr_async.adapters import ADAPTERS, get_adapter
-from svr_async.errors import DataError
 from svr_async.evaluation.run_folder import Run, RunFolder
-from svr_async.evaluation.summary import has_official_rule, summaries_of
-from svr_async.training.running.data import refuse_benchmark_for_training
+from svr_async.evaluation.summary import summaries_of
 
 
 def loaded(folder: Path, **changes: Any) -> Run:
@@ -50,20 +46,6 @@ def test_each_caveat_has_its_mark(
     assert run.summary.mark_words == words
     assert all(f"[{word}]" in run.summary.caption for word in words)
     assert all(len(mark.text) > 30 for mark in run.summary.marks)
-
-
-def test_a_new_benchmark_is_a_file_and_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its name, its official counts and its rule are on its adapter: reports and training know it from there."""
-    made = replace(get_adapter("rmbench"), name="newbench", title="New Bench", spelling="", ruled=False)
-    monkeypatch.setitem(ADAPTERS, "newbench", made)
-    facts = {"metrics": {"benchmark": "newbench"}, "manifest": {"data": {"official": False}}}
-    runs = [loaded(tmp_path / "first", **facts)]
-
-    assert runs[0].summary.caption.startswith("New Bench · ")
-    assert runs[0].summary.mark_words == ("NOT OFFICIAL COUNTS",)
-    assert not has_official_rule(runs[0].metrics)
-    with pytest.raises(DataError, match="is New Bench, and that is for evaluation only"):
-        refuse_benchmark_for_training("data/newbench.jsonl")
 
 
 def test_titles_tell_runs_apart(tmp_path: Path) -> None:

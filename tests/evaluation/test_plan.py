@@ -12,10 +12,8 @@ from stand_ins import UnaskedJudge
 
 from svr_async.core.pair import HumanRubrics, Order, Presentation
 from svr_async.core.verdict import Outcome
-from svr_async.engine.concurrency import ShutdownController
 from svr_async.engine.request import CONTINGENT
-from svr_async.evaluation.items import item_from, read_item
-from svr_async.evaluation.judging import Evaluation, run_evaluation
+from svr_async.evaluation.items import item_from
 from svr_async.evaluation.plan import (
     ESCALATED,
     ESCALATION_FAILED,
@@ -171,19 +169,3 @@ async def test_in_a_dry_run_what_depends_on_a_guess_is_asked_and_marked() -> Non
 
 
 # --- in a run ---------------------------------------------------------------------------------------------------------
-
-
-async def test_items_of_a_plan_are_the_same_whatever_the_concurrency() -> None:
-    """One worker or many: the same lines, which read back as they were; those of one judge have no votes in them."""
-    plan = Escalated(first=assignment(Says(0.1)), then=assignment(Says(1.0), name="two", part="escalation"), below=0.3)
-    found = []
-    for workers in (1, 7):
-        evaluation = Evaluation(pairs=pairs(9), method=Ask(), plan=plan, workers=workers)
-        items = await run_evaluation(evaluation, ShutdownController())
-        found.append([item.to_line() for item in items if item is not None])
-    plain = [line.split(b'"requests"')[0] for line in found[0]]
-    assert plain == [line.split(b'"requests"')[0] for line in found[1]]
-    assert [read_item(line).to_line() for line in found[0]] == found[0]
-    alone = Evaluation(pairs=pairs(2), method=Ask(), plan=assignment(Says(1.0)), workers=1)
-    lines = [item.to_line() for item in await run_evaluation(alone, ShutdownController()) if item is not None]
-    assert all(b"votes" not in line and b'"judge"' not in line for line in lines)

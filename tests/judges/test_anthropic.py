@@ -18,7 +18,7 @@ from svr_async.engine.caller import EngineConfig
 from svr_async.judges.limits import JudgeLimits
 from svr_async.judges.open_judge import JudgeSpec, open_judge
 from svr_async.judges.profiles import Profile
-from svr_async.simulation.brain import Simulator
+from svr_async.simulation.simulator import Simulator
 
 KEY = "sk-ant-sentinel-1"
 

@@ -12,6 +12,7 @@ from killer import killed_at
 from rig import name_judge, serving, svr
 from trials import EVAL, Reference, evaluate, items, kill_after, paid_again, prepare, rows, run_without_faults
 
+from svr_async.engine.caller import SPARE_WORKERS
 from svr_async.simulation.config import SimConfig
 from svr_async.simulation.files import train_row
 from svr_async.simulation.server import SimServer
@@ -19,7 +20,7 @@ from svr_async.simulation.world import World
 
 PAIRS = 24
 CONCURRENCY = 4
-IN_FLIGHT = 2 * CONCURRENCY  # calls on the wire, and replies whose commit had not ended
+IN_FLIGHT = CONCURRENCY + SPARE_WORKERS  # calls on the wire, and replies whose commit had not ended
 SLOWLY = ("--concurrency", str(CONCURRENCY))
 
 

@@ -16,10 +16,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from svr_async.core.rubric import FACETS, IMPORTANCES
-from svr_async.simulation.brain import Simulator
 from svr_async.simulation.catalogue import CRITERIA, GENERIC
 from svr_async.simulation.config import SimConfig
-from svr_async.simulation.request import ApiError, parse_request
+from svr_async.simulation.simulator import Simulator
+from svr_async.simulation.wire import ApiError, parse_request
 from svr_async.simulation.world import PlantedPair, World
 
 WORLD = World()
@@ -41,7 +41,7 @@ def test_the_same_request_has_the_same_reply_in_every_process() -> None:
     SIM.answer(ask.of_pair(WORLD, ITEMS[1]))
     assert json.dumps(SIM.answer(body), sort_keys=True) == here
     code = (
-        "import json, sys, hashlib; from svr_async.simulation.brain import Simulator;"
+        "import json, sys, hashlib; from svr_async.simulation.simulator import Simulator;"
         "reply = Simulator().answer(json.load(sys.stdin));"
         "print(hashlib.sha256(json.dumps(reply, sort_keys=True).encode()).hexdigest())"
     )

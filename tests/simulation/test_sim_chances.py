@@ -11,11 +11,11 @@ from sim_requests import fence
 
 from svr_async.core.pair import Side, prompt_text
 from svr_async.core.verdict import EVEN
-from svr_async.simulation.brain import Simulator
 from svr_async.simulation.catalogue import CRITERIA
 from svr_async.simulation.config import SimConfig
 from svr_async.simulation.judge import MODELS, PlantedJudge
-from svr_async.simulation.request import ApiError, Shape
+from svr_async.simulation.simulator import Simulator
+from svr_async.simulation.wire import ApiError, Shape
 from svr_async.simulation.world import PromptReading, ResponseReading, World
 
 MODEL = MODELS["gpt-oss-120b"]
@@ -64,7 +64,7 @@ def test_a_negated_rubric_asked_in_the_positive_is_turned_round() -> None:
     """The judge of statements recognises the opposite of a rubric: its probability is one minus the rubric's."""
     judge = PlantedJudge(WORLD, MODEL)
     prompt, responses, _ = read()[0]
-    turned = dict(judge._opposites)
+    turned = dict(judge._negated)
     for text, rubric in list(turned.items())[:5]:
         own, opposite = (
             judge.chance(f"Response A satisfies this rubric: {one}", prompt, responses) for one in (rubric, text)

@@ -12,10 +12,10 @@ import pytest
 import sim_requests as ask
 
 from svr_async.errors import ConfigError, StorageError
-from svr_async.simulation.brain import Simulator
 from svr_async.simulation.config import SimConfig
 from svr_async.simulation.judge import MODELS
 from svr_async.simulation.server import SimServer
+from svr_async.simulation.simulator import Simulator
 from svr_async.simulation.world import World
 
 WORLD = World()

@@ -5,11 +5,10 @@ The prompts are ours, written from the paper's description of the method.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import asdict, dataclass, field, replace
-from enum import StrEnum
 from functools import partial
 from statistics import fmean, median
 from typing import Annotated, Any, TypeVar
@@ -25,23 +24,25 @@ from svr_async.judges.model import Ask, asked, sampled
 from svr_async.judges.protocol import Answer, Judge, Preference, Reasked
 from svr_async.judges.questions import read_text, read_texts
 from svr_async.judges.reader import read_direct, read_mark
-from svr_async.scoring.decision import Decision, decided, total, undecided
+from svr_async.scoring.decision import Decision, decided, distinct, total, undecided
 from svr_async.scoring.methods.contract import Facts, OwnWords, Recipe, named_judge
 
 FALLBACK = "rrd_fallback"  # no rubric was accepted, or they found no difference: the judge was asked directly
 MISSING = "missing_rubrics"
-NO_VERDICT: Answer[object] = Answer(
-    value=None, outcome=Outcome.PARSE_ERROR, detail="the direct comparison has no verdict"
-)
 ASSUMES = (
     "5 rubrics proposed a prompt, they and their children decomposed, half of what is left repeating another: "
     "for 1,147 prompts the paper counts 1,147 proposals, 13,981 decompositions and 273,232 judgments of samples"
 )
 TEMPLATES = ("rrd_rubrics", "rrd_decompose", "rrd_judge", "rrd_filter")
-PLANNED = "Planned rubric"
+STAGES = (
+    "generation", "reference", "proposal", "sample_judgments", "decomposition", "direction_filter",
+    "redundancy_filter", "final_judgments", "fallback",
+)  # fmt: skip
 PLANNED_DEPTH = 2  # a dry run has rubrics of this depth satisfied by too few samples to be decomposed
 T = TypeVar("T")
-Verdicts = tuple[bool | None, ...]
+Verdicts = Sequence[bool | None]
+Mined = Sequence[tuple[Rubric, Verdicts]]  # a prompt's accepted rubrics with their verdicts on the samples
+Rubrics = Sequence[Rubric] | None
 Tokens = Annotated[int, Meta(ge=1, le=1_000_000)]
 
 
@@ -51,11 +52,10 @@ class RrdOptions:
 
     `samples` responses a prompt come from `samplers` in turn, by default the judge, at `temperature` and `top_p`. A
     rubric that more than `broad` of them satisfy is replaced by `children` finer ones, down to `depth`; after
-    `rejections` rejected rubrics no further ones are looked at. `strong` and `weak` write the references of the
-    direction filter: by default the first sample, and what the judge writes when it is asked for a worse response.
-    `initial` bounds the rubrics proposed. `shrink` is how far the covariance of verdicts is drawn to a multiple of the
-    identity: 8 samples tell half of what there is to know of as many rubrics. The tokens bound single replies: of a
-    judgment, a proposal, a direct comparison, and all others.
+    `rejections` rejected rubrics the search ends. `strong` and `weak` write the references of the direction filter: by
+    default the first sample, and the judge's own worse response. `initial` bounds the rubrics proposed. `shrink` draws
+    the covariance of verdicts to a multiple of the identity: 8 samples say little of as many rubrics. The tokens bound
+    single replies: of a judgment, a proposal, a direct comparison, and all others.
     """
 
     samples: Annotated[int, Meta(ge=1, le=64)] = 8
@@ -75,261 +75,190 @@ class RrdOptions:
     judge_tokens: Tokens = 256
     direct_tokens: Tokens = 512
 
-    @property
-    def others(self) -> tuple[str, ...]:
-        """The judges that are named, each once."""
-        return tuple(dict.fromkeys(name for name in (*self.samplers, self.strong, self.weak) if name))
-
-
-class Stage(StrEnum):
-    """The stages, in the order in which a prompt goes through them."""
-
-    GENERATION = "generation"
-    REFERENCE = "reference"
-    PROPOSAL = "proposal"
-    SAMPLE = "sample_judgments"
-    DECOMPOSITION = "decomposition"
-    DIRECTION = "direction_filter"
-    REDUNDANCY = "redundancy_filter"
-    FINAL = "final_judgments"
-    FALLBACK = "fallback"
-
 
 @dataclass(slots=True)
 class Tally:
-    """The cache keys of questions by stage, and how many rubrics each prompt was left with."""
+    """The first stage of each question, by its cache key; how many rubrics each prompt was left with."""
 
-    keys: dict[Stage, set[str]] = field(default_factory=lambda: {stage: set() for stage in Stage})
+    stages: dict[str, str] = field(default_factory=dict)
     accepted: dict[int, int] = field(default_factory=dict)
 
     def as_json(self) -> Mapping[str, Any]:
-        """Return the questions of each stage, and how many rubrics the prompts were left with."""
-        asked = {stage.value: len(keys) for stage, keys in self.keys.items()}
-        return {"asked": asked, "rubrics": list(self.accepted.values())}
+        """Return the number of questions by stage, and of rubrics by prompt."""
+        asked = Counter(self.stages.values())
+        return {"asked": {stage: asked[stage] for stage in STAGES}, "rubrics": list(self.accepted.values())}
 
 
 def counts_of(tallies: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
     """Return the sum of the tallies of all shards of a run: questions by stage; mean and median of rubrics a prompt."""
     sizes = [size for tally in tallies for size in tally["rubrics"]]
-    asked = {stage.value: sum(tally["asked"][stage.value] for tally in tallies) for stage in Stage}
+    asked = {stage: sum(tally["asked"][stage] for tally in tallies) for stage in STAGES}
     mean, middle = (round(fmean(sizes), 2), median(sizes)) if sizes else (None, None)
     return asked | {"rubrics_mean": mean, "rubrics_median": middle}
 
 
-class Fate(StrEnum):
-    """The redundancy filter's answer: how a rubric relates to the accepted ones."""
-
-    NEW = "NEW"
-    OVERLAP = "OVERLAP"
-    CONFLICT = "CONFLICT"
-
-
-@dataclass(frozen=True, slots=True)
-class Questions:
-    """Writes the questions of one prompt, of which `responses` were sampled."""
-
-    options: RrdOptions
-    prompt: Prompt
-    responses: tuple[str, ...] = ()
-
-    def worse(self, strong: str) -> Ask[str]:
-        """Ask for a plausible but worse response than the strong reference."""
-        return self._ask("probe", read_text, "Planned worse response.", len(strong) // 4, CHOSEN=strong)
-
-    def proposal(self) -> Ask[tuple[Rubric, ...]]:
-        """Ask for the initial rubrics, conditioned on the samples."""
-        planned = tuple(Rubric(text=f"{PLANNED} {number}.") for number in range(1, 6))
-        read = partial(read_rubrics, key="proposed_rubrics", most=self.options.initial)
-        ask = self._ask("rrd_rubrics", read, planned, 200, RESPONSES=self._sampled)
-        return replace(ask, most_tokens=self.options.proposal_tokens)
-
-    def decomposition(self, rubric: Rubric) -> Ask[tuple[Rubric, ...]]:
-        """Ask for finer rubrics in the place of one."""
-        most = self.options.children
-        planned = tuple(Rubric(text=f"{rubric.text}{number}.") for number in range(1, most + 1))
-        read = partial(read_rubrics, key="finer_rubrics", most=most)
-        ask = self._ask("rrd_decompose", read, planned, 40 * most, RESPONSES=self._sampled)
-        return replace(ask, rubrics=[rubric], most_tokens=self.options.tokens)
-
-    def satisfied(self, response: str, rubric: Rubric, *, planned: bool) -> Ask[bool]:
-        """Ask whether one response satisfies one rubric; a dry run assumes the answer `planned`."""
-
-        def read(text: str) -> bool:
-            return read_mark(text, "yes|no", str.upper, "[[YES]] or [[NO]]", (response,)) == "YES"
-
-        ask = self._ask("rrd_judge", read, planned, 30, RESPONSE=response)
-        return replace(ask, rubrics=[rubric], most_tokens=self.options.judge_tokens)
-
-    def redundancy(self, rubric: Rubric, accepted: Sequence[Rubric], *, planned: Fate) -> Ask[Fate]:
-        """Ask whether a rubric repeats or contradicts an accepted one."""
-        ask = self._ask("rrd_filter", _read_fate, planned, 40)
-        return replace(ask, rubrics=[rubric, *accepted], most_tokens=self.options.tokens)
-
-    def direct(self, shown: Presentation) -> Ask[Preference]:
-        """Ask for a direct comparison, where rubrics decide nothing."""
-        responses = (shown.response_a, shown.response_b)
-        read = partial(read_direct, quoted=responses)
-        texts = {"RESPONSE_A": responses[0], "RESPONSE_B": responses[1]}
-        ask = self._ask("direct", read, Preference(margin=1.0), 150, **texts)
-        return replace(ask, most_tokens=self.options.direct_tokens)
-
-    def _ask(self, template: str, read: Callable[[str], T], planned: T, tokens: int, **texts: str) -> Ask[T]:
-        """Return a question with the prompt; a dry run assumes the answer `planned` of `tokens` tokens."""
-        texts = {"PROMPT": prompt_text(self.prompt), **texts}
-        return Ask(template=template, texts=texts, read=read, placeholder=planned, tokens=tokens)
-
-    @property
-    def _sampled(self) -> str:
-        return "\n\n".join(f"Response {number}:\n{text}" for number, text in enumerate(self.responses, 1))
-
-
-def _read_fate(text: str) -> Fate:
-    return Fate(read_mark(text, "new|overlap|conflict", str.upper, "[[NEW]], [[OVERLAP]] or [[CONFLICT]]"))
-
-
-def read_rubrics(text: str, key: str, most: int) -> tuple[Rubric, ...]:
-    """Read the list of rubric texts under a key, at most `most`; ReplyRejectedError if it is empty."""
-    rubrics = [Rubric(text=one) for one in read_texts(text, key, most)[0]]
-    return tuple({rubric.id: rubric for rubric in rubrics}.values())
-
-
 class FailedCallError(Exception):
-    """A call that failed for good: nothing is made of what a fault left over."""
+    """A call failed for good: no decision is made without its answer."""
 
     def __init__(self, answer: Answer[Any]) -> None:
         super().__init__(answer.detail)
         self.answer = answer
 
 
-Mined = Sequence[tuple[Rubric, Verdicts]]  # a prompt's accepted rubrics with their verdicts on the samples
-
-
 @dataclass(slots=True)
 class Miner:
-    """Mines the rubrics of one prompt, one question after another; `keys` are the cache keys of all of them."""
+    """Asks the questions of one prompt, with `responses` the samples; `keys` are the cache keys of all questions."""
 
+    method: Rrd
     judge: Judge
-    others: Mapping[str, Judge]
-    options: RrdOptions
-    tally: Tally
+    prompt: Prompt
+    responses: tuple[str, ...] = ()
     keys: list[str] = field(default_factory=list)
 
-    async def mine(self, prompt: Prompt) -> Mined:
+    async def mine(self) -> Mined:
         """Return the rubrics; none without samples or a proposal. FailedCallError if a call failed."""
-        samples = await self._samples(prompt)
-        questions = Questions(self.options, prompt, tuple(text for text in samples if text is not None))
-        if not questions.responses:
+        options = self.method.options
+        names = options.samplers or ("",)  # they take turns, and each has its own numbers
+        places = [(names[turn % len(names)], 1 + turn // len(names)) for turn in range(options.samples)]
+        samples = [await self._sample("generation", name, number) for name, number in places]
+        self.responses = tuple(text for text in samples if text is not None)
+        if not self.responses:
             return ()
-        references = await self._references(questions, samples[0])
-        proposed = await self.ask(Stage.PROPOSAL, questions.proposal())
-        waiting = deque((rubric, 0) for rubric in proposed or ())
+        references = await self._references(samples[0])
+        planned = distinct(f"Planned rubric {number}." for number in range(1, 6))
+        proposed = await self._rubrics("proposal", "rrd_rubrics", "proposed_rubrics", options.initial, planned)
+        waiting = deque((rubric, 0) for rubric in proposed)
         accepted: list[tuple[Rubric, Verdicts]] = []
         seen, rejected = set[str](), 0
-        while waiting and rejected < self.options.rejections:
+        while waiting and rejected < options.rejections:
             rubric, depth = waiting.popleft()
             if rubric.id in seen:
                 continue
             seen.add(rubric.id)
-            planned = depth < PLANNED_DEPTH
-            asks = [questions.satisfied(text, rubric, planned=planned) for text in questions.responses]
-            found = await self.ask_all(Stage.SAMPLE, asks)
-            verdicts = tuple(found)
-            if finer := await self._finer(questions, rubric, verdicts, depth):
+            asks = [self.satisfies(text, rubric, planned=depth < PLANNED_DEPTH) for text in self.responses]
+            verdicts = await self.ask("sample_judgments", *asks)
+            if verdicts.count(True) > options.broad and depth < options.depth:
+                finer = await self._finer(rubric)
                 waiting.extend((child, depth + 1) for child in finer)
-                continue
-            known = [one for one, _ in accepted]
-            fate = Fate.OVERLAP if len(seen) % 2 else Fate.NEW  # a dry run has half of them repeat another
-            wrong = await self._points_wrong(questions, rubric, verdicts, references)
-            if wrong or await self._repeats(questions, rubric, known, fate):
+                if finer:
+                    continue
+            planned_fate = "OVERLAP" if len(seen) % 2 else "NEW"  # a dry run has half of them repeat another
+            if await self._is_rejected(rubric, [one for one, _ in accepted], *references, planned_fate):
                 rejected += 1
             else:
                 accepted.append((rubric, verdicts))
         return accepted
 
-    async def ask(self, stage: Stage, ask: Ask[T]) -> T | None:
-        """Ask and count; None where the reply cannot be read, FailedCallError where the call failed."""
-        return self._taken(stage, await asked(self.judge, ask))
-
-    async def ask_all(self, stage: Stage, asks: Sequence[Ask[T]]) -> list[T | None]:
-        """Ask several questions at once, as `ask` does."""
+    async def ask(self, stage: str, *asks: Ask[T]) -> list[T | None]:
+        """Put questions, all at once, and count them; None if a reply cannot be read."""
         async with aclosing(bounded_map(partial(asked, self.judge), asks, workers=len(asks))) as answers:
-            found: dict[int, Answer[T]] = {place: answer async for place, answer in answers}
-        return [self._taken(stage, found[place]) for place in range(len(asks))]
+            found = {place: answer async for place, answer in answers}
+        return [self._value(stage, found[place]) for place in range(len(asks))]  # keys in the order of the questions
 
-    def _taken(self, stage: Stage, answer: Answer[T]) -> T | None:
-        self.keys += answer.requests
-        self.tally.keys[stage].update(answer.requests)
-        if answer.value is None and answer.outcome is Outcome.API_ERROR:
-            raise FailedCallError(replace(answer, requests=()))
-        return answer.value
+    def satisfies(self, response: str, rubric: Rubric, *, planned: bool) -> Ask[bool]:
+        """Ask whether one response satisfies one rubric; a dry run assumes the answer `planned`."""
 
-    async def _sample(self, stage: Stage, name: str, prompt: Prompt, number: int) -> str | None:
-        options = self.options
-        judge = named_judge(name, self.judge, self.others)
-        answer = await sampled(judge, prompt, number, temperature=options.temperature, top_p=options.top_p)
-        return self._taken(stage, answer)
+        def read(text: str) -> bool:
+            return read_mark(text, "yes|no", str.upper, "[[YES]] or [[NO]]", (response,)) == "YES"
 
-    async def _samples(self, prompt: Prompt) -> list[str | None]:
-        """Sample responses, from all samplers in turn; each has its own numbers."""
-        names = self.options.samplers or ("",)
-        places = [(names[turn % len(names)], 1 + turn // len(names)) for turn in range(self.options.samples)]
-        return [await self._sample(Stage.GENERATION, name, prompt, number) for name, number in places]
+        return self.question("rrd_judge", read, planned, 30, [rubric], RESPONSE=response)
 
-    async def _references(self, questions: Questions, first: str | None) -> tuple[str | None, str | None]:
-        """Return the strong and the weak reference; the first sample serves as strong if the same judge wrote it."""
-        options, prompt = self.options, questions.prompt
-        by_first = not options.strong or options.strong == next(iter(options.samplers), "")
-        strong = first if by_first else await self._sample(Stage.REFERENCE, options.strong, prompt, 1)
-        if options.weak:
-            return strong, await self._sample(Stage.REFERENCE, options.weak, prompt, 1)
-        if strong is None:
-            return None, None
-        weak = await self.ask(Stage.REFERENCE, questions.worse(strong))
-        return strong, weak
+    async def _rubrics(
+        self, stage: str, template: str, key: str, most: int, planned: tuple[Rubric, ...], *replaced: Rubric
+    ) -> Sequence[Rubric]:
+        """Have rubrics written, conditioned on the samples."""
 
-    async def _finer(self, questions: Questions, rubric: Rubric, found: Verdicts, depth: int) -> tuple[Rubric, ...]:
-        """Return finer rubrics in the place of one that too many samples satisfy; none where it stays as it is."""
-        if found.count(True) <= self.options.broad or depth >= self.options.depth:
-            return ()
-        children = await self.ask(Stage.DECOMPOSITION, questions.decomposition(rubric))
-        return tuple(child for child in children or () if child.id != rubric.id)
+        def read(text: str) -> tuple[Rubric, ...]:
+            return distinct(read_texts(text, key, most)[0])
 
-    async def _repeats(self, questions: Questions, rubric: Rubric, accepted: Sequence[Rubric], planned: Fate) -> bool:
-        """Whether a rubric repeats or contradicts an accepted one; an unreadable reply counts as no."""
+        samples = "\n\n".join(f"Response {number}:\n{text}" for number, text in enumerate(self.responses, 1))
+        ask = self.question(template, read, planned, 40 * len(planned), replaced or None, RESPONSES=samples)
+        return (await self.ask(stage, ask))[0] or ()
+
+    async def _finer(self, rubric: Rubric) -> Sequence[Rubric]:
+        """Return finer rubrics in the place of one; none if they repeat it."""
+        most = self.method.options.children
+        planned = distinct(f"{rubric.text}{number}." for number in range(1, most + 1))
+        found = await self._rubrics("decomposition", "rrd_decompose", "finer_rubrics", most, planned, rubric)
+        return [child for child in found if child.id != rubric.id]
+
+    async def _is_rejected(
+        self, rubric: Rubric, accepted: Sequence[Rubric], strong: str | None, weak: str | None, planned: str
+    ) -> bool:
+        """Whether the weak reference alone satisfies a rubric, or it repeats or contradicts an accepted one."""
+
+        async def passes(response: str, *, planned: bool) -> bool | None:
+            return (await self.ask("direction_filter", self.satisfies(response, rubric, planned=planned)))[0]
+
+        if strong and weak and await passes(weak, planned=False) and await passes(strong, planned=True) is False:
+            return True
         if not accepted:
             return False
-        fate = await self.ask(Stage.REDUNDANCY, questions.redundancy(rubric, accepted, planned=planned))
-        return fate not in (Fate.NEW, None)
 
-    async def _points_wrong(
-        self, questions: Questions, rubric: Rubric, verdicts: Verdicts, references: tuple[str | None, str | None]
-    ) -> bool:
-        """Whether the weak reference satisfies a rubric that the strong one does not."""
-        strong, weak = references
-        if strong is None or weak is None:
-            return False
-        if not await self.ask(Stage.DIRECTION, questions.satisfied(weak, rubric, planned=False)):
-            return False
-        if strong in questions.responses:
-            return verdicts[questions.responses.index(strong)] is False
-        return await self.ask(Stage.DIRECTION, questions.satisfied(strong, rubric, planned=True)) is False
+        def read(text: str) -> str:
+            return read_mark(text, "new|overlap|conflict", str.upper, "[[NEW]], [[OVERLAP]] or [[CONFLICT]]")
+
+        ask = self.question("rrd_filter", read, planned, 40, [rubric, *accepted])
+        return (await self.ask("redundancy_filter", ask))[0] not in {"NEW", None}
+
+    async def _references(self, first: str | None) -> tuple[str | None, str | None]:
+        """Return the strong and the weak reference."""
+        options = self.method.options
+        strong = await self._sample("reference", options.strong) if options.strong else first
+        if options.weak:
+            return strong, await self._sample("reference", options.weak)
+        if strong is None:
+            return None, None
+        ask = self.question("probe", read_text, "Planned worse response.", len(strong) // 4, CHOSEN=strong)
+        return strong, (await self.ask("reference", ask))[0]
+
+    async def _sample(self, stage: str, name: str, number: int = 1) -> str | None:
+        judge, options = named_judge(name, self.judge, self.method.others), self.method.options
+        answer = await sampled(judge, self.prompt, number, temperature=options.temperature, top_p=options.top_p)
+        return self._value(stage, answer)
+
+    def _value(self, stage: str, answer: Answer[T]) -> T | None:
+        self.keys += answer.requests
+        for key in answer.requests:
+            self.method.tally.stages.setdefault(key, stage)
+        if answer.value is None and answer.outcome is Outcome.API_ERROR:
+            raise FailedCallError(answer)
+        return answer.value
+
+    def question(
+        self, template: str, read: Callable[[str], T], planned: T, tokens: int, rubrics: Rubrics = None, **texts: str
+    ) -> Ask[T]:
+        """Return a question with the prompt; a dry run assumes the answer `planned` of `tokens` tokens."""
+        options = self.method.options
+        limits = {
+            "rrd_rubrics": options.proposal_tokens,
+            "rrd_judge": options.judge_tokens,
+            "direct": options.direct_tokens,
+            "probe": None,
+        }
+        return Ask(
+            template=template,
+            texts={"PROMPT": prompt_text(self.prompt), **texts},
+            read=read,
+            placeholder=planned,
+            tokens=tokens,
+            most_tokens=limits.get(template, options.tokens),
+            rubrics=rubrics,
+        )
 
 
 def whitened_uniform(verdicts: Sequence[Sequence[float | None]], *, shrink: float) -> list[float]:
     """Return the weights Σ^(−1/2) · 1 of rubrics, which add up to 1, from their verdicts on the same responses.
 
-    `verdicts` are (rubrics, responses), 1 for a yes and 0 for a no; None, not known, counts as the rubric's mean. Σ is
-    the covariance of rubrics over responses, drawn by `shrink` to a multiple of the identity: there are often more
-    rubrics than responses, and one that all or none satisfy varies by nothing. Without any variance all weigh the same.
-    A weight below 0, which would turn its rubric round, is 0 (the method is RRD's "WU"; shrinking and this bound are
-    ours).
+    `verdicts` are (rubrics, responses), 1 for a yes and 0 for a no; None counts as the rubric's mean. Σ is their
+    covariance over responses, drawn by `shrink` to a multiple of the identity, since there are often more rubrics than
+    responses. Without any variance all weigh the same. A negative weight, which would reverse its rubric, is 0. The
+    method is RRD's "WU"; shrinking and this bound are ours.
     """
     if not verdicts:
         return []
-    rows = np.array(verdicts, dtype=np.float64)  # None becomes NaN
-    known = np.isfinite(rows)
-    means = np.where(known, rows, 0.0).sum(axis=1, keepdims=True) / np.maximum(known.sum(axis=1, keepdims=True), 1)
-    centred = np.where(known, rows - means, 0.0)
+    rows = np.ma.masked_invalid(np.array(verdicts, dtype=np.float64))  # None becomes NaN
+    centred = (rows - rows.mean(axis=1, keepdims=True)).filled(0.0)
     covariance = centred @ centred.T / max(1, rows.shape[1])
     scale = float(np.trace(covariance)) / len(rows)
     weights = np.ones(len(rows))
@@ -363,7 +292,7 @@ class Rrd:
         own = OwnWords(
             templates=TEMPLATES,
             bind=lambda others: replace(self, others=others, tally=Tally()),
-            others=options.others,
+            others=tuple(dict.fromkeys(filter(None, (*options.samplers, options.strong, options.weak)))),
             tallied=self.tally.as_json,
             counted=counts_of,
             assumes=ASSUMES,
@@ -373,39 +302,43 @@ class Rrd:
 
     async def decide(self, judge: Judge, shown: Presentation, human_rubrics: HumanRubrics) -> Decision:  # noqa: ARG002
         """Mine the prompt's rubrics, judge both responses by them, and add up."""
-        miner = Miner(judge, self.others, self.options, self.tally)
+        miner = Miner(self, judge, shown.prompt)
         try:
-            mined = await miner.mine(shown.prompt)
+            mined = await miner.mine()
             self.tally.accepted[hash(shown.prompt)] = len(mined)
-            made = tuple(Reasked(key) for key in miner.keys)
-            miner.keys.clear()
+            n_mining = len(miner.keys)
             decision = await self._judged(miner, mined, shown)
-            return replace(decision, requests=(*made, *dict.fromkeys(miner.keys)))
         except FailedCallError as failed:
-            return undecided(failed.answer, shown, tuple(Reasked(key) for key in miner.keys))
+            return undecided(replace(failed.answer, requests=()), shown, tuple(map(Reasked, miner.keys)))
+        mining, judging = miner.keys[:n_mining], dict.fromkeys(miner.keys[n_mining:])
+        return replace(decision, requests=(*map(Reasked, mining), *judging))
 
     async def _judged(self, miner: Miner, mined: Mined, shown: Presentation) -> Decision:
         """Judge both responses by the rubrics; without a difference compare them directly."""
-        questions = Questions(self.options, shown.prompt)
-        weights = whitened_uniform([verdicts for _, verdicts in mined], shrink=self.options.shrink)
         asks = [
-            questions.satisfied(response, rubric, planned=response == shown.response_a)
+            miner.satisfies(response, rubric, planned=response == shown.response_a)
             for response in (shown.response_a, shown.response_b)
             for rubric, _ in mined
         ]
-        passed = await miner.ask_all(Stage.FINAL, asks)
+        passed = await miner.ask("final_judgments", *asks)
+        weights = whitened_uniform([verdicts for _, verdicts in mined], shrink=self.options.shrink)
+        rows = zip(mined, weights, passed[: len(mined)], passed[len(mined) :], strict=True)
         parts = tuple(
             Contribution(rubric=rubric, comparison=_comparison(rubric, a, b), weight=weight)
-            for (rubric, _), a, b, weight in zip(
-                mined, passed[: len(mined)], passed[len(mined) :], weights, strict=True
-            )
+            for (rubric, _), weight, a, b in rows
         )
         flags = (MISSING,) if any(part.comparison is None for part in parts) else ()
         found = decided(total(parts), shown, parts, (), flags)
         if found.margin:
             return found
-        said = await miner.ask(Stage.FALLBACK, questions.direct(shown))
-        return undecided(NO_VERDICT, shown) if said is None else decided(said.margin, shown, (), (), (*flags, FALLBACK))
+        texts = {"RESPONSE_A": shown.response_a, "RESPONSE_B": shown.response_b}
+        read = partial(read_direct, quoted=tuple(texts.values()))
+        ask = miner.question("direct", read, Preference(margin=1.0), 150, None, **texts)
+        (preference,) = await miner.ask("fallback", ask)
+        if preference is None:
+            detail = "the direct comparison has no verdict"
+            return Decision(margin=None, outcome=Outcome.PARSE_ERROR, shown=shown.order, detail=detail)
+        return decided(preference.margin, shown, (), (), (*flags, FALLBACK))
 
 
 def _comparison(rubric: Rubric, a: bool | None, b: bool | None) -> RubricComparison | None:

@@ -2,37 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
 import orjson
-import pytest
 from made_run import write_run
-
-from svr_async.commands.main import run as run_command
-from svr_async.commands.main import svr as group
 
 Cli = Callable[..., tuple[int, str, str]]
 
 
-@pytest.fixture
-def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Cli:
-    """Return a function that runs `svr …` in an empty folder; it returns exit code, stdout and stderr."""
-    monkeypatch.chdir(tmp_path)
-
-    def call(*args: object) -> tuple[int, str, str]:
-        capsys.readouterr()
-        code = run_command(group, "svr", [*map(str, args)])
-        shown = capsys.readouterr()
-        return code, shown.out, shown.err
-
-    return call
-
-
 def test_runs_are_listed_the_latest_first(cli: Cli, tmp_path: Path) -> None:
-    """Benchmark, method, judge, accuracy, cost and time of each run; other folders and broken files are skipped."""
-    import os
-
+    """Benchmark, method, judge, accuracy, cost and time of each run; folders without a readable run are skipped."""
     for place, name in enumerate(("old", "new")):
         write_run(tmp_path / "runs" / name)
         os.utime(tmp_path / "runs" / name / "metrics.json", (1e9 + place, 1e9 + place))

@@ -1,0 +1,255 @@
+"""From a request to its reply, as a pure function of (seed, request)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import orjson
+
+from svr_async.core.verdict import EVEN, RubricComparison
+from svr_async.simulation.author import Author
+from svr_async.simulation.config import SimConfig
+from svr_async.simulation.judge import MODELS, JudgeModel, PlantedJudge
+from svr_async.simulation.manners import manner_named
+from svr_async.simulation.wire import (
+    ApiError,
+    ChatRequest,
+    Shape,
+    completion,
+    numbers_reply,
+    parse_request,
+    token_logprobs,
+)
+from svr_async.simulation.world import PromptReading, ResponseReading, RubricReading, World, draw, draw_bytes
+
+LINE = re.compile(r"^\d+\. (.*?)(?: \[(?:Hard Rule|Principle)\])?$", re.MULTILINE)
+N_FINER = 2
+MOST_GRADE = 10.0
+PASS_SCORE = 0.6
+SCORE_SPREAD = 0.25
+REASON = "Held against this rubric as it is worded, candidate A {a} in its answer, and candidate B {b} in its own."
+DOES = {"pass": "does what it asks for", "fail": "does not do what it asks for"}
+DIRECT = (
+    "Both responses take up what the prompt asks, and neither leaves it aside altogether, so that the difference "
+    "lies in how well each of them does it. Response {better} comes across as the more convincing one: read from "
+    "beginning to end it does more of what was wanted, and in a way that whoever asked can use as it stands. Response "
+    "{other} has its points as well, but weighed against the other one they are fewer, and what it lacks matters more "
+    "than what it adds.\n\n[[{better}]]"
+)
+"""As long as what the prompts ask for, a sentence a rubric and a few to compare by, so that they cost as much."""
+
+
+@dataclass(frozen=True, slots=True)
+class Composed:
+    """The content of a reply: prose, or the object of a JSON reply, or numbers."""
+
+    prose: str = ""
+    payload: dict[str, Any] | None = None
+    chances: Mapping[str, float] = field(default_factory=dict)
+    score: float | None = None
+
+
+@dataclass(frozen=True)
+class Case:
+    """A request with the model that answers it; each role has a method. Text inside fences is never obeyed."""
+
+    judge: PlantedJudge
+    author: Author
+    request: ChatRequest
+
+    def _text(self, name: str) -> str:
+        return self.request.fences.get(name, "")
+
+    def _response(self, name: str = "RESPONSE") -> ResponseReading:
+        return self.judge.world.read_response(self._text(name))
+
+    def _listed(self) -> list[RubricReading]:
+        """Return the rubrics of a numbered list between the fences."""
+        return [self.judge.world.read_rubric(text) for text in LINE.findall(self._text("RUBRIC"))]
+
+    @cached_property
+    def _prompt(self) -> PromptReading:
+        return self.judge.world.read_prompt(self._text("PROMPT"))
+
+    @cached_property
+    def _rubrics(self) -> list[RubricReading]:
+        return [self.judge.world.read_rubric(text) for _, text in self.request.rubrics]
+
+    def _met(self, rubrics: Sequence[RubricReading]) -> list[bool]:
+        return [self.judge.opinion(self._prompt, self._response(), rubric).met for rubric in rubrics]
+
+    def _compared(self, rubrics: Sequence[RubricReading]) -> list[RubricComparison]:
+        a, b = self._response("RESPONSE_A"), self._response("RESPONSE_B")
+        return [self.judge.compare(self._prompt, a, b, rubric) for rubric in rubrics]
+
+    def _rows(self, values: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        """Return values under the ids of the request's rubrics."""
+        ids = [name for name, _ in self.request.rubrics]
+        return [{"rubric_id": name, **value} for name, value in zip(ids, values, strict=True)]
+
+    def compare(self) -> Composed:
+        """Judge both responses on each rubric, and name the better one if asked."""
+        judged = self._compared(self._rubrics)
+        rows = [
+            {
+                "reason": REASON.format(a=DOES[row.a.value], b=DOES[row.b.value]),
+                "candidate_a_verdict": row.a.value,
+                "candidate_b_verdict": row.b.value,
+                "better": row.better.value if row.better else "A",
+            }
+            for row in judged
+        ]
+        overall = {"preferred_candidate": self.judge.overall(judged).value} if self.request.overall else {}
+        return Composed(payload={"rubric_comparisons": self._rows(rows), **overall})
+
+    def direct(self) -> Composed:
+        """Name the better response, by a numbered list of rubrics if there is one."""
+        judged = self._compared(self._listed())
+        a, b = self._response("RESPONSE_A"), self._response("RESPONSE_B")
+        side = self.judge.overall(judged) if judged else self.judge.prefer(self._prompt, a, b)
+        return Composed(DIRECT.format(better=side.value, other=side.other().value))
+
+    def score(self) -> Composed:
+        """Score a response in steps of 0.05: 0.6 and more where it meets the rubric, else below 0.45."""
+        opinions = [self.judge.opinion(self._prompt, self._response(), rubric) for rubric in self._rubrics]
+        scores = [round(20 * (PASS_SCORE * one.met + SCORE_SPREAD * one.degree)) / 20 for one in opinions]
+        return Composed(payload={"rubric_scores": self._rows([{"score": score} for score in scores])})
+
+    def state(self) -> Composed:
+        """Answer statements with probabilities; a chat gets the likelier word."""
+        responses = {"A": self._response("RESPONSE_A"), "B": self._response("RESPONSE_B"), "": self._response()}
+        chances = {name: self.judge.chance(text, self._prompt, responses) for name, text in self.request.statements}
+        return Composed("Yes" if next(iter(chances.values()), 0.0) >= EVEN else "No", chances=chances)
+
+    def reward(self) -> Composed:
+        """Score a response without rubrics."""
+        return Composed(score=round(self.judge.appeal(self._prompt, self._response()), 4))
+
+    def induce(self) -> Composed:
+        """Propose rubrics for a pair."""
+        rows = self.author.induce(self._text("PROMPT"), self._text("CHOSEN"), self.request.fences.get("REJECTED"))
+        return Composed(payload={"contrastive_rubrics": rows})
+
+    def write(self) -> Composed:
+        """Write rubrics from the prompt, and a note."""
+        rubrics = self.judge.write_rubrics(self._prompt)
+        return Composed(payload={"rubrics": rubrics, "rubric_note": "One complete, concrete answer."})
+
+    def rephrase(self) -> Composed:
+        """Adapt rubrics to the prompt."""
+        texts = [self.author.rephrase(self._text("PROMPT"), text) for _, text in self.request.rubrics]
+        return Composed(payload={"rephrased_rubrics": self._rows([{"rubric": text} for text in texts])})
+
+    def same_criterion(self) -> Composed:
+        """Say which listed rubric each new one repeats."""
+        known, new = (
+            dict(line.split(": ", 1) for line in self._text(name).splitlines() if ": " in line)
+            for name in ("KNOWN", "NEW")
+        )
+        return Composed(payload={"same_as": self.author.same_criterion(known, new)})
+
+    def propose(self) -> Composed:
+        """Write rubrics from the prompt (RRD)."""
+        return Composed(payload={"proposed_rubrics": self.judge.write_rubrics(self._prompt)})
+
+    def decompose(self) -> Composed:
+        """Write finer rubrics for a coarse one (RRD)."""
+        coarse = self.request.rubrics[0][1] if self.request.rubrics else ""
+        return Composed(payload={"finer_rubrics": self.judge.write_rubrics(self._prompt, coarse)[:N_FINER]})
+
+    def satisfy(self) -> Composed:
+        """Say whether a response satisfies a rubric (RRD)."""
+        met = all(self._met(self._rubrics))
+        does, word = ("does", "YES") if met else ("does not do", "NO")
+        return Composed(f"The response {does} what R1 asks.\n\n[[{word}]]")
+
+    def overlap(self) -> Composed:
+        """Say whether the first rubric repeats another (RRD)."""
+        new, *accepted = [rubric.digest if rubric.criterion is None else rubric.criterion for rubric in self._rubrics]
+        says, word = ("repeats another", "OVERLAP") if new in accepted else ("is new", "NEW")
+        return Composed(f"R1 {says}.\n\n[[{word}]]")
+
+    def number(self) -> Composed:
+        """Write a numbered list of rubrics (Rubric-ARM)."""
+        rubrics = self.judge.write_rubrics(self._prompt)
+        return Composed("\n".join(f"{number}. {text} [Hard Rule]" for number, text in enumerate(rubrics, 1)))
+
+    def grade(self) -> Composed:
+        """Grade a response from 0 to 10 by a numbered list (Rubric-ARROW)."""
+        met = self._met(self._listed())
+        grade = MOST_GRADE * sum(met) / len(met) if met else MOST_GRADE / 2
+        return Composed(f"It meets {sum(met)} of {len(met)}.\n\n[[{grade:.1f}]]")
+
+    def probe(self) -> Composed:
+        """Write a worse response close to the chosen one."""
+        return Composed(self.author.probe(self._text("PROMPT"), self._text("CHOSEN")))
+
+    def respond(self) -> Composed:
+        """Answer the prompt."""
+        return Composed(self.author.respond(self._text("PROMPT"), self.request.key))
+
+
+JUDGED = ("compare", "score", "direct")
+
+
+class Simulator:
+    """The simulated endpoint without HTTP: `answer(body)` returns the reply to a chat request.
+
+    `world` replaces the planted world of the config's seed, `models` the served ones.
+    """
+
+    def __init__(
+        self, config: SimConfig | None = None, world: World | None = None, models: Mapping[str, JudgeModel] = MODELS
+    ) -> None:
+        self.config = config or SimConfig()
+        self.world = world or World(self.config.seed)
+        self.manner = manner_named(self.config.manner) if self.config.manner else None
+        self.fingerprint = f"svr-sim-{draw_bytes('world', self.world.seed).hex()[:12]}"
+        self._models = {
+            name: (PlantedJudge(self.world, model), Author(self.world, model)) for name, model in models.items()
+        }
+
+    def answer(self, body: dict[str, Any]) -> dict[str, Any]:
+        """Return the whole reply to a chat request; `ApiError` where the endpoint would refuse it."""
+        return self.reply(self.read(body))
+
+    def read(self, body: Any, shape: Shape = Shape.CHAT) -> ChatRequest:
+        """Parse a request and check that its model is served and that it fits the context."""
+        request = parse_request(body, shape)
+        if request.model not in self._models and (request.model or shape is not Shape.REWARD):
+            message = f"The model `{request.model}` does not exist or you do not have access to it."
+            raise ApiError(404, message, "model_not_found")
+        limit, tokens = self.config.context_tokens, request.prompt_tokens
+        if tokens > limit:
+            message = f"This model's maximum context length is {limit} tokens, but the messages hold {tokens} tokens."
+            raise ApiError(400, message, "context_length_exceeded")
+        return request
+
+    def compose(self, request: ChatRequest) -> Composed:
+        """Answer a request honestly, in the manner of the judge."""
+        judge, author = self._models[request.model or next(iter(self._models))]
+        composed: Composed = getattr(Case(judge, author, request), request.role)()
+        if self.manner is None or request.role not in JUDGED:
+            return composed
+        return Composed(self.manner.say(composed.prose, composed.payload, dict(request.rubrics)))
+
+    def reply(
+        self, request: ChatRequest, attempt: int = 0, *, first: bool = False, empty: bool = False
+    ) -> dict[str, Any]:
+        """Return the reply in the shape of its request; `first`: no other about its topic was given."""
+        composed = Composed() if empty else self.compose(request)
+        if request.shape is not Shape.CHAT:
+            return numbers_reply(request, composed.chances, composed.score, self.fingerprint, attempt)
+        text, finish = composed.prose, ""
+        if composed.payload is not None:
+            text = orjson.dumps(composed.payload).decode()
+        if first and request.role in JUDGED and self.manner is not None:
+            text, finish = self.manner.failing(text, draw(self.config.seed, "manner", request.topic))
+        reply = completion(request, text, self.fingerprint, attempt, finish)
+        if composed.chances:
+            reply["choices"][0]["logprobs"] = token_logprobs(next(iter(composed.chances.values())))
+        return reply
