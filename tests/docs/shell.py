@@ -114,8 +114,8 @@ class Shell:
         with sim.make_context("svr sim", list(args)) as context:
             printed = context.params
             given = {name: value for name, value in printed.items() if name not in WRITTEN}
-            given |= {"port": 0, "faults": parse_faults(printed["faults"])}
-            server = self.stack.enter_context(serving(SimConfig(**given)))
+            config = SimConfig(**given | {"port": 0, "faults": parse_faults(given["faults"])})
+            server = self.stack.enter_context(serving(config))
         self.addresses[f"http://127.0.0.1:{printed['port']}"] = server.base_url.removesuffix("/v1")
         return Done("", 0)
 
