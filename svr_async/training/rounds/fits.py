@@ -16,7 +16,7 @@ from svr_async.fit.baselines import Baselines, baselines
 from svr_async.fit.choices import Choice
 from svr_async.fit.config import FitConfig
 from svr_async.fit.forward import Selector, alpha_numpy
-from svr_async.fit.history import FitCurve, FitResult, FitWatch, watched
+from svr_async.fit.history import EpochRecord, FitCurve, FitResult, FitWatch, watched
 from svr_async.fit.training import calibrate, fit
 from svr_async.scoring.bank_history import RoundFacts
 from svr_async.scoring.dev_pairs import known_accuracy
@@ -24,10 +24,11 @@ from svr_async.training.bank.merge import Candidate
 from svr_async.training.bank.near_duplicates import drop_redundant, repeating_pairs, similar_pairs
 from svr_async.training.rounds.config import TrainConfig
 from svr_async.training.rounds.session import Ledger, RoundCarryover, RoundData, Session
-from svr_async.training.rounds.stages import OnEpoch, digest_of, kept_fit
+from svr_async.training.rounds.stages import Stages, digest_of
 
 MOST_RATED, SAMPLE = 100_000, 20_000  # prompts: of more than that many, rates are counted on a sample
 COUNTS = ("round", "bank", "kept", "support", "hard_negatives", "judged_entries")
+OnEpoch = Callable[[EpochRecord], None]
 Fit = Callable[[FitArrays, FitArrays], FitResult]  # train, dev
 Calibrate = Callable[[Selector, FitArrays, FitArrays], Selector]
 
@@ -92,9 +93,9 @@ def fit_settings(config: TrainConfig) -> FitConfig:
 
 
 def fit_round(session: Session, number: int, log: FitLog, train: FitArrays, dev: FitArrays) -> FitResult:
-    """Fit one round, or read it back; a killed fit resumes."""
+    """Fit one round, or read it back; a killed training does not fit again what was fitted."""
     config = fit_settings(session.config)
-    inputs = ("fit", train.digest(), dev.digest(), config.as_json())
+    inputs = "fit", train.digest(), dev.digest(), config.as_json()
     run = partial(kept_fit, session.stages, f"fit-{number}", inputs, partial(fit, train, dev, config))
     curve = empty_curve(config, dev, number=number)
     result = log.run(run, curve)
@@ -108,13 +109,25 @@ def calibrate_round(
 ) -> Selector:
     """Continue for a few epochs at a lower rate with the kept rubrics, and measure the baselines on them."""
     config = fit_settings(session.config)
-    start = [selector.kind, *(digest_of(array) for _, array in sorted(selector.tensors().items()))]
-    inputs = ("calibrate", train.digest(), dev.digest(), config.as_json(), start)
+    start = [selector.kind, *map(digest_of, selector.tensors().values())]
+    inputs = "calibrate", train.digest(), dev.digest(), config.as_json(), start
     again = partial(calibrate, selector, train, dev, config)
     run = partial(kept_fit, session.stages, f"calibrate-{number}", inputs, again)
     result = log.run(run, empty_curve(config, dev, number=number, phase="calibrate"))
     log.measure(number, train, dev)
     return result.selector
+
+
+def kept_fit(
+    stages: Stages, name: str, inputs: Sequence[Any], run: Callable[..., FitResult], on_epoch: OnEpoch
+) -> FitResult:
+    """Return the result of `run(on_epoch=…)`, or the one on disk for the same `inputs` (all that it depends on)."""
+    digest = digest_of(*inputs)
+    result = stages.load(name, digest, FitResult)
+    if result is None:
+        result = run(on_epoch=on_epoch)
+        stages.save(name, digest, result)
+    return result
 
 
 def fit_and_prune(

@@ -16,11 +16,10 @@ from svr_async.scoring.bank import RubricBank
 from svr_async.training.bank.build import bank_rubric, candidate_of
 from svr_async.training.bank.merge import Candidate, merge
 from svr_async.training.rounds.algorithm import NO_RUBRIC
-from svr_async.training.rounds.induction import counted, grouped, induced
-from svr_async.training.rounds.judge_calls import StageEndsError
+from svr_async.training.rounds.induction import candidate_from_json, candidate_to_json, counted, grouped, induced
 from svr_async.training.rounds.pools import judge_pools
 from svr_async.training.rounds.session import Session
-from svr_async.training.rounds.stages import Outcomes, candidate_from_json, candidate_to_json, unanswered_lines
+from svr_async.training.rounds.stages import Outcomes, StageEndsError, unanswered_lines
 from svr_async.training.running.run import TrainingListener, TrainingRun, run_stage
 from svr_async.training.running.settings import TrainSettings
 from svr_async.training.store.files import Header

@@ -27,8 +27,8 @@ from svr_async.fit import ragged
 from svr_async.training.bank.build import bank_rubric, refuse_long_names
 from svr_async.training.bank.merge import Candidate
 from svr_async.training.rounds.config import FitTerms, config_of
+from svr_async.training.rounds.induction import candidate_from_json
 from svr_async.training.rounds.session import Material, Sources, prepare
-from svr_async.training.rounds.stages import candidate_from_json
 from svr_async.training.store.files import OWN, Csr, FeatureStore, Header, load_store
 from svr_async.training.store.rounds import material_store, own_entries, write_new
 

@@ -27,6 +27,7 @@ from svr_async.training.bank.distinct import rubric_words
 from svr_async.training.bank.merge import Candidate, criterion_numbers
 from svr_async.training.bank.near_duplicates import redundancy_edges
 from svr_async.training.rounds.config import FitTerms
+from svr_async.training.rounds.induction import candidate_to_json
 from svr_async.training.rounds.session import (
     HardNegative,
     JudgedRound,
@@ -37,7 +38,7 @@ from svr_async.training.rounds.session import (
     source_names,
     source_numbers,
 )
-from svr_async.training.rounds.stages import candidate_to_json, digest_of, pair_to_json
+from svr_async.training.rounds.stages import digest_of, pair_to_json
 from svr_async.training.store.files import (
     MEASURED,
     OWN,
