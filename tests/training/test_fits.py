@@ -1,25 +1,22 @@
 """The fits of a round: what is read back, which rubrics are pruned, and how support is counted."""
 
-from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
+from baker import Baker, session
 
 from svr_async.core.pair import PreferencePair, user_prompt
 from svr_async.core.rubric import Rubric
 from svr_async.fit.arrays import FitArrays
 from svr_async.fit.config import DEFAULT, FitConfig, Kind
 from svr_async.fit.forward import Selector
-from svr_async.fit.training import fit
 from svr_async.training.bank.merge import Candidate
+from svr_async.training.rounds import fits
 from svr_async.training.rounds.config import PAPER, TrainConfig
-from svr_async.training.rounds.fits import activation_rates, kept_fit, prune, support_counts
-from svr_async.training.rounds.session import HardNegative, Ledger, RoundCarryover
-from svr_async.training.rounds.stages import Stages
+from svr_async.training.rounds.fits import FitLog, calibrate_round, fit_round, prune, support_counts
+from svr_async.training.rounds.session import HardNegative, Ledger, RoundCarryover, RoundData
 
 TEXTS = ("Names the year of the event", "Shows the code in one block", "Keeps a friendly tone", "Gives two sources")
 ARRAYS = FitArrays(
@@ -36,15 +33,22 @@ ARRAYS = FitArrays(
 
 
 @pytest.mark.parametrize("kind", ["topics", "mlp"])
-def test_a_finished_fit_is_read_back_and_is_the_same(tmp_path: Path, kind: Kind) -> None:
+def test_a_finished_fit_is_read_back_and_is_the_same(
+    tmp_path: Path, kind: Kind, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The second time nothing is fitted, and the result is equal in all its parts."""
-    config = DEFAULT if kind == "topics" else FitConfig(hidden=4, epochs=2, batch=16)
-    run: Callable[..., Any] = partial(fit, ARRAYS, None, config)
-    first = kept_fit(Stages(tmp_path), "fit-1", ("d",), run, lambda _: None)
-    second = kept_fit(Stages(tmp_path), "fit-1", ("d",), lambda **_: pytest.fail("fitted again"), lambda _: None)
+    config = DEFAULT if kind == "topics" else FitConfig(hidden=4, epochs=2, calibration_epochs=1, batch=16)
+    run, log = session(tmp_path, TrainConfig(fit=config), Baker({})), FitLog()
+    first = fit_round(run, 1, log, ARRAYS, ARRAYS)
+    calibrated = calibrate_round(run, 1, log, first.selector, ARRAYS, ARRAYS)
+    for name in ("fit", "calibrate"):
+        monkeypatch.setattr(fits, name, lambda *_, **_named: pytest.fail("fitted again"))
+    second = fit_round(run, 1, log, ARRAYS, ARRAYS)
+    again = calibrate_round(run, 1, log, second.selector, ARRAYS, ARRAYS)
     assert replace(first, selector=second.selector) == second
-    for name, value in first.selector.tensors().items():
-        assert value.tobytes() == second.selector.tensors()[name].tobytes()
+    assert log.curves[2:] == log.curves[:2]
+    for one, other in ((first.selector, second.selector), (calibrated, again)):
+        assert all(value.tobytes() == other.tensors()[name].tobytes() for name, value in one.tensors().items())
 
 
 # ── pruning ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -78,15 +82,21 @@ def kept(
 ) -> list[int]:
     """Prune as a round does; `support` are the places of rubrics with a support pair."""
     candidates = candidates or bank()
-    counts = {candidates[place].rubric.id: 1 for place in support}
-    rates = activation_rates(fitted, ARRAYS)
-    return prune(config or TrainConfig(), candidates, fitted, rates, counts, np.array(judged), last=last)
+    weight = np.zeros(ARRAYS.n_entries, np.float32)
+    weight[:4] = judged  # the first entries are one of each rubric
+    data = RoundData(
+        bank=tuple(candidates),
+        train=replace(ARRAYS, z_weight=weight),
+        dev=ARRAYS,
+        support={candidates[place].rubric.id: 1 for place in support},
+        last=last,
+    )
+    return prune(config or TrainConfig(), data, fitted)
 
 
 def test_relevant_by_weight_activation_or_support_is_kept_and_the_rest_is_pruned() -> None:
     """Weight counts only where the rubric is ever active; a favoured support pair keeps an inactive rubric."""
     fitted = selector([0.5, 0.01, 0.9, 0.9], [5.0, 5.0, -5.0, -5.0])
-    assert activation_rates(fitted, ARRAYS).tolist() == [0.5, 0.5, 0.0, 0.0]
     assert kept(fitted) == [0, 1]
     assert kept(fitted, support=(3,)) == [0, 1, 3]
 

@@ -79,9 +79,8 @@ def near_of(margins: Callable[[int], Any]) -> Callable[[Selector, FitArrays], An
 
 def unfitted(_run: Session, _number: int, _log: FitLog, data: RoundData) -> Any:
     """Return a selector with equal weights, after pruning."""
-    config, judged = config_of("paper"), np.full(len(data.bank), 1000.0)
     whole = selector(data.train.n_features, len(data.bank))
-    kept = np.array(prune(config, data.bank, whole, np.full(len(data.bank), 0.5), {}, judged, last=True))
+    kept = np.array(prune(config_of("paper"), data, whole))
     return kept, whole.restrict(kept), None
 
 
@@ -179,15 +178,17 @@ async def test_a_bank_is_merged_by_similarity_alone(tmp_path: Path, preset: str)
 
 
 @PRESETS
-def test_different_checks_do_not_keep_two_texts_apart_when_merging_or_pruning(preset: str) -> None:
+def test_different_checks_do_not_keep_two_texts_apart_when_merging_or_pruning(tmp_path: Path, preset: str) -> None:
     """Nor does any other difference than that of the texts, in the paper's preset; the first of two checks is kept."""
     checks = Check.of("max_words", n=50), Check.of("min_words", n=50)
     alike = [Rubric(text=f"The response is rather short, as was asked{end}", check=check)
              for end, check in zip((" for", " by"), checks, strict=True)]  # fmt: skip
-    config = config_of(preset)
+    run = near_session(tmp_path, config_of(preset))
     for rubrics in (SHORT, alike):
-        bank = [Candidate(rubric=rubric) for rubric in rubrics]
-        kept = prune(config, bank, selector(1, 2), np.full(2, 0.5), {}, np.full(2, 1000.0), last=True)
+        bank = tuple(Candidate(rubric=rubric) for rubric in rubrics)
+        arrays = run.arrays(run.indexed(bank), run.material.train)
+        data = RoundData(bank=bank, train=arrays, dev=arrays, support={}, last=True)
+        kept = prune(run.config, data, selector(arrays.n_features, 2))
         assert kept == ([0] if preset == "paper" else [0, 1])
 
 

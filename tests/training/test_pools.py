@@ -85,7 +85,7 @@ def test_a_rubric_that_other_prompts_gave_too_may_be_judged_where_it_was_mined()
     made, shared = inputs(), 0
     for row, pool in enumerate(pools_of(made, N_RUBRICS)):
         assert set(pool) == set(range(N_RUBRICS)) - set(made.own[row].tolist())
-        shared += len(set(pool) & set(sources().mined(row).tolist()))
+        shared += len(set(pool) & set(sources().rubrics_of[row]))
     assert shared > 0
 
 

@@ -14,7 +14,8 @@ from rapidfuzz.distance import Indel
 
 from svr_async.core.pair import PreferencePair, hashed_fraction
 from svr_async.core.similarity import normalised
-from svr_async.fit.forward import alpha_numpy, hidden_matrix
+from svr_async.fit.forward import hidden_matrix
+from svr_async.fit.forward import importance as importance_of
 from svr_async.judges.rules.judge import view_of
 from svr_async.judges.rules.safety import is_refusal
 from svr_async.training.rounds.induction import counted, induced
@@ -112,10 +113,9 @@ async def find_negatives(
     for pair in support:
         if len(options[pair.id]) == 1:
             continue
-        alpha = alpha_numpy(fitted.selector, *prompts.features(prompts.row(pair)))
-        importance[pair.id] = alpha * fitted.selector.weight
-        best = np.argsort(-importance[pair.id], kind="stable")[: config.selection_pool]
-        pools[pair.id] = sorted(int(place) for place in best if importance[pair.id][place] > 0)
+        value = importance[pair.id] = importance_of(fitted.selector, *prompts.features(prompts.row(pair)))
+        best = np.argsort(-value, kind="stable")[: config.selection_pool]
+        pools[pair.id] = sorted(best[value[best] > 0].tolist())
         for option in options[pair.id]:
             missing = sorted({*pools[pair.id]}.difference(ledger.asked(option.id, index).tolist()))
             tasks.append(PoolTask(option, [fitted.bank[place].rubric for place in missing]))

@@ -24,7 +24,7 @@ from scipy.sparse import csr_matrix
 
 from svr_async.core.pair import Order, PreferencePair, hashed_order, present
 from svr_async.core.rubric import Rubric
-from svr_async.fit.forward import alpha_numpy
+from svr_async.fit.forward import importance
 from svr_async.fit.prompt_clusters import (
     Views,
     associate,
@@ -37,7 +37,7 @@ from svr_async.fit.prompt_clusters import (
 from svr_async.judges.protocol import Answer, Comparisons
 from svr_async.training.bank.merge import criterion_numbers
 from svr_async.training.rounds.config import PoolPolicy
-from svr_async.training.rounds.session import NOTHING, FittedRound, Floats, IndexedBank, Ints, Ledger, Session
+from svr_async.training.rounds.session import NOTHING, FittedRound, Floats, IndexedBank, Ints, Ledger, Session, csr_of
 from svr_async.training.rounds.stages import TrainingJudges, ask, outcomes_of, pair_to_json
 
 EXPLORED = 5  # a fifth of a pool is drawn from the whole bank
@@ -115,10 +115,7 @@ def likely_rubrics(
     """
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
-    n_criteria = int(criteria.max(initial=-1)) + 1
-    home = csr_matrix(
-        (np.ones(len(criteria)), criteria, np.arange(len(criteria) + 1)), shape=(len(criteria), n_criteria)
-    )
+    home = _marks(np.arange(len(criteria) + 1), criteria, int(criteria.max()) + 1)
     given = marks_of(mined @ home)[trained]
     inside = features[trained]
     views: Views = {"rubrics": given, "words": marks_of(given @ marks_of(home.T @ words))}
@@ -135,6 +132,11 @@ def likely_rubrics(
         order = np.argsort(-score, axis=1, kind="stable")[:, :count]
         ranked += [row[score[place, row] > 0].astype(np.int32) for place, row in enumerate(order)]
     return _worded(ranked, criteria, count)
+
+
+def _marks(borders: NDArray[np.integer], columns: Ints, width: int) -> Any:
+    """Return a sparse matrix with 1 in these columns of each row."""
+    return csr_matrix((np.ones(len(columns)), columns, borders), shape=(len(borders) - 1, width))
 
 
 def _worded(ranked: Sequence[Ints], criteria: Ints, count: int) -> list[Ints]:
@@ -187,7 +189,8 @@ async def judge_pools(
         )
         pools = choose_pools(inputs, size, round_number=number)
     elif policy is PoolPolicy.OWN:
-        pools = [np.setdiff1d(sources.mined(row)[:size], known) for row, known in zip(rows, judged, strict=True)]
+        mined = (sources.rubrics_of.get(row, ())[:size] for row in rows)
+        pools = [np.setdiff1d(of, known) for of, known in zip(mined, judged, strict=True)]
     else:
         pools = [np.setdiff1d(np.arange(len(bank.rubrics)), known) for known in judged]
     tasks = []
@@ -203,18 +206,17 @@ def _wanted(
     """Return for each pair the favourites of the last round's selector, then what its prompt cluster often gave."""
     prompts = session.material.prompts
     trained = sorted({prompts.row(pair) for pair in session.material.train})
-    borders, words = bank.words
-    worded = csr_matrix((np.ones(len(words)), words, borders), shape=(len(borders) - 1, words.max(initial=0) + 1))
-    mined = bank.sources.matrix(len(prompts.row_of))
+    mined = _marks(*csr_of(bank.sources.rows_of), len(prompts.row_of)).T.tocsr()
+    worded = _marks(*bank.words, int(bank.words[1].max(initial=0)) + 1)
     likely = likely_rubrics(prompts.matrix(), mined, worded, trained, size, criteria)
     best = dict.fromkeys(rows, NOTHING)
     if before is not None:
         table = np.array([bank.place.get(candidate.rubric.id, -1) for candidate in before.bank], dtype=np.int32)
         for row in best:
-            importance = alpha_numpy(before.selector, *prompts.features(row)) * before.selector.weight
-            top = np.argsort(-importance, kind="stable")[:size]
-            places = table[top[importance[top] > 0]]
-            if importance.min() < importance.max():  # equals: no favourites
+            value = importance(before.selector, *prompts.features(row))
+            top = np.argsort(-value, kind="stable")[:size]
+            places = table[top[value[top] > 0]]
+            if value.min() < value.max():  # equals: no favourites
                 best[row] = places[places >= 0][: size // 2]
     return [np.concatenate([best[row], likely[row]]) for row in rows]
 

@@ -17,7 +17,7 @@ from svr_async.fit.tfidf import Vocabulary
 from svr_async.scoring.bank import BankRubric, InferenceSettings, RubricBank
 from svr_async.scoring.bank_history import BankHistory
 from svr_async.scoring.dev_pairs import enough
-from svr_async.scoring.selection import TextSimilarities, select
+from svr_async.scoring.selection import Active, TextSimilarities, select
 from svr_async.training.bank.build import EXAMPLES, bank_rubric
 from svr_async.training.bank.merge import Candidate
 from svr_async.training.rounds.config import Publish, TrainConfig
@@ -53,14 +53,13 @@ async def judge_missing(session: Session, number: int, bank: Sequence[Candidate]
     config, material = session.config, session.material
     index = {candidate.rubric.id: place for place, candidate in enumerate(bank)}
     similarities = TextSimilarities([candidate.rubric.text for candidate in bank])
-    rows = {material.prompts.row(pair) for pair in material.dev}
-    alphas = {row: alpha_numpy(selector, *material.prompts.features(row)) for row in rows}
     widest = _settings(config, max(config.top_k, *config.fit.top_ks), 1.0)
     tasks = []
     for pair in material.dev:
-        active = select(alphas[material.prompts.row(pair)], selector.weight, similarities, widest)
+        alpha = alpha_numpy(selector, *material.prompts.features(material.prompts.row(pair)))
         known = set(session.ledger.asked(pair.id, index).tolist())
-        tasks.append(PoolTask(pair, [bank[entry.index].rubric for entry in active if entry.index not in known]))
+        wanted = [entry.index for entry in select(alpha, selector.weight, similarities, widest)]
+        tasks.append(PoolTask(pair, [bank[place].rubric for place in wanted if place not in known]))
     await judge_tasks(session, f"dev-{number}", [task for task in tasks if task.rubrics])
 
 
@@ -72,11 +71,10 @@ def choose_settings(
     A structure that was chosen brings its top_k. One that did no better than a coin leaves pairs to the judge's direct
     verdict. `texts` are those of the selector's rubrics, `dev` holds their entries; a missing entry counts 0.
     """
-    similarities, hits = TextSimilarities(texts), np.zeros(dev.n_pairs)
     top_k = config.top_k if choice is None else choice.structure.top_k
     settings = _settings(config, top_k, config.filler_weight, direct=choice is not None and not choice.is_proven)
-    for pair, alpha, entries in _with_alpha(selector, dev):
-        active = select(alpha, selector.weight, similarities, settings)
+    hits = np.zeros(dev.n_pairs)
+    for pair, active, entries in _in_use(settings, selector, texts, dev):
         hits[pair] = hits_of(sum(entry.importance * entries.get(entry.index, 0.0) for entry in active))
     return settings, hits
 
@@ -91,24 +89,24 @@ def unjudged_share(settings: InferenceSettings, selector: Selector, texts: Seque
 
     After `judge_missing` only abstentions are. A store that was judged for another bank may lack many.
     """
-    similarities = TextSimilarities(texts)
-    wanted = missing = 0
-    for _, alpha, entries in _with_alpha(selector, dev):
-        active = select(alpha, selector.weight, similarities, settings)
-        wanted += len(active)
-        missing += sum(entry.index not in entries for entry in active)
-    return missing / max(1, wanted)
+    missing = [
+        entry.index not in entries for _, active, entries in _in_use(settings, selector, texts, dev) for entry in active
+    ]
+    return sum(missing) / max(1, len(missing))
 
 
-def _with_alpha(selector: Selector, dev: FitArrays) -> Iterator[tuple[int, NDArray[np.float32], dict[int, Any]]]:
-    """Yield each pair with alpha and its entries by rubric, pairs of a prompt together: one alpha is held at a time."""
-    weighted: NDArray[np.float32] = dev.weighted
-    row, alpha = -1, selector.weight
+def _in_use(
+    settings: InferenceSettings, selector: Selector, texts: Sequence[str], dev: FitArrays
+) -> Iterator[tuple[int, Sequence[Active], dict[int, Any]]]:
+    """Yield each pair with the rubrics that it gets and its entries by rubric, pairs of a prompt together."""
+    similarities, weighted = TextSimilarities(texts), dev.weighted
+    row = -1
+    active: Sequence[Active] = ()
     for pair in np.argsort(dev.pair_prompt, kind="stable").tolist():
         if row != (row := int(dev.pair_prompt[pair])):
-            alpha = alpha_numpy(selector, *dev.features(row))
+            active = select(alpha_numpy(selector, *dev.features(row)), selector.weight, similarities, settings)
         span = slice(int(dev.z_indptr[pair]), int(dev.z_indptr[pair + 1]))
-        yield pair, alpha, dict(zip(dev.z_rubric[span].tolist(), weighted[span], strict=True))
+        yield pair, active, dict(zip(dev.z_rubric[span].tolist(), weighted[span], strict=True))
 
 
 def _settings(config: TrainConfig, top_k: int, filler: float, *, direct: bool = False) -> InferenceSettings:

@@ -168,12 +168,6 @@ class Sources:
         )
         return cls(rows_of=rows_of, rubrics_of=_by_row(rows_of), held_out=_by_row(dev_rows))
 
-    def matrix(self, n_prompts: int) -> Any:
-        """Return which rubrics were mined from which training prompts, sparse (prompt, rubric)."""
-        borders, prompts = _flat(self.rows_of)
-        shape = (len(self.rows_of), n_prompts)
-        return csr_matrix((np.ones(len(prompts)), prompts, borders), shape=shape).T.tocsr()
-
     def own(self, row: int) -> Ints:
         """Return the rubrics that were mined from this prompt and from no other; of a dev prompt, all of its rubrics.
 
@@ -184,10 +178,6 @@ class Sources:
         if row in self.held_out:
             return np.array(self.held_out[row], dtype=np.int32)
         return np.array([n for n in self.rubrics_of.get(row, ()) if self.rows_of[n] == (row,)], dtype=np.int32)
-
-    def mined(self, row: int) -> Ints:
-        """Return the rubrics that were mined from this prompt."""
-        return np.array(self.rubrics_of.get(row, ()), dtype=np.int32)
 
 
 def _by_row(rows_of: Sequence[Iterable[int]]) -> dict[int, list[int]]:
@@ -330,8 +320,8 @@ class Session:
         pair_prompt = [prompts.row(pair) for pair in rows]
         own = [np.isin(rubric, bank.sources.own(row)) for (rubric, _), row in zip(entries, pair_prompt, strict=True)]
         of = [-1] * len(pairs) + [place[negative.of] for negative in negatives]
-        z_indptr, z_rubric = _flat([rubric for rubric, _ in entries])
-        source_indptr, source_prompt = _flat(bank.sources.rows_of)
+        z_indptr, z_rubric = csr_of([rubric for rubric, _ in entries])
+        source_indptr, source_prompt = csr_of(bank.sources.rows_of)
         return FitArrays(
             n_rubrics=len(bank.rubrics),
             n_features=prompts.n_features,
@@ -356,7 +346,7 @@ class Session:
         )
 
 
-def _flat(rows: Sequence[Sequence[int] | Ints]) -> tuple[NDArray[np.int64], Ints]:
+def csr_of(rows: Sequence[Sequence[int] | Ints]) -> tuple[NDArray[np.int64], Ints]:
     """Return rows of numbers as the borders and columns of a CSR."""
     borders = indptr_of(np.array([len(row) for row in rows], dtype=np.int64))
     return borders, np.concatenate([NOTHING, *rows]).astype(np.int32)
