@@ -1,4 +1,4 @@
-"""svr-async: judge preference pairs with rubrics, fast and without losing a call.
+"""svr-async: judge preference pairs with rubrics, and learn rubrics from preference pairs.
 
     import svr_async as svr
 

@@ -1,7 +1,7 @@
-"""The tree of errors: each says what happened, with which value, and how to mend it.
+"""The tree of errors: each says what happened, with which value, and how to fix it.
 
-`str(error)` says what happened; how to mend it is `error.hint`, and a note of the exception, which tracebacks and
-notebooks show below it; `error.one_line()` is both.
+`str(error)` says what happened; `error.hint` says how to fix it, and is a note of the exception, which tracebacks and
+notebooks show; `error.one_line()` is both.
 
     SvrError                      anything this package raises on purpose
     ├── UsageError                a flag, a file or a config the user can correct        exit 2
@@ -120,12 +120,12 @@ class GateError(SvrError):
 
 
 def system_words(error: OSError) -> str:
-    """Return why a call of the system failed in its own few words, as `Connection refused`; asyncio's name the call."""
+    """Return the reason of a failed system call in a few words, as `Connection refused`."""
     known = os.strerror(error.errno) if error.errno and error.errno > 0 else ""
     return known if known and "Unknown error" not in known else str(error.strerror or error)
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return a question that names the known name most like this one; "" if none is like it."""
+    """Return `did you mean NAME?` with the most similar known name; "" without a similar one."""
     found = difflib.get_close_matches(name, known, 1, cutoff=0.4)
     return f"did you mean {found[0]}?" if found else ""

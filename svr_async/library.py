@@ -114,9 +114,9 @@ class Bank(RubricBank):
 
     @classmethod
     def load(cls, folder: Place, *, offline: bool = False) -> Self:
-        """Read and check a bank: a folder, or `hf:user/name` of the hub; `offline` takes what was fetched before.
+        """Read and check a bank: a folder, or `hf:user/name` of the hub; `offline` uses downloaded files only.
 
-        UsageError if there is none, ArtefactError if it fails a check.
+        UsageError if it is missing, ArtefactError if it fails a check.
         """
         return cls._of(RubricBank.load(str(folder), offline=offline), path=str(folder))
 

@@ -33,7 +33,7 @@ class Duration(click.ParamType):  # type: ignore[type-arg]  # generic in newer r
 
 @click.group()
 def cache() -> None:
-    """Look after the cache of replies.
+    """Show, copy or clear the cache of replies.
 
     \b
     Example:  svr cache stats
@@ -97,7 +97,7 @@ def import_(file: Path, cache: Path | str, as_json: bool) -> None:
 
     with contextlib.closing(Cache.open(cache)) as opened:
         added, known = asyncio.run(import_cache(opened, file))
-    shown = f"{added:,} replies added to {cache}, {known:,} were there"
+    shown = f"{added:,} replies added to {cache}, {known:,} were known"
     tell({"added": added, "known": known}, shown, as_json=as_json, line=True)
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 MARKS = {"ok": ("ok  ", "green"), "warn": ("WARN", "yellow"), "fail": ("FAIL", "red"), "none": ("–   ", None)}
 INDENT = 14  # where the text of a line starts
-LINE_CHARS = 600  # most of a finding, parts of which come from the endpoint
+LINE_CHARS = 600  # maximum characters of a finding, which may quote the endpoint
 
 
 @click.command()
@@ -56,7 +56,7 @@ def doctor(judge: str | None, base_url: str, cache: Path | str, data: Path | Non
 
 
 async def _findings(judge: str | None, base_url: str, cache: Path | str, data: Path | None) -> AsyncIterator[Finding]:
-    """Yield what is checked on this machine, then the endpoint's findings one by one."""
+    """Yield findings about this machine, then about the endpoint, one by one."""
     from svr_async.judges import doctor as checks
 
     local = {"cache": partial(checks.cache_finding, cache), "device": partial(checks.device_finding, _device_label)}

@@ -1,4 +1,4 @@
-"""The file `.env` of the working folder: variables for this process, where they are not set already."""
+"""The file `.env` of the working folder: variables for this process that are not set yet."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ NOT_OURS = (
     "PATH", "PYTHON", "LD_", "DYLD_", "HOME", "XDG_CONFIG", "SSL_", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY",
     "SVR_JUDGES",
 )  # fmt: skip
-"""What begins so is left alone: it would change which programs run here, what is the user's own, or who listens."""
+"""Ignored prefixes: they would change which programs run here, the user's settings, or who listens."""
 ADDRESS, KEY = "OPENAI_BASE_URL", "OPENAI_API_KEY"
 
 
 def load_dotenv(path: Path = FILE, environment: MutableMapping[str, str] = os.environ) -> None:
-    """Set the variables of a file, where there is one that can be read, which are not set; nothing of it is shown.
+    """Set the variables of a readable file that are not set yet; no value is shown.
 
-    ConfigError for an address of the file to which a key would go that is not of the file.
+    ConfigError if a key of the environment would go to an address from the file.
     """
     try:
         text = read_plain(path, MOST_BYTES).decode("utf-8-sig")
@@ -50,7 +50,7 @@ def _is_here(address: str) -> bool:
 def read_dotenv(text: str) -> Iterator[tuple[str, str]]:
     """Yield the variables of `NAME=VALUE` lines: with or without `export`, quotes, and a comment after a blank.
 
-    Lines of another form are left out, as a file may be meant for another program too.
+    Other lines are ignored: the file may serve other programs too.
     """
     for line in text.splitlines():
         found = LINE.fullmatch(line)

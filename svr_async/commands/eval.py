@@ -30,7 +30,7 @@ how_judged = together(
     group="How a pair is judged",
 )
 several_judges = together(
-    option("--jury J1,J2,…", "Judges that all see every pair, instead of --judge."),
+    option("--jury J1,J2,…", "Judges that all decide every pair, instead of --judge."),
     option("--jury-rule", "Combine a jury's verdicts.", type=click.Choice(["mean", "majority"]), default="mean"),
     option("--escalate-to J", "Ask this judge too if the first is unsure; its verdict decides."),
     option(

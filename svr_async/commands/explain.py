@@ -122,7 +122,7 @@ async def _judge_now(flags: dict[str, Any], texts: dict[str, str], bank: RubricB
 
 
 def _explain_mistakes(run: Path, as_json: bool) -> None:
-    """Print the most confident mistakes, the surest first."""
+    """Print the mistakes, the largest margin first."""
     from svr_async.core.table import Line, Table
     from svr_async.evaluation.items import confident_mistakes
     from svr_async.evaluation.run_folder import RunFolder
@@ -149,7 +149,7 @@ def _explain_item(run: Path, item: str, data: Path | None, as_json: bool) -> Non
     if as_json or not found.item.requests:
         return
     if not found.item.reasons and not any(row.chances for row in found.rows):
-        click.echo("no reasons are stored: the judge gave none")
+        click.echo("the judge gave no reasons")
     show([Line(f"svr explain {quote(str(run))} {quote(found.item.id)} --calls shows requests and replies")])
 
 
@@ -161,7 +161,7 @@ def _explain_calls(run: Path, item: str, cache: Path | str | None, as_json: bool
 
     calls, secrets, place = calls_of_item(RunFolder.load(run), item, cache)
     if not calls:
-        raise UsageError(f"no call was made for {item}", hint="checks, recordings and equal responses need none")
+        raise UsageError(f"no call was made for {item}", hint="checks, recordings and equal responses need no call")
     if as_json:
         values = orjson.dumps([one.to_json() for one in calls], option=orjson.OPT_INDENT_2)
         click.echo(json_for_terminal(secrets.mask_bytes(values)))

@@ -1,4 +1,4 @@
-"""The flags by which a run can be watched from outside, and the wrapper that honours them for any command."""
+"""Options for logs and metrics, and the decorator that applies them to a command."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def observed(function: Callable[..., Any]) -> Callable[..., Any]:
         if not (own["log_json"] or own["metrics_port"] or own["otel"]):
             return function(**flags)
         if own["log_json"] == STDERR and "quiet" in flags:
-            flags["quiet"] = True  # the lines of JSON have standard error for themselves
+            flags["quiet"] = True  # standard error carries only JSON lines
         return _watched(function, flags, own)
 
     return _watching(call)
@@ -114,7 +114,7 @@ def _key_variables(flags: Mapping[str, Any]) -> Iterator[str]:
 
 
 def digest_of_flags(flags: Mapping[str, Any]) -> str:
-    """Return 16 hex digits that are equal for runs with the same flags, except those of the screen."""
+    """Return a digest of the flags, 16 hex digits; display flags do not count."""
     kept = {name: value for name, value in flags.items() if name not in SCREEN_ONLY}
     canonical = orjson.dumps(kept, default=str, option=orjson.OPT_SORT_KEYS)
     return hashlib.blake2b(canonical, digest_size=8).hexdigest()

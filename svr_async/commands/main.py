@@ -31,13 +31,13 @@ COMMANDS = {
     "report": ("pages:report", "Write runs or a bank as HTML, Markdown, LaTeX or CSV."),
     "compare": ("results:compare", "Compare runs: intervals, paired tests, judge drift."),
     "gate": ("results:gate", "Exit 9 if a run is significantly worse than a baseline."),
-    "agreement": ("results:agreement", "Compare a run with labels of people."),
+    "agreement": ("results:agreement", "Compare a run with human labels."),
     "judges": ("judges:judges", "List judges and their prices."),
     "doctor": ("doctor:doctor", "Check endpoint, key, cache and data."),
     "batch": ("batch:batch", "Make a run's calls as a batch, at half the price."),
     "cache": ("cache:cache", "Show, copy or clear the stored replies."),
     "data": ("data:data", "List, check, split and fetch benchmarks and training sets."),
-    "bank": ("bank:bank", "Look at a bank of rubrics and care for it."),
+    "bank": ("bank:bank", "Show, check, edit, merge and share a bank of rubrics."),
     "fit": ("train:fit", "Fit a bank on a feature store."),
     "stages": ("train:stages", "Run the stages of training one by one."),
     "merge": ("results:merge", "Merge the shards of a run."),
@@ -65,10 +65,10 @@ SHORTER = (
     (" is a file", " is a file: name a folder"),
 )
 INTERRUPTED = 130
-NO_ROOM = {errno.ENOSPC, errno.EDQUOT}  # what writing to standard output may meet
+NO_ROOM = {errno.ENOSPC, errno.EDQUOT}  # errors of writing to standard output
 BUG = 1
-WHOLE = "pip install svr-async brings all that training needs; with requirements-judge.txt alone only judging works"
-MOST_CHARS = 2000  # of an error's line, parts of which may come from an endpoint or a file
+WHOLE = "requirements-judge.txt is for judging only; pip install svr-async installs everything"
+MOST_CHARS = 2000  # maximum characters of an error, which may quote an endpoint or a file
 
 
 class LazyGroup(click.Group):
@@ -96,7 +96,7 @@ class LazyGroup(click.Group):
                     formatter.write_dl([(name, COMMANDS[name][1]) for name in names])
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Return the commands that begin so, without importing them."""
+        """Return the commands with this prefix, for completion, without importing them."""
         from click.shell_completion import CompletionItem
 
         own = [CompletionItem(name, help=text) for name, (_, text) in COMMANDS.items() if name.startswith(incomplete)]
@@ -143,7 +143,7 @@ def _print_completion(ctx: click.Context, _: click.Parameter, shell: str | None)
     help='Print the completion script of bash, zsh or fish: eval "$(svr --completion bash)".',
 )
 def svr() -> None:
-    """Judge preference pairs with rubrics: fast, once, and without losing a call.
+    """Judge preference pairs with rubrics, and learn rubrics from preference pairs.
 
     \b
     Try, offline and without a model:
@@ -164,7 +164,7 @@ def run(command: click.Command, name: str, args: Sequence[str] | None = None) ->
 
 
 def _require_utf8(args: Sequence[str]) -> None:
-    """Raise UsageError for an argument or working folder that is not UTF-8: a manifest could not name it."""
+    """Raise UsageError for an argument or working folder that is not UTF-8: a manifest cannot store it."""
     with contextlib.suppress(FileNotFoundError):  # the working folder was deleted
         args = [*args, str(Path.cwd())]
     for arg in args:
@@ -211,7 +211,7 @@ def known_error(name: str, error: BaseException) -> tuple[str, str, int] | None:
 
 
 def _reader_has_gone(error: BaseException) -> bool:
-    """Whether a pipe's reader left before the end: click and rich turn that into an exit of their own."""
+    """Whether the reader of a pipe has gone: click and rich raise SystemExit for this."""
     pacified = type(sys.stdout).__name__.endswith("PacifyFlushWrapper")  # what click puts there in this case
     return isinstance(error, BrokenPipeError) or isinstance(error.__context__, BrokenPipeError) or pacified
 

@@ -26,7 +26,7 @@ SHARE = click.FloatRange(0, 1)
 AMOUNT = click.FloatRange(min=0)
 RATE = click.FloatRange(min=0, min_open=True)
 HELP = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
-MOST_LICENCE_CHARS = 4_096  # as long as a bank's texts may be
+MOST_LICENCE_CHARS = 4_096  # the limit of a bank's texts
 
 
 def option(spec: str, help: str = "", *, name: str = "", **settings: Any) -> Callable[[F], F]:  # noqa: A002
@@ -47,10 +47,10 @@ def flag(spec: str, help: str = "", **settings: Any) -> Callable[[F], F]:  # noq
 
 
 def together(*options: Callable[[F], F], group: str = "") -> Callable[[F], F]:
-    """Return what adds several options to a command, in this order, under the heading `group` of its help."""
+    """Return a decorator that adds options in this order, under the help heading `group`."""
 
     def add(function: F) -> F:
-        """Add them; an option that is in a group already stays there."""
+        """Add the options; one that already has a group keeps it."""
         before = len(getattr(function, "__click_params__", ()))
         for one in reversed(options):
             function = one(function)
@@ -130,7 +130,7 @@ def _cache_place(_: click.Context, __: click.Parameter, text: str | None) -> Pat
 
 
 def _licence(_: click.Context, __: click.Parameter, text: str) -> str:
-    """Refuse, before anything is computed, a text that no bank can hold."""
+    """Raise UsageError for a licence that a bank cannot store."""
     if len(text) > MOST_LICENCE_CHARS or not text.isprintable():
         message = f"--license has {len(text):,} characters, or some that cannot be printed"
         raise UsageError(message, hint=f"name it in a line of at most {MOST_LICENCE_CHARS:,}")
@@ -184,7 +184,7 @@ layout = option("--format NAME", "Layout of the pairs.", name="adapter", default
 moved_data = option("--data PATH", "The run's data, if it has moved.", type=PATH)
 base_url = option(
     "--base-url URL",
-    "Address of the endpoint, over the profile's; repeat it for several with the same model.",
+    "Address of the endpoint, instead of the profile's; repeat it for several servers of one model.",
     multiple=True,
     callback=lambda _, __, urls: ",".join(urls),
 )
@@ -203,11 +203,12 @@ cache = option(
 )
 concurrency = option("--concurrency auto|N", "Maximum parallel requests; auto adapts.", default="auto")
 price = option(
-    "--price IN/OUT", "US dollars per million tokens, over the profile's; IN/CACHED/OUT if cached input costs less."
+    "--price IN/OUT",
+    "US dollars per million tokens, instead of the profile's; IN/CACHED/OUT if cached input costs less.",
 )
 max_calls = option("--max-calls N", "Stop before sending more calls.", type=click.IntRange(min=0))
-retry_errors = flag("--retry-errors", "Ask again what failed for good in an earlier run.")
-min_coverage = option("--min-coverage 0..1", "Exit 3 when a smaller share gets an answer.", type=SHARE, default=1.0)
+retry_errors = flag("--retry-errors", "Send requests again that failed for good in an earlier run.")
+min_coverage = option("--min-coverage 0..1", "Exit 3 if a smaller share gets an answer.", type=SHARE, default=1.0)
 shard = option("--shard I/N", "Judge shard I of N on this machine (docs/scale.md).")
 ray = option("--ray ADDRESS", "Send from a Ray cluster: HOST:PORT, auto, or local.")
 few_limits = together(base_url, concurrency, budget, max_calls, cache, group="The endpoint")
@@ -228,7 +229,7 @@ limited = together(
         ),
         price,
         max_calls,
-        flag("--strict-model", "Exit 4 if another model than the judge's answers."),
+        flag("--strict-model", "Exit 4 if another model answers."),
         option("--prompts paper|DIR", "Prompt templates: the paper's, or a folder.", type=PATH),
         cache,
         shard,
@@ -241,7 +242,7 @@ reading = together(
     flag("--lenient", "Leave out rows that break the schema, and count them."),
     option(
         "--columns NAME=COLUMN,…",
-        "Which columns hold what, as prompt=question,chosen=best. Default: by their names.",
+        "Names of the columns, as prompt=question,chosen=best. Default: the usual names.",
         default="",
     ),
     option(
@@ -253,7 +254,9 @@ reading = together(
 )
 
 
-learning_curve = flag("--learning-curve", "Fit also on parts of the pairs, to show what more would bring; no calls.")
+learning_curve = flag(
+    "--learning-curve", "Also fit on fractions of the pairs, to show the benefit of more pairs; no calls."
+)
 licence = option("--license TEXT", "Licence of the bank, for its card.", name="licence", default="", callback=_licence)
 pool_options = together(
     option(
@@ -271,7 +274,7 @@ pool_options = together(
 track = together(
     option(
         "--track",
-        "Log the ended run to this tracker; repeatable (docs/tracking.md).",
+        "Log the ended run to this tracker; repeatable (docs/observability.md).",
         type=click.Choice(TRACKERS),
         multiple=True,
         callback=lambda _, __, names: require_installed(names),

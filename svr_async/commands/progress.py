@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 PLAIN_EVERY_S = 10.0
 REFRESH_EVERY_S = 0.1
-WIDE = 112  # columns from which there is room for all of the bar
+WIDE = 112  # minimum terminal columns for the full bar
 WORTH_SHOWING_S = 1.0
 HELD = {
     "rate limited": "rate limited",
@@ -64,7 +64,7 @@ class ProgressBar:
                 self._bar.stop()
 
     def stage(self, what: str, total: int) -> None:
-        """Begin a stage of `total` items, for example `judging`; the bar is hidden without any."""
+        """Begin a stage of `total` items, for example `judging`; with total 0 the bar is hidden."""
         self._what, self._total, self._done = what, total, 0
         self._started = self._last = time.monotonic()
         if self._bar is not None and self._task is not None:
@@ -90,7 +90,7 @@ class ProgressBar:
         self.count(self._done + 1)
 
     def working(self, what: str) -> None:
-        """Show what runs now, if its length is unknown; "" hides it."""
+        """Show current work of unknown length; "" hides it."""
         if self._bar is not None and self._task is not None:
             self._bar.reset(self._task, total=None, description=what, facts="", visible=bool(what))
 
@@ -107,7 +107,7 @@ class ProgressBar:
 
 
 def _bar(console: Console) -> Progress:
-    """Return a bar for tasks with a field `facts`, which gives way first where the terminal is narrow."""
+    """Return a bar for tasks with a field `facts`, which a narrow terminal shortens first."""
     from rich import progress as columns
     from rich.table import Column
 
@@ -148,7 +148,7 @@ def engine_facts(stats: Callable[[], EngineStats] | None) -> str:
 
 
 def _held(endpoint: EndpointStats, now: EngineStats) -> str:
-    """Say how an endpoint holds calls back and for how long; "" if it does not, or too shortly to read."""
+    """Describe why an endpoint delays calls, and for how long; "" if it does not, or only briefly."""
     long = endpoint.wait_s >= WORTH_SHOWING_S
     delays = endpoint.state in HELD and long and (endpoint.state != "paced" or now.waiting > 0)
     if endpoint.state not in OUTAGES and not delays:

@@ -23,7 +23,7 @@ NOT_ASKED = ("judge", "base_url", "bank", "limits", "prompt", "responses", "out"
 
 @click.command(cls=GroupedCommand, context_settings=opt.HELP)
 @click.argument("responses", nargs=-1, required=True, metavar="FILE|RESPONSE...")
-@option("--prompt TEXT|@FILE", "What was asked. Without it, FILE has prompts with responses.")
+@option("--prompt TEXT|@FILE", "The prompt. Without it, FILE has prompts with responses.")
 @option("--out RANKED.jsonl", "With FILE: a row a prompt.", type=opt.PATH)
 @option("--pairs-out PAIRS.jsonl", "With FILE: preference pairs, best against worst.", type=opt.PATH)
 @option("--min-margin N", "Leave out pairs closer in score. Default: 0.", type=opt.AMOUNT, default=0.0)
@@ -45,7 +45,7 @@ NOT_ASKED = ("judge", "base_url", "bank", "limits", "prompt", "responses", "out"
 @opt.few_limits
 @opt.json
 def rank(**flags: Any) -> None:
-    """Rank RESPONSES to a prompt, the best first: each a text, or @FILE. Or, without --prompt, those in a FILE.
+    """Rank RESPONSES to a prompt, best first: each a text or @FILE. Without --prompt, rank those in a FILE.
 
     With a bank by its rubrics; without one a model is asked directly, and rules decides by its general checks. Rows of
     FILE have a prompt and a list of responses; the same command again continues after a stop.

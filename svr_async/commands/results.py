@@ -92,7 +92,7 @@ def agreement(
     data: Path | None,
     as_json: bool,
 ) -> None:
-    """Compare a RUN with labels of people: share of equal labels and Cohen's κ.
+    """Compare a RUN with human labels: share of equal labels and Cohen's κ.
 
     LABELS has rows of id, label (a, b or tie), labeller and note.
 

@@ -1,4 +1,4 @@
-"""Tables and texts on a terminal, with texts from files stripped of everything that could steer it."""
+"""Tables and texts on a terminal; control characters in texts from files are removed."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from svr_async.core.table import Line, Parts, Table
 
 CELL = 300
-NARROW = 100  # columns of a terminal below which the text of a row needs the room of its numbers
+NARROW = 100  # minimum terminal columns for a text with numbers
 LABEL = 12
 PLAIN_WIDTH = 160  # of a file or a pipe
 SPINNER_AFTER_S = 1.0
 
 
 def print_json(values: Any, *, line: bool = False) -> None:
-    """Print one JSON value for machines, indented or in a line; what JSON has no form for becomes a list."""
+    """Print one JSON value for machines, indented or in a line; other types become lists."""
     from svr_async.core.safetext import json_for_terminal
 
     indent = 0 if line else orjson.OPT_INDENT_2
@@ -76,12 +76,12 @@ def spinner(text: str, *, quiet: bool = False) -> Iterator[None]:
 
 
 def is_narrow() -> bool:
-    """Whether the terminal has little room beside a text."""
+    """Whether the terminal is too narrow for numbers next to a text."""
     return safe_console().width < NARROW
 
 
 def show(sheet: Parts) -> None:
-    """Print lines and tables, with nothing in them that could steer the terminal."""
+    """Print lines and tables without control characters."""
     from rich.text import Text
 
     from svr_async.core.safetext import one_line
@@ -136,7 +136,7 @@ def _show_line(console: Console, line: Line) -> None:
 
 
 def text_of(flag: str, value: str) -> str:
-    """Return a text as given, or that of the file after an `@`; `@@` begins a text that begins with one `@`."""
+    """Return a text as given, or the content of the file after `@`; `@@` starts a text with a literal `@`."""
     if not value.startswith("@"):
         return value
     if value.startswith("@@"):
@@ -146,5 +146,5 @@ def text_of(flag: str, value: str) -> str:
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or "it is not UTF-8 text"
         raise UsageError(
-            f"cannot read {flag} {value}: {why}", hint="@FILE reads a text from a file; @@ begins a text with an @"
+            f"cannot read {flag} {value}: {why}", hint="@FILE reads a text from a file; @@ starts a text with @"
         ) from error

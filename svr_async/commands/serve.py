@@ -22,7 +22,7 @@ MIB = 2**20
 @opt.judge
 @opt.bank
 @option("--listen [HOST:]PORT", "0 takes any free port.", type=Address(), default="8080")
-@option("--fallback N", "The reward if the judge gives none. Default: 0.", type=float, default=0.0)
+@option("--fallback N", "The reward without a verdict. Default: 0.", type=float, default=0.0)
 @opt.top_k
 @together(
     option("--schedule", "Pairs compared in a group.", type=click.Choice(["circle", "all"]), default="circle"),

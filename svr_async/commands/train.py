@@ -19,10 +19,10 @@ learned = together(
         "Which round becomes the final bank: auto is the last unless an earlier one is clearly better.",
         type=click.Choice(["auto", "last", "best"]),
     ),
-    option("--author J", "Who writes rubrics and probes, if not the judge: a text judge, or rules."),
+    option("--author J", "The text judge, or rules, that writes rubrics and probes. Default: the judge."),
     option(
         "--same-criterion",
-        "How rubrics that state one criterion in other words are found. Default: author if a model writes.",
+        "How to find rubrics that state the same criterion. Default: author if a model writes.",
         type=click.Choice(["author", "text", "off"]),
     ),
     option("--dev-share 0..1", "Share of the prompts held out to check the bank. Default: 0.05.", type=opt.SHARE),
@@ -48,7 +48,7 @@ learned = together(
 
 @click.command(cls=GroupedCommand, context_settings=opt.HELP)
 @opt.pairs_options
-@option("--out DIR", "Where bank/, the record and the stages go.", type=opt.FOLDER, required=True)
+@option("--out DIR", "Folder for bank/, the record and the stages.", type=opt.FOLDER, required=True)
 @option("--rounds N", "Rounds of Algorithm 1.", type=opt.COUNT, default=3)
 @learned
 @opt.reading
@@ -57,7 +57,7 @@ learned = together(
 @opt.track
 @observed
 def train(**flags: Any) -> int:
-    """Train a bank on PAIRS: induce rubrics, judge, fit, prune, find the boundary, and again.
+    """Train a bank on PAIRS: induce rubrics, judge, fit, prune, find the boundary, and repeat.
 
     Repeat the command to continue a stopped run.
 
@@ -73,11 +73,11 @@ def train(**flags: Any) -> int:
 
 @click.command(cls=GroupedCommand, context_settings=opt.HELP)
 @click.argument("store", type=opt.PATH)
-@option("--out DIR", "Where the bank goes.", type=opt.FOLDER, required=True)
+@option("--out DIR", "Folder of the bank.", type=opt.FOLDER, required=True)
 @option("--preset", "How to fit. Default: as the store was trained.", type=click.Choice(["default", "paper"]))
 @option("--epochs N", "Epochs of --preset paper. Default: 8.", type=click.IntRange(0))
 @option("--seed N", "Seed. Default: the store's, else 42.", type=opt.SEED)
-@option("--seeds N", "Fit this often; keep the best.", type=opt.COUNT, default=1)
+@option("--seeds N", "Number of fits with different seeds; the best is kept.", type=opt.COUNT, default=1)
 @option("--top-k N", "Rubrics used for a prompt. Default: as the store was judged.", type=opt.COUNT)
 @opt.learning_curve
 @option("--sweep NAME=VALUES", "Fit all combinations of values, as sparsity=0.03,0.1; or a file.", multiple=True)
@@ -122,7 +122,7 @@ stage = together(
 @stages.command(cls=GroupedCommand, context_settings=opt.HELP)
 @stage
 @flag("--descriptive", "Describe good responses instead of contrasting two (the ablation).")
-@option("--out FILE.jsonl", "Where candidates go.", type=opt.PATH, required=True)
+@option("--out FILE.jsonl", "File of the candidates.", type=opt.PATH, required=True)
 def induce(**flags: Any) -> int:
     """Induce candidate rubrics from PAIRS; near-identical ones are merged, held-out pairs are left out.
 
@@ -138,7 +138,7 @@ def induce(**flags: Any) -> int:
 @stage
 @together(opt.shard, opt.ray, group="The endpoint")
 @option("--bank DIR", "Judge on the rubrics of this bank.", type=opt.PATH)
-@option("--candidates FILE.jsonl", "Judge on what svr stages induce wrote.", type=opt.PATH)
+@option("--candidates FILE.jsonl", "Judge on the rubrics that svr stages induce wrote.", type=opt.PATH)
 @opt.pool_options
 @option("--out DIR", "The feature store.", type=opt.FOLDER, required=True)
 def judge(**flags: Any) -> int:
@@ -174,21 +174,21 @@ def store(folder: Path, as_json: bool, **flags: Any) -> None:
     from svr_async.core.table import Line
     from svr_async.training.rounds.config import FitTerms
     from svr_async.training.running.data import refuse_benchmark_for_training
-    from svr_async.training.store.facts import facts_in_words, store_facts
-    from svr_async.training.store.files import load_store
-    from svr_async.training.store.imported import ImportOptions, import_store
+    from svr_async.training.store.files import facts_in_words, load_store, store_facts
+    from svr_async.training.store.imported import import_store
 
     files = [flags[name] for name in ("pairs", "rubrics", "z")]
     if any(files) and not all(files):
-        raise UsageError("a store is made of --pairs, --rubrics and --z", hint="give all three, or none to look at one")
+        raise UsageError(
+            "a store is made of --pairs, --rubrics and --z", hint="give all three, or only STORE to show it"
+        )
     if all(files):
         refuse_benchmark_for_training(flags["pairs"])
         refuse_benchmark_for_training(flags["adapter"])
         dataset = get_adapter(flags["adapter"]).load(flags["pairs"])
-        options = ImportOptions(terms=FitTerms(seed=flags["seed"]), judge=flags["judge"])
-        facts = store_facts(import_store(dataset.pairs, dataset.digest, flags["rubrics"], flags["z"], folder, options))
-    else:
-        facts = store_facts(load_store(folder))
-    size = f"{folder}, {facts['bytes'] / 2**20:.1f} MiB, schema {facts['schema_version']}"
+        options = {"terms": FitTerms(seed=flags["seed"]), "judge": flags["judge"]}
+        import_store(dataset.pairs, dataset.digest, flags["rubrics"], flags["z"], folder, **options)
+    facts = store_facts(load_store(folder), folder)
+    size = f"{folder}, {facts['bytes'] / 2**20:.1f} MiB"
     lines = [Line(text, label=label or " ") for label, text in facts_in_words(facts)]
     tell(facts, [Line(size, label="store"), *lines], as_json=as_json)

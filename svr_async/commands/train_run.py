@@ -48,7 +48,7 @@ Run = Callable[[Mapping[str, Any]], int]
 
 
 class TrainScreen(ProgressBar, TrainingListener):
-    """Shows a training or a fit: what happened, and the stage under way; epochs are drawn on the bank's page."""
+    """Shows the log and the current stage of a training or a fit."""
 
     def __init__(self, *, quiet: bool = False) -> None:
         super().__init__(quiet=quiet)
@@ -56,7 +56,7 @@ class TrainScreen(ProgressBar, TrainingListener):
         self._epochs = 0
 
     def opened(self, judge: OpenJudge) -> None:
-        """Show what the judge's engine does, and count the seconds from now."""
+        """Show the engine's status, and count the seconds from now."""
         self.stats = judge.engine.stats if judge.engine else None
         self._begun = time.monotonic()
 
@@ -65,11 +65,11 @@ class TrainScreen(ProgressBar, TrainingListener):
         return draining(shutdown, self.say)
 
     def say(self, text: str) -> None:
-        """Print what happened, with the seconds since the beginning."""
+        """Print a line, with the seconds since the start."""
         self.note(f"{time.monotonic() - self._begun:7.1f} s  {text}")
 
     def fits(self, seeds: int, epochs: int) -> FitWatch | None:
-        """Return what shows the epochs of a fit."""
+        """Return the listener that shows epochs."""
         del seeds
         self._epochs = epochs
         return self
@@ -92,7 +92,7 @@ class TrainScreen(ProgressBar, TrainingListener):
 
 
 def sharing(run: Run) -> Run:
-    """Return a command that ends with 0 and a line once this machine's shard of a stage is judged."""
+    """Wrap a command: after this machine's shard of a stage it prints a line and exits with 0."""
 
     @functools.wraps(run)
     def called(flags: Mapping[str, Any]) -> int:
@@ -144,7 +144,7 @@ def run_train(flags: Mapping[str, Any]) -> int:
 
 
 def _estimate(settings: TrainSettings) -> str:
-    """Say how many calls, dollars and minutes a training is likely to take, from a dry run."""
+    """Estimate calls, dollars and minutes of a training from a dry run."""
     count = count_training(settings, count_rounds)
     assert count is not None
     cost = "" if count["usd"] is None else f", about {dollars(count['usd'])}"
@@ -209,7 +209,7 @@ def run_fit(flags: Mapping[str, Any]) -> int:
 
 
 def print_count(flags: Mapping[str, Any], settings: TrainSettings, work: Work) -> int:
-    """Print what a work would ask, as JSON or in words; return the exit code."""
+    """Print the planned calls of some work, as JSON or text; return the exit code."""
     with spinner("counting calls"):
         count = count_training(settings, work)
     if count is None:
@@ -255,7 +255,7 @@ def _places(out: Path, more: str = "") -> Iterator[Part]:
 
 
 def _use(record: Mapping[str, Any]) -> str:
-    """Say how many rubrics a prompt gets, and what fills places that are left free."""
+    """Describe how many rubrics a prompt gets, and how free places are filled."""
     row = next(row for row in record["rounds"] if row["round"] == record["dev"]["round"])
     most = min(row["top_k"], row["kept"])
     of = f"all {most:,} rubrics" if most == row["kept"] else f"the best {most:,} of {plural(row['kept'], 'rubric')}"
@@ -264,7 +264,7 @@ def _use(record: Mapping[str, Any]) -> str:
 
 
 def _fit_parts(found: StoreFit, out: Path) -> Iterator[Part]:
-    """Yield how a fit of a store went and where its bank is."""
+    """Yield the result of a fit and the place of its bank."""
     record = found.record
     taken = f"epoch {record['best_epoch']}" if record["best_epoch"] else "the start, before any epoch"
     measured, known = record["dev_accuracy"], enough(record["dev_pairs"])

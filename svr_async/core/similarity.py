@@ -1,4 +1,4 @@
-"""How alike two rubrics are as texts: the paper's measure (`app:hparams`), plainly; the reference for faster forms.
+"""The paper's similarity of two rubric texts (`app:hparams`), written plainly; the reference for faster forms.
 
 The paper names neither stopwords nor a normal form of Unicode nor the order of the two texts: those are ours.
 """
@@ -10,7 +10,7 @@ import unicodedata
 from difflib import SequenceMatcher
 
 REDUNDANCY_CUTOFF = 0.92  # app:hparams
-# Words without a meaning of their own. Negations, quantities and places in time or order ("not", "all", "before",
+# Stopwords. Negations, quantities and places in time or order ("not", "all", "before",
 # "more", "under") are left out on purpose: they distinguish a rubric from its opposite.
 STOPWORDS = frozenset(
     """

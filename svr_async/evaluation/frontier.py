@@ -124,7 +124,7 @@ def _column(run: Run) -> _Column:
     if (below := config.get("audit_below")) is not None:
         orders = f" --audit-below {below:g}"
     if config.get("salt") not in {None, "svr"}:
-        orders += f" --salt {config['salt']}"
+        orders += f" --seed {config['salt'].removeprefix('svr-')}"
     return _Column(
         judge=str(run.metrics["judge"]),
         orders=orders,

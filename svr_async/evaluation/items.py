@@ -228,6 +228,6 @@ Exchanges = Mapping[str, Sequence[Exchange]]
 
 
 def confident_mistakes(items: Sequence[Item], limit: int = MISTAKES) -> tuple[Item, ...]:
-    """Return the items decided for the wrong side, by |margin|, the surest first; equal ones in data order."""
+    """Return the items decided for the wrong side, largest |margin| first; equal ones in data order."""
     wrong = [item for item in items if item.correct is False and item.predicted is not None and item.margin]
     return tuple(sorted(wrong, key=lambda item: -abs(item.margin or 0.0))[:limit])

@@ -27,8 +27,8 @@ def accuracy_block(items: Sequence[Item], prompts: Mapping[str, Hashable] = NO_P
     """Return the accuracies over items that have a right answer; every item stays in the denominator of `accuracy`.
 
     `n_scored` counts verdicts, ties included. `accuracy` is strict: a tie or an unscored item is wrong. The bounds
-    take every tie and unscored item as wrong, and as right. `prompts` tells by a pair's id what only pairs of its
-    prompt have; where pairs share one, the interval is of prompts, which `accuracy_ci95_unit` says.
+    take every tie and unscored item as wrong, and as right. `prompts` maps a pair's id to its
+    prompt; if pairs share prompts, the interval is over prompts (`accuracy_ci95_unit`).
     """
     judged = [item for item in items if item.gold is not None]
     n, right = len(judged), sum(1 for item in judged if item.correct)
@@ -115,7 +115,7 @@ def official_block(
 
 
 def _without_texts(pair: PreferencePair, kinds: dict[Hashable, PreferencePair]) -> PreferencePair:
-    """Return a pair without texts, one object for all that scores cannot tell apart, to save memory."""
+    """Return a pair without texts; equal ones share one object, to save memory."""
     kind = (
         pair.domain, pair.subset, pair.chosen_first, pair.has_preference, pair.strength, pair.item, pair.slot,
     )  # fmt: skip
@@ -155,12 +155,12 @@ JOINS: Mapping[type, Callable[[list[Any]], Any]] = {
     tuple: lambda values: tuple(part for value in values for part in value),
     str: lambda values: next(filter(None, reversed(values)), ""),
 }
-"""How a fact of several engines becomes one, by its type."""
+"""How to combine a fact of several engines, by its type."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgeCost:
-    """What one judge was asked; `stats` is None for a judge that sends nothing."""
+    """The calls of one judge; `stats` is None for a judge that sends nothing."""
 
     name: str
     stats: EngineStats | None
@@ -168,9 +168,9 @@ class JudgeCost:
 
 
 def joined(found: Sequence[EngineStats], usd: float | None) -> EngineStats:
-    """Return the facts of engines as one: counts added up, durations the longest, the spread of the first's latency.
+    """Combine the facts of engines: counts are added, durations are the longest, the latency is the first's.
 
-    `usd` is what all of them paid.
+    `usd` is the sum that they paid.
     """
     reported = [stats.reported_usd for stats in found if stats.reported_usd is not None]
     values: dict[str, Any] = {}
@@ -200,9 +200,9 @@ def engine_block(stats: EngineStats | None, price: Price | None) -> dict[str, An
 
 
 def costs_block(costs: Sequence[JudgeCost]) -> dict[str, Any]:
-    """Return what all judges were asked and cost together, and each by itself if there are several.
+    """Return calls and costs of all judges together, and of each if there are several.
 
-    A sum of dollars is unknown where the price of one judge that was asked is.
+    A sum of dollars is unknown if one price is.
     """
     each = {cost.name: engine_block(cost.stats, cost.price) for cost in costs}
     if len(costs) == 1:
@@ -212,7 +212,7 @@ def costs_block(costs: Sequence[JudgeCost]) -> dict[str, Any]:
 
 
 def added_costs(blocks: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the sums of what several machines spent on parts of one run."""
+    """Return the summed costs of several machines on one run."""
     sums = {name: _added([block[name] for block in blocks if name in block]) for name in SPENT if name in blocks[0]}
     for block in (sums, *sums.get("judges", {}).values()):
         block["cache"]["cached_share"] = _share(block["usage"]["cached_tokens"], block["usage"]["prompt_tokens"])

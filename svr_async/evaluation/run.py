@@ -97,7 +97,7 @@ def _run_notes(run: PreparedRun, items: Sequence[Item], counted: Mapping[str, An
     if run.settings.rephrase:
         rows = [row for item in items for row in item.rubrics]
         if unchanged := sum(row.rephrased is None for row in rows):
-            yield f"{unchanged} of {len(rows)} rubrics kept their own words: the rephrasing gave none for them"
+            yield f"{unchanged} of {len(rows)} rubrics kept their original text: the rephrasing skipped them"
     if (own := run.method.facts.own) is not None:
         from svr_async.judges.templates import load_templates
 

@@ -49,7 +49,7 @@ class _Domain(msgspec.Struct):
 
 
 class _Metrics(msgspec.Struct):
-    """The keys of metrics.json that are read; others pass."""
+    """The keys of metrics.json that are read; others are ignored."""
 
     benchmark: str
     method: str

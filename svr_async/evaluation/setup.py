@@ -113,7 +113,7 @@ class ResolvedJudge:
 
 
 def _resolve_judge(settings: EvalSettings, text: str, method: Method) -> ResolvedJudge:
-    """Resolve a judge without opening it; a content-blind method needs none."""
+    """Resolve a judge without opening it; a content-blind method has no judge."""
     if not method.facts.asks_judge:
         return ResolvedJudge(spec=JudgeSpec.parse(RULES), name="none")
     spec = JudgeSpec.parse(text, base_url=settings.base_url).priced(settings.limits.price)
@@ -227,7 +227,7 @@ def resolve_judges(settings: EvalSettings, method: Method) -> ResolvedJudges:
 
 
 def _with_method_judges(resolved: ResolvedJudges, settings: EvalSettings, method: Method) -> ResolvedJudges:
-    """Add the judges that only the method asks; UsageError if it needs written replies and a judge writes none."""
+    """Add the judges that only the method asks; UsageError if it needs texts and a judge writes no text."""
     own = method.facts.own
     if own is None:
         return resolved
@@ -355,7 +355,7 @@ def prepare(settings: EvalSettings, dataset: Dataset | None = None) -> PreparedR
     pairs = select_pairs(dataset.pairs, settings.limit, settings.domain)
     if method.facts.human_rubrics and not any(pair.rubrics for pair in pairs):
         raise UsageError(
-            f"--method {method.name} judges the human rubrics of the data, and {dataset.source} has none",
+            f"--method {method.name} judges by human rubrics, and {dataset.source} has no rubrics",
             hint="--method self-rubric has the judge write them, --rubrics FILE gives yours",
         )
     identity = {
@@ -385,7 +385,7 @@ def prepare(settings: EvalSettings, dataset: Dataset | None = None) -> PreparedR
 
 
 def load_sample() -> Dataset:
-    """Load the small set shipped with the package, in RubricBench's schema; a note says that it is no benchmark."""
+    """Load the small set shipped with the package, in RubricBench's schema; a note says that it is not a benchmark."""
     with as_file(files("svr_async.adapters") / "samples" / "rubricbench_sample.jsonl") as path:
         dataset = get_adapter("rubricbench").load(path)
     return replace(dataset, name="rubricbench-sample", notes=("the sample shipped with svr-async, not a benchmark",))

@@ -63,7 +63,7 @@ class Number:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Abstention:
-    """Accuracy of the pairs that are answered, the surest first: shares of 1."""
+    """Accuracy by the share of pairs answered, largest |margin| first; fractions of 1."""
 
     answered: float
     accuracy: float

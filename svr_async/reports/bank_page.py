@@ -27,7 +27,7 @@ MEASURES: tuple[tuple[str, tuple[tuple[str, str, bool], ...]], ...] = (  # unit:
 
 
 def render_bank(found: BankSummary, bank: RubricBank, did: Sequence[Table] = ()) -> str:
-    """Return the page of a bank; `did` are tables of what its rubrics did in runs."""
+    """Return the page of a bank; `did` are tables of the effects of its rubrics in runs."""
     return render("bank.html.j2", bank=found, did=did, figures=[image(one) for one in bank_figures(bank, found)])
 
 
@@ -125,7 +125,7 @@ def learning_figure(curve: LearningCurve | None, marks: tuple[str, ...]) -> Figu
 
 
 def map_figure(bank: RubricBank, name: str = "map") -> Figure | None:
-    """Return the rubrics laid out by their words, as large as weight times activation; None for a few rubrics."""
+    """Return the map of rubrics: similar texts close together, area is weight × activation; None for few rubrics."""
     used = sorted((one for one in bank.rubrics if not one.disabled), key=lambda one: (-_use(one), one.id))
     rubrics = used[:MOST_MAPPED]
     if len(rubrics) < FEWEST_MAPPED:
@@ -142,7 +142,7 @@ def map_figure(bank: RubricBank, name: str = "map") -> Figure | None:
         for domain, members in _by_domain(rubrics).items()
     ]  # fmt: skip
     notes = (
-        "Rubrics with like words lie close to each other (t-SNE of TF-IDF); area: weight × activation.",
+        "Rubrics with similar words lie close together (t-SNE of TF-IDF); area: weight × activation.",
         *(f"{number}  {one_line(one.text, 170)}" for number, one in enumerate(rubrics[:NAMED], start=1)),
     )
     part = f"the {len(rubrics):,} most used of " if len(used) > len(rubrics) else ""
@@ -167,7 +167,7 @@ def _by_domain(rubrics: Sequence[BankRubric]) -> dict[str, list[int]]:
 
 
 def layout(texts: Sequence[str]) -> list[Ends]:
-    """Return a place for each text, those with like words near each other; the same each time.
+    """Return a place for each text, similar ones near each other; deterministic.
 
     t-SNE over the cosine distances of TF-IDF (van der Maaten and Hinton 2008, JMLR 9:2579-2605), in one thread.
     """

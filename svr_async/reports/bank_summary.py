@@ -69,7 +69,7 @@ class BankSummary:
 
 
 def summarise_bank(bank: RubricBank) -> BankSummary:
-    """Work out the summary of a bank; without a history it is about rubrics and settings."""
+    """Compute the summary of a bank; without a history it has only rubrics and settings."""
     accuracy, n_dev = _accuracy(bank)
     measured = accuracy is None or not n_dev or enough(n_dev)
     history = bank.history if measured or bank.history is None else _without_dev(bank.history)
@@ -117,7 +117,7 @@ def _accuracy(bank: RubricBank) -> tuple[float | None, int]:
 
 
 def _without_dev(history: BankHistory) -> BankHistory:
-    """Return a history without what too few dev pairs have measured."""
+    """Return a history without figures from too few dev pairs."""
     nothing = dict.fromkeys(("dev_accuracy", "fit_accuracy", "vote_accuracy", "linear_accuracy"))
     return replace(
         history,
@@ -129,7 +129,7 @@ def _without_dev(history: BankHistory) -> BankHistory:
 
 
 def _chosen_by(history: BankHistory | None) -> str:
-    """Say what else the held-out pairs chose, which makes their accuracy a little too high."""
+    """Describe the choices made on the held-out pairs, which make their accuracy a little too high."""
     if history is None:
         return ""
     what = ["the epoch"] if any(record.epoch for curve in history.curves for record in curve.epochs) else []
@@ -216,7 +216,7 @@ def _tables(bank: RubricBank, history: BankHistory | None) -> Iterator[Table]:
         more = len(ranked) - len(shown)
         notes = (how_chosen(history.choice), *((f"{more} more were tried.",) if more else ()))
         heads = ("Groups", "Sparsity", "In common", "Rubrics", "Accuracy")
-        yield Table(heads, rows, caption="Structures that were tried, on prompts left out in turn", notes=notes)
+        yield Table(heads, rows, caption="Structures tried, by cross-validation over prompts", notes=notes)
     if history is not None and history.learning_curve is not None:
         rows_ = [
             (
@@ -269,7 +269,7 @@ def _facts(bank: RubricBank) -> Iterator[Fact]:
         if facts.source:
             yield Fact(name="Pairs", value=facts.source, code=True)
         yield Fact(name="Trained on", value=wording.plural(facts.train_pairs, "pair"))
-        note = "whole prompts: none is on both sides"
+        note = "split by prompt: each prompt is on one side"
         yield Fact(name="Held out", value=wording.plural(facts.dev_pairs, "pair"), note=note)
         if facts.contaminated is not None:
             note = "they share 13 words in a row with a benchmark"

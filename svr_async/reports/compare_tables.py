@@ -41,7 +41,7 @@ def _below(run: RunSummary) -> str:
 
 
 def paired_table(duel: Duel, names: tuple[str, str] = ("first", "second"), *, wide: bool = True) -> Table:
-    """Return the paired tests of two runs, which `names` heads, over all pairs and by domain."""
+    """Return the paired tests of two runs, over all pairs and by domain; `names` are the columns' titles."""
     more = ("95 % interval", f"only {names[0]}:{names[1]}", "p") if wide else ()
     heads = ("pairs", *names, "points", *more, "p Holm")
     named = (("all shared pairs", duel.overall), *(duel.domains.items() if len(duel.domains) > 1 else ()))

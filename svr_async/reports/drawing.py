@@ -45,7 +45,7 @@ METADATA: dict[str, dict[str, Any]] = {"svg": {"Date": None, "Creator": None}, "
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Series:
-    """Points of one thing that the legend names, with an interval of y and a label each where they are known.
+    """Points with optional intervals of y and labels, under one name in the legend.
 
     In `dots` x is the row of the name. `colour` is a name of COLOURS, without one the colour of its place. Hollow
     points are values that someone else published. `sizes` are between 0 and 1.
@@ -78,7 +78,7 @@ class Panel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """Panels from top to bottom under a title, with the marks of what judged, and notes at the foot."""
+    """Panels from top to bottom, with a title, the marks of the judge, and notes below."""
 
     name: str
     title: str
@@ -110,7 +110,7 @@ def image(figure: Figure) -> Image:
 
 
 def write_figures(folder: Path, figures: Sequence[Figure]) -> None:
-    """Write NAME.svg, NAME-dark.svg and NAME.png of each figure into a folder, which is made where it is missing."""
+    """Write NAME.svg, NAME-dark.svg and NAME.png of each figure into a folder, which is created if missing."""
     open_folder(folder, "--figures")
     for figure in figures:
         for name, data in files_of(figure).items():
@@ -211,7 +211,7 @@ def _fix_layout(canvas: Canvas) -> None:
 
 
 def _legend_rows(figure: Figure) -> list[list[tuple[str, dict[str, Any]]]]:
-    """Return (name, mark) of the series in lines, each as full as it can be; nothing for a single series."""
+    """Return the legend's lines of (name, mark), each as full as possible; empty for a single series."""
     entries = {one.name: _mark(one, place) for panel in figure.panels for place, one in _placed(panel.series)}
     entries.pop("", None)
     rows: list[list[tuple[str, dict[str, Any]]]] = []
@@ -340,7 +340,7 @@ def plane(
 
 
 def _number(value: float, _: float) -> str:
-    """Return the number at a tick, thousands separated, without what floats add to it."""
+    """Return the number at a tick, thousands separated, without rounding noise."""
     return f"{round(value, 9):,}".removesuffix(".0").replace("-", "−")
 
 

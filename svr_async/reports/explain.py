@@ -24,21 +24,21 @@ UNKNOWN_REQUEST = (
     "not shown: the judge's profile, the prompts or the data have changed since the run, which kept replies only"
 )
 IN_MESSAGES = {"messages", "input", "questions", "system"}  # parts of a body that are shown as messages
-LEAST_SHOWN = 0.005  # of a contribution
-FEW_ROWS = 16  # up to which rubrics that count nothing are listed too
+LEAST_SHOWN = 0.005  # smallest contribution that is shown
+FEW_ROWS = 16  # with more rows, rubrics that count nothing are not listed
 BAR_CELLS = 12
-REASON_HEAD = 40  # letters of a rubric next to its reason
+REASON_HEAD = 40  # characters of a rubric next to its reason
 ROW_HEADS = ("rubric", "A", "B", "counts", "adds", "towards")
 SWAPPED = "its A is B here"
-ASK_A_MODEL = "a model as --judge decides any"
+ASK_A_MODEL = "a model as --judge decides every rubric"
 LIKELY = (
-    "In percent: how likely the judge holds a pass. Counts: the rubric’s weight for this prompt; its bar is that times "
-    "the difference expected of these. Such a judge gives no reasons."
+    "Percentages: the judge’s probability of a pass. Counts: the rubric’s weight for this prompt; the bar is the "
+    "weight times the expected difference. Such a judge gives no reasons."
 )
-NEARER = "Where both pass or both fail, the response that comes nearer counts a quarter."
+NEARER = "If both pass or both fail, the better response gets a quarter of a point."
 COUNTS = (
-    "Counts: the rubric’s weight for this prompt; its bar is that times the difference of the verdicts, 1.25 where one "
-    "passes and the other fails."
+    "Counts: the rubric’s weight for this prompt; the bar is the weight times the difference of the verdicts, 1.25 if "
+    "one passes and the other fails."
 )
 
 
@@ -150,7 +150,7 @@ def in_words(found: Explanation) -> str:
         sums[row.text] = sums.get(row.text, 0.0) + row.contribution
     rubrics = plural(len(sums), "rubric")
     if all(row.a is None for row in found.rows):
-        return f"Of {rubrics} the judge could decide none" + ("." if found.of_run else f"; {ASK_A_MODEL}.")
+        return f"The judge could not decide any of {rubrics}" + ("." if found.of_run else f"; {ASK_A_MODEL}.")
     for_a, for_b = (sum(favoured(value) == side for value in sums.values()) for side in ("A", "B"))
     counted = f"Of {rubrics}, {for_a} for A, {for_b} for B, {len(sums) - for_a - for_b} for neither."
     winner = found.item.predicted
@@ -169,7 +169,7 @@ def counts_note(found: Explanation) -> str:
 
 
 def reason_of(item: Item, row: RubricRow) -> Reason | None:
-    """Return the judge's reason for a rubric in the order of this row; None if there is none."""
+    """Return the judge's reason for a rubric in the order of this row; None if missing."""
     same = (one for one in item.reasons if (one.rubric, one.shown, one.judge) == (row.id, row.shown, row.judge))
     return next(same, None)
 

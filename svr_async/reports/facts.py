@@ -16,9 +16,9 @@ from svr_async.evaluation.summary import RunSummary, number
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fact:
-    """A named value in words, with a note where the name is not enough; `code` is typed or hashed.
+    """A named value as text, with an optional note; `code` is shown in a fixed-width font.
 
-    `words` are the parts of a command, which a line is broken between.
+    `words` are the parts of a command, between which a line may break.
     """
 
     name: str

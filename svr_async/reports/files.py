@@ -89,7 +89,7 @@ def write_bank(folder: Path, target: Path, figures: Path | None = None, runs: Se
     from svr_async.scoring.bank import RubricBank
 
     if target.suffix.lower() != ".html":
-        raise UsageError(f"--out {target}: a bank's report is .html", hint="svr bank card writes Markdown")
+        raise UsageError(f"--out {target}: a bank's report is .html", hint="svr bank show BANK --card prints Markdown")
     bank = RubricBank.load(folder)
     found = summarise_bank(bank)
     if figures is not None:
@@ -134,7 +134,7 @@ def page_of(
 
 
 def open_page(page: Path) -> bool:
-    """Open a page in the browser; False if there is none."""
+    """Open a page in the browser; False without a browser."""
     try:
         return webbrowser.open(page.resolve().as_uri())
     except (webbrowser.Error, OSError):

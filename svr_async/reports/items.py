@@ -78,7 +78,7 @@ def item_part(
 
 
 def couples_of(runs: Sequence[Run]) -> list[Couple]:
-    """Return the items of one run, or those that two share, in the first's order; UsageError if they share none.
+    """Return the items of one run, or those that two share, in the first's order; UsageError without any.
 
     Items of the same id are paired in the order in which they occur.
     """
@@ -118,7 +118,7 @@ def _run(summary: RunSummary, items: Sequence[Item]) -> dict[str, Any]:
 
 
 def result_of(item: Item) -> str:
-    """Return in a word how an item ended: right, wrong, tie, no right answer, or why there is no verdict."""
+    """Return in a word how an item ended: right, wrong, tie, no right answer, or why the verdict is missing."""
     if item.outcome != "scored":
         return item.outcome.replace("_", " ")
     return {True: "right", False: "wrong", None: "no right answer"}[item.correct]

@@ -17,8 +17,7 @@ from svr_async.fit.choices import Choice, Structure, Trial
 from svr_async.fit.forward import Selector
 from svr_async.fit.tfidf import Vocabulary
 from svr_async.scoring.bank import BankRubric
-from svr_async.training.bank.build import EXAMPLES
-from svr_async.training.bank.merge import Candidate
+from svr_async.training.bank.merge import EXAMPLES, Candidate
 from svr_async.training.rounds.config import Publish, TrainConfig
 from svr_async.training.rounds.publish import DIRECT, assemble, choose_settings, chosen_round, describe
 

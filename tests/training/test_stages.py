@@ -141,7 +141,7 @@ def judges(**settings: Any) -> TrainingJudges:
 
 
 async def test_answers_come_in_the_order_of_the_items_and_failures_are_counted() -> None:
-    """Whatever ends first: answer n belongs to item n; a question that failed has no value. No items give no answers."""
+    """Whatever ends first: answer n belongs to item n; a question that failed has no value; no items, no answers."""
     seen: list[int] = []
     answers = await ask(judges(on_done=seen.append), "squaring", ITEMS, answer, ITEMS)
     assert [one.value for one in answers] == [None if item == 3 else item**2 for item in ITEMS]

@@ -6,17 +6,15 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 from rapidfuzz.fuzz import token_set_ratio
 from rapidfuzz.process import cdist
 
 from svr_async.core.pair import PreferencePair
-from svr_async.core.rubric import Check, Rubric, rubric_id
-from svr_async.core.validation import type_error
+from svr_async.core.rubric import Rubric, rubric_id
 from svr_async.judges.same_criterion import MOST_KNOWN, MOST_NEW, CriteriaQuestion
-from svr_async.training.bank.leaks import screen
 from svr_async.training.bank.merge import Candidate
+from svr_async.training.bank.overlap import screen
 from svr_async.training.rounds.session import Session
 from svr_async.training.rounds.stages import ask, outcomes_of, pair_to_json
 
@@ -34,7 +32,7 @@ async def induced(
         found = [
             Candidate(rubric=rubric, source_pair_ids=(sources.get(pair.id, pair.id),))
             for pair, answer in zip(pairs, answers, strict=True)
-            for rubric in screen(answer.value or (), pair).taken
+            for rubric in screen(answer.value or (), pair)[0]
         ]
         return counted(found), outcomes_of(answers)
 
@@ -145,36 +143,3 @@ def _likeliest(first: Mapping[str, str], wanted: Sequence[str]) -> list[str]:
     likeness = cdist(wanted, list(first.values()), scorer=token_set_ratio).max(axis=0)
     best = (-likeness).argsort(kind="stable")[:MOST_KNOWN]
     return [keys[place] for place in sorted(best.tolist())]
-
-
-# ── as lines of a file ──────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def candidate_to_json(candidate: Candidate) -> dict[str, Any]:
-    """Return a candidate as plain values."""
-    rubric = {name: getattr(candidate.rubric, name) for name in ("text", "facet", "importance", "grounding")}
-    if candidate.rubric.check is not None:
-        rubric["check"] = candidate.rubric.check.to_json()
-    value = {
-        "rubric": rubric,
-        "sources": list(candidate.source_pair_ids),
-        "count": candidate.observed_count,
-        "aliases": list(candidate.aliases),
-    }
-    return {**value, "criterion": candidate.criterion} if candidate.criterion else value
-
-
-def candidate_from_json(value: Mapping[str, Any]) -> Candidate:
-    """Read what `candidate_to_json` wrote; KeyError, TypeError, ValueError or AttributeError for anything else."""
-    rubric = value["rubric"]
-    check, texts = rubric.get("check"), {name: rubric.get(name, "") for name in ("facet", "importance", "grounding")}
-    found = Candidate(
-        rubric=Rubric(text=rubric["text"], check=None if check is None else Check.from_json(check), **texts),
-        source_pair_ids=tuple(value["sources"]),
-        observed_count=value["count"],
-        aliases=tuple(value["aliases"]),
-        criterion=value.get("criterion", ""),
-    )
-    if wrong := type_error(found):
-        raise TypeError(wrong)
-    return found

@@ -35,9 +35,8 @@ from svr_async.fit.prompt_clusters import (
     rubric_rates,
 )
 from svr_async.judges.protocol import Answer, Comparisons
-from svr_async.training.bank.merge import criterion_numbers
 from svr_async.training.rounds.config import PoolPolicy
-from svr_async.training.rounds.session import NOTHING, FittedRound, Floats, IndexedBank, Ints, Ledger, Session, csr_of
+from svr_async.training.rounds.session import NOTHING, FittedRound, Floats, IndexedBank, Ints, Ledger, Session
 from svr_async.training.rounds.stages import TrainingJudges, ask, outcomes_of, pair_to_json
 
 EXPLORED = 5  # a fifth of a pool is drawn from the whole bank
@@ -177,7 +176,7 @@ async def judge_pools(
     policy, size = session.config.pools.policy, session.config.pools.size_for(len(pairs))
     judged = [session.ledger.asked(pair.id, bank.place) for pair in pairs]
     if policy is PoolPolicy.CROSS:
-        criteria = criterion_numbers(bank.rubrics)
+        criteria = bank.arrays["criterion"]
         criteria = np.arange(len(bank.rubrics), dtype=np.int32) if criteria is None else criteria
         inputs = PoolInputs(
             pair_ids=[pair.id for pair in pairs],
@@ -206,8 +205,9 @@ def _wanted(
     """Return for each pair the favourites of the last round's selector, then what its prompt cluster often gave."""
     prompts = session.material.prompts
     trained = sorted({prompts.row(pair) for pair in session.material.train})
-    mined = _marks(*csr_of(bank.sources.rows_of), len(prompts.row_of)).T.tocsr()
-    worded = _marks(*bank.words, int(bank.words[1].max(initial=0)) + 1)
+    mined = _marks(bank.arrays["source_indptr"], bank.arrays["source_prompt"], len(prompts.row_of)).T.tocsr()
+    words = bank.arrays["word_number"]
+    worded = _marks(bank.arrays["word_indptr"], words, int(words.max(initial=0)) + 1)
     likely = likely_rubrics(prompts.matrix(), mined, worded, trained, size, criteria)
     best = dict.fromkeys(rows, NOTHING)
     if before is not None:

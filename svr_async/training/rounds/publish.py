@@ -18,8 +18,7 @@ from svr_async.scoring.bank import BankRubric, InferenceSettings, RubricBank
 from svr_async.scoring.bank_history import BankHistory
 from svr_async.scoring.dev_pairs import enough
 from svr_async.scoring.selection import Active, TextSimilarities, select
-from svr_async.training.bank.build import EXAMPLES, bank_rubric
-from svr_async.training.bank.merge import Candidate
+from svr_async.training.bank.merge import EXAMPLES, Candidate, bank_rubric
 from svr_async.training.rounds.config import Publish, TrainConfig
 from svr_async.training.rounds.fits import rated
 from svr_async.training.rounds.pools import PoolTask, judge_tasks, sign_of

@@ -19,9 +19,8 @@ from svr_async.fit.ragged import indptr_of
 from svr_async.fit.tfidf import Vocabulary, learn, transform
 from svr_async.fit.training import pair_margins
 from svr_async.scoring.bank import InferenceSettings
-from svr_async.training.bank.distinct import rubric_words
-from svr_async.training.bank.merge import Candidate, criterion_numbers
-from svr_async.training.bank.near_duplicates import RedundancyEdges, redundancy_edges
+from svr_async.training.bank.criteria import rubric_words
+from svr_async.training.bank.merge import Candidate, criterion_numbers, redundancy_edges
 from svr_async.training.rounds.config import TrainConfig
 from svr_async.training.rounds.stages import Stages, TrainingJudges, digest_of
 
@@ -188,15 +187,31 @@ def _by_row(rows_of: Sequence[Iterable[int]]) -> dict[int, list[int]]:
     return dict(found)
 
 
+def bank_arrays(bank: Sequence[Candidate], sources: Sources, redundancy_cutoff: float) -> dict[str, Any]:
+    """Return what `FitArrays` holds of a bank: where its rubrics came from, their words, redundancy and criteria."""
+    texts = [candidate.rubric.text for candidate in bank]
+    edges = redundancy_edges(texts, redundancy_cutoff)
+    word_indptr, word_number = rubric_words(texts)
+    return {
+        "source_indptr": indptr_of(np.array([len(rows) for rows in sources.rows_of], dtype=np.int64)),
+        "source_prompt": np.array([row for rows in sources.rows_of for row in rows], dtype=np.int32),
+        "word_indptr": word_indptr,
+        "word_number": word_number,
+        "redundancy_i": edges.i,
+        "redundancy_j": edges.j,
+        "redundancy_value": edges.value,
+        "criterion": criterion_numbers(bank),
+    }
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class IndexedBank:
-    """A bank with what its arrays need: places by rubric id, sources, content words as a CSR, redundancy."""
+    """A bank with places by rubric id, sources, and what `FitArrays` holds of it (`bank_arrays`)."""
 
     rubrics: tuple[Candidate, ...]
     place: Mapping[str, int]
     sources: Sources
-    words: tuple[NDArray[np.int64], Ints]
-    edges: RedundancyEdges
+    arrays: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -292,21 +307,16 @@ class Session:
             self.stages.save(stage, digest, value, outcomes)
         return value
 
-    def sources_of(self, bank: Sequence[Candidate]) -> Sources:
-        """Return where rubrics came from."""
+    def indexed(self, bank: Sequence[Candidate]) -> IndexedBank:
+        """Return a bank with what judging and fitting look up."""
         material = self.material
         rows = ({pair.id: material.prompts.row(pair) for pair in side} for side in (material.train, material.dev))
-        return Sources.of(bank, *rows)
-
-    def indexed(self, bank: Sequence[Candidate]) -> IndexedBank:
-        """Return a bank with its index, sources, words and redundancy."""
-        texts = [candidate.rubric.text for candidate in bank]
+        sources = Sources.of(bank, *rows)
         return IndexedBank(
             rubrics=tuple(bank),
             place={candidate.rubric.id: place for place, candidate in enumerate(bank)},
-            sources=self.sources_of(bank),
-            words=rubric_words(texts),
-            edges=redundancy_edges(texts, self.config.redundancy_cutoff),
+            sources=sources,
+            arrays=bank_arrays(bank, sources, self.config.redundancy_cutoff),
         )
 
     def arrays(
@@ -320,8 +330,6 @@ class Session:
         pair_prompt = [prompts.row(pair) for pair in rows]
         own = [np.isin(rubric, bank.sources.own(row)) for (rubric, _), row in zip(entries, pair_prompt, strict=True)]
         of = [-1] * len(pairs) + [place[negative.of] for negative in negatives]
-        z_indptr, z_rubric = csr_of([rubric for rubric, _ in entries])
-        source_indptr, source_prompt = csr_of(bank.sources.rows_of)
         return FitArrays(
             n_rubrics=len(bank.rubrics),
             n_features=prompts.n_features,
@@ -329,27 +337,14 @@ class Session:
             feature_index=prompts.index,
             feature_value=prompts.value,
             pair_prompt=np.array(pair_prompt, dtype=np.int32),
-            z_indptr=z_indptr,
-            z_rubric=z_rubric,
+            z_indptr=indptr_of(np.array([len(rubric) for rubric, _ in entries], dtype=np.int64)),
+            z_rubric=np.concatenate([NOTHING, *(rubric for rubric, _ in entries)]),
             z_delta=np.concatenate([NO_ENTRIES[1], *(z for _, z in entries)]),
             z_own=np.concatenate([NOTHING, *own]).astype(np.bool_),
             negative_of=np.array(of, dtype=np.int32) if negatives else None,
             pair_source=source_numbers(source_names(pairs, negatives)),
-            source_indptr=source_indptr,
-            source_prompt=source_prompt,
-            word_indptr=bank.words[0],
-            word_number=bank.words[1],
-            redundancy_i=bank.edges.i,
-            redundancy_j=bank.edges.j,
-            redundancy_value=bank.edges.value,
-            criterion=criterion_numbers(bank.rubrics),
+            **bank.arrays,
         )
-
-
-def csr_of(rows: Sequence[Sequence[int] | Ints]) -> tuple[NDArray[np.int64], Ints]:
-    """Return rows of numbers as the borders and columns of a CSR."""
-    borders = indptr_of(np.array([len(row) for row in rows], dtype=np.int64))
-    return borders, np.concatenate([NOTHING, *rows]).astype(np.int32)
 
 
 def source_numbers(names: Sequence[str]) -> Ints | None:
