@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from svr_async.commands import options as opt
-from svr_async.commands.options import GroupedCommand, flag, option, together
+from svr_async.commands.options import GroupedCommand, option, together
 
 if TYPE_CHECKING:
     from svr_async.simulation.config import SimConfig
@@ -26,13 +25,10 @@ if TYPE_CHECKING:
     option("--test N", "Test pairs.", name="n_test", default=1147, type=opt.COUNT),
     group="Planted data",
 )
-@together(
-    option("--manner NAME", "Write replies in another form: yes-no, bare-list, ties …", default=""),
-    flag("--reasoning", "Refuse max_tokens and a temperature, as reasoning models do."),
-    group="How it judges",
-)
+@option("--manner NAME", "Write replies in another form: yes-no, bare-list, ties …", default="")
 @together(
     option("--latency-ms N", "Median time of a reply of 256 tokens. Default: 0.", default=0.0),
+    option("--rpm N", "Answer 429 beyond N calls a minute. Default: no limit.", default=0.0),
     option("--fault-rate 0..1", "Share of faulty calls. Default: 0.", default=0.0, type=opt.SHARE),
     option(
         "--faults TEXT",
@@ -49,24 +45,19 @@ def sim(out: Path | None, n_train: int, n_test: int, **options: Any) -> None:
       svr sim --seed 1 --write simulated/
       svr sim --seed 1 --port 8000 --fault-rate 0.2
     """
-    if out is None:
-        asyncio.run(_serve(_config(options), click.echo))
-        return
+    from svr_async.simulation.config import SimConfig, parse_faults
     from svr_async.simulation.files import write_world
     from svr_async.simulation.world import World
 
+    if out is None:
+        asyncio.run(_serve(SimConfig(faults=parse_faults(options.pop("faults")), **options)))
+        return
     train, test, readme = write_world(World(options["seed"]), out, n_train=n_train, n_test=n_test)
     click.echo(f"{n_train:,} pairs in {train}")
     click.echo(f"{n_test:,} pairs in {test} (simulated; see {readme.name})")
 
 
-def _config(options: dict[str, Any]) -> SimConfig:
-    from svr_async.simulation.config import SimConfig, parse_faults
-
-    return SimConfig(faults=parse_faults(options.pop("faults")), **options)
-
-
-async def _serve(config: SimConfig, say: Callable[[str], None]) -> None:
+async def _serve(config: SimConfig) -> None:
     """Serve until SIGINT or SIGTERM, then say what was done."""
     from svr_async.engine.concurrency import stop_event
     from svr_async.simulation.judge import MODELS
@@ -74,7 +65,7 @@ async def _serve(config: SimConfig, say: Callable[[str], None]) -> None:
 
     with stop_event() as stop:
         async with SimServer(config) as server:
-            say(f"simulated judge at {server.base_url} — models: {', '.join(MODELS)}")
+            click.echo(f"simulated judge at {server.base_url} — models: {', '.join(MODELS)}")
             await stop.wait()
             stats = server.stats()
-    say(f"{stats['calls']} calls, {stats['paid']} paid, {stats['completed']} completed")
+    click.echo(f"{stats['calls']} calls, {stats['paid']} paid, {stats['completed']} completed")

@@ -38,10 +38,10 @@ class Check:
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Check:
         """Read `{"name": …, "args": {…}}`; ValueError on anything else."""
-        name, args = value.get("name"), value.get("args", {})
+        name, args = value.get("name"), value.get("args") or {}
         if not isinstance(name, str) or not isinstance(args, Mapping):
             raise ValueError(f'a check is {{"name": text, "args": object}}, not {value!r}')
-        return cls.of(name, **{str(k): _check_value(v) for k, v in args.items()})
+        return cls.of(name, **{str(k): _check_value(v) for k, v in args.items() if v is not None})  # None in Arrow rows
 
 
 def _check_value(value: Any) -> CheckValue:

@@ -228,10 +228,8 @@ def judge_of(engine: Engine | Judge) -> Judge:
 
 
 def _orders(order: Shown, prompt: Prompt, a: str, b: str) -> tuple[Order, ...]:
-    if order == "both":
-        return (Order.AB, Order.BA)
-    if order in {"ab", "ba"}:
-        return (Order(order),)
+    if order in {"ab", "ba", "both"}:
+        return (Order.AB, Order.BA) if order == "both" else (Order(order),)
     if order != "hash":
         raise UsageError(f"order must be hash, ab, ba or both (got {order!r})", hint="hash is the default")
     text = clean(prompt_text(prompt))

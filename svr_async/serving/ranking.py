@@ -19,12 +19,12 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from svr_async.core.pair import Prompt
+from svr_async.core.rubric import Rubric
 from svr_async.core.table import Line, Table, to_html
 from svr_async.engine.concurrency import in_sync
 from svr_async.errors import UsageError
-from svr_async.judges.protocol import Judge
 from svr_async.scoring.bank import RubricBank
-from svr_async.serving.engine import Engine, EngineLike, opened
+from svr_async.serving.engine import EngineLike, opened
 from svr_async.serving.pairs import PairVerdict, Shown, all_of, ascore_pair, judge_of, method_of, number
 from svr_async.serving.scores import weighted_rubrics
 from svr_async.serving.texts import PromptLike, ResponseLike, as_prompt, as_response
@@ -127,9 +127,8 @@ async def arank(
     if order != "hash" or schedule != "all" or rephrase:
         hint = "method='pairwise' has them"
         raise UsageError("pointwise ranking has no order, no schedule and no rephrasing", hint=hint)
-    async with opened(engine) as asked:
-        margins, questions = await _scored_alone(conversation, texts, distinct, bank, asked, top_k)
-        return _ranking(texts, margins, questions=questions, method="pointwise", judge=asked.label)
+    weighted = weighted_rubrics(bank, conversation, top_k)
+    return await _scored_alone(conversation, texts, distinct, engine, weighted)
 
 
 rank = in_sync(arank)
@@ -161,20 +160,21 @@ async def _scored_alone(
     prompt: Prompt,
     texts: Sequence[str],
     places: Sequence[int],
-    bank: RubricBank | None,
-    engine: Engine | Judge,
-    top_k: int | None,
-) -> tuple[Margins, int]:
-    """Score responses on the rubrics for the prompt; F_ij sums over the rubrics decided for both."""
-    weighted = weighted_rubrics(bank, prompt, top_k)
+    engine: EngineLike,
+    weighted: list[tuple[Rubric, float]],
+) -> Ranking:
+    """Rank by scores on the rubrics for the prompt; F_ij sums over the rubrics decided for both."""
     rubrics = [rubric for rubric, _ in weighted]
-    answers = await all_of(lambda place: judge_of(engine).score(prompt, texts[place], rubrics), places, engine)
+    async with opened(engine) as asked:
+        answers = await all_of(lambda place: judge_of(asked).score(prompt, texts[place], rubrics), places, asked)
+        label = asked.label
     known = {place: answer.value for place, answer in zip(places, answers, strict=True) if answer.value is not None}
     margins = {}
     for i, j in combinations(known, 2):
         both = [(weight, rubric.id) for rubric, weight in weighted if rubric.id in known[i] and rubric.id in known[j]]
         margins[i, j] = sum(weight * (known[i][name] - known[j][name]) for weight, name in both)
-    return margins, len({key for answer in answers for key in answer.requests})
+    questions = len({key for answer in answers for key in answer.requests})
+    return _ranking(texts, margins, questions=questions, method="pointwise", judge=label)
 
 
 def _ranking(texts: Sequence[str], margins: Margins, **facts: Any) -> Ranking:

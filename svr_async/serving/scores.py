@@ -116,7 +116,8 @@ async def ascore(
         answer = await judge_of(asked).score(conversation, text, [rubric for rubric, _ in weighted])
         values, label = answer.value or {}, asked.label
     parts = tuple(ScoredRubric(rubric=rubric, importance=one, value=values.get(rubric.id)) for rubric, one in weighted)
-    value, outcome, detail = (_points if criteria else _mean)(parts), answer.outcome, answer.detail
+    points = sum(part.importance for part in parts if (part.value or 0.0) >= SATISFIED)
+    value, outcome, detail = points if criteria else _mean(parts), answer.outcome, answer.detail
     missing = [part.rubric.text for part in parts if part.value is None]
     if criteria and missing:  # a missing verdict is not a failed criterion
         value, detail = None, detail or f"no verdict on {missing[0]!r}"
@@ -152,7 +153,3 @@ def _mean(parts: Sequence[ScoredRubric]) -> float | None:
     known = [(part.importance, part.value) for part in parts if part.value is not None]
     total = sum(importance for importance, _ in known)
     return sum(importance * value for importance, value in known) / total if total else None
-
-
-def _points(parts: Sequence[ScoredRubric]) -> float:
-    return sum(part.importance for part in parts if (part.value or 0.0) >= SATISFIED)

@@ -42,7 +42,13 @@ def as_response(response: ResponseLike, prompt: Prompt) -> str:
     """
     if isinstance(response, str):
         return response
-    turns = _messages(response)
+    given: Any = [response] if isinstance(response, Mapping) else response
+    if not isinstance(given, list | tuple) or not given:
+        raise UsageError(f"a response is a text, not {type(response).__name__}", hint="give str, or a list of messages")
+    try:
+        turns = parse_prompt(given)
+    except ValueError as error:
+        raise UsageError(f"a response cannot be used: {error}", hint="give a text or a list of messages") from error
     own = turns[len(prompt) :] if turns[: len(prompt)] == prompt else turns
     if not own or own[-1].role != "assistant":
         raise UsageError(
@@ -50,16 +56,6 @@ def as_response(response: ResponseLike, prompt: Prompt) -> str:
             hint='give a text or [{"role": "assistant", "content": …}]',
         )
     return own[0].content if len(own) == 1 else prompt_text(own)
-
-
-def _messages(response: Any) -> Prompt:
-    whole = [response] if isinstance(response, Mapping) else response
-    if isinstance(whole, list | tuple) and whole:
-        try:
-            return parse_prompt(whole)
-        except ValueError as error:
-            raise UsageError(f"a response cannot be used: {error}", hint="give a text or a list of messages") from error
-    raise UsageError(f"a response is a text, not {type(response).__name__}", hint="give str, or a list of messages")
 
 
 def templated_turns(text: str) -> Prompt:

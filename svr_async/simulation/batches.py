@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import random
+import sys
 import time
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
 import orjson
 from aiohttp import BodyPartReader, web
@@ -15,27 +17,15 @@ from svr_async.simulation.world import draw_bytes
 if TYPE_CHECKING:
     from svr_async.simulation.server import SimServer
 
-ENDPOINT = "/v1/chat/completions"
-UNANSWERED = {
-    "expired": "The window of the batch closed before this request was answered.",
-    "cancelled": "The batch was cancelled before this request was answered.",
-}
 LOST = {"code": "server_error", "message": "The server had an error while it answered this request."}
 Json = dict[str, Any]
-Found = TypeVar("Found")
 
 
 class Batches:
-    """Files and batches of one endpoint: results come in another order than the requests.
-
-    `answered` lines are answered before the window closes, None for all. A batch stays in progress while `held`.
-    `lost_answers` is how often a batch is created and the answer about it gets lost.
-    """
+    """Files and batches of one endpoint; a batch expires after `window` answers."""
 
     def __init__(self, server: SimServer) -> None:
-        self.answered: int | None = None
-        self.held = False
-        self.lost_answers = 0
+        self.window = sys.maxsize
         self._server = server
         self.reset()
 
@@ -50,56 +40,46 @@ class Batches:
         self.files[name] = data
         return name
 
-    def create(self, asked: Any) -> Json:
-        """Create a batch; `ApiError` for an unknown file or endpoint."""
-        if not isinstance(asked, dict) or asked.get("endpoint") != ENDPOINT or asked.get("completion_window") != "24h":
-            raise ApiError(400, f"endpoint has to be {ENDPOINT}, and completion_window 24h")
+    def create(self, asked: Mapping[str, Any]) -> Json:
+        """Create a batch; `ApiError` for an unknown file."""
         _find(self.files, asked.get("input_file_id"))
         name = f"batch_{draw_bytes(self._server.config.seed, 'batch', len(self.batches)).hex()[:24]}"
-        kept = {key: asked.get(key) for key in ("input_file_id", "metadata", "endpoint", "completion_window")}
         made = {"id": name, "object": "batch", "status": "in_progress", "created_at": int(time.time())}
-        counts = {"total": 0, "completed": 0, "failed": 0}
-        self.batches[name] = {**made, **kept, "request_counts": counts, "output_file_id": None, "error_file_id": None}
+        self.batches[name] = {"metadata": None, **asked, **made, "output_file_id": None, "error_file_id": None}
         return self.batches[name]
 
     def look(self, name: str) -> Json:
-        """Return a batch, taken to its end unless it is held; `ApiError` for an unknown one."""
-        batch = _find(self.batches, name)
-        if batch["status"] == "cancelling" or (batch["status"] == "in_progress" and not self.held):
-            self._work(batch)
+        """Return a batch, taken to its end if it is in progress; `ApiError` for an unknown one."""
+        batch: Json = _find(self.batches, name)
+        if batch["status"] == "in_progress":
+            self._work(batch, self.window, "expired")
         return batch
 
     def cancel(self, name: str) -> Json:
-        """Cancel a batch; `ApiError` if it has ended."""
-        batch = _find(self.batches, name)
-        if batch["status"] != "in_progress":
+        """End a batch without answers; `ApiError` if it has ended."""
+        batch: Json = _find(self.batches, name)
+        if batch["status"] not in {"validating", "in_progress"}:
             raise ApiError(409, f"a batch that is {batch['status']} cannot be cancelled")
-        batch["status"] = "cancelling"
+        self._work(batch, 0, "cancelled")
         return batch
 
-    def _work(self, batch: Json) -> None:
+    def _work(self, batch: Json, window: int, early: str) -> None:
+        """Answer the first lines of a batch; the others get an error that says how it ended early."""
         lines = [orjson.loads(row) for row in self.files[batch["input_file_id"]].splitlines()]
-        n_answered = len(lines) if self.answered is None else min(self.answered, len(lines))
-        ending = "completed" if n_answered == len(lines) else "expired"
-        if batch["status"] == "cancelling":
-            n_answered, ending = 0, "cancelled"
+        late = None, {"code": f"batch_{early}", "message": f"The batch was {early} before this request was answered."}
         good, bad = list[Json](), list[Json]()
         for number, line in enumerate(lines):
-            if number < n_answered:
-                response, error = self._result(line["body"])
-            else:
-                response, error = None, {"code": f"batch_{ending}", "message": UNANSWERED[ending]}
+            response, error = self._answer(line["body"]) if number < window else late
             mark = draw_bytes(batch["id"], line["custom_id"]).hex()
-            response = response and {"request_id": mark, **response}
             row = {"id": f"batch_req_{mark}", "custom_id": line["custom_id"], "response": response, "error": error}
             (good if response and response["status_code"] == 200 else bad).append(row)
-        random.Random(f"{batch['id']}|order").shuffle(good)  # noqa: S311  (an order, not a secret)
+        random.Random(f"{batch['id']}|order").shuffle(good)  # noqa: S311  (results come in another order)
         for key, rows in (("output_file_id", good), ("error_file_id", bad)):
             batch[key] = self.add_file(b"".join(orjson.dumps(row) + b"\n" for row in rows)) if rows else None
         batch["request_counts"] = {"total": len(lines), "completed": len(good), "failed": len(bad)}
-        batch["status"] = ending
+        batch["status"] = "completed" if len(lines) <= window else early
 
-    def _result(self, body: Json) -> tuple[Json | None, Json | None]:
+    def _answer(self, body: Json) -> tuple[Json | None, Json | None]:
         """Answer one line as a live call is answered, and keep its record; return the response or the error."""
         try:
             with self._server.recording() as record:
@@ -107,54 +87,47 @@ class Batches:
                 record.completed = not record.fault
         except ApiError as error:
             return {"status_code": error.status, "body": error.payload}, None
-        if record.fault in {"hang", "cut"}:
-            return None, LOST
-        return {"status_code": 200, "body": reply}, None
-
-    # --- over HTTP ----------------------------------------------------------------------------------------------------
+        return (None, LOST) if record.fault in {"hang", "cut"} else ({"status_code": 200, "body": reply}, None)
 
     def routes(self) -> list[web.RouteDef]:
         """Return the routes of files and batches."""
         return [
-            web.post("/v1/files", self._post_file),
-            web.get("/v1/files/{id}/content", self._get_file),
-            web.post("/v1/batches", self._post_batch),
-            web.get("/v1/batches", self._get_batches),
-            web.get("/v1/batches/{id}", self._get_batch),
-            web.post("/v1/batches/{id}/cancel", self._post_cancel),
+            web.post("/v1/files", self._upload),
+            web.get("/v1/files/{id}/content", self._download),
+            web.post("/v1/batches", self._create),
+            web.get("/v1/batches", self._list),
+            web.get("/v1/batches/{id}", _about(self.look)),
+            web.post("/v1/batches/{id}/cancel", _about(self.cancel)),
         ]
 
-    async def _post_file(self, http: web.Request) -> web.Response:
+    async def _upload(self, http: web.Request) -> web.Response:
         data = b""
         async for part in await http.multipart():
             if isinstance(part, BodyPartReader) and part.name == "file":
                 data = bytes(await part.read())
         return web.json_response({"id": self.add_file(data), "object": "file", "bytes": len(data), "purpose": "batch"})
 
-    async def _get_file(self, http: web.Request) -> web.Response:
+    async def _download(self, http: web.Request) -> web.Response:
         return web.Response(body=_find(self.files, http.match_info["id"]))
 
-    async def _post_batch(self, http: web.Request) -> web.Response:
-        batch = self.create(await http.json(loads=orjson.loads))
-        if self.lost_answers and http.transport is not None:
-            self.lost_answers -= 1
-            http.transport.abort()
-        return web.json_response(batch)
+    async def _create(self, http: web.Request) -> web.Response:
+        return web.json_response(self.create(await http.json(loads=orjson.loads)))
 
-    async def _get_batches(self, http: web.Request) -> web.Response:
-        newest, after = list(reversed(self.batches.values())), http.query.get("after", "")
-        start = newest.index(_find(self.batches, after)) + 1 if after else 0
+    async def _list(self, http: web.Request) -> web.Response:
+        newest = list(reversed(self.batches.values()))
+        start = newest.index(_find(self.batches, http.query["after"])) + 1 if "after" in http.query else 0
         end = start + int(http.query.get("limit", "20"))
         return web.json_response({"object": "list", "data": newest[start:end], "has_more": len(newest) > end})
 
-    async def _get_batch(self, http: web.Request) -> web.Response:
-        return web.json_response(self.look(http.match_info["id"]))
 
-    async def _post_cancel(self, http: web.Request) -> web.Response:
-        return web.json_response(self.cancel(http.match_info["id"]))
+def _about(act: Callable[[str], Json]) -> Callable[[web.Request], Awaitable[web.Response]]:
+    async def respond(http: web.Request) -> web.Response:
+        return web.json_response(act(http.match_info["id"]))
+
+    return respond
 
 
-def _find(known: dict[str, Found], name: Any) -> Found:
+def _find(known: Mapping[str, Any], name: Any) -> Any:
     if name not in known:
         raise ApiError(404, f"No such object: {name}")
     return known[name]

@@ -33,15 +33,13 @@ def parse_faults(text: str) -> tuple[str, ...]:
 class SimConfig:
     """Everything about a simulated endpoint; the defaults are a flawless one that answers at once.
 
-    `manner` is the form of replies (`simulation.manners`). `reasoning` refuses max_tokens, and any temperature or top_p
-    but 1, as OpenAI's reasoning models do. `latency_ms` is the median for a reply of 256 tokens. `rpm` is a limit of
-    calls a minute (0: none), `quota` the number of calls that are paid for. `fault_rate` of the first `faulty_attempts`
-    at each request have one of `faults`.
+    `manner` is the form of replies (`simulation.manners`), `latency_ms` the median for a reply of 256 tokens, `rpm` a
+    limit of calls a minute (0: none), `quota` the number of calls that are paid for. `fault_rate` of the first
+    `faulty_attempts` at each request have one of `faults`.
     """
 
     seed: int = 0
     manner: str = ""
-    reasoning: bool = False
     host: str = "127.0.0.1"
     port: int = 0
     api_key: str = ""

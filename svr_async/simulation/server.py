@@ -75,7 +75,7 @@ class SimServer:
         self._emptied: Counter[bytes] = Counter()  # empty replies by topic: a client asks again only once
         self._answered: set[bytes] = set()  # topics
         self._paid = 0
-        self._bucket = (self._burst, time.monotonic())
+        self._next_free = 0.0  # when the rate limit admits a call again, if calls came evenly
         self.batches.reset()
 
     def log(self) -> tuple[CallRecord, ...]:
@@ -118,7 +118,7 @@ class SimServer:
         """Admit a call, choose its fault, and do the work; `ApiError` if it is refused or fails."""
         chat = self.simulator.read(body, shape)
         record.key = chat.key
-        self._admit(body)
+        self._admit()
         record.attempt = self._attempts[chat.key]
         self._attempts[chat.key] += 1
         self._in_flight += 1
@@ -138,23 +138,17 @@ class SimServer:
         self._answered.add(chat.topic)
         return chat, self.simulator.reply(chat, record.attempt, first=first, empty=record.fault == "empty")
 
-    def _admit(self, body: dict[str, Any]) -> None:
-        """Raise the refusal of a setting, of a used-up quota, or of the rate limit."""
-        if self.config.reasoning:
-            _refuse_settings(body)
+    def _admit(self) -> None:
+        """Raise the refusal of a used-up quota or of the rate limit."""
         if self.config.quota is not None and self._paid >= self.config.quota:
             message = "You exceeded your current quota, please check your plan and billing details."
-            raise ApiError(429, message, "insufficient_quota", kind="insufficient_quota")
+            raise ApiError(429, message, "insufficient_quota")
         if self.config.rpm:
-            (level, then), now = self._bucket, time.monotonic()
-            level = min(self._burst, level + (now - then) * self.config.rpm / 60)
-            self._bucket = (level - 1 if level >= 1 else level, now)
-            if level < 1:
-                raise _rate_limited((1 - level) * 60 / self.config.rpm)
-
-    @property
-    def _burst(self) -> float:
-        return max(1.0, self.config.rpm * BURST_S / 60)
+            now = time.monotonic()
+            self._next_free = max(self._next_free, now - BURST_S)
+            if self._next_free > now:
+                raise _rate_limited(self._next_free - now)
+            self._next_free += 60 / self.config.rpm
 
     async def _respond(self, http: web.Request, *, shape: Shape) -> web.StreamResponse:
         """Answer one call and keep its record, however it ends."""
@@ -216,12 +210,12 @@ class SimServer:
     @web.middleware
     async def _guard(self, request: web.Request, handler: Answer) -> web.StreamResponse:
         """Refuse a wrong or missing key, and turn the `ApiError` of a handler into its reply."""
+        if self.config.api_key and request.headers.get("Authorization") != f"Bearer {self.config.api_key}":
+            return ApiError(401, "Incorrect API key provided.", "invalid_api_key").response()
         try:
-            if self.config.api_key and request.headers.get("Authorization") != f"Bearer {self.config.api_key}":
-                raise ApiError(401, "Incorrect API key provided.", "invalid_api_key")
             return await handler(request)
         except ApiError as error:
-            return web.json_response(error.payload, status=error.status, headers=error.headers)
+            return error.response()
 
     async def go_down(self) -> None:
         """Stop listening and cut every connection: clients are refused until `come_back`."""
@@ -254,20 +248,9 @@ class SimServer:
         return web.json_response(self.stats())
 
 
-def _refuse_settings(body: dict[str, Any]) -> None:
-    """Raise the 400 of OpenAI's reasoning models for the first setting that they do not take."""
-    if body.get("max_tokens") is not None:
-        words = "is not supported with this model. Use 'max_completion_tokens' instead."
-        raise ApiError(400, f"Unsupported parameter: 'max_tokens' {words}", "unsupported_parameter", param="max_tokens")
-    for name in ("temperature", "top_p"):
-        if body.get(name) not in (None, 1):
-            words = f"does not support {body[name]} with this model. Only the default (1) value is supported."
-            raise ApiError(400, f"Unsupported value: '{name}' {words}", "unsupported_value", param=name)
-
-
 def _rate_limited(seconds: float) -> ApiError:
-    headers = {"Retry-After": f"{math.ceil(seconds * 1000) / 1000:.3f}"}
-    return ApiError(429, "Rate limit reached on requests per minute.", "rate_limit_exceeded", headers=headers)
+    retry_after = f"{math.ceil(seconds * 1000) / 1000:.3f}"
+    return ApiError(429, "Rate limit reached on requests per minute.", "rate_limit_exceeded", retry_after=retry_after)
 
 
 def _error_of(fault: str) -> ApiError:
@@ -275,7 +258,7 @@ def _error_of(fault: str) -> ApiError:
         return _rate_limited(RETRY_AFTER_S)
     if fault == "too-long":
         return ApiError(400, "This model's maximum context length is exceeded.", "context_length_exceeded")
-    return ApiError(FAULTS[fault], "The server had an error.", kind="server_error")
+    return ApiError(FAULTS[fault], "The server had an error.")
 
 
 async def _cut_off(http: web.Request, body: bytes) -> web.Response:

@@ -52,11 +52,6 @@ class Composed:
     chances: Mapping[str, float] = field(default_factory=dict)
     score: float | None = None
 
-    @property
-    def text(self) -> str:
-        """The content as one text."""
-        return self.prose if self.payload is None else orjson.dumps(self.payload).decode()
-
 
 @dataclass(frozen=True)
 class Case:
@@ -249,7 +244,9 @@ class Simulator:
         composed = Composed() if empty else self.compose(request)
         if request.shape is not Shape.CHAT:
             return numbers_reply(request, composed.chances, composed.score, self.fingerprint, attempt)
-        text, finish = composed.text, ""
+        text, finish = composed.prose, ""
+        if composed.payload is not None:
+            text = orjson.dumps(composed.payload).decode()
         if first and request.role in JUDGED and self.manner is not None:
             text, finish = self.manner.failing(text, draw(self.config.seed, "manner", request.topic))
         reply = completion(request, text, self.fingerprint, attempt, finish)

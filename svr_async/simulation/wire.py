@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+from aiohttp import web
 
 from svr_async.errors import SvrError
 from svr_async.simulation.world import draw_bytes
@@ -49,23 +50,21 @@ ROLES = {  # methods of `simulator.Case`, by a text of the instructions
 
 
 class ApiError(SvrError):
-    """An error reply in OpenAI's form, which all our wires read: status, message, code, type, parameter, headers."""
+    """An error reply in OpenAI's form, which all our wires read."""
 
-    def __init__(
-        self,
-        status: int,
-        message: str,
-        code: str | None = None,
-        *,
-        kind: str = "invalid_request_error",
-        param: str | None = None,
-        headers: Mapping[str, str] | None = None,
-    ) -> None:
+    def __init__(self, status: int, message: str, code: str | None = None, *, retry_after: str = "") -> None:
         super().__init__(message)
         self.status = status
         self.code = code
-        self.headers = headers
-        self.payload = {"error": {"message": message, "type": kind, "param": param, "code": code}}
+        self.headers = {"Retry-After": retry_after} if retry_after else {}
+        kind = "insufficient_quota" if code == "insufficient_quota" else "invalid_request_error"
+        if status >= 500:
+            kind = "server_error"
+        self.payload = {"error": {"message": message, "type": kind, "param": None, "code": code}}
+
+    def response(self) -> web.Response:
+        """Return it as a reply over HTTP."""
+        return web.json_response(self.payload, status=self.status, headers=self.headers)
 
 
 class Shape(StrEnum):

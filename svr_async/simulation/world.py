@@ -13,21 +13,8 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from svr_async.core.pair import PreferencePair, user_prompt
-from svr_async.simulation.catalogue import (
-    ASSERTIONS,
-    CRITERIA,
-    FILLERS,
-    GENERIC,
-    HEADING,
-    LATENT,
-    MIDDLES,
-    OPENINGS,
-    PADDING,
-    SHARED_WORDS,
-    TOPICS,
-    Criterion,
-    Topic,
-)
+from svr_async.simulation import catalogue
+from svr_async.simulation.catalogue import CRITERIA, GENERIC, LATENT, TOPICS, Criterion, Topic
 
 REPHRASED = "As the prompt is about "  # the beginning of a rubric adapted to a prompt; then its type and a colon
 WORD = re.compile(r"[^\W_]+")
@@ -189,25 +176,36 @@ class World:
         rng.shuffle(texts)
         return tuple(texts)
 
-    def write_response(self, rng: random.Random, number: int) -> str:
-        """Write a response with drawn attributes to a prompt of a type."""
-        return self._write(rng, number, dress(rng, self._draw_met(rng, number), 0.5))
+    def write_response(self, rng: random.Random, number: int, met: int | None = None) -> str:
+        """Write a response to a prompt of a type; without `met` its attributes are drawn."""
+        return self._write(rng, number, dress(rng, self._draw_met(rng, number) if met is None else met, 0.5))
 
-    def read_prompt(self, text: str) -> PromptReading:
+    @staticmethod
+    @lru_cache(maxsize=4096)
+    def read_prompt(text: str) -> PromptReading:
         """Recognise the type of a prompt by its vocabulary; with fewer than two such words it has none."""
-        return _read_prompt(text)
+        found = Counter(_TOPIC_OF_WORD[word] for word in set(WORD.findall(text.casefold())) if word in _TOPIC_OF_WORD)
+        best = max(range(len(TOPICS)), key=found.__getitem__)
+        return PromptReading(digest_of(text), best if found[best] >= MIN_TOPIC_WORDS else None)
 
-    def read_response(self, text: str) -> ResponseReading:
+    @staticmethod
+    @lru_cache(maxsize=4096)
+    def read_response(text: str) -> ResponseReading:
         """Find a response's attributes in its text, wherever they stand and however they are wrapped."""
-        return _read_response(text)
+        plain = squeeze(text)
+        return response_reading(text, plain, sum(1 << number for number, met in enumerate(_MET) if met in plain))
 
-    def read_rubric(self, text: str) -> RubricReading:
+    @staticmethod
+    @lru_cache(maxsize=8192)
+    def read_rubric(text: str) -> RubricReading:
         """Recognise the criterion that a rubric names: its own wording, or the nearest by common words."""
-        return _read_rubric(text)
+        plain = squeeze(text)
+        own = own_words(plain)
+        return RubricReading(text, digest_of(plain), _EXACT[own] if own in _EXACT else _nearest(own))
 
     def _write_prompt(self, rng: random.Random, number: int) -> str:
         while True:
-            frames = [rng.choice(OPENINGS), *rng.sample(MIDDLES, rng.randint(2, 4))]
+            frames = [rng.choice(catalogue.OPENINGS), *rng.sample(catalogue.MIDDLES, rng.randint(2, 4))]
             text = " ".join(self._fill(rng, number, frame, STRAY_WORDS) for frame in frames)
             if self.read_prompt(text).kind == number:
                 return text
@@ -228,7 +226,7 @@ class World:
 
     def _write(self, rng: random.Random, number: int, draft: Draft) -> str:
         kind = self.kinds[number]
-        units = [self._fill(rng, number, rng.choice(FILLERS)) for _ in range(rng.randint(3, 6))]
+        units = [self._fill(rng, number, rng.choice(catalogue.FILLERS)) for _ in range(rng.randint(3, 6))]
         for criterion in (*kind.cares, *kind.distractors):
             if draft.met >> criterion & 1:
                 units.append(CRITERIA[criterion].met)
@@ -242,7 +240,7 @@ class World:
             topic = rng.choice(TOPICS) if rng.random() < stray else self.kinds[number].topic
             text += rng.choice(topic.words) + piece
         while "{n}" in text:
-            text = text.replace("{n}", rng.choice(SHARED_WORDS), 1)
+            text = text.replace("{n}", rng.choice(catalogue.SHARED_WORDS), 1)
         return text
 
 
@@ -259,12 +257,12 @@ def lay_out(
     Tables, headings and code get lines of their own.
     """
     if draft.padded:
-        units += [fill(frame) for frame in rng.sample(PADDING, rng.randint(2, 3))]
+        units += [fill(frame) for frame in rng.sample(catalogue.PADDING, rng.randint(2, 3))]
     if draft.sure:
-        units.append(rng.choice(ASSERTIONS))
+        units.append(rng.choice(catalogue.ASSERTIONS))
     rng.shuffle(units)
     if draft.headed:
-        units.insert(0, HEADING.format(w=rng.choice(words)))
+        units.insert(0, catalogue.HEADING.format(w=rng.choice(words)))
     blocks: list[list[str]] = [[]]
     room = rng.randint(2, 4)
     for unit in units:
@@ -328,32 +326,12 @@ def _tokens(text: str) -> frozenset[str]:
     return frozenset(WORD.findall(text)) - _SMALL
 
 
-_SMALL = frozenset(["the", "a", "an", "it", "its", "is", "of", "or", "and", "to", "in", "on", "for", "with", "that", "answer", "response", "reply"])
+_SMALL = frozenset(WORD.findall("the a an it its is of or and to in on for with that answer response reply"))
 _MET = tuple(squeeze(criterion.met) for criterion in CRITERIA)
 _TOPIC_OF_WORD = {word: number for number, topic in enumerate(TOPICS) for word in topic.words}
 _EXACT: dict[str, int | None] = {squeeze(text): None for text in GENERIC}
 _EXACT |= {squeeze(criterion.rubric): number for number, criterion in enumerate(CRITERIA)}
 _NAMED = [(number, _tokens(squeeze(criterion.predicates[0]))) for number, criterion in enumerate(CRITERIA)]
-
-
-@lru_cache(maxsize=4096)
-def _read_prompt(text: str) -> PromptReading:
-    found = Counter(_TOPIC_OF_WORD[word] for word in set(WORD.findall(text.casefold())) if word in _TOPIC_OF_WORD)
-    best = max(range(len(TOPICS)), key=found.__getitem__)
-    return PromptReading(digest_of(text), best if found[best] >= MIN_TOPIC_WORDS else None)
-
-
-@lru_cache(maxsize=4096)
-def _read_response(text: str) -> ResponseReading:
-    plain = squeeze(text)
-    return response_reading(text, plain, sum(1 << number for number, met in enumerate(_MET) if met in plain))
-
-
-@lru_cache(maxsize=8192)
-def _read_rubric(text: str) -> RubricReading:
-    plain = squeeze(text)
-    own = own_words(plain)
-    return RubricReading(text, digest_of(plain), _EXACT[own] if own in _EXACT else _nearest(own))
 
 
 def _nearest(plain: str) -> int | None:

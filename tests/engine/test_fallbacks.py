@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 import pytest
 from aiohttp import web
-from rig import completion, engine_at, pairs, refusal, scripted_engine, serving, serving_routes, writer
+from rig import completion, engine_at, in_a_thread, pairs, refusal, scripted_engine, serving_routes, writer
 
 from svr_async.core.pair import Order, present
 from svr_async.engine.fallbacks import FILE, Fallbacks, ParameterFallback, apply_all, find_fallbacks
@@ -18,8 +18,9 @@ from svr_async.engine.request import Question, Request
 from svr_async.engine.transport import RawReply
 from svr_async.engine.wires.openai import error_in_body
 from svr_async.errors import ModelError
-from svr_async.simulation.config import SimConfig
 from svr_async.simulation.server import SimServer
+from svr_async.simulation.simulator import Simulator
+from svr_async.simulation.wire import ApiError, ChatRequest, Shape
 
 FULL = (
     ("temperature", 0.0),
@@ -110,10 +111,23 @@ def test_refusals_come_in_several_shapes(body: bytes, field: str) -> None:
 # --- in a run ---------------------------------------------------------------------------------------------------------
 
 
+class Thinker(Simulator):
+    """A simulated reasoning model as OpenAI serves it: it refuses max_tokens and a temperature."""
+
+    def read(self, body: Any, shape: Shape = Shape.CHAT) -> ChatRequest:
+        """Raise OpenAI's 400 for the first setting that is not taken."""
+        for name, words in (("max_tokens", "Use 'max_completion_tokens' instead."), ("temperature", "Only 1 works.")):
+            if body.get(name) is not None:
+                message = f"Unsupported parameter: '{name}' is not supported with this model. {words}"
+                raise ApiError(400, message, "unsupported_parameter")
+        return super().read(body, shape)
+
+
 @pytest.fixture(scope="module")
 def thinker() -> Iterator[SimServer]:
     """Serve a model that refuses max_tokens and temperature."""
-    with serving(SimConfig(reasoning=True)) as server:
+    server = SimServer(simulator=Thinker())
+    with in_a_thread(server):
         yield server
 
 

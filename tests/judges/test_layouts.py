@@ -14,8 +14,8 @@ from svr_async.core.rubric import Rubric
 from svr_async.errors import ConfigError
 from svr_async.judges.questions import QuestionWriter
 from svr_async.judges.templates import PAPER, load_templates
-from svr_async.simulation.simulator import Simulator
 from svr_async.simulation.config import SimConfig
+from svr_async.simulation.simulator import Simulator
 
 RUBRICS = (Rubric(text="Is it short?"), Rubric(text="Is it right?"))
 SHOWN = Presentation(pair_id="p", prompt=user_prompt("2 + 2?"), response_a="{response_b} is 4", response_b="5")

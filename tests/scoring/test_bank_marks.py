@@ -12,7 +12,7 @@ from svr_async.core.rubric import Rubric
 from svr_async.errors import ArtefactError
 from svr_async.reports.bank_summary import summarise_bank
 from svr_async.scoring.bank import BankRubric, RubricBank
-from svr_async.training.bank.build import merge_banks
+from svr_async.training.bank.edit import merge_banks
 
 
 def made(judge: str, marks: Marks, text: str = "Is kind.") -> RubricBank:

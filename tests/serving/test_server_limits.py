@@ -25,7 +25,7 @@ WRONG: tuple[tuple[str, Any, int, str], ...] = (
     ("/reward", {**ALONE, "group": "g", "group_size": "9" * 500}, 422, "at `$.group_size`"),
     ("/reward", {**ALONE, "group": "g", "group_size": 65}, 413, "a group of 65 is larger than 64"),
     ("/get_reward", {"query": []}, 422, "'query' is not a list of at least one item"),
-    ("/get_reward", {"query": ["no prompt in it"]}, 422, "does not contain its prompt"),
+    ("/get_reward", {"query": ["no prompt in it"]}, 422, "does not end with a response"),
     ("/verify", {"responses_create_params": {"input": "x"}, "response": {"output": []}}, 422, "no message"),
     ("/rerank", {"query": "x", "documents": [3]}, 422, "a document is a text"),
     ("/score", {"queries": ["x", "y"], "documents": ["z"]}, 422, "2 queries do not match 1 documents"),

@@ -15,11 +15,10 @@ from typing import Annotated, Any, Literal, TypeVar
 import msgspec
 
 from svr_async.core.verdict import Outcome
-from svr_async.engine.cache import cache_place
 from svr_async.engine.concurrency import run_on_own_loop
 from svr_async.engine.money import Budget
 from svr_async.errors import ConfigError, EndpointDownError, UsageError
-from svr_async.judges.limits import AUTO, JudgeLimits
+from svr_async.judges.limits import JudgeLimits
 from svr_async.scoring.bank import RubricBank
 from svr_async.serving.engine import Engine
 from svr_async.serving.pairs import PairVerdict, Shown, ascore_pair
@@ -51,7 +50,7 @@ class HookSettings:
     group: Annotated[int, msgspec.Meta(ge=2)] | None = None
     on_failure: Literal["none", "raise"] = "none"
     fallback: float = 0.0
-    cache: str = ""
+    cache: str | None = None
     base_url: str = ""
     concurrency: int | None = None
     budget: float | None = None
@@ -125,14 +124,7 @@ async def with_engine(settings: HookSettings, ask: Callable[[Engine, RubricBank 
 async def _engine(settings: HookSettings) -> Engine:
     key = os.getpid(), settings
     if key not in _ENGINES:
-        limits = JudgeLimits(
-            cache=settings.cache or cache_place(),
-            concurrency=AUTO if settings.concurrency is None else str(settings.concurrency),
-            budget=settings.budget,
-            max_calls=settings.max_calls,
-            timeout_s=settings.timeout_s,
-            give_up_after_s=settings.give_up_after_s,
-        )
+        limits = JudgeLimits.from_flags(asdict(settings))
         budget = _BUDGETS.setdefault(key, limits.new_budget())
         engine = Engine.limited(settings.judge, limits, base_url=settings.base_url, budget=budget)
         _ENGINES[key] = await engine.open()

@@ -22,7 +22,7 @@ from svr_async.errors import SvrError, UsageError, system_words
 from svr_async.judges.limits import JudgeLimits
 from svr_async.observability.prometheus import PrometheusMetrics
 from svr_async.scoring.bank import RubricBank
-from svr_async.serving.server import nemo, rerank, routes
+from svr_async.serving.server import nemo, routes
 from svr_async.serving.server.rewarder import JudgeSupervisor, Rewarder
 from svr_async.serving.server.routes import Answer, Call
 from svr_async.serving.server.settings import RefusalError, ServerSettings
@@ -40,13 +40,13 @@ ROUTES: tuple[tuple[Answer, str, tuple[str, ...]], ...] = (
     (routes.reward, "a reward, or a list for a group (slime, one POST a sample)", ("/reward",)),
     (routes.get_reward, "OpenRLHF: --reward.remote_url http://HOST:PORT/get_reward", ("/get_reward",)),
     (
-        rerank.rerank,
+        routes.rerank,
         "documents (responses) to a query (a prompt), best first: vLLM, Cohere, Jina, TEI",
         ("/rerank", "/v1/rerank", "/v2/rerank"),
     ),
-    (rerank.infinity, "Infinity, at http://HOST:PORT/infinity: documents as plain texts", ("/infinity/rerank",)),
-    (rerank.score, "vLLM's score API: each document alone, by the bank", ("/score", "/v1/score")),
-    (rerank.classify, "vLLM's classify API: a conversation that ends with a response", ("/classify",)),
+    (routes.infinity, "Infinity, at http://HOST:PORT/infinity: documents as plain texts", ("/infinity/rerank",)),
+    (routes.score, "vLLM's score API: each document alone, by the bank", ("/score", "/v1/score")),
+    (routes.classify, "vLLM's classify API: a conversation that ends with a response", ("/classify",)),
     (nemo.verify, "NeMo Gym: a resources server's /verify", ("/verify",)),
     (nemo.compare, "NeMo Gym: genrm_compare's /compare", ("/compare",)),
 )
@@ -122,11 +122,8 @@ class RewardServer:
     async def _listen(self) -> None:
         app = web.Application(client_max_size=self.settings.max_body, middlewares=[self._outermost])
         app.add_routes([web.post(path, partial(self._judged, answer)) for answer, _, paths in ROUTES for path in paths])
-        looks = {
-            "/": self._page, "/healthz": self._healthz, "/readyz": self._readyz, "/metrics": self._scraped,
-            "/v1/models": self._models,
-        }  # fmt: skip
-        app.add_routes([web.get(path, handler) for path, handler in looks.items()])
+        pages = {"/": self._page, "/healthz": self._healthz, "/readyz": self._readyz, "/v1/models": self._models}
+        app.add_routes([web.get(path, page) for path, page in {**pages, "/metrics": self._scraped}.items()])
         self._runner = web.AppRunner(
             app, access_log=None, logger=QUIET, handler_cancellation=True, shutdown_timeout=self.settings.drain_s
         )
@@ -165,23 +162,21 @@ class RewardServer:
             self.running -= 1
 
     def _admit(self, request: web.Request) -> None:
-        """Raise RefusalError for a client without the token or, if there is none, from another machine or web page."""
-        if self.settings.token and request.path not in OPEN:
+        """Raise RefusalError for a client without the token or, if there is none, from another machine or web page.
+
+        A page in the user's browser may know the port, but it cannot send these headers.
+        """
+        if self.settings.token:
             scheme, _, bearer = request.headers.get("Authorization", "").partition(" ")
             given = bearer.strip() if scheme.lower() == "bearer" else request.query.get("token", "")
-            if not hmac.compare_digest(given.encode("utf-8", "surrogateescape"), self.settings.token.encode()):
+            known = hmac.compare_digest(given.encode("utf-8", "surrogateescape"), self.settings.token.encode())
+            if not known and request.path not in OPEN:
                 raise RefusalError(401, "the bearer token is missing or wrong", hint="send Authorization: Bearer TOKEN")
-        if not self.settings.token:
-            self._admit_local(request)
-
-    def _admit_local(self, request: web.Request) -> None:
-        """Refuse what a page in the user's browser could send: it may know the port, but not these headers."""
-        host = urlsplit(f"//{request.host}").hostname
-        if host not in LOOPBACK:
-            raise RefusalError(403, f"host {request.host[:80]!r} needs a token", hint="start it with --token-env NAME")
+            return
         origin = request.headers.get("Origin")
-        if origin and urlsplit(origin).hostname not in LOOPBACK:
-            raise RefusalError(403, f"origin {origin[:80]!r} needs a token", hint="start it with --token-env NAME")
+        for name, value, url in (("host", request.host, f"//{request.host}"), ("origin", origin, origin)):
+            if value and urlsplit(url).hostname not in LOOPBACK:
+                raise RefusalError(403, f"{name} {value[:80]!r} needs a token", hint="start it with --token-env NAME")
         if request.method == "POST" and request.content_type != "application/json":
             raise RefusalError(415, "the body is not application/json", hint="send Content-Type: application/json")
 
@@ -192,9 +187,10 @@ class RewardServer:
             body = json_value(data)
         except ValueError as error:
             raise RefusalError(400, f"the body is not JSON: {error}") from None
-        found = await answer(self.rewarder, Call(body=body, query=request.query))
+        value, rewards = await answer(self.rewarder, Call(body=body, query=request.query))
         label = "".join(one if " " <= one <= "~" else "?" for one in self.judge.label[:MAX_HEADER_CHARS])
-        return in_json(found.value, headers={"X-SVR-Fallback": str(found.fallbacks), "X-SVR-Judge": label})
+        fallbacks = sum(bool(reward.reason) for reward in rewards)
+        return in_json(value, headers={"X-SVR-Fallback": str(fallbacks), "X-SVR-Judge": label})
 
     async def _healthz(self, _: web.Request) -> web.Response:
         return in_json({"status": "ok"})
@@ -228,10 +224,6 @@ class RewardServer:
         bank = None if self.judge.bank is None else self.judge.bank.name or "unnamed"
         facts = {"judge": self.judge.label, "bank": bank, "schedule": self.settings.schedule}
         return facts | {"fallback": self.settings.fallback, "version": __version__}
-
-    def describe(self) -> list[Metric]:
-        """Return no metrics: their labels depend on requests."""
-        return []
 
     def collect(self) -> Iterator[Metric]:
         """Yield the server's metrics, at each scrape."""

@@ -11,8 +11,10 @@ import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
+from typing import Annotated
+
+import msgspec
 
 from svr_async.core.pair import Prompt, prompt_text
 from svr_async.serving.pairs import PairVerdict
@@ -24,6 +26,7 @@ GATHER_SHARE = 0.6  # of the deadline: time for the members of a group to arrive
 ALONE = "alone"  # the only member that arrived
 UNCONNECTED = "unconnected"  # judged, but not connected with most of its group
 Judge = Callable[[Prompt, str, str], Awaitable[PairVerdict]]
+Name = int | Annotated[str, msgspec.Meta(max_length=512)]
 Member = int | str | tuple[str, int]
 """A name, or the text of a response without a name and its number among equal ones that wait."""
 
@@ -120,17 +123,22 @@ class Group:
         return fallback(self._settings, next(iter(reasons), UNCONNECTED), members=len(self.texts))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Seat:
-    """The place of a response: its group, the group's size, and its name in the group.
+class Seat(msgspec.Struct, frozen=True):
+    """The place of a response: its group, the attempt at it, its name in the group, and the group's size.
 
     A new response after the group was closed begins the next group of this name. Without `member`, equal responses that
     wait at the same time are different members.
     """
 
-    group: str
-    size: int
-    member: int | str | None = None
+    group: Name | None = None
+    attempt: Name | None = None
+    member: Name | None = None
+    group_size: Annotated[int, msgspec.Meta(ge=0, le=1_000_000)] = 0
+
+    @property
+    def key(self) -> str:
+        """The name of the group and the attempt."""
+        return str(self.group) if self.attempt is None else f"{self.group}, attempt {self.attempt}"
 
 
 class Pool:
@@ -155,15 +163,15 @@ class Pool:
             group.close()
 
     def _group(self, seat: Seat, prompt: Prompt, response: str) -> Group:
-        found = self._groups.get(seat.group)
+        found = self._groups.get(seat.key)
         if found is None or self._is_next(found, seat, response):
-            found = self._groups[seat.group] = Group(prompt, seat.size, self._settings, self._judge)
-            found.result.add_done_callback(partial(self._settled, seat.group, found))
+            found = self._groups[seat.key] = Group(prompt, seat.group_size, self._settings, self._judge)
+            found.result.add_done_callback(partial(self._settled, seat.key, found))
         if prompt_text(found.prompt) != prompt_text(prompt):
-            problem = f"group {seat.group[:80]!r} has another prompt"
+            problem = f"group {seat.key[:80]!r} has another prompt"
             raise RefusalError(409, problem, hint="name a group for each prompt")
-        if found.size != seat.size:
-            raise RefusalError(409, f"group {seat.group[:80]!r} has {found.size} members, not {seat.size}")
+        if found.size != seat.group_size:
+            raise RefusalError(409, f"group {seat.key[:80]!r} has {found.size} members, not {seat.group_size}")
         return found
 
     def _is_next(self, group: Group, seat: Seat, response: str) -> bool:

@@ -33,7 +33,7 @@ async def verify(rewarder: Rewarder, call: Call) -> Answered:
     reward = await rewarder.reward(asked)
     echoed = {name: body.get(name) for name in ("responses_create_params", "response")}
     marks = {"reward": reward.value, "mask_sample": bool(reward.reason), **reward.facts(rewarder.judge.label)}
-    return Answered.of({**echoed, **marks}, [reward])
+    return {**echoed, **marks}, [reward]
 
 
 async def compare(rewarder: Rewarder, call: Call) -> Answered:
@@ -44,7 +44,7 @@ async def compare(rewarder: Rewarder, call: Call) -> Answered:
     verdicts = {} if group is None else group.verdicts
     rows = [{"response_i": i, "response_j": j, "margin": one.margin} for (i, j), one in sorted(verdicts.items())]
     masks, values = [bool(one.reason) for one in rewards], [one.value for one in rewards]
-    return Answered.of({"rewards": values, "comparison_results": rows, "mask_sample": masks}, rewards)
+    return {"rewards": values, "comparison_results": rows, "mask_sample": masks}, rewards
 
 
 def output_text(response: Any) -> str:

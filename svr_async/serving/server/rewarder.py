@@ -35,7 +35,6 @@ NO_BANK = "a response alone is scored by a bank or by rubrics, and this server h
 NO_BANK_HINT = "start it with --bank, or send rubrics, or group and group_size"
 
 R = TypeVar("R", PairVerdict, Score)
-Say = Callable[[str], None]
 
 
 class JudgeSupervisor:
@@ -50,14 +49,13 @@ class JudgeSupervisor:
         base_url: str = "",
         bank: RubricBank | None = None,
         observers: Sequence[Observer] = (),
-        say: Say,
+        say: Callable[[str], None],
     ) -> None:
         self.bank = bank
         self.say = say
         self.why_lost = ""
         self._settings = settings
-        budget = limits.new_budget()
-        self._new_engine = partial(Engine.limited, judge, limits, base_url=base_url, budget=budget)
+        self._new_engine = partial(Engine.limited, judge, limits, base_url=base_url, budget=limits.new_budget())
         self._observers = observers
         self._engine: Engine | None = None
         self._users: Counter[Engine] = Counter()
@@ -181,7 +179,7 @@ class Rewarder:
     async def reward(self, asked: Asked) -> Reward:
         """Return the reward of one response: by its rubrics, within its group, or by the bank."""
         if asked.seat is not None and not asked.rubrics:
-            self._check_size(asked.seat.size)
+            self._check_size(asked.seat.group_size)
             return self._counted(await self.pool.reward(asked.seat, asked.prompt, asked.response))
         if self.judge.bank is None and not asked.rubrics:
             raise RefusalError(422, NO_BANK, hint=NO_BANK_HINT)

@@ -1,12 +1,18 @@
-"""Routes: our own comparison, rewards of one response or a group, and OpenRLHF's remote reward model."""
+"""Routes: our comparison, rewards of a response or a group, OpenRLHF's remote reward model, rerankers, score APIs.
+
+A rerank compares documents with each other; scores sum to zero. Score and classify judge each response alone by the
+bank, in [0, 1]. With `rubrics` in the body each response has Σ points · satisfied.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import secrets
+import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
 
@@ -14,20 +20,11 @@ from svr_async.core.pair import Prompt, prompt_text
 from svr_async.serving.scores import Reward
 from svr_async.serving.server.groups import Seat
 from svr_async.serving.server.rewarder import Asked, Rewarder
-from svr_async.serving.server.settings import RefusalError
+from svr_async.serving.server.settings import RefusalError, fallback
 from svr_async.serving.texts import as_prompt, as_response, templated_turns, without_end
 
 Body = Mapping[str, Any]
-Name = int | Annotated[str, msgspec.Meta(max_length=512)]
-
-
-class SeatFields(msgspec.Struct):
-    """The fields of a body or an address that give a response its place in a group."""
-
-    group: Name | None = None
-    attempt: Name | None = None
-    member: Name | None = None
-    group_size: Annotated[int, msgspec.Meta(ge=0, le=1_000_000)] = 0
+SIDES = (("queries", "documents"), ("queries", "items"), ("text_1", "text_2"), ("data_1", "data_2"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,19 +42,8 @@ class Call:
         return self.body
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answered:
-    """A JSON value, and how many of its rewards are the declared fallback."""
-
-    value: Any
-    fallbacks: int = 0
-
-    @classmethod
-    def of(cls, value: Any, rewards: Sequence[Reward]) -> Answered:
-        """Return an answer with these rewards in it."""
-        return cls(value=value, fallbacks=sum(bool(reward.reason) for reward in rewards))
-
-
+Answered = tuple[Any, Sequence[Reward]]
+"""A JSON value, and the rewards in it."""
 Answer = Callable[[Rewarder, Call], Awaitable[Answered]]
 
 
@@ -96,29 +82,22 @@ def rubrics_of(body: Body) -> tuple[Any, ...]:
 
 
 def asked_of(rewarder: Rewarder, call: Call, body: Body, prompt: Prompt, response: str) -> Asked:
-    """Return a response with its rubrics, or its place in a group."""
-    rubrics = rubrics_of(body)
-    seat = None if rubrics else seat_of(rewarder, call, body, prompt)
-    return Asked(prompt=prompt, response=response, rubrics=rubrics, seat=seat)
+    """Return a response with its rubrics, or its place in a group, in the body or the address.
 
-
-def seat_of(rewarder: Rewarder, call: Call, body: Body, prompt: Prompt) -> Seat | None:
-    """Return the place given by `group`, `attempt`, `member` and `group_size`, in the body or the address.
-
-    A size without a group means the group of the prompt. None without a size.
+    A size without a group means the group of the prompt; without a size there is no group.
     """
+    if rubrics := rubrics_of(body):
+        return Asked(prompt=prompt, response=response, rubrics=rubrics)
     given = {name: value for name, value in {**call.query, **body}.items() if value is not None}
     try:
-        seat = msgspec.convert({"group_size": rewarder.settings.group_size} | given, SeatFields, strict=False)
+        seat = msgspec.convert({"group_size": rewarder.settings.group_size} | given, Seat, strict=False)
     except msgspec.ValidationError as error:
         raise RefusalError(422, str(error), hint="group, attempt and member are names; group_size counts") from None
     if seat.group_size == 0 and seat.group is not None:
         raise RefusalError(422, f"the size of group {seat.group!r} is missing", hint="send group_size")
-    if seat.group_size < 2:
-        return None
-    group = f"prompt {prompt_text(prompt)}" if seat.group is None else str(seat.group)
-    named = group if seat.attempt is None else f"{group}, attempt {seat.attempt}"
-    return Seat(group=named, size=seat.group_size, member=seat.member)
+    if seat.group is None:
+        seat = msgspec.structs.replace(seat, group=f"prompt {prompt_text(prompt)}")
+    return Asked(prompt=prompt, response=response, seat=seat if seat.group_size > 1 else None)
 
 
 async def compare(rewarder: Rewarder, call: Call) -> Answered:
@@ -127,9 +106,8 @@ async def compare(rewarder: Rewarder, call: Call) -> Answered:
     prompt = conversation(required(body, "prompt"))
     a, b = (response_to(prompt, required(body, name)) for name in ("a", "b"))
     verdict = await rewarder.judge.pair(prompt, a, b)
-    failed = verdict.margin is None
-    labels = {"svr_fallback": failed, "svr_judge": rewarder.judge.label}
-    return Answered(value={**verdict.to_json(), **labels}, fallbacks=int(failed))
+    failed = [fallback(rewarder.settings, verdict.outcome.value)] if verdict.margin is None else []
+    return {**verdict.to_json(), "svr_fallback": bool(failed), "svr_judge": rewarder.judge.label}, failed
 
 
 async def reward(rewarder: Rewarder, call: Call) -> Answered:
@@ -144,7 +122,7 @@ async def reward(rewarder: Rewarder, call: Call) -> Answered:
     if "responses" in body:
         return await _samples(rewarder, call, [{**body, "response": one} for one in list_of(body, "responses")])
     found = await rewarder.reward(_sample(rewarder, call, body))
-    return Answered.of(_shown(rewarder, call, found), [found])
+    return _shown(rewarder, call, found), [found]
 
 
 def _sample(rewarder: Rewarder, call: Call, body: Body) -> Asked:
@@ -170,7 +148,7 @@ async def _samples(rewarder: Rewarder, call: Call, bodies: Sequence[Body]) -> An
     order = [place for places in groups.values() for place in places]
     by_place = dict(zip(order, chain(*found), strict=True))
     rewards = [by_place[place] for place in range(len(asked))]
-    return Answered.of([_shown(rewarder, call, one) for one in rewards], rewards)
+    return [_shown(rewarder, call, one) for one in rewards], rewards
 
 
 def _shown(rewarder: Rewarder, call: Call, found: Reward) -> Any:
@@ -195,16 +173,96 @@ async def get_reward(rewarder: Rewarder, call: Call) -> Answered:
     rewards = await rewarder.rewards(asked)
     values, numbers = [one.value for one in rewards], [one.numbers() for one in rewards]
     logs = {name: [row[name] for row in numbers] for name in numbers[0]}
-    return Answered.of({"rewards": values, "scores": values, "extra_logs": logs}, rewards)
+    return {"rewards": values, "scores": values, "extra_logs": logs}, rewards
 
 
 def split_query(query: Any, given: Any) -> tuple[Prompt, str]:
     """Return prompt and response of a query; RefusalError if the end of the prompt is unknown."""
-    if not isinstance(query, str):
-        raise RefusalError(422, "a query is not a text")
-    if given and isinstance(given, str) and given in query:
+    if given and isinstance(given, str) and isinstance(query, str) and given in query:
         return conversation(given), without_end(query[query.index(given) + len(given) :])
-    turns = templated_turns(query)
+    return split_turns(query)
+
+
+def split_turns(value: Any) -> tuple[Prompt, str]:
+    """Return prompt and response of messages, or of a text with a chat template's marks; RefusalError (422)."""
+    turns = conversation(value)
     if len(turns) < 2 or turns[-1].role != "assistant":
-        raise RefusalError(422, "a query does not contain its prompt", hint="send prompts, or a chat template's text")
+        hint = "send prompts, messages, or a chat template's text with its marks"
+        raise RefusalError(422, "an input does not end with a response to its prompt", hint=hint)
     return turns[:-1], turns[-1].content
+
+
+async def rerank(rewarder: Rewarder, call: Call) -> Answered:
+    """Answer a query and documents with the documents by score, best first; those without a verdict come last."""
+    body = call.fields
+    tei = "texts" in body and "documents" not in body
+    prompt = conversation(required(body, "query"))
+    documents = [_document(one) for one in list_of(body, "texts" if tei else "documents")]
+    top = body.get("top_n") or body.get("top_k") or len(documents)
+    if not isinstance(top, int) or top < 1:
+        raise RefusalError(422, f"top_n is a number from 1, not {str(top)[:20]!r}")
+    if rubrics := rubrics_of(body):
+        rewards = await rewarder.rewards([Asked(prompt=prompt, response=one, rubrics=rubrics) for one in documents])
+    else:
+        rewards, _ = await rewarder.among(prompt, documents)
+    order = sorted(range(len(documents)), key=lambda n: (bool(rewards[n].reason), -rewards[n].value, n))[:top]
+    shown = body.get("return_text", False) if tei else body.get("return_documents") is not False
+    texts = [{"text": documents[n]} if shown else {} for n in order]
+    if tei:
+        return [{"index": n, "score": rewards[n].value, **text} for n, text in zip(order, texts, strict=True)], rewards
+    label = rewarder.judge.label
+    rows = [{"index": n, "relevance_score": rewards[n].value, **rewards[n].facts(label)} for n in order]
+    results = [{**row, "document": text} if shown else row for row, text in zip(rows, texts, strict=True)]
+    return {"id": f"rerank-{secrets.token_hex(8)}", "object": "rerank", "model": label, "results": results}, rewards
+
+
+async def infinity(rewarder: Rewarder, call: Call) -> Answered:
+    """Answer as `rerank`, with documents as plain texts, which clients of Infinity expect."""
+    found, rewards = await rerank(rewarder, call)
+    for row in found["results"]:
+        if "document" in row:
+            row["document"] = row["document"]["text"]
+    return found, rewards
+
+
+async def score(rewarder: Rewarder, call: Call) -> Answered:
+    """Answer one query and documents, or as many queries as documents, with a score for each document."""
+    body = call.fields
+    names = next((names for names in SIDES if all(body.get(name) for name in names)), None)
+    if names is None:
+        hint = "send queries and documents, or text_1 and text_2"
+        raise RefusalError(422, "the body has no query and documents", hint=hint)
+    queries, documents = (list_of(body, name) for name in names)
+    queries = queries * len(documents) if len(queries) == 1 else queries
+    if len(queries) != len(documents):
+        raise RefusalError(422, f"{len(queries)} queries do not match {len(documents)} documents")
+    rubrics = rubrics_of(body)
+    pairs = zip(map(conversation, queries), map(_document, documents), strict=True)
+    rewards = await rewarder.rewards([Asked(prompt=one, response=text, rubrics=rubrics) for one, text in pairs])
+    rows = [{"object": "score", "score": one.value} for one in rewards]
+    return _listed(rewarder, "score", rows, rewards)
+
+
+async def classify(rewarder: Rewarder, call: Call) -> Answered:
+    """Answer conversations that end with a response with one class each, whose probability is the score."""
+    body = call.fields
+    inputs = [list_of(body, "messages")] if "messages" in body else list_of(body, "input")
+    rubrics = rubrics_of(body)
+    asked = [Asked(prompt=prompt, response=text, rubrics=rubrics) for prompt, text in map(split_turns, inputs)]
+    rewards = await rewarder.rewards(asked)
+    rows = [{"label": "svr", "probs": [one.value], "num_classes": 1} for one in rewards]
+    return _listed(rewarder, "classify", rows, rewards)
+
+
+def _listed(rewarder: Rewarder, kind: str, rows: Sequence[Mapping[str, Any]], rewards: Sequence[Reward]) -> Answered:
+    label = rewarder.judge.label
+    data = [{"index": n, **row, **one.facts(label)} for n, (row, one) in enumerate(zip(rows, rewards, strict=True))]
+    head = {"id": f"{kind}-{secrets.token_hex(8)}", "object": "list", "created": int(time.time()), "model": label}
+    return {**head, "data": data}, rewards
+
+
+def _document(document: Any) -> str:
+    text = document.get("text") if isinstance(document, Mapping) else document
+    if not isinstance(text, str):
+        raise RefusalError(422, "a document is a text, or has one as 'text'")
+    return text
