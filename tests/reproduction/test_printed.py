@@ -32,7 +32,7 @@ def test_contradictions_follow_from_printed_numbers() -> None:
     listed = {one.name: (one.printed, one.follows) for one in PRINTED.contradictions}
     for row in MAIN.rows:
         printed, follows = number(MAIN.label, row.names, "Overall"), micro_accuracy(row.names)
-        expected = (printed, pytest.approx(follows, abs=0.005))
+        expected: tuple[float, object] = (printed, pytest.approx(follows, abs=0.005))
         assert abs(printed - follows) < 0.1 or listed[f"{row.names[0]}, overall"] == expected
     for group, sources in SOURCES.items():
         svr, oracle = (number(MAIN.label, (name, "OSS"), group) for name in ("SVR (Ours)", "Oracle Rubrics"))
