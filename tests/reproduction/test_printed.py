@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from svr_async.adapters import ADAPTERS
@@ -27,6 +29,11 @@ def micro_accuracy(names: tuple[str, ...]) -> float:
     return sum(size * number(MAIN.label, names, name) for name, size in SIZES.items()) / sum(SIZES.values())
 
 
+def near(printed: float, follows: float) -> Any:
+    """Return what equals these two numbers up to rounding."""
+    return pytest.approx((printed, follows), abs=0.005)
+
+
 def test_contradictions_follow_from_printed_numbers() -> None:
     """Accuracies of two methods and three nets by source do not agree with the domain cells; other accuracies do."""
     listed = {one.name: (one.printed, one.follows) for one in PRINTED.contradictions}
@@ -39,7 +46,7 @@ def test_contradictions_follow_from_printed_numbers() -> None:
         svr, oracle = (number(MAIN.label, (name, "OSS"), group) for name in ("SVR (Ours)", "Oracle Rubrics"))
         printed = sum(number(NET.label, (source,), "Net") for source in sources)
         follows = SIZES[group] * (svr - oracle) / 100
-        assert listed[f"net on {group}, pairs"] == pytest.approx((printed, follows), abs=0.005)
+        assert listed[f"net on {group}, pairs"] == near(printed, follows)
     assert listed["activations"] == (number("tab:bank_distribution", ("Total",), "Activations"), 1147 * 6)
     assert len(listed) == 9
 
