@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from svr_async.adapters import ADAPTERS
 from svr_async.reproduction.accuracy import DOMAINS
-from svr_async.reproduction.printed import load_printed
-from svr_async.reproduction.recipes import load_recipes
+from svr_async.reproduction.paper import load_printed, load_recipes
 
 PRINTED = load_printed()
 MAIN, NET = PRINTED.table("tab:rubricbench"), PRINTED.table("tab:domain_net_advantage")
@@ -29,16 +30,15 @@ def micro_accuracy(names: tuple[str, ...]) -> float:
 
 def test_contradictions_follow_from_printed_numbers() -> None:
     """Accuracies of two methods and three nets by source do not agree with the domain cells; other accuracies do."""
+    approx = partial(pytest.approx, abs=0.005)
     listed = {one.name: (one.printed, one.follows) for one in PRINTED.contradictions}
     for row in MAIN.rows:
         printed, follows = number(MAIN.label, row.names, "Overall"), micro_accuracy(row.names)
-        expected = (printed, pytest.approx(follows, abs=0.005))
-        assert abs(printed - follows) < 0.1 or listed[f"{row.names[0]}, overall"] == expected
+        assert abs(printed - follows) < 0.1 or listed[f"{row.names[0]}, overall"] == approx((printed, follows))
     for group, sources in SOURCES.items():
         svr, oracle = (number(MAIN.label, (name, "OSS"), group) for name in ("SVR (Ours)", "Oracle Rubrics"))
         printed = sum(number(NET.label, (source,), "Net") for source in sources)
-        expected = (printed, pytest.approx(SIZES[group] * (svr - oracle) / 100, abs=0.005))
-        assert listed[f"net on {group}, pairs"] == expected
+        assert listed[f"net on {group}, pairs"] == approx((printed, SIZES[group] * (svr - oracle) / 100))
     assert listed["activations"] == (number("tab:bank_distribution", ("Total",), "Activations"), 1147 * 6)
     assert len(listed) == 9
 
