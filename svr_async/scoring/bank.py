@@ -15,7 +15,7 @@ from msgspec import Meta
 from numpy.typing import NDArray
 
 from svr_async.core.integrity import NO_MARKS, Marks
-from svr_async.core.rubric import Rubric, rubric_id
+from svr_async.core.rubric import MAX_RUBRIC_CHARS, Rubric, rubric_id
 from svr_async.fit.choices import Choice
 from svr_async.fit.history import FitCurve
 from svr_async.fit.learning_curve import LearningCurve
@@ -31,7 +31,7 @@ MAX_SOURCES = 1_024  # source pairs that training keeps for a rubric; a bank wit
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BankRubric:
-    """A rubric of a bank, its weight and its statistics. ValueError if its id is not that of its text.
+    """A rubric of a bank, its weight and its statistics. ValueError if its id or text is invalid.
 
     Args:
         weight: w ≥ 0.
@@ -61,6 +61,8 @@ class BankRubric:
     def __post_init__(self) -> None:
         if self.id != (expected := rubric_id(self.text)):  # contributions and merging go by ids
             raise ValueError(f"rubric {self.id}: its id is not the hash of its text ({expected})")
+        if (size := len(self.text)) > MAX_RUBRIC_CHARS:
+            raise ValueError(f"rubric {self.id}: its text has {size} characters, at most {MAX_RUBRIC_CHARS} are allowed")
 
     @property
     def id(self) -> str:
