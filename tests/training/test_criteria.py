@@ -102,7 +102,7 @@ def test_opposed_texts(first: str, second: str, expected: bool) -> None:
 
 
 def test_rubrics_share_the_numbers_of_the_words_that_they_share() -> None:
-    """Stopwords, what is judged and negations have none; plural and singular are one; no text, no words."""
+    """Stopwords, names for the response and negations do not count; plural and singular are one; no text, no words."""
     texts = ["The response cites a source.", "Names the sources of each figure.", "The answer must not be.", ""]
     borders, words = rubric_words(texts)
     rows = [set(words[first:last].tolist()) for first, last in pairwise(borders)]

@@ -125,8 +125,8 @@ def test_each_edit_is_kept_with_author_day_and_reason(tmp_path: Path) -> None:
     held = RubricBank.load(tmp_path / "bank")
     assert held.digest == digest != fitted().digest
     assert held.history is not None
-    told = [(one.what, one.rubric, one.author, one.date, one.reason, one.was, one.now) for one in held.history.edits]
-    assert told == [
+    edits = [(one.what, one.rubric, one.author, one.date, one.reason, one.was, one.now) for one in held.history.edits]
+    assert edits == [
         ("disabled", key(0), "Ana", "2026-11-22", "to see", "", ""),
         ("reweighed", key(1), "Ana", "2026-11-22", "to see", "0.5", "0.25"),
         ("reweighed", key(0), "Bo", "2026-11-22", "was right", "disabled", "0.75"),

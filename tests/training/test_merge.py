@@ -1,4 +1,4 @@
-"""Merging candidates: what becomes one, what never does, what is kept, and how they become rubrics of a bank."""
+"""Merging candidates: which become one, which never do, what is kept; candidates as rubrics of a bank."""
 
 import random
 from typing import Any
