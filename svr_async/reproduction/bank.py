@@ -18,8 +18,7 @@ from svr_async.reproduction.accuracy import DOMAINS, row_of, table_of
 from svr_async.reproduction.paper import Printed, PrintedTable, Recipe
 from svr_async.reproduction.runner import Absent, Runner, TrainedBank
 from svr_async.reproduction.table import EMPTY, Cell, Column, PaperTable, Row
-from svr_async.scoring.bank import BankRubric
-from svr_async.scoring.bank_history import RoundFacts
+from svr_async.scoring.bank import BankRubric, RoundFacts
 
 GENERIC, IDLE, TOTAL = "Generic", "Never chosen", "Total"
 SEVERITIES = ("critical", "major", "minor")
