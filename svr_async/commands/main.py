@@ -110,7 +110,7 @@ class LazyGroup(click.Group):
             import difflib
 
             near = difflib.get_close_matches(args[0], COMMANDS, 1)
-            ctx.fail(f"there is no command {args[0]!r}" + (f"; did you mean {near[0]}?" if near else ""))
+            ctx.fail(f"unknown command {args[0]!r}" + (f"; did you mean {near[0]}?" if near else ""))
         return super().resolve_command(ctx, args)
 
 
@@ -228,7 +228,7 @@ def _complain(name: str, text: str, code: int) -> int:
 def _click_message(error: click.ClickException) -> str:
     ctx = getattr(error, "ctx", None)
     if isinstance(error, click.NoSuchOption) and ctx is not None:
-        return f"there is no option {error.option_name} — {_cure(error, ctx)}"
+        return f"unknown option {error.option_name} — {_cure(error, ctx)}"
     message = error.format_message().strip().rstrip(".")
     for words, ours in SHORTER:
         message = message.replace(words, ours)
