@@ -96,8 +96,9 @@ async def test_invalid_settings_are_one_line() -> None:
             (("a", "b"), {"schedule": "round"}, "schedule must be one of all, circle"),
             (("a", "b"), {"method": "pointwise", "schedule": "circle"}, "no schedule"),
         ):
+            how: dict[str, Any] = {"bank": checked_bank(), "engine": engine, **options}
             with pytest.raises(UsageError, match=says) as caught:
-                await arank("q", responses, **{"bank": checked_bank(), "engine": engine, **options})
+                await arank("q", responses, **how)
             assert "\n" not in caught.value.one_line()
 
 
