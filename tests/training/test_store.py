@@ -20,9 +20,8 @@ from svr_async.core.rubric import Check, Rubric
 from svr_async.errors import ArtefactError, DataError, UsageError
 from svr_async.training.bank.merge import Candidate
 from svr_async.training.rounds.config import FitTerms, TrainConfig
-from svr_async.training.rounds.judge_calls import TrainingJudges
 from svr_async.training.rounds.session import HardNegative, JudgedRound, RoundData, Session, prepare
-from svr_async.training.rounds.stages import Stages
+from svr_async.training.rounds.stages import Stages, TrainingJudges
 from svr_async.training.store.files import (
     FeatureStore,
     Header,

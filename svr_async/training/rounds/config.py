@@ -90,9 +90,9 @@ class TrainConfig:
     by_text_alone: bool = False  # ours: different criteria (`distinct`) stay two, however alike their texts are
     bank_cap: int = BANK_CAP
     same_response: float = 0.98  # ours: a probe this similar to the chosen response is discarded
-    top_k_choices: tuple[int, ...] = (6,)
+    top_k: int = 6  # the default's fit chooses its own, by cross-validation among `fit.top_ks`
     selection_pool: int = 18
-    filler_weights: tuple[float, ...] = (0.0,)  # ours: places that no rubric is due stay empty; the paper has 1
+    filler_weight: float = 0.0  # ours: places that no rubric is due stay empty; the paper has 1
     ablate: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
@@ -124,7 +124,7 @@ PAPER = TrainConfig(
     enough_judged=0,
     same_criterion="off",
     by_text_alone=True,
-    filler_weights=(1.0,),
+    filler_weight=1.0,
 )
 PRESETS = MappingProxyType({"paper": PAPER, "default": TrainConfig()})
 
@@ -179,7 +179,7 @@ def config_of(terms: FitTerms) -> TrainConfig:
         preset,
         split_seed=terms.seed,
         fit=fit,
-        top_k_choices=preset.top_k_choices if top_k is None else (top_k,),
+        top_k=top_k or preset.top_k,
         same_criterion=same_criterion,
         ablate=frozenset(terms.ablate),
     )

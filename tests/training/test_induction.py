@@ -17,9 +17,8 @@ from svr_async.scoring.bank import RubricBank
 from svr_async.training.bank.merge import Candidate, bank_rubric, candidate_of
 from svr_async.training.rounds.config import TrainConfig
 from svr_async.training.rounds.induction import grouped
-from svr_async.training.rounds.judge_calls import TrainingJudges
 from svr_async.training.rounds.session import Session, prepare
-from svr_async.training.rounds.stages import Stages
+from svr_async.training.rounds.stages import Stages, TrainingJudges
 
 QUESTION = CriteriaQuestion(known=("Names a\nriver", "Is short"), new=("Mentions a stream", "Is brief", "Is kind"))
 
