@@ -1,6 +1,6 @@
 """Algorithm 1: induce, then for each round merge, judge, fit, prune, calibrate, find support, probe, induce again.
 
-Every stage is a pure function of its inputs and is kept on disk (`stages.py`), and judge calls are cached besides. A
+Every stage is a pure function of its inputs and is kept on disk (`stages.py`), and judge calls are cached. A
 killed run resumes where it was and ends with the same bank.
 """
 

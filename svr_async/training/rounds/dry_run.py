@@ -97,7 +97,7 @@ class CountingAuthor:
 
 
 def _placeholder(number: int) -> Rubric:
-    """Return a rubric of the usual length that merging joins with no other."""
+    """Return a rubric of the usual length that merging keeps separate."""
     letters = "".join(hashlib.sha256(f"{number} {part}".encode()).hexdigest() for part in range(2))
     return Rubric(text=f"{PLANNED} {letters}"[: ASSUMED.letters])
 
