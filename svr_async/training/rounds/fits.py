@@ -30,6 +30,7 @@ RECORDED = ("round", "bank", "kept", "support", "hard_negatives", "judged_entrie
 OnEpoch = Callable[[EpochRecord], None]
 Fit = Callable[[FitArrays, FitArrays], FitResult]  # train, dev
 Calibrate = Callable[[Selector, FitArrays, FitArrays], Selector]
+Pruned = tuple[NDArray[np.int64], Selector, Choice | None]  # places of the kept rubrics; the structure that was chosen
 
 
 @dataclass(slots=True, kw_only=True)
@@ -126,13 +127,8 @@ def _kept_fit(
     return log.run(kept, empty_curve(config, dev, number=number, phase=phase))
 
 
-def fit_and_prune(
-    data: RoundData, config: TrainConfig, fit: Fit, calibrate: Calibrate
-) -> tuple[NDArray[np.int64], Selector, Choice | None]:
-    """Return the places of the rubrics that are kept, the selector of those, and the structure that was chosen.
-
-    `fit` and `calibrate` are how the caller runs a fit: its checkpoints, its reports.
-    """
+def fit_and_prune(data: RoundData, config: TrainConfig, fit: Fit, calibrate: Calibrate) -> Pruned:
+    """Fit, prune, and calibrate what is kept; `fit` and `calibrate` are how the caller runs and reports a fit."""
     fitted = fit(data.train, data.dev)
     selector = fitted.selector
     places = np.array(prune(config, data, selector), dtype=np.int64)
