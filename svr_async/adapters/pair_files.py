@@ -29,7 +29,7 @@ def select_pairs(
         known = sorted({pair.domain for pair in pairs})
         unknown = wanted - {name.casefold() for name in known}
         if unknown:
-            raise UsageError(f"there is no domain {min(unknown)!r}", hint=f"there are {', '.join(known)}")
+            raise UsageError(f"unknown domain {min(unknown)!r}", hint=f"there are {', '.join(known)}")
         pairs = [pair for pair in pairs if pair.domain.casefold() in wanted]
     if limit:
         match = re.fullmatch(r"(?:(\d+)-)?(\d+)", limit)

@@ -16,9 +16,8 @@ from svr_async.core.integrity import joined_marks
 from svr_async.core.rubric import Rubric, rubric_id
 from svr_async.core.table import Line, Parts, Table, plain_word
 from svr_async.errors import StorageError, UsageError
-from svr_async.scoring.bank import MAX_ALIASES, UNIFORM, BankRubric, InferenceSettings, RubricBank
+from svr_async.scoring.bank import MAX_ALIASES, UNIFORM, BankHistory, BankRubric, Edit, InferenceSettings, RubricBank
 from svr_async.scoring.bank_card import in_one_level
-from svr_async.scoring.bank_history import BankHistory, Edit
 from svr_async.training.bank.criteria import differ, predicate, profile
 from svr_async.training.bank.merge import Candidate, bank_rubric, candidate_of, merge, near_duplicates
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import SequenceMatcher
 from functools import lru_cache
 from itertools import chain
 from math import fsum
@@ -22,15 +21,10 @@ from rapidfuzz.process import cdist
 
 from svr_async.core.pair import PreferencePair
 from svr_async.core.rubric import FACETS, IMPORTANCES, Rubric, rubric_id
-from svr_async.core.similarity import REDUNDANCY_CUTOFF, content_tokens, jaccard, normalised
+from svr_async.core.similarity import REDUNDANCY_CUTOFF, content_tokens, normalised, redundancy, similarity
 from svr_async.errors import UsageError
 from svr_async.scoring.bank import MAX_ALIASES, MAX_NOTE_CHARS, MAX_SOURCES, BankRubric
 from svr_async.training.bank.criteria import checks_differ, differ, predicate, profile
-
-try:
-    from cdifflib import CSequenceMatcher as Matcher  # the same numbers, in C
-except ImportError:
-    Matcher = SequenceMatcher
 
 MERGE_CUTOFF = 0.88  # app:hparams
 BANK_CAP = 1024  # the size of the paper's trained bank (app:bank); its table of settings has no cap
@@ -45,7 +39,7 @@ DOMAIN_SHARE = 0.5  # a rubric belongs to a domain that more than half of its so
 
 def similar_pairs(texts: Sequence[str], cutoff: float) -> list[tuple[int, int, float]]:
     """Return (i, j, similarity) for every i < j with similarity >= cutoff, in order: what a double loop would find."""
-    measured = ((i, j, exact_similarity(texts[i], texts[j])) for i, j in possible_pairs(texts, cutoff))
+    measured = ((i, j, similarity(texts[i], texts[j])) for i, j in possible_pairs(texts, cutoff))
     return [row for row in measured if row[2] >= cutoff]
 
 
@@ -96,15 +90,6 @@ def _alike(sequences: Sequence[Sequence[str]], cutoff: float) -> set[tuple[int, 
     return found
 
 
-def exact_similarity(first: str, second: str) -> float:
-    """Return `core.similarity.similarity` of two texts, by the faster matcher if it is installed."""
-    if first == second:
-        return 1.0
-    shorter, longer = sorted((normalised(first), normalised(second)), key=lambda text: (len(text), text))
-    overlap = jaccard(content_tokens(first), content_tokens(second))
-    return max(overlap, Matcher(None, shorter, longer, autojunk=False).ratio()) if shorter else overlap
-
-
 class RedundancyEdges(NamedTuple):
     """The positive entries of the redundancy matrix above its diagonal: rubrics i < j, value in (0, 1]."""
 
@@ -120,12 +105,10 @@ def redundancy_edges(texts: Sequence[str], cutoff: float = REDUNDANCY_CUTOFF) ->
     After merging at 0.88 only texts that read alike and are different criteria are left above the cutoff, as "at most
     50 words" and "at most 100 words". The paper preset merges by text alone, so nothing is left and the term is 0.
     """
-    if not 0 <= cutoff < 1:
-        raise ValueError(f"cutoff must be >= 0 and < 1 (got {cutoff})")
     similar = similar_pairs(texts, max(cutoff, np.finfo(np.float64).tiny))
-    rows = np.array([row for row in similar if row[2] > cutoff], dtype=np.float64).reshape(-1, 3)
-    values = (rows[:, 2] - cutoff) / (1 - cutoff)
-    return RedundancyEdges(rows[:, 0].astype(np.int32), rows[:, 1].astype(np.int32), values.astype(np.float32))
+    edges = [(i, j, value) for i, j, alike in similar if (value := redundancy(alike, cutoff)) > 0]
+    columns = np.array(edges, dtype=np.float64).reshape(-1, 3).T
+    return RedundancyEdges(columns[0].astype(np.int32), columns[1].astype(np.int32), columns[2].astype(np.float32))
 
 
 def drop_redundant(order: Sequence[int], similar: Iterable[tuple[int, int, float]]) -> list[int]:
@@ -223,7 +206,7 @@ def _most_similar(
     yield from (leaders[row[-1]] for row in ranked if -row[0] >= cutoff)
 
 
-_similarity = lru_cache(maxsize=65_536)(exact_similarity)  # a merge of several passes asks again
+_similarity = lru_cache(maxsize=65_536)(similarity)  # a merge of several passes asks again
 
 
 class _Group:

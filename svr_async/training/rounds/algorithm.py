@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from svr_async.errors import DegenerateFitError
-from svr_async.scoring.dev_pairs import known_accuracy
+from svr_async.scoring.bank_card import known_accuracy
 from svr_async.training.bank.merge import Candidate, merge, without
 from svr_async.training.rounds.boundary import extend
 from svr_async.training.rounds.fits import FitLog, Pruned, calibrate_round, fit_and_prune, fit_round, support_counts

@@ -18,8 +18,8 @@ from svr_async.fit.config import FitConfig
 from svr_async.fit.forward import Selector, alpha_numpy
 from svr_async.fit.history import EpochRecord, FitCurve, FitResult, FitWatch, watched
 from svr_async.fit.training import calibrate, fit
-from svr_async.scoring.bank_history import RoundFacts
-from svr_async.scoring.dev_pairs import known_accuracy
+from svr_async.scoring.bank import RoundFacts
+from svr_async.scoring.bank_card import known_accuracy
 from svr_async.training.bank.merge import drop_redundant, near_duplicates
 from svr_async.training.rounds.config import TrainConfig
 from svr_async.training.rounds.session import Ledger, RoundCarryover, RoundData, Session

@@ -14,9 +14,8 @@ from svr_async.fit.baselines import Baselines, linear_margins
 from svr_async.fit.choices import Choice
 from svr_async.fit.forward import Selector, alpha_numpy
 from svr_async.fit.tfidf import Vocabulary
-from svr_async.scoring.bank import BankRubric, InferenceSettings, RubricBank
-from svr_async.scoring.bank_history import BankHistory
-from svr_async.scoring.dev_pairs import enough
+from svr_async.scoring.bank import BankHistory, BankRubric, InferenceSettings, RubricBank
+from svr_async.scoring.bank_card import enough
 from svr_async.scoring.selection import Active, TextSimilarities, select
 from svr_async.training.bank.merge import EXAMPLES, Candidate, bank_rubric
 from svr_async.training.rounds.config import Publish, TrainConfig

@@ -17,9 +17,8 @@ from svr_async.engine.concurrency import run_whole
 from svr_async.engine.money import Price
 from svr_async.engine.stats import EngineStats
 from svr_async.fit.learning_curve import LearningCurve
-from svr_async.scoring.bank import RubricBank
-from svr_async.scoring.bank_history import BankHistory, TrainedOn
-from svr_async.scoring.dev_pairs import accuracy_in_words, small_dev_warnings
+from svr_async.scoring.bank import BankHistory, RubricBank, TrainedOn
+from svr_async.scoring.bank_card import accuracy_in_words, small_dev_warnings
 from svr_async.scoring.provenance import write_provenance
 from svr_async.training.rounds.algorithm import run_rounds
 from svr_async.training.rounds.publish import baseline_hits, better_than_bank, build_bank, chosen_round, direct_hits
