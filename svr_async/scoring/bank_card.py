@@ -132,32 +132,11 @@ def in_one_level(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return found
 
 
-# ── the structure of a fit ──
-
-
 def structure_words(structure: Structure) -> tuple[str, str, str]:
     """Return how many groups of prompts a structure has, its sparsity, and that of the part in common."""
     groups = "none" if structure.groups == 1 else str(structure.groups)
     sparsity = "shrunken means" if structure.solver == "shrunken" else f"{structure.sparsity:g}"
     return groups, sparsity, f"{structure.common:g}" if structure.common else "none"
-
-
-def structure_parts(choice: Choice) -> Iterator[tuple[str, str, str]]:
-    """Yield name, value and meaning of each part of the chosen structure, and the number of spurious rubrics."""
-    structure = choice.structure
-    groups, sparsity, common = structure_words(structure)
-    same, view = structure.groups == 1, "rubrics" if structure.view == "rubrics" else "words of rubrics"
-    grouped = f"by words that occur with the same {view}, each with separate weights"
-    yield "Groups of prompts", groups, "one weight a rubric, the same for every prompt" if same else grouped
-    if structure.solver == "shrunken":
-        yield "Weights", sparsity, "the mean of a rubric’s judgements, drawn towards 0 where they are few"
-    else:
-        shared, alone = "sparsity of what all prompts share", "nothing is learned for all prompts at once"
-        yield "Sparsity", sparsity, "in units of noise: more leaves fewer rubrics"
-        yield "Part in common", common, shared if structure.common else alone
-    yield "Rubrics a prompt", str(structure.top_k), "the best of the bank"
-    if choice.spurious:
-        yield "Spurious", str(len(choice.spurious)), "rubrics that only correlate with the label: no weight"
 
 
 def how_chosen(choice: Choice) -> str:
@@ -192,8 +171,7 @@ def render_card(bank: RubricBank, address: str = "", licence: str = "", made: Pr
     measured = list(_metrics(bank.dev_metrics))
     parts += ["## Accuracy", _table(("on held-out pairs", "value"), measured) if measured else "Not measured."]
     if bank.history and (choice := bank.history.choice):
-        structure = _table(("what", "value", "meaning"), structure_parts(choice))
-        parts += ["## What the pairs chose", how_chosen(choice), structure]
+        parts += ["## What the pairs chose", f"{_safe(choice.in_words())}. {how_chosen(choice)}"]
     parts += ["## Notes", "\n".join(f"- {_safe(note)}" for note in bank.notes)] if bank.notes else []
     parts += ["## Rubrics by domain", _domains(bank)]
     parts += [f"## The {min(SHOWN_RUBRICS, len(bank))} rubrics that weigh most", _heaviest(bank.rubrics)]
