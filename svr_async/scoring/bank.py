@@ -248,11 +248,10 @@ class RubricBank:
 
         return f"<Bank {self.name or 'without a name'}, {in_short(self)}>"
 
-    def _repr_html_(self) -> str:
-        from svr_async.core.table import to_html
-        from svr_async.scoring.bank_card import bank_sheet
+    def _repr_markdown_(self) -> str:  # in a notebook
+        from svr_async.scoring.bank_card import render_card
 
-        return to_html(bank_sheet(self))
+        return render_card(self).partition("\n---\n")[2]  # without the front matter
 
     @property
     def digest(self) -> str:

@@ -1,4 +1,4 @@
-"""A bank in words: accuracies, statistics, the structure of its fit, its card in Markdown, its view in a notebook."""
+"""A bank in words: accuracies, statistics, the structure of its fit, its card in Markdown."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import orjson
 from svr_async.core.integrity import integrity_marks
 from svr_async.core.rubric import IMPORTANCES
 from svr_async.core.statistics import wilson_interval
-from svr_async.core.table import Line, Parts, Table, markdown
+from svr_async.core.table import markdown
 from svr_async.core.verdict import is_number
 from svr_async.fit.choices import Choice, Structure
 from svr_async.scoring.bank import BankRubric, RubricBank
@@ -26,7 +26,6 @@ ENOUGH_DEV = 100  # held-out pairs; the standard error of an accuracy near 70 % 
 GENERIC = "generic"  # the domain of a rubric whose source pairs come from several
 QUANTILES = (0.0, 0.25, 0.5, 0.75, 1.0)
 SHOWN_RUBRICS = 20
-SHOWN_IN_NOTEBOOK = 12
 _DATA_SET = re.compile(r"hf:([\w.-]+/[\w.-]+)", re.ASCII)
 _LICENCE_ID = re.compile(r"[a-z0-9][a-z0-9.-]{1,40}")
 
@@ -76,6 +75,14 @@ def small_dev_warnings(n_dev: int, n_pairs: int) -> list[str]:
 
 
 # ── statistics ──
+
+
+def in_short(bank: RubricBank) -> str:
+    """Return how many rubrics a bank has, and what chooses among them."""
+    disabled = sum(entry.disabled for entry in bank.rubrics)
+    off = f" ({disabled:,} disabled)" if disabled else ""
+    many = f"{len(bank):,} rubric{'' if len(bank) == 1 else 's'}"
+    return f"{many}{off}, selector {bank.selector_kind}, top {bank.inference.top_k}"
 
 
 def bank_stats(bank: RubricBank) -> dict[str, Any]:
@@ -261,32 +268,3 @@ def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 def _safe(text: str) -> str:
     return markdown(" ".join(text.split())).replace("$", "\\$")  # the hub reads dollars as formulas
-
-
-# ── in a notebook ──
-
-
-def in_short(bank: RubricBank) -> str:
-    """Return how many rubrics a bank has, and what chooses among them."""
-    disabled = sum(entry.disabled for entry in bank.rubrics)
-    off = f" ({disabled:,} disabled)" if disabled else ""
-    many = f"{len(bank):,} rubric{'' if len(bank) == 1 else 's'}"
-    return f"{many}{off}, selector {bank.selector_kind}, top {bank.inference.top_k}"
-
-
-def bank_sheet(bank: RubricBank) -> Parts:
-    """Yield where a bank comes from and its heaviest rubrics, of equal weight the most active."""
-    yield Line(f"{bank.name or 'a bank without a name'}: {in_short(bank)}", loud=True)
-    yield Line(bank.judge or "not recorded", label="trained with judge")
-    yield from (Line(note, label="note") for note in bank.notes)
-    ranked = sorted(bank.rubrics, key=lambda entry: (entry.disabled, -entry.weight, -entry.activation_rate))
-    rows = [
-        (
-            f"{entry.text}{' (disabled)' if entry.disabled else ''}", f"{entry.weight:.2f}",
-            f"{100 * entry.activation_rate:.0f}", entry.domain,
-        )
-        for entry in ranked[:SHOWN_IN_NOTEBOOK]
-    ]  # fmt: skip
-    yield Table(("rubric", "weight", "active %", "domain"), rows, texts=1)
-    if (more := len(bank) - SHOWN_IN_NOTEBOOK) > 0:
-        yield Line(f"and {more:,} more in .rubrics")
