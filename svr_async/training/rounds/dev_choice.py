@@ -17,7 +17,7 @@ from svr_async.fit.choices import Choice
 from svr_async.fit.forward import Selector, alpha_numpy
 from svr_async.scoring.bank import InferenceSettings
 from svr_async.scoring.bank_card import enough
-from svr_async.scoring.selection import TextSimilarities, select
+from svr_async.scoring.selection import select
 from svr_async.training.bank.merge import Candidate
 from svr_async.training.rounds.config import Publish, TrainConfig
 from svr_async.training.rounds.judge_calls import PoolTask, cached_preferences, sign_of
@@ -36,13 +36,13 @@ async def judge_missing(session: Session, number: int, bank: Sequence[Candidate]
     """Judge the dev pairs on the rubrics that they would get at inference, unless they were judged."""
     config, material = session.config, session.material
     index = {candidate.rubric.id: place for place, candidate in enumerate(bank)}
-    similarities = TextSimilarities([candidate.rubric.text for candidate in bank])
+    texts = [candidate.rubric.text for candidate in bank]
     rows = {material.prompts.row(pair) for pair in material.dev}
     alphas = {row: alpha_numpy(selector, *material.prompts.features(row)) for row in rows}
     widest = _settings(config, max(*config.top_k_choices, *config.fit.top_ks), 1.0)
     tasks = []
     for pair in material.dev:
-        active = select(alphas[material.prompts.row(pair)], selector.weight, similarities, widest)
+        active = select(alphas[material.prompts.row(pair)], selector.weight, texts, widest)
         known = set(session.ledger.asked(pair.id, index).tolist())
         missing = [bank[entry.index].rubric for entry in active if entry.index not in known]
         if missing:
@@ -59,13 +59,12 @@ def choose_settings(
     leaves pairs to the judge's direct verdict. `texts` are those of the selector's rubrics, `dev` holds their entries.
     Ties of accuracy go to the smaller top_k, then the smaller filler weight; a missing entry counts 0.
     """
-    similarities = TextSimilarities(texts)
     top_ks = sorted(config.top_k_choices) if choice is None else [choice.structure.top_k]
     tried = [_settings(config, top_k, filler) for top_k, filler in product(top_ks, sorted(config.filler_weights))]
     hits = np.zeros((len(tried), dev.n_pairs))
     for pair, alpha, entries in _with_alpha(selector, dev):
         for place, settings in enumerate(tried):
-            active = select(alpha, selector.weight, similarities, settings)
+            active = select(alpha, selector.weight, texts, settings)
             hits[place, pair] = hits_of(sum(entry.importance * entries.get(entry.index, 0.0) for entry in active))
     best = int(np.argmax(hits.sum(axis=1)))
     return replace(tried[best], direct=choice is not None and not choice.is_proven), hits[best]
@@ -81,10 +80,9 @@ def unjudged_share(settings: InferenceSettings, selector: Selector, texts: Seque
 
     After `judge_missing` only abstentions are. A store that was judged for another bank may lack many.
     """
-    similarities = TextSimilarities(texts)
     wanted = missing = 0
     for _, alpha, entries in _with_alpha(selector, dev):
-        active = select(alpha, selector.weight, similarities, settings)
+        active = select(alpha, selector.weight, texts, settings)
         wanted += len(active)
         missing += sum(entry.index not in entries for entry in active)
     return missing / max(1, wanted)
