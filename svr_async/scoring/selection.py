@@ -6,7 +6,7 @@ Also says why a verdict on one pair is weak: a bank without similar training pro
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -98,43 +98,45 @@ class Chooser:
     bank: RubricBank
     settings: InferenceSettings
     uniform: bool = False
-    _kept: dict[str, tuple[Active, ...]] = field(default_factory=dict, repr=False)
 
     @cached_property
     def identity(self) -> dict[str, Any]:
         """What of the bank can change an item: its digest and how its rubrics are selected."""
         return {"bank": [self.bank.digest, self.settings.as_json()]}
 
-    @cached_property
-    def _alpha(self) -> Callable[[str], Floats]:
-        """Return what computes alpha of a prompt; without a fitted selector it is the same for all."""
-        bank = self.bank
-        if bank.selector_kind == UNIFORM:
-            return lambda _: np.full(len(bank), 1.0 / len(bank), dtype=np.float32)
-        selector = selector_of(bank.selector_kind, bank.selector)
-        vocabulary = Vocabulary(terms=dict(bank.vocabulary), idf=np.array(bank.idf))
-        added = [place for place, entry in enumerate(bank.rubrics) if entry.added]
-
-        def alpha(text: str) -> Floats:
-            _, index, value = transform(vocabulary, [text])
-            found = alpha_numpy(selector, index, value)
-            found[added] = 1.0
-            return found
-
-        return alpha
-
     def choose(self, prompt: Prompt) -> tuple[Active, ...]:
         """Return the rubrics for a prompt, most important first."""
-        text = prompt_text(prompt)
-        if text in self._kept:
-            return self._kept[text]
-        disabled = [place for place, entry in enumerate(self.bank.rubrics) if entry.disabled]
-        active = select(self._alpha(text), self.bank.weights, self.bank.texts, self.settings, disabled)
-        if self.uniform:
-            active = tuple(replace(entry, alpha=1.0, weight=1.0) for entry in active)
-        if len(self._kept) < MAX_KEPT_CHOICES:
-            self._kept[text] = active
-        return active
+        return self._chosen(prompt_text(prompt))
+
+    @cached_property
+    def _chosen(self) -> Callable[[str], tuple[Active, ...]]:
+        """Return what chooses for the text of a prompt, and keeps its last choices."""
+        bank, alpha = self.bank, _alpha_of(self.bank)
+        weights, texts = bank.weights, bank.texts
+        disabled = [place for place, entry in enumerate(bank.rubrics) if entry.disabled]
+
+        def choose(text: str) -> tuple[Active, ...]:
+            active = select(alpha(text), weights, texts, self.settings, disabled)
+            return tuple(replace(entry, alpha=1.0, weight=1.0) for entry in active) if self.uniform else active
+
+        return lru_cache(MAX_KEPT_CHOICES)(choose)
+
+
+def _alpha_of(bank: RubricBank) -> Callable[[str], Floats]:
+    """Return what computes alpha of a prompt's text; without a fitted selector it is the same for all."""
+    if bank.selector_kind == UNIFORM:
+        return lambda _: np.full(len(bank), 1.0 / len(bank), dtype=np.float32)
+    selector = selector_of(bank.selector_kind, bank.selector)
+    vocabulary = Vocabulary(terms=dict(bank.vocabulary), idf=np.array(bank.idf))
+    added = [place for place, entry in enumerate(bank.rubrics) if entry.added]
+
+    def alpha(text: str) -> Floats:
+        _, index, value = transform(vocabulary, [text])
+        found = alpha_numpy(selector, index, value)
+        found[added] = 1.0
+        return found
+
+    return alpha
 
 
 def open_chooser(bank: RubricBank, *, top_k: int | None = None, uniform: bool = False) -> Chooser:
