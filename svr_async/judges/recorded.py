@@ -69,8 +69,7 @@ class _Recorded(Judge):
     kind: ClassVar[str] = ""
 
     @property
-    def marks(self) -> Marks:
-        """That its results are a recording's."""
+    def marks(self) -> Marks:  # noqa: D102  (as in Judge)
         return frozenset({Integrity.RECORDED})
 
     @property
