@@ -69,7 +69,7 @@ class _Recorded(Judge):
     kind: ClassVar[str] = ""
 
     @property
-    def marks(self) -> Marks:  # noqa: D102  (as in Judge)
+    def marks(self) -> Marks:
         return frozenset({Integrity.RECORDED})
 
     @property
