@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
 
 from svr_async.errors import SvrError, UsageError
 from svr_async.serving.pairs import Shown
@@ -19,8 +18,8 @@ DEADLINE = "deadline"  # not judged in time
 class ServerSettings:
     """Settings of a server, in seconds and bytes.
 
-    `group_size` is the size of groups whose requests do not give one, 0 for no groups; `schedule` sets which members are
-    compared. `fallback` is the reward without a verdict. Every request is answered `deadline_s` after it, or after the
+    `group_size` is the size of groups whose requests do not give one; 0 makes no groups. `schedule` sets the compared
+    members. `fallback` is the reward without a verdict. Every request is answered `deadline_s` after it, or after the
     first member of its group, arrived. The answers of a group are kept for `keep_s`. Clients must send `token`, unless
     it is empty.
     """
