@@ -114,34 +114,11 @@ class LazyGroup(click.Group):
         return super().resolve_command(ctx, args)
 
 
-def _print_completion(ctx: click.Context, _: click.Parameter, shell: str | None) -> None:
-    """Print Click's completion scripts of the installed commands, and exit."""
-    if shell is None:
-        return
-    from click.shell_completion import get_completion_class
-
-    made = get_completion_class(shell)
-    assert made is not None
-    for name in ("svr", "svr-eval", "svr-fit"):
-        variable = f"_{name.replace('-', '_').upper()}_COMPLETE"
-        click.echo(made(click.Command(name), {}, name, variable).source().strip())
-    ctx.exit()
-
-
 @click.group(
     cls=LazyGroup,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
 )
 @click.version_option(__version__, "-V", "--version", prog_name="svr")
-@click.option(
-    "--completion",
-    type=click.Choice(["bash", "zsh", "fish"]),
-    expose_value=False,
-    is_eager=True,
-    callback=_print_completion,
-    metavar="SHELL",
-    help='Print the completion script of bash, zsh or fish: eval "$(svr --completion bash)".',
-)
 def svr() -> None:
     """Judge preference pairs with rubrics, and learn rubrics from preference pairs.
 
