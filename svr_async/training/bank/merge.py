@@ -1,4 +1,4 @@
-"""From proposed rubrics to a bank's: near-duplicates are found and become one, which keeps what each of them knew.
+"""From proposed rubrics to a bank's: near-duplicates become one, with the counts and sources of all.
 
 `core.similarity` defines the measure: the larger of the Jaccard overlap of content tokens and difflib's ratio.
 rapidfuzz sorts out, in blocks, the pairs that cannot reach the cutoff; the measure itself decides about the others.
@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import SequenceMatcher
 from functools import lru_cache
 from itertools import chain
 from math import fsum
@@ -22,15 +21,10 @@ from rapidfuzz.process import cdist
 
 from svr_async.core.pair import PreferencePair
 from svr_async.core.rubric import FACETS, IMPORTANCES, Rubric, rubric_id
-from svr_async.core.similarity import REDUNDANCY_CUTOFF, content_tokens, jaccard, normalised
+from svr_async.core.similarity import REDUNDANCY_CUTOFF, content_tokens, normalised, redundancy, similarity
 from svr_async.errors import UsageError
 from svr_async.scoring.bank import MAX_ALIASES, MAX_NOTE_CHARS, MAX_SOURCES, BankRubric
 from svr_async.training.bank.criteria import checks_differ, differ, predicate, profile
-
-try:
-    from cdifflib import CSequenceMatcher as Matcher  # the same numbers, in C
-except ImportError:
-    Matcher = SequenceMatcher
 
 MERGE_CUTOFF = 0.88  # app:hparams
 BANK_CAP = 1024  # the size of the paper's trained bank (app:bank); its table of settings has no cap
@@ -45,7 +39,7 @@ DOMAIN_SHARE = 0.5  # a rubric belongs to a domain that more than half of its so
 
 def similar_pairs(texts: Sequence[str], cutoff: float) -> list[tuple[int, int, float]]:
     """Return (i, j, similarity) for every i < j with similarity >= cutoff, in order: what a double loop would find."""
-    measured = ((i, j, exact_similarity(texts[i], texts[j])) for i, j in possible_pairs(texts, cutoff))
+    measured = ((i, j, similarity(texts[i], texts[j])) for i, j in possible_pairs(texts, cutoff))
     return [row for row in measured if row[2] >= cutoff]
 
 
@@ -78,7 +72,7 @@ def _alike(sequences: Sequence[Sequence[str]], cutoff: float) -> set[tuple[int, 
     """Return the pairs whose Indel similarity reaches the cutoff, block by block of sequences sorted by length."""
     order = sorted(range(len(sequences)), key=lambda place: len(sequences[place]))
     lengths = np.array([len(sequences[place]) for place in order])
-    found: set[tuple[int, int]] = set()
+    pairs: set[tuple[int, int]] = set()
     for start in range(0, len(order), BLOCK_ROWS):
         rows = order[start : start + BLOCK_ROWS]
         longest = len(sequences[rows[-1]]) * (2 - cutoff) / cutoff + 1  # 2·short / (short + long) >= cutoff
@@ -92,17 +86,9 @@ def _alike(sequences: Sequence[Sequence[str]], cutoff: float) -> set[tuple[int, 
             workers=-1,
         )
         near = np.argwhere(np.triu(ratios, 1)).tolist()
-        found |= {(min(pair), max(pair)) for pair in ((rows[row], columns[column]) for row, column in near)}
-    return found
-
-
-def exact_similarity(first: str, second: str) -> float:
-    """Return `core.similarity.similarity` of two texts, by the faster matcher if it is installed."""
-    if first == second:
-        return 1.0
-    shorter, longer = sorted((normalised(first), normalised(second)), key=lambda text: (len(text), text))
-    overlap = jaccard(content_tokens(first), content_tokens(second))
-    return max(overlap, Matcher(None, shorter, longer, autojunk=False).ratio()) if shorter else overlap
+        places = ((rows[row], columns[column]) for row, column in near)
+        pairs |= {(min(pair), max(pair)) for pair in places}
+    return pairs
 
 
 class RedundancyEdges(NamedTuple):
@@ -120,12 +106,10 @@ def redundancy_edges(texts: Sequence[str], cutoff: float = REDUNDANCY_CUTOFF) ->
     After merging at 0.88 only texts that read alike and are different criteria are left above the cutoff, as "at most
     50 words" and "at most 100 words". The paper preset merges by text alone, so nothing is left and the term is 0.
     """
-    if not 0 <= cutoff < 1:
-        raise ValueError(f"cutoff must be >= 0 and < 1 (got {cutoff})")
     similar = similar_pairs(texts, max(cutoff, np.finfo(np.float64).tiny))
-    rows = np.array([row for row in similar if row[2] > cutoff], dtype=np.float64).reshape(-1, 3)
-    values = (rows[:, 2] - cutoff) / (1 - cutoff)
-    return RedundancyEdges(rows[:, 0].astype(np.int32), rows[:, 1].astype(np.int32), values.astype(np.float32))
+    edges = [(i, j, value) for i, j, alike in similar if (value := redundancy(alike, cutoff)) > 0]
+    columns = np.array(edges, dtype=np.float64).reshape(-1, 3).T
+    return RedundancyEdges(columns[0].astype(np.int32), columns[1].astype(np.int32), columns[2].astype(np.float32))
 
 
 def drop_redundant(order: Sequence[int], similar: Iterable[tuple[int, int, float]]) -> list[int]:
@@ -223,7 +207,7 @@ def _most_similar(
     yield from (leaders[row[-1]] for row in ranked if -row[0] >= cutoff)
 
 
-_similarity = lru_cache(maxsize=65_536)(exact_similarity)  # a merge of several passes asks again
+_similarity = lru_cache(maxsize=65_536)(similarity)  # a merge of several passes asks again
 
 
 class _Group:

@@ -29,17 +29,18 @@ from svr_async.scoring.bank_card import accuracy_in_words, enough, small_dev_war
 from svr_async.scoring.provenance import write_provenance
 from svr_async.training.bank.merge import Candidate
 from svr_async.training.rounds.config import FitTerms, TrainConfig, config_of
-from svr_async.training.rounds.dev_choice import (
+from svr_async.training.rounds.fits import FitLog, OnEpoch, empty_curve, fit_and_prune, fit_settings, rated
+from svr_async.training.rounds.publish import (
+    Features,
     Hits,
+    assemble,
     baseline_hits,
     better_than_bank,
     choose_settings,
+    describe,
     unjudged_share,
 )
-from svr_async.training.rounds.fits import FitLog, empty_curve, fit_and_prune, fit_settings, rated
-from svr_async.training.rounds.round_bank import Features, assemble, describe
 from svr_async.training.rounds.session import JudgedRound, Say
-from svr_async.training.rounds.stages import OnEpoch
 from svr_async.training.running.run import TrainingListener, keep_bank
 from svr_async.training.store.files import FeatureStore, load_store, stored_round
 

@@ -14,10 +14,9 @@ from svr_async.scoring.bank import RubricBank
 from svr_async.training.bank.merge import Candidate, candidate_of, merge
 from svr_async.training.rounds.algorithm import NO_RUBRIC
 from svr_async.training.rounds.induction import counted, grouped, induced
-from svr_async.training.rounds.judge_calls import StageEndsError
 from svr_async.training.rounds.pools import judge_pools
 from svr_async.training.rounds.session import Session
-from svr_async.training.rounds.stages import Outcomes, unanswered_lines
+from svr_async.training.rounds.stages import Outcomes, StageEndsError, unanswered_lines
 from svr_async.training.running.run import TrainingListener, TrainingRun, run_stage
 from svr_async.training.running.settings import TrainSettings
 from svr_async.training.store.files import (

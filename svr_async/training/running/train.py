@@ -21,10 +21,9 @@ from svr_async.scoring.bank import BankHistory, RubricBank, TrainedOn
 from svr_async.scoring.bank_card import accuracy_in_words, small_dev_warnings
 from svr_async.scoring.provenance import write_provenance
 from svr_async.training.rounds.algorithm import run_rounds
-from svr_async.training.rounds.dev_choice import baseline_hits, better_than_bank, chosen_round, direct_hits
-from svr_async.training.rounds.round_bank import build_bank
+from svr_async.training.rounds.publish import baseline_hits, better_than_bank, build_bank, chosen_round, direct_hits
 from svr_async.training.rounds.session import FittedRound, JudgedRound, Session
-from svr_async.training.rounds.stages import Outcomes, choice_from_values, digest_of, unanswered_lines
+from svr_async.training.rounds.stages import Outcomes, digest_of, unanswered_lines
 from svr_async.training.running.data import TrainingData, load_data
 from svr_async.training.running.refit import learned_curve, require_solved
 from svr_async.training.running.run import (
@@ -194,7 +193,7 @@ def _history(
         vote_accuracy=vote,
         linear_accuracy=linear,
         warnings=tuple(warnings),
-        choice=choice_from_values(best.record.get("structure")),
+        choice=best.choice,
         learning_curve=learned,
     )
 
