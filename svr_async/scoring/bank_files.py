@@ -118,6 +118,15 @@ class _Selector(msgspec.Struct):
     arrays: dict[str, list[int]]
 
 
+class _Parts(msgspec.Struct):
+    """The fields of bank.json that are not those of a bank."""
+
+    files: dict[str, _File]
+    selector: _Selector
+    rubrics: list[dict[str, Any]]
+    marks: list[str] | None = None
+
+
 def load_bank(folder: Path) -> RubricBank:
     """Read a bank folder and check all of it.
 
@@ -142,8 +151,8 @@ def _assembled(folder: Path, values: dict[str, Any]) -> RubricBank:
         raise ValueError("its format is not svr-bank of schema version 1")
     if wrong := (values.keys() ^ FIELDS) - {"marks"}:  # marks are of later versions
         raise ValueError(f"missing or unknown fields: {', '.join(sorted(wrong))}")
-    files = msgspec.convert(values["files"], dict[str, _File])
-    selector = msgspec.convert(values["selector"], _Selector)
+    parts = msgspec.convert(values, _Parts)
+    files, selector = parts.files, parts.selector
     arrays = _part(folder, files, SELECTOR, tensors.unpack)
     idf = arrays.pop(IDF, None)
     if idf is None:
@@ -157,10 +166,8 @@ def _assembled(folder: Path, values: dict[str, Any]) -> RubricBank:
         "idf": idf,
         "vocabulary": _part(folder, files, VOCABULARY, msgspec.json.Decoder(dict[str, int]).decode),
         "history": _part(folder, files, HISTORY, _read_history) if HISTORY in files else None,
-        "rubrics": [
-            _rubric(*numbered) for numbered in enumerate(msgspec.convert(values["rubrics"], list[dict[str, Any]]), 1)
-        ],
-        "marks": read_marks(values.get("marks")),
+        "rubrics": [_rubric(number, value) for number, value in enumerate(parts.rubrics, 1)],
+        "marks": read_marks(parts.marks),
     }
     return msgspec.convert(values | read, RubricBank)
 

@@ -189,7 +189,7 @@ def set_in(*path: str | int, value: Any) -> Callable[..., None]:
         (set_in("schema_version", value=2), "schema version 1"),
         (set_in("format", value="other"), "not svr-bank"),
         (set_in("rubrics", value=[]), "at least one rubric"),
-        (set_in("rubrics", value={}), "Expected `array`, got `object`"),
+        (set_in("rubrics", value={}), "Expected `array`, got `object` - at `\\$\\.rubrics"),
         (set_in("rubrics", 0, "weight", value=-1), "weight must be >= 0"),
         (set_in("rubrics", 0, "weight", value="1"), "Expected `float`"),
         (set_in("rubrics", 0, "weight", value=4e38), "finite in float32"),
