@@ -157,10 +157,9 @@ class Runner:
             return wanted
         if not is_trained(wanted):
             result = train(wanted, Announcer(self.say))
-            for stats in (result.stats, result.written[0] if result.written else None):
-                if stats is not None:
-                    self.calls += stats.sent
-                    self.usd += stats.usd or 0.0
+            for stats, _ in result.used.values():
+                self.calls += stats.sent
+                self.usd += stats.usd or 0.0
         return wanted.out / "bank"
 
     def training_of(self, spec: BankSpec) -> TrainSettings | Path | Absent:

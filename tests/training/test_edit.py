@@ -22,7 +22,7 @@ from svr_async.training.bank.bank_diff import diff_banks
 from svr_async.training.bank.build import merge_banks
 from svr_async.training.bank.edit import EditPlan, edit_bank, save_anew, save_in_place
 from svr_async.training.bank.lint import Kind, lint
-from svr_async.training.running.single_stages import load_rubrics
+from svr_async.training.running.train import load_rubrics
 
 TEXTS = ("Names its sources", "Uses at most 50 words", "Warns of the usual slip", "Ends with a summary")
 PROMPT = user_prompt("how long does bread last")

@@ -69,7 +69,7 @@ def test_the_preset_asks_in_the_papers_layouts_and_decontaminates(
     bench.write_text(json.dumps(case))
     monkeypatch.setattr("svr_async.adapters.Adapter.fetch", lambda *_: Source(bench, (bench,)))
     data = load_data(replace(train, pairs=pairs))
-    assert ([pair.id for pair in data.pairs], len(data.contaminated), data.decontaminated) == (["0"], 2, True)
+    assert ([pair.id for pair in data.pairs], len(data.contaminated or ())) == (["0"], 2)
     monkeypatch.undo()
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_DISABLE_TELEMETRY", True)
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
@@ -77,7 +77,7 @@ def test_the_preset_asks_in_the_papers_layouts_and_decontaminates(
     with pytest.raises(UsageError, match="RubricBench, which is not here") as caught:
         load_data(replace(train, pairs=pairs))
     assert caught.value.hint == "name a file: --decontaminate rubricbench=PATH"
-    assert not load_data(replace(train, pairs=pairs, preset="default")).decontaminated
+    assert load_data(replace(train, pairs=pairs, preset="default")).contaminated is None
 
 
 class Baker(UnaskedJudge, UnaskedAuthor):

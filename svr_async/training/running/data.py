@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from svr_async.adapters import ADAPTERS, Dataset, get_adapter
 from svr_async.adapters.hub import CACHE
@@ -20,19 +19,11 @@ from svr_async.training.running.settings import TrainSettings
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingData:
-    """The pairs of a training; `digest` is that of the whole data set, `skipped` counts rows left out by reason.
-
-    `readings` say how labels were read, `origin` is the pinned address of a data set of the hub. `decontaminated`:
-    the pairs were compared with benchmarks.
-    """
+    """The pairs of a data set to train on, and those left out; None if they were not compared with benchmarks."""
 
     pairs: Sequence[PreferencePair]
-    contaminated: Sequence[Contamination]
-    digest: str
-    skipped: Mapping[str, int]
-    readings: Sequence[str] = ()
-    origin: str = ""
-    decontaminated: bool = False
+    dataset: Dataset
+    contaminated: Sequence[Contamination] | None = None
 
 
 def load_data(settings: TrainSettings, dataset: Dataset | None = None) -> TrainingData:
@@ -42,20 +33,22 @@ def load_data(settings: TrainSettings, dataset: Dataset | None = None) -> Traini
     dataset = dataset or get_adapter(settings.adapter).load(
         settings.pairs, lenient=settings.lenient, columns=settings.columns, label_map=settings.label_map
     )
-    pairs = training_pairs(dataset, settings)
+    pairs = [pair for pair in select_pairs(dataset.pairs, settings.limit, ()) if usable(pair)]
+    if not pairs:
+        raise UsageError(
+            f"0 of {len(dataset.pairs)} pairs in {settings.pairs} can be learned from",
+            hint="a pair needs a preference between two different responses",
+        )
+    refuse_long_names(pairs)
     against = settings.decontaminate or (_rubricbench() if settings.preset == "paper" else ())
-    kept, found = decontaminated(pairs, against)
+    if not against:
+        return TrainingData(pairs=pairs, dataset=dataset)
+    found = find_contaminated(pairs, named_benchmarks(against, "--decontaminate"))
+    left_out = {hit.pair_id for hit in found}
+    kept = [pair for pair in pairs if pair.id not in left_out]
     if not kept:
         raise UsageError(f"all {len(pairs)} pairs overlap with {', '.join(against)}", hint="train on other pairs")
-    return TrainingData(
-        pairs=kept,
-        contaminated=found,
-        digest=dataset.digest,
-        skipped=dataset.skipped,
-        readings=dataset.readings,
-        origin=dataset.origin,
-        decontaminated=bool(against),
-    )
+    return TrainingData(pairs=kept, dataset=dataset, contaminated=found)
 
 
 def _rubricbench() -> tuple[str, ...]:
@@ -70,27 +63,6 @@ def _rubricbench() -> tuple[str, ...]:
         ) from error
 
 
-def training_pairs(dataset: Dataset, settings: TrainSettings) -> list[PreferencePair]:
-    """Return the selected pairs that can teach anything; UsageError where there are none."""
-    pairs = [pair for pair in select_pairs(dataset.pairs, settings.limit, ()) if usable(pair)]
-    if not pairs:
-        raise UsageError(
-            f"0 of {len(dataset.pairs)} pairs in {settings.pairs} can be learned from",
-            hint="a pair needs a preference between two different responses",
-        )
-    refuse_long_names(pairs)
-    return pairs
-
-
-def decontaminated(
-    pairs: Sequence[PreferencePair], named: Sequence[str]
-) -> tuple[list[PreferencePair], list[Contamination]]:
-    """Return the pairs without those that overlap with the named benchmarks, and what was found."""
-    found = find_contaminated(pairs, named_benchmarks(named, "--decontaminate")) if named else []
-    gone = {hit.pair_id for hit in found}
-    return [pair for pair in pairs if pair.id not in gone], found
-
-
 def named_benchmarks(named: Sequence[str], flag: str) -> list[tuple[str, Sequence[PreferencePair]]]:
     """Return the pairs of benchmarks that a flag names as NAME=PATH; UsageError where it names no file."""
     found: list[tuple[str, Sequence[PreferencePair]]] = []
@@ -102,16 +74,11 @@ def named_benchmarks(named: Sequence[str], flag: str) -> list[tuple[str, Sequenc
     return found
 
 
-def contamination_of(
-    path: Path, adapter: str, against: Sequence[str], out: Path | None = None, **how: Any
-) -> ContaminationReport:
-    """Count what of a training set overlaps with benchmarks named as NAME=PATH; the clean pairs go to `out`.
-
-    `how` are `lenient`, `columns` and `label_map` of the training set.
-    """
+def contamination_of(path: Path, adapter: str, against: Sequence[str], out: Path | None = None) -> ContaminationReport:
+    """Count what of a training set overlaps with benchmarks named as NAME=PATH; the clean pairs go to `out`."""
     if out is not None:
         check_output(out, [path, *(Path(file) for entry in against if (file := entry.partition("=")[2]))])
-    dataset = get_adapter(adapter).load(path, **how)
+    dataset = get_adapter(adapter).load(path)
     pairs = [pair for pair in dataset.pairs if pair.has_preference]
     found = contamination(pairs, dataset.tied, named_benchmarks(against, "--against"))
     if out is not None:
