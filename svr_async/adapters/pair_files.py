@@ -23,7 +23,7 @@ def usable(pair: PreferencePair) -> bool:
 def select_pairs(
     pairs: Sequence[PreferencePair], limit: str | None, domains: Sequence[str]
 ) -> Sequence[PreferencePair]:
-    """Return the pairs of these domains, then the first N or A to B of them; UsageError if none is left."""
+    """Return the pairs of these domains, then the first N or A to B of them; UsageError if nothing is left."""
     if domains:
         wanted = {name.casefold() for name in domains}
         known = sorted({pair.domain for pair in pairs})

@@ -65,8 +65,9 @@ def _rubrics(held: RubricBank, top: int, domain: str | None, key: str | None) ->
     """Return one rubric, or the bank with its rubrics by weight, as values and as parts."""
     from svr_async.reports.bank_summary import bank_parts, rubric_parts
     from svr_async.scoring.bank_files import bank_json, rubric_json
+    from svr_async.training.bank.edit import place_of
 
-    chosen = [_one(held, key)] if key else _listed(held, domain)[: top or None]
+    chosen = [held.rubrics[place_of(held, key)]] if key else _listed(held, domain)[: top or None]
     facts = {name: value for name, value in bank_json(held).items() if name not in {"rubrics", "files"}}
     values = {"digest": held.digest, **facts, "rubrics": [rubric_json(entry) for entry in chosen]}
     return values, rubric_parts(chosen[0]) if key else bank_parts(held, chosen, narrow=is_narrow())
@@ -113,7 +114,7 @@ def diff(first: str, second: str, as_json: bool) -> None:
     \b
     Example:  svr bank diff round-1/ round-2/
     """
-    from svr_async.training.bank.bank_diff import diff_banks, diff_sheet
+    from svr_async.training.bank.edit import diff_banks, diff_sheet
 
     found = diff_banks(_load(first), _load(second))
     tell(found.to_json, diff_sheet(found), as_json=as_json)
@@ -129,7 +130,7 @@ def merge(folders: tuple[str, ...], out: Path, as_json: bool) -> None:
     \b
     Example:  svr bank merge mine/ theirs/ --out both/
     """
-    from svr_async.training.bank.build import merge_banks
+    from svr_async.training.bank.edit import merge_banks
 
     banks = [_load(folder) for folder in folders]
     merged = merge_banks(banks)
@@ -147,14 +148,20 @@ def merge(folders: tuple[str, ...], out: Path, as_json: bool) -> None:
 @click.argument("folder", metavar="BANK")
 @option("--disable ID", "Never choose this rubric again.", name="disabled", multiple=True)
 @option("--reword ID TEXT", "Replace the text of a rubric.", name="reworded", multiple=True, type=(str, str))
-@option("--weight ID W", "Replace the weight of a rubric.", name="reweighed", multiple=True, type=(str, float))
+@option(
+    "--weight ID W",
+    "Replace the weight of a rubric, and enable it.",
+    name="reweighed",
+    multiple=True,
+    type=(str, float),
+)
 @option("--add TEXT", "Add a rubric, for every prompt.", name="added", multiple=True)
 @option("--by NAME", "Who edits.", required=True)
 @option("--reason TEXT", "Why.", required=True)
 @option("--out DIR", "Folder of the edited bank.", type=opt.FOLDER)
 @flag("--in-place", "Replace BANK; the former bank is kept next to it.")
 @opt.json
-def edit(folder: str, out: Path | None, in_place: bool, by: str, reason: str, as_json: bool, **plan: object) -> None:
+def edit(folder: str, out: Path | None, in_place: bool, by: str, reason: str, as_json: bool, **edits: Any) -> None:
     """Edit a bank by hand; every change is kept in its history. ID is the start of a rubric's id.
 
     \b
@@ -162,18 +169,19 @@ def edit(folder: str, out: Path | None, in_place: bool, by: str, reason: str, as
       svr bank edit bank/ --disable r3fa9 --by Ana --reason "rewards length" --out edited/
       svr bank edit bank/ --weight r3fa9 0.5 --add "Names its sources." --by Ana --reason policy --in-place
     """
-    from svr_async.training.bank.bank_diff import diff_banks, diff_sheet
-    from svr_async.training.bank.edit import EditPlan, edit_bank, save_anew, save_in_place
+    from svr_async.training.bank.edit import diff_banks, diff_sheet, edit_bank, save_in_place
 
     if (out is None) is not in_place or (in_place and folder.startswith("hf:")):
         raise UsageError("edit needs one of --out and --in-place", hint="--in-place is for a folder")
+    if out is not None and (out / "bank.json").exists():
+        raise UsageError(f"{out} holds a bank", hint="name another folder, or edit that one with --in-place")
     former = _load(folder)
-    edited = edit_bank(former, EditPlan(**plan), author=by, reason=reason, day=datetime.now(UTC).date())  # type: ignore[arg-type]  # the flags are its fields
+    edited = edit_bank(former, author=by, reason=reason, day=datetime.now(UTC).date(), **edits)
     if out is None:
         kept: str | Path = save_in_place(edited, Path(folder), former.digest)
     else:
         kept = folder
-        save_anew(edited, out)
+        edited.save(out)
     found, place = diff_banks(former, edited), out or folder
     if as_json:
         was = {"folder": str(kept), "digest": former.digest}
@@ -236,15 +244,6 @@ def _load(name: str) -> RubricBank:
     from svr_async.scoring.bank import RubricBank
 
     return RubricBank.load(name)
-
-
-def _one(held: RubricBank, key: str) -> BankRubric:
-    found = held.find(key)
-    if found is None:
-        raise UsageError(
-            f"no single rubric has an id that begins {key!r}", hint="svr bank show BANK --top 0 lists them"
-        )
-    return found
 
 
 def _listed(held: RubricBank, domain: str | None) -> list[BankRubric]:

@@ -178,7 +178,9 @@ def store(folder: Path, as_json: bool, **flags: Any) -> None:
 
     files = [flags[name] for name in ("pairs", "rubrics", "z")]
     if any(files) and not all(files):
-        raise UsageError("a store is made of --pairs, --rubrics and --z", hint="give all three, or none to look at one")
+        raise UsageError(
+            "a store is made of --pairs, --rubrics and --z", hint="give all three, or only STORE to show it"
+        )
     if all(files):
         refuse_benchmark_for_training(flags["pairs"])
         refuse_benchmark_for_training(flags["adapter"])

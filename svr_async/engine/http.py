@@ -154,7 +154,7 @@ class HttpTransport:
                 task.cancel()
 
     async def model_names(self) -> list[str]:
-        """Return the models that the endpoint lists; empty if it lists none."""
+        """Return the models that the endpoint lists, possibly empty."""
         self._session = self._session or self._open()
         with suppress(aiohttp.ClientError, OSError, ValueError, KeyError, TypeError):
             async with asyncio.timeout(CONNECT_TIMEOUT_S):

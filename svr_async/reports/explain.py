@@ -32,8 +32,8 @@ ROW_HEADS = ("rubric", "A", "B", "counts", "adds", "towards")
 SWAPPED = "its A is B here"
 ASK_A_MODEL = "a model as --judge decides every rubric"
 LIKELY = (
-    "Percentages: the judge’s probability of a pass. Counts: the rubric’s weight for this prompt; the bar is the weight "
-    "times the expected difference. Such a judge gives no reasons."
+    "Percentages: the judge’s probability of a pass. Counts: the rubric’s weight for this prompt; the bar is the "
+    "weight times the expected difference. Such a judge gives no reasons."
 )
 NEARER = "If both pass or both fail, the better response gets a quarter of a point."
 COUNTS = (

@@ -34,7 +34,7 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         return (self.judge, *(role for text in self.option for role in ROLE.findall(text)))
 
     @property
-    def name(self) -> str:
+    def title(self) -> str:
         """A name for its folder."""
         parts = (self.benchmark, self.method, self.bank, "" if self.top_k is None else f"top{self.top_k}", self.judge)
         return "-".join(filter(None, parts))
@@ -76,9 +76,8 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class Role(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A judge that rows name: its label in the paper, and which judge it is by default ("": named by the user)."""
+    """A judge that rows name: which it is by default ("": named by the user, as `hint` says)."""
 
-    label: str
     judge: str = ""
     hint: str = ""
 
@@ -90,9 +89,13 @@ class BankSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     name: str = ""
     ablate: tuple[str, ...] = ()
 
+    @property
+    def title(self) -> str:
+        """Its name among runs."""
+        return f"train {self.name}"
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Recipes:
+
+class Recipes(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """All tables in the paper's order, with the roles and banks that they name."""
 
     tables: tuple[Recipe, ...]
@@ -115,12 +118,9 @@ def load_recipes() -> Recipes:
     """Read the shipped recipes."""
     text = resources.files("svr_async.reproduction").joinpath("recipes.toml").read_text("utf-8")
     values = tomllib.loads(text)
-    banks = {name: {"name": name, **bank} for name, bank in values["banks"].items()}
-    return Recipes(
-        tables=msgspec.convert([_expanded(table) for table in values["tables"]], tuple[Recipe, ...]),
-        roles=msgspec.convert(values["roles"], dict[str, Role]),
-        banks=msgspec.convert(banks, dict[str, BankSpec]),
-    )
+    values["tables"] = [_expanded(table) for table in values["tables"]]
+    values["banks"] = {name: {"name": name, **bank} for name, bank in values["banks"].items()}
+    return msgspec.convert(values, Recipes)
 
 
 def _expanded(table: dict[str, Any]) -> dict[str, Any]:

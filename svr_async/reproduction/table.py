@@ -1,11 +1,13 @@
-"""A rebuilt table: cells with the printed number next to ours, as texts and as CSV."""
+"""A rebuilt table: scores and cells with the printed number next to ours, as texts and as CSV."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from math import fsum
 from typing import Literal
 
-from svr_async.core.statistics import Interval
+from svr_async.core.statistics import Interval, newcombe_interval, wilson_interval
 from svr_async.core.table import Table
 from svr_async.evaluation import wording
 from svr_async.reports.writers import to_csv
@@ -18,6 +20,46 @@ LEGEND = (
     "chance at 95 %."
 )
 CSV_HEADS = ("table", "row", "column", "unit", "ours", "low", "high", "printed", "differs", "judged", "absent")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Score:
+    """A score as a fraction of 1, and how many pairs of a plain share would be as sure (`effective`)."""
+
+    value: float
+    effective: float
+
+    @property
+    def interval(self) -> Interval:
+        """Wilson's interval at that number of pairs."""
+        return wilson_interval(self.value * self.effective, self.effective)
+
+    def differs_from(self, printed: float) -> bool:
+        """Whether a printed score differs at 95 %, taken as measured on as many other pairs (Newcombe's interval).
+
+        On the same pairs this is cautious: a mark is more than chance, no mark says nothing.
+        """
+        low, high = newcombe_interval(self.value, self.effective, printed, self.effective)
+        return low > 0 or high < 0
+
+
+def share(marks: Sequence[bool]) -> Score | None:
+    """Return the share of True; None without marks."""
+    return Score(value=sum(marks) / len(marks), effective=len(marks)) if marks else None
+
+
+def mean_of(scores: Sequence[Score | None]) -> Score | None:
+    """Return the plain mean of scores of different pairs; None if one is missing."""
+    known = [score for score in scores if score is not None]
+    if not known or len(known) < len(scores):
+        return None
+    size = effective_size([(1.0, score.effective) for score in known])
+    return Score(value=fsum(score.value for score in known) / len(known), effective=size)
+
+
+def effective_size(strata: Sequence[tuple[float, float]]) -> float:
+    """Return Kish's effective size of a mean over strata of (weight, size): (Σ weight)² / Σ (weight² / size)."""
+    return fsum(weight for weight, _ in strata) ** 2 / fsum(weight**2 / size for weight, size in strata)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +79,7 @@ class Column:
 
     @property
     def places(self) -> int:
-        """How many decimals its numbers have."""
+        """The decimals of its numbers."""
         return DIGITS[self.unit] if self.digits is None else self.digits
 
     def words(self, value: float | None) -> str:
@@ -126,11 +168,9 @@ class PaperTable:
         """Return a cell as text: ours, its interval, the printed number, the mark of a difference."""
         if cell.ours is None and cell.printed is None:
             return ""
-        column = self.columns[place]
-        theirs = "" if cell.printed is None else f" ({column.words(cell.printed)})"
-        return (
-            f"{column.words(cell.ours)}{self.interval_words(place, cell)}{theirs}{f' {DIFFERS}' * bool(cell.differs)}"
-        )
+        words = self.columns[place].words
+        theirs = "" if cell.printed is None else f" ({words(cell.printed)})"
+        return f"{words(cell.ours)}{self.interval_words(place, cell)}{theirs}{f' {DIFFERS}' * bool(cell.differs)}"
 
     def interval_words(self, place: int, cell: Cell) -> str:
         """Return the interval of a cell in brackets, or an empty text."""

@@ -119,8 +119,8 @@ def test_edit_writes_another_bank_and_lists_what_it_did(folder: Path, tmp_path: 
 @pytest.mark.parametrize(
     ("args", "words"),
     [
-        (("--disable", "r", "--in-place"), "5 rubrics have ids that begin 'r'"),
-        (("--disable", "zz", "--out", "new"), "no rubric has an id that begins 'zz'"),
+        (("--disable", "r", "--in-place"), "no single rubric has an id that begins 'r'"),
+        (("--disable", "zz", "--out", "new"), "no single rubric has an id that begins 'zz'"),
         (("--add", "Is polite", "--out", "bank"), "bank holds a bank"),
         (("--add", "Is polite"), "edit needs one of --out and --in-place"),
         (("--add", "Is polite", "--in-place", "--out", "new"), "edit needs one of --out and --in-place"),

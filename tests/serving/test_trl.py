@@ -13,7 +13,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from rewarding import judged_by, needs
+from rewarding import Points, judged_by, needs
 from rig import write_bank
 from small_trainer import ON_A_CPU, model, tokenizer
 
@@ -28,7 +28,7 @@ pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.timeout(300)]
 PROMPTS = ["Name a colour.", "Why is the sky blue?"]
 
 
-def trainer(folder: Path, reward: Any, **settings: Any) -> Any:
+def trainer(folder: Path, reward: Any, rows: Sequence[dict[str, Any]] = (), **settings: Any) -> Any:
     """Return a GRPO trainer of two prompts with four completions each, on the CPU."""
     from datasets import Dataset
     from trl import GRPOConfig, GRPOTrainer
@@ -36,10 +36,10 @@ def trainer(folder: Path, reward: Any, **settings: Any) -> Any:
     words = tokenizer()
     config = GRPOConfig(
         output_dir=str(folder / "out"), per_device_train_batch_size=8, num_generations=4, max_completion_length=8,
-        max_steps=1, logging_steps=1, report_to=[], save_strategy="no", beta=0.0, seed=1,
+        max_steps=2, logging_steps=1, report_to=[], save_strategy="no", beta=0.0, seed=1,
         disable_tqdm=True, **ON_A_CPU, **settings,
     )  # fmt: skip
-    data = Dataset.from_list([{"prompt": prompt, "note": "a column"} for prompt in PROMPTS])
+    data = Dataset.from_list([*rows] or [{"prompt": prompt, "note": "a column"} for prompt in PROMPTS])
     return GRPOTrainer(
         model=model(len(words)), reward_funcs=reward, args=config, train_dataset=data, processing_class=words
     )
@@ -62,6 +62,19 @@ def test_a_grpo_step_takes_the_reward(sim: SimServer, tmp_path: Path) -> None:
     assert any("+0" in why for why in made._logs["extra"]["svr_why"])
     assert len(sim.log()) > before
     assert any(not value.equal(weights[name]) for name, value in made.model.named_parameters())
+
+
+def test_a_column_of_points_is_the_reward(points: Points, tmp_path: Path) -> None:
+    """As TRL passes a dataset's columns: the sum by hand for a known response, then in the steps of a training."""
+    made = trainer(tmp_path, svr_reward, [{"prompt": points.prompt, "rubrics": points.rubrics}] * 2)
+    rows = [*made.train_dataset]
+    known = made._calculate_rewards(rows, [points.prompt] * 2, [points.response] * 2, [[1], [1]])
+    assert known.tolist() == [[points.reward]] * 2
+    made.train()
+    rewards, texts = list(made._logs["rewards"]["svr_reward"]), list(made._logs["completion"])
+    assert (made.state.global_step, len(rewards)) == (2, 8)
+    if points.judge == "rules":  # few words, never a list, a paragraph or an apology
+        assert rewards == [5.0 + 2.0 * text.rstrip().endswith("?") for text in texts]
 
 
 def test_without_a_judge_the_step_is_masked(sim: SimServer, tmp_path: Path) -> None:

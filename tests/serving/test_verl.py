@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rewarding import FakeTokenizer, a_server, judged_by, needs
+from rewarding import FakeTokenizer, Points, a_server, judged_by, needs
 from rig import pairs, write_bank
 
 from svr_async.serving.hooks.judging import configure
@@ -28,7 +28,7 @@ def manager(n: int = 1) -> Any:
     return load_reward_manager(OmegaConf.create(config), FakeTokenizer())
 
 
-def sample(prompt: str, response: str, uid: str) -> Any:
+def sample(prompt: str, response: str, uid: str, extra_info: Any = None) -> Any:
     """Return what verl gives a manager for one response: ids padded at the right, messages, and the group."""
     import numpy as np
     import torch
@@ -41,6 +41,7 @@ def sample(prompt: str, response: str, uid: str) -> Any:
         non_tensors={
             "raw_prompt": _objects(np, [{"role": "user", "content": prompt}]),
             "uid": np.array([uid], dtype=object),
+            "extra_info": _objects(np, extra_info or {}),
             "data_source": np.array(["made"], dtype=object),
             "reward_model": np.array([{"ground_truth": ""}], dtype=object),
         },
@@ -73,6 +74,24 @@ def test_the_function_has_the_same_keys_whatever_happens(sim: SimServer, tmp_pat
     assert list(good) == list(lost)
     assert (0 <= good["score"] <= 1, good["svr_fallback"], "SIMULATED" in good["svr_judge"]) == (True, 0.0, True)
     assert (lost["score"], lost["svr_fallback"]) == (-1.0, 1.0)
+
+
+def test_points_in_extra_info_are_the_reward(points: Points) -> None:
+    """The function that verl's loader returns, and the manager, give the sum by hand."""
+    from omegaconf import OmegaConf
+    from verl.trainer.ppo.reward import get_custom_reward_fn
+
+    named = {"path": "pkg://svr_async.serving.hooks.verl", "name": "compute_score"}
+    function = get_custom_reward_fn(OmegaConf.create({"reward": {"custom_reward_function": named}}))
+    assert function is not None
+    info = {"prompt": points.prompt, "rubrics": points.rubrics}
+    asked = function(data_source="d", solution_str=points.response, ground_truth="", extra_info=info)
+    assert asyncio.run(asked)["score"] == points.reward
+
+    async def managed() -> Any:
+        return await manager().run_single(sample(points.prompt, points.response, "g1", extra_info=info))
+
+    assert asyncio.run(managed())["reward_score"] == points.reward
 
 
 def test_the_manager_scores_a_sample_alone(sim: SimServer, tmp_path: Path) -> None:

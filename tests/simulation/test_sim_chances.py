@@ -64,7 +64,7 @@ def test_a_negated_rubric_asked_in_the_positive_is_turned_round() -> None:
     """The judge of statements recognises the opposite of a rubric: its probability is one minus the rubric's."""
     judge = PlantedJudge(WORLD, MODEL)
     prompt, responses, _ = read()[0]
-    turned = dict(judge._opposites)
+    turned = dict(judge._negated)
     for text, rubric in list(turned.items())[:5]:
         own, opposite = (
             judge.chance(f"Response A satisfies this rubric: {one}", prompt, responses) for one in (rubric, text)

@@ -146,6 +146,6 @@ def test_a_rubric_is_recognised_in_other_words() -> None:
     """A reworded rubric names the same criterion; a generic one and nonsense name none."""
     for number, criterion in enumerate(CRITERIA):
         assert read_rubric(criterion.rubric).criterion == number
-        assert read_rubric(f"A good answer clearly {criterion.predicate}!").criterion == number
+        assert read_rubric(f"A good answer clearly {criterion.predicates[0]}!").criterion == number
     assert all(read_rubric(text).criterion is None for text in GENERIC)
     assert read_rubric("Bananas sing at dawn.").criterion is None

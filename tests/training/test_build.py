@@ -8,9 +8,8 @@ import pytest
 
 from svr_async.core.rubric import Check, Rubric
 from svr_async.scoring.bank import MAX_SOURCES, BankRubric, InferenceSettings, RubricBank
-from svr_async.training.bank.bank_diff import diff_banks
-from svr_async.training.bank.build import bank_rubric, candidate_of, main_domain, merge_banks
-from svr_async.training.bank.merge import Candidate, merge
+from svr_async.training.bank.edit import diff_banks, merge_banks
+from svr_async.training.bank.merge import Candidate, bank_rubric, candidate_of, main_domain, merge
 
 DOMAINS = {"p1": "code", "p2": "code", "p3": "chat", "p4": "chat"}
 
@@ -91,10 +90,10 @@ def test_a_diff_tells_gained_lost_reworded_and_reweighed() -> None:
     found = diff_banks(first, second)
     assert [entry.text for entry in found.gained] == ["Uses at most 90 words in all"]
     assert [entry.text for entry in found.lost] == ["Uses at most 50 words in all"]
-    assert [(c.first.text, c.second.text, c.by) for c in found.reworded] == [
+    assert [(one.text, two.text, two.weight - one.weight) for one, two in found.reworded] == [
         ("Names the river and its bridge", "Names the river and also its bridge", 0.25)
     ]
-    assert [(c.first.text, c.by) for c in found.kept] == [("Cites a source", -0.25)]
+    assert [(one.text, two.weight - one.weight) for one, two in found.kept] == [("Cites a source", -0.25)]
     assert found.settings == {"dev.accuracy": (0.5, 0.75), "inference.top_k": (6, 4)}
     assert orjson.loads(orjson.dumps(found.to_json()))["settings"]["inference.top_k"] == [6, 4]
 

@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 from rubric_texts import rubric_texts
 
 from svr_async.core.rubric import Check, Rubric
-from svr_async.training.bank.distinct import checks_differ, differ, opposed, profile
+from svr_async.training.bank.criteria import checks_differ, differ, profile
+from svr_async.training.bank.lint import opposed
 
 DIFFERENT = [
     ("Uses at most 50 words", "Uses at most 100 words", "numbers"),

@@ -10,7 +10,7 @@ from rubric_texts import rubric_texts
 
 from svr_async.core.rubric import Check, Rubric, rubric_id
 from svr_async.core.similarity import similarity
-from svr_async.training.bank.distinct import checks_differ, differ, profile
+from svr_async.training.bank.criteria import checks_differ, differ, profile
 from svr_async.training.bank.merge import Candidate, merge, without
 
 FEW, MANY = Check.of("max_words", n=50), Check.of("max_words", n=100)

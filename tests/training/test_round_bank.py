@@ -6,8 +6,7 @@ from hypothesis import strategies as st
 
 from svr_async.core.rubric import Rubric
 from svr_async.fit.forward import Selector
-from svr_async.training.bank.build import EXAMPLES
-from svr_async.training.bank.merge import Candidate
+from svr_async.training.bank.merge import EXAMPLES, Candidate
 from svr_async.training.rounds.round_bank import describe
 
 BANK = [Candidate(rubric=Rubric(text=text)) for text in ("Names the year", "Shows the code")]

@@ -2,7 +2,7 @@
 
 from itertools import pairwise
 
-from svr_async.training.bank.distinct import rubric_words
+from svr_async.training.bank.criteria import rubric_words
 
 
 def test_rubrics_share_the_numbers_of_the_words_that_they_share() -> None:

@@ -14,8 +14,7 @@ from svr_async.judges.protocol import Answer
 from svr_async.judges.same_criterion import MOST_KNOWN, MOST_NEW, CriteriaQuestion
 from svr_async.reports.bank_summary import by_criterion
 from svr_async.scoring.bank import RubricBank
-from svr_async.training.bank.build import bank_rubric, candidate_of
-from svr_async.training.bank.merge import Candidate
+from svr_async.training.bank.merge import Candidate, bank_rubric, candidate_of
 from svr_async.training.rounds.config import TrainConfig
 from svr_async.training.rounds.induction import grouped
 from svr_async.training.rounds.judge_calls import TrainingJudges

@@ -71,7 +71,7 @@ def wants_code(prompt: TextView) -> bool:
 
 @kept
 def asked_code_language(prompt: TextView) -> str | None:
-    """Return the one programming language that a prompt names; None for none or several."""
+    """Return the programming language that a prompt names; None unless it names exactly one."""
     named = {_NAMES.get(name.lower(), "go") for name in _NAMED_LANGUAGE.findall(prompt.head.text)}
     return named.pop() if len(named) == 1 else None
 

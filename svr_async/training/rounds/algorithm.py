@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from svr_async.errors import DegenerateFitError
 from svr_async.fit.choices import Choice
 from svr_async.fit.forward import Selector
-from svr_async.scoring.dev_pairs import known_accuracy
+from svr_async.scoring.bank_card import known_accuracy
 from svr_async.training.bank.merge import Candidate, merge, without
 from svr_async.training.rounds.boundary import extend
 from svr_async.training.rounds.dev_choice import choose_settings, judge_missing

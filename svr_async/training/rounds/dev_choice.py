@@ -16,7 +16,7 @@ from svr_async.fit.baselines import Baselines, linear_margins
 from svr_async.fit.choices import Choice
 from svr_async.fit.forward import Selector, alpha_numpy
 from svr_async.scoring.bank import InferenceSettings
-from svr_async.scoring.dev_pairs import enough
+from svr_async.scoring.bank_card import enough
 from svr_async.scoring.selection import TextSimilarities, select
 from svr_async.training.bank.merge import Candidate
 from svr_async.training.rounds.config import Publish, TrainConfig

@@ -18,10 +18,9 @@ from svr_async.fit.config import FitConfig
 from svr_async.fit.forward import Selector, alpha_numpy
 from svr_async.fit.history import FitCurve, FitResult, FitWatch, watched
 from svr_async.fit.training import calibrate, fit
-from svr_async.scoring.bank_history import RoundFacts
-from svr_async.scoring.dev_pairs import known_accuracy
-from svr_async.training.bank.merge import Candidate
-from svr_async.training.bank.near_duplicates import drop_redundant, repeating_pairs, similar_pairs
+from svr_async.scoring.bank import RoundFacts
+from svr_async.scoring.bank_card import known_accuracy
+from svr_async.training.bank.merge import Candidate, drop_redundant, near_duplicates
 from svr_async.training.rounds.config import TrainConfig
 from svr_async.training.rounds.session import Ledger, RoundCarryover, RoundData, Session
 from svr_async.training.rounds.stages import OnEpoch, digest_of, kept_fit
@@ -163,9 +162,9 @@ def prune(
     order = np.lexsort((np.arange(len(bank)), -relevance))
     wanted = [int(place) for place in order if relevant[place]] or [int(order[0])]
     rubrics = [candidate.rubric for candidate in bank]
-    similar = similar_pairs([rubric.text for rubric in rubrics], config.redundancy_cutoff)
-    similar = similar if config.by_text_alone else repeating_pairs(similar, rubrics)
-    return sorted(drop_redundant(wanted, similar, config.redundancy_cutoff))
+    return sorted(
+        drop_redundant(wanted, near_duplicates(rubrics, config.redundancy_cutoff, by_text_alone=config.by_text_alone))
+    )
 
 
 def activation_rates(selector: Selector, train: FitArrays) -> NDArray[np.float64]:

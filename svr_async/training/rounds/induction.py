@@ -12,8 +12,8 @@ from rapidfuzz.process import cdist
 from svr_async.core.pair import PreferencePair
 from svr_async.core.rubric import Rubric, rubric_id
 from svr_async.judges.same_criterion import MOST_KNOWN, MOST_NEW, CriteriaQuestion
-from svr_async.training.bank.leaks import screen
 from svr_async.training.bank.merge import Candidate
+from svr_async.training.bank.overlap import screen
 from svr_async.training.rounds import judge_calls
 from svr_async.training.rounds.session import Session
 from svr_async.training.rounds.stages import candidate_from_json, candidate_to_json, pair_to_json
@@ -35,10 +35,10 @@ async def induced(
     refused: Counter[str] = Counter()
     found: list[Candidate] = []
     for pair, rubrics in zip(pairs, proposals, strict=True):
-        screened = screen(rubrics, pair)
-        refused += screened.refused
+        taken, reasons = screen(rubrics, pair)
+        refused += reasons
         origin = (sources.get(pair.id, pair.id),)
-        found += [Candidate(rubric=rubric, source_pair_ids=origin) for rubric in screened.taken]
+        found += [Candidate(rubric=rubric, source_pair_ids=origin) for rubric in taken]
     candidates = counted(found)
     values = {"candidates": [candidate_to_json(one) for one in candidates], "refused": dict(refused)}
     session.stages.save(stage, digest, {**values, "outcomes": dict(outcomes)})

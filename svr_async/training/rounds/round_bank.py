@@ -10,10 +10,8 @@ from numpy.typing import NDArray
 
 from svr_async.fit.forward import Selector, alpha_numpy
 from svr_async.fit.tfidf import Vocabulary
-from svr_async.scoring.bank import BankRubric, InferenceSettings, RubricBank
-from svr_async.scoring.bank_history import BankHistory
-from svr_async.training.bank.build import EXAMPLES, bank_rubric
-from svr_async.training.bank.merge import Candidate
+from svr_async.scoring.bank import BankHistory, BankRubric, InferenceSettings, RubricBank
+from svr_async.training.bank.merge import EXAMPLES, Candidate, bank_rubric
 from svr_async.training.rounds.fits import rated
 from svr_async.training.rounds.session import FittedRound, Session
 

@@ -17,9 +17,8 @@ from svr_async.fit.ragged import indptr_of
 from svr_async.fit.tfidf import Vocabulary, learn, transform
 from svr_async.fit.training import pair_margins
 from svr_async.scoring.bank import InferenceSettings
-from svr_async.training.bank.distinct import rubric_words
-from svr_async.training.bank.merge import Candidate, criterion_numbers
-from svr_async.training.bank.near_duplicates import RedundancyEdges, redundancy_edges
+from svr_async.training.bank.criteria import rubric_words
+from svr_async.training.bank.merge import Candidate, RedundancyEdges, criterion_numbers, redundancy_edges
 from svr_async.training.rounds.config import TrainConfig
 from svr_async.training.rounds.judge_calls import TrainingJudges
 from svr_async.training.rounds.stages import Stages, digest_of

@@ -12,8 +12,8 @@ from svr_async.adapters.hub import CACHE
 from svr_async.adapters.pair_files import check_output, select_pairs, usable, write_pairs
 from svr_async.core.pair import PreferencePair
 from svr_async.errors import DataError, UsageError
-from svr_async.training.bank.build import refuse_long_names
-from svr_async.training.bank.decontaminate import Contamination, ContaminationReport, contamination, find_contaminated
+from svr_async.training.bank.merge import refuse_long_names
+from svr_async.training.bank.overlap import Contamination, ContaminationReport, contamination, find_contaminated
 from svr_async.training.running.settings import TrainSettings
 
 

@@ -21,9 +21,8 @@ from svr_async.fit.forward import Selector
 from svr_async.fit.history import FitResult, FitWatch
 from svr_async.fit.learning_curve import LearningCurve, learning_curve
 from svr_async.fit.training import calibrate, fit
-from svr_async.scoring.bank import InferenceSettings, RubricBank
-from svr_async.scoring.bank_history import BankHistory, TrainedOn
-from svr_async.scoring.dev_pairs import accuracy_in_words, enough, small_dev_warnings
+from svr_async.scoring.bank import BankHistory, InferenceSettings, RubricBank, TrainedOn
+from svr_async.scoring.bank_card import accuracy_in_words, enough, small_dev_warnings
 from svr_async.scoring.provenance import write_provenance
 from svr_async.training.bank.merge import Candidate
 from svr_async.training.rounds.config import FitTerms, TrainConfig, config_of

@@ -16,12 +16,10 @@ from svr_async.core.files import write_atomic
 from svr_async.engine.concurrency import run_whole
 from svr_async.errors import DegenerateFitError, UsageError
 from svr_async.fit.learning_curve import LearningCurve
-from svr_async.scoring.bank import RubricBank
-from svr_async.scoring.bank_history import BankHistory, TrainedOn
-from svr_async.scoring.dev_pairs import accuracy_in_words, small_dev_warnings
+from svr_async.scoring.bank import BankHistory, RubricBank, TrainedOn
+from svr_async.scoring.bank_card import accuracy_in_words, small_dev_warnings
 from svr_async.scoring.provenance import write_provenance
-from svr_async.training.bank.build import candidate_of
-from svr_async.training.bank.merge import Candidate, merge
+from svr_async.training.bank.merge import Candidate, candidate_of, merge
 from svr_async.training.rounds.algorithm import NO_RUBRIC, run_rounds
 from svr_async.training.rounds.dev_choice import baseline_hits, better_than_bank, chosen_round, direct_hits
 from svr_async.training.rounds.induction import counted, grouped, induced

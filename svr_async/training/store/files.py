@@ -32,9 +32,7 @@ from svr_async.errors import ArtefactError, DataError, UsageError
 from svr_async.fit import ragged
 from svr_async.fit.arrays import FitArrays
 from svr_async.fit.tfidf import Vocabulary
-from svr_async.training.bank.build import bank_rubric
-from svr_async.training.bank.merge import Candidate, criterion_numbers
-from svr_async.training.bank.near_duplicates import redundancy_edges
+from svr_async.training.bank.merge import Candidate, bank_rubric, criterion_numbers, redundancy_edges
 from svr_async.training.rounds.config import FitTerms
 from svr_async.training.rounds.session import (
     JudgedRound,

@@ -22,8 +22,7 @@ from svr_async.core.files import reason
 from svr_async.core.pair import PreferencePair, split_by_prompt
 from svr_async.errors import DataError, UsageError
 from svr_async.fit.arrays import LARGEST_Z, FitArrays
-from svr_async.training.bank.build import refuse_long_names
-from svr_async.training.bank.merge import Candidate
+from svr_async.training.bank.merge import Candidate, refuse_long_names
 from svr_async.training.rounds.config import FitTerms, config_of
 from svr_async.training.rounds.session import Material, Sources, prepare, source_names
 from svr_async.training.store.files import FeatureStore, Header, pair_table, read_rubrics, write_store
