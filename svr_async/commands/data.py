@@ -156,7 +156,7 @@ def contamination(path: Path, adapter: str, against: tuple[str, ...], out: Path 
     \b
     Example:  svr data contamination train.jsonl --against rubricbench=rb.parquet --out clean.jsonl
     """
-    from svr_async.training.running.data import contamination_of
+    from svr_async.training.running.settings import contamination_of
 
     found = contamination_of(path, adapter, against, out)
     tell(found.to_json, found.parts(str(out or "")), as_json=as_json)

@@ -172,7 +172,7 @@ def store(folder: Path, as_json: bool, **flags: Any) -> None:
     from svr_async.commands.screen import tell
     from svr_async.core.table import Line
     from svr_async.training.rounds.config import FitTerms
-    from svr_async.training.running.data import refuse_benchmark_for_training
+    from svr_async.training.running.settings import refuse_benchmark_for_training
     from svr_async.training.store.files import facts_in_words, load_store, store_facts
     from svr_async.training.store.imported import import_store
 

@@ -21,7 +21,7 @@ from svr_async.core.table import Line, Part, Table
 from svr_async.engine.concurrency import ShutdownController, draining
 from svr_async.evaluation.metrics import engine_block
 from svr_async.evaluation.wording import UNKNOWN, dollars, duration, percent, plural
-from svr_async.fit.history import EpochRecord, FitCurve, FitWatch
+from svr_async.fit.history import EpochRecord, FitCurve
 from svr_async.judges.open_judge import JudgeSpec, OpenJudge
 from svr_async.observability.tracking import hand_over, training_facts
 from svr_async.reports.files import write_bank
@@ -54,7 +54,7 @@ class TrainScreen(ProgressBar, TrainingListener):
     def __init__(self, *, quiet: bool = False) -> None:
         super().__init__(quiet=quiet)
         self._begun = time.monotonic()
-        self._epochs = 0
+        self._fit = ""
 
     def opened(self, judge: OpenJudge) -> None:
         """Show the engine's status, and count the seconds from now."""
@@ -69,21 +69,14 @@ class TrainScreen(ProgressBar, TrainingListener):
         """Print a line, with the seconds since the start."""
         self.note(f"{time.monotonic() - self._begun:7.1f} s  {text}")
 
-    def fits(self, epochs: int) -> FitWatch | None:
-        """Return the listener that shows epochs."""
-        self._epochs = epochs
-        return self
-
     def begin(self, curve: FitCurve) -> None:
-        """Begin a fit; one without epochs has a spinner."""
-        what = f"fitting round {curve.round}" if curve.round else f"fitting with seed {curve.seed}"
-        self.stage(what, self._epochs)
-        if not self._epochs:
-            self.working(what)
+        """Show a fit as work of unknown length."""
+        self._fit = f"fitting round {curve.round}" if curve.round else f"fitting with seed {curve.seed}"
+        self.working(self._fit)
 
     def epoch(self, record: EpochRecord) -> None:
-        """Count an epoch of the fit."""
-        self.count(record.epoch)
+        """Show the epoch of the fit."""
+        self.working(f"{self._fit}, epoch {record.epoch}")
 
     def end(self, curve: FitCurve) -> None:
         """Hide the fit."""

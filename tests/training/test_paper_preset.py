@@ -35,8 +35,7 @@ from svr_async.training.rounds.fits import FitLog, prune
 from svr_async.training.rounds.judge_calls import TrainingJudges
 from svr_async.training.rounds.session import FittedRound, HardNegative, RoundCarryover, RoundData, Session, prepare
 from svr_async.training.rounds.stages import Stages
-from svr_async.training.running.data import load_data
-from svr_async.training.running.settings import train_config
+from svr_async.training.running.settings import load_data, train_config
 
 OVEN, TIME = Rubric(text="Names the oven"), Rubric(text="Gives the time")
 SHORT = [Rubric(text=f"The whole response uses at most {n} words in all of its parts") for n in (50, 60)]

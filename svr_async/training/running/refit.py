@@ -102,10 +102,9 @@ def fit_store(settings: FitSettings, listener: TrainingListener | None = None) -
     keep_bank(settings.out, RECORD)
     open_folder(settings.out)
     stored = stored_round(store, cutoff=plans[0][1].redundancy_cutoff)
-    watch = None if settings.sweep else listener.fits(fit_settings(plans[0][1]).epochs)
     fits = []
     for values, (terms, config) in zip(wanted, plans, strict=True):
-        fits.append(_fitted(stored, terms, config, values, watch))
+        fits.append(_fitted(stored, terms, config, values, listener))
         if settings.sweep:
             listener.say(f"{len(fits)} of {len(wanted)}: {name_of(values)}")
     best = max(fits, key=lambda one: (one.accuracy or 0.0, -one.result.dev_loss))

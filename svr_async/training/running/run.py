@@ -19,7 +19,7 @@ from svr_async.engine.concurrency import ShutdownController, run_whole
 from svr_async.engine.money import Price
 from svr_async.engine.stats import EngineStats
 from svr_async.errors import UsageError
-from svr_async.fit.history import EpochRecord, FitCurve, FitWatch
+from svr_async.fit.history import EpochRecord, FitCurve
 from svr_async.judges.batch import Opened, Unanswered, endpoints_of
 from svr_async.judges.decision import STATED
 from svr_async.judges.limits import WHOLE, refuse_one_price
@@ -31,8 +31,13 @@ from svr_async.training.rounds.fits import FitLog
 from svr_async.training.rounds.judge_calls import RUBRICS_PER_CALL, ShardEndsError, StageEndsError, TrainingJudges
 from svr_async.training.rounds.session import Session, prepare
 from svr_async.training.rounds.stages import Outcomes, Stages, digest_of
-from svr_async.training.running.data import TrainingData, load_data, refuse_benchmark_for_training
-from svr_async.training.running.settings import TrainSettings, train_config
+from svr_async.training.running.settings import (
+    TrainingData,
+    TrainSettings,
+    load_data,
+    refuse_benchmark_for_training,
+    train_config,
+)
 
 if TYPE_CHECKING:
     from svr_async.judges.profiles import Profile
@@ -52,10 +57,6 @@ class TrainingListener:
 
     def opened(self, judge: OpenJudge) -> None:
         """Handle that the judge is open."""
-
-    def fits(self, _epochs: int) -> FitWatch | None:
-        """Return the watch of a fit of some epochs; 0 epochs if it is solved."""
-        return None
 
     def say(self, text: str) -> None:
         """Handle an event in a sentence."""

@@ -27,7 +27,6 @@ from svr_async.training.rounds.judge_calls import StageEndsError
 from svr_async.training.rounds.pools import judge_pools
 from svr_async.training.rounds.session import FittedRound, JudgedRound, Session
 from svr_async.training.rounds.stages import Outcomes, choice_from_values, digest_of, unanswered_lines
-from svr_async.training.running.data import load_data
 from svr_async.training.running.refit import learned_curve, require_solved, store_bank
 from svr_async.training.running.run import (
     TrainingListener,
@@ -39,7 +38,7 @@ from svr_async.training.running.run import (
     require_author,
     run_stage,
 )
-from svr_async.training.running.settings import TrainSettings, train_config
+from svr_async.training.running.settings import TrainSettings, load_data, train_config
 from svr_async.training.store.files import (
     FeatureStore,
     Header,
@@ -232,7 +231,7 @@ def load_rubrics(bank: Path | None, candidates: Path | None) -> Sequence[Candida
     if bank is not None and candidates is None:
         return [candidate_of(entry) for entry in RubricBank.load(bank).rubrics if not entry.disabled]
     if candidates is not None and bank is None:
-        return counted([line.candidate for line in read_rubrics(candidates)])
+        return counted([candidate for _, candidate in read_rubrics(candidates)])
     raise UsageError("svr stages judge needs rubrics", hint="give one of --bank DIR and --candidates FILE")
 
 
