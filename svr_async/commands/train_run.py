@@ -29,8 +29,7 @@ from svr_async.reports.text import calls_in_words, describe_count
 from svr_async.scoring.bank import RubricBank
 from svr_async.scoring.bank_card import accuracy_in_words, enough
 from svr_async.training.rounds.dry_run import ASSUMED, count_rounds
-from svr_async.training.rounds.judge_calls import ShardEndsError
-from svr_async.training.rounds.stages import require_answers, unanswered_lines
+from svr_async.training.rounds.stages import ShardEndsError, require_answers, unanswered_lines
 from svr_async.training.running.refit import FitSettings, fit_store, sweep_lines
 from svr_async.training.running.run import TrainingListener, Used, Work, count_training
 from svr_async.training.running.settings import TrainSettings

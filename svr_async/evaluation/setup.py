@@ -259,7 +259,7 @@ def load_dataset(settings: EvalSettings, adapter: Adapter) -> Dataset:
         raise UsageError("--sample and --data exclude each other", hint="give one of them")
     if settings.sample:
         if adapter.name not in ("rubricbench", "pairs"):
-            raise UsageError(f"there is no sample for {adapter.name}", hint="svr eval rubricbench --sample")
+            raise UsageError(f"no sample for {adapter.name}", hint="svr eval rubricbench --sample")
         return load_sample()
     if settings.data is not None:
         return adapter.load(

@@ -47,8 +47,8 @@ class Explanation:
     """One decision and its parts. `rows` are sorted by the size of their contribution, the largest first.
 
     `largest` is the size of the largest contribution, for bars (0 without rows); `texts` is None if unknown. `caption`
-    names the run with its marks. For a pair judged now, `of_run` is False, `caption` names the judge and there is no
-    right answer; `doubts` are reasons to doubt the verdict.
+    names the run with its marks. For a pair judged now, `of_run` is False, `caption` names the judge and the right
+    answer is unknown; `doubts` are reasons to doubt the verdict.
     """
 
     item: Item

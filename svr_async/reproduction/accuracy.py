@@ -17,8 +17,7 @@ from svr_async.core.statistics import (
 from svr_async.evaluation.items import Item, RubricRow
 from svr_async.evaluation.run_folder import Run
 from svr_async.evaluation.wording import p_value, signed
-from svr_async.reproduction.printed import Printed
-from svr_async.reproduction.recipes import Recipe
+from svr_async.reproduction.paper import Printed, Recipe
 from svr_async.reproduction.runner import Absent, Runner
 from svr_async.reproduction.table import EMPTY, Cell, Column, PaperTable, Row, Score, effective_size, mean_of, share
 from svr_async.scoring.decision import rounded
@@ -50,17 +49,10 @@ def row_of(names: tuple[str, ...], runs: Runs, cells: Iterable[Cell], group: str
 def table_of(
     recipe: Recipe, columns: Sequence[Column], rows: Iterable[Row], runs: Runs, notes: Iterable[str] = ()
 ) -> PaperTable:
-    """Return a table under a recipe's label and title, with the marks of its runs."""
+    """Return the table of a recipe, with the marks of its runs."""
     marks = dict.fromkeys(word for run in runs if isinstance(run, Run) for word in run.summary.mark_words)
-    return PaperTable(
-        label=recipe.label,
-        title=recipe.title,
-        heads=recipe.heads,
-        columns=tuple(columns),
-        rows=tuple(rows),
-        notes=(*recipe.notes, *filter(None, notes)),
-        marks=tuple(marks),
-    )
+    said = tuple(filter(None, notes))
+    return PaperTable(recipe=recipe, columns=tuple(columns), rows=tuple(rows), notes=said, marks=tuple(marks))
 
 
 def cell_of(score: Score | None, printed: float | None = None) -> Cell:
@@ -86,7 +78,7 @@ def accuracies(recipe: Recipe, printed: Printed, runner: Runner, names: Sequence
     for row, run in zip(recipe.rows, runs, strict=True):
         cells = [cell_of(_accuracy(run, name), own.number(row.names, name)) for name in names]
         rows.append(row_of(row.names, [run], cells, row.group))
-    return table_of(recipe, [Column(name=name, ranked=True) for name in names], rows, runs)
+    return table_of(recipe, [Column(name=name) for name in names], rows, runs)
 
 
 def ablation(recipe: Recipe, printed: Printed, runner: Runner) -> PaperTable:
@@ -97,7 +89,7 @@ def ablation(recipe: Recipe, printed: Printed, runner: Runner) -> PaperTable:
         accuracy = cell_of(_accuracy(run), own.number(row.names, "Accuracy"))
         delta = _difference(runs[0], run, own.number(row.names, "Delta")) if place else EMPTY
         rows.append(row_of(row.names, [run], [accuracy, delta]))
-    columns = (Column(name="Accuracy", ranked=True), Column(name="Delta", unit="points"))
+    columns = (Column(name="Accuracy"), Column(name="Delta", unit="points"))
     note = "Differences are paired: ours less the first row's, with a bootstrap interval over pairs."
     return table_of(recipe, columns, rows, runs, [note])
 
@@ -144,7 +136,7 @@ def transfer(recipe: Recipe, printed: Printed, runner: Runner) -> PaperTable:
 def topk(recipe: Recipe, printed: Printed, runner: Runner) -> PaperTable:
     """Return accuracy for each number of rubrics k, from one judging of twelve."""
     own, (run,) = printed.table(recipe.label), runner.runs_of(recipe)
-    columns = (Column(name="Accuracy", ranked=True, digits=2), Column(name="Rubrics", unit="number", digits=2))
+    columns = (Column(name="Accuracy", digits=2), Column(name="Rubrics", unit="number", digits=2))
     rows = [row_of((f"{k}",), [run], _cells_at(run, k, own.number((f"{k}",), "Accuracy"))) for k in KS]
     found = [row.cells[0].ours for row in rows if row.cells[0].ours is not None]
     printed_band = printed.text[recipe.label]["band"]
@@ -276,12 +268,9 @@ def benches(recipe: Recipe, printed: Printed, runner: Runner) -> PaperTable:
         named = [Absent(why=f"{', '.join(_titles(runs, reason))}: {reason}") for reason in why]
         cells = [cell_of(score, own.number(row.names, name)) for name, score in scores.items()]
         rows.append(row_of(row.names, [*(run for run in runs.values() if isinstance(run, Run)), *named], cells))
-    columns = [
-        Column(name=name.removesuffix(" 2"), ranked=True, span=TITLES[bench])
-        for name, (bench, _) in BENCH_COLUMNS.items()
-    ]
+    columns = [Column(name=name.removesuffix(" 2"), span=TITLES[bench]) for name, (bench, _) in BENCH_COLUMNS.items()]
     every = [run for runs in grid for run in runs.values()]
-    return table_of(recipe, [*columns, Column(name="Avg.", ranked=True)], rows, every, [BENCH_NOTE])
+    return table_of(recipe, [*columns, Column(name="Avg.")], rows, every, [BENCH_NOTE])
 
 
 def _bench_score(run: Run | Absent, bench: str, place: str) -> Score | None:

@@ -15,8 +15,7 @@ from math import fsum
 from svr_async.core.integrity import integrity_marks
 from svr_async.evaluation.run_folder import Run
 from svr_async.reproduction.accuracy import DOMAINS, row_of, table_of
-from svr_async.reproduction.printed import Printed, PrintedTable
-from svr_async.reproduction.recipes import Recipe
+from svr_async.reproduction.paper import Printed, PrintedTable, Recipe
 from svr_async.reproduction.runner import Absent, Runner, TrainedBank
 from svr_async.reproduction.table import EMPTY, Cell, Column, PaperTable, Row
 from svr_async.scoring.bank import BankRubric, RoundFacts
@@ -99,18 +98,17 @@ def _next_to(own: PrintedTable, name: str, columns: Sequence[Column], values: Se
     return [Cell(ours=value, printed=own.number((name,), column.name)) for value, column in pairs]
 
 
-def examples(recipe: Recipe, printed: Printed, runner: Runner) -> PaperTable:
+def examples(recipe: Recipe, _: Printed, runner: Runner) -> PaperTable:
     """Return the heaviest rubrics of each domain, from the tenth of the bank with the largest weights."""
     found = _bank_and_run(recipe, runner)
     columns = (Column(name="Weight", unit="number"), Column(name="Activations", unit="count"))
-    domains = [row.names[0] for row in printed.table(recipe.label).rows]
     if isinstance(found, Absent):
-        return table_of(recipe, columns, [row_of((name, ""), [found], (EMPTY, EMPTY)) for name in domains], [])
+        return table_of(recipe, columns, [row_of((name, ""), [found], (EMPTY, EMPTY)) for name in DOMAINS], [])
     bank, run = found
     (active, domain_of), heaviest = activations_of(run), top_decile(bank.bank.rubrics)
     none = Absent(why="no rubric of the decile is of this domain")
     rows = []
-    for name in domains:
+    for name in DOMAINS:
         chosen = [rubric for rubric in heaviest if domain_of.get(rubric.id) == name][:EXAMPLES]
         for rubric in chosen:
             cells = (Cell(ours=rubric.weight), Cell(ours=active.get(rubric.id, 0)))

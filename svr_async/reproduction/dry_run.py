@@ -16,7 +16,7 @@ from svr_async.core.rubric import Rubric
 from svr_async.errors import SvrError
 from svr_async.evaluation.run import count_calls
 from svr_async.evaluation.wording import dollars, duration
-from svr_async.reproduction.recipes import BankSpec, RunSpec
+from svr_async.reproduction.paper import BankSpec, RunSpec
 from svr_async.reproduction.runner import Absent, Runner, is_trained, is_whole
 from svr_async.scoring.bank import BankRubric, InferenceSettings, RubricBank
 from svr_async.training.running.settings import TrainSettings
@@ -86,13 +86,12 @@ def count_reproduction(runner: Runner) -> ReproCount:
     plan, seen, parts = runner.plan, set[str](), dict[Part, Count]()
     with tempfile.TemporaryDirectory() as folder:
         banks: dict[str, Path | Absent] = {}
-        for spec in plan.banks:
+        for spec in plan.banks.values():
             parts[spec], banks[spec.name] = _count_bank(runner, spec, Path(folder) / spec.name, seen)
         for run in plan.runs:
             parts[run] = _count_run(runner, run, banks, seen)
     of_table: dict[str, tuple[Part, ...]] = {
-        table.label: (*(bank for bank in plan.banks if bank.name in table.needed_banks), *table.runs)
-        for table in plan.tables
+        table.label: (*(plan.banks[name] for name in table.needed_banks), *table.runs) for table in plan.tables
     }
     return ReproCount(parts=parts, tables=of_table)
 

@@ -12,8 +12,7 @@ from svr_async.core.safetext import one_line
 from svr_async.reports.bank_page import Course, course_figure
 from svr_async.reports.drawing import Figure, Panel, Series, dots, image, plane
 from svr_async.reports.page import environment, page_head, template_text
-from svr_async.reproduction.printed import load_printed
-from svr_async.reproduction.recipes import Recipe
+from svr_async.reproduction.paper import load_printed
 from svr_async.reproduction.table import EMPTY, Cell, Column, PaperTable
 
 INTERVALS = "Lines are 95 % intervals of ours; diamonds are printed values."
@@ -29,7 +28,6 @@ def render_page(tables: Sequence[PaperTable], figures: Sequence[Figure] = ()) ->
         tables=[(table, list(_spans(table.columns)), _same_judge(table)) for table in tables],
         marks=[caveats.get(word, Mark(word=word, text="Some of the runs carry this mark.")) for word in words],
         contradictions=load_printed().contradictions,
-        ranks=("", "best", "second"),
         **page_head(style, [image(figure) for figure in figures]),
     )
     return str(page).strip() + "\n"
@@ -54,11 +52,11 @@ def _same_judge(table: PaperTable) -> str:
 # --- figures ----------------------------------------------------------------------------------------------------------
 
 
-def figures_of(recipes: Sequence[Recipe], tables: Sequence[PaperTable]) -> Iterator[Figure]:
+def figures_of(tables: Sequence[PaperTable]) -> Iterator[Figure]:
     """Yield the figures of rebuilt tables, with printed values as diamonds; none of a table without our numbers."""
-    for recipe, table in zip(recipes, tables, strict=True):
-        if recipe.kind in DRAWN and any(cell.ours is not None for row in table.rows for cell in row.cells):
-            yield from DRAWN[recipe.kind](table)
+    for table in tables:
+        if table.recipe.kind in DRAWN and any(cell.ours is not None for row in table.rows for cell in row.cells):
+            yield from DRAWN[table.recipe.kind](table)
 
 
 def _dots(place: int, axis: str, level: float, digits: int = 1) -> Callable[[PaperTable], Iterator[Figure]]:
@@ -85,7 +83,9 @@ def _series(cells: Sequence[Cell]) -> tuple[Series, Series]:
 
 
 def _figure(table: PaperTable, panel: Panel) -> Figure:
-    return Figure(name=table.short, title=table.title, panels=(panel,), marks=table.marks, notes=(INTERVALS,))
+    return Figure(
+        name=table.recipe.short, title=table.recipe.title, panels=(panel,), marks=table.marks, notes=(INTERVALS,)
+    )
 
 
 def _topk(table: PaperTable) -> Iterator[Figure]:
@@ -104,7 +104,7 @@ def _dynamics(table: PaperTable) -> Iterator[Figure]:
     names, rounds = [column.name for column in table.columns], [int(row.names[0]) for row in table.rows]
     ours: Course = {name: [row.cells[i].ours for row in table.rows] for i, name in enumerate(names)}
     printed: Course = {name: [row.cells[i].printed for row in table.rows] for i, name in enumerate(names)}
-    found = course_figure(table.short, rounds, ours, printed, table.marks, (note,))
+    found = course_figure(table.recipe.short, rounds, ours, printed, table.marks, (note,))
     if found is not None:
         yield found
 

@@ -27,8 +27,7 @@ from svr_async.reproduction.accuracy import (
 from svr_async.reproduction.bank import cost, distribution, dynamics, examples
 from svr_async.reproduction.dry_run import ReproCount, count_reproduction
 from svr_async.reproduction.page import figures_of, render_page
-from svr_async.reproduction.printed import Printed, load_printed
-from svr_async.reproduction.recipes import Recipe, plan_of
+from svr_async.reproduction.paper import Printed, Recipe, load_printed, plan_of
 from svr_async.reproduction.runner import Runner, Say
 from svr_async.reproduction.settings import ReproSettings
 from svr_async.reproduction.table import PaperTable, as_csv, as_text
@@ -65,7 +64,7 @@ class Reproduction:
 
     def as_json(self) -> dict[str, Any]:
         """Return the page, the tables' labels, and what was spent."""
-        named = {"report": str(self.page), "tables": [table.label for table in self.tables]}
+        named = {"report": str(self.page), "tables": [table.recipe.label for table in self.tables]}
         return named | {"calls": self.calls, "usd": self.usd, "absent": self.absent}
 
     def in_words(self) -> str:
@@ -86,7 +85,7 @@ def reproduce(settings: ReproSettings, names: Sequence[str], say: Say) -> Reprod
     runner = Runner(settings=settings, plan=plan, say=say)
     runner.make_all()
     tables = tuple(build(recipe, runner) for recipe in plan.tables)
-    figures = tuple(figures_of(plan.tables, tables)) if settings.figures is not None else ()
+    figures = tuple(figures_of(tables)) if settings.figures is not None else ()
     if settings.figures is not None:
         write_figures(settings.figures, figures)
     page = write_tables(settings.out, tables, figures)
@@ -105,7 +104,7 @@ def write_tables(out: Path, tables: Sequence[PaperTable], figures: Sequence[Figu
     for table in tables:
         texts = {ending: write(as_text(table)) for ending, write in WRITERS.items()} | {"csv": as_csv(table)}
         for ending, text in texts.items():
-            write_atomic(folder / f"{table.short}.{ending}", text.encode())
+            write_atomic(folder / f"{table.recipe.short}.{ending}", text.encode())
     write_atomic(out / "report.md", "\n".join(to_markdown(as_text(table)) for table in tables).encode())
     write_atomic(out / "report.html", render_page(tables, figures).encode())
     return out / "report.html"

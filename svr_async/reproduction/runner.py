@@ -24,7 +24,7 @@ from svr_async.evaluation.settings import EvalSettings
 from svr_async.evaluation.setup import PreparedRun, load_dataset, prepare
 from svr_async.judges.limits import JudgeLimits
 from svr_async.judges.open_judge import JudgeSpec
-from svr_async.reproduction.recipes import ROLE, BankSpec, Plan, Recipe, RunSpec
+from svr_async.reproduction.paper import ROLE, BankSpec, Recipe, Recipes, RunSpec
 from svr_async.reproduction.settings import TRAIN, ReproSettings
 from svr_async.scoring.bank import RubricBank
 from svr_async.scoring.methods.registry import NAMES
@@ -90,7 +90,7 @@ class Runner:
     """
 
     settings: ReproSettings
-    plan: Plan
+    plan: Recipes
     say: Say
     judges: dict[str, str] = field(default_factory=dict)
     absent_judges: dict[str, str] = field(default_factory=dict)
@@ -119,7 +119,7 @@ class Runner:
 
     def make_all(self) -> None:
         """Train and judge what is missing; errors of `ENDING` are raised, with everything finished kept."""
-        for number, spec in enumerate(self.plan.banks, start=1):
+        for number, spec in enumerate(self.plan.banks.values(), start=1):
             self.say(f"bank {number} of {len(self.plan.banks)}: {spec.name}")
             self.banks[spec.name] = self._kept(spec.judge, partial(self._make_bank, spec))
         for number, run in enumerate(self.plan.runs, start=1):

@@ -11,6 +11,7 @@ from svr_async.core.statistics import Interval, newcombe_interval, wilson_interv
 from svr_async.core.table import Table
 from svr_async.evaluation import wording
 from svr_async.reports.writers import to_csv
+from svr_async.reproduction.paper import Recipe
 
 Unit = Literal["percent", "points", "count", "number", "text"]
 DIGITS = {"percent": 1, "points": 1, "count": 0, "number": 3, "text": 0}
@@ -64,11 +65,10 @@ def effective_size(strata: Sequence[tuple[float, float]]) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """A column: its head, a common head of several columns (`span`), its unit; `ranked` marks the best two cells."""
+    """A column: its head, a common head of several columns (`span`), its unit and decimals."""
 
     name: str
     unit: Unit = "percent"
-    ranked: bool = False
     span: str = ""
     digits: int | None = None
 
@@ -127,42 +127,26 @@ class Row:
 class PaperTable:
     """A rebuilt table of the paper, with the marks of its runs (SIMULATED, OFFLINE …)."""
 
-    label: str
-    title: str
-    heads: tuple[str, ...]
+    recipe: Recipe
     columns: tuple[Column, ...]
     rows: tuple[Row, ...]
     notes: tuple[str, ...] = ()
     marks: tuple[str, ...] = ()
 
     @property
-    def short(self) -> str:
-        """The label without its prefix."""
-        return self.label.partition(":")[2]
-
-    @property
     def caption(self) -> str:
         """Title, label and marks."""
-        return f"{self.title} ({self.label}){''.join(f' [{mark}]' for mark in self.marks)}"
+        return f"{self.recipe.title} ({self.recipe.label}){''.join(f' [{mark}]' for mark in self.marks)}"
 
     @property
     def all_notes(self) -> tuple[str, ...]:
         """The legend, if a cell has a printed number, and the notes."""
         has_printed = any(cell.printed is not None for row in self.rows for cell in row.cells)
-        return (LEGEND, *self.notes) if has_printed else self.notes
+        return (*([LEGEND] if has_printed else []), *self.recipe.notes, *self.notes)
 
     def names(self, row: Row) -> tuple[str, ...]:
         """Return the names of a row, one for each head."""
-        return (*row.names, *[""] * (len(self.heads) - len(row.names)))
-
-    def rank(self, place: int, cell: Cell) -> int:
-        """Return 1 for the best cell of a ranked column, 2 for the second, else 0; equal as shown is equal."""
-        column, value = self.columns[place], cell.ours
-        if not column.ranked or value is None:
-            return 0
-        shown = {round(number, column.places) for row in self.rows if (number := row.cells[place].ours) is not None}
-        better = sum(number > round(value, column.places) for number in shown)
-        return better + 1 if better < 2 else 0
+        return (*row.names, *[""] * (len(self.recipe.heads) - len(row.names)))
 
     def cell_words(self, place: int, cell: Cell) -> str:
         """Return a cell as text: ours, its interval, the printed number, the mark of a difference."""
@@ -180,7 +164,7 @@ class PaperTable:
 
 def as_text(table: PaperTable) -> Table:
     """Return the table as texts, for the writers of Markdown and LaTeX."""
-    heads = [*table.heads, *(column.title for column in table.columns), "Judged by"]
+    heads = [*table.recipe.heads, *(column.title for column in table.columns), "Judged by"]
     rows = [
         [*table.names(row), *(table.cell_words(place, cell) for place, cell in enumerate(row.cells)), row.judge_words]
         for row in table.rows
@@ -196,6 +180,6 @@ def as_csv(table: PaperTable) -> str:
             low, high = cell.interval or (None, None)
             numbers = ["" if one is None else float(f"{one:.6g}") for one in (cell.ours, low, high, cell.printed)]
             differs = "" if cell.differs is None else str(cell.differs).lower()
-            texts = [table.label, " / ".join(row.names), column.title, column.unit]
+            texts = [table.recipe.label, " / ".join(row.names), column.title, column.unit]
             rows.append([*texts, *numbers, differs, row.judged, row.absent])
     return to_csv(CSV_HEADS, rows)

@@ -15,7 +15,7 @@ from msgspec import Meta
 from numpy.typing import NDArray
 
 from svr_async.core.integrity import NO_MARKS, Marks
-from svr_async.core.rubric import Rubric, rubric_id
+from svr_async.core.rubric import MAX_RUBRIC_CHARS, Rubric, rubric_id
 from svr_async.fit.choices import Choice
 from svr_async.fit.history import FitCurve
 from svr_async.fit.learning_curve import LearningCurve
@@ -31,7 +31,7 @@ MAX_SOURCES = 1_024  # source pairs that training keeps for a rubric; a bank wit
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BankRubric:
-    """A rubric of a bank, its weight and its statistics. ValueError if its id is not that of its text.
+    """A rubric of a bank, its weight and its statistics. ValueError if its id or text is invalid.
 
     Args:
         weight: w ≥ 0.
@@ -61,6 +61,10 @@ class BankRubric:
     def __post_init__(self) -> None:
         if self.id != (expected := rubric_id(self.text)):  # contributions and merging go by ids
             raise ValueError(f"rubric {self.id}: its id is not the hash of its text ({expected})")
+        if (size := len(self.text)) > MAX_RUBRIC_CHARS:
+            raise ValueError(
+                f"rubric {self.id}: its text has {size} characters, at most {MAX_RUBRIC_CHARS} are allowed"
+            )
 
     @property
     def id(self) -> str:
@@ -244,18 +248,17 @@ class RubricBank:
 
         return f"<Bank {self.name or 'without a name'}, {in_short(self)}>"
 
-    def _repr_html_(self) -> str:
-        from svr_async.core.table import to_html
-        from svr_async.scoring.bank_card import bank_sheet
+    def _repr_markdown_(self) -> str:  # in a notebook
+        from svr_async.scoring.bank_card import render_card
 
-        return to_html(bank_sheet(self))
+        return render_card(self).partition("\n---\n")[2]  # without the front matter
 
     @property
     def digest(self) -> str:
         """SHA-256 of the bank's content, independent of its folder."""
-        from svr_async.scoring.bank_files import bank_digest
+        from svr_async.scoring.bank_files import BANK, bank_contents, sha256_of
 
-        return bank_digest(self)
+        return sha256_of(bank_contents(self)[BANK])
 
     @property
     def weights(self) -> Floats:

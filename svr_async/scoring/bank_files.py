@@ -35,7 +35,7 @@ OPTIONAL = {"choice", "learning_curve", "edits", "trained_on"}  # of a history, 
 T = TypeVar("T")
 INDENTED = orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE
 INSTEAD = {
-    f"bank/{BANK}": "name the folder bank in it",
+    f"bank/{BANK}": "name {}/bank",
     "meta.json": "it is a feature store; svr-fit makes a bank of one",
     "manifest.json": "it is the folder of a run; svr explain and svr report take one",
 }
@@ -56,12 +56,7 @@ def save_bank(bank: RubricBank, folder: Path) -> str:
             write_atomic(folder / name, files[name])
     if HISTORY not in files:
         (folder / HISTORY).unlink(missing_ok=True)  # of the bank that was replaced
-    return _sha256(files[BANK])
-
-
-def bank_digest(bank: RubricBank) -> str:
-    """Return the SHA-256 of bank.json, which holds the digests of the other files."""
-    return _sha256(bank_contents(bank)[BANK])
+    return sha256_of(files[BANK])
 
 
 def bank_contents(bank: RubricBank) -> dict[str, bytes]:
@@ -73,7 +68,7 @@ def bank_contents(bank: RubricBank) -> dict[str, bytes]:
         }
         if bank.history is not None:
             parts[HISTORY] = orjson.dumps(_history_json(bank.history), option=INDENTED)
-        listed = {name: {"bytes": len(data), "sha256": _sha256(data)} for name, data in parts.items()}
+        listed = {name: {"bytes": len(data), "sha256": sha256_of(data)} for name, data in parts.items()}
         return {**parts, BANK: orjson.dumps(bank_json(bank, listed), option=INDENTED)}
     except orjson.JSONEncodeError as error:
         raise ArtefactError(f"the bank cannot be written: {error}", hint="look for broken characters") from error
@@ -150,7 +145,8 @@ def load_bank(folder: Path) -> RubricBank:
     """
     if not (folder / BANK).is_file():
         hint = next((hint for name, hint in INSTEAD.items() if (folder / name).is_file()), "svr train makes one")
-        raise UsageError(f"there is no bank in {folder}: a bank is a folder with {BANK}", hint=hint)
+        message = f"there is no bank in {folder}: a bank is a folder with {BANK}"
+        raise UsageError(message, hint=hint.format(folder))
     try:
         described = msgspec.json.decode(_read(folder / BANK), type=_Described)
         return _assembled(folder, described)
@@ -207,7 +203,7 @@ def _part(folder: Path, described: _Described, name: str, read: Callable[[bytes]
     if name not in described.files:
         raise ValueError(f"it lists no digest of {name}")
     data, expected = _read(folder / name), described.files[name].sha256
-    if (found := _sha256(data)) != expected:
+    if (found := sha256_of(data)) != expected:
         problem = f"its SHA-256 is {found[:16]}…, {BANK} expects {expected[:16]}…: damaged, or of another fit"
         raise _refused(folder / name, problem, "copy the whole folder again, or fit again")
     try:
@@ -229,5 +225,6 @@ def _refused(path: Path, problem: str, hint: str = "") -> ArtefactError:
     return ArtefactError(f"{path} is refused: {problem}", hint=hint or "fit again, or copy the bank again")
 
 
-def _sha256(data: bytes) -> str:
+def sha256_of(data: bytes) -> str:
+    """Return the digest of a file; that of bank.json, which holds those of the other files, is the bank's."""
     return hashlib.sha256(data).hexdigest()

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from svr_async.errors import UsageError
-from svr_async.reproduction.recipes import list_tables, load_recipes, plan_of
+from svr_async.reproduction.paper import list_tables, load_recipes, plan_of
 from svr_async.reproduction.reproduce import KINDS
 from svr_async.reproduction.runner import Runner
 from svr_async.reproduction.settings import ReproSettings, by_name

@@ -6,7 +6,7 @@ import pytest
 
 from svr_async.core.statistics import Interval, newcombe_interval
 from svr_async.reproduction.page import figures_of
-from svr_async.reproduction.recipes import load_recipes
+from svr_async.reproduction.paper import load_recipes
 from svr_async.reproduction.table import Cell, Column, PaperTable, Row, Score, effective_size, mean_of
 
 
@@ -34,11 +34,9 @@ def test_printed_values_are_drawn_next_to_ours() -> None:
         interval = None if ours is None else Interval(ours - 1, ours + 1)
         rows.append(Row(names=(name,), cells=(Cell(ours=ours, printed=printed, interval=interval),)))
     columns = (Column(name="Overall"),)
-    table = PaperTable(
-        label="fig:gap", title="A table", heads=("Name",), columns=columns, rows=tuple(rows), marks=("SIMULATED",)
-    )
     recipe = next(one for one in load_recipes().tables if one.label == "fig:gap")
-    (figure,) = figures_of([recipe], [table])
+    table = PaperTable(recipe=recipe, columns=columns, rows=tuple(rows), marks=("SIMULATED",))
+    (figure,) = figures_of([table])
     assert (figure.name, figure.marks) == ("gap", ("SIMULATED",))
     drawn, hollow = figure.panels[0].series
     assert (drawn.points, drawn.intervals[0]) == (((0.0, 80.0),), (79.0, 81.0))

@@ -20,9 +20,8 @@ from svr_async.core.rubric import Check, Rubric
 from svr_async.errors import ArtefactError, DataError, UsageError
 from svr_async.training.bank.merge import Candidate
 from svr_async.training.rounds.config import FitTerms, TrainConfig
-from svr_async.training.rounds.judge_calls import TrainingJudges
 from svr_async.training.rounds.session import HardNegative, JudgedRound, RoundData, Session, prepare
-from svr_async.training.rounds.stages import Stages
+from svr_async.training.rounds.stages import Stages, TrainingJudges
 from svr_async.training.store.files import (
     FeatureStore,
     Header,
@@ -60,13 +59,13 @@ def judged_round(
     judges = TrainingJudges(judge=UnaskedJudge(), author=UnaskedAuthor())
     material = prepare(pairs[:6], pairs[6:], digest="d")
     run = Session(judges=judges, config=TrainConfig(), stages=Stages(Path()), material=material)
-    run.ledger.note("p0", ids, {ids[0]: 1.25, ids[2]: 0.25})
-    run.ledger.note("p3", ids, {ids[2]: -0.75})
-    run.ledger.note("p6", ids[:2], {ids[1]: 0.75})
-    run.ledger.note("p0~probe1", ids, {ids[1]: -0.25})
+    run.ledger.note("p0", ids, [1.25, np.nan, 0.25])
+    run.ledger.note("p3", ids, [np.nan, np.nan, -0.75])
+    run.ledger.note("p6", ids[:2], [np.nan, 0.75])
+    run.ledger.note("p0~probe1", ids, [np.nan, -0.25, np.nan])
     indexed = run.indexed(bank)
     train, dev = run.arrays(indexed, material.train, negatives), run.arrays(indexed, material.dev)
-    run.ledger.note("p6", ids[2:], {ids[2]: 1.25})
+    run.ledger.note("p6", ids[2:], [1.25])
     data = RoundData(bank=bank, train=train, dev=dev, support={ids[1]: 2}, last=False)
     return run, JudgedRound(number=2, data=data, measured=run.arrays(indexed, material.dev), negatives=negatives)
 

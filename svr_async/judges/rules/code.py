@@ -123,7 +123,7 @@ def _language_of_block(block: CodeBlock) -> str:
 
 
 def _all_pass(blocks: list[str], test: Callable[[str], bool], max_chars: int = MAX_PARSED_CHARS) -> Finding | None:
-    """Pass if all blocks pass, by the share that does; None if there is no block short enough."""
+    """Pass if all blocks pass, by the share that does; None without a block short enough."""
     passed = [test(block) for block in blocks if len(block) <= max_chars]
     return Finding(all(passed), sum(passed) / len(passed)) if passed else None
 

@@ -1,4 +1,4 @@
-"""From proposed rubrics to a bank's: near-duplicates are found and become one, which keeps what each of them knew.
+"""From proposed rubrics to a bank's: near-duplicates become one, with the counts and sources of all.
 
 `core.similarity` defines the measure: the larger of the Jaccard overlap of content tokens and difflib's ratio.
 rapidfuzz sorts out, in blocks, the pairs that cannot reach the cutoff; the measure itself decides about the others.
@@ -72,7 +72,7 @@ def _alike(sequences: Sequence[Sequence[str]], cutoff: float) -> set[tuple[int, 
     """Return the pairs whose Indel similarity reaches the cutoff, block by block of sequences sorted by length."""
     order = sorted(range(len(sequences)), key=lambda place: len(sequences[place]))
     lengths = np.array([len(sequences[place]) for place in order])
-    found: set[tuple[int, int]] = set()
+    pairs: set[tuple[int, int]] = set()
     for start in range(0, len(order), BLOCK_ROWS):
         rows = order[start : start + BLOCK_ROWS]
         longest = len(sequences[rows[-1]]) * (2 - cutoff) / cutoff + 1  # 2·short / (short + long) >= cutoff
@@ -86,8 +86,9 @@ def _alike(sequences: Sequence[Sequence[str]], cutoff: float) -> set[tuple[int, 
             workers=-1,
         )
         near = np.argwhere(np.triu(ratios, 1)).tolist()
-        found |= {(min(pair), max(pair)) for pair in ((rows[row], columns[column]) for row, column in near)}
-    return found
+        places = ((rows[row], columns[column]) for row, column in near)
+        pairs |= {(min(pair), max(pair)) for pair in places}
+    return pairs
 
 
 class RedundancyEdges(NamedTuple):

@@ -26,15 +26,16 @@ from svr_async.scoring.bank_card import accuracy_in_words, enough, small_dev_war
 from svr_async.scoring.provenance import write_provenance
 from svr_async.training.bank.merge import Candidate
 from svr_async.training.rounds.config import FitTerms, TrainConfig, config_of
-from svr_async.training.rounds.dev_choice import (
+from svr_async.training.rounds.fits import FitLog, empty_curve, fit_and_prune, fit_settings, rated
+from svr_async.training.rounds.publish import (
+    DIRECT,
     Hits,
     baseline_hits,
     better_than_bank,
     choose_settings,
+    describe,
     unjudged_share,
 )
-from svr_async.training.rounds.fits import FitLog, empty_curve, fit_and_prune, fit_settings, rated
-from svr_async.training.rounds.round_bank import assemble, describe
 from svr_async.training.rounds.session import JudgedRound, Say
 from svr_async.training.running.run import TrainingListener, keep_bank
 from svr_async.training.store.files import FeatureStore, load_store, stored_round
@@ -243,11 +244,16 @@ def store_bank(
     first = first[rated(len(first))]
     prompts = [(ids[place], store.arrays.features(int(store.arrays.pair_prompt[pairs[place]]))) for place in first]
     header = store.header
-    return assemble(
-        describe(rubrics, selector, prompts, support=store.support, domains=dict(zip(ids, domains, strict=True))),
-        selector,
-        store.vocabulary,
-        inference,
+    return RubricBank(
+        rubrics=describe(
+            rubrics, selector, prompts, support=store.support, domains=dict(zip(ids, domains, strict=True))
+        ),
+        selector_kind=selector.kind,
+        selector=selector.tensors(),
+        vocabulary=store.vocabulary.terms,
+        idf=store.vocabulary.idf,
+        inference=inference,
+        notes=(DIRECT,) if inference.direct else (),
         judge=header.judge,
         marks=frozenset(header.marks),
         prompts_digest=header.prompts_digest,

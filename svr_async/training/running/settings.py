@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from svr_async.adapters import ADAPTERS, Dataset, get_adapter
 from svr_async.adapters.hub import CACHE
@@ -18,11 +19,10 @@ from svr_async.judges.limits import JudgeLimits
 from svr_async.judges.open_judge import RULES, JudgeSpec
 from svr_async.judges.templates import PAPER
 from svr_async.training.bank.merge import refuse_long_names
-from svr_async.training.bank.overlap import Contamination, ContaminationReport, contamination, find_contaminated
+from svr_async.training.bank.overlap import Contamination, contamination, find_contaminated
 from svr_async.training.rounds.config import (
     FitTerms,
-    PoolConfig,
-    PoolPolicy,
+    Pool,
     Publish,
     SameCriterion,
     TrainConfig,
@@ -53,7 +53,7 @@ class TrainSettings:
     publish: Publish | None = None
     same_criterion: SameCriterion | None = None
     dev_share: float | None = None
-    pool: str | None = None
+    pool: Pool | None = None
     pool_size: int | None = None
     rubrics_per_call: int | None = None
     top_k: int | None = None
@@ -118,12 +118,13 @@ class TrainSettings:
 def train_config(settings: TrainSettings) -> TrainConfig:
     """Return the settings of Algorithm 1 for those of a training."""
     terms = settings.terms
-    config, policy = config_of(terms), PoolPolicy(settings.pool or ("all" if terms.free else "cross"))
+    config = config_of(terms)
     return replace(
         config,
         rounds=settings.rounds,
         publish=settings.publish or config.publish,
-        pools=PoolConfig(policy=policy, size=settings.pool_size),
+        pool=settings.pool or ("all" if terms.free else "cross"),
+        pool_size=settings.pool_size,
         dev_share=config.dev_share if settings.dev_share is None else settings.dev_share,
     )
 
@@ -188,16 +189,16 @@ def named_benchmarks(named: Sequence[str], flag: str) -> list[tuple[str, Sequenc
     return found
 
 
-def contamination_of(path: Path, adapter: str, against: Sequence[str], out: Path | None = None) -> ContaminationReport:
+def contamination_of(path: Path, adapter: str, against: Sequence[str], out: Path | None = None) -> dict[str, Any]:
     """Count what of a training set overlaps with benchmarks named as NAME=PATH; the clean pairs go to `out`."""
     if out is not None:
         check_output(out, [path, *(Path(file) for entry in against if (file := entry.partition("=")[2]))])
     dataset = get_adapter(adapter).load(path)
     pairs = [pair for pair in dataset.pairs if pair.has_preference]
-    found = contamination(pairs, dataset.tied, named_benchmarks(against, "--against"))
+    counts, clean = contamination(pairs, dataset.tied, named_benchmarks(against, "--against"))
     if out is not None:
-        write_pairs(out, found.clean)
-    return found
+        write_pairs(out, clean)
+    return counts
 
 
 def refuse_benchmark_for_training(name: Path | str) -> None:

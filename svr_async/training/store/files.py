@@ -32,13 +32,14 @@ from svr_async.errors import ArtefactError, DataError, UsageError
 from svr_async.fit import ragged
 from svr_async.fit.arrays import FitArrays
 from svr_async.fit.tfidf import Vocabulary
-from svr_async.training.bank.merge import Candidate, criterion_numbers, redundancy_edges
+from svr_async.training.bank.merge import Candidate
 from svr_async.training.rounds.config import FitTerms
 from svr_async.training.rounds.session import (
     JudgedRound,
     RoundData,
     Session,
     Sources,
+    bank_arrays,
     source_names,
     source_numbers,
 )
@@ -342,22 +343,11 @@ def _keys(arrays: FitArrays) -> NDArray[np.int64]:
 
 def stored_round(store: FeatureStore, *, cutoff: float = REDUNDANCY_CUTOFF) -> JudgedRound:
     """Return a store as a round; of a round's own store it is what training had in memory, array by array."""
-    texts, is_dev, held = [one.rubric.text for one in store.rubrics], store.is_dev, store.arrays
+    is_dev, held = store.is_dev, store.arrays
     train = np.flatnonzero(~is_dev)
     rows = zip(store.pairs["pair_id"].take(train).to_pylist(), held.pair_prompt[train].tolist(), strict=True)
     sources = Sources.of(store.rubrics, dict(rows))
-    edges, (word_indptr, word_number) = redundancy_edges(texts, cutoff), sources.words
-    whole = replace(
-        held,
-        source_indptr=ragged.indptr_of(np.array([len(found) for found in sources.rows_of], np.int64)),
-        source_prompt=np.array([row for found in sources.rows_of for row in found], np.int32),
-        word_indptr=word_indptr,
-        word_number=word_number,
-        redundancy_i=edges.i,
-        redundancy_j=edges.j,
-        redundancy_value=edges.value,
-        criterion=criterion_numbers(store.rubrics),
-    )
+    whole = replace(held, **bank_arrays(store.rubrics, sources, cutoff))
     fitted = whole if store.measured is None else _kept(whole, ~store.measured)
     data = RoundData(
         bank=tuple(store.rubrics),

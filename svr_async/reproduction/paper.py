@@ -1,13 +1,13 @@
-"""Recipes (recipes.toml): the rows of each table, the runs they need, judges by role, banks by name."""
+"""What the paper holds: how each of its tables and figures is made (recipes.toml), and its numbers (printed.toml)."""
 
 from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import resources
+from math import isnan, nan
 from typing import Any
 
 import msgspec
@@ -96,31 +96,29 @@ class BankSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class Recipes(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """All tables in the paper's order, with the roles and banks that they name."""
+    """Tables in the paper's order, with the roles and banks that they name."""
 
     tables: tuple[Recipe, ...]
     roles: Mapping[str, Role]
     banks: Mapping[str, BankSpec]
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
-    """The chosen tables, and the banks, runs and roles that they need, each once."""
-
-    tables: tuple[Recipe, ...]
-    banks: tuple[BankSpec, ...]
-    runs: tuple[RunSpec, ...]
-    roles: Mapping[str, Role]
+    @property
+    def runs(self) -> tuple[RunSpec, ...]:
+        """The runs of all tables, each once."""
+        return tuple(dict.fromkeys(run for table in self.tables for run in table.runs))
 
 
 @cache
 def load_recipes() -> Recipes:
     """Read the shipped recipes."""
-    text = resources.files("svr_async.reproduction").joinpath("recipes.toml").read_text("utf-8")
-    values = tomllib.loads(text)
+    values = _read("recipes.toml")
     values["tables"] = [_expanded(table) for table in values["tables"]]
     values["banks"] = {name: {"name": name, **bank} for name, bank in values["banks"].items()}
     return msgspec.convert(values, Recipes)
+
+
+def _read(name: str) -> dict[str, Any]:
+    return tomllib.loads(resources.files("svr_async.reproduction").joinpath(name).read_text("utf-8"))
 
 
 def _expanded(table: dict[str, Any]) -> dict[str, Any]:
@@ -136,27 +134,75 @@ def _expanded(table: dict[str, Any]) -> dict[str, Any]:
     return table
 
 
-def plan_of(names: Sequence[str]) -> Plan:
-    """Return the plan of tables, named by label or by its end; `all` is every table. UsageError for others."""
-    recipes = load_recipes()
-    tables = _chosen(recipes.tables, names)
-    runs = tuple(dict.fromkeys(run for table in tables for run in table.runs))
-    banks = [recipes.banks[name] for name in dict.fromkeys(bank for table in tables for bank in table.needed_banks)]
-    roles = dict.fromkeys([*(bank.judge for bank in banks), *(role for run in runs for role in run.roles)])
-    return Plan(tables=tables, banks=tuple(banks), runs=runs, roles={role: recipes.roles[role] for role in roles})
+def plan_of(names: Sequence[str]) -> Recipes:
+    """Return the tables named by label or by its end, with what they need; `all` is every table.
 
-
-def _chosen(tables: tuple[Recipe, ...], names: Iterable[str]) -> tuple[Recipe, ...]:
-    wanted = set(names)
-    if "all" in wanted:
-        return tables
-    unknown = wanted - {name for table in tables for name in (table.label, table.short)}
+    UsageError for an unknown name.
+    """
+    every = load_recipes()
+    unknown = set(names) - {"all"} - {name for table in every.tables for name in (table.label, table.short)}
     if unknown:
-        hint = f"there are all, {', '.join(table.short for table in tables)}"
+        hint = f"there are all, {', '.join(table.short for table in every.tables)}"
         raise UsageError(f"the paper has no table {min(unknown)!r}", hint=hint)
-    return tuple(table for table in tables if wanted & {table.label, table.short})
+    tables = tuple(table for table in every.tables if {"all", table.label, table.short} & set(names))
+    plan = Recipes(tables=tables, roles=every.roles, banks=every.banks)
+    banks = {bank: every.banks[bank] for table in tables for bank in table.needed_banks}
+    roles = [*(bank.judge for bank in banks.values()), *(role for run in plan.runs for role in run.roles)]
+    return Recipes(tables=tables, roles={role: every.roles[role] for role in roles}, banks=banks)
 
 
 def list_tables() -> str:
     """Return a line for each table: its name, label and title."""
     return "\n".join(f"{table.short:<22}{table.label:<28}{table.title}" for table in load_recipes().tables)
+
+
+# --- printed numbers --------------------------------------------------------------------------------------------------
+
+
+class PrintedRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A row: the names that head it, and its values in the order of the columns."""
+
+    names: tuple[str, ...]
+    values: tuple[float, ...]
+
+
+class PrintedTable(msgspec.Struct, frozen=True, kw_only=True):
+    """A table of the paper; cells that are nan, and those after the last value of a row, are empty."""
+
+    label: str
+    columns: tuple[str, ...]
+    rows: tuple[PrintedRow, ...]
+
+    def number(self, names: tuple[str, ...], column: str) -> float | None:
+        """Return a cell's number; None if the paper prints none there."""
+        row = next((row.values for row in self.rows if row.names == names), ())
+        value = dict(zip(self.columns, row, strict=False)).get(column, nan)
+        return None if isnan(value) else value
+
+
+class Contradiction(msgspec.Struct, frozen=True, kw_only=True):
+    """A printed number, and what other printed numbers give instead."""
+
+    label: str
+    name: str
+    printed: float
+    follows: float
+    source: str
+
+
+class Printed(msgspec.Struct, frozen=True, kw_only=True):
+    """All printed tables, numbers of the text by label and name, and the contradictions between them."""
+
+    tables: tuple[PrintedTable, ...]
+    text: Mapping[str, Mapping[str, float]]
+    contradictions: tuple[Contradiction, ...]
+
+    def table(self, label: str) -> PrintedTable:
+        """Return a table by its label."""
+        return next(table for table in self.tables if table.label == label)
+
+
+@cache
+def load_printed() -> Printed:
+    """Read the shipped numbers."""
+    return msgspec.convert(_read("printed.toml"), Printed)
