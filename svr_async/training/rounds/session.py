@@ -252,7 +252,6 @@ class FittedRound:
     settings: InferenceSettings
     dev_accuracy: float
     dev_hits: NDArray[np.float64]
-    support_counts: Mapping[str, int]
     record: Mapping[str, Any]
     choice: Choice | None = None
 
