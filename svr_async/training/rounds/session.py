@@ -190,16 +190,16 @@ def _by_row(rows_of: Sequence[Iterable[int]]) -> dict[int, list[int]]:
 def bank_arrays(bank: Sequence[Candidate], sources: Sources, redundancy_cutoff: float) -> dict[str, Any]:
     """Return what `FitArrays` holds of a bank: where its rubrics came from, their words, redundancy and criteria."""
     texts = [candidate.rubric.text for candidate in bank]
-    edges = redundancy_edges(texts, redundancy_cutoff)
+    redundancy_i, redundancy_j, redundancy_value = redundancy_edges(texts, redundancy_cutoff)
     word_indptr, word_number = rubric_words(texts)
     return {
         "source_indptr": indptr_of(np.array([len(rows) for rows in sources.rows_of], dtype=np.int64)),
         "source_prompt": np.array([row for rows in sources.rows_of for row in rows], dtype=np.int32),
         "word_indptr": word_indptr,
         "word_number": word_number,
-        "redundancy_i": edges.i,
-        "redundancy_j": edges.j,
-        "redundancy_value": edges.value,
+        "redundancy_i": redundancy_i,
+        "redundancy_j": redundancy_j,
+        "redundancy_value": redundancy_value,
         "criterion": criterion_numbers(bank),
     }
 
