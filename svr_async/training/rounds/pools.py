@@ -36,7 +36,7 @@ from svr_async.fit.prompt_clusters import (
 )
 from svr_async.judges.protocol import Answer, Comparisons
 from svr_async.training.rounds.session import NOTHING, FittedRound, Floats, IndexedBank, Ints, Ledger, Session
-from svr_async.training.rounds.stages import TrainingJudges, ask, outcomes_of, pair_to_json
+from svr_async.training.rounds.stages import TrainingJudges, ask, outcomes_of
 
 EXPLORED = 5  # a fifth of a pool is drawn from the whole bank
 MOST_CLUSTERS = 64
@@ -222,16 +222,16 @@ def _wanted(
 
 async def judge_tasks(session: Session, stage: str, tasks: Sequence[PoolTask], ledger: Ledger | None = None) -> None:
     """Judge tasks, or read them back, and note every entry in the ledger given, or the session's."""
-    judges, ids = session.judges, [[rubric.id for rubric in task.rubrics] for task in tasks]
+    judges = session.judges
 
     async def judge() -> tuple[Floats, Counter[str]]:
         if tasks:
-            session.say(f"judging {sum(map(len, ids)):,} entries of {len(tasks):,} pairs")
+            session.say(f"judging {sum(len(task.rubrics) for task in tasks):,} entries of {len(tasks):,} pairs")
         return await judged_z(judges, tasks)
 
-    # texts count too: a probe keeps its id, a check its rubric's text
-    rubrics = {rubric.id: rubric for task in tasks for rubric in task.rubrics}
-    inputs = judges.judge.name, judges.rubrics_per_call, [pair_to_json(task.pair) for task in tasks], rubrics, ids
+    ids = [[rubric.id for rubric in task.rubrics] for task in tasks]
+    rubrics = {rubric.id: rubric for task in tasks for rubric in task.rubrics}  # whole: a check may change, its id not
+    inputs = judges.judge.name, judges.rubrics_per_call, [task.pair for task in tasks], ids, rubrics
     z = await session.kept(stage, np.ndarray, inputs, judge)
     ledger, start = session.ledger if ledger is None else ledger, 0
     for task, named in zip(tasks, ids, strict=True):

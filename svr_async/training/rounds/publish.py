@@ -14,7 +14,7 @@ from svr_async.fit.baselines import Baselines, linear_margins
 from svr_async.fit.choices import Choice
 from svr_async.fit.forward import Selector, alpha_numpy
 from svr_async.fit.tfidf import Vocabulary
-from svr_async.scoring.bank import BankHistory, BankRubric, InferenceSettings, RubricBank
+from svr_async.scoring.bank import BankRubric, InferenceSettings, RubricBank
 from svr_async.scoring.bank_card import enough
 from svr_async.scoring.selection import Active, TextSimilarities, select
 from svr_async.training.bank.merge import EXAMPLES, Candidate, bank_rubric
@@ -26,15 +26,10 @@ from svr_async.training.rounds.stages import from_cache
 
 Hits = NDArray[np.float64]  # for each dev pair 1 if it is decided as people did, 0.5 for a tie, else 0
 Features = tuple[NDArray[np.integer], NDArray[np.float32]]
-VOTE, ONE_WEIGHT, DIRECTLY = (
-    "the unweighted vote",
-    "one weight per rubric for all prompts",
-    "the judge asked directly",
-)
 USES = {
-    VOTE: "svr eval --method uniform with this bank",
-    ONE_WEIGHT: "svr-fit {store} --out DIR --sweep groups=1",
-    DIRECTLY: "svr eval --method direct with this judge",
+    "the unweighted vote": "svr eval --method uniform with this bank",
+    "one weight per rubric for all prompts": "svr-fit {store} --out DIR --sweep groups=1",
+    "the judge asked directly": "svr eval --method direct with this judge",
 }
 BEFORE_EQUALS = 1e-9  # breaks ties only: far below the difference of two alphas in single precision
 DIRECT = (
@@ -147,7 +142,7 @@ def baseline_hits(found: Baselines | None, dev: FitArrays) -> dict[str, Hits]:
         return {}
     dev = dev.without_own()
     vote, one_weight = (linear_margins(weight, dev) for weight in (np.ones(dev.n_rubrics), found.weight))
-    return {VOTE: hits_of(vote), ONE_WEIGHT: hits_of(one_weight)}
+    return {"the unweighted vote": hits_of(vote), "one weight per rubric for all prompts": hits_of(one_weight)}
 
 
 def better_than_bank(bank: Hits, others: Mapping[str, Hits | None], store: str) -> str:
@@ -169,17 +164,8 @@ def better_than_bank(bank: Hits, others: Mapping[str, Hits | None], store: str) 
 # ── the bank ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def build_bank(
-    session: Session,
-    fitted: FittedRound,
-    *,
-    dev_metrics: Mapping[str, Any],
-    licence: str,
-    judge: str = "",
-    prompts_digest: str = "",
-    history: BankHistory | None = None,
-) -> RubricBank:
-    """Return the bank of a round; `judge` labels its results, if more is known than the judge's own label."""
+def build_bank(session: Session, fitted: FittedRound, **fields: Any) -> RubricBank:
+    """Return the bank of a round, with further fields of `RubricBank`."""
     material, prompts = session.material, session.material.prompts
     first = {prompts.row(pair): pair.id for pair in reversed(material.train)}
     rows = [sorted(first)[place] for place in rated(len(first)).tolist()]
@@ -190,20 +176,9 @@ def build_bank(
         support=fitted.support_counts,
         domains={pair.id: pair.domain for pair in material.train},
     )
-    return assemble(
-        rubrics,
-        fitted.selector,
-        material.vocabulary,
-        fitted.settings,
-        fit_settings=session.config.as_json(),
-        dev_metrics=dict(dev_metrics),
-        judge=judge or session.judges.judge.label,
-        marks=session.judges.judge.marks,
-        licence=licence,
-        prompts_digest=prompts_digest,
-        data_digests={"pairs": material.digest},
-        history=history,
-    )
+    fields |= {"fit_settings": session.config.as_json(), "data_digests": {"pairs": material.digest}}
+    marks = session.judges.judge.marks
+    return assemble(rubrics, fitted.selector, material.vocabulary, fitted.settings, marks=marks, **fields)
 
 
 def assemble(
