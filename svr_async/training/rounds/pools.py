@@ -24,16 +24,8 @@ from scipy.sparse import csr_matrix
 
 from svr_async.core.pair import Order, PreferencePair, hashed_order, present
 from svr_async.core.rubric import Rubric
+from svr_async.fit import prompt_clusters
 from svr_async.fit.forward import importance
-from svr_async.fit.prompt_clusters import (
-    Views,
-    associate,
-    best_size,
-    learn_clusters,
-    marks_of,
-    posterior,
-    rubric_rates,
-)
 from svr_async.judges.protocol import Answer, Comparisons
 from svr_async.training.rounds.session import NOTHING, FittedRound, Floats, IndexedBank, Ints, Ledger, Session
 from svr_async.training.rounds.stages import TrainingJudges, ask, outcomes_of
@@ -114,16 +106,16 @@ def likely_rubrics(
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
     home = _marks(np.arange(len(criteria) + 1), criteria, int(criteria.max()) + 1)
-    given = marks_of(mined @ home)[trained]
+    given = prompt_clusters.marks_of(mined @ home)[trained]
     inside = features[trained]
-    views: Views = {"rubrics": given, "words": marks_of(given @ marks_of(home.T @ words))}
+    views: prompt_clusters.Views = {"rubrics": given, "words": prompt_clusters.marks_of(given @ home.T @ words)}
     with threadpool_limits(1):  # matrices here are small: more threads wait for each other
-        size = best_size(inside, views, most=MOST_CLUSTERS, seed=0)
+        size = prompt_clusters.best_size(inside, views, most=MOST_CLUSTERS, seed=0)
         view = views[size.view]
-        clusters, _ = learn_clusters(associate(inside, view), inside, view, size, 0)
+        clusters, _ = prompt_clusters.learn_clusters(prompt_clusters.associate(inside, view), inside, view, size, 0)
     shares = clusters.mixture_weights(features)
-    shares[trained] = posterior(shares[trained], view)
-    rate = rubric_rates(shares[trained], given)
+    shares[trained] = prompt_clusters.posterior(shares[trained], view)
+    rate = prompt_clusters.rubric_rates(shares[trained], given)
     ranked: list[Ints] = []
     for first in range(0, len(shares), BLOCK):
         score = shares[first : first + BLOCK] @ rate
