@@ -181,13 +181,15 @@ async def judge_pools(
     elif policy == "own":
         mined = (sources.rubrics_of.get(row, ())[:size] for row in rows)
         pools = [np.setdiff1d(of, known) for of, known in zip(mined, judged, strict=True)]
-    else:
-        pools = [np.setdiff1d(np.arange(len(bank.rubrics)), known) for known in judged]
-    tasks = []
-    for pair, pool, row in zip(pairs, pools, rows, strict=True):
-        held_out = sources.held_out.get(row, ())  # whatever the policy, a dev prompt is not judged on what it gave
-        tasks.append(PoolTask(pair, [bank.rubrics[place].rubric for place in pool.tolist() if place not in held_out]))
-    await judge_tasks(session, stage, [task for task in tasks if task.rubrics])
+    else:  # a dev prompt is not judged on what it gave
+        left_out = ([*known, *sources.held_out.get(row, ())] for row, known in zip(rows, judged, strict=True))
+        pools = [np.setdiff1d(np.arange(len(bank.rubrics)), places) for places in left_out]
+    tasks = [
+        PoolTask(pair, [bank.rubrics[place].rubric for place in pool.tolist()])
+        for pair, pool in zip(pairs, pools, strict=True)
+        if len(pool)
+    ]
+    await judge_tasks(session, stage, tasks)
 
 
 def _wanted(
@@ -247,7 +249,7 @@ async def judged_z(judges: TrainingJudges, tasks: Sequence[PoolTask]) -> tuple[F
     z: list[float] = []
     for task, answers in zip(tasks, found, strict=True):
         sign = sign_of(task.pair)
-        deltas = {row.rubric_id: sign * row.delta for one in answers if one.value for row in one.value.rows}
+        deltas = {row.rubric_id: sign * row.delta for one in answers if one.value is not None for row in one.value.rows}
         z += [deltas.get(rubric.id, np.nan) for rubric in task.rubrics]
     return np.array(z, dtype=np.float32), outcomes_of([answer for answers in found for answer in answers])
 
