@@ -24,15 +24,10 @@ from svr_async.training.rounds.stages import from_cache
 
 Hits = NDArray[np.float64]  # for each dev pair 1 if it is decided as people did, 0.5 for a tie, else 0
 Features = tuple[NDArray[np.integer], NDArray[np.float32]]
-VOTE, ONE_WEIGHT, DIRECTLY = (
-    "the unweighted vote",
-    "one weight per rubric for all prompts",
-    "the judge asked directly",
-)
 USES = {
-    VOTE: "svr eval --method uniform with this bank",
-    ONE_WEIGHT: "svr-fit {store} --out DIR --sweep groups=1",
-    DIRECTLY: "svr eval --method direct with this judge",
+    "the unweighted vote": "svr eval --method uniform with this bank",
+    "one weight per rubric for all prompts": "svr-fit {store} --out DIR --sweep groups=1",
+    "the judge asked directly": "svr eval --method direct with this judge",
 }
 BEFORE_EQUALS = 1e-9  # breaks ties only: far below the difference of two alphas in single precision
 DIRECT = (
@@ -145,7 +140,7 @@ def baseline_hits(found: Baselines | None, dev: FitArrays) -> dict[str, Hits]:
         return {}
     dev = dev.without_own()
     vote, one_weight = (linear_margins(weight, dev) for weight in (np.ones(dev.n_rubrics), found.weight))
-    return {VOTE: hits_of(vote), ONE_WEIGHT: hits_of(one_weight)}
+    return {"the unweighted vote": hits_of(vote), "one weight per rubric for all prompts": hits_of(one_weight)}
 
 
 def better_than_bank(bank: Hits, others: Mapping[str, Hits | None], store: str) -> str:

@@ -45,21 +45,13 @@ class HardNegative:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Prompts:
-    """The distinct prompts of some pairs: features as CSR rows, and the row of each prompt by its text."""
+    """Distinct prompts in order of first appearance: features as CSR rows, and the row of each prompt by its text."""
 
     indptr: NDArray[np.int64]
     index: Ints
     value: Floats
     n_features: int
     row_of: Mapping[str, int]
-
-    @classmethod
-    def of(cls, pairs: Sequence[PreferencePair], vocabulary: Vocabulary) -> Prompts:
-        """Collect the prompts of the pairs, in order of first appearance."""
-        row_of = {text: row for row, text in enumerate(dict.fromkeys(prompt_text(pair.prompt) for pair in pairs))}
-        indptr, index, value = transform(vocabulary, tuple(row_of))
-        n_features = max(1, len(vocabulary.terms))
-        return cls(indptr=indptr, index=index, value=value, n_features=n_features, row_of=row_of)
 
     def row(self, pair: PreferencePair) -> int:
         """Return the row of a pair's prompt."""
@@ -95,10 +87,13 @@ class Material:
 def prepare(
     train: Sequence[PreferencePair], dev: Sequence[PreferencePair], *, digest: str, pairs_of_words: bool = True
 ) -> Material:
-    """Learn the features from the training prompts."""
+    """Learn the features of prompts from those of the training pairs."""
     texts = list(dict.fromkeys(prompt_text(pair.prompt) for pair in train))
     vocabulary = learn(texts, pairs_of_words=pairs_of_words)
-    prompts = Prompts.of((*train, *dev), vocabulary)
+    every = dict.fromkeys([*texts, *(prompt_text(pair.prompt) for pair in dev)])
+    indptr, index, value = transform(vocabulary, tuple(every))
+    row_of, n_features = {text: row for row, text in enumerate(every)}, max(1, len(vocabulary.terms))
+    prompts = Prompts(indptr=indptr, index=index, value=value, n_features=n_features, row_of=row_of)
     return Material(train=tuple(train), dev=tuple(dev), vocabulary=vocabulary, prompts=prompts, digest=digest)
 
 
