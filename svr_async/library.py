@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self, TypedDict, TypeVar, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
-from svr_async.adapters import Dataset
+from svr_async.adapters import ADAPTERS, Dataset
 from svr_async.adapters.pairs import PAIRS, read_unlabelled
 from svr_async.adapters.tables import Pairs
 from svr_async.core.pair import PreferencePair
@@ -203,6 +203,8 @@ def _prepared(
 ) -> PreparedRun:
     if (pairs is None) == (not benchmark) or (pairs is not None and "data" in options):
         raise UsageError("give pairs, or benchmark= without pairs", hint="svr data ls lists the benchmarks")
+    if isinstance(pairs, str) and pairs in ADAPTERS and not Path(pairs).exists():
+        raise UsageError(f"{pairs} is a benchmark, not a file of pairs", hint=f"benchmark={pairs!r} without pairs")
     if isinstance(bank, RubricBank):
         if not (path := getattr(bank, "path", "")):
             raise UsageError("the bank is not stored", hint="bank.save(folder), then bank=folder")
