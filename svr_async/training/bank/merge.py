@@ -24,7 +24,7 @@ from svr_async.core.rubric import FACETS, IMPORTANCES, Rubric, rubric_id
 from svr_async.core.similarity import REDUNDANCY_CUTOFF, content_tokens, normalised, redundancy, similarity
 from svr_async.errors import UsageError
 from svr_async.scoring.bank import MAX_ALIASES, MAX_NOTE_CHARS, MAX_SOURCES, BankRubric
-from svr_async.training.bank.criteria import checks_differ, differ, predicate, profile
+from svr_async.training.bank.criteria import checks_differ, differ, predicate
 
 MERGE_CUTOFF = 0.88  # app:hparams
 BANK_CAP = 1024  # the size of the paper's trained bank (app:bank); its table of settings has no cap
@@ -52,7 +52,7 @@ def near_duplicates(
 
 
 def _one_criterion(first: Rubric, second: Rubric) -> bool:
-    return not checks_differ(first.check, second.check) and not differ(profile(first.text), profile(second.text))
+    return not checks_differ(first.check, second.check) and not differ(first.text, second.text)
 
 
 def possible_pairs(texts: Sequence[str], cutoff: float) -> list[tuple[int, int]]:
@@ -234,7 +234,7 @@ class _Group:
         """Return whether no two texts of the groups are different criteria, and their checks agree."""
         if checks_differ(self.check, other.check):
             return False
-        return not any(differ(profile(mine), profile(theirs)) for mine in self.texts for theirs in other.texts)
+        return not any(differ(mine, theirs) for mine in self.texts for theirs in other.texts)
 
     def take(self, other: _Group) -> None:
         """Make the other group a part of this one."""
