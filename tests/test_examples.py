@@ -76,7 +76,8 @@ def test_the_notebook_runs_in_a_kernel(tmp_path: Path, monkeypatch: pytest.Monke
     NotebookClient(book, timeout=120, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}}).execute()
 
     shown = {str(cell["source"]).splitlines()[-1]: cell for cell in own if cell["cell_type"] == "code"}
-    for last in ("verdict", "ranking", "bank", "run.explain(run.items[0].id)", "svr.compare(run, with_bank)"):
+    assert "rubrics with weights" in shown["bank"]["outputs"][-1]["data"]["text/markdown"]
+    for last in ("verdict", "ranking", "run.explain(run.items[0].id)", "svr.compare(run, with_bank)"):
         assert "<table" in html_of(shown[last]), last
     for last in ("verdict", "run"):
         assert "rules (offline checks, no model)" in html_of(shown[last])
