@@ -1,1 +1,1 @@
-"""The paper's tables and figures: what is printed, what adds up, and both rebuilt beside it from runs."""
+"""The paper's tables and figures: printed numbers, checks of their sums, and both rebuilt from runs."""

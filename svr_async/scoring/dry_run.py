@@ -41,7 +41,7 @@ class DryRunCount:
     maybe_prompt_tokens: int = 0
     answers: int = 0
     expected: list[int] = field(default_factory=lambda: [0, 0])  # tokens in and out of the answers in the cache …
-    taken: list[int] = field(default_factory=lambda: [0, 0])  # … and what they took
+    taken: list[int] = field(default_factory=lambda: [0, 0])  # … and the measured ones
 
     def __post_init__(self) -> None:
         self.engine.on_planned = self._note_planned
@@ -104,7 +104,7 @@ class DryRunCount:
         }
 
     def _scales(self) -> tuple[float, float]:
-        """Return what one expected token in, and out, stands for."""
+        """Return measured tokens per expected token, in and out."""
         if self.answers < ENOUGH_ANSWERS:
             return 1.0, 1.0
         first, second = (taken / max(1, expected) for taken, expected in zip(self.taken, self.expected, strict=True))
@@ -132,7 +132,7 @@ def total_count(counts: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def describe_stages(counts: Mapping[str, Any]) -> str:
-    """Return what a method has counted: whole numbers and means by name."""
+    """Return the counts of a method in words: whole numbers and means by name."""
     return ", ".join(f"{name.replace('_', ' ')} {count:,}" for name, count in counts.items() if count is not None)
 
 

@@ -29,7 +29,7 @@ class Manner:
     fails: str = ""
 
     def say(self, prose: str, payload: Payload | None, texts: Mapping[str, str]) -> str:
-        """Write a reply in this manner; `prose` ends with a mark if there is no payload; `texts` are by rubric id."""
+        """Write a reply in this manner; `prose` ends with a mark without a payload; `texts` are by rubric id."""
         if payload is None:
             reason, _, mark = prose.rpartition("\n\n[[")
             return self.direct.format(reason=reason, side=mark[:1], lower=mark[:1].lower())

@@ -19,7 +19,7 @@ DEADLINE = "deadline"  # not judged in time
 class ServerSettings:
     """Settings of a server, in seconds and bytes.
 
-    `group_size` is the size of groups whose requests do not give one, 0 for none; `schedule` sets which members are
+    `group_size` is the size of groups whose requests do not give one (0: no groups); `schedule` sets which members are
     compared. `fallback` is the reward without a verdict. Every request is answered `deadline_s` after it, or after the
     first member of its group, arrived. The answers of a group are kept for `keep_s`. Clients must send `token`, unless
     it is empty.

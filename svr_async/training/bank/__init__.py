@@ -1,1 +1,1 @@
-"""Rubrics before they have weights: read, told apart, merged, looked over."""
+"""Rubrics before they have weights: reading, comparing, merging, linting."""

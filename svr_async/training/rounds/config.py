@@ -1,4 +1,4 @@
-"""The settings of Algorithm 1 and its two presets: what the paper says, and what measured better.
+"""The settings of Algorithm 1 and its two presets: the paper's, and one that measured better.
 
 A number without a comment is the paper's (table in `app:hparams`); docs/fit.md has the whole table.
 """
@@ -47,9 +47,9 @@ class PoolConfig:
             raise UsageError(f"pool size must be >= 1 (got {self.size})")
 
     def size_for(self, n_pairs: int) -> int:
-        """Return how many rubrics each of so many pairs is judged on in a round.
+        """Return how many rubrics each of N pairs is judged on in a round.
 
-        Where pairs are few, each is judged on more: `ENOUGH` judgements in all, up to three times the usual size.
+        With few pairs, each is judged on more: `ENOUGH` judgements in all, up to three times the usual size.
         """
         return self.size or min(3 * USUAL_SIZE, max(USUAL_SIZE, ENOUGH // max(1, n_pairs)))
 
@@ -60,7 +60,7 @@ class TrainConfig:
 
     `ablate` leaves parts out: `induction` describes good responses instead of contrasting two, `support` does not
     choose pairs by margin, `probe` uses only the data's own responses, `diversity` drops that loss term.
-    `without_support` says what stands for the support pairs then: as many at `random`, or `every` training pair.
+    `without_support` replaces the support pairs then: as many at `random`, or `every` training pair.
     `publish` says which round's bank is published (`dev_choice.chosen_round`). `top_k_choices` are compared on the dev
     split where there is more than one. Where a comment says "ours", `PAPER` has what the text says instead.
     """
@@ -104,7 +104,7 @@ class TrainConfig:
             raise UsageError(f"support_share must lie above 0 and at most at 1 (got {self.support_share:g})")
         unknown = sorted(self.ablate - set(ABLATIONS))
         if unknown:
-            raise UsageError(f"there is no part {unknown[0]!r} to ablate", hint=f"there are {', '.join(ABLATIONS)}")
+            raise UsageError(f"unknown part {unknown[0]!r} to ablate", hint=f"there are {', '.join(ABLATIONS)}")
 
     def as_json(self) -> dict[str, Any]:
         """Return the settings as plain values."""

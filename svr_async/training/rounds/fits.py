@@ -47,7 +47,7 @@ class FitLog:
         return result
 
     def measure(self, number: int, train: FitArrays, dev: FitArrays) -> None:
-        """Fit the baselines of a round on the same entries, a pair's own left out; nothing if dev has none."""
+        """Fit the baselines of a round on the same entries, a pair's own left out; nothing without dev entries."""
         train, dev = train.without_own(), dev.without_own()
         if train.n_entries and dev.n_entries:
             self.baselines[number] = baselines(train, dev)
@@ -149,7 +149,7 @@ def prune(config: TrainConfig, data: RoundData, selector: Selector) -> list[int]
 
     The paper (`sec:prune`) leaves relevance open: here it is activation times weight, and activation is the mean alpha
     over the training prompts, or a sample of them. A bank is never left empty: the most relevant rubric stays. Before
-    the last round a rubric that several prompts gave is kept until it has been judged often enough to be told apart
+    the last round a rubric that several prompts gave is kept until it has been judged often enough to distinguish it
     from chance: a pruned rubric does not come back. That patience, and that weight counts only if a rubric is ever
     active, are ours, since the default's selector begins with equal weights; `config.PAPER` has neither, and finds
     repeats by similarity alone.

@@ -71,7 +71,7 @@ def _rubricbench() -> tuple[str, ...]:
 
 
 def training_pairs(dataset: Dataset, settings: TrainSettings) -> list[PreferencePair]:
-    """Return the selected pairs that can teach anything; UsageError where there are none."""
+    """Return the selected pairs that are usable for training; UsageError without any."""
     pairs = [pair for pair in select_pairs(dataset.pairs, settings.limit, ()) if usable(pair)]
     if not pairs:
         raise UsageError(

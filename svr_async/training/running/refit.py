@@ -66,7 +66,7 @@ class FitSettings:
     learning_curve: bool = False
 
     def terms(self, terms: FitTerms) -> FitTerms:
-        """Return the terms of a store with these settings in place of its own."""
+        """Return the terms of a store with its settings replaced by these."""
         return replace(
             terms,
             preset=self.preset or terms.preset,
@@ -146,7 +146,7 @@ class Outcome:
 
     @property
     def accuracy(self) -> float | None:
-        """Accuracy on the dev pairs; None if none was judged."""
+        """Accuracy on the dev pairs; None if no dev pair was judged."""
         return round(float(self.hits.sum()) / len(self.hits), 6) if self.dev.n_entries else None
 
 
@@ -420,7 +420,7 @@ def sweep_lines(table: Mapping[str, Any] | None) -> list[str]:
 
 
 def combinations(named: Mapping[str, Sequence[Any]], preset: str) -> list[Combination]:
-    """Return every combination, the last setting varying fastest; UsageError for none or too many."""
+    """Return every combination, the last setting varying fastest; UsageError if empty or too many."""
     allowed = NAMES_OF[preset]
     if other := [name for name in named if name not in allowed]:
         raise UsageError(f"--preset {preset} has no setting {other[0]}", hint=f"one of {', '.join(allowed)}")

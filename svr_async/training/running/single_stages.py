@@ -43,7 +43,7 @@ class Induced:
 
 
 def induce(settings: TrainSettings, file: Path, listener: TrainingListener | None = None) -> Induced:
-    """Induce rubrics from the training pairs and write them as JSON Lines; DegenerateFitError if there is none.
+    """Induce rubrics from the training pairs and write them as JSON Lines; DegenerateFitError without any.
 
     The stage is kept in `settings.out`.
     """

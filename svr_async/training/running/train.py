@@ -199,7 +199,7 @@ def _history(
 
 
 def _record(run: TrainingRun, rounds: Sequence[FittedRound], best: FittedRound) -> dict[str, Any]:
-    """Return what is kept of a training: each round's figures, the choice, and what was left out."""
+    """Return the record of a training: each round's figures, the choice, and the pairs left out."""
     settings, session = run.settings, run.session
     n_dev = len(session.material.dev)
     return {
