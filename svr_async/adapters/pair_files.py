@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 
-from svr_async.core.files import write_atomic, write_lines
+from svr_async.core.files import is_special, write_atomic, write_lines
 from svr_async.core.pair import PreferencePair
 from svr_async.errors import UsageError
 
@@ -44,7 +44,7 @@ def select_pairs(
 
 def check_output(out: Path, read: Iterable[Path] = ()) -> None:
     """Raise UsageError for a file that is not .jsonl or .jsonl.gz, or that overwrites one of the input files."""
-    if not out.name.endswith((".jsonl", ".jsonl.gz")):
+    if not out.name.endswith((".jsonl", ".jsonl.gz")) and not is_special(out):
         raise UsageError(f"--out {out} is not a jsonl file", hint="name it .jsonl or .jsonl.gz")
     for path in read if out.exists() else ():
         if out.resolve().is_relative_to(path.resolve()):

@@ -156,10 +156,11 @@ def contamination(path: Path, adapter: str, against: tuple[str, ...], out: Path 
     \b
     Example:  svr data contamination train.jsonl --against rubricbench=rb.parquet --out clean.jsonl
     """
+    from svr_async.training.bank.overlap import contamination_parts
     from svr_async.training.running.data import contamination_of
 
-    found = contamination_of(path, adapter, against, out)
-    tell(found.to_json, found.parts(str(out or "")), as_json=as_json)
+    counts = contamination_of(path, adapter, against, out)
+    tell(counts, contamination_parts(counts, str(out or "")), as_json=as_json)
 
 
 _FACTS = ("chance", "path", "origin", "encoding", "rows", "problems", "pairs", "labels", "A is better", "digest",

@@ -1,1 +1,1 @@
-"""The paper's tables and figures: printed numbers, checks of their sums, and both rebuilt from runs."""
+"""The paper's tables and figures, rebuilt from runs next to the printed numbers."""

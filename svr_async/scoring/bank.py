@@ -62,7 +62,9 @@ class BankRubric:
         if self.id != (expected := rubric_id(self.text)):  # contributions and merging go by ids
             raise ValueError(f"rubric {self.id}: its id is not the hash of its text ({expected})")
         if (size := len(self.text)) > MAX_RUBRIC_CHARS:
-            raise ValueError(f"rubric {self.id}: its text has {size} characters, the limit is {MAX_RUBRIC_CHARS}")
+            raise ValueError(
+                f"rubric {self.id}: its text has {size} characters, at most {MAX_RUBRIC_CHARS} are allowed"
+            )
 
     @property
     def id(self) -> str:
@@ -246,18 +248,17 @@ class RubricBank:
 
         return f"<Bank {self.name or 'without a name'}, {in_short(self)}>"
 
-    def _repr_html_(self) -> str:
-        from svr_async.core.table import to_html
-        from svr_async.scoring.bank_card import bank_sheet
+    def _repr_markdown_(self) -> str:  # in a notebook
+        from svr_async.scoring.bank_card import render_card
 
-        return to_html(bank_sheet(self))
+        return render_card(self).partition("\n---\n")[2]  # without the front matter
 
     @property
     def digest(self) -> str:
         """SHA-256 of the bank's content, independent of its folder."""
-        from svr_async.scoring.bank_files import bank_digest
+        from svr_async.scoring.bank_files import BANK, bank_contents, sha256_of
 
-        return bank_digest(self)
+        return sha256_of(bank_contents(self)[BANK])
 
     @property
     def weights(self) -> Floats:

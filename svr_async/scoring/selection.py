@@ -6,8 +6,8 @@ Also says why a verdict on one pair is weak: a bank without similar training pro
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -43,35 +43,23 @@ class Active:
         return self.alpha * self.weight
 
 
-class TextSimilarities:
-    """Similarities among the texts of a bank, each computed when it is first asked for and then kept."""
-
-    def __init__(self, texts: Sequence[str]) -> None:
-        self._texts = tuple(texts)
-        self._known: dict[tuple[int, int], float] = {}
-
-    def __call__(self, first: int, second: int) -> float:
-        """Return the similarity of two texts, by their places."""
-        key = (first, second) if first < second else (second, first)
-        if key not in self._known:
-            self._known[key] = similarity(self._texts[first], self._texts[second])
-        return self._known[key]
+_similarity = lru_cache(1 << 17)(similarity)  # of the texts of a few banks
 
 
 def select(
     alpha: Floats,
     weight: Floats,
-    similarities: TextSimilarities,
+    texts: Sequence[str],
     settings: InferenceSettings,
     disabled: Sequence[int] = (),
 ) -> tuple[Active, ...]:
     """Return the rubrics to use, in the order chosen (paper `app:topk`).
 
-    `alpha` and `weight` have shape (n_rubrics,). The pool is the best `selection_pool` by importance alpha · weight
-    (ties: the larger weight, then the earlier rubric). Up to `top_k` of it with importance > 0 come first. Free slots
-    go, one by one, to the rubric of the pool whose largest similarity to those chosen is lowest (ties: the better
-    one), each weighing `filler_weight`; a filler weight of 0 leaves them free. Top_k and pool are clipped to the bank.
-    Rubrics at the places `disabled` are in no pool.
+    `alpha`, `weight` and `texts` have one entry for each rubric. The pool is the best `selection_pool` by importance
+    alpha · weight (ties: the larger weight, then the earlier rubric). Up to `top_k` of it with importance > 0 come
+    first. Free slots go, one by one, to the rubric of the pool whose largest similarity to those chosen is lowest
+    (ties: the better one), each weighing `filler_weight`; a filler weight of 0 leaves them free. Top_k and pool are
+    clipped to the bank. Rubrics at the places `disabled` are in no pool.
     """
     if alpha.shape != weight.shape or alpha.ndim != 1:
         raise ValueError(f"alpha and weight must be vectors of one length (got {alpha.shape} and {weight.shape})")
@@ -81,22 +69,22 @@ def select(
     best = [index for index in pool if importance[index] > 0][: settings.top_k]
     chosen = tuple(Active(index, float(alpha[index]), float(weight[index])) for index in best)
     free = min(settings.top_k, len(pool)) - len(best) if settings.filler_weight > 0 else 0
-    fillers = _different([index for index in pool if index not in best], best, free, similarities)
+    fillers = _different([index for index in pool if index not in best], best, free, texts)
     return chosen + tuple(Active(index, 1.0, settings.filler_weight, filler=True) for index in fillers)
 
 
-def _different(pool: Sequence[int], chosen: Sequence[int], wanted: int, similarities: TextSimilarities) -> list[int]:
+def _different(pool: Sequence[int], chosen: Sequence[int], wanted: int, texts: Sequence[str]) -> list[int]:
     """Return `wanted` of the pool, each the least similar to all that are chosen by then; ties in the pool's order."""
     if wanted <= 0:
         return []
-    nearest = {index: max((similarities(index, other) for other in chosen), default=0.0) for index in pool}
+    nearest = {i: max((_similarity(texts[i], texts[other]) for other in chosen), default=0.0) for i in pool}
     fillers: list[int] = []
     while nearest and len(fillers) < wanted:
         taken = min(nearest, key=lambda index: nearest[index])  # the first of equals, so the better one
         del nearest[taken]
         fillers.append(taken)
         for index, value in nearest.items():
-            nearest[index] = max(value, similarities(index, taken))
+            nearest[index] = max(value, _similarity(texts[index], texts[taken]))
     return fillers
 
 
@@ -110,47 +98,45 @@ class Chooser:
     bank: RubricBank
     settings: InferenceSettings
     uniform: bool = False
-    _kept: dict[str, tuple[Active, ...]] = field(default_factory=dict, repr=False)
 
     @cached_property
     def identity(self) -> dict[str, Any]:
         """Everything of the bank that can change an item: its digest and how its rubrics are selected."""
         return {"bank": [self.bank.digest, self.settings.as_json()]}
 
-    @cached_property
-    def _similarities(self) -> TextSimilarities:
-        return TextSimilarities(self.bank.texts)
-
-    @cached_property
-    def _alpha(self) -> Callable[[str], Floats]:
-        """Return the function that computes alpha of a prompt; constant without a fitted selector."""
-        bank = self.bank
-        if bank.selector_kind == UNIFORM:
-            return lambda _: np.full(len(bank), 1.0 / len(bank), dtype=np.float32)
-        selector = selector_of(bank.selector_kind, bank.selector)
-        vocabulary = Vocabulary(terms=dict(bank.vocabulary), idf=np.array(bank.idf))
-        added = [place for place, entry in enumerate(bank.rubrics) if entry.added]
-
-        def alpha(text: str) -> Floats:
-            _, index, value = transform(vocabulary, [text])
-            found = alpha_numpy(selector, index, value)
-            found[added] = 1.0
-            return found
-
-        return alpha
-
     def choose(self, prompt: Prompt) -> tuple[Active, ...]:
         """Return the rubrics for a prompt, most important first."""
-        text = prompt_text(prompt)
-        if text in self._kept:
-            return self._kept[text]
-        disabled = [place for place, entry in enumerate(self.bank.rubrics) if entry.disabled]
-        active = select(self._alpha(text), self.bank.weights, self._similarities, self.settings, disabled)
-        if self.uniform:
-            active = tuple(replace(entry, alpha=1.0, weight=1.0) for entry in active)
-        if len(self._kept) < MAX_KEPT_CHOICES:
-            self._kept[text] = active
-        return active
+        return self._chosen(prompt_text(prompt))
+
+    @cached_property
+    def _chosen(self) -> Callable[[str], tuple[Active, ...]]:
+        """Return what chooses for the text of a prompt, and keeps its last choices."""
+        bank, alpha = self.bank, _alpha_of(self.bank)
+        weights, texts = bank.weights, bank.texts
+        disabled = [place for place, entry in enumerate(bank.rubrics) if entry.disabled]
+
+        def choose(text: str) -> tuple[Active, ...]:
+            active = select(alpha(text), weights, texts, self.settings, disabled)
+            return tuple(replace(entry, alpha=1.0, weight=1.0) for entry in active) if self.uniform else active
+
+        return lru_cache(MAX_KEPT_CHOICES)(choose)
+
+
+def _alpha_of(bank: RubricBank) -> Callable[[str], Floats]:
+    """Return what computes alpha of a prompt's text; without a fitted selector it is the same for all."""
+    if bank.selector_kind == UNIFORM:
+        return lambda _: np.full(len(bank), 1.0 / len(bank), dtype=np.float32)
+    selector = selector_of(bank.selector_kind, bank.selector)
+    vocabulary = Vocabulary(terms=dict(bank.vocabulary), idf=np.array(bank.idf))
+    added = [place for place, entry in enumerate(bank.rubrics) if entry.added]
+
+    def alpha(text: str) -> Floats:
+        _, index, value = transform(vocabulary, [text])
+        found = alpha_numpy(selector, index, value)
+        found[added] = 1.0
+        return found
+
+    return alpha
 
 
 def open_chooser(bank: RubricBank, *, top_k: int | None = None, uniform: bool = False) -> Chooser:

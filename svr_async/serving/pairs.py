@@ -187,11 +187,11 @@ async def decide_pair(
 ) -> Decision:
     """Return the decision on two responses, A and B as given, in any shown order."""
     decisions = []
-    for one in _orders(order, prompt, a, b):
+    for shown_order in _orders(order, prompt, a, b):
         if a == b:
             return Decision(margin=0.0, outcome=Outcome.TIE, flags=("identical",))
-        first, second = (a, b) if one is Order.AB else (b, a)
-        shown = Presentation(pair_id="pair", prompt=prompt, response_a=first, response_b=second, order=one)
+        first, second = (a, b) if shown_order is Order.AB else (b, a)
+        shown = Presentation(pair_id="pair", prompt=prompt, response_a=first, response_b=second, order=shown_order)
         decisions.append((await method.decide(judge, shown, ())).in_data_order())
     return decisions[0] if len(decisions) == 1 else average(decisions)
 

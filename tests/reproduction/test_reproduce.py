@@ -15,8 +15,7 @@ from svr_async.errors import BudgetError
 from svr_async.judges.limits import JudgeLimits
 from svr_async.reproduction.paper import load_recipes, plan_of
 from svr_async.reproduction.reproduce import Reproduction, build, count, reproduce
-from svr_async.reproduction.runner import Absent, Runner
-from svr_async.reproduction.settings import ReproSettings
+from svr_async.reproduction.runner import Absent, ReproSettings, Runner
 from svr_async.reproduction.table import PaperTable
 from svr_async.simulation.server import SimServer
 from svr_async.simulation.world import World

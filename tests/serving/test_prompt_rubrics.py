@@ -49,8 +49,8 @@ async def test_a_missing_verdict_is_no_zero(tmp_path: Path) -> None:
     assert await svr_reward([points.prompt], [points.response], rubrics=[rubrics]) == [None]
     async with arena(tmp_path, judge="rules", bank=False, fallback=-7.0) as at:
         body: dict[str, Any] = {"prompt": points.prompt, "response": points.response, "rubrics": rubrics}
-        told = await at.answer("/reward?key=reward", body)
-        assert (told["reward"], told["svr_fallback"], told["svr_reason"]) == (-7.0, True, "parse_error")
+        reply = await at.answer("/reward?key=reward", body)
+        assert (reply["reward"], reply["svr_fallback"], reply["svr_reason"]) == (-7.0, True, "parse_error")
 
 
 def test_rows_of_arrow_tables_are_rubrics() -> None:

@@ -9,7 +9,6 @@ import pickle
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -90,30 +89,16 @@ def test_without_a_judge_the_step_is_masked(sim: SimServer, tmp_path: Path) -> N
 
 
 def _in_a_child(kept: bytes, prompts: Sequence[str], completions: Sequence[str], out: Any) -> None:
-    """Unpickle a reward function as the rollout process of AsyncGRPOTrainer does, and let TRL score two groups."""
-    from accelerate import PartialState
-    from trl.experimental.async_grpo.async_rollout_worker import RolloutGroup, _AsyncRolloutLoop
-
-    PartialState()  # TRL's log wants it
-    loop = SimpleNamespace(reward_funcs=[pickle.loads(kept)], reward_func_names=["svr_reward"])
-    loop._env_reward_types, loop._provides_rollout_reward = (), False
-    row = SimpleNamespace(input_ids=[1], completion_mask=[1], old_log_probs=[0.0])
-    told = []
+    """Unpickle a reward function as the rollout process of AsyncGRPOTrainer does, and await it for each group."""
+    reward = pickle.loads(kept)
     for at in (0, 2):
-        group = RolloutGroup(
-            prompts=list(prompts[at : at + 2]), reward_kwargs={"note": ["a", "b"]}, group_id=at, model_version=0,
-            completions=list(completions[at : at + 2]), completions_ids=[[1], [2]],
-            completions_sequences=[[row], [row]],
-            tool_call_counts=[0, 0], tool_failure_counts=[0, 0], env_rewards=[None, None], rollout_rewards=[None, None],
-        )  # fmt: skip
-        samples = asyncio.run(_AsyncRolloutLoop._score_group(loop, group))
-        told.append([sample.metrics["rewards/svr_reward"] for sample in samples])
-    out.put(told)
+        group = slice(at, at + 2)
+        out.put(asyncio.run(reward(prompts=prompts[group], completions=completions[group], note=["a", "b"])))
 
 
 @pytest.mark.parametrize("kind", ["function", "instance"])
 def test_the_reward_goes_to_a_spawned_process(kind: str, sim: SimServer, tmp_path: Path) -> None:
-    """Pickled for AsyncGRPOTrainer's worker, which has no log to offer and a new event loop: the same rewards."""
+    """Pickled for AsyncGRPOTrainer's worker, which has no log to offer and new event loops: the same rewards."""
     from trl.trainer.utils import get_callable_name, is_async_callable
 
     settings = judged_by(sim, tmp_path)
@@ -125,8 +110,7 @@ def test_the_reward_goes_to_a_spawned_process(kind: str, sim: SimServer, tmp_pat
     out = spawn.Queue()
     child = spawn.Process(target=_in_a_child, args=(pickle.dumps(reward), prompts, completions, out))
     child.start()
-    told = out.get(timeout=120)
+    rewards = out.get(timeout=120) + out.get(timeout=120)
     child.join()
-    here = asyncio.run(reward(prompts=prompts, completions=completions))
-    assert told == [here[:2], here[2:]]
-    assert all(value is not None for value in here)
+    assert rewards == asyncio.run(reward(prompts=prompts, completions=completions))
+    assert None not in rewards

@@ -42,7 +42,7 @@ def plugged(**config: Any) -> Any:
 
 
 async def test_a_plugged_judge_rewards_a_reply(sim: SimServer, tmp_path: Path) -> None:
-    """The score by the bank in [0, 1]; beside the task's reference the better reply has 1; the trace says why."""
+    """The score by the bank in [0, 1]; over the task's reference the better reply has 1; the trace says why."""
     settings = judged_by(sim, tmp_path)
     bank, pair = str(write_bank(tmp_path / "bank")), pairs(1)[0]
     judge = plugged(bank=bank, judge=settings.judge, weight=0.5)
@@ -51,8 +51,8 @@ async def test_a_plugged_judge_rewards_a_reply(sim: SimServer, tmp_path: Path) -
     assert 0 <= await judge.score(data, trace) <= 1
     assert "SIMULATED" in trace.info["svr"][0]["judge"]
     assert trace.info["svr"][0]["parts"]
-    beside = plugged(bank=bank, reference_field="answer", name="beside")
-    assert await beside.score(data, trace) == 1.0
+    compared = plugged(bank=bank, reference_field="answer", name="compared")
+    assert await compared.score(data, trace) == 1.0
 
 
 async def test_without_a_verdict_the_rollout_fails(tmp_path: Path) -> None:

@@ -55,7 +55,7 @@ def test_support_pairs_are_a_share_within_bounds(
     config = TrainConfig(support_share=share, max_support=most)
     run = session(tmp_path, config, Baker({}), pairs)
     for one in run.material.train:
-        run.ledger.note(one.id, [OVEN.id], {OVEN.id: 0.0})
+        run.ledger.note(one.id, [OVEN.id], [0.0])
     assert find_support(run, 1, fitted_of(run)) == pairs[:expected]
     run.config = replace(config, ablate=frozenset({"support"}))
     first, second = ([one.id for one in find_support(run, number, fitted_of(run))] for number in (1, 2))

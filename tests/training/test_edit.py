@@ -1,4 +1,4 @@
-"""Edits by hand: what each does to a bank's choice of rubrics, what is kept of it, and what is refused."""
+"""Edits by hand: their effect on a bank's choice of rubrics and what is refused; banks merged and compared."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import orjson
 import pytest
 
 from svr_async.core.pair import user_prompt
@@ -18,6 +19,7 @@ from svr_async.scoring.bank import BankRubric, InferenceSettings, RubricBank
 from svr_async.scoring.selection import open_chooser
 from svr_async.training.bank.edit import diff_banks, edit_bank, merge_banks, save_in_place
 from svr_async.training.bank.lint import lint
+from svr_async.training.bank.merge import candidate_of, merge
 from svr_async.training.running.single_stages import load_rubrics
 
 TEXTS = ("Names its sources", "Uses at most 50 words", "Warns of the usual slip", "Ends with a summary")
@@ -123,8 +125,8 @@ def test_each_edit_is_kept_with_author_day_and_reason(tmp_path: Path) -> None:
     held = RubricBank.load(tmp_path / "bank")
     assert held.digest == digest != fitted().digest
     assert held.history is not None
-    told = [(one.what, one.rubric, one.author, one.date, one.reason, one.was, one.now) for one in held.history.edits]
-    assert told == [
+    edits = [(one.what, one.rubric, one.author, one.date, one.reason, one.was, one.now) for one in held.history.edits]
+    assert edits == [
         ("disabled", key(0), "Ana", "2026-11-22", "to see", "", ""),
         ("reweighed", key(1), "Ana", "2026-11-22", "to see", "0.5", "0.25"),
         ("reweighed", key(0), "Bo", "2026-11-22", "was right", "disabled", "0.75"),
@@ -187,3 +189,92 @@ def test_what_cannot_be_edited_is_said_in_a_line(plan: dict[str, Sequence[Any]],
     plan = {name: [named(one) for one in held] if isinstance(held, list) else held for name, held in plan.items()}
     with pytest.raises(UsageError, match=words):
         edited(fitted(), **plan)
+
+
+# ── banks merged and compared ──
+
+
+def bank(*rows: tuple[str, float], **fields: Any) -> RubricBank:
+    """Return a bank of (text, weight) rows."""
+    rubrics = tuple(BankRubric(rubric=Rubric(text=text), weight=weight) for text, weight in rows)
+    return RubricBank(rubrics=rubrics, **fields)
+
+
+def test_banks_become_one() -> None:
+    """Near-identical rubrics merge, their importances averaged by count; the rest stays; equal settings survive."""
+    shared = {"judge": "j", "licence": "l", "inference": InferenceSettings(filler_weight=0.25)}
+    one = bank(("Names the river and its bridge", 0.25), ("Cites a source", 1.0), name="one", **shared)
+    two = bank(("Names the river and also its bridge", 0.75), name="two", **shared)
+    both = merge_banks([one, two])
+    assert {entry.text: entry.weight for entry in both.rubrics} == {
+        "Names the river and its bridge": 0.4375,
+        "Cites a source": 0.5,
+    }
+    assert (both.selector_kind, both.judge, both.licence, both.name) == ("uniform", "j", "l", "one + two")
+    assert both.inference.filler_weight == 0.25
+    assert both.texts[0] == "Cites a source", "the heaviest first"
+    assert merge_banks([one, one]).texts == tuple(sorted(one.texts, key=lambda text: text != "Cites a source"))
+
+
+def test_banks_of_different_making_say_so() -> None:
+    """What the banks do not share is left open."""
+    both = merge_banks([bank(("Cites a source", 1.0), judge="a"), bank(("Names the river", 1.0), judge="b")])
+    assert both.judge == ""
+    assert "not fitted" in both.notes[0]
+
+
+def test_a_merged_bank_can_be_merged_again() -> None:
+    """Candidates of a bank merge into themselves."""
+    held = bank(("Cites a source", 0.5), ("Names the river", 0.5))
+    assert {c.rubric.text for c in merge([candidate_of(entry) for entry in held.rubrics])} == set(held.texts)
+
+
+def test_banks_whose_rubrics_weigh_all_the_same_become_one_by_how_active_the_rubrics_are() -> None:
+    """A fit by topics leaves all weights equal; the rubrics that were used most come first, never the first by id."""
+    texts = [f"Says a thing of kind {'abcdefgh'[number] * 9}" for number in range(8)]
+    rates = (0.02, 0.3, 0.0, 0.11, 0.25, 0.07, 0.04, 0.2)
+    rubrics = tuple(
+        BankRubric(rubric=Rubric(text=text), weight=4.0, activation_rate=rate)
+        for text, rate in zip(texts, rates, strict=True)
+    )
+    merged = merge_banks([RubricBank(rubrics=rubrics)])
+    assert merged.texts == tuple(text for _, text in sorted(zip(rates, texts, strict=True), reverse=True))
+    assert merged.rubrics[0].weight == pytest.approx(1.2)
+    again = merge_banks([merged])
+    assert again.texts == merged.texts
+
+
+def test_a_diff_tells_gained_lost_reworded_and_reweighed() -> None:
+    """Each rubric of either bank is in exactly one list; settings and metrics that differ are side by side."""
+    first = bank(
+        ("Names the river and its bridge", 0.5),
+        ("Cites a source", 0.5),
+        ("Uses at most 50 words in all", 0.5),
+        dev_metrics={"accuracy": 0.5},
+    )
+    second = bank(
+        ("Names the river and also its bridge", 0.75),
+        ("Cites a source", 0.25),
+        ("Uses at most 90 words in all", 0.5),
+        dev_metrics={"accuracy": 0.75},
+        inference=InferenceSettings(top_k=4),
+    )
+    found = diff_banks(first, second)
+    assert [entry.text for entry in found.gained] == ["Uses at most 90 words in all"]
+    assert [entry.text for entry in found.lost] == ["Uses at most 50 words in all"]
+    assert [(one.text, two.text, two.weight - one.weight) for one, two in found.reworded] == [
+        ("Names the river and its bridge", "Names the river and also its bridge", 0.25)
+    ]
+    assert [(one.text, two.weight - one.weight) for one, two in found.kept] == [("Cites a source", -0.25)]
+    assert found.settings == {"dev.accuracy": (0.5, 0.75), "inference.top_k": (6, 4)}
+    assert orjson.loads(orjson.dumps(found.to_json()))["settings"]["inference.top_k"] == [6, 4]
+
+
+def test_a_bank_does_not_differ_from_itself() -> None:
+    """Nothing gained, lost, reworded or set otherwise."""
+    held = bank(("Cites a source", 0.5))
+    found = diff_banks(held, held)
+    assert not found.gained
+    assert not found.lost
+    assert not found.reworded
+    assert not found.settings

@@ -131,9 +131,9 @@ def test_of_two_that_read_alike_the_more_relevant_stays(weight: tuple[float, flo
 def test_support_is_counted_over_support_pairs_and_hard_negatives() -> None:
     """Only clear verdicts for the chosen response count."""
     ledger = Ledger()
-    ledger.note("s", ["a", "b"], {"a": 0.75, "b": 0.25})
-    ledger.note("n", ["a", "b"], {"a": 1.25, "b": -1.25})
-    ledger.note("other", ["b"], {"b": 1.25})
+    ledger.note("s", ["a", "b"], [0.75, 0.25])
+    ledger.note("n", ["a", "b"], [1.25, -1.25])
+    ledger.note("other", ["b"], [1.25])
     negative = PreferencePair(id="n", prompt=user_prompt("q"), chosen="a", rejected="b")
     carryover = RoundCarryover(candidates=(), support=("s",), negatives=(HardNegative(pair=negative, of="s"),))
     assert support_counts(carryover, ledger, {"a": 0, "b": 1}) == {"a": 2}

@@ -1,4 +1,4 @@
-"""What a look over a bank finds, and what it leaves alone."""
+"""The defects that a check of a bank reports."""
 
 from typing import Any
 
@@ -48,7 +48,7 @@ def test_vague(text: str) -> None:
     ],
 )
 def test_not_vague(text: str) -> None:
-    """A vague word beside something to look for is no fault."""
+    """A vague word next to something to look for is fine."""
     assert vague_words(text) == ""
 
 
@@ -104,7 +104,7 @@ def test_duplicates_are_those_that_merging_would_join() -> None:
     assert kinds(entry("Uses at most 50 words in all"), entry("Uses at most 90 words in all")) == []
 
 
-def test_never_active_is_told_only_of_a_trained_bank() -> None:
+def test_never_active_is_reported_only_for_a_trained_bank() -> None:
     """A rubric that no prompt selects is found where others are selected."""
     assert kinds(entry("Cites a source"), entry("Names the river", activation_rate=0.0)) == [("never_active", 1)]
     assert kinds(entry("Names the river", activation_rate=0.0)) == []

@@ -1,4 +1,4 @@
-"""`svr train --preset paper`: each part of Algorithm 1 as the text has it, beside what the default does there."""
+"""`svr train --preset paper`: each part of Algorithm 1 as the text has it, compared with the default."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def near_session(
     judge = judge or Baker({"bad": {TIME: FAIL}, "worse": {}, "awful": {}, "other": {OVEN: FAIL, TIME: FAIL}})
     run = replace(session(folder, config, judge, pairs), margins=near_of(lambda count: np.full(count, 0.1)))
     for pair in run.material.train:
-        run.ledger.note(pair.id, [OVEN.id, TIME.id], {OVEN.id: 0.25, TIME.id: 1.25})
+        run.ledger.note(pair.id, [OVEN.id, TIME.id], [0.25, 1.25])
     return run
 
 
@@ -125,7 +125,7 @@ async def test_the_hard_negative_is_the_candidate_of_least_margin_alone_an_alter
 ) -> None:
     """The argmin over P(x), of equals the first: the pair, alternatives, the probe.
 
-    An awful response is as hard as a probe, so the paper takes it beside the other pair and nothing beside its own. The
+    An awful response is as hard as a probe, so the paper takes it for the other pair and nothing for its own. The
     default takes all that are near, and none of the data, which are fitted already.
     """
     pairs = [PAIR, replace(PAIR, id="q0", rejected=other), *REST]

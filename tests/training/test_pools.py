@@ -13,13 +13,11 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
-from svr_async.core.pair import Order, PreferencePair, Side, hashed_order, present, user_prompt
+from svr_async.core.pair import Order, hashed_order
 from svr_async.core.rubric import Rubric
-from svr_async.core.verdict import RubricComparison, Verdict
 from svr_async.errors import UsageError
-from svr_async.judges.protocol import Comparisons
 from svr_async.training.bank.merge import Candidate
-from svr_async.training.rounds.config import PoolConfig, PoolPolicy, TrainConfig
+from svr_async.training.rounds.config import Pool, TrainConfig
 from svr_async.training.rounds.pools import (
     PoolInputs,
     PoolTask,
@@ -27,7 +25,6 @@ from svr_async.training.rounds.pools import (
     judge_pools,
     judged_z,
     likely_rubrics,
-    oriented,
 )
 from svr_async.training.rounds.session import Sources
 from svr_async.training.rounds.stages import TrainingJudges
@@ -37,7 +34,7 @@ NOTHING = np.zeros(0, np.int32)
 
 
 def sources(seed: int = 0) -> Sources:
-    """Return the sources of rubrics that one to three pairs gave, each with a prompt of its own."""
+    """Return the sources of rubrics that one to three pairs gave, each with another prompt."""
     rng = np.random.default_rng(seed)
     picks = [rng.choice(N_PAIRS, size=rng.integers(1, 4), replace=False) for _ in range(N_RUBRICS)]
     bank = [Candidate(rubric=Rubric(text="x"), source_pair_ids=tuple(f"p{k}" for k in pick)) for pick in picks]
@@ -145,8 +142,8 @@ def test_a_pool_takes_each_criterion_once_before_any_second_wording(size: int) -
 
 def test_a_pool_of_nothing_is_refused() -> None:
     """Size 0 is a usage error."""
-    with pytest.raises(UsageError, match="pool size"):
-        PoolConfig(size=0)
+    with pytest.raises(UsageError, match="pool_size"):
+        TrainConfig(pool_size=0)
 
 
 # ── what a cluster of prompts gives ─────────────────────────────────────────────────────────────────────────────────
@@ -189,7 +186,7 @@ def test_a_prompt_gets_the_rubrics_of_its_kind_first_also_where_it_gave_none() -
 
 
 def test_rubrics_that_no_two_prompts_word_alike_go_by_their_words() -> None:
-    """Each prompt gives a rubric of its own with two of its kind's four words: its kind's rubrics come first."""
+    """Each prompt gives a separate rubric with two of its kind's four words: its kind's rubrics come first."""
     features, _, kind = world()
     rng, words = np.random.default_rng(1), np.zeros((PROMPTS, 12))
     for row in range(PROMPTS):
@@ -235,21 +232,16 @@ def test_where_words_tell_nothing_all_prompts_get_the_most_often_mined_first() -
 
 @pytest.mark.parametrize("chosen_first", [True, False])
 @pytest.mark.parametrize("order", list(Order))
-def test_z_is_positive_where_the_chosen_response_wins_however_it_was_shown(chosen_first: bool, order: Order) -> None:
-    """All four cases of data order and order shown: a verdict for the chosen response is +1.25, against it −1.25."""
+async def test_z_is_positive_where_the_chosen_response_wins_however_it_was_shown(
+    chosen_first: bool, order: Order
+) -> None:
+    """All four cases of data order and order shown: 1.25 for the chosen response, 0.25 if both pass, NaN unanswered."""
     pair_id = next(f"p{n}" for n in range(99) if hashed_order(f"p{n}") is order)
-    prompt = user_prompt("q")
-    made = PreferencePair(id=pair_id, prompt=prompt, chosen="good", rejected="bad", chosen_first=chosen_first)
-    chosen = Side.A if present(made, order).response_a == made.chosen else Side.B
-    verdicts = {chosen: Verdict.PASS, chosen.other(): Verdict.FAIL}
-    rows = (
-        RubricComparison("for", a=verdicts[Side.A], b=verdicts[Side.B], better=chosen),
-        RubricComparison("against", a=verdicts[Side.B], b=verdicts[Side.A], better=chosen.other()),
-        RubricComparison("slightly", a=Verdict.PASS, b=Verdict.PASS, better=chosen),
-        RubricComparison("alike", a=Verdict.PASS, b=Verdict.PASS, better=None),
-    )
-    deltas = oriented(made, [Comparisons(rows=rows[:2]), Comparisons(rows=rows[2:])])
-    assert deltas == {"for": 1.25, "against": -1.25, "slightly": 0.25, "alike": 0.0}
+    judge = Baker({"bad": {OVEN: FAIL, TIME: None}})
+    judges = TrainingJudges(judge=judge, author=judge)
+    pair, more = replace(PAIR, id=pair_id, chosen_first=chosen_first), Rubric(text="Is kind")
+    z, _ = await judged_z(judges, [PoolTask(pair, [TIME, more, OVEN])])
+    np.testing.assert_array_equal(z, [np.nan, 0.25, 1.25])
 
 
 async def test_pools_are_asked_in_parts_in_order_of_ids() -> None:
@@ -260,20 +252,20 @@ async def test_pools_are_asked_in_parts_in_order_of_ids() -> None:
     z, outcomes = await judged_z(judges, tasks)
     ordered = sorted(rubric.id for rubric in rubrics)
     assert judge.compared[:3] == judge.compared[3:] == [ordered[n : n + 3] for n in (0, 3, 6)]
-    assert z == [dict.fromkeys(ordered, 0.25), {}]
+    np.testing.assert_array_equal(z, [0.25] * 7 + [np.nan] * 7)
     assert outcomes == {"scored": 3, "context_too_long": 3}
 
 
 @pytest.mark.parametrize(("policy", "asked"), [
-    (PoolPolicy.ALL, [(0, 1), (0, 1), (0, 1), (0, 1), (0,)]),
-    (PoolPolicy.OWN, [(0,), (0,), (), (), ()]),
-    (PoolPolicy.CROSS, [(0, 1), (0, 1), (0, 1), (0, 1), (0,)]),
+    ("all", [(0, 1), (0, 1), (0, 1), (0, 1), (0,)]),
+    ("own", [(0,), (0,), (), (), ()]),
+    ("cross", [(0, 1), (0, 1), (0, 1), (0, 1), (0,)]),
 ])  # fmt: skip
 async def test_every_policy_judges_its_pools_once_and_keeps_them(
-    tmp_path: Path, policy: PoolPolicy, asked: list[tuple[int, ...]]
+    tmp_path: Path, policy: Pool, asked: list[tuple[int, ...]]
 ) -> None:
     """`all` the bank, `own` what the pair gave, never a dev pair on its own; a stage that was kept asks nothing."""
-    judge, config = Baker({"bad": {OVEN: FAIL, TIME: None}}), TrainConfig(pools=PoolConfig(policy=policy))
+    judge, config = Baker({"bad": {OVEN: FAIL, TIME: None}}), TrainConfig(pool=policy)
     bank = [Candidate(rubric=OVEN, source_pair_ids=("p0", "p1")), Candidate(rubric=TIME, source_pair_ids=("p4",))]
     for _ in range(2):
         run = session(tmp_path, config, judge)

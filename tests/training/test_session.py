@@ -34,7 +34,7 @@ IDS = [candidate.rubric.id for candidate in BANK]
 def test_missing_stays_missing() -> None:
     """A rubric without a verdict was asked and has no entry; one that was not asked is neither; 0 is an entry."""
     ledger = Ledger()
-    ledger.note("p", ["a", "b", "c"], {"c": 0.0, "a": -0.75})
+    ledger.note("p", ["a", "b", "c"], [-0.75, np.nan, 0.0])
     index = {"c": 0, "a": 1, "b": 2, "never": 3}
     rubric, z = ledger.entries("p", index)
     assert (rubric.tolist(), z.tolist()) == ([0, 1], [0.0, -0.75])
@@ -47,28 +47,28 @@ def test_missing_stays_missing() -> None:
 def test_entries_follow_the_bank_that_is_asked_for() -> None:
     """Another index, in another order or without some rubrics, gives the same entries under its own numbers."""
     ledger = Ledger()
-    ledger.note("p", ["a", "b"], {"a": 0.25, "b": 1.25})
+    ledger.note("p", ["a", "b"], [0.25, 1.25])
     for index in ({"a": 0, "b": 1}, {"b": 0, "a": 1}, {"b": 0}, {"x": 0}):
         rubric, z = ledger.entries("p", index)
         assert dict(zip(rubric.tolist(), z.tolist(), strict=True)) == {
             index[name]: value for name, value in (("a", 0.25), ("b", 1.25)) if name in index
         }
-    ledger.note("p", ["new"], {"new": -0.25})
+    ledger.note("p", ["new"], [-0.25])
     assert ledger.asked("p", {"a": 0, "b": 1, "new": 2}).tolist() == [0, 1, 2]
 
 
 def test_the_last_verdict_counts() -> None:
     """A rubric that is noted again, in another order and next to new ones, has the later z."""
     ledger = Ledger()
-    ledger.note("p", ["b", "a"], {"b": 0.25, "a": -0.25})
-    ledger.note("p", ["c", "b"], {"c": 0.75, "b": 1.25})
+    ledger.note("p", ["b", "a"], [0.25, -0.25])
+    ledger.note("p", ["c", "b"], [0.75, 1.25])
     assert ledger.entries("p", {"a": 0, "b": 1, "c": 2})[1].tolist() == [-0.25, 1.25, 0.75]
 
 
 def test_an_entry_takes_a_few_bytes() -> None:
     """Tens of millions of entries, all pairs on a whole bank, fit into a machine's memory."""
     ids = [f"r{number}" for number in range(500)]
-    z = dict.fromkeys(ids, 0.25)
+    z = [0.25] * len(ids)
     ledger = Ledger()
     tracemalloc.start()
     for pair_number in range(100):
@@ -121,10 +121,10 @@ def session(pairs: Sequence[PreferencePair] = PAIRS) -> Session:
 def test_arrays_hold_every_judged_entry_and_mark_own_ones_and_negatives() -> None:
     """Rows are pairs, then hard negatives that point at their originals; missing entries are not there."""
     run = session()
-    run.ledger.note("p0", IDS, {IDS[0]: 1.25, IDS[1]: -0.25})
-    run.ledger.note("p3", IDS[1:], {IDS[2]: 0.75, IDS[1]: 0.25})
+    run.ledger.note("p0", IDS, [1.25, -0.25, np.nan])
+    run.ledger.note("p3", IDS[1:], [0.25, 0.75])
     probed = PreferencePair(id="p3~probe1", prompt=PAIRS[3].prompt, chosen="a", rejected="c")
-    run.ledger.note("p3~probe1", IDS[:1], {IDS[0]: -1.25})
+    run.ledger.note("p3~probe1", IDS[:1], [-1.25])
     arrays = run.arrays(run.indexed(BANK), PAIRS, [HardNegative(pair=probed, of="p3")])
     expected = {
         "z_indptr": [0, 2, 2, 2, 4, 5],

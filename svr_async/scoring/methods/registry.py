@@ -31,13 +31,6 @@ Needed = Literal["bank", "rubrics"]
 Part = Literal["bank", "rubrics", "rephrase"]
 
 
-class Decider(Protocol):
-    """Decides one presentation."""
-
-    async def decide(self, judge: Judge, shown: Presentation, human_rubrics: HumanRubrics) -> Decision:
-        """Return the decision in the order shown. `human_rubrics` are the benchmark's; only the oracle may look."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnWords:
     """Needs of a method that asks its own questions; its judge must write texts.
@@ -75,8 +68,8 @@ class Facts:
     own: OwnWords | None = None
 
 
-class Method(Decider, Protocol):
-    """A method with its name and facts."""
+class Method(Protocol):
+    """A way to decide one presentation."""
 
     @property
     def name(self) -> str:
@@ -85,6 +78,9 @@ class Method(Decider, Protocol):
     @property
     def facts(self) -> Facts:
         """Facts that a run needs."""
+
+    async def decide(self, judge: Judge, shown: Presentation, human_rubrics: HumanRubrics) -> Decision:
+        """Return the decision in the order shown. `human_rubrics` are the benchmark's; only the oracle may look."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

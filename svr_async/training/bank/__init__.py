@@ -1,1 +1,1 @@
-"""Rubrics before they have weights: reading, comparing, merging, linting."""
+"""Rubrics before they have weights: screened, distinguished, merged; and the care of banks."""

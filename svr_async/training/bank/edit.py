@@ -18,7 +18,7 @@ from svr_async.core.table import Line, Parts, Table, plain_word
 from svr_async.errors import StorageError, UsageError
 from svr_async.scoring.bank import MAX_ALIASES, UNIFORM, BankHistory, BankRubric, Edit, InferenceSettings, RubricBank
 from svr_async.scoring.bank_card import in_one_level
-from svr_async.training.bank.criteria import differ, predicate, profile
+from svr_async.training.bank.criteria import differ, predicate
 from svr_async.training.bank.merge import Candidate, bank_rubric, candidate_of, merge, near_duplicates
 
 NEVER = np.float32(-1e6)  # the logit of an added rubric: the fit shares attention among the others as before
@@ -66,9 +66,9 @@ def edit_bank(
             aliases = tuple(alias for alias in dict.fromkeys((before.text, *before.aliases)) if alias != rubric.text)
             change(place, "reworded", before.text, rubric.text, rubric=rubric, aliases=aliases[:MAX_ALIASES])
         for key, weight in reweighed:
-            place, held = place_of(bank, key), _single(weight)
+            place, single = place_of(bank, key), _single(weight)
             was = "disabled" if entries[place].disabled else f"{entries[place].weight:g}"
-            change(place, "reweighed", was, f"{held:g}", weight=held, disabled=False)
+            change(place, "reweighed", was, f"{single:g}", weight=single, disabled=False)
         for text in added:
             rubric, weight = _new(Rubric(text=" ".join(text.split())), entries), _single(_usual_weight(bank))
             entries.append(BankRubric(rubric=rubric, weight=weight, observed_count=0, added=True))
@@ -101,17 +101,17 @@ def _with_edits(bank: RubricBank, entries: Sequence[BankRubric], edits: Sequence
 
 def place_of(bank: RubricBank, key: str) -> int:
     """Return the place of the rubric with this id, or the only one whose id begins so; UsageError otherwise."""
-    found = bank.find(key)
-    if found is None:
+    entry = bank.find(key)
+    if entry is None:
         hint = "svr bank show BANK --top 0 lists them"
         raise UsageError(f"no single rubric has an id that begins {key!r}", hint=hint)
-    return bank.rubrics.index(found)
+    return bank.rubrics.index(entry)
 
 
 def _reworded(rubric: Rubric, text: str, others: Sequence[BankRubric]) -> Rubric:
     """Return a rubric with another text; UsageError if its check would decide something else than the text asks."""
     text = " ".join(text.split())
-    why = differ(profile(rubric.text), profile(text))
+    why = differ(rubric.text, text)
     if rubric.check is not None and why in OTHER_CHECK:
         hint = f"its check {rubric.check.name} would decide as before; disable it and add the new one"
         raise UsageError(f"the new text of {rubric.id} asks for something else ({why})", hint=hint)
@@ -247,14 +247,12 @@ class BankDiff:
 
     def to_json(self) -> dict[str, Any]:
         """Return the difference as plain JSON values."""
-        single = {"gained": self.gained, "lost": self.lost}
-        double = {"reworded": self.reworded, "kept": self.kept, "switched": self.switched}
         return {
-            **{name: [_plain(entry) for entry in entries] for name, entries in single.items()},
-            **{
-                name: [{"first": _plain(a), "second": _plain(b)} for a, b in changes]
-                for name, changes in double.items()
-            },
+            "gained": list(map(_plain, self.gained)),
+            "lost": list(map(_plain, self.lost)),
+            "reworded": list(map(_both, self.reworded)),
+            "kept": list(map(_both, self.kept)),
+            "switched": list(map(_both, self.switched)),
             "edits": [asdict(edit) for edit in self.edits],
             "settings": self.settings,
         }
@@ -263,6 +261,10 @@ class BankDiff:
 def _plain(entry: BankRubric) -> dict[str, Any]:
     plain = {"id": entry.id, "text": entry.text, "weight": entry.weight}
     return plain | ({"disabled": True} if entry.disabled else {})
+
+
+def _both(change: Change) -> dict[str, Any]:
+    return {"first": _plain(change[0]), "second": _plain(change[1])}
 
 
 def diff_banks(first: RubricBank, second: RubricBank) -> BankDiff:
@@ -298,12 +300,12 @@ def _paired(lost: Sequence[BankRubric], gained: Sequence[BankRubric]) -> list[Ch
     near = sorted(near_duplicates([entry.rubric for entry in entries]), key=lambda row: -row[2])
     pairs += [(one, other) for one, other, _ in near if one < len(lost) <= other]
     taken: set[int] = set()
-    found: list[Change] = []
+    changes: list[Change] = []
     for one, other in pairs:
         if not {one, other} & taken:
             taken |= {one, other}
-            found.append((entries[one], entries[other]))
-    return found
+            changes.append((entries[one], entries[other]))
+    return changes
 
 
 def _settings(bank: RubricBank) -> dict[str, Any]:
@@ -317,21 +319,21 @@ def _settings(bank: RubricBank) -> dict[str, Any]:
     return in_one_level(groups) | words
 
 
-def diff_sheet(found: BankDiff) -> Parts:
+def diff_sheet(diff: BankDiff) -> Parts:
     """Yield what changed from one bank to another."""
-    counts = (("gained", found.gained), ("lost", found.lost), ("reworded", found.reworded), ("kept", found.kept))
+    counts = (("gained", diff.gained), ("lost", diff.lost), ("reworded", diff.reworded), ("kept", diff.kept))
     yield Line(label="rubrics", text=", ".join(f"{len(entries)} {name}" for name, entries in counts))
     edits = [
         (one.date, one.author, one.what, one.rubric, " → ".join(filter(None, (one.was, one.now))), one.reason)
-        for one in found.edits
+        for one in diff.edits
     ]
     yield from _table("edits by hand", ("date", "by", "what", "rubric", "change", "reason"), edits, texts=6)
-    settings = [(name, plain_word(one), plain_word(other)) for name, (one, other) in found.settings.items()]
+    settings = [(name, plain_word(one), plain_word(other)) for name, (one, other) in diff.settings.items()]
     yield from _table("settings and metrics", ("what", "first", "second"), settings, texts=2)
-    for title, entries in (("gained", found.gained), ("lost", found.lost)):
+    for title, entries in (("gained", diff.gained), ("lost", diff.lost)):
         yield from _table(title, ("id", "weight", "rubric"), [(e.id, f"{e.weight:.3f}", e.text) for e in entries])
-    reweighed = [(one, other) for one, other in found.kept if one.weight != other.weight]
-    for title, changes in (("reworded", found.reworded), ("reweighed", reweighed)):
+    reweighed = [(one, other) for one, other in diff.kept if one.weight != other.weight]
+    for title, changes in (("reworded", diff.reworded), ("reweighed", reweighed)):
         rows = [
             (
                 b.id,
@@ -343,7 +345,7 @@ def diff_sheet(found: BankDiff) -> Parts:
             for a, b in changes
         ]
         yield from _table(title, ("id", "first", "second", "by", "rubric"), rows)
-    switched = [(b.id, "disabled" if b.disabled else "enabled", b.text) for _, b in found.switched]
+    switched = [(b.id, "disabled" if b.disabled else "enabled", b.text) for _, b in diff.switched]
     yield from _table("disabled or enabled", ("id", "now", "rubric"), switched, texts=2)
 
 

@@ -76,19 +76,19 @@ def lint(rubrics: Sequence[BankRubric]) -> tuple[LintFinding, ...]:
     """Return the defects of a bank's rubrics that are not disabled, by rubric in their order."""
     rubrics = [entry for entry in rubrics if not entry.disabled]
     trained = any(entry.activation_rate > 0 for entry in rubrics)
-    found = [
+    findings = [
         LintFinding(entry.id, kind, entry.text, ADVICE[kind], detail)
         for entry in rubrics
         for kind, detail in _defects(entry, trained=trained)
     ]
     for first, second in combinations([entry for entry in rubrics if entry.weight > 0], 2):
         if opposed(first.rubric, second.rubric):
-            found.append(_of_two("contradiction", first, second))
+            findings.append(_of_two("contradiction", first, second))
     for one, other, value in near_duplicates([entry.rubric for entry in rubrics]):
-        found.append(_of_two("duplicate", rubrics[one], rubrics[other], f"similarity {value:.2f}, "))
+        findings.append(_of_two("duplicate", rubrics[one], rubrics[other], f"similarity {value:.2f}, "))
     place = {entry.id: number for number, entry in enumerate(rubrics)}
     kinds = list(ADVICE)
-    return tuple(sorted(found, key=lambda f: (place[f.rubric_id], kinds.index(f.kind), place.get(f.other_id, -1))))
+    return tuple(sorted(findings, key=lambda f: (place[f.rubric_id], kinds.index(f.kind), place.get(f.other_id, -1))))
 
 
 def _of_two(kind: str, first: BankRubric, second: BankRubric, detail: str = "") -> LintFinding:
@@ -131,9 +131,9 @@ def double_barrelled(text: str) -> bool:
 
 def specifics(text: str) -> str:
     """Return what ties a text to one response: quoted words, names, long numbers and formulas."""
-    found = profile(text)
+    details = profile(text)
     numbers = _LONG_NUMBER.findall(text)
-    return ", ".join([*(f'"{quote}"' for quote in found.quotes), *sorted(found.names), *numbers][:4])
+    return ", ".join([*(f'"{quote}"' for quote in details.quotes), *sorted(details.names), *numbers][:4])
 
 
 def opposed(first: Rubric, second: Rubric) -> bool:
@@ -155,12 +155,12 @@ def opposed(first: Rubric, second: Rubric) -> bool:
     return len(here) == len(there) == 1 and opposite_words(here, there)
 
 
-def findings_sheet(bank: RubricBank, found: Sequence[LintFinding]) -> Parts:
+def findings_sheet(bank: RubricBank, findings: Sequence[LintFinding]) -> Parts:
     """Yield the findings by kind, each with its advice once."""
-    if not found:
+    if not findings:
         yield Line(f"no defects in {len(bank)} rubrics")
-    for kind in sorted({finding.kind for finding in found}):
-        group = [finding for finding in found if finding.kind == kind]
+    for kind in sorted({finding.kind for finding in findings}):
+        group = [finding for finding in findings if finding.kind == kind]
         yield Table(caption=f"{kind}: {len(group)}  —  {group[0].advice}")
         rows = [(one.rubric_id, f"{one.text}  ({one.detail})" if one.detail else one.text) for one in group]
         yield Table(("id", "rubric"), rows, texts=1)

@@ -1,4 +1,4 @@
-"""From proposed rubrics to a bank's: near-duplicates are found and become one, which keeps what each of them knew.
+"""From proposed rubrics to a bank's: near-duplicates become one, with the counts and sources of all.
 
 `core.similarity` defines the measure: the larger of the Jaccard overlap of content tokens and difflib's ratio.
 rapidfuzz sorts out, in blocks, the pairs that cannot reach the cutoff; the measure itself decides about the others.
@@ -24,7 +24,7 @@ from svr_async.core.rubric import FACETS, IMPORTANCES, Rubric, rubric_id
 from svr_async.core.similarity import REDUNDANCY_CUTOFF, content_tokens, normalised, redundancy, similarity
 from svr_async.errors import UsageError
 from svr_async.scoring.bank import MAX_ALIASES, MAX_NOTE_CHARS, MAX_SOURCES, BankRubric
-from svr_async.training.bank.criteria import checks_differ, differ, predicate, profile
+from svr_async.training.bank.criteria import checks_differ, differ, predicate
 
 MERGE_CUTOFF = 0.88  # app:hparams
 BANK_CAP = 1024  # the size of the paper's trained bank (app:bank); its table of settings has no cap
@@ -52,7 +52,7 @@ def near_duplicates(
 
 
 def _one_criterion(first: Rubric, second: Rubric) -> bool:
-    return not checks_differ(first.check, second.check) and not differ(profile(first.text), profile(second.text))
+    return not checks_differ(first.check, second.check) and not differ(first.text, second.text)
 
 
 def possible_pairs(texts: Sequence[str], cutoff: float) -> list[tuple[int, int]]:
@@ -72,7 +72,7 @@ def _alike(sequences: Sequence[Sequence[str]], cutoff: float) -> set[tuple[int, 
     """Return the pairs whose Indel similarity reaches the cutoff, block by block of sequences sorted by length."""
     order = sorted(range(len(sequences)), key=lambda place: len(sequences[place]))
     lengths = np.array([len(sequences[place]) for place in order])
-    found: set[tuple[int, int]] = set()
+    pairs: set[tuple[int, int]] = set()
     for start in range(0, len(order), BLOCK_ROWS):
         rows = order[start : start + BLOCK_ROWS]
         longest = len(sequences[rows[-1]]) * (2 - cutoff) / cutoff + 1  # 2·short / (short + long) >= cutoff
@@ -86,8 +86,9 @@ def _alike(sequences: Sequence[Sequence[str]], cutoff: float) -> set[tuple[int, 
             workers=-1,
         )
         near = np.argwhere(np.triu(ratios, 1)).tolist()
-        found |= {(min(pair), max(pair)) for pair in ((rows[row], columns[column]) for row, column in near)}
-    return found
+        places = ((rows[row], columns[column]) for row, column in near)
+        pairs |= {(min(pair), max(pair)) for pair in places}
+    return pairs
 
 
 class RedundancyEdges(NamedTuple):
@@ -233,7 +234,7 @@ class _Group:
         """Return whether no two texts of the groups are different criteria, and their checks agree."""
         if checks_differ(self.check, other.check):
             return False
-        return not any(differ(profile(mine), profile(theirs)) for mine in self.texts for theirs in other.texts)
+        return not any(differ(mine, theirs) for mine in self.texts for theirs in other.texts)
 
     def take(self, other: _Group) -> None:
         """Make the other group a part of this one."""

@@ -1,6 +1,6 @@
 """Texts that share a run of 13 words: rubrics that quote their pair, and training pairs that overlap with benchmarks.
 
-Also what else refuses a proposed rubric: an empty or long text, and one about "response A".
+Other reasons to refuse a proposed rubric are here, too: an empty or a long text, and a text about "response A".
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,8 +20,8 @@ from svr_async.core.table import Line, Parts, Table
 RUN_WORDS = 13  # the n-gram length of the paper's decontamination
 # Thai, Lao, Burmese, Khmer, kana and Chinese characters: scripts that write no spaces between words.
 SPACELESS = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
+Run = tuple[str, ...]
 _SPACELESS = re.compile(f"[{SPACELESS}]")
-Runs = AbstractSet[tuple[str, ...]]
 _WORD = re.compile(rf"[{SPACELESS}]|[^\W_{SPACELESS}]+")
 
 
@@ -37,19 +36,19 @@ def words_of(text: str) -> list[str]:
     return _WORD.findall(unicodedata.normalize("NFKC", html.unescape(text)).casefold())
 
 
-def runs_of(text: str) -> Iterator[tuple[str, ...]]:
+def runs_of(text: str) -> Iterator[Run]:
     """Yield each run of 13 words; a shorter text of at least 6 words is one run."""
     words = words_of(text)
     halves = [1 if len(word) == 1 and _SPACELESS.match(word) else 2 for word in words]
     if RUN_WORDS // 2 <= sum(halves) / 2 < RUN_WORDS:
         yield tuple(words)
-    start = held = 0
+    start = size = 0
     for end, half in enumerate(halves, 1):
-        held += half
-        while held - halves[start] >= 2 * RUN_WORDS:
-            held -= halves[start]
+        size += half
+        while size - halves[start] >= 2 * RUN_WORDS:
+            size -= halves[start]
             start += 1
-        if held >= 2 * RUN_WORDS:
+        if size >= 2 * RUN_WORDS:
             yield tuple(words[start:end])
 
 
@@ -86,7 +85,7 @@ def screen(rubrics: Iterable[Rubric], pair: PreferencePair) -> tuple[list[Rubric
     return [rubric for rubric, reason in reasons if not reason], refused
 
 
-def refusal(text: str, prompt: Runs = frozenset(), responses: Runs = frozenset()) -> str:
+def refusal(text: str, prompt: frozenset[Run] = frozenset(), responses: frozenset[Run] = frozenset()) -> str:
     """Return the first reason to refuse a rubric text; empty to take it."""
     if not any(char.isalnum() for char in text):
         return "empty"
@@ -120,12 +119,12 @@ def find_contaminated(
     pairs: Iterable[PreferencePair], benchmarks: Iterable[tuple[str, Sequence[PreferencePair]]]
 ) -> list[Contamination]:
     """Return the pairs of which the prompt or a response shares a run with any text of a benchmark."""
-    held: dict[int, tuple[str, str]] = {}  # hashes: runs of a whole benchmark would take gigabytes
+    first: dict[int, tuple[str, str]] = {}  # by hash: the runs of a whole benchmark would take gigabytes
     for name, items in benchmarks:
         for item in items:
             for run in _runs_of_pair(item):
-                held.setdefault(run, (name, item.id))
-    hits = ((pair, next((held[run] for run in _runs_of_pair(pair) if run in held), None)) for pair in pairs)
+                first.setdefault(run, (name, item.id))
+    hits = ((pair, next((first[run] for run in _runs_of_pair(pair) if run in first), None)) for pair in pairs)
     return [Contamination(pair_id=pair.id, benchmark=hit[0], item=hit[1]) for pair, hit in hits if hit is not None]
 
 
@@ -134,63 +133,50 @@ def _runs_of_pair(pair: PreferencePair) -> Iterator[int]:
         yield from map(hash, runs_of(text))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ContaminationReport:
-    """Overlaps of training pairs with benchmarks, before and after ties are dropped; `clean` are the pairs without.
-
-    `by` has a row for each benchmark; for several, the row `any` is that of all of them together.
-    """
-
-    pairs: int
-    ties: int
-    by: Sequence[Mapping[str, Any]]
-    clean: Sequence[PreferencePair]
-
-    def to_json(self) -> dict[str, Any]:
-        """Return counts and shares as plain JSON values."""
-        counts = {"pairs": self.pairs, "ties": self.ties, "clean": len(self.clean)}
-        return {"run_words": RUN_WORDS, **counts, "by": self.by}
-
-    def parts(self, place: str = "") -> Parts:
-        """Yield a table of the counts, and a line about the clean pairs, which were written to `place`."""
-        rows = []
-        for row in self.by:
-            cells = [row["benchmark"], f"{row['items']:,}"]
-            for side, whole in (("before", self.pairs + self.ties), ("after", self.pairs)):
-                count = row[f"{side}_dropping_ties"]
-                cells += [f"{count['removed']:,} of {whole:,}", f"{100 * (count['share'] or 0):.2f} %"]
-            rows.append(cells)
-        yield Table(("benchmark", "its pairs", "removed, with ties", "share", "removed, without ties", "share"), rows)
-        counts = f"{self.pairs - len(self.clean):,} overlap, {self.ties:,} ties are dropped"
-        yield Line(f"{len(self.clean):,} pairs are clean; {counts}" + (f", in {place}" if place else ""))
-
-
 def contamination(
     pairs: Sequence[PreferencePair],
     ties: Sequence[PreferencePair],
     benchmarks: Sequence[tuple[str, Sequence[PreferencePair]]],
-) -> ContaminationReport:
-    """Count the pairs, and the ties among all rows, that share a run of 13 words with any text of each benchmark."""
-    found = [
+) -> tuple[dict[str, Any], list[PreferencePair]]:
+    """Count the pairs that overlap with each benchmark, with and without ties; return the counts and the other pairs.
+
+    `by` has a row for each benchmark; for several, the row `any` is that of all of them together.
+    """
+    overlaps = [
         (name, len(items), {hit.pair_id for hit in find_contaminated((*pairs, *ties), [(name, items)])})
         for name, items in benchmarks
     ]
-    gone = {pair_id for *_, hit in found for pair_id in hit}
-    if len(found) > 1:
-        found.append(("any", sum(items for _, items, _ in found), gone))
+    overlapping = {pair_id for *_, ids in overlaps for pair_id in ids}
+    if len(overlaps) > 1:
+        overlaps.append(("any", sum(items for _, items, _ in overlaps), overlapping))
     tied = {pair.id for pair in ties}
     by = [
         {
             "benchmark": name,
             "items": items,
-            "before_dropping_ties": _removed(len(hit), len(pairs) + len(ties)),
-            "after_dropping_ties": _removed(len(hit - tied), len(pairs)),
+            "before_dropping_ties": _removed(len(ids), len(pairs) + len(ties)),
+            "after_dropping_ties": _removed(len(ids - tied), len(pairs)),
         }
-        for name, items, hit in found
+        for name, items, ids in overlaps
     ]
-    clean = [pair for pair in pairs if pair.id not in gone]
-    return ContaminationReport(pairs=len(pairs), ties=len(ties), by=by, clean=clean)
+    clean = [pair for pair in pairs if pair.id not in overlapping]
+    return {"run_words": RUN_WORDS, "pairs": len(pairs), "ties": len(ties), "clean": len(clean), "by": by}, clean
 
 
 def _removed(part: int, whole: int) -> dict[str, float | None]:
     return {"removed": part, "share": round(part / whole, 6) if whole else None}
+
+
+def contamination_parts(counts: Mapping[str, Any], place: str = "") -> Parts:
+    """Yield a table of the counts, and a line about the clean pairs, which were written to `place`."""
+    pairs, ties, clean = counts["pairs"], counts["ties"], counts["clean"]
+    rows = []
+    for row in counts["by"]:
+        cells = [row["benchmark"], f"{row['items']:,}"]
+        for side, whole in (("before", pairs + ties), ("after", pairs)):
+            count = row[f"{side}_dropping_ties"]
+            cells += [f"{count['removed']:,} of {whole:,}", f"{100 * (count['share'] or 0):.2f} %"]
+        rows.append(cells)
+    yield Table(("benchmark", "its pairs", "removed, with ties", "share", "removed, without ties", "share"), rows)
+    written = f", in {place}" if place else ""
+    yield Line(f"{clean:,} pairs are clean; {pairs - clean:,} overlap, {ties:,} ties are dropped{written}")

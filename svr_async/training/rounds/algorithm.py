@@ -1,6 +1,6 @@
 """Algorithm 1: induce, then for each round merge, judge, fit, prune, calibrate, find support, probe, induce again.
 
-Every stage is a pure function of its inputs and is kept on disk (`stages.py`), and judge calls are cached besides. A
+Every stage is a pure function of its inputs and is kept on disk (`stages.py`), and judge calls are cached. A
 killed run resumes where it was and ends with the same bank.
 """
 
@@ -12,29 +12,24 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from svr_async.errors import DegenerateFitError
-from svr_async.fit.choices import Choice
-from svr_async.fit.forward import Selector
 from svr_async.scoring.bank_card import known_accuracy
 from svr_async.training.bank.merge import Candidate, merge, without
 from svr_async.training.rounds.boundary import extend
-from svr_async.training.rounds.fits import FitLog, calibrate_round, fit_and_prune, fit_round, support_counts
+from svr_async.training.rounds.fits import FitLog, Pruned, calibrate_round, fit_and_prune, fit_round, support_counts
 from svr_async.training.rounds.induction import grouped, induced
 from svr_async.training.rounds.pools import judge_pools
 from svr_async.training.rounds.publish import choose_settings, judge_missing
 from svr_async.training.rounds.session import FittedRound, JudgedRound, RoundCarryover, RoundData, Session
 from svr_async.training.rounds.stages import unanswered_lines
 
-RoundFit = Callable[[Session, int, FitLog, RoundData], tuple[NDArray[np.int64], Selector, Choice | None]]
+RoundFit = Callable[[Session, int, FitLog, RoundData], Pruned]
 NO_RUBRIC = "ask a stronger judge, or give pairs whose responses differ in ways that a rubric can name"
 
 
-def fitted_round(
-    session: Session, number: int, log: FitLog, data: RoundData
-) -> tuple[NDArray[np.int64], Selector, Choice | None]:
-    """Fit, prune and calibrate a round: places of the kept rubrics, their selector, the structure that was chosen."""
+def fitted_round(session: Session, number: int, log: FitLog, data: RoundData) -> Pruned:
+    """Fit, prune and calibrate a round; its fits are kept on disk."""
     fits = partial(fit_round, session, number, log), partial(calibrate_round, session, number, log)
     return fit_and_prune(data, session.config, *fits)
 
@@ -84,7 +79,7 @@ async def _one_round(
     bank: Sequence[Candidate],
     carryover: RoundCarryover,
     before: FittedRound | None,
-    fit: Callable[[RoundData], tuple[NDArray[np.int64], Selector, Choice | None]],
+    fit: Callable[[RoundData], Pruned],
 ) -> tuple[FittedRound, RoundCarryover]:
     """Judge the pools, fit, prune, calibrate, measure on dev, and store the inputs."""
     config, material, indexed = session.config, session.material, session.indexed(bank)

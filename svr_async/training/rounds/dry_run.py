@@ -20,7 +20,7 @@ from svr_async.fit.forward import Selector
 from svr_async.judges.protocol import Answer, Author
 from svr_async.judges.same_criterion import CriteriaQuestion
 from svr_async.training.rounds.algorithm import run_rounds
-from svr_async.training.rounds.fits import FitLog
+from svr_async.training.rounds.fits import FitLog, Pruned
 from svr_async.training.rounds.session import RoundData, Session
 
 PLANNED = "Planned rubric"  # how the placeholder of an induced rubric begins
@@ -97,7 +97,7 @@ class CountingAuthor:
 
 
 def _placeholder(number: int) -> Rubric:
-    """Return a rubric of the usual length that merging joins with no other."""
+    """Return a rubric of the usual length that merging keeps separate."""
     letters = "".join(hashlib.sha256(f"{number} {part}".encode()).hexdigest() for part in range(2))
     return Rubric(text=f"{PLANNED} {letters}"[: ASSUMED.letters])
 
@@ -109,9 +109,7 @@ class AssumedFits:
         self._pair_ids = pair_ids
         self._round = 1
 
-    def fit(
-        self, session: Session, number: int, _log: FitLog, data: RoundData
-    ) -> tuple[NDArray[np.int64], Selector, None]:
+    def fit(self, session: Session, number: int, _log: FitLog, data: RoundData) -> Pruned:
         """Return a selector that gives all rubrics of the bank the same importance."""
         self._round = number
         count, n_features = len(data.bank), session.material.prompts.n_features

@@ -26,10 +26,11 @@ from svr_async.training.rounds.session import Ledger, RoundCarryover, RoundData,
 from svr_async.training.rounds.stages import digest_of
 
 MOST_RATED, SAMPLE = 100_000, 20_000  # prompts: of more than that many, rates are counted on a sample
-RECORDED = "round bank kept support hard_negatives judged_entries train_margin dev_accuracy".split()  # noqa: SIM905
+RECORDED = ("round", "bank", "kept", "support", "hard_negatives", "judged_entries", "train_margin", "dev_accuracy")
 OnEpoch = Callable[[EpochRecord], None]
 Fit = Callable[[FitArrays, FitArrays], FitResult]  # train, dev
 Calibrate = Callable[[Selector, FitArrays, FitArrays], Selector]
+Pruned = tuple[NDArray[np.int64], Selector, Choice | None]  # places of the kept rubrics; the structure that was chosen
 
 
 @dataclass(slots=True, kw_only=True)
@@ -64,16 +65,12 @@ class FitLog:
     def facts(self, record: Mapping[str, Any]) -> RoundFacts:
         """Return what a bank keeps of a round: its record, and the dev numbers of the epoch that its fit took."""
         curve = self.last(record["round"])
-        best = curve.best if curve else None
+        facts = {name: record[name] for name in RECORDED}
+        if curve is not None and curve.best is not None:
+            facts["active"] = curve.best.active
+            facts |= {"dev_margin": round(curve.best.dev_margin, 6), "fit_accuracy": round(curve.best.dev_accuracy, 6)}
         vote, linear = self.accuracies(record["round"])
-        return RoundFacts(
-            **{name: record[name] for name in RECORDED},
-            active=best.active if best else None,
-            dev_margin=round(best.dev_margin, 6) if best else None,
-            fit_accuracy=round(best.dev_accuracy, 6) if best else None,
-            vote_accuracy=vote,
-            linear_accuracy=linear,
-        )
+        return RoundFacts(**facts, vote_accuracy=vote, linear_accuracy=linear)
 
 
 def empty_curve(config: FitConfig, dev: FitArrays, *, number: int = 0, phase: str = "fit") -> FitCurve:
@@ -130,13 +127,8 @@ def _kept_fit(
     return log.run(kept, empty_curve(config, dev, number=number, phase=phase))
 
 
-def fit_and_prune(
-    data: RoundData, config: TrainConfig, fit: Fit, calibrate: Calibrate
-) -> tuple[NDArray[np.int64], Selector, Choice | None]:
-    """Return the places of the rubrics that are kept, the selector of those, and the structure that was chosen.
-
-    `fit` and `calibrate` are how the caller runs a fit: its checkpoints, its reports.
-    """
+def fit_and_prune(data: RoundData, config: TrainConfig, fit: Fit, calibrate: Calibrate) -> Pruned:
+    """Fit, prune, and calibrate what is kept; `fit` and `calibrate` are how the caller runs and reports a fit."""
     fitted = fit(data.train, data.dev)
     selector = fitted.selector
     places = np.array(prune(config, data, selector), dtype=np.int64)
@@ -149,7 +141,7 @@ def prune(config: TrainConfig, data: RoundData, selector: Selector) -> list[int]
 
     The paper (`sec:prune`) leaves relevance open: here it is activation times weight, and activation is the mean alpha
     over the training prompts, or a sample of them. A bank is never left empty: the most relevant rubric stays. Before
-    the last round a rubric that several prompts gave is kept until it has been judged often enough to distinguish it
+    the last round a rubric that several prompts gave is kept until it has been judged often enough to differ
     from chance: a pruned rubric does not come back. That patience, and that weight counts only if a rubric is ever
     active, are ours, since the default's selector begins with equal weights; `config.PAPER` has neither, and finds
     repeats by similarity alone.

@@ -11,7 +11,7 @@ from rapidfuzz.fuzz import token_set_ratio
 from rapidfuzz.process import cdist
 
 from svr_async.core.pair import PreferencePair
-from svr_async.core.rubric import Rubric, rubric_id
+from svr_async.core.rubric import rubric_id
 from svr_async.judges.same_criterion import MOST_KNOWN, MOST_NEW, CriteriaQuestion
 from svr_async.training.bank.merge import Candidate
 from svr_async.training.bank.overlap import screen
@@ -110,29 +110,21 @@ async def _compare(
         answers = await ask(quiet, "comparing criteria", [question], judges.author.same_criterion, [question])
         outcomes += outcomes_of(answers)
         judges.on_done(number)
-        for rubric, criterion in zip(part, _joined(part, listed, answers[0].value or {}), strict=True):
+        owner = {f"K{place}": key for place, key in enumerate(listed, 1)}
+        owner |= {f"N{place}": rubric.id for place, rubric in enumerate(part, 1)}
+        for place, rubric in enumerate(part, 1):
+            criterion = owner[_root_of(f"N{place}", answers[0].value or {})]
             criteria[rubric.id] = criterion
             first.setdefault(criterion, rubric.text)
     return criteria, outcomes
 
 
-def _joined(part: Sequence[Rubric], listed: Sequence[str], same_as: Mapping[str, str | None]) -> list[str]:
-    """Return the criterion of each new rubric; the `listed` ones stay apart, whatever links them."""
-    owner = {f"K{place}": key for place, key in enumerate(listed, 1)}
-    owner |= {f"N{place}": rubric.id for place, rubric in enumerate(part, 1)}
-    leader: dict[str, str] = {}
-
-    def lead(key: str) -> str:
-        while key in leader:
-            key = leader[key]
-        return key
-
-    for place, rubric in enumerate(part, 1):
-        one, two = lead(rubric.id), lead(owner[same_as.get(f"N{place}") or f"N{place}"])
-        late, early = (two, one) if one in listed else (one, two)
-        if one != two and late not in listed:
-            leader[late] = early
-    return [lead(rubric.id) for rubric in part]
+def _root_of(label: str, same_as: Mapping[str, str | None]) -> str:
+    """Return the label that a chain of "the same as" ends at; the least of those that go round in a circle."""
+    path = [label]
+    while (following := same_as.get(path[-1])) is not None and following not in path:
+        path.append(following)
+    return path[-1] if following is None else min(path[path.index(following) :])
 
 
 def _likeliest(first: Mapping[str, str], wanted: Sequence[str]) -> list[str]:

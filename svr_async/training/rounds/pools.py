@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,7 +35,6 @@ from svr_async.fit.prompt_clusters import (
     rubric_rates,
 )
 from svr_async.judges.protocol import Answer, Comparisons
-from svr_async.training.rounds.config import PoolPolicy
 from svr_async.training.rounds.session import NOTHING, FittedRound, Floats, IndexedBank, Ints, Ledger, Session
 from svr_async.training.rounds.stages import TrainingJudges, ask, outcomes_of, pair_to_json
 
@@ -173,9 +172,9 @@ async def judge_pools(
     """Plan and judge the pools of all pairs, and of `extra` ones; entries go to the ledger."""
     pairs, sources = [*session.material.pairs, *extra], bank.sources
     rows = [session.material.prompts.row(pair) for pair in pairs]
-    policy, size = session.config.pools.policy, session.config.pools.size_for(len(pairs))
+    policy, size = session.config.pool, session.config.pool_size_for(len(pairs))
     judged = [session.ledger.asked(pair.id, bank.place) for pair in pairs]
-    if policy is PoolPolicy.CROSS:
+    if policy == "cross":
         criteria = bank.arrays["criterion"]
         criteria = np.arange(len(bank.rubrics), dtype=np.int32) if criteria is None else criteria
         inputs = PoolInputs(
@@ -187,7 +186,7 @@ async def judge_pools(
             criteria=criteria,
         )
         pools = choose_pools(inputs, size, round_number=number)
-    elif policy is PoolPolicy.OWN:
+    elif policy == "own":
         mined = (sources.rubrics_of.get(row, ())[:size] for row in rows)
         pools = [np.setdiff1d(of, known) for of, known in zip(mined, judged, strict=True)]
     else:
@@ -223,29 +222,25 @@ def _wanted(
 
 async def judge_tasks(session: Session, stage: str, tasks: Sequence[PoolTask], ledger: Ledger | None = None) -> None:
     """Judge tasks, or read them back, and note every entry in the ledger given, or the session's."""
-    judges, asked = session.judges, [[rubric.id for rubric in task.rubrics] for task in tasks]
-    count = sum(map(len, asked))
+    judges, ids = session.judges, [[rubric.id for rubric in task.rubrics] for task in tasks]
 
     async def judge() -> tuple[Floats, Counter[str]]:
         if tasks:
-            session.say(f"judging {count:,} entries of {len(tasks):,} pairs")
-        found, outcomes = await judged_z(judges, tasks)
-        values = [row.get(rubric, np.nan) for rubrics, row in zip(asked, found, strict=True) for rubric in rubrics]
-        return np.array(values, dtype=np.float32), outcomes  # NaN: no verdict
+            session.say(f"judging {sum(map(len, ids)):,} entries of {len(tasks):,} pairs")
+        return await judged_z(judges, tasks)
 
     # texts count too: a probe keeps its id, a check its rubric's text
     rubrics = {rubric.id: rubric for task in tasks for rubric in task.rubrics}
-    inputs = judges.judge.name, judges.rubrics_per_call, [pair_to_json(task.pair) for task in tasks], rubrics, asked
+    inputs = judges.judge.name, judges.rubrics_per_call, [pair_to_json(task.pair) for task in tasks], rubrics, ids
     z = await session.kept(stage, np.ndarray, inputs, judge)
-    borders = np.cumsum([len(row) for row in asked])[:-1]
-    for task, row, values_of in zip(tasks, asked, np.split(z, borders)[: len(tasks)], strict=True):
-        (session.ledger if ledger is None else ledger).note(
-            task.pair.id, row, dict(zip(row, values_of.tolist(), strict=True))
-        )
+    ledger, start = session.ledger if ledger is None else ledger, 0
+    for task, named in zip(tasks, ids, strict=True):
+        ledger.note(task.pair.id, named, z[start : start + len(named)].tolist())
+        start += len(named)
 
 
-async def judged_z(judges: TrainingJudges, tasks: Sequence[PoolTask]) -> tuple[list[Mapping[str, float]], Counter[str]]:
-    """Return z by rubric id for each task, chosen minus rejected; rubrics without a verdict are absent.
+async def judged_z(judges: TrainingJudges, tasks: Sequence[PoolTask]) -> tuple[Floats, Counter[str]]:
+    """Return z of all rubrics of all tasks in order, NaN without a verdict, and the outcomes of the questions.
 
     The parts of a pool are asked one after another, so that the first computes the prefix that the others share.
     """
@@ -256,20 +251,15 @@ async def judged_z(judges: TrainingJudges, tasks: Sequence[PoolTask]) -> tuple[l
         parts = [ordered[start : start + size] for start in range(0, len(ordered), size)]
         return [await judges.judge.compare(shown, part, overall=False) for part in parts]
 
-    answers = await ask(judges, "judging", tasks, work, [task.pair.prompt for task in tasks])
-    z = [
-        oriented(task.pair, [one.value for one in found if one.value is not None])
-        for task, found in zip(tasks, answers, strict=True)
-    ]
-    return z, outcomes_of([answer for found in answers for answer in found])
-
-
-def oriented(pair: PreferencePair, answers: Sequence[Comparisons]) -> Mapping[str, float]:
-    """Return z by rubric id from verdicts: positive favours the chosen response."""
-    sign = sign_of(pair)
-    return {row.rubric_id: sign * row.delta for answer in answers for row in answer.rows}
+    found = await ask(judges, "judging", tasks, work, [task.pair.prompt for task in tasks])
+    z: list[float] = []
+    for task, answers in zip(tasks, found, strict=True):
+        sign = sign_of(task.pair)
+        deltas = {row.rubric_id: sign * row.delta for one in answers if one.value for row in one.value.rows}
+        z += [deltas.get(rubric.id, np.nan) for rubric in task.rubrics]
+    return np.array(z, dtype=np.float32), outcomes_of([answer for answers in found for answer in answers])
 
 
 def sign_of(pair: PreferencePair) -> float:
-    """Return 1 if the chosen response is shown as A, else −1."""
+    """Return 1 if the chosen response is shown as A, else −1: z is Δ times this, so positive favours the chosen."""
     return 1.0 if pair.chosen_first == (hashed_order(pair.id) is Order.AB) else -1.0

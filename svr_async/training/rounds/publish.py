@@ -16,7 +16,7 @@ from svr_async.fit.forward import Selector, alpha_numpy
 from svr_async.fit.tfidf import Vocabulary
 from svr_async.scoring.bank import BankHistory, BankRubric, InferenceSettings, RubricBank
 from svr_async.scoring.bank_card import enough
-from svr_async.scoring.selection import Active, TextSimilarities, select
+from svr_async.scoring.selection import Active, select
 from svr_async.training.bank.merge import EXAMPLES, Candidate, bank_rubric
 from svr_async.training.rounds.config import Publish, TrainConfig
 from svr_async.training.rounds.fits import rated
@@ -50,13 +50,13 @@ async def judge_missing(session: Session, number: int, bank: Sequence[Candidate]
     """Judge the dev pairs on the rubrics that they would get at inference, unless they were judged."""
     config, material = session.config, session.material
     index = {candidate.rubric.id: place for place, candidate in enumerate(bank)}
-    similarities = TextSimilarities([candidate.rubric.text for candidate in bank])
+    texts = [candidate.rubric.text for candidate in bank]
     widest = _settings(config, max(config.top_k, *config.fit.top_ks), 1.0)
     tasks = []
     for pair in material.dev:
         alpha = alpha_numpy(selector, *material.prompts.features(material.prompts.row(pair)))
         known = set(session.ledger.asked(pair.id, index).tolist())
-        wanted = [entry.index for entry in select(alpha, selector.weight, similarities, widest)]
+        wanted = [entry.index for entry in select(alpha, selector.weight, texts, widest)]
         tasks.append(PoolTask(pair, [bank[place].rubric for place in wanted if place not in known]))
     await judge_tasks(session, f"dev-{number}", [task for task in tasks if task.rubrics])
 
@@ -97,12 +97,12 @@ def _in_use(
     settings: InferenceSettings, selector: Selector, texts: Sequence[str], dev: FitArrays
 ) -> Iterator[tuple[int, Sequence[Active], dict[int, Any]]]:
     """Yield each pair with the rubrics that it gets and its entries by rubric, pairs of a prompt together."""
-    similarities, weighted = TextSimilarities(texts), dev.weighted
+    weighted = dev.weighted
     row = -1
     active: Sequence[Active] = ()
     for pair in np.argsort(dev.pair_prompt, kind="stable").tolist():
         if row != (row := int(dev.pair_prompt[pair])):
-            active = select(alpha_numpy(selector, *dev.features(row)), selector.weight, similarities, settings)
+            active = select(alpha_numpy(selector, *dev.features(row)), selector.weight, texts, settings)
         span = slice(int(dev.z_indptr[pair]), int(dev.z_indptr[pair + 1]))
         yield pair, active, dict(zip(dev.z_rubric[span].tolist(), weighted[span], strict=True))
 

@@ -113,11 +113,11 @@ class Ledger:
         self._rows: dict[str, tuple[Ints, Floats]] = {}
         self._table: tuple[Mapping[str, int], int, NDArray[np.int64]] | None = None
 
-    def note(self, pair_id: str, asked: Iterable[str], z: Mapping[str, float]) -> None:
-        """Keep the entries of one pair; `asked` are all rubrics that the judge was asked, abstentions included."""
-        numbers, values = (part.tolist() for part in self._rows.get(pair_id, NO_ENTRIES))
-        row = dict(zip(numbers, values, strict=True))
-        row |= {self._numbers.setdefault(rubric, len(self._numbers)): z.get(rubric, np.nan) for rubric in asked}
+    def note(self, pair_id: str, rubric_ids: Iterable[str], z: Iterable[float]) -> None:
+        """Keep the z of one pair on some rubrics, NaN for an abstention; the last z of a rubric counts."""
+        row = dict(zip(*(part.tolist() for part in self._rows.get(pair_id, NO_ENTRIES)), strict=True))
+        numbers = (self._numbers.setdefault(rubric_id, len(self._numbers)) for rubric_id in rubric_ids)
+        row |= dict(zip(numbers, z, strict=True))
         self._rows[pair_id] = np.array([*row], dtype=np.int32), np.array([*row.values()], dtype=np.float32)
 
     def entries(self, pair_id: str, index: Mapping[str, int]) -> tuple[Ints, Floats]:
@@ -275,7 +275,7 @@ class RoundCarryover:
 class Session:
     """A training run: who is asked, the settings, the stages on disk, and the ledger of judged entries.
 
-    `asker` is a digest of all that replies depend on besides the questions: model, settings, prompt templates.
+    `asker` is a digest of all that replies depend on apart from the questions: model, settings, prompt templates.
     `boundary` holds what was judged only to compare the candidates of support pairs. Support pairs are chosen for their
     low margin, so fitting on more of their entries than on others' would teach that the best rubrics fail.
     `keep_round` is called with each round after it is measured; `svr train` writes it as a feature store. `margins`
