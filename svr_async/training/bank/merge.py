@@ -216,7 +216,7 @@ class _Group:
         self.count = sum(one.observed_count for one in same)
         self.sources = {pair for one in same for pair in one.source_pair_ids}
         checks = {one.rubric.check for one in same if one.rubric.check}
-        self.check = checks.pop() if len(checks) == 1 else None  # of two checks of one text none can be trusted
+        self.check = checks.pop() if len(checks) == 1 else None  # two checks of one text: trust neither
         self.checked = {self.text} if self.check else set[str]()
 
     def rank(self) -> tuple[int, int, int, str]:

@@ -100,7 +100,7 @@ def likely_rubrics(
     """Return the `count` likeliest rubrics of each prompt, the likeliest first; of equals the first in the bank.
 
     `features` (prompt, feature), `mined` (prompt, rubric) and `words` (rubric, word) are sparse; nothing is mined from
-    prompts that are not in `trained`. There are as many clusters as predict best what is mined
+    prompts that are not in `trained`. The number of clusters is the one that best predicts the rubrics mined
     (`prompt_clusters.best_size`). What is ranked are `criteria` (rubric,); each gives its wordings in turn.
     """
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]

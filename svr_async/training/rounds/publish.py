@@ -31,8 +31,8 @@ USES = {
 }
 BEFORE_EQUALS = 1e-9  # breaks ties only: far below the difference of two alphas in single precision
 DIRECT = (
-    "The fit was no better than a coin on prompts that were left out, so with this bank the judge is asked directly. "
-    "--top-k lets the rubrics decide all the same."
+    "On held-out prompts the fit was no better than guessing, so with this bank the judge is asked directly. "
+    "--top-k uses the rubrics anyway."
 )
 
 
@@ -59,8 +59,8 @@ def choose_settings(
 ) -> tuple[InferenceSettings, Hits]:
     """Return the settings for use, and the hits on dev pairs that were judged as at inference.
 
-    A structure that was chosen brings its top_k. One that did no better than a coin leaves pairs to the judge's direct
-    verdict. `texts` are those of the selector's rubrics, `dev` holds their entries; a missing entry counts 0.
+    A chosen structure sets top_k. If it was no better than guessing, the judge decides directly. `texts` are those of
+    the selector's rubrics, `dev` holds their entries; a missing entry counts 0.
     """
     top_k = config.top_k if choice is None else choice.structure.top_k
     settings = _settings(config, top_k, config.filler_weight, direct=choice is not None and not choice.is_proven)

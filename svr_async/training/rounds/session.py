@@ -165,7 +165,7 @@ class Sources:
     def own(self, row: int) -> Ints:
         """Return the rubrics that were mined from this prompt and from no other; of a dev prompt, all of its rubrics.
 
-        They would not be in the bank without this prompt, so judging it on them is no evidence. A rubric that other
+        They would not be in the bank without this prompt, so its verdicts on them are not evidence. A rubric that other
         prompts gave as well is evidence here too: leaving it out exactly where it was mined, and so where it favours
         the chosen response, would keep only the evidence against it.
         """
