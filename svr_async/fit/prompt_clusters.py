@@ -25,7 +25,7 @@ from typing import Any, Literal, cast
 import numpy as np
 import numpy.typing as npt
 
-from svr_async.fit.threads import in_threads, rows_of
+from svr_async.fit.ragged import in_threads, rows_of
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.integer]

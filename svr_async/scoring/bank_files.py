@@ -19,7 +19,7 @@ from svr_async.core.files import read_plain, reason, write_atomic
 from svr_async.core.integrity import read_marks
 from svr_async.core.rubric import Check, Rubric
 from svr_async.errors import ArtefactError, StorageError, UsageError
-from svr_async.fit import tensors
+from svr_async.fit.forward import pack_tensors, unpack_tensors
 from svr_async.scoring.bank import BankRubric, Floats, InferenceSettings, RubricBank
 from svr_async.scoring.bank_card import render_card
 from svr_async.scoring.bank_history import history_bytes, read_history
@@ -70,7 +70,7 @@ def bank_digest(bank: RubricBank) -> str:
 def bank_contents(bank: RubricBank) -> dict[str, bytes]:
     """Return the bytes of every file."""
     parts = {
-        SELECTOR: tensors.pack({**bank.selector, IDF: bank.idf}),
+        SELECTOR: pack_tensors({**bank.selector, IDF: bank.idf}),
         VOCABULARY: orjson.dumps(dict(bank.vocabulary), option=orjson.OPT_SORT_KEYS),
     }
     if bank.history is not None:
@@ -180,7 +180,7 @@ def _assembled(folder: Path, described: _Described, kind: type[B]) -> B:
     """Read the other files and make the bank; ValueError if bank.json holds an invalid value."""
     listed = (SELECTOR, VOCABULARY, HISTORY) if HISTORY in described.files else (SELECTOR, VOCABULARY)
     parts = {name: _verified(folder / name, described.files.get(name)) for name in listed}
-    readers = {SELECTOR: tensors.unpack, VOCABULARY: msgspec.json.Decoder(dict[str, int]).decode, HISTORY: read_history}
+    readers = {SELECTOR: unpack_tensors, VOCABULARY: msgspec.json.Decoder(dict[str, int]).decode, HISTORY: read_history}
     found: dict[str, Any] = {}
     for name, data in parts.items():
         try:

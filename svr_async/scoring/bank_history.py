@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import orjson
 
-from svr_async.fit.choices import Choice, Structure, Trial
+from svr_async.fit.config import Choice, Structure, Trial
 from svr_async.fit.history import EpochRecord, FitCurve
 from svr_async.fit.learning_curve import LearningCurve, LearningPoint
 

@@ -7,7 +7,7 @@ import pytest
 
 from svr_async.core.rubric import Rubric
 from svr_async.fit.arrays import FitArrays
-from svr_async.fit.choices import Choice, Structure, Trial
+from svr_async.fit.config import Choice, Structure, Trial
 from svr_async.fit.forward import Selector
 from svr_async.fit.tfidf import Vocabulary
 from svr_async.training.bank.merge import Candidate

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from svr_async.errors import DegenerateFitError
-from svr_async.fit.choices import Choice
+from svr_async.fit.config import Choice
 from svr_async.fit.forward import Selector
 from svr_async.scoring.dev_pairs import known_accuracy
 from svr_async.training.bank.merge import Candidate, merge, without

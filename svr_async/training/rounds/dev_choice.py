@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 
 from svr_async.core.pair import hashed_order, present
 from svr_async.fit.arrays import FitArrays
-from svr_async.fit.baselines import Baselines, linear_margins
-from svr_async.fit.choices import Choice
-from svr_async.fit.forward import Selector, alpha_numpy
+from svr_async.fit.config import Choice
+from svr_async.fit.forward import Baselines, Selector, alpha_numpy, linear_margins
 from svr_async.scoring.bank import InferenceSettings
 from svr_async.scoring.dev_pairs import enough
 from svr_async.scoring.selection import TextSimilarities, select

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from svr_async.core.pair import PreferencePair, hashed_fraction
 from svr_async.core.rubric import Rubric
 from svr_async.fit.arrays import FitArrays
-from svr_async.fit.choices import Choice
+from svr_async.fit.config import Choice
 from svr_async.fit.forward import Selector
 from svr_async.judges.protocol import Answer, Author
 from svr_async.judges.same_criterion import CriteriaQuestion

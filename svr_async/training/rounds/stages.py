@@ -24,7 +24,7 @@ from svr_async.core.rubric import Check, Rubric
 from svr_async.core.validation import type_error
 from svr_async.core.verdict import Outcome
 from svr_async.errors import ArtefactError
-from svr_async.fit.choices import Choice, choice_from_json
+from svr_async.fit.config import Choice, choice_from_json
 from svr_async.fit.forward import selector_of
 from svr_async.fit.history import EpochRecord, FitResult, record_from_json
 from svr_async.training.bank.merge import Candidate
