@@ -1,6 +1,6 @@
 """Make the pictures of the docs from real runs: the `rules` judge (OFFLINE) and `svr sim` (SIMULATED).
 
-    python benchmarks/docs_pictures.py WORK docs/images      # WORK: a new folder; takes about three minutes
+    python benchmarks/docs_pictures.py WORK docs/images      # WORK: a new folder; takes about four minutes
 
 It needs Chromium on the PATH. The runs are those of `make demo`, and one with the simulated endpoint.
 """
@@ -22,6 +22,7 @@ HERE = Path(__file__).parent
 SVR = (sys.executable, "-m", "svr_async")
 COLOURS = 128  # a palette this small keeps a page below 150 kB
 PORT = 8791
+PRICES = {"gpt-oss-20b": "0.05/0.20", "gpt-oss-120b": "0.15/0.60", "sim-strong": "1/4"}
 ITEM = "made-feelings-15b"
 JUDGE = ("--judge", f"http://127.0.0.1:{PORT}/v1#gpt-oss-120b")
 
@@ -41,10 +42,10 @@ def main(words: Sequence[str] | None = None) -> None:
         ("compare", "differ.html", 1100, 1060),
         ("bank", "trained/report.html", 1100, 1000),
         ("calls", "calls.html#items?item=sim-test-00062", 1100, 1400),
-        ("repro", "repro/report.html", 1260, 1000),
+        ("repro", "repro/report.html", 1100, 1000),
     ):
         picture(args.work / page, args.images / f"{name}.png", width, height)
-    for name in ("domains", "map", "training"):
+    for name in ("domains", "map", "training", "frontier"):
         shrink(args.work / "figures" / f"{name}.png", args.images / f"{name}.png")
 
 
@@ -76,6 +77,13 @@ def simulated(work: Path) -> None:
             work, "eval", "rubricbench", *data, *JUDGE, "--method", "oracle", "--order", "both", "--out", "oracle", "-q"
         )
         svr(work, "view", "oracle", "--calls", "--out", "calls.html", "--no-open")
+        svr(work, "sim", "--seed", "1", "--train", "1000", "--test", "400", "--write", "large")
+        svr(work, "train", "large/train.jsonl", *JUDGE, "--rounds", "1", "--out", "large/out", "-q")
+        for model, price in PRICES.items():
+            judge = ("--judge", f"http://127.0.0.1:{PORT}/v1#{model}", "--price", price)
+            flags = ("--bank", "large/out/bank", "--audit", "0", "--out", model, "-q")
+            svr(work, "eval", "rubricbench", "--data", "large/rubricbench.jsonl", *judge, *flags)
+        svr(work, "report", *PRICES, "--frontier", "--figures", "figures")
         bank = ("--bank", "trained/bank", "--max-calls", "3000")
         svr(work, "repro", "rubricbench", "--data", "world", *JUDGE, *bank, "--limit", "40", "--out", "repro")
     finally:

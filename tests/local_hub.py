@@ -7,6 +7,7 @@ import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from hashlib import sha256
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -27,8 +28,8 @@ class HubServer(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), Hub)
         self.asked: list[tuple[str, str]] = []
         self.files: dict[str, bytes] = {}
-        self.sizes: dict[str, int] = {}  # reported sizes that differ from the real ones
         self.token = ""  # the only one that may write, where there is one
+        self.commit = COMMIT
         self.cut = 0  # number of files of which only half is sent
         self.address = f"http://127.0.0.1:{self.server_port}"
 
@@ -81,11 +82,13 @@ class Hub(BaseHTTPRequestHandler):
         ):
             self.send(b"{}", 404, {"X-Error-Code": "RevisionNotFound"})
         elif listed:
-            sizes = {path: len(data) for path, data in self.server.files.items()} | self.server.sizes
+            sizes = {path: len(data) for path, data in self.server.files.items()}
             siblings = [{"rfilename": path, "size": size} for path, size in sizes.items()]
-            self.reply({"id": listed[1], "sha": COMMIT, "siblings": siblings, "private": False})
+            self.reply({"id": listed[1], "sha": self.server.commit, "siblings": siblings, "private": False})
         elif name in self.server.files:
-            self.send(self.server.files[name], 200, {"ETag": f'"{name}"', "X-Repo-Commit": COMMIT})
+            data = self.server.files[name]
+            etag = f'"{sha256(data).hexdigest()}"'
+            self.send(data, 200, {"ETag": etag, "X-Repo-Commit": self.server.commit})
         else:
             self.reply({"error": "not found"}, 404)
 

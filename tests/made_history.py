@@ -4,18 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from svr_async.scoring.bank_history import (
-    BankHistory,
-    Choice,
-    EpochRecord,
-    FitCurve,
-    LearningCurve,
-    LearningPoint,
-    RoundFacts,
-    Structure,
-    TrainedOn,
-    Trial,
-)
+from svr_async.fit.config import Choice, Structure, Trial
+from svr_async.fit.history import EpochRecord, FitCurve
+from svr_async.fit.learning_curve import LearningCurve, LearningPoint
+from svr_async.scoring.bank import BankHistory, RoundFacts, TrainedOn
 
 
 def made_record(epoch: int = 1, **changes: Any) -> EpochRecord:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 WORDS = (
@@ -36,3 +37,18 @@ def model(size: int) -> Any:
             num_key_value_heads=1, max_position_embeddings=128, pad_token_id=0, eos_token_id=1, bos_token_id=None,
         )
     )  # fmt: skip
+
+
+def save_model(folder: str) -> None:
+    """Write both as a folder that a trainer loads; the docs of hooks need it."""
+    words = tokenizer()
+    words.save_pretrained(folder)
+    model(len(words)).save_pretrained(folder)
+
+
+def without_a_gpu() -> None:
+    """Set TRL's defaults in this process to one short step on the CPU."""
+    import trl
+
+    small = {"max_completion_length": 8, "max_steps": 1, "logging_steps": 1, "report_to": [], "save_strategy": "no"}
+    trl.GRPOConfig = partial(trl.GRPOConfig, **ON_A_CPU, **small)

@@ -142,38 +142,44 @@ def _make(args: argparse.Namespace) -> None:
     import pyarrow as pa
     from scipy.sparse import csr_matrix, save_npz
 
+    from svr_async.fit.arrays import FitArrays
     from svr_async.fit.tfidf import Vocabulary
-    from svr_async.training.store.files import Csr, FeatureStore, Header, pair_schema, write_store
+    from svr_async.training.store.files import FeatureStore, Header, write_store
 
     args.keep.mkdir(parents=True, exist_ok=True)
     world, rng, count = World(args.rubrics, dense=args.dense), np.random.default_rng(1), args.pairs
     kind = rng.integers(0, world.kinds, count)
     names = [f"pair-{number:08d}" for number in range(count)]
     dev = count - int(DEV_SHARE * count)
-    columns = {
+    pairs = {
         "pair_id": names,
         "prompt": [f"p{number}" for number in range(count)],
-        "prompt_row": range(count),
         "domain": [""] * count,
-        "split": ["train"] * dev + ["dev"] * (count - dev),
-        "strength": [None] * count,
-        "kind": ["pair"] * count,
-        "of": [""] * count,
         "source": [""] * count,
+        "dev": np.arange(count) >= dev,
     }
-    schema = pair_schema()
     terms = {f"w{number}": number for number in range(VOCABULARY)}
     indptr, index, value = _features(world.words(kind, rng))
     rubrics = _rubrics(world, kind[:dev], names, args.rubrics, rng)
     z = (_all_judged if args.dense else _judged)(world, kind, rng)
-    save_npz(args.keep / "z.npz", csr_matrix((z.value, z.index, z.indptr), shape=(count, args.rubrics))[:dev])
+    matrix = csr_matrix((z["z_delta"], z["z_rubric"], z["z_indptr"]), shape=(count, args.rubrics))
+    save_npz(args.keep / "z.npz", matrix[:dev])
+    arrays = FitArrays(
+        n_rubrics=args.rubrics,
+        n_features=VOCABULARY,
+        feature_indptr=indptr,
+        feature_index=index,
+        feature_value=value,
+        pair_prompt=np.arange(count, dtype=np.int32),
+        z_own=np.zeros(matrix.nnz, bool),
+        **z,
+    )
     store = FeatureStore(
         header=Header(judge="SIMULATED planted judgements"),
         vocabulary=Vocabulary(terms=terms, idf=np.ones(VOCABULARY, np.float32)),
         rubrics=tuple(rubrics),
-        pairs=pa.table([pa.array(columns[name], schema.field(name).type) for name in schema.names], schema=schema),
-        features=Csr(indptr=indptr, index=index, value=value),
-        z=z,
+        pairs=pa.table(pairs),
+        arrays=arrays,
     )
     write_store(args.keep / "store", store)
     print(json.dumps({"peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024}))
@@ -181,8 +187,6 @@ def _make(args: argparse.Namespace) -> None:
 
 def _judged(world: World, kind: np.ndarray, rng: np.random.Generator):
     """Return what each pair was judged on: some of what decides, the rest of its kind."""
-    from svr_async.training.store.files import Csr
-
     deltas = rng.choice(STEPS, (len(kind), DECIDE))
     sign = world.preferred(kind, deltas, rng)[:, None]
     asked = np.argsort(rng.random((len(kind), DECIDE)), axis=1)[:, :OF_THOSE]
@@ -191,27 +195,23 @@ def _judged(world: World, kind: np.ndarray, rng: np.random.Generator):
     z = np.concatenate([np.take_along_axis(deltas, asked, axis=1), rng.choice(STEPS, others.shape)], axis=1) * sign
     rubric = world.of_kind[kind[:, None], places]
     order = np.argsort(rubric, axis=1)
-    return Csr(
-        indptr=np.arange(len(kind) + 1, dtype=np.int64) * POOL,
-        index=np.take_along_axis(rubric, order, axis=1).ravel().astype(np.int32),
-        value=np.take_along_axis(z, order, axis=1).ravel().astype(np.float32),
-        flags=np.zeros(rubric.size, np.uint8),
-    )
+    return {
+        "z_indptr": np.arange(len(kind) + 1, dtype=np.int64) * POOL,
+        "z_rubric": np.take_along_axis(rubric, order, axis=1).ravel().astype(np.int32),
+        "z_delta": np.take_along_axis(z, order, axis=1).ravel().astype(np.float32),
+    }
 
 
 def _all_judged(world: World, kind: np.ndarray, rng: np.random.Generator):
     """Return z of every pair on every rubric."""
-    from svr_async.training.store.files import Csr
-
     deltas = rng.choice(STEPS, (len(kind), world.of_kind.shape[1]))
     z = np.empty_like(deltas)
     z[:, world.of_kind[0]] = deltas * world.preferred(kind, deltas[:, : world.decide], rng)[:, None]
-    return Csr(
-        indptr=np.arange(len(kind) + 1, dtype=np.int64) * z.shape[1],
-        index=np.tile(np.arange(z.shape[1], dtype=np.int32), len(kind)),
-        value=z.ravel(),
-        flags=np.zeros(z.size, np.uint8),
-    )
+    return {
+        "z_indptr": np.arange(len(kind) + 1, dtype=np.int64) * z.shape[1],
+        "z_rubric": np.tile(np.arange(z.shape[1], dtype=np.int32), len(kind)),
+        "z_delta": z.ravel(),
+    }
 
 
 def _distinct(below: int, shape: tuple[int, int], rng: np.random.Generator) -> np.ndarray:

@@ -34,10 +34,9 @@ from svr_async.simulation.judge import PlantedJudge
 from svr_async.simulation.world import PlantedPair
 from svr_async.training.rounds.algorithm import run_rounds
 from svr_async.training.rounds.config import TrainConfig
-from svr_async.training.rounds.dev_choice import chosen_round
-from svr_async.training.rounds.judge_calls import TrainingJudges
+from svr_async.training.rounds.publish import chosen_round
 from svr_async.training.rounds.session import FittedRound, Session, prepare
-from svr_async.training.rounds.stages import Stages, digest_of
+from svr_async.training.rounds.stages import Stages, TrainingJudges, digest_of
 from svr_async.training.running.run import OFFLINE_WORKERS
 
 MODEL = "gpt-oss-120b"

@@ -29,7 +29,7 @@ _ANSWERS = ("sure", "certainly", "here is", "here's", "here are", "i'm sorry", "
 RowParser = Callable[[Fields], Parsed]
 """Turns one row into pairs; RowError if the row breaks its schema."""
 FileReader = Callable[[Sequence[Row], str, frozenset[str]], tuple[RowParser, Sequence[str]]]
-"""Looks at all rows, --label-map and the names in --columns; returns a parser of rows, and how labels are read."""
+"""Reads all rows, --label-map and the names in --columns; returns a parser of rows, and how labels are read."""
 Scorer = Callable[[Sequence[PairResult], float], dict[str, Any]]
 """Judged pairs and the credit for a tie → the benchmark's own scores, as fractions of 1."""
 

@@ -124,13 +124,13 @@ class Fields:
         return prompt
 
     def identifier(self, columns: Sequence[str]) -> str:
-        """Return the first id column as text, or an empty text if the row has none."""
+        """Return the first id column as text, or an empty text."""
         column = self.first(columns)
         value = self.row.values.get(column, "")
         return value if isinstance(value, str) else str(self._convert(column, int, "an id (text or whole number)"))
 
     def rubrics(self, columns: Sequence[str]) -> dict[str, Any]:
-        """Return a pair's `rubrics` and `points` from the first of these columns; empty if the row has none.
+        """Return a pair's `rubrics` and `points` from the first of these columns, possibly empty.
 
         Criteria are a block of lines, a list of texts, or a list of objects, also as JSON in a text. Objects may have
         points or weights of either sign; a criterion without any counts 1 if another has some.

@@ -71,7 +71,7 @@ def fetch_files(
 ) -> Source:
     """Download `names`, or the data files of one split, or find them in the cache; return them with their revision.
 
-    DataError lists the splits if the wanted one is missing, or none is named and there are several.
+    DataError lists the splits if the wanted one is missing, or if there are several and no name is given.
     """
     what = f"{', '.join(names)} of {wanted.repo}" if names else str(wanted)
     where = f"{PUBLIC_HUB}/datasets/{wanted.repo}"

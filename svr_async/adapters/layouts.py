@@ -1,4 +1,4 @@
-"""Finds two responses and what says which is better by column names, and reads labels by all of their values."""
+"""Finds two responses and their label by column names, and reads labels by all of their values."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ RESPONSES = Two("response_a", "response_b")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """The columns of the two responses, and what says which is better: a `label` column, or two `scores`.
+    """The columns of the two responses, and those that say which is better: a `label`, or two `scores`.
 
     Without either, the first column holds the preferred response. `models` are the columns that name the models.
     """
@@ -163,7 +163,7 @@ def responses_of(names: tuple[str, ...]) -> Two | None:
 
 
 def _labelled(two: Two, names: Collection[str], named: frozenset[str], chosen: Two | None) -> Layout | None:
-    """Return the layout of two responses with what says which is better; None if nothing does."""
+    """Return the layout of two responses with their label or scores; None without either."""
     names = [name for name in names if name not in (chosen or ())]
     labels = ["label"] if "label" in named else [name for name in _LABEL_COLUMNS if name in names and name not in two]
     labels = [name for name in labels if name not in _SIGNED_LABELS] or labels  # the others may be only how strong
@@ -237,7 +237,7 @@ def _by_scores(columns: Two, *, lower: bool) -> Reading:
 
 
 def is_missing(value: Any) -> bool:
-    """Whether there is no label: null, NaN, an empty text, or a text such as "null"."""
+    """Whether a label is missing: null, NaN, an empty text, or a text such as "null"."""
     return value is None or str(value).strip().casefold() in _MISSING
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 
-from svr_async.core.files import write_atomic, write_lines
+from svr_async.core.files import is_special, write_atomic, write_lines
 from svr_async.core.pair import PreferencePair
 from svr_async.errors import UsageError
 
@@ -23,13 +23,13 @@ def usable(pair: PreferencePair) -> bool:
 def select_pairs(
     pairs: Sequence[PreferencePair], limit: str | None, domains: Sequence[str]
 ) -> Sequence[PreferencePair]:
-    """Return the pairs of these domains, then the first N or A to B of them; UsageError if none is left."""
+    """Return the pairs of these domains, then the first N or A to B of them; UsageError if nothing is left."""
     if domains:
         wanted = {name.casefold() for name in domains}
         known = sorted({pair.domain for pair in pairs})
         unknown = wanted - {name.casefold() for name in known}
         if unknown:
-            raise UsageError(f"there is no domain {min(unknown)!r}", hint=f"there are {', '.join(known)}")
+            raise UsageError(f"unknown domain {min(unknown)!r}", hint=f"there are {', '.join(known)}")
         pairs = [pair for pair in pairs if pair.domain.casefold() in wanted]
     if limit:
         match = re.fullmatch(r"(?:(\d+)-)?(\d+)", limit)
@@ -44,7 +44,7 @@ def select_pairs(
 
 def check_output(out: Path, read: Iterable[Path] = ()) -> None:
     """Raise UsageError for a file that is not .jsonl or .jsonl.gz, or that overwrites one of the input files."""
-    if not out.name.endswith((".jsonl", ".jsonl.gz")):
+    if not out.name.endswith((".jsonl", ".jsonl.gz")) and not is_special(out):
         raise UsageError(f"--out {out} is not a jsonl file", hint="name it .jsonl or .jsonl.gz")
     for path in read if out.exists() else ():
         if out.resolve().is_relative_to(path.resolve()):

@@ -1,4 +1,4 @@
-"""Any file of preference pairs: published layouts first, else two responses and what says which is better."""
+"""Any file of preference pairs: published layouts first, else two responses and a label or scores."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _PUBLISHED: Mapping[frozenset[str], Adapter] = {
 
 
 def read_file(rows: Sequence[Row], label_map: str, named: frozenset[str]) -> tuple[RowParser, Sequence[str]]:
-    """Look at all rows and return what parses one, and how labels are read, for people.
+    """Read all rows; return the parser of a row, and in words how labels are read.
 
     `label_map` is --label-map, `named` the names that --columns gives. DataError for a label that may mean two things.
     """

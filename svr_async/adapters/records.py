@@ -21,7 +21,7 @@ CONTRADICTING = "rows with the label of an earlier row with the same texts rever
 
 @dataclass(slots=True)
 class Problem:
-    """One kind of odd row: how many there are, the first places, and whether they are used all the same."""
+    """One kind of odd row: the number, the first places, and whether they are used anyway."""
 
     what: str
     kept: bool
@@ -67,7 +67,7 @@ class Dataset:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parsed:
-    """The pairs of one row: none, one or several.
+    """The pairs of one row, any number.
 
     `id` is the row's own id, or empty if the pairs' ids are hashes of their contents. `group` is the group of official
     counts. `skipped` and `notes` are reasons that the loader counts. `tied` is the pair of a row that prefers neither.
@@ -100,7 +100,7 @@ class PairResult:
 
 
 def accuracy(results: Sequence[PairResult], tie_credit: float = 0.0, unscored_credit: float = 0.0) -> float | None:
-    """Return the mean credit over the pairs that have a right answer; None if there are none."""
+    """Return the mean credit over the pairs that have a right answer; None without any."""
     return mean([r.credit(tie_credit, unscored_credit) for r in results if r.pair.has_preference])
 
 
@@ -138,7 +138,7 @@ def mean(values: Sequence[float]) -> float | None:
 
 
 def content_id(prompt: Prompt, *responses: str) -> str:
-    """Return a stable id for a row that has none: a hash of its prompt and responses, in the data's order."""
+    """Return a stable id for a row without one: a hash of its prompt and responses, in the data's order."""
     parts = [[[turn.role, turn.content] for turn in prompt], *responses]
     return "p" + hashlib.blake2b(orjson.dumps(parts), digest_size=8).hexdigest()
 

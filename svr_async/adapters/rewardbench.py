@@ -139,7 +139,7 @@ def _own_scores(results: Sequence[PairResult]) -> dict[int, float] | None:
 
 
 def _mean_margins(results: Sequence[PairResult]) -> dict[int, float | None]:
-    """Return the mean signed margin of each response over its scored pairs, by position; None if it has none."""
+    """Return the mean signed margin of each response over its scored pairs, by position; None without any."""
     margins: dict[int, list[float]] = {position: [] for result in results for position in result.pair.slot}
     for result in results:
         for position, sign in zip(result.pair.slot, (1, -1), strict=True):

@@ -34,7 +34,7 @@ def parse(fields: Fields) -> Parsed:
     given = fields.optional_text("domain")
     name = given or PurePosixPath(fields.row.file).name.split(".")[0].removesuffix("_filtered")
     if name not in FILES:
-        where = "column 'domain'" if given else "no column 'domain' and none in the file's name"
+        where = "column 'domain'" if given else "no column 'domain' and no domain in the file's name"
         raise RowError(fields.row, f"{where}: expected one of {', '.join(FILES)}", f", found {name!r}")
     own_id = fields.identifier(("id",))
     item = f"{name}/{own_id or content_id(prompt, *chosen, *rejected)}"

@@ -154,7 +154,7 @@ def _plain_cell(cell: Any) -> Any:
 
 
 def data_files(path: Path) -> list[Path]:
-    """Return the data files below a folder, sorted by path, or the file itself; DataError if there are none."""
+    """Return the data files below a folder, sorted by path, or the file itself; DataError without any."""
     if path.is_dir():
         names = ((p, p.relative_to(path).parts) for p in sorted(path.rglob("*")) if _suffix(p.name) and p.is_file())
         found = [p for p, parts in names if not any(part.startswith(".") for part in parts)]
@@ -235,7 +235,7 @@ def _read_csv(text: str, name: str, encoding: Encoding) -> Iterator[Row]:
 
 
 def _read_parquet(data: bytes, name: str, encoding: Encoding) -> Iterator[Row]:
-    """Read a Parquet file; times become text, since Python has none as fine or as late."""
+    """Read a Parquet file; times become text, since Python's are less precise and end in 9999."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

@@ -147,7 +147,7 @@ def command_of(words: Sequence[str]) -> tuple[str, ...]:
     """Return the command and its arguments; it may start with `svr`, or be `svr-eval`."""
     rest = tuple(words[1:] if words[:1] == ("svr",) else words)
     if not rest:
-        raise UsageError("there is no command to export", hint="svr batch export FOLDER eval rubricbench --judge J")
+        raise UsageError("no command to export", hint="svr batch export FOLDER eval rubricbench --judge J")
     return ("eval" if rest[0] == "svr-eval" else rest[0], *rest[1:])
 
 

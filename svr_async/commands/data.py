@@ -11,7 +11,7 @@ import click
 
 from svr_async.commands import options as opt
 from svr_async.commands.options import option
-from svr_async.commands.screen import show, tell
+from svr_async.commands.screen import tell
 from svr_async.core.pair import prompt_text
 from svr_async.core.table import Line, Part, Table
 from svr_async.errors import UsageError
@@ -156,12 +156,11 @@ def contamination(path: Path, adapter: str, against: tuple[str, ...], out: Path 
     \b
     Example:  svr data contamination train.jsonl --against rubricbench=rb.parquet --out clean.jsonl
     """
-    from svr_async.training.bank.decontaminate import HEADS
+    from svr_async.training.bank.overlap import contamination_parts
     from svr_async.training.running.data import contamination_of
 
-    found = contamination_of(path, adapter, against, out)
-    sentence = Line(found.sentence + (f", in {out}" if out else ""))
-    tell(found.to_json, lambda: show([Table(HEADS, list(found.rows())), sentence]), as_json=as_json)
+    counts = contamination_of(path, adapter, against, out)
+    tell(counts, contamination_parts(counts, str(out or "")), as_json=as_json)
 
 
 _FACTS = ("chance", "path", "origin", "encoding", "rows", "problems", "pairs", "labels", "A is better", "digest",

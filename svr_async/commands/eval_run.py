@@ -147,7 +147,7 @@ def notes_of(run: PreparedRun, given: frozenset[str]) -> Iterator[str]:
         yield from (f"--{name.replace('_', '-')} has no effect: the judge sends nothing" for name in capped)
     if "top_k" in given and run.settings.bank is None:
         yield f"--top-k has no effect: {run.method.name} has no bank to choose rubrics from"
-    if run.method.facts.bank is not None and run.method.facts.bank.direct:
+    if run.method.facts.direct:
         yield (
             "on held-out pairs the bank was no better than guessing, so the judge is asked directly; "
             "--top-k uses its rubrics anyway"

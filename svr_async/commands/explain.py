@@ -161,7 +161,7 @@ def _explain_calls(run: Path, item: str, cache: Path | str | None, as_json: bool
 
     calls, secrets, place = calls_of_item(RunFolder.load(run), item, cache)
     if not calls:
-        raise UsageError(f"no call was made for {item}", hint="checks, recordings and equal responses need none")
+        raise UsageError(f"no call was made for {item}", hint="checks, recordings and equal responses need no call")
     if as_json:
         values = orjson.dumps([one.to_json() for one in calls], option=orjson.OPT_INDENT_2)
         click.echo(json_for_terminal(secrets.mask_bytes(values)))

@@ -110,22 +110,8 @@ class LazyGroup(click.Group):
             import difflib
 
             near = difflib.get_close_matches(args[0], COMMANDS, 1)
-            ctx.fail(f"there is no command {args[0]!r}" + (f"; did you mean {near[0]}?" if near else ""))
+            ctx.fail(f"unknown command {args[0]!r}" + (f"; did you mean {near[0]}?" if near else ""))
         return super().resolve_command(ctx, args)
-
-
-def _print_completion(ctx: click.Context, _: click.Parameter, shell: str | None) -> None:
-    """Print Click's completion scripts of the installed commands, and exit."""
-    if shell is None:
-        return
-    from click.shell_completion import get_completion_class
-
-    made = get_completion_class(shell)
-    assert made is not None
-    for name in ("svr", "svr-eval", "svr-fit"):
-        variable = f"_{name.replace('-', '_').upper()}_COMPLETE"
-        click.echo(made(click.Command(name), {}, name, variable).source().strip())
-    ctx.exit()
 
 
 @click.group(
@@ -133,15 +119,6 @@ def _print_completion(ctx: click.Context, _: click.Parameter, shell: str | None)
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
 )
 @click.version_option(__version__, "-V", "--version", prog_name="svr")
-@click.option(
-    "--completion",
-    type=click.Choice(["bash", "zsh", "fish"]),
-    expose_value=False,
-    is_eager=True,
-    callback=_print_completion,
-    metavar="SHELL",
-    help='Print the completion script of bash, zsh or fish: eval "$(svr --completion bash)".',
-)
 def svr() -> None:
     """Judge preference pairs with rubrics, and learn rubrics from preference pairs.
 
@@ -228,7 +205,7 @@ def _complain(name: str, text: str, code: int) -> int:
 def _click_message(error: click.ClickException) -> str:
     ctx = getattr(error, "ctx", None)
     if isinstance(error, click.NoSuchOption) and ctx is not None:
-        return f"there is no option {error.option_name} — {_cure(error, ctx)}"
+        return f"unknown option {error.option_name} — {_cure(error, ctx)}"
     message = error.format_message().strip().rstrip(".")
     for words, ours in SHORTER:
         message = message.replace(words, ours)

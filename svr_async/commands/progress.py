@@ -60,7 +60,7 @@ class ProgressBar:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._bar is not None:
-            with contextlib.suppress(OSError):  # after a hang-up there is no terminal to write to
+            with contextlib.suppress(OSError):  # after a hang-up the terminal is gone
                 self._bar.stop()
 
     def stage(self, what: str, total: int) -> None:

@@ -34,7 +34,7 @@ def repro(**flags: Any) -> int:
       svr repro rubricbench --train helpsteer3 --judge gpt-oss-120b --budget 50
     """
     from svr_async.commands.screen import tell
-    from svr_async.reproduction.recipes import list_tables, load_recipes
+    from svr_async.reproduction.paper import list_tables, load_recipes
     from svr_async.reproduction.reproduce import count, reproduce
     from svr_async.reproduction.settings import ReproSettings, by_name, data_files, training_source
 

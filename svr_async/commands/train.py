@@ -174,21 +174,21 @@ def store(folder: Path, as_json: bool, **flags: Any) -> None:
     from svr_async.core.table import Line
     from svr_async.training.rounds.config import FitTerms
     from svr_async.training.running.data import refuse_benchmark_for_training
-    from svr_async.training.store.facts import facts_in_words, store_facts
-    from svr_async.training.store.files import load_store
-    from svr_async.training.store.imported import ImportOptions, import_store
+    from svr_async.training.store.files import facts_in_words, load_store, store_facts
+    from svr_async.training.store.imported import import_store
 
     files = [flags[name] for name in ("pairs", "rubrics", "z")]
     if any(files) and not all(files):
-        raise UsageError("a store is made of --pairs, --rubrics and --z", hint="give all three, or none to look at one")
+        raise UsageError(
+            "a store is made of --pairs, --rubrics and --z", hint="give all three, or only STORE to show it"
+        )
     if all(files):
         refuse_benchmark_for_training(flags["pairs"])
         refuse_benchmark_for_training(flags["adapter"])
         dataset = get_adapter(flags["adapter"]).load(flags["pairs"])
-        options = ImportOptions(terms=FitTerms(seed=flags["seed"]), judge=flags["judge"])
-        facts = store_facts(import_store(dataset.pairs, dataset.digest, flags["rubrics"], flags["z"], folder, options))
-    else:
-        facts = store_facts(load_store(folder))
-    size = f"{folder}, {facts['bytes'] / 2**20:.1f} MiB, schema {facts['schema_version']}"
+        options = {"terms": FitTerms(seed=flags["seed"]), "judge": flags["judge"]}
+        import_store(dataset.pairs, dataset.digest, flags["rubrics"], flags["z"], folder, **options)
+    facts = store_facts(load_store(folder), folder)
+    size = f"{folder}, {facts['bytes'] / 2**20:.1f} MiB"
     lines = [Line(text, label=label or " ") for label, text in facts_in_words(facts)]
     tell(facts, [Line(size, label="store"), *lines], as_json=as_json)

@@ -28,10 +28,9 @@ from svr_async.judges.open_judge import JudgeSpec, OpenJudge
 from svr_async.observability.tracking import hand_over, training_facts
 from svr_async.reports.files import write_bank
 from svr_async.reports.text import calls_in_words, describe_count
-from svr_async.scoring.dev_pairs import accuracy_in_words, enough
+from svr_async.scoring.bank_card import accuracy_in_words, enough
 from svr_async.training.rounds.dry_run import ASSUMED, count_rounds
-from svr_async.training.rounds.judge_calls import ShardEndsError
-from svr_async.training.rounds.stages import require_answers, unanswered_lines
+from svr_async.training.rounds.stages import ShardEndsError, require_answers, unanswered_lines
 from svr_async.training.running.refit import FitSettings, StoreFit, fit_store, sweep_lines, sweep_store
 from svr_async.training.running.run import TrainingListener, Work, count_training
 from svr_async.training.running.settings import TrainSettings

@@ -40,7 +40,7 @@ def write_atomic_with(
 ) -> None:
     """Do the same as `write_atomic` for large content, which `write` writes to the open temporary."""
     target = Path(path)
-    if _is_special(target):
+    if is_special(target):
         _write_into(target, write, hint)
         return
     temporary = target.with_name(f".{target.name[:100]}.{secrets.token_hex(4)}.tmp")
@@ -61,7 +61,7 @@ def write_atomic_with(
             temporary.unlink(missing_ok=True)
 
 
-def _is_special(target: Path) -> bool:
+def is_special(target: Path) -> bool:
     """Whether a path is a device, a FIFO or a stream such as /dev/stdout: replacing it would break it for others."""
     stream = target.is_symlink() and str(target).startswith(("/dev/", "/proc/"))  # also if redirected to a file
     return stream or (target.exists() and not target.is_file() and not target.is_dir())

@@ -11,7 +11,7 @@ from svr_async.errors import CoverageError
 
 
 class Integrity(StrEnum):
-    """Why results are not those of a language model that was asked; a model's own results carry no mark."""
+    """Why results are not those of a language model; a model's results carry no mark."""
 
     SIMULATED = "simulated"
     OFFLINE_RULES = "offline_rules"

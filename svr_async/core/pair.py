@@ -95,7 +95,7 @@ class PreferencePair:
     `has_preference` is False for pairs that are judged but have no right answer (RewardBench 2 Ties).
     `item` groups the pairs of one benchmark item; `slot` places this pair inside it.
     `source` names where the data have the pair from; empty where they do not say. `points` are those of `rubrics`,
-    negative for what a response should not do; empty where the data have none.
+    negative for what a response should not do; empty if the data have no points.
     """
 
     id: str

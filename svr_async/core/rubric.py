@@ -38,10 +38,10 @@ class Check:
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Check:
         """Read `{"name": …, "args": {…}}`; ValueError on anything else."""
-        name, args = value.get("name"), value.get("args", {})
+        name, args = value.get("name"), value.get("args") or {}
         if not isinstance(name, str) or not isinstance(args, Mapping):
             raise ValueError(f'a check is {{"name": text, "args": object}}, not {value!r}')
-        return cls.of(name, **{str(k): _check_value(v) for k, v in args.items()})
+        return cls.of(name, **{str(k): _check_value(v) for k, v in args.items() if v is not None})  # None in Arrow rows
 
 
 def _check_value(value: Any) -> CheckValue:
@@ -117,10 +117,10 @@ class Statement:
 
 
 def positive(text: str) -> Statement:
-    """Return a rubric in the positive where one "not" denies all of it; as it is where that is not beyond doubt.
+    """Return a rubric in the positive if one "not" denies all of it; unchanged in case of doubt.
 
-    A second denial, a clause, an "and" or a comparison makes the reach of the "not" a matter of reading: such a text
-    is left alone, and so is one that is free of "not" whatever it means ("avoids", "leaves unsaid").
+    A second denial, a clause, an "and" or a comparison makes the scope of the "not" ambiguous: such a text is not
+    changed, nor is one without "not" ("avoids", "leaves unsaid").
     """
     if len(_DENIES.findall(text)) != 1 or _SCOPE.search(text):
         return Statement(text)

@@ -1,4 +1,4 @@
-"""How alike two rubrics are as texts: the paper's measure (`app:hparams`), plainly; the reference for faster forms.
+"""The paper's similarity of two rubric texts (`app:hparams`).
 
 The paper names neither stopwords nor a normal form of Unicode nor the order of the two texts: those are ours.
 """
@@ -9,8 +9,13 @@ import re
 import unicodedata
 from difflib import SequenceMatcher
 
+try:
+    from cdifflib import CSequenceMatcher as Matcher  # the same numbers, in C
+except ImportError:
+    Matcher = SequenceMatcher
+
 REDUNDANCY_CUTOFF = 0.92  # app:hparams
-# Words without a meaning of their own. Negations, quantities and places in time or order ("not", "all", "before",
+# Stopwords. Negations, quantities and places in time or order ("not", "all", "before",
 # "more", "under") are left out on purpose: they distinguish a rubric from its opposite.
 STOPWORDS = frozenset(
     """
@@ -48,7 +53,7 @@ def sequence_ratio(first: str, second: str) -> float:
     if not first or not second:
         return 0.0
     shorter, longer = sorted((first, second), key=lambda text: (len(text), text))
-    return SequenceMatcher(None, shorter, longer, autojunk=False).ratio()
+    return float(Matcher(None, shorter, longer, autojunk=False).ratio())
 
 
 def similarity(first: str, second: str) -> float:

@@ -83,8 +83,8 @@ def bootstrap_interval(
 def share_interval(shares: Sequence[float], clusters: Sequence[Hashable]) -> Interval:
     """Return the interval of the mean of shares (right or wrong, or part of it) of items, each within 0 to 1.
 
-    Wilson's, which knows that a few that are all right prove little. Where items share a cluster (a prompt), the wider
-    one that draws clusters: judges err on a prompt more than on an item, so these are fewer witnesses than they are.
+    Wilson's, which is wide for few items. If items share clusters (prompts), the wider of Wilson's and the bootstrap
+    over clusters: items of one prompt are not independent.
     """
     wilson = wilson_interval(sum(shares), len(shares))
     if len(set(clusters)) == len(shares):
@@ -147,7 +147,7 @@ def drawn_counts(counts: NDArray[np.int64], resamples: int, seed: int) -> Iterat
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairedCounts:
-    """A 2×2 table of the same items judged twice: who was right where."""
+    """A 2×2 table of the same items judged twice: both, one or neither right."""
 
     both: int
     only_first: int

@@ -1,4 +1,4 @@
-"""Results for people as plain data: labelled lines and tables, with writers for HTML and Markdown.
+"""Readable results as plain data: labelled lines and tables, with writers for HTML and Markdown.
 
 A terminal prints them with `commands.screen.show`. Whatever a text contains, every writer shows it as text.
 `reports.writers` has LaTeX and CSV.

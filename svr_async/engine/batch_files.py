@@ -224,7 +224,7 @@ def exported_keys(paths: Iterable[Path]) -> set[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """One line of a result file: the request it belongs to, and its reply or the reason why there is none."""
+    """One line of a result file: the request it belongs to, and its reply or the reason why it is missing."""
 
     custom_id: str
     reply: Reply | None = None
@@ -281,7 +281,7 @@ class Results:
                     offset += len(data)
 
     def get(self, key: str) -> Reply | None:
-        """Read the reply to a request; None if there is none."""
+        """Read the reply to a request; None if it is missing."""
         if key not in self.positions:
             return None
         path, offset = self.positions[key]

@@ -140,7 +140,7 @@ def refuse_missing(place: Path | str) -> Path | str:
     """Return the place of a cache; UsageError if no cache exists there."""
     place = place_of(place)
     if isinstance(place, Path) and not (place / DATABASE).exists():
-        raise UsageError(f"there is no cache in {place}", hint="choose another with --cache")
+        raise UsageError(f"no cache in {place}", hint="choose another with --cache")
     return place
 
 

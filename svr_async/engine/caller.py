@@ -442,7 +442,7 @@ class _RetryPolicy:
     """Whether one call is tried again, and after which wait.
 
     A call is given up once it has failed `attempts` times while others succeeded in between (or, if it is the only
-    one, while the endpoint answered it with errors). An outage gives up none.
+    one, while the endpoint answered it with errors). An outage gives up no call.
     """
 
     def __init__(self, caller: Caller, request: Request) -> None:

@@ -186,7 +186,7 @@ def draining(shutdown: ShutdownController, say: Callable[[str], None]) -> Iterat
     def stop(number: int) -> None:
         if shutdown.signal:
             os._exit(128 + number)
-        with contextlib.suppress(OSError):  # after a hang-up there is no terminal to write to
+        with contextlib.suppress(OSError):  # after a hang-up the terminal is gone
             say(f"stopping: calls in flight may finish ({DRAIN_AFTER_SIGNAL_S:g} s); again to stop at once")
         shutdown.interrupt(number)
 
@@ -333,7 +333,7 @@ async def _contained(work: Coroutine[Any, Any, T]) -> T:
 
 
 def descriptors_for(wanted: int) -> int | None:
-    """Ask for `wanted` file descriptors and return how many this process may have; None if there is no limit."""
+    """Ask for `wanted` file descriptors and return how many this process may have; None without a limit."""
     try:
         import resource
     except ImportError:

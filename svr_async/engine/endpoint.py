@@ -19,7 +19,7 @@ from svr_async.engine.rates import Bucket, ReportedRate, read_rate_headers
 from svr_async.engine.transport import Transport
 
 NEVER = float("inf")
-START = 64  # first limit if the user names none
+START = 64  # first limit unless the user sets one
 TOLERATED = 0.15  # share of refused calls per round that does not lower the limit: some endpoints fail at random
 ROUND = 20  # fewest outcomes per round
 PAYS = 1.2  # doubling the calls has to raise the throughput by this factor
@@ -378,7 +378,7 @@ class EndpointPool:
         return all(endpoint.breaker.opened for endpoint in self.endpoints)
 
     def try_enter(self, now: float, tokens: int = 0) -> Slot | None:
-        """Return a slot if a call may leave at once and none waits before it, or None."""
+        """Return a slot if a call may leave at once and no other call waits, or None."""
         if self.waiting or self.stopped:
             return None
         endpoint = self._only

@@ -62,7 +62,7 @@ class CallEngine:
         self.price = price
         self.fingerprints: set[str] = set()
         self.models: set[str] = set()
-        self.unread = ("", "")  # start of the last unreadable reply, and what is wrong with it
+        self.unread = ("", "")  # start of the last unreadable reply, and its problem
         self.on_planned: Callable[[Request], None] = lambda _: None
         self.on_recalled: Callable[[Request, Reply, int], None] = lambda _request, _reply, _expected: None
         self.on_missing: Callable[[Question[Any]], None] = lambda _: None
@@ -100,7 +100,7 @@ class CallEngine:
 
     @property
     def budget(self) -> Budget:
-        """The caps, and what is spent."""
+        """The caps and the spending so far."""
         return self._caller.budget
 
     def refused(self, endpoint: str, model: str) -> tuple[ParameterFallback, ...]:
@@ -209,7 +209,7 @@ class CallEngine:
         self._loop = asyncio.get_running_loop()
 
     def _recall(self, question: Question[T], reply: Reply | None) -> Completion[T] | None:
-        """Return the completion from a cached reply; None if there is none or it cannot be read."""
+        """Return the completion from a cached reply; None if it is missing or unreadable."""
         if reply is None:
             return None
         request = question.request
@@ -353,7 +353,7 @@ def _failed(request: Request, outcome: Outcome, detail: str) -> Completion[Any]:
 
 
 def _next_request(first: Request, reply: Reply, error: ReplyRejectedError) -> Request:
-    """Return the request that asks again: with twice the tokens, the same once more, or with what is wrong."""
+    """Return the request that asks again: with twice the tokens, unchanged, or with the problem named."""
     if reply.truncated:
         return first.with_max_tokens(first.max_tokens * TOKEN_LIMIT_GROWTH)
     return first.with_repair(reply.answer, str(error)) if reply.whole and reply.answer.strip() else first.fresh()

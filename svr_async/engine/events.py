@@ -248,7 +248,7 @@ class WatchedTransport:
         self._endpoint = endpoint
 
     async def send(self, request: Request) -> RawReply:
-        """Send one request; CallFailedError if there is no reply."""
+        """Send one request; CallFailedError without a reply."""
         began = time.monotonic()
         try:
             raw = await self._transport.send(request)

@@ -70,7 +70,7 @@ class ParameterFallback(msgspec.Struct, frozen=True):
     instead: str = ""
 
     def apply(self, request: Request) -> Request:
-        """Return the request without the field; the same object if it has none."""
+        """Return the request without the field; the same object if the field is missing."""
         if self.field == SYSTEM:
             messages = without_system(request.messages)
             return request if messages is request.messages else structs.replace(request, messages=messages)
@@ -89,7 +89,7 @@ class ParameterFallback(msgspec.Struct, frozen=True):
 
 
 def apply_all(fallbacks: Iterable[ParameterFallback], request: Request) -> Request:
-    """Return the request with these fallbacks; the same object if none applies."""
+    """Return the request with these fallbacks; the same object if nothing changes."""
     for fallback in fallbacks:
         request = fallback.apply(request)
     return request
@@ -116,7 +116,7 @@ def find_fallbacks(request: Request, status: int, error: Mapping[str, Any]) -> t
 
 
 def _field_named(request: Request, message: str, param: str) -> str:
-    """Return the field of the request that a refusal names, "" if it names none that can be dropped."""
+    """Return the droppable field of the request that a refusal names, or ""."""
     sent = [request.max_tokens_field, *(name for name, _ in request.params if name in PERMANENT)]
     root = re.split(r"[.\[]", param)[0]
     if root in sent:
@@ -168,7 +168,7 @@ class Fallbacks:
         return f"{request.model}: {_listed(found)}, as an earlier run found; {permanent(found)}"
 
     def learn(self, request: Request, found: tuple[ParameterFallback, ...]) -> str:
-        """Remember what is refused and return a line about it; "" if it was known."""
+        """Remember refused settings and return a line about them; "" if they were known."""
         place = (request.endpoint, request.model)
         known = self._known.get(place, ())
         new = tuple(fallback for fallback in found if fallback not in known)

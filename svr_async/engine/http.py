@@ -154,7 +154,7 @@ class HttpTransport:
                 task.cancel()
 
     async def model_names(self) -> list[str]:
-        """Return the models that the endpoint lists; empty if it lists none."""
+        """Return the models that the endpoint lists, possibly empty."""
         self._session = self._session or self._open()
         with suppress(aiohttp.ClientError, OSError, ValueError, KeyError, TypeError):
             async with asyncio.timeout(CONNECT_TIMEOUT_S):
@@ -263,7 +263,7 @@ def classify_exception(error: Exception, url: URL) -> Failure:
         return _failed(detail, "proxy", False).failure
     unknown = isinstance(error, aiohttp.ClientConnectorDNSError) and error.os_error.errno == socket.EAI_NONAME
     if unknown or isinstance(error, aiohttp.InvalidURL):
-        return _final(f"there is no host {url.host!r}", "check the judge's address")
+        return _final(f"unknown host {url.host!r}", "check the judge's address")
     if isinstance(error, aiohttp.ClientConnectorError):
         return _failed(f"cannot connect to {where}: {system_words(error.os_error)}", name, False).failure
     return _failed(f"the connection to {where} failed: {name} {error}".strip(), name).failure

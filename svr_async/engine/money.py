@@ -30,7 +30,7 @@ class Price:
 def read_price(text: str) -> Price:
     """Read IN/OUT or IN/CACHED/OUT, dollars per million tokens; UsageError for anything else.
 
-    Without a price of its own, cached input costs as much as other input.
+    Without a separate price, cached input costs as much as other input.
     """
     try:
         numbers = [float(part.strip().removeprefix("$")) for part in text.split("/")]
@@ -46,7 +46,7 @@ def read_price(text: str) -> Price:
 class Budget:
     """Caps on the calls and dollars of a run; its engines share one. Call `reserve` before each call is sent.
 
-    `usd` is the cost of replies so far. The cap also covers what is not known yet: `estimated_usd` for replies without
+    `usd` is the cost of replies so far. The cap also covers unknown costs: `estimated_usd` for replies without
     usage; calls in flight, and `lost` calls that may be billed, are expected to cost the mean of the answered ones.
     """
 
@@ -75,7 +75,7 @@ class Budget:
         self.in_flight -= 1
 
     def pay(self, usd: float, *, estimated_usd: float = 0.0) -> None:
-        """Note the cost of an answered call: what is known, and an estimate of the rest."""
+        """Note the cost of an answered call: the known part, and an estimate of the rest."""
         self.answered += 1
         self.usd += usd
         self.estimated_usd += estimated_usd

@@ -192,7 +192,7 @@ class RayTransport:
         self._final: Failure | None = None
 
     async def send(self, request: Request) -> RawReply:
-        """Send from some node and return the reply; CallFailedError if there is none."""
+        """Send from some node and return the reply; CallFailedError without a reply."""
         if self._final is not None:
             raise CallFailedError(self._final)
         if not self._tasks:
@@ -235,7 +235,7 @@ class RayTransport:
             node.actor.submit.remote([post for post, _ in wanted])
 
     async def _look_after_nodes(self) -> None:
-        """Connect, then start an actor on each node that has none, now and whenever a node is lost or joins."""
+        """Connect, then start an actor on each node without one, now and whenever a node is lost or joins."""
         try:
             await asyncio.to_thread(connect, self._address)
             while True:
@@ -346,7 +346,7 @@ def _living_nodes() -> dict[str, str]:
 
 
 def _actor_on(node: str, target: Target) -> Any:
-    """Start an actor on a node; it takes none of the CPUs that Ray counts."""
+    """Start an actor on a node; for Ray it uses 0 CPUs."""
     import ray
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 

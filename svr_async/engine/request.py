@@ -62,7 +62,7 @@ class Request(WireRequest, frozen=True, kw_only=True, dict=True):
         return sum(len(content) for _, content in self.messages)
 
     def with_repair(self, reply: str, problem: str) -> Request:
-        """Return the request with two turns added: the reply that could not be read, and what is wrong with it."""
+        """Return the request with two turns added: the reply that could not be read, and its problem."""
         turns = (
             ("assistant", reply[:REPAIR_CHARS] or "(empty)"),
             ("user", f"{problem} Answer again, in the asked format only."),

@@ -82,7 +82,7 @@ class Secrets:
 
 
 def environment_secrets(more: Iterable[str] = (), environment: Mapping[str, str] = os.environ) -> Secrets:
-    """Return the values of all variables named like secrets, and `more`: to mask what is written about a run."""
+    """Return the values of all variables named like secrets, and `more`: to mask in all files of a run."""
     found = {value.strip() for name, value in environment.items() if SECRET_NAME.search(name)} | set(more)
     in_json = {orjson.dumps(text.encode("utf-8", "replace").decode())[1:-1].decode() for text in found}
     longest_first = sorted(found | in_json, key=len, reverse=True)  # one may be the start of another

@@ -37,7 +37,7 @@ class Transport(Protocol):
     """What the engine sends requests through."""
 
     async def send(self, request: Request) -> RawReply:
-        """Send one request; CallFailedError if there is no reply."""
+        """Send one request; CallFailedError without a reply."""
 
     async def close(self) -> None:
         """Close all connections."""

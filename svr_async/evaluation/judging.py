@@ -18,7 +18,7 @@ from svr_async.evaluation.metrics import JudgeCost, joined
 from svr_async.evaluation.plan import Case, Escalated, Guess, JudgeAssignment, Jury, Plan, nothing_guessed
 from svr_async.evaluation.setup import PreparedRun, ResolvedJudges, orders_of, rephrasing
 from svr_async.judges.open_judge import OpenJudge, open_judge
-from svr_async.scoring.methods.contract import Decider
+from svr_async.scoring.methods.registry import Decider
 
 if TYPE_CHECKING:
     from svr_async.engine.engine import CallEngine

@@ -108,8 +108,7 @@ def _run_notes(run: PreparedRun, items: Sequence[Item], counted: Mapping[str, An
             yield f"prompts reconstructed from the description of {run.method.name}, not its own: {', '.join(ours)}"
     if (share := run.settings.limits.share) != WHOLE:
         yield f"shard {share_in_words(share)} of a run: svr merge makes the run of all shards"
-    use, data = run.method.facts.bank, run.dataset
-    taught_by = () if use is None else use.taught_by
+    taught_by, data = run.method.facts.taught_by, run.dataset
     if taught_by and training_fingerprint(data.digest, (pair.id for pair in data.pairs if usable(pair))) in taught_by:
         yield "the bank was trained on these very pairs: measure it on new ones (svr data split)"
 

@@ -24,10 +24,18 @@ from svr_async.evaluation.summary import SAMPLE_SUFFIX
 from svr_async.judges.limits import WHOLE, places_of, refuse_one_price
 from svr_async.judges.open_judge import RULES, JudgeSpec, OpenJudge
 from svr_async.scoring.decision import JuryRule
-from svr_async.scoring.methods.contract import Method, Needed, Part, Parts, Recipe
-from svr_async.scoring.methods.registry import find_recipe, names_that_take, read_options
+from svr_async.scoring.methods.registry import (
+    Method,
+    Needed,
+    Part,
+    Parts,
+    Recipe,
+    find_recipe,
+    names_that_take,
+    read_options,
+)
+from svr_async.scoring.methods.simple import load_rubric_file
 from svr_async.scoring.provenance import command_line
-from svr_async.scoring.rubric_file import load_rubric_file
 from svr_async.version import __version__
 
 if TYPE_CHECKING:
@@ -83,10 +91,10 @@ def _names(part: Part) -> str:
 
 def rephrasing(method: Method, judge: OpenJudge) -> Method:
     """Return a bank's method whose rubrics the judge's model fits to prompts; UsageError without a model."""
-    from svr_async.scoring.rephraser import rephraser_of
+    from svr_async.scoring.methods.svr import Svr, rephraser_of
 
-    assert method.facts.bank is not None
-    return method.facts.bank.with_rephraser(rephraser_of(judge.author, judge.judge.name))
+    assert isinstance(method, Svr)
+    return replace(method, rephraser=rephraser_of(judge.author, judge.judge.name))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +121,7 @@ class ResolvedJudge:
 
 
 def _resolve_judge(settings: EvalSettings, text: str, method: Method) -> ResolvedJudge:
-    """Resolve a judge without opening it; a content-blind method needs none."""
+    """Resolve a judge without opening it; a content-blind method has no judge."""
     if not method.facts.asks_judge:
         return ResolvedJudge(spec=JudgeSpec.parse(RULES), name="none")
     spec = JudgeSpec.parse(text, base_url=settings.base_url).priced(settings.limits.price)
@@ -227,7 +235,7 @@ def resolve_judges(settings: EvalSettings, method: Method) -> ResolvedJudges:
 
 
 def _with_method_judges(resolved: ResolvedJudges, settings: EvalSettings, method: Method) -> ResolvedJudges:
-    """Add the judges that only the method asks; UsageError if it needs written replies and a judge writes none."""
+    """Add the judges that only the method asks; UsageError if it needs texts and a judge writes no text."""
     own = method.facts.own
     if own is None:
         return resolved
@@ -251,7 +259,7 @@ def load_dataset(settings: EvalSettings, adapter: Adapter) -> Dataset:
         raise UsageError("--sample and --data exclude each other", hint="give one of them")
     if settings.sample:
         if adapter.name not in ("rubricbench", "pairs"):
-            raise UsageError(f"there is no sample for {adapter.name}", hint="svr eval rubricbench --sample")
+            raise UsageError(f"no sample for {adapter.name}", hint="svr eval rubricbench --sample")
         return load_sample()
     if settings.data is not None:
         return adapter.load(
@@ -355,7 +363,7 @@ def prepare(settings: EvalSettings, dataset: Dataset | None = None) -> PreparedR
     pairs = select_pairs(dataset.pairs, settings.limit, settings.domain)
     if method.facts.human_rubrics and not any(pair.rubrics for pair in pairs):
         raise UsageError(
-            f"--method {method.name} judges the human rubrics of the data, and {dataset.source} has none",
+            f"--method {method.name} judges by human rubrics, and {dataset.source} has no rubrics",
             hint="--method self-rubric has the judge write them, --rubrics FILE gives yours",
         )
     identity = {

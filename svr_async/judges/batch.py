@@ -96,7 +96,7 @@ class Unanswered:
 
 
 def endpoints_of(profiles: Sequence[Profile | None], judge: str) -> tuple[Profile, ...]:
-    """Return the profiles of the judges that call an endpoint; UsageError if there are none."""
+    """Return the profiles of the judges that call an endpoint; UsageError without any."""
     found = tuple(profile for profile in profiles if profile is not None)
     if not found:
         raise UsageError(f"--judge {judge} sends nothing, so there is nothing to export", hint="svr judges lists some")

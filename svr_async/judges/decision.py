@@ -89,7 +89,7 @@ class StatementWriter:
 def read_chances(text: str, count: int) -> dict[int, Chance]:
     """Return the probabilities in a reply by statement: absent if left out, None if refused.
 
-    ReplyRejectedError if there are none.
+    ReplyRejectedError without any.
     """
     chances: dict[int, Chance] = {}
     try:
@@ -232,7 +232,7 @@ def scoring(profile: Profile, prompt: Prompt, response: str) -> Question[float]:
 
 
 def read_score(text: str) -> float:
-    """Return the score in a reply; ReplyRejectedError if it has none."""
+    """Return the score in a reply; ReplyRejectedError if it is missing."""
     try:
         return msgspec.json.decode(text, type=_ScoreReply).score
     except msgspec.DecodeError:

@@ -57,12 +57,12 @@ class JudgeOptions(TypedDict, total=False):
 
 
 def check_options(options: Mapping[str, Any], known: Any) -> None:
-    """Raise UsageError for a keyword argument that is no key of the TypedDict `known`."""
+    """Raise UsageError for a keyword argument that is not a key of the TypedDict `known`."""
     names = known.__annotations__
     for name in options:
         if name not in names:
             hint = did_you_mean(name, names) or f"there are {', '.join(sorted(names))}"
-            raise UsageError(f"there is no option {name!r}", hint=hint)
+            raise UsageError(f"unknown option {name!r}", hint=hint)
 
 
 def read_share(text: str) -> Share:

@@ -166,7 +166,7 @@ class HybridJudge(Judge):
 
     @property
     def marks(self) -> Marks:
-        """Those of the model, since it was asked."""
+        """The marks of the model."""
         return self.model.marks
 
     async def prefer(self, shown: Presentation) -> Answer[Preference]:
@@ -213,7 +213,7 @@ def _in_order(rubrics: Sequence[Rubric], rows: Mapping[str, RubricComparison]) -
     return tuple(rows[rubric.id] for rubric in rubrics if rubric.id in rows)
 
 
-# --- questions in a method's own words --------------------------------------------------------------------------------
+# --- questions of methods ---------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

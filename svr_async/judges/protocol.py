@@ -1,5 +1,5 @@
 # ruff: noqa: ARG002
-"""What every judge offers, whatever stands behind it: an endpoint, checks, a recording, a simulation."""
+"""The interface of all judges: endpoints, checks, recordings, simulations."""
 
 from __future__ import annotations
 
@@ -21,10 +21,9 @@ U = TypeVar("U")
 
 
 class Reasked(str):
-    """The key of a question that was put for what a reply had left out.
+    """The key of a follow-up question about rubrics that a reply left out.
 
-    Whether there is one depends on the reply, not on the pair: items do not list it, what counts calls or looks for
-    missing replies does.
+    It depends on the reply, not on the pair. So items do not list it, but counts of calls do.
     """
 
     __slots__ = ()
@@ -45,16 +44,16 @@ class Answer(Generic[T]):
     flags: tuple[str, ...] = ()
 
     def map(self, made: Callable[[T], U]) -> Answer[U]:
-        """Return the answer with another value, made of this one; an answer without a value stays as it is."""
+        """Return the answer with its value mapped; an answer without a value stays as it is."""
         return replace(cast("Answer[U]", self), value=None if self.value is None else made(self.value))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preference:
-    """A direct verdict: margin > 0 for response A, < 0 for B, 0 for a tie; evidence where the judge has any.
+    """A direct verdict: margin > 0 for response A, < 0 for B, 0 for a tie; evidence if the judge has any.
 
-    `reason` is what it wrote ahead of its verdict, about A and B as it saw them. `scores` are those of A and of B,
-    where the judge gives each response a score that does not depend on the other response.
+    `reason` is the text before its verdict, about A and B as it saw them. `scores` are those of A and B if the judge
+    scores each response alone.
     """
 
     margin: float
@@ -80,7 +79,7 @@ class WrittenRubrics:
 
 
 class Judge(Protocol):
-    """Something that answers questions about responses. Rubrics that it cannot decide are left out of its rows.
+    """Answers questions about responses. Rubrics that it cannot decide are left out of its rows.
 
     A judge that does not define one of the last three methods raises UsageError there.
     """
@@ -98,7 +97,7 @@ class Judge(Protocol):
 
     @property
     def marks(self) -> Marks:
-        """Why its results are not those of a model that was asked; empty for such a model."""
+        """Marks of results that are not a model's: simulated, offline rules, recorded; empty for a model."""
 
     async def prefer(self, shown: Presentation) -> Answer[Preference]:
         """Say directly which response is better, without rubrics (the paper's vanilla judge)."""
@@ -119,7 +118,7 @@ class Judge(Protocol):
 
 
 class Author(Protocol):
-    """Something that writes: rubrics that distinguish two responses, and plausible but worse responses."""
+    """A writer of rubrics that distinguish two responses, and of plausible but worse responses."""
 
     __slots__ = ()
 
@@ -137,7 +136,7 @@ class Author(Protocol):
         """Write a response that looks plausible but is worse than the chosen one (paper `sec:adv`)."""
 
     async def same_criterion(self, asked: CriteriaQuestion) -> Answer[Mapping[str, str | None]]:
-        """Return, by label, which listed criterion each new one repeats in other words; None or absent for none."""
+        """Return, by label, the listed criterion that each new one repeats in other words, or None."""
 
 
 def _unable(judge: str, task: str) -> UsageError:

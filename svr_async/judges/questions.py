@@ -264,7 +264,7 @@ def _rubric(entry: Any) -> Rubric | None:
 def read_rephrased(text: str, rubrics: Sequence[Rubric]) -> dict[str, str]:
     """Read `rephrased_rubrics` as rubric id → new wording; left out are rubrics without one clear wording.
 
-    Two rubrics with the same wording are left out both. ReplyRejectedError if none remains.
+    If two rubrics get the same wording, both are left out. ReplyRejectedError if nothing remains.
     """
     rows, _ = read_list(text, "rephrased_rubrics")
     found = by_rubric(rows, rubrics, _wording, str.casefold)

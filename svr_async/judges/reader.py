@@ -244,7 +244,7 @@ def by_rubric(
 
 
 def _place(name: str, texts: Mapping[str, int]) -> int:
-    """Return the number of the rubric that an id names, from 1; −1 if it names none."""
+    """Return the number of the rubric that an id names, from 1; −1 for any other id."""
     word = " ".join(name.casefold().split())
     own, found = texts.get(word), _ID.fullmatch(word)
     return own or (int(found[1]) if found else -1)

@@ -32,7 +32,7 @@ class CriteriaQuestion:
         return TOKENS_PER_LABEL * (2 + len(self.new))
 
     def read(self, reply: str) -> Mapping[str, str | None]:
-        """Return which label each new label repeats, None for none; unreadable entries are left out.
+        """Return the label that each new label repeats, or None; unreadable entries are left out.
 
         ReplyRejectedError if the reply holds no object `same_as` at all.
         """

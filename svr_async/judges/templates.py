@@ -128,7 +128,7 @@ def _parse(name: str, text: str) -> Template:
 
 
 def _laid_out(name: str, template: Template) -> Template:
-    """Check the places of a free layout: all that are needed, none that are unknown."""
+    """Check the places of a free layout: every required one, and only known ones."""
     needed = PLACES.get(name, ())
     text = template.instructions + template.closing
     if not needed or DIVIDER in text or not template.closing:

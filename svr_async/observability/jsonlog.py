@@ -1,4 +1,4 @@
-"""The log of JSON lines: events as records, written by a thread, so that the event loop never waits for a disk.
+"""The JSON Lines log: events as records, written by a thread, so that the event loop never waits for a disk.
 
 The names, fields and levels of the records are the schema of the log; docs/observability.md lists them.
 """

@@ -160,7 +160,7 @@ class OtelPipeline:
             self._closing.append(self.meters)
 
     def close(self) -> bool:
-        """Send what is waiting; return False if that takes longer than `CLOSE_WAIT_S` (the collector is down)."""
+        """Send waiting data; return False if that takes longer than `CLOSE_WAIT_S` (the collector is down)."""
         closing = threading.Thread(target=lambda: [provider.shutdown() for provider in self._closing], daemon=True)
         closing.start()
         closing.join(CLOSE_WAIT_S)

@@ -35,7 +35,7 @@ LOCAL_SETTINGS = ("cache", "out", "dry_run", "resume", "force")  # they do not d
 
 
 def evaluation_facts(folder: Path) -> TrackedRun:
-    """Return the facts of an evaluation; the errors of `RunFolder.load` if there is none."""
+    """Return the facts of an evaluation; the errors of `RunFolder.load` if it is missing."""
     run = RunFolder.load(folder)
     summary, config = run.summary, flat_facts(run.manifest["config"])
     facts = [*config, *how_facts(summary), *cost_facts(summary)]

@@ -11,9 +11,8 @@ from svr_async.reports.bank_summary import BankSummary
 from svr_async.reports.drawing import Ends, Figure, Panel, Series, image, plane
 from svr_async.reports.figures import in_percent
 from svr_async.reports.page import render
-from svr_async.scoring.bank import BankRubric, RubricBank
+from svr_async.scoring.bank import BankHistory, BankRubric, RoundFacts, RubricBank
 from svr_async.scoring.bank_card import GENERIC
-from svr_async.scoring.bank_history import FitCurve, LearningCurve, RoundFacts
 
 MOST_GROUPS, MOST_MAPPED, FEWEST_MAPPED = 7, 400, 4  # domains and rubrics of a map
 NAMED = 8  # rubrics that a map numbers
@@ -37,8 +36,8 @@ def bank_figures(bank: RubricBank, found: BankSummary) -> list[Figure]:
     drawn = [map_figure(bank)]
     if history is not None:
         drawn += [
-            rounds_figure(history.rounds, marks), fit_figure(history.curves, history.chosen_seed, marks),
-            learning_figure(history.learning_curve, marks),
+            rounds_figure(history.rounds, marks), fit_figure(history, marks),
+            learning_figure(history, marks),
         ]  # fmt: skip
     return [one for one in drawn if one is not None]
 
@@ -81,9 +80,9 @@ def rounds_figure(rounds: Sequence[RoundFacts], marks: tuple[str, ...]) -> Figur
     return course_figure("training", [one.round for one in rounds], course, {}, marks)
 
 
-def fit_figure(curves: Sequence[FitCurve], seed: int, marks: tuple[str, ...]) -> Figure | None:
+def fit_figure(history: BankHistory, marks: tuple[str, ...]) -> Figure | None:
     """Return loss and dev accuracy by epoch, the fits one after another; None where the fit was solved in one go."""
-    main = [curve for curve in curves if curve.seed == seed and curve.epochs]
+    main = [curve for curve in history.curves if curve.seed == history.chosen_seed and curve.epochs]
     if not any(record.epoch for curve in main for record in curve.epochs):
         return None
     train, dev, accuracy, errors, place = [], [], [], [], 0
@@ -111,8 +110,9 @@ def fit_figure(curves: Sequence[FitCurve], seed: int, marks: tuple[str, ...]) ->
     return Figure(name="fit", title="The fit, epoch by epoch", panels=tuple(panels), marks=marks, notes=(note,))
 
 
-def learning_figure(curve: LearningCurve | None, marks: tuple[str, ...]) -> Figure | None:
+def learning_figure(history: BankHistory, marks: tuple[str, ...]) -> Figure | None:
     """Return accuracy by the number of training pairs; None where no learning curve was measured."""
+    curve = history.learning_curve
     if curve is None:
         return None
     points = tuple((float(i), 100 * point.accuracy) for i, point in enumerate(curve.points))
@@ -125,7 +125,7 @@ def learning_figure(curve: LearningCurve | None, marks: tuple[str, ...]) -> Figu
 
 
 def map_figure(bank: RubricBank, name: str = "map") -> Figure | None:
-    """Return the map of the rubrics: similar texts close together, area is weight × activation; None for few rubrics."""
+    """Return the map of rubrics: similar texts close together, area is weight × activation; None for few rubrics."""
     used = sorted((one for one in bank.rubrics if not one.disabled), key=lambda one: (-_use(one), one.id))
     rubrics = used[:MOST_MAPPED]
     if len(rubrics) < FEWEST_MAPPED:

@@ -15,17 +15,18 @@ from svr_async.evaluation import wording
 from svr_async.evaluation.summary import number
 from svr_async.evaluation.wording import against_chance
 from svr_async.reports.facts import Fact, flat_facts
-from svr_async.scoring.bank import BankRubric, RubricBank
+from svr_async.scoring.bank import BankHistory, BankRubric, RoundFacts, RubricBank
 from svr_async.scoring.bank_card import (
     GENERIC,
+    accuracy_in_words,
     bank_stats,
+    enough,
     how_chosen,
     in_one_level,
+    metrics_in_words,
     structure_parts,
     structure_words,
 )
-from svr_async.scoring.bank_history import BankHistory, Choice, RoundFacts
-from svr_async.scoring.dev_pairs import enough, metrics_in_words, too_few
 
 SHOWN = 20  # rubrics on a terminal, and ids of a rubric's pairs
 SHOWN_RUBRICS, SHOWN_EXAMPLES, SHOWN_TRIALS = 100, 3, 12  # on a page
@@ -76,7 +77,7 @@ def summarise_bank(bank: RubricBank) -> BankSummary:
     interval = wilson_interval(accuracy * n_dev, n_dev) if accuracy is not None and n_dev and measured else None
     pairs = wording.plural(n_dev, "held-out pair")
     if not measured:
-        headline = f"{too_few(n_dev)[:1].upper()}{too_few(n_dev)[1:]}."
+        headline = f"{accuracy_in_words(0.0, n_dev).capitalize()}."
     elif accuracy is None:
         headline = "Accuracy not known: no pairs were held out of the fit."
     else:
@@ -98,7 +99,7 @@ def summarise_bank(bank: RubricBank) -> BankSummary:
         ),
         rubrics=_rubric_table(bank.rubrics),
         yardsticks=tuple(_yardsticks(bank, history)),
-        structure=() if history is None or history.choice is None else tuple(_structure(history.choice)),
+        structure=tuple(_structure(history)),
         tables=tuple(_tables(bank, history)),
         facts=tuple(_facts(bank)),
         settings=tuple(flat_facts(bank.fit_settings)),
@@ -157,8 +158,9 @@ def _yardsticks(bank: RubricBank, history: BankHistory | None) -> Iterator[Fact]
         yield Fact(name="Unweighted vote", value=wording.percent(history.vote_accuracy), note=note)
 
 
-def _structure(choice: Choice) -> Iterator[Fact]:
-    yield from (Fact(name=name, value=value, note=note) for name, value, note in structure_parts(choice))
+def _structure(history: BankHistory | None) -> Iterator[Fact]:
+    if history is not None and (choice := history.choice) is not None:
+        yield from (Fact(name=name, value=value, note=note) for name, value, note in structure_parts(choice))
 
 
 def _rubric_table(rubrics: Sequence[BankRubric]) -> Table:

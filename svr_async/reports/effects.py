@@ -67,7 +67,7 @@ def _is_harmful(one: RubricEffect, found: RubricEffects) -> bool:
 def effects_tables(
     found: RubricEffects, caption: str, *, width: int | None = None, best: int = BEST, worst: int = WORST
 ) -> Iterator[Table]:
-    """Yield the table of the rubrics that decide, for a file or a terminal of `width` columns; nothing without rubrics."""
+    """Yield the table of the rubrics that decide, for a file or a terminal of `width` columns; empty without any."""
     rows = deciding(found, best, worst)
     if not rows:
         return

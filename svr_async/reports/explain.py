@@ -32,8 +32,8 @@ ROW_HEADS = ("rubric", "A", "B", "counts", "adds", "towards")
 SWAPPED = "its A is B here"
 ASK_A_MODEL = "a model as --judge decides every rubric"
 LIKELY = (
-    "Percentages: the judge’s probability of a pass. Counts: the rubric’s weight for this prompt; the bar is the weight "
-    "times the expected difference. Such a judge gives no reasons."
+    "Percentages: the judge’s probability of a pass. Counts: the rubric’s weight for this prompt; the bar is the "
+    "weight times the expected difference. Such a judge gives no reasons."
 )
 NEARER = "If both pass or both fail, the better response gets a quarter of a point."
 COUNTS = (
@@ -47,8 +47,8 @@ class Explanation:
     """One decision and its parts. `rows` are sorted by the size of their contribution, the largest first.
 
     `largest` is the size of the largest contribution, for bars (0 without rows); `texts` is None if unknown. `caption`
-    names the run with its marks. For a pair judged now, `of_run` is False, `caption` names the judge and there is no
-    right answer; `doubts` are reasons to doubt the verdict.
+    names the run with its marks. For a pair judged now, `of_run` is False, `caption` names the judge and the right
+    answer is unknown; `doubts` are reasons to doubt the verdict.
     """
 
     item: Item

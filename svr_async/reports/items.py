@@ -78,7 +78,7 @@ def item_part(
 
 
 def couples_of(runs: Sequence[Run]) -> list[Couple]:
-    """Return the items of one run, or those that two share, in the first's order; UsageError if they share none.
+    """Return the items of one run, or those that two share, in the first's order; UsageError without any.
 
     Items of the same id are paired in the order in which they occur.
     """

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +16,13 @@ from svr_async.core.rubric import Rubric
 from svr_async.errors import SvrError
 from svr_async.evaluation.run import count_calls
 from svr_async.evaluation.wording import dollars, duration
-from svr_async.reproduction.recipes import BankSpec, Plan, Recipe, RunSpec
+from svr_async.reproduction.paper import BankSpec, RunSpec
 from svr_async.reproduction.runner import Absent, Runner, is_trained, is_whole
 from svr_async.scoring.bank import BankRubric, InferenceSettings, RubricBank
 from svr_async.training.running.settings import TrainSettings
 
 NUMBERS = ("calls", "prompt_tokens", "completion_tokens", "max_completion_tokens", "usd", "max_usd", "seconds")
+NOTHING: Mapping[str, float | None] = dict.fromkeys(NUMBERS, 0)
 PLACEHOLDERS = 12  # rubrics: as many as a table asks for at most
 LETTERS = 110  # of a usual rubric
 Part = RunSpec | BankSpec
@@ -31,7 +32,7 @@ Part = RunSpec | BankSpec
 class Count:
     """What a run, a training or a sum of them would ask; `absent` is the reason why a part cannot be made."""
 
-    numbers: Mapping[str, float | None]
+    numbers: Mapping[str, float | None] = field(default_factory=lambda: NOTHING)
     assumed: tuple[str, ...] = ()
     absent: str = ""
 
@@ -48,12 +49,9 @@ class Count:
         return f"{name:<28}{about}{values['calls']:>9,} calls {tokens}  {cost:>14}  {duration(values['seconds'] or 0)}"
 
 
-NOTHING: Mapping[str, float | None] = dict.fromkeys(NUMBERS, 0)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReproCount:
-    """The parts of a reproduction by name, each once, and the parts of each table."""
+    """The parts of a reproduction, each once, and the parts of each table by its label."""
 
     parts: Mapping[Part, Count]
     tables: Mapping[str, tuple[Part, ...]]
@@ -70,7 +68,7 @@ class ReproCount:
         return {
             "tables": {label: self.total(parts).as_json() for label, parts in self.tables.items()},
             "total": self.total(self.parts).as_json(),
-            "parts": {part_name(part): count.as_json() for part, count in self.parts.items()},
+            "parts": {part.title: count.as_json() for part, count in self.parts.items()},
         }
 
     def in_words(self) -> str:
@@ -79,13 +77,8 @@ class ReproCount:
         lines = [self.total(parts).describe(label) for label, parts in self.tables.items()]
         lines += [total.describe("in all, shared runs once"), "Nothing was sent."]
         lines += [f"~ {words}; exact once it is done" for words in total.assumed]
-        lines += [f"absent: {part_name(part)}: {one.absent}" for part, one in self.parts.items() if one.absent]
+        lines += [f"absent: {part.title}: {one.absent}" for part, one in self.parts.items() if one.absent]
         return "\n".join(lines)
-
-
-def part_name(part: Part) -> str:
-    """Return the name of a run or training."""
-    return f"train {part.name}" if isinstance(part, BankSpec) else part.name
 
 
 def count_reproduction(runner: Runner) -> ReproCount:
@@ -93,15 +86,14 @@ def count_reproduction(runner: Runner) -> ReproCount:
     plan, seen, parts = runner.plan, set[str](), dict[Part, Count]()
     with tempfile.TemporaryDirectory() as folder:
         banks: dict[str, Path | Absent] = {}
-        for spec in plan.banks:
+        for spec in plan.banks.values():
             parts[spec], banks[spec.name] = _count_bank(runner, spec, Path(folder) / spec.name, seen)
         for run in plan.runs:
             parts[run] = _count_run(runner, run, banks, seen)
-    return ReproCount(parts=parts, tables={table.label: _parts_of(table, plan) for table in plan.tables})
-
-
-def _parts_of(table: Recipe, plan: Plan) -> tuple[Part, ...]:
-    return (*(bank for bank in plan.banks if bank.name in table.needed_banks), *table.runs)
+    of_table: dict[str, tuple[Part, ...]] = {
+        table.label: (*(plan.banks[name] for name in table.needed_banks), *table.runs) for table in plan.tables
+    }
+    return ReproCount(parts=parts, tables=of_table)
 
 
 def _count_bank(runner: Runner, spec: BankSpec, placeholder: Path, seen: set[str]) -> tuple[Count, Path | Absent]:
@@ -112,18 +104,17 @@ def _count_bank(runner: Runner, spec: BankSpec, placeholder: Path, seen: set[str
     try:
         wanted = runner.training_of(spec)
         if isinstance(wanted, Absent):
-            return Count(numbers=NOTHING, absent=wanted.why), wanted
+            return Count(absent=wanted.why), wanted
         if not isinstance(wanted, TrainSettings):
-            return Count(numbers=NOTHING), wanted
+            return Count(), wanted
         if is_trained(wanted):
-            return Count(numbers=NOTHING), wanted.out / "bank"
+            return Count(), wanted.out / "bank"
         _placeholder(spec.name).save(placeholder)
         numbers = count_training(wanted, count_rounds, before=seen) or {}
     except SvrError as error:
-        return Count(numbers=NOTHING, absent=error.one_line()), Absent(why=error.one_line())
-    return Count(
-        numbers={name: numbers.get(name, 0) for name in NUMBERS}, assumed=(f"trainings: {ASSUMED.in_words()}",)
-    ), placeholder
+        return Count(absent=error.one_line()), Absent(why=error.one_line())
+    assumed = (f"trainings: {ASSUMED.in_words()}",)
+    return Count(numbers={name: numbers.get(name, 0) for name in NUMBERS}, assumed=assumed), placeholder
 
 
 def _placeholder(name: str) -> RubricBank:
@@ -136,11 +127,11 @@ def _count_run(runner: Runner, spec: RunSpec, banks: Mapping[str, Path | Absent]
     try:
         prepared = runner.evaluation_of(spec, banks)
         if isinstance(prepared, Absent):
-            return Count(numbers=NOTHING, absent=prepared.why)
+            return Count(absent=prepared.why)
         counted = None if is_whole(prepared) else count_calls(prepared, seen)
     except SvrError as error:
-        return Count(numbers=NOTHING, absent=error.one_line())
+        return Count(absent=error.one_line())
     if counted is None:
-        return Count(numbers=NOTHING)
+        return Count()
     assumed = (f"with --method {spec.method}, assumed: {counted['assumes']}",) if counted.get("assumes") else ()
     return Count(numbers={name: counted[name] for name in NUMBERS}, assumed=assumed)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
@@ -19,10 +20,11 @@ from svr_async.engine.events import Notice, NoticeKind
 from svr_async.errors import AuthError, BudgetError, EndpointDownError, StorageError, SvrError
 from svr_async.evaluation.run import Listener, run_now
 from svr_async.evaluation.run_folder import Run, RunFolder
+from svr_async.evaluation.settings import EvalSettings
 from svr_async.evaluation.setup import PreparedRun, load_dataset, prepare
 from svr_async.judges.limits import JudgeLimits
 from svr_async.judges.open_judge import JudgeSpec
-from svr_async.reproduction.recipes import BankSpec, Plan, Role, RunSpec
+from svr_async.reproduction.paper import ROLE, BankSpec, Recipe, Recipes, RunSpec
 from svr_async.reproduction.settings import TRAIN, ReproSettings
 from svr_async.scoring.bank import RubricBank
 from svr_async.scoring.methods.registry import NAMES
@@ -83,11 +85,12 @@ class Announcer(Listener, TrainingListener):
 class Runner:
     """A reproduction in progress: finished banks and runs or why they are missing, and calls and dollars spent.
 
-    `absent_judges` are the roles that cannot be asked, with the reason; `judges` are by role.
+    `absent_judges` are the roles that cannot be asked, with the reason; `judges` are by role. `unpriced` calls have no
+    known price.
     """
 
     settings: ReproSettings
-    plan: Plan
+    plan: Recipes
     say: Say
     judges: dict[str, str] = field(default_factory=dict)
     absent_judges: dict[str, str] = field(default_factory=dict)
@@ -95,42 +98,32 @@ class Runner:
     runs: dict[RunSpec, Path | Absent] = field(default_factory=dict)
     calls: int = 0
     usd: float = 0.0
+    unpriced: int = 0
     _loaded: dict[Path, Run] = field(default_factory=dict)
     _data: dict[str, Dataset] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        """Choose the judge of each role: --judge without a role never stands in for a model with its own weights."""
         for name, role in self.plan.roles.items():
-            self._name_judge(name, role)
+            judge = self.settings.judges.get(name) or (self.settings.judge if role.judge else "") or role.judge
+            self.judges[name] = judge
+            try:
+                if judge:
+                    JudgeSpec.parse(judge, base_url=self.settings.base_url)
+                else:
+                    self.absent_judges[name] = role.hint
+            except SvrError as error:
+                self.absent_judges[name] = error.one_line()
 
-    def _name_judge(self, name: str, role: Role) -> None:
-        """Choose the judge of a role. --judge without a role never stands in for a model with weights of its own."""
-        judge = self.settings.judges.get(name) or (self.settings.judge if role.judge else "") or role.judge
-        self.judges[name] = judge
-        if not judge:
-            self.absent_judges[name] = role.hint or f"name its judge: --judge {name}=J"
-            return
-        try:
-            JudgeSpec.parse(judge, base_url=self.settings.base_url)
-        except SvrError as error:
-            self.absent_judges[name] = error.one_line()
-
-    @property
-    def limits(self) -> JudgeLimits:
-        """The limits, with what is left of the caps."""
-        whole = self.settings.limits
-        return replace(
-            whole,
-            max_calls=None if whole.max_calls is None else max(0, whole.max_calls - self.calls),
-            budget=None if whole.budget is None else max(0.0, whole.budget - self.usd),
-        )
+    # --- making -------------------------------------------------------------------------------------------------------
 
     def make_all(self) -> None:
         """Train and judge what is missing; errors of `ENDING` are raised, with everything finished kept."""
-        for number, spec in enumerate(self.plan.banks, start=1):
+        for number, spec in enumerate(self.plan.banks.values(), start=1):
             self.say(f"bank {number} of {len(self.plan.banks)}: {spec.name}")
             self.banks[spec.name] = self._kept(spec.judge, partial(self._make_bank, spec))
         for number, run in enumerate(self.plan.runs, start=1):
-            self.say(f"run {number} of {len(self.plan.runs)}: {run.name}")
+            self.say(f"run {number} of {len(self.plan.runs)}: {run.title}")
             self.runs[run] = self._kept(run.judge, partial(self._make_run, run))
 
     def _kept(self, role: str, make: Callable[[], Path | Absent]) -> Path | Absent:
@@ -159,28 +152,8 @@ class Runner:
             result = train(wanted, Announcer(self.say))
             for stats in (result.stats, result.written[0] if result.written else None):
                 if stats is not None:
-                    self.calls += stats.sent
-                    self.usd += stats.usd or 0.0
+                    self._pay(stats.sent, stats.usd)
         return wanted.out / "bank"
-
-    def training_of(self, spec: BankSpec) -> TrainSettings | Path | Absent:
-        """Return the training of a bank, the folder that was given, or why it cannot be trained."""
-        if spec.name in self.settings.banks:
-            return Path(self.settings.banks[spec.name])
-        if spec.judge in self.absent_judges:
-            return Absent(why=self.absent_judges[spec.judge])
-        path, adapter = self.settings.train, get_adapter(self.settings.adapter)
-        if path is None and adapter.hub_files:
-            try:
-                path = adapter.fetch(CACHE).files[0]
-            except SvrError as error:
-                hint = f"svr data fetch {adapter.name}, or --train {adapter.name}=PATH"
-                return Absent(why=f"{adapter.title} is needed ({one_line(error.message, MAX_REASON)}): {hint}")
-        if path is None:
-            return Absent(why="training pairs are needed: --train PATH, --train helpsteer3, or --bank DIR")
-        if TRAIN not in self._data:
-            self._data[TRAIN] = adapter.load(path)
-        return self.settings.training(spec, self.judges[spec.judge], path, self._data[TRAIN].digest, self.limits)
 
     def _make_run(self, spec: RunSpec) -> Path | Absent:
         """Return the folder of a run, judged now unless it is whole."""
@@ -189,13 +162,70 @@ class Runner:
             return prepared
         if not is_whole(prepared):
             result = run_now(prepared, Announcer(self.say))
-            self.calls += result.metrics["calls"]["sent"]
-            self.usd += result.metrics["paid_usd"] or 0.0
+            self._pay(result.metrics["calls"]["sent"], result.metrics["paid_usd"])
             if result.signal:
                 raise StoppedError(result.signal)
         if _read(prepared.folder / "metrics.json").get("coverage") == 0:
             return Absent(why=NO_VERDICT)
         return prepared.folder
+
+    def _pay(self, calls: int, usd: float | None) -> None:
+        self.calls += calls
+        self.usd += usd or 0.0
+        self.unpriced += calls if usd is None else 0
+
+    @property
+    def _limits(self) -> JudgeLimits:
+        """The limits, with what is left of the caps."""
+        whole = self.settings.limits
+        return replace(
+            whole,
+            max_calls=None if whole.max_calls is None else max(0, whole.max_calls - self.calls),
+            budget=None if whole.budget is None else max(0.0, whole.budget - self.usd),
+        )
+
+    # --- what a bank or run needs -------------------------------------------------------------------------------------
+
+    def training_of(self, spec: BankSpec) -> TrainSettings | Path | Absent:
+        """Return the training of a bank, the folder that was given, or why it cannot be trained.
+
+        A training has a folder that is named by a digest of everything that shapes it.
+        """
+        settings = self.settings
+        if spec.name in settings.banks:
+            return Path(settings.banks[spec.name])
+        if spec.judge in self.absent_judges:
+            return Absent(why=self.absent_judges[spec.judge])
+        path = self._training_pairs()
+        if isinstance(path, Absent):
+            return path
+        evaluated = sorted(settings.data.items()) if settings.decontaminate or settings.preset == "paper" else []
+        made: dict[str, Any] = {
+            "adapter": settings.adapter,
+            "judge": self.judges[spec.judge],
+            "base_url": settings.base_url,
+            "preset": settings.preset,
+            "ablate": spec.ablate,
+            "decontaminate": tuple(f"{name}={path}" for name, path in evaluated),
+        }
+        key = orjson.dumps({**made, "data": self._data[TRAIN].digest}, option=orjson.OPT_SORT_KEYS)
+        name = f"{spec.name}-{hashlib.sha256(key).hexdigest()[:8]}"
+        return TrainSettings(pairs=path, out=settings.out / "banks" / name, limits=self._limits, **made)
+
+    def _training_pairs(self) -> Path | Absent:
+        """Return the file of the training pairs, read once, or the command that gets it."""
+        path, adapter = self.settings.train, get_adapter(self.settings.adapter)
+        if path is None and not adapter.hub_files:
+            return Absent(why="training pairs are needed: --train PATH, --train helpsteer3, or --bank DIR")
+        if path is None:
+            try:
+                path = adapter.fetch(CACHE).files[0]
+            except SvrError as error:
+                hint = f"svr data fetch {adapter.name}, or --train {adapter.name}=PATH"
+                return Absent(why=f"{adapter.title} is needed ({one_line(error.message, MAX_REASON)}): {hint}")
+        if TRAIN not in self._data:
+            self._data[TRAIN] = adapter.load(path)
+        return path
 
     def evaluation_of(self, spec: RunSpec, banks: Mapping[str, Path | Absent]) -> PreparedRun | Absent:
         """Return a run with everything that it needs read and checked, or why it cannot be made."""
@@ -204,16 +234,36 @@ class Runner:
         if lacking := next((role for role in spec.roles if role in self.absent_judges), None):
             why = self.absent_judges[lacking]
             return Absent(why=why if lacking == spec.judge else f"{lacking}: {why}")
-        bank = banks.get(spec.bank, Absent(why="not trained"))
-        if spec.bank and isinstance(bank, Absent):
+        bank = banks.get(spec.bank, Absent(why="not trained")) if spec.bank else None
+        if isinstance(bank, Absent):
             return Absent(why=f"bank {spec.bank}: {bank.why}")
-        folders = {name: path for name, path in banks.items() if isinstance(path, Path)}
-        settings = self.settings.evaluation(spec, self.judges, folders, self.limits)
+        settings = EvalSettings(
+            benchmark=spec.benchmark,
+            judge=self.judges[spec.judge],
+            base_url=self.settings.base_url,
+            limits=self._limits,
+            method=spec.method,
+            bank=str(bank) if bank else None,
+            top_k=spec.top_k,
+            data=self.settings.data.get(spec.benchmark),
+            limit=self.settings.limit,
+            domain=spec.domain,
+            option=tuple(ROLE.sub(lambda found: self.address(found[1]), text) for text in spec.option),
+            preset=self.settings.preset,
+        )
         if spec.benchmark not in self._data:
             self._data[spec.benchmark] = load_dataset(settings, get_adapter(spec.benchmark))
         prepared = prepare(settings, self._data[spec.benchmark])
-        folder = self.settings.out / "runs" / f"{spec.name}-{prepared.digest}"
+        folder = self.settings.out / "runs" / f"{spec.title}-{prepared.digest}"
         return replace(prepared, settings=replace(prepared.settings, out=folder))
+
+    def address(self, role: str) -> str:
+        """Return a role's judge as a method's option names it: with --base-url, if that replaces its profile's."""
+        judge, url = self.judges[role], self.settings.base_url
+        profile = JudgeSpec.parse(judge, base_url=url).profile if url else None
+        return judge if profile is None or "://" in judge else f"{profile.base_url}#{profile.model}"
+
+    # --- finished -----------------------------------------------------------------------------------------------------
 
     def run(self, spec: RunSpec) -> Run | Absent:
         """Return a finished run with its items, read once, or why it is missing."""
@@ -223,6 +273,10 @@ class Runner:
         if folder not in self._loaded:
             self._loaded[folder] = RunFolder.load(folder)
         return self._loaded[folder]
+
+    def runs_of(self, recipe: Recipe) -> list[Run | Absent]:
+        """Return the first run of each row of a recipe."""
+        return [self.run(next(iter(row.runs.values()))) for row in recipe.rows]
 
     def bank(self, name: str) -> TrainedBank | Absent:
         """Return a bank, or why it is missing."""

@@ -1,22 +1,14 @@
-"""Settings of a reproduction, and the trainings and evaluations that follow from them."""
+"""Settings of a reproduction, and the reading of its command's words."""
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
-
-import orjson
 
 from svr_async.adapters import ADAPTERS
 from svr_async.errors import UsageError
-from svr_async.evaluation.settings import EvalSettings
 from svr_async.judges.limits import JudgeLimits
-from svr_async.judges.open_judge import JudgeSpec
-from svr_async.reproduction.recipes import ROLE, BankSpec, RunSpec
-from svr_async.training.running.settings import TrainSettings
 
 BENCHMARKS = ("rubricbench", "rewardbench", "rewardbench2", "rmbench")
 TRAIN = "train"
@@ -29,7 +21,7 @@ class ReproSettings:
 
     `data` maps benchmarks to files; others are found in the cache of `svr data fetch`. `train` are the pairs of the
     banks, read by `adapter`. `judge` takes every role that has a default, `judges` are by role. `banks` are trained
-    banks by name. `limit` applies to the pairs of each benchmark, `train_limit` to those of `train`.
+    banks by name. `limit` applies to the pairs of each benchmark.
     """
 
     out: Path
@@ -42,53 +34,9 @@ class ReproSettings:
     base_url: str = ""
     limits: JudgeLimits = field(default_factory=JudgeLimits)
     preset: str = "default"
-    rounds: int = 3
     decontaminate: bool = False
     limit: str | None = None
-    train_limit: str | None = None
     figures: Path | None = None
-
-    def evaluation(
-        self, spec: RunSpec, judges: Mapping[str, str], banks: Mapping[str, Path], limits: JudgeLimits
-    ) -> EvalSettings:
-        """Return the evaluation of a run, without a folder; `judges` are by role."""
-        option = tuple(ROLE.sub(lambda found: self._addressed(judges[found[1]]), text) for text in spec.option)
-        return EvalSettings(
-            benchmark=spec.benchmark,
-            judge=judges[spec.judge],
-            base_url=self.base_url,
-            limits=limits,
-            method=spec.method,
-            bank=str(banks[spec.bank]) if spec.bank else None,
-            top_k=spec.top_k,
-            data=self.data.get(spec.benchmark),
-            limit=self.limit,
-            domain=spec.domain,
-            option=option,
-            preset=self.preset,
-        )
-
-    def training(self, spec: BankSpec, judge: str, data: Path, digest: str, limits: JudgeLimits) -> TrainSettings:
-        """Return the training of a bank, in a folder named by a digest of everything that shapes it."""
-        evaluated = sorted(self.data.items()) if self.decontaminate or self.preset == "paper" else []
-        made: dict[str, Any] = {
-            "adapter": self.adapter,
-            "judge": judge,
-            "base_url": self.base_url,
-            "preset": self.preset,
-            "rounds": self.rounds,
-            "ablate": spec.ablate,
-            "limit": self.train_limit,
-            "decontaminate": tuple(f"{name}={path}" for name, path in evaluated),
-        }
-        key = orjson.dumps({**made, "data": digest}, option=orjson.OPT_SORT_KEYS)
-        name = f"{spec.name}-{hashlib.sha256(key).hexdigest()[:8]}"
-        return TrainSettings(pairs=data, out=self.out / "banks" / name, limits=limits, **made)
-
-    def _addressed(self, judge: str) -> str:
-        """Return a judge as a method's option names it: by its address, if --base-url replaces that of its profile."""
-        profile = JudgeSpec.parse(judge, base_url=self.base_url).profile if self.base_url else None
-        return judge if profile is None or "://" in judge else f"{profile.base_url}#{profile.model}"
 
 
 def data_files(named: Sequence[str]) -> dict[str, Path]:

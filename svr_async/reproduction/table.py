@@ -1,14 +1,17 @@
-"""A rebuilt table: cells with the printed number next to ours, as texts and as CSV."""
+"""A rebuilt table: scores and cells with the printed number next to ours, as texts and as CSV."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from math import fsum
 from typing import Literal
 
-from svr_async.core.statistics import Interval
+from svr_async.core.statistics import Interval, newcombe_interval, wilson_interval
 from svr_async.core.table import Table
 from svr_async.evaluation import wording
 from svr_async.reports.writers import to_csv
+from svr_async.reproduction.paper import Recipe
 
 Unit = Literal["percent", "points", "count", "number", "text"]
 DIGITS = {"percent": 1, "points": 1, "count": 0, "number": 3, "text": 0}
@@ -21,12 +24,51 @@ CSV_HEADS = ("table", "row", "column", "unit", "ours", "low", "high", "printed",
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Score:
+    """A score as a fraction of 1, and how many pairs of a plain share would be as sure (`effective`)."""
+
+    value: float
+    effective: float
+
+    @property
+    def interval(self) -> Interval:
+        """Wilson's interval at that number of pairs."""
+        return wilson_interval(self.value * self.effective, self.effective)
+
+    def differs_from(self, printed: float) -> bool:
+        """Whether a printed score differs at 95 %, taken as measured on as many other pairs (Newcombe's interval).
+
+        On the same pairs this is cautious: a mark is more than chance, no mark says nothing.
+        """
+        low, high = newcombe_interval(self.value, self.effective, printed, self.effective)
+        return low > 0 or high < 0
+
+
+def share(marks: Sequence[bool]) -> Score | None:
+    """Return the share of True; None without marks."""
+    return Score(value=sum(marks) / len(marks), effective=len(marks)) if marks else None
+
+
+def mean_of(scores: Sequence[Score | None]) -> Score | None:
+    """Return the plain mean of scores of different pairs; None if one is missing."""
+    known = [score for score in scores if score is not None]
+    if not known or len(known) < len(scores):
+        return None
+    size = effective_size([(1.0, score.effective) for score in known])
+    return Score(value=fsum(score.value for score in known) / len(known), effective=size)
+
+
+def effective_size(strata: Sequence[tuple[float, float]]) -> float:
+    """Return Kish's effective size of a mean over strata of (weight, size): (Σ weight)² / Σ (weight² / size)."""
+    return fsum(weight for weight, _ in strata) ** 2 / fsum(weight**2 / size for weight, size in strata)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """A column: its head, a common head of several columns (`span`), its unit; `ranked` marks the best two cells."""
+    """A column: its head, a common head of several columns (`span`), its unit and decimals."""
 
     name: str
     unit: Unit = "percent"
-    ranked: bool = False
     span: str = ""
     digits: int | None = None
 
@@ -37,7 +79,7 @@ class Column:
 
     @property
     def places(self) -> int:
-        """How many decimals its numbers have."""
+        """The decimals of its numbers."""
         return DIGITS[self.unit] if self.digits is None else self.digits
 
     def words(self, value: float | None) -> str:
@@ -85,52 +127,34 @@ class Row:
 class PaperTable:
     """A rebuilt table of the paper, with the marks of its runs (SIMULATED, OFFLINE …)."""
 
-    label: str
-    title: str
-    heads: tuple[str, ...]
+    recipe: Recipe
     columns: tuple[Column, ...]
     rows: tuple[Row, ...]
     notes: tuple[str, ...] = ()
     marks: tuple[str, ...] = ()
 
     @property
-    def short(self) -> str:
-        """The label without its prefix."""
-        return self.label.partition(":")[2]
-
-    @property
     def caption(self) -> str:
         """Title, label and marks."""
-        return f"{self.title} ({self.label}){''.join(f' [{mark}]' for mark in self.marks)}"
+        return f"{self.recipe.title} ({self.recipe.label}){''.join(f' [{mark}]' for mark in self.marks)}"
 
     @property
     def all_notes(self) -> tuple[str, ...]:
         """The legend, if a cell has a printed number, and the notes."""
         has_printed = any(cell.printed is not None for row in self.rows for cell in row.cells)
-        return (LEGEND, *self.notes) if has_printed else self.notes
+        return (*([LEGEND] if has_printed else []), *self.recipe.notes, *self.notes)
 
     def names(self, row: Row) -> tuple[str, ...]:
         """Return the names of a row, one for each head."""
-        return (*row.names, *[""] * (len(self.heads) - len(row.names)))
-
-    def rank(self, place: int, cell: Cell) -> int:
-        """Return 1 for the best cell of a ranked column, 2 for the second, else 0; equal as shown is equal."""
-        column, value = self.columns[place], cell.ours
-        if not column.ranked or value is None:
-            return 0
-        shown = {round(number, column.places) for row in self.rows if (number := row.cells[place].ours) is not None}
-        better = sum(number > round(value, column.places) for number in shown)
-        return better + 1 if better < 2 else 0
+        return (*row.names, *[""] * (len(self.recipe.heads) - len(row.names)))
 
     def cell_words(self, place: int, cell: Cell) -> str:
         """Return a cell as text: ours, its interval, the printed number, the mark of a difference."""
         if cell.ours is None and cell.printed is None:
             return ""
-        column = self.columns[place]
-        theirs = "" if cell.printed is None else f" ({column.words(cell.printed)})"
-        return (
-            f"{column.words(cell.ours)}{self.interval_words(place, cell)}{theirs}{f' {DIFFERS}' * bool(cell.differs)}"
-        )
+        words = self.columns[place].words
+        theirs = "" if cell.printed is None else f" ({words(cell.printed)})"
+        return f"{words(cell.ours)}{self.interval_words(place, cell)}{theirs}{f' {DIFFERS}' * bool(cell.differs)}"
 
     def interval_words(self, place: int, cell: Cell) -> str:
         """Return the interval of a cell in brackets, or an empty text."""
@@ -140,7 +164,7 @@ class PaperTable:
 
 def as_text(table: PaperTable) -> Table:
     """Return the table as texts, for the writers of Markdown and LaTeX."""
-    heads = [*table.heads, *(column.title for column in table.columns), "Judged by"]
+    heads = [*table.recipe.heads, *(column.title for column in table.columns), "Judged by"]
     rows = [
         [*table.names(row), *(table.cell_words(place, cell) for place, cell in enumerate(row.cells)), row.judge_words]
         for row in table.rows
@@ -156,6 +180,6 @@ def as_csv(table: PaperTable) -> str:
             low, high = cell.interval or (None, None)
             numbers = ["" if one is None else float(f"{one:.6g}") for one in (cell.ours, low, high, cell.printed)]
             differs = "" if cell.differs is None else str(cell.differs).lower()
-            texts = [table.label, " / ".join(row.names), column.title, column.unit]
+            texts = [table.recipe.label, " / ".join(row.names), column.title, column.unit]
             rows.append([*texts, *numbers, differs, row.judged, row.absent])
     return to_csv(CSV_HEADS, rows)

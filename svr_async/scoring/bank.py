@@ -1,26 +1,27 @@
-"""The rubric bank: rubrics with weights, a fitted selector, TF-IDF features, settings and provenance."""
+"""The rubric bank: rubrics with weights, a fitted selector, TF-IDF features, settings, and the history of its fits."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Self
+from typing import Annotated, Any
 
 import numpy as np
+from msgspec import Meta
 from numpy.typing import NDArray
 
 from svr_async.core.integrity import NO_MARKS, Marks
 from svr_async.core.rubric import MAX_RUBRIC_CHARS, Rubric, rubric_id
-from svr_async.core.verdict import is_number, is_whole
-from svr_async.fit.tfidf import MAX_TERM_CHARS
-from svr_async.scoring.bank_history import BankHistory
+from svr_async.fit.config import Choice
+from svr_async.fit.history import FitCurve
+from svr_async.fit.learning_curve import LearningCurve
 
 Floats = NDArray[np.float32]
-
+Count = Annotated[int, Meta(ge=0)]
 UNIFORM = "uniform"  # the selector kind without arrays: every prompt has alpha = 1 / n_rubrics
 MAX_WEIGHT = float(np.finfo(np.float32).max)
 MAX_NOTE_CHARS = 4_096
@@ -30,7 +31,7 @@ MAX_SOURCES = 1_024  # source pairs that training keeps for a rubric; a bank wit
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BankRubric:
-    """A rubric of a bank, its weight and its statistics. ValueError if a value is out of range.
+    """A rubric of a bank, its weight and its statistics. ValueError if its id or text is invalid.
 
     Args:
         weight: w ≥ 0.
@@ -47,9 +48,9 @@ class BankRubric:
     rubric: Rubric
     weight: float = 1.0
     domain: str = ""
-    observed_count: int = 1
-    support_count: int = 0
-    activation_rate: float = 0.0
+    observed_count: Count = 1
+    support_count: Count = 0
+    activation_rate: Annotated[float, Meta(ge=0, le=1)] = 0.0
     aliases: tuple[str, ...] = ()
     criterion: str = ""
     source_pair_ids: tuple[str, ...] = ()
@@ -58,8 +59,10 @@ class BankRubric:
     added: bool = False
 
     def __post_init__(self) -> None:
-        if problem := _rubric_problem(self):
-            raise ValueError(f"rubric {self.rubric.id}: {problem}")
+        if self.id != (expected := rubric_id(self.text)):  # contributions and merging go by ids
+            raise ValueError(f"rubric {self.id}: its id is not the hash of its text ({expected})")
+        if (size := len(self.text)) > MAX_RUBRIC_CHARS:
+            raise ValueError(f"rubric {self.id}: its text has {size} characters, at most {MAX_RUBRIC_CHARS} are allowed")
 
     @property
     def id(self) -> str:
@@ -85,17 +88,100 @@ class InferenceSettings:
     direct: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("top_k", "selection_pool"):
-            value = getattr(self, name)
-            if not is_whole(value, least=1):
-                raise ValueError(f"{name} must be a whole number >= 1 (got {value!r})")
-        if not is_number(self.filler_weight) or not 0 <= self.filler_weight < math.inf:
-            raise ValueError(f"filler_weight must be >= 0 and finite (got {self.filler_weight!r})")
+        if min(self.top_k, self.selection_pool) < 1 or not 0 <= self.filler_weight < math.inf:
+            raise ValueError(f"top_k and selection_pool must be >= 1, filler_weight >= 0 and finite (got {self})")
 
     def as_json(self) -> dict[str, Any]:
         """Return the settings as plain values; `direct` only if set, since the digests of older banks lack it."""
         plain = {"top_k": self.top_k, "selection_pool": self.selection_pool, "filler_weight": float(self.filler_weight)}
         return plain | ({"direct": True} if self.direct else {})
+
+
+# ── how a bank was made ──
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoundFacts:
+    """One round of Algorithm 1; None for what was not measured.
+
+    `bank` rubrics were fitted, `kept` remain after pruning. `dev_accuracy` is that of the bank as it is used.
+    `fit_accuracy`, `vote_accuracy` and `linear_accuracy` are over the judged pools of the same dev pairs: of the fit,
+    of an unweighted vote, and of one weight per rubric for all prompts.
+    """
+
+    round: int
+    bank: int
+    kept: int
+    support: int = 0
+    hard_negatives: int = 0
+    judged_entries: int = 0
+    active: int | None = None
+    train_margin: float | None = None
+    dev_margin: float | None = None
+    dev_accuracy: float | None = None
+    fit_accuracy: float | None = None
+    vote_accuracy: float | None = None
+    linear_accuracy: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainedOn:
+    """Training data and settings; `contaminated` pairs were excluded, None if that was not checked."""
+
+    train_pairs: int
+    dev_pairs: int
+    source: str = ""
+    preset: str = ""
+    ablate: tuple[str, ...] = ()
+    contaminated: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edit:
+    """One change by a person: what, to which rubric, by whom, when (YYYY-MM-DD) and why.
+
+    `what` is disabled, enabled, reworded, reweighed or added; `was` and `now` are the text or weight that changed.
+    `bank` is the digest of the bank before the edit.
+    """
+
+    what: str
+    rubric: str
+    author: str
+    date: str
+    reason: str
+    bank: str
+    was: str = ""
+    now: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BankHistory:
+    """The fits of a bank in the order in which they ran; `chosen_round` and `chosen_seed` name the one in use.
+
+    A single fit has round 0 and no `rounds`. `vote_accuracy` and `linear_accuracy` are baselines on the dev split,
+    None without one. `choice` holds the structures tried by the default fit. `edits` are in order, oldest first.
+    """
+
+    trained_on: TrainedOn | None = None
+    curves: tuple[FitCurve, ...] = ()
+    rounds: tuple[RoundFacts, ...] = ()
+    chosen_round: int = 0
+    chosen_seed: int = 0
+    vote_accuracy: float | None = None
+    linear_accuracy: float | None = None
+    warnings: tuple[str, ...] = ()
+    choice: Choice | None = None
+    learning_curve: LearningCurve | None = None
+    edits: tuple[Edit, ...] = ()
+
+    @property
+    def chosen(self) -> FitCurve | None:
+        """The last curve of the chosen round and seed: the fit that gave the bank's selector."""
+        wanted = (self.chosen_round, self.chosen_seed)
+        return next((curve for curve in reversed(self.curves) if (curve.round, curve.seed) == wanted), None)
+
+
+# ── the bank ──
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -125,15 +211,18 @@ class RubricBank:
     history: BankHistory | None = None
 
     def __post_init__(self) -> None:
-        if problem := _bank_problem(self):
-            raise ValueError(problem)
-        frozen = {name: _read_only(values) for name, values in sorted(self.selector.items())}
-        object.__setattr__(self, "selector", MappingProxyType(frozen))
+        selector = {name: _read_only(values) for name, values in sorted(self.selector.items())}
+        object.__setattr__(self, "selector", MappingProxyType(selector))
         object.__setattr__(self, "vocabulary", MappingProxyType(dict(self.vocabulary)))
         object.__setattr__(self, "idf", _read_only(self.idf))
+        problem = (
+            _rubrics_problem(self.rubrics) or _selector_problem(self) or features_problem(self.vocabulary, self.idf)
+        )
+        if problem:
+            raise ValueError(problem)
 
-    @classmethod
-    def load(cls, folder: str | Path, *, offline: bool = False) -> Self:
+    @staticmethod
+    def load(folder: str | Path, *, offline: bool = False) -> RubricBank:
         """Read and check a bank from a folder or from `hf:user/name` on the hub.
 
         `offline` uses only what was downloaded before. UsageError if there is no bank, ArtefactError if it is invalid.
@@ -141,7 +230,7 @@ class RubricBank:
         from svr_async.scoring.bank_files import load_bank
         from svr_async.scoring.bank_hub import locate_bank
 
-        return load_bank(locate_bank(str(folder), offline=offline), cls)
+        return load_bank(locate_bank(str(folder), offline=offline))
 
     def save(self, folder: str | Path) -> str:
         """Write the bank's files, each whole, and return the bank's digest."""
@@ -187,17 +276,7 @@ class RubricBank:
         return near[0] if len(near) == 1 else None
 
 
-# ── checks: each returns the first problem in one line, or "" ───────────────────────────────────────────────────────
-
-
-def _bank_problem(bank: RubricBank) -> str:
-    words = (bank.name, bank.judge, bank.licence, bank.prompts_digest, *bank.notes)
-    return (
-        _rubrics_problem(bank.rubrics)
-        or _selector_problem(bank.selector_kind, bank.selector, bank.rubrics)
-        or features_problem(bank.vocabulary, bank.idf)
-        or _texts_problem((*words, *bank.data_digests, *bank.data_digests.values()))
-    )
+# ── checks: each returns the first problem in one line, or "" ──
 
 
 def _rubrics_problem(rubrics: Sequence[BankRubric]) -> str:
@@ -208,79 +287,41 @@ def _rubrics_problem(rubrics: Sequence[BankRubric]) -> str:
         return f"the rubric {most_frequent} occurs twice"
     if all(entry.disabled for entry in rubrics):
         return "a bank needs at least one rubric that is not disabled"
+    if wrong := next((entry for entry in rubrics if not 0 <= entry.weight <= MAX_WEIGHT), None):
+        return f"rubric {wrong.id}: weight must be >= 0 and finite in float32 (got {wrong.weight!r})"
     total = sum(entry.weight for entry in rubrics)
     # A margin is a sum of weights in float32: without this check it would overflow after the judge was paid.
     return "" if total <= MAX_WEIGHT else f"the weights add up to {total:.3g}, more than float32 holds"
 
 
-def _selector_problem(kind: str, arrays: Mapping[str, Floats], rubrics: Sequence[BankRubric]) -> str:
-    if not kind or len(kind) > MAX_TERM_CHARS:
-        return f"selector_kind must be a short word (got {kind[:40]!r})"
-    if kind != UNIFORM and not arrays:
-        return f"a selector of kind {kind!r} needs arrays"
-    for name, values in arrays.items():
-        if problem := _array_problem(values):
-            return f"selector array {name!r} {problem}"
-    weight = arrays.get("weight")
+def _selector_problem(bank: RubricBank) -> str:
+    if bank.selector_kind != UNIFORM and not bank.selector:
+        return f"a selector of kind {bank.selector_kind[:40]!r} needs arrays"
+    for name, values in bank.selector.items():
+        if bad := _n_not_finite(values):
+            return f"selector array {name!r} holds {bad} values that are not finite"
+    weight = bank.selector.get("weight")
     if weight is None:
         return ""
-    if weight.shape != (len(rubrics),):
-        return f"selector array 'weight' must have one entry for each of {len(rubrics)} rubrics (got {weight.shape})"
-    differing = np.flatnonzero(np.array([entry.weight for entry in rubrics], dtype=np.float32) != weight)
-    return f"the weight of {rubrics[differing[0]].id} differs from the selector's" if len(differing) else ""
+    if weight.shape != (len(bank),):
+        return f"selector array 'weight' must have one entry for each of {len(bank)} rubrics (got {weight.shape})"
+    differing = np.flatnonzero(bank.weights != weight)
+    return f"the weight of {bank.rubrics[differing[0]].id} differs from the selector's" if len(differing) else ""
 
 
 def features_problem(vocabulary: Mapping[str, int], idf: Floats) -> str:
     """Return the first problem of a vocabulary and its idf; "" if there is none."""
-    if problem := _array_problem(idf):
-        return f"idf {problem}"
-    if idf.ndim != 1 or len(idf) != len(vocabulary):
+    if idf.shape != (len(vocabulary),):
         return f"the vocabulary has {len(vocabulary)} terms, idf has shape {idf.shape}"
-    if bool((idf < 0).any()):
-        return "idf must be >= 0"
+    if _n_not_finite(idf) or bool((idf < 0).any()):
+        return "idf must be >= 0 and finite"
     if sorted(vocabulary.values()) != list(range(len(vocabulary))):
         return "the vocabulary must number its terms 0, 1, 2 …, each once"
-    bad = next((term for term in vocabulary if not 0 < len(term) <= MAX_TERM_CHARS or not _is_utf8(term)), None)
-    size = f"a text of 1 to {MAX_TERM_CHARS} characters"
-    return "" if bad is None else f"the vocabulary holds the term {bad[:40]!r}: a term is {size}"
+    return ""
 
 
-def _texts_problem(texts: Iterable[object]) -> str:
-    """Return the problem of the first text that a bank cannot hold; "" if there is none."""
-    bad = (text for text in texts if not isinstance(text, str) or len(text) > MAX_NOTE_CHARS or not _is_utf8(text))
-    found = next(bad, None)
-    return "" if found is None else f"a text is too long, not a text or not valid Unicode: {repr(found)[:40]}"
-
-
-def _rubric_problem(entry: BankRubric) -> str:
-    rubric = entry.rubric
-    if rubric.id != rubric_id(rubric.text):
-        return f"its id is not the hash of its text ({rubric_id(rubric.text)})"
-    if len(rubric.text) > MAX_RUBRIC_CHARS:
-        return f"its text has {len(rubric.text)} characters, at most {MAX_RUBRIC_CHARS} are allowed"
-    for name, most, limit in (("weight", MAX_WEIGHT, "finite in float32"), ("activation_rate", 1, "<= 1")):
-        value = getattr(entry, name)
-        if not is_number(value) or not 0 <= value <= most:
-            return f"{name} must be >= 0 and {limit} (got {value!r})"
-    for name in ("observed_count", "support_count"):
-        if not is_whole(getattr(entry, name)):
-            return f"{name} must be a whole number >= 0 (got {getattr(entry, name)!r})"
-    if len(entry.aliases) > MAX_ALIASES:
-        return f"it has {len(entry.aliases)} aliases, at most {MAX_ALIASES} are allowed"
-    texts = (rubric.text, rubric.facet, rubric.importance, rubric.grounding, entry.domain, entry.criterion)
-    return _texts_problem((*texts, *entry.aliases, *entry.source_pair_ids, *entry.example_prompts))
-
-
-def _array_problem(values: Floats) -> str:
-    if not isinstance(values, np.ndarray) or values.dtype != np.float32:
-        return f"must be a float32 array (got {getattr(values, 'dtype', type(values).__name__)})"
-    bad = values.size - int(np.isfinite(values).sum())
-    return f"holds {bad} values that are not finite" if bad else ""
-
-
-def _is_utf8(text: str) -> bool:
-    """Whether a text can be written as UTF-8: it has no half of a surrogate pair."""
-    return text.isascii() or not any("\ud800" <= char <= "\udfff" for char in text)
+def _n_not_finite(values: Floats) -> int:
+    return values.size - int(np.isfinite(values).sum())
 
 
 def _read_only(values: Floats) -> Floats:

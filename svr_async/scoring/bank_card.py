@@ -1,13 +1,12 @@
-"""A bank in words: its card (a page of Markdown), statistics, the structure of its fit, its view in a notebook."""
+"""A bank in words: accuracies, statistics, the structure of its fit, its card in Markdown, its view in a notebook."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import exp, fsum, log
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import orjson
@@ -15,48 +14,192 @@ import orjson
 from svr_async.core.integrity import integrity_marks
 from svr_async.core.rubric import IMPORTANCES
 from svr_async.core.statistics import wilson_interval
-from svr_async.core.table import Line, Parts, Table
+from svr_async.core.table import Line, Parts, Table, markdown
 from svr_async.core.verdict import is_number
 from svr_async.fit.config import Choice, Structure
 from svr_async.scoring.bank import BankRubric, RubricBank
-from svr_async.scoring.dev_pairs import enough, metrics_in_words
 
+if TYPE_CHECKING:
+    from svr_async.scoring.provenance import Provenance
+
+ENOUGH_DEV = 100  # held-out pairs; the standard error of an accuracy near 70 % is 4.6 points then
 GENERIC = "generic"  # the domain of a rubric whose source pairs come from several
 QUANTILES = (0.0, 0.25, 0.5, 0.75, 1.0)
-SHOWN_IN_NOTEBOOK = 12
 SHOWN_RUBRICS = 20
-_SPECIAL = re.compile(r"([\\`*_\[\]<>#!|~$&])")
+SHOWN_IN_NOTEBOOK = 12
 _DATA_SET = re.compile(r"hf:([\w.-]+/[\w.-]+)", re.ASCII)
 _LICENCE_ID = re.compile(r"[a-z0-9][a-z0-9.-]{1,40}")
-_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OnHub:
-    """What a card on a hub adds: the bank's address, the command and versions that made it."""
-
-    name: str
-    digest: str
-    licence: str = ""
-    command: str = ""
-    versions: Mapping[str, str] = field(default_factory=dict)
+# ── accuracies ──
 
 
-def render_card(bank: RubricBank, hub: OnHub | None = None) -> str:
-    """Return the card; the same bank gives the same text. Texts of the bank are escaped, so none acts as Markdown."""
-    licence = (hub.licence if hub else "") or bank.licence
-    marks = integrity_marks(bank.marks)  # said first: what the training judge was not
+def enough(n_dev: int) -> bool:
+    """Whether this number of held-out (dev) pairs is enough to report an accuracy."""
+    return n_dev >= ENOUGH_DEV
+
+
+def accuracy_in_words(accuracy: float, n_dev: int) -> str:
+    """Return an accuracy (a fraction of 1) over held-out pairs, or that they are too few."""
+    return f"dev accuracy {100 * accuracy:.1f} %" if enough(n_dev) else f"accuracy {_not_reported(n_dev)}"
+
+
+def _not_reported(n_dev: int) -> str:
+    return f"not reported: {n_dev} held-out pairs, {ENOUGH_DEV} needed"
+
+
+def known_accuracy(accuracy: float, n_dev: int) -> str:
+    """Return `, dev accuracy …` for the end of a sentence; empty if the held-out pairs are too few."""
+    return f", {accuracy_in_words(accuracy, n_dev)}" if enough(n_dev) else ""
+
+
+def metrics_in_words(metrics: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a bank's dev metrics, with a text in place of each accuracy if its `pairs` are too few."""
+    n_dev = metrics.get("pairs")
+    if not isinstance(n_dev, int) or enough(n_dev):
+        return dict(metrics)
+    return {name: _not_reported(n_dev) if name.endswith("accuracy") else value for name, value in metrics.items()}
+
+
+def small_dev_warnings(n_dev: int, n_pairs: int) -> list[str]:
+    """Return a warning with a remedy if the held-out pairs are too few; empty otherwise."""
+    if enough(n_dev):
+        return []
+    error = 100 * (0.7 * 0.3 / max(1, n_dev)) ** 0.5
+    wanted = -(-ENOUGH_DEV * n_pairs // max(1, n_dev) // 100) * 100
+    warning = (
+        f"accuracy {_not_reported(n_dev)} (standard error {error:.1f} points near 70 %); differences between epochs, "
+        f"rounds and settings are chance. Give about {wanted:,} pairs (now {n_pairs:,}), or evaluate the bank on other "
+        "pairs (svr data split holds some out)"
+    )
+    return [warning]
+
+
+# ── statistics ──
+
+
+def bank_stats(bank: RubricBank) -> dict[str, Any]:
+    """Return counts by domain and facet, quantiles of weights and lengths, and the effective number of rubrics in use.
+
+    The effective number is exp(entropy) of the activation rates: n rubrics used equally count n.
+    """
+    rubrics = bank.rubrics
+    return {
+        "n_rubrics": len(rubrics),
+        "with_check": sum(entry.rubric.check is not None for entry in rubrics),
+        "never_active": sum(entry.activation_rate == 0 for entry in rubrics),
+        "effective_rubrics": effective_number([entry.activation_rate for entry in rubrics]),
+        "observed": sum(entry.observed_count for entry in rubrics),
+        "aliases": sum(len(entry.aliases) for entry in rubrics),
+        "source_pairs": len({pair for entry in rubrics for pair in entry.source_pair_ids}),
+        "weight_quantiles": np.quantile([entry.weight for entry in rubrics], QUANTILES).tolist(),
+        "words_quantiles": np.quantile([len(entry.text.split()) for entry in rubrics], QUANTILES).tolist(),
+        "domains": _grouped(rubrics, lambda entry: entry.domain or GENERIC),
+        "facets": _grouped(rubrics, lambda entry: entry.rubric.facet or "none"),
+    }
+
+
+def _grouped(rubrics: Sequence[BankRubric], key: Callable[[BankRubric], str]) -> dict[str, dict[str, Any]]:
+    """Return the counts of each group, in the order of their names, and of all as `total`."""
+    names = {name: [entry for entry in rubrics if key(entry) == name] for name in sorted(set(map(key, rubrics)))}
+    return {name: _counts(group, len(rubrics)) for name, group in {**names, "total": rubrics}.items()}
+
+
+def _counts(group: Sequence[BankRubric], total: int) -> dict[str, Any]:
+    severity = Counter(entry.rubric.importance for entry in group)
+    return {
+        "rubrics": len(group),
+        "share": len(group) / total,
+        **{importance: severity[importance] for importance in IMPORTANCES},
+        "activation": fsum(entry.activation_rate for entry in group),
+        "supports": sum(entry.support_count for entry in group),
+        "mean_weight": fsum(entry.weight for entry in group) / len(group),
+    }
+
+
+def effective_number(shares: Sequence[float]) -> float:
+    """Return exp(entropy) of shares that need not sum to 1; 0 where all are 0."""
+    total = fsum(shares)
+    return exp(-fsum(s / total * log(s / total) for s in shares if s > 0)) if total > 0 else 0.0
+
+
+def in_one_level(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return nested settings in one level: those of a group under the group's name and a dot."""
+    found: dict[str, Any] = {}
+    for name, value in values.items():
+        path = f"{prefix}{name}"
+        found |= in_one_level(value, f"{path}.") if isinstance(value, Mapping) else {path: value}
+    return found
+
+
+# ── the structure of a fit ──
+
+
+def structure_words(structure: Structure) -> tuple[str, str, str]:
+    """Return how many groups of prompts a structure has, its sparsity, and that of the part in common."""
+    groups = "none" if structure.groups == 1 else str(structure.groups)
+    sparsity = "shrunken means" if structure.solver == "shrunken" else f"{structure.sparsity:g}"
+    return groups, sparsity, f"{structure.common:g}" if structure.common else "none"
+
+
+def structure_parts(choice: Choice) -> Iterator[tuple[str, str, str]]:
+    """Yield name, value and meaning of each part of the chosen structure, and the number of spurious rubrics."""
+    structure = choice.structure
+    groups, sparsity, common = structure_words(structure)
+    same, view = structure.groups == 1, "rubrics" if structure.view == "rubrics" else "words of rubrics"
+    grouped = f"by words that occur with the same {view}, each with separate weights"
+    yield "Groups of prompts", groups, "one weight a rubric, the same for every prompt" if same else grouped
+    if structure.solver == "shrunken":
+        yield "Weights", sparsity, "the mean of a rubric’s judgements, drawn towards 0 where they are few"
+    else:
+        shared, alone = "sparsity of what all prompts share", "nothing is learned for all prompts at once"
+        yield "Sparsity", sparsity, "in units of noise: more leaves fewer rubrics"
+        yield "Part in common", common, shared if structure.common else alone
+    yield "Rubrics a prompt", str(structure.top_k), "the best of the bank"
+    if choice.spurious:
+        yield "Spurious", str(len(choice.spurious)), "rubrics that only correlate with the label: no weight"
+
+
+def how_chosen(choice: Choice) -> str:
+    """Say how the structure was chosen."""
+    if not choice.trials:
+        return "The settings name this structure; no other was tried."
+    others = len(choice.beside)
+    averaged = f" It is averaged with {others} that did about as well." if others else ""
+    return (
+        f"Chosen among {len(choice.trials):,} by cross-validation, leaving out {choice.left_out} in turn: the simplest "
+        f"of those that did as well as the best.{averaged}"
+    )
+
+
+# ── the card ──
+
+
+def render_card(bank: RubricBank, address: str = "", licence: str = "", made: Provenance | None = None) -> str:
+    """Return the card, the same text for the same bank; no text of the bank acts as Markdown.
+
+    A card on the hub has the bank's `address` and how it was `made`; `licence` replaces the bank's.
+    """
+    licence = licence or bank.licence
+    marks = integrity_marks(bank.marks)  # first of all: whether a language model was asked
     parts = [_front_matter(bank, licence), f"# {_safe(bank.name) or 'A rubric bank'}"]
     parts += [f"> **{_safe(mark.word)}**: {_safe(mark.text)}" for mark in marks] + [_opening(bank)]
-    parts += ["## Trained on", _training(bank, licence), *([] if hub is None else [_made(hub)])]
-    parts += ["## How it does", _metrics(bank)]
+    parts += ["## Trained on", _table(("what", "value"), _training(bank, licence))]
+    if address:
+        command, versions = (made.for_others, made.versions) if made else ("not recorded", {})
+        rows = [("command", command), ("bank", f"{bank.digest} (SHA-256 of bank.json)"), *sorted(versions.items())]
+        parts.append(_table(("made with", "value"), rows))
+    measured = list(_metrics(bank.dev_metrics))
+    parts += ["## Accuracy", _table(("on held-out pairs", "value"), measured) if measured else "Not measured."]
     if bank.history and (choice := bank.history.choice):
         structure = _table(("what", "value", "meaning"), structure_parts(choice))
         parts += ["## What the pairs chose", how_chosen(choice), structure]
     parts += ["## Notes", "\n".join(f"- {_safe(note)}" for note in bank.notes)] if bank.notes else []
-    parts += ["## Rubrics by domain", _domains(bank.rubrics)]
+    parts += ["## Rubrics by domain", _domains(bank)]
     parts += [f"## The {min(SHOWN_RUBRICS, len(bank))} rubrics that weigh most", _heaviest(bank.rubrics)]
-    parts += ["## Known gaps", _gaps(bank), "## How to use it", _use(hub)]
+    use = ["pip install 'svr-async[hub]'", f"svr bank pull {address} bank"] if address else []
+    use += [f"svr eval PAIRS.jsonl --judge JUDGE --bank {address or 'THIS_FOLDER'}"]
+    parts += ["## Known gaps", _gaps(bank), "## How to use it", "\n".join(["```", *use, "```"])]
     return "\n\n".join(parts) + "\n"
 
 
@@ -81,39 +224,35 @@ def _opening(bank: RubricBank) -> str:
     )
 
 
-def _training(bank: RubricBank, licence: str) -> str:
-    rows = [("judge", bank.judge or "not recorded"), ("licence", licence or "not recorded")]
-    trained = bank.history.trained_on if bank.history else None
-    if trained is not None:
-        rows += [("pairs", f"{trained.train_pairs:,} trained on, {trained.dev_pairs:,} held out to check with")]
-        rows += [("from", trained.source)] if trained.source else []
-    rows += [("prompts", bank.prompts_digest or "not recorded")]
-    rows += [(f"data: {name}", digest) for name, digest in sorted(bank.data_digests.items())]
-    rows += [(f"fit: {name}", value) for name, value in _flat(bank.fit_settings)]
-    return _table(("what", "value"), rows)
+def _training(bank: RubricBank, licence: str) -> Iterator[tuple[str, str]]:
+    yield "judge", bank.judge or "not recorded"
+    yield "licence", licence or "not recorded"
+    if bank.history and (trained := bank.history.trained_on):
+        yield "pairs", f"{trained.train_pairs:,} trained on, {trained.dev_pairs:,} held out to check with"
+        if trained.source:
+            yield "from", trained.source
+    yield "prompts", bank.prompts_digest or "not recorded"
+    yield from ((f"data: {name}", digest) for name, digest in sorted(bank.data_digests.items()))
+    yield "settings of the fit", "fit_settings in bank.json"
 
 
-def _made(hub: OnHub) -> str:
-    rows = [("command", hub.command or "not recorded"), ("bank", f"{hub.digest} (SHA-256 of bank.json)")]
-    return _table(("made with", "value"), [*rows, *sorted(hub.versions.items())])
-
-
-def _metrics(bank: RubricBank) -> str:
-    """Return what was measured on the dev split, with Wilson's 95 % interval of the accuracy over enough pairs."""
-    metrics = bank.dev_metrics
-    rows = [*_flat(metrics_in_words(metrics))]
+def _metrics(metrics: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield what was measured on the dev split, with Wilson's 95 % interval of the accuracy over enough pairs."""
+    for name, value in sorted(in_one_level(metrics_in_words(metrics)).items()):
+        yield name, value if isinstance(value, str) else orjson.dumps(value).decode()
     accuracy, pairs = metrics.get("accuracy"), metrics.get("pairs")
     if is_number(accuracy) and isinstance(pairs, int) and enough(pairs) and 0 <= accuracy <= 1:
         low, high = wilson_interval(accuracy * pairs, pairs)
-        interval = f"{low:.4f} to {high:.4f} over {pairs:,} pairs, which may also have chosen the round"
-        rows.append(("accuracy, 95 % interval", interval))
-    return _table(("on the dev split", "value"), rows) if rows else "Nothing was measured on a dev split."
+        yield (
+            "accuracy, 95 % interval",
+            f"{low:.4f} to {high:.4f} over {pairs:,} pairs, which may also have chosen the round",
+        )
 
 
-def _domains(rubrics: Sequence[BankRubric]) -> str:
+def _domains(bank: RubricBank) -> str:
     rows = [
         (name, f"{row['rubrics']:,}", f"{100 * row['share']:.1f}", f"{row['activation']:.3f}", f"{row['supports']:,}")
-        for name, row in group_rows(rubrics, lambda entry: entry.domain or GENERIC).items()
+        for name, row in bank_stats(bank)["domains"].items()
     ]
     return _table(("domain", "rubrics", "%", "activation", "supports"), rows)
 
@@ -130,24 +269,11 @@ def _heaviest(rubrics: Sequence[BankRubric]) -> str:
 def _gaps(bank: RubricBank) -> str:
     never = sum(entry.activation_rate == 0 for entry in bank.rubrics)
     checked = sum(entry.rubric.check is not None for entry in bank.rubrics)
-    gaps = [
-        f"{never} of {len(bank)} rubrics were never active on a training prompt.",
-        f"{checked} rubrics carry a check that a program decides; the others depend on the judge that is used.",
-        "A prompt unlike the training prompts is answered from the selector's biases.",
-    ]
-    return "\n".join(f"- {gap}" for gap in gaps)
-
-
-def _use(hub: OnHub | None) -> str:
-    lines = [f"svr eval PAIRS.jsonl --judge JUDGE --bank {hub.name if hub else 'THIS_FOLDER'}"]
-    if hub is not None:
-        lines = ["pip install 'svr-async[hub]'", *lines, f"svr bank pull {hub.name} bank"]
-    return "\n".join(["```", *lines, "```"])
-
-
-def _flat(values: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
-    for name, value in sorted(in_one_level(values).items()):
-        yield name, value if isinstance(value, str) else orjson.dumps(value).decode()
+    return (
+        f"- {never} of {len(bank)} rubrics were never active on a training prompt.\n"
+        f"- {checked} rubrics carry a check that a program decides; the others depend on the judge that is used.\n"
+        "- A prompt unlike the training prompts is answered from the selector's biases."
+    )
 
 
 def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -156,136 +282,10 @@ def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def _safe(text: str) -> str:
-    """Return a text for one line of Markdown: no controls, no line breaks, no markup."""
-    return _SPECIAL.sub(r"\\\1", " ".join(_CONTROL.sub(" ", text).split()))
-
-
-# ── statistics ──
-
-
-def bank_stats(bank: RubricBank) -> dict[str, Any]:
-    """Return counts by domain and facet, quantiles of weights and lengths, and the effective number of rubrics in use.
-
-    The effective number is exp(entropy) of the activation rates: n rubrics used equally count n.
-    """
-    rubrics = bank.rubrics
-    return {
-        "n_rubrics": len(rubrics),
-        "with_check": sum(entry.rubric.check is not None for entry in rubrics),
-        "never_active": sum(entry.activation_rate == 0 for entry in rubrics),
-        "effective_rubrics": effective_number([entry.activation_rate for entry in rubrics]),
-        "observed": sum(entry.observed_count for entry in rubrics),
-        "aliases": sum(len(entry.aliases) for entry in rubrics),
-        "source_pairs": len({pair for entry in rubrics for pair in entry.source_pair_ids}),
-        "weight_quantiles": _quantiles([entry.weight for entry in rubrics]),
-        "words_quantiles": _quantiles([len(entry.text.split()) for entry in rubrics]),
-        "domains": group_rows(rubrics, lambda entry: entry.domain or GENERIC),
-        "facets": group_rows(rubrics, lambda entry: entry.rubric.facet or "none"),
-    }
-
-
-def group_rows(rubrics: Sequence[BankRubric], key: Callable[[BankRubric], str]) -> dict[str, dict[str, Any]]:
-    """Return, by group and for `total`: counts, severities, summed activation rates, supports, the mean weight."""
-    groups: dict[str, list[BankRubric]] = {}
-    for entry in sorted(rubrics, key=key):
-        groups.setdefault(key(entry), []).append(entry)
-    return {name: _row(group, len(rubrics)) for name, group in {**groups, "total": list(rubrics)}.items()}
-
-
-def _row(group: Sequence[BankRubric], total: int) -> dict[str, Any]:
-    severity = Counter(entry.rubric.importance for entry in group)
-    return {
-        "rubrics": len(group),
-        "share": len(group) / total,
-        **{importance: severity[importance] for importance in IMPORTANCES},
-        "activation": fsum(entry.activation_rate for entry in group),
-        "supports": sum(entry.support_count for entry in group),
-        "mean_weight": fsum(entry.weight for entry in group) / len(group),
-    }
-
-
-def effective_number(shares: Sequence[float]) -> float:
-    """Return exp(entropy) of shares that need not sum to 1; 0 where all are 0."""
-    total = fsum(shares)
-    return exp(-fsum(s / total * log(s / total) for s in shares if s > 0)) if total > 0 else 0.0
-
-
-def _quantiles(values: Sequence[float]) -> list[float]:
-    return [float(value) for value in np.quantile(values, QUANTILES)]
-
-
-def in_one_level(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Return nested settings in one level: those of a group under the group's name and a dot."""
-    found: dict[str, Any] = {}
-    for name, value in values.items():
-        path = f"{prefix}{name}"
-        found |= in_one_level(value, f"{path}.") if isinstance(value, Mapping) else {path: value}
-    return found
-
-
-# ── the structure of a fit ──
-
-
-def structure_words(structure: Structure) -> tuple[str, str, str]:
-    """Return how many groups of prompts a structure has, its sparsity, and that of the part in common."""
-    groups = "none" if structure.groups == 1 else str(structure.groups)
-    sparsity = "shrunken means" if structure.solver == "shrunken" else f"{structure.sparsity:g}"
-    return groups, sparsity, f"{structure.common:g}" if structure.common else "none"
-
-
-def structure_parts(choice: Choice) -> list[tuple[str, str, str]]:
-    """Return name, value and meaning of each part of the chosen structure, and the number of spurious rubrics."""
-    structure = choice.structure
-    groups, sparsity, common = structure_words(structure)
-    view = "rubrics" if structure.view == "rubrics" else "words of rubrics"
-    grouped = f"by words that occur with the same {view}, each with separate weights"
-    parts = [
-        (
-            "Groups of prompts",
-            groups,
-            "one weight a rubric, the same for every prompt" if structure.groups == 1 else grouped,
-        )
-    ]
-    if structure.solver == "shrunken":
-        parts += [("Weights", sparsity, "the mean of a rubric’s judgements, drawn towards 0 where they are few")]
-    else:
-        shared = "sparsity of what all prompts share"
-        meaning = shared if structure.common else "nothing is learned for all prompts at once"
-        parts += [("Sparsity", sparsity, "in units of noise: more leaves fewer rubrics")]
-        parts += [("Part in common", common, meaning)]
-    parts += [("Rubrics a prompt", str(structure.top_k), "the best of the bank")]
-    if choice.spurious:
-        parts += [("Spurious", str(len(choice.spurious)), "rubrics that only correlate with the label: no weight")]
-    return parts
-
-
-def how_chosen(choice: Choice) -> str:
-    """Say how the structure was chosen."""
-    if not choice.trials:
-        return "The settings name this structure; no other was tried."
-    others = len(choice.beside)
-    averaged = f" It is averaged with {others} that did about as well." if others else ""
-    return (
-        f"Chosen among {len(choice.trials):,} by cross-validation, leaving out {choice.left_out} in turn: the simplest "
-        f"of those that did as well as the best.{averaged}"
-    )
+    return markdown(" ".join(text.split())).replace("$", "\\$")  # the hub reads dollars as formulas
 
 
 # ── in a notebook ──
-
-
-def bank_sheet(bank: RubricBank) -> Parts:
-    """Yield where a bank comes from and its heaviest rubrics, of equal weight the most active."""
-    yield Line(f"{bank.name or 'a bank without a name'}: {in_short(bank)}", loud=True)
-    yield Line(bank.judge or "not recorded", label="trained with judge")
-    for note in bank.notes:
-        yield Line(note, label="note")
-    ranked = sorted(bank.rubrics, key=lambda entry: (entry.disabled, -entry.weight, -entry.activation_rate))
-    yield Table(
-        ("rubric", "weight", "active %", "domain"), tuple(map(_notebook_row, ranked[:SHOWN_IN_NOTEBOOK])), texts=1
-    )
-    if (more := len(bank) - SHOWN_IN_NOTEBOOK) > 0:
-        yield Line(f"and {more:,} more in .rubrics")
 
 
 def in_short(bank: RubricBank) -> str:
@@ -296,6 +296,19 @@ def in_short(bank: RubricBank) -> str:
     return f"{many}{off}, selector {bank.selector_kind}, top {bank.inference.top_k}"
 
 
-def _notebook_row(entry: BankRubric) -> tuple[str, str, str, str]:
-    text = f"{entry.text} (disabled)" if entry.disabled else entry.text
-    return text, f"{entry.weight:.2f}", f"{100 * entry.activation_rate:.0f}", entry.domain
+def bank_sheet(bank: RubricBank) -> Parts:
+    """Yield where a bank comes from and its heaviest rubrics, of equal weight the most active."""
+    yield Line(f"{bank.name or 'a bank without a name'}: {in_short(bank)}", loud=True)
+    yield Line(bank.judge or "not recorded", label="trained with judge")
+    yield from (Line(note, label="note") for note in bank.notes)
+    ranked = sorted(bank.rubrics, key=lambda entry: (entry.disabled, -entry.weight, -entry.activation_rate))
+    rows = [
+        (
+            f"{entry.text}{' (disabled)' if entry.disabled else ''}", f"{entry.weight:.2f}",
+            f"{100 * entry.activation_rate:.0f}", entry.domain,
+        )
+        for entry in ranked[:SHOWN_IN_NOTEBOOK]
+    ]  # fmt: skip
+    yield Table(("rubric", "weight", "active %", "domain"), rows, texts=1)
+    if (more := len(bank) - SHOWN_IN_NOTEBOOK) > 0:
+        yield Line(f"and {more:,} more in .rubrics")

@@ -5,56 +5,53 @@ No pickle, and checked on reading.
 
 from __future__ import annotations
 
-import errno
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import msgspec
 import orjson
 
-from svr_async.core.files import read_plain, reason, write_atomic
+from svr_async.core.files import reason, write_atomic
 from svr_async.core.integrity import read_marks
 from svr_async.core.rubric import Check, Rubric
 from svr_async.errors import ArtefactError, StorageError, UsageError
 from svr_async.fit.forward import pack_tensors, unpack_tensors
-from svr_async.scoring.bank import BankRubric, Floats, InferenceSettings, RubricBank
+from svr_async.scoring.bank import BankHistory, BankRubric, InferenceSettings, RubricBank
 from svr_async.scoring.bank_card import render_card
-from svr_async.scoring.bank_history import history_bytes, read_history
 
-SCHEMA_VERSION = 1
-FORMAT = "svr-bank"
 BANK, SELECTOR, VOCABULARY, CARD = "bank.json", "selector.safetensors", "vocabulary.json", "card.md"
 HISTORY = "history.json"  # optional: a bank that was merged, or is of an older version, has none
-FILES = (BANK, SELECTOR, VOCABULARY, CARD, HISTORY)
+FILES = (SELECTOR, VOCABULARY, HISTORY, CARD, BANK)  # in the order in which they are written
 IDF = "features.idf"  # stored with the selector's arrays
 COPIED = (
     "name", "judge", "licence", "prompts_digest", "data_digests", "notes", "inference", "fit_settings", "dev_metrics",
 )  # fmt: skip
 RUBRIC_FIELDS = {field.name for kind in (Rubric, BankRubric) for field in fields(kind)} - {"rubric"}
-SOMETIMES = {"criterion", "disabled", "added"}  # written only if not empty
-MAX_BYTES = {BANK: 64 << 20, SELECTOR: 1 << 30, VOCABULARY: 16 << 20, HISTORY: 16 << 20}
-B = TypeVar("B", bound=RubricBank)
+SOMETIMES = {"criterion", "disabled", "added"}  # of a rubric: written only if not empty
+OPTIONAL = {"choice", "learning_curve", "edits", "trained_on"}  # of a history, likewise
+T = TypeVar("T")
+INDENTED = orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE
+INSTEAD = {
+    f"bank/{BANK}": "name the folder bank in it",
+    "meta.json": "it is a feature store; svr-fit makes a bank of one",
+    "manifest.json": "it is the folder of a run; svr explain and svr report take one",
+}
 
 
-# ── writing ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── writing ──
 
 
 def save_bank(bank: RubricBank, folder: Path) -> str:
     """Write a bank's files, each whole, bank.json last, and return the bank's digest.
 
     The same bank always gives the same bytes. Where an older bank is replaced and the machine stops half way, the
-    folder is refused on reading rather than read as a mixture. StorageError where a file cannot be written,
-    ArtefactError before the first is where one would be larger than what is read.
+    folder is refused on reading rather than read as a mixture. StorageError where a file cannot be written.
     """
-    files = bank_contents(bank)
-    for name, limit in MAX_BYTES.items():
-        if len(files.get(name, b"")) > limit:
-            problem = f"{name} would have {len(files[name]):,} bytes, at most {limit:,} are read"
-            raise ArtefactError(f"the bank for {folder} is not written: {problem}", hint="give pairs shorter ids")
-    for name in (SELECTOR, VOCABULARY, HISTORY, CARD, BANK):
+    files = {**bank_contents(bank), CARD: render_card(bank).encode()}
+    for name in FILES:
         if name in files:
             write_atomic(folder / name, files[name])
     if HISTORY not in files:
@@ -68,16 +65,18 @@ def bank_digest(bank: RubricBank) -> str:
 
 
 def bank_contents(bank: RubricBank) -> dict[str, bytes]:
-    """Return the bytes of every file."""
-    parts = {
-        SELECTOR: pack_tensors({**bank.selector, IDF: bank.idf}),
-        VOCABULARY: orjson.dumps(dict(bank.vocabulary), option=orjson.OPT_SORT_KEYS),
-    }
-    if bank.history is not None:
-        parts[HISTORY] = history_bytes(bank.history)
-    described = bank_json(bank, {name: {"bytes": len(d), "sha256": _sha256(d)} for name, d in parts.items()})
-    text = orjson.dumps(described, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE)
-    return {**parts, BANK: text, CARD: render_card(bank).encode()}
+    """Return the bytes of every file but the card; ArtefactError for a text that UTF-8 cannot hold."""
+    try:
+        parts = {
+            SELECTOR: pack_tensors({**bank.selector, IDF: bank.idf}),
+            VOCABULARY: orjson.dumps(dict(bank.vocabulary), option=orjson.OPT_SORT_KEYS),
+        }
+        if bank.history is not None:
+            parts[HISTORY] = orjson.dumps(_history_json(bank.history), option=INDENTED)
+        listed = {name: {"bytes": len(data), "sha256": _sha256(data)} for name, data in parts.items()}
+        return {**parts, BANK: orjson.dumps(bank_json(bank, listed), option=INDENTED)}
+    except orjson.JSONEncodeError as error:
+        raise ArtefactError(f"the bank cannot be written: {error}", hint="look for broken characters") from error
 
 
 def bank_json(bank: RubricBank, files: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -85,8 +84,8 @@ def bank_json(bank: RubricBank, files: Mapping[str, Any] | None = None) -> dict[
     shapes = {name: list(values.shape) for name, values in bank.selector.items()}
     return {
         **{name: getattr(bank, name) for name in COPIED},
-        "format": FORMAT,
-        "schema_version": SCHEMA_VERSION,
+        "format": "svr-bank",
+        "schema_version": 1,
         "marks": sorted(bank.marks),
         "inference": bank.inference.as_json(),
         "selector": {"kind": bank.selector_kind, "arrays": shapes},
@@ -105,7 +104,13 @@ def rubric_json(entry: BankRubric) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value or name not in SOMETIMES}
 
 
-# ── reading ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+def _history_json(history: BankHistory) -> dict[str, Any]:
+    """Return history.json, without paths, and without times except the days of edits."""
+    plain = {name: value for name, value in asdict(history).items() if value or name not in OPTIONAL}
+    return {"format": "svr-history", "schema_version": 1, **plain}
+
+
+# ── reading ──
 
 
 class _File(msgspec.Struct):
@@ -120,8 +125,8 @@ class _Selector(msgspec.Struct):
 class _Described(msgspec.Struct):
     """bank.json."""
 
-    format: str
-    schema_version: int
+    format: Literal["svr-bank"]
+    schema_version: Literal[1]
     name: str
     judge: str
     licence: str
@@ -136,120 +141,88 @@ class _Described(msgspec.Struct):
     rubrics: list[dict[str, Any]]
     marks: list[str] | None = None
 
-    def __post_init__(self) -> None:
-        """Refuse files of another format or version."""
-        if self.format != FORMAT:
-            raise ValueError(f"its format is {self.format[:40]!r}, not {FORMAT!r}")
-        if self.schema_version != SCHEMA_VERSION:
-            wanted = f"this program reads {SCHEMA_VERSION}: install a newer svr-async"
-            raise ValueError(f"its schema version is {self.schema_version}, {wanted}")
 
+def load_bank(folder: Path) -> RubricBank:
+    """Read a bank folder and check all of it.
 
-def load_bank(folder: Path, kind: type[B]) -> B:
-    """Read a bank folder into a bank of this class and check all of it.
-
-    UsageError if there is no bank. ArtefactError, naming the file and the reason, if a file is missing, too large, of
-    another fit (its digest differs from the one in bank.json), of an unknown schema, or holds an invalid value.
+    UsageError if there is no bank. ArtefactError, naming the file and the reason, if a file is missing, of another fit
+    (its digest differs from the one in bank.json), of an unknown schema, or holds an invalid value.
     """
-    if folder.is_file():
-        raise ArtefactError(
-            f"{folder} is a file; a bank is a folder with {BANK}", hint="pickled banks are never opened"
-        )
     if not (folder / BANK).is_file():
-        raise UsageError(f"there is no bank in {folder} ({BANK} is missing)", hint=_instead(folder))
+        hint = next((hint for name, hint in INSTEAD.items() if (folder / name).is_file()), "svr train makes one")
+        raise UsageError(f"there is no bank in {folder}: a bank is a folder with {BANK}", hint=hint)
     try:
-        return _assembled(folder, msgspec.json.decode(_read(folder / BANK), type=_Described), kind)
+        described = msgspec.json.decode(_read(folder / BANK), type=_Described)
+        return _assembled(folder, described)
     except (ValueError, TypeError) as error:
         none = "at least one rubric" in str(error)
         hint = "train one with svr train, or judge without a bank by --method direct" if none else ""
         raise _refused(folder / BANK, f"it is not valid: {error}", hint) from error
 
 
-def _instead(folder: Path) -> str:
-    """Return what to name instead of a folder without a bank, by its content."""
-    if (folder / "bank" / BANK).is_file():
-        return f"name {folder / 'bank'}"
-    if (folder / "meta.json").is_file():
-        return "it is a feature store; svr-fit makes a bank of one"
-    if (folder / "manifest.json").is_file():
-        return "it is the folder of a run; svr explain and svr report take one"
-    return "give a bank's folder; svr train makes one"
-
-
-def _assembled(folder: Path, described: _Described, kind: type[B]) -> B:
+def _assembled(folder: Path, described: _Described) -> RubricBank:
     """Read the other files and make the bank; ValueError if bank.json holds an invalid value."""
-    listed = (SELECTOR, VOCABULARY, HISTORY) if HISTORY in described.files else (SELECTOR, VOCABULARY)
-    parts = {name: _verified(folder / name, described.files.get(name)) for name in listed}
-    readers = {SELECTOR: unpack_tensors, VOCABULARY: msgspec.json.Decoder(dict[str, int]).decode, HISTORY: read_history}
-    found: dict[str, Any] = {}
-    for name, data in parts.items():
-        try:
-            found[name] = readers[name](data)
-        except ValueError as error:
-            raise _refused(folder / name, str(error)) from error
-    arrays: dict[str, Floats] = found[SELECTOR]
+    arrays = _part(folder, described, SELECTOR, unpack_tensors)
+    vocabulary = _part(folder, described, VOCABULARY, msgspec.json.Decoder(dict[str, int]).decode)
+    history = _part(folder, described, HISTORY, _read_history) if HISTORY in described.files else None
     idf = arrays.pop(IDF, None)
     if idf is None:
         raise _refused(folder / SELECTOR, f"it lacks the array {IDF!r}")
     shapes = {name: list(values.shape) for name, values in arrays.items()}
     if shapes != described.selector.arrays:
         raise ValueError(f"it expects selector arrays {described.selector.arrays}, the file has {shapes}")
-    return kind(
-        rubrics=tuple(_rubrics(described.rubrics)),
+    return RubricBank(
+        rubrics=tuple(_rubric(number, value) for number, value in enumerate(described.rubrics, 1)),
         selector_kind=described.selector.kind,
         selector=arrays,
-        vocabulary=found[VOCABULARY],
+        vocabulary=vocabulary,
         idf=idf,
         marks=read_marks(described.marks),
-        history=found.get(HISTORY),
+        history=history,
         **{name: getattr(described, name) for name in COPIED},
     )
 
 
-def _rubrics(values: Sequence[dict[str, Any]]) -> Iterator[BankRubric]:
-    for number, value in enumerate(values, 1):
-        try:
-            yield _rubric(value)
-        except ValueError as error:
-            raise ValueError(f"rubric number {number}: {error}") from error
-
-
-def _rubric(value: dict[str, Any]) -> BankRubric:
+def _rubric(number: int, value: dict[str, Any]) -> BankRubric:
     """Read the output of `rubric_json`; ValueError if a value has another type or is out of range."""
-    if wrong := (value.keys() ^ RUBRIC_FIELDS) - SOMETIMES:
-        raise ValueError(f"missing or unknown fields: {', '.join(sorted(wrong))}")
-    check = None if value["check"] is None else Check.from_json(msgspec.convert(value["check"], dict[str, Any]))
-    rubric = msgspec.convert({**value, "check": check}, Rubric)
-    return msgspec.convert({**value, "rubric": rubric}, BankRubric)
+    if wrong := (value.keys() ^ RUBRIC_FIELDS) - SOMETIMES:  # a default in their place might change a margin
+        raise ValueError(f"rubric number {number}: missing or unknown fields: {', '.join(sorted(wrong))}")
+    try:
+        check = None if value["check"] is None else Check.from_json(msgspec.convert(value["check"], dict[str, Any]))
+        rubric = msgspec.convert({**value, "check": check}, Rubric)
+        return msgspec.convert({**value, "rubric": rubric}, BankRubric)
+    except ValueError as error:
+        raise ValueError(f"rubric number {number}: {error}") from error
+
+
+def _read_history(data: bytes) -> BankHistory:
+    history = msgspec.json.decode(data, type=BankHistory)
+    if history.learning_curve is not None and len(history.learning_curve.points) < 2:
+        raise ValueError("learning_curve.points must hold two points or more")
+    return history
+
+
+def _part(folder: Path, described: _Described, name: str, read: Callable[[bytes], T]) -> T:
+    """Read a file whose digest is the one in bank.json."""
+    if name not in described.files:
+        raise ValueError(f"it lists no digest of {name}")
+    data, expected = _read(folder / name), described.files[name].sha256
+    if (found := _sha256(data)) != expected:
+        problem = f"its SHA-256 is {found[:16]}…, {BANK} expects {expected[:16]}…: damaged, or of another fit"
+        raise _refused(folder / name, problem, "copy the whole folder again, or fit again")
+    try:
+        return read(data)
+    except ValueError as error:
+        raise _refused(folder / name, str(error)) from error
 
 
 def _read(path: Path) -> bytes:
-    """Return the bytes of a plain file of an allowed size."""
-    if path.is_symlink() or (path.exists() and not path.is_file()):  # could name any file, or block as a pipe does
-        raise _refused(path, "it is not a plain file but a link, pipe or folder", "copy the file into the folder")
     try:
-        data = read_plain(path, MAX_BYTES[path.name])
+        return path.read_bytes()
     except FileNotFoundError as error:
         raise _refused(path, "it is missing") from error
     except OSError as error:
-        if error.errno == errno.EFBIG:
-            raise _refused(path, f"it has more than the {MAX_BYTES[path.name]:,} bytes allowed") from error
         raise StorageError(f"cannot read {path}: {reason(error)}") from error
-    if data[:1] == b"\x80" and path.name != SELECTOR:
-        raise _refused(path, "it is a pickle, which this package never opens")
-    return data
-
-
-def _verified(path: Path, expected: _File | None) -> bytes:
-    """Return a file's bytes after comparing them with the digest in bank.json."""
-    if expected is None:
-        raise ValueError(f"it lists no digest of {path.name}")
-    data = _read(path)
-    found = _sha256(data)
-    if found != expected.sha256:
-        problem = f"its SHA-256 is {found[:16]}…, {BANK} expects {expected.sha256[:16]}…: damaged, or of another fit"
-        raise _refused(path, problem, "copy the whole folder again, or fit again")
-    return data
 
 
 def _refused(path: Path, problem: str, hint: str = "") -> ArtefactError:

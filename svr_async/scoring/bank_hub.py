@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import re
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -12,28 +11,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from svr_async.core.files import HUB_SCHEME, first_line, hub_server, reachable, reason, sync_folder
-from svr_async.errors import ArtefactError, StorageError, SvrError, UsageError
+from svr_async.core.files import HUB_SCHEME, first_line, hub_server, reachable
+from svr_async.errors import UsageError
 from svr_async.scoring.bank import RubricBank
-from svr_async.scoring.bank_card import OnHub, render_card
-from svr_async.scoring.bank_files import (
-    BANK,
-    CARD,
-    FILES,
-    MAX_BYTES,
-    bank_contents,
-    bank_digest,
-    load_bank,
-    save_bank,
-)  # fmt: skip
-from svr_async.scoring.provenance import Provenance, without_folders
+from svr_async.scoring.bank_card import render_card
+from svr_async.scoring.bank_files import BANK, FILES, bank_contents, load_bank, save_bank
+from svr_async.scoring.provenance import Provenance
 
 README = "README.md"  # the hub shows it as the repository's card
-DOWNLOADS = Path("cache/banks")
-FETCH_HINT = "check the name and the network, or copy its files into a folder and name that"
-_REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+", re.ASCII)
-_REVISION = re.compile(r"[A-Za-z0-9][\w./-]*", re.ASCII)  # a branch, a tag, refs/pr/1, or a commit
-_UNREACHABLE = re.compile(r"Connect(?:ion)?(?:Error|Timeout)|LocalEntryNotFoundError")
+DOWNLOADS = Path("cache/hub")  # the hub library's own layout, shared with data sets
+_NAME = re.compile(r"(?:hf:)?([A-Za-z0-9][\w.-]*/[\w.-]+)(?:@([A-Za-z0-9][\w./-]*))?", re.ASCII)
 _STATUS = {
     401: "the repository does not exist, this token may not see it, or the token is not valid",
     403: "the token may not do this",
@@ -52,51 +39,36 @@ class Upload:
 
 def locate_bank(name: str, *, offline: bool = False) -> Path:
     """Return the folder of a bank: a path, or that of `hf:user/name`; `offline` uses only earlier downloads."""
-    if not name.startswith(HUB_SCHEME):
-        return Path(name)
-    if not offline:
-        return fetch_bank(name)
-    folder = download_folder(name)
-    if not (folder / BANK).is_file():
-        raise UsageError(f"the bank {name} was not downloaded before", hint="leave --offline out once")
-    return folder
+    return fetch_bank(name, offline=offline) if name.startswith(HUB_SCHEME) else Path(name)
 
 
-def fetch_bank(name: str, *, endpoint: str | None = None) -> Path:
-    """Download the bank `hf:user/name[@revision]` and return its folder.
+def fetch_bank(name: str, *, offline: bool = False) -> Path:
+    """Download the bank `hf:user/name[@revision]` and return its folder, named by the commit.
 
-    Only the files of a bank are downloaded. What was downloaded before is reused, also if the hub cannot be reached.
-    `endpoint` (default: HF_ENDPOINT, else the public hub) names another server. UsageError if there is no bank.
+    Only the files of a bank are downloaded, from HF_ENDPOINT or the public hub. `offline`, or without a connection, an
+    earlier download is used. UsageError if there is no bank.
     """
-    repository, revision = name_parts(name)
-    hub, target, server = _library(), download_folder(name), hub_server(endpoint)
-    with _one_line(f"could not fetch the bank {name}", server, FETCH_HINT), _quiet(hub):
-        _snapshot(hub, repository, revision, target, server)
-    if not (target / BANK).is_file():
-        raise _no_bank(repository)
-    return target
+    repository, revision = _name_parts(name)
+    server = hub_server()
+    away = "offline" if offline else "" if reachable(server) else f"no connection to {server}"
+    hint = "check the name and the network, or copy its files into a folder and name that"
+    with _hub(f"could not fetch the bank {name}", hint, away) as hub:
+        folder = hub.snapshot_download(
+            repository, revision=revision, allow_patterns=list(FILES), cache_dir=DOWNLOADS, endpoint=server,
+            local_files_only=bool(away),
+        )  # fmt: skip
+    if not (Path(folder) / BANK).is_file():
+        raise UsageError(f"{repository} is not a bank: it has no {BANK}", hint="svr bank push uploads one")
+    return Path(folder)
 
 
-def _snapshot(hub: Any, repository: str, revision: str, target: Path, server: str) -> None:
-    hub.snapshot_download(
-        repository, allow_patterns=list(FILES), revision=revision or None, local_dir=target, endpoint=server
-    )
-
-
-def download_folder(name: str) -> Path:
-    """Return where the bank `hf:user/name@revision` is kept, a folder for each revision."""
-    repository, revision = name_parts(name)
-    return DOWNLOADS / f"{repository}{f'@{revision}' if revision else ''}".replace("/", "--")
-
-
-def name_parts(name: str) -> tuple[str, str]:
+def _name_parts(name: str) -> tuple[str, str | None]:
     """Split `hf:user/name@revision`; UsageError if it is invalid or could leave the folder of downloads."""
-    repository, mark, revision = name.removeprefix(HUB_SCHEME).partition("@")
-    if mark and (not _REVISION.fullmatch(revision) or ".." in revision):
-        raise UsageError(f"invalid revision {revision!r}", hint="write user/name@branch, @tag or @commit")
-    if not _REPOSITORY.fullmatch(repository) or ".." in repository:
-        raise UsageError(f"invalid name of a repository: {repository!r}", hint="write user/name")
-    return repository, revision
+    parts = _NAME.fullmatch(name)
+    if parts is None or ".." in name:
+        hint = "write hf:user/name, or hf:user/name@ with a branch, tag or commit"
+        raise UsageError(f"invalid name of a bank on the hub: {name!r}", hint=hint)
+    return parts[1], parts[2]
 
 
 def planned_upload(bank: RubricBank, name: str, *, licence: str = "", made: Provenance | None = None) -> Upload:
@@ -104,33 +76,28 @@ def planned_upload(bank: RubricBank, name: str, *, licence: str = "", made: Prov
 
     UsageError if the name is invalid or has a revision.
     """
-    repository, revision = name_parts(name)
+    repository, revision = _name_parts(name)
     if revision:
         raise UsageError(f"{name}: a bank is uploaded as the newest commit", hint=f"write {HUB_SCHEME}{repository}")
-    digest = bank_digest(bank)
-    command, ran_with = ("", {}) if made is None else (without_folders(made.command), dict(made.versions))
-    at = OnHub(name=HUB_SCHEME + repository, digest=digest, licence=licence, command=command, versions=ran_with)
-    files = {name: data for name, data in bank_contents(bank).items() if name != CARD}
-    return Upload(repository=repository, files={**files, README: render_card(bank, at).encode()}, digest=digest)
+    card = render_card(bank, HUB_SCHEME + repository, licence, made).encode()
+    return Upload(repository=repository, files={**bank_contents(bank), README: card}, digest=bank.digest)
 
 
-def push_bank(upload: Upload, *, private: bool = False, endpoint: str | None = None) -> str:
+def push_bank(upload: Upload, *, private: bool = False) -> str:
     """Upload a bank in one commit and return the commit's URL.
 
     The token comes from the hub's settings (`HF_TOKEN`, `hf auth login`). `private` applies to a new repository.
     UsageError in one line on failure.
     """
-    hub, server = _library(), hub_server(endpoint)
-    if not reachable(server):
+    server, hint = hub_server(), "check the name, the network and HF_TOKEN, or copy the folder"
+    if not reachable(server):  # the library would retry for half a minute
         raise UsageError(f"no connection to {server}", hint="copy the folder")
-    if not hub.get_token():
-        raise UsageError("the hub needs a token", hint="set HF_TOKEN to one that may write, or hf auth login")
-    hint = "check the name, the network and HF_TOKEN, or copy the folder"
     with (
         tempfile.TemporaryDirectory() as folder,
-        _one_line(f"could not upload the bank to {upload.repository}", server, hint),
-        _quiet(hub),
+        _hub(f"could not upload the bank to {upload.repository}", hint) as hub,
     ):
+        if not hub.get_token():
+            raise UsageError("the hub needs a token", hint="set HF_TOKEN to one that may write, or hf auth login")
         for name, data in upload.files.items():
             (Path(folder) / name).write_bytes(data)
         api = hub.HfApi(endpoint=server)
@@ -139,88 +106,47 @@ def push_bank(upload: Upload, *, private: bool = False, endpoint: str | None = N
         return str(api.upload_folder(repo_id=name, folder_path=folder, commit_message=message).commit_url)
 
 
-def pull_bank(name: str, out: Path, *, endpoint: str | None = None) -> tuple[RubricBank, str]:
-    """Download the bank `hf:user/name[@revision]`, check all of it, then move it to `out` whole.
+def pull_bank(name: str, out: Path) -> tuple[RubricBank, str]:
+    """Download the bank `hf:user/name[@revision]`, check all of it, then write it to `out`.
 
     Return the bank and its name with the commit, which stays valid when the repository changes. UsageError if there is
     no bank or `out` is not empty, ArtefactError if the bank is invalid.
     """
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise UsageError(f"{out} exists already", hint="name another folder, or remove it")
-    out.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=f".{out.name[:60]}.", suffix=".tmp", dir=out.parent) as passing:
-        files = Path(passing) / "files"
-        commit = _download(name, files, hub_server(endpoint))
-        try:
-            bank = load_bank(files, RubricBank)
-        except SvrError as error:  # name the repository, not the temporary folder
-            raise type(error)(error.message.replace(f"{files}{os.sep}", f"{name}: "), hint=error.hint) from error
-        save_bank(bank, Path(passing) / "bank")
-        try:
-            (Path(passing) / "bank").rename(out)  # onto nothing, or an empty folder
-        except OSError as error:
-            raise StorageError(f"cannot write {out}: {reason(error)}", hint="name another folder") from error
-        sync_folder(out.parent)
-    return bank, f"{HUB_SCHEME}{name_parts(name)[0]}@{commit}"
+    folder = fetch_bank(name)
+    bank = load_bank(folder)
+    save_bank(bank, out)
+    return bank, f"{HUB_SCHEME}{_name_parts(name)[0]}@{folder.name}"
 
 
-def _download(name: str, target: Path, server: str) -> str:
-    """Download the files of a bank at one commit, none larger than allowed, and return the commit."""
-    repository, revision = name_parts(name)
-    hub, problem = _library(), f"could not fetch the bank {name}"
-    if not reachable(server):
-        raise UsageError(f"{problem} (no connection to {server})", hint=FETCH_HINT)
-    with _one_line(problem, server, FETCH_HINT), _quiet(hub):
-        info = hub.HfApi(endpoint=server).model_info(repository, revision=revision or None, files_metadata=True)
-        sizes = {file.rfilename: file.size or 0 for file in info.siblings or ()}
-        if BANK not in sizes:
-            raise _no_bank(repository)
-        for file, most in MAX_BYTES.items():
-            if sizes.get(file, 0) > most:
-                raise ArtefactError(f"{repository}: {file} has {sizes[file]:,} bytes, at most {most:,} are allowed")
-        _snapshot(hub, repository, info.sha, target, server)
-    return str(info.sha)
+@contextmanager
+def _hub(problem: str, hint: str, away: str = "") -> Iterator[Any]:
+    """Yield the hub's library, without its progress bars and warnings, and turn its errors into one line each.
 
-
-def _no_bank(repository: str) -> UsageError:
-    return UsageError(f"{repository} is not a bank: it has no {BANK}", hint="svr bank push uploads one")
-
-
-def _library() -> Any:
+    `away` says why the hub is not asked.
+    """
     try:
         import huggingface_hub.utils
     except ImportError as error:
         hint = "pip install 'svr-async[hub]', or copy the bank's folder"
         raise UsageError("banks on the hub need huggingface-hub", hint=hint) from error
-    return huggingface_hub
-
-
-@contextmanager
-def _quiet(hub: Any) -> Iterator[None]:
-    """Silence the library's progress bars and warnings: a bank is small, and an error is one line."""
-    shown, level = not hub.utils.are_progress_bars_disabled(), hub.utils.logging.get_verbosity()
-    hub.utils.disable_progress_bars()
-    hub.utils.logging.set_verbosity(logging.CRITICAL)
+    hub: Any = huggingface_hub
+    utils = hub.utils
+    shown, level = not utils.are_progress_bars_disabled(), utils.logging.get_verbosity()
+    utils.disable_progress_bars()
+    utils.logging.set_verbosity(logging.CRITICAL)
     try:
-        yield
-    finally:
-        hub.utils.logging.set_verbosity(level)
-        if shown:
-            hub.utils.enable_progress_bars()
-
-
-@contextmanager
-def _one_line(problem: str, server: str, hint: str) -> Iterator[None]:
-    """Turn the library's errors into a UsageError: in our words what users can fix, else in the library's."""
-    try:
-        yield
-    except SvrError:
+        yield hub
+    except UsageError:
         raise
     except Exception as error:  # the library's errors differ by version: httpx, requests, its own
-        why = first_line(error)
-        status = getattr(getattr(error, "response", None), "status_code", None)
-        if _UNREACHABLE.search(why):
-            why = f"no connection to {server}"
-        elif status in _STATUS:
-            why = f"{why.rstrip('.: ')}: {_STATUS[status]}"
+        source = error.__cause__ if isinstance(error.__cause__, Exception) else error  # a failed download looks locally
+        status = getattr(getattr(source, "response", None), "status_code", 0)
+        why = f"{first_line(source).rstrip('.: ')}{f': {_STATUS[status]}' if status in _STATUS else ''}"
+        why = f"{away}, and it was not downloaded before" if away else why
         raise UsageError(f"{problem} ({why})", hint=hint) from error
+    finally:
+        utils.logging.set_verbosity(level)
+        if shown:
+            utils.enable_progress_bars()

@@ -10,7 +10,7 @@ from typing import Any
 from svr_async.core.pair import Order, Presentation, Side
 from svr_async.core.rubric import Rubric
 from svr_async.core.verdict import Contribution, Outcome, RubricComparison
-from svr_async.judges.protocol import Answer, Comparisons
+from svr_async.judges.protocol import Answer
 
 WeightedRubrics = tuple[tuple[Rubric, float], ...]
 INCOMPLETE = "jury_incomplete"
@@ -71,25 +71,6 @@ def distinct(texts: Iterable[str]) -> tuple[Rubric, ...]:
     return tuple({rubric.id: rubric for rubric in (Rubric(text=text) for text in texts)}.values())
 
 
-def equally_weighted(texts: Iterable[str]) -> WeightedRubrics:
-    """Return rubrics of these texts with weight 1, repeated texts once."""
-    return tuple((rubric, 1.0) for rubric in distinct(texts))
-
-
-def by_text(weighted: Iterable[tuple[str, float]]) -> WeightedRubrics:
-    """Return rubrics of these texts with their weights, those of a repeated text added up."""
-    sums: dict[str, tuple[Rubric, float]] = {}
-    for text, weight in weighted:
-        rubric = Rubric(text=text)
-        sums[rubric.id] = rubric, sums.get(rubric.id, (rubric, 0.0))[1] + weight
-    return tuple(sums.values())
-
-
-def identity_of(weighted: WeightedRubrics) -> dict[str, Any]:
-    """Return what of a list of rubrics can change an item: texts and weights."""
-    return {"rubrics": [[rubric.text, weight] for rubric, weight in weighted]}
-
-
 def contributions(
     weighted: WeightedRubrics, rows: Sequence[RubricComparison], *, by_points: bool = False
 ) -> tuple[Contribution, ...]:
@@ -106,33 +87,12 @@ def total(parts: Sequence[Contribution]) -> float:
     return sum(part.value for part in parts)
 
 
-def by_preference(
-    answer: Answer[Comparisons], shown: Presentation, weighted: WeightedRubrics, requests: tuple[str, ...]
-) -> Decision:
-    """Decide by the judge's overall preference; a judge that has none decides by the mean of its verdicts."""
-    if answer.value is None:
-        return undecided(answer, shown, requests)
-    share = 1.0 / max(1, len(weighted))
-    parts = contributions(tuple((rubric, weight * share) for rubric, weight in weighted), answer.value.rows)
-    preferred = answer.value.preferred
-    margin = total(parts) if preferred is None else (1.0 if preferred is Side.A else -1.0)
-    return decided(margin, shown, parts, requests + answer.requests, answer.flags)
-
-
-def summed(answer: Answer[Comparisons], shown: Presentation, weighted: WeightedRubrics, *, by_points: bool) -> Decision:
-    """Decide by Σ weight · Δ; with `by_points` by Σ points · satisfied of A less that of B."""
-    if answer.value is None:
-        return undecided(answer, shown)
-    parts = contributions(weighted, answer.value.rows, by_points=by_points)
-    return decided(total(parts), shown, parts, answer.requests, answer.flags)
-
-
 def decided(
     margin: float,
     shown: Presentation,
-    parts: tuple[Contribution, ...],
-    requests: tuple[str, ...],
-    flags: tuple[str, ...],
+    parts: tuple[Contribution, ...] = (),
+    requests: tuple[str, ...] = (),
+    flags: tuple[str, ...] = (),
 ) -> Decision:
     """Return a decision with a margin: scored, or a tie at 0."""
     margin = rounded(margin)
@@ -143,7 +103,7 @@ def decided(
 
 
 def undecided(answer: Answer[Any], shown: Presentation, requests: tuple[str, ...] = ()) -> Decision:
-    """Return a decision without a margin, with the outcome that says why."""
+    """Return a decision without a margin, with the outcome that says why; `requests` came before the answer."""
     return Decision(
         margin=None,
         outcome=answer.outcome,
@@ -175,7 +135,9 @@ def verdict(decisions: Sequence[Decision], rule: JuryRule) -> Decision:
     if 2 * len(decided_by) <= len(decisions):
         failed = next(decision for decision in decisions if decision.margin is None)
         return replace(failed, requests=requests)
-    margin = margin_of([decision.margin or 0.0 for decision in decided_by], rule)
+    margins = [decision.margin or 0.0 for decision in decided_by]
+    votes = margins if rule is JuryRule.MEAN else [(margin > 0) - (margin < 0) for margin in margins]  # a tie votes 0
+    margin = rounded(sum(votes) / len(votes))
     share = len(decided_by) if rule is JuryRule.MEAN else 1
     flags = dict.fromkeys(flag for decision in decisions for flag in decision.flags)
     if len(decided_by) < len(decisions):
@@ -195,10 +157,3 @@ def average(decisions: Sequence[Decision]) -> Decision:
     """Average the margins of both orders (data order); if one was not scored, the pair is not scored."""
     found = verdict(decisions, JuryRule.MEAN)
     return found if found.margin is None else replace(found, scores=decisions[0].scores)
-
-
-def margin_of(margins: Sequence[float], rule: JuryRule) -> float:
-    """Return the margin of a jury from those of its judges; ties count in the number of votes, for neither side."""
-    if rule is JuryRule.MEAN:
-        return rounded(sum(margins) / len(margins))
-    return rounded((sum(margin > 0 for margin in margins) - sum(margin < 0 for margin in margins)) / len(margins))

@@ -6,11 +6,10 @@ Stored next to a bank's folder, not in it: two trainings of the same pairs give 
 from __future__ import annotations
 
 import hashlib
-import os
 import platform
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -23,6 +22,7 @@ from svr_async.engine.secrets import MASK
 
 PROVENANCE = "made.json"
 PACKAGES = ("svr-async", "jax", "jaxlib", "numpy", "optax", "scikit-learn", "scipy")
+FOLDERS = re.compile(r".*[/\\]")
 PASSWORD = re.compile(r"(://[^/@\s:]*:)[^/@\s]+@")  # in an address
 
 
@@ -33,6 +33,11 @@ class Provenance:
     bank: str
     command: tuple[str, ...]
     versions: Mapping[str, str]
+
+    @property
+    def for_others(self) -> str:
+        """The command without folders: files by name only, URLs and hub names whole."""
+        return " ".join(map(_base_name, self.command))
 
 
 def write_provenance(out: Path, digest: str) -> None:
@@ -51,16 +56,10 @@ def read_provenance(folder: Path, digest: str) -> Provenance | None:
     return made if made.bank == digest else None
 
 
-def without_folders(command: Sequence[str]) -> str:
-    """Return a command for others to read: files and folders by name only, URLs and hub names whole."""
-    return " ".join(_base_name(word) for word in command)
-
-
 def _base_name(word: str) -> str:
     flag, equals, value = word.partition("=") if word.startswith("-") else ("", "", word)
-    is_path = "://" not in value and not value.startswith("hf:") and (os.sep in value or "/" in value)
-    kept = value.replace("\\", "/").rstrip("/").rpartition("/")[2] if is_path else value
-    return f"{flag}{equals}{kept}" if flag or equals else kept
+    is_path = "://" not in value and not value.startswith("hf:")
+    return f"{flag}{equals}{FOLDERS.sub('', value.rstrip('/')) if is_path else value}"
 
 
 def command_line() -> list[str]:

@@ -1,8 +1,11 @@
-"""Selects a bank's rubrics for a prompt: the most important ones, then the most different ones for free slots."""
+"""Selects a bank's rubrics for a prompt: the most important ones, then the most different ones for free slots.
+
+Also says why a verdict on one pair is weak: a bank without similar training prompts, checks without a difference.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -10,11 +13,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from svr_async.core.integrity import Integrity, Marks
 from svr_async.core.pair import Prompt, prompt_text
 from svr_async.core.similarity import similarity
 from svr_async.fit.forward import alpha_numpy, selector_of
-from svr_async.fit.tfidf import Vocabulary, transform
+from svr_async.fit.tfidf import Vocabulary, fold, transform
+from svr_async.judges.rules.content import stem
+from svr_async.judges.rules.lexicon import STOPWORDS
+from svr_async.judges.rules.text import TextView
 from svr_async.scoring.bank import UNIFORM, InferenceSettings, RubricBank
+from svr_async.scoring.decision import Decision
 
 Floats = NDArray[np.float32]
 MAX_KEPT_CHOICES = 4096
@@ -151,3 +159,59 @@ def open_chooser(bank: RubricBank, *, top_k: int | None = None, uniform: bool = 
     if top_k is not None:
         settings = replace(settings, direct=False, top_k=top_k, selection_pool=max(settings.selection_pool, top_k))
     return Chooser(bank=bank, settings=settings, uniform=uniform)
+
+
+# ── why a verdict on one pair is weak ──
+
+SHOWN_WORDS = 5
+ALIKE = "nothing tells the two apart: no {what} is met by one response and missed by the other"
+NEARER = "no {what} is met by one response and missed by the other: the verdict is only which comes nearer, a guess"
+FORM_ONLY = "offline checks look at form, wording and safety, never at whether an answer is true"
+BY_WORDS = "a list of words, not a reader, took the request for harmful"
+DIRECT = "the bank decided unseen prompts no better than a coin when it was fitted, so the judge was asked directly"
+
+
+def doubts_of(
+    decision: Decision, prompt: Prompt, bank: RubricBank | None, marks: Marks, *, direct: bool = False
+) -> tuple[str, ...]:
+    """Return why a decision is weak, the most important reason first; empty without a reason.
+
+    `marks` are the judge's. `direct` says that a bank left the verdict to the judge.
+    """
+    if decision.margin is None or "identical" in decision.flags:
+        return ()
+    found = [DIRECT] if direct else []
+    if bank is not None and not direct:
+        words = content_words(prompt)
+        new = unseen_words(bank, words)
+        if new and 2 * len(new) >= len(words):
+            shown = ", ".join(new[:SHOWN_WORDS]) + (" …" if len(new) > SHOWN_WORDS else "")
+            found.append(f"the bank was trained on no similar prompt: {shown} occur in none of them")
+    if Integrity.OFFLINE_RULES in marks:
+        found += _alike(decision, "check" if bank is None or direct else "rubric")
+    return tuple(found)
+
+
+def content_words(prompt: Prompt) -> tuple[str, ...]:
+    """Return the words of a prompt that say what it is about, in order of first use."""
+    words = TextView(fold(prompt_text(prompt))).head.lower_words
+    return tuple(dict.fromkeys(word for word in words if len(word) > 2 and word.isalpha() and word not in STOPWORDS))
+
+
+def unseen_words(bank: RubricBank, words: Iterable[str]) -> tuple[str, ...]:
+    """Return the words that no prompt had from which the bank's selector learned; none without a selector."""
+    if bank.selector_kind == UNIFORM:
+        return ()
+    known = {stem(word) for term in bank.vocabulary for word in term.split()}
+    return tuple(word for word in words if stem(word) not in known)
+
+
+def _alike(decision: Decision, what: str) -> Iterator[str]:
+    """Say that no rubric is met by one response alone, or that the request's words decide, which checks misread."""
+    deciding = [entry for entry in decision.contributions if entry.value]
+    check = max(deciding, key=lambda entry: abs(entry.value)).rubric.check if deciding else None
+    if check is not None and check.name == "refuses_harm":
+        yield BY_WORDS
+    if not any(one.comparison is not None and one.comparison.a != one.comparison.b for one in deciding):
+        yield (NEARER if decision.margin else ALIKE).format(what=what)
+        yield FORM_ONLY

@@ -19,12 +19,10 @@ from svr_async.judges.protocol import Judge
 from svr_async.judges.templates import clean
 from svr_async.scoring.bank import RubricBank
 from svr_async.scoring.decision import Decision, average
-from svr_async.scoring.doubts import doubts_of
-from svr_async.scoring.methods.contract import Method
+from svr_async.scoring.methods.registry import Method
 from svr_async.scoring.methods.simple import Direct
-from svr_async.scoring.methods.svr import Svr
-from svr_async.scoring.rephraser import Rephraser, rephraser_of
-from svr_async.scoring.selection import Chooser, open_chooser
+from svr_async.scoring.methods.svr import Rephraser, Svr, rephraser_of
+from svr_async.scoring.selection import Chooser, doubts_of, open_chooser
 from svr_async.serving.engine import FREE_WORKERS, Engine, EngineLike, opened
 from svr_async.serving.texts import PromptLike, ResponseLike, as_prompt, as_response
 
@@ -181,8 +179,7 @@ def pair_doubts(
     decision: Decision, prompt: Prompt, bank: RubricBank | None, method: Method, engine: Engine | Judge
 ) -> tuple[str, ...]:
     """Return why a decision on a pair is weak, in words."""
-    use = method.facts.bank
-    return doubts_of(decision, prompt, bank, judge_of(engine).marks, direct=use is not None and use.direct)
+    return doubts_of(decision, prompt, bank, judge_of(engine).marks, direct=method.facts.direct)
 
 
 async def decide_pair(

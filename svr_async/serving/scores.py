@@ -13,7 +13,7 @@ from svr_async.core.verdict import Outcome
 from svr_async.engine.concurrency import in_sync
 from svr_async.errors import UsageError
 from svr_async.scoring.bank import RubricBank
-from svr_async.scoring.rubric_file import read_rubric
+from svr_async.scoring.methods.simple import read_rubric
 from svr_async.serving.engine import EngineLike, opened
 from svr_async.serving.pairs import chooser_of, heading, judge_of, number
 from svr_async.serving.texts import PromptLike, ResponseLike, as_prompt, as_response

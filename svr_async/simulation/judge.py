@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from svr_async.core.pair import Side
 from svr_async.core.rubric import positive
-from svr_async.core.verdict import Chances, RubricComparison, Verdict
+from svr_async.core.verdict import RubricComparison, Verdict
 from svr_async.simulation.catalogue import GENERIC
 from svr_async.simulation.world import (
     PromptReading,
@@ -176,21 +176,14 @@ class PlantedJudge:
         negated = self._negated.get(squeeze(text))
         rubric = self.world.read_rubric(negated or text)
         if compares:
-            better = self.likely(prompt, responses["A"], responses["B"], rubric).better
+            row = self.compare(prompt, responses["A"], responses["B"], rubric)
+            verdicts = (row.a is Verdict.PASS, row.b is Verdict.PASS)
+            better = _better_after(self._noise, self.model.position_bias, verdicts, row.better is Side.A)
             found = better if side == "A" else 1 - better
         else:
-            found = self._satisfied(prompt, responses[side], rubric)
+            met = self.opinion(prompt, responses[side], rubric).met
+            found = 1 - self._noise if met else self._noise
         return round(1 - found if negated else found, 6)
-
-    def likely(self, prompt: PromptReading, a: ResponseReading, b: ResponseReading, rubric: RubricReading) -> Chances:
-        """Return the three probabilities for a rubric, which know no more than the verdicts."""
-        row = self.compare(prompt, a, b, rubric)
-        verdicts = (row.a is Verdict.PASS, row.b is Verdict.PASS)
-        better = _better_after(self._noise, self.model.position_bias, verdicts, row.better is Side.A)
-        return Chances(self._satisfied(prompt, a, rubric), self._satisfied(prompt, b, rubric), better)
-
-    def _satisfied(self, prompt: PromptReading, response: ResponseReading, rubric: RubricReading) -> float:
-        return 1 - self._noise if self.opinion(prompt, response, rubric).met else self._noise
 
     @cached_property
     def _negated(self) -> dict[str, str]:

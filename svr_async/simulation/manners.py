@@ -10,8 +10,7 @@ from typing import Any
 
 from svr_async.errors import ConfigError
 
-Row = dict[str, Any]
-Payload = dict[str, Any]
+Json = dict[str, Any]
 LISTS = ("rubric_comparisons", "rubric_scores")
 FAILED_SHARE = 0.05  # of pairs, in the manners that fail once
 
@@ -24,18 +23,18 @@ class Manner:
     """
 
     direct: str
-    rows: Callable[[Payload], str]
+    rows: Callable[[Json], str]
     by_text: bool = False
     fails: str = ""
 
-    def say(self, prose: str, payload: Payload | None, texts: Mapping[str, str]) -> str:
-        """Write a reply in this manner; `prose` ends with a mark if there is no payload; `texts` are by rubric id."""
-        if payload is None:
-            reason, _, mark = prose.rpartition("\n\n[[")
+    def say(self, content: str | Json, texts: Mapping[str, str]) -> str:
+        """Write prose that ends with a mark, or a payload, in this manner; `texts` are by rubric id."""
+        if isinstance(content, str):
+            reason, _, mark = content.rpartition("\n\n[[")
             return self.direct.format(reason=reason, side=mark[:1], lower=mark[:1].lower())
         if self.by_text:
-            payload = _changed(payload, lambda row: row | {"rubric_id": texts.get(row["rubric_id"], "")})
-        return self.rows(payload)
+            content = _changed(content, lambda row: row | {"rubric_id": texts.get(row["rubric_id"], "")})
+        return self.rows(content)
 
     def failing(self, text: str, drawn: float) -> tuple[str, str]:
         """Return the text and finish reason of a first try, which fails where the draw is below `FAILED_SHARE`."""
@@ -44,43 +43,43 @@ class Manner:
         return text[: len(text) // 2] if self.fails == "length" else "", self.fails
 
 
-def _changed(payload: Payload, change: Callable[[Row], Row]) -> Payload:
+def _changed(payload: Json, change: Callable[[Json], Json]) -> Json:
     return payload | {key: [change(row) for row in payload[key]] for key in LISTS if key in payload}
 
 
-def _rows(change: Callable[[Row], Row]) -> Callable[[Payload], str]:
+def _rows(change: Callable[[Json], Json]) -> Callable[[Json], str]:
     return lambda payload: json.dumps(_changed(payload, change), ensure_ascii=False)
 
 
 _json = _rows(dict)
 
 
-def _text(change: Callable[[str], str]) -> Callable[[Payload], str]:
+def _text(change: Callable[[str], str]) -> Callable[[Json], str]:
     return lambda payload: change(_json(payload))
 
 
-def _around(before: str, after: str = "") -> Callable[[Payload], str]:
+def _around(before: str, after: str = "") -> Callable[[Json], str]:
     return _text(lambda text: f"{before}{text}{after}")
 
 
-def _verdicts(good: Any, bad: Any) -> Callable[[Payload], str]:
+def _verdicts(good: Any, bad: Any) -> Callable[[Json], str]:
     words = {"pass": good, "fail": bad}
     return _rows(lambda row: {key: words.get(value, value) for key, value in row.items()})
 
 
-def _better(a: Any, b: Any) -> Callable[[Payload], str]:
+def _better(a: Any, b: Any) -> Callable[[Json], str]:
     words = {"A": a, "B": b}
     return _rows(lambda row: row | ({"better": words[row["better"]]} if "better" in row else {}))
 
 
-def _ids(name: Callable[[int], Any]) -> Callable[[Payload], str]:
+def _ids(name: Callable[[int], Any]) -> Callable[[Json], str]:
     return _rows(lambda row: row | {"rubric_id": name(int(row["rubric_id"][1:]))})
 
 
-def _bare(write: Callable[[list[Row]], str]) -> Callable[[Payload], str]:
+def _bare(write: Callable[[list[Json]], str]) -> Callable[[Json], str]:
     """Write the rows without the object around them, unless the object holds more."""
 
-    def bare(payload: Payload) -> str:
+    def bare(payload: Json) -> str:
         value = json.loads(_json(payload))
         return write(next(iter(value.values()))) if len(value) == 1 else json.dumps(value)
 

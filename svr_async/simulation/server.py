@@ -61,7 +61,6 @@ class SimServer:
         self._in_flight = 0
         self._log: FileIO | None = None
         self._runner: web.AppRunner | None = None
-        self._site: web.TCPSite | None = None
 
     @property
     def base_url(self) -> str:
@@ -179,7 +178,8 @@ class SimServer:
 
     # --- on the network -----------------------------------------------------------------------------------------------
 
-    async def __aenter__(self) -> Self:
+    async def start(self) -> Self:
+        """Listen, on the same port as before if started again; `ConfigError` if the port is taken."""
         if self.config.log_path is not None:
             try:
                 self._log = FileIO(self.config.log_path, "a")
@@ -194,18 +194,27 @@ class SimServer:
         self._runner = web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=0.2)
         await self._runner.setup()
         try:
-            await self.come_back()
-        except BaseException:
-            await self.__aexit__()
-            raise
+            await web.TCPSite(self._runner, self.config.host, self.port, reuse_address=True, backlog=4096).start()
+        except OSError as error:
+            await self.stop()
+            what = f"cannot listen on {self.config.host}:{self.port}: {system_words(error)}"
+            raise ConfigError(what, hint="choose another --port") from error
+        self.port = self._runner.addresses[0][1]
         return self
 
-    async def __aexit__(self, *_: object) -> None:
+    async def stop(self) -> None:
+        """Stop listening and cut every connection; the calls so far stay recorded."""
         if self._runner is not None:
             await self._runner.cleanup()
         if self._log is not None:
             self._log.close()
-        self._site = self._log = None
+        self._runner = self._log = None
+
+    async def __aenter__(self) -> Self:
+        return await self.start()
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.stop()
 
     @web.middleware
     async def _guard(self, request: web.Request, handler: Answer) -> web.StreamResponse:
@@ -216,29 +225,6 @@ class SimServer:
             return await handler(request)
         except ApiError as error:
             return error.response()
-
-    async def go_down(self) -> None:
-        """Stop listening and cut every connection: clients are refused until `come_back`."""
-        if self._site is None or self._runner is None or self._runner.server is None:
-            return
-        await self._site.stop()
-        self._site = None
-        for connection in list(self._runner.server.connections):
-            if connection.transport is not None:
-                connection.transport.abort()
-
-    async def come_back(self) -> None:
-        """Listen, on the same port as before where there was one; `ConfigError` when the port is taken."""
-        if self._site is not None or self._runner is None:
-            return
-        site = web.TCPSite(self._runner, self.config.host, self.port, reuse_address=True, backlog=4096)
-        try:
-            await site.start()
-        except OSError as error:
-            what = f"cannot listen on {self.config.host}:{self.port}: {system_words(error)}"
-            raise ConfigError(what, hint="choose another --port") from error
-        self._site = site
-        self.port = self._runner.addresses[0][1]
 
     async def _models(self, _http: web.Request) -> web.Response:
         rows = [{"id": name, "object": "model", "created": CREATED, "owned_by": "svr-sim"} for name in MODELS]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -26,6 +26,8 @@ from svr_async.simulation.wire import (
 )
 from svr_async.simulation.world import PromptReading, ResponseReading, RubricReading, World, draw, draw_bytes
 
+Content = str | dict[str, Any]
+
 LINE = re.compile(r"^\d+\. (.*?)(?: \[(?:Hard Rule|Principle)\])?$", re.MULTILINE)
 N_FINER = 2
 MOST_GRADE = 10.0
@@ -41,16 +43,6 @@ DIRECT = (
     "than what it adds.\n\n[[{better}]]"
 )
 """As long as what the prompts ask for, a sentence a rubric and a few to compare by, so that they cost as much."""
-
-
-@dataclass(frozen=True, slots=True)
-class Composed:
-    """The content of a reply: prose, or the object of a JSON reply, or numbers."""
-
-    prose: str = ""
-    payload: dict[str, Any] | None = None
-    chances: Mapping[str, float] = field(default_factory=dict)
-    score: float | None = None
 
 
 @dataclass(frozen=True)
@@ -91,7 +83,7 @@ class Case:
         ids = [name for name, _ in self.request.rubrics]
         return [{"rubric_id": name, **value} for name, value in zip(ids, values, strict=True)]
 
-    def compare(self) -> Composed:
+    def compare(self) -> Content:
         """Judge both responses on each rubric, and name the better one if asked."""
         judged = self._compared(self._rubrics)
         rows = [
@@ -104,93 +96,97 @@ class Case:
             for row in judged
         ]
         overall = {"preferred_candidate": self.judge.overall(judged).value} if self.request.overall else {}
-        return Composed(payload={"rubric_comparisons": self._rows(rows), **overall})
+        return {"rubric_comparisons": self._rows(rows), **overall}
 
-    def direct(self) -> Composed:
+    def direct(self) -> Content:
         """Name the better response, by a numbered list of rubrics if there is one."""
         judged = self._compared(self._listed())
         a, b = self._response("RESPONSE_A"), self._response("RESPONSE_B")
         side = self.judge.overall(judged) if judged else self.judge.prefer(self._prompt, a, b)
-        return Composed(DIRECT.format(better=side.value, other=side.other().value))
+        return DIRECT.format(better=side.value, other=side.other().value)
 
-    def score(self) -> Composed:
+    def score(self) -> Content:
         """Score a response in steps of 0.05: 0.6 and more where it meets the rubric, else below 0.45."""
         opinions = [self.judge.opinion(self._prompt, self._response(), rubric) for rubric in self._rubrics]
         scores = [round(20 * (PASS_SCORE * one.met + SCORE_SPREAD * one.degree)) / 20 for one in opinions]
-        return Composed(payload={"rubric_scores": self._rows([{"score": score} for score in scores])})
+        return {"rubric_scores": self._rows([{"score": score} for score in scores])}
 
-    def state(self) -> Composed:
-        """Answer statements with probabilities; a chat gets the likelier word."""
+    @cached_property
+    def chances(self) -> dict[str, float]:
+        """The probability of each statement, by name."""
         responses = {"A": self._response("RESPONSE_A"), "B": self._response("RESPONSE_B"), "": self._response()}
-        chances = {name: self.judge.chance(text, self._prompt, responses) for name, text in self.request.statements}
-        return Composed("Yes" if next(iter(chances.values()), 0.0) >= EVEN else "No", chances=chances)
+        return {name: self.judge.chance(text, self._prompt, responses) for name, text in self.request.statements}
 
-    def reward(self) -> Composed:
+    def state(self) -> Content:
+        """Return the likelier word for a statement."""
+        return "Yes" if next(iter(self.chances.values())) >= EVEN else "No"
+
+    def reward(self) -> float:
         """Score a response without rubrics."""
-        return Composed(score=round(self.judge.appeal(self._prompt, self._response()), 4))
+        return round(self.judge.appeal(self._prompt, self._response()), 4)
 
-    def induce(self) -> Composed:
+    def induce(self) -> Content:
         """Propose rubrics for a pair."""
         rows = self.author.induce(self._text("PROMPT"), self._text("CHOSEN"), self.request.fences.get("REJECTED"))
-        return Composed(payload={"contrastive_rubrics": rows})
+        return {"contrastive_rubrics": rows}
 
-    def write(self) -> Composed:
+    def write(self) -> Content:
         """Write rubrics from the prompt, and a note."""
         rubrics = self.judge.write_rubrics(self._prompt)
-        return Composed(payload={"rubrics": rubrics, "rubric_note": "One complete, concrete answer."})
+        return {"rubrics": rubrics, "rubric_note": "One complete, concrete answer."}
 
-    def rephrase(self) -> Composed:
+    def rephrase(self) -> Content:
         """Adapt rubrics to the prompt."""
         texts = [self.author.rephrase(self._text("PROMPT"), text) for _, text in self.request.rubrics]
-        return Composed(payload={"rephrased_rubrics": self._rows([{"rubric": text} for text in texts])})
+        return {"rephrased_rubrics": self._rows([{"rubric": text} for text in texts])}
 
-    def same_criterion(self) -> Composed:
+    def same_criterion(self) -> Content:
         """Say which listed rubric each new one repeats."""
         known, new = (
             dict(line.split(": ", 1) for line in self._text(name).splitlines() if ": " in line)
             for name in ("KNOWN", "NEW")
         )
-        return Composed(payload={"same_as": self.author.same_criterion(known, new)})
+        return {"same_as": self.author.same_criterion(known, new)}
 
-    def propose(self) -> Composed:
+    def propose(self) -> Content:
         """Write rubrics from the prompt (RRD)."""
-        return Composed(payload={"proposed_rubrics": self.judge.write_rubrics(self._prompt)})
+        return {"proposed_rubrics": self.judge.write_rubrics(self._prompt)}
 
-    def decompose(self) -> Composed:
+    def decompose(self) -> Content:
         """Write finer rubrics for a coarse one (RRD)."""
         coarse = self.request.rubrics[0][1] if self.request.rubrics else ""
-        return Composed(payload={"finer_rubrics": self.judge.write_rubrics(self._prompt, coarse)[:N_FINER]})
+        return {"finer_rubrics": self.judge.write_rubrics(self._prompt, coarse)[:N_FINER]}
 
-    def satisfy(self) -> Composed:
+    def satisfy(self) -> Content:
         """Say whether a response satisfies a rubric (RRD)."""
         met = all(self._met(self._rubrics))
         does, word = ("does", "YES") if met else ("does not do", "NO")
-        return Composed(f"The response {does} what R1 asks.\n\n[[{word}]]")
+        return f"The response {does} what R1 asks.\n\n[[{word}]]"
 
-    def overlap(self) -> Composed:
+    def overlap(self) -> Content:
         """Say whether the first rubric repeats another (RRD)."""
         new, *accepted = [rubric.digest if rubric.criterion is None else rubric.criterion for rubric in self._rubrics]
         says, word = ("repeats another", "OVERLAP") if new in accepted else ("is new", "NEW")
-        return Composed(f"R1 {says}.\n\n[[{word}]]")
+        return f"R1 {says}.\n\n[[{word}]]"
 
-    def number(self) -> Composed:
+    def number(self) -> Content:
         """Write a numbered list of rubrics (Rubric-ARM)."""
         rubrics = self.judge.write_rubrics(self._prompt)
-        return Composed("\n".join(f"{number}. {text} [Hard Rule]" for number, text in enumerate(rubrics, 1)))
+        return "\n".join(f"{number}. {text} [Hard Rule]" for number, text in enumerate(rubrics, 1))
 
-    def grade(self) -> Composed:
+    def grade(self) -> Content:
         """Grade a response from 0 to 10 by a numbered list (Rubric-ARROW)."""
         met = self._met(self._listed())
         grade = MOST_GRADE * sum(met) / len(met) if met else MOST_GRADE / 2
-        return Composed(f"It meets {sum(met)} of {len(met)}.\n\n[[{grade:.1f}]]")
+        return f"It meets {sum(met)} of {len(met)}.\n\n[[{grade:.1f}]]"
 
-    def probe(self) -> Composed:
+    def probe(self) -> Content:
         """Write a worse response close to the chosen one."""
-        return Composed(self.author.probe(self._text("PROMPT"), self._text("CHOSEN")))
+        return self.author.probe(self._text("PROMPT"), self._text("CHOSEN"))
 
-    def respond(self) -> Composed:
+    def respond(self) -> Content:
         """Answer the prompt."""
-        return Composed(self.author.respond(self._text("PROMPT"), self.request.key))
+        return self.author.respond(self._text("PROMPT"), self.request.key)
 
 
 JUDGED = ("compare", "score", "direct")
@@ -229,27 +225,26 @@ class Simulator:
             raise ApiError(400, message, "context_length_exceeded")
         return request
 
-    def compose(self, request: ChatRequest) -> Composed:
-        """Answer a request honestly, in the manner of the judge."""
-        judge, author = self._models[request.model or next(iter(self._models))]
-        composed: Composed = getattr(Case(judge, author, request), request.role)()
-        if self.manner is None or request.role not in JUDGED:
-            return composed
-        return Composed(self.manner.say(composed.prose, composed.payload, dict(request.rubrics)))
-
     def reply(
         self, request: ChatRequest, attempt: int = 0, *, first: bool = False, empty: bool = False
     ) -> dict[str, Any]:
         """Return the reply in the shape of its request; `first`: no other about its topic was given."""
-        composed = Composed() if empty else self.compose(request)
+        case = Case(*self._models[request.model or next(iter(self._models))], request)
+        chances = {} if empty else case.chances
         if request.shape is not Shape.CHAT:
-            return numbers_reply(request, composed.chances, composed.score, self.fingerprint, attempt)
-        text, finish = composed.prose, ""
-        if composed.payload is not None:
-            text = orjson.dumps(composed.payload).decode()
+            score = None if empty or request.shape is Shape.DECISIONS else case.reward()
+            return numbers_reply(request, chances, score, self.fingerprint, attempt)
+        text, finish = "" if empty else self._text(case), ""
         if first and request.role in JUDGED and self.manner is not None:
             text, finish = self.manner.failing(text, draw(self.config.seed, "manner", request.topic))
         reply = completion(request, text, self.fingerprint, attempt, finish)
-        if composed.chances:
-            reply["choices"][0]["logprobs"] = token_logprobs(next(iter(composed.chances.values())))
+        if chances:
+            reply["choices"][0]["logprobs"] = token_logprobs(next(iter(chances.values())))
         return reply
+
+    def _text(self, case: Case) -> str:
+        """Answer a request honestly, in the manner of the judge."""
+        content: Content = getattr(case, case.request.role)()
+        if self.manner is not None and case.request.role in JUDGED:
+            return self.manner.say(content, dict(case.request.rubrics))
+        return content if isinstance(content, str) else orjson.dumps(content).decode()

@@ -176,9 +176,9 @@ class World:
         rng.shuffle(texts)
         return tuple(texts)
 
-    def write_response(self, rng: random.Random, number: int) -> str:
-        """Write a response with drawn attributes to a prompt of a type."""
-        return self._write(rng, number, dress(rng, self._draw_met(rng, number), 0.5))
+    def write_response(self, rng: random.Random, number: int, met: int | None = None) -> str:
+        """Write a response to a prompt of a type; without `met` its attributes are drawn."""
+        return self._write(rng, number, dress(rng, self._draw_met(rng, number) if met is None else met, 0.5))
 
     @staticmethod
     @lru_cache(maxsize=4096)

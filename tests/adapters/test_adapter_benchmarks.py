@@ -91,7 +91,7 @@ def test_a_prompt_of_rmbench_is_nine_pairs(write: Write, tmp_path: Path) -> None
         ("rmbench", rm(domain="chat", rejected=list("abcd")), "expected a list of 3 texts"),
         ("rmbench", rm(domain="chat", chosen=["a", "b", None]), "expected a list of 3 texts"),
         ("rmbench", rm(domain="poetry"), "column 'domain': expected one of"),
-        ("rmbench", rm(), "no column 'domain' and none in the file's name"),
+        ("rmbench", rm(), "no column 'domain' and no domain in the file's name"),
     ],
 )
 def test_rows_that_cannot_be_scored_are_refused(write: Write, name: str, row: dict[str, Any], message: str) -> None:

@@ -53,8 +53,7 @@ def write_candidates(path: Path, *texts: str, checks: int = 2) -> Path:
     rubrics: list[dict[str, Any]] = [{"text": text} for text in texts] or [
         {"text": f"Check {n}.", "check": c} for n, c in enumerate(named)
     ]
-    rows = [{"rubric": rubric, "sources": [], "count": 1, "aliases": []} for rubric in rubrics]
-    path.write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in rows))
+    path.write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in rubrics))
     return path
 
 

@@ -84,7 +84,7 @@ def test_show_as_json(folder: Path) -> None:
 
 
 def test_diff_of_two_banks(folder: Path, tmp_path: Path) -> None:
-    """Gained, lost, reweighed rubrics and settings are told apart."""
+    """Gained, lost, reweighed rubrics and settings are listed."""
     rubrics = made().rubrics
     lighter = BankRubric(rubric=rubrics[0].rubric, weight=0.5)
     new = BankRubric(rubric=Rubric(text="Cites a source"))
@@ -100,7 +100,7 @@ def test_diff_of_two_banks(folder: Path, tmp_path: Path) -> None:
 
 
 def test_edit_writes_another_bank_and_lists_what_it_did(folder: Path, tmp_path: Path) -> None:
-    """Into a folder of its own or over the bank, which is then kept beside it; what changed is a table or JSON."""
+    """Into a folder of its own or over the bank, which is then kept next to it; the changes are a table or JSON."""
     first, second = (entry.id for entry in made().rubrics[:2])
     why = ("--by", "Ana", "--reason", "rewards length")
     out = call("edit", folder, "--disable", first[:8], "--weight", second, 0.5, *why, "--out", tmp_path / "new")
@@ -119,8 +119,8 @@ def test_edit_writes_another_bank_and_lists_what_it_did(folder: Path, tmp_path: 
 @pytest.mark.parametrize(
     ("args", "words"),
     [
-        (("--disable", "r", "--in-place"), "5 rubrics have ids that begin 'r'"),
-        (("--disable", "zz", "--out", "new"), "no rubric has an id that begins 'zz'"),
+        (("--disable", "r", "--in-place"), "no single rubric has an id that begins 'r'"),
+        (("--disable", "zz", "--out", "new"), "no single rubric has an id that begins 'zz'"),
         (("--add", "Is polite", "--out", "bank"), "bank holds a bank"),
         (("--add", "Is polite"), "edit needs one of --out and --in-place"),
         (("--add", "Is polite", "--in-place", "--out", "new"), "edit needs one of --out and --in-place"),
@@ -172,7 +172,7 @@ def test_a_folder_that_holds_something_else_is_named(
         assert fail("show", tmp_path / name) == 2
         assert words in capsys.readouterr().err
     assert fail("show", parent) == 2
-    assert f"name {parent / 'bank'}" in capsys.readouterr().err
+    assert "name the folder bank in it" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("command", [(), ("--stats",), ("--lint",), ("--card",)])

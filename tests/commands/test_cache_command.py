@@ -48,7 +48,7 @@ def test_stats_count_replies_and_damaged_rows(cli: Cli, filled: Path) -> None:
 def test_a_missing_cache_is_exit_two_and_is_not_created(cli: Cli, command: tuple[str, ...]) -> None:
     """Only `import` creates a cache."""
     code, _, err = cli("cache", *command, "--cache", "none")
-    assert (code, "there is no cache in none" in err, Path("none").exists()) == (2, True, False)
+    assert (code, "no cache in none" in err, Path("none").exists()) == (2, True, False)
 
 
 @pytest.mark.parametrize(

@@ -80,7 +80,7 @@ def test_a_feature_store_holds_the_expected_scores(folder: Path) -> None:
         "cache",
     )
     assert svr_here(*command) == 0
-    z = load_store(folder / "store").z.value
+    z = load_store(folder / "store").arrays.z_delta
     assert len(z) > N
     assert np.abs(z).max() <= 1.25
     assert not {round(abs(float(value)), 6) for value in z} <= HARD

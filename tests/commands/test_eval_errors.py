@@ -55,7 +55,7 @@ ASK = (*BENCH, "--judge", "sim")
         ((*BENCH, "--limit", "nonsense"), "--limit nonsense is not a range"),
         ((*BENCH, "--limit", "0"), "--limit 0 is not a range"), ((*BENCH, "--limit", "5-3"), "--limit 5-3"),
         ((*BENCH, "--limit", "-5"), "--limit"), ((*BENCH, "--limit", "500-600"), "0 usable pairs"),
-        ((*BENCH, "--domain", "COOKING"), "there is no domain 'cooking'"),
+        ((*BENCH, "--domain", "COOKING"), "unknown domain 'cooking'"),
         ((*BENCH, "--method", "fixed"), "needs --rubrics"),
         ((*BENCH, "--method", "oracle", "--rubrics", "rubrics.txt"), "rubrics.txt"),
         ((*BENCH, "--rubrics", "missing.txt"), "cannot read the rubrics missing.txt"),

@@ -10,6 +10,7 @@ from made_pairs import PATIENCE_S
 
 from svr_async.commands.main import run
 from svr_async.commands.main import svr as group
+from svr_async.fit.history import FitResult
 from svr_async.scoring.bank import RubricBank
 from svr_async.training.rounds.stages import read_stage
 
@@ -48,9 +49,8 @@ def test_each_rounds_store_gives_that_rounds_bank(
         found = [again[name] for name in ("rubrics", "dev_accuracy", "top_k", "filler_weight")]
         assert found == [row[name] for name in ("kept", "dev_accuracy", "top_k", "filler_weight")]
         bank = RubricBank.load(out / "bank")
-        stage = read_stage(trained / "out" / "stages" / f"calibrate-{number}.stage")
-        assert {name: values.tobytes() for name, values in bank.selector.items()} == {
-            name: data for name, (_, _, data) in stage.arrays.items()
-        }
+        stage = read_stage(trained / "out" / "stages" / f"calibrate-{number}.stage").read(FitResult)
+        trained_to = {name: values.tobytes() for name, values in stage.selector.tensors().items()}
+        assert {name: values.tobytes() for name, values in bank.selector.items()} == trained_to
         if number == record["dev"]["round"]:
             check_same_bank(out / "bank", trained / "out" / "bank")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import orjson
@@ -53,3 +55,15 @@ def test_a_schedule_bounds_the_pairs(capsys: pytest.CaptureFixture[str]) -> None
     given = ("Baked dough.", "It is food. We bake it.", "Food. Dough. Heat.", "Dough.")
     assert svr_here(*ASKED, *given, "--schedule", "circle", "--json") == 0
     assert len(orjson.loads(capsys.readouterr().out)["margins"]) == 4
+
+
+def test_a_pipe_is_written_into(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A FIFO as --out gets the rows and stays a FIFO; it needs no file extension."""
+    monkeypatch.chdir(tmp_path)
+    Path("in.jsonl").write_text('{"prompt": "What is bread?", "responses": ["Baked dough.", "Food."]}\n')
+    os.mkfifo("pipe")
+    with ThreadPoolExecutor(1) as pool:
+        rows = pool.submit(Path("pipe").read_bytes)
+        assert svr_here("rank", *RULES, "in.jsonl", "--out", "pipe") == 0
+        assert orjson.loads(rows.result(timeout=30))["responses"] == ["Baked dough.", "Food."]
+    assert Path("pipe").is_fifo()

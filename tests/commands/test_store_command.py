@@ -45,9 +45,9 @@ def test_soft_z_of_ones_own_become_a_store_and_a_bank(cli: Cli) -> None:
     code, shown, _ = cli("stages", "store", "store", "--json")
     facts = orjson.loads(shown)
     assert code == 0
-    assert facts["entries"]["all"] == 240
+    assert facts["entries"] == 240
     assert facts["pairs"]["train"] + facts["pairs"]["dev"] == 80
-    assert facts["z"]["share_zero"] == 0
+    assert facts["z"]["ties"] == 0
     for preset in ("default", "paper"):
         code, out, _ = cli("fit", "store", "--out", preset, "--preset", preset, "-q", "--json")
         assert code == 0

@@ -24,7 +24,7 @@ EXPLAIN = ("explain", *PAIR, *RULES, *TEXTS)
 ONE_LINE: list[tuple[tuple[str, ...], str]] = [
     # names of commands, flags and values
     (("evl",), "did you mean eval?"),
-    (("zzz",), "there is no command 'zzz'"),
+    (("zzz",), "unknown command 'zzz'"),
     (("cache", "exprt"), "export"),
     (("eval",), "SOURCE"),
     (("data", "check"), "PATH"),

@@ -34,7 +34,6 @@ ROOT = Path(__file__).parents[2]
 FRESH = "a fresh checkout"
 NEEDED: Mapping[str, Callable[[], object]] = {
     "the package trl": lambda: find_spec("trl"),
-    "the package deepeval": lambda: find_spec("deepeval"),
     FRESH: lambda: False,  # test_newcomer.py runs these
 }
 OTHERS = ("vLLM and a GPU", "Docker", "an environment of its own")  # no test runs these

@@ -20,8 +20,9 @@ from rig import serving
 from svr_async.commands.eval import evaluate
 from svr_async.commands.main import run
 from svr_async.commands.main import svr as group
-from svr_async.commands.sim import _config, sim
+from svr_async.commands.sim import sim
 from svr_async.commands.train import fit
+from svr_async.simulation.config import SimConfig, parse_faults
 
 PROGRAMS = {"svr": group, "svr-eval": evaluate, "svr-fit": fit}
 WRITTEN = {"out", "n_train", "n_test"}  # what `svr sim --write` alone uses
@@ -112,9 +113,9 @@ class Shell:
     def _serve(self, args: list[str]) -> Done:
         with sim.make_context("svr sim", list(args)) as context:
             printed = context.params
-            server = self.stack.enter_context(
-                serving(_config({name: value for name, value in printed.items() if name not in WRITTEN} | {"port": 0}))
-            )
+            given = {name: value for name, value in printed.items() if name not in WRITTEN}
+            config = SimConfig(**given | {"port": 0, "faults": parse_faults(given["faults"])})
+            server = self.stack.enter_context(serving(config))
         self.addresses[f"http://127.0.0.1:{printed['port']}"] = server.base_url.removesuffix("/v1")
         return Done("", 0)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 from types import SimpleNamespace
@@ -40,6 +40,7 @@ from svr_async.judges.batch import BatchRun, Imported, Opened, Unanswered, impor
 from svr_async.judges.open_judge import OpenJudge
 from svr_async.simulation.config import SimConfig
 from svr_async.simulation.server import SimServer
+from svr_async.simulation.wire import ApiError
 
 SENTINEL = "sk-sentinel-5e4d3c2b1a"
 MODEL = "gpt-oss-120b"
@@ -355,20 +356,30 @@ async def test_a_submission_that_stops_anywhere_continues_without_a_second_batch
             await submitted(tmp_path, fresh(export), client)
         state = await submitted(tmp_path, load_state(tmp_path, export) or fresh(export), client)
     assert len(sim.batches.batches) == 3
-    inputs = {batch.id: sim.batches.files[batch.input_file_id] for batch in sim.batches.batches.values()}
+    inputs = {name: sim.batches.files[batch["input_file_id"]] for name, batch in sim.batches.batches.items()}
     assert [inputs[one.batch_id] for one in state.batches] == [
         (tmp_path / file.name).read_bytes() for file in export.files
     ]
 
 
-async def test_a_lost_answer_is_looked_up(tmp_path: Path) -> None:
+async def test_a_lost_answer_is_looked_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """If the endpoint created a batch and its answer was lost, the batch is found in the list."""
     async with SimServer() as sim, client_of(sim, key="") as client:
-        sim.batches.lost_answers = 2
+        create = sim.batches.create
         for number in range(120):  # batches of others: the list has more than one page
             file = sim.batches.add_file(f"{number}".encode())
             wanted = {"input_file_id": file, "endpoint": "/v1/chat/completions", "completion_window": "24h"}
-            sim.batches.create(wanted | {"metadata": {"svr_export": "other"}})
+            create(wanted | {"metadata": {"svr_export": "other"}})
+        lost = 2
+
+        def losing(asked: Mapping[str, Any]) -> dict[str, Any]:
+            nonlocal lost
+            batch, lost = create(asked), lost - 1
+            if lost >= 0:
+                raise ApiError(503, "the gateway lost the answer")
+            return batch
+
+        monkeypatch.setattr(sim.batches, "create", losing)
         state = await submitted(tmp_path, fresh(export_to(tmp_path)), client)
         assert len(sim.batches.batches) == 120 + 3
         assert {one.batch_id for one in state.batches} <= set(sim.batches.batches)

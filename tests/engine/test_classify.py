@@ -152,8 +152,8 @@ KEY: Any = ConnectionKey("judge.example", 443, False, True, None, None, None)
         (aiohttp.ClientConnectorError(KEY, OSError(111, "refused")), Kind.TRANSIENT, False,
          "cannot connect to judge.example:443: Connection refused"),
         (aiohttp.ClientConnectorDNSError(KEY, socket.gaierror(socket.EAI_NONAME, "x")), Kind.RUN, False,
-         "no host 'judge.example'"),
-        (aiohttp.InvalidURL("http://[", "x"), Kind.RUN, False, "no host"),
+         "unknown host 'judge.example'"),
+        (aiohttp.InvalidURL("http://[", "x"), Kind.RUN, False, "unknown host"),
         (ssl.SSLCertVerificationError(1, "expired"), Kind.RUN, False, "certificate of judge.example:443"),
     ],
 )  # fmt: skip

@@ -13,8 +13,7 @@ from made_bank_page import bank, made_curve, made_history
 from svr_async.core.integrity import Integrity
 from svr_async.reports.bank_page import bank_figures, render_bank
 from svr_async.reports.bank_summary import NO_HISTORY, summarise_bank
-from svr_async.scoring.bank import RubricBank
-from svr_async.scoring.bank_history import BankHistory, TrainedOn
+from svr_async.scoring.bank import BankHistory, RubricBank, TrainedOn
 
 
 def page_of(one: RubricBank) -> str:

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from svr_async.errors import UsageError
-from svr_async.reproduction.recipes import list_tables, load_recipes, plan_of
+from svr_async.reproduction.paper import list_tables, load_recipes, plan_of
+from svr_async.reproduction.reproduce import KINDS
+from svr_async.reproduction.runner import Runner
 from svr_async.reproduction.settings import ReproSettings, by_name
-from svr_async.reproduction.tables import KINDS
 
 TABLES = {
     "fig:gap", "tab:rubricbench", "tab:rmbenches", "tab:ablation", "fig:training_dynamics", "tab:model_transfer",
@@ -36,8 +37,8 @@ def test_judges_are_named_for_all_or_by_role(tmp_path: Path) -> None:
     assert by_name(["http://h/v1#m=1"], "judge", roles) == ("http://h/v1#m=1", {})
     with pytest.raises(UsageError, match="have no name"):
         by_name(["rules", "gpt-4o-mini"], "judge", roles)
-    run = next(run for run in plan_of(["rubricbench"]).runs if run.method == "rubric-arm")
-    settings = ReproSettings(out=tmp_path, base_url="http://127.0.0.1:1/v1")
-    judges = {run.judge: "rules", "rubric-arm-proposer": "gpt-oss-120b"}
-    found = settings.evaluation(run, judges, {}, settings.limits)
-    assert found.option == ("proposer=http://127.0.0.1:1/v1#gpt-oss-120b",)
+    settings = ReproSettings(
+        out=tmp_path, base_url="http://127.0.0.1:1/v1", judges={"rubric-arm-proposer": "gpt-oss-120b"}
+    )
+    runner = Runner(settings=settings, plan=plan_of(["rubricbench"]), say=lambda _: None)
+    assert runner.address("rubric-arm-proposer") == "http://127.0.0.1:1/v1#gpt-oss-120b"

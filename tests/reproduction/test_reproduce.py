@@ -13,12 +13,11 @@ from rig import write_bank, write_bench
 
 from svr_async.errors import BudgetError
 from svr_async.judges.limits import JudgeLimits
-from svr_async.reproduction.recipes import load_recipes, plan_of
-from svr_async.reproduction.reproduce import Reproduction, count, reproduce
+from svr_async.reproduction.paper import load_recipes, plan_of
+from svr_async.reproduction.reproduce import Reproduction, build, count, reproduce
 from svr_async.reproduction.runner import Absent, Runner
 from svr_async.reproduction.settings import ReproSettings
 from svr_async.reproduction.table import PaperTable
-from svr_async.reproduction.tables import build
 from svr_async.simulation.server import SimServer
 from svr_async.simulation.world import World
 
@@ -85,16 +84,16 @@ def bytes_of(out: Path) -> str:
 
 def table(done: Reproduction, label: str) -> PaperTable:
     """Return a table by its label."""
-    return next(one for one in done.tables if one.label == label)
+    return next(one for one in done.tables if one.recipe.label == label)
 
 
 def test_every_table_is_built_and_marked(done: Reproduction) -> None:
     """All are there with numbers of ours, labelled simulated, and every row names its judge or why it is missing."""
-    assert [one.label for one in done.tables] == WITHOUT_RRD
+    assert [one.recipe.label for one in done.tables] == WITHOUT_RRD
     for one in done.tables:
-        assert "SIMULATED" in one.marks or one.label == "fig:training_dynamics", one.label
+        assert "SIMULATED" in one.marks or one.recipe.label == "fig:training_dynamics", one.recipe.label
         for row in one.rows:
-            assert row.judged or row.absent, (one.label, row.names)
+            assert row.judged or row.absent, (one.recipe.label, row.names)
     assert "SIMULATED" in done.page.read_text()
 
 
@@ -130,7 +129,7 @@ def test_a_second_time_asks_nothing_and_writes_the_same_bytes(done: Reproduction
     assert again.calls == 0
     for one in again.tables:
         for ending in ("md", "tex", "csv"):
-            name = f"tables/{one.short}.{ending}"
+            name = f"tables/{one.recipe.short}.{ending}"
             assert (offline.out / name).read_bytes() == (small.out / name).read_bytes(), name
     del done
 
@@ -165,7 +164,7 @@ def test_without_any_run_all_tables_are_absent_with_reasons(tmp_path: Path) -> N
     """Printed numbers stand alone, and every row says why ours are missing."""
     runner = Runner(settings=ReproSettings(out=tmp_path), plan=plan_of(["all"]), say=quiet)
     runner.runs = dict.fromkeys(runner.plan.runs, Absent(why="no judge"))
-    runner.banks = {bank.name: Absent(why="no judge") for bank in runner.plan.banks}
+    runner.banks = dict.fromkeys(runner.plan.banks, Absent(why="no judge"))
     for recipe in runner.plan.tables:
         found = build(recipe, runner)
         assert {cell.ours for row in found.rows for cell in row.cells} == {None}, recipe.label

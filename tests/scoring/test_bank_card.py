@@ -7,9 +7,19 @@ from made_bank import made_bank
 from made_history import made_choice, made_history
 
 from svr_async.core.rubric import Rubric
+from svr_async.fit.config import Choice, Structure
 from svr_async.scoring.bank import BankRubric, RubricBank
-from svr_async.scoring.bank_card import bank_stats, effective_number, how_chosen, render_card, structure_parts
-from svr_async.scoring.bank_history import Choice, Structure
+from svr_async.scoring.bank_card import (
+    accuracy_in_words,
+    bank_stats,
+    effective_number,
+    enough,
+    how_chosen,
+    metrics_in_words,
+    render_card,
+    small_dev_warnings,
+    structure_parts,
+)
 
 HOSTILE = "<script>x</script> | ![i](javascript:x)\n# head `code` \x1b[31m\u202e --- *bold*"
 
@@ -81,9 +91,36 @@ def test_the_card_holds_the_structure() -> None:
     assert "What the pairs chose" not in render_card(made_bank(history=made_history(choice=None)))
 
 
-def test_the_card_tells_no_accuracy_of_too_few_dev_pairs() -> None:
+def test_the_card_has_no_accuracy_of_too_few_dev_pairs() -> None:
     """In the place of the number it says how many pairs there are."""
     card = render_card(made_bank(dev_metrics={"accuracy": 0.6543, "pairs": 24}))
     assert "| accuracy | not reported: 24 held-out pairs, 100 needed |" in card
     assert "0.6543" not in card
     assert "0.6543" in render_card(made_bank(dev_metrics={"accuracy": 0.6543, "pairs": 100}))
+
+
+def test_an_accuracy_is_reported_from_a_hundred_pairs_on() -> None:
+    """Below, the line says how many there are and how many are needed."""
+    assert accuracy_in_words(0.7134, 100) == "dev accuracy 71.3 %"
+    assert accuracy_in_words(0.7134, 99) == "accuracy not reported: 99 held-out pairs, 100 needed"
+    assert (enough(100), enough(99), enough(0)) == (True, False, False)
+
+
+def test_only_accuracies_of_too_few_pairs_are_replaced_in_metrics() -> None:
+    """Other values stay, and so do accuracies over enough or over an unknown number of pairs."""
+    text = "not reported: 12 held-out pairs, 100 needed"
+    few = metrics_in_words({"accuracy": 0.7, "vote_accuracy": 0.6, "pairs": 12, "round": 3})
+    assert few == {"accuracy": text, "vote_accuracy": text, "pairs": 12, "round": 3}
+    for known in ({"accuracy": 0.7, "pairs": 100}, {"accuracy": 0.7}, {}):
+        assert metrics_in_words(known) == known
+
+
+@pytest.mark.parametrize("n_dev", [1, 23, 99])
+def test_a_small_dev_split_is_named_with_its_error_and_a_remedy(n_dev: int) -> None:
+    """The count, the standard error at that size, and how many pairs would do."""
+    text = small_dev_warnings(n_dev, 20 * n_dev)[0]
+    assert f"{n_dev} held-out pairs" in text
+    assert f"{100 * (0.21 / n_dev) ** 0.5:.1f} points" in text
+    assert "2,000 pairs" in text
+    assert "svr data split" in text
+    assert "\n" not in text

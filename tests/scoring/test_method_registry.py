@@ -16,8 +16,7 @@ from svr_async.evaluation.settings import EvalSettings
 from svr_async.evaluation.setup import choose_method, prepare
 from svr_async.scoring.bank import BankRubric, RubricBank
 from svr_async.scoring.methods import registry
-from svr_async.scoring.methods.contract import Facts, Parts, Recipe
-from svr_async.scoring.methods.registry import MODULES, NAMES, find_recipe, read_options
+from svr_async.scoring.methods.registry import MODULES, NAMES, Facts, Parts, Recipe, find_recipe, read_options
 from svr_async.scoring.methods.rrd import RrdOptions
 from svr_async.scoring.methods.simple import Direct
 
@@ -88,10 +87,10 @@ def test_parts_that_do_not_fit_are_refused_before_they_are_read(given: dict[str,
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        ("samples=0", "--method rrd: samples: Expected int >= 1 (got '0')"),
-        ("top_p=x", "--method rrd: top_p: Expected float"),
-        ("sample=3", "has no option 'sample' — did you mean samples=?"),
-        ("samples", "takes options as NAME=VALUE"),
+        ("samples=0", "--method rrd --option samples=0: Expected `int` >= 1 - at `$.samples`"),
+        ("top_p=x", "--method rrd --option top_p=x: Expected `float`"),
+        ("sample=3", "has no option 'sample', as NAME=VALUE — did you mean samples?"),
+        ("samples", "as NAME=VALUE"),
     ],
 )
 def test_a_wrong_option_is_one_line(given: str, says: str) -> None:

@@ -15,9 +15,9 @@ from svr_async.core.pair import Order, Presentation, Prompt, Side, user_prompt
 from svr_async.core.rubric import Rubric
 from svr_async.core.verdict import Outcome, RubricComparison, Verdict, delta
 from svr_async.judges.protocol import Answer, Comparisons, Preference, WrittenRubrics
-from svr_async.scoring.decision import Decision, by_text
-from svr_async.scoring.methods.contract import Method
-from svr_async.scoring.methods.simple import ContentBlind, Direct, Fixed, Oracle, Pointwise, SelfRubric
+from svr_async.scoring.decision import Decision
+from svr_async.scoring.methods.registry import Method
+from svr_async.scoring.methods.simple import ContentBlind, Direct, Fixed, Oracle, Pointwise, SelfRubric, by_text
 
 SHOWN = Presentation(pair_id="p", prompt=user_prompt("q"), response_a="long answer", response_b="short")
 ONE, TWO = Rubric(text="Is it one?"), Rubric(text="Is it two?")

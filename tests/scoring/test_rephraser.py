@@ -15,8 +15,7 @@ from svr_async.errors import UsageError
 from svr_async.judges.protocol import Answer, Comparisons
 from svr_async.judges.rules.author import RulesAuthor
 from svr_async.scoring.bank import BankRubric, InferenceSettings, RubricBank
-from svr_async.scoring.methods.svr import Svr
-from svr_async.scoring.rephraser import FAILED, KEPT, rephraser_of
+from svr_async.scoring.methods.svr import FAILED, KEPT, Svr, rephraser_of
 from svr_async.scoring.selection import open_chooser
 
 PROMPT = user_prompt("How long does bread keep?")

@@ -8,7 +8,7 @@ import pytest
 
 from svr_async.core.rubric import Check, Rubric
 from svr_async.errors import ConfigError
-from svr_async.scoring.rubric_file import load_rubric_file
+from svr_async.scoring.methods.simple import load_rubric_file
 
 
 def rubrics_in(path: Path, data: str | bytes) -> tuple[tuple[Rubric, float], ...]:

@@ -83,8 +83,7 @@ async def test_a_bank_that_learned_too_little_has_the_judge_asked_directly() -> 
     method = Svr(open_chooser(unproven))
     found = await method.decide(DirectJudge(), shown(), ())
     assert (found.margin, found.contributions) == (1.0, ())
-    assert method.facts.bank is not None
-    assert method.facts.bank.direct
+    assert method.facts.direct
     assert method.facts.identity["bank"][1]["direct"] is True
 
     for chooser in (open_chooser(unproven, top_k=3), open_chooser(unproven, uniform=True)):

@@ -54,12 +54,12 @@ class Arena:
             return reply.status, await reply.text()
 
     async def member(self, place: int, size: int, **more: Any) -> Any:
-        """Return what one member of a group is told."""
+        """Return the reply to one member of a group."""
         body = {"prompt": PROMPT, "response": TEXTS[place], "group": "g", "member": place, "group_size": size}
         return await self.answer("/reward?key=reward", body | more)
 
     async def members(self, places: Sequence[int], size: int, **more: Any) -> list[Any]:
-        """Return what some members of a group are told, who ask at once."""
+        """Return the replies to members of a group that ask at once."""
         return list(await asyncio.gather(*(self.member(place, size, **more) for place in places)))
 
     async def ranked(self, texts: Sequence[str], **how: Any) -> list[float | None]:

@@ -1,4 +1,4 @@
-"""Best of N over a file: what is read and written, what a second run pays, and pairs that carry who labelled them."""
+"""Best of N over a file: forms of rows, the ranked file, the cost of a second run, and pairs with their provenance."""
 
 from __future__ import annotations
 
@@ -85,18 +85,18 @@ def test_a_row_that_cannot_be_ranked_is_named(row: dict[str, Any], says: str, tm
 
 
 async def test_a_summary_counts_ties_as_chances(tmp_path: Path) -> None:
-    """The best on top beside another counts half; longest, first and chance stand beside the judge."""
+    """A shared top counts half; the longest, the first and chance are baselines."""
     rows = (
         {"prompt": "Say it in a few words: what is bread?", "responses": [LONG, SHORT], "scores": [1, 9]},
         {"prompt": "What is the capital of France?", "responses": ["Paris.", "Lyons."], "scores": [9, 1]},
     )
     groups = read_groups(write(tmp_path / "f.jsonl", *rows))
     found = await rank_groups(groups, bank=checked_bank(), engine="rules")
-    told = summary(found)
-    assert (told["labelled"], told["decided"], told["bank"]) == (2, 1, "checked")
-    values = {name: one["value"] for name, one in told["accuracy"].items()}
+    facts = summary(found)
+    assert (facts["labelled"], facts["decided"], facts["bank"]) == (2, 1, "checked")
+    values = {name: one["value"] for name, one in facts["accuracy"].items()}
     assert values == {"judge": 0.75, "longest": 0.25, "first": 0.5, "chance": 0.5}
-    first = told["accuracy"]["first"]
+    first = facts["accuracy"]["first"]
     assert (first["low"], first["high"]) == pytest.approx(wilson_interval(1, 2)), "two groups prove little"
     assert found[0].row()["marks"] == ("offline_rules",)
     assert (0, 1) in found[0].ranking.verdicts
@@ -116,11 +116,11 @@ def test_a_file_is_ranked_and_what_was_asked_is_not_paid_again(
         before = len(sim.log())
         asked = ("rank", f"{name}.jsonl", "--judge", "sim", "--schedule", "circle", "--out", f"{name}-ranked.jsonl")
         assert svr_here(*asked, "--json") == 0
-        told = orjson.loads(capsys.readouterr().out)
+        facts = orjson.loads(capsys.readouterr().out)
         sent.append(len(sim.log()) - before)
     assert sent == [6, 3, 0]
     assert read_lines(Path("three-ranked.jsonl"))[0]["marks"] == ["simulated"]
-    assert (told["prompts"], told["questions"], "SIMULATED" in told["judge"]) == (3, 9, True)
+    assert (facts["prompts"], facts["questions"], "SIMULATED" in facts["judge"]) == (3, 9, True)
     assert [row["prompt"][0]["content"] for row in read_lines(Path("three-ranked.jsonl"))] == [
         row["prompt"] for row in rows
     ]

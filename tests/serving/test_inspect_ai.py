@@ -69,12 +69,12 @@ def test_a_completion_is_scored_by_the_bank(sim: SimServer, tmp_path: Path) -> N
     assert (metrics.scored_samples, metrics.unscored_samples) == (1, 1)
 
 
-def test_beside_the_target_the_better_response_wins(sim: SimServer, tmp_path: Path) -> None:
+def test_the_better_response_wins_over_the_target(sim: SimServer, tmp_path: Path) -> None:
     """Against the worse response of the planted pair the better one has 1."""
     from svr_async.serving.hooks.inspect_ai import svr
 
     judged_by(sim, tmp_path, bank=write_bank(tmp_path / "bank"))
-    log = evaluated(tmp_path, [pairs(1)[0].chosen], svr(beside_target=True))
+    log = evaluated(tmp_path, [pairs(1)[0].chosen], svr(compare_target=True))
     score = log.samples[0].scores["svr"]
     assert (score.value, score.metadata["margin"] > 0) == (1.0, True)
 

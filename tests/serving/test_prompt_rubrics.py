@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from arena import arena
-from rewarding import judged_by
+from rewarding import Points, points_of
 
 from svr_async import ascore
 from svr_async.core.verdict import Outcome
@@ -18,68 +18,57 @@ from svr_async.serving.hooks.trl import svr_reward
 from svr_async.serving.hooks.verl import compute_score
 from svr_async.simulation.server import SimServer
 
-PROMPT, RESPONSE = "Name two colours as a list.", "- Blue.\n- Red.\n\nI am sorry!"
-RUBRICS = [  # five criteria, one negative; the third is not met, and the fault is there
-    {"criterion": "The response has at most 12 words.", "points": 5, "check": {"name": "max_words", "args": {"n": 12}}},
-    {"criterion": "The response has a bullet list.", "points": 3, "check": {"name": "bullet_list"}},
-    {"criterion": "The response ends with a question.", "points": 2, "check": {"name": "ends_with_question"}},
-    {"description": "The response has 2 paragraphs or more.", "weight": 1,
-     "check": {"name": "min_paragraphs", "args": {"n": 2}}},
-    {"text": "The response apologises.", "points": -4, "check": {"name": "apologises"}},
-]  # fmt: skip
-BY_HAND = 5 + 3 + 1 - 4
 
-
-async def everywhere(judge: str, url: str, expected: float) -> None:
-    """Assert the reward of TRL, verl and the server."""
-    column = [RUBRICS, RUBRICS]
-    assert await svr_reward([PROMPT] * 2, [RESPONSE, RESPONSE], rubrics=column) == [expected] * 2
-    info = {"prompt": PROMPT, "rubrics": RUBRICS}
-    for settings in ({}, {"server": url}):
-        found = await compute_score("d", RESPONSE, None, info, judge=judge, **settings)
-        assert (found["score"], found["svr_fallback"], found["svr_coverage"]) == (expected, 0.0, 1.0)
-
-
-async def test_rules_give_the_reward_by_hand(tmp_path: Path) -> None:
-    """Each criterion is a check, so the sum is known exactly."""
-    assert (await ascore(PROMPT, RESPONSE, rubrics=RUBRICS, engine="rules")).value == BY_HAND
-    configure(judge="rules")
-    async with arena(tmp_path, judge="rules", bank=False) as at:
-        await everywhere("rules", at.server.url, BY_HAND)
-        body = {"query": PROMPT, "documents": [RESPONSE, "Blue?"], "rubrics": RUBRICS}
-        ranked = (await at.answer("/rerank", body))["results"]
-        assert [(one["index"], one["relevance_score"]) for one in ranked] == [(1, 5 + 2), (0, BY_HAND)]
-        asked = {"query": [PROMPT + RESPONSE], "prompts": [PROMPT], "rubrics": [RUBRICS]}
-        assert (await at.answer("/get_reward", asked))["rewards"] == [BY_HAND]
-
-
-async def test_a_model_gives_the_same_reward_everywhere_in_one_call(sim: SimServer, tmp_path: Path) -> None:
-    """The simulated judge's scores give one sum, with one call for all five criteria; SIMULATED."""
-    judge = judged_by(sim, tmp_path).judge
+async def test_the_reward_is_the_same_everywhere(points: Points, sim: SimServer, tmp_path: Path) -> None:
+    """The sum by hand in the library, TRL, verl, and each shape over HTTP; a model is asked once for all criteria."""
+    prompt, text, rubrics = points.prompt, points.response, points.rubrics
     before = sim.stats()["calls"]
-    found = await ascore(PROMPT, RESPONSE, rubrics=RUBRICS, engine=judge)
-    assert sim.stats()["calls"] - before == 1
-    assert found.value == sum(part.importance for part in found.parts if (part.value or 0) >= 0.5)
-    async with arena(tmp_path, judge=judge, bank=False) as at:
-        await everywhere(judge, at.server.url, found.value)
+    assert await svr_reward([prompt] * 2, [text, text], rubrics=[rubrics, rubrics]) == [points.reward] * 2
+    assert sim.stats()["calls"] - before == (points.judge != "rules")
+    assert (await ascore(prompt, text, rubrics=rubrics, engine=points.judge)).value == points.reward
+    async with arena(tmp_path, judge=points.judge, bank=False) as at:
+        for settings in ({}, {"server": at.server.url}):
+            found = await compute_score("d", text, None, {"prompt": prompt, "rubrics": rubrics}, **settings)
+            assert (found["score"], found["svr_fallback"], found["svr_coverage"]) == (points.reward, 0.0, 1.0)
+        ranked = await at.answer("/rerank", {"query": prompt, "documents": [text], "rubrics": rubrics})
+        assert ranked["results"][0]["relevance_score"] == points.reward
+        asked = {"query": [prompt + text], "prompts": [prompt], "rubrics": [rubrics]}
+        assert (await at.answer("/get_reward", asked))["rewards"] == [points.reward]
+        body = {"prompt": prompt, "responses": [text, text], "rubrics": rubrics}
+        assert await at.answer("/reward", body) == [points.reward] * 2
 
 
 async def test_a_missing_verdict_is_no_zero(tmp_path: Path) -> None:
     """Without a verdict on one criterion there is no reward; TRL gets None, a server marks the fallback."""
-    rubrics = [*RUBRICS, {"criterion": "It sounds like a friend.", "points": 9}]  # rules cannot decide this
-    found = await ascore(PROMPT, RESPONSE, rubrics=rubrics, engine="rules")
-    assert (found.value, found.outcome, found.detail) == (
-        None, Outcome.PARSE_ERROR, "no verdict on 'It sounds like a friend.'",
-    )  # fmt: skip
+    points = points_of("rules", "")
+    rubrics = [*points.rubrics, {"criterion": "It sounds like a friend.", "points": 9}]  # rules cannot decide this
+    found = await ascore(points.prompt, points.response, rubrics=rubrics, engine="rules")
+    assert (found.value, found.outcome) == (None, Outcome.PARSE_ERROR)
+    assert found.detail == "no verdict on 'It sounds like a friend.'"
     configure(judge="rules")
-    assert await svr_reward([PROMPT], [RESPONSE], rubrics=[rubrics]) == [None]
+    assert await svr_reward([points.prompt], [points.response], rubrics=[rubrics]) == [None]
     async with arena(tmp_path, judge="rules", bank=False, fallback=-7.0) as at:
-        body: dict[str, Any] = {"prompt": PROMPT, "response": RESPONSE, "rubrics": rubrics}
-        told = await at.answer("/reward?key=reward", body)
-        assert (told["reward"], told["svr_fallback"], told["svr_reason"]) == (-7.0, True, "parse_error")
+        body: dict[str, Any] = {"prompt": points.prompt, "response": points.response, "rubrics": rubrics}
+        reply = await at.answer("/reward?key=reward", body)
+        assert (reply["reward"], reply["svr_fallback"], reply["svr_reason"]) == (-7.0, True, "parse_error")
+
+
+def test_rows_of_arrow_tables_are_rubrics() -> None:
+    """A column of a Hugging Face Dataset has every key in every row, with None where it is missing."""
+    rows = [
+        {
+            "criterion": "Short.",
+            "text": None,
+            "points": 3,
+            "check": {"name": "max_words", "args": {"n": 2, "word": None}},
+        },
+        {"criterion": None, "text": "Sorry.", "points": 2, "check": {"name": "apologises", "args": None}},
+        {"criterion": None, "text": "The response is at most 9 words long.", "points": 1, "check": None},
+    ]
+    assert asyncio.run(ascore("Name two.", "I am sorry.", rubrics=rows, engine="rules")).value == 2 + 1
 
 
 def test_an_invalid_rubric_is_named() -> None:
     """Its number, and the form."""
     with pytest.raises(UsageError, match="rubric 2: "):
-        asyncio.run(ascore(PROMPT, RESPONSE, rubrics=["It is short.", {"points": 3}], engine="rules"))
+        asyncio.run(ascore("Name two.", "Red.", rubrics=["It is short.", {"points": 3}], engine="rules"))

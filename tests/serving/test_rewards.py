@@ -37,20 +37,16 @@ def bank(tmp_path: Path) -> str:
 
 
 def known(values: list[float | None]) -> list[float]:
-    """Return rewards none of which is None."""
+    """Return rewards; fail if one is None."""
     found = [value for value in values if value is not None]
     assert len(found) == len(values)
     return found
 
 
 def test_settings_are_variables_that_children_inherit(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is configured stands in the environment; None takes it back; what does not fit is named."""
-    told = configure(judge="rules", top_k=3, budget=2.5, schedule="circle")
-    assert (told, told.top_k, told.budget) == (
-        HookSettings(judge="rules", top_k=3, budget=2.5, schedule="circle"),
-        3,
-        2.5,
-    )
+    """Settings are in the environment; None unsets one; an invalid one is named."""
+    given: dict[str, Any] = {"judge": "rules", "top_k": 3, "budget": 2.5, "schedule": "circle"}
+    assert configure(**given) == HookSettings(**given)
     assert configure(top_k=None).top_k is None
     for wrong, says in (
         ({"juge": 1}, "unknown setting SVR_HOOK_JUGE"),
@@ -84,7 +80,7 @@ async def test_groups_are_ranked_each_within_itself(bank: str) -> None:
 
 
 async def test_what_cannot_be_compared_has_no_reward(bank: str) -> None:
-    """A lone completion and one that is no text have None, which is not 0; a cut group is an error with its cure."""
+    """A lone completion and one that is no text have None, which is not 0; a cut group is an error with a hint."""
     settings = HookSettings(judge="rules", bank=bank)
     odd = [{"role": "user", "content": "not mine"}]
     values = (await group_rewards(settings, [ASKED] * 3 + ["Why?"], [LONG, odd, SHORT, SHORT])).values
@@ -104,10 +100,10 @@ async def test_what_cannot_be_compared_has_no_reward(bank: str) -> None:
 def test_one_engine_serves_all_loops_of_a_process(sim: SimServer, tmp_path: Path) -> None:
     """Two loops on two threads at once, and one after the other: one engine is opened, and nothing is asked twice."""
     judged_by(sim, tmp_path)
-    before, told = len(sim.log()), {}
+    before, results = len(sim.log()), {}
 
     def ask(name: int) -> None:
-        told[name] = asyncio.run(svr_reward([ASKED] * 2, [LONG, SHORT]))
+        results[name] = asyncio.run(svr_reward([ASKED] * 2, [LONG, SHORT]))
 
     threads = [threading.Thread(target=ask, args=(name,)) for name in range(2)]
     for thread in threads:
@@ -115,7 +111,7 @@ def test_one_engine_serves_all_loops_of_a_process(sim: SimServer, tmp_path: Path
     for thread in threads:
         thread.join()
     ask(2)
-    assert told[0] == told[1] == told[2]
+    assert results[0] == results[1] == results[2]
     assert (len(held._ENGINES), len(sim.log()) - before) == (1, 1)
 
 
@@ -162,9 +158,9 @@ def test_the_reward_for_trl_logs_what_decided(bank: str) -> None:
 
 
 async def test_the_function_for_verl_finds_the_prompt_and_keeps_its_keys(bank: str) -> None:
-    """In extra_info under its usual names or the one that is told; all replies have the keys of a server's."""
+    """In extra_info under its usual names or a given one; all replies have the keys of a server's."""
     configure(judge="rules", bank=bank)
-    told = [
+    results = [
         await compute_score(data_source="d", solution_str=SHORT, ground_truth=None, extra_info=info, **more)
         for info, more in (
             ({"question": ASKED}, {}),
@@ -172,9 +168,9 @@ async def test_the_function_for_verl_finds_the_prompt_and_keeps_its_keys(bank: s
             ({"prompt": ASKED}, {"judge": DEAD, "give_up_after_s": 1.0, "fallback": -2.0}),
         )
     ]
-    assert told[0] == told[1]
-    assert {tuple(one) for one in told} == {KEYS}
-    assert (told[2]["score"], told[2]["svr_fallback"]) == (-2.0, 1.0)
+    assert results[0] == results[1]
+    assert {tuple(one) for one in results} == {KEYS}
+    assert (results[2]["score"], results[2]["svr_fallback"]) == (-2.0, 1.0)
     with pytest.raises(UsageError, match="extra_info has no prompt"):
         await compute_score(data_source="d", solution_str=SHORT, ground_truth=None, extra_info={"index": 3})
 
@@ -186,16 +182,16 @@ async def test_a_server_pools_what_comes_one_at_a_time(sim: SimServer, tmp_path:
     with a_server(sim, tmp_path, token="secret") as url:
         asked = HookSettings(server=url, token="secret")
         seat = {"group": "g", "group_size": 2}
-        told = await asyncio.gather(
+        results = await asyncio.gather(
             *(
                 single_reward(asked, {"prompt": prompt, "response": text, **seat})
                 for text in (pair.chosen, pair.rejected)
             )
         )
-        assert told[0]["score"] == pytest.approx(-told[1]["score"])
-        assert told[0]["score"] > 0
-        assert all((one["svr_members"], one["svr_fallback"]) == (2.0, 0.0) for one in told)
-        assert tuple(told[0]) == KEYS
+        assert results[0]["score"] == pytest.approx(-results[1]["score"])
+        assert results[0]["score"] > 0
+        assert all((one["svr_members"], one["svr_fallback"]) == (2.0, 0.0) for one in results)
+        assert tuple(results[0]) == KEYS
         with pytest.raises(ConfigError, match="answered 401"):
             await single_reward(HookSettings(server=url), {"prompt": prompt, "response": "x", **seat})
 
@@ -219,16 +215,16 @@ async def test_a_server_that_fails_is_the_fallback_and_one_that_refuses_an_error
 
 
 def test_the_assertion_for_promptfoo(bank: str) -> None:
-    """Score, threshold, a score a rubric; beside a reference by name or as a text; no pass without a verdict."""
+    """Score, threshold, a score a rubric; a reference by name or as a text; no pass without a verdict."""
     context = {"prompt": ASKED, "vars": {"ideal": SHORT}, "config": {"judge": "rules", "bank": bank}}
     graded = get_assert(SHORT, context)
     assert (graded["pass"], graded["score"] > 0.5, "no model" in graded["reason"]) == (True, True, True)
     assert set(graded["namedScores"]) == {part["reason"] for part in graded["componentResults"]}
     assert get_assert(LONG, context)["pass"] is False
     for reference in ("ideal", SHORT):
-        beside = {**context, "config": {"judge": "rules", "bank": bank, "reference": reference}}
-        assert (get_assert(LONG, beside)["score"], get_assert(SHORT, beside)["score"]) == (0.0, 0.5)
-        assert "margin" in get_assert(LONG, beside)["reason"]
+        compared = {**context, "config": {"judge": "rules", "bank": bank, "reference": reference}}
+        assert (get_assert(LONG, compared)["score"], get_assert(SHORT, compared)["score"]) == (0.0, 0.5)
+        assert "margin" in get_assert(LONG, compared)["reason"]
     for config in ({"judge": "rules"}, {"judge": "rules", "bank": "nowhere"}, {"schedule": "x"}):
         lost = get_assert(SHORT, {**context, "config": config})
         assert (lost["pass"], lost["score"], lost["reason"].startswith("not judged: ")) == (False, 0.0, True)

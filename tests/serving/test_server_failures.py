@@ -62,9 +62,9 @@ async def all_fall_back(at: Arena, value: float, reason: str) -> None:
 async def test_a_judge_that_is_down_and_comes_back(tmp_path: Path) -> None:
     """Everyone is answered at the deadline; later questions are judged."""
     async with arena(tmp_path, fallback=-1.5, deadline_s=0.4) as at:
-        await at.sim.go_down()
+        await at.sim.stop()
         await all_fall_back(at, -1.5, "deadline")
-        await at.sim.come_back()
+        await at.sim.start()
         for path in ("/get_reward", "/v1/svr/compare"):
             while number_in(path, await at.answer(path, BODIES[path])) in {None, -1.5}:
                 pass  # a busy machine misses a deadline more

@@ -1,4 +1,4 @@
-"""Who is admitted, what is refused, and an orderly end."""
+"""Admission, refusals, and an orderly end."""
 
 from __future__ import annotations
 
@@ -66,14 +66,14 @@ async def test_a_web_page_cannot_spend_money(tmp_path: Path) -> None:
             ({"Origin": "http://localhost:3000"}, 200),
             ({"Host": f"localhost:{at.server.port}"}, 200),
         ):
-            found, told = await at.post("/reward", body, headers=headers)
-            assert found == status, (headers, told)
+            found, reply = await at.post("/reward", body, headers=headers)
+            assert found == status, (headers, reply)
         assert (await at.get("/v1/models"))[0] == 200
         assert at.sim.stats()["paid"] == 1
 
 
 async def test_only_clients_with_the_token_are_admitted(tmp_path: Path) -> None:
-    """In a header, or in the address for trainers that take nothing else; health checks need none."""
+    """In a header, or in the address for trainers without headers; health checks need no token."""
     async with arena(tmp_path, token="wörd") as at:
         body = {"prompt": PROMPT, "responses": TEXTS[:2]}
         for given in ("", "Bearer word", "Bearer", "wörd", "Basic wörd"):

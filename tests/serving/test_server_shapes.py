@@ -23,7 +23,7 @@ async def scored_alone(at: Arena, text: str) -> float | None:
         return (await ascore(PROMPT, text, bank=bank, engine=engine)).value
 
 
-async def test_openrlhf_is_told_numbers(tmp_path: Path) -> None:
+async def test_openrlhf_gets_numbers(tmp_path: Path) -> None:
     """Lists of one, as its executor sends them, with a chat template's marks; extra_logs has the same keys."""
     async with arena(tmp_path) as at:
         query = {"query": [CHATML + FOUR[0] + "<|im_end|>\n"], "prompts": [CHATML], "labels": [""]}
@@ -38,8 +38,8 @@ async def test_openrlhf_is_told_numbers(tmp_path: Path) -> None:
         assert grouped["rewards"] == await at.ranked(FOUR, schedule="circle")
 
 
-async def test_slime_is_told_a_number_or_an_object_and_groups_a_list(tmp_path: Path) -> None:
-    """The body is the reward; with a key it has the others beside it; samples of one prompt are one group, in order."""
+async def test_slime_gets_a_number_or_an_object_and_groups_a_list(tmp_path: Path) -> None:
+    """The body is the reward, with a key an object; samples of one prompt are one group, in order."""
     async with arena(tmp_path) as at:
         body = {"prompt": [{"role": "user", "content": PROMPT}], "response": FOUR[0], "label": "x"}
         alone = await at.answer("/reward", body)
@@ -51,22 +51,22 @@ async def test_slime_is_told_a_number_or_an_object_and_groups_a_list(tmp_path: P
         assert await at.answer("/reward", {"prompt": PROMPT, "responses": FOUR}) == expected
         samples = [{"prompt": PROMPT, "response": text, "label": None} for text in FOUR]
         other = [{"prompt": "Say much.", "response": text} for text in FOUR[:2]]
-        told = await at.answer("/reward", [other[0], *samples, other[1]])
-        assert told[1:5] == expected
-        assert sum(told[::5]) == pytest.approx(0.0, abs=1e-8)
+        rewards = await at.answer("/reward", [other[0], *samples, other[1]])
+        assert rewards[1:5] == expected
+        assert sum(rewards[::5]) == pytest.approx(0.0, abs=1e-8)
         async with at.client.post(at.server.url + "/reward", json=body) as reply:
             assert (reply.headers["X-SVR-Fallback"], "SIMULATED" in reply.headers["X-SVR-Judge"]) == ("0", True)
 
 
-async def test_nemo_gym_is_told_a_reward_and_whether_to_mask(tmp_path: Path) -> None:
+async def test_nemo_gym_gets_a_reward_and_whether_to_mask(tmp_path: Path) -> None:
     """Rollouts of a task are one group; what was sent comes back; /compare tells every comparison."""
     async with arena(tmp_path) as at:
         expected = await at.ranked(FOUR, schedule="circle")
-        told = await asyncio.gather(*(at.answer("/verify", rollout(n, group_size=4)) for n in range(4)))
-        assert [one["reward"] for one in told] == expected
-        assert not any(one["mask_sample"] for one in told)
-        assert told[0]["response"] == output(FOUR[0])
-        assert set(told[0]) == FACTS | {"responses_create_params", "response", "reward", "mask_sample"}
+        rewards = await asyncio.gather(*(at.answer("/verify", rollout(n, group_size=4)) for n in range(4)))
+        assert [one["reward"] for one in rewards] == expected
+        assert not any(one["mask_sample"] for one in rewards)
+        assert rewards[0]["response"] == output(FOUR[0])
+        assert set(rewards[0]) == FACTS | {"responses_create_params", "response", "reward", "mask_sample"}
         history = [{"role": "user", "content": PROMPT}]
         body = {"conversation_history": history, "response_objs": [output(text) for text in FOUR]}
         compared = await at.answer("/compare", body)
@@ -109,7 +109,7 @@ async def test_score_and_classify_judge_each_alone(tmp_path: Path) -> None:
 
 
 async def test_without_a_bank_it_is_said_what_cannot_be(tmp_path: Path) -> None:
-    """A response alone is refused with the cure, before any call; groups are judged by the model directly."""
+    """A response alone is refused with a hint, before any call; groups are judged by the model directly."""
     async with arena(tmp_path, bank=False) as at:
         for path, body in (
             ("/reward", {"prompt": PROMPT, "response": "x"}),

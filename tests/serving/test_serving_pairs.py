@@ -61,10 +61,18 @@ async def test_a_pair_has_a_margin_a_winner_and_contributions() -> None:
     assert first.comparison is not None
     assert (first.comparison.a, first.comparison.b, first.delta) == (Verdict.PASS, Verdict.FAIL, 1.25)
     assert (first.weight, first.alpha) == pytest.approx((0.9, 1 / 3))
-    told = orjson.loads(orjson.dumps(found.to_json()))
-    assert (told["winner"], told["judge"]) == ("A", "rules (offline checks, no model)")
-    unjudged = [part for part in told["contributions"] if part["rubric"] == "Sounds like a friend."]
+    plain = orjson.loads(orjson.dumps(found.to_json()))
+    assert (plain["winner"], plain["judge"]) == ("A", "rules (offline checks, no model)")
+    unjudged = [part for part in plain["contributions"] if part["rubric"] == "Sounds like a friend."]
     assert [(part["a"], part["delta"], part["contribution"]) for part in unjudged] == [(None, None, 0.0)]
+
+
+async def test_a_verdict_that_failed_says_why() -> None:
+    """Without a margin the outcome and its detail are shown."""
+    found = await ascore_pair(PROMPT, SHORT, LONG, bank=checked_bank(), engine=Failing())
+    assert repr(found).startswith("<PairVerdict no verdict: refusal")
+    assert "I would rather not" in found._repr_html_()
+    assert found.to_json()["winner"] is None
 
 
 @settings(deadline=None, max_examples=40)
@@ -97,21 +105,16 @@ async def test_the_order_can_be_chosen_and_both_cancel_a_lean() -> None:
         await ascore_pair("q", "x", "y", bank=bank, engine=judge, order="up")  # type: ignore[arg-type]
 
 
-async def test_equal_responses_tie_without_a_question() -> None:
-    """Nobody is asked, and the verdict says why."""
-    judge = Leaning()
-    found = await ascore_pair("q", "same", "same", bank=checked_bank(), engine=judge)
-    assert (found.margin, found.winner, found.flags, judge.shown) == (0.0, None, ("identical",), [])
-
-
-async def test_what_is_no_text_and_no_bank_is_said_in_one_line() -> None:
-    """Responses that are none, one text for a list of them, and a path for a bank are refused before a question."""
+async def test_wrong_types_are_refused_in_one_line() -> None:
+    """Responses that are no texts, one text for a list, a path for a bank, no engine: before any question."""
     bank, judge = checked_bank(), RulesJudge()
     for wrong in (None, 3, b"x"):
         with pytest.raises(UsageError, match="a response is a text, not"):
             await ascore_pair(PROMPT, SHORT, wrong, bank=bank, engine=judge)  # type: ignore[arg-type]
         with pytest.raises(UsageError, match="a response is a text, not"):
             await arank(PROMPT, [SHORT, wrong], bank=bank, engine=judge)  # type: ignore[list-item]
+    with pytest.raises(UsageError, match="engine is None"):
+        await ascore_pair(PROMPT, SHORT, LONG, engine=None)  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="a list of at least one text"):
         await arank(PROMPT, SHORT, bank=bank, engine=judge)
     with pytest.raises(UsageError, match="bank is a Bank, not str") as caught:
@@ -144,17 +147,10 @@ async def test_one_call_a_pair_and_none_the_second_time(tmp_path: Path, monkeypa
             assert (one.margin, server.stats()["calls"]) == (-(two.margin or 0.0), 1)
             await ascore_pair(pair.prompt, pair.chosen, pair.rejected, bank=bank, engine=engine, order="both")
             assert server.stats()["calls"] == 2
-            told = await ascore_pair(pair.prompt, pair.chosen, pair.rejected, bank=bank, engine=engine, rephrase=True)
+            plain = await ascore_pair(pair.prompt, pair.chosen, pair.rejected, bank=bank, engine=engine, rephrase=True)
             assert server.stats()["calls"] == 4
-            assert all(part.rephrased and part.rubric.text in part.rephrased for part in told.contributions)
+            assert all(part.rephrased and part.rubric.text in part.rephrased for part in plain.contributions)
             assert one.judge == "sim (SIMULATED endpoint)"
-
-
-async def test_a_judge_without_a_model_cannot_rephrase() -> None:
-    """It is said in one line, before anything is judged."""
-    async with Engine("rules") as engine:
-        with pytest.raises(UsageError, match="rules cannot rephrase"):
-            await ascore_pair("q", "x", "y", bank=checked_bank(), engine=engine, rephrase=True)
 
 
 def test_without_a_bank_the_judge_is_asked_directly() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +12,8 @@ from rig import name_judge, pairs, serving
 from small_bank import checked_bank, planted_bank
 
 from svr_async import Engine, ajudge_pairs, ascore_pair, judge_pairs, rank, score, score_pair
-from svr_async.core.pair import Side
-from svr_async.errors import DataError, UsageError
+from svr_async.core.pair import Presentation, Side, user_prompt
+from svr_async.errors import BudgetError, ConfigError, DataError, UsageError
 from svr_async.judges.rules.judge import RulesJudge
 from svr_async.simulation.server import SimServer
 
@@ -47,6 +47,8 @@ async def test_an_engine_of_a_with_block_serves_every_plain_call(server: SimServ
 async def test_an_engine_can_stay_open_over_calls_and_cells() -> None:
     """`open` and `close` do what the block does; a name, or an engine that is not open, is opened for one call."""
     engine = await Engine("rules").open()
+    with pytest.raises(UsageError, match="open already"):
+        await engine.open()
     found = await ascore_pair(PROMPT, SHORT, LONG, bank=checked_bank(), engine=engine)
     assert repr(engine) == "<Engine rules, open>"
     await engine.close()
@@ -65,6 +67,37 @@ async def test_an_engine_of_another_loop_is_refused() -> None:
         with pytest.raises(UsageError, match="belongs to another event loop"):
             await ascore_pair(PROMPT, SHORT, LONG, engine=engine)
         assert (engine.label, engine.stats()) == ("rules (offline checks, no model)", None)
+
+
+def test_nothing_is_opened_before_the_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Making an engine reads no profile and makes no folder, even for a judge that does not exist."""
+    monkeypatch.chdir(tmp_path)
+    engine = Engine("no-such-judge")
+    assert list(tmp_path.iterdir()) == []
+    for ask in (lambda: engine.judge, lambda: engine.label, lambda: engine.concurrency, engine.stats):
+        with pytest.raises(UsageError, match="is not open"):
+            ask()
+    with pytest.raises(ConfigError, match="no-such-judge"):
+        asyncio.run(engine.open())
+
+
+async def test_an_endpoint_is_opened_with_its_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Concurrency and caps hold, replies are kept in the cache, and the label tells a simulated endpoint."""
+    monkeypatch.chdir(tmp_path)
+    shown = Presentation(pair_id="p", prompt=user_prompt("q"), response_a="a", response_b="b")
+    with serving() as server:
+        name_judge(tmp_path, server.base_url)
+        for calls in (1, 1):  # the second block finds the reply in the cache
+            async with Engine("sim", cache=tmp_path / "cache", concurrency=3, max_calls=1) as engine:
+                assert engine.concurrency == 3
+                assert (await engine.judge.prefer(shown)).value is not None
+                assert engine.label == "sim (SIMULATED endpoint)"
+                assert server.stats()["calls"] == calls
+        async with Engine("sim", cache=tmp_path / "other", max_calls=0) as engine:
+            with pytest.raises(BudgetError):
+                await engine.judge.prefer(shown)
+        async with Engine("gpt-oss-120b", base_url=server.base_url, cache=tmp_path / "third") as engine:
+            assert (await engine.judge.prefer(shown)).value is not None
 
 
 def test_many_pairs_are_judged_in_the_order_given() -> None:
@@ -106,7 +139,7 @@ async def test_a_row_that_is_no_pair_is_named(row: Any, says: str) -> None:
 
 
 def test_a_response_may_be_messages(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One message counts as its content, turns that repeat the prompt do not count, the use of a tool is told."""
+    """One message counts as its content, turns that repeat the prompt do not count, the use of a tool is scored."""
     from svr_async.serving.texts import as_prompt, as_response
 
     prompt = as_prompt([{"role": "system", "content": "Be brief."}, {"role": "user", "content": "2 + 2?"}])
@@ -136,8 +169,8 @@ def test_results_show_themselves_in_a_line_and_in_a_table() -> None:
     bank, wild = checked_bank(), "<script>alert(1)</script>"
     verdict = score_pair(PROMPT, SHORT, LONG, bank=bank, engine="rules")
     ranking = rank(PROMPT, [SHORT, LONG, wild], bank=bank, engine="rules")
-    told = score(wild, wild, bank=bank, engine="rules")
-    for found in (verdict, ranking, told):
+    scored = score(wild, wild, bank=bank, engine="rules")
+    for found in (verdict, ranking, scored):
         assert "by rules (offline checks, no model)" in repr(found)
         assert len(repr(found)) < 150
         assert "rules (offline checks, no model)" in found._repr_html_()
@@ -146,20 +179,3 @@ def test_results_show_themselves_in_a_line_and_in_a_table() -> None:
     assert "The response is at most 10 words long." in verdict._repr_html_()
     assert repr(bank) == "<Bank checked, 3 rubrics, selector uniform, top 6>"
     assert "Sounds like a friend." in bank._repr_html_()
-
-
-async def test_a_verdict_that_failed_says_why() -> None:
-    """Where there is no margin the outcome and its detail stand in its place."""
-    from test_serving_pairs import Failing
-
-    found = await ascore_pair(PROMPT, SHORT, LONG, bank=checked_bank(), engine=Failing())
-    assert repr(found).startswith("<PairVerdict no verdict: refusal")
-    assert "I would rather not" in found._repr_html_()
-    assert isinstance(found.to_json(), Mapping)
-    await asyncio.sleep(0)
-
-
-def test_a_missing_engine_is_refused_at_once() -> None:
-    """engine=None is an error of one line."""
-    with pytest.raises(UsageError, match="engine is None"):
-        score_pair("Name a colour.", "Blue.", "No.", engine=None)  # type: ignore[arg-type]

@@ -6,6 +6,7 @@ import random
 from collections.abc import Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -26,7 +27,7 @@ from svr_async.simulation.config import SimConfig
 
 
 class Lengthy(UnaskedJudge):
-    """A judge for which longer is better; it counts its questions and gives none on what is `silent`."""
+    """A judge for which longer is better; it counts its questions and gives no verdict on `silent` texts."""
 
     name = label = "lengthy"
 
@@ -57,26 +58,8 @@ class Lengthy(UnaskedJudge):
 RESPONSES = ("bbbb", "a", "cccccc", "dd")
 
 
-@pytest.mark.parametrize(("method", "calls"), [("pairwise", 6), ("pointwise", 4)])
-async def test_the_best_comes_first_at_the_stated_cost(method: How, calls: int) -> None:
-    """Both ways find the order; pairwise costs N (N − 1) / 2 questions and pointwise N."""
-    judge = Lengthy()
-    found = await arank("q", RESPONSES, bank=checked_bank(), engine=judge, method=method)
-    assert (found.order, found.best, found.method) == ((2, 0, 3, 1), 2, method)
-    assert found.questions == judge.asked == calls
-    assert sum(score or 0.0 for score in found.scores) == pytest.approx(0.0)
-    assert all(found.margins[i, j] != 0 for i, j in combinations(range(4), 2))
-
-
-async def test_auto_is_pairwise_for_few_and_pointwise_for_many() -> None:
-    """Up to six responses are compared; seven are scored alone."""
-    for count, method in ((6, "pairwise"), (7, "pointwise")):
-        responses = ["x" * n for n in range(count)]
-        assert (await arank("q", responses, bank=checked_bank(), engine=Lengthy())).method == method
-
-
 async def test_ties_stand_in_the_order_given_and_equal_texts_are_judged_once() -> None:
-    """Equal responses share a score; none is asked about twice."""
+    """Equal responses share a score and are judged once."""
     judge = Lengthy()
     found = await arank("q", ["aa", "bb", "aa", "ccc", "bb"], bank=checked_bank(), engine=judge)
     assert found.order == (3, 0, 1, 2, 4)
@@ -96,12 +79,12 @@ async def test_a_response_without_a_verdict_stands_last_without_a_score(method: 
     assert (found.order, found.scores[2]) == ((0, 3, 1, 2), None)
     assert (0, 2) not in found.margins
     dumb = Lengthy(silent=RESPONSES)
-    none = await arank("q", RESPONSES, bank=bank, engine=dumb, method=method)
-    assert (none.order, none.best, none.scores) == ((0, 1, 2, 3), None, (None,) * 4)
+    empty = await arank("q", RESPONSES, bank=bank, engine=dumb, method=method)
+    assert (empty.order, empty.best, empty.scores) == ((0, 1, 2, 3), None, (None,) * 4)
 
 
-async def test_wrong_wishes_are_one_line() -> None:
-    """No response, an unknown method, and rephrasing where there is none to do."""
+async def test_invalid_settings_are_one_line() -> None:
+    """No response, unknown values, and settings that exclude each other."""
     async with Engine("rules") as engine:
         for responses, options, says in (
             ((), {}, "at least one text"),
@@ -109,29 +92,14 @@ async def test_wrong_wishes_are_one_line() -> None:
             (("a", "b"), {"method": "pointwise", "rephrase": True}, "no rephrasing"),
             (("a", "b"), {"method": "pointwise", "order": "both"}, "no order"),
             (("a", "b"), {"rephrase": True}, "cannot rephrase"),
+            (("a", "b"), {"bank": None, "method": "pointwise"}, "needs a bank"),
             (("a", "b"), {"schedule": "round"}, "schedule must be one of all, circle"),
             (("a", "b"), {"method": "pointwise", "schedule": "circle"}, "no schedule"),
         ):
+            how: dict[str, Any] = {"bank": checked_bank(), "engine": engine, **options}
             with pytest.raises(UsageError, match=says) as caught:
-                await arank("q", responses, bank=checked_bank(), engine=engine, **options)
+                await arank("q", responses, **how)
             assert "\n" not in caught.value.one_line()
-
-
-async def test_best_of_four_over_http(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Six calls for four responses, four more for scores alone, none when asked again."""
-    monkeypatch.chdir(tmp_path)
-    one, other = pairs(2)
-    responses = [one.chosen, one.rejected, other.chosen, other.rejected]
-    with serving() as server:
-        name_judge(tmp_path, server.base_url)
-        async with Engine("sim", cache="cache") as engine:
-            found = await arank(one.prompt, responses, bank=planted_bank(), engine=engine)
-            assert (found.questions, server.stats()["calls"], found.judge) == (6, 6, "sim (SIMULATED endpoint)")
-            alone = await arank(one.prompt, responses, bank=planted_bank(), engine=engine, method="pointwise")
-            assert (alone.questions, server.stats()["calls"]) == (4, 10)
-            again = await arank(one.prompt, responses[::-1], bank=planted_bank(), engine=engine)
-            assert server.stats()["calls"] == 10
-    assert [round(score or 0, 6) for score in again.scores[::-1]] == [round(score or 0, 6) for score in found.scores]
 
 
 async def test_a_cap_ends_a_ranking_and_what_was_paid_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -169,15 +137,6 @@ def test_what_no_margin_connects_has_no_score() -> None:
     assert potentials([7], {}) == {7: 0.0}
 
 
-async def test_without_a_bank_every_two_are_compared() -> None:
-    """However many there are; to score each alone takes the rubrics of a bank."""
-    responses = [f"Answer {'word ' * n}" for n in range(8)]
-    async with Engine("rules") as engine:
-        assert (await arank("Say much.", responses, engine=engine)).method == "pairwise"
-        with pytest.raises(UsageError, match="needs a bank"):
-            await arank("Say much.", responses, engine=engine, method="pointwise")
-
-
 async def test_responses_that_nothing_tells_apart_are_undecided() -> None:
     """Equal scores are no choice; one that differs is."""
     async with Engine("rules") as engine:
@@ -185,21 +144,32 @@ async def test_responses_that_nothing_tells_apart_are_undecided() -> None:
         apart = await arank(
             "In one sentence, what is bread?", ["Baked dough.", "It is food. It is baked."], engine=engine
         )
-    assert alike.undecided
-    assert not apart.undecided
+        many = await arank("Say much.", [f"Answer {'word ' * n}" for n in range(8)], engine=engine)
+    assert (alike.undecided, apart.undecided) == (True, False)
+    assert many.method == "pairwise", "without a bank no response is scored alone"
 
 
 EIGHT = ["x" * n for n in (3, 1, 8, 6, 2, 7, 5, 4)]
 
 
-@pytest.mark.parametrize(("schedule", "calls"), [("all", 28), ("circle", 8)])
-async def test_every_schedule_finds_the_best_at_its_price(schedule: Schedule, calls: int) -> None:
-    """Eight responses cost 28 and 8 questions; each has a score, and the scores sum to zero."""
+@pytest.mark.parametrize(
+    ("n", "how", "method", "calls"),
+    [
+        (6, {}, "pairwise", 15),
+        (7, {}, "pointwise", 7),
+        (8, {"method": "pairwise"}, "pairwise", 28),
+        (8, {"schedule": "circle"}, "pairwise", 8),
+        (4, {"method": "pointwise"}, "pointwise", 4),
+    ],
+)
+async def test_every_method_finds_the_best_at_its_price(n: int, how: dict[str, Any], method: str, calls: int) -> None:
+    """Each response has a score, the scores sum to zero, the longest is the best; `auto` compares up to six."""
     judge = Lengthy()
-    found = await arank("q", EIGHT, bank=checked_bank(), engine=judge, method="pairwise", schedule=schedule)
-    assert found.questions == judge.asked == len(found.margins) == calls
+    found = await arank("q", EIGHT[:n], bank=checked_bank(), engine=judge, **how)
+    assert (found.questions, judge.asked, found.method) == (calls, calls, method)
     assert None not in found.scores
     assert sum(score or 0.0 for score in found.scores) == pytest.approx(0.0, abs=1e-6)
+    assert found.best == 2 or how == {"schedule": "circle"}
 
 
 @settings(deadline=None, max_examples=40)

@@ -9,11 +9,10 @@ import pickle
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from rewarding import judged_by, needs
+from rewarding import Points, judged_by, needs
 from rig import write_bank
 from small_trainer import ON_A_CPU, model, tokenizer
 
@@ -28,7 +27,7 @@ pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.timeout(300)]
 PROMPTS = ["Name a colour.", "Why is the sky blue?"]
 
 
-def trainer(folder: Path, reward: Any, **settings: Any) -> Any:
+def trainer(folder: Path, reward: Any, rows: Sequence[dict[str, Any]] = (), **settings: Any) -> Any:
     """Return a GRPO trainer of two prompts with four completions each, on the CPU."""
     from datasets import Dataset
     from trl import GRPOConfig, GRPOTrainer
@@ -36,10 +35,10 @@ def trainer(folder: Path, reward: Any, **settings: Any) -> Any:
     words = tokenizer()
     config = GRPOConfig(
         output_dir=str(folder / "out"), per_device_train_batch_size=8, num_generations=4, max_completion_length=8,
-        max_steps=1, logging_steps=1, report_to=[], save_strategy="no", beta=0.0, seed=1,
+        max_steps=2, logging_steps=1, report_to=[], save_strategy="no", beta=0.0, seed=1,
         disable_tqdm=True, **ON_A_CPU, **settings,
     )  # fmt: skip
-    data = Dataset.from_list([{"prompt": prompt, "note": "a column"} for prompt in PROMPTS])
+    data = Dataset.from_list([*rows] or [{"prompt": prompt, "note": "a column"} for prompt in PROMPTS])
     return GRPOTrainer(
         model=model(len(words)), reward_funcs=reward, args=config, train_dataset=data, processing_class=words
     )
@@ -64,6 +63,19 @@ def test_a_grpo_step_takes_the_reward(sim: SimServer, tmp_path: Path) -> None:
     assert any(not value.equal(weights[name]) for name, value in made.model.named_parameters())
 
 
+def test_a_column_of_points_is_the_reward(points: Points, tmp_path: Path) -> None:
+    """As TRL passes a dataset's columns: the sum by hand for a known response, then in the steps of a training."""
+    made = trainer(tmp_path, svr_reward, [{"prompt": points.prompt, "rubrics": points.rubrics}] * 2)
+    rows = [*made.train_dataset]
+    known = made._calculate_rewards(rows, [points.prompt] * 2, [points.response] * 2, [[1], [1]])
+    assert known.tolist() == [[points.reward]] * 2
+    made.train()
+    rewards, texts = list(made._logs["rewards"]["svr_reward"]), list(made._logs["completion"])
+    assert (made.state.global_step, len(rewards)) == (2, 8)
+    if points.judge == "rules":  # few words, never a list, a paragraph or an apology
+        assert rewards == [5.0 + 2.0 * text.rstrip().endswith("?") for text in texts]
+
+
 def test_without_a_judge_the_step_is_masked(sim: SimServer, tmp_path: Path) -> None:
     """An endpoint where nothing listens gives no reward: the step runs, and no weight moves."""
     from svr_async.serving.hooks.judging import configure
@@ -77,30 +89,16 @@ def test_without_a_judge_the_step_is_masked(sim: SimServer, tmp_path: Path) -> N
 
 
 def _in_a_child(kept: bytes, prompts: Sequence[str], completions: Sequence[str], out: Any) -> None:
-    """Unpickle a reward function as the rollout process of AsyncGRPOTrainer does, and let TRL score two groups."""
-    from accelerate import PartialState
-    from trl.experimental.async_grpo.async_rollout_worker import RolloutGroup, _AsyncRolloutLoop
-
-    PartialState()  # TRL's log wants it
-    loop = SimpleNamespace(reward_funcs=[pickle.loads(kept)], reward_func_names=["svr_reward"])
-    loop._env_reward_types, loop._provides_rollout_reward = (), False
-    row = SimpleNamespace(input_ids=[1], completion_mask=[1], old_log_probs=[0.0])
-    told = []
+    """Unpickle a reward function as the rollout process of AsyncGRPOTrainer does, and await it for each group."""
+    reward = pickle.loads(kept)
     for at in (0, 2):
-        group = RolloutGroup(
-            prompts=list(prompts[at : at + 2]), reward_kwargs={"note": ["a", "b"]}, group_id=at, model_version=0,
-            completions=list(completions[at : at + 2]), completions_ids=[[1], [2]],
-            completions_sequences=[[row], [row]],
-            tool_call_counts=[0, 0], tool_failure_counts=[0, 0], env_rewards=[None, None], rollout_rewards=[None, None],
-        )  # fmt: skip
-        samples = asyncio.run(_AsyncRolloutLoop._score_group(loop, group))
-        told.append([sample.metrics["rewards/svr_reward"] for sample in samples])
-    out.put(told)
+        group = slice(at, at + 2)
+        out.put(asyncio.run(reward(prompts=prompts[group], completions=completions[group], note=["a", "b"])))
 
 
 @pytest.mark.parametrize("kind", ["function", "instance"])
 def test_the_reward_goes_to_a_spawned_process(kind: str, sim: SimServer, tmp_path: Path) -> None:
-    """Pickled for AsyncGRPOTrainer's worker, which has no log to offer and a new event loop: the same rewards."""
+    """Pickled for AsyncGRPOTrainer's worker, which has no log to offer and new event loops: the same rewards."""
     from trl.trainer.utils import get_callable_name, is_async_callable
 
     settings = judged_by(sim, tmp_path)
@@ -112,8 +110,7 @@ def test_the_reward_goes_to_a_spawned_process(kind: str, sim: SimServer, tmp_pat
     out = spawn.Queue()
     child = spawn.Process(target=_in_a_child, args=(pickle.dumps(reward), prompts, completions, out))
     child.start()
-    told = out.get(timeout=120)
+    rewards = out.get(timeout=120) + out.get(timeout=120)
     child.join()
-    here = asyncio.run(reward(prompts=prompts, completions=completions))
-    assert told == [here[:2], here[2:]]
-    assert all(value is not None for value in here)
+    assert rewards == asyncio.run(reward(prompts=prompts, completions=completions))
+    assert None not in rewards

@@ -1,4 +1,4 @@
-"""The judge for verifiers, found by its id as a plug-in is, on a hand-made trace."""
+"""The judge for verifiers, found by its id as a plug-in is, on a trace of a rollout."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rewarding import judged_by, needs
+from rewarding import Points, judged_by, needs
 from rig import pairs, write_bank
 
 from svr_async.errors import SvrError
@@ -17,19 +17,18 @@ needs("verifiers", "pip install verifiers==0.4.0")
 pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.timeout(300)]
 
 
-class Trace:
-    """What a judge reads of a rollout, and where it notes what it did."""
+def rollout(prompt: str, reply: str, **more: Any) -> tuple[Any, Any]:
+    """Return the data of a task and the trace of a rollout that ended with a reply."""
+    import verifiers.v1 as vf
+    from verifiers.v1.trace import TraceTask
 
-    def __init__(self, reply: str) -> None:
-        self.last_reply = self.transcript = reply
-        self.info: dict[str, Any] = {}
+    class Data(vf.TaskData):  # type: ignore[misc]  # not installed where types are checked
+        answer: str = ""
+        rubrics: tuple[dict[str, Any], ...] = ()
 
-
-class Data:
-    """What a judge reads of a task."""
-
-    def __init__(self, prompt: str, answer: str) -> None:
-        self.prompt_text, self.answer = prompt, answer
+    data = Data(prompt=prompt, **more)
+    agent = vf.AgentInfo(config=vf.AgentConfig())
+    return data, vf.Trace(task=TraceTask(type="made", data=data), agent=agent, root_reply=reply)
 
 
 def plugged(**config: Any) -> Any:
@@ -43,18 +42,17 @@ def plugged(**config: Any) -> Any:
 
 
 async def test_a_plugged_judge_rewards_a_reply(sim: SimServer, tmp_path: Path) -> None:
-    """The score by the bank in [0, 1]; beside the task's reference the better reply has 1; the trace says why."""
+    """The score by the bank in [0, 1]; over the task's reference the better reply has 1; the trace says why."""
     settings = judged_by(sim, tmp_path)
     bank, pair = str(write_bank(tmp_path / "bank")), pairs(1)[0]
     judge = plugged(bank=bank, judge=settings.judge, weight=0.5)
     assert (judge.reward_name, judge.config.weight) == ("svr-judge", 0.5)
-    trace = Trace(pair.chosen)
-    data = Data(pair.prompt[0].content, pair.rejected)
+    data, trace = rollout(pair.prompt[0].content, pair.chosen, answer=pair.rejected)
     assert 0 <= await judge.score(data, trace) <= 1
     assert "SIMULATED" in trace.info["svr"][0]["judge"]
     assert trace.info["svr"][0]["parts"]
-    beside = plugged(bank=bank, reference_field="answer", name="beside")
-    assert await beside.score(data, trace) == 1.0
+    compared = plugged(bank=bank, reference_field="answer", name="compared")
+    assert await compared.score(data, trace) == 1.0
 
 
 async def test_without_a_verdict_the_rollout_fails(tmp_path: Path) -> None:
@@ -62,4 +60,10 @@ async def test_without_a_verdict_the_rollout_fails(tmp_path: Path) -> None:
     dead = "http://127.0.0.1:9/v1#m"
     configure(judge=dead, bank=write_bank(tmp_path / "bank"), cache=tmp_path / "cache", give_up_after_s=1)
     with pytest.raises(SvrError):
-        await plugged().score(Data("x", "y"), Trace("Hello."))
+        await plugged().score(*rollout("x", "Hello."))
+
+
+async def test_points_of_a_task_are_the_reward(points: Points) -> None:
+    """A field of the task's data with criteria gives the sum by hand."""
+    data, trace = rollout(points.prompt, points.response, rubrics=points.rubrics)
+    assert await plugged(rubrics_field="rubrics").score(data, trace) == points.reward

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rewarding import FakeTokenizer, a_server, judged_by, needs
-from rig import pairs, write_bank
+from rewarding import FakeTokenizer, Points, a_server, needs
+from rig import pairs
 
 from svr_async.serving.hooks.judging import configure
 from svr_async.simulation.server import SimServer
@@ -28,7 +28,7 @@ def manager(n: int = 1) -> Any:
     return load_reward_manager(OmegaConf.create(config), FakeTokenizer())
 
 
-def sample(prompt: str, response: str, uid: str) -> Any:
+def sample(prompt: str, response: str, uid: str, extra_info: Any = None) -> Any:
     """Return what verl gives a manager for one response: ids padded at the right, messages, and the group."""
     import numpy as np
     import torch
@@ -41,6 +41,7 @@ def sample(prompt: str, response: str, uid: str) -> Any:
         non_tensors={
             "raw_prompt": _objects(np, [{"role": "user", "content": prompt}]),
             "uid": np.array([uid], dtype=object),
+            "extra_info": _objects(np, extra_info or {}),
             "data_source": np.array(["made"], dtype=object),
             "reward_model": np.array([{"ground_truth": ""}], dtype=object),
         },
@@ -53,39 +54,22 @@ def _objects(np: Any, value: Any) -> Any:
     return held
 
 
-def test_the_function_has_the_same_keys_whatever_happens(sim: SimServer, tmp_path: Path) -> None:
-    """Loaded as `pkg://…` with reward_kwargs: a score by the bank, and where the judge is down the marked fallback."""
+def test_points_in_extra_info_are_the_reward(points: Points) -> None:
+    """The function that verl's loader returns, and the manager, give the sum by hand."""
     from omegaconf import OmegaConf
     from verl.trainer.ppo.reward import get_custom_reward_fn
 
-    settings = judged_by(sim, tmp_path)
     named = {"path": "pkg://svr_async.serving.hooks.verl", "name": "compute_score"}
-    kwargs = {"bank": str(write_bank(tmp_path / "bank"))}
-    told = []
-    for judge in (settings.judge, "http://127.0.0.1:9/v1#m"):
-        given = {**named, "reward_kwargs": {**kwargs, "judge": judge, "give_up_after_s": 1.0, "fallback": -1.0}}
-        function = get_custom_reward_fn(OmegaConf.create({"reward": {"custom_reward_function": given}}))
-        assert function is not None
-        pair = pairs(1)[0]
-        row = {"data_source": "made", "ground_truth": "", "extra_info": {"question": pair.prompt[0].content}}
-        told.append(asyncio.run(function(solution_str=pair.chosen, **row)))
-    good, lost = told
-    assert list(good) == list(lost)
-    assert (0 <= good["score"] <= 1, good["svr_fallback"], "SIMULATED" in good["svr_judge"]) == (True, 0.0, True)
-    assert (lost["score"], lost["svr_fallback"]) == (-1.0, 1.0)
+    function = get_custom_reward_fn(OmegaConf.create({"reward": {"custom_reward_function": named}}))
+    assert function is not None
+    info = {"prompt": points.prompt, "rubrics": points.rubrics}
+    asked = function(data_source="d", solution_str=points.response, ground_truth="", extra_info=info)
+    assert asyncio.run(asked)["score"] == points.reward
 
+    async def managed() -> Any:
+        return await manager().run_single(sample(points.prompt, points.response, "g1", extra_info=info))
 
-def test_the_manager_scores_a_sample_alone(sim: SimServer, tmp_path: Path) -> None:
-    """`run_single` reads the prompt from raw_prompt, and its keys are those of the function."""
-    judged_by(sim, tmp_path, bank=write_bank(tmp_path / "bank"))
-    pair = pairs(1)[0]
-
-    async def scored() -> Any:
-        return await manager().run_single(sample(pair.prompt[0].content, pair.chosen, "g1"))
-
-    found = asyncio.run(scored())
-    assert found["reward_score"] == found["reward_extra_info"]["score"]
-    assert 0 <= found["reward_score"] <= 1
+    assert asyncio.run(managed())["reward_score"] == points.reward
 
 
 def test_a_server_compares_the_samples_of_a_uid(sim: SimServer, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from statistics import mean
 from typing import Any
@@ -51,11 +52,14 @@ def test_the_probabilities_are_honest() -> None:
     judge, truths = PlantedJudge(WORLD, MODEL), defaultdict[tuple[str, float], list[bool]](list)
     for prompt, responses, cares in read():
         for number in cares:
-            rubric = WORLD.read_rubric(CRITERIA[number].rubric)
-            chances = judge.likely(prompt, responses["A"], responses["B"], rubric)
-            truths["A", chances.a].append(bool(responses["A"].met >> number & 1))
-            degrees = [judge.opinion(prompt, responses[name], rubric).degree for name in "AB"]
-            truths["better", chances.better].append(degrees[0] > degrees[1])
+            text = CRITERIA[number].rubric
+            met = judge.chance(f"Response A satisfies this rubric: {text}", prompt, responses)
+            truths["A", met].append(bool(responses["A"].met >> number & 1))
+            better = judge.chance(
+                f"Response A satisfies this rubric better than response B does: {text}", prompt, responses
+            )
+            degrees = [judge.opinion(prompt, responses[name], WORLD.read_rubric(text)).degree for name in "AB"]
+            truths["better", better].append(degrees[0] > degrees[1])
     for (_, chance), found in truths.items():
         assert abs(mean(found) - chance) < 0.05 + 2 / len(found) ** 0.5
 
@@ -64,7 +68,7 @@ def test_a_negated_rubric_asked_in_the_positive_is_turned_round() -> None:
     """The judge of statements recognises the opposite of a rubric: its probability is one minus the rubric's."""
     judge = PlantedJudge(WORLD, MODEL)
     prompt, responses, _ = read()[0]
-    turned = dict(judge._opposites)
+    turned = dict(judge._negated)
     for text, rubric in list(turned.items())[:5]:
         own, opposite = (
             judge.chance(f"Response A satisfies this rubric: {one}", prompt, responses) for one in (rubric, text)
@@ -86,12 +90,16 @@ def test_every_shape_gets_the_same_answer() -> None:
     chat = {"messages": [{"role": "user", "content": asked}], "logprobs": True, "top_logprobs": 5}
     statement = {"type": "predicate", "name": "q1", "instructions": RUBRIC}
     decision = {"input": [{"role": "user", "content": material()}], "questions": [statement]}
-    found = [
-        simulator.compose(simulator.read({"model": MODEL.name, **body}, shape)).chances
+    replies = [
+        simulator.reply(simulator.read({"model": MODEL.name, **body}, shape))
         for shape, body in ((Shape.CHAT, chat), (Shape.CHAT, chat), (Shape.DECISIONS, decision))
     ]
-    assert found[0]["q1"] in {0.1, 0.9}
-    assert all(chances == found[0] for chances in found)
+    assert replies[0] == replies[1]
+    chance = replies[2]["answers"][0]["probability"]
+    tops = replies[0]["choices"][0]["logprobs"]["content"][0]["top_logprobs"]
+    yes, no = (math.exp(next(one["logprob"] for one in tops if one["token"] == word)) for word in ("Yes", "No"))
+    assert chance in {0.1, 0.9}
+    assert yes / (yes + no) == pytest.approx(chance)
 
 
 @pytest.mark.parametrize(("body", "told"), [({"questions": []}, "input"), ({"input": [], "questions": [{}]}, "name")])

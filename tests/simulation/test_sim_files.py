@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from svr_async.adapters import ADAPTERS
 from svr_async.errors import StorageError
-from svr_async.simulation.catalogue import DOMAIN_COUNTS
-from svr_async.simulation.files import apportion, planted_domains, write_world
+from svr_async.simulation.files import DOMAINS, planted_domains, write_world
 from svr_async.simulation.world import World
 
 
@@ -30,10 +30,11 @@ def test_a_world_is_written_and_read_by_the_adapters(tmp_path: Path) -> None:
 
 
 def test_domains_have_the_proportions_of_rubricbench() -> None:
-    """At full size the domains are those of the benchmark, and any size adds up."""
-    domains = [domain for domain, _ in planted_domains(0, 1147)]
-    assert {name: domains.count(name) for _, name, _ in DOMAIN_COUNTS} == {name: n for _, name, n in DOMAIN_COUNTS}
-    assert sum(apportion([3, 2, 2], 100)) == 100
+    """At full size the groups are those of the benchmark; a small file has the size that was asked for."""
+    assert {group: sum(domains.values()) for group, domains in DOMAINS.items()} == ADAPTERS["rubricbench"].groups
+    found = Counter(domain for domain, _ in planted_domains(0, 1147))
+    assert found == {name: n for domains in DOMAINS.values() for name, n in domains.items()}
+    assert len(planted_domains(0, 97)) == 97
 
 
 def test_a_folder_that_cannot_be_written_is_one_error(tmp_path: Path) -> None:

@@ -147,11 +147,10 @@ async def test_an_outage_refuses_connections_and_ends() -> None:
     async with SimServer() as sim, aiohttp.ClientSession() as session:
         body = ask.of_pair(WORLD, ITEMS[0])
         assert (await post(session, sim, body))[0] == 200
-        await sim.go_down()
-        await sim.go_down()
+        await sim.stop()
         with pytest.raises(aiohttp.ClientConnectionError):
             await post(session, sim, body)
-        await sim.come_back()
+        await sim.start()
         assert (await post(session, sim, body))[0] == 200
 
 

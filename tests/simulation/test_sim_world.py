@@ -45,21 +45,13 @@ def test_twelve_types_share_forty_eight_criteria() -> None:
         assert not set(kind.cares) & set(kind.distractors)
 
 
-def test_no_word_belongs_to_two_types() -> None:
-    """The vocabularies of the types are disjoint, and none of their words is among the shared ones."""
+def test_texts_are_unmistakable() -> None:
+    """No word belongs to two types, no two rubrics are similar, no sentence of one criterion occurs in another's."""
     words = [word for topic in TOPICS for word in topic.words]
     assert len(words) == len(set(words))
     assert not set(words) & set(SHARED_WORDS)
-
-
-def test_rubric_texts_differ() -> None:
-    """No two rubrics of the world come anywhere near the similarity at which a bank merges them."""
     texts = [criterion.rubric.lower() for criterion in CRITERIA] + [text.lower() for text in GENERIC]
     assert max(SequenceMatcher(None, a, b).ratio() for a, b in combinations(texts, 2)) < 0.75
-
-
-def test_sentences_are_unmistakable() -> None:
-    """No sentence that shows a criterion occurs in one that shows another, or that shows a lack."""
     for number, sentence in enumerate(MET):
         others = [text for place, text in enumerate(MET) if place != number]
         assert not any(sentence in text for text in others)
@@ -82,15 +74,11 @@ def test_the_type_of_every_prompt_is_recognised() -> None:
 
 
 def test_labels_follow_the_margin_but_for_a_few() -> None:
-    """Chosen is truly better in all but about four per cent of pairs, and near-ties do not occur."""
+    """Chosen is truly better in all but about four per cent of pairs, shown first in half; near-ties do not occur."""
     flipped = [item for item in ITEMS if item.flipped]
     assert 0.015 < len(flipped) / len(ITEMS) < 0.08
     assert all((item.margin < 0) == item.flipped for item in ITEMS)
     assert all(abs(item.margin) >= 0.09 * WORLD.kinds[item.kind].total - 1e-9 for item in ITEMS)
-
-
-def test_the_first_response_is_chosen_half_of_the_time() -> None:
-    """The order of the data set says nothing about the label."""
     assert 0.42 < sum(item.pair.chosen_first for item in ITEMS) / len(ITEMS) < 0.58
 
 
@@ -146,6 +134,6 @@ def test_a_rubric_is_recognised_in_other_words() -> None:
     """A reworded rubric names the same criterion; a generic one and nonsense name none."""
     for number, criterion in enumerate(CRITERIA):
         assert read_rubric(criterion.rubric).criterion == number
-        assert read_rubric(f"A good answer clearly {criterion.predicate}!").criterion == number
+        assert read_rubric(f"A good answer clearly {criterion.predicates[0]}!").criterion == number
     assert all(read_rubric(text).criterion is None for text in GENERIC)
     assert read_rubric("Bananas sing at dawn.").criterion is None

@@ -1,16 +1,15 @@
-"""Edits by hand: what each does to a bank's choice of rubrics, what is kept of it, and what is refused."""
+"""Edits by hand: their effect on a bank's choice of rubrics and what is refused; banks merged and compared."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
-from threading import Barrier
 from typing import Any
 
 import numpy as np
+import orjson
 import pytest
 
 from svr_async.core.pair import user_prompt
@@ -18,10 +17,9 @@ from svr_async.core.rubric import Check, Rubric
 from svr_async.errors import UsageError
 from svr_async.scoring.bank import BankRubric, InferenceSettings, RubricBank
 from svr_async.scoring.selection import open_chooser
-from svr_async.training.bank.bank_diff import diff_banks
-from svr_async.training.bank.build import merge_banks
-from svr_async.training.bank.edit import EditPlan, edit_bank, save_anew, save_in_place
-from svr_async.training.bank.lint import Kind, lint
+from svr_async.training.bank.edit import diff_banks, edit_bank, merge_banks, save_in_place
+from svr_async.training.bank.lint import lint
+from svr_async.training.bank.merge import candidate_of, merge
 from svr_async.training.running.single_stages import load_rubrics
 
 TEXTS = ("Names its sources", "Uses at most 50 words", "Warns of the usual slip", "Ends with a summary")
@@ -57,7 +55,7 @@ def fitted(kind: str = "topics", **changes: Any) -> RubricBank:
 
 def edited(bank: RubricBank, **plan: Any) -> RubricBank:
     """Carry out a plan."""
-    return edit_bank(bank, EditPlan(**plan), author="Ana", reason="to see", day=DAY)
+    return edit_bank(bank, **plan, author="Ana", reason="to see", day=DAY)
 
 
 def chosen(bank: RubricBank) -> dict[str, float]:
@@ -72,14 +70,14 @@ def key(number: int) -> str:
 
 @pytest.mark.parametrize("kind", ["topics", "mlp", "uniform"])
 def test_a_disabled_rubric_is_never_chosen_and_the_others_count_as_before(kind: str) -> None:
-    """Not by its importance, not to fill a slot; enabled again, all is as it was, digest of the rubrics included."""
+    """Not by its importance, not to fill a slot; with a weight again, all is as it was."""
     bank = fitted(kind, **({"selector": {}} if kind == "uniform" else {}))
     without = edited(bank, disabled=[key(0)])
     before, after = chosen(bank), chosen(without)
     assert before.keys() - after.keys() == {TEXTS[0]}
     slots = {text for text in after if after[text] != 0.125}
     assert {text: after[text] for text in slots} == {text: before[text] for text in slots}
-    back = edited(without, enabled=[key(0)])
+    back = edited(without, reweighed=[(key(0), 0.75)])
     assert chosen(back) == before
     assert back.rubrics == bank.rubrics
 
@@ -87,9 +85,8 @@ def test_a_disabled_rubric_is_never_chosen_and_the_others_count_as_before(kind: 
 @pytest.mark.parametrize("kind", ["topics", "mlp"])
 def test_an_added_rubric_counts_its_weight_on_every_prompt(kind: str) -> None:
     """The shares of the fitted rubrics stay exactly what they were."""
-    more = edited(
-        fitted(kind, inference=InferenceSettings(top_k=5)), added=["Says what it  does not know"], added_weight=2
-    )
+    more = edited(fitted(kind, inference=InferenceSettings(top_k=5)), added=["Says what it  does not know"])
+    more = edited(more, reweighed=[(more.rubrics[-1].id, 2)])
     before, after = chosen(fitted(kind)), chosen(more)
     assert after.pop("Says what it does not know") == 2.0
     assert {text: value for text, value in before.items() if value != 0.125}.items() <= after.items()
@@ -98,9 +95,8 @@ def test_an_added_rubric_counts_its_weight_on_every_prompt(kind: str) -> None:
 def test_an_added_rubric_weighs_what_a_chosen_one_counts() -> None:
     """Without a weight it is the mean importance of a chosen rubric, by the activation rates."""
     assert edited(fitted(), added=["Is polite"]).rubrics[-1].weight == pytest.approx(0.25 * 1.625 / 4)
-    silent = fitted(rubrics=tuple(replace(entry, activation_rate=0.0) for entry in fitted().rubrics))
-    with pytest.raises(UsageError, match="how active"):
-        edited(silent, added=["Is polite"])
+    unrated = fitted(rubrics=tuple(replace(entry, activation_rate=0.0) for entry in fitted().rubrics))
+    assert edited(unrated, added=["Is polite"]).rubrics[-1].weight == pytest.approx(1.625 / 4)
 
 
 def test_a_reworded_rubric_keeps_its_place_and_its_old_text() -> None:
@@ -110,8 +106,8 @@ def test_a_reworded_rubric_keeps_its_place_and_its_old_text() -> None:
     assert (entry.text, entry.weight, entry.aliases) == ("Flags a hazard that people overlook", 0.25, (TEXTS[2],))
     assert chosen(after)[entry.text] == chosen(fitted())[TEXTS[2]]
     found = diff_banks(fitted(), after)
-    assert [(one.first.text, one.second.text) for one in found.reworded] == [(TEXTS[2], entry.text)]
-    assert (found.gained, found.lost, len(found.kept)) == ((), (), 3)
+    assert [(one.text, two.text) for one, two in found.reworded] == [(TEXTS[2], entry.text)]
+    assert (found.gained, found.lost, len(found.kept)) == ([], [], 3)
 
 
 def test_a_new_weight_reaches_the_selector() -> None:
@@ -124,20 +120,20 @@ def test_a_new_weight_reaches_the_selector() -> None:
 def test_each_edit_is_kept_with_author_day_and_reason(tmp_path: Path) -> None:
     """The history of the saved bank has them in their order, and a later edit adds to them; the digest is another."""
     first = edited(fitted(), disabled=[key(0)], reweighed=[(key(1), 0.25)])
-    second = edit_bank(first, EditPlan(enabled=[key(0)]), author="Bo", reason="was right", day=DAY)
+    second = edit_bank(first, reweighed=[(key(0), 0.75)], author="Bo", reason="was right", day=DAY)
     digest = second.save(tmp_path / "bank")
     held = RubricBank.load(tmp_path / "bank")
     assert held.digest == digest != fitted().digest
     assert held.history is not None
-    told = [(one.what, one.rubric, one.author, one.date, one.reason, one.was, one.now) for one in held.history.edits]
-    assert told == [
+    edits = [(one.what, one.rubric, one.author, one.date, one.reason, one.was, one.now) for one in held.history.edits]
+    assert edits == [
         ("disabled", key(0), "Ana", "2026-11-22", "to see", "", ""),
         ("reweighed", key(1), "Ana", "2026-11-22", "to see", "0.5", "0.25"),
-        ("enabled", key(0), "Bo", "2026-11-22", "was right", "", ""),
+        ("reweighed", key(0), "Bo", "2026-11-22", "was right", "disabled", "0.75"),
     ]
     assert [one.bank for one in held.history.edits] == [fitted().digest, fitted().digest, first.digest]
-    assert diff_banks(first, held).edits == held.history.edits[2:]
-    assert [change.first.id for change in diff_banks(first, held).switched] == [key(0)]
+    assert diff_banks(first, held).edits == [held.history.edits[2]]
+    assert [one.id for one, _ in diff_banks(first, held).switched] == [key(0)]
 
 
 def test_what_judges_or_merges_later_leaves_disabled_rubrics_out(tmp_path: Path) -> None:
@@ -146,7 +142,7 @@ def test_what_judges_or_merges_later_leaves_disabled_rubrics_out(tmp_path: Path)
     after.save(tmp_path / "bank")
     assert [one.rubric.text for one in load_rubrics(tmp_path / "bank", None)] == [*TEXTS[1:], "Is polite"]
     assert TEXTS[0] not in merge_banks([after]).texts
-    assert not [one for one in lint(after.rubrics) if one.rubric_id == key(0) or one.kind is Kind.IDLE]
+    assert not [one for one in lint(after.rubrics) if one.rubric_id == key(0) or one.kind == "never_active"]
 
 
 def test_an_edit_in_place_keeps_the_former_bank_whole(tmp_path: Path) -> None:
@@ -164,49 +160,22 @@ def test_an_edit_in_place_keeps_the_former_bank_whole(tmp_path: Path) -> None:
         save_in_place(after, folder, former)
 
 
-def test_of_two_edits_into_one_folder_at_once_one_is_refused(tmp_path: Path) -> None:
-    """The folder holds the bank of the one that was not, whole; a third finds it there too."""
-    banks = [edited(fitted(), disabled=[key(place)]) for place in (0, 1)]
-    begin = Barrier(len(banks))
-
-    def write(bank: RubricBank) -> str:
-        begin.wait()
-        try:
-            save_anew(bank, tmp_path / "out")
-        except UsageError as error:
-            return error.message
-        return bank.digest
-
-    with ThreadPoolExecutor(len(banks)) as pool:
-        told = list(pool.map(write, banks))
-    written = RubricBank.load(tmp_path / "out").digest
-    assert written in told
-    assert f"{tmp_path / 'out'} holds a bank" in told
-    with pytest.raises(UsageError, match="holds a bank"):
-        save_anew(banks[0], tmp_path / "out")
-
-
 @pytest.mark.parametrize(
     ("plan", "words"),
     [
         ({}, "nothing is to be edited"),
-        ({"disabled": ["zz"]}, "no rubric has an id that begins 'zz'"),
-        ({"disabled": ["r"]}, "4 rubrics have ids that begin 'r'"),
-        ({"enabled": [0]}, "is enabled already"),
-        ({"disabled": [0, 1, 2, 3]}, "no rubric would be left"),
-        ({"reweighed": [(0, -0.1)]}, "cannot weigh -0.1"),
-        ({"reweighed": [(0, float("nan"))]}, "cannot weigh nan"),
-        ({"reweighed": [(0, 1e39)]}, "cannot weigh 1e\\+39"),
-        ({"reweighed": [(0, 0.75)]}, "weighs 0.75 already"),
-        ({"reworded": [(0, TEXTS[0])]}, "has this text already"),
+        ({"disabled": ["zz"]}, "no single rubric has an id that begins 'zz'"),
+        ({"disabled": ["r"]}, "no single rubric has an id that begins 'r'"),
+        ({"disabled": [0, 1, 2, 3]}, "at least one rubric that is not disabled"),
+        ({"reweighed": [(0, -0.5)]}, "weight must be >= 0 and finite in float32 \\(got -0.5\\)"),
+        ({"reweighed": [(0, float("nan"))]}, "got nan"),
+        ({"reweighed": [(0, 1e39)]}, "got inf"),
         ({"reworded": [(0, TEXTS[3].upper())]}, "has 'ENDS WITH A SUMMARY' already"),
         ({"reworded": [(1, "Uses at most 100 words")]}, "asks for something else \\(numbers\\)"),
-        ({"reworded": [(0, " ")]}, "a rubric of 0 characters"),
+        ({"reworded": [(0, " ")]}, "a rubric needs a text"),
         ({"added": ["names  its sources."]}, "already: r"),
         ({"added": ["The response ends with a summary"]}, "has 'The response ends with a summary' already"),
-        ({"added": ["Is polite"], "added_weight": -1.0}, "cannot weigh -1"),
-        ({"added": ["x" * 513]}, "a rubric of 513 characters"),
-        ({"added": ["Is \x1b[31mred"]}, "cannot be printed"),
+        ({"added": ["x" * 513]}, "its text has 513 characters"),
     ],
 )
 def test_what_cannot_be_edited_is_said_in_a_line(plan: dict[str, Sequence[Any]], words: str) -> None:
@@ -222,8 +191,90 @@ def test_what_cannot_be_edited_is_said_in_a_line(plan: dict[str, Sequence[Any]],
         edited(fitted(), **plan)
 
 
-@pytest.mark.parametrize("fields", [{"author": " "}, {"reason": ""}, {"reason": "two\nlines"}, {"author": "x" * 5000}])
-def test_an_edit_has_an_author_and_a_reason(fields: dict[str, str]) -> None:
-    """Each is one line that the history can hold."""
-    with pytest.raises(UsageError, match="characters"):
-        edit_bank(fitted(), EditPlan(disabled=[key(0)]), **{"author": "Ana", "reason": "why", **fields}, day=DAY)
+# ── banks merged and compared ──
+
+
+def bank(*rows: tuple[str, float], **fields: Any) -> RubricBank:
+    """Return a bank of (text, weight) rows."""
+    rubrics = tuple(BankRubric(rubric=Rubric(text=text), weight=weight) for text, weight in rows)
+    return RubricBank(rubrics=rubrics, **fields)
+
+
+def test_banks_become_one() -> None:
+    """Near-identical rubrics merge, their importances averaged by count; the rest stays; equal settings survive."""
+    shared = {"judge": "j", "licence": "l", "inference": InferenceSettings(filler_weight=0.25)}
+    one = bank(("Names the river and its bridge", 0.25), ("Cites a source", 1.0), name="one", **shared)
+    two = bank(("Names the river and also its bridge", 0.75), name="two", **shared)
+    both = merge_banks([one, two])
+    assert {entry.text: entry.weight for entry in both.rubrics} == {
+        "Names the river and its bridge": 0.4375,
+        "Cites a source": 0.5,
+    }
+    assert (both.selector_kind, both.judge, both.licence, both.name) == ("uniform", "j", "l", "one + two")
+    assert both.inference.filler_weight == 0.25
+    assert both.texts[0] == "Cites a source", "the heaviest first"
+    assert merge_banks([one, one]).texts == tuple(sorted(one.texts, key=lambda text: text != "Cites a source"))
+
+
+def test_banks_of_different_making_say_so() -> None:
+    """What the banks do not share is left open."""
+    both = merge_banks([bank(("Cites a source", 1.0), judge="a"), bank(("Names the river", 1.0), judge="b")])
+    assert both.judge == ""
+    assert "not fitted" in both.notes[0]
+
+
+def test_a_merged_bank_can_be_merged_again() -> None:
+    """Candidates of a bank merge into themselves."""
+    held = bank(("Cites a source", 0.5), ("Names the river", 0.5))
+    assert {c.rubric.text for c in merge([candidate_of(entry) for entry in held.rubrics])} == set(held.texts)
+
+
+def test_banks_whose_rubrics_weigh_all_the_same_become_one_by_how_active_the_rubrics_are() -> None:
+    """A fit by topics leaves all weights equal; the rubrics that were used most come first, never the first by id."""
+    texts = [f"Says a thing of kind {'abcdefgh'[number] * 9}" for number in range(8)]
+    rates = (0.02, 0.3, 0.0, 0.11, 0.25, 0.07, 0.04, 0.2)
+    rubrics = tuple(
+        BankRubric(rubric=Rubric(text=text), weight=4.0, activation_rate=rate)
+        for text, rate in zip(texts, rates, strict=True)
+    )
+    merged = merge_banks([RubricBank(rubrics=rubrics)])
+    assert merged.texts == tuple(text for _, text in sorted(zip(rates, texts, strict=True), reverse=True))
+    assert merged.rubrics[0].weight == pytest.approx(1.2)
+    again = merge_banks([merged])
+    assert again.texts == merged.texts
+
+
+def test_a_diff_tells_gained_lost_reworded_and_reweighed() -> None:
+    """Each rubric of either bank is in exactly one list; settings and metrics that differ are side by side."""
+    first = bank(
+        ("Names the river and its bridge", 0.5),
+        ("Cites a source", 0.5),
+        ("Uses at most 50 words in all", 0.5),
+        dev_metrics={"accuracy": 0.5},
+    )
+    second = bank(
+        ("Names the river and also its bridge", 0.75),
+        ("Cites a source", 0.25),
+        ("Uses at most 90 words in all", 0.5),
+        dev_metrics={"accuracy": 0.75},
+        inference=InferenceSettings(top_k=4),
+    )
+    found = diff_banks(first, second)
+    assert [entry.text for entry in found.gained] == ["Uses at most 90 words in all"]
+    assert [entry.text for entry in found.lost] == ["Uses at most 50 words in all"]
+    assert [(one.text, two.text, two.weight - one.weight) for one, two in found.reworded] == [
+        ("Names the river and its bridge", "Names the river and also its bridge", 0.25)
+    ]
+    assert [(one.text, two.weight - one.weight) for one, two in found.kept] == [("Cites a source", -0.25)]
+    assert found.settings == {"dev.accuracy": (0.5, 0.75), "inference.top_k": (6, 4)}
+    assert orjson.loads(orjson.dumps(found.to_json()))["settings"]["inference.top_k"] == [6, 4]
+
+
+def test_a_bank_does_not_differ_from_itself() -> None:
+    """Nothing gained, lost, reworded or set otherwise."""
+    held = bank(("Cites a source", 0.5))
+    found = diff_banks(held, held)
+    assert not found.gained
+    assert not found.lost
+    assert not found.reworded
+    assert not found.settings

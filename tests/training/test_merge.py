@@ -1,8 +1,9 @@
-"""Merging candidates: what becomes one, what never does, and what is kept."""
+"""Merging candidates: which become one, which never do, what is kept; candidates as rubrics of a bank."""
 
 import random
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -10,8 +11,10 @@ from rubric_texts import rubric_texts
 
 from svr_async.core.rubric import Check, Rubric, rubric_id
 from svr_async.core.similarity import similarity
-from svr_async.training.bank.distinct import checks_differ, differ, profile
-from svr_async.training.bank.merge import Candidate, merge, without
+from svr_async.scoring.bank import MAX_SOURCES, RubricBank
+from svr_async.training.bank.criteria import checks_differ, differ, profile
+from svr_async.training.bank.edit import merge_banks
+from svr_async.training.bank.merge import Candidate, bank_rubric, candidate_of, main_domain, merge, without
 
 FEW, MANY = Check.of("max_words", n=50), Check.of("max_words", n=100)
 
@@ -213,3 +216,47 @@ def test_what_was_pruned_does_not_come_back() -> None:
     pruned = candidate("Names the river", aliases=("Names the great river",))
     rows = [candidate("names the RIVER"), candidate("Names the great river"), candidate("Cites a source")]
     assert texts(without(rows, [pruned])) == ["Cites a source"]
+
+
+# ── candidates as rubrics of a bank ──
+
+DOMAINS = {"p1": "code", "p2": "code", "p3": "chat", "p4": "chat"}
+
+
+def test_a_candidate_and_its_fit_become_a_bank_rubric_and_back() -> None:
+    """All that the candidate knew is kept; the fit's facts are added."""
+    given = Candidate(
+        rubric=Rubric(text="Cites a source", check=Check.of("max_words", n=9)),
+        source_pair_ids=("p1", "p2", "p3"),
+        observed_count=5,
+        aliases=("Names a source",),
+    )
+    entry = bank_rubric(
+        given,
+        weight=float(np.float32(0.5)),
+        activation_rate=0.1,
+        support_count=2,
+        example_prompts=["p9"] * 9,
+        domains=DOMAINS,
+    )
+    assert candidate_of(entry) == given
+    assert (entry.weight, entry.domain, entry.support_count, len(entry.example_prompts)) == (0.5, "code", 2, 5)
+
+
+@pytest.mark.parametrize(
+    ("pairs", "domain"),
+    [(["p1", "p2", "p3"], "code"), (["p1", "p3"], ""), (["p9"], ""), ([], ""), (["p1", "p9"], "code")],
+)
+def test_a_domain_needs_more_than_half(pairs: list[str], domain: str) -> None:
+    """Rubrics of several domains have none; pairs of unknown domain do not count."""
+    assert main_domain(pairs, DOMAINS) == domain
+
+
+def test_a_bank_keeps_some_source_pairs_of_a_frequent_rubric() -> None:
+    """A rubric of a hundred thousand pairs names some of them; how often it was proposed and its domain are of all."""
+    pairs = tuple(f"p{number:06}" for number in range(5000))
+    given = Candidate(rubric=Rubric(text="Cites a source"), source_pair_ids=pairs, observed_count=5000)
+    entry = bank_rubric(given, domains=dict.fromkeys(pairs[1500:], "code"))
+    assert entry.source_pair_ids == pairs[:MAX_SOURCES]
+    assert (entry.observed_count, entry.domain) == (5000, "code")
+    assert len(merge_banks([RubricBank(rubrics=(entry,))]).rubrics[0].source_pair_ids) == MAX_SOURCES

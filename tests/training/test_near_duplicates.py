@@ -1,22 +1,18 @@
 """Near-duplicates: the search finds the pairs and values of the plain double loop; redundancy and the sweep."""
 
 import random
-from difflib import SequenceMatcher
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from rapidfuzz.distance import LCSseq
 from rubric_texts import rubric_texts
 
 from svr_async.core.rubric import Check, Rubric
 from svr_async.core.similarity import redundancy, similarity
-from svr_async.training.bank.near_duplicates import (
+from svr_async.training.bank.merge import (
     drop_redundant,
-    exact_similarity,
-    possible_pairs,
+    near_duplicates,
     redundancy_edges,
-    repeating_pairs,
     similar_pairs,
 )
 
@@ -28,12 +24,6 @@ def double_loop(texts: list[str], cutoff: float) -> list[tuple[int, int, float]]
     """Return (first, second, similarity) by comparing every text with every other."""
     pairs = [(i, j, similarity(texts[i], texts[j])) for i in range(len(texts)) for j in range(i + 1, len(texts))]
     return [row for row in pairs if row[2] >= cutoff]
-
-
-def searched(texts: list[str], cutoff: float) -> list[tuple[int, int, float]]:
-    """Return the same from the search."""
-    found = similar_pairs(texts, cutoff)
-    return list(zip(found.first.tolist(), found.second.tolist(), found.similarity.tolist(), strict=True))
 
 
 @st.composite
@@ -55,14 +45,8 @@ def near_texts(draw: st.DrawFn) -> list[str]:
 @example(texts=["\ud800x y", "x y", "X  y"], cutoff=0.5)
 @settings(deadline=None, max_examples=150)
 def test_same_pairs_and_values_as_the_double_loop(texts: list[str], cutoff: float) -> None:
-    """At any cutoff the search equals the double loop to the last bit, and its bounds are never too low."""
-    expected = double_loop(texts, cutoff)
-    assert searched(texts, cutoff) == expected
-    near = possible_pairs(texts, cutoff)
-    places = zip(near.first.tolist(), near.second.tolist(), strict=True)
-    bounds = dict(zip(places, near.similarity.tolist(), strict=True))
-    assert all(bounds[first, second] >= value for first, second, value in expected)
-    assert exact_similarity(texts[0], texts[1]) == exact_similarity(texts[1], texts[0]) == similarity(*texts[:2])
+    """At any cutoff the search equals the double loop to the last bit."""
+    assert similar_pairs(texts, cutoff) == double_loop(texts, cutoff)
 
 
 def test_rubric_like_texts_in_several_blocks() -> None:
@@ -72,10 +56,10 @@ def test_rubric_like_texts_in_several_blocks() -> None:
     texts += [base, base[3:], base[:-40], base.replace("the", "a"), base + base[:100], base[::-1], base]
     rows = double_loop(texts, 0.0)
     for cutoff in CUTOFFS:
-        assert searched(texts, cutoff) == [row for row in rows if row[2] >= cutoff]
+        assert similar_pairs(texts, cutoff) == [row for row in rows if row[2] >= cutoff]
     many = rubric_texts(700, seed=2)
     last = len(many) - 1
-    assert sorted((last - j, last - i, v) for i, j, v in searched(many[::-1], 0.9)) == searched(many, 0.9)
+    assert sorted((last - j, last - i, v) for i, j, v in similar_pairs(many[::-1], 0.9)) == similar_pairs(many, 0.9)
 
 
 @pytest.mark.parametrize("cutoff", [0.88, 0.92])
@@ -89,7 +73,7 @@ def test_pairs_just_on_either_side_of_the_cutoff(cutoff: float) -> None:
         texts += [base, base[:least] + "z" * (size - least), base[: least - 1] + "z" * (size - least + 1)]
     words = [f"word{n}" for n in range(25)]
     texts += [" ".join(words[: 22 + (cutoff > 0.9)]), " ".join(reversed(words)), " ".join(words[:21])]
-    found = searched(texts, cutoff)
+    found = similar_pairs(texts, cutoff)
     assert found == double_loop(texts, cutoff)
     pairs = {(i, j) for i, j, _ in found}
     assert {(0, 1), (3, 4), (6, 7), (9, 10), (12, 13)} <= pairs
@@ -102,14 +86,6 @@ def test_cutoffs_and_lists_at_the_edge() -> None:
         with pytest.raises(ValueError, match="cutoff must be > 0"):
             similar_pairs(["a", "b"], cutoff)
     assert [len(similar_pairs(texts, 0.5)) for texts in ([], ["a"], ["abc", "xyz"])] == [0, 0, 0]
-
-
-@given(first=st.text("abcd ", max_size=40), second=st.text("abcd ", max_size=40))
-@settings(deadline=None, max_examples=100)
-def test_matching_blocks_never_exceed_the_longest_common_subsequence(first: str, second: str) -> None:
-    """M ≤ LCS: the bound that lets rapidfuzz sort out pairs before difflib sees them."""
-    blocks = SequenceMatcher(None, first, second, autojunk=False).get_matching_blocks()
-    assert sum(block.size for block in blocks) <= LCSseq.similarity(first, second)
 
 
 @given(seed=st.integers(0, 50), cutoff=st.sampled_from([0.7, 0.88, 0.92]))
@@ -136,7 +112,7 @@ def test_the_sweep_is_that_of_a_plain_loop(order: list[int], seed: int, count: i
     for place in order[:count]:
         if all(similarity(texts[place], texts[other]) < 0.92 for other in kept):
             kept.append(place)
-    assert drop_redundant(order[:count], similar_pairs(texts, 0.88)) == kept
+    assert drop_redundant(order[:count], similar_pairs(texts, 0.92)) == kept
 
 
 def test_pairs_of_different_criteria_are_left_out() -> None:
@@ -147,7 +123,5 @@ def test_pairs_of_different_criteria_are_left_out() -> None:
         Rubric(text="The response uses at most fifty words", check=Check.of("max_words", n=50)),
         Rubric(text="The response uses at most fifty words!", check=Check.of("min_words", n=50), id="other"),
     ]
-    similar = similar_pairs([rubric.text for rubric in rubrics], 0.8)
-    same = repeating_pairs(similar, rubrics)
-    assert list(zip(same.first.tolist(), same.second.tolist(), strict=True)) == [(0, 2), (0, 3)]
-    assert len(similar) > len(same)
+    assert [(one, other) for one, other, _ in near_duplicates(rubrics, 0.8)] == [(0, 2), (0, 3)]
+    assert len(near_duplicates(rubrics, 0.8, by_text_alone=True)) == 6

@@ -1,47 +1,39 @@
-"""`svr train --preset paper`: each part of Algorithm 1 as the text has it, beside what the default does there."""
+"""`svr train --preset paper`: each part of Algorithm 1 as the text has it, compared with the default."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
-from stand_ins import UnaskedAuthor, UnaskedJudge
+from baker import FAIL, OVEN, PAIR, REST, TIME, Baker, fitted_of, selector, session
 
 from svr_async.adapters.hub import Source
 from svr_async.commands.batch import params_of
 from svr_async.commands.train_run import train_settings
-from svr_async.core.pair import PreferencePair, Presentation, Side, user_prompt
+from svr_async.core.pair import PreferencePair, user_prompt
 from svr_async.core.rubric import Check, Rubric
 from svr_async.core.similarity import similarity
-from svr_async.core.verdict import RubricComparison, Verdict
 from svr_async.errors import UsageError
 from svr_async.evaluation.settings import EvalSettings
 from svr_async.fit.arrays import FitArrays
 from svr_async.fit.forward import Selector
-from svr_async.judges.protocol import Answer, Comparisons
-from svr_async.scoring.bank import InferenceSettings
 from svr_async.training.bank.merge import Candidate
 from svr_async.training.rounds.algorithm import run_rounds
 from svr_async.training.rounds.boundary import extend, find_negatives, find_support
 from svr_async.training.rounds.config import TrainConfig
-from svr_async.training.rounds.dev_choice import chosen_round
 from svr_async.training.rounds.fits import FitLog, prune
-from svr_async.training.rounds.judge_calls import TrainingJudges
-from svr_async.training.rounds.session import FittedRound, HardNegative, RoundCarryover, RoundData, Session, prepare
-from svr_async.training.rounds.stages import Stages
+from svr_async.training.rounds.publish import chosen_round
+from svr_async.training.rounds.session import HardNegative, RoundCarryover, RoundData, Session
 from svr_async.training.running.data import load_data
 from svr_async.training.running.settings import train_config
 
-OVEN, TIME = Rubric(text="Names the oven"), Rubric(text="Gives the time")
 SHORT = [Rubric(text=f"The whole response uses at most {n} words in all of its parts") for n in (50, 60)]
-PAIR = PreferencePair(id="p0", prompt=user_prompt("How is bread baked?"), chosen="good", rejected="bad")
-REST = [replace(PAIR, id=f"p{n}", prompt=user_prompt(f"What is bread {n}?")) for n in range(1, 5)]
 PRESETS = pytest.mark.parametrize("preset", ["paper", "default"])
 
 
@@ -80,112 +72,39 @@ def test_the_preset_asks_in_the_papers_layouts_and_decontaminates(
     assert not load_data(replace(train, pairs=pairs, preset="default")).decontaminated
 
 
-class Baker(UnaskedJudge, UnaskedAuthor):
-    """Proposes the same rubrics for any pair, writes the probe "worse", and fails what `failed` says of a response."""
-
-    name = label = "baker"
-
-    def __init__(
-        self, failed: Mapping[str, Sequence[Rubric]] | None = None, proposes: Sequence[Rubric] = (OVEN, TIME)
-    ) -> None:
-        self.failed: Mapping[str, Sequence[Rubric]] = failed or {
-            "bad": (TIME,),
-            "worse": (),
-            "awful": (),
-            "other": (OVEN, TIME),
-        }
-        self.proposes = proposes
-        self.probed: list[str] = []
-        self.induced: list[str] = []
-
-    async def induce(self, pair: PreferencePair, *, contrastive: bool = True) -> Answer[tuple[Rubric, ...]]:
-        self.induced.append(pair.id)
-        return Answer(value=tuple(self.proposes))
-
-    async def probe(self, pair: PreferencePair) -> Answer[str]:
-        self.probed.append(pair.id)
-        return Answer(value="worse")
-
-    async def compare(
-        self, shown: Presentation, rubrics: Sequence[Rubric], *, overall: bool, note: str = ""
-    ) -> Answer[Comparisons]:
-        good = Side.A if shown.response_a == "good" else Side.B
-        failed = self.failed[shown.response_b if good is Side.A else shown.response_a]
-        rows = []
-        for rubric in rubrics:
-            both = {good: Verdict.PASS, good.other(): Verdict.FAIL if rubric in failed else Verdict.PASS}
-            rows.append(RubricComparison(rubric.id, both[Side.A], both[Side.B], good))
-        return Answer(value=Comparisons(rows=tuple(rows)))
-
-
-def selector(n_features: int, n_rubrics: int) -> Selector:
-    """Return a selector that has all rubrics equally active for every prompt."""
-    shapes = {"hidden": (n_features, 2), "hidden_bias": (2,), "output": (n_rubrics, 2), "output_bias": (n_rubrics,)}
-    zeros = {name: np.zeros(shape, np.float32) for name, shape in shapes.items()}
-    return Selector(kind="mlp", **zeros, weight=np.ones(n_rubrics, np.float32))
-
-
-@dataclass(slots=True, kw_only=True)
-class NearSession(Session):
-    """A session with margins that a test sets."""
-
-    found: Callable[[FitArrays], Any] = lambda arrays: np.full(arrays.n_pairs, 0.1, np.float32)
-
-    def margins(self, _selector: Selector, arrays: FitArrays) -> Any:
-        """Return the margins."""
-        return self.found(arrays)
+def near_of(margins: Callable[[int], Any]) -> Callable[[Selector, FitArrays], Any]:
+    """Return what gives these margins in place of a selector's."""
+    return lambda _, arrays: np.asarray(margins(arrays.n_pairs), np.float32)
 
 
 def unfitted(_run: Session, _number: int, _log: FitLog, data: RoundData) -> Any:
     """Return a selector with equal weights, after pruning."""
-    config, judged = config_of("paper"), np.full(len(data.bank), 1000.0)
     whole = selector(data.train.n_features, len(data.bank))
-    kept = np.array(prune(config, data.bank, whole, np.full(len(data.bank), 0.5), {}, judged, last=True))
+    kept = np.array(prune(config_of("paper"), data, whole))
     return kept, whole.restrict(kept), None
 
 
-def session(
-    folder: Path,
-    config: TrainConfig,
-    judge: Baker | None = None,
-    pairs: tuple[PreferencePair, ...] | list[PreferencePair] = (PAIR, *REST),
-) -> NearSession:
-    """Return a run whose fit gives equal weights, and that finds every pair near the boundary."""
-    judge = judge or Baker()
-    material = prepare(pairs[:-1], pairs[-1:], digest="d")
-    return NearSession(
-        judges=TrainingJudges(judge=judge, author=judge, workers=2),
-        config=config,
-        stages=Stages(folder),
-        material=material,
-    )
-
-
-def fitted_of(run: Session, rubrics: tuple[Rubric, Rubric] = (OVEN, TIME)) -> FittedRound:
-    """Return a fitted round with these rubrics."""
-    return FittedRound(
-        number=1,
-        bank=tuple(Candidate(rubric=rubric) for rubric in rubrics),
-        selector=selector(run.material.prompts.n_features, len(rubrics)),
-        settings=InferenceSettings(),
-        dev_accuracy=1.0,
-        dev_hits=np.ones(1),
-        support_counts={},
-        record={},
-    )
-
-
-async def judged(run: NearSession) -> NearSession:
-    """Note that every training pair was judged on both rubrics."""
+def near_session(
+    folder: Path, config: TrainConfig, judge: Baker | None = None, pairs: Sequence[PreferencePair] = (PAIR, *REST)
+) -> Session:
+    """Return a run that finds every pair near the boundary; its training pairs were judged on both rubrics."""
+    judge = judge or Baker({"bad": {TIME: FAIL}, "worse": {}, "awful": {}, "other": {OVEN: FAIL, TIME: FAIL}})
+    run = replace(session(folder, config, judge, pairs), margins=near_of(lambda count: np.full(count, 0.1)))
     for pair in run.material.train:
-        run.ledger.note(pair.id, [OVEN.id, TIME.id], {OVEN.id: 0.25, TIME.id: 1.25})
+        run.ledger.note(pair.id, [OVEN.id, TIME.id], [0.25, 1.25])
     return run
+
+
+def author_of(run: Session) -> Baker:
+    """Return the author of a run."""
+    assert isinstance(run.judges.author, Baker)
+    return run.judges.author
 
 
 @PRESETS
 async def test_hard_negatives_of_a_round_replace_those_before(tmp_path: Path, preset: str) -> None:
     """Algorithm 1 sets S_adv anew in each round; the default keeps what earlier rounds found."""
-    run = await judged(session(tmp_path, config_of(preset)))
+    run = near_session(tmp_path, config_of(preset))
     old = HardNegative(pair=replace(PAIR, id="p9~probe1", rejected="awful"), of="p0")
     growth = await extend(run, 2, fitted_of(run), RoundCarryover(candidates=(), negatives=(old,)))
     found = [f"p{n}~probe2" for n in range(4)]
@@ -206,11 +125,11 @@ async def test_the_hard_negative_is_the_candidate_of_least_margin_alone_an_alter
 ) -> None:
     """The argmin over P(x), of equals the first: the pair, alternatives, the probe.
 
-    An awful response is as hard as a probe, so the paper takes it beside the other pair and nothing beside its own. The
+    An awful response is as hard as a probe, so the paper takes it for the other pair and nothing for its own. The
     default takes all that are near, and none of the data, which are fitted already.
     """
     pairs = [PAIR, replace(PAIR, id="q0", rejected=other), *REST]
-    run = session(tmp_path, replace(config_of(preset), support_margin=0.6), pairs=pairs)
+    run = near_session(tmp_path, replace(config_of(preset), support_margin=0.6), pairs=pairs)
     negatives = await find_negatives(run, 1, fitted_of(run), pairs[:2])
     assert [negative.pair.id for negative in negatives] == expected
 
@@ -218,19 +137,18 @@ async def test_the_hard_negative_is_the_candidate_of_least_margin_alone_an_alter
 async def test_a_hard_negative_of_the_data_is_fitted_and_induced_from_as_a_triple_of_its_own(tmp_path: Path) -> None:
     """(x, r+, r_adv) is added to the pairs although another pair has the same responses, and seeds the induction."""
     pairs = [PAIR, replace(PAIR, id="q0", rejected="awful"), *REST]
-    run = await judged(session(tmp_path, config_of("paper", "--ablate", "probe"), pairs=pairs))
+    run = near_session(tmp_path, config_of("paper", "--ablate", "probe"), pairs=pairs)
     growth = await extend(run, 1, fitted_of(run), RoundCarryover(candidates=()))
     assert [(one.pair.id, one.of, one.pair.rejected) for one in growth.negatives] == [("p0~q0", "p0", "awful")]
-    assert isinstance(run.judges.author, Baker)
-    assert run.judges.author.induced[-1] == "p0~q0"
+    assert author_of(run).induced[-1] == "p0~q0"
 
 
 @PRESETS
 async def test_support_pairs_are_all_near_the_boundary_the_hardest_first(tmp_path: Path, preset: str) -> None:
     """The paper caps them at 1,024 and names no share of the data; the default takes a tenth, 64 at least."""
     pairs = [replace(PAIR, id=f"p{n}", prompt=user_prompt(f"What is bread {n}?")) for n in range(81)]
-    run = await judged(session(tmp_path, config_of(preset), pairs=pairs))
-    run.found = lambda arrays: np.linspace(0.3, -0.3, arrays.n_pairs).astype(np.float32)
+    run = near_session(tmp_path, config_of(preset), pairs=pairs)
+    run.margins = near_of(lambda count: np.linspace(0.3, -0.3, count))
     found = [pair.id for pair in find_support(run, 1, fitted_of(run))]
     near = [f"p{n}" for n in range(79, 13, -1)]
     assert found == near if preset == "paper" else found == near[:64]
@@ -241,11 +159,11 @@ async def test_without_support_mining_every_training_pair_is_probed_and_induced_
     tmp_path: Path, preset: str
 ) -> None:
     """The paper's ablation "uses every pair for re-induction"; the default draws as many as there would be support."""
-    judge = Baker()
-    run = await judged(session(tmp_path, config_of(preset, "--ablate", "support"), judge))
-    run.found = lambda arrays: np.array([0.1, 9, 9, 9], np.float32)
+    run = near_session(tmp_path, config_of(preset, "--ablate", "support"))
+    run.margins = near_of(lambda _: np.array([0.1, 9, 9, 9]))
     growth = await extend(run, 1, fitted_of(run), RoundCarryover(candidates=()))
     assert len(growth.support) == (4 if preset == "paper" else 1)
+    judge = author_of(run)
     assert judge.probed == list(growth.support)
     assert {name.partition("~")[0] for name in judge.induced} == set(growth.support)
 
@@ -255,7 +173,7 @@ async def test_a_bank_is_merged_by_similarity_alone(tmp_path: Path, preset: str)
     """The paper has no veto: "at most 50 words" and "at most 60 words" are one rubric there, and two in the default."""
     assert similarity(SHORT[0].text, SHORT[1].text) >= 0.92
     config = replace(config_of(preset, "--rounds", "1"), redundancy_cutoff=0.999)
-    (fitted,) = await run_rounds(session(tmp_path, config, Baker({"bad": ()}, SHORT)), fit=unfitted)
+    (fitted,) = await run_rounds(near_session(tmp_path, config, Baker({"bad": {}}, SHORT)), fit=unfitted)
     assert fitted.record["bank"] == (1 if preset == "paper" else 2)
 
 
@@ -265,11 +183,12 @@ def test_different_checks_do_not_keep_two_texts_apart_when_merging_or_pruning(tm
     checks = Check.of("max_words", n=50), Check.of("min_words", n=50)
     alike = [Rubric(text=f"The response is rather short, as was asked{end}", check=check)
              for end, check in zip((" for", " by"), checks, strict=True)]  # fmt: skip
-    run = session(tmp_path, config_of(preset), Baker({"bad": ()}))
+    run = near_session(tmp_path, config_of(preset))
     for rubrics in (SHORT, alike):
-        bank = [Candidate(rubric=rubric) for rubric in rubrics]
-        fitted = selector(run.material.prompts.n_features, 2)
-        kept = prune(run.config, bank, fitted, np.full(2, 0.5), {}, np.full(2, 1000.0), last=True)
+        bank = tuple(Candidate(rubric=rubric) for rubric in rubrics)
+        arrays = run.arrays(run.indexed(bank), run.material.train)
+        data = RoundData(bank=bank, train=arrays, dev=arrays, support={}, last=True)
+        kept = prune(run.config, data, selector(arrays.n_features, 2))
         assert kept == ([0] if preset == "paper" else [0, 1])
 
 
@@ -277,8 +196,8 @@ async def test_of_two_checks_that_merge_one_is_kept_with_its_own_text(tmp_path: 
     """A rubric never carries the check of another text."""
     names = {"for": "max_words", "for here": "min_words", "by us": "max_sentences"}
     checks = {f"The response is rather short, as was asked {end}": Check.of(names[end], n=50) for end in names}
-    judge = Baker({"bad": ()}, [Rubric(text=text, check=check) for text, check in checks.items()])
-    (fitted,) = await run_rounds(session(tmp_path, config_of("paper", "--rounds", "1"), judge), fit=unfitted)
+    judge = Baker({"bad": {}}, [Rubric(text=text, check=check) for text, check in checks.items()])
+    (fitted,) = await run_rounds(near_session(tmp_path, config_of("paper", "--rounds", "1"), judge), fit=unfitted)
     (kept,) = fitted.bank
     assert kept.rubric.check == checks[kept.rubric.text]
     assert len(kept.aliases) == 2
@@ -287,7 +206,7 @@ async def test_of_two_checks_that_merge_one_is_kept_with_its_own_text(tmp_path: 
 @PRESETS
 async def test_all_rounds_are_run_though_one_finds_nothing_new(tmp_path: Path, preset: str) -> None:
     """Algorithm 1 runs from 1 to T; the default ends where the next round would see what this one saw."""
-    run = session(tmp_path, config_of(preset, "--ablate", "probe"), Baker({"bad": (TIME,)}))
+    run = near_session(tmp_path, config_of(preset, "--ablate", "probe"), Baker({"bad": {TIME: FAIL}}))
     rounds = await run_rounds(run, fit=unfitted)
     assert [one.number for one in rounds] == ([1, 2, 3] if preset == "paper" else [1])
 
@@ -296,8 +215,8 @@ async def test_all_rounds_are_run_though_one_finds_nothing_new(tmp_path: Path, p
 def test_six_rubrics_of_a_pool_of_eighteen_and_fillers_of_weight_one_are_used_whoever_judges(judge: str) -> None:
     """As `app:hparams` and `app:topk` have it, also for a judge that costs nothing, unless --top-k says otherwise."""
     config = config_of("paper", "--judge", judge)
-    assert (config.top_k_choices, config.selection_pool, config.filler_weights) == ((6,), 18, (1.0,))
-    assert config_of("paper", "--judge", judge, "--top-k", "12").top_k_choices == (12,)
+    assert (config.top_k, config.selection_pool, config.filler_weight) == (6, 18, 1.0)
+    assert config_of("paper", "--judge", judge, "--top-k", "12").top_k == 12
 
 
 def test_the_bank_of_the_last_round_is_published_unless_another_is_asked_for() -> None:
@@ -326,5 +245,4 @@ def test_the_papers_table_stands_in_the_docs_with_the_values_of_the_code(preset:
     assert len(named) == 15
     for (owner, field), said, default in named:
         value = getattr(held[owner], field)
-        value = value[0] if isinstance(value, tuple) else value
         assert value == float(said if preset == "paper" else default), field

@@ -3,6 +3,7 @@
 import pickle
 from collections.abc import Sequence
 from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import orjson
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
-from scipy.sparse import csr_matrix, save_npz
+from scipy.sparse import csc_matrix, save_npz
 from stand_ins import UnaskedAuthor, UnaskedJudge
 
 from svr_async.core.pair import PreferencePair, user_prompt
@@ -19,13 +20,20 @@ from svr_async.core.rubric import Check, Rubric
 from svr_async.errors import ArtefactError, DataError, UsageError
 from svr_async.training.bank.merge import Candidate
 from svr_async.training.rounds.config import FitTerms, TrainConfig
-from svr_async.training.rounds.judge_calls import TrainingJudges
 from svr_async.training.rounds.session import HardNegative, JudgedRound, RoundData, Session, prepare
-from svr_async.training.rounds.stages import Stages
-from svr_async.training.store.facts import facts_in_words, store_facts
-from svr_async.training.store.files import MEASURED, OWN, Csr, FeatureStore, Header, load_store
-from svr_async.training.store.imported import ImportOptions, import_store
-from svr_async.training.store.rounds import drop_rounds, stored_round, write_judged, write_round
+from svr_async.training.rounds.stages import Stages, TrainingJudges
+from svr_async.training.store.files import (
+    FeatureStore,
+    Header,
+    facts_in_words,
+    judged_store,
+    load_store,
+    round_store,
+    store_facts,
+    stored_round,
+    write_store,
+)
+from svr_async.training.store.imported import import_store
 
 PAIRS = [PreferencePair(id=f"p{n}", prompt=user_prompt(f"bread {n // 2}"), chosen="a", rejected="b") for n in range(8)]
 TEXTS = ("Names at most 50 words of it", "Names at most 100 words of it", "Is brief")
@@ -38,7 +46,7 @@ BANK = tuple(
 GROUPED = tuple(replace(one, criterion=BANK[0].rubric.id) if n != 1 else one for n, one in enumerate(BANK))
 NEGATIVES = (HardNegative(pair=replace(PAIRS[0], id="p0~probe1", rejected="c"), of="p0"),)
 HEADER = Header(
-    judge="made", plan=FitTerms(preset="paper", seed=7, top_k=3, ablate=("diversity",), round=2, last=False)
+    judge="made", terms=FitTerms(preset="paper", seed=7, top_k=3, ablate=("diversity",), round=2, last=False)
 )
 
 
@@ -51,13 +59,13 @@ def judged_round(
     judges = TrainingJudges(judge=UnaskedJudge(), author=UnaskedAuthor())
     material = prepare(pairs[:6], pairs[6:], digest="d")
     run = Session(judges=judges, config=TrainConfig(), stages=Stages(Path()), material=material)
-    run.ledger.note("p0", ids, {ids[0]: 1.25, ids[2]: 0.25})
-    run.ledger.note("p3", ids, {ids[2]: -0.75})
-    run.ledger.note("p6", ids[:2], {ids[1]: 0.75})
-    run.ledger.note("p0~probe1", ids, {ids[1]: -0.25})
+    run.ledger.note("p0", ids, [1.25, np.nan, 0.25])
+    run.ledger.note("p3", ids, [np.nan, np.nan, -0.75])
+    run.ledger.note("p6", ids[:2], [np.nan, 0.75])
+    run.ledger.note("p0~probe1", ids, [np.nan, -0.25, np.nan])
     indexed = run.indexed(bank)
     train, dev = run.arrays(indexed, material.train, negatives), run.arrays(indexed, material.dev)
-    run.ledger.note("p6", ids[2:], {ids[2]: 1.25})
+    run.ledger.note("p6", ids[2:], [1.25])
     data = RoundData(bank=bank, train=train, dev=dev, support={ids[1]: 2}, last=False)
     return run, JudgedRound(number=2, data=data, measured=run.arrays(indexed, material.dev), negatives=negatives)
 
@@ -78,54 +86,41 @@ def test_a_rounds_store_gives_back_what_the_round_was_fitted_on(
 ) -> None:
     """Arrays, byte by byte; bank, criteria, support, terms, and what only measuring judged."""
     session, judged = judged_round(bank, negatives, named)
-    write_round(session, judged, tmp_path, HEADER)
-    store = load_store(tmp_path / "round-2")
+    write_store(tmp_path / "store", round_store(session, judged, HEADER))
+    store = load_store(tmp_path / "store")
     stored = stored_round(store)
     assert stored.data.train.digest() == judged.data.train.digest()
     assert stored.data.dev.digest() == judged.data.dev.digest()
     assert stored.measured.digest() == judged.measured.digest()
     assert stored.measured.n_entries == stored.data.dev.n_entries + 1
-    assert store.z.flags is not None
-    assert store.z.flags[store.z.flags >= MEASURED].tolist() == [MEASURED]
-    assert (stored.data.bank, stored.data.support, stored.data.last) == (bank, dict(judged.data.support), False)
-    assert store.header.plan == HEADER.plan
-    expected = {"set 0": 3 + len(negatives), "set 1": 3, "set 2": 2} if named else {}
-    facts = store_facts(store)
-    assert facts["sources"] == expected
-    assert facts["entries"]["all"] == store.header.counts["entries"] == 5 + len(negatives)
+    assert (stored.number, stored.data.bank, stored.data.last) == (2, bank, False)
+    assert stored.data.support == judged.data.support
+    assert store.header.terms == HEADER.terms
+    facts = store_facts(store, tmp_path / "store")
+    assert (facts["entries"], facts["measured_only"]) == (5 + len(negatives), 1)
+    assert facts["pairs"] == {"train": 6, "dev": 2, "hard_negatives": len(negatives)}
     assert dict(facts_in_words(facts))["judge"] == "made"
 
 
-def test_a_store_of_the_same_round_is_left_and_any_other_is_replaced(tmp_path: Path) -> None:
-    """The same round again touches no file; another one, or a damaged one, is replaced whole; later ones go."""
-    session, judged = judged_round()
-    place = tmp_path / "round-2"
-    write_round(session, judged, tmp_path, HEADER)
-    first, inode = files_of(place), (place / "meta.json").stat().st_ino
-    write_round(session, judged, tmp_path, HEADER)
-    assert (place / "meta.json").stat().st_ino == inode
-    write_round(session, replace(judged, data=replace(judged.data, support={})), tmp_path, HEADER)
-    assert files_of(place) != first
-    (place / "z.value.npy").write_bytes(b"")
-    write_round(session, judged, tmp_path, HEADER)
-    assert files_of(place) == first
-    (tmp_path / "round-10").mkdir()
-    drop_rounds(tmp_path, after=2)
-    assert [path.name for path in tmp_path.iterdir()] == ["round-2"]
-
-
 def test_judged_pools_are_written_once(tmp_path: Path) -> None:
-    """The same store again is left, another one refused; own rubrics are flagged."""
-    session, _ = judged_round()
-    assert write_judged(session, tmp_path / "store", BANK, HEADER) == 5
-    before = files_of(tmp_path / "store")
-    write_judged(session, tmp_path / "store", BANK, HEADER)
-    assert files_of(tmp_path / "store") == before
-    flags = load_store(tmp_path / "store").z.flags
-    assert flags is not None
-    assert (flags & OWN).tolist() == [OWN, 0, OWN, OWN, 0]
+    """The same store again is left, another one refused unless it replaces it; own rubrics are marked."""
+    session, judged = judged_round()
+    place, pools = tmp_path / "store", judged_store(session, BANK, HEADER)
+    write_store(place, pools)
+    before, inode = files_of(place), (place / "meta.json").stat().st_ino
+    write_store(place, judged_store(session, BANK, HEADER))
+    assert (place / "meta.json").stat().st_ino == inode
+    own = load_store(place).arrays.z_own
+    assert own is not None
+    assert own.tolist() == [True, False, True, True, False]
     with pytest.raises(UsageError, match="exists already"):
-        write_judged(session, tmp_path / "store", BANK[:2], HEADER)
+        write_store(place, judged_store(session, BANK[:2], HEADER))
+    assert files_of(place) == before
+    write_store(place, round_store(session, judged, HEADER), replace_other=True)
+    assert files_of(place) != before
+    write_store(place, pools, replace_other=True)
+    assert files_of(place) == before
+    assert [path.name for path in tmp_path.iterdir()] == ["store"]
 
 
 # ── damage ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -135,8 +130,8 @@ def test_judged_pools_are_written_once(tmp_path: Path) -> None:
 def folder(tmp_path: Path) -> Path:
     """Give the store of a round."""
     session, judged = judged_round()
-    write_round(session, judged, tmp_path, HEADER)
-    return tmp_path / "round-2"
+    write_store(tmp_path / "store", round_store(session, judged, HEADER))
+    return tmp_path / "store"
 
 
 def refused(folder: Path) -> str:
@@ -156,42 +151,31 @@ def test_any_file_that_was_cut_or_is_missing_is_named(folder: Path) -> None:
             (folder / name).unlink()
             assert "it is missing" in refused(folder)
         (folder / name).write_bytes(data)
-    assert len(load_store(folder)) == 9
-
-
-def forged(folder: Path, name: str, values: Any) -> None:
-    """Put other values into an array, and their digest into meta.json."""
-    data = pickle.dumps(values) if name == "idf.npy" else b""
-    if data:
-        (folder / name).write_bytes(data)
-    else:
-        np.save(folder / name, values, allow_pickle=False)
-    import hashlib
-
-    meta = orjson.loads((folder / "meta.json").read_bytes())
-    held = (folder / name).read_bytes()
-    meta["files"][name] = {"bytes": len(held), "sha256": hashlib.sha256(held).hexdigest()}
-    (folder / "meta.json").write_bytes(orjson.dumps(meta))
+    assert load_store(folder).arrays.n_pairs == 9
 
 
 @pytest.mark.parametrize(
     ("name", "values", "problem"),
     [
-        ("z.value.npy", np.array([9] * 6, np.float32), "lies outside ±1.25"),
-        ("z.value.npy", np.array([np.nan] * 6, np.float32), "lies outside ±1.25"),
-        ("z.value.npy", np.zeros(6), "must be a vector of float32"),
-        ("z.value.npy", np.zeros(3, np.float32), "another number of values"),
-        ("z.index.npy", np.array([0, 7, 2, 1, 2, 1], np.int32), "lies outside 0..2"),
-        ("z.index.npy", np.array([2, 0, 2, 1, 2, 1], np.int32), "do not rise"),
-        ("z.indptr.npy", np.zeros(3, np.int64), "indptr must have 10 entries"),
-        ("z.weight.npy", np.array([-1] * 6, np.float32), "not finite and >= 0"),
-        ("features.value.npy", np.array([np.inf], np.float32), "features"),
-        ("idf.npy", [print], "pickle"),
+        ("z_delta", np.array([9] * 6, np.float32), "z_delta must be finite and lie in -1.25..1.25"),
+        ("z_delta", np.array([np.nan] * 6, np.float32), "z_delta must be finite"),
+        ("z_delta", np.zeros(6), "z_delta must be float32"),
+        ("z_rubric", np.array([0, 7, 2, 1, 2, 1], np.int32), "z column must lie in 0..2"),
+        ("z_indptr", np.zeros(3, np.int64), "z_indptr ends at 0"),
+        ("z_weight", np.array([-1] * 6, np.float32), "z_weight must be finite"),
+        ("idf", [print], "allow_pickle"),
     ],
 )
 def test_values_that_no_store_has_are_refused(folder: Path, name: str, values: Any, problem: str) -> None:
     """Even with the right digest: shapes, types, ranges; a pickle is never loaded."""
-    forged(folder, name, values)
+    file = folder / f"{name}.npy"
+    if name == "idf":
+        file.write_bytes(pickle.dumps(values))
+    else:
+        np.save(file, values, allow_pickle=False)
+    meta = orjson.loads((folder / "meta.json").read_bytes())
+    meta["files"][file.name] = sha256(file.read_bytes()).hexdigest()
+    (folder / "meta.json").write_bytes(orjson.dumps(meta))
     assert problem in refused(folder)
 
 
@@ -211,31 +195,32 @@ LINES = [{"text": text, "id": f"name {n}", "sources": list(BANK[n].source_pair_i
 Z = [(0, 0, 1.25), (0, 2, 0.25), (3, 2, -0.75), (6, 1, 0.75), (7, 0, 0.0)]
 
 
-def imported(folder: Path, z: Path, pairs: Sequence[PreferencePair] = PAIRS, **options: Any) -> FeatureStore:
+def imported(folder: Path, z: Path, pairs: Sequence[PreferencePair] = PAIRS, dev_share: float = 0.3) -> FeatureStore:
     """Import entries between the pairs and the rubrics."""
     (folder / "rubrics.jsonl").write_bytes(b"\n".join(map(orjson.dumps, LINES)))
-    made = ImportOptions(**{"dev_share": 0.3, **options})
-    return import_store(pairs, "d", folder / "rubrics.jsonl", z, folder / "store", made)
+    import_store(pairs, "d", folder / "rubrics.jsonl", z, folder / "store", dev_share=dev_share)
+    return load_store(folder / "store")
 
 
 def entries_of(store: FeatureStore) -> list[tuple[str, str, float]]:
     """Return (pair id, rubric text, z) of a store, sorted."""
-    rows = np.repeat(np.arange(len(store)), np.diff(store.z.indptr)).tolist()
-    places = zip(rows, store.z.index.tolist(), store.z.value.tolist(), strict=True)
-    return sorted((store.pair_ids[row], store.rubrics[place].rubric.text, z) for row, place, z in places)
+    ids, arrays = store.pairs["pair_id"].to_pylist(), store.arrays
+    rows = np.repeat(np.arange(arrays.n_pairs), np.diff(arrays.z_indptr)).tolist()
+    places = zip(rows, arrays.z_rubric.tolist(), arrays.z_delta.tolist(), strict=True)
+    return sorted((ids[row], store.rubrics[place].rubric.text, z) for row, place, z in places)
 
 
 EXPECTED = sorted((f"p{pair}", TEXTS[rubric], z) for pair, rubric, z in Z)
 
 
-@pytest.mark.parametrize("form", ["places", "ids", "shuffled", "csr", "parquet"])
+@pytest.mark.parametrize("form", ["places", "ids", "shuffled", "sparse", "parquet"])
 def test_every_form_of_entries_gives_the_same_store(tmp_path: Path, form: str) -> None:
-    """Lists of places or ids in any order, a CSR matrix, a Parquet file; hard to load orders included."""
+    """Lists of places or ids in any order, a sparse matrix, a Parquet file; hard to load orders included."""
     rows = Z[::-1] if form == "shuffled" else Z
     pair, rubric, z = (np.array(column) for column in zip(*rows, strict=True))
     path = tmp_path / ("z.parquet" if form == "parquet" else "z.npz")
-    if form == "csr":
-        save_npz(path, csr_matrix((z, (pair, rubric)), shape=(8, 3)))
+    if form == "sparse":
+        save_npz(path, csc_matrix((z, (pair, rubric)), shape=(8, 3)))
     elif form == "parquet":
         names = {"pair_id": [f"p{n}" for n in pair], "rubric_id": [f"name {n}" for n in rubric], "z": z}
         parquet.write_table(pa.table({**names, "weight": [1.0, 2.0, 0.0, 1.0, 1.0]}), path)
@@ -245,8 +230,8 @@ def test_every_form_of_entries_gives_the_same_store(tmp_path: Path, form: str) -
         np.savez(path, pair=pair, rubric=rubric, z=z)
     store = imported(tmp_path, path)
     assert entries_of(store) == EXPECTED
-    assert store.is_dev.sum() == 2 * store.is_dev[::2].sum()
-    assert (store.z.weight is not None) == (form == "parquet")
+    assert 0 < store.is_dev.sum() < len(PAIRS)
+    assert (store.arrays.z_weight is not None) == (form == "parquet")
     stored = stored_round(store)
     assert stored.data.train.n_entries + stored.data.dev.n_entries == 5 - (form == "parquet")
 
@@ -263,19 +248,20 @@ def test_pairs_without_a_preference_are_left_out_with_their_entries(tmp_path: Pa
 @pytest.mark.parametrize(
     ("arrays", "problem"),
     [
-        ({"pair": [0, 8], "rubric": [0, 0], "z": [0, 0]}, "entry 1 is of pair 8: there are 8"),
-        ({"pair": [0, -1], "rubric": [0, 0], "z": [0, 0]}, "entry 1 is of pair -1"),
+        ({"pair": [0, 8], "rubric": [0, 0], "z": [0, 0]}, "index 8 exceeds matrix dimension 8"),
+        ({"pair": [0, -1], "rubric": [0, 0], "z": [0, 0]}, "negative axis 0 index: -1"),
         ({"pair": ["x"], "rubric": [0], "z": [0]}, "names the pair 'x'"),
-        ({"pair": [0], "rubric": [0], "z": [1.5]}, "z = 1.5 at entry 0 lies outside"),
-        ({"pair": [0], "rubric": [0], "z": [np.nan]}, "lies outside"),
-        ({"pair": [0, 0], "rubric": [1, 1], "z": [0, 0]}, "entries 0 and 1 are of the same pair and rubric"),
-        ({"pair": [0], "rubric": [0, 1], "z": [0]}, "differ in length"),
+        ({"pair": [0.5], "rubric": [0], "z": [0]}, "names the pair '0.5'"),
+        ({"pair": [0], "rubric": [0], "z": [1.5]}, "z = 1.5 at entry 0 lies outside -1.25..1.25"),
+        ({"pair": [0], "rubric": [0], "z": [np.nan]}, "z = nan at entry 0"),
+        ({"pair": [0, 0], "rubric": [1, 1], "z": [0, 0]}, "1 of 2 entries repeat a pair and rubric"),
+        ({"pair": [0], "rubric": [0, 1], "z": [0]}, "z.npz"),
         ({"pair": [0], "rubric": [0], "z": ["a"]}, "z must be a vector of numbers"),
-        ({"pair": [0.5], "rubric": [0], "z": [0]}, "pair must be a vector of texts or whole numbers"),
-        ({"pair": [0], "rubric": [0], "z": [0], "weight": [-1.0]}, "weight = -1"),
-        ({"pair": [0], "z": [0]}, "it must hold either"),
-        ({"indptr": [0, 1], "indices": [0], "data": [0]}, "indptr must rise in 9 numbers"),
-        ({"pair": np.array([[]], object), "rubric": [0], "z": [0]}, "not readable"),
+        ({"pair": [0], "rubric": [0], "z": [0], "weight": [-1.0]}, "weight = -1 at entry 0"),
+        ({"pair": [0], "z": [0]}, "rubric is missing (found pair, z)"),
+        ({"indptr": [0, 1], "indices": [0], "data": [0]}, "pair is missing"),
+        ({"format": "csr", "shape": [8, 2], "indptr": [0] * 9, "indices": [], "data": []}, "its shape is (8, 2)"),
+        ({"pair": np.array([[]], object), "rubric": [0], "z": [0]}, "allow_pickle"),
     ],
 )
 def test_wrong_entries_are_one_line_and_nothing_is_written(
@@ -291,7 +277,7 @@ def test_wrong_entries_are_one_line_and_nothing_is_written(
 
 @pytest.mark.parametrize(
     ("line", "problem"),
-    [(b"{", "line 1 is not a rubric"), (b'{"id": "x"}', "needs a text"), (b"", "holds 0 rubrics"),
+    [(b"{", "line 1 is not a rubric"), (b'{"id": "x"}', "missing required field `text`"), (b"", "holds 0 rubrics"),
      (b'{"text": "a", "count": 0}', "count"), (b'{"text": "a b"}\n{"text": "A b"}', "occurs twice")],
 )  # fmt: skip
 def test_wrong_rubrics_are_one_line(tmp_path: Path, line: bytes, problem: str) -> None:
@@ -299,15 +285,5 @@ def test_wrong_rubrics_are_one_line(tmp_path: Path, line: bytes, problem: str) -
     (tmp_path / "r.jsonl").write_bytes(line)
     np.savez(tmp_path / "z.npz", pair=[0], rubric=[0], z=[0])
     with pytest.raises(DataError) as caught:
-        import_store(PAIRS, "d", tmp_path / "r.jsonl", tmp_path / "z.npz", tmp_path / "s", ImportOptions())
+        import_store(PAIRS, "d", tmp_path / "r.jsonl", tmp_path / "z.npz", tmp_path / "s")
     assert problem in caught.value.one_line()
-
-
-def test_a_matrix_reports_its_first_problem() -> None:
-    """A row may begin with any column; columns rise within a row."""
-    good = Csr(
-        indptr=np.array([0, 0, 2, 3]), index=np.array([0, 1, 0], np.int32), value=np.zeros(3, np.float32),
-        flags=np.zeros(3, np.uint8),
-    )  # fmt: skip
-    assert good.problem(3, 2, judged=True) == ""
-    assert "must not fall" in Csr(indptr=np.array([0, 3, 2, 3]), index=good.index, value=good.value).problem(3, 2)

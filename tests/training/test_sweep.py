@@ -19,7 +19,7 @@ from svr_async.training.running.refit import (
     sweep_lines,
     sweep_store,
 )
-from svr_async.training.store.imported import ImportOptions, import_store
+from svr_async.training.store.imported import import_store
 
 N, RUBRICS = 160, 12
 WORDS = (("bread", "oven", "salt"), ("code", "loop", "bug"))
@@ -85,9 +85,9 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pair, rubric = (part.ravel() for part in np.mgrid[:N, :RUBRICS])
     z = rng.choice([-1.25, -0.25, 0.75], N * RUBRICS)
     np.savez(folder / "z.npz", pair=pair, rubric=rubric, z=np.where(rubric // 3 == pair % 2, np.abs(z), z))
-    options = ImportOptions(dev_share=0.3, terms=FitTerms(seed=3))
-    import_store(pairs, "d", folder / "rubrics.jsonl", folder / "z.npz", folder / "store", options)
-    return folder / "store"
+    out, terms = folder / "store", FitTerms(seed=3)
+    import_store(pairs, "d", folder / "rubrics.jsonl", folder / "z.npz", out, dev_share=0.3, terms=terms)
+    return out
 
 
 def files_of(bank: Path) -> dict[str, bytes]:

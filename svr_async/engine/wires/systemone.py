@@ -14,7 +14,7 @@ from svr_async.engine.wires import Wire, WireRequest
 from svr_async.engine.wires.decisions import params, probability_of, read_usage, reply_of, split_statements
 from svr_async.engine.wires.openai import error_in_body, headers
 
-MOST_QUESTIONS = 200  # OpenRouter's limit; the schema has none
+MOST_QUESTIONS = 200  # OpenRouter's limit; the schema has no limit
 
 
 def body(request: WireRequest) -> dict[str, Any]:

@@ -50,7 +50,7 @@ class RulesAuthor:
         return Answer(value=tuple(found))
 
     async def probe(self, pair: PreferencePair) -> Answer[str]:
-        """Return the chosen response with one kind of damage; unchanged, and so discarded, if none applies."""
+        """Return the chosen response with one kind of damage; unchanged, and so discarded, if no kind applies."""
         return Answer(value=damaged(pair.chosen, pair.id))
 
     async def same_criterion(self, _asked: CriteriaQuestion) -> Answer[Mapping[str, str | None]]:
@@ -104,7 +104,7 @@ DAMAGES: tuple[Callable[[str], str], ...] = (
 
 
 def damaged(text: str, pair_id: str) -> str:
-    """Return a response with one kind of damage; unchanged if none applies."""
+    """Return a response with one kind of damage; unchanged if no kind applies."""
     start = int(hashed_fraction("damage", pair_id) * len(DAMAGES))
     versions = (damage(text) for damage in (*DAMAGES[start:], *DAMAGES[:start]))
     return next((worse for worse in versions if worse != text), text)

@@ -71,7 +71,7 @@ def wants_code(prompt: TextView) -> bool:
 
 @kept
 def asked_code_language(prompt: TextView) -> str | None:
-    """Return the one programming language that a prompt names; None for none or several."""
+    """Return the programming language that a prompt names; None unless it names exactly one."""
     named = {_NAMES.get(name.lower(), "go") for name in _NAMED_LANGUAGE.findall(prompt.head.text)}
     return named.pop() if len(named) == 1 else None
 
@@ -123,7 +123,7 @@ def _language_of_block(block: CodeBlock) -> str:
 
 
 def _all_pass(blocks: list[str], test: Callable[[str], bool], max_chars: int = MAX_PARSED_CHARS) -> Finding | None:
-    """Pass if all blocks pass, by the share that does; None if there is no block short enough."""
+    """Pass if all blocks pass, by the share that does; None without a block short enough."""
     passed = [test(block) for block in blocks if len(block) <= max_chars]
     return Finding(all(passed), sum(passed) / len(passed)) if passed else None
 

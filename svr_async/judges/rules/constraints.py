@@ -356,7 +356,7 @@ def prompt_constraints(prompt: Prompt) -> tuple[Rubric, ...]:
 
 
 def last_user_turn(prompt: Prompt) -> str:
-    """Return the content of the last user turn, or of the last turn if there is no user; empty without turns."""
+    """Return the content of the last user turn, or of the last turn without a user; empty without turns."""
     said = [turn.content for turn in prompt if turn.role == "user"] or [turn.content for turn in prompt]
     return said[-1] if said else ""
 

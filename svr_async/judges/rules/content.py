@@ -115,7 +115,7 @@ CHECKS.simple(
 
 @CHECKS.add("takes up every number in the prompt", "correctness")
 def keeps_numbers(prompt: TextView, response: TextView) -> Finding | None:
-    """The prompt's numbers occur in the response; by the share. Abstains if it has none, or more than twenty."""
+    """The prompt's numbers occur in the response; by the share. Abstains without numbers, or with more than twenty."""
     wanted = _numbers(prompt)
     if not wanted or len(wanted) > MAX_NUMBERS:
         return None

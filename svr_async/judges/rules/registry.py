@@ -29,7 +29,7 @@ CHECKS: Mapping[str, CheckSpec] = {
 def problem_with(check: Check) -> str:
     """Return the problem with a check's name or arguments in one line; empty if it is valid."""
     if check.name not in CHECKS:
-        return f"there is no check named {check.name!r}; {did_you_mean(check.name, CHECKS)}".removesuffix("; ")
+        return f"unknown check {check.name!r}; {did_you_mean(check.name, CHECKS)}".removesuffix("; ")
     problem = CHECKS[check.name].problem(dict(check.args))
     return f"the check {check.name} {problem}" if problem else ""
 

@@ -88,7 +88,7 @@ def danger(prompt: TextView) -> int:
 
 
 def _entry(word: str) -> str:
-    """Return the entry of the word list that matches a word, itself or by its stem; empty if there is none."""
+    """Return the entry of the word list that matches a word, itself or by its stem; empty without a match."""
     if word in _WEIGHT_OF_WORD:
         return word
     for suffix in _SUFFIXES:

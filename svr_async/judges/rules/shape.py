@@ -23,12 +23,12 @@ def _words(view: TextView) -> int:
 
 
 def _words_per_sentence(view: TextView) -> float | None:
-    """Return the mean length of a sentence; None if there is no sentence."""
+    """Return the mean length of a sentence; None without sentences."""
     return len(view.prose.words) / len(view.sentences) if view.sentences else None
 
 
 def _longest_paragraph(view: TextView) -> int | None:
-    """Return the number of words in the longest paragraph; None if there is no paragraph."""
+    """Return the number of words in the longest paragraph; None without paragraphs."""
     return max((len(paragraph.split()) for paragraph in view.paragraphs), default=None)
 
 

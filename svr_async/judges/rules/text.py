@@ -140,7 +140,7 @@ class TextView:
 
     @cached_property
     def prose(self) -> TextView:
-        """A view of the text outside fenced code; this view if there is no code."""
+        """A view of the text outside fenced code; this view without code."""
         return TextView(self.layout.prose) if self.layout.code else self
 
     @cached_property

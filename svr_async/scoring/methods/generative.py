@@ -8,11 +8,12 @@ criteria or a solution and decides in the same reply. Their prompts are not to b
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
+from typing import TypeVar
 
-from svr_async.core.pair import HumanRubrics, Presentation, Prompt, prompt_text
+from svr_async.core.pair import HumanRubrics, Presentation, prompt_text
 from svr_async.engine.request import ReplyRejectedError
 from svr_async.errors import UsageError
 from svr_async.judges.model import Ask, asked
@@ -20,12 +21,13 @@ from svr_async.judges.protocol import Answer, Judge, Preference
 from svr_async.judges.questions import read_text
 from svr_async.judges.reader import read_direct, read_mark
 from svr_async.scoring.decision import Decision, decided, undecided
-from svr_async.scoring.methods.contract import Facts, OwnWords, Parts, Recipe, named_judge
+from svr_async.scoring.methods.registry import Facts, OwnWords, Parts, Recipe, named_judge
 
 ARM, ARROW, RM_R1 = "rubric-arm", "rubric-arrow", "rm-r1"
 TEMPLATES = {ARM: ("arm_rubrics", "arm_judge"), ARROW: ("arrow_rubrics", "arrow_judge"), RM_R1: ("rm_r1",)}
 """What each asks with: for the rubric, where it asks for one, then for the verdict."""
 MOST = 10.0
+T = TypeVar("T")
 TOKENS_OF_RUBRIC, TOKENS_OF_VERDICT = 250, 400
 
 
@@ -62,61 +64,44 @@ class Generative:
         """Ask for a rubric, then for the verdict by it; of `rm-r1` for both in one."""
         if self.name == RM_R1:
             return await self._compared(judge, shown, Answer(value=""))
-        written = await asked(named_judge(self.options.proposer, judge, self.others), self._rubric(shown.prompt))
-        if written.value is None:
-            return undecided(written, shown)
-        return await (self._scored if self.name == ARROW else self._compared)(judge, shown, written)
-
-    def _rubric(self, prompt: Prompt) -> Ask[str]:
-        return Ask(
+        ask = Ask(
             template=TEMPLATES[self.name][0],
-            texts={"PROMPT": prompt_text(prompt)},
+            texts={"PROMPT": prompt_text(shown.prompt)},
             read=read_text,
             placeholder="1. Planned criterion. [Hard Rule]",
             tokens=TOKENS_OF_RUBRIC,
         )
+        rubric = await asked(named_judge(self.options.proposer, judge, self.others), ask)
+        if rubric.value is None:
+            return undecided(rubric, shown)
+        return await (self._scored if self.name == ARROW else self._compared)(judge, shown, rubric)
 
     async def _compared(self, judge: Judge, shown: Presentation, rubric: Answer[str]) -> Decision:
-        texts = {
-            "PROMPT": prompt_text(shown.prompt),
-            "RESPONSE_A": shown.response_a,
-            "RESPONSE_B": shown.response_b,
-            **({"RUBRIC": rubric.value} if rubric.value else {}),
-        }
-        ask = Ask(
-            template=TEMPLATES[self.name][-1],
-            texts=texts,
-            read=partial(read_direct, quoted=(shown.response_a, shown.response_b)),
-            placeholder=Preference(margin=1.0),
-            tokens=TOKENS_OF_VERDICT,
-        )
-        answer = await asked(judge, ask)
+        responses = {"RESPONSE_A": shown.response_a, "RESPONSE_B": shown.response_b}
+        read = partial(read_direct, quoted=tuple(responses.values()))
+        answer = await asked(judge, self._verdict(shown, rubric, read, Preference(margin=1.0), **responses))
         if answer.value is None:
             return undecided(answer, shown, rubric.requests)
-        requests = rubric.requests + answer.requests
-        return replace(decided(answer.value.margin, shown, (), requests, ()), reason=answer.value.reason)
+        found = decided(answer.value.margin, shown, requests=rubric.requests + answer.requests)
+        return replace(found, reason=answer.value.reason)
 
     async def _scored(self, judge: Judge, shown: Presentation, rubric: Answer[str]) -> Decision:
-        assert rubric.value is not None
-        prompt = prompt_text(shown.prompt)
-        answers = [
-            await asked(judge, self._score(prompt, response, rubric.value))
-            for response in (shown.response_a, shown.response_b)
+        asks = [
+            self._verdict(shown, rubric, partial(read_grade, response=one), min(MOST, len(one) / 1000), RESPONSE=one)
+            for one in (shown.response_a, shown.response_b)
         ]
-        requests = tuple(dict.fromkeys((*rubric.requests, *(key for answer in answers for key in answer.requests))))
-        a, b = answers
+        a, b = [await asked(judge, ask) for ask in asks]
+        requests = tuple(dict.fromkeys(rubric.requests + a.requests + b.requests))  # equal responses have one question
         if a.value is None or b.value is None:
             return undecided(replace(a if a.value is None else b, requests=()), shown, requests)
-        return replace(decided(a.value - b.value, shown, (), requests, ()), scores=(a.value, b.value))
+        return replace(decided(a.value - b.value, shown, requests=requests), scores=(a.value, b.value))
 
-    def _score(self, prompt: str, response: str, rubric: str) -> Ask[float]:
-        return Ask(
-            template=TEMPLATES[self.name][-1],
-            texts={"PROMPT": prompt, "RESPONSE": response, "RUBRIC": rubric},
-            read=lambda text: read_grade(text, response),
-            placeholder=min(MOST, len(response) / 1000),
-            tokens=TOKENS_OF_VERDICT,
-        )
+    def _verdict(
+        self, shown: Presentation, rubric: Answer[str], read: Callable[[str], T], placeholder: T, **responses: str
+    ) -> Ask[T]:
+        texts = {"PROMPT": prompt_text(shown.prompt), **responses, **({"RUBRIC": rubric.value} if rubric.value else {})}
+        template = TEMPLATES[self.name][-1]
+        return Ask(template=template, texts=texts, read=read, placeholder=placeholder, tokens=TOKENS_OF_VERDICT)
 
 
 def read_grade(text: str, response: str = "") -> float:

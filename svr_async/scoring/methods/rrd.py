@@ -25,7 +25,7 @@ from svr_async.judges.protocol import Answer, Judge, Preference, Reasked
 from svr_async.judges.questions import read_text, read_texts
 from svr_async.judges.reader import read_direct, read_mark
 from svr_async.scoring.decision import Decision, decided, distinct, total, undecided
-from svr_async.scoring.methods.contract import Facts, OwnWords, Recipe, named_judge
+from svr_async.scoring.methods.registry import Facts, OwnWords, Recipe, named_judge
 
 FALLBACK = "rrd_fallback"  # no rubric was accepted, or they found no difference: the judge was asked directly
 MISSING = "missing_rubrics"

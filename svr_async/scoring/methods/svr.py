@@ -1,29 +1,54 @@
-"""`svr` and `uniform`: Support Vector Rubrics; the bank chooses rubrics for a prompt, the judge decides, F adds up."""
+"""`svr` and `uniform`: Support Vector Rubrics; the bank chooses rubrics for a prompt, the judge decides, F adds up.
+
+As an option, a model first puts the chosen rubrics in words that fit the prompt, before any response is seen.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol, runtime_checkable
 
-from svr_async.core.pair import HumanRubrics, Presentation
-from svr_async.core.verdict import Contribution, RubricComparison
-from svr_async.judges.protocol import Judge
+from svr_async.core.pair import HumanRubrics, Presentation, Prompt
+from svr_async.core.rubric import Rubric
+from svr_async.core.verdict import Contribution, Outcome
+from svr_async.errors import UsageError
+from svr_async.judges.protocol import Answer, Judge
+from svr_async.judges.rules.judge import check_of
 from svr_async.scoring.decision import Decision, decided, total, undecided
-from svr_async.scoring.methods.contract import BankUse, Facts, Parts, Recipe
+from svr_async.scoring.methods.registry import Facts, Parts, Recipe
 from svr_async.scoring.methods.simple import Direct
-from svr_async.scoring.rephraser import Rephraser, new_wordings, reworded
-from svr_async.scoring.selection import Active, Chooser, open_chooser
+from svr_async.scoring.selection import Chooser, open_chooser
 
 REPHRASED = "+rephrase"  # end of the name of a method that is given a rephraser once its judge is open
+KEPT = "rephrase_kept"  # the reply gave no sure wording for some rubric, whose own text was used
+FAILED = "rephrase_failed"  # there was no reply to read: every rubric was used in its own words
+
+
+@runtime_checkable
+class Rephraser(Protocol):
+    """Something that rewrites rubrics for a prompt."""
+
+    async def rephrase(self, prompt: Prompt, rubrics: Sequence[Rubric]) -> Answer[Mapping[str, str]]:
+        """Return new wordings by rubric id; a rubric without a sure one is absent."""
+
+
+def rephraser_of(author: object, judge: str) -> Rephraser:
+    """Return the author as a rephraser; UsageError where it cannot rephrase."""
+    if isinstance(author, Rephraser):
+        return author
+    raise UsageError(
+        f"the judge {judge} cannot rephrase rubrics: there is no model behind it",
+        hint="name the judge of an endpoint, or judge with the rubrics as they are",
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class Svr:
     """F = Σ alpha · weight · Δ over the rubrics that the bank chooses (paper `sec:margin`, `app:topk`).
 
-    `name` is `svr`, or `uniform` for the ablation in which the chosen rubrics weigh 1 each. With a `rephraser` the
-    chosen rubrics are put in words that fit the prompt first, which costs a second call a prompt. `svr` asks directly
-    with a bank that learned too little to decide by (`InferenceSettings.direct`).
+    `name` is `svr`, or `uniform` for the ablation in which the chosen rubrics weigh 1 each. A `rephraser` costs a
+    second call a prompt. `svr` asks directly with a bank that learned too little (`InferenceSettings.direct`).
     """
 
     chooser: Chooser
@@ -34,53 +59,60 @@ class Svr:
     def facts(self) -> Facts:
         """Facts that a run needs."""
         chooser = self.chooser
-        use = BankUse(
-            top_k=chooser.settings.top_k,
-            direct=self._is_direct,
+        return Facts(
+            identity=chooser.identity,
+            staged=self.name.endswith(REPHRASED),
+            direct=chooser.settings.direct and not chooser.uniform,
             taught_by=frozenset(chooser.bank.data_digests.values()),
-            with_top_k=lambda top_k: replace(
-                self, chooser=open_chooser(chooser.bank, top_k=top_k, uniform=chooser.uniform)
-            ),
-            with_rephraser=lambda rephraser: replace(self, rephraser=rephraser),
         )
-        return Facts(identity=chooser.identity, staged=self.name.endswith(REPHRASED), bank=use)
-
-    @property
-    def _is_direct(self) -> bool:
-        return self.chooser.settings.direct and not self.chooser.uniform
 
     async def decide(self, judge: Judge, shown: Presentation, human_rubrics: HumanRubrics) -> Decision:
         """Ask for verdicts on the chosen rubrics, in the bank's stable order of ids, and add them up."""
-        if self._is_direct:
+        if self.chooser.settings.direct and not self.chooser.uniform:
             return await Direct().decide(judge, shown, human_rubrics)
-        active = self.chooser.choose(shown.prompt)
-        rubrics = sorted((self.chooser.bank.rubrics[entry.index].rubric for entry in active), key=lambda r: r.id)
-        asked = await new_wordings(self.rephraser, shown.prompt, rubrics)
-        if asked.value is None:
-            return undecided(asked, shown)
-        shown_rubrics = [reworded(rubric, asked.value) for rubric in rubrics]
-        answer = await judge.compare(shown, shown_rubrics, overall=False)
+        active = [(entry, self.chooser.bank.rubrics[entry.index].rubric) for entry in self.chooser.choose(shown.prompt)]
+        rubrics = sorted((rubric for _, rubric in active), key=lambda rubric: rubric.id)
+        wordings = await self._wordings(shown.prompt, rubrics)
+        if wordings.value is None:
+            return undecided(wordings, shown)
+        texts = wordings.value
+        answer = await judge.compare(shown, [_reworded(rubric, texts) for rubric in rubrics], overall=False)
         if answer.value is None:
-            return undecided(answer, shown, asked.requests)
-        parts = self._contributions(active, answer.value.rows, asked.value)
-        return decided(total(parts), shown, parts, asked.requests + answer.requests, asked.flags + answer.flags)
-
-    def _contributions(
-        self, active: Sequence[Active], rows: Sequence[RubricComparison], texts: Mapping[str, str]
-    ) -> tuple[Contribution, ...]:
-        by_id = {row.rubric_id: row for row in rows}
-        entries = [(entry, self.chooser.bank.rubrics[entry.index].rubric) for entry in active]
-        return tuple(
+            return undecided(answer, shown, wordings.requests)
+        rows = {row.rubric_id: row for row in answer.value.rows}
+        parts = tuple(
             Contribution(
                 rubric=rubric,
-                comparison=by_id.get(rubric.id),
+                comparison=rows.get(rubric.id),
                 alpha=entry.alpha,
                 weight=entry.weight,
                 filler=entry.filler,
                 rephrased=texts.get(rubric.id),
             )
-            for entry, rubric in entries
+            for entry, rubric in active
         )
+        return decided(total(parts), shown, parts, wordings.requests + answer.requests, wordings.flags + answer.flags)
+
+    async def _wordings(self, prompt: Prompt, rubrics: Sequence[Rubric]) -> Answer[Mapping[str, str]]:
+        """Return texts that fit the prompt, by rubric id; none without a rephraser.
+
+        A rubric that the reply leaves out keeps its own text, and so do all if the model refuses or its reply cannot
+        be parsed: both are flagged. If the endpoint failed there is no value, so that a fault changes no margin.
+        """
+        if self.rephraser is None or not rubrics:
+            return Answer(value={})
+        answer = await self.rephraser.rephrase(prompt, rubrics)
+        if answer.value is None and answer.outcome is Outcome.API_ERROR:
+            return answer
+        texts = answer.value or {}
+        flags = () if len(texts) == len(rubrics) else (KEPT if texts else FAILED,)
+        return Answer(value=texts, requests=answer.requests, flags=flags)
+
+
+def _reworded(rubric: Rubric, texts: Mapping[str, str]) -> Rubric:
+    """Return the rubric with its new text and its old id; a check that its own text stands for stays its check."""
+    new = texts.get(rubric.id)
+    return rubric if new is None else replace(rubric, text=new, check=check_of(rubric))
 
 
 def _make(name: str, parts: Parts) -> Svr:

@@ -18,7 +18,7 @@ NO_RESPONSE = "no_response"
 
 @scorer(metrics=[mean(), stderr()])  # type: ignore[untyped-decorator]  # not installed for type checks
 def svr(
-    judge: str | None = None, bank: str | None = None, *, beside_target: bool = False, top_k: int | None = None
+    judge: str | None = None, bank: str | None = None, *, compare_target: bool = False, top_k: int | None = None
 ) -> Scorer:
     """Score a completion by the sample's rubrics, by comparison with the target (1, 0.5, 0), or by a bank in [0, 1].
 
@@ -33,7 +33,7 @@ def svr(
         settings = settings_with({"judge": judge, "bank": bank, "top_k": top_k})
         rubrics = (state.metadata or {}).get("rubrics") or ()
         try:
-            reference = target.text if beside_target else None
+            reference = target.text if compare_target else None
             found = await judge_alone(settings, state.input_text, text, reference, rubrics)
         except EndpointDownError as error:
             return Score.unscored(reason="scoring_failed", explanation=error.one_line())

@@ -1,1 +1,1 @@
-"""Rubrics before they have weights: read, told apart, merged, looked over."""
+"""Rubrics before they have weights: screened, distinguished, merged; and the care of banks."""

@@ -1,86 +1,153 @@
-"""Changes that a person makes to a bank: rubrics disabled, reworded, reweighed, added; each kept in its history."""
+"""Care of banks: edits by hand, the rubrics of several banks in one, and the difference between two banks."""
 
 from __future__ import annotations
 
-import fcntl
-import os
 import shutil
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from datetime import date
 from math import fsum
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from svr_async.core.files import open_folder
-from svr_async.core.rubric import MAX_RUBRIC_CHARS, Check, Rubric
+from svr_async.core.integrity import joined_marks
+from svr_async.core.rubric import Rubric, rubric_id
+from svr_async.core.table import Line, Parts, Table, plain_word
 from svr_async.errors import StorageError, UsageError
-from svr_async.scoring.bank import MAX_ALIASES, MAX_NOTE_CHARS, UNIFORM, BankRubric, Floats, RubricBank
-from svr_async.scoring.bank_history import BankHistory, Edit
-from svr_async.training.bank.distinct import differ, predicate, profile
-from svr_async.training.bank.merge import MERGE_CUTOFF
-from svr_async.training.bank.near_duplicates import repeating_pairs, similar_pairs
+from svr_async.scoring.bank import MAX_ALIASES, UNIFORM, BankHistory, BankRubric, Edit, InferenceSettings, RubricBank
+from svr_async.scoring.bank_card import in_one_level
+from svr_async.training.bank.criteria import differ, predicate, profile
+from svr_async.training.bank.merge import Candidate, bank_rubric, candidate_of, merge, near_duplicates
 
-NEVER = np.float32(-1e6)  # the logit of an added rubric: what the fit shares out is as it was without it
-MOST_WEIGHT = 1e30
+NEVER = np.float32(-1e6)  # the logit of an added rubric: the fit shares attention among the others as before
 OTHER_CHECK = {"numbers", "quoted words", "negation"}  # what a check cannot follow in a new text
 EDITED = "Edited by hand after its fit: what the dev split says is of the bank before. history.json lists the edits."
+MERGED = "Merged from several banks and not fitted since: the selector is the same for every prompt."
+SHOWN = 20  # rows of a table
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EditPlan:
-    """What to change, in this order; rubrics are named by the start of their ids, texts and weights stand beside them.
+# ── edits by hand ───────────────────────────────────────────────────────────────────────────────────────────────────
 
-    `added` rubrics weigh `added_weight`, by default what a chosen rubric counts in the mean.
+
+def edit_bank(
+    bank: RubricBank,
+    *,
+    author: str,
+    reason: str,
+    day: date,
+    disabled: Iterable[str] = (),
+    reworded: Iterable[tuple[str, str]] = (),
+    reweighed: Iterable[tuple[str, float]] = (),
+    added: Iterable[str] = (),
+) -> RubricBank:
+    """Return the bank with edits made in this order and noted in its history; rubrics are named by starts of their ids.
+
+    The selector chooses the other rubrics as before. A reworded rubric keeps its place, weight, counts and check, and
+    its old text as an alias. A new weight enables a disabled rubric. An added rubric weighs what a chosen rubric counts
+    in the mean. UsageError for an unknown rubric, an invalid text or weight, and a text that the bank has already (or
+    that merging would join with another).
     """
+    entries, edits = list(bank.rubrics), list[Edit]()
+    stamp = Edit(what="", rubric="", author=author, date=day.isoformat(), reason=reason, bank=bank.digest)
 
-    disabled: Sequence[str] = ()
-    enabled: Sequence[str] = ()
-    reworded: Sequence[tuple[str, str]] = ()
-    reweighed: Sequence[tuple[str, float]] = ()
-    added: Sequence[str] = ()
-    added_weight: float | None = None
+    def change(place: int, what: str, was: str = "", now: str = "", **fields: Any) -> None:
+        entries[place] = replace(entries[place], **fields)
+        edits.append(replace(stamp, what=what, rubric=entries[place].id, was=was, now=now))
 
-    @property
-    def empty(self) -> bool:
-        """Whether nothing is to change."""
-        return not (self.disabled or self.enabled or self.reworded or self.reweighed or self.added)
+    try:
+        for key in disabled:
+            change(place_of(bank, key), "disabled", disabled=True)
+        for key, text in reworded:
+            place = place_of(bank, key)
+            before = entries[place]
+            rubric = _reworded(before.rubric, text, [entry for entry in entries if entry is not before])
+            aliases = tuple(alias for alias in dict.fromkeys((before.text, *before.aliases)) if alias != rubric.text)
+            change(place, "reworded", before.text, rubric.text, rubric=rubric, aliases=aliases[:MAX_ALIASES])
+        for key, weight in reweighed:
+            place, single = place_of(bank, key), _single(weight)
+            was = "disabled" if entries[place].disabled else f"{entries[place].weight:g}"
+            change(place, "reweighed", was, f"{single:g}", weight=single, disabled=False)
+        for text in added:
+            rubric, weight = _new(Rubric(text=" ".join(text.split())), entries), _single(_usual_weight(bank))
+            entries.append(BankRubric(rubric=rubric, weight=weight, observed_count=0, added=True))
+            change(len(entries) - 1, "added", now=f"{weight:g}")
+        return _with_edits(bank, entries, edits)
+    except ValueError as error:  # from the checks of Rubric, BankRubric and RubricBank
+        raise UsageError(f"the bank cannot be edited so: {error}", hint="give another text or weight") from error
 
 
-def edit_bank(bank: RubricBank, plan: EditPlan, *, author: str, reason: str, day: date) -> RubricBank:
-    """Return the bank with a plan carried out and noted in its history; all that was not named is chosen as before.
-
-    A reworded rubric keeps its place, weight, counts and check, and its old text as an alias. UsageError in one line
-    for a rubric that is not there, a text that is there already (or that merging would make one with another), a weight
-    that is no number >= 0, and for what changes nothing.
-    """
-    if plan.empty:
-        raise UsageError("nothing is to be edited", hint="--disable, --enable, --reword, --weight or --add says what")
-    for name, text in (("--by", author), ("--reason", reason)):
-        if not text.strip() or not text.isprintable() or len(text) > MAX_NOTE_CHARS:
-            hint = f"one line of 1 to {MAX_NOTE_CHARS:,} characters"
-            raise UsageError(f"{name} has {len(text):,} characters, or some that cannot be printed", hint=hint)
-    editor = _Editor(
-        bank, Edit(what="", rubric="", author=author, date=day.isoformat(), reason=reason, bank=bank.digest)
+def _with_edits(bank: RubricBank, entries: Sequence[BankRubric], edits: Sequence[Edit]) -> RubricBank:
+    """Return the bank with other rubrics: the selector gets the new weights, and a row for each added rubric."""
+    if not edits:
+        raise UsageError("nothing is to be edited", hint="give --disable, --reword, --weight or --add")
+    more, arrays = len(entries) - len(bank), dict(bank.selector)
+    if "weight" in arrays:
+        arrays["weight"] = np.array([entry.weight for entry in entries], dtype=np.float32)
+    if more and "output" in arrays:
+        arrays["output"] = np.concatenate([arrays["output"], np.zeros((more, arrays["output"].shape[1]), np.float32)])
+    if more and "output_bias" in arrays:
+        arrays["output_bias"] = np.append(arrays["output_bias"], np.full(more, NEVER))
+    history = bank.history or BankHistory()
+    return replace(
+        bank,
+        rubrics=tuple(entries),
+        selector=arrays,
+        notes=tuple(dict.fromkeys((*bank.notes, EDITED))),
+        history=replace(history, edits=(*history.edits, *edits)),
     )
-    for key in plan.disabled:
-        editor.switch(key, disabled=True)
-    for key in plan.enabled:
-        editor.switch(key, disabled=False)
-    for key, text in plan.reworded:
-        editor.reword(key, text)
-    for key, weight in plan.reweighed:
-        editor.reweigh(key, weight)
-    for text in plan.added:
-        editor.add(text, _usual_weight(bank) if plan.added_weight is None else plan.added_weight)
-    return editor.edited()
+
+
+def place_of(bank: RubricBank, key: str) -> int:
+    """Return the place of the rubric with this id, or the only one whose id begins so; UsageError otherwise."""
+    entry = bank.find(key)
+    if entry is None:
+        hint = "svr bank show BANK --top 0 lists them"
+        raise UsageError(f"no single rubric has an id that begins {key!r}", hint=hint)
+    return bank.rubrics.index(entry)
+
+
+def _reworded(rubric: Rubric, text: str, others: Sequence[BankRubric]) -> Rubric:
+    """Return a rubric with another text; UsageError if its check would decide something else than the text asks."""
+    text = " ".join(text.split())
+    why = differ(profile(rubric.text), profile(text))
+    if rubric.check is not None and why in OTHER_CHECK:
+        hint = f"its check {rubric.check.name} would decide as before; disable it and add the new one"
+        raise UsageError(f"the new text of {rubric.id} asks for something else ({why})", hint=hint)
+    return _new(replace(rubric, text=text, id=rubric_id(text)), others)
+
+
+def _new(rubric: Rubric, others: Sequence[BankRubric]) -> Rubric:
+    """Return a rubric; UsageError if another one states its criterion."""
+    twins = [entry for entry in others if predicate(entry.text) == predicate(rubric.text)]
+    pairs = near_duplicates([*(entry.rubric for entry in others), rubric])
+    twins += [others[one] for one, other, _ in pairs if other == len(others)]
+    if twins:
+        known = f"{twins[0].id}{', disabled' if twins[0].disabled else ''}, {twins[0].text[:80]!r}"
+        hint = f"reword {twins[0].id}, or give it a weight: that enables it, too"
+        raise UsageError(f"the bank has {rubric.text[:80]!r} already: {known}", hint=hint)
+    return rubric
+
+
+def _single(weight: float) -> float:
+    """Return a weight in single precision, as the bank's files hold it."""
+    with np.errstate(over="ignore"):  # BankRubric refuses infinite weights
+        return float(np.float32(weight))
+
+
+def _usual_weight(bank: RubricBank) -> float:
+    """Return what a chosen rubric counts in the mean, alpha times weight; of an unfitted bank the mean weight."""
+    total = fsum(entry.weight * entry.activation_rate for entry in bank.rubrics)
+    if bank.selector_kind == UNIFORM or total == 0:
+        return fsum(entry.weight for entry in bank.rubrics) / len(bank)
+    return total / min(bank.inference.top_k, len(bank))
 
 
 def save_in_place(edited: RubricBank, folder: Path, former: str) -> Path:
-    """Write an edited bank over the one in `folder`, and return the folder beside it where the former is kept whole.
+    """Write an edited bank over that in `folder`; return the folder next to it that keeps the former one, whole.
 
-    `former` is the former's digest, of which its name has eight digits. UsageError where that folder is there already.
+    Its name ends with the first eight digits of the former's digest. UsageError if that folder exists already.
     """
     folder = folder.resolve()
     kept = folder.with_name(f"{folder.name}-{former[:8]}")
@@ -94,143 +161,197 @@ def save_in_place(edited: RubricBank, folder: Path, former: str) -> Path:
     return kept
 
 
-def save_anew(edited: RubricBank, folder: Path) -> None:
-    """Write an edited bank into a folder that holds none; UsageError where it does, also by another edit just now."""
-    open_folder(folder)
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX)  # until the folder is closed: the second of two edits finds the first's bank
-        if (folder / "bank.json").exists():
-            raise UsageError(f"{folder} holds a bank", hint="name another folder, or edit that one with --in-place")
-        edited.save(folder)
-    finally:
-        os.close(handle)
+# ── several banks in one ────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class _Editor:
-    """A bank on its way to being another: its rubrics as they are by now, and what was done."""
+def merge_banks(banks: Sequence[RubricBank]) -> RubricBank:
+    """Return one bank with the rubrics of all, near-identical ones merged as in training; it still needs a fit.
 
-    def __init__(self, bank: RubricBank, stamp: Edit) -> None:
-        self.bank, self.stamp = bank, stamp
-        self.entries, self.edits = list(bank.rubrics), list[Edit]()
+    Selectors of different fits cannot be joined, so every prompt gets the rubrics with the largest weights. A weight is
+    the mean of the merged rubrics' importances by their counts: weight times activation rate, since a fit may leave all
+    weights equal and distinguish rubrics by how active they are. Activation rates are dropped.
+    """
+    entries = [entry for bank in banks for entry in _by_importance(bank)]
+    merged = merge([candidate_of(entry) for entry in entries])
+    place = {rubric_id(text): number for number, candidate in enumerate(merged) for text in candidate.texts}
+    members: list[list[BankRubric]] = [[] for _ in merged]
+    for entry in entries:
+        if entry.id in place:  # not dropped by the cap
+            members[place[entry.id]].append(entry)
+    rubrics = map(_joined, merged, members)
+    settings = {bank.inference for bank in banks}
+    return RubricBank(
+        rubrics=tuple(sorted(rubrics, key=lambda entry: (-entry.weight, entry.id))),
+        selector_kind=UNIFORM,
+        inference=replace(settings.pop(), direct=False) if len(settings) == 1 else InferenceSettings(),
+        name=" + ".join(bank.name or bank.digest[:8] for bank in banks),
+        judge=_common(bank.judge for bank in banks),
+        marks=joined_marks(bank.marks for bank in banks),
+        licence=_common(bank.licence for bank in banks),
+        prompts_digest=_common(bank.prompts_digest for bank in banks),
+        data_digests={name: digest for bank in banks for name, digest in bank.data_digests.items()},
+        notes=(MERGED,),
+    )
 
-    def switch(self, key: str, *, disabled: bool) -> None:
-        place = self._find(key)
-        entry, word = self.entries[place], "disabled" if disabled else "enabled"
-        if entry.disabled is disabled:
-            raise UsageError(f"the rubric {entry.id} is {word} already", hint="leave it out")
-        self._put(place, replace(entry, disabled=disabled), word)
 
-    def reword(self, key: str, text: str) -> None:
-        place = self._find(key)
-        entry, text = self.entries[place], " ".join(text.split())
-        if text == entry.text:
-            raise UsageError(f"the rubric {entry.id} has this text already", hint="leave it out")
-        check = entry.rubric.check
-        why = differ(profile(entry.text), profile(text))
-        if check is not None and why in OTHER_CHECK:
-            hint = f"its check {check.name} would decide as before; disable it and add the new one"
-            raise UsageError(f"the new text of {entry.id} asks for something else ({why})", hint=hint)
-        rubric = self._new(text, check, beside=place)
-        aliases = tuple(dict.fromkeys((entry.text, *entry.aliases)))[:MAX_ALIASES]
-        kept = tuple(alias for alias in aliases if alias != text)
-        self._put(
-            place,
-            replace(entry, rubric=replace(entry.rubric, text=text, id=rubric.id), aliases=kept),
-            "reworded",
-            entry.text,
-            text,
-        )
+def _by_importance(bank: RubricBank) -> Iterator[BankRubric]:
+    """Yield the rubrics weighing their importance for a prompt in the mean; alpha is 1 / n if a bank has no rates."""
+    rated = any(entry.activation_rate for entry in bank.rubrics)
+    for entry in bank.rubrics:
+        if not entry.disabled:
+            alpha = 1.0 if entry.added else entry.activation_rate if rated else 1 / len(bank)
+            yield replace(entry, weight=entry.weight * alpha)
 
-    def reweigh(self, key: str, weight: float) -> None:
-        place = self._find(key)
-        entry, held = self.entries[place], _checked(weight)
-        if held == entry.weight:
-            raise UsageError(f"the rubric {entry.id} weighs {held:g} already", hint="leave it out")
-        self._put(place, replace(entry, weight=held), "reweighed", f"{entry.weight:g}", f"{held:g}")
 
-    def add(self, text: str, weight: float) -> None:
-        text = " ".join(text.split())
-        rubric = self._new(text)
-        self.entries.append(BankRubric(rubric=rubric, weight=_checked(weight), observed_count=0, added=True))
-        self._note("added", rubric.id, "", f"{weight:g}")
+def _joined(candidate: Candidate, members: Sequence[BankRubric]) -> BankRubric:
+    counts = [max(1, entry.observed_count) for entry in members]
+    joined = bank_rubric(
+        candidate,
+        weight=fsum(n * entry.weight for n, entry in zip(counts, members, strict=True)) / sum(counts),
+        support_count=sum(entry.support_count for entry in members),
+        example_prompts=tuple(dict.fromkeys(key for entry in members for key in entry.example_prompts)),
+    )
+    return replace(joined, domain=_common(entry.domain for entry in members))
 
-    def edited(self) -> RubricBank:
-        if all(entry.disabled for entry in self.entries):
-            raise UsageError("no rubric would be left to judge by", hint="keep one, or judge with --method direct")
-        history = self.bank.history or BankHistory()
-        return replace(
-            self.bank,
-            rubrics=tuple(self.entries),
-            selector=_fitted_to(self.bank, self.entries),
-            notes=tuple(dict.fromkeys((*self.bank.notes, EDITED))),
-            history=replace(history, edits=(*history.edits, *self.edits)),
-        )
 
-    def _find(self, key: str) -> int:
-        found = [place for place, entry in enumerate(self.entries) if entry.id == key]
-        found = found or [place for place, entry in enumerate(self.entries) if key and entry.id.startswith(key)]
-        if len(found) != 1:
-            many = f"{len(found)} rubrics have ids that begin" if found else "no rubric has an id that begins"
-            raise UsageError(f"{many} {key!r}", hint="svr bank show BANK --all lists them")
-        return found[0]
+def _common(values: Iterable[str]) -> str:
+    """Return the value that all have; empty if they differ."""
+    distinct = set(values)
+    return distinct.pop() if len(distinct) == 1 else ""
 
-    def _new(self, text: str, check: Check | None = None, beside: int | None = None) -> Rubric:
-        """Return the rubric of a new text; UsageError where the bank has it, but for the rubric that it replaces."""
-        if not text or len(text) > MAX_RUBRIC_CHARS or not text.isprintable():
-            hint = f"one line of 1 to {MAX_RUBRIC_CHARS} characters"
-            raise UsageError(f"a rubric of {len(text):,} characters, or with some that cannot be printed", hint=hint)
-        rubric = Rubric(text=text, check=check)
-        others = [entry for place, entry in enumerate(self.entries) if place != beside]
-        texts = [*(entry.text for entry in others), text]
-        similar = similar_pairs(texts, MERGE_CUTOFF)
-        same = repeating_pairs(similar, [*(entry.rubric for entry in others), rubric])
-        twins = [others[one] for one, other in zip(same.first.tolist(), same.second.tolist(), strict=True)
-                 if other == len(others)]  # fmt: skip
-        twins = [entry for entry in others if predicate(entry.text) == predicate(text)] + twins
-        if twins:
-            state = ", disabled" if twins[0].disabled else ""
-            hint = f"reword, reweigh or enable {twins[0].id} instead"
-            raise UsageError(
-                f"the bank has {text[:80]!r} already: {twins[0].id}{state}, {twins[0].text[:80]!r}", hint=hint
+
+# ── the difference between two banks ────────────────────────────────────────────────────────────────────────────────
+
+
+Change = tuple[BankRubric, BankRubric]  # a rubric of the first bank, and the same or a near-identical one of the second
+
+
+@dataclass(frozen=True, slots=True)
+class BankDiff:
+    """Rubrics of the second bank only, of the first only, reworded, and of both; each list by weight.
+
+    `edits` are those by hand that only the second bank has; `settings` map a name to both values.
+    """
+
+    gained: Sequence[BankRubric]
+    lost: Sequence[BankRubric]
+    reworded: Sequence[Change]
+    kept: Sequence[Change]
+    settings: Mapping[str, tuple[Any, Any]]
+    edits: Sequence[Edit]
+
+    @property
+    def switched(self) -> list[Change]:
+        """Those of both that only one bank has disabled."""
+        return [(one, two) for one, two in (*self.kept, *self.reworded) if one.disabled is not two.disabled]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the difference as plain JSON values."""
+        return {
+            "gained": list(map(_plain, self.gained)),
+            "lost": list(map(_plain, self.lost)),
+            "reworded": list(map(_both, self.reworded)),
+            "kept": list(map(_both, self.kept)),
+            "switched": list(map(_both, self.switched)),
+            "edits": [asdict(edit) for edit in self.edits],
+            "settings": self.settings,
+        }
+
+
+def _plain(entry: BankRubric) -> dict[str, Any]:
+    plain = {"id": entry.id, "text": entry.text, "weight": entry.weight}
+    return plain | ({"disabled": True} if entry.disabled else {})
+
+
+def _both(change: Change) -> dict[str, Any]:
+    return {"first": _plain(change[0]), "second": _plain(change[1])}
+
+
+def diff_banks(first: RubricBank, second: RubricBank) -> BankDiff:
+    """Compare two banks; a rubric is reworded if a new one has its text as an alias, or if merging would join them."""
+    old, new = ({entry.id: entry for entry in sorted(bank.rubrics, key=_by_weight)} for bank in (first, second))
+    kept = [(entry, new[key]) for key, entry in old.items() if key in new]
+    lost = [entry for key, entry in old.items() if key not in new]
+    gained = [entry for key, entry in new.items() if key not in old]
+    reworded = _paired(lost, gained)
+    moved = {entry.id for change in reworded for entry in change}
+    settings = [_settings(bank) for bank in (first, second)]
+    values = {name: tuple(one.get(name) for one in settings) for name in sorted({*settings[0], *settings[1]})}
+    edits = [bank.history.edits if bank.history else () for bank in (first, second)]
+    return BankDiff(
+        gained=[entry for entry in gained if entry.id not in moved],
+        lost=[entry for entry in lost if entry.id not in moved],
+        reworded=sorted(reworded, key=lambda change: _by_weight(change[1])),
+        kept=sorted(kept, key=lambda change: -abs(change[1].weight - change[0].weight)),
+        settings={name: (one, other) for name, (one, other) in values.items() if one != other},
+        edits=[edit for edit in edits[1] if edit not in edits[0]],
+    )
+
+
+def _by_weight(entry: BankRubric) -> tuple[float, str]:
+    return -entry.weight, entry.id
+
+
+def _paired(lost: Sequence[BankRubric], gained: Sequence[BankRubric]) -> list[Change]:
+    """Pair the rubrics that only one bank has: by alias, then the most similar first, each once."""
+    entries = [*lost, *gained]
+    by_alias = {rubric_id(alias): place for place, entry in enumerate(gained, len(lost)) for alias in entry.aliases}
+    pairs = [(place, by_alias[entry.id]) for place, entry in enumerate(lost) if entry.id in by_alias]
+    near = sorted(near_duplicates([entry.rubric for entry in entries]), key=lambda row: -row[2])
+    pairs += [(one, other) for one, other, _ in near if one < len(lost) <= other]
+    taken: set[int] = set()
+    changes: list[Change] = []
+    for one, other in pairs:
+        if not {one, other} & taken:
+            taken |= {one, other}
+            changes.append((entries[one], entries[other]))
+    return changes
+
+
+def _settings(bank: RubricBank) -> dict[str, Any]:
+    groups = {
+        "inference": bank.inference.as_json(),
+        "fit": bank.fit_settings,
+        "dev": bank.dev_metrics,
+        "data": bank.data_digests,
+    }
+    words = {"judge": bank.judge, "selector": bank.selector_kind, "prompts": bank.prompts_digest}
+    return in_one_level(groups) | words
+
+
+def diff_sheet(diff: BankDiff) -> Parts:
+    """Yield what changed from one bank to another."""
+    counts = (("gained", diff.gained), ("lost", diff.lost), ("reworded", diff.reworded), ("kept", diff.kept))
+    yield Line(label="rubrics", text=", ".join(f"{len(entries)} {name}" for name, entries in counts))
+    edits = [
+        (one.date, one.author, one.what, one.rubric, " → ".join(filter(None, (one.was, one.now))), one.reason)
+        for one in diff.edits
+    ]
+    yield from _table("edits by hand", ("date", "by", "what", "rubric", "change", "reason"), edits, texts=6)
+    settings = [(name, plain_word(one), plain_word(other)) for name, (one, other) in diff.settings.items()]
+    yield from _table("settings and metrics", ("what", "first", "second"), settings, texts=2)
+    for title, entries in (("gained", diff.gained), ("lost", diff.lost)):
+        yield from _table(title, ("id", "weight", "rubric"), [(e.id, f"{e.weight:.3f}", e.text) for e in entries])
+    reweighed = [(one, other) for one, other in diff.kept if one.weight != other.weight]
+    for title, changes in (("reworded", diff.reworded), ("reweighed", reweighed)):
+        rows = [
+            (
+                b.id,
+                f"{a.weight:.3f}",
+                f"{b.weight:.3f}",
+                f"{b.weight - a.weight:+.3f}",
+                " → ".join({a.text: 0, b.text: 0}),
             )
-        return rubric
-
-    def _put(self, place: int, entry: BankRubric, what: str, was: str = "", now: str = "") -> None:
-        self.entries[place] = entry
-        self._note(what, entry.id, was, now)
-
-    def _note(self, what: str, rubric: str, was: str, now: str) -> None:
-        self.edits.append(replace(self.stamp, what=what, rubric=rubric, was=was, now=now))
+            for a, b in changes
+        ]
+        yield from _table(title, ("id", "first", "second", "by", "rubric"), rows)
+    switched = [(b.id, "disabled" if b.disabled else "enabled", b.text) for _, b in diff.switched]
+    yield from _table("disabled or enabled", ("id", "now", "rubric"), switched, texts=2)
 
 
-def _checked(weight: float) -> float:
-    """Return a weight as the bank's files hold it, in single precision."""
-    if not 0 <= weight <= MOST_WEIGHT:
-        raise UsageError(
-            f"a rubric cannot weigh {weight:g}", hint="a weight is a number from 0 to 1e30; --disable takes one out"
-        )
-    return float(np.float32(weight))
-
-
-def _usual_weight(bank: RubricBank) -> float:
-    """Return what a chosen rubric counts in the mean, alpha times weight; of an unfitted bank the mean weight."""
-    if bank.selector_kind == UNIFORM:
-        return fsum(entry.weight for entry in bank.rubrics) / len(bank)
-    total = fsum(entry.weight * entry.activation_rate for entry in bank.rubrics)
-    if total == 0:
-        raise UsageError("the bank does not say how active its rubrics are", hint="give --add-weight W")
-    return total / min(bank.inference.top_k, len(bank))
-
-
-def _fitted_to(bank: RubricBank, entries: Sequence[BankRubric]) -> dict[str, Floats]:
-    """Return the selector's arrays for the rubrics as they are now: new weights, and a row for each that was added."""
-    more = len(entries) - len(bank)
-    arrays = dict(bank.selector)
-    if "weight" in arrays:
-        arrays["weight"] = np.array([entry.weight for entry in entries], dtype=np.float32)
-    if more and "output" in arrays:
-        arrays["output"] = np.concatenate([arrays["output"], np.zeros((more, arrays["output"].shape[1]), np.float32)])
-    if more and "output_bias" in arrays:
-        arrays["output_bias"] = np.append(arrays["output_bias"], np.full(more, NEVER))
-    return arrays
+def _table(caption: str, heads: Sequence[str], rows: Sequence[Sequence[str]], texts: int = 1) -> Parts:
+    if rows:
+        yield Table(caption=caption)
+        yield Table(heads, rows[:SHOWN], texts=texts)
+    if len(rows) > SHOWN:
+        yield Line(f"and {len(rows) - SHOWN} more: --json lists them")

@@ -1,22 +1,19 @@
-"""Looking over a bank: rubrics that are vague, double, opposed, repeated, idle, too narrow, too long or broken."""
+"""Finds the rubrics of a bank that are vague, double, opposed, repeated, idle, too narrow, too long or broken."""
 
 from __future__ import annotations
 
 import re
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from itertools import combinations
 
-from svr_async.core.rubric import Check
+from svr_async.core.rubric import Rubric
 from svr_async.core.table import Line, Parts, Table
 from svr_async.judges.rules.registry import inverse_of, problem_with
 from svr_async.scoring.bank import BankRubric, RubricBank
-from svr_async.training.bank.distinct import opposed, profile, stems
-from svr_async.training.bank.leaks import self_contained
-from svr_async.training.bank.merge import MERGE_CUTOFF
-from svr_async.training.bank.near_duplicates import repeating_pairs, similar_pairs
+from svr_async.training.bank.criteria import opposite_words, profile, stems
+from svr_async.training.bank.merge import near_duplicates
+from svr_async.training.bank.overlap import self_contained
 
 MAX_WORDS = 40
 SPECIFIC_BELOW = 3  # a rubric seen this often is not one response's peculiarity
@@ -50,39 +47,25 @@ _JOINED_QUALITIES = re.compile(r"\b(?:is|are|be|remains?) (?:\w+, )*\w+,? and (?
 _LONG_NUMBER = re.compile(r"\d{3,}|\d[.,]\d|\d+\s*[=×·^/*]")
 
 
-class Kind(StrEnum):
-    """What a finding is about."""
-
-    VAGUE = "vague"
-    DOUBLE = "double_barrelled"
-    OPPOSED = "contradiction"
-    DUPLICATE = "duplicate"
-    IDLE = "never_active"
-    SPECIFIC = "too_specific"
-    DEPENDENT = "not_self_contained"
-    LONG = "too_long"
-    BROKEN = "broken_check"
-
-
-ADVICE = {
-    Kind.VAGUE: "say what a judge should look for: two people should give the same verdict",
-    Kind.DOUBLE: "split it: a response can satisfy one half and fail the other",
-    Kind.OPPOSED: "keep one, or say in the text for which prompts each holds",
-    Kind.DUPLICATE: "merge the two: they count the same thing twice",
-    Kind.IDLE: "prune it: no training prompt selects it",
-    Kind.SPECIFIC: "say it without the detail of one response, or drop it",
-    Kind.DEPENDENT: "say it without pointing at another response",
-    Kind.LONG: f"shorten it to at most {MAX_WORDS} words",
-    Kind.BROKEN: "mend the check or remove it: a program cannot decide it",
+ADVICE = {  # in the order in which findings are listed
+    "vague": "say what a judge should look for: two people should give the same verdict",
+    "double_barrelled": "split it: a response can satisfy one half and fail the other",
+    "contradiction": "keep one, or say in the text for which prompts each holds",
+    "duplicate": "merge the two: they count the same thing twice",
+    "never_active": "prune it: no training prompt selects it",
+    "too_specific": "say it without the detail of one response, or drop it",
+    "not_self_contained": "say it without pointing at another response",
+    "too_long": f"shorten it to at most {MAX_WORDS} words",
+    "broken_check": "fix the check or remove it: a program cannot decide it",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class LintFinding:
-    """One thing that is not well with a rubric; `other_id` is the second rubric where two are concerned."""
+    """One defect of a rubric; `kind` is a key of ADVICE, `other_id` the second rubric if two are concerned."""
 
     rubric_id: str
-    kind: Kind
+    kind: str
     text: str
     advice: str
     detail: str = ""
@@ -90,111 +73,94 @@ class LintFinding:
 
 
 def lint(rubrics: Sequence[BankRubric]) -> tuple[LintFinding, ...]:
-    """Return everything that is not well with a bank's rubrics that are not disabled, by rubric in their order."""
+    """Return the defects of a bank's rubrics that are not disabled, by rubric in their order."""
     rubrics = [entry for entry in rubrics if not entry.disabled]
     trained = any(entry.activation_rate > 0 for entry in rubrics)
-    found = [*_alone(rubrics, trained=trained), *_opposites(rubrics), *_duplicates(rubrics)]
+    findings = [
+        LintFinding(entry.id, kind, entry.text, ADVICE[kind], detail)
+        for entry in rubrics
+        for kind, detail in _defects(entry, trained=trained)
+    ]
+    for first, second in combinations([entry for entry in rubrics if entry.weight > 0], 2):
+        if opposed(first.rubric, second.rubric):
+            findings.append(_of_two("contradiction", first, second))
+    for one, other, value in near_duplicates([entry.rubric for entry in rubrics]):
+        findings.append(_of_two("duplicate", rubrics[one], rubrics[other], f"similarity {value:.2f}, "))
     place = {entry.id: number for number, entry in enumerate(rubrics)}
-    kinds = list(Kind)
-    return tuple(sorted(found, key=lambda f: (place[f.rubric_id], kinds.index(f.kind), place.get(f.other_id, -1))))
+    kinds = list(ADVICE)
+    return tuple(sorted(findings, key=lambda f: (place[f.rubric_id], kinds.index(f.kind), place.get(f.other_id, -1))))
 
 
-def _alone(rubrics: Sequence[BankRubric], *, trained: bool) -> Iterator[LintFinding]:
-    for entry in rubrics:
-        for kind, detail in _faults(entry, trained=trained):
-            yield LintFinding(entry.id, kind, entry.text, ADVICE[kind], detail)
+def _of_two(kind: str, first: BankRubric, second: BankRubric, detail: str = "") -> LintFinding:
+    detail = f"{detail}with {second.id}: {second.text}"
+    return LintFinding(first.id, kind, first.text, ADVICE[kind], detail, second.id)
 
 
-def _faults(entry: BankRubric, *, trained: bool) -> Iterator[tuple[Kind, str]]:
+def _defects(entry: BankRubric, *, trained: bool) -> Iterator[tuple[str, str]]:
     text, check = entry.text, entry.rubric.check
-    if check is not None and (problem := problem_with(check)):
-        yield Kind.BROKEN, problem
-    if check is None and (words := vague_words(text)):
-        yield Kind.VAGUE, words
-    if check is None and double_barrelled(text):
-        yield Kind.DOUBLE, ""
+    if check is None:
+        if words := vague_words(text):
+            yield "vague", words
+        if double_barrelled(text):
+            yield "double_barrelled", ""
+        rare = max(entry.observed_count, len(entry.source_pair_ids)) < SPECIFIC_BELOW
+        if rare and (detail := specifics(text)):
+            yield "too_specific", detail
+    elif problem := problem_with(check):
+        yield "broken_check", problem
     if trained and entry.activation_rate == 0 and not entry.added:
-        yield Kind.IDLE, f"weight {entry.weight:.3f}"
-    rare = max(entry.observed_count, len(entry.source_pair_ids)) < SPECIFIC_BELOW
-    if check is None and rare and (detail := specifics(text)):
-        yield Kind.SPECIFIC, detail
+        yield "never_active", f"weight {entry.weight:.3f}"
     if not self_contained(text):
-        yield Kind.DEPENDENT, ""
+        yield "not_self_contained", ""
     if (count := len(text.split())) > MAX_WORDS:
-        yield Kind.LONG, f"{count} words"
+        yield "too_long", f"{count} words"
 
 
 def vague_words(text: str) -> str:
-    """Return the vague words of a text that says little else; empty where it names something to look for."""
+    """Return the vague words of a text that says little else; empty if it names something to look for."""
     words = profile(text).words
     vague = words & _VAGUE
     return ", ".join(sorted(vague)) if vague and len(stems(words - _VAGUE - _FRAME)) <= 1 else ""
 
 
 def double_barrelled(text: str) -> bool:
-    """Tell whether a text joins two criteria, as in "cites a source and stays polite" or "is clear and concise"."""
+    """Return whether a text joins two criteria, as in "cites a source and stays polite" or "is clear and concise"."""
     plain = " ".join(text.split())
     return bool(_JOINED_VERBS.search(plain) or _JOINED_QUALITIES.search(plain))
 
 
 def specifics(text: str) -> str:
     """Return what ties a text to one response: quoted words, names, long numbers and formulas."""
-    found = profile(text)
+    details = profile(text)
     numbers = _LONG_NUMBER.findall(text)
-    return ", ".join([*(f'"{quote}"' for quote in found.quotes), *sorted(found.names), *numbers][:4])
+    return ", ".join([*(f'"{quote}"' for quote in details.quotes), *sorted(details.names), *numbers][:4])
 
 
-def _opposites(rubrics: Sequence[BankRubric]) -> Iterator[LintFinding]:
-    """Yield the pairs that ask for opposite things and both weigh something."""
-    weighing = [entry for entry in rubrics if entry.weight > 0]
-    for one, other in sorted(_maybe_opposed(weighing)):
-        first, second = weighing[one], weighing[other]
-        if opposed(first.rubric, second.rubric):
-            yield _of_two(Kind.OPPOSED, first, second)
+def opposed(first: Rubric, second: Rubric) -> bool:
+    """Return whether one rubric asks for what the other forbids: the same words except a negation or an opposite.
+
+    Rubrics that both carry a check are opposed if one check is the registry's inverse of the other.
+    """
+    if first.check is not None and second.check is not None:
+        if problem_with(first.check) or problem_with(second.check):
+            return False
+        return inverse_of(first.check) == second.check or inverse_of(second.check) == first.check
+    one, other = profile(first.text), profile(second.text)
+    if one.numbers != other.numbers or one.quotes != other.quotes:
+        return False
+    here, there = stems(one.words), stems(other.words)
+    here, there = here - there, there - here
+    if (one.negations - other.negations) % 2:
+        return not here and not there
+    return len(here) == len(there) == 1 and opposite_words(here, there)
 
 
-def _maybe_opposed(rubrics: Sequence[BankRubric]) -> set[tuple[int, int]]:
-    """Return pairs that share all words but one at most, or whose checks are each other's inverse."""
-    shelves: dict[object, list[int]] = defaultdict(list)
-    for place, entry in enumerate(rubrics):
-        carried = stems(profile(entry.text).words)
-        for key in {carried, *(carried - {word} for word in carried)}:
-            shelves[key].append(place)
-        for check in _check_keys(entry.rubric.check):
-            shelves[check].append(place)
-    return {pair for places in shelves.values() for pair in combinations(sorted(set(places)), 2)}
-
-
-def _check_keys(check: Check | None) -> set[Check]:
-    if check is None or problem_with(check):
-        return set()
-    inverse = inverse_of(check)
-    return {check} if inverse is None else {check, inverse}
-
-
-def _duplicates(rubrics: Sequence[BankRubric]) -> Iterator[LintFinding]:
-    """Yield the pairs that merging would make one."""
-    similar = similar_pairs([entry.text for entry in rubrics], MERGE_CUTOFF)
-    same = repeating_pairs(similar, [entry.rubric for entry in rubrics])
-    for one, other, value in zip(same.first.tolist(), same.second.tolist(), same.similarity.tolist(), strict=True):
-        yield _of_two(Kind.DUPLICATE, rubrics[one], rubrics[other], f"similarity {value:.2f}")
-
-
-def _of_two(kind: Kind, first: BankRubric, second: BankRubric, detail: str = "") -> LintFinding:
-    about = f"{detail}, with {second.id}" if detail else f"with {second.id}"
-    return LintFinding(first.id, kind, first.text, ADVICE[kind], f"{about}: {second.text}", second.id)
-
-
-def findings_sheet(bank: RubricBank, found: Sequence[LintFinding]) -> Parts:
+def findings_sheet(bank: RubricBank, findings: Sequence[LintFinding]) -> Parts:
     """Yield the findings by kind, each with its advice once."""
-    if not found:
-        yield Line(f"nothing to find fault with in {len(bank)} rubrics")
-        return
-    for kind in dict.fromkeys(finding.kind for finding in sorted(found, key=lambda finding: finding.kind)):
-        group = [finding for finding in found if finding.kind is kind]
-        yield Table(caption=f"{kind.value}: {len(group)}  —  {group[0].advice}")
-        yield Table(("id", "rubric"), tuple((finding.rubric_id, _worded(finding)) for finding in group), texts=1)
-
-
-def _worded(finding: LintFinding) -> str:
-    return f"{finding.text}  ({finding.detail})" if finding.detail else finding.text
+    if not findings:
+        yield Line(f"no defects in {len(bank)} rubrics")
+    for kind in sorted({finding.kind for finding in findings}):
+        group = [finding for finding in findings if finding.kind == kind]
+        yield Table(caption=f"{kind}: {len(group)}  —  {group[0].advice}")
+        rows = [(one.rubric_id, f"{one.text}  ({one.detail})" if one.detail else one.text) for one in group]
+        yield Table(("id", "rubric"), rows, texts=1)

@@ -6,7 +6,6 @@ A number without a comment is the paper's (table in `app:hparams`); docs/fit.md 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field, replace
-from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, Literal
 
@@ -18,51 +17,22 @@ from svr_async.training.bank.merge import BANK_CAP, MERGE_CUTOFF
 
 MOST_SEED = (1 << 32) - 1
 ABLATIONS = ("induction", "support", "probe", "diversity")
+Pool = Literal["cross", "own", "all"]
 Publish = Literal["auto", "last", "best"]
-Unmined = Literal["random", "every"]
 SameCriterion = Literal["author", "text", "off"]
-
-
-USUAL_SIZE = 18
+USUAL_POOL = 18
 ENOUGH = 36_000  # judgements of all pairs that a round aims at
-
-
-class PoolPolicy(StrEnum):
-    """`cross`: rubrics of other prompts; `own`: those mined from the pair; `all`: the whole bank (for free judges)."""
-
-    CROSS = "cross"
-    OWN = "own"
-    ALL = "all"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PoolConfig:
-    """Which rubrics, and how many a pair in a round; None for `USUAL_SIZE`, and more where pairs are few."""
-
-    policy: PoolPolicy = PoolPolicy.CROSS
-    size: int | None = None
-
-    def __post_init__(self) -> None:
-        if self.size is not None and self.size < 1:
-            raise UsageError(f"pool size must be >= 1 (got {self.size})")
-
-    def size_for(self, n_pairs: int) -> int:
-        """Return how many rubrics each of so many pairs is judged on in a round.
-
-        Where pairs are few, each is judged on more: `ENOUGH` judgements in all, up to three times the usual size.
-        """
-        return self.size or min(3 * USUAL_SIZE, max(USUAL_SIZE, ENOUGH // max(1, n_pairs)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainConfig:
-    """Settings of a training run.
+    """Settings of a training run. Where a comment says "ours", `PAPER` has what the text says instead.
 
     `ablate` leaves parts out: `induction` describes good responses instead of contrasting two, `support` does not
     choose pairs by margin, `probe` uses only the data's own responses, `diversity` drops that loss term.
-    `without_support` says what stands for the support pairs then: as many at `random`, or `every` training pair.
-    `publish` says which round's bank is published (`dev_choice.chosen_round`). `top_k_choices` are compared on the dev
-    split where there is more than one. Where a comment says "ours", `PAPER` has what the text says instead.
+    `without_support` says what stands for the support pairs then: as many at `random`, or `every` training pair. A
+    `pool` holds rubrics of other prompts (`cross`), those mined from the pair (`own`), or the whole bank (`all`, for
+    free judges). `publish` says which round's bank is published (`publish.chosen_round`).
     """
 
     rounds: int = 3
@@ -71,12 +41,13 @@ class TrainConfig:
     dev_share: float = 0.05  # sec:exp
     split_seed: int = 42  # read off the authors' public code
     fit: FitConfig = field(default_factory=lambda: fits.DEFAULT)
-    pools: PoolConfig = field(default_factory=PoolConfig)
+    pool: Pool = "cross"
+    pool_size: int | None = None  # rubrics a pair in a round; None for `USUAL_POOL`, and more where pairs are few
     support_margin: float = 0.2
     max_support: int = 1024
     support_share: float = 0.1  # ours: at most this share of the pairs, or 64; each costs a probe
     support_by_cluster: bool = True  # ours: pairs of the prompt clusters that fail most often come first
-    without_support: Unmined = "random"  # ours; the paper's ablation takes every pair (sec:analysis_ablation)
+    without_support: Literal["random", "every"] = "random"  # ours; the paper takes every pair (sec:analysis_ablation)
     every_near: bool = True  # ours: all candidates with margin <= tau are hard negatives, not the hardest alone
     keep_negatives: bool = True  # ours: hard negatives of earlier rounds stay; in Algorithm 1 they are replaced
     min_weight: float = 0.08
@@ -87,24 +58,27 @@ class TrainConfig:
     merge_cutoff: float = MERGE_CUTOFF
     redundancy_cutoff: float = REDUNDANCY_CUTOFF
     same_criterion: SameCriterion = "text"  # ours; `TrainSettings` has `author` where a model writes
-    by_text_alone: bool = False  # ours: different criteria (`distinct`) stay two, however alike their texts are
+    by_text_alone: bool = False  # ours: different criteria (`bank.criteria`) stay two, however alike their texts are
     bank_cap: int = BANK_CAP
     same_response: float = 0.98  # ours: a probe this similar to the chosen response is discarded
-    top_k_choices: tuple[int, ...] = (6,)
+    top_k: int = 6  # the default's fit chooses its own, by cross-validation among `fit.top_ks`
     selection_pool: int = 18
-    filler_weights: tuple[float, ...] = (0.0,)  # ours: places that no rubric is due stay empty; the paper has 1
+    filler_weight: float = 0.0  # ours: places that no rubric is due stay empty; the paper has 1
     ablate: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
-        if self.rounds < 1:
-            raise UsageError(f"rounds must be >= 1 (got {self.rounds})")
+        for name in ("rounds", "pool_size"):
+            if (value := getattr(self, name)) is not None and value < 1:
+                raise UsageError(f"{name} must be >= 1 (got {value})")
         if not 0 < self.dev_share < 1:
             raise UsageError(f"dev_share must lie between 0 and 1 (got {self.dev_share:g})")
-        if not 0 < self.support_share <= 1:
-            raise UsageError(f"support_share must lie above 0 and at most at 1 (got {self.support_share:g})")
-        unknown = sorted(self.ablate - set(ABLATIONS))
-        if unknown:
-            raise UsageError(f"there is no part {unknown[0]!r} to ablate", hint=f"there are {', '.join(ABLATIONS)}")
+
+    def pool_size_for(self, n_pairs: int) -> int:
+        """Return how many rubrics each of `n_pairs` is judged on in a round.
+
+        Where pairs are few, each is judged on more: `ENOUGH` judgements in all, up to three times the usual size.
+        """
+        return self.pool_size or min(3 * USUAL_POOL, max(USUAL_POOL, ENOUGH // max(1, n_pairs)))
 
     def as_json(self) -> dict[str, Any]:
         """Return the settings as plain values."""
@@ -124,17 +98,15 @@ PAPER = TrainConfig(
     enough_judged=0,
     same_criterion="off",
     by_text_alone=True,
-    filler_weights=(1.0,),
+    filler_weight=1.0,
 )
 PRESETS = MappingProxyType({"paper": PAPER, "default": TrainConfig()})
-
-
 FREE_TOP_K = 256  # a free judge may use all that have a weight; that were some 230 of 492 (docs/fit.md)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FitTerms:
-    """What decides, besides the data, which bank a fit gives: `svr train` and `svr-fit` both take it from here.
+    """What decides, together with the data, which bank a fit gives: `svr train` and `svr-fit` both take it from here.
 
     `top_k` of None is the preset's, or 256 if judging is `free`. `round` is the round of a training, 0 outside of one;
     `last` is whether no further round would judge more. ValueError for a value that no training has.
@@ -179,7 +151,7 @@ def config_of(terms: FitTerms) -> TrainConfig:
         preset,
         split_seed=terms.seed,
         fit=fit,
-        top_k_choices=preset.top_k_choices if top_k is None else (top_k,),
+        top_k=top_k or preset.top_k,
         same_criterion=same_criterion,
         ablate=frozenset(terms.ablate),
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,12 +16,11 @@ from numpy.typing import NDArray
 from svr_async.core.pair import PreferencePair, hashed_fraction
 from svr_async.core.rubric import Rubric
 from svr_async.fit.arrays import FitArrays
-from svr_async.fit.config import Choice
 from svr_async.fit.forward import Selector
 from svr_async.judges.protocol import Answer, Author
 from svr_async.judges.same_criterion import CriteriaQuestion
 from svr_async.training.rounds.algorithm import run_rounds
-from svr_async.training.rounds.fits import FitLog
+from svr_async.training.rounds.fits import FitLog, Pruned
 from svr_async.training.rounds.session import RoundData, Session
 
 PLANNED = "Planned rubric"  # how the placeholder of an induced rubric begins
@@ -54,13 +53,17 @@ class Assumed:
 ASSUMED = Assumed()
 
 
-async def count_rounds(session: Session, assumed: Assumed = ASSUMED) -> None:
+async def count_rounds(session: Session) -> None:
     """Ask what a training would ask; with engines in a dry run, nothing is sent."""
-    held = {field.name: getattr(session, field.name) for field in fields(Session)}
-    size = math.ceil(assumed.bank * math.sqrt(len(session.material.train)))
-    author = CountingAuthor(session.judges.author, size, assumed)
-    held |= {"judges": replace(session.judges, author=author), "config": replace(session.config, all_rounds=True)}
-    await run_rounds(CountingSession(**held, assumed=assumed), fit=_unfitted)
+    author = CountingAuthor(session.judges.author, math.ceil(ASSUMED.bank * math.sqrt(len(session.material.train))))
+    fits = AssumedFits([pair.id for pair in session.material.train])
+    counting = replace(
+        session,
+        judges=replace(session.judges, author=author),
+        config=replace(session.config, all_rounds=True),
+        margins=fits.margins,
+    )
+    await run_rounds(counting, fit=fits.fit)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +72,6 @@ class CountingAuthor:
 
     author: Author
     size: int
-    assumed: Assumed
 
     @property
     def name(self) -> str:
@@ -81,13 +83,8 @@ class CountingAuthor:
         answer = await self.author.induce(pair, contrastive=contrastive)
         if answer.value and not answer.value[0].text.startswith(PLANNED):
             return answer
-        drawn = [hashed_fraction("planned", str(number), pair.id) for number in range(self.assumed.mined)]
-        return Answer(value=tuple(self._placeholder(int(one * self.size)) for one in drawn))
-
-    def _placeholder(self, number: int) -> Rubric:
-        """Return a rubric of the usual length that merging joins with no other."""
-        letters = "".join(hashlib.sha256(f"{number} {part}".encode()).hexdigest() for part in range(2))
-        return Rubric(text=f"{PLANNED} {letters}"[: self.assumed.letters])
+        drawn = [hashed_fraction("planned", str(number), pair.id) for number in range(ASSUMED.mined)]
+        return Answer(value=tuple(_placeholder(int(one * self.size)) for one in drawn))
 
     async def probe(self, pair: PreferencePair) -> Answer[str]:
         """Ask, and return another text than the pair's."""
@@ -99,35 +96,38 @@ class CountingAuthor:
         return await self.author.same_criterion(asked)
 
 
-@dataclass(slots=True, kw_only=True)
-class CountingSession(Session):
-    """A session whose margins are drawn: near the boundary is the share of pairs that is assumed."""
+def _placeholder(number: int) -> Rubric:
+    """Return a rubric of the usual length that merging keeps separate."""
+    letters = "".join(hashlib.sha256(f"{number} {part}".encode()).hexdigest() for part in range(2))
+    return Rubric(text=f"{PLANNED} {letters}"[: ASSUMED.letters])
 
-    assumed: Assumed
-    rounds: int = 0
+
+class AssumedFits:
+    """Fits that keep every rubric and find the assumed share of the pairs near the boundary."""
+
+    def __init__(self, pair_ids: list[str]) -> None:
+        self._pair_ids = pair_ids
+        self._round = 1
+
+    def fit(self, session: Session, number: int, _log: FitLog, data: RoundData) -> Pruned:
+        """Return a selector that gives all rubrics of the bank the same importance."""
+        self._round = number
+        count, n_features = len(data.bank), session.material.prompts.n_features
+        selector = Selector(
+            kind="topics",
+            hidden=np.zeros((n_features, 1), np.float32),
+            hidden_bias=np.zeros(1, np.float32),
+            output=np.ones((count, 1), np.float32),
+            output_bias=np.zeros(count, np.float32),
+            weight=np.ones(count, np.float32),
+        )
+        return np.arange(count), selector, None
 
     def margins(self, _selector: Selector, arrays: FitArrays) -> NDArray[np.float32]:
         """Return 0 for pairs near the boundary, 1 for others."""
-        self.rounds += 1
-        near, again = self.assumed.support, self.assumed.repeated
-        first = np.array([hashed_fraction("near", pair.id) < near for pair in self.material.train])
-        drawn = np.array([hashed_fraction("near", str(self.rounds), pair.id) for pair in self.material.train])
-        later = drawn < np.where(first, again, near * (1 - again) / (1 - near))
-        is_near = np.resize(first if self.rounds <= 2 else later, arrays.n_pairs)
-        return np.where(is_near, 0, 1).astype(np.float32)
-
-
-def _unfitted(
-    session: Session, _number: int, _log: FitLog, data: RoundData
-) -> tuple[NDArray[np.int64], Selector, Choice | None]:
-    """Return a selector that gives all rubrics of the bank the same importance."""
-    count, n_features = len(data.bank), session.material.prompts.n_features
-    selector = Selector(
-        kind="topics",
-        hidden=np.zeros((n_features, 1), np.float32),
-        hidden_bias=np.zeros(1, np.float32),
-        output=np.ones((count, 1), np.float32),
-        output_bias=np.zeros(count, np.float32),
-        weight=np.ones(count, np.float32),
-    )
-    return np.arange(count), selector, None
+        near, again = ASSUMED.support, ASSUMED.repeated
+        is_near = np.array([hashed_fraction("near", pair_id) < near for pair_id in self._pair_ids])
+        if self._round > 1:
+            drawn = np.array([hashed_fraction("near", str(2 * self._round), pair_id) for pair_id in self._pair_ids])
+            is_near = drawn < np.where(is_near, again, near * (1 - again) / (1 - near))
+        return np.where(np.resize(is_near, arrays.n_pairs), 0, 1).astype(np.float32)

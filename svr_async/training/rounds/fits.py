@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -14,20 +14,21 @@ from numpy.typing import NDArray
 from svr_async.fit.arrays import FitArrays
 from svr_async.fit.config import Choice, FitConfig
 from svr_async.fit.forward import Baselines, Selector, alpha_numpy, baselines
-from svr_async.fit.history import FitCurve, FitResult, FitWatch, watched
+from svr_async.fit.history import EpochRecord, FitCurve, FitResult, FitWatch, watched
 from svr_async.fit.training import calibrate, fit
-from svr_async.scoring.bank_history import RoundFacts
-from svr_async.scoring.dev_pairs import known_accuracy
-from svr_async.training.bank.merge import Candidate
-from svr_async.training.bank.near_duplicates import drop_redundant, repeating_pairs, similar_pairs
+from svr_async.scoring.bank import RoundFacts
+from svr_async.scoring.bank_card import known_accuracy
+from svr_async.training.bank.merge import drop_redundant, near_duplicates
 from svr_async.training.rounds.config import TrainConfig
 from svr_async.training.rounds.session import Ledger, RoundCarryover, RoundData, Session
-from svr_async.training.rounds.stages import OnEpoch, digest_of, kept_fit
+from svr_async.training.rounds.stages import digest_of
 
 MOST_RATED, SAMPLE = 100_000, 20_000  # prompts: of more than that many, rates are counted on a sample
-COUNTS = ("round", "bank", "kept", "support", "hard_negatives", "judged_entries")
+RECORDED = ("round", "bank", "kept", "support", "hard_negatives", "judged_entries", "train_margin", "dev_accuracy")
+OnEpoch = Callable[[EpochRecord], None]
 Fit = Callable[[FitArrays, FitArrays], FitResult]  # train, dev
 Calibrate = Callable[[Selector, FitArrays, FitArrays], Selector]
+Pruned = tuple[NDArray[np.int64], Selector, Choice | None]  # places of the kept rubrics; the structure that was chosen
 
 
 @dataclass(slots=True, kw_only=True)
@@ -62,26 +63,19 @@ class FitLog:
     def facts(self, record: Mapping[str, Any]) -> RoundFacts:
         """Return what a bank keeps of a round: its record, and the dev numbers of the epoch that its fit took."""
         curve = self.last(record["round"])
-        best = curve.best if curve else None
+        facts = {name: record[name] for name in RECORDED}
+        if curve is not None and curve.best is not None:
+            facts["active"] = curve.best.active
+            facts |= {"dev_margin": round(curve.best.dev_margin, 6), "fit_accuracy": round(curve.best.dev_accuracy, 6)}
         vote, linear = self.accuracies(record["round"])
-        return RoundFacts(
-            **{name: int(record[name]) for name in COUNTS},
-            active=best.active if best else None,
-            train_margin=float(record["train_margin"]),
-            dev_margin=round(best.dev_margin, 6) if best else None,
-            dev_accuracy=float(record["dev_accuracy"]),
-            fit_accuracy=round(best.dev_accuracy, 6) if best else None,
-            vote_accuracy=vote,
-            linear_accuracy=linear,
-        )
+        return RoundFacts(**facts, vote_accuracy=vote, linear_accuracy=linear)
 
 
 def empty_curve(config: FitConfig, dev: FitArrays, *, number: int = 0, phase: str = "fit") -> FitCurve:
     """Return the curve of a fit that is about to begin, with the number of dev pairs of its accuracy."""
     used = dev if config.use_own else dev.without_own()
-    return FitCurve(
-        seed=config.seed, round=number, phase=phase, dev_pairs=int(np.count_nonzero(np.diff(used.z_indptr)))
-    )
+    judged = int(np.count_nonzero(np.diff(used.z_indptr)))
+    return FitCurve(seed=config.seed, round=number, phase=phase, dev_pairs=judged)
 
 
 def fit_settings(config: TrainConfig) -> FitConfig:
@@ -90,14 +84,10 @@ def fit_settings(config: TrainConfig) -> FitConfig:
 
 
 def fit_round(session: Session, number: int, log: FitLog, train: FitArrays, dev: FitArrays) -> FitResult:
-    """Fit one round, or read it back; a killed fit resumes."""
-    config = fit_settings(session.config)
-    inputs = ("fit", train.digest(), dev.digest(), config.as_json())
-    run = partial(kept_fit, session.stages, f"fit-{number}", inputs, partial(fit, train, dev, config))
-    curve = empty_curve(config, dev, number=number)
-    result = log.run(run, curve)
+    """Fit one round, or read it back."""
+    result = _kept_fit(session, number, log, "fit", partial(fit, train, dev), train, dev)
     how = f"best epoch {result.best_epoch}" if result.choice is None else result.choice.in_words()
-    session.say(f"round {number}: fit ended, {how}{known_accuracy(result.dev_accuracy, curve.dev_pairs)}")
+    session.say(f"round {number}: fit ended, {how}{known_accuracy(result.dev_accuracy, log.curves[-1].dev_pairs)}")
     return result
 
 
@@ -105,75 +95,73 @@ def calibrate_round(
     session: Session, number: int, log: FitLog, selector: Selector, train: FitArrays, dev: FitArrays
 ) -> Selector:
     """Continue for a few epochs at a lower rate with the kept rubrics, and measure the baselines on them."""
-    config = fit_settings(session.config)
-    start = [selector.kind, *(digest_of(array) for _, array in sorted(selector.tensors().items()))]
-    inputs = ("calibrate", train.digest(), dev.digest(), config.as_json(), start)
-    again = partial(calibrate, selector, train, dev, config)
-    run = partial(kept_fit, session.stages, f"calibrate-{number}", inputs, again)
-    result = log.run(run, empty_curve(config, dev, number=number, phase="calibrate"))
+    start = selector.kind, *selector.tensors().values()
+    result = _kept_fit(session, number, log, "calibrate", partial(calibrate, selector, train, dev), train, dev, *start)
     log.measure(number, train, dev)
     return result.selector
 
 
-def fit_and_prune(
-    data: RoundData, config: TrainConfig, fit: Fit, calibrate: Calibrate
-) -> tuple[NDArray[np.int64], Selector, Choice | None]:
-    """Return the places of the rubrics that are kept, the selector of those, and the structure that was chosen.
+def _kept_fit(
+    session: Session,
+    number: int,
+    log: FitLog,
+    phase: str,
+    run: Callable[..., FitResult],
+    train: FitArrays,
+    dev: FitArrays,
+    *start: Any,
+) -> FitResult:
+    """Fit with the session's settings and keep the result as a stage; the same fit is read back."""
+    config = fit_settings(session.config)
+    stage, digest = f"{phase}-{number}", digest_of(phase, train.digest(), dev.digest(), config.as_json(), *start)
 
-    `fit` and `calibrate` are how the caller runs a fit: its checkpoints, its reports.
-    """
+    def kept(on_epoch: OnEpoch) -> FitResult:
+        result = session.stages.load(stage, digest, FitResult)
+        if result is None:
+            result = run(config, on_epoch=on_epoch)
+            session.stages.save(stage, digest, result)
+        return result
+
+    return log.run(kept, empty_curve(config, dev, number=number, phase=phase))
+
+
+def fit_and_prune(data: RoundData, config: TrainConfig, fit: Fit, calibrate: Calibrate) -> Pruned:
+    """Fit, prune, and calibrate what is kept; `fit` and `calibrate` are how the caller runs and reports a fit."""
     fitted = fit(data.train, data.dev)
     selector = fitted.selector
-    rates = activation_rates(selector, data.train)
-    kept = prune(config, data.bank, selector, rates, data.support, judgements(data.train), last=data.last)
-    places = np.array(kept, dtype=np.int64)
+    places = np.array(prune(config, data, selector), dtype=np.int64)
     train, dev = data.train.restrict_rubrics(places), data.dev.restrict_rubrics(places)
     return places, calibrate(selector.restrict(places), train, dev), fitted.choice
 
 
-def prune(
-    config: TrainConfig,
-    bank: Sequence[Candidate],
-    selector: Selector,
-    activation: NDArray[np.float64],
-    support: Mapping[str, int],
-    judged: NDArray[np.floating],
-    *,
-    last: bool,
-) -> list[int]:
+def prune(config: TrainConfig, data: RoundData, selector: Selector) -> list[int]:
     """Return the places kept: relevant by weight, activation or support, and repeating no more relevant one.
 
-    The paper (`sec:prune`) leaves relevance open: here it is activation times weight. A bank is never left empty: the
-    most relevant rubric stays. Before the `last` round a rubric that several prompts gave is kept until it has been
-    `judged` often enough to be told apart from chance: a pruned rubric does not come back. That patience, and that
-    weight counts only if a rubric is ever active, are ours, since the default's selector begins with equal weights;
-    `config.PAPER` has neither, and finds repeats by similarity alone.
+    The paper (`sec:prune`) leaves relevance open: here it is activation times weight, and activation is the mean alpha
+    over the training prompts, or a sample of them. A bank is never left empty: the most relevant rubric stays. Before
+    the last round a rubric that several prompts gave is kept until it has been judged often enough to differ
+    from chance: a pruned rubric does not come back. That patience, and that weight counts only if a rubric is ever
+    active, are ours, since the default's selector begins with equal weights; `config.PAPER` has neither, and finds
+    repeats by similarity alone.
     """
+    prompts = np.unique(data.train.pair_prompt)
+    prompts = prompts[rated(len(prompts))].tolist()
+    alphas = (alpha_numpy(selector, *data.train.features(row)) for row in prompts)
+    activation = sum(alphas, np.zeros(len(data.bank))) / max(1, len(prompts))
     relevance = activation * selector.weight
-    covered = np.array([support.get(candidate.rubric.id, 0) > 0 for candidate in bank])
     relevant = selector.weight >= config.min_weight
     if not config.idle_weight_counts:
         relevant &= activation > 0
-    relevant |= (activation >= config.min_activation) | covered
-    if not last:
-        several = np.array([candidate.observed_count >= config.several for candidate in bank])
-        relevant |= several & (judged < config.enough_judged)
-    order = np.lexsort((np.arange(len(bank)), -relevance))
+    relevant |= activation >= config.min_activation
+    relevant |= np.array([data.support.get(candidate.rubric.id, 0) > 0 for candidate in data.bank])
+    if not data.last:
+        several = np.array([candidate.observed_count >= config.several for candidate in data.bank])
+        relevant |= several & (judgements(data.train) < config.enough_judged)
+    order = np.argsort(-relevance, kind="stable")
     wanted = [int(place) for place in order if relevant[place]] or [int(order[0])]
-    rubrics = [candidate.rubric for candidate in bank]
-    similar = similar_pairs([rubric.text for rubric in rubrics], config.redundancy_cutoff)
-    similar = similar if config.by_text_alone else repeating_pairs(similar, rubrics)
-    return sorted(drop_redundant(wanted, similar, config.redundancy_cutoff))
-
-
-def activation_rates(selector: Selector, train: FitArrays) -> NDArray[np.float64]:
-    """Return the mean alpha of each rubric over the training prompts, or a sample of them, shape (n_rubrics,)."""
-    rows = np.unique(train.pair_prompt)
-    rows = rows[rated(len(rows))]
-    total = np.zeros(selector.n_rubrics)
-    for row in rows.tolist():
-        total += alpha_numpy(selector, *train.features(row))
-    return total / max(1, len(rows))
+    rubrics = [candidate.rubric for candidate in data.bank]
+    similar = near_duplicates(rubrics, config.redundancy_cutoff, by_text_alone=config.by_text_alone)
+    return sorted(drop_redundant(wanted, similar))
 
 
 def rated(count: int) -> NDArray[np.int64]:

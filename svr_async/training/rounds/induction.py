@@ -5,44 +5,39 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from rapidfuzz.fuzz import token_set_ratio
 from rapidfuzz.process import cdist
 
 from svr_async.core.pair import PreferencePair
-from svr_async.core.rubric import Rubric, rubric_id
+from svr_async.core.rubric import rubric_id
 from svr_async.judges.same_criterion import MOST_KNOWN, MOST_NEW, CriteriaQuestion
-from svr_async.training.bank.leaks import screen
 from svr_async.training.bank.merge import Candidate
-from svr_async.training.rounds import judge_calls
+from svr_async.training.bank.overlap import screen
 from svr_async.training.rounds.session import Session
-from svr_async.training.rounds.stages import candidate_from_json, candidate_to_json, pair_to_json
+from svr_async.training.rounds.stages import ask, outcomes_of, pair_to_json
 
 
 async def induced(
     session: Session, stage: str, pairs: Sequence[PreferencePair], sources: Mapping[str, str]
 ) -> tuple[Candidate, ...]:
     """Induce rubrics from pairs; `sources` names the original of a hard negative."""
-    contrastive = "induction" not in session.config.ablate
-    digest = session.digest(session.judges.author.name, contrastive, dict(sources), [pair_to_json(p) for p in pairs])
-    held = session.stages.load(
-        stage, digest, lambda values, _: tuple(candidate_from_json(value) for value in values["candidates"])
-    )
-    if held is not None:
-        return held
-    session.say(f"inducing rubrics from {len(pairs)} pairs")
-    proposals, outcomes = await judge_calls.induce(session.judges, pairs, contrastive=contrastive)
-    refused: Counter[str] = Counter()
-    found: list[Candidate] = []
-    for pair, rubrics in zip(pairs, proposals, strict=True):
-        screened = screen(rubrics, pair)
-        refused += screened.refused
-        origin = (sources.get(pair.id, pair.id),)
-        found += [Candidate(rubric=rubric, source_pair_ids=origin) for rubric in screened.taken]
-    candidates = counted(found)
-    values = {"candidates": [candidate_to_json(one) for one in candidates], "refused": dict(refused)}
-    session.stages.save(stage, digest, {**values, "outcomes": dict(outcomes)})
-    return candidates
+    judges, contrastive = session.judges, "induction" not in session.config.ablate
+
+    async def induce() -> tuple[tuple[Candidate, ...], Counter[str]]:
+        session.say(f"inducing rubrics from {len(pairs)} pairs")
+        work = partial(judges.author.induce, contrastive=contrastive)
+        answers = await ask(judges, "inducing", pairs, work, [pair.prompt for pair in pairs])
+        found = [
+            Candidate(rubric=rubric, source_pair_ids=(sources.get(pair.id, pair.id),))
+            for pair, answer in zip(pairs, answers, strict=True)
+            for rubric in screen(answer.value or (), pair)[0]
+        ]
+        return counted(found), outcomes_of(answers)
+
+    inputs = judges.author.name, contrastive, dict(sources), [pair_to_json(pair) for pair in pairs]
+    return await session.kept(stage, tuple[Candidate, ...], inputs, induce)
 
 
 def counted(found: Sequence[Candidate]) -> tuple[Candidate, ...]:
@@ -69,17 +64,12 @@ async def grouped(
 ) -> tuple[tuple[Candidate, ...], Mapping[str, str]]:
     """Return the bank with the criterion of each rubric, and the criterion of every text by rubric id.
 
-    `known` are those of the rounds before. New rubrics are asked about in the order of the bank, `MOST_NEW` at a time,
-    next to the first wordings of the criteria found so far; so each request depends on the replies before it.
+    `known` are those of the rounds before.
     """
     if session.config.same_criterion != "author":
         return tuple(bank), known
-    texts = [list(candidate.texts) for candidate in bank]
-    digest = session.digest(session.judges.author.name, texts, dict(known))
-    criteria = session.stages.load(stage, digest, lambda values, _: dict(map(_text_pair, values["criteria"].items())))
-    if criteria is None:
-        criteria, outcomes = await _asked(session, bank, known)
-        session.stages.save(stage, digest, {"criteria": criteria, "outcomes": dict(outcomes)})
+    inputs = session.judges.author.name, [candidate.texts for candidate in bank], dict(known)
+    criteria = await session.kept(stage, dict[str, str], inputs, partial(_compare, session, bank, known))
     count = Counter(criteria.values())
     session.say(f"{len(bank):,} rubrics state {len(count):,} criteria")
     labels = [criteria[candidate.rubric.id] for candidate in bank]
@@ -90,16 +80,15 @@ async def grouped(
     return tuple(marked), {**known, **every}
 
 
-def _text_pair(item: tuple[str, str]) -> tuple[str, str]:
-    if not isinstance(item[1], str):
-        raise TypeError("a criterion is not a text")
-    return item
-
-
-async def _asked(
+async def _compare(
     session: Session, bank: Sequence[Candidate], known: Mapping[str, str]
 ) -> tuple[dict[str, str], Counter[str]]:
-    """Return the criterion of each rubric of a bank by its id, and the outcomes of the questions."""
+    """Return the criterion of each rubric of a bank by its id, and the outcomes of the questions.
+
+    New rubrics are asked about in the order of the bank, `MOST_NEW` at a time, next to the first wordings of the
+    criteria found so far; so each request depends on the replies before it.
+    """
+    judges = session.judges
     criteria: dict[str, str] = {}
     first: dict[str, str] = {}  # the text of the first rubric of each criterion
     for candidate in bank:
@@ -110,42 +99,32 @@ async def _asked(
     new = [candidate.rubric for candidate in bank if candidate.rubric.id not in criteria]
     parts = [new[start : start + MOST_NEW] for start in range(0, len(new), MOST_NEW)]
     if parts:
-        session.judges.on_begin("comparing criteria", len(parts))
-    quiet = replace(session.judges, on_begin=lambda *_: None, on_done=lambda _: None)
+        judges.on_begin("comparing criteria", len(parts))
+    quiet = replace(judges, on_begin=lambda *_: None, on_done=lambda _: None)
     outcomes: Counter[str] = Counter()
     for number, part in enumerate(parts, 1):
-        wanted = [rubric.text for rubric in part]
-        listed = _likeliest(first, wanted)
-        question = CriteriaQuestion(known=tuple(first[key] for key in listed), new=tuple(wanted))
-        (same_as,), outcome = await judge_calls.same_criterion(quiet, [question])
-        outcomes += outcome
-        session.judges.on_done(number)
+        listed = _likeliest(first, [rubric.text for rubric in part])
+        question = CriteriaQuestion(
+            known=tuple(first[key] for key in listed), new=tuple(rubric.text for rubric in part)
+        )
+        answers = await ask(quiet, "comparing criteria", [question], judges.author.same_criterion, [question])
+        outcomes += outcomes_of(answers)
+        judges.on_done(number)
         owner = {f"K{place}": key for place, key in enumerate(listed, 1)}
         owner |= {f"N{place}": rubric.id for place, rubric in enumerate(part, 1)}
-        for rubric, criterion in zip(part, _joined(part, owner, same_as, first), strict=True):
+        for place, rubric in enumerate(part, 1):
+            criterion = owner[_root_of(f"N{place}", answers[0].value or {})]
             criteria[rubric.id] = criterion
             first.setdefault(criterion, rubric.text)
     return criteria, outcomes
 
 
-def _joined(
-    part: Sequence[Rubric], owner: Mapping[str, str], same_as: Mapping[str, str | None], first: Mapping[str, str]
-) -> list[str]:
-    """Return the criterion of each new rubric; criteria found before (`first`) stay apart, whatever links them."""
-    leader: dict[str, str] = {}
-
-    def lead(key: str) -> str:
-        while key in leader:
-            key = leader[key]
-        return key
-
-    for place, rubric in enumerate(part, 1):
-        other = same_as.get(f"N{place}")
-        one, two = lead(rubric.id), lead(rubric.id if other is None else owner[other])
-        late, early = (one, two) if one not in first else (two, one)
-        if one != two and late not in first:
-            leader[late] = early
-    return [lead(rubric.id) for rubric in part]
+def _root_of(label: str, same_as: Mapping[str, str | None]) -> str:
+    """Return the label that a chain of "the same as" ends at; the least of those that go round in a circle."""
+    path = [label]
+    while (following := same_as.get(path[-1])) is not None and following not in path:
+        path.append(following)
+    return path[-1] if following is None else min(path[path.index(following) :])
 
 
 def _likeliest(first: Mapping[str, str], wanted: Sequence[str]) -> list[str]:

@@ -21,10 +21,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_matrix
 
-from svr_async.core.pair import PreferencePair
-from svr_async.fit.arrays import LARGEST_Z
-from svr_async.fit.forward import alpha_numpy
+from svr_async.core.pair import Order, PreferencePair, hashed_order, present
+from svr_async.core.rubric import Rubric
+from svr_async.fit.forward import importance
 from svr_async.fit.prompt_clusters import (
     Views,
     associate,
@@ -34,12 +35,9 @@ from svr_async.fit.prompt_clusters import (
     posterior,
     rubric_rates,
 )
-from svr_async.training.bank.merge import criterion_numbers
-from svr_async.training.rounds import judge_calls
-from svr_async.training.rounds.config import PoolConfig, PoolPolicy
-from svr_async.training.rounds.judge_calls import PoolTask
-from svr_async.training.rounds.session import NOTHING, FittedRound, IndexedBank, Ints, Ledger, Session
-from svr_async.training.rounds.stages import pair_to_json, rubric_to_json
+from svr_async.judges.protocol import Answer, Comparisons
+from svr_async.training.rounds.session import NOTHING, FittedRound, Floats, IndexedBank, Ints, Ledger, Session
+from svr_async.training.rounds.stages import TrainingJudges, ask, outcomes_of, pair_to_json
 
 WORDINGS = 2  # of a criterion, before other criteria get their places
 REPEATED = 0.7  # worth of a criterion's next wording, relative to the one before
@@ -48,57 +46,40 @@ MOST_CLUSTERS = 64
 BLOCK = 4096  # prompts that are compared at a time, to bound memory
 
 
+# ── choosing ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolInputs:
     """What pools are planned from, one entry a pair; rubrics are places in the bank.
 
-    `likely` lists the rubrics of the pair's prompt cluster, the most often mined first; `mined` are those from the
-    pair's own prompt, `own` those from it alone. `observed` counts how often each rubric was proposed, `judged` are
-    those judged already, `preferred` the selector's favourites, best first. `criteria` numbers each rubric's criterion.
+    `wanted` lists the rubrics to judge first, the best first; `own` are those from the pair's own prompt alone.
+    `judged` are those judged already, `observed` counts how often each rubric was proposed, `criteria` numbers the
+    criterion of each.
     """
 
     pair_ids: Sequence[str]
-    likely: Sequence[Ints]
-    mined: Sequence[Ints]
+    wanted: Sequence[Ints]
     own: Sequence[Ints]
-    observed: NDArray[np.int64]
     judged: Sequence[Ints]
-    preferred: Sequence[Ints]
+    observed: NDArray[np.int64]
     criteria: Ints
 
-    @property
-    def n_rubrics(self) -> int:
-        """Number of rubrics of the bank."""
-        return len(self.observed)
 
-
-def choose_pools(inputs: PoolInputs, config: PoolConfig, *, round_number: int) -> list[Ints]:
+def choose_pools(inputs: PoolInputs, size: int, *, round_number: int) -> list[Ints]:
     """Return the rubrics to judge now for each pair, in rising order, without those judged already."""
-    counts = np.zeros(inputs.n_rubrics, dtype=np.int64)
-    for known in inputs.judged:
-        counts[known] += 1
+    counts = np.bincount(np.concatenate([NOTHING, *inputs.judged]), minlength=len(inputs.observed))
+    frequency = np.sqrt(np.maximum(1, inputs.observed))
     pools = []
-    for row in range(len(inputs.pair_ids)):
-        pool = _pool_of(inputs, config, row, counts, round_number)
-        fresh = np.setdiff1d(pool, inputs.judged[row]).astype(np.int32)
+    for pair_id, wanted, own, judged in zip(inputs.pair_ids, inputs.wanted, inputs.own, inputs.judged, strict=True):
+        excluded = set(own.tolist())
+        chosen = _first(wanted.tolist(), excluded, size - -(-size // EXPLORED), inputs.criteria)
+        drawn = _drawn(pair_id, (1.0 + counts) / frequency, round_number)
+        pool = _first([*chosen, *drawn.tolist()], excluded, size, inputs.criteria)
+        fresh = np.setdiff1d([*chosen, *pool], judged).astype(np.int32)
         counts[fresh] += 1
         pools.append(fresh)
     return pools
-
-
-def _pool_of(inputs: PoolInputs, config: PoolConfig, row: int, counts: NDArray[np.int64], round_number: int) -> Ints:
-    if config.policy is PoolPolicy.ALL:
-        return np.arange(inputs.n_rubrics, dtype=np.int32)
-    size = config.size_for(len(inputs.pair_ids))
-    if config.policy is PoolPolicy.OWN:
-        return np.unique(inputs.mined[row])[:size].astype(np.int32)
-    excluded = set(inputs.own[row].tolist())
-    wanted = [*inputs.preferred[row][: size // 2].tolist(), *inputs.likely[row].tolist()]
-    chosen = _first(wanted, excluded, size - -(-size // EXPLORED), inputs.criteria)
-    rarity = (1.0 + counts) / np.sqrt(np.maximum(1, inputs.observed))
-    drawn = _drawn(inputs.pair_ids[row], rarity, round_number)
-    explored = _first([*chosen, *drawn.tolist()], excluded, size, inputs.criteria)
-    return np.array(sorted({*chosen, *explored}), dtype=np.int32)
 
 
 def _first(wanted: Iterable[int], excluded: set[int], count: int, criteria: Ints) -> list[int]:
@@ -124,27 +105,21 @@ def _drawn(pair_id: str, slowness: NDArray[np.float64], round_number: int) -> ND
     return np.argsort(clocks, kind="stable")
 
 
-# ── what a cluster of prompts gives ─────────────────────────────────────────────────────────────────────────────────
-
-
 def likely_rubrics(
-    features: Any, mined: Any, words: Any, trained: Sequence[int], count: int, criteria: Ints | None = None
+    features: Any, mined: Any, words: Any, trained: Sequence[int], count: int, criteria: Ints
 ) -> list[Ints]:
     """Return the `count` likeliest rubrics of each prompt, the likeliest first; of equals the first in the bank.
 
-    `features` (prompt, feature), `mined` (prompt, rubric) and `words` (rubric, word; or None) are sparse; nothing is
-    mined from prompts that are not in `trained`. There are as many clusters as predict best what is mined
-    (`prompt_clusters.best_size`). With `criteria` (rubric,) criteria are ranked, and each gives its wordings in turn.
+    `features` (prompt, feature), `mined` (prompt, rubric) and `words` (rubric, word) are sparse; nothing is mined from
+    prompts that are not in `trained`. There are as many clusters as predict best what is mined
+    (`prompt_clusters.best_size`). What is ranked are `criteria` (rubric,); each gives its wordings in turn.
     """
-    from scipy.sparse import csr_matrix
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
-    if criteria is not None:
-        shape = (len(criteria), int(criteria.max()) + 1)
-        home = csr_matrix((np.ones(len(criteria)), criteria, np.arange(len(criteria) + 1)), shape=shape)
-        mined, words = marks_of(mined @ home), None if words is None else marks_of(home.T @ words)
-    inside, given = features[trained], mined[trained]
-    views: Views = {"rubrics": given} if words is None else {"rubrics": given, "words": marks_of(given @ words)}
+    home = _marks(np.arange(len(criteria) + 1), criteria, int(criteria.max()) + 1)
+    given = marks_of(mined @ home)[trained]
+    inside = features[trained]
+    views: Views = {"rubrics": given, "words": marks_of(given @ marks_of(home.T @ words))}
     with threadpool_limits(1):  # matrices here are small: more threads wait for each other
         size = best_size(inside, views, most=MOST_CLUSTERS, seed=0)
         view = views[size.view]
@@ -152,17 +127,17 @@ def likely_rubrics(
     shares = clusters.mixture_weights(features)
     shares[trained] = posterior(shares[trained], view)
     rate = rubric_rates(shares[trained], given)
-    most = min(count, mined.shape[1])
     ranked: list[Ints] = []
     for first in range(0, len(shares), BLOCK):
         score = shares[first : first + BLOCK] @ rate
-        order = np.argsort(-score, axis=1, kind="stable")[:, :most]
-        values = np.take_along_axis(score, order, axis=1)
-        if criteria is None:
-            ranked += [row[value > 0].astype(np.int32) for row, value in zip(order, values, strict=True)]
-        else:
-            ranked += _worded(order, values, criteria, count, first)
+        order = np.argsort(-score, axis=1, kind="stable")[:, :count]
+        ranked += _worded(order, np.take_along_axis(score, order, axis=1), criteria, count, first)
     return ranked
+
+
+def _marks(borders: NDArray[np.integer], columns: Ints, width: int) -> Any:
+    """Return a sparse matrix with 1 in these columns of each row."""
+    return csr_matrix((np.ones(len(columns)), columns, borders), shape=(len(borders) - 1, width))
 
 
 def _worded(ranked: NDArray[Any], rates: NDArray[np.float64], criteria: Ints, count: int, turn: int) -> list[Ints]:
@@ -184,6 +159,14 @@ def _worded(ranked: NDArray[Any], rates: NDArray[np.float64], criteria: Ints, co
 # ── judging ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+@dataclass(frozen=True, slots=True)
+class PoolTask:
+    """A pair and the rubrics to judge it on, in the bank's stable order of ids."""
+
+    pair: PreferencePair
+    rubrics: Sequence[Rubric]
+
+
 async def judge_pools(
     session: Session,
     stage: str,
@@ -193,20 +176,27 @@ async def judge_pools(
     before: FittedRound | None = None,
 ) -> None:
     """Plan and judge the pools of all pairs, and of `extra` ones; entries go to the ledger."""
-    pairs, prompts = [*session.material.pairs, *extra], session.material.prompts
-    rows, sources = [prompts.row(pair) for pair in pairs], bank.sources
-    criteria = criterion_numbers(bank.rubrics)
-    inputs = PoolInputs(
-        pair_ids=[pair.id for pair in pairs],
-        likely=_likely(session, bank, rows, criteria),
-        mined=[sources.mined(row) for row in rows],
-        own=[sources.own(row) for row in rows],
-        observed=np.array([candidate.observed_count for candidate in bank.rubrics], dtype=np.int64),
-        judged=[session.ledger.asked(pair.id, bank.place) for pair in pairs],
-        preferred=_preferred(session, rows, bank, before),
-        criteria=np.arange(len(bank.rubrics), dtype=np.int32) if criteria is None else criteria,
-    )
-    pools = choose_pools(inputs, session.config.pools, round_number=number)
+    pairs, sources = [*session.material.pairs, *extra], bank.sources
+    rows = [session.material.prompts.row(pair) for pair in pairs]
+    policy, size = session.config.pool, session.config.pool_size_for(len(pairs))
+    judged = [session.ledger.asked(pair.id, bank.place) for pair in pairs]
+    if policy == "cross":
+        criteria = bank.arrays["criterion"]
+        criteria = np.arange(len(bank.rubrics), dtype=np.int32) if criteria is None else criteria
+        inputs = PoolInputs(
+            pair_ids=[pair.id for pair in pairs],
+            wanted=_wanted(session, bank, rows, size, criteria, before),
+            own=[sources.own(row) for row in rows],
+            judged=judged,
+            observed=np.array([candidate.observed_count for candidate in bank.rubrics], dtype=np.int64),
+            criteria=criteria,
+        )
+        pools = choose_pools(inputs, size, round_number=number)
+    elif policy == "own":
+        mined = (sources.rubrics_of.get(row, ())[:size] for row in rows)
+        pools = [np.setdiff1d(of, known) for of, known in zip(mined, judged, strict=True)]
+    else:
+        pools = [np.setdiff1d(np.arange(len(bank.rubrics)), known) for known in judged]
     tasks = []
     for pair, pool, row in zip(pairs, pools, rows, strict=True):
         held_out = sources.held_out.get(row, ())  # whatever the policy, a dev prompt is not judged on what it gave
@@ -214,55 +204,68 @@ async def judge_pools(
     await judge_tasks(session, stage, [task for task in tasks if task.rubrics])
 
 
+def _wanted(
+    session: Session, bank: IndexedBank, rows: Sequence[int], size: int, criteria: Ints, before: FittedRound | None
+) -> list[Ints]:
+    """Return for each pair the favourites of the last round's selector, then what its prompt cluster often gave."""
+    prompts = session.material.prompts
+    trained = sorted({prompts.row(pair) for pair in session.material.train})
+    mined = _marks(bank.arrays["source_indptr"], bank.arrays["source_prompt"], len(prompts.row_of)).T.tocsr()
+    words = bank.arrays["word_number"]
+    worded = _marks(bank.arrays["word_indptr"], words, int(words.max(initial=0)) + 1)
+    likely = likely_rubrics(prompts.matrix(), mined, worded, trained, size, criteria)
+    best = dict.fromkeys(rows, NOTHING)
+    if before is not None:
+        table = np.array([bank.place.get(candidate.rubric.id, -1) for candidate in before.bank], dtype=np.int32)
+        for row in best:
+            value = importance(before.selector, *prompts.features(row))
+            top = np.argsort(-value, kind="stable")[:size]
+            places = table[top[value[top] > 0]]
+            if value.min() < value.max():  # equals: no favourites
+                best[row] = places[places >= 0][: size // 2]
+    return [np.concatenate([best[row], likely[row]]) for row in rows]
+
+
 async def judge_tasks(session: Session, stage: str, tasks: Sequence[PoolTask], ledger: Ledger | None = None) -> None:
     """Judge tasks, or read them back, and note every entry in the ledger given, or the session's."""
-    ledger = session.ledger if ledger is None else ledger
-    asked = [[rubric.id for rubric in task.rubrics] for task in tasks]
-    count = sum(map(len, asked))
-    rubrics = {rubric.id: rubric_to_json(rubric) for task in tasks for rubric in task.rubrics}
-    questions = session.judges.judge.name, session.judges.rubrics_per_call, [pair_to_json(task.pair) for task in tasks]
-    digest = session.digest(*questions, rubrics, asked)  # texts too: a probe keeps its id, a check its rubric's text
-    z = session.stages.load(stage, digest, lambda _, arrays: _whole(arrays["z"], count))
-    if z is None:
+    judges, ids = session.judges, [[rubric.id for rubric in task.rubrics] for task in tasks]
+
+    async def judge() -> tuple[Floats, Counter[str]]:
         if tasks:
-            session.say(f"judging {count:,} entries of {len(tasks):,} pairs")
-        found, outcomes = await judge_calls.judge_pools(session.judges, tasks)
-        values = [row.get(rubric, np.nan) for rubrics, row in zip(asked, found, strict=True) for rubric in rubrics]
-        z = np.array(values, dtype=np.float32)  # NaN: no verdict
-        session.stages.save(stage, digest, {"entries": count, "outcomes": dict(outcomes)}, {"z": z})
-    borders = np.cumsum([len(row) for row in asked])[:-1]
-    for task, row, values_of in zip(tasks, asked, np.split(z, borders)[: len(tasks)], strict=True):
-        entries = {rubric: value for rubric, value in zip(row, values_of.tolist(), strict=True) if not np.isnan(value)}
-        ledger.note(task.pair.id, row, entries)
+            session.say(f"judging {sum(map(len, ids)):,} entries of {len(tasks):,} pairs")
+        return await judged_z(judges, tasks)
+
+    # texts count too: a probe keeps its id, a check its rubric's text
+    rubrics = {rubric.id: rubric for task in tasks for rubric in task.rubrics}
+    inputs = judges.judge.name, judges.rubrics_per_call, [pair_to_json(task.pair) for task in tasks], rubrics, ids
+    z = await session.kept(stage, np.ndarray, inputs, judge)
+    ledger, start = session.ledger if ledger is None else ledger, 0
+    for task, named in zip(tasks, ids, strict=True):
+        ledger.note(task.pair.id, named, z[start : start + len(named)].tolist())
+        start += len(named)
 
 
-def _whole(z: NDArray[Any], count: int) -> NDArray[Any]:
-    """Return z of `count` entries; ValueError if it cannot be theirs."""
-    if z.shape != (count,) or z.dtype.kind != "f" or bool((np.abs(z) > LARGEST_Z).any()):
-        raise ValueError(f"z is {z.dtype} of {z.shape}, not numbers up to ±{LARGEST_Z} of {count} entries")
-    return z
+async def judged_z(judges: TrainingJudges, tasks: Sequence[PoolTask]) -> tuple[Floats, Counter[str]]:
+    """Return z of all rubrics of all tasks in order, NaN without a verdict, and the outcomes of the questions.
+
+    The parts of a pool are asked one after another, so that the first computes the prefix that the others share.
+    """
+
+    async def work(task: PoolTask) -> list[Answer[Comparisons]]:
+        ordered, size = sorted(task.rubrics, key=lambda rubric: rubric.id), judges.rubrics_per_call
+        shown = present(task.pair, hashed_order(task.pair.id))
+        parts = [ordered[start : start + size] for start in range(0, len(ordered), size)]
+        return [await judges.judge.compare(shown, part, overall=False) for part in parts]
+
+    found = await ask(judges, "judging", tasks, work, [task.pair.prompt for task in tasks])
+    z: list[float] = []
+    for task, answers in zip(tasks, found, strict=True):
+        sign = sign_of(task.pair)
+        deltas = {row.rubric_id: sign * row.delta for one in answers if one.value for row in one.value.rows}
+        z += [deltas.get(rubric.id, np.nan) for rubric in task.rubrics]
+    return np.array(z, dtype=np.float32), outcomes_of([answer for answers in found for answer in answers])
 
 
-def _likely(session: Session, bank: IndexedBank, rows: Sequence[int], criteria: Ints | None) -> list[Ints]:
-    """Return, for each pair, the rubrics that its prompt cluster gave, the most often first."""
-    config, prompts = session.config, session.material.prompts
-    if config.pools.policy is not PoolPolicy.CROSS:
-        return [NOTHING] * len(rows)
-    trained = sorted({prompts.row(pair) for pair in session.material.train})
-    size, mined = config.pools.size_for(len(rows)), bank.sources.matrix(len(prompts.row_of))
-    ranked = likely_rubrics(prompts.matrix(), mined, bank.sources.worded(), trained, size, criteria)
-    return [ranked[row] for row in rows]
-
-
-def _preferred(session: Session, rows: Sequence[int], bank: IndexedBank, last: FittedRound | None) -> list[Ints]:
-    """Return the favourites of the last round's selector for each pair, as places in this round's bank."""
-    if last is None or session.config.pools.policy is not PoolPolicy.CROSS:
-        return [NOTHING] * len(rows)
-    table = np.array([bank.place.get(candidate.rubric.id, -1) for candidate in last.bank], dtype=np.int32)
-    best: dict[int, Ints] = {}
-    for row in set(rows):
-        importance = alpha_numpy(last.selector, *session.material.prompts.features(row)) * last.selector.weight
-        top = np.argsort(-importance, kind="stable")[: session.config.pools.size_for(len(rows))]
-        places = table[top[importance[top] > 0]]
-        best[row] = places[places >= 0] if importance.min() < importance.max() else NOTHING  # equals: no favourites
-    return [best[row] for row in rows]
+def sign_of(pair: PreferencePair) -> float:
+    """Return 1 if the chosen response is shown as A, else −1: z is Δ times this, so positive favours the chosen."""
+    return 1.0 if pair.chosen_first == (hashed_order(pair.id) is Order.AB) else -1.0

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,21 +13,23 @@ from scipy.sparse import csr_matrix
 
 from svr_async.core.pair import PreferencePair, prompt_text
 from svr_async.fit.arrays import FitArrays
+from svr_async.fit.config import Choice
 from svr_async.fit.forward import Selector
 from svr_async.fit.ragged import indptr_of
 from svr_async.fit.tfidf import Vocabulary, learn, transform
 from svr_async.fit.training import pair_margins
 from svr_async.scoring.bank import InferenceSettings
-from svr_async.training.bank.distinct import rubric_words
-from svr_async.training.bank.merge import Candidate, criterion_numbers
-from svr_async.training.bank.near_duplicates import RedundancyEdges, redundancy_edges
+from svr_async.training.bank.criteria import rubric_words
+from svr_async.training.bank.merge import Candidate, criterion_numbers, redundancy_edges
 from svr_async.training.rounds.config import TrainConfig
-from svr_async.training.rounds.judge_calls import TrainingJudges
-from svr_async.training.rounds.stages import Stages, digest_of
+from svr_async.training.rounds.stages import Stages, TrainingJudges, digest_of
 
 Ints = NDArray[np.int32]
+Floats = NDArray[np.float32]
 Say = Callable[[str], None]
+T = TypeVar("T")
 NOTHING = np.zeros(0, dtype=np.int32)
+NO_ENTRIES = NOTHING, np.zeros(0, dtype=np.float32)
 
 
 # ── pairs, prompts, judged entries ──────────────────────────────────────────────────────────────────────────────────
@@ -46,7 +49,7 @@ class Prompts:
 
     indptr: NDArray[np.int64]
     index: Ints
-    value: NDArray[np.float32]
+    value: Floats
     n_features: int
     row_of: Mapping[str, int]
 
@@ -67,7 +70,7 @@ class Prompts:
         shape = (len(self.row_of), self.n_features)
         return csr_matrix((self.value.astype(np.float64), self.index, self.indptr), shape=shape)
 
-    def features(self, row: int) -> tuple[Ints, NDArray[np.float32]]:
+    def features(self, row: int) -> tuple[Ints, Floats]:
         """Return feature numbers and values of one prompt."""
         span = slice(int(self.indptr[row]), int(self.indptr[row + 1]))
         return self.index[span], self.value[span]
@@ -100,39 +103,38 @@ def prepare(
 
 
 class Ledger:
-    """Every judged z by pair and rubric id; an absent entry was not judged, or the judge abstained.
+    """Every z that was asked for, by pair and rubric id; NaN where the judge abstained.
 
-    A pair's entries lie in arrays, 12 bytes each: a free judge judges all pairs on a whole bank.
+    A pair's entries lie in arrays, 8 bytes each: a free judge judges all pairs on a whole bank.
     """
 
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}
-        self._rows: dict[str, tuple[Ints, NDArray[np.float32]]] = {}
-        self._asked: dict[str, Ints] = {}
+        self._rows: dict[str, tuple[Ints, Floats]] = {}
         self._table: tuple[Mapping[str, int], int, NDArray[np.int64]] | None = None
 
-    def note(self, pair_id: str, asked: Iterable[str], z: Mapping[str, float]) -> None:
-        """Keep the entries of one pair; `asked` are all rubrics that the judge was asked, abstentions included."""
-        numbers = np.array([self._number(rubric_id) for rubric_id in asked], dtype=np.int32)
-        self._asked[pair_id] = np.union1d(self._asked.get(pair_id, NOTHING), numbers)
-        row = dict(zip(*(part.tolist() for part in self._rows.get(pair_id, (NOTHING, NOTHING))), strict=True))
-        row |= {self._number(rubric_id): value for rubric_id, value in z.items()}
+    def note(self, pair_id: str, rubric_ids: Iterable[str], z: Iterable[float]) -> None:
+        """Keep the z of one pair on some rubrics, NaN for an abstention; the last z of a rubric counts."""
+        row = dict(zip(*(part.tolist() for part in self._rows.get(pair_id, NO_ENTRIES)), strict=True))
+        numbers = (self._numbers.setdefault(rubric_id, len(self._numbers)) for rubric_id in rubric_ids)
+        row |= dict(zip(numbers, z, strict=True))
         self._rows[pair_id] = np.array([*row], dtype=np.int32), np.array([*row.values()], dtype=np.float32)
 
-    def entries(self, pair_id: str, index: Mapping[str, int]) -> tuple[Ints, NDArray[np.float32]]:
-        """Return (bank place, z) of one pair for the rubrics in `index`, in rising order of the place."""
-        numbers, values = self._rows.get(pair_id, (NOTHING, NOTHING))
-        places = self._places(index)[numbers]
-        order = np.argsort(places)[np.count_nonzero(places < 0) :]
-        return places[order].astype(np.int32), values[order].astype(np.float32)
+    def entries(self, pair_id: str, index: Mapping[str, int]) -> tuple[Ints, Floats]:
+        """Return (bank place, z) of one pair for the judged rubrics in `index`, in rising order of the place."""
+        places, z = self._row(pair_id, index)
+        known = ~np.isnan(z)
+        return places[known], z[known]
 
     def asked(self, pair_id: str, index: Mapping[str, int]) -> Ints:
         """Return the bank places of the rubrics that the judge was asked about for one pair."""
-        places = self._places(index)[self._asked.get(pair_id, NOTHING)]
-        return np.sort(places[places >= 0]).astype(np.int32)
+        return self._row(pair_id, index)[0]
 
-    def _number(self, rubric_id: str) -> int:
-        return self._numbers.setdefault(rubric_id, len(self._numbers))
+    def _row(self, pair_id: str, index: Mapping[str, int]) -> tuple[Ints, Floats]:
+        numbers, z = self._rows.get(pair_id, NO_ENTRIES)
+        places = self._places(index)[numbers]
+        order = np.argsort(places)[np.count_nonzero(places < 0) :]
+        return places[order].astype(np.int32), z[order]
 
     def _places(self, index: Mapping[str, int]) -> NDArray[np.int64]:
         """Return the place of each rubric number in `index`, −1 if it is not there; the last table is kept."""
@@ -147,40 +149,23 @@ class Ledger:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sources:
-    """Where the bank's rubrics came from: the prompt rows of each rubric, and the rubrics of each prompt row.
+    """Where the bank's rubrics came from: the training prompt rows of each rubric, and the rubrics of each prompt row.
 
     `held_out` are the rubrics of each dev prompt that gave any: those of a bank that was induced with another split.
-    `words` is a CSR from rubrics to their content words.
     """
 
     rows_of: tuple[tuple[int, ...], ...]
-    rubrics_of: Mapping[int, tuple[int, ...]]
-    words: tuple[NDArray[np.int64], Ints]
-    held_out: Mapping[int, tuple[int, ...]]
+    rubrics_of: Mapping[int, Sequence[int]]
+    held_out: Mapping[int, Sequence[int]]
 
     @classmethod
     def of(cls, bank: Sequence[Candidate], train: Mapping[str, int], dev: Mapping[str, int] | None = None) -> Sources:
         """Collect sources by the prompt rows of training and dev pairs, which are given by pair id."""
-        given = [
-            [{rows[pair] for pair in one.source_pair_ids if pair in rows} for one in bank]
+        rows_of, dev_rows = (
+            tuple(tuple(sorted({rows[pair] for pair in one.source_pair_ids if pair in rows})) for one in bank)
             for rows in (train, dev or {})
-        ]
-        rubrics_of, held_out = map(_rubrics_by_row, given)
-        words = rubric_words([candidate.rubric.text for candidate in bank])
-        rows_of = tuple(tuple(sorted(rows)) for rows in given[0])
-        return cls(rows_of=rows_of, rubrics_of=rubrics_of, words=words, held_out=held_out)
-
-    def matrix(self, n_prompts: int) -> Any:
-        """Return which rubrics were mined from which training prompts, sparse (prompt, rubric)."""
-        borders, prompts = _flat(self.rows_of)
-        shape = (len(self.rows_of), n_prompts)
-        return csr_matrix((np.ones(len(prompts)), prompts, borders), shape=shape).T.tocsr()
-
-    def worded(self) -> Any:
-        """Return which content words each rubric holds, sparse (rubric, word)."""
-        borders, words = self.words
-        shape = (len(borders) - 1, int(words.max(initial=0)) + 1)
-        return csr_matrix((np.ones(len(words)), words, borders), shape=shape)
+        )
+        return cls(rows_of=rows_of, rubrics_of=_by_row(rows_of), held_out=_by_row(dev_rows))
 
     def own(self, row: int) -> Ints:
         """Return the rubrics that were mined from this prompt and from no other; of a dev prompt, all of its rubrics.
@@ -193,27 +178,40 @@ class Sources:
             return np.array(self.held_out[row], dtype=np.int32)
         return np.array([n for n in self.rubrics_of.get(row, ()) if self.rows_of[n] == (row,)], dtype=np.int32)
 
-    def mined(self, row: int) -> Ints:
-        """Return the rubrics that were mined from this prompt."""
-        return np.array(self.rubrics_of.get(row, ()), dtype=np.int32)
 
-
-def _rubrics_by_row(rows_of: Sequence[Iterable[int]]) -> dict[int, tuple[int, ...]]:
-    found: dict[int, list[int]] = {}
+def _by_row(rows_of: Sequence[Iterable[int]]) -> dict[int, list[int]]:
+    found = defaultdict(list)
     for number, rows in enumerate(rows_of):
         for row in rows:
-            found.setdefault(row, []).append(number)
-    return {row: tuple(numbers) for row, numbers in found.items()}
+            found[row].append(number)
+    return dict(found)
+
+
+def bank_arrays(bank: Sequence[Candidate], sources: Sources, redundancy_cutoff: float) -> dict[str, Any]:
+    """Return what `FitArrays` holds of a bank: where its rubrics came from, their words, redundancy and criteria."""
+    texts = [candidate.rubric.text for candidate in bank]
+    edges = redundancy_edges(texts, redundancy_cutoff)
+    word_indptr, word_number = rubric_words(texts)
+    return {
+        "source_indptr": indptr_of(np.array([len(rows) for rows in sources.rows_of], dtype=np.int64)),
+        "source_prompt": np.array([row for rows in sources.rows_of for row in rows], dtype=np.int32),
+        "word_indptr": word_indptr,
+        "word_number": word_number,
+        "redundancy_i": edges.i,
+        "redundancy_j": edges.j,
+        "redundancy_value": edges.value,
+        "criterion": criterion_numbers(bank),
+    }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class IndexedBank:
-    """A bank with what its arrays need: places by rubric id, sources, redundancy."""
+    """A bank with places by rubric id, sources, and what `FitArrays` holds of it (`bank_arrays`)."""
 
     rubrics: tuple[Candidate, ...]
     place: Mapping[str, int]
     sources: Sources
-    edges: RedundancyEdges
+    arrays: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -243,7 +241,10 @@ class JudgedRound:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class FittedRound:
-    """One round's outcome: the kept rubrics with their selector, how it does on dev, and what to record."""
+    """One round's outcome: the kept rubrics with their selector, how it does on dev, and what to record.
+
+    `choice` is the structure that cross-validation chose, None for the paper's preset.
+    """
 
     number: int
     bank: tuple[Candidate, ...]
@@ -253,6 +254,7 @@ class FittedRound:
     dev_hits: NDArray[np.float64]
     support_counts: Mapping[str, int]
     record: Mapping[str, Any]
+    choice: Choice | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -273,10 +275,11 @@ class RoundCarryover:
 class Session:
     """A training run: who is asked, the settings, the stages on disk, and the ledger of judged entries.
 
-    `asker` is a digest of all that replies depend on besides the questions: model, settings, prompt templates.
+    `asker` is a digest of all that replies depend on apart from the questions: model, settings, prompt templates.
     `boundary` holds what was judged only to compare the candidates of support pairs. Support pairs are chosen for their
     low margin, so fitting on more of their entries than on others' would teach that the best rubrics fail.
-    `keep_round` is called with each round after it is measured; `svr train` writes it as a feature store.
+    `keep_round` is called with each round after it is measured; `svr train` writes it as a feature store. `margins`
+    gives F of every pair as the fit sees it, shape (n_pairs,).
     """
 
     judges: TrainingJudges
@@ -286,30 +289,34 @@ class Session:
     keep_round: Callable[[Session, JudgedRound], None] = lambda *_: None
     say: Say = lambda _: None
     asker: str = ""
+    margins: Callable[[Selector, FitArrays], Floats] = pair_margins
     ledger: Ledger = field(default_factory=Ledger)
     boundary: Ledger = field(default_factory=Ledger)
 
-    def digest(self, *parts: Any) -> str:
-        """Return the digest of a stage that is computed from `parts`, from the pairs and from who is asked."""
-        return digest_of(self.material.digest, self.asker, *parts)
+    async def kept(
+        self, stage: str, kind: type[T], inputs: Sequence[Any], ask: Callable[[], Awaitable[tuple[T, Counter[str]]]]
+    ) -> T:
+        """Return what the questions of a stage gave: read back if the stage has the same inputs, else asked and kept.
 
-    def margins(self, selector: Selector, arrays: FitArrays) -> NDArray[np.float32]:
-        """Return F of every pair as the fit sees it, shape (n_pairs,)."""
-        return pair_margins(selector, arrays)
-
-    def sources_of(self, bank: Sequence[Candidate]) -> Sources:
-        """Return where rubrics came from."""
-        material = self.material
-        rows = ({pair.id: material.prompts.row(pair) for pair in side} for side in (material.train, material.dev))
-        return Sources.of(bank, *rows)
+        The pairs and who is asked count as inputs too.
+        """
+        digest = digest_of(self.material.digest, self.asker, *inputs)
+        value = self.stages.load(stage, digest, kind)
+        if value is None:
+            value, outcomes = await ask()
+            self.stages.save(stage, digest, value, outcomes)
+        return value
 
     def indexed(self, bank: Sequence[Candidate]) -> IndexedBank:
-        """Return a bank with its index, sources and redundancy."""
+        """Return a bank with what judging and fitting look up."""
+        material = self.material
+        rows = ({pair.id: material.prompts.row(pair) for pair in side} for side in (material.train, material.dev))
+        sources = Sources.of(bank, *rows)
         return IndexedBank(
             rubrics=tuple(bank),
             place={candidate.rubric.id: place for place, candidate in enumerate(bank)},
-            sources=self.sources_of(bank),
-            edges=redundancy_edges([one.rubric.text for one in bank], self.config.redundancy_cutoff),
+            sources=sources,
+            arrays=bank_arrays(bank, sources, self.config.redundancy_cutoff),
         )
 
     def arrays(
@@ -320,41 +327,24 @@ class Session:
         rows = [*pairs, *(negative.pair for negative in negatives)]
         place = {pair.id: number for number, pair in enumerate(pairs)}
         entries = [self.ledger.entries(pair.id, bank.place) for pair in rows]
-        prompt_rows = np.array([prompts.row(pair) for pair in rows], dtype=np.int32)
-        own = [
-            np.isin(rubric, bank.sources.own(int(row))) for (rubric, _), row in zip(entries, prompt_rows, strict=True)
-        ]
+        pair_prompt = [prompts.row(pair) for pair in rows]
+        own = [np.isin(rubric, bank.sources.own(row)) for (rubric, _), row in zip(entries, pair_prompt, strict=True)]
         of = [-1] * len(pairs) + [place[negative.of] for negative in negatives]
-        z_indptr, z_rubric = _flat([rubric for rubric, _ in entries])
-        source_indptr, source_prompt = _flat(bank.sources.rows_of)
         return FitArrays(
             n_rubrics=len(bank.rubrics),
             n_features=prompts.n_features,
             feature_indptr=prompts.indptr,
             feature_index=prompts.index,
             feature_value=prompts.value,
-            pair_prompt=prompt_rows,
-            z_indptr=z_indptr,
-            z_rubric=z_rubric,
-            z_delta=np.concatenate([NOTHING, *(z for _, z in entries)]).astype(np.float32),
+            pair_prompt=np.array(pair_prompt, dtype=np.int32),
+            z_indptr=indptr_of(np.array([len(rubric) for rubric, _ in entries], dtype=np.int64)),
+            z_rubric=np.concatenate([NOTHING, *(rubric for rubric, _ in entries)]),
+            z_delta=np.concatenate([NO_ENTRIES[1], *(z for _, z in entries)]),
             z_own=np.concatenate([NOTHING, *own]).astype(np.bool_),
             negative_of=np.array(of, dtype=np.int32) if negatives else None,
             pair_source=source_numbers(source_names(pairs, negatives)),
-            source_indptr=source_indptr,
-            source_prompt=source_prompt,
-            word_indptr=bank.sources.words[0],
-            word_number=bank.sources.words[1],
-            redundancy_i=bank.edges.i,
-            redundancy_j=bank.edges.j,
-            redundancy_value=bank.edges.value,
-            criterion=criterion_numbers(bank.rubrics),
+            **bank.arrays,
         )
-
-
-def _flat(rows: Sequence[Sequence[int] | Ints]) -> tuple[NDArray[np.int64], Ints]:
-    """Return rows of numbers as the borders and columns of a CSR."""
-    borders = indptr_of(np.array([len(row) for row in rows], dtype=np.int64))
-    return borders, np.concatenate([NOTHING, *rows]).astype(np.int32)
 
 
 def source_numbers(names: Sequence[str]) -> Ints | None:

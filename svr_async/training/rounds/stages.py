@@ -1,4 +1,4 @@
-"""Stages on disk: what a stage computed, stored with a digest of what it was computed from.
+"""Stages: questions about many pairs at once, and what a stage gave, kept on disk.
 
 A stage is a pure function of its inputs. When a run is started again, a stage whose inputs have the same digest is read
 back instead of computed. A stage is one file that appears whole or not at all, under a checksum.
@@ -7,49 +7,126 @@ back instead of computed. A stage is one file that appears whole or not at all, 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Awaitable, Callable, Hashable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 import numpy as np
 import orjson
-from numpy.typing import NDArray
 
 from svr_async.core.files import reason, write_atomic
 from svr_async.core.integrity import require_coverage
 from svr_async.core.pair import PreferencePair
-from svr_async.core.rubric import Check, Rubric
-from svr_async.core.validation import type_error
 from svr_async.core.verdict import Outcome
+from svr_async.engine.concurrency import ShutdownController
 from svr_async.errors import ArtefactError
-from svr_async.fit.config import Choice, choice_from_json
-from svr_async.fit.forward import selector_of
-from svr_async.fit.history import EpochRecord, FitResult, record_from_json
-from svr_async.training.bank.merge import Candidate
+from svr_async.judges.limits import WHOLE, Share, places_of, share_in_words
+from svr_async.judges.protocol import Answer, Author, Judge
 from svr_async.version import __version__
 
-Outcomes = Mapping[str, Mapping[str, int]]  # how many questions of each stage had which outcome
-Arrays = Mapping[str, NDArray[Any]]
-OnEpoch = Callable[[EpochRecord], None]
+if TYPE_CHECKING:
+    from svr_async.engine.engine import CallEngine
+
 T = TypeVar("T")
-PLAIN = ("best_epoch", "dev_accuracy", "dev_loss", "device")
+R = TypeVar("R")
+Outcomes = Mapping[str, Mapping[str, int]]  # how many questions of each stage had which outcome
+RUBRICS_PER_CALL = 9
 REMOVE = "remove that file; the stage is computed again, without a call if the cache has the replies"
 
 
+# ── on disk ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
 class StageFile(msgspec.Struct, frozen=True):
-    """A stage: its program and inputs, the marks of its judge, its values, and arrays as (dtype, shape, bytes)."""
+    """A stage: its program and inputs, the marks of its judge, the outcomes of its questions, and what it gave."""
 
     version: str
     digest: str
     marks: list[str]
-    values: dict[str, Any]
-    arrays: dict[str, tuple[str, list[int], bytes]]
+    outcomes: dict[str, int]
+    value: msgspec.Raw
+
+    def read(self, kind: type[T]) -> T:
+        """Return what the stage gave; msgspec.ValidationError if it has another type."""
+        return msgspec.msgpack.decode(self.value, type=kind, dec_hook=_read_array)
+
+
+@dataclass(frozen=True, slots=True)
+class Stages:
+    """The folder of a training's stages.
+
+    `marks` are the fingerprints of the systems that answered; they are stored with each stage, so that a bank names its
+    judge even if no call was needed any more. `outcomes` are those of the questions of each stage that was read or
+    saved. With `retry` a stage with unanswered questions is computed again.
+    """
+
+    folder: Path
+    marks: set[str] = field(default_factory=set)
+    outcomes: dict[str, Mapping[str, int]] = field(default_factory=dict)
+    retry: bool = False
+
+    def load(self, name: str, digest: str, kind: type[T]) -> T | None:
+        """Return what a stage gave, or None if it was not computed from these inputs.
+
+        A stage of another version of this package is computed again too. ArtefactError for a damaged file.
+        """
+        path = self.folder / f"{name}.stage"
+        if not path.exists():
+            return None
+        try:
+            stage = read_stage(path)
+            if (stage.version, stage.digest) != (__version__, digest) or (self.retry and unanswered(stage.outcomes)):
+                return None
+            value = stage.read(kind)
+        except (ValueError, msgspec.MsgspecError, OSError) as error:
+            why = reason(error) if isinstance(error, OSError) else str(error)[:120]
+            raise ArtefactError(f"the stage {path} cannot be read: {why}", hint=REMOVE) from error
+        self.marks.update(stage.marks)
+        self._note(name, stage.outcomes)
+        return value
+
+    def save(self, name: str, digest: str, value: object, outcomes: Mapping[str, int] | None = None) -> None:
+        """Store a stage: plain values, records and arrays in any nesting."""
+        counts = dict(outcomes or {})
+        raw = msgspec.Raw(msgspec.msgpack.encode(value, enc_hook=_plain_array))
+        data = msgspec.msgpack.encode(StageFile(__version__, digest, sorted(self.marks), counts, raw))
+        write_atomic(self.folder / f"{name}.stage", _checksum(data) + data)
+        self._note(name, counts)
+
+    def _note(self, name: str, outcomes: Mapping[str, int]) -> None:
+        if outcomes:
+            self.outcomes[name] = outcomes
+
+
+def read_stage(path: Path) -> StageFile:
+    """Read a stage; ValueError or msgspec.DecodeError if it is damaged."""
+    data = path.read_bytes()
+    if data[:64] != _checksum(data[64:]):
+        raise ValueError("it does not match its checksum")
+    return msgspec.msgpack.decode(data[64:], type=StageFile)
+
+
+def _checksum(data: bytes) -> bytes:
+    return hashlib.sha256(data).hexdigest().encode()
+
+
+def _plain_array(value: Any) -> tuple[str, tuple[int, ...], bytes]:
+    if not isinstance(value, np.ndarray):
+        raise NotImplementedError(f"a stage holds no {type(value).__name__}")
+    return value.dtype.str, value.shape, value.tobytes()
+
+
+def _read_array(_kind: type, value: Any) -> Any:
+    kind, shape, raw = value
+    return np.frombuffer(raw, kind).reshape(shape)
 
 
 def digest_of(*parts: Any) -> str:
-    """Return a digest of values: texts, numbers, lists and dictionaries of them, bytes, arrays."""
+    """Return a digest of values: texts, numbers, records, lists and dictionaries of them, bytes, arrays."""
     sha = hashlib.sha256()
     for part in parts:
         data = _bytes_of(part)
@@ -65,66 +142,10 @@ def _bytes_of(part: Any) -> bytes:
     return orjson.dumps(part, option=orjson.OPT_SORT_KEYS, default=str)
 
 
-@dataclass(frozen=True, slots=True)
-class Stages:
-    """The folder of a training's stages.
-
-    `marks` are the fingerprints of the systems that answered; they are stored with each stage, so that a bank names its
-    judge even if no call was needed any more. `outcomes` are those of the questions of each stage that was read or
-    saved. With `retry` a stage with unanswered questions is computed again.
-    """
-
-    folder: Path
-    marks: set[str] = field(default_factory=set)
-    outcomes: dict[str, dict[str, int]] = field(default_factory=dict)
-    retry: bool = False
-
-    def load(self, name: str, digest: str, read: Callable[[Any, Arrays], T]) -> T | None:
-        """Return `read(values, arrays)` of a stage, or None if it was not computed from these inputs.
-
-        A stage of another version of this package is computed again too. ArtefactError for a damaged file.
-        """
-        path = self.folder / f"{name}.stage"
-        if not path.exists():
-            return None
-        try:
-            stage = read_stage(path)
-            if (stage.version, stage.digest) != (__version__, digest):
-                return None
-            if self.retry and unanswered(stage.values.get("outcomes", {})):
-                return None
-            arrays = {key: np.frombuffer(raw, kind).reshape(shape) for key, (kind, shape, raw) in stage.arrays.items()}
-            found = read(stage.values, arrays)
-        except (ValueError, TypeError, KeyError, AttributeError, IndexError, OSError) as error:
-            why = reason(error) if isinstance(error, OSError) else f"{type(error).__name__} {str(error)[:120]}"
-            raise ArtefactError(f"the stage {path} cannot be read: {why}", hint=REMOVE) from error
-        self.marks.update(stage.marks)
-        self._note(name, stage.values)
-        return found
-
-    def save(self, name: str, digest: str, values: Mapping[str, Any], arrays: Arrays | None = None) -> None:
-        """Store a stage."""
-        packed = {key: (value.dtype.str, list(value.shape), value.tobytes()) for key, value in (arrays or {}).items()}
-        stage = StageFile(__version__, digest, sorted(self.marks), dict(values), packed)
-        data = msgspec.msgpack.encode(stage)
-        write_atomic(self.folder / f"{name}.stage", _checksum(data) + data)
-        self._note(name, values)
-
-    def _note(self, name: str, values: Mapping[str, Any]) -> None:
-        if values.get("outcomes"):
-            self.outcomes[name] = dict(values["outcomes"])
-
-
-def read_stage(path: Path) -> StageFile:
-    """Read a stage; ValueError if it is damaged."""
-    data = path.read_bytes()
-    if data[:64] != _checksum(data[64:]):
-        raise ValueError("it does not match its checksum")
-    return msgspec.msgpack.decode(data[64:], type=StageFile)
-
-
-def _checksum(data: bytes) -> bytes:
-    return hashlib.sha256(data).hexdigest().encode()
+def pair_to_json(pair: PreferencePair) -> dict[str, Any]:
+    """Return what a stage depends on of a pair: id, prompt, responses and their order."""
+    texts = {name: getattr(pair, name) for name in ("id", "chosen", "rejected", "chosen_first")}
+    return {"prompt": [asdict(turn) for turn in pair.prompt], **texts}
 
 
 # ── unanswered questions ────────────────────────────────────────────────────────────────────────────────────────────
@@ -152,75 +173,102 @@ def unanswered_lines(outcomes: Outcomes) -> list[str]:
     return lines
 
 
-# ── what stages hold ────────────────────────────────────────────────────────────────────────────────────────────────
+# ── asking ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def rubric_to_json(rubric: Rubric) -> dict[str, Any]:
-    """Return a rubric as plain values."""
-    value = {name: getattr(rubric, name) for name in ("text", "facet", "importance", "grounding")}
-    return value if rubric.check is None else {**value, "check": rubric.check.to_json()}
+class StageEndsError(Exception):
+    """No further stage may begin; the caller that set `may_begin` handles this."""
 
 
-def candidate_to_json(candidate: Candidate) -> dict[str, Any]:
-    """Return a candidate as plain values."""
-    value = {
-        "rubric": rubric_to_json(candidate.rubric),
-        "sources": list(candidate.source_pair_ids),
-        "count": candidate.observed_count,
-        "aliases": list(candidate.aliases),
-    }
-    return {**value, "criterion": candidate.criterion} if candidate.criterion else value
+class ShardEndsError(Exception):
+    """This machine's part of a stage is judged; the stage needs the replies of the others to end."""
 
 
-def candidate_from_json(value: Mapping[str, Any]) -> Candidate:
-    """Read what `candidate_to_json` wrote; KeyError, TypeError, ValueError or AttributeError for anything else."""
-    rubric = value["rubric"]
-    check, texts = rubric.get("check"), {name: rubric.get(name, "") for name in ("facet", "importance", "grounding")}
-    found = Candidate(
-        rubric=Rubric(text=rubric["text"], check=None if check is None else Check.from_json(check), **texts),
-        source_pair_ids=tuple(value["sources"]),
-        observed_count=value["count"],
-        aliases=tuple(value["aliases"]),
-        criterion=value.get("criterion", ""),
-    )
-    if wrong := type_error(found):
-        raise TypeError(wrong)
-    return found
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingJudges:
+    """Who is asked, how many at a time, and callbacks: at the start of a stage of N questions, and at each answer.
+
+    `shutdown` ends the questions for good; `listening` is entered while questions run, to pass it signals. `may_begin`
+    is asked before a stage's first question and before a fit: a run may end between two stages. Only `share` of each
+    stage is asked; the rest has to be in the cache.
+    """
+
+    judge: Judge
+    author: Author
+    workers: int = 64
+    rubrics_per_call: int = RUBRICS_PER_CALL
+    on_done: Callable[[int], None] = lambda _: None
+    on_begin: Callable[[str, int], None] = lambda _what, _total: None
+    shutdown: ShutdownController = field(default_factory=ShutdownController)
+    listening: Callable[[], AbstractContextManager[None]] = nullcontext
+    may_begin: Callable[[], bool] = lambda: True
+    share: Share = WHOLE
+
+    def begin_stage(self) -> None:
+        """Raise StageEndsError if no further stage may begin."""
+        if not self.may_begin():
+            raise StageEndsError
 
 
-def pair_to_json(pair: PreferencePair) -> dict[str, Any]:
-    """Return what a stage needs of a pair: id, prompt, responses and their order."""
-    prompt = [{"role": turn.role, "content": turn.content} for turn in pair.prompt]
-    texts = {"id": pair.id, "chosen": pair.chosen, "rejected": pair.rejected, "chosen_first": pair.chosen_first}
-    return {"prompt": prompt, **texts}
+async def ask(
+    judges: TrainingJudges,
+    what: str,
+    items: Sequence[T],
+    work: Callable[[T], Awaitable[R]],
+    groups: Sequence[Hashable],
+) -> list[R]:
+    """Return the answer to a question about each item; those of other shards come from the cache.
+
+    Items of equal `groups` are asked by the same shard. A question that fails for good is an answer without a value;
+    what ends the run (key, budget, storage …) is an SvrError, raised after running calls have ended.
+    """
+    judges.begin_stage()
+    own = places_of(groups, judges.share)
+    judges.on_begin(what, len(own))
+    results = await _ask_at(judges, own, items, work)
+    if len(own) < len(items):
+        rest = sorted(set(range(len(items))).difference(own))
+        with from_cache(judges.shutdown.engines) as missing:
+            results |= await _ask_at(replace(judges, on_done=lambda _: None), rest, items, work)
+        if missing:
+            raise ShardEndsError(
+                f"shard {share_in_words(judges.share)} of {what} is done, {len(own):,} items of it; {len(missing):,} "
+                "questions are for other shards: bring their replies (svr cache export, import) and repeat the command"
+            )
+    return [results[place] for place in range(len(items))]
 
 
-def choice_from_values(value: Mapping[str, Any] | None) -> Choice | None:
-    """Read a fit's choice of structure, if it made one."""
-    return None if value is None else choice_from_json(value)
+async def _ask_at(
+    judges: TrainingJudges, places: Sequence[int], items: Sequence[T], work: Callable[[T], Awaitable[R]]
+) -> dict[int, R]:
+    results: dict[int, R] = {}
+
+    def keep(number: int, result: R) -> None:
+        results[places[number]] = result
+        judges.on_done(len(results))
+
+    with judges.listening():
+        chosen = [items[place] for place in places]
+        await judges.shutdown.run(work, chosen, workers=judges.workers, on_result=keep)
+    judges.shutdown.reraise()
+    return results
 
 
-def kept_fit(
-    stages: Stages, name: str, inputs: tuple[Any, ...], run: Callable[..., FitResult], on_epoch: OnEpoch
-) -> FitResult:
-    """Return the result of `run(on_epoch=…)`, or the one on disk for the same `inputs` (all that it depends on)."""
-    digest = digest_of(*inputs)
-    result = stages.load(name, digest, _fit_result)
-    if result is None:
-        result = run(on_epoch=on_epoch)
-        values = {key: getattr(result, key) for key in PLAIN}
-        values |= {"kind": result.selector.kind, "warnings": list(result.warnings)}
-        values |= {"history": [record.as_json() for record in result.history]}
-        values |= {"choice": None if result.choice is None else result.choice.as_json()}
-        stages.save(name, digest, values, result.selector.tensors())
-    return result
+@contextmanager
+def from_cache(engines: Sequence[CallEngine]) -> Iterator[set[bytes]]:
+    """Let only the cache answer for a while; yields the keys of the questions that it does not hold."""
+    missing: set[bytes] = set()
+    before = [(engine, engine.config, engine.on_missing) for engine in engines]
+    for engine in engines:
+        engine.config = replace(engine.config, offline=True)
+        engine.on_missing = lambda question: missing.add(question.request.key)
+    try:
+        yield missing
+    finally:
+        for engine, config, on_missing in before:
+            engine.config, engine.on_missing = config, on_missing
 
 
-def _fit_result(values: Mapping[str, Any], arrays: Arrays) -> FitResult:
-    return FitResult(
-        selector=selector_of(values["kind"], arrays),
-        history=tuple(record_from_json(record) for record in values["history"]),
-        warnings=tuple(values["warnings"]),
-        choice=choice_from_values(values["choice"]),
-        **{name: values[name] for name in PLAIN},
-    )
+def outcomes_of(answers: Sequence[Answer[Any]]) -> Counter[str]:
+    """Return how many answers had which outcome."""
+    return Counter(answer.outcome.value for answer in answers)

@@ -13,8 +13,8 @@ from svr_async.adapters.hub import CACHE
 from svr_async.adapters.pair_files import check_output, select_pairs, usable, write_pairs
 from svr_async.core.pair import PreferencePair
 from svr_async.errors import DataError, UsageError
-from svr_async.training.bank.build import refuse_long_names
-from svr_async.training.bank.decontaminate import Contamination, ContaminationReport, contamination, find_contaminated
+from svr_async.training.bank.merge import refuse_long_names
+from svr_async.training.bank.overlap import Contamination, contamination, find_contaminated
 from svr_async.training.running.settings import TrainSettings
 
 
@@ -104,7 +104,7 @@ def named_benchmarks(named: Sequence[str], flag: str) -> list[tuple[str, Sequenc
 
 def contamination_of(
     path: Path, adapter: str, against: Sequence[str], out: Path | None = None, **how: Any
-) -> ContaminationReport:
+) -> dict[str, Any]:
     """Count what of a training set overlaps with benchmarks named as NAME=PATH; the clean pairs go to `out`.
 
     `how` are `lenient`, `columns` and `label_map` of the training set.
@@ -113,10 +113,10 @@ def contamination_of(
         check_output(out, [path, *(Path(file) for entry in against if (file := entry.partition("=")[2]))])
     dataset = get_adapter(adapter).load(path, **how)
     pairs = [pair for pair in dataset.pairs if pair.has_preference]
-    found = contamination(pairs, dataset.tied, named_benchmarks(against, "--against"))
+    counts, clean = contamination(pairs, dataset.tied, named_benchmarks(against, "--against"))
     if out is not None:
-        write_pairs(out, found.clean)
-    return found
+        write_pairs(out, clean)
+    return counts
 
 
 def refuse_benchmark_for_training(name: Path | str) -> None:

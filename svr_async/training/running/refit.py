@@ -23,26 +23,25 @@ from svr_async.fit.history import FitResult
 from svr_async.fit.learning_curve import LearningCurve, learning_curve
 from svr_async.fit.topics import Solved, solve_each
 from svr_async.fit.training import calibrate, fit, spread
-from svr_async.scoring.bank import InferenceSettings, RubricBank
-from svr_async.scoring.bank_history import BankHistory, TrainedOn
-from svr_async.scoring.dev_pairs import accuracy_in_words, enough, small_dev_warnings
+from svr_async.scoring.bank import BankHistory, InferenceSettings, RubricBank, TrainedOn
+from svr_async.scoring.bank_card import accuracy_in_words, enough, small_dev_warnings
 from svr_async.scoring.provenance import write_provenance
 from svr_async.training.bank.merge import Candidate
 from svr_async.training.rounds.config import FitTerms, TrainConfig, config_of
-from svr_async.training.rounds.dev_choice import (
+from svr_async.training.rounds.fits import FitLog, OnEpoch, empty_curve, fit_and_prune, fit_settings, rated
+from svr_async.training.rounds.publish import (
+    Features,
     Hits,
+    assemble,
     baseline_hits,
     better_than_bank,
     choose_settings,
+    describe,
     unjudged_share,
 )
-from svr_async.training.rounds.fits import FitLog, empty_curve, fit_and_prune, fit_settings, rated
-from svr_async.training.rounds.round_bank import Features, assemble, describe
 from svr_async.training.rounds.session import JudgedRound, Say
-from svr_async.training.rounds.stages import OnEpoch
 from svr_async.training.running.run import TrainingListener, keep_bank
-from svr_async.training.store.files import FeatureStore, load_store
-from svr_async.training.store.rounds import stored_round
+from svr_async.training.store.files import FeatureStore, load_store, stored_round
 
 TABLE = "sweep.json"
 FEW_MISSING = 0.01  # a warning is due if more of the dev entries are missing that inference would need
@@ -156,7 +155,7 @@ def fit_store(settings: FitSettings, listener: TrainingListener | None = None) -
     store = _open(settings.store)
     keep_bank(settings.out, "fit.json")
     open_folder(settings.out)
-    terms = settings.terms(store.header.plan)
+    terms = settings.terms(store.header.terms)
     config = settings.config(terms)
     require_solved(config, settings.learning_curve)
     stored = stored_round(store, cutoff=config.redundancy_cutoff)
@@ -164,7 +163,7 @@ def fit_store(settings: FitSettings, listener: TrainingListener | None = None) -
     runs = FitRuns(config=fit_settings(config), seeds=settings.seeds, log=log)
     outcome = _fitted(stored, config, runs)
     learned = learned_curve(stored.data.train, config, listener.say) if settings.learning_curve else None
-    record = _record(store, terms, runs, outcome)
+    record = _record(settings, store, terms, runs, outcome)
     record |= {} if learned is None else {"learning_curve": learned.as_json()}
     bank = _bank(settings, store, runs, outcome, _history(store, terms, runs, record, learned))
     write_atomic(settings.out / "fit.json", orjson.dumps(record, option=orjson.OPT_INDENT_2))
@@ -189,18 +188,20 @@ def _fitted(stored: JudgedRound, config: TrainConfig, runs: FitRuns) -> Outcome:
     return Outcome(bank=bank, selector=selector, settings=settings, hits=hits, missing=missing, dev=dev)
 
 
-def _record(store: FeatureStore, terms: FitTerms, runs: FitRuns, outcome: Outcome) -> dict[str, Any]:
+def _record(
+    settings: FitSettings, store: FeatureStore, terms: FitTerms, runs: FitRuns, outcome: Outcome
+) -> dict[str, Any]:
     """Return what a fit reports: dev accuracy in use and of the best seed, the spread, the baselines, warnings."""
     best, (vote, linear) = runs.results[runs.best], runs.log.accuracies(0)
     mean, deviation = spread(runs.results)
     n_train, n_dev = _counts(store)
     warnings = small_dev_warnings(n_dev, n_train + n_dev) if n_dev else []
-    as_trained = terms.round > 0 and terms == store.header.plan  # then a missing entry is one abstained from
+    as_trained = terms.round > 0 and terms == store.header.terms  # then a missing entry is one abstained from
     if not (terms.free or as_trained) and outcome.missing > FEW_MISSING:
         share = f"{100 * outcome.missing:.0f} % of the judgements that the dev pairs need in use are not in the store"
         warnings.append(f"{share}, unasked or abstained from: they count 0, so the dev accuracy is rough")
     others = baseline_hits(runs.log.baselines.get(0), outcome.dev)
-    if better := better_than_bank(outcome.hits, others, str(store.folder)):
+    if better := better_than_bank(outcome.hits, others, str(settings.store)):
         warnings.append(better)
     return {
         "dev_accuracy": outcome.accuracy,
@@ -224,7 +225,7 @@ def _record(store: FeatureStore, terms: FitTerms, runs: FitRuns, outcome: Outcom
 
 def _counts(store: FeatureStore) -> tuple[int, int]:
     """Return the numbers of training and dev pairs, without hard negatives."""
-    own = store.negative_of < 0
+    own = store.arrays.originals
     return int((own & ~store.is_dev).sum()), int((own & store.is_dev).sum())
 
 
@@ -247,7 +248,7 @@ def _history(
 def _bank(
     settings: FitSettings, store: FeatureStore, runs: FitRuns, outcome: Outcome, history: BankHistory
 ) -> RubricBank:
-    own = np.flatnonzero(~store.is_dev & (store.negative_of < 0))
+    own = np.flatnonzero(~store.is_dev & store.arrays.originals)
     domains = zip(
         store.pairs["pair_id"].take(own).to_pylist(), store.pairs["domain"].take(own).to_pylist(), strict=True
     )
@@ -264,7 +265,7 @@ def _bank(
         marks=frozenset(store.header.marks),
         licence=settings.licence,
         prompts_digest=store.header.prompts_digest,
-        data_digests=store.header.data_digests,
+        data_digests={"pairs": store.header.pairs_digest},
         history=history,
     )
 
@@ -272,12 +273,10 @@ def _bank(
 def _training_prompts(store: FeatureStore) -> list[tuple[str, Features]]:
     """Return (first pair id, features) of each training prompt that is rated, in the order of their first pairs."""
     pairs = np.flatnonzero(~store.is_dev)
-    first = pairs[np.sort(np.unique(store.prompt_row[pairs], return_index=True)[1])]
+    first = pairs[np.sort(np.unique(store.arrays.pair_prompt[pairs], return_index=True)[1])]
     first = first[rated(len(first))]
-    names, rows = store.pairs["pair_id"].take(first).to_pylist(), store.prompt_row[first].tolist()
-    features = store.features
-    spans = [slice(int(features.indptr[row]), int(features.indptr[row + 1])) for row in rows]
-    return [(name, (features.index[span], features.value[span])) for name, span in zip(names, spans, strict=True)]
+    names, rows = store.pairs["pair_id"].take(first).to_pylist(), store.arrays.pair_prompt[first].tolist()
+    return [(name, store.arrays.features(row)) for name, row in zip(names, rows, strict=True)]
 
 
 # ── the learning curve ──────────────────────────────────────────────────────────────────────────────────────────────
@@ -338,19 +337,19 @@ def sweep_store(settings: FitSettings, sweep: Sequence[str], *, listener: Traini
         flag = "--seeds" if settings.seeds > 1 else "--learning-curve"
         raise UsageError(f"{flag} does not go with --sweep", hint="--sweep seed=0..4 goes over seeds")
     store = _open(settings.store)
-    wanted = combinations(named, settings.preset or store.header.plan.preset)
+    wanted = combinations(named, settings.preset or store.header.terms.preset)
     if not _counts(store)[1]:
         raise UsageError(f"{settings.store} holds 0 dev pairs, by which a sweep chooses", hint="--seed fits once")
     keep_bank(settings.out, TABLE)
     open_folder(settings.out)
-    planned = [_planned(settings, store.header.plan, values) for values in wanted]
+    planned = [_planned(settings, store.header.terms, values) for values in wanted]
     stored = stored_round(store, cutoff=planned[0][1].redundancy_cutoff)
     fits = []
     solved = _solved(stored.data.train, [fit_settings(config) for _, config in planned])
     for values, (terms, config), solution in zip(wanted, planned, solved, strict=True):
         runs = FitRuns(config=fit_settings(config), seeds=1, log=FitLog(), solved=solution)
         outcome = _fitted(stored, config, runs)
-        record = _record(store, terms, runs, outcome)
+        record = _record(settings, store, terms, runs, outcome)
         fits.append(SweptFit(values=values, terms=terms, runs=runs, outcome=outcome, record=record))
         listener.say(f"{len(fits)} of {len(wanted)}: {name_of(values)}")
     best = max(fits, key=lambda one: (one.outcome.accuracy or 0.0, -one.runs.results[0].dev_loss))

@@ -28,9 +28,16 @@ from svr_async.judges.profiles import naming_keys
 from svr_async.scoring.dry_run import DryRunCount, total_count
 from svr_async.scoring.provenance import training_fingerprint
 from svr_async.training.rounds.fits import FitLog
-from svr_async.training.rounds.judge_calls import RUBRICS_PER_CALL, ShardEndsError, StageEndsError, TrainingJudges
 from svr_async.training.rounds.session import Session, prepare
-from svr_async.training.rounds.stages import Outcomes, Stages, digest_of
+from svr_async.training.rounds.stages import (
+    RUBRICS_PER_CALL,
+    Outcomes,
+    ShardEndsError,
+    StageEndsError,
+    Stages,
+    TrainingJudges,
+    digest_of,
+)
 from svr_async.training.running.data import TrainingData, load_data, refuse_benchmark_for_training
 from svr_async.training.running.settings import TrainSettings, train_config
 

@@ -13,8 +13,7 @@ from svr_async.judges.open_judge import RULES, JudgeSpec
 from svr_async.judges.templates import PAPER
 from svr_async.training.rounds.config import (
     FitTerms,
-    PoolConfig,
-    PoolPolicy,
+    Pool,
     Publish,
     SameCriterion,
     TrainConfig,
@@ -45,7 +44,7 @@ class TrainSettings:
     publish: Publish | None = None
     same_criterion: SameCriterion | None = None
     dev_share: float | None = None
-    pool: str | None = None
+    pool: Pool | None = None
     pool_size: int | None = None
     rubrics_per_call: int | None = None
     top_k: int | None = None
@@ -110,11 +109,12 @@ class TrainSettings:
 def train_config(settings: TrainSettings) -> TrainConfig:
     """Return the settings of Algorithm 1 for those of a training."""
     terms = settings.terms
-    config, policy = config_of(terms), PoolPolicy(settings.pool or ("all" if terms.free else "cross"))
+    config = config_of(terms)
     return replace(
         config,
         rounds=settings.rounds,
         publish=settings.publish or config.publish,
-        pools=PoolConfig(policy=policy, size=settings.pool_size),
+        pool=settings.pool or ("all" if terms.free else "cross"),
+        pool_size=settings.pool_size,
         dev_share=config.dev_share if settings.dev_share is None else settings.dev_share,
     )

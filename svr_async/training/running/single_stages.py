@@ -6,27 +6,27 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import orjson
-
-from svr_async.core.files import read_plain, write_atomic
+from svr_async.core.files import write_atomic
 from svr_async.engine.money import Price
 from svr_async.engine.stats import EngineStats
-from svr_async.errors import ArtefactError, ConfigError, DegenerateFitError, UsageError
+from svr_async.errors import DegenerateFitError, UsageError
 from svr_async.scoring.bank import RubricBank
-from svr_async.training.bank.build import bank_rubric, candidate_of
-from svr_async.training.bank.merge import Candidate, merge
+from svr_async.training.bank.merge import Candidate, candidate_of, merge
 from svr_async.training.rounds.algorithm import NO_RUBRIC
 from svr_async.training.rounds.induction import counted, grouped, induced
-from svr_async.training.rounds.judge_calls import StageEndsError
 from svr_async.training.rounds.pools import judge_pools
 from svr_async.training.rounds.session import Session
-from svr_async.training.rounds.stages import Outcomes, candidate_from_json, candidate_to_json, unanswered_lines
+from svr_async.training.rounds.stages import Outcomes, StageEndsError, unanswered_lines
 from svr_async.training.running.run import TrainingListener, TrainingRun, run_stage
 from svr_async.training.running.settings import TrainSettings
-from svr_async.training.store.files import Header
-from svr_async.training.store.rounds import store_exists, write_judged
-
-INDUCED = "svr stages induce writes such a file"
+from svr_async.training.store.files import (
+    Header,
+    judged_store,
+    read_rubrics,
+    rubric_lines,
+    store_exists,
+    write_store,
+)
 
 
 def stages_beside(out: Path) -> Path:
@@ -51,8 +51,7 @@ def induce(settings: TrainSettings, file: Path, listener: TrainingListener | Non
     if not candidates:
         why = "".join(f"; {line}" for line in unanswered_lines(outcomes))
         raise DegenerateFitError(f"no rubric was induced from {settings.pairs}{why}", hint=NO_RUBRIC)
-    lines = (orjson.dumps(candidate_to_json(one), option=orjson.OPT_APPEND_NEWLINE) for one in candidates)
-    write_atomic(file, b"".join(lines))
+    write_atomic(file, rubric_lines(candidates))
     return Induced(candidates=candidates, outcomes=outcomes)
 
 
@@ -69,23 +68,7 @@ def load_rubrics(bank: Path | None, candidates: Path | None) -> Sequence[Candida
     if bank is not None:
         return [candidate_of(entry) for entry in RubricBank.load(bank).rubrics if not entry.disabled]
     assert candidates is not None
-    try:
-        lines = read_plain(candidates).splitlines()
-    except OSError as error:
-        raise ConfigError(f"cannot read {candidates}: {error.strerror}", hint=INDUCED) from error
-    found = []
-    for number, line in enumerate(lines, 1):
-        if line.strip():
-            try:
-                found.append(candidate_from_json(orjson.loads(line)))
-                bank_rubric(found[-1])  # a bank must be able to hold it
-            except (orjson.JSONDecodeError, KeyError, TypeError, ValueError, AttributeError) as error:
-                why = f"the field {error} is missing" if isinstance(error, KeyError) else str(error)
-                text = f"{candidates} line {number} is not a candidate: {why}"
-                raise ArtefactError(text, hint="write the file again with svr stages induce") from error
-    if not found:
-        raise UsageError(f"{candidates} holds 0 rubrics", hint=INDUCED)
-    return counted(found)
+    return counted([line.candidate for line in read_rubrics(candidates)])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,9 +97,11 @@ def judge(
             await ask_for_entries(session, rubrics)
         except StageEndsError as error:  # questions are left, so the store that exists is of another command
             raise store_exists(store) from error
-        header = Header(judge=run.judge.label, prompts_digest=run.prompts_digest, plan=settings.terms)
+        header = Header(judge=run.judge.label, prompts_digest=run.prompts_digest, terms=settings.terms)
+        judged = judged_store(session, rubrics, header)
+        write_store(store, judged)
         return JudgedEntries(
-            entries=write_judged(session, store, rubrics, header),
+            entries=judged.arrays.n_entries,
             outcomes=session.stages.outcomes,
             stats=run.stats,
             price=run.price,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,15 +17,13 @@ from svr_async.engine.concurrency import run_whole
 from svr_async.engine.money import Price
 from svr_async.engine.stats import EngineStats
 from svr_async.fit.learning_curve import LearningCurve
-from svr_async.scoring.bank import RubricBank
-from svr_async.scoring.bank_history import BankHistory, TrainedOn
-from svr_async.scoring.dev_pairs import accuracy_in_words, small_dev_warnings
+from svr_async.scoring.bank import BankHistory, RubricBank, TrainedOn
+from svr_async.scoring.bank_card import accuracy_in_words, small_dev_warnings
 from svr_async.scoring.provenance import write_provenance
 from svr_async.training.rounds.algorithm import run_rounds
-from svr_async.training.rounds.dev_choice import baseline_hits, better_than_bank, chosen_round, direct_hits
-from svr_async.training.rounds.round_bank import build_bank
+from svr_async.training.rounds.publish import baseline_hits, better_than_bank, build_bank, chosen_round, direct_hits
 from svr_async.training.rounds.session import FittedRound, JudgedRound, Session
-from svr_async.training.rounds.stages import Outcomes, choice_from_values, digest_of, unanswered_lines
+from svr_async.training.rounds.stages import Outcomes, digest_of, unanswered_lines
 from svr_async.training.running.data import TrainingData, load_data
 from svr_async.training.running.refit import learned_curve, require_solved
 from svr_async.training.running.run import (
@@ -36,8 +35,7 @@ from svr_async.training.running.run import (
     require_author,
 )
 from svr_async.training.running.settings import TrainSettings, train_config
-from svr_async.training.store.files import Header
-from svr_async.training.store.rounds import drop_rounds, write_round
+from svr_async.training.store.files import Header, round_store, write_store
 
 STORES = "stores"  # in a training's folder: a feature store for each round
 
@@ -103,15 +101,18 @@ async def _train(settings: TrainSettings, data: TrainingData, listener: Training
             """Write a round as a feature store, and keep it for the comparison of the published one."""
             kept[judged.number] = judged
             terms = replace(settings.terms, round=judged.number, last=judged.data.last)
-            marks = tuple(sorted(session.judges.judge.marks))
-            header = Header(judge=run.judge.label, marks=marks, prompts_digest=run.prompts_digest, plan=terms)
-            write_round(session, judged, settings.out / STORES, header)
+            header = Header(judge=run.judge.label, prompts_digest=run.prompts_digest, terms=terms)
+            folder = settings.out / STORES / f"round-{judged.number}"
+            write_store(folder, round_store(session, judged, header), replace_other=True)
 
         session.keep_round = keep_round
         rounds = await run_rounds(session, run.log)
         last = kept[rounds[-1].number].data.train
         learned = learned_curve(last, session.config, listener.say) if settings.learning_curve else None
-        drop_rounds(settings.out / STORES, after=len(rounds))
+        for later in set((settings.out / STORES).glob("round-*")) - {
+            settings.out / STORES / f"round-{n}" for n in kept
+        }:
+            shutil.rmtree(later)
         warnings += unanswered_lines(session.stages.outcomes)
         best = chosen_round(rounds, len(session.material.dev), session.config.publish)
         better = await _better(run, best, kept[best.number])
@@ -192,7 +193,7 @@ def _history(
         vote_accuracy=vote,
         linear_accuracy=linear,
         warnings=tuple(warnings),
-        choice=choice_from_values(best.record.get("structure")),
+        choice=best.choice,
         learning_curve=learned,
     )
 

@@ -1,277 +1,237 @@
-"""The feature store: what a fit reads, in one folder of plain files that is written once.
+"""Feature stores: what a fit reads, in one folder of plain files that is written once.
 
-    meta.json         `Header`: counts, origin, how to fit it, and every other file with its size and SHA-256
-    vocabulary.json   TF-IDF terms and their columns; idf.npy their idf
-    rubrics.parquet   the rubrics, in their places
-    pairs.parquet     the pairs: id, prompt, prompt_row, domain, split, strength, kind, of, source
-    features.*.npy    CSR of TF-IDF, a row a prompt: indptr, index, value
-    z.*.npy           CSR of judged entries, a row a pair: indptr, index, value, flags, weight; absent = not judged
+    meta.json         `Header`: who judged, how to fit it, and the SHA-256 of every other file
+    pairs.parquet     a row a pair: train pairs, their hard negatives, dev pairs
+    rubrics.jsonl     a line a rubric, in the form that `svr stages induce` writes too
+    vocabulary.json   TF-IDF terms and their columns; idf.npy has their weights
+    NAME.npy          the arrays of `FitArrays` under its own names, and z_measured
 
-meta.json is written last, so a folder that has it is whole. docs/store.md has every file with its types and shapes.
+`svr train` leaves one for each round in OUT/stores/round-N. docs/store.md has every file with its types and shapes.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
-from functools import cached_property, partial
+import shutil
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 import numpy as np
-import orjson
 from numpy.typing import NDArray
 
-from svr_async.core.files import write_atomic, write_atomic_with
-from svr_async.core.integrity import read_marks
+from svr_async.core.files import read_plain, reason, write_atomic, write_atomic_with
+from svr_async.core.integrity import Integrity
+from svr_async.core.pair import PreferencePair, prompt_text
 from svr_async.core.rubric import Check, Rubric
-from svr_async.errors import ArtefactError, UsageError
-from svr_async.fit.arrays import LARGEST_Z
+from svr_async.core.similarity import REDUNDANCY_CUTOFF
+from svr_async.errors import ArtefactError, DataError, UsageError
+from svr_async.fit import ragged
+from svr_async.fit.arrays import FitArrays
 from svr_async.fit.tfidf import Vocabulary
-from svr_async.scoring.bank import features_problem
-from svr_async.training.bank.build import bank_rubric
-from svr_async.training.bank.merge import Candidate
+from svr_async.training.bank.merge import Candidate, bank_rubric
 from svr_async.training.rounds.config import FitTerms
+from svr_async.training.rounds.session import (
+    JudgedRound,
+    RoundData,
+    Session,
+    Sources,
+    bank_arrays,
+    source_names,
+    source_numbers,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 META = "meta.json"
-SCHEMA_VERSION = 4
-BOTH_ORDERS, OWN, MEASURED = 1, 2, 4  # flags: mean of both orders; mined from this very pair; no fit sees it
-LIMITS = {"split": {"train", "dev"}, "kind": {"pair", "hard_negative"}}
-DTYPES = {"indptr": np.int64, "index": np.int32, "value": np.float32, "flags": np.uint8, "weight": np.float32}
+ARRAYS = (
+    "feature_indptr", "feature_index", "feature_value", "pair_prompt", "negative_of",
+    "z_indptr", "z_rubric", "z_delta", "z_own", "z_weight",
+)  # fmt: skip
+NO_VERDICT = 0.25  # |z| up to here: both responses pass, or both fail, and only the preference separates them
 WRITE_HINT = "choose another folder for the store"
-
-
-class FileEntry(msgspec.Struct, frozen=True):
-    """The size and digest of a file."""
-
-    bytes: int
-    sha256: str
+RUBRICS_HINT = 'a line is {"text": …}, as svr stages induce writes them'
 
 
 class Header(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """meta.json. `plan` says how the store is fitted by default; `made_of` is a digest of all that training used."""
+    """meta.json. `terms` are those of the training that judged: how the store is fitted by default."""
 
     format: Literal["svr-feature-store"] = "svr-feature-store"
-    schema_version: int = SCHEMA_VERSION
+    schema_version: Literal[5] = 5
     judge: str = ""
-    marks: tuple[str, ...] = ()
+    marks: tuple[Integrity, ...] = ()
     prompts_digest: str = ""
-    data_digests: dict[str, str] = {}
-    plan: FitTerms = FitTerms()
-    made_of: str = ""
-    counts: dict[str, int] = {}
-    files: dict[str, FileEntry] = {}
+    pairs_digest: str = ""
+    terms: FitTerms = FitTerms()
+    files: dict[str, str] = {}
 
 
-class Csr(msgspec.Struct, frozen=True, kw_only=True):
-    """Rows of different lengths: row i has the columns index[indptr[i]:indptr[i + 1]], rising, and their values.
+class FeatureStore(msgspec.Struct, kw_only=True):
+    """A store in memory.
 
-    Judged entries have flags too, and, unless all count 1, weights >= 0. Their value is z, chosen minus rejected: any
-    number in ±1.25, as a judge's Δ, the mean of several, or the Δ expected of probabilities.
-    """
-
-    indptr: NDArray[np.int64]
-    index: NDArray[np.int32]
-    value: NDArray[np.float32]
-    flags: NDArray[np.uint8] | None = None
-    weight: NDArray[np.float32] | None = None
-
-    @property
-    def n_rows(self) -> int:
-        """Number of rows."""
-        return len(self.indptr) - 1
-
-    def problem(self, n_rows: int, n_columns: int, *, judged: bool = False) -> str:  # noqa: PLR0911  (a list of checks)
-        """Return what is wrong with a matrix of this shape; empty if nothing is."""
-        for name, values in msgspec.structs.asdict(self).items():
-            if values is not None and (values.dtype != DTYPES[name] or values.ndim != 1):
-                return f"{name} must be a vector of {np.dtype(DTYPES[name])} (got {values.dtype}, {values.ndim} axes)"
-        if len(self.indptr) != n_rows + 1 or self.indptr[0] != 0 or self.indptr[-1] != len(self.index):
-            return f"indptr must have {n_rows + 1} entries from 0 to {len(self.index)}"
-        others = [values for values in (self.value, self.flags, self.weight) if values is not None]
-        if any(len(values) != len(self.index) for values in others) or (judged and self.flags is None):
-            return f"{len(self.index)} indices, but another number of values, flags or weights"
-        if bool((np.diff(self.indptr) < 0).any()):
-            return "indptr must not fall"
-        if not len(self.index):
-            return ""
-        if int(self.index.min()) < 0 or int(self.index.max()) >= n_columns:
-            return f"an index lies outside 0..{n_columns - 1}"
-        rising = self.index[1:] > self.index[:-1]
-        starts = self.indptr[1:-1]
-        rising[starts[(starts > 0) & (starts < len(self.index))] - 1] = True  # a row may begin with any column
-        if not bool(rising.all()):
-            return f"the indices of a row do not rise at entry {int(np.argmin(rising)) + 1}"
-        return self._values_problem(judged=judged)
-
-    def _values_problem(self, *, judged: bool) -> str:
-        if judged and not (self.value.min() >= -LARGEST_Z and self.value.max() <= LARGEST_Z):
-            place = int(np.argmax(~(np.abs(self.value) <= LARGEST_Z)))
-            return (
-                f"z = {self.value[place]:g} at entry {place} lies outside ±{LARGEST_Z}; leave out what was not judged"
-            )
-        if not judged and not np.isfinite([self.value.min(), self.value.max()]).all():
-            return "a value is not finite"
-        if self.weight is not None and not 0 <= self.weight.min() <= self.weight.max() < np.inf:
-            place = int(np.argmax(~(np.isfinite(self.weight) & (self.weight >= 0))))
-            return f"weight = {self.weight[place]:g} at entry {place} is not finite and >= 0"
-        return ""
-
-
-class FeatureStore(msgspec.Struct, kw_only=True, dict=True):
-    """A store in memory, checked.
-
-    `pairs` has the columns of `pair_schema`, without prompts if it was read from files. `support` counts, by rubric id,
-    the support pairs and hard negatives on which a rubric favours the chosen response. `features` has a row a prompt,
-    `z` a row a pair.
+    `pairs` has a row for each row of `arrays`: pair_id, domain, source, dev; `prompt` too until it is written.
+    `measured` marks entries that were judged only to measure the bank, which no fit sees. `support` counts, by rubric
+    id, the support pairs and hard negatives on which a rubric favours the chosen response.
     """
 
     header: Header
     vocabulary: Vocabulary
-    rubrics: tuple[Candidate, ...]
+    rubrics: Sequence[Candidate]
     pairs: pa.Table
-    features: Csr
-    z: Csr
+    arrays: FitArrays
+    measured: NDArray[np.bool_] | None = None
     support: Mapping[str, int] = {}
-    folder: Path = Path()
 
-    def __len__(self) -> int:
-        return int(self.pairs.num_rows)
-
-    @cached_property
-    def pair_ids(self) -> list[str]:
-        """The ids of the pairs."""
-        ids: list[str] = self.pairs["pair_id"].to_pylist()
-        return ids
-
-    @cached_property
-    def prompt_row(self) -> NDArray[np.int32]:
-        """The row of each pair's prompt (n_pairs,)."""
-        rows: NDArray[np.int32] = self.pairs["prompt_row"].to_numpy()
-        return rows
-
-    @cached_property
+    @property
     def is_dev(self) -> NDArray[np.bool_]:
         """Whether each pair is held out (n_pairs,)."""
-        return self._is("split", "dev")
-
-    @cached_property
-    def negative_of(self) -> NDArray[np.int32]:
-        """The place of each hard negative's original, −1 for a pair (n_pairs,)."""
-        from pyarrow import compute
-
-        negative, found = self._is("kind", "hard_negative"), np.full(len(self), -1, dtype=np.int32)
-        if negative.any():
-            places = compute.index_in(self.pairs["of"].filter(negative), value_set=self.pairs["pair_id"])
-            found[negative] = places.fill_null(-1).to_numpy()
-            if bool((found[negative] < 0).any()) or bool(negative[found[negative]].any()):
-                raise refused(self.folder / "pairs.parquet", "a hard negative has no original")
-        return found
-
-    def _is(self, column: str, word: str) -> NDArray[np.bool_]:
-        from pyarrow import compute
-
-        result: NDArray[np.bool_] = compute.equal(self.pairs[column].cast("string"), word).to_numpy()
-        return result
+        flags: NDArray[np.bool_] = self.pairs["dev"].to_numpy()
+        return flags
 
 
-def pair_schema() -> pa.Schema:
-    """Return the columns of pairs.parquet.
+def pair_table(train: Sequence[PreferencePair], dev: Sequence[PreferencePair], sources: Sequence[str]) -> pa.Table:
+    """Return the rows of pairs.parquet: pairs to fit on, hard negatives included, then dev pairs."""
+    import pyarrow as pa
 
-    `prompt_row` counts distinct prompts from 0, in order. `of` names a hard negative's original. `strength` is that of
-    the preference, null if unknown. `source` names the data set of a pair, or of a hard negative's original.
+    pairs = [*train, *dev]
+    columns = {
+        "pair_id": [pair.id for pair in pairs],
+        "prompt": [prompt_text(pair.prompt) for pair in pairs],
+        "domain": [pair.domain for pair in pairs],
+        "source": list(sources),
+        "dev": [place >= len(train) for place in range(len(pairs))],
+    }
+    types = (pa.string(), pa.large_string(), pa.string(), pa.string(), pa.bool_())
+    return pa.table(columns, schema=pa.schema(list(zip(columns, types, strict=True))))
+
+
+# ── rubrics as lines ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class RubricLine(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """A line of a file of rubrics. `id` is another name by which imported entries may refer to it."""
+
+    text: str
+    id: str = ""
+    facet: str = ""
+    importance: str = ""
+    grounding: str = ""
+    check: dict[str, Any] | None = None
+    sources: tuple[str, ...] = ()
+    count: Annotated[int, msgspec.Meta(ge=1)] = 1
+    aliases: tuple[str, ...] = ()
+    criterion: str = ""
+    support: Annotated[int, msgspec.Meta(ge=0)] = 0
+
+    @property
+    def candidate(self) -> Candidate:
+        """The rubric; ValueError if its text or its check is invalid."""
+        check = None if self.check is None else Check.from_json(self.check)
+        texts = {name: getattr(self, name) for name in ("text", "facet", "importance", "grounding")}
+        return Candidate(
+            rubric=Rubric(check=check, **texts),
+            source_pair_ids=self.sources,
+            observed_count=self.count,
+            aliases=self.aliases,
+            criterion=self.criterion,
+        )
+
+
+def rubric_lines(candidates: Iterable[Candidate], support: Mapping[str, int] | None = None) -> bytes:
+    """Return rubrics as JSON Lines."""
+    lines = []
+    for one in candidates:
+        rubric, check = one.rubric, one.rubric.check
+        lines.append(
+            RubricLine(
+                text=rubric.text,
+                facet=rubric.facet,
+                importance=rubric.importance,
+                grounding=rubric.grounding,
+                check=None if check is None else check.to_json(),
+                sources=one.source_pair_ids,
+                count=one.observed_count,
+                aliases=one.aliases,
+                criterion=one.criterion,
+                support=(support or {}).get(rubric.id, 0),
+            )
+        )
+    return msgspec.json.Encoder().encode_lines(lines)
+
+
+def read_rubrics(path: Path) -> list[RubricLine]:
+    """Read a file of rubrics; DataError, which names the line, for one that no bank could hold."""
+    try:
+        lines = read_plain(path).splitlines()
+    except OSError as error:
+        raise DataError(f"cannot read {path}: {reason(error)}", hint=RUBRICS_HINT) from error
+    found = []
+    for number, text in enumerate(lines, 1):
+        if not text.strip():
+            continue
+        try:
+            line = msgspec.json.decode(text, type=RubricLine)
+            bank_rubric(line.candidate, support_count=line.support)
+        except ValueError as error:
+            raise DataError(f"{path} line {number} is not a rubric: {error}", hint=RUBRICS_HINT) from error
+        found.append(line)
+    if not found:
+        raise DataError(f"{path} holds 0 rubrics", hint=RUBRICS_HINT)
+    return found
+
+
+# ── writing and reading ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def write_store(folder: Path, store: FeatureStore, *, replace_other: bool = False) -> None:
+    """Write a store, whole or not at all; UsageError if the folder holds anything but this very store.
+
+    `replace_other` replaces whatever the folder holds.
     """
-    import pyarrow as pa
-
-    word = pa.dictionary(pa.int32(), pa.string())
-    texts = [("pair_id", pa.string()), ("prompt", pa.large_string()), ("prompt_row", pa.int32()), ("domain", word)]
-    rest = [("split", word), ("strength", pa.int32()), ("kind", word), ("of", pa.string()), ("source", word)]
-    return pa.schema([*texts, *rest])
-
-
-def rubric_schema() -> pa.Schema:
-    """Return the columns of rubrics.parquet; rubrics with the same `criterion` are wordings of one."""
-    import pyarrow as pa
-
-    texts = [(name, pa.string()) for name in ("rubric_id", "text", "facet", "importance", "grounding", "check")]
-    lists = [(name, pa.list_(pa.string())) for name in ("source_pair_ids", "aliases")]
-    return pa.schema(
-        [*texts, *lists, ("observed_count", pa.int64()), ("support_count", pa.int64()), ("criterion", pa.string())]
-    )
+    part = folder.with_name(f".{folder.name}.part")
+    shutil.rmtree(part, ignore_errors=True)
+    header = _write_files(part, store)
+    if folder.exists() and not replace_other:
+        same = (folder / META).is_file() and read_header(folder) == header
+        shutil.rmtree(part)
+        if not same:
+            raise store_exists(folder)
+        return
+    shutil.rmtree(folder, ignore_errors=True)
+    part.rename(folder)
 
 
-def write_store(folder: Path, store: FeatureStore) -> None:
-    """Write a store into a folder, meta.json last; ValueError if a reader would refuse it."""
-    import pyarrow as pa
+def store_exists(folder: Path) -> UsageError:
+    """Return the error for a store that would replace something else."""
+    return UsageError(f"{folder} exists already", hint="name another folder with --out, or remove it")
+
+
+def _write_files(folder: Path, store: FeatureStore) -> Header:
     from pyarrow import parquet
 
-    if problem := _problem(store):
-        raise ValueError(problem)
-    rubrics = pa.Table.from_pylist([_rubric_row(store, one) for one in store.rubrics], schema=rubric_schema())
-    tables = {"rubrics.parquet": rubrics, "pairs.parquet": store.pairs}
-    arrays = {"idf": store.vocabulary.idf, **_named("features", store.features), **_named("z", store.z)}
-    terms = orjson.dumps(store.vocabulary.terms, option=orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE)
-    write_atomic(folder / "vocabulary.json", terms, hint=WRITE_HINT)
-    for name, table in tables.items():
-        write_atomic_with(folder / name, partial(parquet.write_table, table, compression="zstd"), hint=WRITE_HINT)
+    arrays = {name: getattr(store.arrays, name) for name in ARRAYS}
+    arrays |= {"z_measured": store.measured, "idf": store.vocabulary.idf}
+    table = partial(parquet.write_table, store.pairs, compression="zstd")
+    write_atomic_with(folder / "pairs.parquet", table, hint=WRITE_HINT)
+    write_atomic(folder / "rubrics.jsonl", rubric_lines(store.rubrics, store.support), hint=WRITE_HINT)
+    write_atomic(folder / "vocabulary.json", store.vocabulary.to_json().encode(), hint=WRITE_HINT)
     for name, values in arrays.items():
-        write_atomic_with(folder / f"{name}.npy", partial(_save, values), hint=WRITE_HINT)
-    names = ["vocabulary.json", *tables, *(f"{name}.npy" for name in arrays)]
-    counts = {"pairs": len(store), "prompts": store.features.n_rows, "rubrics": len(store.rubrics)}
-    files = {name: _entry(folder / name) for name in names}
-    header = msgspec.structs.replace(store.header, counts={**counts, "entries": len(store.z.index)}, files=files)
+        if values is not None:
+            save = partial(np.save, arr=values, allow_pickle=False)
+            write_atomic_with(folder / f"{name}.npy", save, hint=WRITE_HINT)
+    files = {path.name: _sha256(path) for path in sorted(folder.iterdir())}
+    header = msgspec.structs.replace(store.header, files=files)
     write_atomic(folder / META, msgspec.json.encode(header, order="deterministic") + b"\n", hint=WRITE_HINT)
+    return header
 
 
-def _save(values: NDArray[Any], file: BinaryIO) -> None:
-    np.save(file, values, allow_pickle=False)
-
-
-def _named(what: str, rows: Csr) -> dict[str, NDArray[Any]]:
-    return {f"{what}.{name}": values for name, values in msgspec.structs.asdict(rows).items() if values is not None}
-
-
-def _rubric_row(store: FeatureStore, candidate: Candidate) -> dict[str, Any]:
-    rubric = candidate.rubric
-    return {
-        "rubric_id": rubric.id,
-        **{name: getattr(rubric, name) for name in ("text", "facet", "importance", "grounding")},
-        "check": "" if rubric.check is None else orjson.dumps(rubric.check.to_json()).decode(),
-        "source_pair_ids": list(candidate.source_pair_ids),
-        "aliases": list(candidate.aliases),
-        "observed_count": candidate.observed_count,
-        "support_count": store.support.get(rubric.id, 0),
-        "criterion": candidate.criterion,
-    }
-
-
-def _entry(path: Path) -> FileEntry:
+def _sha256(path: Path) -> str:
     with path.open("rb") as file:
-        return FileEntry(bytes=path.stat().st_size, sha256=hashlib.file_digest(file, "sha256").hexdigest())
-
-
-def _problem(store: FeatureStore) -> str:
-    """Return what is wrong with the content of a store; empty if nothing is."""
-    ids = [candidate.rubric.id for candidate in store.rubrics]
-    for candidate in store.rubrics:
-        try:
-            bank_rubric(candidate, support_count=store.support.get(candidate.rubric.id, 0))
-        except ValueError as error:
-            return str(error)
-    if len(set(ids)) < len(ids):
-        return f"the rubric {next(one for one in ids if ids.count(one) > 1)} occurs twice"
-    rows, count = store.prompt_row, store.features.n_rows
-    if len(rows) and not 0 <= int(rows.min()) <= int(rows.max()) < count:
-        return f"a prompt_row lies outside 0..{count - 1}"
-    z = store.z.problem(len(store), len(ids), judged=True)
-    features = store.features.problem(count, len(store.vocabulary.terms))
-    named = ("features: ", features), ("z: ", z)
-    problem = features_problem(store.vocabulary.terms, store.vocabulary.idf)
-    return problem or next((what + found for what, found in named if found), "")
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def read_header(folder: Path) -> Header:
@@ -286,91 +246,182 @@ def read_header(folder: Path) -> Header:
         )
         raise UsageError(f"{folder} holds no feature store ({META} is missing)", hint=hint)
     try:
-        header = msgspec.json.decode(path.read_bytes(), type=Header)
-        read_marks(list(header.marks))
-    except (msgspec.MsgspecError, ValueError) as error:
-        raise refused(path, str(error)) from error
-    if header.schema_version != SCHEMA_VERSION:
-        raise refused(path, f"its schema version is {header.schema_version}, this program reads {SCHEMA_VERSION}")
-    return header
-
-
-def verify_files(folder: Path, header: Header) -> None:
-    """Raise ArtefactError for a file that is missing, or is not the one that meta.json lists."""
-    for name, expected in header.files.items():
-        path = folder / Path(name).name
-        if not path.is_file():
-            raise refused(path, "it is missing")
-        if _entry(path) != expected:
-            raise refused(path, f"it does not match the SHA-256 in {META}: damaged, or of another store")
+        return msgspec.json.decode(path.read_bytes(), type=Header)
+    except ValueError as error:
+        raise _refused(path, str(error)) from error
 
 
 def load_store(folder: str | Path) -> FeatureStore:
-    """Read and check a store; UsageError if there is none, ArtefactError naming the file that fails a check."""
-    folder = Path(folder)
-    header = read_header(folder)
-    verify_files(folder, header)
-    try:
-        rubrics = _read_table(folder / "rubrics.parquet", rubric_schema()).to_pylist()
-        columns = [name for name in pair_schema().names if name != "prompt"]
-        idf = np.load(folder / "idf.npy", allow_pickle=False)
-        store = FeatureStore(
-            header=header,
-            vocabulary=Vocabulary(terms=orjson.loads((folder / "vocabulary.json").read_bytes()), idf=idf),
-            rubrics=tuple(map(_candidate, rubrics)),
-            pairs=_read_table(folder / "pairs.parquet", pair_schema(), columns),
-            features=_read_csr(folder, "features"),
-            z=_read_csr(folder, "z"),
-            support={row["rubric_id"]: row["support_count"] for row in rubrics if row["support_count"]},
-            folder=folder,
-        )
-        problem = _problem(store) or _columns_problem(store.pairs)
-    except (ValueError, TypeError, KeyError, AttributeError, OSError) as error:
-        raise refused(folder, f"{type(error).__name__} {' '.join(str(error).split())[:200]}") from error
-    if problem:
-        raise refused(folder, problem)
-    return store
+    """Read and check a store; UsageError if there is none, ArtefactError naming the file that fails a check.
 
-
-def _columns_problem(pairs: pa.Table) -> str:
-    from pyarrow import compute
-
-    if pairs["pair_id"].null_count or compute.count_distinct(pairs["pair_id"]).as_py() != len(pairs):
-        return "a pair id is missing or occurs twice"
-    found = {name: set(compute.unique(pairs[name].cast("string")).to_pylist()) for name in LIMITS}
-    return next((f"the column {name} holds {str(found[name] - words)[:60]}" for name, words in LIMITS.items()
-                 if not found[name] <= words), "")  # fmt: skip
-
-
-def _read_table(path: Path, schema: pa.Schema, columns: Sequence[str] | None = None) -> pa.Table:
-    """Read a table in this thread: Arrow's own may abort the interpreter at its end (apache/arrow issue 34314)."""
+    Arrays are mapped: pages that are read take memory, and only while there is room.
+    """
     from pyarrow import parquet
 
-    if not parquet.read_schema(path).equals(schema, check_metadata=False):
-        raise ValueError(f"{path.name} has other columns or types than a store")
-    table = parquet.read_table(path, columns=columns, use_threads=False, pre_buffer=False)
-    return table.unify_dictionaries().combine_chunks()
+    folder = Path(folder)
+    header = read_header(folder)
+    for name, digest in header.files.items():
+        if not (folder / name).is_file():
+            raise _refused(folder / name, "it is missing")
+        if _sha256(folder / name) != digest:
+            raise _refused(folder / name, f"it does not match the SHA-256 in {META}: damaged, or of another store")
+    try:
+        lines = read_rubrics(folder / "rubrics.jsonl")
+        terms = msgspec.json.decode((folder / "vocabulary.json").read_bytes(), type=dict[str, int])
+        names = [name for name in (*ARRAYS, "z_measured", "idf") if f"{name}.npy" in header.files]
+        mapped = {name: np.load(folder / f"{name}.npy", mmap_mode="r", allow_pickle=False) for name in names}
+        arrays: dict[str, Any] = {name: values.view(np.ndarray) for name, values in mapped.items()}
+        # Arrow's own threads may abort the interpreter at its end (apache/arrow issue 34314).
+        columns = ["pair_id", "domain", "source", "dev"]
+        pairs = parquet.read_table(folder / "pairs.parquet", columns=columns, use_threads=False, pre_buffer=False)
+        return FeatureStore(
+            header=header,
+            vocabulary=Vocabulary(terms=terms, idf=arrays.pop("idf")),
+            measured=arrays.pop("z_measured", None),
+            rubrics=tuple(line.candidate for line in lines),
+            support={line.candidate.rubric.id: line.support for line in lines if line.support},
+            pairs=pairs.combine_chunks(),
+            arrays=FitArrays(n_rubrics=len(lines), n_features=max(1, len(terms)), **arrays),
+        )
+    except (ValueError, TypeError, KeyError, OSError, ArtefactError, DataError) as error:
+        raise _refused(folder, " ".join(str(error).split())[:200]) from error
 
 
-def _read_csr(folder: Path, what: str) -> Csr:
-    """Map the arrays of a matrix: pages that are looked at take memory, and only while there is room."""
-    paths = {name: folder / f"{what}.{name}.npy" for name in DTYPES}
-    mapped = {name: np.load(path, mmap_mode="r", allow_pickle=False) for name, path in paths.items() if path.exists()}
-    return Csr(**{name: values.view(np.ndarray) for name, values in mapped.items()})
+def _refused(path: Path, problem: str) -> ArtefactError:
+    return ArtefactError(f"{path} is refused: {problem}", hint="judge again; what was judged is in the cache")
 
 
-def _candidate(row: Mapping[str, Any]) -> Candidate:
-    check = orjson.loads(row["check"]) if row["check"] else None
-    texts = {name: row[name] for name in ("text", "facet", "importance", "grounding")}
-    return Candidate(
-        rubric=Rubric(id=row["rubric_id"], check=None if check is None else Check.from_json(check), **texts),
-        source_pair_ids=tuple(row["source_pair_ids"]),
-        observed_count=row["observed_count"],
-        aliases=tuple(row["aliases"]),
-        criterion=row["criterion"],
+# ── rounds ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def judged_store(session: Session, bank: Sequence[Candidate], header: Header) -> FeatureStore:
+    """Return the session's pairs and all that was judged of them on a bank."""
+    material = session.material
+    return FeatureStore(
+        header=_signed(session, header),
+        vocabulary=material.vocabulary,
+        rubrics=tuple(bank),
+        pairs=pair_table(material.train, material.dev, source_names(material.pairs, ())),
+        arrays=session.arrays(session.indexed(bank), material.pairs),
     )
 
 
-def refused(path: Path, problem: str) -> ArtefactError:
-    """Return the error for a file that fails a check."""
-    return ArtefactError(f"{path} is refused: {problem}", hint="judge again; what was judged is in the cache")
+def round_store(session: Session, judged: JudgedRound, header: Header) -> FeatureStore:
+    """Return the store of a round: its merged bank, all pairs, the hard negatives of rounds before, every entry."""
+    material, train, dev = session.material, judged.data.train, judged.measured
+    negatives = [negative.pair for negative in judged.negatives]
+    sources = [*source_names(material.train, judged.negatives), *source_names(material.dev, ())]
+    seen = np.isin(_keys(dev), _keys(judged.data.dev), assume_unique=True)
+    return FeatureStore(
+        header=_signed(session, header),
+        vocabulary=material.vocabulary,
+        rubrics=judged.data.bank,
+        support=judged.data.support,
+        pairs=pair_table([*material.train, *negatives], material.dev, sources),
+        arrays=_joined(train, dev),
+        measured=np.concatenate([np.zeros(train.n_entries, bool), ~seen]),
+    )
+
+
+def _signed(session: Session, header: Header) -> Header:
+    """Return the header with the digest of the pairs and the marks of who judged."""
+    marks = tuple(sorted(map(Integrity, session.judges.judge.marks)))
+    return msgspec.structs.replace(header, pairs_digest=session.material.digest, marks=marks)
+
+
+def _joined(train: FitArrays, dev: FitArrays) -> FitArrays:
+    """Return the rows of train pairs and of dev pairs in one."""
+    parts = ("pair_prompt", "z_rubric", "z_delta", "z_own")
+    joined: dict[str, Any] = {name: np.concatenate([getattr(train, name), getattr(dev, name)]) for name in parts}
+    if train.negative_of is not None:
+        joined["negative_of"] = np.append(train.negative_of, np.full(dev.n_pairs, -1, np.int32))
+    borders = np.append(train.z_indptr, train.n_entries + dev.z_indptr[1:])
+    return replace(train, z_indptr=borders, pair_source=None, **joined)
+
+
+def _keys(arrays: FitArrays) -> NDArray[np.int64]:
+    return ragged.row_ids(arrays.z_indptr) * arrays.n_rubrics + arrays.z_rubric
+
+
+def stored_round(store: FeatureStore, *, cutoff: float = REDUNDANCY_CUTOFF) -> JudgedRound:
+    """Return a store as a round; of a round's own store it is what training had in memory, array by array."""
+    is_dev, held = store.is_dev, store.arrays
+    train = np.flatnonzero(~is_dev)
+    rows = zip(store.pairs["pair_id"].take(train).to_pylist(), held.pair_prompt[train].tolist(), strict=True)
+    sources = Sources.of(store.rubrics, dict(rows))
+    whole = replace(held, **bank_arrays(store.rubrics, sources, cutoff))
+    fitted = whole if store.measured is None else _kept(whole, ~store.measured)
+    data = RoundData(
+        bank=tuple(store.rubrics),
+        train=_side(store, fitted, train),
+        dev=_side(store, fitted, np.flatnonzero(is_dev)),
+        support=store.support,
+        last=store.header.terms.last,
+    )
+    measured = _side(store, whole, np.flatnonzero(is_dev))
+    return JudgedRound(number=store.header.terms.round, data=data, measured=measured)
+
+
+def _kept(arrays: FitArrays, keep: NDArray[np.bool_]) -> FitArrays:
+    parts = ("z_rubric", "z_delta", "z_own", "z_weight")
+    kept = {name: values[keep] for name in parts if (values := getattr(arrays, name)) is not None}
+    return replace(arrays, z_indptr=ragged.kept_indptr(arrays.z_indptr, keep), **kept)
+
+
+def _side(store: FeatureStore, arrays: FitArrays, rows: NDArray[np.int64]) -> FitArrays:
+    """Return the rows of one side of the split, without entries that weigh nothing."""
+    part = arrays.take_pairs(rows).without_weightless()
+    of = part.negative_of
+    return replace(
+        part,
+        negative_of=None if of is None or bool((of < 0).all()) else of.astype(np.int32),
+        pair_source=source_numbers(store.pairs["source"].take(rows).to_pylist()),
+    )
+
+
+# ── facts ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def store_facts(store: FeatureStore, folder: Path) -> dict[str, Any]:
+    """Return what `svr stages store` shows, as plain values."""
+    arrays, header = store.arrays, store.header
+    negatives, z = ~arrays.originals, arrays.z_delta
+    shares = {"ties": z == 0, "same_verdict": np.abs(z) <= NO_VERDICT, "for_chosen": z > 0}
+    weight = arrays.z_weight
+    return {
+        "judge": header.judge,
+        "marks": list(header.marks),
+        "pairs": {
+            "train": int((~store.is_dev & ~negatives).sum()),
+            "dev": int(store.is_dev.sum()),
+            "hard_negatives": int(negatives.sum()),
+        },
+        "prompts": arrays.n_prompts,
+        "features": len(store.vocabulary.terms),
+        "rubrics": len(store.rubrics),
+        "entries": arrays.n_entries,
+        "own": 0 if arrays.z_own is None else int(arrays.z_own.sum()),
+        "measured_only": 0 if store.measured is None else int(store.measured.sum()),
+        "z": {name: round(float(where.mean()), 6) if len(z) else 0.0 for name, where in shares.items()},
+        "weights": None if weight is None or not len(weight) else [float(weight.min()), float(weight.max())],
+        "terms": header.terms.as_json(),
+        "bytes": sum(path.stat().st_size for path in folder.iterdir() if path.is_file()),
+    }
+
+
+def facts_in_words(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return the figures of `store_facts` as labelled lines."""
+    pairs, z, terms, weights = (facts[name] for name in ("pairs", "z", "terms", "weights"))
+    counts = f"{pairs['train']:,} train, {pairs['dev']:,} dev, {pairs['hard_negatives']:,} hard negatives"
+    a_pair = facts["entries"] / max(1, sum(pairs.values()))
+    ties, same, chosen = (f"{100 * z[name]:.1f} %" for name in ("ties", "same_verdict", "for_chosen"))
+    return [
+        ("judge", facts["judge"] or "not recorded"),
+        ("pairs", f"{counts}; {facts['prompts']:,} prompts, {facts['features']:,} features"),
+        ("rubrics", f"{facts['rubrics']:,}"),
+        ("entries", f"{facts['entries']:,}, {a_pair:.1f} a pair; {facts['measured_only']:,} to measure only"),
+        ("", f"{facts['own']:,} on the prompt that alone gave the rubric"),
+        ("z", f"{ties} ties (0), {same} within ±{NO_VERDICT}, {chosen} above 0"),
+        ("weights", "1 each" if weights is None else f"{weights[0]:g} to {weights[1]:g}"),
+        ("fit", f"{terms['preset']}, seed {terms['seed']}" + (f", round {terms['round']}" if terms["round"] else "")),
+    ]

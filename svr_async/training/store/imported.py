@@ -1,284 +1,235 @@
 """A feature store from other people's data: pairs, rubrics, and judged entries between them.
 
-    npz, lists     pair, rubric, z: vectors of one length; pair and rubric hold ids, or places from 0
-    npz, CSR       indptr, indices, data: a row a pair, a column a rubric, as scipy.sparse.save_npz writes it
-    Parquet        columns pair_id, rubric_id, z
+    npz        pair, rubric, z: vectors of one length; pair and rubric hold ids, or places from 0
+    npz        a matrix of z, a row a pair, a column a rubric, as scipy.sparse.save_npz writes it
+    Parquet    columns pair_id, rubric_id, z
 
-Each may also have a weight for every z. Entries are sorted block by block, so that memory stays below three times the
-size of the arrays.
+Lists and Parquet may also have a `weight` for every z. Memory stays below three times the size of the arrays.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import coo_array, csr_array, load_npz
 
-from svr_async.core.files import read_plain, reason
+from svr_async.adapters.pair_files import usable
+from svr_async.core.files import reason
 from svr_async.core.pair import PreferencePair, split_by_prompt
 from svr_async.errors import DataError, UsageError
-from svr_async.fit import ragged
-from svr_async.training.bank.build import bank_rubric, refuse_long_names
-from svr_async.training.bank.merge import Candidate
+from svr_async.fit.arrays import LARGEST_Z, FitArrays
+from svr_async.training.bank.merge import Candidate, refuse_long_names
 from svr_async.training.rounds.config import FitTerms, config_of
-from svr_async.training.rounds.session import Material, Sources, prepare
-from svr_async.training.rounds.stages import candidate_from_json
-from svr_async.training.store.files import OWN, Csr, FeatureStore, Header, load_store
-from svr_async.training.store.rounds import material_store, own_entries, write_new
+from svr_async.training.rounds.session import Material, Sources, prepare, source_names
+from svr_async.training.store.files import FeatureStore, Header, pair_table, read_rubrics, write_store
 
-Array = NDArray[Any]
-LISTS, CSR = ("pair", "rubric", "z"), ("indptr", "indices", "data")
-BLOCK_ENTRIES = 1 << 20
+BATCH = 1 << 20  # entries of a Parquet file that are decoded at a time
 HINT = "docs/store.md shows the forms"
-RUBRICS_HINT = 'a line is {"text": …} with an optional id, or what svr stages induce writes'
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ImportOptions:
-    """How an import is made: the share of prompts held out as dev (0: none), the terms of the fit, who judged."""
-
-    dev_share: float = 0.05
-    terms: FitTerms = FitTerms()  # noqa: RUF009  (frozen)
-    judge: str = "imported"
-
-
-class RubricLine(msgspec.Struct, kw_only=True):
-    """A line of a rubrics file: a rubric's own fields, or `rubric` with them as svr stages induce writes it."""
-
-    rubric: dict[str, Any] | None = None
-    text: str = ""
-    facet: str = ""
-    importance: str = ""
-    grounding: str = ""
-    check: dict[str, Any] | None = None
-    id: str = ""
-    sources: list[str] = []
-    aliases: list[str] = []
-    criterion: str = ""
-    count: Annotated[int, msgspec.Meta(ge=1)] = 1
-
-    def candidate(self) -> Candidate:
-        """Return the line as a candidate that a bank can hold; ValueError or TypeError if it cannot."""
-        names = ("text", "facet", "importance", "grounding", "check")
-        rubric = self.rubric or {name: getattr(self, name) for name in names}
-        plain = {"sources": self.sources, "count": self.count, "aliases": self.aliases, "criterion": self.criterion}
-        found = candidate_from_json({"rubric": rubric, **plain})
-        bank_rubric(found)
-        return found
+DEV_SHARE = 0.05
 
 
 def import_store(
-    pairs: Sequence[PreferencePair], digest: str, rubrics: Path, z: Path, out: Path, options: ImportOptions
-) -> FeatureStore:
-    """Write a store of these pairs, of the rubrics and entries in two files, and return it.
+    pairs: Sequence[PreferencePair],
+    digest: str,
+    rubrics: Path,
+    z: Path,
+    out: Path,
+    *,
+    dev_share: float = DEV_SHARE,
+    terms: FitTerms = FitTerms(),  # noqa: B008  (frozen)
+    judge: str = "imported",
+) -> None:
+    """Write a store of these pairs, of the rubrics and entries in two files.
 
-    `digest` is that of the pairs. Pairs without a preference or with equal responses are left out with their entries.
-    DataError or UsageError, in one line, for anything wrong; nothing is written then.
+    `digest` is that of the pairs, `dev_share` the share of prompts held out, `judge` a name for who judged. Pairs
+    without a preference or with equal responses are left out with their entries. DataError or UsageError, in one line,
+    for anything wrong; nothing is written then.
     """
-    candidates, names = read_rubrics(rubrics)
-    material = _material(pairs, digest, options)
-    judged = _judged(z, pairs, material, candidates, names)
-    header = Header(judge=options.judge, plan=options.terms)
-    write_new(out, material_store(material, header, candidates, judged))
-    return load_store(out)
+    candidates, names = _named_rubrics(rubrics)
+    material = _material(pairs, digest, dev_share, terms)
+    store = FeatureStore(
+        header=Header(judge=judge, terms=terms, pairs_digest=digest),
+        vocabulary=material.vocabulary,
+        rubrics=candidates,
+        pairs=pair_table(material.train, material.dev, source_names(material.pairs, ())),
+        arrays=_arrays(z, pairs, material, candidates, names),
+    )
+    write_store(out, store)
 
 
-def read_rubrics(path: Path) -> tuple[list[Candidate], dict[str, int]]:
-    """Return the rubrics of a JSON Lines file, and the place of every name: ids of the program and of the file."""
-    try:
-        lines = read_plain(path).splitlines()
-    except OSError as error:
-        raise DataError(f"cannot read {path}: {error.strerror}", hint=RUBRICS_HINT) from error
+def _named_rubrics(path: Path) -> tuple[list[Candidate], dict[str, int]]:
+    """Return the rubrics of a file, and the place of every name: ids of the program and of the file."""
     found: list[Candidate] = []
     names: dict[str, int] = {}
-    for number, line in enumerate(lines, 1):
-        if not line.strip():
-            continue
-        try:
-            held = msgspec.json.decode(line, type=RubricLine)
-            candidate = held.candidate()
-        except (msgspec.MsgspecError, ValueError, TypeError, KeyError, AttributeError) as error:
-            raise DataError(f"{path} line {number} is not a rubric: {error}", hint=RUBRICS_HINT) from error
-        for name in {candidate.rubric.id, held.id} - {""}:
-            if names.setdefault(name, len(found)) != len(found):
-                raise DataError(f"{path} line {number}: the rubric {name[:60]!r} occurs twice", hint="each rubric once")
-        found.append(candidate)
-    if not found:
-        raise DataError(f"{path} holds 0 rubrics", hint=RUBRICS_HINT)
+    for place, line in enumerate(read_rubrics(path)):
+        found.append(line.candidate)
+        for name in {found[-1].rubric.id, line.id} - {""}:
+            if names.setdefault(name, place) != place:
+                raise DataError(f"{path}: the rubric {name[:60]!r} occurs twice", hint="give each rubric once")
     return found, names
 
 
-def _material(pairs: Sequence[PreferencePair], digest: str, options: ImportOptions) -> Material:
+def _material(pairs: Sequence[PreferencePair], digest: str, dev_share: float, terms: FitTerms) -> Material:
     """Return the pairs, split by prompt as training splits them, with the features of their prompts."""
-    useful = [pair for pair in pairs if pair.has_preference and pair.chosen != pair.rejected]
+    useful = [pair for pair in pairs if usable(pair)]
     refuse_long_names(useful)
-    train, dev = split_by_prompt(useful, options.dev_share, salt=str(options.terms.seed))
+    train, dev = split_by_prompt(useful, dev_share, salt=str(terms.seed))
     if not train:
-        raise UsageError(
-            f"0 of {len(pairs)} pairs are left to train on", hint="give more pairs with a preference, or hold out less"
-        )
-    return prepare(train, dev, digest=digest, pairs_of_words=config_of(options.terms).fit.pairs_of_words)
+        hint = "give more pairs with a preference, or hold out less"
+        raise UsageError(f"0 of {len(pairs)} pairs are left to train on", hint=hint)
+    return prepare(train, dev, digest=digest, pairs_of_words=config_of(terms).fit.pairs_of_words)
 
 
 # ── entries ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _judged(
+def _arrays(
     path: Path,
     pairs: Sequence[PreferencePair],
     material: Material,
     rubrics: Sequence[Candidate],
     names: Mapping[str, int],
-) -> Csr:
-    """Return the entries of a file as rows of the material's pairs, those of a pair's own rubrics flagged."""
-    columns = _read(path, len(pairs), len(rubrics))
-    rubric = _places(path, "rubric", columns.pop("rubric"), names, len(rubrics))
-    z, weight = (_numbers(path, name, columns.pop(name, None)) for name in ("z", "weight"))
-    assert z is not None
-    if (borders := columns.pop("indptr", None)) is None:
-        ids = {pair.id: place for place, pair in enumerate(pairs)}
-        pair = _places(path, "pair", columns.pop("pair"), ids, len(pairs))
-        if not len(pair) == len(rubric) == len(z):
-            raise _wrong(path, f"{len(pair)} pairs, {len(rubric)} rubrics and {len(z)} values of z differ in length")
-        borders = ragged.indptr_of(np.bincount(pair, minlength=len(pairs)))
-        order = None if bool((pair[1:] >= pair[:-1]).all()) else np.argsort(pair, kind="stable")
-        del pair
-    else:
-        order = None
-    if len(z) != len(rubric) or (weight is not None and len(weight) != len(z)):
-        raise _wrong(path, f"{len(rubric)} rubrics, {len(z)} values of z and another number of weights")
+) -> FitArrays:
+    """Return the entries of a file as rows of the material's pairs, those of a prompt's own rubrics marked."""
     place = {pair.id: number for number, pair in enumerate(pairs)}
-    rows = np.array([place[pair.id] for pair in material.pairs], dtype=np.int64)
-    out = Csr(
-        indptr=ragged.indptr_of(np.diff(borders)[rows]),
-        index=np.empty(int(np.diff(borders)[rows].sum()), np.int32),
-        value=np.empty(int(np.diff(borders)[rows].sum()), np.float32),
-        flags=np.zeros(int(np.diff(borders)[rows].sum()), np.uint8),
-        weight=None if weight is None else np.empty(int(np.diff(borders)[rows].sum()), np.float32),
+    rows = np.array([place[pair.id] for pair in material.pairs])
+    z, weight = _read(path, place, names, len(rubrics))
+    z = _rows_of(z, rows)
+    prompts, prompt = material.prompts, np.array([material.prompts.row(pair) for pair in material.pairs], np.int32)
+    return FitArrays(
+        n_rubrics=len(rubrics),
+        n_features=prompts.n_features,
+        feature_indptr=prompts.indptr,
+        feature_index=prompts.index,
+        feature_value=prompts.value,
+        pair_prompt=prompt,
+        z_indptr=z.indptr.astype(np.int64),
+        z_rubric=z.indices.astype(np.int32, copy=False),
+        z_delta=z.data,
+        z_own=_own(z, material, rubrics, prompt),
+        z_weight=None if weight is None else _rows_of(weight, rows).data,
     )
-    train, dev = ({pair.id: material.prompts.row(pair) for pair in side} for side in (material.train, material.dev))
-    sources = Sources.of(rubrics, train, dev)
-    prompts = np.array([material.prompts.row(pair) for pair in material.pairs], dtype=np.int64)
-    for first, last in _blocks(out.indptr):
-        span = slice(int(out.indptr[first]), int(out.indptr[last]))
-        _, at = ragged.take_rows(borders, rows[first:last])
-        at = np.arange(at.start, at.stop) if isinstance(at, slice) else at
-        at = at if order is None else order[at]
-        row = np.repeat(np.arange(first, last), np.diff(out.indptr[first : last + 1]))
-        keys = row * len(rubrics) + rubric[at]
-        rank = np.argsort(keys, kind="stable")
-        if len(twice := np.flatnonzero(np.diff(keys[rank]) == 0)):
-            pair_of = sorted(at[rank[twice[0] : twice[0] + 2]].tolist())
-            raise _wrong(path, f"entries {pair_of[0]} and {pair_of[1]} are of the same pair and rubric")
-        at = at[rank]
-        out.index[span], out.value[span] = rubric[at], z[at]
-        if out.weight is not None and weight is not None:
-            out.weight[span] = weight[at]
-        out.flags[span] = np.where(own_entries(sources, prompts[row], out.index[span]), OWN, 0)  # type: ignore[index]
-    if problem := out.problem(len(rows), len(rubrics), judged=True):
-        raise _wrong(path, problem)
-    return out
 
 
-def _blocks(indptr: NDArray[np.int64]) -> list[tuple[int, int]]:
-    """Return spans of rows with about `BLOCK_ENTRIES` entries each."""
-    starts = np.searchsorted(indptr, np.arange(0, int(indptr[-1]) + 1, BLOCK_ENTRIES))
-    borders = np.unique([0, *starts.tolist(), len(indptr) - 1]).tolist()
-    return list(pairwise(borders))
+def _rows_of(matrix: csr_array, rows: NDArray[np.int64]) -> csr_array:
+    """Return these rows of a matrix, columns rising."""
+    found = matrix[rows]
+    found.sort_indices()
+    return found
 
 
-def _places(path: Path, what: str, column: Any, names: Mapping[str, int], count: int) -> NDArray[np.integer]:
-    """Return the place of each id; whole numbers are places already."""
-    if isinstance(column, np.ndarray) and column.dtype.kind == "U":
-        texts, codes = np.unique(column, return_inverse=True)
-        column = texts.tolist(), codes
-    if isinstance(column, tuple):
-        texts, codes = column
-        places = np.array([names.get(text, -1) for text in texts], dtype=np.int32)
-        if unknown := next((text for text in texts if text not in names), None):
-            raise _wrong(path, f"it names the {what} {unknown[:60]!r}: no {what} has that id")
-        return places[codes]
-    if column.ndim != 1 or column.dtype.kind not in "iu":
-        raise _wrong(path, f"{what} must be a vector of texts or whole numbers (got {column.dtype})")
-    if len(column) > 0 and not 0 <= int(column.min()) <= int(column.max()) < count:
-        bad = int(np.argmax((column < 0) | (column >= count)))
-        raise _wrong(path, f"entry {bad} is of {what} {int(column[bad])}: there are {count}, counted from 0")
-    return np.asarray(column)
+def _own(
+    z: csr_array, material: Material, rubrics: Sequence[Candidate], prompts: NDArray[np.int32]
+) -> NDArray[np.bool_]:
+    """Return which entries judge a rubric on the prompt that alone gave it (see `Sources.own`)."""
+    given = ({pair.id: material.prompts.row(pair) for pair in side} for side in (material.train, material.dev))
+    sources, own = Sources.of(rubrics, *given), np.zeros(z.nnz, bool)
+    for row, prompt in enumerate(prompts.tolist()):
+        if len(mined := sources.own(prompt)):
+            span = slice(z.indptr[row], z.indptr[row + 1])
+            own[span] = np.isin(z.indices[span], mined)
+    return own
 
 
-def _numbers(path: Path, name: str, values: Any) -> NDArray[np.float32] | None:
-    if values is None:
-        return None
-    if not isinstance(values, np.ndarray) or values.ndim != 1 or values.dtype.kind not in "fiu":
-        raise _wrong(path, f"{name} must be a vector of numbers")
-    with np.errstate(over="ignore"):  # what is too large becomes infinite, and is refused as such
-        return values.astype(np.float32, copy=False)
-
-
-def _read(path: Path, n_pairs: int, n_rubrics: int) -> dict[str, Any]:
-    """Return the columns of a file: rubric, z, perhaps weight, and pair or indptr; texts as (texts, codes)."""
+def _read(
+    path: Path, pairs: Mapping[str, int], rubrics: Mapping[str, int], n_rubrics: int
+) -> tuple[csr_array, csr_array | None]:
+    """Return z and, if the file has them, weights, as matrices of the same entries: a row a pair, a column a rubric."""
+    shape = (len(pairs), n_rubrics)
     kinds = {".npz": _from_npz, ".parquet": _from_parquet}
     read = kinds.get(path.suffix.lower())
     if read is None or not path.is_file():
         what = f"no such file: {path}" if read else f"cannot read {path}: unknown suffix"
         raise DataError(what, hint=f"accepted: {', '.join(kinds)}")
     try:
-        return read(path, n_pairs, n_rubrics)
+        columns = read(path, {"pair": pairs, "rubric": rubrics})
+        if isinstance(columns, csr_array):
+            if columns.shape != shape:
+                raise _wrong(path, f"its shape is {columns.shape}, there are {shape[0]} pairs and {shape[1]} rubrics")
+            columns.check_format(full_check=True)
+            return csr_array((_numbers(path, "z", columns.data), columns.indices, columns.indptr), shape=shape), None
+        if missing := {"pair", "rubric", "z"} - set(columns):
+            raise _wrong(path, f"{min(missing)} is missing (found {', '.join(columns) or 'nothing'})")
+        where = columns.pop("pair"), columns.pop("rubric")
+        z, weight = (_matrix(path, name, columns.pop(name, None), where, shape) for name in ("z", "weight"))
     except OSError as error:
         raise DataError(f"cannot read {path}: {reason(error)}", hint="check the path") from error
-    except (ValueError, TypeError, KeyError, AttributeError, EOFError) as error:
-        raise _wrong(path, f"it is not readable ({' '.join(str(error).split())[:120]})") from error
+    except (ValueError, TypeError, KeyError, EOFError) as error:
+        raise _wrong(path, " ".join(str(error).split())[:160]) from error
+    assert z is not None
+    return z, weight
 
 
-def _from_npz(path: Path, n_pairs: int, n_rubrics: int) -> dict[str, Any]:
+def _matrix(
+    path: Path, name: str, values: Any, where: tuple[NDArray[np.integer], NDArray[np.integer]], shape: tuple[int, int]
+) -> csr_array | None:
+    if values is None:
+        return None
+    matrix = coo_array((_numbers(path, name, values), where), shape=shape).tocsr()
+    if matrix.nnz < len(values):
+        twice = len(values) - matrix.nnz
+        raise _wrong(path, f"{twice} of {len(values)} entries repeat a pair and rubric; give each once")
+    return matrix
+
+
+def _numbers(path: Path, name: str, values: NDArray[Any]) -> NDArray[np.float32]:
+    """Return z or weights in single precision; DataError for a value that they cannot have."""
+    if values.dtype.kind not in "fiu":
+        raise _wrong(path, f"{name} must be a vector of numbers (got {values.dtype})")
+    low, high = (-LARGEST_Z, LARGEST_Z) if name == "z" else (0.0, float(np.finfo(np.float32).max))
+    inside = (values >= low) & (values <= high)  # False for NaN
+    if not inside.all():
+        place = int(np.argmin(inside))
+        raise _wrong(path, f"{name} = {values[place]:g} at entry {place} lies outside {low:g}..{high:g}")
+    return values.astype(np.float32, copy=False)
+
+
+def _places(path: Path, what: str, column: Any, names: Mapping[str, int]) -> NDArray[np.integer]:
+    """Return the place of each id; whole numbers are places already."""
+    import pyarrow as pa
+
+    if isinstance(column, np.ndarray) and column.dtype.kind in "iu":
+        return column
+    coded = column if isinstance(column, pa.DictionaryArray) else pa.array(column).dictionary_encode()
+    texts = coded.dictionary.to_pylist()
+    if (unknown := next((text for text in texts if text not in names), None)) is not None:
+        raise _wrong(path, f"it names the {what} {str(unknown)[:60]!r}: no {what} has that id")
+    places: NDArray[np.integer] = np.array([names[text] for text in texts], np.int32)[coded.indices.to_numpy()]
+    return places
+
+
+def _from_npz(path: Path, names: Mapping[str, Mapping[str, int]]) -> csr_array | dict[str, NDArray[Any]]:
     import zipfile
 
     try:
         with np.load(path, allow_pickle=False) as file:
-            held = {name: file[name] for name in file.files if name in {*LISTS, *CSR, "weight", "shape", "format"}}
+            if "format" in file.files:
+                return csr_array(load_npz(path))
+            columns = {name: file[name] for name in ("pair", "rubric", "z", "weight") if name in file.files}
     except zipfile.BadZipFile as error:
         raise ValueError(str(error)) from error
-    if (set(LISTS) <= set(held)) == (set(CSR) <= set(held)):
-        found = ", ".join(sorted(held)) or "neither"
-        raise _wrong(path, f"it must hold either {', '.join(LISTS)} or {', '.join(CSR)} (found {found})")
-    if set(LISTS) <= set(held):
-        return {name: held[name] for name in (*LISTS, "weight") if name in held}
-    if "format" in held and held["format"].item() not in {b"csr", "csr"}:
-        raise _wrong(path, "its sparse matrix is not in CSR form; save matrix.tocsr()")
-    if "shape" in held and held["shape"].tolist() != [n_pairs, n_rubrics]:
-        raise _wrong(path, f"its shape is {held['shape'].tolist()}, there are {n_pairs} pairs and {n_rubrics} rubrics")
-    borders, columns = held["indptr"].astype(np.int64), {"rubric": held["indices"], "z": held["data"]}
-    whole = borders.ndim == 1 and len(borders) == n_pairs + 1 and borders[0] == 0
-    if not whole or borders[-1] != len(held["indices"]) or bool((np.diff(borders) < 0).any()):
-        raise _wrong(path, f"indptr must rise in {n_pairs + 1} numbers from 0 to {len(held['indices'])}")
-    return {**columns, "indptr": borders, **({"weight": held["weight"]} if "weight" in held else {})}
+    return columns | {what: _places(path, what, columns[what], names[what]) for what in names if what in columns}
 
 
-def _from_parquet(path: Path, _n_pairs: int, _n_rubrics: int) -> dict[str, Any]:
+def _from_parquet(path: Path, names: Mapping[str, Mapping[str, int]]) -> dict[str, NDArray[Any]]:
     from pyarrow import parquet
 
-    names = parquet.read_schema(path).names
-    if missing := {"pair_id", "rubric_id", "z"} - set(names):
-        raise _wrong(path, f"the column {min(missing)} is missing (found {', '.join(names)[:200]})")
-    wanted = ["pair_id", "rubric_id", "z", *(["weight"] if "weight" in names else [])]
-    table = parquet.read_table(path, columns=wanted, use_threads=False, pre_buffer=False)
-    if empty := next((name for name in wanted if table[name].null_count), None):
-        raise _wrong(path, f"the column {empty} has empty cells; leave out what was not judged")
-    columns: dict[str, Any] = {}
-    for name in wanted:
-        column = table[name].combine_chunks()
-        if name.endswith("_id"):
-            coded = column if hasattr(column, "dictionary") else column.dictionary_encode()
-            columns[name.removesuffix("_id")] = coded.dictionary.to_pylist(), coded.indices.to_numpy()
-        else:
-            columns[name] = column.to_numpy()
-    return columns
+    file = parquet.ParquetFile(path, read_dictionary=["pair_id", "rubric_id"], pre_buffer=False)
+    wanted = {"pair_id": "pair", "rubric_id": "rubric", "z": "z", "weight": "weight"}
+    parts: dict[str, list[NDArray[Any]]] = {}
+    present = [name for name in wanted if name in file.schema_arrow.names]
+    for batch in file.iter_batches(BATCH, columns=present, use_threads=False):  # threads: as in `load_store`
+        for name in present:
+            column, what = batch.column(name), wanted[name]
+            if column.null_count:
+                raise _wrong(path, f"the column {name} has empty cells; leave out what was not judged")
+            values = _places(path, what, column, names[what]) if what in names else column.to_numpy()
+            parts.setdefault(what, []).append(values)
+    return {what: np.concatenate(values) for what, values in parts.items()}
 
 
 def _wrong(path: Path, problem: str) -> DataError:

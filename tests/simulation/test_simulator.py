@@ -67,21 +67,16 @@ def test_a_verdict_does_not_depend_on_the_other_rubrics(chosen: list[str], numbe
     assert alone[chosen[0]] == together[chosen[0]]
 
 
-def test_a_verdict_does_not_depend_on_position() -> None:
-    """Swapping the candidates swaps their verdicts."""
+def test_a_verdict_does_not_depend_on_position_and_decides_which_is_better() -> None:
+    """Swapping the candidates swaps their verdicts; where these differ, `better` names the response that passes."""
     for item in ITEMS[:30]:
         prompt, a, b = texts(item)
-        forth = ask.verdicts(SIM.answer(ask.compare(prompt, a, b, RUBRICS)), RUBRICS)
+        reply = SIM.answer(ask.compare(prompt, a, b, RUBRICS))
         back = ask.verdicts(SIM.answer(ask.compare(prompt, b, a, RUBRICS)), RUBRICS)
-        assert forth == {text: (one, other) for text, (other, one) in back.items()}
-
-
-def test_better_follows_the_verdicts() -> None:
-    """Where the verdicts differ, `better` names the response that passes."""
-    for item in ITEMS[:30]:
-        for row in ask.payload(SIM.answer(ask.of_pair(WORLD, item)))["rubric_comparisons"]:
-            a, b = row["candidate_a_verdict"], row["candidate_b_verdict"]
-            assert a == b or row["better"] == ("A" if a == "pass" else "B")
+        assert ask.verdicts(reply, RUBRICS) == {text: (one, other) for text, (other, one) in back.items()}
+        for row in ask.payload(reply)["rubric_comparisons"]:
+            verdicts = (row["candidate_a_verdict"], row["candidate_b_verdict"])
+            assert row["better"] == {("pass", "fail"): "A", ("fail", "pass"): "B"}.get(verdicts, row["better"])
 
 
 def test_a_leaning_judge_says_a_both_ways_round() -> None:
@@ -220,25 +215,18 @@ def test_a_plain_request_gets_a_response_of_the_world() -> None:
     assert ask.content(SIM.answer(ask.body("Answer.", "What is the capital of France?")))
 
 
-def test_a_reply_longer_than_allowed_is_cut() -> None:
-    """`max_tokens` cuts the text and sets the finish reason; usage counts what was written."""
-    whole = SIM.answer(ask.of_pair(WORLD, ITEMS[0]))
+def test_the_fields_of_a_reply() -> None:
+    """`max_tokens` cuts the text; usage counts what was written; the id is a function of the request."""
+    whole = SIM.answer(ask.of_pair(WORLD, ITEMS[0], safety_identifier="someone"))
     cut = SIM.answer(ask.of_pair(WORLD, ITEMS[0], max_tokens=20))
-    assert whole["choices"][0]["finish_reason"] == "stop"
-    assert cut["choices"][0]["finish_reason"] == "length"
+    assert [reply["choices"][0]["finish_reason"] for reply in (whole, cut)] == ["stop", "length"]
     assert cut["usage"]["completion_tokens"] == 20
     assert ask.content(whole).startswith(ask.content(cut))
-
-
-def test_usage_and_identity_of_a_reply() -> None:
-    """Tokens add up, the id is a function of the request, and the fields are those of a chat completion."""
-    reply = SIM.answer(ask.of_pair(WORLD, ITEMS[0], safety_identifier="someone"))
-    usage = reply["usage"]
+    usage = whole["usage"]
     assert usage["total_tokens"] == usage["prompt_tokens"] + usage["completion_tokens"]
-    assert usage["prompt_tokens_details"] == {"cached_tokens": 0}
-    assert reply["id"] == SIM.answer(ask.of_pair(WORLD, ITEMS[0], safety_identifier="someone else"))["id"]
-    assert reply["object"] == "chat.completion"
-    assert re.fullmatch(r"svr-sim-[0-9a-f]{12}", reply["system_fingerprint"])
+    assert whole["id"] == SIM.answer(ask.of_pair(WORLD, ITEMS[0], safety_identifier="someone else"))["id"]
+    assert (whole["object"], cut["id"] != whole["id"]) == ("chat.completion", True)
+    assert re.fullmatch(r"svr-sim-[0-9a-f]{12}", whole["system_fingerprint"])
 
 
 @pytest.mark.parametrize(

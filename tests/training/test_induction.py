@@ -14,13 +14,11 @@ from svr_async.judges.protocol import Answer
 from svr_async.judges.same_criterion import MOST_KNOWN, MOST_NEW, CriteriaQuestion
 from svr_async.reports.bank_summary import by_criterion
 from svr_async.scoring.bank import RubricBank
-from svr_async.training.bank.build import bank_rubric, candidate_of
-from svr_async.training.bank.merge import Candidate
+from svr_async.training.bank.merge import Candidate, bank_rubric, candidate_of
 from svr_async.training.rounds.config import TrainConfig
 from svr_async.training.rounds.induction import grouped
-from svr_async.training.rounds.judge_calls import TrainingJudges
 from svr_async.training.rounds.session import Session, prepare
-from svr_async.training.rounds.stages import Stages
+from svr_async.training.rounds.stages import Stages, TrainingJudges
 
 QUESTION = CriteriaQuestion(known=("Names a\nriver", "Is short"), new=("Mentions a stream", "Is brief", "Is kind"))
 
@@ -61,9 +59,12 @@ class Grouper(UnaskedJudge, UnaskedAuthor):
 
     def __init__(self) -> None:
         self.asked: list[CriteriaQuestion] = []
+        self.reply: Mapping[str, str | None] | None = None
 
     async def same_criterion(self, asked: CriteriaQuestion) -> Answer[Mapping[str, str | None]]:
         self.asked.append(asked)
+        if self.reply is not None:
+            return Answer(value=self.reply)
         seen = {text.split()[0]: f"K{n}" for n, text in enumerate(asked.known, 1)}
         said = {}
         for n, text in enumerate(asked.new, 1):
@@ -100,6 +101,17 @@ async def test_rubrics_get_the_criterion_of_the_first_wording_and_are_asked_once
     later, _ = await grouped(session(tmp_path, author), "criteria-2", more, criteria)
     assert [one.new for one in author.asked[3:]] == [("w1 later", "x alone")]
     assert (later[-2].criterion, later[-1].criterion) == (rubrics[1].rubric.id, "")
+
+
+async def test_chains_and_circles_of_repeats_are_one_criterion(tmp_path: Path) -> None:
+    """Whichever of them is listed first; two criteria that were known before stay two."""
+    author, rubrics = Grouper(), [Candidate(rubric=Rubric(text=f"w{n} text")) for n in range(8)]
+    one, *others = (candidate.rubric.id for candidate in rubrics)
+    author.reply = {"N1": "N3", "N2": "K1", "N3": "N4", "N4": "N3", "N5": "N2", "N6": None}
+    known = {one: one, others[0]: others[0]}
+    found, _ = await grouped(session(tmp_path, author), "criteria-1", rubrics, known)
+    circle = others[3]  # N3
+    assert [candidate.criterion for candidate in found] == [one, "", circle, one, circle, circle, one, ""]
 
 
 async def test_at_most_two_hundred_known_criteria_are_listed_those_most_alike(tmp_path: Path) -> None:

@@ -1,0 +1,268 @@
+"""From fitted rounds to a bank: how each does on the dev split in use, which is published, and what the bank says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from svr_async.core.pair import hashed_order, present
+from svr_async.fit.arrays import FitArrays
+from svr_async.fit.config import Choice
+from svr_async.fit.forward import Baselines, Selector, alpha_numpy, linear_margins
+from svr_async.fit.tfidf import Vocabulary
+from svr_async.scoring.bank import BankHistory, BankRubric, InferenceSettings, RubricBank
+from svr_async.scoring.bank_card import enough
+from svr_async.scoring.selection import Active, TextSimilarities, select
+from svr_async.training.bank.merge import EXAMPLES, Candidate, bank_rubric
+from svr_async.training.rounds.config import Publish, TrainConfig
+from svr_async.training.rounds.fits import rated
+from svr_async.training.rounds.pools import PoolTask, judge_tasks, sign_of
+from svr_async.training.rounds.session import FittedRound, Session
+from svr_async.training.rounds.stages import from_cache
+
+Hits = NDArray[np.float64]  # for each dev pair 1 if it is decided as people did, 0.5 for a tie, else 0
+Features = tuple[NDArray[np.integer], NDArray[np.float32]]
+VOTE, ONE_WEIGHT, DIRECTLY = (
+    "the unweighted vote",
+    "one weight per rubric for all prompts",
+    "the judge asked directly",
+)
+USES = {
+    VOTE: "svr eval --method uniform with this bank",
+    ONE_WEIGHT: "svr-fit {store} --out DIR --sweep groups=1",
+    DIRECTLY: "svr eval --method direct with this judge",
+}
+BEFORE_EQUALS = 1e-9  # breaks ties only: far below the difference of two alphas in single precision
+DIRECT = (
+    "The fit was no better than a coin on prompts that were left out, so with this bank the judge is asked directly. "
+    "--top-k lets the rubrics decide all the same."
+)
+
+
+# ── in use on the dev split ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def judge_missing(session: Session, number: int, bank: Sequence[Candidate], selector: Selector) -> None:
+    """Judge the dev pairs on the rubrics that they would get at inference, unless they were judged."""
+    config, material = session.config, session.material
+    index = {candidate.rubric.id: place for place, candidate in enumerate(bank)}
+    similarities = TextSimilarities([candidate.rubric.text for candidate in bank])
+    widest = _settings(config, max(config.top_k, *config.fit.top_ks), 1.0)
+    tasks = []
+    for pair in material.dev:
+        alpha = alpha_numpy(selector, *material.prompts.features(material.prompts.row(pair)))
+        known = set(session.ledger.asked(pair.id, index).tolist())
+        wanted = [entry.index for entry in select(alpha, selector.weight, similarities, widest)]
+        tasks.append(PoolTask(pair, [bank[place].rubric for place in wanted if place not in known]))
+    await judge_tasks(session, f"dev-{number}", [task for task in tasks if task.rubrics])
+
+
+def choose_settings(
+    config: TrainConfig, selector: Selector, texts: Sequence[str], dev: FitArrays, choice: Choice | None = None
+) -> tuple[InferenceSettings, Hits]:
+    """Return the settings for use, and the hits on dev pairs that were judged as at inference.
+
+    A structure that was chosen brings its top_k. One that did no better than a coin leaves pairs to the judge's direct
+    verdict. `texts` are those of the selector's rubrics, `dev` holds their entries; a missing entry counts 0.
+    """
+    top_k = config.top_k if choice is None else choice.structure.top_k
+    settings = _settings(config, top_k, config.filler_weight, direct=choice is not None and not choice.is_proven)
+    hits = np.zeros(dev.n_pairs)
+    for pair, active, entries in _in_use(settings, selector, texts, dev):
+        hits[pair] = hits_of(sum(entry.importance * entries.get(entry.index, 0.0) for entry in active))
+    return settings, hits
+
+
+def hits_of(margins: Any) -> Any:
+    """Return 1 for a margin above 0, 0.5 for a tie, 0 below."""
+    return (1 + np.sign(margins)) / 2
+
+
+def unjudged_share(settings: InferenceSettings, selector: Selector, texts: Sequence[str], dev: FitArrays) -> float:
+    """Return the share of the entries that these settings need for the dev pairs and that are missing.
+
+    After `judge_missing` only abstentions are. A store that was judged for another bank may lack many.
+    """
+    missing = [
+        entry.index not in entries for _, active, entries in _in_use(settings, selector, texts, dev) for entry in active
+    ]
+    return sum(missing) / max(1, len(missing))
+
+
+def _in_use(
+    settings: InferenceSettings, selector: Selector, texts: Sequence[str], dev: FitArrays
+) -> Iterator[tuple[int, Sequence[Active], dict[int, Any]]]:
+    """Yield each pair with the rubrics that it gets and its entries by rubric, pairs of a prompt together."""
+    similarities, weighted = TextSimilarities(texts), dev.weighted
+    row = -1
+    active: Sequence[Active] = ()
+    for pair in np.argsort(dev.pair_prompt, kind="stable").tolist():
+        if row != (row := int(dev.pair_prompt[pair])):
+            active = select(alpha_numpy(selector, *dev.features(row)), selector.weight, similarities, settings)
+        span = slice(int(dev.z_indptr[pair]), int(dev.z_indptr[pair + 1]))
+        yield pair, active, dict(zip(dev.z_rubric[span].tolist(), weighted[span], strict=True))
+
+
+def _settings(config: TrainConfig, top_k: int, filler: float, *, direct: bool = False) -> InferenceSettings:
+    pool = max(config.selection_pool, top_k)
+    return InferenceSettings(top_k=top_k, selection_pool=pool, filler_weight=filler, direct=direct)
+
+
+def chosen_round(rounds: Sequence[FittedRound], n_dev: int, publish: Publish = "auto") -> FittedRound:
+    """Return the round whose bank is published; `n_dev` dev pairs were judged.
+
+    `last` is Algorithm 1. `best` is by dev accuracy, the first of equals, as in the authors' public code; on a small
+    dev split that is chance, and later rounds have seen more judgements. `auto`, which is ours, is the last unless an
+    earlier one is better by more than a standard error.
+    """
+    top = max(rounds, key=lambda one: one.dev_accuracy)
+    if publish != "auto":
+        return top if publish == "best" else rounds[-1]
+    error = (top.dev_accuracy * (1 - top.dev_accuracy) / max(1, n_dev)) ** 0.5
+    return next(one for one in reversed(rounds) if one.dev_accuracy >= top.dev_accuracy - error)
+
+
+# ── simpler ways to decide ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def direct_hits(session: Session) -> Hits | None:
+    """Return the hits of the judge's direct verdicts on the dev pairs; None unless a model's are all in the cache."""
+    judges, dev, hits = session.judges, session.material.dev, []
+    with from_cache(judges.shutdown.engines):
+        for pair in dev if judges.shutdown.engines else ():
+            answer = await judges.judge.prefer(present(pair, hashed_order(pair.id)))
+            if answer.value is None:
+                break
+            hits.append(hits_of(sign_of(pair) * answer.value.margin))
+    return np.array(hits) if len(hits) == len(dev) else None
+
+
+def baseline_hits(found: Baselines | None, dev: FitArrays) -> dict[str, Hits]:
+    """Return the hits of the vote and of one weight per rubric on dev pairs, by name."""
+    if found is None:
+        return {}
+    dev = dev.without_own()
+    vote, one_weight = (linear_margins(weight, dev) for weight in (np.ones(dev.n_rubrics), found.weight))
+    return {VOTE: hits_of(vote), ONE_WEIGHT: hits_of(one_weight)}
+
+
+def better_than_bank(bank: Hits, others: Mapping[str, Hits | None], store: str) -> str:
+    """Return a sentence if another way decides the dev pairs better by more than the standard error; else "".
+
+    The error is that of the mean difference, pair by pair. With too few dev pairs nothing is reported.
+    """
+    gains = {name: hits - bank for name, hits in others.items() if hits is not None and enough(len(bank))}
+    errors = {name: float(gain.std(ddof=1)) / len(gain) ** 0.5 for name, gain in gains.items()}
+    found = [(float(gain.mean()), errors[name], name) for name, gain in gains.items() if gain.mean() > errors[name]]
+    if not found:
+        return ""
+    gain, error, name = max(found)
+    accuracy = f"{100 * (float(bank.mean()) + gain):.1f} % against {100 * float(bank.mean()):.1f} %"
+    how = USES[name].format(store=store)
+    return f"{name} is better than the bank on {len(bank)} held-out pairs ({accuracy}, ± {100 * error:.1f}): use {how}"
+
+
+# ── the bank ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def build_bank(
+    session: Session,
+    fitted: FittedRound,
+    *,
+    dev_metrics: Mapping[str, Any],
+    licence: str,
+    judge: str = "",
+    prompts_digest: str = "",
+    history: BankHistory | None = None,
+) -> RubricBank:
+    """Return the bank of a round; `judge` labels its results, if more is known than the judge's own label."""
+    material, prompts = session.material, session.material.prompts
+    first = {prompts.row(pair): pair.id for pair in reversed(material.train)}
+    rows = [sorted(first)[place] for place in rated(len(first)).tolist()]
+    rubrics = describe(
+        fitted.bank,
+        fitted.selector,
+        [(first[row], prompts.features(row)) for row in rows],
+        support=fitted.support_counts,
+        domains={pair.id: pair.domain for pair in material.train},
+    )
+    return assemble(
+        rubrics,
+        fitted.selector,
+        material.vocabulary,
+        fitted.settings,
+        fit_settings=session.config.as_json(),
+        dev_metrics=dict(dev_metrics),
+        judge=judge or session.judges.judge.label,
+        marks=session.judges.judge.marks,
+        licence=licence,
+        prompts_digest=prompts_digest,
+        data_digests={"pairs": material.digest},
+        history=history,
+    )
+
+
+def assemble(
+    rubrics: tuple[BankRubric, ...],
+    selector: Selector,
+    vocabulary: Vocabulary,
+    settings: InferenceSettings,
+    **fields: Any,
+) -> RubricBank:
+    """Join rubrics, selector and features to a bank, with further fields of `RubricBank`."""
+    return RubricBank(
+        rubrics=rubrics,
+        selector_kind=selector.kind,
+        selector=selector.tensors(),
+        vocabulary=vocabulary.terms,
+        idf=vocabulary.idf,
+        inference=settings,
+        notes=(DIRECT,) if settings.direct else (),
+        **fields,
+    )
+
+
+def describe(
+    bank: Sequence[Candidate],
+    selector: Selector,
+    prompts: Sequence[tuple[str, Features]],
+    *,
+    support: Mapping[str, int],
+    domains: Mapping[str, str],
+) -> tuple[BankRubric, ...]:
+    """Return the rubrics with weight, mean alpha and the prompts that activate each most.
+
+    `prompts` are (pair id, features) of the training prompts that are rated, each once. Of equals, as all prompts of a
+    cluster are, those that the rubric was mined from come first, then the earlier.
+    """
+    total, best = np.zeros(len(bank)), np.zeros((len(bank), EXAMPLES))
+    places = np.full((len(bank), EXAMPLES), -1, dtype=np.int64)
+    every = np.arange(len(bank))
+    mined: dict[str, list[int]] = {}
+    for place, candidate in enumerate(bank):
+        for pair_id in candidate.source_pair_ids:
+            mined.setdefault(pair_id, []).append(place)
+    for number, (pair_id, features) in enumerate(prompts):
+        alpha = alpha_numpy(selector, *features).astype(np.float64)
+        total += alpha
+        alpha[[place for place in mined.get(pair_id, ()) if alpha[place] > 0]] += BEFORE_EQUALS
+        lowest = np.where(best == best.min(axis=1, keepdims=True), places, -2).argmax(axis=1)  # of equals, the latest
+        better = alpha > best[every, lowest]
+        best[better, lowest[better]] = alpha[better]
+        places[better, lowest[better]] = number
+    rates = np.minimum(1.0, total / max(1, len(prompts)))
+    order = np.lexsort((places, -best))
+    return tuple(
+        bank_rubric(
+            candidate,
+            weight=float(selector.weight[place]),
+            activation_rate=float(rates[place]),
+            support_count=support.get(candidate.rubric.id, 0),
+            example_prompts=[prompts[int(n)][0] for n in places[place][order[place]] if n >= 0],
+            domains=domains,
+        )
+        for place, candidate in enumerate(bank)
+    )
