@@ -137,7 +137,8 @@ def test_no_criterion_gets_a_third_place_before_others_have_two(size: int) -> No
     criteria = (np.arange(N_RUBRICS) % 4).astype(np.int32)
     for pool in pools_of(inputs(own=[NOTHING] * N_PAIRS, criteria=criteria), size):
         counts = np.bincount(criteria[pool], minlength=4)
-        assert (counts.sum(), counts.max()) == (size, 2)
+        assert counts.sum() == size
+        assert counts.max() <= 2
 
 
 def test_a_pool_of_nothing_is_refused() -> None:
