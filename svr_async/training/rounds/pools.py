@@ -3,7 +3,8 @@
 Prompts are clustered by their words and by what was mined from them (`fit.prompt_clusters`). Most of a pair's pool are
 rubrics mined most often from its cluster; a fifth is drawn from the whole bank, often proposed and rarely judged first.
 With the rubrics that matter to a pair judged together, what one of them explains is not noise to the others. Each
-criterion gets one place before any gets a second one for another wording.
+criterion gets places for two wordings before any gets a third: two show whether the author's grouping is right, and
+the likeliest criteria are judged twice as well.
 
 A rubric mined only from this pair's prompt is excluded: judging it there would be circular. One that other prompts gave
 too may be in the pool; excluding it just where it holds would keep only the evidence against it. Pools are
@@ -30,6 +31,8 @@ from svr_async.judges.protocol import Answer, Comparisons
 from svr_async.training.rounds.session import NOTHING, FittedRound, Floats, IndexedBank, Ints, Ledger, Session
 from svr_async.training.rounds.stages import TrainingJudges, ask, outcomes_of
 
+WORDINGS = 2  # of a criterion, before other criteria get their places
+REPEATED = 0.7  # worth of a criterion's next wording, relative to the one before
 EXPLORED = 5  # a fifth of a pool is drawn from the whole bank
 MOST_CLUSTERS = 64
 BLOCK = 4096  # prompts that are compared at a time, to bound memory
@@ -72,16 +75,16 @@ def choose_pools(inputs: PoolInputs, size: int, *, round_number: int) -> list[In
 
 
 def _first(wanted: Iterable[int], excluded: set[int], count: int, criteria: Ints) -> list[int]:
-    """Return the first different rubrics, of each criterion one before further wordings."""
+    """Return the first different rubrics, of each criterion `WORDINGS` before further ones."""
     first: dict[int, None] = {}
     further: dict[int, None] = {}
-    seen = set[int]()
+    seen = Counter[int]()
     for rubric in wanted:
         if rubric in excluded or rubric in first:
             continue
         criterion = int(criteria[rubric])
-        (further if criterion in seen else first)[rubric] = None
-        seen.add(criterion)
+        seen[criterion] += 1
+        (first if seen[criterion] <= WORDINGS else further)[rubric] = None
         if len(first) == count:
             break
     return [*first, *further][:count]
@@ -120,8 +123,8 @@ def likely_rubrics(
     for first in range(0, len(shares), BLOCK):
         score = shares[first : first + BLOCK] @ rate
         order = np.argsort(-score, axis=1, kind="stable")[:, :count]
-        ranked += [row[score[place, row] > 0].astype(np.int32) for place, row in enumerate(order)]
-    return _worded(ranked, criteria, count)
+        ranked += _worded(order, np.take_along_axis(score, order, axis=1), criteria, count, first)
+    return ranked
 
 
 def _marks(borders: NDArray[np.integer], columns: Ints, width: int) -> Any:
@@ -129,16 +132,19 @@ def _marks(borders: NDArray[np.integer], columns: Ints, width: int) -> Any:
     return csr_matrix((np.ones(len(columns)), columns, borders), shape=(len(borders) - 1, width))
 
 
-def _worded(ranked: Sequence[Ints], criteria: Ints, count: int) -> list[Ints]:
-    """Return rubrics for criteria: one wording of each in order, then the next of each; prompts begin in turn."""
+def _worded(ranked: NDArray[Any], rates: NDArray[np.float64], criteria: Ints, count: int, turn: int) -> list[Ints]:
+    """Return rubrics for criteria (prompt, place) by their rates: wording j of a criterion counts rate · `REPEATED`^j.
+
+    Prompts begin with different wordings: row n with the one at `turn` + n.
+    """
     order = np.argsort(criteria, kind="stable")
     wordings = np.split(order, np.cumsum(np.bincount(criteria))[:-1])
     found = []
-    for row, numbers in enumerate(ranked):
-        turns = [np.roll(wordings[number], -row).tolist() for number in numbers.tolist()]
-        most = max(map(len, turns), default=0)
-        listed = [turn[place] for place in range(most) for turn in turns if place < len(turn)]
-        found.append(np.array(listed[:count], dtype=np.int32))
+    for row, (numbers, values) in enumerate(zip(ranked, rates, strict=True), turn):
+        turns = [np.roll(wordings[number], -row) for number in numbers[values > 0]]
+        worth = [value * REPEATED ** np.arange(len(each)) for value, each in zip(values, turns, strict=False)]
+        best = np.argsort(-np.concatenate([[], *worth]), kind="stable")[:count]
+        found.append(np.concatenate([NOTHING, *turns])[best].astype(np.int32))
     return found
 
 

@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 
 from svr_async.core.pair import hashed_order, present
 from svr_async.fit.arrays import FitArrays
-from svr_async.fit.baselines import Baselines, linear_margins
-from svr_async.fit.choices import Choice
-from svr_async.fit.forward import Selector, alpha_numpy
+from svr_async.fit.config import Choice
+from svr_async.fit.forward import Baselines, Selector, alpha_numpy, linear_margins
 from svr_async.scoring.bank import BankRubric, InferenceSettings
 from svr_async.scoring.bank_card import enough
 from svr_async.scoring.selection import Active, select

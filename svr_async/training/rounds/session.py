@@ -13,7 +13,7 @@ from scipy.sparse import csr_matrix
 
 from svr_async.core.pair import PreferencePair, prompt_text
 from svr_async.fit.arrays import FitArrays
-from svr_async.fit.choices import Choice
+from svr_async.fit.config import Choice
 from svr_async.fit.forward import Selector
 from svr_async.fit.ragged import indptr_of
 from svr_async.fit.tfidf import Vocabulary, learn, transform
