@@ -181,7 +181,7 @@ def _fitted(
     )
 
 
-# ── what is written ─────────────────────────────────────────────────────────────────────────────────────────────────
+# ── record and bank ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _record(settings: FitSettings, store: FeatureStore, best: StoreFit) -> dict[str, Any]:

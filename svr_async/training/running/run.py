@@ -122,9 +122,9 @@ async def open_run(
     settings: TrainSettings, data: TrainingData, listener: TrainingListener
 ) -> AsyncIterator[TrainingRun]:
     """Open the judge and a session of a training, and close the judge at the end."""
-    open_folder(settings.out)
-    judge = open_training_judge(settings)
+    judge = open_training_judge(settings)  # a judge that cannot be opened leaves no folder
     try:
+        open_folder(settings.out)
         listener.opened(judge)
         with naming_keys(one.profile.key_env for one in (judge, judge.behind) if one is not None and one.profile):
             session = open_session(settings, data, judge, listener)
@@ -197,7 +197,7 @@ def _report_data(
     dev: Sequence[PreferencePair],
     listener: TrainingListener,
 ) -> None:
-    """Report what is read, asked and split; UsageError if a side of the split is empty."""
+    """Report rows, judge and split; UsageError if a side of the split is empty."""
     if not train or not dev:
         raise UsageError(
             f"{len(data.pairs)} pairs give {len(train)} to train on and {len(dev)} to check with",
@@ -244,7 +244,7 @@ def asker_of(judge: OpenJudge) -> str:
 
 
 def keep_bank(out: Path, *traces: str) -> None:
-    """Raise UsageError if `out` holds a bank and none of the files that this command leaves beside one."""
+    """Raise UsageError if `out` holds a bank and none of the files that this command leaves next to one."""
     bank = out / "bank"
     if (bank / "bank.json").exists() and not any((out / trace).exists() for trace in traces):
         raise UsageError(

@@ -172,7 +172,7 @@ def _history(
 
 
 def _record(run: TrainingRun, rounds: Sequence[FittedRound], best: FittedRound) -> dict[str, Any]:
-    """Return what is kept of a training: each round's figures, the choice, and what was left out."""
+    """Return record.json: each round's figures, the published round, and the pairs left out."""
     settings, session, data = run.settings, run.session, run.data
     n_dev = len(session.material.dev)
     return {
@@ -209,7 +209,7 @@ def induce(
     """Induce rubrics from the training pairs, write them as JSON Lines, and return them with the questions' outcomes.
 
     Near-identical ones are merged, the most observed come first. The stage is kept in `settings.out`.
-    DegenerateFitError if there is none.
+    DegenerateFitError without a single one.
     """
     candidates, outcomes = run_stage(settings, lambda run: ask_for_candidates(run.session), listener)
     if not candidates:

@@ -250,7 +250,7 @@ def read_header(folder: Path) -> Header:
 
 
 def load_store(folder: str | Path) -> FeatureStore:
-    """Read and check a store; UsageError if there is none, ArtefactError naming the file that fails a check.
+    """Read and check a store; UsageError if it is missing, ArtefactError naming the file that fails a check.
 
     Arrays are mapped: pages that are read take memory, and only while there is room.
     """
