@@ -11,7 +11,7 @@ import click
 
 from svr_async.commands import options as opt
 from svr_async.commands.options import flag, option
-from svr_async.commands.screen import is_narrow, print_json, safe_console, show, tell
+from svr_async.commands.screen import is_narrow, safe_console, tell
 from svr_async.errors import UsageError
 
 if TYPE_CHECKING:
@@ -52,56 +52,60 @@ def show_bank(
       svr bank show bank/ runs/first runs/second
       svr bank show bank/ --lint --json
     """
-    held = _load(folder)
+    loaded = _load(folder)
     if view is not None:
-        tell(*_views(held, view), as_json=as_json)
+        tell(*_views(loaded, view), as_json=as_json)
     elif runs:
-        tell(*_effects(held, runs, top or len(held)), as_json=as_json)
+        tell(*_effects(loaded, runs, top or len(loaded)), as_json=as_json)
     else:
-        tell(*_rubrics(held, top, domain, key), as_json=as_json)
+        tell(*_rubrics(loaded, top, domain, key), as_json=as_json)
 
 
-def _rubrics(held: RubricBank, top: int, domain: str | None, key: str | None) -> tuple[Any, Any]:
+def _rubrics(loaded: RubricBank, top: int, domain: str | None, key: str | None) -> tuple[Any, Any]:
     """Return one rubric, or the bank with its rubrics by weight, as values and as parts."""
     from svr_async.reports.bank_summary import bank_parts, rubric_parts
     from svr_async.scoring.bank_files import bank_json, rubric_json
-    from svr_async.training.bank.edit import place_of
 
-    chosen = [held.rubrics[place_of(held, key)]] if key else _listed(held, domain)[: top or None]
-    facts = {name: value for name, value in bank_json(held).items() if name not in {"rubrics", "files"}}
-    values = {"digest": held.digest, **facts, "rubrics": [rubric_json(entry) for entry in chosen]}
-    return values, rubric_parts(chosen[0]) if key else bank_parts(held, chosen, narrow=is_narrow())
+    if key:
+        from svr_async.training.bank.edit import place_of
+
+        chosen = [loaded.rubrics[place_of(loaded, key)]]
+    else:
+        chosen = _listed(loaded, domain)[: top or None]
+    facts = {name: value for name, value in bank_json(loaded).items() if name not in {"rubrics", "files"}}
+    values = {"digest": loaded.digest, **facts, "rubrics": [rubric_json(entry) for entry in chosen]}
+    return values, rubric_parts(chosen[0]) if key else bank_parts(loaded, chosen, narrow=is_narrow())
 
 
-def _views(held: RubricBank, view: str) -> tuple[Any, Any]:
+def _views(loaded: RubricBank, view: str) -> tuple[Any, Any]:
     """Return counts, the card or the findings of a bank, as values and as parts."""
     from svr_async.reports.bank_summary import stats_parts
     from svr_async.scoring.bank_card import bank_stats, render_card
     from svr_async.training.bank.lint import findings_sheet, lint
 
     if view == "stats":
-        stats = bank_stats(held)
-        return stats, stats_parts(held, stats)
+        stats = bank_stats(loaded)
+        return stats, stats_parts(loaded, stats)
     if view == "card":
-        text = render_card(held)
+        text = render_card(loaded)
         return {"card": text}, text.removesuffix("\n")
-    found = list(lint(held.rubrics))
-    return [asdict(finding) for finding in found], findings_sheet(held, found)
+    findings = lint(loaded.rubrics)
+    return [asdict(finding) for finding in findings], findings_sheet(loaded, findings)
 
 
-def _effects(held: RubricBank, runs: tuple[Path, ...], most: int) -> tuple[Any, Any]:
+def _effects(loaded: RubricBank, runs: tuple[Path, ...], most: int) -> tuple[Any, Any]:
     """Return how often each rubric was used and right; its contribution is removed from the stored margins."""
     from svr_async.core.table import Line
     from svr_async.evaluation.run_folder import RunFolder
     from svr_async.reports.effects import bank_effects, effects_tables
 
-    found = bank_effects(held, [RunFolder.load(run) for run in runs])
+    effects = bank_effects(loaded, [RunFolder.load(run) for run in runs])
     parts: list[Part] = list(
-        effects_tables(found, held.name or "bank", width=safe_console().width, best=most, worst=most)
+        effects_tables(effects, loaded.name or "bank", width=safe_console().width, best=most, worst=most)
     )
-    if idle := len(held) - len(found.rubrics):
-        parts.append(Line(f"{idle} of the bank's {len(held)} rubrics were judged on no pair of these runs"))
-    return found.to_json, parts
+    if idle := len(loaded) - len(effects.rubrics):
+        parts.append(Line(f"{idle} of the bank's {len(loaded)} rubrics were judged on no pair of these runs"))
+    return effects.to_json, parts
 
 
 @bank.command(short_help="Compare two banks.")
@@ -116,8 +120,8 @@ def diff(first: str, second: str, as_json: bool) -> None:
     """
     from svr_async.training.bank.edit import diff_banks, diff_sheet
 
-    found = diff_banks(_load(first), _load(second))
-    tell(found.to_json, diff_sheet(found), as_json=as_json)
+    changes = diff_banks(_load(first), _load(second))
+    tell(changes.to_json, diff_sheet(changes), as_json=as_json)
 
 
 @bank.command(short_help="Merge the rubrics of several banks.")
@@ -137,24 +141,18 @@ def merge(folders: tuple[str, ...], out: Path, as_json: bool) -> None:
     if (out / "bank.json").exists() and _load(str(out)).digest != merged.digest:  # a trained bank would be lost
         raise UsageError(f"{out} holds another bank", hint="name another folder with --out, or remove it")
     digest = merged.save(out)
-    counts = [len(held) for held in banks]
-    told = f"{sum(counts)} rubrics of {len(banks)} banks became {len(merged)} in {out}"
-    told += f"\nits selector is the same for every prompt; to fit one: svr stages judge PAIRS --bank {out} --judge J"
+    counts = [len(loaded) for loaded in banks]
+    summary = f"{sum(counts)} rubrics of {len(banks)} banks became {len(merged)} in {out}"
+    summary += f"\nits selector is the same for every prompt; to fit one: svr stages judge PAIRS --bank {out} --judge J"
     values = {"folder": str(out), "digest": digest, "rubrics": len(merged), "from": counts}
-    tell(values, told, as_json=as_json)
+    tell(values, summary, as_json=as_json)
 
 
 @bank.command(short_help="Disable, reword, reweigh or add rubrics.")
 @click.argument("folder", metavar="BANK")
 @option("--disable ID", "Never choose this rubric again.", name="disabled", multiple=True)
 @option("--reword ID TEXT", "Replace the text of a rubric.", name="reworded", multiple=True, type=(str, str))
-@option(
-    "--weight ID W",
-    "Replace the weight of a rubric, and enable it.",
-    name="reweighed",
-    multiple=True,
-    type=(str, float),
-)
+@option("--weight ID W", "Replace a weight; enables the rubric.", name="reweighed", multiple=True, type=(str, float))
 @option("--add TEXT", "Add a rubric, for every prompt.", name="added", multiple=True)
 @option("--by NAME", "Who edits.", required=True)
 @option("--reason TEXT", "Why.", required=True)
@@ -169,6 +167,7 @@ def edit(folder: str, out: Path | None, in_place: bool, by: str, reason: str, as
       svr bank edit bank/ --disable r3fa9 --by Ana --reason "rewards length" --out edited/
       svr bank edit bank/ --weight r3fa9 0.5 --add "Names its sources." --by Ana --reason policy --in-place
     """
+    from svr_async.core.table import Line
     from svr_async.training.bank.edit import diff_banks, diff_sheet, edit_bank, save_in_place
 
     if (out is None) is not in_place or (in_place and folder.startswith("hf:")):
@@ -182,14 +181,12 @@ def edit(folder: str, out: Path | None, in_place: bool, by: str, reason: str, as
     else:
         kept = folder
         edited.save(out)
-    found, place = diff_banks(former, edited), out or folder
-    if as_json:
-        was = {"folder": str(kept), "digest": former.digest}
-        print_json({"folder": str(place), "digest": edited.digest, "former": was, "changes": found.to_json()})
-        return
-    show(diff_sheet(found))
-    click.echo(f"the edited bank {edited.digest[:12]} is in {place}, the former {former.digest[:12]} in {kept}")
-    click.echo("to measure the edit: svr eval with both banks, then svr compare")
+    changes, place = diff_banks(former, edited), out or folder
+    was = {"folder": str(kept), "digest": former.digest}
+    values = {"folder": str(place), "digest": edited.digest, "former": was, "changes": changes.to_json()}
+    end = f"the edited bank {edited.digest[:12]} is in {place}, the former {former.digest[:12]} in {kept}"
+    ends = [Line(end), Line("to measure the edit: svr eval with both banks, then svr compare")]
+    tell(values, [*diff_sheet(changes), *ends], as_json=as_json)
 
 
 @bank.command(short_help="Upload a bank to the Hugging Face hub.")
@@ -210,17 +207,17 @@ def push(folder: str, name: str, private: bool, licence: str, dry_run: bool, as_
     from svr_async.scoring.bank_hub import push_files, upload_files
     from svr_async.scoring.provenance import read_provenance
 
-    held = _load(folder)
-    made = read_provenance(Path(folder), held.digest)
-    repository, files = upload_files(held, name, licence=licence, made=made)
+    loaded = _load(folder)
+    made = read_provenance(Path(folder), loaded.digest)
+    repository, files = upload_files(loaded, name, licence=licence, made=made)
     place = "" if dry_run else push_files(repository, files, private=private)
     sizes = {file: len(data) for file, data in sorted(files.items())}
-    values = {"place": place or None, "repository": repository, "digest": held.digest, "files": sizes}
+    values = {"place": place or None, "repository": repository, "digest": loaded.digest, "files": sizes}
     listed = "\n".join(f"{size:>12,}  {file}" for file, size in sizes.items())
     card = files["README.md"].decode()
     planned = f"would upload {len(files)} files to {repository}:\n{listed}\n\n{card.rstrip()}"
-    done = f"{len(held)} rubrics, {held.digest[:12]}, are in {place}" if place else planned
-    tell(values | {"card": card}, done, as_json=as_json)
+    summary = f"{len(loaded)} rubrics, {loaded.digest[:12]}, are in {place}" if place else planned
+    tell(values | {"card": card}, summary, as_json=as_json)
 
 
 @bank.command(short_help="Download a bank from the Hugging Face hub.")
@@ -235,10 +232,10 @@ def pull(name: str, out: Path, as_json: bool) -> None:
     """
     from svr_async.scoring.bank_hub import pull_bank
 
-    found, pinned = pull_bank(name, out)
-    values = {"folder": str(out), "pinned": pinned, "digest": found.digest, "rubrics": len(found)}
-    told = f"{len(found)} rubrics, {found.digest[:12]}, are in {out}\npinned  {pinned}"
-    tell(values, told, as_json=as_json)
+    pulled, pinned = pull_bank(name, out)
+    values = {"folder": str(out), "pinned": pinned, "digest": pulled.digest, "rubrics": len(pulled)}
+    summary = f"{len(pulled)} rubrics, {pulled.digest[:12]}, are in {out}\npinned  {pinned}"
+    tell(values, summary, as_json=as_json)
 
 
 def _load(name: str) -> RubricBank:
@@ -247,9 +244,9 @@ def _load(name: str) -> RubricBank:
     return RubricBank.load(name)
 
 
-def _listed(held: RubricBank, domain: str | None) -> list[BankRubric]:
-    names = sorted({entry.domain or "generic" for entry in held.rubrics})
+def _listed(loaded: RubricBank, domain: str | None) -> list[BankRubric]:
+    names = sorted({entry.domain or "generic" for entry in loaded.rubrics})
     if domain is not None and domain not in names:
         raise UsageError(f"the bank has no domain {domain!r}", hint=f"one of {', '.join(names)}")
-    found = [entry for entry in held.rubrics if domain in {None, entry.domain or "generic"}]
+    found = [entry for entry in loaded.rubrics if domain in {None, entry.domain or "generic"}]
     return sorted(found, key=lambda entry: (-round(entry.weight, 3), -entry.activation_rate, entry.id))  # as shown

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from svr_async.core.rubric import Rubric
 from svr_async.fit.arrays import FitArrays
-from svr_async.fit.choices import Choice, Structure, Trial
+from svr_async.fit.config import Choice, Structure, Trial
 from svr_async.fit.forward import Selector
 from svr_async.scoring.bank import BankRubric
 from svr_async.training.bank.merge import EXAMPLES, Candidate

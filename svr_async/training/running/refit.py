@@ -16,7 +16,7 @@ import orjson
 from svr_async.core.files import open_folder, write_atomic
 from svr_async.errors import DegenerateFitError, UsageError
 from svr_async.fit.arrays import FitArrays
-from svr_async.fit.choices import Structure
+from svr_async.fit.config import Structure
 from svr_async.fit.forward import Selector
 from svr_async.fit.history import FitResult, FitWatch
 from svr_async.fit.learning_curve import LearningCurve, learning_curve

@@ -197,7 +197,7 @@ def _report_data(
     dev: Sequence[PreferencePair],
     listener: TrainingListener,
 ) -> None:
-    """Report rows, judge and split; UsageError if a side of the split is empty."""
+    """Report data, judges and split; UsageError if a side of the split is empty."""
     if not train or not dev:
         raise UsageError(
             f"{len(data.pairs)} pairs give {len(train)} to train on and {len(dev)} to check with",
@@ -244,7 +244,7 @@ def asker_of(judge: OpenJudge) -> str:
 
 
 def keep_bank(out: Path, *traces: str) -> None:
-    """Raise UsageError if `out` holds a bank and none of the files that this command leaves next to one."""
+    """Raise UsageError if `out` holds a bank without the files that this command writes next to one."""
     bank = out / "bank"
     if (bank / "bank.json").exists() and not any((out / trace).exists() for trace in traces):
         raise UsageError(
