@@ -37,7 +37,7 @@ def _text(name: str) -> str:
 
 
 def _spans(columns: Sequence[Column]) -> Iterator[tuple[str, int]]:
-    """Yield the common heads of columns with how many columns each covers; nothing if there are none."""
+    """Yield the common heads of columns with how many columns each covers; nothing without common heads."""
     if any(column.span for column in columns):
         yield from ((span, len(list(held))) for span, held in groupby(columns, key=lambda column: column.span))
 
@@ -52,7 +52,7 @@ def _same_judge(table: PaperTable) -> str:
 
 
 def figures_of(tables: Sequence[PaperTable]) -> Iterator[Figure]:
-    """Yield the figures of rebuilt tables, with printed values as diamonds; none of a table without our numbers."""
+    """Yield the figures of rebuilt tables, with printed values as diamonds; tables without our numbers are skipped."""
     for table in tables:
         if table.recipe.kind in DRAWN and any(cell.ours is not None for row in table.rows for cell in row.cells):
             yield from DRAWN[table.recipe.kind](table)

@@ -144,7 +144,7 @@ class Runner:
     # --- making -------------------------------------------------------------------------------------------------------
 
     def make_all(self) -> None:
-        """Train and judge what is missing; errors of `ENDING` are raised, with everything finished kept."""
+        """Train missing banks and judge missing runs; errors of `ENDING` are raised, with everything finished kept."""
         for number, spec in enumerate(self.plan.banks.values(), start=1):
             self.say(f"bank {number} of {len(self.plan.banks)}: {spec.name}")
             self.banks[spec.name] = self._kept(spec.judge, partial(self._make_bank, spec))
@@ -153,7 +153,7 @@ class Runner:
             self.runs[run] = self._kept(run.judge, partial(self._make_run, run))
 
     def _kept(self, role: str, make: Callable[[], Path | Absent]) -> Path | Absent:
-        """Return what is made, or the error as the reason; a judge that cannot be asked is not tried again."""
+        """Return the result, or the error as the reason; a judge that cannot be asked is not tried again."""
         try:
             made = make()
         except ENDING:
@@ -176,9 +176,8 @@ class Runner:
             return wanted
         if not is_trained(wanted):
             result = train(wanted, Announcer(self.say))
-            for stats in (result.stats, result.written[0] if result.written else None):
-                if stats is not None:
-                    self._pay(stats.sent, stats.usd)
+            for stats, _ in result.used.values():
+                self._pay(stats.sent, stats.usd)
         return wanted.out / "bank"
 
     def _make_run(self, spec: RunSpec) -> Path | Absent:
@@ -202,7 +201,7 @@ class Runner:
 
     @property
     def _limits(self) -> JudgeLimits:
-        """The limits, with what is left of the caps."""
+        """The limits, with the remaining caps."""
         whole = self.settings.limits
         return replace(
             whole,

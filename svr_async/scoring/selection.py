@@ -101,7 +101,7 @@ class Chooser:
 
     @cached_property
     def identity(self) -> dict[str, Any]:
-        """What of the bank can change an item: its digest and how its rubrics are selected."""
+        """Everything of the bank that can change an item: its digest and how its rubrics are selected."""
         return {"bank": [self.bank.digest, self.settings.as_json()]}
 
     def choose(self, prompt: Prompt) -> tuple[Active, ...]:
@@ -140,7 +140,7 @@ def _alpha_of(bank: RubricBank) -> Callable[[str], Floats]:
 
 
 def open_chooser(bank: RubricBank, *, top_k: int | None = None, uniform: bool = False) -> Chooser:
-    """Return the chooser of a bank, with another `top_k` than the bank's where one is given: then rubrics decide."""
+    """Return the chooser of a bank, with another `top_k` than the bank's if given: then rubrics decide."""
     settings = bank.inference
     if top_k is not None:
         settings = replace(settings, direct=False, top_k=top_k, selection_pool=max(settings.selection_pool, top_k))
@@ -150,11 +150,11 @@ def open_chooser(bank: RubricBank, *, top_k: int | None = None, uniform: bool = 
 # ── why a verdict on one pair is weak ──
 
 SHOWN_WORDS = 5
-ALIKE = "nothing tells the two apart: no {what} is met by one response and missed by the other"
-NEARER = "no {what} is met by one response and missed by the other: the verdict is only which comes nearer, a guess"
+ALIKE = "no difference found: no {what} is met by one response and missed by the other"
+NEARER = "no {what} is met by one response and missed by the other: the verdict only says which is closer, a guess"
 FORM_ONLY = "offline checks look at form, wording and safety, never at whether an answer is true"
 BY_WORDS = "a list of words, not a reader, took the request for harmful"
-DIRECT = "the bank decided unseen prompts no better than a coin when it was fitted, so the judge was asked directly"
+DIRECT = "on held-out prompts the bank was no better than guessing, so the judge was asked directly"
 
 
 def doubts_of(
@@ -172,20 +172,20 @@ def doubts_of(
         new = unseen_words(bank, words)
         if new and 2 * len(new) >= len(words):
             shown = ", ".join(new[:SHOWN_WORDS]) + (" …" if len(new) > SHOWN_WORDS else "")
-            found.append(f"the bank was trained on no similar prompt: {shown} occur in none of them")
+            found.append(f"the bank was trained on no similar prompt: {shown} never occurred")
     if Integrity.OFFLINE_RULES in marks:
         found += _alike(decision, "check" if bank is None or direct else "rubric")
     return tuple(found)
 
 
 def content_words(prompt: Prompt) -> tuple[str, ...]:
-    """Return the words of a prompt that say what it is about, in order of first use."""
+    """Return the content words of a prompt, in order of first use."""
     words = TextView(fold(prompt_text(prompt))).head.lower_words
     return tuple(dict.fromkeys(word for word in words if len(word) > 2 and word.isalpha() and word not in STOPWORDS))
 
 
 def unseen_words(bank: RubricBank, words: Iterable[str]) -> tuple[str, ...]:
-    """Return the words that no prompt had from which the bank's selector learned; none without a selector."""
+    """Return the words that no training prompt of the selector had; empty without a selector."""
     if bank.selector_kind == UNIFORM:
         return ()
     known = {stem(word) for term in bank.vocabulary for word in term.split()}
@@ -193,7 +193,7 @@ def unseen_words(bank: RubricBank, words: Iterable[str]) -> tuple[str, ...]:
 
 
 def _alike(decision: Decision, what: str) -> Iterator[str]:
-    """Say that no rubric is met by one response alone, or that the request's words decide, which checks misread."""
+    """Describe doubts about checks: no rubric separates the responses, or words of the request decide."""
     deciding = [entry for entry in decision.contributions if entry.value]
     check = max(deciding, key=lambda entry: abs(entry.value)).rubric.check if deciding else None
     if check is not None and check.name == "refuses_harm":

@@ -54,7 +54,7 @@ class PairVerdict:
 
     @property
     def winner(self) -> Side | None:
-        """`A` or `B`; None for a tie and where there is no verdict."""
+        """`A` or `B`; None for a tie and without a verdict."""
         if not self.margin:
             return None
         return Side.A if self.margin > 0 else Side.B
@@ -260,7 +260,7 @@ judge_pairs = in_sync(ajudge_pairs)
 
 
 async def all_of(work: Callable[[T], Awaitable[R]], items: Sequence[T], engine: Engine | Judge) -> list[R]:
-    """Do the work on each item; after an error running work ends first, since it is paid for."""
+    """Do the work on each item; after an error, running calls end first, since they are paid for."""
 
     async def attempt(item: T) -> R | SvrError:
         try:

@@ -1,4 +1,4 @@
-"""The best of several responses: margins between them, and the scores that explain those margins best.
+"""The best of several responses: margins between them, and the scores that fit these margins best.
 
     pointwise           each response alone                          N calls
     pairwise   all      every two                                    N (N − 1) / 2 calls

@@ -56,7 +56,7 @@ class SimConfig:
     log_path: Path | None = None
 
     def fault(self, key: str, attempt: int) -> str:
-        """Return the fault of attempt number `attempt` (from 0) at a request, "" if there is none."""
+        """Return the fault of attempt number `attempt` (from 0) at a request, "" without a fault."""
         drawn = draw_bytes(self.seed, "fault", key, attempt)
         if attempt >= self.faulty_attempts or not self.faults or uniform(drawn, 0) >= self.fault_rate:
             return ""

@@ -98,7 +98,7 @@ class ChatRequest:
 
 
 def parse_request(body: Any, shape: Shape = Shape.CHAT) -> ChatRequest:
-    """Read the JSON of a request; `ApiError` (400) says what is wrong with it."""
+    """Read the JSON of a request; `ApiError` (400) names the problem."""
     try:
         if body.get("stream"):
             raise ApiError(400, "the simulated endpoint does not stream")
@@ -194,7 +194,7 @@ def _read_fences(text: str) -> tuple[dict[str, str], str, str]:
 
 
 def _take_rubrics(tail: str) -> tuple[Texts, str]:
-    """Take the rubric lines that follow "Rubrics:" out of a text; return them and what is left."""
+    """Take the rubric lines that follow "Rubrics:" out of a text; return them and the rest."""
     found = RUBRICS.search(tail)
     if found is None:
         return (), tail

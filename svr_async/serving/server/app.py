@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
 
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
-OPEN = frozenset({"/healthz", "/readyz"})  # without a token: orchestrators have none
+OPEN = frozenset({"/healthz", "/readyz"})  # without a token: orchestrators do not have it
 MAX_HEADER_CHARS = 200
 QUIET = logging.Logger("svr serve", logging.CRITICAL + 1)  # noqa: LOG001  (aiohttp logs everything that is not HTTP)
 ROUTES: tuple[tuple[Answer, str, tuple[str, ...]], ...] = (
@@ -162,7 +162,7 @@ class RewardServer:
             self.running -= 1
 
     def _admit(self, request: web.Request) -> None:
-        """Raise RefusalError for a client without the token or, if there is none, from another machine or web page.
+        """Raise RefusalError for a client without the token or, if no token is set, from another machine or web page.
 
         A page in the user's browser may know the port, but it cannot send these headers.
         """

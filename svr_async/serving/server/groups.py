@@ -158,7 +158,7 @@ class Pool:
             return (await asyncio.shield(group.result))[member]
 
     def close(self) -> None:
-        """Close all groups, as when no member can come any more."""
+        """Close all groups to further members."""
         for group in self._groups.values():
             group.close()
 

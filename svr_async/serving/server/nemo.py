@@ -27,7 +27,7 @@ async def verify(rewarder: Rewarder, call: Call) -> Answered:
     given = {name: next((body[key] for key in names if key in body), None) for name, names in NAMES.items()}
     named = {name: value for name, value in given.items() if value is not None}
     if not (named.get("group_size") or call.query.get("group_size") or rewarder.settings.group_size):
-        named.pop("group", None)  # a task's index alone is no group
+        named.pop("group", None)  # a task's index alone does not name a group
     response = output_text(body.get("response"))
     asked = asked_of(rewarder, call, {**body, **named}, prompt, response)
     reward = await rewarder.reward(asked)

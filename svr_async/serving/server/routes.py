@@ -84,7 +84,7 @@ def rubrics_of(body: Body) -> tuple[Any, ...]:
 def asked_of(rewarder: Rewarder, call: Call, body: Body, prompt: Prompt, response: str) -> Asked:
     """Return a response with its rubrics, or its place in a group, in the body or the address.
 
-    A size without a group means the group of the prompt; without a size there is no group.
+    A size without a group means the group of the prompt; without a size the response is alone.
     """
     if rubrics := rubrics_of(body):
         return Asked(prompt=prompt, response=response, rubrics=rubrics)
