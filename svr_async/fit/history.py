@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Protocol
 
 from svr_async.errors import ArtefactError
-from svr_async.fit.choices import Choice
+from svr_async.fit.config import Choice
 from svr_async.fit.forward import Selector
 
 

@@ -25,7 +25,7 @@ from typing import Any, Literal, cast
 import numpy as np
 import numpy.typing as npt
 
-from svr_async.fit.threads import in_threads, rows_of
+from svr_async.fit.ragged import in_threads, rows_of
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.integer]
@@ -35,6 +35,7 @@ Views = Mapping[View, Any]  # of what was mined from each prompt, sparse (prompt
 LEAST_PROMPTS = 3  # that hold a word, or gave a rubric
 INFORMATIVE = 2.5  # times the squared length that a word's direction has by chance
 MOST_DIRECTIONS = 64
+POWER = 4  # iterations that sharpen the leading directions: a quarter of the time of exact ones
 MOST_COLUMNS = 2048  # words, and rubrics, the most frequent
 MOST_CLUSTERED = 1024  # words, the most informative
 BLOCK = 64  # words processed at a time
@@ -222,15 +223,10 @@ def _clustered(association: Association, size: Size, seed: int) -> tuple[Ints, I
 
 def _leading_directions(scores: npt.NDArray[np.float32]) -> Floats:
     """Return the leading left singular vectors times their values (row, q), largest first."""
-    from scipy.linalg import eigh
+    from sklearn.utils.extmath import randomized_svd
 
-    wide = scores.shape[1] > scores.shape[0]
-    gram = scores @ scores.T if wide else scores.T @ scores
-    size = len(gram)
-    value, vector = eigh(gram, subset_by_index=(max(0, size - MOST_DIRECTIONS), size - 1))
-    value, vector = value[::-1], vector[:, ::-1]
-    led = vector * np.sqrt(np.maximum(value, 0)) if wide else scores @ vector
-    return cast("Floats", led.astype(np.float64))
+    vector, value, _ = randomized_svd(scores, min(MOST_DIRECTIONS, *scores.shape), n_iter=POWER, random_state=0)
+    return cast("Floats", (vector * value).astype(np.float64))
 
 
 def _frequent(view: Any) -> Ints:

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from svr_async.fit.threads import rows_of
+from svr_async.fit.ragged import rows_of
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.integer]

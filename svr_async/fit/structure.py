@@ -23,9 +23,9 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
-from svr_async.fit.choices import Choice, LeftOut, Structure, Trial
+from svr_async.fit.config import Choice, LeftOut, Structure, Trial
 from svr_async.fit.evidence import FEW, Evidence
-from svr_async.fit.margin_problems import Penalties, Problem, solve
+from svr_async.fit.margin_solver import Penalties, Problem, solve
 from svr_async.fit.prompt_clusters import (
     ONE,
     Association,
@@ -36,7 +36,7 @@ from svr_async.fit.prompt_clusters import (
     most_likely_size,
     train_clusters,
 )
-from svr_async.fit.threads import in_threads, rows_of
+from svr_async.fit.ragged import in_threads, rows_of
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.integer]
@@ -261,10 +261,10 @@ class _Fold:
         out = np.zeros((len(forms), len(top_ks), z.shape[0]))
         for row, form in enumerate(forms):
             if form.solver == "shrunken":
-                effects = shrunken_means(evidence.z[self.inside], np.ones((len(self.inside), 1)))
-                out[row] = used_points(mixtures[form.size], effects, z, top_ks)
+                effects = shrunken_means(evidence.merged[self.inside], np.ones((len(self.inside), 1)))
             else:
-                out[row] = self._decided(mixtures[form.size], next(solved), z, top_ks)
+                effects = next(solved)
+            out[row] = self._decided(mixtures[form.size], effects, z, top_ks)
         return out
 
     def _decided(self, mixture: Floats, effects: Floats, z: Any, top_ks: Sequence[int]) -> Floats:

@@ -176,9 +176,8 @@ class Runner:
             return wanted
         if not is_trained(wanted):
             result = train(wanted, Announcer(self.say))
-            for stats in (result.stats, result.written[0] if result.written else None):
-                if stats is not None:
-                    self._pay(stats.sent, stats.usd)
+            for stats, _ in result.used.values():
+                self._pay(stats.sent, stats.usd)
         return wanted.out / "bank"
 
     def _make_run(self, spec: RunSpec) -> Path | Absent:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from svr_async.core.integrity import NO_MARKS, Marks
 from svr_async.core.rubric import MAX_RUBRIC_CHARS, Rubric, rubric_id
-from svr_async.fit.choices import Choice
+from svr_async.fit.config import Choice
 from svr_async.fit.history import FitCurve
 from svr_async.fit.learning_curve import LearningCurve
 

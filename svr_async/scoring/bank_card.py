@@ -16,7 +16,7 @@ from svr_async.core.rubric import IMPORTANCES
 from svr_async.core.statistics import wilson_interval
 from svr_async.core.table import markdown
 from svr_async.core.verdict import is_number
-from svr_async.fit.choices import Choice, Structure
+from svr_async.fit.config import Choice, Structure
 from svr_async.scoring.bank import BankRubric, RubricBank
 
 if TYPE_CHECKING:

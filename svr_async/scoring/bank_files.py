@@ -18,7 +18,7 @@ from svr_async.core.files import reason, write_atomic
 from svr_async.core.integrity import read_marks
 from svr_async.core.rubric import Check, Rubric
 from svr_async.errors import ArtefactError, StorageError, UsageError
-from svr_async.fit import tensors
+from svr_async.fit.forward import pack_tensors, unpack_tensors
 from svr_async.scoring.bank import BankHistory, BankRubric, RubricBank
 from svr_async.scoring.bank_card import render_card
 
@@ -64,7 +64,7 @@ def bank_contents(bank: RubricBank) -> dict[str, bytes]:
     """Return the bytes of every file but the card; ArtefactError for a text that UTF-8 cannot hold."""
     try:
         parts = {
-            SELECTOR: tensors.pack({**bank.selector, IDF: bank.idf}),
+            SELECTOR: pack_tensors({**bank.selector, IDF: bank.idf}),
             VOCABULARY: orjson.dumps(dict(bank.vocabulary), option=orjson.OPT_SORT_KEYS),
         }
         if bank.history is not None:
@@ -153,7 +153,7 @@ def _assembled(folder: Path, values: dict[str, Any]) -> RubricBank:
         raise ValueError(f"missing or unknown fields: {', '.join(sorted(wrong))}")
     parts = msgspec.convert(values, _Parts)
     files, selector = parts.files, parts.selector
-    arrays = _part(folder, files, SELECTOR, tensors.unpack)
+    arrays = _part(folder, files, SELECTOR, unpack_tensors)
     idf = arrays.pop(IDF, None)
     if idf is None:
         raise _refused(folder / SELECTOR, f"it lacks the array {IDF!r}")

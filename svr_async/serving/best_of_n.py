@@ -12,9 +12,8 @@ from svr_async.adapters.records import content_id
 from svr_async.core.statistics import share_interval
 from svr_async.core.table import Line, Parts, Table
 from svr_async.errors import UsageError
-from svr_async.judges.protocol import Judge
 from svr_async.scoring.bank import RubricBank
-from svr_async.serving.engine import Engine, opened
+from svr_async.serving.engine import EngineLike, opened
 from svr_async.serving.pairs import all_of, judge_of
 from svr_async.serving.ranking import Ranking, arank
 
@@ -54,7 +53,7 @@ class RankedGroup:
 
 
 async def rank_groups(
-    groups: Sequence[ResponseGroup], *, bank: RubricBank | None = None, engine: Engine | Judge | str, **how: Any
+    groups: Sequence[ResponseGroup], *, bank: RubricBank | None = None, engine: EngineLike, **how: Any
 ) -> list[RankedGroup]:
     """Rank each group as `rank` does with the arguments `how`, as many at once as the engine allows."""
     named = None if bank is None else (bank.name, bank.digest)

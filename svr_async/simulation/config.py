@@ -16,7 +16,10 @@ FAULTS: Mapping[str, int] = {  # with the status that the caller sees; the work 
     "hang": 0,  # no reply
     "cut": 200,  # the connection closes in the middle of the reply
     "empty": 200,  # a complete reply without content
+    "refused": 200,  # the model declines
+    "truncated": 200,  # half of a reply, as at a limit of tokens
 }
+WITHOUT_ANSWER = ("empty", "refused", "truncated")
 MIXED = ("429", "500", "cut", "empty")
 
 

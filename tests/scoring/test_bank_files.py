@@ -20,7 +20,7 @@ from made_history import made_curve, made_history
 
 from svr_async.core.rubric import Check, Rubric
 from svr_async.errors import ArtefactError, UsageError
-from svr_async.fit import tensors
+from svr_async.fit.forward import pack_tensors, unpack_tensors
 from svr_async.scoring.bank import BankHistory, BankRubric, InferenceSettings, RubricBank
 from svr_async.training.bank.edit import merge_banks
 
@@ -236,9 +236,9 @@ def test_hostile_vocabularies_are_refused(folder: Path, data: bytes, problem: st
 
 def test_arrays_that_are_not_finite_are_refused(folder: Path) -> None:
     """NaN in the selector does not load, even with the right digest."""
-    arrays = tensors.unpack((folder / "selector.safetensors").read_bytes())
+    arrays = unpack_tensors((folder / "selector.safetensors").read_bytes())
     arrays["hidden"] = np.full_like(arrays["hidden"], np.nan)
-    replace_file(folder, "selector.safetensors", tensors.pack(arrays))
+    replace_file(folder, "selector.safetensors", pack_tensors(arrays))
     assert "not finite" in refused(folder)
 
 

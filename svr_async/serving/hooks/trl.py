@@ -112,7 +112,7 @@ async def group_rewards(
         common: dict[str, Any] = {"bank": bank, "engine": engine, "top_k": settings.top_k}
 
         async def score(place: int) -> None:
-            criteria = () if rubrics is None else rubrics[place]
+            criteria = () if rubrics is None else rubrics[place] or ()
             rewards.add_score(place, await ascore(prompts[place], texts[place], rubrics=criteria, **common))
 
         async def rank(places: Sequence[int]) -> None:

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
 from math import fsum
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -91,25 +90,19 @@ def _alike(sequences: Sequence[Sequence[str]], cutoff: float) -> set[tuple[int, 
     return pairs
 
 
-class RedundancyEdges(NamedTuple):
-    """The positive entries of the redundancy matrix above its diagonal: rubrics i < j, value in (0, 1]."""
-
-    i: NDArray[np.int32]
-    j: NDArray[np.int32]
-    value: NDArray[np.float32]
-
-
-def redundancy_edges(texts: Sequence[str], cutoff: float = REDUNDANCY_CUTOFF) -> RedundancyEdges:
-    """Return which rubrics of a bank repeat each other, and how much (paper `app:hparams`).
+def redundancy_edges(
+    texts: Sequence[str], cutoff: float = REDUNDANCY_CUTOFF
+) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.float32]]:
+    """Return which rubrics i < j of a bank repeat each other, and how much (paper `app:hparams`), as three arrays.
 
     redundancy_ij = max(0, similarity_ij − cutoff) / (1 − cutoff), zero diagonal; only positive entries, each once.
     After merging at 0.88 only texts that read alike and are different criteria are left above the cutoff, as "at most
     50 words" and "at most 100 words". The paper preset merges by text alone, so nothing is left and the term is 0.
     """
     similar = similar_pairs(texts, max(cutoff, np.finfo(np.float64).tiny))
-    edges = [(i, j, value) for i, j, alike in similar if (value := redundancy(alike, cutoff)) > 0]
-    columns = np.array(edges, dtype=np.float64).reshape(-1, 3).T
-    return RedundancyEdges(columns[0].astype(np.int32), columns[1].astype(np.int32), columns[2].astype(np.float32))
+    edges = [(i, j, above) for i, j, alike in similar if (above := redundancy(alike, cutoff)) > 0]
+    first, second, value = np.array(edges, dtype=np.float64).reshape(-1, 3).T
+    return first.astype(np.int32), second.astype(np.int32), value.astype(np.float32)
 
 
 def drop_redundant(order: Sequence[int], similar: Iterable[tuple[int, int, float]]) -> list[int]:

@@ -123,7 +123,6 @@ async def _one_round(
         settings=settings,
         dev_accuracy=dev_accuracy,
         dev_hits=hits,
-        support_counts=data.support,
         record=record,
     )
     pruned = tuple(bank[place] for place in np.setdiff1d(np.arange(len(bank)), kept))

@@ -21,7 +21,7 @@ from svr_async.judges.rules.safety import is_refusal
 from svr_async.training.rounds.induction import counted, induced
 from svr_async.training.rounds.pools import PoolTask, judge_tasks
 from svr_async.training.rounds.session import FittedRound, Floats, HardNegative, RoundCarryover, Session
-from svr_async.training.rounds.stages import ask, outcomes_of, pair_to_json
+from svr_async.training.rounds.stages import ask, outcomes_of
 
 COMPARED_CHARS = 4000
 FEW = 64  # least support pairs: with fewer, a round of small data finds nothing new and training ends
@@ -198,7 +198,7 @@ async def probes(session: Session, number: int, support: Sequence[PreferencePair
         answers = await ask(session.judges, "probing", support, author.probe, [pair.prompt for pair in support])
         return [answer.value for answer in answers], outcomes_of(answers)
 
-    inputs = author.name, [pair_to_json(pair) for pair in support]
+    inputs = author.name, support
     return await session.kept(f"probe-{number}", list[str | None], inputs, probe)
 
 

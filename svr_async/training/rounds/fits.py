@@ -12,10 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from svr_async.fit.arrays import FitArrays
-from svr_async.fit.baselines import Baselines, baselines
-from svr_async.fit.choices import Choice
-from svr_async.fit.config import FitConfig
-from svr_async.fit.forward import Selector, alpha_numpy
+from svr_async.fit.config import Choice, FitConfig
+from svr_async.fit.forward import Baselines, Selector, alpha_numpy, baselines
 from svr_async.fit.history import EpochRecord, FitCurve, FitResult, FitWatch, watched
 from svr_async.fit.training import calibrate, fit
 from svr_async.scoring.bank import RoundFacts
