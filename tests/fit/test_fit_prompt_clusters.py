@@ -34,7 +34,7 @@ def purity(gates: NDArray[np.float64], kind: NDArray[Any]) -> float:
 
 def told(words: csr_matrix, mined: csr_matrix, groups: int, seed: int = 0) -> PromptClusters:
     """Return the groups of prompts by as many directions as there can be."""
-    size = Size(groups=groups, directions=groups - 1)
+    size = Size(groups=groups)
     return learn_clusters(associate(words, mined), words, mined, size, seed)[0]
 
 
@@ -99,7 +99,7 @@ def test_without_words_or_rubrics_there_is_no_association() -> None:
     assert associate(csr_matrix((40, 5)), mined) is None
     assert associate(csr_matrix(np.ones((40, 5))), mined) is None, "what all say tells none apart"
     assert associate(words[:0], mined[:0]) is None
-    nothing = learn_clusters(None, words, None, Size(groups=4, directions=3), 0)[0]
+    nothing = learn_clusters(None, words, None, Size(groups=4), 0)[0]
     assert nothing.mixture_weights(words).tolist() == [[1.0]] * 40, "all prompts are of one group"
 
 
