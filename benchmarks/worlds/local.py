@@ -28,7 +28,7 @@ from svr_async.fit.forward import alpha_numpy
 from svr_async.fit.tfidf import Vocabulary, transform
 from svr_async.judges.protocol import Answer, Comparisons, Judge
 from svr_async.judges.questions import MAX_INDUCED
-from svr_async.scoring.selection import TextSimilarities, select
+from svr_async.scoring.selection import select
 from svr_async.simulation.author import Author
 from svr_async.simulation.judge import PlantedJudge
 from svr_async.simulation.world import PlantedPair
@@ -169,13 +169,12 @@ class Trial:
     def _chosen(self, fitted: FittedRound, vocabulary: Vocabulary) -> dict[str, list[tuple[str, float]]]:
         """Return the rubrics and weights for each unseen prompt, by pair id."""
         texts = [candidate.rubric.text for candidate in fitted.bank]
-        similarities = TextSimilarities(texts)
         borders, index, value = transform(vocabulary, [prompt_text(item.pair.prompt) for item in self.test])
         chosen = {}
         for row, item in enumerate(self.test):
             part = slice(borders[row], borders[row + 1])
             alpha = alpha_numpy(fitted.selector, index[part], value[part])
-            active = select(alpha, fitted.selector.weight, similarities, fitted.settings)
+            active = select(alpha, fitted.selector.weight, texts, fitted.settings)
             chosen[item.pair.id] = [(texts[entry.index], entry.importance) for entry in active]
         return chosen
 

@@ -204,18 +204,19 @@ def push(folder: str, name: str, private: bool, licence: str, dry_run: bool, as_
       svr bank push bank/ hf:user/name --dry-run
       svr bank push bank/ hf:user/name --private --license cc-by-4.0
     """
-    from svr_async.scoring.bank_hub import planned_upload, push_bank
+    from svr_async.scoring.bank_hub import push_files, upload_files
     from svr_async.scoring.provenance import read_provenance
 
     loaded = _load(folder)
-    upload = planned_upload(loaded, name, licence=licence, made=read_provenance(Path(folder), loaded.digest))
-    files = {file: len(data) for file, data in sorted(upload.files.items())}
-    place = "" if dry_run else push_bank(upload, private=private)
-    values = {"place": place or None, "repository": upload.repository, "digest": upload.digest, "files": files}
-    listed = "\n".join(f"{size:>12,}  {file}" for file, size in files.items())
-    card = upload.files["README.md"].decode()
-    planned = f"would upload {len(files)} files to {upload.repository}:\n{listed}\n\n{card.rstrip()}"
-    summary = f"{len(loaded)} rubrics, {upload.digest[:12]}, are in {place}" if place else planned
+    made = read_provenance(Path(folder), loaded.digest)
+    repository, files = upload_files(loaded, name, licence=licence, made=made)
+    place = "" if dry_run else push_files(repository, files, private=private)
+    sizes = {file: len(data) for file, data in sorted(files.items())}
+    values = {"place": place or None, "repository": repository, "digest": loaded.digest, "files": sizes}
+    listed = "\n".join(f"{size:>12,}  {file}" for file, size in sizes.items())
+    card = files["README.md"].decode()
+    planned = f"would upload {len(files)} files to {repository}:\n{listed}\n\n{card.rstrip()}"
+    summary = f"{len(loaded)} rubrics, {loaded.digest[:12]}, are in {place}" if place else planned
     tell(values | {"card": card}, summary, as_json=as_json)
 
 

@@ -18,7 +18,7 @@ from svr_async.evaluation.metrics import JudgeCost, joined
 from svr_async.evaluation.plan import Case, Escalated, Guess, JudgeAssignment, Jury, Plan, nothing_guessed
 from svr_async.evaluation.setup import PreparedRun, ResolvedJudges, orders_of, rephrasing
 from svr_async.judges.open_judge import OpenJudge, open_judge
-from svr_async.scoring.methods.registry import Decider
+from svr_async.scoring.methods.registry import Method
 
 if TYPE_CHECKING:
     from svr_async.engine.engine import CallEngine
@@ -71,7 +71,7 @@ class Evaluation:
     """
 
     pairs: Sequence[PreferencePair]
-    method: Decider
+    method: Method
     plan: Plan
     workers: int = 64
     guessed: Guess = nothing_guessed

@@ -14,7 +14,7 @@ from svr_async.core.verdict import Outcome
 from svr_async.engine.request import AUDIT, CONTINGENT
 from svr_async.judges.protocol import Judge
 from svr_async.scoring.decision import Decision, JuryRule, average, scaled, verdict
-from svr_async.scoring.methods.registry import Decider
+from svr_async.scoring.methods.registry import Method
 
 Guess = Callable[[Decision], bool]
 """Whether a decision rests on placeholder replies, as in a dry run."""
@@ -34,7 +34,7 @@ class Case:
     """One pair to be judged by a method."""
 
     pair: PreferencePair
-    method: Decider
+    method: Method
     guessed: Guess = nothing_guessed
 
 

@@ -128,7 +128,7 @@ def sparsemax_numpy(logits: Floats) -> Floats:
 
 
 def positive_numpy(logits: Floats) -> Floats:
-    """Scale the positive part of logits (..., rubric) to sum 1; where none is positive, the largest share it all.
+    """Scale the positive part of logits (..., rubric) to sum 1; without a positive one, the largest share it all.
 
     −inf masks an entry; one at least is not masked.
     """
@@ -139,7 +139,7 @@ def positive_numpy(logits: Floats) -> Floats:
 
 
 def selector_of(kind: str, tensors: Mapping[str, npt.NDArray[np.generic]]) -> Selector:
-    """Make a selector from named arrays, or raise `ArtefactError` naming what is missing."""
+    """Make a selector from named arrays, or raise `ArtefactError` naming the missing arrays."""
     missing = [name for name in TENSORS if name not in tensors]
     _require(not missing, f"the selector lacks {', '.join(missing)}")
     return Selector(kind=cast("Kind", kind), **{name: cast("Floats", tensors[name]) for name in TENSORS})

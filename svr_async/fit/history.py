@@ -16,7 +16,7 @@ class EpochRecord:
 
     `active` counts the rubrics that are among the best `top_k` (6 where unset) of at least one dev prompt, with
     importance > 0. Accuracy counts a tie as half. Dev numbers are NaN-free: they repeat the training ones without dev.
-    `adversarial_loss` is the part of `preference_loss` that hard negatives gave; None where none were fitted.
+    `adversarial_loss` is the part of `preference_loss` that hard negatives gave; None without hard negatives.
     """
 
     epoch: int
@@ -76,22 +76,22 @@ class FitCurve:
 
 
 class FitWatch(Protocol):
-    """Follows fits while they run: `begin` with the curve still empty, each epoch, `end` with the whole curve."""
+    """Receives the progress of fits: `begin` with an empty curve, each epoch, `end` with the whole curve."""
 
     def begin(self, curve: FitCurve) -> None:
-        """A fit begins."""
+        """Receive the start of a fit."""
 
     def epoch(self, record: EpochRecord) -> None:
-        """An epoch ended."""
+        """Receive an epoch; a resumed fit does not repeat those of its checkpoint."""
 
     def end(self, curve: FitCurve) -> None:
-        """A fit ended."""
+        """Receive the end of a fit, with all its epochs."""
 
 
 def watched(
     run: Callable[[Callable[[EpochRecord], None]], FitResult], curve: FitCurve, watch: FitWatch | None
 ) -> tuple[FitResult, FitCurve]:
-    """Run a fit that reports each epoch, and return its result and its curve."""
+    """Run a fit that reports each epoch to a listener, and return its result and its curve."""
     if watch is not None:
         watch.begin(curve)
     result = run(watch.epoch if watch is not None else lambda _: None)

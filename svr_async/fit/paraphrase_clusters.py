@@ -177,7 +177,8 @@ def _split_by_answers(criteria: Ints, answers: JointAnswers) -> Ints:
     borders = np.flatnonzero(np.diff(of[same.i][order]))
     for rows in np.split(order, borders + 1):
         members, places = np.unique([same.i[rows], same.j[rows]], return_inverse=True)
-        for part in _likely_parts(len(members), *places.reshape(2, -1), odds[rows])[1:]:
+        i, j = places.reshape(2, -1)
+        for part in _likely_parts(len(members), i, j, odds[rows])[1:]:
             out[members[part]] = count
             count += 1
     return out

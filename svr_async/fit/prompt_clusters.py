@@ -192,7 +192,7 @@ def prices(weights: Floats, mined: Any) -> Floats | None:
     """Return the L1 price of each effect (cluster, criterion); None if nothing is known to be mined.
 
         price_kc = ½ typical_k / rate_kc        rate_kc: of cluster k's prompts, the share that gave criterion c
-        typical_k = Σ_c rate² / Σ_c rate        the rate of what is usually mined there
+        typical_k = Σ_c rate² / Σ_c rate        the rate of usual criteria there
 
     A criterion mined repeatedly from a kind of prompts sets their responses apart. With few pairs that says as much as
     the judgements do (adaptive lasso: Zou 2006, Journal of the American Statistical Association 101:1418-1429).
@@ -244,7 +244,7 @@ def _sums(view: Any) -> Floats:
 
 
 def best_size(features: Any, views: Views, *, most: int, seed: int) -> Size:
-    """Return the size, of up to `most` clusters, that best predicts what is mined from held-out prompts.
+    """Return the size, of up to `most` clusters, that best predicts the rubrics mined from held-out prompts.
 
     `features` (prompt, feature) and each view (prompt, column) are sparse; without views there is one cluster.
     """
@@ -252,9 +252,9 @@ def best_size(features: Any, views: Views, *, most: int, seed: int) -> Size:
 
 
 def held_out_parts(features: Any, views: Views, *, seed: int, fold: Ints | None = None) -> list[HeldOutPart]:
-    """Return what is learned with each part of the prompts held out; an empty list if there are too few.
+    """Return the clusters learned with each part of the prompts held out; an empty list if there are too few.
 
-    `fold` (prompt,) numbers the part of each prompt from 0, −1 for none; None: parts are random.
+    `fold` (prompt,) numbers the part of each prompt from 0 (−1: no part); None: parts are random.
     """
     if not views or features.shape[0] < 2 * PROMPTS_PER_CLUSTER:
         return []

@@ -29,14 +29,14 @@ def row_ids(indptr: IntArray) -> npt.NDArray[np.int64]:
 
 
 def indptr_of(counts: IntArray) -> npt.NDArray[np.int64]:
-    """Return the row borders of rows with these many entries."""
+    """Return the row borders for these numbers of entries."""
     out = np.zeros(len(counts) + 1, dtype=np.int64)
     np.cumsum(counts, out=out[1:])
     return out
 
 
 def kept_indptr(indptr: IntArray, keep: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
-    """Return the row borders of what is left where only the entries of `keep` (entry,) stay."""
+    """Return the row borders after removing all entries except `keep` (entry,)."""
     before = np.zeros(len(keep) + 1, np.int64 if len(keep) > np.iinfo(np.int32).max else np.int32)
     np.cumsum(keep, out=before[1:])
     return before[indptr].astype(np.int64)
@@ -45,7 +45,7 @@ def kept_indptr(indptr: IntArray, keep: npt.NDArray[np.bool_]) -> npt.NDArray[np
 def take_rows(indptr: IntArray, rows: IntArray) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64] | slice]:
     """Return the borders of the chosen rows and the positions of their entries in the flat arrays.
 
-    Of rows that follow each other the positions are a slice, so that what is taken is a view.
+    For consecutive rows the positions are a slice, so that indexing gives a view.
     """
     counts = lengths(indptr)[rows]
     if len(rows) and bool((np.diff(rows) == 1).all()):

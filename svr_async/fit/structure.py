@@ -1,4 +1,4 @@
-"""Choose the default's structure by cross-validation: clusters of prompts, if any, sparsity, and rubrics per prompt.
+"""Choose the default's structure by cross-validation: clusters of prompts, sparsity, and rubrics per prompt.
 
 Whether a rubric matters for all prompts or for one kind differs between data sets, and so does how much can be learned.
 Each candidate is fitted on three quarters of the training prompts and decides the other quarter as a bank would: by the
@@ -89,7 +89,7 @@ class Folds:
         return np.flatnonzero(kept)
 
     def by_prompt(self, prompts: Ints) -> Ints:
-        """Return the fold that leaves out each of some prompts, −1 for none."""
+        """Return the fold that leaves out each of some prompts, or −1."""
         fold = np.full(int(prompts.max(initial=0)) + 1, -1)
         fold[self.prompt] = self.fold
         return cast("Ints", fold[prompts])
@@ -201,7 +201,7 @@ def folds_of(prompt: Ints, source: Ints | None, rng: np.random.Generator, most: 
 
 
 def large_sources(source: Ints | None) -> Ints:
-    """Return the numbers of the sources with at least `LEAST_PAIRS` pairs; none if sources are unknown."""
+    """Return the numbers of the sources with at least `LEAST_PAIRS` pairs; empty if sources are unknown."""
     if source is None:
         return np.zeros(0, np.int64)
     names, count = np.unique(source, return_counts=True)

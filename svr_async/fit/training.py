@@ -295,5 +295,5 @@ def _warnings(selector: Selector, train: FitArrays) -> tuple[str, ...]:
     if float(selector.weight.max()) < COLLAPSED:
         out.append(f"all weights fell below {COLLAPSED:g}: the bank does not separate the pairs")
     if bool((train.z_delta > 0).all()) or bool((train.z_delta < 0).all()):
-        out.append(f"all {train.n_entries} judged entries are one-sided, so rubrics cannot be told apart")
+        out.append(f"all {train.n_entries} judged entries are one-sided, so rubrics cannot be distinguished")
     return tuple(out)

@@ -24,7 +24,6 @@ from svr_async.scoring.bank_card import (
     how_chosen,
     in_one_level,
     metrics_in_words,
-    structure_parts,
     structure_words,
 )
 
@@ -159,8 +158,26 @@ def _yardsticks(bank: RubricBank, history: BankHistory | None) -> Iterator[Fact]
 
 
 def _structure(history: BankHistory | None) -> Iterator[Fact]:
-    if history is not None and (choice := history.choice) is not None:
-        yield from (Fact(name=name, value=value, note=note) for name, value, note in structure_parts(choice))
+    """Yield each part of the chosen structure and the number of spurious rubrics; nothing without a choice."""
+    if history is None or (choice := history.choice) is None:
+        return
+    structure = choice.structure
+    groups, sparsity, common = structure_words(structure)
+    view = "rubrics" if structure.view == "rubrics" else "words of rubrics"
+    grouped = f"by words that occur with the same {view}, each with separate weights"
+    same = "one weight a rubric, the same for every prompt"
+    yield Fact(name="Groups of prompts", value=groups, note=same if structure.groups == 1 else grouped)
+    if structure.solver == "shrunken":
+        note = "the mean of a rubric’s judgements, drawn towards 0 where they are few"
+        yield Fact(name="Weights", value=sparsity, note=note)
+    else:
+        shared, alone = "sparsity of what all prompts share", "nothing is learned for all prompts at once"
+        yield Fact(name="Sparsity", value=sparsity, note="in units of noise: more leaves fewer rubrics")
+        yield Fact(name="Part in common", value=common, note=shared if structure.common else alone)
+    yield Fact(name="Rubrics a prompt", value=str(structure.top_k), note="the best of the bank")
+    if choice.spurious:
+        note = "rubrics that only correlate with the label: no weight"
+        yield Fact(name="Spurious", value=str(len(choice.spurious)), note=note)
 
 
 def _rubric_table(rubrics: Sequence[BankRubric]) -> Table:

@@ -62,7 +62,9 @@ class BankRubric:
         if self.id != (expected := rubric_id(self.text)):  # contributions and merging go by ids
             raise ValueError(f"rubric {self.id}: its id is not the hash of its text ({expected})")
         if (size := len(self.text)) > MAX_RUBRIC_CHARS:
-            raise ValueError(f"rubric {self.id}: its text has {size} characters, at most {MAX_RUBRIC_CHARS} are allowed")
+            raise ValueError(
+                f"rubric {self.id}: its text has {size} characters, at most {MAX_RUBRIC_CHARS} are allowed"
+            )
 
     @property
     def id(self) -> str:
@@ -102,7 +104,7 @@ class InferenceSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundFacts:
-    """One round of Algorithm 1; None for what was not measured.
+    """One round of Algorithm 1; unmeasured values are None.
 
     `bank` rubrics were fitted, `kept` remain after pruning. `dev_accuracy` is that of the bank as it is used.
     `fit_accuracy`, `vote_accuracy` and `linear_accuracy` are over the judged pools of the same dev pairs: of the fit,
@@ -225,7 +227,7 @@ class RubricBank:
     def load(folder: str | Path, *, offline: bool = False) -> RubricBank:
         """Read and check a bank from a folder or from `hf:user/name` on the hub.
 
-        `offline` uses only what was downloaded before. UsageError if there is no bank, ArtefactError if it is invalid.
+        `offline` uses only what was downloaded before. UsageError without a bank, ArtefactError if it is invalid.
         """
         from svr_async.scoring.bank_files import load_bank
         from svr_async.scoring.bank_hub import locate_bank
@@ -246,18 +248,17 @@ class RubricBank:
 
         return f"<Bank {self.name or 'without a name'}, {in_short(self)}>"
 
-    def _repr_html_(self) -> str:
-        from svr_async.core.table import to_html
-        from svr_async.scoring.bank_card import bank_sheet
+    def _repr_markdown_(self) -> str:  # in a notebook
+        from svr_async.scoring.bank_card import render_card
 
-        return to_html(bank_sheet(self))
+        return render_card(self).partition("\n---\n")[2]  # without the front matter
 
     @property
     def digest(self) -> str:
         """SHA-256 of the bank's content, independent of its folder."""
-        from svr_async.scoring.bank_files import bank_digest
+        from svr_async.scoring.bank_files import BANK, bank_contents, sha256_of
 
-        return bank_digest(self)
+        return sha256_of(bank_contents(self)[BANK])
 
     @property
     def weights(self) -> Floats:
@@ -270,7 +271,7 @@ class RubricBank:
         return tuple(entry.text for entry in self.rubrics)
 
     def find(self, key: str) -> BankRubric | None:
-        """Return the rubric with this id or an unambiguous start of it; None if there is no such rubric."""
+        """Return the rubric with this id or an unambiguous start of it; None without a match."""
         exact = [entry for entry in self.rubrics if entry.id == key]
         near = exact or [entry for entry in self.rubrics if key and entry.id.startswith(key)]
         return near[0] if len(near) == 1 else None
@@ -310,7 +311,7 @@ def _selector_problem(bank: RubricBank) -> str:
 
 
 def features_problem(vocabulary: Mapping[str, int], idf: Floats) -> str:
-    """Return the first problem of a vocabulary and its idf; "" if there is none."""
+    """Return the first problem of a vocabulary and its idf, or ""."""
     if idf.shape != (len(vocabulary),):
         return f"the vocabulary has {len(vocabulary)} terms, idf has shape {idf.shape}"
     if _n_not_finite(idf) or bool((idf < 0).any()):

@@ -1,4 +1,4 @@
-"""A bank in words: accuracies, statistics, the structure of its fit, its card in Markdown, its view in a notebook."""
+"""A bank in words: accuracies, statistics, the structure of its fit, its card in Markdown."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import orjson
 from svr_async.core.integrity import integrity_marks
 from svr_async.core.rubric import IMPORTANCES
 from svr_async.core.statistics import wilson_interval
-from svr_async.core.table import Line, Parts, Table, markdown
+from svr_async.core.table import markdown
 from svr_async.core.verdict import is_number
 from svr_async.fit.config import Choice, Structure
 from svr_async.scoring.bank import BankRubric, RubricBank
@@ -26,7 +26,6 @@ ENOUGH_DEV = 100  # held-out pairs; the standard error of an accuracy near 70 % 
 GENERIC = "generic"  # the domain of a rubric whose source pairs come from several
 QUANTILES = (0.0, 0.25, 0.5, 0.75, 1.0)
 SHOWN_RUBRICS = 20
-SHOWN_IN_NOTEBOOK = 12
 _DATA_SET = re.compile(r"hf:([\w.-]+/[\w.-]+)", re.ASCII)
 _LICENCE_ID = re.compile(r"[a-z0-9][a-z0-9.-]{1,40}")
 
@@ -76,6 +75,14 @@ def small_dev_warnings(n_dev: int, n_pairs: int) -> list[str]:
 
 
 # ── statistics ──
+
+
+def in_short(bank: RubricBank) -> str:
+    """Return how many rubrics a bank has, and what chooses among them."""
+    disabled = sum(entry.disabled for entry in bank.rubrics)
+    off = f" ({disabled:,} disabled)" if disabled else ""
+    many = f"{len(bank):,} rubric{'' if len(bank) == 1 else 's'}"
+    return f"{many}{off}, selector {bank.selector_kind}, top {bank.inference.top_k}"
 
 
 def bank_stats(bank: RubricBank) -> dict[str, Any]:
@@ -132,9 +139,6 @@ def in_one_level(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return found
 
 
-# ── the structure of a fit ──
-
-
 def structure_words(structure: Structure) -> tuple[str, str, str]:
     """Return how many groups of prompts a structure has, its sparsity, and that of the part in common."""
     groups = "none" if structure.groups == 1 else str(structure.groups)
@@ -142,26 +146,8 @@ def structure_words(structure: Structure) -> tuple[str, str, str]:
     return groups, sparsity, f"{structure.common:g}" if structure.common else "none"
 
 
-def structure_parts(choice: Choice) -> Iterator[tuple[str, str, str]]:
-    """Yield name, value and meaning of each part of the chosen structure, and the number of spurious rubrics."""
-    structure = choice.structure
-    groups, sparsity, common = structure_words(structure)
-    same, view = structure.groups == 1, "rubrics" if structure.view == "rubrics" else "words of rubrics"
-    grouped = f"by words that occur with the same {view}, each with separate weights"
-    yield "Groups of prompts", groups, "one weight a rubric, the same for every prompt" if same else grouped
-    if structure.solver == "shrunken":
-        yield "Weights", sparsity, "the mean of a rubric’s judgements, drawn towards 0 where they are few"
-    else:
-        shared, alone = "sparsity of what all prompts share", "nothing is learned for all prompts at once"
-        yield "Sparsity", sparsity, "in units of noise: more leaves fewer rubrics"
-        yield "Part in common", common, shared if structure.common else alone
-    yield "Rubrics a prompt", str(structure.top_k), "the best of the bank"
-    if choice.spurious:
-        yield "Spurious", str(len(choice.spurious)), "rubrics that only correlate with the label: no weight"
-
-
 def how_chosen(choice: Choice) -> str:
-    """Say how the structure was chosen."""
+    """Describe how the structure was chosen."""
     if not choice.trials:
         return "The settings name this structure; no other was tried."
     others = len(choice.averaged)
@@ -192,8 +178,7 @@ def render_card(bank: RubricBank, address: str = "", licence: str = "", made: Pr
     measured = list(_metrics(bank.dev_metrics))
     parts += ["## Accuracy", _table(("on held-out pairs", "value"), measured) if measured else "Not measured."]
     if bank.history and (choice := bank.history.choice):
-        structure = _table(("what", "value", "meaning"), structure_parts(choice))
-        parts += ["## What the pairs chose", how_chosen(choice), structure]
+        parts += ["## What the pairs chose", f"{_safe(choice.in_words())}. {how_chosen(choice)}"]
     parts += ["## Notes", "\n".join(f"- {_safe(note)}" for note in bank.notes)] if bank.notes else []
     parts += ["## Rubrics by domain", _domains(bank)]
     parts += [f"## The {min(SHOWN_RUBRICS, len(bank))} rubrics that weigh most", _heaviest(bank.rubrics)]
@@ -220,7 +205,7 @@ def _opening(bank: RubricBank) -> str:
     return (
         f"{len(bank)} rubrics with weights, and a selector ({_safe(bank.selector_kind)}, {len(bank.vocabulary)} terms) "
         f"that picks up to {settings.top_k} of them for a prompt from the best {settings.selection_pool}. "
-        f"Slots left free are filled by rubrics unlike those picked, which weigh {settings.filler_weight:g} each."
+        f"Free slots are filled by dissimilar rubrics, which weigh {settings.filler_weight:g} each."
     )
 
 
@@ -237,7 +222,7 @@ def _training(bank: RubricBank, licence: str) -> Iterator[tuple[str, str]]:
 
 
 def _metrics(metrics: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield what was measured on the dev split, with Wilson's 95 % interval of the accuracy over enough pairs."""
+    """Yield the measurements on the dev split, with Wilson's 95 % interval of the accuracy over enough pairs."""
     for name, value in sorted(in_one_level(metrics_in_words(metrics)).items()):
         yield name, value if isinstance(value, str) else orjson.dumps(value).decode()
     accuracy, pairs = metrics.get("accuracy"), metrics.get("pairs")
@@ -283,32 +268,3 @@ def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 def _safe(text: str) -> str:
     return markdown(" ".join(text.split())).replace("$", "\\$")  # the hub reads dollars as formulas
-
-
-# ── in a notebook ──
-
-
-def in_short(bank: RubricBank) -> str:
-    """Return how many rubrics a bank has, and what chooses among them."""
-    disabled = sum(entry.disabled for entry in bank.rubrics)
-    off = f" ({disabled:,} disabled)" if disabled else ""
-    many = f"{len(bank):,} rubric{'' if len(bank) == 1 else 's'}"
-    return f"{many}{off}, selector {bank.selector_kind}, top {bank.inference.top_k}"
-
-
-def bank_sheet(bank: RubricBank) -> Parts:
-    """Yield where a bank comes from and its heaviest rubrics, of equal weight the most active."""
-    yield Line(f"{bank.name or 'a bank without a name'}: {in_short(bank)}", loud=True)
-    yield Line(bank.judge or "not recorded", label="trained with judge")
-    yield from (Line(note, label="note") for note in bank.notes)
-    ranked = sorted(bank.rubrics, key=lambda entry: (entry.disabled, -entry.weight, -entry.activation_rate))
-    rows = [
-        (
-            f"{entry.text}{' (disabled)' if entry.disabled else ''}", f"{entry.weight:.2f}",
-            f"{100 * entry.activation_rate:.0f}", entry.domain,
-        )
-        for entry in ranked[:SHOWN_IN_NOTEBOOK]
-    ]  # fmt: skip
-    yield Table(("rubric", "weight", "active %", "domain"), rows, texts=1)
-    if (more := len(bank) - SHOWN_IN_NOTEBOOK) > 0:
-        yield Line(f"and {more:,} more in .rubrics")

@@ -1,4 +1,4 @@
-"""A bank on disk: bank.json, selector.safetensors, vocabulary.json, card.md and, where it was trained, history.json.
+"""A bank on disk: bank.json, selector.safetensors, vocabulary.json, card.md and, if it was trained, history.json.
 
 No pickle, and checked on reading.
 """
@@ -9,7 +9,7 @@ import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 import orjson
@@ -19,23 +19,24 @@ from svr_async.core.integrity import read_marks
 from svr_async.core.rubric import Check, Rubric
 from svr_async.errors import ArtefactError, StorageError, UsageError
 from svr_async.fit.forward import pack_tensors, unpack_tensors
-from svr_async.scoring.bank import BankHistory, BankRubric, InferenceSettings, RubricBank
+from svr_async.scoring.bank import BankHistory, BankRubric, RubricBank
 from svr_async.scoring.bank_card import render_card
 
 BANK, SELECTOR, VOCABULARY, CARD = "bank.json", "selector.safetensors", "vocabulary.json", "card.md"
-HISTORY = "history.json"  # optional: a bank that was merged, or is of an older version, has none
-FILES = (SELECTOR, VOCABULARY, HISTORY, CARD, BANK)  # in the order in which they are written
+HISTORY = "history.json"  # optional: merged banks and those of older versions lack it
+FILES = (SELECTOR, VOCABULARY, HISTORY, CARD, BANK)  # in the order of writing
 IDF = "features.idf"  # stored with the selector's arrays
 COPIED = (
     "name", "judge", "licence", "prompts_digest", "data_digests", "notes", "inference", "fit_settings", "dev_metrics",
 )  # fmt: skip
+FIELDS = {*COPIED, "format", "schema_version", "marks", "selector", "files", "rubrics"}
 RUBRIC_FIELDS = {field.name for kind in (Rubric, BankRubric) for field in fields(kind)} - {"rubric"}
 SOMETIMES = {"criterion", "disabled", "added"}  # of a rubric: written only if not empty
 OPTIONAL = {"choice", "learning_curve", "edits", "trained_on"}  # of a history, likewise
 T = TypeVar("T")
 INDENTED = orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE
 INSTEAD = {
-    f"bank/{BANK}": "name the folder bank in it",
+    f"bank/{BANK}": "name {}/bank",
     "meta.json": "it is a feature store; svr-fit makes a bank of one",
     "manifest.json": "it is the folder of a run; svr explain and svr report take one",
 }
@@ -56,12 +57,7 @@ def save_bank(bank: RubricBank, folder: Path) -> str:
             write_atomic(folder / name, files[name])
     if HISTORY not in files:
         (folder / HISTORY).unlink(missing_ok=True)  # of the bank that was replaced
-    return _sha256(files[BANK])
-
-
-def bank_digest(bank: RubricBank) -> str:
-    """Return the SHA-256 of bank.json, which holds the digests of the other files."""
-    return _sha256(bank_contents(bank)[BANK])
+    return sha256_of(files[BANK])
 
 
 def bank_contents(bank: RubricBank) -> dict[str, bytes]:
@@ -73,7 +69,7 @@ def bank_contents(bank: RubricBank) -> dict[str, bytes]:
         }
         if bank.history is not None:
             parts[HISTORY] = orjson.dumps(_history_json(bank.history), option=INDENTED)
-        listed = {name: {"bytes": len(data), "sha256": _sha256(data)} for name, data in parts.items()}
+        listed = {name: {"bytes": len(data), "sha256": sha256_of(data)} for name, data in parts.items()}
         return {**parts, BANK: orjson.dumps(bank_json(bank, listed), option=INDENTED)}
     except orjson.JSONEncodeError as error:
         raise ArtefactError(f"the bank cannot be written: {error}", hint="look for broken characters") from error
@@ -122,22 +118,11 @@ class _Selector(msgspec.Struct):
     arrays: dict[str, list[int]]
 
 
-class _Described(msgspec.Struct):
-    """bank.json."""
+class _Parts(msgspec.Struct):
+    """The fields of bank.json that are not those of a bank."""
 
-    format: Literal["svr-bank"]
-    schema_version: Literal[1]
-    name: str
-    judge: str
-    licence: str
-    prompts_digest: str
-    data_digests: dict[str, str]
-    notes: tuple[str, ...]
-    inference: InferenceSettings
-    fit_settings: dict[str, Any]
-    dev_metrics: dict[str, Any]
-    selector: _Selector
     files: dict[str, _File]
+    selector: _Selector
     rubrics: list[dict[str, Any]]
     marks: list[str] | None = None
 
@@ -145,42 +130,46 @@ class _Described(msgspec.Struct):
 def load_bank(folder: Path) -> RubricBank:
     """Read a bank folder and check all of it.
 
-    UsageError if there is no bank. ArtefactError, naming the file and the reason, if a file is missing, of another fit
+    UsageError without a bank. ArtefactError, naming the file and the reason, if a file is missing, of another fit
     (its digest differs from the one in bank.json), of an unknown schema, or holds an invalid value.
     """
     if not (folder / BANK).is_file():
         hint = next((hint for name, hint in INSTEAD.items() if (folder / name).is_file()), "svr train makes one")
-        raise UsageError(f"there is no bank in {folder}: a bank is a folder with {BANK}", hint=hint)
+        message = f"no bank in {folder}: a bank is a folder with {BANK}"
+        raise UsageError(message, hint=hint.format(folder))
     try:
-        described = msgspec.json.decode(_read(folder / BANK), type=_Described)
-        return _assembled(folder, described)
+        return _assembled(folder, msgspec.json.decode(_read(folder / BANK), type=dict[str, Any]))
     except (ValueError, TypeError) as error:
         none = "at least one rubric" in str(error)
         hint = "train one with svr train, or judge without a bank by --method direct" if none else ""
         raise _refused(folder / BANK, f"it is not valid: {error}", hint) from error
 
 
-def _assembled(folder: Path, described: _Described) -> RubricBank:
+def _assembled(folder: Path, values: dict[str, Any]) -> RubricBank:
     """Read the other files and make the bank; ValueError if bank.json holds an invalid value."""
-    arrays = _part(folder, described, SELECTOR, unpack_tensors)
-    vocabulary = _part(folder, described, VOCABULARY, msgspec.json.Decoder(dict[str, int]).decode)
-    history = _part(folder, described, HISTORY, _read_history) if HISTORY in described.files else None
+    if (values.get("format"), values.get("schema_version")) != ("svr-bank", 1):
+        raise ValueError("its format is not svr-bank of schema version 1")
+    if wrong := (values.keys() ^ FIELDS) - {"marks"}:  # marks are of later versions
+        raise ValueError(f"missing or unknown fields: {', '.join(sorted(wrong))}")
+    parts = msgspec.convert(values, _Parts)
+    files, selector = parts.files, parts.selector
+    arrays = _part(folder, files, SELECTOR, unpack_tensors)
     idf = arrays.pop(IDF, None)
     if idf is None:
         raise _refused(folder / SELECTOR, f"it lacks the array {IDF!r}")
-    shapes = {name: list(values.shape) for name, values in arrays.items()}
-    if shapes != described.selector.arrays:
-        raise ValueError(f"it expects selector arrays {described.selector.arrays}, the file has {shapes}")
-    return RubricBank(
-        rubrics=tuple(_rubric(number, value) for number, value in enumerate(described.rubrics, 1)),
-        selector_kind=described.selector.kind,
-        selector=arrays,
-        vocabulary=vocabulary,
-        idf=idf,
-        marks=read_marks(described.marks),
-        history=history,
-        **{name: getattr(described, name) for name in COPIED},
-    )
+    shapes = {name: list(array.shape) for name, array in arrays.items()}
+    if shapes != selector.arrays:
+        raise ValueError(f"it expects selector arrays {selector.arrays}, the file has {shapes}")
+    read = {
+        "selector_kind": selector.kind,
+        "selector": arrays,
+        "idf": idf,
+        "vocabulary": _part(folder, files, VOCABULARY, msgspec.json.Decoder(dict[str, int]).decode),
+        "history": _part(folder, files, HISTORY, _read_history) if HISTORY in files else None,
+        "rubrics": [_rubric(number, value) for number, value in enumerate(parts.rubrics, 1)],
+        "marks": read_marks(parts.marks),
+    }
+    return msgspec.convert(values | read, RubricBank)
 
 
 def _rubric(number: int, value: dict[str, Any]) -> BankRubric:
@@ -202,12 +191,12 @@ def _read_history(data: bytes) -> BankHistory:
     return history
 
 
-def _part(folder: Path, described: _Described, name: str, read: Callable[[bytes], T]) -> T:
+def _part(folder: Path, files: Mapping[str, _File], name: str, read: Callable[[bytes], T]) -> T:
     """Read a file whose digest is the one in bank.json."""
-    if name not in described.files:
+    if name not in files:
         raise ValueError(f"it lists no digest of {name}")
-    data, expected = _read(folder / name), described.files[name].sha256
-    if (found := _sha256(data)) != expected:
+    data, expected = _read(folder / name), files[name].sha256
+    if (found := sha256_of(data)) != expected:
         problem = f"its SHA-256 is {found[:16]}…, {BANK} expects {expected[:16]}…: damaged, or of another fit"
         raise _refused(folder / name, problem, "copy the whole folder again, or fit again")
     try:
@@ -229,5 +218,6 @@ def _refused(path: Path, problem: str, hint: str = "") -> ArtefactError:
     return ArtefactError(f"{path} is refused: {problem}", hint=hint or "fit again, or copy the bank again")
 
 
-def _sha256(data: bytes) -> str:
+def sha256_of(data: bytes) -> str:
+    """Return the digest of a file; that of bank.json, which holds those of the other files, is the bank's."""
     return hashlib.sha256(data).hexdigest()

@@ -7,7 +7,6 @@ import re
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ from svr_async.core.files import HUB_SCHEME, first_line, hub_server, reachable
 from svr_async.errors import UsageError
 from svr_async.scoring.bank import RubricBank
 from svr_async.scoring.bank_card import render_card
-from svr_async.scoring.bank_files import BANK, FILES, bank_contents, load_bank, save_bank
+from svr_async.scoring.bank_files import BANK, FILES, bank_contents, load_bank, save_bank, sha256_of
 from svr_async.scoring.provenance import Provenance
 
 README = "README.md"  # the hub shows it as the repository's card
@@ -28,15 +27,6 @@ _STATUS = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Upload:
-    """The files to upload: those of a bank, and the repository's card."""
-
-    repository: str
-    files: Mapping[str, bytes]
-    digest: str
-
-
 def locate_bank(name: str, *, offline: bool = False) -> Path:
     """Return the folder of a bank: a path, or that of `hf:user/name`; `offline` uses only earlier downloads."""
     return fetch_bank(name, offline=offline) if name.startswith(HUB_SCHEME) else Path(name)
@@ -46,7 +36,7 @@ def fetch_bank(name: str, *, offline: bool = False) -> Path:
     """Download the bank `hf:user/name[@revision]` and return its folder, named by the commit.
 
     Only the files of a bank are downloaded, from HF_ENDPOINT or the public hub. `offline`, or without a connection, an
-    earlier download is used. UsageError if there is no bank.
+    earlier download is used. UsageError without a bank.
     """
     repository, revision = _name_parts(name)
     server = hub_server()
@@ -71,20 +61,22 @@ def _name_parts(name: str) -> tuple[str, str | None]:
     return parts[1], parts[2]
 
 
-def planned_upload(bank: RubricBank, name: str, *, licence: str = "", made: Provenance | None = None) -> Upload:
-    """Return what `push_bank` uploads to `hf:user/name`; `licence` replaces the bank's on the card.
+def upload_files(
+    bank: RubricBank, name: str, *, licence: str = "", made: Provenance | None = None
+) -> tuple[str, dict[str, bytes]]:
+    """Return the repository of `hf:user/name` and the files to upload: those of the bank, and a card.
 
-    UsageError if the name is invalid or has a revision.
+    `licence` replaces the bank's on the card. UsageError if the name is invalid or has a revision.
     """
     repository, revision = _name_parts(name)
     if revision:
         raise UsageError(f"{name}: a bank is uploaded as the newest commit", hint=f"write {HUB_SCHEME}{repository}")
     card = render_card(bank, HUB_SCHEME + repository, licence, made).encode()
-    return Upload(repository=repository, files={**bank_contents(bank), README: card}, digest=bank.digest)
+    return repository, {**bank_contents(bank), README: card}
 
 
-def push_bank(upload: Upload, *, private: bool = False) -> str:
-    """Upload a bank in one commit and return the commit's URL.
+def push_files(repository: str, files: Mapping[str, bytes], *, private: bool = False) -> str:
+    """Upload a bank's files in one commit and return the commit's URL.
 
     The token comes from the hub's settings (`HF_TOKEN`, `hf auth login`). `private` applies to a new repository.
     UsageError in one line on failure.
@@ -92,25 +84,22 @@ def push_bank(upload: Upload, *, private: bool = False) -> str:
     server, hint = hub_server(), "check the name, the network and HF_TOKEN, or copy the folder"
     if not reachable(server):  # the library would retry for half a minute
         raise UsageError(f"no connection to {server}", hint="copy the folder")
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        _hub(f"could not upload the bank to {upload.repository}", hint) as hub,
-    ):
+    with tempfile.TemporaryDirectory() as folder, _hub(f"could not upload the bank to {repository}", hint) as hub:
         if not hub.get_token():
             raise UsageError("the hub needs a token", hint="set HF_TOKEN to one that may write, or hf auth login")
-        for name, data in upload.files.items():
+        for name, data in files.items():
             (Path(folder) / name).write_bytes(data)
         api = hub.HfApi(endpoint=server)
-        name = api.create_repo(upload.repository, private=private, exist_ok=True).repo_id
-        message = f"Rubric bank {upload.digest[:12]}"
+        name = api.create_repo(repository, private=private, exist_ok=True).repo_id
+        message = f"Rubric bank {sha256_of(files[BANK])[:12]}"
         return str(api.upload_folder(repo_id=name, folder_path=folder, commit_message=message).commit_url)
 
 
 def pull_bank(name: str, out: Path) -> tuple[RubricBank, str]:
     """Download the bank `hf:user/name[@revision]`, check all of it, then write it to `out`.
 
-    Return the bank and its name with the commit, which stays valid when the repository changes. UsageError if there is
-    no bank or `out` is not empty, ArtefactError if the bank is invalid.
+    Return the bank and its name with the commit, which stays valid when the repository changes. UsageError
+    without a bank or if `out` is not empty, ArtefactError if the bank is invalid.
     """
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise UsageError(f"{out} exists already", hint="name another folder, or remove it")

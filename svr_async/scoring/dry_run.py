@@ -6,6 +6,7 @@ Tokens are estimates: four characters each, and answers of their kind's usual le
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -28,87 +29,69 @@ AUTO_IN_FLIGHT = 64
 class DryRunCount:
     """Counts what one engine would send; requests in `before`, which another count holds, are left out.
 
-    `maybe_*` are of calls that depend on replies that are not known yet.
+    `planned` counts calls and tokens, of these `maybe_*` that depend on replies that are not known yet. `recalled`
+    counts answers in the cache: the tokens expected of them, and those that they took.
     """
 
     engine: CallEngine
     before: set[str] = field(default_factory=set)
     keys: set[str] = field(default_factory=set)
-    calls: int = 0
-    audit_calls: int = 0
-    maybe_calls: int = 0
-    prompt_tokens: int = 0
-    maybe_prompt_tokens: int = 0
-    answers: int = 0
-    expected: list[int] = field(default_factory=lambda: [0, 0])  # tokens in and out of the answers in the cache …
-    taken: list[int] = field(default_factory=lambda: [0, 0])  # … and what they took
+    planned: Counter[str] = field(default_factory=Counter)
+    recalled: Counter[str] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
         self.engine.on_planned = self._note_planned
         self.engine.on_recalled = self._note_recalled
 
     def _note_planned(self, request: Request) -> None:
-        key, tokens = request.key.hex(), estimate_tokens(request.prompt_chars)
+        key, tokens, maybe = request.key.hex(), estimate_tokens(request.prompt_chars), int(CONTINGENT.get())
         self.keys.add(key)
         if key not in self.before:
-            self.calls += 1
-            self.prompt_tokens += tokens
-            self.audit_calls += AUDIT.get()
-            if CONTINGENT.get():
-                self.maybe_calls += 1
-                self.maybe_prompt_tokens += tokens
+            self.planned.update(calls=1, prompt_tokens=tokens, audit_calls=int(AUDIT.get()))
+            self.planned.update(maybe_calls=maybe, maybe_prompt_tokens=maybe * tokens)
 
     def _note_recalled(self, request: Request, reply: Reply, expected: int) -> None:
         """Count an answer in the cache, unless its endpoint did not report what it took."""
-        usage = reply.usage
-        if usage.prompt_tokens is not None and usage.completion_tokens is not None:
-            self.answers += 1
-            for sums, values in (
-                (self.expected, (estimate_tokens(request.prompt_chars), expected)),
-                (self.taken, (usage.prompt_tokens, usage.completion_tokens)),
-            ):
-                sums[:] = [total + value for total, value in zip(sums, values, strict=True)]
-
-    def guessed(self, decision: Decision, /) -> bool:
-        """Return whether a decision rests on a reply that is not known yet."""
-        return not self.keys.isdisjoint(decision.requests)
+        taken_in, taken_out = reply.usage.prompt_tokens, reply.usage.completion_tokens
+        if taken_in is not None and taken_out is not None:
+            expected_in = estimate_tokens(request.prompt_chars)
+            self.recalled.update(answers=1, expected_in=expected_in, expected_out=expected)
+            self.recalled.update(taken_in=taken_in, taken_out=taken_out)
 
     def price(self) -> dict[str, Any]:
         """Return calls, tokens, dollars and seconds of this engine."""
-        stats, price = self.engine.stats(), self.engine.price
-        scale_in, scale_out = self._scales()
-        share = self.calls / max(1, stats.planned_calls)  # of calls that no other count holds
-        prompt, at_most = round(scale_in * self.prompt_tokens), round(share * stats.planned_max_completion_tokens)
+        stats, price, planned = self.engine.stats(), self.engine.price, self.planned
+        calls, sampled = planned["calls"], self.recalled["answers"]
+        scale_in, scale_out = (self._scale("in"), self._scale("out")) if sampled >= ENOUGH_ANSWERS else (1.0, 1.0)
+        share = calls / max(1, stats.planned_calls)  # of calls that no other count holds
+        prompt, at_most = round(scale_in * planned["prompt_tokens"]), round(share * stats.planned_max_completion_tokens)
         written = min(at_most, round(share * scale_out * stats.planned_completion_tokens))
-        maybe = self.maybe_calls / max(1, self.calls)
+        maybe = planned["maybe_calls"] / max(1, calls)
 
         def cost(prompt: float, written: float) -> float | None:
             usage = Usage(prompt_tokens=round(prompt), completion_tokens=round(written))
             return None if price is None else round(price.cost(usage), 4)
 
         return {
-            "calls": self.calls,
-            "audit_calls": self.audit_calls,
+            "calls": calls,
+            "audit_calls": planned["audit_calls"],
             "cache_hits": stats.cache_hits,
             "prompt_tokens": prompt,
             "completion_tokens": written,
             "max_completion_tokens": at_most,
             "usd": cost(prompt, written),
             "max_usd": cost(prompt, at_most),
-            "maybe_calls": self.maybe_calls,
-            "maybe_usd": cost(scale_in * self.maybe_prompt_tokens, maybe * written),
-            "sampled_answers": self.answers if self.answers >= ENOUGH_ANSWERS else 0,
+            "maybe_calls": planned["maybe_calls"],
+            "maybe_usd": cost(scale_in * planned["maybe_prompt_tokens"], maybe * written),
+            "sampled_answers": sampled if sampled >= ENOUGH_ANSWERS else 0,
             "seconds": round(
-                seconds_for(self.calls, prompt, written, self.engine.config, endpoints=len(stats.endpoints)), 1
+                seconds_for(calls, prompt, written, self.engine.config, endpoints=len(stats.endpoints)), 1
             ),
         }
 
-    def _scales(self) -> tuple[float, float]:
-        """Return what one expected token in, and out, stands for."""
-        if self.answers < ENOUGH_ANSWERS:
-            return 1.0, 1.0
-        first, second = (taken / max(1, expected) for taken, expected in zip(self.taken, self.expected, strict=True))
-        return first or 1.0, second or 1.0
+    def _scale(self, way: str) -> float:
+        """Return how many tokens one expected token stands for, `in` or `out`."""
+        return self.recalled[f"taken_{way}"] / max(1, self.recalled[f"expected_{way}"]) or 1.0
 
 
 def seconds_for(calls: int, prompt: int, written: int, config: EngineConfig, *, endpoints: int = 1) -> float:
@@ -132,10 +115,10 @@ def total_count(counts: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def describe_stages(counts: Mapping[str, Any]) -> str:
-    """Return what a method has counted: whole numbers and means by name."""
+    """Return the counts of a method in words: whole numbers and means by name."""
     return ", ".join(f"{name.replace('_', ' ')} {count:,}" for name, count in counts.items() if count is not None)
 
 
 def guessed_by(counts: Sequence[DryRunCount], decision: Decision) -> bool:
     """Return whether a decision rests on a reply of any of these judges that is not known yet."""
-    return any(one.guessed(decision) for one in counts)
+    return any(not one.keys.isdisjoint(decision.requests) for one in counts)

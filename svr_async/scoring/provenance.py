@@ -22,7 +22,7 @@ from svr_async.engine.secrets import MASK
 
 PROVENANCE = "made.json"
 PACKAGES = ("svr-async", "jax", "jaxlib", "numpy", "optax", "scikit-learn", "scipy")
-FOLDERS = re.compile(r".*[/\\]")
+FOLDERS = re.compile(r"^(-[\w-]*=)?(?!hf:|.*://).*[/\\]")  # in front of a file's name, also behind a flag
 PASSWORD = re.compile(r"(://[^/@\s:]*:)[^/@\s]+@")  # in an address
 
 
@@ -37,7 +37,7 @@ class Provenance:
     @property
     def for_others(self) -> str:
         """The command without folders: files by name only, URLs and hub names whole."""
-        return " ".join(map(_base_name, self.command))
+        return " ".join(FOLDERS.sub(r"\1", word.rstrip("/")) for word in self.command)
 
 
 def write_provenance(out: Path, digest: str) -> None:
@@ -54,12 +54,6 @@ def read_provenance(folder: Path, digest: str) -> Provenance | None:
     except (OSError, ValueError):
         return None
     return made if made.bank == digest else None
-
-
-def _base_name(word: str) -> str:
-    flag, equals, value = word.partition("=") if word.startswith("-") else ("", "", word)
-    is_path = "://" not in value and not value.startswith("hf:")
-    return f"{flag}{equals}{FOLDERS.sub('', value.rstrip('/')) if is_path else value}"
 
 
 def command_line() -> list[str]:

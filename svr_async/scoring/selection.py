@@ -6,8 +6,8 @@ Also says why a verdict on one pair is weak: a bank without similar training pro
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -43,35 +43,23 @@ class Active:
         return self.alpha * self.weight
 
 
-class TextSimilarities:
-    """Similarities among the texts of a bank, each computed when it is first asked for and then kept."""
-
-    def __init__(self, texts: Sequence[str]) -> None:
-        self._texts = tuple(texts)
-        self._known: dict[tuple[int, int], float] = {}
-
-    def __call__(self, first: int, second: int) -> float:
-        """Return the similarity of two texts, by their places."""
-        key = (first, second) if first < second else (second, first)
-        if key not in self._known:
-            self._known[key] = similarity(self._texts[first], self._texts[second])
-        return self._known[key]
+_similarity = lru_cache(1 << 17)(similarity)  # of the texts of a few banks
 
 
 def select(
     alpha: Floats,
     weight: Floats,
-    similarities: TextSimilarities,
+    texts: Sequence[str],
     settings: InferenceSettings,
     disabled: Sequence[int] = (),
 ) -> tuple[Active, ...]:
     """Return the rubrics to use, in the order chosen (paper `app:topk`).
 
-    `alpha` and `weight` have shape (n_rubrics,). The pool is the best `selection_pool` by importance alpha · weight
-    (ties: the larger weight, then the earlier rubric). Up to `top_k` of it with importance > 0 come first. Free slots
-    go, one by one, to the rubric of the pool whose largest similarity to those chosen is lowest (ties: the better
-    one), each weighing `filler_weight`; a filler weight of 0 leaves them free. Top_k and pool are clipped to the bank.
-    Rubrics at the places `disabled` are in no pool.
+    `alpha`, `weight` and `texts` have one entry for each rubric. The pool is the best `selection_pool` by importance
+    alpha · weight (ties: the larger weight, then the earlier rubric). Up to `top_k` of it with importance > 0 come
+    first. Free slots go, one by one, to the rubric of the pool whose largest similarity to those chosen is lowest
+    (ties: the better one), each weighing `filler_weight`; a filler weight of 0 leaves them free. Top_k and pool are
+    clipped to the bank. Rubrics at the places `disabled` are in no pool.
     """
     if alpha.shape != weight.shape or alpha.ndim != 1:
         raise ValueError(f"alpha and weight must be vectors of one length (got {alpha.shape} and {weight.shape})")
@@ -81,22 +69,22 @@ def select(
     best = [index for index in pool if importance[index] > 0][: settings.top_k]
     chosen = tuple(Active(index, float(alpha[index]), float(weight[index])) for index in best)
     free = min(settings.top_k, len(pool)) - len(best) if settings.filler_weight > 0 else 0
-    fillers = _different([index for index in pool if index not in best], best, free, similarities)
+    fillers = _different([index for index in pool if index not in best], best, free, texts)
     return chosen + tuple(Active(index, 1.0, settings.filler_weight, filler=True) for index in fillers)
 
 
-def _different(pool: Sequence[int], chosen: Sequence[int], wanted: int, similarities: TextSimilarities) -> list[int]:
+def _different(pool: Sequence[int], chosen: Sequence[int], wanted: int, texts: Sequence[str]) -> list[int]:
     """Return `wanted` of the pool, each the least similar to all that are chosen by then; ties in the pool's order."""
     if wanted <= 0:
         return []
-    nearest = {index: max((similarities(index, other) for other in chosen), default=0.0) for index in pool}
+    nearest = {i: max((_similarity(texts[i], texts[other]) for other in chosen), default=0.0) for i in pool}
     fillers: list[int] = []
     while nearest and len(fillers) < wanted:
         taken = min(nearest, key=lambda index: nearest[index])  # the first of equals, so the better one
         del nearest[taken]
         fillers.append(taken)
         for index, value in nearest.items():
-            nearest[index] = max(value, similarities(index, taken))
+            nearest[index] = max(value, _similarity(texts[index], texts[taken]))
     return fillers
 
 
@@ -110,51 +98,49 @@ class Chooser:
     bank: RubricBank
     settings: InferenceSettings
     uniform: bool = False
-    _kept: dict[str, tuple[Active, ...]] = field(default_factory=dict, repr=False)
 
     @cached_property
     def identity(self) -> dict[str, Any]:
-        """What of the bank can change an item: its digest and how its rubrics are selected."""
+        """Everything of the bank that can change an item: its digest and how its rubrics are selected."""
         return {"bank": [self.bank.digest, self.settings.as_json()]}
-
-    @cached_property
-    def _similarities(self) -> TextSimilarities:
-        return TextSimilarities(self.bank.texts)
-
-    @cached_property
-    def _alpha(self) -> Callable[[str], Floats]:
-        """Return what computes alpha of a prompt; without a fitted selector it is the same for all."""
-        bank = self.bank
-        if bank.selector_kind == UNIFORM:
-            return lambda _: np.full(len(bank), 1.0 / len(bank), dtype=np.float32)
-        selector = selector_of(bank.selector_kind, bank.selector)
-        vocabulary = Vocabulary(terms=dict(bank.vocabulary), idf=np.array(bank.idf))
-        added = [place for place, entry in enumerate(bank.rubrics) if entry.added]
-
-        def alpha(text: str) -> Floats:
-            _, index, value = transform(vocabulary, [text])
-            found = alpha_numpy(selector, index, value)
-            found[added] = 1.0
-            return found
-
-        return alpha
 
     def choose(self, prompt: Prompt) -> tuple[Active, ...]:
         """Return the rubrics for a prompt, most important first."""
-        text = prompt_text(prompt)
-        if text in self._kept:
-            return self._kept[text]
-        disabled = [place for place, entry in enumerate(self.bank.rubrics) if entry.disabled]
-        active = select(self._alpha(text), self.bank.weights, self._similarities, self.settings, disabled)
-        if self.uniform:
-            active = tuple(replace(entry, alpha=1.0, weight=1.0) for entry in active)
-        if len(self._kept) < MAX_KEPT_CHOICES:
-            self._kept[text] = active
-        return active
+        return self._chosen(prompt_text(prompt))
+
+    @cached_property
+    def _chosen(self) -> Callable[[str], tuple[Active, ...]]:
+        """Return what chooses for the text of a prompt, and keeps its last choices."""
+        bank, alpha = self.bank, _alpha_of(self.bank)
+        weights, texts = bank.weights, bank.texts
+        disabled = [place for place, entry in enumerate(bank.rubrics) if entry.disabled]
+
+        def choose(text: str) -> tuple[Active, ...]:
+            active = select(alpha(text), weights, texts, self.settings, disabled)
+            return tuple(replace(entry, alpha=1.0, weight=1.0) for entry in active) if self.uniform else active
+
+        return lru_cache(MAX_KEPT_CHOICES)(choose)
+
+
+def _alpha_of(bank: RubricBank) -> Callable[[str], Floats]:
+    """Return what computes alpha of a prompt's text; without a fitted selector it is the same for all."""
+    if bank.selector_kind == UNIFORM:
+        return lambda _: np.full(len(bank), 1.0 / len(bank), dtype=np.float32)
+    selector = selector_of(bank.selector_kind, bank.selector)
+    vocabulary = Vocabulary(terms=dict(bank.vocabulary), idf=np.array(bank.idf))
+    added = [place for place, entry in enumerate(bank.rubrics) if entry.added]
+
+    def alpha(text: str) -> Floats:
+        _, index, value = transform(vocabulary, [text])
+        found = alpha_numpy(selector, index, value)
+        found[added] = 1.0
+        return found
+
+    return alpha
 
 
 def open_chooser(bank: RubricBank, *, top_k: int | None = None, uniform: bool = False) -> Chooser:
-    """Return the chooser of a bank, with another `top_k` than the bank's where one is given: then rubrics decide."""
+    """Return the chooser of a bank, with another `top_k` than the bank's if given: then rubrics decide."""
     settings = bank.inference
     if top_k is not None:
         settings = replace(settings, direct=False, top_k=top_k, selection_pool=max(settings.selection_pool, top_k))
@@ -164,11 +150,11 @@ def open_chooser(bank: RubricBank, *, top_k: int | None = None, uniform: bool = 
 # ── why a verdict on one pair is weak ──
 
 SHOWN_WORDS = 5
-ALIKE = "nothing tells the two apart: no {what} is met by one response and missed by the other"
-NEARER = "no {what} is met by one response and missed by the other: the verdict is only which comes nearer, a guess"
+ALIKE = "no difference found: no {what} is met by one response and missed by the other"
+NEARER = "no {what} is met by one response and missed by the other: the verdict only says which is closer, a guess"
 FORM_ONLY = "offline checks look at form, wording and safety, never at whether an answer is true"
 BY_WORDS = "a list of words, not a reader, took the request for harmful"
-DIRECT = "the bank decided unseen prompts no better than a coin when it was fitted, so the judge was asked directly"
+DIRECT = "on held-out prompts the bank was no better than guessing, so the judge was asked directly"
 
 
 def doubts_of(
@@ -186,20 +172,20 @@ def doubts_of(
         new = unseen_words(bank, words)
         if new and 2 * len(new) >= len(words):
             shown = ", ".join(new[:SHOWN_WORDS]) + (" …" if len(new) > SHOWN_WORDS else "")
-            found.append(f"the bank was trained on no similar prompt: {shown} occur in none of them")
+            found.append(f"the bank was trained on no similar prompt: {shown} never occurred")
     if Integrity.OFFLINE_RULES in marks:
         found += _alike(decision, "check" if bank is None or direct else "rubric")
     return tuple(found)
 
 
 def content_words(prompt: Prompt) -> tuple[str, ...]:
-    """Return the words of a prompt that say what it is about, in order of first use."""
+    """Return the content words of a prompt, in order of first use."""
     words = TextView(fold(prompt_text(prompt))).head.lower_words
     return tuple(dict.fromkeys(word for word in words if len(word) > 2 and word.isalpha() and word not in STOPWORDS))
 
 
 def unseen_words(bank: RubricBank, words: Iterable[str]) -> tuple[str, ...]:
-    """Return the words that no prompt had from which the bank's selector learned; none without a selector."""
+    """Return the words that no training prompt of the selector had; empty without a selector."""
     if bank.selector_kind == UNIFORM:
         return ()
     known = {stem(word) for term in bank.vocabulary for word in term.split()}
@@ -207,7 +193,7 @@ def unseen_words(bank: RubricBank, words: Iterable[str]) -> tuple[str, ...]:
 
 
 def _alike(decision: Decision, what: str) -> Iterator[str]:
-    """Say that no rubric is met by one response alone, or that the request's words decide, which checks misread."""
+    """Describe doubts about checks: no rubric separates the responses, or words of the request decide."""
     deciding = [entry for entry in decision.contributions if entry.value]
     check = max(deciding, key=lambda entry: abs(entry.value)).rubric.check if deciding else None
     if check is not None and check.name == "refuses_harm":

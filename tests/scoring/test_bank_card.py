@@ -7,7 +7,7 @@ from made_bank import made_bank
 from made_history import made_choice, made_history
 
 from svr_async.core.rubric import Rubric
-from svr_async.fit.config import Choice, Structure
+from svr_async.fit.config import Structure
 from svr_async.scoring.bank import BankRubric, RubricBank
 from svr_async.scoring.bank_card import (
     accuracy_in_words,
@@ -18,7 +18,6 @@ from svr_async.scoring.bank_card import (
     metrics_in_words,
     render_card,
     small_dev_warnings,
-    structure_parts,
 )
 
 HOSTILE = "<script>x</script> | ![i](javascript:x)\n# head `code` \x1b[31m\u202e --- *bold*"
@@ -64,18 +63,6 @@ def test_effective_number(shares: list[float], count: int) -> None:
     assert effective_number(shares) == pytest.approx(count)
 
 
-def named(structure: Structure) -> dict[str, str]:
-    """Return the values of a structure's parts by name."""
-    return {name: value for name, value, _ in structure_parts(Choice(structure=structure))}
-
-
-def test_each_part_of_a_structure_is_named() -> None:
-    """Groups, sparsity, part in common, rubrics a prompt; what is not there is said to be none."""
-    grouped = named(Structure(groups=8, sparsity=0.3, common=0.2, top_k=9))
-    assert grouped == {"Groups of prompts": "8", "Sparsity": "0.3", "Part in common": "0.2", "Rubrics a prompt": "9"}
-    assert named(Structure())["Groups of prompts"] == named(Structure())["Part in common"] == "none"
-
-
 def test_what_was_left_out_is_said() -> None:
     """Sources, not prompts, were left out, and what is averaged is counted."""
     choice = replace(made_choice(), left_out="sources", averaged=(Structure(groups=2), Structure(groups=4)))
@@ -86,7 +73,7 @@ def test_what_was_left_out_is_said() -> None:
 def test_the_card_holds_the_structure() -> None:
     """A bank without a choice has no such part."""
     part = render_card(made_bank(history=made_history())).partition("## What the pairs chose")[2].partition("\n## ")[0]
-    assert "| Groups of prompts | 2 |" in part
+    assert "2 groups of prompts" in part
     assert "Chosen among 15" in part
     assert "What the pairs chose" not in render_card(made_bank(history=made_history(choice=None)))
 

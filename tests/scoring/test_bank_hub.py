@@ -21,7 +21,7 @@ from svr_async.commands.main import svr as group
 from svr_async.core.integrity import Integrity
 from svr_async.errors import UsageError
 from svr_async.scoring.bank import UNIFORM, BankHistory, RubricBank, TrainedOn
-from svr_async.scoring.bank_hub import fetch_bank, planned_upload
+from svr_async.scoring.bank_hub import fetch_bank, upload_files
 from svr_async.scoring.provenance import PROVENANCE, Provenance, read_provenance, write_provenance
 
 BANK = made_bank(selector_kind=UNIFORM, selector={}, vocabulary={}, idf=np.zeros(0, np.float32))
@@ -187,7 +187,7 @@ def test_the_card_says_what_others_must_know() -> None:
     marks, metrics = frozenset({Integrity.SIMULATED}), {"accuracy": 0.8, "pairs": 400}
     bank = made_bank(history=history, marks=marks, dev_metrics=metrics)
     made = Provenance(bank=bank.digest, command=("svr", "train", "/home/ana/p.jsonl"), versions={"numpy": "9.9"})
-    card = planned_upload(bank, "hf:someone/small", made=made).files["README.md"].decode()
+    card = upload_files(bank, "hf:someone/small", made=made)[1]["README.md"].decode()
     front = yaml.safe_load(card.split("---")[1])
     assert (front["license"], front["datasets"]) == ("cc-by-4.0", ["org/prefs"])
     assert front["tags"][-1] == "simulated"
@@ -198,7 +198,7 @@ def test_the_card_says_what_others_must_know() -> None:
     ):  # fmt: skip
         assert words in card
     few = replace(bank, dev_metrics={"accuracy": 0.8, "pairs": 40})
-    assert "95 % interval" not in planned_upload(few, "hf:someone/small").files["README.md"].decode()
+    assert "95 % interval" not in upload_files(few, "hf:someone/small")[1]["README.md"].decode()
 
 
 def test_provenance_has_no_folders_and_belongs_to_one_bank(tmp_path: Path) -> None:

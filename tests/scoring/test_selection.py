@@ -6,8 +6,9 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from svr_async.core.similarity import similarity
 from svr_async.scoring.bank import InferenceSettings
-from svr_async.scoring.selection import Active, TextSimilarities, select
+from svr_async.scoring.selection import Active, select
 
 TEXTS = (
     "Names the river",
@@ -18,16 +19,13 @@ TEXTS = (
     "Cites a good source for each figure",
     "Uses the units of the prompt",
 )
-SIMILAR = TextSimilarities(TEXTS)
 
 
-def chosen(
-    alphas: list[float], weights: list[int] | None = None, similarities: TextSimilarities = SIMILAR, **settings_: Any
-) -> tuple[Active, ...]:
+def chosen(alphas: list[float], weights: list[int] | None = None, **settings_: Any) -> tuple[Active, ...]:
     """Select with these numbers; weights are 1 unless given."""
     alpha = np.array(alphas, np.float32)
     weight = np.ones_like(alpha) if weights is None else np.array(weights, np.float32)
-    return select(alpha, weight, similarities, InferenceSettings(**settings_))
+    return select(alpha, weight, TEXTS, InferenceSettings(**settings_))
 
 
 def test_free_slots_go_to_the_most_different() -> None:
@@ -50,7 +48,9 @@ def plain_selection(
     n_best = len(picked)
     while config.filler_weight and len(picked) < min(config.top_k, len(pool)):
         rest = [i for i in pool if i not in picked]
-        picked.append(min(rest, key=lambda i: (max((SIMILAR(i, j) for j in picked), default=0.0), pool.index(i))))
+        picked.append(
+            min(rest, key=lambda i: (max((similarity(TEXTS[i], TEXTS[j]) for j in picked), default=0.0), pool.index(i)))
+        )
     return picked, n_best
 
 
@@ -71,7 +71,7 @@ def test_same_as_the_plain_loops_for_any_size(
     """For banks of one rubric up to seven, k and pool larger than the bank included, the plain rule is followed."""
     alpha, weight = zip(*rows, strict=True)
     config = InferenceSettings(top_k=top_k, selection_pool=pool, filler_weight=filler)
-    found = select(np.array(alpha, np.float32), np.array(weight, np.float32), SIMILAR, config)
+    found = select(np.array(alpha, np.float32), np.array(weight, np.float32), TEXTS, config)
     picked, n_best = plain_selection(alpha, weight, config)
     assert [one.index for one in found] == picked
     assert [one.filler for one in found] == [place >= n_best for place in range(len(picked))]

@@ -178,4 +178,4 @@ def test_results_show_themselves_in_a_line_and_in_a_table() -> None:
     assert repr(verdict).startswith("<PairVerdict A is better, margin +")
     assert "The response is at most 10 words long." in verdict._repr_html_()
     assert repr(bank) == "<Bank checked, 3 rubrics, selector uniform, top 6>"
-    assert "Sounds like a friend." in bank._repr_html_()
+    assert "Sounds like a friend." in bank._repr_markdown_()

@@ -46,7 +46,7 @@ class FitLog:
         return result
 
     def measure(self, number: int, train: FitArrays, dev: FitArrays) -> None:
-        """Fit the baselines of a round on the same entries, a pair's own left out; nothing if dev has none."""
+        """Fit the baselines of a round on the same entries, a pair's own left out; nothing without dev entries."""
         train, dev = train.without_own(), dev.without_own()
         if train.n_entries and dev.n_entries:
             self.baselines[number] = baselines(train, dev)
