@@ -78,12 +78,6 @@ def solve_topics(train: FitArrays, config: FitConfig) -> Solved:
         return Solved(selector=_selector(evidence, learner, (choice.structure, *choice.averaged)), choice=choice)
 
 
-def solve_each(train: FitArrays, configs: Sequence[FitConfig]) -> list[Solved]:
-    """Return `solve_topics` of each of several settings; equal settings are solved once."""
-    found = {config: solve_topics(train, config) for config in dict.fromkeys(configs)}
-    return [found[config] for config in configs]
-
-
 class _Learner:
     """Clusters learned from the training prompts, or a sample of them; each size is learned once.
 

@@ -67,9 +67,9 @@ def fit(
 ) -> FitResult:
     """Fit on `train`, choose the epoch by `dev`, and return its selector with the history.
 
-    Kind `topics` is solved, so its history is one record, of epoch 0; `solved` is its solution if already known
-    (`topics.solve_each`). Kind `mlp` runs epochs and takes the best, which is read off the authors' public code (the
-    paper gives only their number). `start` continues from a fitted selector; `on_epoch` is called after each epoch.
+    Kind `topics` is solved, so its history is one record, of epoch 0; `solved` is its solution if already known. Kind
+    `mlp` runs epochs and takes the best, which is read off the authors' public code (the paper gives only their
+    number). `start` continues from a fitted selector; `on_epoch` is called after each epoch.
 
     Raises:
         DegenerateFitError: nothing to learn from, or loss or weights became non-finite (exit 8).
