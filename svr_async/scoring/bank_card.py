@@ -150,7 +150,7 @@ def how_chosen(choice: Choice) -> str:
     """Describe how the structure was chosen."""
     if not choice.trials:
         return "The settings name this structure; no other was tried."
-    others = len(choice.beside)
+    others = len(choice.averaged)
     averaged = f" It is averaged with {others} that did about as well." if others else ""
     return (
         f"Chosen among {len(choice.trials):,} by cross-validation, leaving out {choice.left_out} in turn: the simplest "

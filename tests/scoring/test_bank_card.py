@@ -65,7 +65,7 @@ def test_effective_number(shares: list[float], count: int) -> None:
 
 def test_what_was_left_out_is_said() -> None:
     """Sources, not prompts, were left out, and what is averaged is counted."""
-    choice = replace(made_choice(), left_out="sources", beside=(Structure(groups=2), Structure(groups=4)))
+    choice = replace(made_choice(), left_out="sources", averaged=(Structure(groups=2), Structure(groups=4)))
     assert "leaving out sources in turn" in how_chosen(choice)
     assert "averaged with 2" in how_chosen(choice)
 
