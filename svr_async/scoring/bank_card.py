@@ -16,7 +16,7 @@ from svr_async.core.rubric import IMPORTANCES
 from svr_async.core.statistics import wilson_interval
 from svr_async.core.table import markdown
 from svr_async.core.verdict import is_number
-from svr_async.fit.choices import Choice, Structure
+from svr_async.fit.choices import Choice
 from svr_async.scoring.bank import BankRubric, RubricBank
 
 if TYPE_CHECKING:
@@ -139,25 +139,6 @@ def in_one_level(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return found
 
 
-def structure_words(structure: Structure) -> tuple[str, str, str]:
-    """Return how many groups of prompts a structure has, its sparsity, and that of the part in common."""
-    groups = "none" if structure.groups == 1 else str(structure.groups)
-    sparsity = "shrunken means" if structure.solver == "shrunken" else f"{structure.sparsity:g}"
-    return groups, sparsity, f"{structure.common:g}" if structure.common else "none"
-
-
-def how_chosen(choice: Choice) -> str:
-    """Say how the structure was chosen."""
-    if not choice.trials:
-        return "The settings name this structure; no other was tried."
-    others = len(choice.beside)
-    averaged = f" It is averaged with {others} that did about as well." if others else ""
-    return (
-        f"Chosen among {len(choice.trials):,} by cross-validation, leaving out {choice.left_out} in turn: the simplest "
-        f"of those that did as well as the best.{averaged}"
-    )
-
-
 # ── the card ──
 
 
@@ -186,6 +167,18 @@ def render_card(bank: RubricBank, address: str = "", licence: str = "", made: Pr
     use += [f"svr eval PAIRS.jsonl --judge JUDGE --bank {address or 'THIS_FOLDER'}"]
     parts += ["## Known gaps", _gaps(bank), "## How to use it", "\n".join(["```", *use, "```"])]
     return "\n\n".join(parts) + "\n"
+
+
+def how_chosen(choice: Choice) -> str:
+    """Say how the structure was chosen."""
+    if not choice.trials:
+        return "The settings name this structure; no other was tried."
+    others = len(choice.beside)
+    averaged = f" It is averaged with {others} that did about as well." if others else ""
+    return (
+        f"Chosen among {len(choice.trials):,} by cross-validation, leaving out {choice.left_out} in turn: the simplest "
+        f"of those that did as well as the best.{averaged}"
+    )
 
 
 def _front_matter(bank: RubricBank, licence: str) -> str:
@@ -228,10 +221,8 @@ def _metrics(metrics: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     accuracy, pairs = metrics.get("accuracy"), metrics.get("pairs")
     if is_number(accuracy) and isinstance(pairs, int) and enough(pairs) and 0 <= accuracy <= 1:
         low, high = wilson_interval(accuracy * pairs, pairs)
-        yield (
-            "accuracy, 95 % interval",
-            f"{low:.4f} to {high:.4f} over {pairs:,} pairs, which may also have chosen the round",
-        )
+        measured = f"{low:.4f} to {high:.4f} over {pairs:,} pairs, which may also have chosen the round"
+        yield "accuracy, 95 % interval", measured
 
 
 def _domains(bank: RubricBank) -> str:

@@ -37,7 +37,7 @@ class OwnWords:
 
     `templates` are its own prompts. `others` are further judges to open, named as for --judge; `bind` returns the
     method with them. `tallied` returns the counts of its questions as JSON values, `counted` the sum over all shards.
-    `assumes` are a dry run's assumptions, `most_calls` the most calls that a pair may need of each judge.
+    `assumes` are a dry run's assumptions.
     """
 
     templates: tuple[str, ...]
@@ -46,7 +46,6 @@ class OwnWords:
     tallied: Callable[[], Mapping[str, Any]] = dict
     counted: Callable[[Sequence[Mapping[str, Any]]], Mapping[str, Any]] = lambda _: {}
     assumes: str = ""
-    most_calls: int = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

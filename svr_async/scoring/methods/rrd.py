@@ -18,13 +18,13 @@ from msgspec import Meta
 
 from svr_async.core.pair import HumanRubrics, Presentation, Prompt, prompt_text
 from svr_async.core.rubric import Rubric
-from svr_async.core.verdict import EVEN, Chances, Contribution, Outcome, RubricComparison
+from svr_async.core.verdict import EVEN, Chances, Outcome, RubricComparison
 from svr_async.engine.concurrency import bounded_map
 from svr_async.judges.model import Ask, asked, sampled
 from svr_async.judges.protocol import Answer, Judge, Preference, Reasked
 from svr_async.judges.questions import read_text, read_texts
 from svr_async.judges.reader import read_direct, read_mark
-from svr_async.scoring.decision import Decision, decided, distinct, total, undecided
+from svr_async.scoring.decision import Decision, contributions, decided, distinct, total, undecided
 from svr_async.scoring.methods.registry import Facts, OwnWords, Recipe, named_judge
 
 FALLBACK = "rrd_fallback"  # no rubric was accepted, or they found no difference: the judge was asked directly
@@ -38,6 +38,7 @@ STAGES = (
     "generation", "reference", "proposal", "sample_judgments", "decomposition", "direction_filter",
     "redundancy_filter", "final_judgments", "fallback",
 )  # fmt: skip
+WRITTEN = {"proposal": ("rrd_rubrics", "proposed_rubrics"), "decomposition": ("rrd_decompose", "finer_rubrics")}
 PLANNED_DEPTH = 2  # a dry run has rubrics of this depth satisfied by too few samples to be decomposed
 T = TypeVar("T")
 Verdicts = Sequence[bool | None]
@@ -125,9 +126,7 @@ class Miner:
         if not self.responses:
             return ()
         references = await self._references(samples[0])
-        planned = distinct(f"Planned rubric {number}." for number in range(1, 6))
-        proposed = await self._rubrics("proposal", "rrd_rubrics", "proposed_rubrics", options.initial, planned)
-        waiting = deque((rubric, 0) for rubric in proposed)
+        waiting = deque((rubric, 0) for rubric in await self._rubrics("proposal", options.initial))
         accepted: list[tuple[Rubric, Verdicts]] = []
         seen, rejected = set[str](), 0
         while waiting and rejected < options.rejections:
@@ -138,8 +137,9 @@ class Miner:
             asks = [self.satisfies(text, rubric, planned=depth < PLANNED_DEPTH) for text in self.responses]
             verdicts = await self.ask("sample_judgments", *asks)
             if verdicts.count(True) > options.broad and depth < options.depth:
-                finer = await self._finer(rubric)
-                waiting.extend((child, depth + 1) for child in finer)
+                written = await self._rubrics("decomposition", options.children, [rubric])
+                finer = [(child, depth + 1) for child in written if child.id != rubric.id]
+                waiting.extend(finer)
                 if finer:
                     continue
             planned_fate = "OVERLAP" if len(seen) % 2 else "NEW"  # a dry run has half of them repeat another
@@ -163,24 +163,18 @@ class Miner:
 
         return self.question("rrd_judge", read, planned, 30, [rubric], RESPONSE=response)
 
-    async def _rubrics(
-        self, stage: str, template: str, key: str, most: int, planned: tuple[Rubric, ...], *replaced: Rubric
-    ) -> Sequence[Rubric]:
-        """Have rubrics written, conditioned on the samples."""
+    async def _rubrics(self, stage: str, most: int, replaced: Sequence[Rubric] = ()) -> Sequence[Rubric]:
+        """Have rubrics written, conditioned on the samples: initial ones, or finer ones in the place of one."""
+        template, key = WRITTEN[stage]
+        names = [f"{rubric.text}{number}." for rubric in replaced for number in range(1, most + 1)]
+        planned = distinct(names or [f"Planned rubric {number}." for number in range(1, 6)])
+        samples = "\n\n".join(f"Response {number}:\n{text}" for number, text in enumerate(self.responses, 1))
 
         def read(text: str) -> tuple[Rubric, ...]:
             return distinct(read_texts(text, key, most)[0])
 
-        samples = "\n\n".join(f"Response {number}:\n{text}" for number, text in enumerate(self.responses, 1))
         ask = self.question(template, read, planned, 40 * len(planned), replaced or None, RESPONSES=samples)
         return (await self.ask(stage, ask))[0] or ()
-
-    async def _finer(self, rubric: Rubric) -> Sequence[Rubric]:
-        """Return finer rubrics in the place of one; none if they repeat it."""
-        most = self.method.options.children
-        planned = distinct(f"{rubric.text}{number}." for number in range(1, most + 1))
-        found = await self._rubrics("decomposition", "rrd_decompose", "finer_rubrics", most, planned, rubric)
-        return [child for child in found if child.id != rubric.id]
 
     async def _is_rejected(
         self, rubric: Rubric, accepted: Sequence[Rubric], strong: str | None, weak: str | None, planned: str
@@ -288,7 +282,6 @@ class Rrd:
     def facts(self) -> Facts:
         """Facts that a run needs."""
         options = self.options
-        rubrics = options.initial * sum(options.children**depth for depth in range(options.depth + 1))
         own = OwnWords(
             templates=TEMPLATES,
             bind=lambda others: replace(self, others=others, tally=Tally()),
@@ -296,7 +289,6 @@ class Rrd:
             tallied=self.tally.as_json,
             counted=counts_of,
             assumes=ASSUMES,
-            most_calls=2 * options.samples + rubrics * (options.samples + 3),
         )
         return Facts(identity={"rrd": {**asdict(options), "samplers": list(options.samplers)}}, staged=True, own=own)
 
@@ -322,12 +314,10 @@ class Rrd:
         ]
         passed = await miner.ask("final_judgments", *asks)
         weights = whitened_uniform([verdicts for _, verdicts in mined], shrink=self.options.shrink)
-        rows = zip(mined, weights, passed[: len(mined)], passed[len(mined) :], strict=True)
-        parts = tuple(
-            Contribution(rubric=rubric, comparison=_comparison(rubric, a, b), weight=weight)
-            for (rubric, _), weight, a, b in rows
-        )
-        flags = (MISSING,) if any(part.comparison is None for part in parts) else ()
+        rubrics = [rubric for rubric, _ in mined]
+        rows = [_comparison(*one) for one in zip(rubrics, passed[: len(mined)], passed[len(mined) :], strict=True)]
+        parts = contributions(tuple(zip(rubrics, weights, strict=True)), [row for row in rows if row is not None])
+        flags = (MISSING,) if None in rows else ()
         found = decided(total(parts), shown, parts, (), flags)
         if found.margin:
             return found
