@@ -14,6 +14,7 @@ import numpy as np
 from msgspec import Meta
 from numpy.typing import NDArray
 
+from svr_async.core.files import HUB_SCHEME
 from svr_async.core.integrity import NO_MARKS, Marks
 from svr_async.core.rubric import MAX_RUBRIC_CHARS, Rubric, rubric_id
 from svr_async.fit.choices import Choice
@@ -230,9 +231,10 @@ class RubricBank:
         `offline` uses only what was downloaded before. UsageError if there is no bank, ArtefactError if it is invalid.
         """
         from svr_async.scoring.bank_files import load_bank
-        from svr_async.scoring.bank_hub import locate_bank
+        from svr_async.scoring.bank_hub import fetch_bank
 
-        return load_bank(locate_bank(str(folder), offline=offline))
+        on_hub = str(folder).startswith(HUB_SCHEME)
+        return load_bank(fetch_bank(str(folder), offline=offline) if on_hub else Path(folder))
 
     def save(self, folder: str | Path) -> str:
         """Write the bank's files, each whole, and return the bank's digest."""

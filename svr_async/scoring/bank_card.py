@@ -173,12 +173,9 @@ def how_chosen(choice: Choice) -> str:
     """Say how the structure was chosen."""
     if not choice.trials:
         return "The settings name this structure; no other was tried."
-    others = len(choice.beside)
-    averaged = f" It is averaged with {others} that did about as well." if others else ""
-    return (
-        f"Chosen among {len(choice.trials):,} by cross-validation, leaving out {choice.left_out} in turn: the simplest "
-        f"of those that did as well as the best.{averaged}"
-    )
+    others = f" It is averaged with {len(choice.beside)} that did about as well." if choice.beside else ""
+    how = f"Chosen among {len(choice.trials):,} by cross-validation, leaving out {choice.left_out} in turn"
+    return f"{how}: the simplest of those that did as well as the best.{others}"
 
 
 def _front_matter(bank: RubricBank, licence: str) -> str:

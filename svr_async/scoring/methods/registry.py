@@ -130,9 +130,9 @@ def read_options(kind: type[Any] | None, method: str, given: Sequence[str]) -> A
 
     A tuple of texts is given with commas. UsageError for an unknown name or a value that its type does not allow.
     """
-    if kind is None and given:
-        raise UsageError(f"--method {method} has no options", hint=f"leave --option {given[0]} out")
     if kind is None:
+        if given:
+            raise UsageError(f"--method {method} has no options", hint=f"leave --option {given[0]} out")
         return None
     defaults = {field.name: field.default for field in fields(kind)}
     values: dict[str, Any] = {}

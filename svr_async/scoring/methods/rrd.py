@@ -99,11 +99,7 @@ def counts_of(tallies: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
 
 
 class FailedCallError(Exception):
-    """A call failed for good: no decision is made without its answer."""
-
-    def __init__(self, answer: Answer[Any]) -> None:
-        super().__init__(answer.detail)
-        self.answer = answer
+    """A call failed for good, with its answer: no decision is made without it."""
 
 
 @dataclass(slots=True)
@@ -301,7 +297,7 @@ class Rrd:
             n_mining = len(miner.keys)
             decision = await self._judged(miner, mined, shown)
         except FailedCallError as failed:
-            return undecided(replace(failed.answer, requests=()), shown, tuple(map(Reasked, miner.keys)))
+            return undecided(replace(failed.args[0], requests=()), shown, tuple(map(Reasked, miner.keys)))
         mining, judging = miner.keys[:n_mining], dict.fromkeys(miner.keys[n_mining:])
         return replace(decision, requests=(*map(Reasked, mining), *judging))
 
@@ -315,9 +311,13 @@ class Rrd:
         passed = await miner.ask("final_judgments", *asks)
         weights = whitened_uniform([verdicts for _, verdicts in mined], shrink=self.options.shrink)
         rubrics = [rubric for rubric, _ in mined]
-        rows = [_comparison(*one) for one in zip(rubrics, passed[: len(mined)], passed[len(mined) :], strict=True)]
-        parts = contributions(tuple(zip(rubrics, weights, strict=True)), [row for row in rows if row is not None])
-        flags = (MISSING,) if None in rows else ()
+        rows = [
+            RubricComparison.likely(rubric.id, Chances(float(a), float(b), EVEN))  # its Δ is g(A) − g(B)
+            for rubric, a, b in zip(rubrics, passed[: len(mined)], passed[len(mined) :], strict=True)
+            if a is not None and b is not None
+        ]
+        parts = contributions(tuple(zip(rubrics, weights, strict=True)), rows)
+        flags = (MISSING,) if len(rows) < len(mined) else ()
         found = decided(total(parts), shown, parts, (), flags)
         if found.margin:
             return found
@@ -329,11 +329,6 @@ class Rrd:
             detail = "the direct comparison has no verdict"
             return Decision(margin=None, outcome=Outcome.PARSE_ERROR, shown=shown.order, detail=detail)
         return decided(preference.margin, shown, (), (), (*flags, FALLBACK))
-
-
-def _comparison(rubric: Rubric, a: bool | None, b: bool | None) -> RubricComparison | None:
-    """Return two verdicts as a comparison whose Δ is g(A) − g(B); None if one of them is missing."""
-    return None if a is None or b is None else RubricComparison.likely(rubric.id, Chances(float(a), float(b), EVEN))
 
 
 RECIPES = {"rrd": Recipe(make=lambda _, parts: Rrd(options=parts.options or RrdOptions()), options=RrdOptions)}
