@@ -30,9 +30,6 @@ _DATA_SET = re.compile(r"hf:([\w.-]+/[\w.-]+)", re.ASCII)
 _LICENCE_ID = re.compile(r"[a-z0-9][a-z0-9.-]{1,40}")
 
 
-# ── accuracies ──
-
-
 def enough(n_dev: int) -> bool:
     """Whether this number of held-out (dev) pairs is enough to report an accuracy."""
     return n_dev >= ENOUGH_DEV
@@ -72,17 +69,6 @@ def small_dev_warnings(n_dev: int, n_pairs: int) -> list[str]:
         "pairs (svr data split holds some out)"
     )
     return [warning]
-
-
-# ── statistics ──
-
-
-def in_short(bank: RubricBank) -> str:
-    """Return how many rubrics a bank has, and what chooses among them."""
-    disabled = sum(entry.disabled for entry in bank.rubrics)
-    off = f" ({disabled:,} disabled)" if disabled else ""
-    many = f"{len(bank):,} rubric{'' if len(bank) == 1 else 's'}"
-    return f"{many}{off}, selector {bank.selector_kind}, top {bank.inference.top_k}"
 
 
 def bank_stats(bank: RubricBank) -> dict[str, Any]:

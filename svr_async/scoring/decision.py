@@ -63,9 +63,6 @@ def scaled(decision: Decision, share: int) -> Decision:
     return replace(decision, contributions=parts)
 
 
-# ── from verdicts ──
-
-
 def distinct(texts: Iterable[str]) -> tuple[Rubric, ...]:
     """Return rubrics of these texts, repeated texts once."""
     return tuple({rubric.id: rubric for rubric in (Rubric(text=text) for text in texts)}.values())
@@ -112,9 +109,6 @@ def undecided(answer: Answer[Any], shown: Presentation, requests: tuple[str, ...
         requests=requests + answer.requests,
         flags=answer.flags,
     )
-
-
-# ── juries, in the order of A and B of the data set ──
 
 
 class JuryRule(StrEnum):

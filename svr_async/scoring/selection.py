@@ -49,11 +49,7 @@ _similarity = lru_cache(1 << 17)(similarity)  # of the texts of a few banks
 
 
 def select(
-    alpha: Floats,
-    weight: Floats,
-    texts: Sequence[str],
-    settings: InferenceSettings,
-    disabled: Sequence[int] = (),
+    alpha: Floats, weight: Floats, texts: Sequence[str], settings: InferenceSettings, disabled: Sequence[int] = ()
 ) -> tuple[Active, ...]:
     """Return the rubrics to use, in the order chosen (paper `app:topk`).
 

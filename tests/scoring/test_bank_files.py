@@ -183,7 +183,7 @@ def set_in(*path: str | int, value: Any) -> Callable[..., None]:
         (set_in("rubrics", 0, "weight", value=4e38), "finite in float32"),
         (set_in("rubrics", 0, "activation_rate", value=1.5), "activation_rate"),
         (set_in("rubrics", 0, "support_count", value=-1), "support_count"),
-        (set_in("rubrics", 0, "weight", value=0.7), "differs from the selector's"),
+        (set_in("rubrics", 0, "weight", value=0.7), "differs from the weights"),
         (set_in("rubrics", 0, "text", value="Something else"), "not the hash of its text"),
         (set_in("rubrics", 0, "text", value=""), "needs a text"),
         (set_in("rubrics", 0, "check", value={"name": 5}), "check"),
