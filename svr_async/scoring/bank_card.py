@@ -77,11 +77,13 @@ def bank_stats(bank: RubricBank) -> dict[str, Any]:
     The effective number is exp(entropy) of the activation rates: n rubrics used equally count n.
     """
     rubrics = bank.rubrics
+    active = fsum(entry.activation_rate for entry in rubrics)
+    shares = [entry.activation_rate / active for entry in rubrics if entry.activation_rate > 0]
     return {
         "n_rubrics": len(rubrics),
         "with_check": sum(entry.rubric.check is not None for entry in rubrics),
         "never_active": sum(entry.activation_rate == 0 for entry in rubrics),
-        "effective_rubrics": effective_number([entry.activation_rate for entry in rubrics]),
+        "effective_rubrics": exp(-fsum(share * log(share) for share in shares)) if shares else 0.0,
         "observed": sum(entry.observed_count for entry in rubrics),
         "aliases": sum(len(entry.aliases) for entry in rubrics),
         "source_pairs": len({pair for entry in rubrics for pair in entry.source_pair_ids}),
@@ -108,12 +110,6 @@ def _counts(group: Sequence[BankRubric], total: int) -> dict[str, Any]:
         "supports": sum(entry.support_count for entry in group),
         "mean_weight": fsum(entry.weight for entry in group) / len(group),
     }
-
-
-def effective_number(shares: Sequence[float]) -> float:
-    """Return exp(entropy) of shares that need not sum to 1; 0 where all are 0."""
-    total = fsum(shares)
-    return exp(-fsum(s / total * log(s / total) for s in shares if s > 0)) if total > 0 else 0.0
 
 
 def in_one_level(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

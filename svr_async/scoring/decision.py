@@ -101,13 +101,9 @@ def decided(
 
 def undecided(answer: Answer[Any], shown: Presentation, requests: tuple[str, ...] = ()) -> Decision:
     """Return a decision without a margin, with the outcome that says why; `requests` came before the answer."""
+    requests, order = requests + answer.requests, shown.order
     return Decision(
-        margin=None,
-        outcome=answer.outcome,
-        shown=shown.order,
-        detail=answer.detail,
-        requests=requests + answer.requests,
-        flags=answer.flags,
+        margin=None, outcome=answer.outcome, shown=order, detail=answer.detail, requests=requests, flags=answer.flags
     )
 
 

@@ -17,7 +17,7 @@ from svr_async.scoring.decision import Decision, WeightedRubrics
 if TYPE_CHECKING:
     from svr_async.scoring.bank import RubricBank
 
-MODULES = {
+MODULES = {  # the module of `svr_async.scoring.methods` that makes a method; its `RECIPES` have the name
     "svr": "svr",
     "uniform": "svr",
     **dict.fromkeys(("direct", "self-rubric", "oracle", "fixed", "pointwise"), "simple"),
@@ -25,7 +25,6 @@ MODULES = {
     **dict.fromkeys(("rubric-arm", "rubric-arrow", "rm-r1"), "generative"),
     **dict.fromkeys(("longest", "shortest", "first"), "simple"),
 }
-"""The module of `svr_async.scoring.methods` that makes a method; its `RECIPES` have the name."""
 NAMES = tuple(MODULES)
 Needed = Literal["bank", "rubrics"]
 Part = Literal["bank", "rubrics", "rephrase"]

@@ -39,11 +39,11 @@ STAGES = (
     "redundancy_filter", "final_judgments", "fallback",
 )  # fmt: skip
 WRITTEN = {"proposal": ("rrd_rubrics", "proposed_rubrics"), "decomposition": ("rrd_decompose", "finer_rubrics")}
+LIMITS = {"rrd_rubrics": "proposal_tokens", "rrd_judge": "judge_tokens", "direct": "direct_tokens"}  # other: "tokens"
 PLANNED_DEPTH = 2  # a dry run has rubrics of this depth satisfied by too few samples to be decomposed
 T = TypeVar("T")
 Verdicts = Sequence[bool | None]
 Mined = Sequence[tuple[Rubric, Verdicts]]  # a prompt's accepted rubrics with their verdicts on the samples
-Rubrics = Sequence[Rubric] | None
 Tokens = Annotated[int, Meta(ge=1, le=1_000_000)]
 
 
@@ -169,7 +169,7 @@ class Miner:
         def read(text: str) -> tuple[Rubric, ...]:
             return distinct(read_texts(text, key, most)[0])
 
-        ask = self.question(template, read, planned, 40 * len(planned), replaced or None, RESPONSES=samples)
+        ask = self.question(template, read, planned, 40 * len(planned), replaced, RESPONSES=samples)
         return (await self.ask(stage, ask))[0] or ()
 
     async def _is_rejected(
@@ -216,24 +216,18 @@ class Miner:
         return answer.value
 
     def question(
-        self, template: str, read: Callable[[str], T], planned: T, tokens: int, rubrics: Rubrics = None, **texts: str
+        self, name: str, read: Callable[[str], T], planned: T, tokens: int, rubrics: Sequence[Rubric] = (), **texts: str
     ) -> Ask[T]:
         """Return a question with the prompt; a dry run assumes the answer `planned` of `tokens` tokens."""
-        options = self.method.options
-        limits = {
-            "rrd_rubrics": options.proposal_tokens,
-            "rrd_judge": options.judge_tokens,
-            "direct": options.direct_tokens,
-            "probe": None,
-        }
+        limit = None if name == "probe" else getattr(self.method.options, LIMITS.get(name, "tokens"))
         return Ask(
-            template=template,
+            template=name,
             texts={"PROMPT": prompt_text(self.prompt), **texts},
             read=read,
             placeholder=planned,
             tokens=tokens,
-            most_tokens=limits.get(template, options.tokens),
-            rubrics=rubrics,
+            most_tokens=limit,
+            rubrics=rubrics or None,
         )
 
 
@@ -323,7 +317,7 @@ class Rrd:
             return found
         texts = {"RESPONSE_A": shown.response_a, "RESPONSE_B": shown.response_b}
         read = partial(read_direct, quoted=tuple(texts.values()))
-        ask = miner.question("direct", read, Preference(margin=1.0), 150, None, **texts)
+        ask = miner.question("direct", read, Preference(margin=1.0), 150, (), **texts)
         (preference,) = await miner.ask("fallback", ask)
         if preference is None:
             detail = "the direct comparison has no verdict"
