@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self, TypedDict, TypeVar, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
-from svr_async.adapters import Dataset
+from svr_async.adapters import ADAPTERS, Dataset
 from svr_async.adapters.pairs import PAIRS, read_unlabelled
 from svr_async.adapters.tables import Pairs
 from svr_async.core.pair import PreferencePair
@@ -24,9 +24,8 @@ from svr_async.evaluation.run_folder import Run, RunFolder
 from svr_async.evaluation.settings import EvalSettings
 from svr_async.evaluation.setup import PreparedRun, prepare
 from svr_async.judges.limits import JudgeLimits, JudgeOptions, check_options
-from svr_async.judges.protocol import Judge
 from svr_async.scoring.bank import RubricBank
-from svr_async.serving.engine import Engine, opened
+from svr_async.serving.engine import Engine, EngineLike, opened
 from svr_async.serving.pairs import PairVerdict, all_of, decide_pair, judge_of, method_of, score_pair
 from svr_async.serving.texts import PromptLike, ResponseLike
 
@@ -124,37 +123,33 @@ class Bank(RubricBank):
     def _of(cls, bank: RubricBank, **more: Any) -> Self:
         return cls(**{field.name: getattr(bank, field.name) for field in fields(RubricBank)}, **more)
 
-    def predict(
-        self, pairs: Pairs, *, judge: Engine | Judge | str | None = None, columns: str = ""
-    ) -> NDArray[np.object_]:
+    def predict(self, pairs: Pairs, *, judge: EngineLike | None = None, columns: str = "") -> NDArray[np.object_]:
         """Return for each pair "A" if its first response is better, "B" for the second, None for a tie or no verdict.
 
         The first response is response_a, or `chosen` in rows of chosen and rejected; labels are not read.
         """
         return np.array(run_sync(self._winners(read_unlabelled(pairs, columns), judge)), dtype=object)
 
-    def score(
-        self, pairs: Pairs, *, judge: Engine | Judge | str | None = None, columns: str = "", label_map: str = ""
-    ) -> float:
+    def score(self, pairs: Pairs, *, judge: EngineLike | None = None, columns: str = "", label_map: str = "") -> float:
         """Return the accuracy on labelled pairs, a fraction of 1; ties and missing verdicts are wrong."""
         labelled = PAIRS.load(pairs, columns=columns, label_map=label_map).pairs
         winners = run_sync(self._winners(labelled, judge))
         return sum(won == pair.gold for won, pair in zip(winners, labelled, strict=True)) / len(labelled)
 
     def explain(
-        self, prompt: PromptLike, a: ResponseLike, b: ResponseLike, *, judge: Engine | Judge | str | None = None
+        self, prompt: PromptLike, a: ResponseLike, b: ResponseLike, *, judge: EngineLike | None = None
     ) -> PairVerdict:
         """Judge two responses and return the margin with the contribution of each rubric."""
-        return score_pair(prompt, a, b, bank=self, engine=self._asked(judge))
+        return score_pair(prompt, a, b, bank=self, engine=self._engine_for(judge))
 
-    def _asked(self, judge: Engine | Judge | str | None) -> Engine | Judge | str:
+    def _engine_for(self, judge: EngineLike | None) -> EngineLike:
         asked = judge or self.engine or self.judge.partition(" (")[0]  # without "(offline checks, no model)"
         if not asked:
             raise UsageError("the bank does not record its judge", hint="name one: judge='gpt-4o-mini'")
         return asked
 
-    async def _winners(self, pairs: Sequence[PreferencePair], judge: Engine | Judge | str | None) -> list[str | None]:
-        async with opened(self._asked(judge)) as engine:
+    async def _winners(self, pairs: Sequence[PreferencePair], judge: EngineLike | None) -> list[str | None]:
+        async with opened(self._engine_for(judge)) as engine:
             method, asked = method_of(self, engine), judge_of(engine)
 
             async def winner(pair: PreferencePair) -> str | None:
@@ -203,6 +198,8 @@ def _prepared(
 ) -> PreparedRun:
     if (pairs is None) == (not benchmark) or (pairs is not None and "data" in options):
         raise UsageError("give pairs, or benchmark= without pairs", hint="svr data ls lists the benchmarks")
+    if isinstance(pairs, str) and pairs in ADAPTERS and not Path(pairs).exists():
+        raise UsageError(f"{pairs} is a benchmark, not a file of pairs", hint=f"benchmark={pairs!r} without pairs")
     if isinstance(bank, RubricBank):
         if not (path := getattr(bank, "path", "")):
             raise UsageError("the bank is not stored", hint="bank.save(folder), then bank=folder")

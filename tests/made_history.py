@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from svr_async.fit.choices import Choice, Structure, Trial
+from svr_async.fit.config import Choice, Structure, Trial
 from svr_async.fit.history import EpochRecord, FitCurve
 from svr_async.fit.learning_curve import LearningCurve, LearningPoint
 from svr_async.scoring.bank import BankHistory, RoundFacts, TrainedOn

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
+import re
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -14,11 +15,13 @@ from nbclient import NotebookClient
 from rig import serving
 
 import svr_async as svr
+from svr_async.adapters.pair_files import write_rows
 from svr_async.core.rubric import Check
 from svr_async.judges.rules.registry import rubric_for
 from svr_async.scoring.bank import BankRubric
 
 ROOT = Path(__file__).parents[1]
+README = ROOT / "README.md"
 NOTEBOOK = ROOT / "examples" / "first_steps.ipynb"
 STRICT = "import warnings; warnings.simplefilter('error')"
 INTERRUPTED = """
@@ -53,9 +56,10 @@ def test_the_notebook_is_kept_without_outputs() -> None:
 
 
 def test_the_notebook_runs_in_a_kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every cell runs as it stands, warnings are errors, results are shown as tables, an error with its hint.
+    """Every cell runs unchanged, warnings are errors, results are shown as tables, an error with its hint.
 
-    The stop button, a SIGINT to the kernel, ends a call, and the next one works.
+    The Python lines of the README run in the same kernel. The stop button, a SIGINT to the kernel, ends a call, and the
+    next one works.
     """
     for name in ("IPYTHONDIR", "JUPYTER_CONFIG_DIR", "JUPYTER_RUNTIME_DIR"):
         monkeypatch.setenv(name, str(tmp_path / name))
@@ -64,16 +68,22 @@ def test_the_notebook_runs_in_a_kernel(tmp_path: Path, monkeypatch: pytest.Monke
     own = list(book["cells"])
     stopped = nbformat.v4.new_code_cell(INTERRUPTED)  # type: ignore[no-untyped-call]
     failing = nbformat.v4.new_code_cell("svr.Run.load('nowhere')", metadata={"tags": ["raises-exception"]})  # type: ignore[no-untyped-call]
-    book["cells"] = [nbformat.v4.new_code_cell(STRICT), *own, stopped, failing]  # type: ignore[no-untyped-call]
+    readme = nbformat.v4.new_code_cell(re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)[0])  # type: ignore[no-untyped-call]
+    pairs = [{"prompt": f"Double {n}?", "chosen": f"{2 * n}.", "rejected": "Great question!"} for n in range(60)]
+    for name in ("train", "test"):
+        write_rows(tmp_path / "runs" / "demo" / f"{name}.jsonl", pairs)
+    book["cells"] = [nbformat.v4.new_code_cell(STRICT), *own, stopped, readme, failing]  # type: ignore[no-untyped-call]
     NotebookClient(book, timeout=120, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}}).execute()
 
     shown = {str(cell["source"]).splitlines()[-1]: cell for cell in own if cell["cell_type"] == "code"}
-    for last in ("verdict", "ranking", "bank", "run.explain(run.items[0].id)", "svr.compare(run, with_bank)"):
+    assert "rubrics with weights" in shown["bank"]["outputs"][-1]["data"]["text/markdown"]
+    for last in ("verdict", "ranking", "run.explain(run.items[0].id)", "svr.compare(run, with_bank)"):
         assert "<table" in html_of(shown[last]), last
     for last in ("verdict", "run"):
         assert "rules (offline checks, no model)" in html_of(shown[last])
     assert "has no item" in text_of(shown["    print(error.one_line())"])
     assert text_of(stopped) == "stopped, and then A\n"
+    assert "<Comparison of 2 runs" in text_of(readme)
     (error,) = failing["outputs"]
     assert error["ename"] == "UsageError"
     assert "To fix it: give a folder that svr eval has written" in "\n".join(error["traceback"])

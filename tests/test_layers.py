@@ -49,7 +49,6 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "running": {"bank", "rounds", "store"},
     },
     "judges": {"": {"rules"}, "rules": {""}},
-    "reproduction": {"": {"tables"}, "tables": {""}},
     "serving": {"": set(), "server": {""}, "hooks": {""}},
 }  # fmt: skip
 UNSAFE = {"pickle", "cPickle", "joblib", "cloudpickle", "dill", "shelve", "marshal"}

@@ -188,6 +188,7 @@ ERRORS: dict[str, tuple[Callable[[], Any], str]] = {
     "no judge": (lambda: svr.evaluate(ROWS), "no judge is named"),
     "no pairs": (lambda: svr.evaluate(judge="rules"), "give pairs, or benchmark="),
     "both": (lambda: svr.evaluate(ROWS, judge="rules", benchmark="rubricbench"), "give pairs, or benchmark="),
+    "a benchmark": (lambda: svr.evaluate("rubricbench", judge="rules"), "benchmark='rubricbench' without pairs"),
     "a number": (lambda: svr.evaluate(3, judge="rules"), "pairs cannot be a int"),  # type: ignore[arg-type]
     "splits": (lambda: svr.train({"train": ROWS}, judge="rules"), "data['train']"),  # type: ignore[dict-item]
     "unknown option": (lambda: svr.evaluate(ROWS, judge="rules", limits=3), "did you mean limit?"),  # type: ignore[call-arg]

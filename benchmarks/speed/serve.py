@@ -28,7 +28,7 @@ from typing import Any
 import aiohttp
 from targets import Figure, hand_over
 
-from svr_async import Engine, score, score_pair
+from svr_async import Engine, ascore, ascore_pair
 from svr_async.core.rubric import Rubric
 from svr_async.scoring.bank import BankRubric, InferenceSettings, RubricBank
 from svr_async.simulation.catalogue import CRITERIA
@@ -111,14 +111,14 @@ async def ratios(
                 return await reply.json()
 
         async def bare_pair(number: int) -> None:
-            assert (await score_pair(*questions.of(number), bank=bank, engine=engine)).margin is not None
+            assert (await ascore_pair(*questions.of(number), bank=bank, engine=engine)).margin is not None
 
         async def served_pair(number: int) -> None:
             prompt, a, b = questions.of(number)
             await answer("/v1/svr/compare", {"prompt": prompt, "a": a, "b": b})
 
         async def bare_score(number: int) -> None:
-            assert (await score(*questions.of(number)[:2], bank=bank, engine=engine)).value is not None
+            assert (await ascore(*questions.of(number)[:2], bank=bank, engine=engine)).value is not None
 
         async def served_score(number: int) -> None:
             prompt, text, _ = questions.of(number)

@@ -36,7 +36,7 @@ def repro(**flags: Any) -> int:
     from svr_async.commands.screen import tell
     from svr_async.reproduction.paper import list_tables, load_recipes
     from svr_async.reproduction.reproduce import count, reproduce
-    from svr_async.reproduction.settings import ReproSettings, by_name, data_files, training_source
+    from svr_async.reproduction.runner import ReproSettings, by_name, data_files, training_source
 
     if not flags["tables"]:
         click.echo(list_tables())

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     option("--fault-rate 0..1", "Share of faulty calls. Default: 0.", default=0.0, type=opt.SHARE),
     option(
         "--faults TEXT",
-        "Comma-separated: 429, 500, cut, empty, hang, too-long.",
+        "Comma-separated: 429, 500, cut, empty, hang, too-long, refused, truncated.",
         default="429,500,cut,empty",
     ),
     group="What goes wrong",

@@ -77,10 +77,9 @@ def train(**flags: Any) -> int:
 @option("--preset", "How to fit. Default: as the store was trained.", type=click.Choice(["default", "paper"]))
 @option("--epochs N", "Epochs of --preset paper. Default: 8.", type=click.IntRange(0))
 @option("--seed N", "Seed. Default: the store's, else 42.", type=opt.SEED)
-@option("--seeds N", "Number of fits with different seeds; the best is kept.", type=opt.COUNT, default=1)
 @option("--top-k N", "Rubrics used for a prompt. Default: as the store was judged.", type=opt.COUNT)
 @opt.learning_curve
-@option("--sweep NAME=VALUES", "Fit all combinations of values, as sparsity=0.03,0.1; or a file.", multiple=True)
+@option("--sweep NAME=VALUES", "Fit all combinations of values, as sparsity=0.03,0.1.", multiple=True)
 @opt.licence
 @opt.quiet
 @opt.common
@@ -93,7 +92,7 @@ def fit(**flags: Any) -> int:
 
     \b
     Examples:
-      svr-fit store/ --out banks/mine --seeds 5
+      svr-fit store/ --out banks/mine --top-k 12
       svr-fit banks/mine/stores/round-3 --out banks/again
       svr-fit store/ --out banks/swept --sweep seed=0..4 --sweep sparsity=0.03,0.1,0.3
     """
@@ -173,7 +172,7 @@ def store(folder: Path, as_json: bool, **flags: Any) -> None:
     from svr_async.commands.screen import tell
     from svr_async.core.table import Line
     from svr_async.training.rounds.config import FitTerms
-    from svr_async.training.running.data import refuse_benchmark_for_training
+    from svr_async.training.running.settings import refuse_benchmark_for_training
     from svr_async.training.store.files import facts_in_words, load_store, store_facts
     from svr_async.training.store.imported import import_store
 

@@ -19,30 +19,30 @@ from svr_async.commands.progress import ProgressBar
 from svr_async.commands.screen import print_json, show, spinner, tell
 from svr_async.core.table import Line, Part, Table
 from svr_async.engine.concurrency import ShutdownController, draining
-from svr_async.engine.money import Price
-from svr_async.engine.stats import EngineStats
 from svr_async.evaluation.metrics import engine_block
 from svr_async.evaluation.wording import UNKNOWN, dollars, duration, percent, plural
-from svr_async.fit.history import EpochRecord, FitCurve, FitWatch
+from svr_async.fit.history import EpochRecord, FitCurve
 from svr_async.judges.open_judge import JudgeSpec, OpenJudge
 from svr_async.observability.tracking import hand_over, training_facts
 from svr_async.reports.files import write_bank
 from svr_async.reports.text import calls_in_words, describe_count
+from svr_async.scoring.bank import RubricBank
 from svr_async.scoring.bank_card import accuracy_in_words, enough
 from svr_async.training.rounds.dry_run import ASSUMED, count_rounds
 from svr_async.training.rounds.stages import ShardEndsError, require_answers, unanswered_lines
-from svr_async.training.running.refit import FitSettings, StoreFit, fit_store, sweep_lines, sweep_store
-from svr_async.training.running.run import TrainingListener, Work, count_training
+from svr_async.training.running.refit import FitSettings, fit_store, sweep_lines
+from svr_async.training.running.run import TrainingListener, Used, Work, count_training
 from svr_async.training.running.settings import TrainSettings
-from svr_async.training.running.single_stages import (
+from svr_async.training.running.train import (
+    TrainResult,
     ask_for_candidates,
     ask_for_entries,
     induce,
     judge,
     load_rubrics,
     stages_beside,
+    train,
 )
-from svr_async.training.running.train import TrainResult, train
 
 Run = Callable[[Mapping[str, Any]], int]
 
@@ -53,7 +53,7 @@ class TrainScreen(ProgressBar, TrainingListener):
     def __init__(self, *, quiet: bool = False) -> None:
         super().__init__(quiet=quiet)
         self._begun = time.monotonic()
-        self._epochs = 0
+        self._fit = ""
 
     def opened(self, judge: OpenJudge) -> None:
         """Show the engine's status, and count the seconds from now."""
@@ -68,22 +68,14 @@ class TrainScreen(ProgressBar, TrainingListener):
         """Print a line, with the seconds since the start."""
         self.note(f"{time.monotonic() - self._begun:7.1f} s  {text}")
 
-    def fits(self, seeds: int, epochs: int) -> FitWatch | None:
-        """Return the listener that shows epochs."""
-        del seeds
-        self._epochs = epochs
-        return self
-
     def begin(self, curve: FitCurve) -> None:
-        """Begin a fit; one without epochs has a spinner."""
-        what = f"fitting round {curve.round}" if curve.round else f"fitting with seed {curve.seed}"
-        self.stage(what, self._epochs)
-        if not self._epochs:
-            self.working(what)
+        """Show a fit as work of unknown length."""
+        self._fit = f"fitting round {curve.round}" if curve.round else f"fitting with seed {curve.seed}"
+        self.working(self._fit)
 
     def epoch(self, record: EpochRecord) -> None:
-        """Count an epoch of the fit."""
-        self.count(record.epoch)
+        """Show the epoch of the fit."""
+        self.working(f"{self._fit}, epoch {record.epoch}")
 
     def end(self, curve: FitCurve) -> None:
         """Hide the fit."""
@@ -129,17 +121,16 @@ def run_train(flags: Mapping[str, Any]) -> int:
             screen.note(f"plan: {_estimate(settings)}")
         result = train(settings, screen)
     write_bank(result.folder / "bank", result.folder / "report.html")
-    asked = asked_block(result.stats, result.price)
-    written = asked_block(*result.written) if result.written else {}
+    asked, written = (asked_block(result.used, name) for name in ("judge", "author"))
     if flags["as_json"]:
         author = {"author": written} if written else {}
-        print_json({**result.record, "bank_digest": result.digest, **asked, **author})
+        print_json({**result.record, "bank_digest": result.bank.digest, **asked, **author})
     else:
         show(_training_parts(result, time.monotonic() - begun, {"calls": asked, "author": written}))
     told = {**result.record, **asked}
     facts = partial(training_facts, "train", settings.out, known_of(TrainSettings, flags), told)
     hand_over(flags["track"], facts, partial(click.echo, err=True))
-    require_answers(result.outcomes, settings.min_coverage, settings.out / "failures.jsonl")
+    require_answers(result.record["outcomes"], settings.min_coverage, settings.out / "failures.jsonl")
     return 0
 
 
@@ -160,12 +151,12 @@ def run_induce(flags: Mapping[str, Any]) -> int:
     if flags["dry_run"]:
         return print_count(flags, settings, ask_for_candidates)
     with TrainScreen(quiet=flags["quiet"]) as screen:
-        found = induce(settings, out, screen)
-    failed = unanswered_lines(found.outcomes)
-    text = "\n".join([f"{len(found.candidates)} rubrics in {out}", *(f"warning: {line}" for line in failed)])
-    record = {"rubrics": len(found.candidates), "outcomes": found.outcomes}
+        candidates, outcomes = induce(settings, out, screen)
+    failed = unanswered_lines(outcomes)
+    text = "\n".join([f"{len(candidates)} rubrics in {out}", *(f"warning: {line}" for line in failed)])
+    record = {"rubrics": len(candidates), "outcomes": outcomes}
     tell(record, text, as_json=flags["as_json"], line=True)
-    require_answers(found.outcomes, settings.min_coverage, settings.out / "failures.jsonl")
+    require_answers(outcomes, settings.min_coverage, settings.out / "failures.jsonl")
     return 0
 
 
@@ -177,15 +168,15 @@ def run_judge(flags: Mapping[str, Any]) -> int:
     if flags["dry_run"]:
         return print_count(flags, settings, partial(ask_for_entries, rubrics=rubrics))
     with TrainScreen(quiet=flags["quiet"]) as screen:
-        found = judge(settings, rubrics, out, screen)
-    asked = asked_block(found.stats, found.price)
-    text = f"{found.entries:,} judged entries on {len(rubrics)} rubrics in {out}"
+        store, outcomes, used = judge(settings, rubrics, out, screen)
+    asked, entries = asked_block(used, "judge"), store.arrays.n_entries
+    text = f"{entries:,} judged entries on {len(rubrics)} rubrics in {out}"
     text += f"\ncalls: {calls_in_words(asked)}" if asked else ""
-    text += "".join(f"\nwarning: {line}" for line in unanswered_lines(found.outcomes))
-    record = {"entries": found.entries, "rubrics": len(rubrics), "outcomes": found.outcomes, **asked}
+    text += "".join(f"\nwarning: {line}" for line in unanswered_lines(outcomes))
+    record = {"entries": entries, "rubrics": len(rubrics), "outcomes": outcomes, **asked}
     tell(record, text, as_json=flags["as_json"], line=True)
     failures = settings.out / "failures.jsonl"
-    require_answers(found.outcomes, settings.min_coverage, failures, before=f"remove {out}, then ")
+    require_answers(outcomes, settings.min_coverage, failures, before=f"remove {out}, then ")
     return 0
 
 
@@ -193,17 +184,14 @@ def run_fit(flags: Mapping[str, Any]) -> int:
     """Fit and return the exit code; SvrError for a store that fails its checks, or has nothing to learn from."""
     settings = FitSettings(**known_of(FitSettings, flags))
     with TrainScreen(quiet=flags["quiet"] or flags["as_json"]) as screen:
-        if flags["sweep"]:
-            found = sweep_store(settings, flags["sweep"], listener=screen)
-        else:
-            found = fit_store(settings, screen)
+        bank, record = fit_store(settings, screen)
     write_bank(settings.out / "bank", settings.out / "report.html")
     if flags["as_json"]:
-        print_json(found.record)
+        print_json(record)
     else:
-        show(Line(line) for line in sweep_lines(found.record.get("sweep")))
-        show(_fit_parts(found, settings.out))
-    facts = partial(training_facts, "fit", settings.out, known_of(FitSettings, flags), found.record)
+        show(Line(line) for line in sweep_lines(record.get("sweep", ())))
+        show(_fit_parts(bank, record, settings.out))
+    facts = partial(training_facts, "fit", settings.out, known_of(FitSettings, flags), record)
     hand_over(flags["track"], facts, partial(click.echo, err=True))
     return 0
 
@@ -242,11 +230,15 @@ def _training_parts(result: TrainResult, wall_s: float, calls: Mapping[str, Any]
     yield from (Line(line, label="warning", loud=True) for line in unanswered_lines(record["outcomes"]))
     if record["better"]:
         yield Line(record["better"], label="warning", wrapped=True, loud=True)
-    if result.learned is not None:
-        yield Line(result.learned.in_words(), label="more pairs", wrapped=True)
-    yield from _places(out, f"  ({result.digest[:12]}), {wall_s:.0f} s")
+    yield from _more_pairs(result.bank)
+    yield from _places(out, f"  ({result.bank.digest[:12]}), {wall_s:.0f} s")
     yield from (Line(calls_in_words(block), label=name) for name, block in calls.items() if block)
     yield Line(f"svr eval OTHER_PAIRS --judge … --bank {shlex.quote(str(out / 'bank'))}", label="next")
+
+
+def _more_pairs(bank: RubricBank) -> Iterator[Part]:
+    if bank.history is not None and bank.history.learning_curve is not None:
+        yield Line(bank.history.learning_curve.in_words(), label="more pairs", wrapped=True)
 
 
 def _places(out: Path, more: str = "") -> Iterator[Part]:
@@ -263,26 +255,21 @@ def _use(record: Mapping[str, Any]) -> str:
     return f"{of} of round {row['round']} for a prompt{filler}"
 
 
-def _fit_parts(found: StoreFit, out: Path) -> Iterator[Part]:
+def _fit_parts(bank: RubricBank, record: Mapping[str, Any], out: Path) -> Iterator[Part]:
     """Yield the result of a fit and the place of its bank."""
-    record = found.record
     taken = f"epoch {record['best_epoch']}" if record["best_epoch"] else "the start, before any epoch"
     measured, known = record["dev_accuracy"], enough(record["dev_pairs"])
     accuracy = "no held-out pair was judged" if measured is None else accuracy_in_words(measured, record["dev_pairs"])
     yield Line(f"{accuracy} ({taken}, {record['device']})")
     yield Line(f"{record['rubrics']} kept, up to {record['top_k']} for a prompt", label="rubrics")
-    if known and record["seeds"] > 1:
-        spread = 100 * record["dev_accuracy_sd"]
-        yield Line(f"{percent(record['dev_accuracy_mean'])} ± {spread:.1f}", label=f"{record['seeds']} seeds")
     if known and record["linear_accuracy"] is not None:
         vote, linear = percent(record["vote_accuracy"]), percent(record["linear_accuracy"])
         yield Line(f"unweighted vote {vote}; one weight a rubric for all prompts {linear}", label="baselines")
-    if found.learned is not None:
-        yield Line(found.learned.in_words(), label="more pairs", wrapped=True)
+    yield from _more_pairs(bank)
     yield from (Line(warning, label="warning", loud=True) for warning in record["warnings"])
     yield from _places(out)
 
 
-def asked_block(stats: EngineStats | None, price: Price | None) -> dict[str, Any]:
-    """Return the calls, tokens and dollars of this process; nothing for a judge that sends nothing."""
-    return {} if stats is None else engine_block(stats, price)
+def asked_block(used: Used, name: str) -> dict[str, Any]:
+    """Return the calls, tokens and dollars of this process for the judge or the author; {} if it sends nothing."""
+    return engine_block(*used[name]) if name in used else {}

@@ -15,8 +15,7 @@ except ImportError:
     Matcher = SequenceMatcher
 
 REDUNDANCY_CUTOFF = 0.92  # app:hparams
-# Stopwords. Negations, quantities and places in time or order ("not", "all", "before",
-# "more", "under") are left out on purpose: they distinguish a rubric from its opposite.
+# Without negations, quantities, places in time or order ("not", "all", "before"): they make a rubric its opposite.
 STOPWORDS = frozenset(
     """
     a about also am an and are as at be because been being but by can could did do does doing during for from had has

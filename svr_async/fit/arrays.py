@@ -1,4 +1,4 @@
-"""What a fit reads: prompts' features, judged entries and redundancy, all sparse, checked once at the door."""
+"""The input of a fit: prompts' features, judged entries and redundancy, all sparse, checked when made."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ class FitArrays:
         return self if self.z_own is None or not self.z_own.any() else _keep_entries(self, ~self.z_own)
 
     def without_weightless(self) -> FitArrays:
-        """Return the arrays without the entries of weight 0, which say nothing."""
+        """Return the arrays without the entries of weight 0."""
         return self if bool(self.entry_weights.all()) else _keep_entries(self, self.entry_weights > 0)
 
     def restrict_rubrics(self, kept: Ints) -> FitArrays:
@@ -157,7 +157,7 @@ class FitArrays:
         )
 
     def digest(self) -> str:
-        """Return a SHA-256 over every array and size, to tell whether a checkpoint belongs to these data."""
+        """Return a SHA-256 over every array and size, to check that a checkpoint belongs to these data."""
         sha = hashlib.sha256()
         for field in fields(self):
             value = getattr(self, field.name)

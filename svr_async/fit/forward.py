@@ -13,17 +13,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from svr_async.errors import ArtefactError
 from svr_async.fit import ragged
-from svr_async.fit.arrays import FitArrays
+from svr_async.fit.arrays import FitArrays, require_signal
 from svr_async.fit.config import Kind
 
 Floats = npt.NDArray[np.float32]
+Doubles = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.integer]
 PAIRS = 512  # processed together
 TENSORS = ("hidden", "hidden_bias", "output", "output_bias", "weight")
@@ -138,7 +139,7 @@ def sparsemax_numpy(logits: Floats) -> Floats:
 
 
 def positive_numpy(logits: Floats) -> Floats:
-    """Scale the positive part of logits (..., rubric) to sum 1; where none is positive, the largest share it all.
+    """Scale the positive part of logits (..., rubric) to sum 1; without a positive one, the largest share it all.
 
     −inf masks an entry; one at least is not masked.
     """
@@ -149,10 +150,34 @@ def positive_numpy(logits: Floats) -> Floats:
 
 
 def selector_of(kind: str, tensors: Mapping[str, npt.NDArray[np.generic]]) -> Selector:
-    """Make a selector from named arrays, or raise `ArtefactError` naming what is missing."""
+    """Make a selector from named arrays, or raise `ArtefactError` naming the missing arrays."""
     missing = [name for name in TENSORS if name not in tensors]
     _require(not missing, f"the selector lacks {', '.join(missing)}")
     return Selector(kind=cast("Kind", kind), **{name: cast("Floats", tensors[name]) for name in TENSORS})
+
+
+def pack_tensors(arrays: Mapping[str, Floats]) -> bytes:
+    """Return a safetensors file of the arrays."""
+    from safetensors.numpy import save
+
+    return save({name: np.asarray(arrays[name], dtype="<f4", order="C") for name in sorted(arrays)})
+
+
+def unpack_tensors(data: bytes) -> dict[str, Floats]:
+    """Return the arrays of a safetensors file; ValueError if it is damaged or holds other types than float32."""
+    from safetensors import SafetensorError
+    from safetensors.numpy import load
+
+    try:
+        arrays = load(data)
+    except (SafetensorError, KeyError, TypeError, ValueError) as error:
+        if data[:2] in {b"PK", b"\x93N"} or data[:1] == b"\x80":
+            raise ValueError("it is a pickle or NumPy archive, which this package never opens") from error
+        raise ValueError(f"it is not a valid safetensors file ({error})") from error
+    for name, values in arrays.items():
+        if values.dtype != np.float32:
+            raise ValueError(f"the array {name!r} must be float32 (got {values.dtype})")
+    return arrays
 
 
 def _require(condition: bool, message: str) -> None:
@@ -206,3 +231,44 @@ def _margins(
         return parts.sum(axis=1), parts.sum(axis=1)
     lowest = -np.partition(-ranked, top_k - 1, axis=1)[:, top_k - 1 : top_k]
     return parts.sum(axis=1), np.where(ranked >= lowest, parts, 0).sum(axis=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Baselines:
+    """Dev accuracy (a tie counts half) of the unweighted vote and of prompt-independent weights >= 0 (rubric,)."""
+
+    vote_accuracy: float
+    linear_accuracy: float
+    weight: Floats
+
+
+def baselines(train: FitArrays, dev: FitArrays) -> Baselines:
+    """Fit one weight per rubric on train, and measure it and the vote on dev."""
+    weight = fit_linear(train)
+    return Baselines(
+        vote_accuracy=accuracy(linear_margins(np.ones(dev.n_rubrics), dev)),
+        linear_accuracy=accuracy(linear_margins(weight, dev)),
+        weight=weight.astype(np.float32),
+    )
+
+
+def fit_linear(train: FitArrays) -> Doubles:
+    """Return w >= 0 (rubric,) minimising Σ softplus(−Z w) + |w|²: logistic regression without intercept."""
+    from svr_async.fit.margin_solver import Penalties, Problem, solve
+
+    require_signal(train)
+    problem = Problem(mixture=np.ones((train.n_pairs, 1)), penalties=Penalties(sparsity=0.0))
+    return cast("Doubles", solve(_matrix(train), [problem])[0][0])
+
+
+def linear_margins(weight: npt.NDArray[np.floating], arrays: FitArrays) -> Doubles:
+    """Return Σ weight · z over each pair's judged entries (pair,); 0 without entries."""
+    return cast("Doubles", _matrix(arrays) @ weight.astype(np.float64))
+
+
+def _matrix(arrays: FitArrays) -> Any:
+    """Return z · entry weight as a sparse matrix (pair, rubric)."""
+    from scipy.sparse import csr_matrix
+
+    shape = arrays.n_pairs, arrays.n_rubrics
+    return csr_matrix((arrays.weighted.astype(np.float64), arrays.z_rubric, arrays.z_indptr), shape=shape)

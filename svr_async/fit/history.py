@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Protocol
 
 from svr_async.errors import ArtefactError
-from svr_async.fit.choices import Choice
+from svr_async.fit.config import Choice
 from svr_async.fit.forward import Selector
 
 
@@ -17,7 +17,7 @@ class EpochRecord:
 
     `active` counts the rubrics that are among the best `top_k` (6 where unset) of at least one dev prompt, with
     importance > 0. Accuracy counts a tie as half. Dev numbers are NaN-free: they repeat the training ones without dev.
-    `adversarial_loss` is the part of `preference_loss` that hard negatives gave; None where none were fitted.
+    `adversarial_loss` is the part of `preference_loss` that hard negatives gave; None without hard negatives.
     """
 
     epoch: int
@@ -94,22 +94,22 @@ def accuracy_error(accuracy: float, n_pairs: int) -> float:
 
 
 class FitWatch(Protocol):
-    """Who is told while fits run: `begin` with the curve still empty, each epoch, `end` with the whole curve."""
+    """Receives the progress of fits: `begin` with an empty curve, each epoch, `end` with the whole curve."""
 
     def begin(self, curve: FitCurve) -> None:
-        """Take note that a fit begins."""
+        """Receive the start of a fit."""
 
     def epoch(self, record: EpochRecord) -> None:
-        """Take note of an epoch; a fit that goes on from a checkpoint does not tell of those before it."""
+        """Receive an epoch; a resumed fit does not repeat those of its checkpoint."""
 
     def end(self, curve: FitCurve) -> None:
-        """Take note of how a fit ended, with the epochs of its checkpoint too."""
+        """Receive the end of a fit, with all its epochs."""
 
 
 def watched(
     run: Callable[[Callable[[EpochRecord], None]], FitResult], curve: FitCurve, watch: FitWatch | None
 ) -> tuple[FitResult, FitCurve]:
-    """Run a fit, given whom to tell of each epoch, and return its result and its curve."""
+    """Run a fit that reports each epoch to a listener, and return its result and its curve."""
     if watch is not None:
         watch.begin(curve)
     result = run(watch.epoch if watch is not None else lambda _: None)

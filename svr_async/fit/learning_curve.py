@@ -2,9 +2,9 @@
 
 A quarter of the prompts is held out in turn, and subsets of the others are fitted: structure, groups and weights all
 anew, as they would be with so few pairs. The held-out pairs are decided as a bank decides (`structure.used_points`).
-Nothing is judged: what a pair was judged on stays, so the rubrics are those that all pairs gave. Subsets and folds go
-by a hash of the prompts' features, a smaller subset lies inside the larger ones of the same draw, and small ones are
-drawn several times. Intervals are over prompts: pairs of one prompt succeed and fail together.
+Nothing is judged again: the stored judgements are used, so the rubrics are those mined from all pairs. Subsets and
+folds are drawn by a hash of the prompts' features; smaller subsets lie inside larger ones of the same draw, and small
+ones are drawn several times. Intervals are over prompts, since pairs of one prompt are not independent.
 """
 
 from __future__ import annotations

@@ -6,12 +6,13 @@ Two good criteria both favour the chosen response, which is their means. Only wh
 the judge answers one as it answers the other. Two rubrics are joined if r is at least 0.3 and four standard errors
 (Fisher) above 0, unless known answers of their clusters disagree.
 
-Clusters start from the author's criteria if these are known. A rubric leaves its criterion if its answers clearly
-disagree with those of the other wordings, pooled.
+Clusters start from the author's criteria if these are known. Authors err: one wrong link puts two criteria with all
+their wordings into one. So each criterion is split where answers make two likelier than one.
 
-Wordings stay separate rubrics: each is judged with its own errors, so two decide better than one. Relative to the
-first wording, a further one is worth (1 − r) / (1 + r). Places go to the wordings that are worth most, and the
-criterion's effect is shared evenly among them.
+Wordings stay separate rubrics: each is judged with its own errors, so two decide better than one. The mean of m
+wordings has reliability m r / (1 + (m − 1) r), so wording m + 1 explains (1 − r) / ((1 + m r) (1 + (m − 1) r)) of the
+variance that the first does. Places go to the wordings with the largest effect · √(that share), and the criterion's
+effect is shared evenly among them.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.integer]
 
 JOIN = 0.3  # r from which rubrics are joined
-SURE = 4.0  # standard errors, for joining and for leaving
+SURE = 4.0  # standard errors, for joining
+TRUST = 3.0  # log odds that wordings are one criterion if the author says so: 19 to 1
 DISAGREE = 0.1  # r below which answers disagree
 FEWEST = 8  # pairs judged on both
 USUAL = 0.5  # r between wordings, if nothing is known
@@ -91,8 +93,8 @@ class ParaphraseClusters:
     def _worth(self) -> Floats:
         """Return what each rubric is worth relative to the first wording of its cluster (rubric,)."""
         rank, agreement = self._rank(), self.agreement[self.of]
-        further = (1 - agreement) / (1 + agreement) / np.maximum(rank, 1)
-        return cast("Floats", np.where(rank == 0, 1.0, further))
+        further = (1 - agreement) / (1 + rank * agreement) / (1 + np.maximum(rank - 1, 0) * agreement)
+        return cast("Floats", np.where(rank == 0, 1.0, np.sqrt(further)))
 
 
 class JointAnswers(NamedTuple):
@@ -119,7 +121,7 @@ def cluster_paraphrases(z: Any, criteria: Ints | None = None) -> ParaphraseClust
     `criteria` (rubric,) is the author's grouping, one criterion number per rubric; None if unknown.
     """
     answers = joint_answers(z)
-    start = np.arange(z.shape[1]) if criteria is None else _without_dissenters(np.asarray(criteria), answers)
+    start = np.arange(z.shape[1]) if criteria is None else _split_by_answers(np.asarray(criteria), answers)
     of = _joined(start, answers)
     return ParaphraseClusters(of=of, agreement=_mean_agreement(of, answers))
 
@@ -159,18 +161,44 @@ def _at(matrix: Any, i: Ints, j: Ints) -> Floats:
     return np.asarray(matrix[i, j], np.float64).ravel()
 
 
-def _without_dissenters(criteria: Ints, answers: JointAnswers) -> Ints:
-    """Return the author's criteria, without rubrics whose answers clearly disagree with the other wordings."""
+def _split_by_answers(criteria: Ints, answers: JointAnswers) -> Ints:
+    """Return the author's criteria, split where answers say that some wordings are another criterion.
+
+    log odds of one criterion = ln(19) + Σ_pairs (n − 3) (μ₁ − μ₀) (arctanh r − (μ₁ + μ₀) / 2)
+    μ₁ and μ₀ are arctanh of the mean r within and across the author's criteria.
+    """
     _, of = np.unique(criteria, return_inverse=True)
-    same = answers.only(of[answers.i] == of[answers.j])
-    evidence = same.n - 3  # 1 / variance of Fisher's transform
-    total, weighted = np.zeros(len(of)), np.zeros(len(of))
-    for rubric in (same.i, same.j):
-        total += np.bincount(rubric, evidence, len(of))
-        weighted += np.bincount(rubric, evidence * np.arctanh(same.r), len(of))
-    upper = weighted / np.maximum(total, 1e-9) + SURE / np.sqrt(np.maximum(total, 1e-9))
-    leaving = (total > 0) & (upper < np.arctanh(max(_usual(same), 0) / 2))  # noisy judges agree less with themselves
-    return np.where(leaving, len(of) + np.arange(len(of)), of)
+    within = of[answers.i] == of[answers.j]
+    same = answers.only(within)
+    alike, unlike = (np.arctanh(mean) for mean in (max(_usual(same), DISAGREE), _usual(answers.only(~within), 0.0)))
+    odds = (same.n - 3) * (alike - unlike) * (np.arctanh(same.r) - (alike + unlike) / 2)
+    out, count = of.copy(), len(of)
+    order = np.argsort(of[same.i], kind="stable")
+    borders = np.flatnonzero(np.diff(of[same.i][order]))
+    for rows in np.split(order, borders + 1):
+        members, places = np.unique([same.i[rows], same.j[rows]], return_inverse=True)
+        i, j = places.reshape(2, -1)
+        for part in _likely_parts(len(members), i, j, odds[rows])[1:]:
+            out[members[part]] = count
+            count += 1
+    return out
+
+
+def _likely_parts(count: int, i: Ints, j: Ints, odds: Floats) -> list[list[int]]:
+    """Return parts of `count` wordings, the largest first: the likeliest are joined while the log odds are above 0."""
+    between = np.zeros((count, count))
+    between[i, j] = between[j, i] = odds
+    np.fill_diagonal(between, -np.inf)
+    parts = [[place] for place in range(count)]
+    while count and between.max() > -TRUST:
+        one, other = sorted(divmod(int(between.argmax()), count))
+        parts[one] += parts[other]
+        parts[other] = []
+        for both in (between, between.T):
+            both[one] += between[other]
+            both[other] = -np.inf
+        between[one, one] = -np.inf
+    return sorted(filter(None, parts), key=len, reverse=True)
 
 
 def _joined(start: Ints, answers: JointAnswers) -> Ints:
@@ -222,6 +250,6 @@ def _mean_agreement(of: Ints, answers: JointAnswers) -> Floats:
     return np.where(size > 1, np.clip(total / known, 0, 1), 1.0)
 
 
-def _usual(same: JointAnswers) -> float:
-    """Return the mean r of rubrics of the same criterion, by the number of pairs judged on both."""
-    return float(same.r @ same.n / same.n.sum()) if len(same.i) else USUAL
+def _usual(answers: JointAnswers, unknown: float = USUAL) -> float:
+    """Return the mean r, by the number of pairs judged on both; `unknown` without any."""
+    return float(answers.r @ answers.n / answers.n.sum()) if len(answers.i) else unknown

@@ -1,7 +1,10 @@
-"""Rows of different lengths in one flat array (CSR): choose rows, pad them, cut them into short equal pieces."""
+"""Rows of different lengths in one flat array (CSR): choose, pad, cut; and blocks of rows in a few threads."""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 import numpy as np
@@ -9,6 +12,10 @@ import numpy.typing as npt
 
 IntArray = npt.NDArray[np.integer]
 Scalar = TypeVar("Scalar", bound=np.generic)
+Block = TypeVar("Block")
+Result = TypeVar("Result")
+
+MOST_THREADS = 8  # more would wait for memory
 
 
 def lengths(indptr: IntArray) -> npt.NDArray[np.int64]:
@@ -22,14 +29,14 @@ def row_ids(indptr: IntArray) -> npt.NDArray[np.int64]:
 
 
 def indptr_of(counts: IntArray) -> npt.NDArray[np.int64]:
-    """Return the row borders of rows with these many entries."""
+    """Return the row borders for these numbers of entries."""
     out = np.zeros(len(counts) + 1, dtype=np.int64)
     np.cumsum(counts, out=out[1:])
     return out
 
 
 def kept_indptr(indptr: IntArray, keep: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
-    """Return the row borders of what is left where only the entries of `keep` (entry,) stay."""
+    """Return the row borders after removing all entries except `keep` (entry,)."""
     before = np.zeros(len(keep) + 1, np.int64 if len(keep) > np.iinfo(np.int32).max else np.int32)
     np.cumsum(keep, out=before[1:])
     return before[indptr].astype(np.int64)
@@ -38,7 +45,7 @@ def kept_indptr(indptr: IntArray, keep: npt.NDArray[np.bool_]) -> npt.NDArray[np
 def take_rows(indptr: IntArray, rows: IntArray) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64] | slice]:
     """Return the borders of the chosen rows and the positions of their entries in the flat arrays.
 
-    Of rows that follow each other the positions are a slice, so that what is taken is a view.
+    For consecutive rows the positions are a slice, so that indexing gives a view.
     """
     counts = lengths(indptr)[rows]
     if len(rows) and bool((np.diff(rows) == 1).all()):
@@ -67,3 +74,26 @@ def pieces(indptr: IntArray, width: int) -> tuple[npt.NDArray[np.int64], npt.NDA
     within = np.arange(per_row.sum(), dtype=np.int64) - np.repeat(indptr_of(per_row)[:-1], per_row)
     left = np.repeat(counts, per_row) - within * width
     return indptr_of(np.clip(left, 0, width)), per_row
+
+
+# ── threads ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def in_threads(function: Callable[[Block], Result], blocks: Iterable[Block]) -> list[Result]:
+    """Return `function(block)` for each block, in order; SciPy's sparse products and NumPy release the interpreter."""
+    blocks = list(blocks)
+    workers = min(MOST_THREADS, len(blocks), processors())
+    if workers < 2:
+        return [function(block) for block in blocks]
+    with ThreadPoolExecutor(workers) as threads:
+        return list(threads.map(function, blocks))
+
+
+def processors() -> int:
+    """Return the number of processors that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def rows_of(count: int, block: int) -> list[slice]:
+    """Cut `count` rows into blocks of at most `block` rows; at least one block."""
+    return [slice(first, min(first + block, count)) for first in range(0, max(1, count), block)]

@@ -7,7 +7,7 @@ Reasons compensate for each other: where the rest speaks less for the chosen res
 speak more for it. Given the choice it leans against the rest, and ρ is small: 0 if properties of responses are
 independent (selection by a sum: Berkson 1946, Biometrics Bulletin 2:47-53). A style that merely accompanies the choice
 is independent of the rest given the choice: ρ = 1. A share ε of wrong labels raises that to 1 / (1 − 2ε)², and the
-others less. Labels and judgements alone cannot tell the two apart: both predict the label where they were learned.
+others less. Labels and judgements alone cannot distinguish the two: both predict the label where they were learned.
 
 A judge's halo raises the ρ of all criteria alike, so only outliers count: ρ not below 1, above the others by more than
 chance, together less than half of what decides, and with an effect for most prompts. They are removed one by one,
@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from svr_async.fit.threads import rows_of
+from svr_async.fit.ragged import rows_of
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.integer]
@@ -111,7 +111,7 @@ def _ratios(value: Floats, known: Marks, said: Floats, same: Marks, kept: Marks)
 
 
 def _outlier(found: _Ratios, common: Marks, share: Floats, removed: float) -> int | None:
-    """Return the strongest of the candidates that are outliers together; None if there are none.
+    """Return the strongest of the candidates that are outliers together; None without any.
 
     `common` (candidate,) marks those allowed, `share` (candidate,) is of what decides, `removed` already.
     """

@@ -1,4 +1,4 @@
-"""Choose the default's structure by cross-validation: clusters of prompts or none, sparsity, and rubrics per prompt.
+"""Choose the default's structure by cross-validation: clusters of prompts, sparsity, and rubrics per prompt.
 
 Whether a rubric matters for all prompts or for one kind differs between data sets, and so does how much can be learned.
 Each candidate is fitted on three quarters of the training prompts and decides the other quarter as a bank would: by the
@@ -23,9 +23,9 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
-from svr_async.fit.choices import Choice, LeftOut, Structure, Trial
+from svr_async.fit.config import Choice, LeftOut, Structure, Trial
 from svr_async.fit.evidence import FEW, Evidence
-from svr_async.fit.margin_problems import Penalties, Problem, solve
+from svr_async.fit.margin_solver import Penalties, Problem, solve
 from svr_async.fit.prompt_clusters import (
     ONE,
     Association,
@@ -36,7 +36,7 @@ from svr_async.fit.prompt_clusters import (
     most_likely_size,
     train_clusters,
 )
-from svr_async.fit.threads import in_threads, rows_of
+from svr_async.fit.ragged import in_threads, rows_of
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.integer]
@@ -92,7 +92,7 @@ class Folds:
         return np.flatnonzero(kept)
 
     def by_prompt(self, prompts: Ints) -> Ints:
-        """Return the fold that leaves out each of some prompts, −1 for none."""
+        """Return the fold that leaves out each of some prompts, or −1."""
         fold = np.full(int(prompts.max(initial=0)) + 1, -1)
         fold[self.prompt] = self.fold
         return cast("Ints", fold[prompts])
@@ -211,7 +211,7 @@ def folds_of(prompt: Ints, source: Ints | None, rng: np.random.Generator, most: 
 
 
 def large_sources(source: Ints | None) -> Ints:
-    """Return the numbers of the sources with at least `LEAST_PAIRS` pairs; none if sources are unknown."""
+    """Return the numbers of the sources with at least `LEAST_PAIRS` pairs; empty if sources are unknown."""
     if source is None:
         return np.zeros(0, np.int64)
     names, count = np.unique(source, return_counts=True)
@@ -261,10 +261,10 @@ class _Fold:
         out = np.zeros((len(forms), len(top_ks), z.shape[0]))
         for row, form in enumerate(forms):
             if form.solver == "shrunken":
-                effects = shrunken_means(evidence.z[self.inside], np.ones((len(self.inside), 1)))
-                out[row] = used_points(mixtures[form.size], effects, z, top_ks)
+                effects = shrunken_means(evidence.merged[self.inside], np.ones((len(self.inside), 1)))
             else:
-                out[row] = self._decided(mixtures[form.size], next(solved), z, top_ks)
+                effects = next(solved)
+            out[row] = self._decided(mixtures[form.size], effects, z, top_ks)
         return out
 
     def _decided(self, mixture: Floats, effects: Floats, z: Any, top_ks: Sequence[int]) -> Floats:

@@ -36,15 +36,14 @@ class Vocabulary:
             raise ArtefactError("idf holds values that are not finite")
 
     def to_json(self) -> str:
-        """Return the terms as JSON, sorted, for a file beside the idf array."""
+        """Return the terms as JSON, sorted, for a file next to the idf array."""
         return json.dumps(self.terms, sort_keys=True, ensure_ascii=False)
 
 
 def learn(texts: Sequence[str], *, max_features: int = MAX_FEATURES, pairs_of_words: bool = True) -> Vocabulary:
     """Learn the most frequent words, and pairs of them, accents folded; empty where the texts hold no word.
 
-    Of terms as frequent as each other the first in the alphabet are taken, on whatever processor; what scikit-learn
-    takes of them differs from one to another.
+    Of equally frequent terms the alphabetically first are taken; scikit-learn's choice depends on the processor.
     """
     from sklearn.feature_extraction.text import CountVectorizer
 

@@ -1,7 +1,7 @@
 """The default selector, solved and not descended: clusters of prompts, and the few rubrics that decide in each.
 
     mixture(x) = softmax(Σ scores of the words of x + log share)   which words tell a cluster: `fit.prompt_clusters`
-    V          = the sparse margin loss solved by cluster          `fit.margin_problems`
+    V          = the sparse margin loss solved by cluster          `fit.margin_solver`
     logits     = V · mixture(x),  alpha = their positive part, scaled to sum 1
 
 Rubrics that only go with the label are removed first (`fit.spurious_rubrics`). The number of clusters, how sparse V is,
@@ -22,11 +22,10 @@ import numpy as np
 import numpy.typing as npt
 
 from svr_async.fit.arrays import FitArrays
-from svr_async.fit.choices import Choice, Structure
-from svr_async.fit.config import FitConfig
+from svr_async.fit.config import Choice, FitConfig, Structure
 from svr_async.fit.evidence import Evidence, drawn, evidence_of, is_asked
 from svr_async.fit.forward import Selector
-from svr_async.fit.margin_problems import Problem, solve
+from svr_async.fit.margin_solver import Problem, solve
 from svr_async.fit.paraphrase_clusters import judged_of
 from svr_async.fit.prompt_clusters import (
     Association,
@@ -37,6 +36,7 @@ from svr_async.fit.prompt_clusters import (
     associate,
     train_clusters,
 )
+from svr_async.fit.ragged import in_threads
 from svr_async.fit.spurious_rubrics import spurious_rubrics
 from svr_async.fit.structure import (
     LEAST_SOURCES,
@@ -50,7 +50,6 @@ from svr_async.fit.structure import (
     prompt_kinds,
     shrunken_means,
 )
-from svr_async.fit.threads import in_threads
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.integer]
@@ -181,9 +180,9 @@ def _effects(
 ) -> list[Floats]:
     """Return the effects (topic, rubric) of each structure."""
     if structures[0].solver == "shrunken":
-        one = shrunken_means(evidence.z, np.ones((evidence.z.shape[0], 1)))
+        one = shrunken_means(evidence.merged, np.ones((evidence.z.shape[0], 1)))
         if one.any():
-            return [one]
+            return [evidence.paraphrases.spread(one, structures[0].top_k)]
     rows = _solved_rows(evidence, config.seed)
     cut = {id(each): each[rows] for each in mixtures}
     own = [cut[id(each)] for each in mixtures]

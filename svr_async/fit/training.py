@@ -12,12 +12,22 @@ import numpy as np
 import numpy.typing as npt
 
 from svr_async.errors import ArtefactError, DegenerateFitError
-from svr_async.fit import batches
 from svr_async.fit.arrays import FitArrays, require_signal
-from svr_async.fit.batches import Rows, Table
-from svr_async.fit.choices import Choice
-from svr_async.fit.config import PAPER, FitConfig
-from svr_async.fit.epoch import State, StepLog, objective_of, run_epoch, run_margins, start_state
+from svr_async.fit.config import PAPER, Choice, FitConfig
+from svr_async.fit.epoch import (
+    Rows,
+    State,
+    StepLog,
+    Table,
+    cut_steps,
+    epoch_order,
+    objective_of,
+    pieces_needed,
+    run_epoch,
+    run_margins,
+    start_state,
+    tabulate,
+)
 from svr_async.fit.evidence import pairs_solved_on
 from svr_async.fit.forward import Selector, accuracy, active_rubrics, fitted_margins
 from svr_async.fit.history import EpochRecord, FitResult, better
@@ -99,7 +109,7 @@ def pair_margins(selector: Selector, arrays: FitArrays) -> Margins:
     if selector.kind == "topics":
         return fitted_margins(selector, arrays, None)[0]
     out = np.zeros(arrays.n_pairs, np.float32)
-    table, rows = batches.tabulate(arrays)
+    table, rows = tabulate(arrays)
     if rows.n_rows:
         out[rows.pair] = _margins(to_params(selector), jax.device_put(table), rows)
     return out
@@ -184,11 +194,11 @@ def _notify(on_epoch: OnEpoch | None, history: Sequence[EpochRecord]) -> None:
 
 
 def _load(train: FitArrays, dev: FitArrays | None) -> _Data:
-    table, rows = batches.tabulate(train)
+    table, rows = tabulate(train)
     table = jax.device_put(table)
     dev_table, dev_rows = table, rows
     if dev is not None:
-        dev_table, dev_rows = batches.tabulate(dev)
+        dev_table, dev_rows = tabulate(dev)
         dev_table = jax.device_put(dev_table)
     return _Data(table, rows, dev_table, dev_rows, train if dev is None else dev, not train.originals.all())
 
@@ -196,11 +206,11 @@ def _load(train: FitArrays, dev: FitArrays | None) -> _Data:
 def _run_epoch(state: State, data: _Data, config: FitConfig, epoch: int) -> tuple[State, StepLog]:
     """Run the steps of one epoch; the width fits every epoch, so that all share one compiled program."""
     rows = data.rows
-    orders = [batches.epoch_order(rows.n_rows, config.seed, number) for number in range(config.epochs)]
+    orders = [epoch_order(rows.n_rows, config.seed, number) for number in range(config.epochs)]
     batch = min(config.batch, rows.n_rows)
-    width = batches.pieces_needed(rows, orders, batch)
+    width = pieces_needed(rows, orders, batch)
     on_cpu = jax.default_backend() == "cpu"
-    steps = batches.cut_steps(rows, orders[epoch], batch, width=width, transposed=on_cpu)
+    steps = cut_steps(rows, orders[epoch], batch, width=width, transposed=on_cpu)
     state, log = run_epoch(state, data.table, steps, jnp.float32(config.learning_rate), objective_of(config))
     losses = np.asarray(log.preference) + np.asarray(log.diversity)
     bad = np.flatnonzero(~np.isfinite(losses))
@@ -256,7 +266,7 @@ def _margins(params: Params, table: Table, rows: Rows) -> Margins:
     """Return the margin of every row over all its judged entries."""
     order = np.arange(rows.n_rows)
     batch = min(EVALUATION_BATCH, rows.n_rows)
-    steps = batches.cut_steps(rows, order, batch, width=batches.pieces_needed(rows, [order], batch))
+    steps = cut_steps(rows, order, batch, width=pieces_needed(rows, [order], batch))
     return np.asarray(run_margins(params, table, steps)).ravel()[: rows.n_rows]
 
 
@@ -300,5 +310,5 @@ def _warnings(selector: Selector, train: FitArrays) -> tuple[str, ...]:
     if float(selector.weight.max()) < COLLAPSED:
         out.append(f"all weights fell below {COLLAPSED:g}: the bank does not separate the pairs")
     if bool((train.z_delta > 0).all()) or bool((train.z_delta < 0).all()):
-        out.append(f"all {train.n_entries} judged entries are one-sided, so rubrics cannot be told apart")
+        out.append(f"all {train.n_entries} judged entries are one-sided, so rubrics cannot be distinguished")
     return tuple(out)

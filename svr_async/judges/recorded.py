@@ -70,7 +70,6 @@ class _Recorded(Judge):
 
     @property
     def marks(self) -> Marks:
-        """That its results are a recording's."""
         return frozenset({Integrity.RECORDED})
 
     @property

@@ -1,1 +1,1 @@
-"""The paper's tables and figures: what is printed, what adds up, and both rebuilt beside it from runs."""
+"""The paper's tables and figures, rebuilt from runs next to the printed numbers."""

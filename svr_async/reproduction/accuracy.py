@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from math import fsum
 
 from svr_async.adapters.rewardbench import WEIGHTS
@@ -226,26 +226,7 @@ def _net_cells(counts: PairedCounts, printed: float | None) -> list[Cell]:
 # --- three benchmarks of reward models --------------------------------------------------------------------------------
 
 
-def _section(run: Run, name: str) -> tuple[float | None, list[tuple[float, int]]]:
-    """Return a RewardBench section: subsets weighted officially."""
-    sizes = Counter(item.subset for item in run.items if item.domain == name)
-    return run.metrics["official"]["sections"].get(name), [(WEIGHTS[subset], size) for subset, size in sizes.items()]
-
-
-def _subset(run: Run, name: str) -> tuple[float | None, list[tuple[float, int]]]:
-    """Return a RewardBench 2 subset, scored by items."""
-    items = {item.item for item in run.items if item.domain == name}
-    return run.metrics["official"]["subsets"].get(name), [(1.0, len(items))]
-
-
-def _level(run: Run, name: str) -> tuple[float | None, list[tuple[float, int]]]:
-    """Return an RM-Bench level: the mean over domains."""
-    prompts = Counter(domain for domain, _ in {(item.domain, item.item) for item in run.items})
-    return run.metrics["official"].get(name), [(1.0, size) for size in prompts.values()]
-
-
 TITLES = {"rewardbench": "RewardBench", "rewardbench2": "RewardBench 2", "rmbench": "RM-Bench"}
-SCORERS = {"rewardbench": _section, "rewardbench2": _subset, "rmbench": _level}
 BENCH_COLUMNS = {  # printed name: benchmark, name there
     **{name: ("rewardbench", name) for name in ("Chat", "Chat Hard", "Reasoning", "Safety")},
     **{name: ("rewardbench2", name) for name in ("Factuality", "Precise IF", "Math")},
@@ -264,8 +245,11 @@ def benches(recipe: Recipe, printed: Printed, runner: Runner) -> PaperTable:
     for row, runs in zip(recipe.rows, grid, strict=True):
         scores = {name: _bench_score(runs[bench], bench, place) for name, (bench, place) in BENCH_COLUMNS.items()}
         scores["Avg."] = mean_of(list(scores.values()))
-        why = dict.fromkeys(run.why for run in runs.values() if isinstance(run, Absent))
-        named = [Absent(why=f"{', '.join(_titles(runs, reason))}: {reason}") for reason in why]
+        why: dict[str, list[str]] = {}
+        for bench, run in runs.items():
+            if isinstance(run, Absent):
+                why.setdefault(run.why, []).append(TITLES[bench])
+        named = [Absent(why=f"{', '.join(titles)}: {reason}") for reason, titles in why.items()]
         cells = [cell_of(score, own.number(row.names, name)) for name, score in scores.items()]
         rows.append(row_of(row.names, [*(run for run in runs.values() if isinstance(run, Run)), *named], cells))
     columns = [Column(name=name.removesuffix(" 2"), span=TITLES[bench]) for name, (bench, _) in BENCH_COLUMNS.items()]
@@ -273,13 +257,21 @@ def benches(recipe: Recipe, printed: Printed, runner: Runner) -> PaperTable:
     return table_of(recipe, [*columns, Column(name="Avg.")], rows, every, [BENCH_NOTE])
 
 
-def _bench_score(run: Run | Absent, bench: str, place: str) -> Score | None:
+def _bench_score(run: Run | Absent, bench: str, name: str) -> Score | None:
+    """Return an official score: RewardBench weighs subsets, RewardBench 2 counts items, RM-Bench means over domains."""
     if isinstance(run, Absent):
         return None
-    value, strata = SCORERS[bench](run, place)
+    strata: list[tuple[float, int]]
+    official, items = run.metrics["official"], [item for item in run.items if item.domain == name]
+    if bench == "rewardbench":
+        value, sizes = official["sections"].get(name), Counter(item.subset for item in items)
+        strata = [(WEIGHTS[subset], size) for subset, size in sizes.items()]
+    elif bench == "rewardbench2":
+        value, strata = official["subsets"].get(name), [(1.0, len({item.item for item in items}))]
+    else:
+        value, sizes = (
+            official.get(name),
+            Counter(domain for domain, _ in {(one.domain, one.item) for one in run.items}),
+        )
+        strata = [(1.0, size) for size in sizes.values()]
     return None if value is None else Score(value=value, effective=effective_size(strata))
-
-
-def _titles(runs: Mapping[str, Run | Absent], reason: str) -> list[str]:
-    """Return the benchmarks that are absent for a reason."""
-    return [TITLES[bench] for bench, run in runs.items() if isinstance(run, Absent) and run.why == reason]

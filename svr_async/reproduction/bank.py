@@ -106,7 +106,7 @@ def examples(recipe: Recipe, _: Printed, runner: Runner) -> PaperTable:
         return table_of(recipe, columns, [row_of((name, ""), [found], (EMPTY, EMPTY)) for name in DOMAINS], [])
     bank, run = found
     (active, domain_of), heaviest = activations_of(run), top_decile(bank.bank.rubrics)
-    none = Absent(why="no rubric of the decile is of this domain")
+    unused = Absent(why="no rubric of the decile is of this domain")
     rows = []
     for name in DOMAINS:
         chosen = [rubric for rubric in heaviest if domain_of.get(rubric.id) == name][:EXAMPLES]
@@ -114,7 +114,7 @@ def examples(recipe: Recipe, _: Printed, runner: Runner) -> PaperTable:
             cells = (Cell(ours=rubric.weight), Cell(ours=active.get(rubric.id, 0)))
             rows.append(row_of((name, rubric.text), [run], cells))
         if not chosen:
-            rows.append(row_of((name, "–"), [none], (EMPTY, EMPTY)))
+            rows.append(row_of((name, "–"), [unused], (EMPTY, EMPTY)))
     note = f"The decile has {len(heaviest)} of {len(bank.bank.rubrics)} rubrics; rubrics of equal weight rank by rate."
     return table_of(recipe, columns, rows, [run], (note, RULE))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from importlib import resources
 from itertools import groupby
 
@@ -38,7 +37,7 @@ def _text(name: str) -> str:
 
 
 def _spans(columns: Sequence[Column]) -> Iterator[tuple[str, int]]:
-    """Yield the common heads of columns with how many columns each covers; nothing if there are none."""
+    """Yield the common heads of columns with how many columns each covers; nothing without common heads."""
     if any(column.span for column in columns):
         yield from ((span, len(list(held))) for span, held in groupby(columns, key=lambda column: column.span))
 
@@ -53,7 +52,7 @@ def _same_judge(table: PaperTable) -> str:
 
 
 def figures_of(tables: Sequence[PaperTable]) -> Iterator[Figure]:
-    """Yield the figures of rebuilt tables, with printed values as diamonds; none of a table without our numbers."""
+    """Yield the figures of rebuilt tables, with printed values as diamonds; tables without our numbers are skipped."""
     for table in tables:
         if table.recipe.kind in DRAWN and any(cell.ours is not None for row in table.rows for cell in row.cells):
             yield from DRAWN[table.recipe.kind](table)
@@ -65,17 +64,17 @@ def _dots(place: int, axis: str, level: float, digits: int = 1) -> Callable[[Pap
     def draw(table: PaperTable) -> Iterator[Figure]:
         rows = [row for row in table.rows if row.cells[place] != EMPTY]
         names = tuple(one_line(", ".join(filter(None, row.names)), 90) for row in rows)
-        series = _series([row.cells[place] for row in rows])
+        series = _series([row.cells[place] for row in rows], [float(place) for place in range(len(rows))])
         yield _figure(table, dots(names, series, axis, level=level, digits=digits))
 
     return draw
 
 
-def _series(cells: Sequence[Cell]) -> tuple[Series, Series]:
-    """Return our values with their intervals, and the printed ones; x is the row."""
-    ours = [(float(row), cell.ours) for row, cell in enumerate(cells) if cell.ours is not None]
+def _series(cells: Sequence[Cell], places: Sequence[float]) -> tuple[Series, Series]:
+    """Return our values with their intervals, and the printed ones, each at its place."""
+    ours = [(x, cell.ours) for x, cell in zip(places, cells, strict=True) if cell.ours is not None]
     intervals = tuple(cell.interval for cell in cells if cell.ours is not None)
-    printed = [(float(row), cell.printed) for row, cell in enumerate(cells) if cell.printed is not None]
+    printed = [(x, cell.printed) for x, cell in zip(places, cells, strict=True) if cell.printed is not None]
     return (
         Series(name="ours", points=tuple(ours), intervals=intervals, colour="first"),
         Series(name="printed", points=tuple(printed), colour="ink", hollow=True),
@@ -91,10 +90,7 @@ def _figure(table: PaperTable, panel: Panel) -> Figure:
 def _topk(table: PaperTable) -> Iterator[Figure]:
     """Yield accuracy over the number of rubrics."""
     sizes = [float(row.names[0]) for row in table.rows]
-    series = [
-        replace(one, points=tuple((sizes[int(row)], value) for row, value in one.points))
-        for one in _series([row.cells[0] for row in table.rows])
-    ]
+    series = _series([row.cells[0] for row in table.rows], sizes)
     yield _figure(table, plane(series, "rubrics a prompt, at most", "accuracy, %", ticks=sizes))
 
 

@@ -174,7 +174,7 @@ class PrintedTable(msgspec.Struct, frozen=True, kw_only=True):
     rows: tuple[PrintedRow, ...]
 
     def number(self, names: tuple[str, ...], column: str) -> float | None:
-        """Return a cell's number; None if the paper prints none there."""
+        """Return a cell's number; None if the paper prints no number there."""
         row = next((row.values for row in self.rows if row.names == names), ())
         value = dict(zip(self.columns, row, strict=False)).get(column, nan)
         return None if isnan(value) else value

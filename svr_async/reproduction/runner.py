@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -12,12 +12,12 @@ from typing import Any
 
 import orjson
 
-from svr_async.adapters import Dataset, get_adapter
+from svr_async.adapters import ADAPTERS, Dataset, get_adapter
 from svr_async.adapters.hub import CACHE
 from svr_async.core.safetext import one_line
 from svr_async.engine.concurrency import ShutdownController, StoppedError, draining
 from svr_async.engine.events import Notice, NoticeKind
-from svr_async.errors import AuthError, BudgetError, EndpointDownError, StorageError, SvrError
+from svr_async.errors import AuthError, BudgetError, EndpointDownError, StorageError, SvrError, UsageError
 from svr_async.evaluation.run import Listener, run_now
 from svr_async.evaluation.run_folder import Run, RunFolder
 from svr_async.evaluation.settings import EvalSettings
@@ -25,16 +25,42 @@ from svr_async.evaluation.setup import PreparedRun, load_dataset, prepare
 from svr_async.judges.limits import JudgeLimits
 from svr_async.judges.open_judge import JudgeSpec
 from svr_async.reproduction.paper import ROLE, BankSpec, Recipe, Recipes, RunSpec
-from svr_async.reproduction.settings import TRAIN, ReproSettings
 from svr_async.scoring.bank import RubricBank
 from svr_async.scoring.methods.registry import NAMES
 from svr_async.training.running.run import TrainingListener
 from svr_async.training.running.settings import TrainSettings
 
 Say = Callable[[str], None]
+BENCHMARKS = ("rubricbench", "rewardbench", "rewardbench2", "rmbench")
+TRAIN = "train"
+ENDINGS = (".jsonl", ".json", ".csv", ".tsv", ".parquet")
 ENDING = (BudgetError, StorageError, StoppedError)  # these end a reproduction; other errors end one row
 NO_VERDICT = "not one pair got a verdict; the run's folder has the reasons"
 MAX_REASON = 200  # characters
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReproSettings:
+    """A reproduction.
+
+    `data` maps benchmarks to files; others are found in the cache of `svr data fetch`. `train` are the pairs of the
+    banks, read by `adapter`. `judge` takes every role that has a default, `judges` are by role. `banks` are trained
+    banks by name. `limit` applies to the pairs of each benchmark.
+    """
+
+    out: Path
+    data: Mapping[str, Path] = field(default_factory=dict)
+    train: Path | None = None
+    adapter: str = "pairs"
+    judge: str = ""
+    judges: Mapping[str, str] = field(default_factory=dict)
+    banks: Mapping[str, str] = field(default_factory=dict)
+    base_url: str = ""
+    limits: JudgeLimits = field(default_factory=JudgeLimits)
+    preset: str = "default"
+    decontaminate: bool = False
+    limit: str | None = None
+    figures: Path | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,7 +144,7 @@ class Runner:
     # --- making -------------------------------------------------------------------------------------------------------
 
     def make_all(self) -> None:
-        """Train and judge what is missing; errors of `ENDING` are raised, with everything finished kept."""
+        """Train missing banks and judge missing runs; errors of `ENDING` are raised, with everything finished kept."""
         for number, spec in enumerate(self.plan.banks.values(), start=1):
             self.say(f"bank {number} of {len(self.plan.banks)}: {spec.name}")
             self.banks[spec.name] = self._kept(spec.judge, partial(self._make_bank, spec))
@@ -127,7 +153,7 @@ class Runner:
             self.runs[run] = self._kept(run.judge, partial(self._make_run, run))
 
     def _kept(self, role: str, make: Callable[[], Path | Absent]) -> Path | Absent:
-        """Return what is made, or the error as the reason; a judge that cannot be asked is not tried again."""
+        """Return the result, or the error as the reason; a judge that cannot be asked is not tried again."""
         try:
             made = make()
         except ENDING:
@@ -150,9 +176,8 @@ class Runner:
             return wanted
         if not is_trained(wanted):
             result = train(wanted, Announcer(self.say))
-            for stats in (result.stats, result.written[0] if result.written else None):
-                if stats is not None:
-                    self._pay(stats.sent, stats.usd)
+            for stats, _ in result.used.values():
+                self._pay(stats.sent, stats.usd)
         return wanted.out / "bank"
 
     def _make_run(self, spec: RunSpec) -> Path | Absent:
@@ -176,7 +201,7 @@ class Runner:
 
     @property
     def _limits(self) -> JudgeLimits:
-        """The limits, with what is left of the caps."""
+        """The limits, with the remaining caps."""
         whole = self.settings.limits
         return replace(
             whole,
@@ -308,3 +333,57 @@ def _read(path: Path) -> dict[str, Any]:
     except (OSError, orjson.JSONDecodeError):
         return {}
     return value if isinstance(value, dict) else {}
+
+
+# --- the words of a command -------------------------------------------------------------------------------------------
+
+
+def data_files(named: Sequence[str]) -> dict[str, Path]:
+    """Return files by benchmark and `train`, from NAME=PATH and from folders with files of these names."""
+    known, found = (*BENCHMARKS, TRAIN), dict[str, Path]()
+    for text in named:
+        name, mark, path = text.partition("=")
+        if mark and name in known:
+            found[name] = Path(path)
+            continue
+        inside = {name: one for name in known if (one := _inside(Path(text), name)) is not None}
+        if not inside:
+            hint = f"name files as rubricbench=PATH, or a folder with {', '.join(known)} (.jsonl, .json, .parquet …)"
+            raise UsageError(f"--data {text} holds no benchmark", hint=hint)
+        found |= inside
+    return found
+
+
+def _inside(folder: Path, name: str) -> Path | None:
+    names = [folder / f"{name}{ending}{packed}" for ending in ENDINGS for packed in ("", ".gz")]
+    return next((path for path in [folder / name, *names] if path.exists()), None)
+
+
+def training_source(text: str, data: Mapping[str, Path]) -> tuple[str, Path | None]:
+    """Return the adapter and the file of `--train`: a path, NAME of a training set, or NAME=PATH.
+
+    A NAME alone is a set that `svr data fetch` downloads; without --train `data` may have a file `train`.
+    """
+    name, mark, path = text.partition("=")
+    if name in ADAPTERS and ADAPTERS[name].training:
+        return name, Path(path) if mark else None
+    return "pairs", Path(text) if text else data.get(TRAIN)
+
+
+def by_name(named: Sequence[str], flag: str, known: Sequence[str]) -> tuple[str, dict[str, str]]:
+    """Return the value without a name ("" if missing) and those of NAME=VALUE; UsageError for an unknown name.
+
+    The text before the first = is a name if it is one of `known`; an address may contain = as well.
+    """
+    alone, found = "", dict[str, str]()
+    for text in named:
+        name, mark, value = text.partition("=")
+        if mark and value and name in known:
+            found[name] = value
+        elif mark and name.replace("-", "").replace(".", "").replace("_", "").isalnum():
+            raise UsageError(f"--{flag} {text}: unknown name {name!r}", hint=f"there are {', '.join(known)}")
+        elif alone:
+            raise UsageError(f"--{flag} {alone} and --{flag} {text} have no name", hint="write NAME=… for one of them")
+        else:
+            alone = text
+    return alone, found

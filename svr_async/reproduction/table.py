@@ -119,7 +119,7 @@ class Row:
 
     @property
     def judge_words(self) -> str:
-        """The judge, or why there is none."""
+        """The judge, or why it is missing."""
         return "; ".join(filter(None, [self.judged, f"absent: {self.absent}" if self.absent else ""]))
 
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from svr_async.core.files import HUB_SCHEME
 from svr_async.core.integrity import NO_MARKS, Marks
 from svr_async.core.rubric import MAX_RUBRIC_CHARS, Rubric, rubric_id
-from svr_async.fit.choices import Choice
+from svr_async.fit.config import Choice
 from svr_async.fit.history import FitCurve
 from svr_async.fit.learning_curve import LearningCurve
 
@@ -102,7 +102,7 @@ class InferenceSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundFacts:
-    """One round of Algorithm 1; None for what was not measured.
+    """One round of Algorithm 1; unmeasured values are None.
 
     `bank` rubrics were fitted, `kept` remain after pruning. `dev_accuracy` is that of the bank as it is used.
     `fit_accuracy`, `vote_accuracy` and `linear_accuracy` are over the judged pools of the same dev pairs: of the fit,
@@ -222,7 +222,7 @@ class RubricBank:
     def load(folder: str | Path, *, offline: bool = False) -> RubricBank:
         """Read and check a bank from a folder or from `hf:user/name` on the hub.
 
-        `offline` uses only what was downloaded before. UsageError if there is no bank, ArtefactError if it is invalid.
+        `offline` uses only what was downloaded before. UsageError without a bank, ArtefactError if it is invalid.
         """
         from svr_async.scoring.bank_files import load_bank
         from svr_async.scoring.bank_hub import fetch_bank
@@ -268,7 +268,7 @@ class RubricBank:
         return tuple(entry.text for entry in self.rubrics)
 
     def find(self, key: str) -> BankRubric | None:
-        """Return the rubric with this id or an unambiguous start of it; None if there is no such rubric."""
+        """Return the rubric with this id or an unambiguous start of it; None without a match."""
         exact = [entry for entry in self.rubrics if entry.id == key]
         near = exact or [entry for entry in self.rubrics if key and entry.id.startswith(key)]
         return near[0] if len(near) == 1 else None
@@ -300,7 +300,7 @@ def _selector_problem(bank: RubricBank) -> str:
 
 
 def features_problem(vocabulary: Mapping[str, int], idf: Floats) -> str:
-    """Return the first problem of a vocabulary and its idf; "" if there is none."""
+    """Return the first problem of a vocabulary and its idf, or ""."""
     if idf.shape != (len(vocabulary),):
         return f"the vocabulary has {len(vocabulary)} terms, idf has shape {idf.shape}"
     if _n_not_finite(idf) or bool((idf < 0).any()):

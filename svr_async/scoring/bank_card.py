@@ -16,7 +16,7 @@ from svr_async.core.rubric import IMPORTANCES
 from svr_async.core.statistics import wilson_interval
 from svr_async.core.table import markdown
 from svr_async.core.verdict import is_number
-from svr_async.fit.choices import Choice
+from svr_async.fit.config import Choice
 from svr_async.scoring.bank import BankRubric, RubricBank
 
 if TYPE_CHECKING:
@@ -152,7 +152,7 @@ def render_card(bank: RubricBank, address: str = "", licence: str = "", made: Pr
 
 
 def how_chosen(choice: Choice) -> str:
-    """Say how the structure was chosen."""
+    """Describe how the structure was chosen."""
     if not choice.trials:
         return "The settings name this structure; no other was tried."
     others = f" It is averaged with {len(choice.beside)} that did about as well." if choice.beside else ""
@@ -177,7 +177,7 @@ def _opening(bank: RubricBank) -> str:
     return (
         f"{len(bank)} rubrics with weights, and a selector ({_safe(bank.selector_kind)}, {len(bank.vocabulary)} terms) "
         f"that picks up to {settings.top_k} of them for a prompt from the best {settings.selection_pool}. "
-        f"Slots left free are filled by rubrics unlike those picked, which weigh {settings.filler_weight:g} each."
+        f"Free slots are filled by dissimilar rubrics, which weigh {settings.filler_weight:g} each."
     )
 
 
@@ -194,7 +194,7 @@ def _training(bank: RubricBank, licence: str) -> Iterator[tuple[str, str]]:
 
 
 def _metrics(metrics: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield what was measured on the dev split, with Wilson's 95 % interval of the accuracy over enough pairs."""
+    """Yield the measurements on the dev split, with Wilson's 95 % interval of the accuracy over enough pairs."""
     for name, value in sorted(in_one_level(metrics_in_words(metrics)).items()):
         yield name, value if isinstance(value, str) else orjson.dumps(value).decode()
     accuracy, pairs = metrics.get("accuracy"), metrics.get("pairs")

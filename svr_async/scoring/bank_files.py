@@ -1,4 +1,4 @@
-"""A bank on disk: bank.json, selector.safetensors, vocabulary.json, card.md and, where it was trained, history.json.
+"""A bank on disk: bank.json, selector.safetensors, vocabulary.json, card.md and, if it was trained, history.json.
 
 No pickle, and checked on reading.
 """
@@ -18,13 +18,13 @@ from svr_async.core.files import reason, write_atomic
 from svr_async.core.integrity import read_marks
 from svr_async.core.rubric import Check, Rubric
 from svr_async.errors import ArtefactError, StorageError, UsageError
-from svr_async.fit import tensors
+from svr_async.fit.forward import pack_tensors, unpack_tensors
 from svr_async.scoring.bank import BankHistory, BankRubric, RubricBank
 from svr_async.scoring.bank_card import render_card
 
 BANK, SELECTOR, VOCABULARY, CARD = "bank.json", "selector.safetensors", "vocabulary.json", "card.md"
-HISTORY = "history.json"  # optional: a bank that was merged, or is of an older version, has none
-FILES = (SELECTOR, VOCABULARY, HISTORY, CARD, BANK)  # in the order in which they are written
+HISTORY = "history.json"  # optional: merged banks and those of older versions lack it
+FILES = (SELECTOR, VOCABULARY, HISTORY, CARD, BANK)  # in the order of writing
 IDF = "features.idf"  # stored with the selector's arrays
 COPIED = (
     "name", "judge", "licence", "prompts_digest", "data_digests", "notes", "inference", "fit_settings", "dev_metrics",
@@ -61,7 +61,7 @@ def bank_contents(bank: RubricBank) -> dict[str, bytes]:
     """Return the bytes of every file but the card; ArtefactError for a text that UTF-8 cannot hold."""
     try:
         parts = {
-            SELECTOR: tensors.pack({**bank.selector, IDF: bank.idf}),
+            SELECTOR: pack_tensors({**bank.selector, IDF: bank.idf}),
             VOCABULARY: orjson.dumps(dict(bank.vocabulary), option=orjson.OPT_SORT_KEYS),
         }
         if bank.history is not None:
@@ -124,12 +124,12 @@ class _Parts(msgspec.Struct):
 def load_bank(folder: Path) -> RubricBank:
     """Read a bank folder and check all of it.
 
-    UsageError if there is no bank. ArtefactError, naming the file and the reason, if a file is missing, of another fit
+    UsageError without a bank. ArtefactError, naming the file and the reason, if a file is missing, of another fit
     (its digest differs from the one in bank.json), of an unknown schema, or holds an invalid value.
     """
     if not (folder / BANK).is_file():
         hint = next((hint for name, hint in INSTEAD.items() if (folder / name).is_file()), "svr train makes one")
-        message = f"there is no bank in {folder}: a bank is a folder with {BANK}"
+        message = f"no bank in {folder}: a bank is a folder with {BANK}"
         raise UsageError(message, hint=hint.format(folder))
     try:
         return _assembled(folder, msgspec.json.decode(_read(folder / BANK), type=dict[str, Any]))
@@ -147,7 +147,7 @@ def _assembled(folder: Path, values: dict[str, Any]) -> RubricBank:
         raise ValueError(f"missing or unknown fields: {', '.join(sorted(wrong))}")
     parts = msgspec.convert(values, _Parts)
     files, selector = parts.files, parts.selector
-    arrays = _part(folder, files, SELECTOR, tensors.unpack)
+    arrays = _part(folder, files, SELECTOR, unpack_tensors)
     idf = arrays.pop(IDF, None)
     if idf is None:
         raise _refused(folder / SELECTOR, f"it lacks the array {IDF!r}")

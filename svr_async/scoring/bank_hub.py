@@ -31,7 +31,7 @@ def fetch_bank(name: str, *, offline: bool = False) -> Path:
     """Download the bank `hf:user/name[@revision]` and return its folder, named by the commit.
 
     Only the files of a bank are downloaded, from HF_ENDPOINT or the public hub. `offline`, or without a connection, an
-    earlier download is used. UsageError if there is no bank.
+    earlier download is used. UsageError without a bank.
     """
     repository, revision = _name_parts(name)
     server = hub_server()
@@ -93,8 +93,8 @@ def push_files(repository: str, files: Mapping[str, bytes], *, private: bool = F
 def pull_bank(name: str, out: Path) -> tuple[RubricBank, str]:
     """Download the bank `hf:user/name[@revision]`, check all of it, then write it to `out`.
 
-    Return the bank and its name with the commit, which stays valid when the repository changes. UsageError if there is
-    no bank or `out` is not empty, ArtefactError if the bank is invalid.
+    Return the bank and its name with the commit, which stays valid when the repository changes. UsageError
+    without a bank or if `out` is not empty, ArtefactError if the bank is invalid.
     """
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise UsageError(f"{out} exists already", hint="name another folder, or remove it")

@@ -18,12 +18,12 @@ INCOMPLETE = "jury_incomplete"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """What a method said about one presentation or, averaged, about one pair.
+    """A method's decision on one presentation or, averaged, on one pair.
 
     `margin` is positive for response A; it is None unless the outcome is `scored` or `tie`.
     `shown` is the order that the judge saw; `contributions` add up to the margin for the methods that sum rubrics.
-    `reason` is what a judge that was asked directly wrote ahead of its verdict, of A and B in the order shown.
-    `scores` are those of A and of B, where each response has a score that does not depend on the other.
+    `reason` is the text of a direct judge before its verdict, with A and B in the order shown.
+    `scores` are those of A and B, if each response is scored alone.
     """
 
     margin: float | None
@@ -117,8 +117,8 @@ class JuryRule(StrEnum):
 def verdict(decisions: Sequence[Decision], rule: JuryRule) -> Decision:
     """Join the decisions of all judges of a jury.
 
-    Judges without a verdict abstain, which a flag says; where not more than half of the jury has one, the pair is not
-    scored and has the outcome of the first judge that failed. With `mean` the contributions add up to the margin.
+    Judges without a verdict abstain, and a flag says so. Without a majority of verdicts the pair is not scored and has
+    the outcome of the first judge that failed. With `mean` the contributions add up to the margin.
     """
     decided_by = [decision for decision in decisions if decision.margin is not None]
     requests = tuple(key for decision in decisions for key in decision.requests)

@@ -111,7 +111,7 @@ def total_count(counts: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def describe_stages(counts: Mapping[str, Any]) -> str:
-    """Return what a method has counted: whole numbers and means by name."""
+    """Return the counts of a method in words: whole numbers and means by name."""
     return ", ".join(f"{name.replace('_', ' ')} {count:,}" for name, count in counts.items() if count is not None)
 
 

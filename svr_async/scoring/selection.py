@@ -27,7 +27,7 @@ from svr_async.scoring.decision import Decision
 Floats = NDArray[np.float32]
 MAX_KEPT_CHOICES = 4096
 SHOWN_WORDS = 5
-DIRECT = "the bank decided unseen prompts no better than a coin when it was fitted, so the judge was asked directly"
+DIRECT = "on held-out prompts the bank was no better than guessing, so the judge was asked directly"
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ class Chooser:
 
     @cached_property
     def identity(self) -> dict[str, Any]:
-        """What of the bank can change an item: its digest and how its rubrics are selected."""
+        """Everything of the bank that can change an item: its digest and how its rubrics are selected."""
         return {"bank": [self.bank.digest, self.settings.as_json()]}
 
     def choose(self, prompt: Prompt) -> tuple[Active, ...]:
@@ -138,7 +138,7 @@ def _alpha_of(bank: RubricBank) -> Callable[[str], Floats]:
 
 
 def open_chooser(bank: RubricBank, *, top_k: int | None = None, uniform: bool = False) -> Chooser:
-    """Return the chooser of a bank, with another `top_k` than the bank's where one is given: then rubrics decide."""
+    """Return the chooser of a bank, with another `top_k` than the bank's if given: then rubrics decide."""
     settings = bank.inference
     if top_k is not None:
         settings = replace(settings, direct=False, top_k=top_k, selection_pool=max(settings.selection_pool, top_k))
@@ -166,24 +166,24 @@ def doubts_of(
 
 
 def _unlike(prompt: Prompt, bank: RubricBank) -> Iterator[str]:
-    """Say that a prompt is unlike those that the selector learned from: half of its content words are new, or more."""
+    """Yield a doubt if at least half of the content words of a prompt are in no training prompt."""
     head = TextView(fold(prompt_text(prompt))).head.lower_words
     words = dict.fromkeys(word for word in head if len(word) > 2 and word.isalpha() and word not in STOPWORDS)
     known = {stem(word) for term in bank.vocabulary for word in term.split()}
     new = [word for word in words if stem(word) not in known]
     if new and 2 * len(new) >= len(words):
         shown = ", ".join(new[:SHOWN_WORDS]) + (" …" if len(new) > SHOWN_WORDS else "")
-        yield f"the bank was trained on no similar prompt: {shown} occur in none of them"
+        yield f"the bank was trained on no similar prompt: {shown} never occurred"
 
 
 def _alike(decision: Decision, what: str) -> Iterator[str]:
-    """Say that no rubric is met by one response alone, or that the request's words decide, which checks misread."""
+    """Describe doubts about checks: no rubric separates the responses, or words of the request decide."""
     deciding = [entry for entry in decision.contributions if entry.value]
     check = max(deciding, key=lambda entry: abs(entry.value)).rubric.check if deciding else None
     if check is not None and check.name == "refuses_harm":
         yield "a list of words, not a reader, took the request for harmful"
     if not any(one.comparison is not None and one.comparison.a != one.comparison.b for one in deciding):
         alike = f"no {what} is met by one response and missed by the other"
-        nearer = f"{alike}: the verdict is only which comes nearer, a guess"
-        yield nearer if decision.margin else f"nothing tells the two apart: {alike}"
+        closer = f"{alike}: the verdict only says which is closer, a guess"
+        yield closer if decision.margin else f"no difference found: {alike}"
         yield "offline checks look at form, wording and safety, never at whether an answer is true"

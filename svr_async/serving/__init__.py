@@ -1,1 +1,1 @@
-"""Judging from other programs: one pair, or the best of several responses, by a bank and an open judge."""
+"""Judging from programs: one pair, or the best of several responses, by a bank and an open judge."""

@@ -12,9 +12,8 @@ from svr_async.adapters.records import content_id
 from svr_async.core.statistics import share_interval
 from svr_async.core.table import Line, Parts, Table
 from svr_async.errors import UsageError
-from svr_async.judges.protocol import Judge
 from svr_async.scoring.bank import RubricBank
-from svr_async.serving.engine import Engine, opened
+from svr_async.serving.engine import EngineLike, opened
 from svr_async.serving.pairs import all_of, judge_of
 from svr_async.serving.ranking import Ranking, arank
 
@@ -54,7 +53,7 @@ class RankedGroup:
 
 
 async def rank_groups(
-    groups: Sequence[ResponseGroup], *, bank: RubricBank | None = None, engine: Engine | Judge | str, **how: Any
+    groups: Sequence[ResponseGroup], *, bank: RubricBank | None = None, engine: EngineLike, **how: Any
 ) -> list[RankedGroup]:
     """Rank each group as `rank` does with the arguments `how`, as many at once as the engine allows."""
     named = None if bank is None else (bank.name, bank.digest)
@@ -76,20 +75,20 @@ def summary(ranked: Sequence[RankedGroup]) -> dict[str, Any]:
     """
     counts = {
         "prompts": len(ranked),
-        "responses": sum(len(one.group.responses) for one in ranked),
-        "decided": sum(bool(one.top) and not one.ranking.undecided for one in ranked),
-        "without_verdict": sum(not one.top for one in ranked),
-        "questions": sum(one.ranking.questions for one in ranked),
+        "responses": sum(len(item.group.responses) for item in ranked),
+        "decided": sum(bool(item.top) and not item.ranking.undecided for item in ranked),
+        "without_verdict": sum(not item.top for item in ranked),
+        "questions": sum(item.ranking.questions for item in ranked),
         "judge": ranked[0].ranking.judge if ranked else "",
         "bank": ranked[0].bank[0] if ranked and ranked[0].bank else "",
     }
-    if not (labelled := [one for one in ranked if one.group.best]):
+    if not (labelled := [item for item in ranked if item.group.best]):
         return counts
     tops: dict[str, list[Places]] = {
-        "judge": [one.top for one in labelled],
-        "longest": [_longest(one.group.responses) for one in labelled],
+        "judge": [item.top for item in labelled],
+        "longest": [_longest(item.group.responses) for item in labelled],
         "first": [frozenset({0})] * len(labelled),
-        "chance": [frozenset(range(len(one.group.responses))) for one in labelled],
+        "chance": [frozenset(range(len(item.group.responses))) for item in labelled],
     }
     accuracy = {name: _accuracy(labelled, places) for name, places in tops.items()}
     return counts | {"labelled": len(labelled), "accuracy": accuracy}
@@ -101,19 +100,19 @@ def _longest(responses: Sequence[str]) -> Places:
 
 
 def _accuracy(labelled: Sequence[RankedGroup], tops: Sequence[Places]) -> dict[str, float]:
-    shares = [len(one.group.best & top) / len(top) if top else 0.0 for one, top in zip(labelled, tops, strict=True)]
-    low, high = share_interval(shares, [one.group.prompt for one in labelled])
+    shares = [len(item.group.best & top) / len(top) if top else 0.0 for item, top in zip(labelled, tops, strict=True)]
+    low, high = share_interval(shares, [item.group.prompt for item in labelled])
     return {"value": sum(shares) / len(shares), "low": low, "high": high}
 
 
-def summary_sheet(found: dict[str, Any]) -> Parts:
+def summary_sheet(facts: dict[str, Any]) -> Parts:
     """Yield a summary as lines and a table."""
-    yield Line(found["judge"] + (f" · bank {found['bank']}" if found["bank"] else ""))
-    counts = f"{found['prompts']:,} prompts, {found['responses']:,} responses, {found['questions']:,} questions"
-    yield Line(f"{counts}; decided {found['decided']:,}, without any verdict {found['without_verdict']:,}")
-    if "accuracy" in found:
-        rows = ((name, *(f"{100 * one[key]:.1f} %" for key in one)) for name, one in found["accuracy"].items())
-        yield Table((f"best on top, of {found['labelled']:,}", "accuracy", "from", "to"), tuple(rows), texts=0)
+    yield Line(facts["judge"] + (f" · bank {facts['bank']}" if facts["bank"] else ""))
+    counts = f"{facts['prompts']:,} prompts, {facts['responses']:,} responses, {facts['questions']:,} questions"
+    yield Line(f"{counts}; decided {facts['decided']:,}, without any verdict {facts['without_verdict']:,}")
+    if "accuracy" in facts:
+        rows = ((name, *(f"{100 * share[key]:.1f} %" for key in share)) for name, share in facts["accuracy"].items())
+        yield Table((f"best on top, of {facts['labelled']:,}", "accuracy", "from", "to"), tuple(rows), texts=0)
 
 
 def preference_rows(
@@ -126,24 +125,24 @@ def preference_rows(
     """
     pairs: list[dict[str, Any]] = []
     counts: Counter[str] = Counter()
-    for one in ranked:
-        known = [score for score in one.ranking.scores if score is not None]
+    for item in ranked:
+        known = [score for score in item.ranking.scores if score is not None]
         margin = max(known) - min(known) if len(known) > 1 else 0.0
         reason = NO_VERDICT if len(known) < 2 else ALIKE if margin == 0 else CLOSE if margin < min_margin else KEPT
         counts[reason] += 1
         if reason == KEPT:
-            best, worst = one.ranking.order[0], one.ranking.order[len(known) - 1]  # those without a score stand last
-            pairs.append(_pair(one, best, worst, margin))
+            best, worst = item.ranking.order[0], item.ranking.order[len(known) - 1]  # those without a score stand last
+            pairs.append(_pair(item, best, worst, margin))
     if not pairs:
         why = ", ".join(f"{reason}: {count}" for reason, count in counts.items()) or "no rows"
         raise UsageError(f"no pair has a margin ({why})", hint="rank more responses, or lower --min-margin")
     return pairs, dict(counts)
 
 
-def _pair(one: RankedGroup, best: int, worst: int, margin: float) -> dict[str, Any]:
-    row, texts = one.row(), one.group.responses
+def _pair(item: RankedGroup, best: int, worst: int, margin: float) -> dict[str, Any]:
+    row, texts = item.row(), item.group.responses
     return {
-        "id": content_id(one.group.prompt, texts[best], texts[worst]),
+        "id": content_id(item.group.prompt, texts[best], texts[worst]),
         "prompt": row["prompt"],
         "chosen": texts[best],
         "rejected": texts[worst],

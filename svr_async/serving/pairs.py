@@ -54,7 +54,7 @@ class PairVerdict:
 
     @property
     def winner(self) -> Side | None:
-        """`A` or `B`; None for a tie and where there is no verdict."""
+        """`A` or `B`; None for a tie and without a verdict."""
         if not self.margin:
             return None
         return Side.A if self.margin > 0 else Side.B
@@ -187,11 +187,11 @@ async def decide_pair(
 ) -> Decision:
     """Return the decision on two responses, A and B as given, in any shown order."""
     decisions = []
-    for one in _orders(order, prompt, a, b):
+    for shown_order in _orders(order, prompt, a, b):
         if a == b:
             return Decision(margin=0.0, outcome=Outcome.TIE, flags=("identical",))
-        first, second = (a, b) if one is Order.AB else (b, a)
-        shown = Presentation(pair_id="pair", prompt=prompt, response_a=first, response_b=second, order=one)
+        first, second = (a, b) if shown_order is Order.AB else (b, a)
+        shown = Presentation(pair_id="pair", prompt=prompt, response_a=first, response_b=second, order=shown_order)
         decisions.append((await method.decide(judge, shown, ())).in_data_order())
     return decisions[0] if len(decisions) == 1 else average(decisions)
 
@@ -260,7 +260,7 @@ judge_pairs = in_sync(ajudge_pairs)
 
 
 async def all_of(work: Callable[[T], Awaitable[R]], items: Sequence[T], engine: Engine | Judge) -> list[R]:
-    """Do the work on each item; after an error running work ends first, since it is paid for."""
+    """Do the work on each item; after an error, running calls end first, since they are paid for."""
 
     async def attempt(item: T) -> R | SvrError:
         try:

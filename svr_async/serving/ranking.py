@@ -1,4 +1,4 @@
-"""The best of several responses: margins between them, and the scores that explain those margins best.
+"""The best of several responses: margins between them, and the scores that fit these margins best.
 
     pointwise           each response alone                          N calls
     pairwise   all      every two                                    N (N − 1) / 2 calls
@@ -147,12 +147,12 @@ async def _compared(
     """Rank by verdicts on pairs."""
     async with opened(engine) as asked:
         method_of(how["bank"], asked, rephrase=how["rephrase"])  # refuses invalid settings before any call
-        found = await all_of(
+        judged = await all_of(
             lambda pair: ascore_pair(prompt, texts[pair[0]], texts[pair[1]], engine=asked, **how), pairs, asked
         )
-        verdicts = dict(zip(pairs, found, strict=True))
-        margins = {pair: one.margin for pair, one in verdicts.items() if one.margin is not None}
-        questions = len({key for verdict in found for key in verdict.requests})
+        verdicts = dict(zip(pairs, judged, strict=True))
+        margins = {pair: verdict.margin for pair, verdict in verdicts.items() if verdict.margin is not None}
+        questions = len({key for verdict in judged for key in verdict.requests})
         return _ranking(texts, margins, questions=questions, method="pairwise", judge=asked.label, verdicts=verdicts)
 
 

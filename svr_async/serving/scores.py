@@ -115,7 +115,7 @@ async def ascore(
     async with opened(engine) as asked:
         answer = await judge_of(asked).score(conversation, text, [rubric for rubric, _ in weighted])
         values, label = answer.value or {}, asked.label
-    parts = tuple(ScoredRubric(rubric=rubric, importance=one, value=values.get(rubric.id)) for rubric, one in weighted)
+    parts = tuple(ScoredRubric(rubric=r, importance=weight, value=values.get(r.id)) for r, weight in weighted)
     points = sum(part.importance for part in parts if (part.value or 0.0) >= SATISFIED)
     value, outcome, detail = points if criteria else _mean(parts), answer.outcome, answer.detail
     missing = [part.rubric.text for part in parts if part.value is None]
@@ -131,13 +131,13 @@ score = in_sync(ascore)
 
 def read_criteria(rubrics: Iterable[Any]) -> list[tuple[Rubric, float]]:
     """Return rubrics with their points; UsageError names an invalid one."""
-    found = []
+    criteria = []
     for place, rubric in enumerate(rubrics, start=1):
         try:
-            found.append(read_rubric(rubric))
+            criteria.append(read_rubric(rubric))
         except ValueError as error:
             raise UsageError(f"rubric {place}: {error}", hint='write {"criterion": …, "points": …}') from error
-    return found
+    return criteria
 
 
 def weighted_rubrics(bank: RubricBank | None, prompt: Prompt, top_k: int | None) -> list[tuple[Rubric, float]]:

@@ -38,7 +38,7 @@ def as_response(response: ResponseLike, prompt: Prompt) -> str:
     """Return the text of a response; UsageError if it cannot be read.
 
     Messages that repeat the prompt's turns first are cut there, as in data sets. One message is its content; several,
-    as with tool use, are paragraphs that begin with their role.
+    as with tool use, are paragraphs with their role first.
     """
     if isinstance(response, str):
         return response

@@ -1,1 +1,1 @@
-"""The simulated judge endpoint, with one planted world. Its results are labelled simulated."""
+"""The simulated judge endpoint, with one planted world. Its results are labelled SIMULATED."""

@@ -82,7 +82,7 @@ class Author:
         return f"{text}\n\n{assertion}"
 
     def rephrase(self, prompt: str, rubric: str) -> str:
-        """Adapt a rubric to the prompt by naming its type; unchanged if it has none."""
+        """Adapt a rubric to the prompt by naming its type; unchanged without a type."""
         kind = self._kind(prompt)
         return rubric if kind is None else f"{REPHRASED}{kind.topic.name}: {rubric}"
 

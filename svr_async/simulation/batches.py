@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import sys
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -17,6 +17,7 @@ from svr_async.simulation.world import draw_bytes
 if TYPE_CHECKING:
     from svr_async.simulation.server import SimServer
 
+EXPIRED = {"code": "batch_expired", "message": "The batch expired before this request was answered."}
 LOST = {"code": "server_error", "message": "The server had an error while it answered this request."}
 Json = dict[str, Any]
 
@@ -52,24 +53,15 @@ class Batches:
         """Return a batch, taken to its end if it is in progress; `ApiError` for an unknown one."""
         batch: Json = _find(self.batches, name)
         if batch["status"] == "in_progress":
-            self._work(batch, self.window, "expired")
+            self._work(batch)
         return batch
 
-    def cancel(self, name: str) -> Json:
-        """End a batch without answers; `ApiError` if it has ended."""
-        batch: Json = _find(self.batches, name)
-        if batch["status"] not in {"validating", "in_progress"}:
-            raise ApiError(409, f"a batch that is {batch['status']} cannot be cancelled")
-        self._work(batch, 0, "cancelled")
-        return batch
-
-    def _work(self, batch: Json, window: int, early: str) -> None:
-        """Answer the first lines of a batch; the others get an error that says how it ended early."""
+    def _work(self, batch: Json) -> None:
+        """Answer the lines of a batch; those after the window get an error."""
         lines = [orjson.loads(row) for row in self.files[batch["input_file_id"]].splitlines()]
-        late = None, {"code": f"batch_{early}", "message": f"The batch was {early} before this request was answered."}
         good, bad = list[Json](), list[Json]()
         for number, line in enumerate(lines):
-            response, error = self._answer(line["body"]) if number < window else late
+            response, error = self._answer(line["body"]) if number < self.window else (None, EXPIRED)
             mark = draw_bytes(batch["id"], line["custom_id"]).hex()
             row = {"id": f"batch_req_{mark}", "custom_id": line["custom_id"], "response": response, "error": error}
             (good if response and response["status_code"] == 200 else bad).append(row)
@@ -77,7 +69,7 @@ class Batches:
         for key, rows in (("output_file_id", good), ("error_file_id", bad)):
             batch[key] = self.add_file(b"".join(orjson.dumps(row) + b"\n" for row in rows)) if rows else None
         batch["request_counts"] = {"total": len(lines), "completed": len(good), "failed": len(bad)}
-        batch["status"] = "completed" if len(lines) <= window else early
+        batch["status"] = "completed" if len(lines) <= self.window else "expired"
 
     def _answer(self, body: Json) -> tuple[Json | None, Json | None]:
         """Answer one line as a live call is answered, and keep its record; return the response or the error."""
@@ -96,8 +88,7 @@ class Batches:
             web.get("/v1/files/{id}/content", self._download),
             web.post("/v1/batches", self._create),
             web.get("/v1/batches", self._list),
-            web.get("/v1/batches/{id}", _about(self.look)),
-            web.post("/v1/batches/{id}/cancel", _about(self.cancel)),
+            web.get("/v1/batches/{id}", self._retrieve),
         ]
 
     async def _upload(self, http: web.Request) -> web.Response:
@@ -119,12 +110,8 @@ class Batches:
         end = start + int(http.query.get("limit", "20"))
         return web.json_response({"object": "list", "data": newest[start:end], "has_more": len(newest) > end})
 
-
-def _about(act: Callable[[str], Json]) -> Callable[[web.Request], Awaitable[web.Response]]:
-    async def respond(http: web.Request) -> web.Response:
-        return web.json_response(act(http.match_info["id"]))
-
-    return respond
+    async def _retrieve(self, http: web.Request) -> web.Response:
+        return web.json_response(self.look(http.match_info["id"]))
 
 
 def _find(known: Mapping[str, Any], name: Any) -> Any:

@@ -16,7 +16,10 @@ FAULTS: Mapping[str, int] = {  # with the status that the caller sees; the work 
     "hang": 0,  # no reply
     "cut": 200,  # the connection closes in the middle of the reply
     "empty": 200,  # a complete reply without content
+    "refused": 200,  # the model declines
+    "truncated": 200,  # half of a reply, as at a limit of tokens
 }
+WITHOUT_ANSWER = ("empty", "refused", "truncated")
 MIXED = ("429", "500", "cut", "empty")
 
 
@@ -53,7 +56,7 @@ class SimConfig:
     log_path: Path | None = None
 
     def fault(self, key: str, attempt: int) -> str:
-        """Return the fault of attempt number `attempt` (from 0) at a request, "" if there is none."""
+        """Return the fault of attempt number `attempt` (from 0) at a request, "" without a fault."""
         drawn = draw_bytes(self.seed, "fault", key, attempt)
         if attempt >= self.faulty_attempts or not self.faults or uniform(drawn, 0) >= self.fault_rate:
             return ""

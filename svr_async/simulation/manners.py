@@ -12,20 +12,15 @@ from svr_async.errors import ConfigError
 
 Json = dict[str, Any]
 LISTS = ("rubric_comparisons", "rubric_scores")
-FAILED_SHARE = 0.05  # of pairs, in the manners that fail once
 
 
 @dataclass(frozen=True, slots=True)
 class Manner:
-    """`direct` has the places {reason} and {side}; `rows` writes JSON, with rubrics by their text if `by_text`.
-
-    `fails` is the finish reason of some first tries.
-    """
+    """`direct` has the places {reason} and {side}; `rows` writes JSON, with rubrics by their text if `by_text`."""
 
     direct: str
     rows: Callable[[Json], str]
     by_text: bool = False
-    fails: str = ""
 
     def say(self, content: str | Json, texts: Mapping[str, str]) -> str:
         """Write prose that ends with a mark, or a payload, in this manner; `texts` are by rubric id."""
@@ -35,12 +30,6 @@ class Manner:
         if self.by_text:
             content = _changed(content, lambda row: row | {"rubric_id": texts.get(row["rubric_id"], "")})
         return self.rows(content)
-
-    def failing(self, text: str, drawn: float) -> tuple[str, str]:
-        """Return the text and finish reason of a first try, which fails where the draw is below `FAILED_SHARE`."""
-        if not self.fails or drawn >= FAILED_SHARE:
-            return text, ""
-        return text[: len(text) // 2] if self.fails == "length" else "", self.fails
 
 
 def _changed(payload: Json, change: Callable[[Json], Json]) -> Json:
@@ -134,9 +123,6 @@ MANNERS: Mapping[str, Manner] = {
     "newlines": Manner(
         "{reason}\r\n\r\n[[{side}]]\r\n", _text(lambda text: text.replace("candidate A", "candidate\nA"))
     ),
-    "refuses-5-percent": Manner("{reason}\n\n[[{side}]]", _json, fails="content_filter"),
-    "truncated-5-percent": Manner("{reason}\n\n[[{side}]]", _json, fails="length"),
-    "empty-5-percent": Manner("{reason}\n\n[[{side}]]", _json, fails="stop"),
     "ties": Manner("{reason}\n\n[[C]]", _better("tie", None)),
     "even": Manner("Both are equally good.\n\nVerdict: tie", _better("equal", "both")),
 }

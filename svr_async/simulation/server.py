@@ -19,7 +19,7 @@ from aiohttp import web
 
 from svr_async.errors import ConfigError, StorageError, system_words
 from svr_async.simulation.batches import Batches
-from svr_async.simulation.config import FAULTS, SimConfig
+from svr_async.simulation.config import FAULTS, WITHOUT_ANSWER, SimConfig
 from svr_async.simulation.judge import MODELS
 from svr_async.simulation.simulator import Simulator
 from svr_async.simulation.wire import CREATED, ApiError, ChatRequest, Shape
@@ -71,8 +71,7 @@ class SimServer:
         """Forget all calls, limits, files and batches, as if just started; the log file keeps its lines."""
         self._records: list[CallRecord] = []
         self._attempts: Counter[str] = Counter()
-        self._emptied: Counter[bytes] = Counter()  # empty replies by topic: a client asks again only once
-        self._answered: set[bytes] = set()  # topics
+        self._unanswered: Counter[bytes] = Counter()  # by topic: a client asks again only once
         self._paid = 0
         self._next_free = 0.0  # when the rate limit admits a call again, if calls came evenly
         self.batches.reset()
@@ -122,9 +121,9 @@ class SimServer:
         self._attempts[chat.key] += 1
         self._in_flight += 1
         record.fault = self.config.fault(chat.key, record.attempt)
-        if record.fault == "empty":
-            self._emptied[chat.topic] += 1
-            if self._emptied[chat.topic] > max(1, self.config.faulty_attempts - 1):
+        if record.fault in WITHOUT_ANSWER:
+            self._unanswered[chat.topic] += 1
+            if self._unanswered[chat.topic] > max(1, self.config.faulty_attempts - 1):
                 record.fault = ""
         if FAULTS.get(record.fault, 200) >= 400:
             raise _error_of(record.fault)
@@ -133,9 +132,7 @@ class SimServer:
             return chat, {}
         record.paid = True
         self._paid += 1
-        first = chat.topic not in self._answered
-        self._answered.add(chat.topic)
-        return chat, self.simulator.reply(chat, record.attempt, first=first, empty=record.fault == "empty")
+        return chat, self.simulator.reply(chat, record.attempt, record.fault)
 
     def _admit(self) -> None:
         """Raise the refusal of a used-up quota or of the rate limit."""

@@ -12,7 +12,7 @@ import orjson
 
 from svr_async.core.verdict import EVEN, RubricComparison
 from svr_async.simulation.author import Author
-from svr_async.simulation.config import SimConfig
+from svr_async.simulation.config import WITHOUT_ANSWER, SimConfig
 from svr_async.simulation.judge import MODELS, JudgeModel, PlantedJudge
 from svr_async.simulation.manners import manner_named
 from svr_async.simulation.wire import (
@@ -24,7 +24,7 @@ from svr_async.simulation.wire import (
     parse_request,
     token_logprobs,
 )
-from svr_async.simulation.world import PromptReading, ResponseReading, RubricReading, World, draw, draw_bytes
+from svr_async.simulation.world import PromptReading, ResponseReading, RubricReading, World, draw_bytes
 
 Content = str | dict[str, Any]
 
@@ -225,19 +225,16 @@ class Simulator:
             raise ApiError(400, message, "context_length_exceeded")
         return request
 
-    def reply(
-        self, request: ChatRequest, attempt: int = 0, *, first: bool = False, empty: bool = False
-    ) -> dict[str, Any]:
-        """Return the reply in the shape of its request; `first`: no other about its topic was given."""
+    def reply(self, request: ChatRequest, attempt: int = 0, fault: str = "") -> dict[str, Any]:
+        """Return the reply in the shape of its request."""
         case = Case(*self._models[request.model or next(iter(self._models))], request)
-        chances = {} if empty else case.chances
+        answered = fault not in WITHOUT_ANSWER
+        chances = case.chances if answered else {}
         if request.shape is not Shape.CHAT:
-            score = None if empty or request.shape is Shape.DECISIONS else case.reward()
+            score = case.reward() if answered and request.shape is Shape.REWARD else None
             return numbers_reply(request, chances, score, self.fingerprint, attempt)
-        text, finish = "" if empty else self._text(case), ""
-        if first and request.role in JUDGED and self.manner is not None:
-            text, finish = self.manner.failing(text, draw(self.config.seed, "manner", request.topic))
-        reply = completion(request, text, self.fingerprint, attempt, finish)
+        text = "" if fault in {"empty", "refused"} else self._text(case)
+        reply = completion(request, text, self.fingerprint, attempt, fault)
         if chances:
             reply["choices"][0]["logprobs"] = token_logprobs(next(iter(chances.values())))
         return reply

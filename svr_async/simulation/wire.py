@@ -98,7 +98,7 @@ class ChatRequest:
 
 
 def parse_request(body: Any, shape: Shape = Shape.CHAT) -> ChatRequest:
-    """Read the JSON of a request; `ApiError` (400) says what is wrong with it."""
+    """Read the JSON of a request; `ApiError` (400) names the problem."""
     try:
         if body.get("stream"):
             raise ApiError(400, "the simulated endpoint does not stream")
@@ -198,7 +198,7 @@ def _read_fences(text: str) -> tuple[dict[str, str], str, str]:
 
 
 def _take_rubrics(tail: str) -> tuple[Texts, str]:
-    """Take the rubric lines that follow "Rubrics:" out of a text; return them and what is left."""
+    """Take the rubric lines that follow "Rubrics:" out of a text; return them and the rest."""
     found = RUBRICS.search(tail)
     if found is None:
         return (), tail
@@ -214,20 +214,21 @@ def _role(asks: str, fences: Mapping[str, str]) -> str:
 # --- replies ----------------------------------------------------------------------------------------------------------
 
 
-def completion(request: ChatRequest, text: str, fingerprint: str, attempt: int, finish: str) -> dict[str, Any]:
-    """Return a chat completion, cut at the requested number of tokens; `finish` replaces the finish reason."""
-    if request.max_tokens is not None and -(-len(text) // CHARS_PER_TOKEN) > request.max_tokens:
-        text, finish = text[: request.max_tokens * CHARS_PER_TOKEN], finish or "length"
+def completion(request: ChatRequest, text: str, fingerprint: str, attempt: int, fault: str) -> dict[str, Any]:
+    """Return a chat completion, cut at the requested number of tokens, or the fault `truncated` or `refused`."""
+    room = len(text) // 2 if fault == "truncated" else (request.max_tokens or len(text)) * CHARS_PER_TOKEN
+    finish = "length" if len(text) > room else "stop"
+    text = text[:room]
     written = -(-len(text) // CHARS_PER_TOKEN)
     message: dict[str, Any] = {"role": "assistant", "content": text, "refusal": None}
-    if finish == "content_filter":
-        message |= {"content": None, "refusal": "I cannot help with that."}
+    if fault == "refused":
+        message, finish = message | {"content": None, "refusal": "I cannot help with that."}, "content_filter"
     return {
         "id": f"chatcmpl-{draw_bytes(request.key, attempt).hex()[:24]}",
         "object": "chat.completion",
         "created": CREATED,
         "model": request.model,
-        "choices": [{"index": 0, "message": message, "logprobs": None, "finish_reason": finish or "stop"}],
+        "choices": [{"index": 0, "message": message, "logprobs": None, "finish_reason": finish}],
         "usage": {
             "prompt_tokens": request.prompt_tokens,
             "completion_tokens": written,

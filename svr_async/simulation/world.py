@@ -183,7 +183,7 @@ class World:
     @staticmethod
     @lru_cache(maxsize=4096)
     def read_prompt(text: str) -> PromptReading:
-        """Recognise the type of a prompt by its vocabulary; with fewer than two such words it has none."""
+        """Recognise the type of a prompt by its vocabulary; None with fewer than two such words."""
         found = Counter(_TOPIC_OF_WORD[word] for word in set(WORD.findall(text.casefold())) if word in _TOPIC_OF_WORD)
         best = max(range(len(TOPICS)), key=found.__getitem__)
         return PromptReading(digest_of(text), best if found[best] >= MIN_TOPIC_WORDS else None)

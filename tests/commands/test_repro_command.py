@@ -15,7 +15,7 @@ Cli = Callable[..., tuple[int, str, str]]
 
 
 def test_a_figure_is_built_with_one_command(cli: Cli, sim: SimServer, tmp_path: Path) -> None:
-    """The dry run names calls by table; the command sends so many; what nobody can judge is counted as absent."""
+    """The dry run counts calls by table, and the command sends exactly these."""
     write_bench(tmp_path / "rubricbench.jsonl", 4)
     write_bank(tmp_path / "bank")
     same = [

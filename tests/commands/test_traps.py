@@ -74,8 +74,8 @@ ONE_LINE: list[tuple[tuple[str, ...], str]] = [
     (("report", "bank", "--out", "x.md"), ".html"),
     (("report", "nowhere"), "nowhere"),
     (("repro", "gap", "--data", "nowhere"), "--data nowhere holds no benchmark"),
-    ((*EVAL, *RULES, "--bank", "nowhere"), "there is no bank in nowhere"),
-    ((*EVAL, *RULES, "--bank", "hf:no"), "invalid name of a repository: 'no'"),
+    ((*EVAL, *RULES, "--bank", "nowhere"), "no bank in nowhere"),
+    ((*EVAL, *RULES, "--bank", "hf:no"), "invalid name of a bank on the hub: 'hf:no'"),
     ((*RANK, "--bank", "nowhere", *TWO), "nowhere"),
     (("serve", *RULES, "--bank", "nowhere"), "nowhere"),
     # flags that need or exclude others

@@ -27,6 +27,7 @@ from svr_async.evaluation.plan import (
 )
 from svr_async.judges.protocol import Judge
 from svr_async.scoring.decision import Decision, JuryRule, decided
+from svr_async.scoring.methods.registry import Facts
 
 PAIR = pairs(1)[0]
 
@@ -46,6 +47,7 @@ class Ask:
     """A method that asks `Says`."""
 
     name = "ask"
+    facts = Facts()
 
     async def decide(self, judge: Judge, shown: Presentation, human_rubrics: HumanRubrics) -> Decision:
         assert isinstance(judge, Says)

@@ -58,7 +58,7 @@ def test_shapes_and_ranges_are_checked(change: dict[str, Any]) -> None:
 
 def test_a_missing_entry_is_not_zero() -> None:
     """An absent entry leaves its row shorter; padding has z = 0."""
-    from svr_async.fit.batches import tabulate
+    from svr_async.fit.epoch import tabulate
 
     arrays = made_arrays(n_pairs=4, pool=3)
     keep = np.ones(12, bool)

@@ -10,7 +10,7 @@ from sklearn.linear_model import LogisticRegression
 
 from svr_async.errors import DegenerateFitError
 from svr_async.fit.arrays import FitArrays
-from svr_async.fit.baselines import baselines, fit_linear, linear_margins
+from svr_async.fit.forward import baselines, fit_linear, linear_margins
 
 
 def one_prompt(z: NDArray[Any] | NDArray[np.float64]) -> FitArrays:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from svr_async.fit.choices import Choice, Structure, Trial, choice_from_json
+from svr_async.fit.config import Choice, Structure, Trial, choice_from_json
 from svr_async.fit.structure import FOLDS, MOST_PAIRS, Folds, even_rows, folds_of
 
 

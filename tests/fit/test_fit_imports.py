@@ -8,7 +8,7 @@ from pathlib import Path
 import svr_async.fit
 
 FOLDER = Path(svr_async.fit.__file__).parent
-LIGHT = ("arrays", "baselines", "choices", "config", "forward", "history", "ragged", "tensors", "tfidf")
+LIGHT = ("arrays", "config", "forward", "history", "ragged", "tfidf")
 
 
 def test_the_numpy_modules_load_neither_jax_nor_scikit_learn() -> None:

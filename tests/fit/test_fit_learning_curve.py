@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 
 from svr_async.errors import DegenerateFitError
 from svr_async.fit.arrays import FitArrays
-from svr_async.fit.choices import Structure
-from svr_async.fit.config import DEFAULT
+from svr_async.fit.config import DEFAULT, Structure
 from svr_async.fit.learning_curve import DRAWS, FOLDS, LearningCurve, LearningPoint, curve_of, learning_curve
 
 FIXED = replace(DEFAULT, structure=Structure(sparsity=0.0, solver="shrunken"))

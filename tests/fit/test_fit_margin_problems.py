@@ -9,9 +9,8 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.sparse import csr_matrix
 
-from svr_async.fit import margin_problems
-from svr_async.fit.margin_problems import SLOTS, Penalties, Problem, pad_to_bucket, solve
-from svr_async.fit.margin_solver import RIDGE
+from svr_async.fit import margin_solver
+from svr_async.fit.margin_solver import RIDGE, SLOTS, Penalties, Problem, pad_to_bucket, solve
 from svr_async.fit.structure import keep_largest
 
 Array = NDArray[Any]
@@ -39,7 +38,7 @@ def _world(
 
 
 def _loss(z: Array, mixture: Array, penalties: Penalties) -> Callable[..., Any]:
-    """Return the objective of the docstring of `fit.margin_problems` as a function of W and c, laid flat."""
+    """Return the objective of the docstring of `fit.margin_solver` as a function of W and c, laid flat."""
     topics = mixture.shape[1]
     own = penalties.sparsity * np.sqrt(len(mixture) / topics)
     common = penalties.common * np.sqrt(len(mixture))
@@ -72,7 +71,7 @@ def test_the_effects_are_those_of_another_solver(
     penalties: Penalties, uses: int, dense: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Effects equal L-BFGS-B's on the objective as written, for one topic, few and all, laid out in pieces or dense."""
-    monkeypatch.setattr(margin_problems, "DENSE", dense)
+    monkeypatch.setattr(margin_solver, "DENSE", dense)
     z, mixture = _world(uses=uses)
     wanted = _by_scipy(z, mixture, penalties)
     assert wanted.max() > 0.05
@@ -123,10 +122,10 @@ def test_a_problem_does_not_depend_on_its_company() -> None:
 
 def test_the_number_of_blocks_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows of a pair in two blocks add up as in one; blocks of padding are skipped."""
-    monkeypatch.setattr(margin_problems, "DENSE", 1.0)
+    monkeypatch.setattr(margin_solver, "DENSE", 1.0)
     z, mixture = _world(uses=4)
     whole = effects(z, mixture, PENALTIES[1])
-    monkeypatch.setattr(margin_problems, "BLOCK", 50)
+    monkeypatch.setattr(margin_solver, "BLOCK", 50)
     np.testing.assert_allclose(effects(z, mixture, PENALTIES[1]), whole, atol=1e-5)
 
 

@@ -44,6 +44,20 @@ def test_good_criteria_do_not_become_one_by_being_good() -> None:
     assert cluster_paraphrases(csr_matrix(z)).count == 8
 
 
+def test_the_authors_criteria_are_split_where_answers_say_so() -> None:
+    """A criterion that a wrong link made of two is two again; wordings never judged together stay one."""
+    z = planted()
+    z[:300, 3], z[300:, 4] = 0, 0  # different criteria in truth, but no answer tells
+    grouping = np.array([0, 0, 0, 1, 1, 0])
+    assert cluster_paraphrases(csr_matrix(z), grouping).of.tolist() == [0, 0, 0, 1, 1, 2]
+
+
+def test_a_wrong_link_of_two_criteria_with_all_their_wordings_is_undone() -> None:
+    """Three wordings each: no wording disagrees with most others, and answers still show two criteria."""
+    z = np.column_stack([planted()[:, :3], planted(seed=7)[:, :3]])
+    assert cluster_paraphrases(csr_matrix(z), np.zeros(6, int)).of.tolist() == [0, 0, 0, 1, 1, 1]
+
+
 def test_opposites_are_two() -> None:
     """A rubric that fails where another passes is not its wording."""
     z = planted(wordings=1)[:, :1]

@@ -10,11 +10,10 @@ import pytest
 from made_arrays import made_arrays
 
 from svr_async.errors import ArtefactError
-from svr_async.fit import batches
 from svr_async.fit import mlp as module
 from svr_async.fit.arrays import FitArrays
 from svr_async.fit.config import Kind
-from svr_async.fit.epoch import step_features
+from svr_async.fit.epoch import Steps, cut_steps, pieces_needed, step_features, tabulate
 from svr_async.fit.forward import (
     Selector,
     alpha_numpy,
@@ -24,8 +23,7 @@ from svr_async.fit.forward import (
     logits_numpy,
     positive_numpy,
 )
-from svr_async.fit.mlp import Params, random_params, to_params, to_selector
-from svr_async.fit.sparsemax import sparsemax
+from svr_async.fit.mlp import Params, random_params, sparsemax, to_params, to_selector
 
 KINDS: tuple[Kind, ...] = ("mlp", "topics")
 # Compiled whole: one by one, dozens of small operations would each be compiled by itself.
@@ -46,10 +44,10 @@ def params_and_arrays(long: int = 1) -> tuple[Params, FitArrays]:
 
 def whole_batch(arrays: FitArrays) -> Any:
     """Return the features of all pairs as one batch."""
-    table, rows = batches.tabulate(arrays)
+    table, rows = tabulate(arrays)
     order = np.arange(rows.n_rows)
-    width = batches.pieces_needed(rows, [order], len(order))
-    steps = batches.cut_steps(rows, order, len(order), width=width)
+    width = pieces_needed(rows, [order], len(order))
+    steps = cut_steps(rows, order, len(order), width=width)
     return table, step_features(jax.device_put(table), jax.tree.map(lambda part: jnp.asarray(part[0]), steps))
 
 
@@ -72,13 +70,13 @@ def test_sparse_pieces_equal_the_dense_product(long: int) -> None:
 def test_the_sparse_product_equals_gathering(long: int, batch: int) -> None:
     """On CPUs W1 meets a batch, and its gradient is formed, by a sparse product: both equal the gathered form's."""
     params, arrays = params_and_arrays(long)
-    table, rows = batches.tabulate(arrays)
+    table, rows = tabulate(arrays)
     order = np.arange(rows.n_rows)
-    width = batches.pieces_needed(rows, [order], batch)
-    plain, transposed = (batches.cut_steps(rows, order, batch, width=width, transposed=flag) for flag in (False, True))
+    width = pieces_needed(rows, [order], batch)
+    plain, transposed = (cut_steps(rows, order, batch, width=width, transposed=flag) for flag in (False, True))
     slope = jnp.asarray(np.random.default_rng(0).normal(size=(plain.row.shape[-1], 8)), jnp.float32)
 
-    def total(params: Params, steps: batches.Steps) -> jax.Array:
+    def total(params: Params, steps: Steps) -> jax.Array:
         one = jax.tree.map(lambda part: jnp.asarray(part[-1]), steps)
         features = step_features(jax.device_put(table), one)
         return jnp.sum(hidden_units(params, features, len(slope)) * slope)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from svr_async.fit import sparsemax as module
+from svr_async.fit import mlp as module
 from svr_async.fit.forward import sparsemax_numpy
 
 sparsemax = jax.jit(module.sparsemax)

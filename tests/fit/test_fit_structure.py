@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_matrix, vstack
 
 from svr_async.fit import structure
-from svr_async.fit.choices import Choice, Structure, choice_from_json
+from svr_async.fit.config import Choice, Structure, choice_from_json
 from svr_async.fit.evidence import Evidence
 from svr_async.fit.paraphrase_clusters import cluster_paraphrases, one_each
 from svr_async.fit.structure import choose, prompt_kinds, top_k_steps, used_points

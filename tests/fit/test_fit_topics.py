@@ -12,8 +12,7 @@ from scipy.sparse import csr_matrix
 from svr_async.fit import evidence as fit_evidence
 from svr_async.fit import topics
 from svr_async.fit.arrays import FitArrays
-from svr_async.fit.choices import Structure
-from svr_async.fit.config import DEFAULT, FitConfig
+from svr_async.fit.config import DEFAULT, FitConfig, Structure
 from svr_async.fit.evidence import evidence_of
 from svr_async.fit.forward import Selector, alpha_numpy, hidden_matrix, importance_matrix
 from svr_async.fit.structure import SHRINKAGE, shrunken_means

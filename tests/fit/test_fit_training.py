@@ -11,18 +11,19 @@ import pytest
 from made_arrays import judged_margins, made_arrays, split, with_edges, with_negatives, with_sources
 
 from svr_async.errors import ArtefactError, ConfigError, DegenerateFitError
-from svr_async.fit import batches
 from svr_async.fit.arrays import FitArrays
 from svr_async.fit.config import DEFAULT, PAPER, PRESETS, FitConfig
 from svr_async.fit.epoch import (
     State,
     adamw,
+    cut_steps,
     objective_of,
     preference_loss,
     run_epoch,
     start_state,
     step_features,
     step_loss,
+    tabulate,
 )
 from svr_async.fit.forward import Selector, accuracy
 from svr_async.fit.history import EpochRecord
@@ -114,8 +115,8 @@ def test_the_loss_equals_the_formula() -> None:
     """A step's loss is the paper's formula written out in NumPy, hard negatives and redundancy included."""
     arrays = with_edges(with_negatives(made_arrays(n_pairs=30)))
     params = random_params(24, 12, 8, 3)
-    table, rows = batches.tabulate(arrays)
-    steps = batches.cut_steps(rows, np.arange(30), 30, width=64)
+    table, rows = tabulate(arrays)
+    steps = cut_steps(rows, np.arange(30), 30, width=64)
     one, device = jax.tree.map(lambda part: jnp.asarray(part[0]), steps), jax.device_put(table)
     got, _ = jax.jit(step_loss, static_argnums=5)(
         params, device, one.row, one.share, step_features(device, one), objective_of(TINY)
@@ -243,8 +244,8 @@ def test_a_step_of_adamw_equals_the_published_update() -> None:
     """One step from zero moments moves each parameter by rate · (sign-like direction + decay · parameter)."""
     train, _ = split(made_arrays())
     params = random_params(24, 12, 8, 0)
-    table, rows = batches.tabulate(train)
-    steps = batches.cut_steps(rows, np.arange(32), 32, width=64)
+    table, rows = tabulate(train)
+    steps = cut_steps(rows, np.arange(32), 32, width=64)
     config = objective_of(replace(TINY, weight_decay=0.1))
     table, one = jax.device_put(table), jax.tree.map(lambda part: jnp.asarray(part[0]), steps)
     features = step_features(table, one)

@@ -10,11 +10,10 @@ from made_arrays import judged_margins, made_arrays
 from svr_async.errors import ArtefactError, DegenerateFitError
 from svr_async.fit import ragged
 from svr_async.fit.arrays import require_signal
-from svr_async.fit.baselines import linear_margins
-from svr_async.fit.batches import tabulate
-from svr_async.fit.choices import Structure
-from svr_async.fit.config import PRESETS
+from svr_async.fit.config import PRESETS, Structure
+from svr_async.fit.epoch import tabulate
 from svr_async.fit.evidence import evidence_of
+from svr_async.fit.forward import linear_margins
 from svr_async.fit.structure import shrunken_means
 from svr_async.fit.topics import solve_topics
 from svr_async.fit.training import fit

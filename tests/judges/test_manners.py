@@ -21,10 +21,10 @@ RUBRICS = [Rubric(text=criterion.rubric) for criterion in CRITERIA[:4]]
 Verdicts = dict[tuple[str, str], Any]
 
 
-async def judged(manner: str, cache: Path) -> tuple[Verdicts, float]:
-    """Return all verdicts of a manner by role and pair, and its calls per question."""
+async def judged(config: SimConfig, cache: Path) -> tuple[Verdicts, float]:
+    """Return all verdicts of an endpoint by role and pair, and its calls per question."""
     found: Verdicts = {}
-    async with SimServer(SimConfig(manner=manner)) as sim, judge_at(sim.base_url, cache, concurrency=8) as judge:
+    async with SimServer(config) as sim, judge_at(sim.base_url, cache, concurrency=8) as judge:
         for shown in PAIRS:
             direct = await judge.prefer(shown)
             rows = await judge.compare(shown, RUBRICS, overall=False)
@@ -48,7 +48,7 @@ async def test_every_manner_is_read_as_the_perfect_one(
     manner: str, perfect: dict[str, Verdicts], cache_folder: Path
 ) -> None:
     """Direct and with rubrics, plain text and JSON; a judge without a preference gives ties, and Δ without the 0.25."""
-    found, calls = await judged(manner, cache_folder)
+    found, calls = await judged(SimConfig(manner=manner), cache_folder)
     wanted = perfect.setdefault("plain", found)
     assert None not in [found[key] for key in found if "preferred" not in key[0]]
     if manner not in EVEN:
@@ -58,3 +58,14 @@ async def test_every_manner_is_read_as_the_perfect_one(
         rows = {key: [(*row[:3], None) for row in value] for key, value in wanted.items() if key[0] == "rows"}
         assert {key: found[key] for key in rows} == rows
     assert calls <= 1.1
+
+
+@pytest.mark.parametrize("fault", ["empty", "refused", "truncated"])
+async def test_replies_without_an_answer_are_asked_again(
+    fault: str, perfect: dict[str, Verdicts], cache_folder: Path
+) -> None:
+    """If a tenth of the first replies has none, the verdicts are those of the perfect judge, in as many more calls."""
+    wanted = perfect.get("plain") or (await judged(SimConfig(), cache_folder / "plain"))[0]
+    found, calls = await judged(SimConfig(fault_rate=0.1, faults=(fault,)), cache_folder / fault)
+    assert found == wanted
+    assert 1 < calls <= 1.25

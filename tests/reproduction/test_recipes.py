@@ -9,8 +9,7 @@ import pytest
 from svr_async.errors import UsageError
 from svr_async.reproduction.paper import list_tables, load_recipes, plan_of
 from svr_async.reproduction.reproduce import KINDS
-from svr_async.reproduction.runner import Runner
-from svr_async.reproduction.settings import ReproSettings, by_name
+from svr_async.reproduction.runner import ReproSettings, Runner, by_name
 
 TABLES = {
     "fig:gap", "tab:rubricbench", "tab:rmbenches", "tab:ablation", "fig:training_dynamics", "tab:model_transfer",

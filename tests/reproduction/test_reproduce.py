@@ -15,8 +15,7 @@ from svr_async.errors import BudgetError
 from svr_async.judges.limits import JudgeLimits
 from svr_async.reproduction.paper import load_recipes, plan_of
 from svr_async.reproduction.reproduce import Reproduction, build, count, reproduce
-from svr_async.reproduction.runner import Absent, Runner
-from svr_async.reproduction.settings import ReproSettings
+from svr_async.reproduction.runner import Absent, ReproSettings, Runner
 from svr_async.reproduction.table import PaperTable
 from svr_async.simulation.server import SimServer
 from svr_async.simulation.world import World
@@ -97,7 +96,7 @@ def test_every_table_is_built_and_marked(done: Reproduction) -> None:
     assert "SIMULATED" in done.page.read_text()
 
 
-def test_a_judge_that_cannot_be_reached_is_absent_and_not_made_up(done: Reproduction) -> None:
+def test_an_unreachable_judge_is_absent(done: Reproduction) -> None:
     """Its cells keep the printed number alone, its row the reason, and so does the average of its column."""
     found = table(done, "tab:model_transfer")
     row = next(row for row in found.rows if row.names == ("GPT-4o-mini",))
@@ -134,7 +133,7 @@ def test_a_second_time_asks_nothing_and_writes_the_same_bytes(done: Reproduction
     del done
 
 
-def test_a_run_without_one_verdict_is_absent_and_not_nought(small: ReproSettings, tmp_path: Path) -> None:
+def test_a_run_without_a_verdict_is_absent(small: ReproSettings, tmp_path: Path) -> None:
     """From an empty cache alone nothing is scored: every row keeps the printed number and says why."""
     offline = replace(small, out=tmp_path, limits=JudgeLimits(cache=tmp_path / "cache", offline=True))
     found = reproduce(offline, ["error_overlap", "model_transfer"], quiet)

@@ -7,7 +7,7 @@ from made_bank import made_bank
 from made_history import made_choice, made_history
 
 from svr_async.core.rubric import Rubric
-from svr_async.fit.choices import Structure
+from svr_async.fit.config import Structure
 from svr_async.scoring.bank import BankRubric, RubricBank
 from svr_async.scoring.bank_card import (
     accuracy_in_words,

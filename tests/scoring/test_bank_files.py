@@ -20,7 +20,7 @@ from made_history import made_curve, made_history
 
 from svr_async.core.rubric import Check, Rubric
 from svr_async.errors import ArtefactError, UsageError
-from svr_async.fit import tensors
+from svr_async.fit.forward import pack_tensors, unpack_tensors
 from svr_async.scoring.bank import BankHistory, BankRubric, InferenceSettings, RubricBank
 from svr_async.training.bank.edit import merge_banks
 
@@ -102,7 +102,7 @@ def test_no_bank_there(tmp_path: Path) -> None:
     (tmp_path / "bank.pkl").write_bytes(pickle.dumps({}))
     (tmp_path / "manifest.json").write_text("{}")
     for place, hint in ((tmp_path, "it is the folder of a run"), (tmp_path / "bank.pkl", "svr train makes one")):
-        with pytest.raises(UsageError, match="there is no bank in") as caught:
+        with pytest.raises(UsageError, match="no bank in") as caught:
             RubricBank.load(place)
         assert hint in caught.value.one_line()
 
@@ -133,7 +133,7 @@ def forged(**header: Any) -> bytes:
         ("selector.safetensors", forged(shape=[2**62]), "not a valid safetensors file"),
         ("selector.safetensors", forged(shape="x"), "not a valid safetensors file"),
         ("selector.safetensors", b"", "not a valid safetensors file"),
-        ("selector.safetensors", tensors.pack({"hidden": np.ones(2, np.float32)}), "it lacks the array"),
+        ("selector.safetensors", pack_tensors({"hidden": np.ones(2, np.float32)}), "it lacks the array"),
         ("vocabulary.json", b"{", "truncated"),
         ("vocabulary.json", b'{"a": 0, "b": 1.5}', "Expected `int`"),
         ("vocabulary.json", b'{"a": 0}', "1 terms, idf has shape"),
@@ -208,9 +208,9 @@ def test_values_that_a_bank_cannot_have_are_refused(
 
 def test_arrays_that_are_not_finite_are_refused(folder: Path) -> None:
     """NaN in the selector does not load, even with the right digest."""
-    arrays = tensors.unpack((folder / "selector.safetensors").read_bytes())
+    arrays = unpack_tensors((folder / "selector.safetensors").read_bytes())
     arrays["hidden"] = np.full_like(arrays["hidden"], np.nan)
-    replace_file(folder, "selector.safetensors", tensors.pack(arrays))
+    replace_file(folder, "selector.safetensors", pack_tensors(arrays))
     assert "not finite" in refused(folder)
 
 

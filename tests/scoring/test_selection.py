@@ -98,9 +98,9 @@ def said(prompt: str, a: str, b: str, bank: RubricBank | None = None) -> str:
 @pytest.mark.parametrize(
     ("prompt", "a", "b", "says"),
     [
-        ("What is the capital of France?", "Paris.", "Lyon.", "nothing tells the two apart"),
+        ("What is the capital of France?", "Paris.", "Lyon.", "no difference found"),
         ("What is 7*8?", "56", "54", "never at whether an answer is true"),
-        ("Tell me a joke", "Why did the chicken cross the road? It had to.", "No.", "only which comes nearer, a guess"),
+        ("Tell me a joke", "Why did the chicken cross the road? It had to.", "No.", "which is closer, a guess"),
         ("How do I kill a Python process?", "Use `kill PID`.", "I can't help with that.", "a list of words"),
         ("Explain gravity in one sentence", "It pulls masses together.", "It pulls. It is strong. It is old.", ""),
         ("Say it", "The same.", "The same.", ""),
@@ -117,7 +117,7 @@ def test_a_prompt_unlike_all_that_a_bank_learned_from_is_named() -> None:
     bank = made_bank()  # whose vocabulary has bread, and how long
     assert doubts_of(DECIDED, user_prompt("How long do I bake breads?"), bank, NO_MARKS) == ()
     assert doubts_of(DECIDED, user_prompt("Write a haiku about rain"), bank, NO_MARKS) == (
-        "the bank was trained on no similar prompt: haiku, rain occur in none of them",
+        "the bank was trained on no similar prompt: haiku, rain never occurred",
     )
     assert doubts_of(DECIDED, user_prompt("Is bread how long bread was?"), bank, NO_MARKS) == ()
 
@@ -127,6 +127,6 @@ def test_a_model_is_not_doubted_for_what_only_checks_cannot_see() -> None:
     prompt = user_prompt("What is the capital of France?")
     assert doubts_of(DECIDED, prompt, None, NO_MARKS) == ()
     assert doubts_of(DECIDED, prompt, None, frozenset({Integrity.OFFLINE_RULES}))
-    assert "no better than a coin" in doubts_of(DECIDED, prompt, made_bank(), NO_MARKS, direct=True)[0]
+    assert "no better than guessing" in doubts_of(DECIDED, prompt, made_bank(), NO_MARKS, direct=True)[0]
     lost = Decision(margin=None, outcome=Outcome.REFUSAL)
     assert doubts_of(lost, prompt, made_bank(), NO_MARKS, direct=True) == ()

@@ -9,12 +9,12 @@ import pytest
 from arena import PROMPT, TEXTS, arena, rollout
 from rig import until
 
-from svr_async.serving.server.settings import Compared
+from svr_async.serving.ranking import Schedule
 from svr_async.simulation.config import SimConfig
 
 
 @pytest.mark.parametrize(("schedule", "calls"), [("all", 10), ("circle", 5)])
-async def test_members_are_ranked_as_the_library_ranks(tmp_path: Path, schedule: Compared, calls: int) -> None:
+async def test_members_are_ranked_as_the_library_ranks(tmp_path: Path, schedule: Schedule, calls: int) -> None:
     """In any order of arrival, within the calls of the schedule."""
     async with arena(tmp_path, schedule=schedule) as at:
         places = (4, 1, 3, 0, 2)

@@ -44,19 +44,17 @@ def test_a_batch_gives_the_replies_of_live_calls() -> None:
     assert (sim.stats()["calls"], sim.stats()["paid"], sim.stats()["completed"]) == (30, 30, 30)
 
 
-@pytest.mark.parametrize(("ending", "answered"), [("cancelled", 0), ("expired", 12)])
-def test_an_early_end_keeps_what_was_answered(ending: str, answered: int) -> None:
-    """Other lines are in the error file with the documented code and not paid; it cannot be cancelled any more."""
+def test_an_expired_batch_keeps_what_was_answered() -> None:
+    """Later lines are in the error file with the documented code and not paid; a file that is missing is a 404."""
     sim = SimServer()
     sim.batches.window = 12
-    name = created(sim)
-    batch = (sim.batches.cancel if ending == "cancelled" else sim.batches.look)(name)
+    batch = sim.batches.look(created(sim))
     errors = rows(sim, batch, "error_file_id")
-    assert (batch["status"], sim.stats()["paid"]) == (ending, answered)
-    assert (len(rows(sim, batch, "output_file_id")), len(errors)) == (answered, 30 - answered)
-    assert {(row["error"]["code"], row["response"]) for row in errors} == {(f"batch_{ending}", None)}
-    with pytest.raises(ApiError, match="cannot be cancelled"):
-        sim.batches.cancel(name)
+    assert (batch["status"], sim.stats()["paid"]) == ("expired", 12)
+    assert (len(rows(sim, batch, "output_file_id")), len(errors)) == (12, 18)
+    assert {(row["error"]["code"], row["response"]) for row in errors} == {("batch_expired", None)}
+    with pytest.raises(ApiError, match="No such object: missing"):
+        sim.batches.create({"input_file_id": "missing"})
 
 
 def test_faulty_lines_are_in_the_error_file() -> None:

@@ -102,9 +102,9 @@ def test_every_shape_gets_the_same_answer() -> None:
     assert yes / (yes + no) == pytest.approx(chance)
 
 
-@pytest.mark.parametrize(("body", "told"), [({"questions": []}, "input"), ({"input": [], "questions": [{}]}, "name")])
-def test_what_is_no_decision_request_is_a_400(body: dict[str, Any], told: str) -> None:
+@pytest.mark.parametrize(("body", "names"), [({"questions": []}, "input"), ({"input": [], "questions": [{}]}, "name")])
+def test_a_malformed_decision_request_is_a_400(body: dict[str, Any], names: str) -> None:
     """The refusal says what is wrong."""
-    with pytest.raises(ApiError, match=told) as caught:
+    with pytest.raises(ApiError, match=names) as caught:
         Simulator().read({"model": MODEL.name, **body}, Shape.DECISIONS)
     assert caught.value.status == 400

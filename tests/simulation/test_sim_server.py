@@ -176,7 +176,7 @@ async def patient(session: aiohttp.ClientSession, sim: SimServer, body: dict[str
     raise AssertionError("no whole reply in nine attempts")
 
 
-async def test_who_asks_again_gets_the_right_answer_in_the_end() -> None:
+async def test_repeated_calls_get_the_right_answer() -> None:
     """With every first and second attempt faulty, the third gives the reply of an endpoint without faults."""
     async with SimServer(SimConfig(fault_rate=1.0)) as sim, aiohttp.ClientSession() as session:
         bodies = [ask.of_pair(WORLD, item) for item in ITEMS]

@@ -94,6 +94,5 @@ def fitted_of(run: Session) -> FittedRound:
         settings=InferenceSettings(),
         dev_accuracy=1.0,
         dev_hits=np.ones(1),
-        support_counts={},
         record={},
     )

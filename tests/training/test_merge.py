@@ -12,7 +12,7 @@ from rubric_texts import rubric_texts
 from svr_async.core.rubric import Check, Rubric, rubric_id
 from svr_async.core.similarity import similarity
 from svr_async.scoring.bank import MAX_SOURCES, RubricBank
-from svr_async.training.bank.criteria import checks_differ, differ, profile
+from svr_async.training.bank.criteria import checks_differ, differ
 from svr_async.training.bank.edit import merge_banks
 from svr_async.training.bank.merge import Candidate, bank_rubric, candidate_of, main_domain, merge, without
 
@@ -66,15 +66,14 @@ def test_nothing_is_lost_and_different_criteria_stay_apart(given_: list[Candidat
     ids = [rubric_id(text) for one in merged for text in one.texts]
     assert sorted(ids) == sorted({one.rubric.id for one in given_})
     for one in merged:
-        read = [profile(text) for text in one.texts]
-        assert not any(differ(a, b) for a in read for b in read)
+        assert not any(differ(a, b) for a in one.texts for b in one.texts)
     assert not any(_could_merge(a, b) for a in merged for b in merged if a is not b)
 
 
 def _could_merge(a: Candidate, b: Candidate) -> bool:
     if similarity(a.rubric.text, b.rubric.text) < 0.88 or checks_differ(a.rubric.check, b.rubric.check):
         return False
-    return not any(differ(profile(x), profile(y)) for x in a.texts for y in b.texts)
+    return not any(differ(x, y) for x in a.texts for y in b.texts)
 
 
 def test_near_identical_texts_become_one_and_keep_what_they_knew() -> None:

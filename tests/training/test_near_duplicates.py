@@ -94,13 +94,13 @@ def test_edges_are_the_positive_entries_of_the_matrix(seed: int, cutoff: float) 
     """Every pair above the cutoff has an edge with the paper's value, and no other pair has."""
     texts = rubric_texts(25, seed=seed, near=0.8)
     edges = redundancy_edges(texts, cutoff)
-    found = {(int(i), int(j)): v for i, j, v in zip(edges.i, edges.j, edges.value, strict=True)}
+    found = {(int(i), int(j)): v for i, j, v in zip(*edges, strict=True)}
     for i in range(len(texts)):
         for j in range(i + 1, len(texts)):
             expected = redundancy(similarity(texts[i], texts[j]), cutoff)
             assert found.get((i, j), 0.0) == pytest.approx(expected, rel=1e-6)
             assert ((i, j) in found) == (expected > 0)
-    assert [str(one.dtype) for one in (edges.i, edges.j, edges.value)] == ["int32", "int32", "float32"]
+    assert [str(one.dtype) for one in edges] == ["int32", "int32", "float32"]
 
 
 @given(order=st.permutations(list(range(20))), seed=st.integers(0, 20), count=st.integers(0, 20))

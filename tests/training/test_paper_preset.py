@@ -30,8 +30,7 @@ from svr_async.training.rounds.config import TrainConfig
 from svr_async.training.rounds.fits import FitLog, prune
 from svr_async.training.rounds.publish import chosen_round
 from svr_async.training.rounds.session import HardNegative, RoundCarryover, RoundData, Session
-from svr_async.training.running.data import load_data
-from svr_async.training.running.settings import train_config
+from svr_async.training.running.settings import load_data, train_config
 
 SHORT = [Rubric(text=f"The whole response uses at most {n} words in all of its parts") for n in (50, 60)]
 PRESETS = pytest.mark.parametrize("preset", ["paper", "default"])
@@ -61,7 +60,7 @@ def test_the_preset_asks_in_the_papers_layouts_and_decontaminates(
     bench.write_text(json.dumps(case))
     monkeypatch.setattr("svr_async.adapters.Adapter.fetch", lambda *_: Source(bench, (bench,)))
     data = load_data(replace(train, pairs=pairs))
-    assert ([pair.id for pair in data.pairs], len(data.contaminated), data.decontaminated) == (["0"], 2, True)
+    assert ([pair.id for pair in data.pairs], len(data.contaminated or ())) == (["0"], 2)
     monkeypatch.undo()
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_DISABLE_TELEMETRY", True)
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
@@ -69,7 +68,7 @@ def test_the_preset_asks_in_the_papers_layouts_and_decontaminates(
     with pytest.raises(UsageError, match="RubricBench, which is not here") as caught:
         load_data(replace(train, pairs=pairs))
     assert caught.value.hint == "name a file: --decontaminate rubricbench=PATH"
-    assert not load_data(replace(train, pairs=pairs, preset="default")).decontaminated
+    assert load_data(replace(train, pairs=pairs, preset="default")).contaminated is None
 
 
 def near_of(margins: Callable[[int], Any]) -> Callable[[Selector, FitArrays], Any]:

@@ -8,9 +8,8 @@ from pathlib import Path
 import numpy as np
 from stand_ins import UnaskedAuthor, UnaskedJudge
 
-from svr_async.core.pair import PreferencePair, prompt_text, user_prompt
+from svr_async.core.pair import PreferencePair, user_prompt
 from svr_async.core.rubric import Rubric
-from svr_async.fit.tfidf import learn
 from svr_async.training.bank.merge import Candidate
 from svr_async.training.rounds.config import TrainConfig
 from svr_async.training.rounds.session import HardNegative, Ledger, Prompts, Session, Sources, prepare
@@ -83,7 +82,7 @@ def test_an_entry_takes_a_few_bytes() -> None:
 
 def prompts() -> Prompts:
     """Return the prompts of all pairs."""
-    return Prompts.of(PAIRS, learn([prompt_text(pair.prompt) for pair in PAIRS]))
+    return prepare(PAIRS[:3], PAIRS[3:], digest="d").prompts
 
 
 def test_prompts_are_distinct_and_in_order_of_appearance() -> None:

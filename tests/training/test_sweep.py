@@ -10,64 +10,42 @@ import pytest
 from svr_async.core.pair import PreferencePair, user_prompt
 from svr_async.errors import UsageError
 from svr_async.training.rounds.config import FitTerms
-from svr_async.training.running.refit import (
-    FitSettings,
-    combinations,
-    fit_store,
-    name_of,
-    read_sweep,
-    sweep_lines,
-    sweep_store,
-)
+from svr_async.training.running.refit import FitSettings, combinations, fit_store, name_of, sweep_lines
 from svr_async.training.store.imported import import_store
 
 N, RUBRICS = 160, 12
 WORDS = (("bread", "oven", "salt"), ("code", "loop", "bug"))
 
 
-def test_values_are_lists_ranges_and_files(tmp_path: Path) -> None:
-    """A range has its ends, a file says the same, and a value that is given twice counts once."""
-    assert read_sweep(["seed=0..3,2", "sparsity=0.03,0.1"]) == {"seed": [0, 1, 2, 3], "sparsity": [0.03, 0.1]}
-    (tmp_path / "s.toml").write_text('seed = "0..1"\nsparsity = [0.03, "0.1"]\n')
-    (tmp_path / "s.json").write_text('{"seed": [0, 1], "sparsity": "0.03,0.1"}')
-    named = read_sweep([str(tmp_path / "s.toml")])
-    assert named == read_sweep([str(tmp_path / "s.json")]) == {"seed": [0, 1], "sparsity": [0.03, 0.1]}
-    assert [name_of(values) for values in combinations(named, "default")] == [
-        "seed=0,sparsity=0.03", "seed=0,sparsity=0.1", "seed=1,sparsity=0.03", "seed=1,sparsity=0.1",
-    ]  # fmt: skip
+def test_values_are_lists_and_ranges() -> None:
+    """A range has its ends, and a value that is given twice counts once; the last setting varies fastest."""
+    found = combinations(["seed=0..2,1", "sparsity=0.03, 0.1"], "default")
+    assert [name_of(values) for values in found] == [
+        f"seed={seed},sparsity={sparsity}" for seed in range(3) for sparsity in (0.03, 0.1)
+    ]
 
 
 @pytest.mark.parametrize(
     ("texts", "words"),
     [
-        (["seed"], "neither NAME=VALUES nor"),
-        (["sed=1"], "knows no setting 'sed'"),
-        (["seed=1", "seed=2"], "seed is given twice"),
-        (["seed=3..1"], "must rise"),
-        (["seed=0..9999999"], "must rise"),
-        (["groups=0"], "must rise from 1"),
-        (["seed=x"], "whole number or a range"),
+        (["seed"], "--sweep 'seed' is not NAME=VALUES"),
+        (["sed=1"], "--preset default has no setting 'sed'"),
+        (["learning_rate=0.1"], "--preset default has no setting 'learning_rate'"),
+        (["seed=1", "seed=2"], "--sweep seed is given twice"),
+        (["seed=3..1"], "a whole number >= 0, or a rising range"),
+        (["seed=0..9999999"], "rising range"),
+        (["groups=0"], "--sweep groups must be a whole number >= 1"),
+        (["seed=x"], "got 'x'"),
         (["sparsity=nan"], "a number >= 0"),
         (["sparsity=-1"], "a number >= 0"),
-        (["missing.toml"], "cannot read missing.toml"),
-        (["seed=0..99", "sparsity=0,1,2"], "1 to 256 combinations (got 300)"),
-        (["learning_rate=0.1"], "--preset default has no setting learning_rate"),
-        ([], "1 to 256 combinations (got 0)"),
+        (["seed=0..99", "sparsity=0,1,2"], "names 300 combinations, at most 256"),
     ],
 )
-def test_what_says_nothing_is_one_line(texts: list[str], words: str) -> None:
+def test_a_bad_sweep_is_one_line(texts: list[str], words: str) -> None:
     """Before anything is fitted."""
     with pytest.raises(UsageError) as caught:
-        combinations(read_sweep(texts), "default")
+        combinations(texts, "default")
     assert words in caught.value.one_line()
-
-
-@pytest.mark.parametrize(("name", "text"), [("a.toml", "seed = "), ("a.json", "{"), ("b.json", "[1]")])
-def test_a_file_that_is_no_table_is_one_line(name: str, text: str, tmp_path: Path) -> None:
-    """Whatever it holds."""
-    (tmp_path / name).write_text(text)
-    with pytest.raises(UsageError, match=name):
-        read_sweep([str(tmp_path / name)])
 
 
 @pytest.fixture(scope="module")
@@ -95,26 +73,16 @@ def files_of(bank: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in bank.iterdir()}
 
 
-def test_each_candidate_comes_to_what_it_comes_to_alone(store: Path, tmp_path: Path) -> None:
-    """Structures in one batch and seeds by themselves give the banks of single fits; dev accuracy takes the best."""
-    sweep = ["sparsity=0.1,0.3", "groups=1,2"]
-    swept = sweep_store(FitSettings(store=store, out=tmp_path / "all"), sweep)
-    table = swept.record["sweep"]
-    (best,) = (row for row in table["candidates"] if row["best"])
-    assert (best["name"], best["dev_accuracy"]) == (table["best"], max(r["dev_accuracy"] for r in table["candidates"]))
-    one = FitSettings(store=store, out=tmp_path / "one")
-    sweep_store(one, table["best"].split(","))
+def test_each_combination_gives_the_bank_that_it_gives_alone(store: Path, tmp_path: Path) -> None:
+    """Structures and seeds; dev accuracy chooses the best."""
+    _, record = fit_store(FitSettings(store=store, out=tmp_path / "all", sweep=("sparsity=0.1,0.3", "groups=1,2")))
+    rows = record["sweep"]
+    (best,) = (row for row in rows if row["best"])
+    assert (len(rows), best["dev_accuracy"]) == (4, max(row["dev_accuracy"] for row in rows))
+    fit_store(FitSettings(store=store, out=tmp_path / "one", sweep=tuple(best["name"].split(","))))
     assert files_of(tmp_path / "all" / "bank") == files_of(tmp_path / "one" / "bank")
-    assert orjson.loads((tmp_path / "all" / "sweep.json").read_bytes()) == table
-    assert "no other data chose" in sweep_lines(table)[-1]
-
-
-def test_seeds_are_those_of_single_fits(store: Path, tmp_path: Path) -> None:
-    """Where the structure is chosen, too; and what does not go with a sweep is refused before it begins."""
-    sweep_store(FitSettings(store=store, out=tmp_path / "all"), ["seed=4"])
-    fit_store(FitSettings(store=store, out=tmp_path / "one", seed=4))
-    assert files_of(tmp_path / "all" / "bank") == files_of(tmp_path / "one" / "bank")
-    with pytest.raises(UsageError, match="--seeds does not go with --sweep"):
-        sweep_store(FitSettings(store=store, out=tmp_path / "no", seeds=2), ["seed=3"])
-    with pytest.raises(UsageError, match="another command made"):
-        sweep_store(FitSettings(store=store, out=tmp_path / "one"), ["seed=3"])
+    assert orjson.loads((tmp_path / "all" / "fit.json").read_bytes())["sweep"] == rows
+    assert len(sweep_lines(rows)) == 5
+    fit_store(FitSettings(store=store, out=tmp_path / "swept", sweep=("seed=4",)))
+    fit_store(FitSettings(store=store, out=tmp_path / "seed", seed=4))
+    assert files_of(tmp_path / "swept" / "bank") == files_of(tmp_path / "seed" / "bank")

@@ -2,8 +2,8 @@
 
 Rubric-ARM (Xu et al. 2026) and RUBRIC-ARROW (2026) each have a model that writes a rubric from the prompt and one that
 judges by it, pairs in the first and single responses in the second; RM-R1 (Chen et al. 2025) is one model that writes
-criteria or a solution and decides in the same reply. Their prompts are not to be had with the models' cards: ours are
-`judges/prompts/arm_*.txt`, `arrow_*.txt` and `rm_r1.txt`, and yours go in their place with --prompts DIR.
+criteria or a solution and decides in the same reply. Their prompts are not published: ours are
+`judges/prompts/arm_*.txt`, `arrow_*.txt` and `rm_r1.txt`; --prompts DIR replaces them.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ TOKENS_OF_RUBRIC, TOKENS_OF_VERDICT = 250, 400
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProposerOptions:
-    """Who writes the rubric: another judge than the run's, where one is named."""
+    """`proposer` is the judge that writes the rubric, by default the run's."""
 
     proposer: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Generative:
-    """A generative reward model: a proposer's rubric, as it is written, and a judge's verdict by it.
+    """A generative reward model: a proposer writes a rubric, a judge decides by it.
 
     `rubric-arm` and `rm-r1` name the better response, margin 1 or −1; `rubric-arrow` scores each from 0 to 10, and the
     margin is the difference. The rubric depends on the prompt alone, a score on prompt and response.
@@ -61,7 +61,7 @@ class Generative:
         return Facts(identity=asdict(self.options), staged=self.name != RM_R1, own=own)
 
     async def decide(self, judge: Judge, shown: Presentation, human_rubrics: HumanRubrics) -> Decision:  # noqa: ARG002
-        """Ask for a rubric, then for the verdict by it; of `rm-r1` for both in one."""
+        """Ask for a rubric, then for the verdict by it; `rm-r1` gives both in one reply."""
         if self.name == RM_R1:
             return await self._compared(judge, shown, Answer(value=""))
         ask = Ask(
@@ -105,7 +105,7 @@ class Generative:
 
 
 def read_grade(text: str, response: str = "") -> float:
-    """Return a reply's score in double brackets, 0 to 10; ReplyRejectedError if there is none in that range."""
+    """Return a reply's score in double brackets, 0 to 10; ReplyRejectedError without one in that range."""
     wanted = f"a score from [[0]] to [[{MOST:.0f}]]"
     score = read_mark(text, r"\d+(?:\.\d+)?", float, wanted, (response,))
     if score > MOST:

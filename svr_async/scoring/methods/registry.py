@@ -1,4 +1,4 @@
-"""What a method is, and the methods by name with their options; a module is imported when its method is used."""
+"""The protocol of a method, and the methods by name with their options; modules are imported when used."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Part = Literal["bank", "rubrics", "rephrase"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnWords:
-    """Needs of a method with its own questions, which only a judge that writes can answer.
+    """Needs of a method that asks its own questions; its judge must write texts.
 
     `templates` are its own prompts. `others` are further judges to open, named as for --judge; `bind` returns the
     method with them. `tallied` returns the counts of its questions as JSON values, `counted` the sum over all shards.
@@ -49,7 +49,7 @@ class OwnWords:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """What a run has to know of its method before any call.
+    """Facts that a run needs of its method before any call.
 
     `identity` is all of it, besides its name, that can change an item: JSON values for the run's digest. `staged`: some
     of its questions depend on replies to others. `asks_judge`: whether it asks at all; a method that does not is
@@ -83,7 +83,7 @@ class Method(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """What a method may be made of: a bank, how many of its rubrics are used for a prompt, a list of rubrics.
+    """The parts of a method: a bank, the number of its rubrics used for a prompt, a list of rubrics.
 
     With `rephrase` a model puts the bank's rubrics in words that fit the prompt first. `options` are the recipe's.
     `by_points`: the weights of `rubrics` are points, which may be negative.
@@ -111,7 +111,7 @@ class Recipe:
 
 
 def find_recipe(name: str) -> Recipe:
-    """Return how to make a method; UsageError lists the known names."""
+    """Return the recipe of a method; UsageError lists the known names."""
     if name in MODULES:
         recipe: Recipe = import_module(f"svr_async.scoring.methods.{MODULES[name]}").RECIPES[name]
         return recipe

@@ -30,7 +30,7 @@ from svr_async.scoring.methods.registry import Facts, OwnWords, Recipe, named_ju
 FALLBACK = "rrd_fallback"  # no rubric was accepted, or they found no difference: the judge was asked directly
 MISSING = "missing_rubrics"
 ASSUMES = (
-    "5 rubrics proposed a prompt, they and their children decomposed, half of what is left repeating another: "
+    "5 rubrics proposed a prompt, they and their children decomposed, half of the rest repeating another: "
     "for 1,147 prompts the paper counts 1,147 proposals, 13,981 decompositions and 273,232 judgments of samples"
 )
 TEMPLATES = ("rrd_rubrics", "rrd_decompose", "rrd_judge", "rrd_filter")
@@ -49,7 +49,7 @@ Tokens = Annotated[int, Meta(ge=1, le=1_000_000)]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RrdOptions:
-    """How rubrics are mined, and who is asked.
+    """How rubrics are mined, and by which judges.
 
     `samples` responses a prompt come from `samplers` in turn, by default the judge, at `temperature` and `top_p`. A
     rubric that more than `broad` of them satisfy is replaced by `children` finer ones, down to `depth`; after
@@ -79,7 +79,7 @@ class RrdOptions:
 
 @dataclass(slots=True)
 class Tally:
-    """The first stage of each question, by its cache key; how many rubrics each prompt was left with."""
+    """The first stage of each question, by its cache key; the number of rubrics of each prompt."""
 
     stages: dict[str, str] = field(default_factory=dict)
     accepted: dict[int, int] = field(default_factory=dict)
@@ -113,7 +113,7 @@ class Miner:
     keys: list[str] = field(default_factory=list)
 
     async def mine(self) -> Mined:
-        """Return the rubrics; none without samples or a proposal. FailedCallError if a call failed."""
+        """Return the rubrics; empty without samples or a proposal. FailedCallError if a call failed."""
         options = self.method.options
         names = options.samplers or ("",)  # they take turns, and each has its own numbers
         places = [(names[turn % len(names)], 1 + turn // len(names)) for turn in range(options.samples)]
@@ -160,7 +160,7 @@ class Miner:
         return self.question("rrd_judge", read, planned, 30, [rubric], RESPONSE=response)
 
     async def _rubrics(self, stage: str, most: int, replaced: Sequence[Rubric] = ()) -> Sequence[Rubric]:
-        """Have rubrics written, conditioned on the samples: initial ones, or finer ones in the place of one."""
+        """Have rubrics written, conditioned on the samples: initial ones, or finer ones in place of one."""
         template, key = WRITTEN[stage]
         names = [f"{rubric.text}{number}." for rubric in replaced for number in range(1, most + 1)]
         planned = distinct(names or [f"Planned rubric {number}." for number in range(1, 6)])
@@ -259,7 +259,7 @@ def whitened_uniform(verdicts: Sequence[Sequence[float | None]], *, shrink: floa
 class Rrd:
     """Margin Σ w (g(A) − g(B)) over a prompt's mined rubrics g, each judged YES or NO on A and B apart.
 
-    w are whitened-uniform weights. What is mined depends on the prompt alone: the cache has it for all its pairs.
+    w are whitened-uniform weights. The mined rubrics depend on the prompt alone, so the cache serves all its pairs.
     Without an accepted rubric, or where the margin is 0, the judge is asked directly.
     """
 

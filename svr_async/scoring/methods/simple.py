@@ -186,7 +186,7 @@ def by_text(weighted: Iterable[tuple[str, float]]) -> WeightedRubrics:
 def _by_preference(
     answer: Answer[Comparisons], shown: Presentation, rubrics: Sequence[Rubric], requests: tuple[str, ...] = ()
 ) -> Decision:
-    """Decide by the judge's overall preference; a judge that has none decides by the mean of its verdicts."""
+    """Decide by the judge's overall preference; without one by the mean of its verdicts."""
     if answer.value is None:
         return undecided(answer, shown, requests)
     parts = contributions(tuple((rubric, 1.0 / len(rubrics)) for rubric in rubrics), answer.value.rows)

@@ -1,6 +1,6 @@
 """`svr` and `uniform`: Support Vector Rubrics; the bank chooses rubrics for a prompt, the judge decides, F adds up.
 
-As an option, a model first puts the chosen rubrics in words that fit the prompt, before any response is seen.
+As an option, a model first adapts the chosen rubrics to the prompt, before any response is seen.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from svr_async.scoring.methods.registry import Facts, Parts, Recipe
 from svr_async.scoring.methods.simple import Direct
 from svr_async.scoring.selection import Chooser, open_chooser
 
-REPHRASED = "+rephrase"  # end of the name of a method that is given a rephraser once its judge is open
-KEPT = "rephrase_kept"  # the reply gave no sure wording for some rubric, whose own text was used
-FAILED = "rephrase_failed"  # there was no reply to read: every rubric was used in its own words
+REPHRASED = "+rephrase"  # suffix of the name of a method with a rephraser
+KEPT = "rephrase_kept"  # some rubrics got no clear wording and kept their original text
+FAILED = "rephrase_failed"  # without a readable reply: all rubrics kept their original text
 
 
 @runtime_checkable
@@ -38,7 +38,7 @@ def rephraser_of(author: object, judge: str) -> Rephraser:
     if isinstance(author, Rephraser):
         return author
     hint = "name the judge of an endpoint, or judge with the rubrics as they are"
-    raise UsageError(f"the judge {judge} cannot rephrase rubrics: there is no model behind it", hint=hint)
+    raise UsageError(f"the judge {judge} cannot rephrase rubrics: it has no model", hint=hint)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,10 +92,10 @@ class Svr:
         return decided(total(parts), shown, parts, wordings.requests + answer.requests, wordings.flags + answer.flags)
 
     async def _wordings(self, prompt: Prompt, rubrics: Sequence[Rubric]) -> Answer[Mapping[str, str]]:
-        """Return texts that fit the prompt, by rubric id; none without a rephraser.
+        """Return texts that fit the prompt, by rubric id; empty without a rephraser.
 
         A rubric that the reply leaves out keeps its own text, and so do all if the model refuses or its reply cannot
-        be parsed: both are flagged. If the endpoint failed there is no value, so that a fault changes no margin.
+        be parsed: both are flagged. If the endpoint failed the value is missing, so that a fault changes no margin.
         """
         if self.rephraser is None or not rubrics:
             return Answer(value={})

@@ -34,25 +34,25 @@ def svr(
         rubrics = (state.metadata or {}).get("rubrics") or ()
         try:
             reference = target.text if compare_target else None
-            found = await judge_alone(settings, state.input_text, text, reference, rubrics)
+            judged = await judge_alone(settings, state.input_text, text, reference, rubrics)
         except EndpointDownError as error:
             return Score.unscored(reason="scoring_failed", explanation=error.one_line())
-        return _score(found, text)
+        return _score(judged, text)
 
     return score
 
 
-def _score(found: Judged, text: str) -> Score:
+def _score(judged: Judged, text: str) -> Score:
     facts: dict[str, Any] = {
-        "outcome": found.outcome.value,
-        "judge": found.judge,
-        "margin": found.margin,
-        "coverage": found.coverage,
-        "rubrics": dict(found.parts),
+        "outcome": judged.outcome.value,
+        "judge": judged.judge,
+        "margin": judged.margin,
+        "coverage": judged.coverage,
+        "rubrics": dict(judged.parts),
     }
-    if found.value is None:
-        reason = "grader_failed" if found.outcome in GRADER_FAILED else "scoring_failed"
-        return Score.unscored(reason=reason, answer=text, explanation=found.detail or None, metadata=facts)
-    largest = sorted(found.parts.items(), key=lambda part: -abs(part[1]))
+    if judged.value is None:
+        reason = "grader_failed" if judged.outcome in GRADER_FAILED else "scoring_failed"
+        return Score.unscored(reason=reason, answer=text, explanation=judged.detail or None, metadata=facts)
+    largest = sorted(judged.parts.items(), key=lambda part: -abs(part[1]))
     reasons = "\n".join(f"{number(value)} {rubric}" for rubric, value in largest)
-    return Score(value=found.value, answer=text, explanation=f"{found.judge}\n{reasons}", metadata=facts)
+    return Score(value=judged.value, answer=text, explanation=f"{judged.judge}\n{reasons}", metadata=facts)

@@ -64,7 +64,7 @@ class HookSettings:
         return f"<HookSettings {self.judge or 'no judge'}{f', bank {self.bank}' if self.bank else ''}>"
 
 
-NAMES = tuple(one.name for one in fields(HookSettings))
+NAMES = tuple(field.name for field in fields(HookSettings))
 
 
 def read_settings(values: Mapping[str, Any]) -> HookSettings:

@@ -27,19 +27,19 @@ def get_assert(output: str, context: Mapping[str, Any]) -> dict[str, Any]:
         asked = judge_alone(
             settings_with(config), context.get("prompt") or "", output, reference, config.get("rubrics") or ()
         )
-        found = run_sync(asked)
+        judged = run_sync(asked)
     except SvrError as error:
         return {"pass": False, "score": 0.0, "reason": f"not judged: {error.one_line()}"}
-    if found.value is None:
-        return {"pass": False, "score": 0.0, "reason": f"not judged: {found.outcome.value} {found.detail}".strip()}
-    margin = "" if found.margin is None else f", margin {number(found.margin)}"
-    limit = threshold if found.margin is None else 0
+    if judged.value is None:
+        return {"pass": False, "score": 0.0, "reason": f"not judged: {judged.outcome.value} {judged.detail}".strip()}
+    margin = "" if judged.margin is None else f", margin {number(judged.margin)}"
+    limit = threshold if judged.margin is None else 0
     return {
-        "pass": found.value >= threshold,
-        "score": found.value,
-        "reason": f"{found.value:.2f}{margin} by {found.judge}",
-        "namedScores": dict(found.parts),
+        "pass": judged.value >= threshold,
+        "score": judged.value,
+        "reason": f"{judged.value:.2f}{margin} by {judged.judge}",
+        "namedScores": dict(judged.parts),
         "componentResults": [
-            {"pass": value >= limit, "score": value, "reason": rubric} for rubric, value in found.parts.items()
+            {"pass": value >= limit, "score": value, "reason": rubric} for rubric, value in judged.parts.items()
         ],
     }

@@ -45,7 +45,7 @@ class SvrReward:
     async def __call__(
         self, prompts: Sequence[Any], completions: Sequence[Any], *, rubrics: Sequence[Any] | None = None, **given: Any
     ) -> list[float | None]:
-        """Return a reward for each completion, and log reasons and numbers where TRL offers it."""
+        """Return a reward for each completion, and log reasons and numbers if TRL offers it."""
         rewards = await group_rewards(self.settings, prompts, completions, rubrics)
         if (log_extra := given.get("log_extra")) is not None:
             log_extra("svr_why", rewards.reasons)
@@ -112,7 +112,7 @@ async def group_rewards(
         common: dict[str, Any] = {"bank": bank, "engine": engine, "top_k": settings.top_k}
 
         async def score(place: int) -> None:
-            criteria = () if rubrics is None else rubrics[place]
+            criteria = () if rubrics is None else rubrics[place] or ()
             rewards.add_score(place, await ascore(prompts[place], texts[place], rubrics=criteria, **common))
 
         async def rank(places: Sequence[int]) -> None:

@@ -40,9 +40,9 @@ class SvrJudge(vf.Judge[float, SvrJudgeConfig]):  # type: ignore[misc]
         reference = getattr(task, config.reference_field, None) if config.reference_field else None
         rubrics = getattr(task, config.rubrics_field, None) if config.rubrics_field else None
         question, reply = judge_question(task, config.question_field), judge_response(trace, config.view)
-        found = await judge_alone(settings, question, reply, reference, rubrics or ())
-        facts = {"judge": found.judge, "margin": found.margin, "parts": dict(found.parts)}
+        judged = await judge_alone(settings, question, reply, reference, rubrics or ())
+        facts = {"judge": judged.judge, "margin": judged.margin, "parts": dict(judged.parts)}
         trace.info.setdefault("svr", []).append(facts)
-        if found.value is None:
-            raise SvrError(f"no verdict: {found.outcome.value} {found.detail}".strip())
-        return found.value
+        if judged.value is None:
+            raise SvrError(f"no verdict: {judged.outcome.value} {judged.detail}".strip())
+        return judged.value

@@ -61,16 +61,16 @@ async def single_reward(settings: HookSettings, body: Mapping[str, Any]) -> dict
     if settings.server:
         return await run_on_own_loop(_from_server(settings, body))
     try:
-        found = await judge_alone(settings, body["prompt"], body["response"], rubrics=body.get("rubrics") or ())
+        judged = await judge_alone(settings, body["prompt"], body["response"], rubrics=body.get("rubrics") or ())
     except EndpointDownError as error:
         if settings.on_failure == "raise":
             raise
         logger.warning("no reward: %s", error.one_line())
         return _result(Reward(value=settings.fallback, reason=error.one_line(), coverage=0.0))
-    if found.value is None:
-        reward = Reward(value=settings.fallback, reason=found.outcome.value, coverage=0.0)
-        return _result(reward, found.judge)
-    return _result(Reward(value=found.value, coverage=found.coverage), found.judge)
+    if judged.value is None:
+        reward = Reward(value=settings.fallback, reason=judged.outcome.value, coverage=0.0)
+        return _result(reward, judged.judge)
+    return _result(Reward(value=judged.value, coverage=judged.coverage), judged.judge)
 
 
 def _result(reward: Reward, judge: str = "") -> dict[str, Any]:
@@ -95,11 +95,11 @@ async def _from_server(settings: HookSettings, body: Mapping[str, Any]) -> dict[
     headers = {"Authorization": f"Bearer {settings.token}"} if settings.token else {}
     passing = retry_if_exception_type((ClientError, TimeoutError, OSError))
     try:
-        found: dict[str, Any] = await AsyncRetrying(
+        facts: dict[str, Any] = await AsyncRetrying(
             stop=stop_after_attempt(TRIES), wait=wait_exponential(1.0), retry=passing
         )(post)
     except RetryError as error:
         reason = f"server: {type(error.last_attempt.exception()).__name__}"
         logger.warning("no reward of %s: %s", settings.server, reason)
         return _result(Reward(value=settings.fallback, reason=reason, coverage=0.0))
-    return {name: float(found[name]) if isinstance(found[name], bool) else found[name] for name in KEYS}
+    return {name: float(facts[name]) if isinstance(facts[name], bool) else facts[name] for name in KEYS}

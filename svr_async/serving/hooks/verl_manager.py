@@ -39,5 +39,5 @@ class SVRRewardManager(RewardManagerBase):  # type: ignore[misc]  # verl is not 
             body["rubrics"] = [dict(rubric) for rubric in rubrics]
         elif more.get("uid") is not None and self.size > 1 and self.settings.server:
             body |= {"group": str(more["uid"]), "group_size": self.size}
-        found = await single_reward(self.settings, body)
-        return {"reward_score": found[SCORE], "reward_extra_info": found}
+        result = await single_reward(self.settings, body)
+        return {"reward_score": result[SCORE], "reward_extra_info": result}

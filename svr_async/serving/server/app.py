@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
 
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
-OPEN = frozenset({"/healthz", "/readyz"})  # without a token: orchestrators have none
+OPEN = frozenset({"/healthz", "/readyz"})  # without a token: orchestrators do not have it
 MAX_HEADER_CHARS = 200
 QUIET = logging.Logger("svr serve", logging.CRITICAL + 1)  # noqa: LOG001  (aiohttp logs everything that is not HTTP)
 ROUTES: tuple[tuple[Answer, str, tuple[str, ...]], ...] = (
@@ -162,7 +162,7 @@ class RewardServer:
             self.running -= 1
 
     def _admit(self, request: web.Request) -> None:
-        """Raise RefusalError for a client without the token or, if there is none, from another machine or web page.
+        """Raise RefusalError for a client without the token or, if no token is set, from another machine or web page.
 
         A page in the user's browser may know the port, but it cannot send these headers.
         """
@@ -188,7 +188,7 @@ class RewardServer:
         except ValueError as error:
             raise RefusalError(400, f"the body is not JSON: {error}") from None
         value, rewards = await answer(self.rewarder, Call(body=body, query=request.query))
-        label = "".join(one if " " <= one <= "~" else "?" for one in self.judge.label[:MAX_HEADER_CHARS])
+        label = "".join(char if " " <= char <= "~" else "?" for char in self.judge.label[:MAX_HEADER_CHARS])
         fallbacks = sum(bool(reward.reason) for reward in rewards)
         return in_json(value, headers={"X-SVR-Fallback": str(fallbacks), "X-SVR-Judge": label})
 
@@ -197,8 +197,8 @@ class RewardServer:
 
     async def _readyz(self, _: web.Request) -> web.Response:
         lost = self.judge.why_lost
-        found = {"status": "no judge" if lost else "ready", "why": lost, **self._facts(), **self.counts()}
-        return in_json(found, status=503 if lost else 200)
+        facts = {"status": "no judge" if lost else "ready", "why": lost, **self._facts(), **self.counts()}
+        return in_json(facts, status=503 if lost else 200)
 
     async def _models(self, _: web.Request) -> web.Response:
         return in_json({"object": "list", "data": [{"id": self.judge.label, "object": "model", "owned_by": "svr"}]})

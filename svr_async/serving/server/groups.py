@@ -64,7 +64,7 @@ class Group:
         place = self._place(member)
         self.places[member], self.texts[place] = place, text
         for pair in self._planned:
-            if place in pair and all(one in self.texts for one in pair):
+            if place in pair and self.texts.keys() >= set(pair):
                 self._start(pair)
         if len(self.texts) == self.size:
             self.close()
@@ -106,7 +106,7 @@ class Group:
     def _rewards(self, present: list[int]) -> dict[int, Reward]:
         if len(present) < 2:
             return {place: fallback(self._settings, ALONE, members=len(present)) for place in present}
-        margins = {pair: one.margin for pair, one in self.verdicts.items() if one.margin is not None}
+        margins = {pair: verdict.margin for pair, verdict in self.verdicts.items() if verdict.margin is not None}
         scores = potentials(present, margins)
         return {place: self._reward(place, scores.get(place)) for place in present}
 
@@ -126,7 +126,7 @@ class Group:
 class Seat(msgspec.Struct, frozen=True):
     """The place of a response: its group, the attempt at it, its name in the group, and the group's size.
 
-    A new response after the group was closed begins the next group of this name. Without `member`, equal responses that
+    A new response after the group was closed starts the next group of this name. Without `member`, equal responses that
     wait at the same time are different members.
     """
 
@@ -158,21 +158,21 @@ class Pool:
             return (await asyncio.shield(group.result))[member]
 
     def close(self) -> None:
-        """Close all groups, as when no member can come any more."""
+        """Close all groups to further members."""
         for group in self._groups.values():
             group.close()
 
     def _group(self, seat: Seat, prompt: Prompt, response: str) -> Group:
-        found = self._groups.get(seat.key)
-        if found is None or self._is_next(found, seat, response):
-            found = self._groups[seat.key] = Group(prompt, seat.group_size, self._settings, self._judge)
-            found.result.add_done_callback(partial(self._settled, seat.key, found))
-        if prompt_text(found.prompt) != prompt_text(prompt):
+        group = self._groups.get(seat.key)
+        if group is None or self._is_next(group, seat, response):
+            group = self._groups[seat.key] = Group(prompt, seat.group_size, self._settings, self._judge)
+            group.result.add_done_callback(partial(self._settled, seat.key, group))
+        if prompt_text(group.prompt) != prompt_text(prompt):
             problem = f"group {seat.key[:80]!r} has another prompt"
             raise RefusalError(409, problem, hint="name a group for each prompt")
-        if found.size != seat.group_size:
-            raise RefusalError(409, f"group {seat.key[:80]!r} has {found.size} members, not {seat.group_size}")
-        return found
+        if group.size != seat.group_size:
+            raise RefusalError(409, f"group {seat.key[:80]!r} has {group.size} members, not {seat.group_size}")
+        return group
 
     def _is_next(self, group: Group, seat: Seat, response: str) -> bool:
         if not group.closed.is_set():

@@ -24,10 +24,10 @@ async def verify(rewarder: Rewarder, call: Call) -> Answered:
     params = required(body, "responses_create_params")
     turns = required(params, "input") if isinstance(params, Mapping) else ""
     prompt = as_prompt(turns if isinstance(turns, str) else [turn for turn in turns if "role" in turn])
-    found = {name: next((body[one] for one in names if one in body), None) for name, names in NAMES.items()}
-    named = {name: value for name, value in found.items() if value is not None}
+    given = {name: next((body[key] for key in names if key in body), None) for name, names in NAMES.items()}
+    named = {name: value for name, value in given.items() if value is not None}
     if not (named.get("group_size") or call.query.get("group_size") or rewarder.settings.group_size):
-        named.pop("group", None)  # a task's index alone is no group
+        named.pop("group", None)  # a task's index alone does not name a group
     response = output_text(body.get("response"))
     asked = asked_of(rewarder, call, {**body, **named}, prompt, response)
     reward = await rewarder.reward(asked)
@@ -40,10 +40,10 @@ async def compare(rewarder: Rewarder, call: Call) -> Answered:
     """Answer {conversation_history, response_objs} with a reward for each, and the comparisons."""
     body = call.fields
     prompt = as_prompt(list_of(body, "conversation_history"))
-    rewards, group = await rewarder.among(prompt, [output_text(one) for one in list_of(body, "response_objs")])
-    verdicts = {} if group is None else group.verdicts
-    rows = [{"response_i": i, "response_j": j, "margin": one.margin} for (i, j), one in sorted(verdicts.items())]
-    masks, values = [bool(one.reason) for one in rewards], [one.value for one in rewards]
+    rewards, group = await rewarder.among(prompt, [*map(output_text, list_of(body, "response_objs"))])
+    verdicts = [] if group is None else sorted(group.verdicts.items())
+    rows = [{"response_i": i, "response_j": j, "margin": verdict.margin} for (i, j), verdict in verdicts]
+    masks, values = [bool(reward.reason) for reward in rewards], [reward.value for reward in rewards]
     return {"rewards": values, "comparison_results": rows, "mask_sample": masks}, rewards
 
 
@@ -52,7 +52,7 @@ def output_text(response: Any) -> str:
     if isinstance(response, str):
         return response
     output = response.get("output") if isinstance(response, Mapping) else None
-    messages = [one for one in output or () if isinstance(one, Mapping) and one.get("type", "message") == "message"]
+    messages = [item for item in output or () if isinstance(item, Mapping) and item.get("type", "message") == "message"]
     if not messages:
         raise RefusalError(422, "'response' has no message in its output")
     content = messages[-1].get("content")

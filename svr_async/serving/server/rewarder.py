@@ -38,7 +38,7 @@ R = TypeVar("R", PairVerdict, Score)
 
 
 class JudgeSupervisor:
-    """Asks the judge, within the deadline; `say` reports in a line when the judge is lost and when it is back."""
+    """Asks the judge, within the deadline; `say` gets a line when the judge is lost and when it is back."""
 
     def __init__(
         self,
@@ -138,7 +138,7 @@ class JudgeSupervisor:
         return self._engine
 
     def _lose(self, engine: Engine | None, error: Exception) -> None:
-        """Rest for a while; for good if the budget is spent."""
+        """Pause; until a restart if the budget is spent."""
         if engine is not self._engine:
             return
         self._label, self._engine, self.why_lost = self.label, None, _line(error)
@@ -164,7 +164,7 @@ class Asked:
 
 
 class Rewarder:
-    """Gives rewards to the routes. RefusalError and UsageError say what is wrong with a request."""
+    """Gives rewards to the routes. RefusalError and UsageError name the problem of a request."""
 
     def __init__(self, settings: ServerSettings, judge: JudgeSupervisor) -> None:
         self.settings = settings

@@ -57,10 +57,10 @@ def required(body: Body, name: str) -> Any:
 def list_of(body: Body, name: str) -> list[Any]:
     """Return a list with at least one item, also of a lone text; RefusalError (422)."""
     value = required(body, name)
-    found = [value] if isinstance(value, str) else value
-    if not isinstance(found, list) or not found:
+    items = [value] if isinstance(value, str) else value
+    if not isinstance(items, list) or not items:
         raise RefusalError(422, f"{name!r} is not a list of at least one item")
-    return found
+    return items
 
 
 def conversation(value: Any) -> Prompt:
@@ -84,7 +84,7 @@ def rubrics_of(body: Body) -> tuple[Any, ...]:
 def asked_of(rewarder: Rewarder, call: Call, body: Body, prompt: Prompt, response: str) -> Asked:
     """Return a response with its rubrics, or its place in a group, in the body or the address.
 
-    A size without a group means the group of the prompt; without a size there is no group.
+    A size without a group means the group of the prompt; without a size the response is alone.
     """
     if rubrics := rubrics_of(body):
         return Asked(prompt=prompt, response=response, rubrics=rubrics)
@@ -117,12 +117,12 @@ async def reward(rewarder: Rewarder, call: Call) -> Answered:
     those of one prompt are compared with each other.
     """
     if isinstance(call.body, list):
-        return await _samples(rewarder, call, [replace(call, body=one).fields for one in call.body])
+        return await _samples(rewarder, call, [replace(call, body=item).fields for item in call.body])
     body = call.fields
     if "responses" in body:
-        return await _samples(rewarder, call, [{**body, "response": one} for one in list_of(body, "responses")])
-    found = await rewarder.reward(_sample(rewarder, call, body))
-    return _shown(rewarder, call, found), [found]
+        return await _samples(rewarder, call, [{**body, "response": text} for text in list_of(body, "responses")])
+    result = await rewarder.reward(_sample(rewarder, call, body))
+    return _shown(rewarder, call, result), [result]
 
 
 def _sample(rewarder: Rewarder, call: Call, body: Body) -> Asked:
@@ -134,8 +134,8 @@ async def _samples(rewarder: Rewarder, call: Call, bodies: Sequence[Body]) -> An
     """Compare responses to one prompt with each other, unless they have rubrics."""
     asked = [_sample(rewarder, call, body) for body in bodies]
     groups: dict[Prompt | int, list[int]] = {}
-    for place, one in enumerate(asked):
-        groups.setdefault(place if one.rubrics else one.prompt, []).append(place)
+    for place, sample in enumerate(asked):
+        groups.setdefault(place if sample.rubrics else sample.prompt, []).append(place)
 
     async def judged(places: Sequence[int]) -> list[Reward]:
         first = asked[places[0]]
@@ -144,16 +144,16 @@ async def _samples(rewarder: Rewarder, call: Call, bodies: Sequence[Body]) -> An
         rewards, _ = await rewarder.among(first.prompt, [asked[place].response for place in places])
         return rewards
 
-    found = await asyncio.gather(*map(judged, groups.values()))
+    results = await asyncio.gather(*map(judged, groups.values()))
     order = [place for places in groups.values() for place in places]
-    by_place = dict(zip(order, chain(*found), strict=True))
+    by_place = dict(zip(order, chain(*results), strict=True))
     rewards = [by_place[place] for place in range(len(asked))]
-    return [_shown(rewarder, call, one) for one in rewards], rewards
+    return [_shown(rewarder, call, reward) for reward in rewards], rewards
 
 
-def _shown(rewarder: Rewarder, call: Call, found: Reward) -> Any:
+def _shown(rewarder: Rewarder, call: Call, result: Reward) -> Any:
     name = call.query.get("key")
-    return {**found.facts(rewarder.judge.label), name: found.value} if name else found.value
+    return {**result.facts(rewarder.judge.label), name: result.value} if name else result.value
 
 
 async def get_reward(rewarder: Rewarder, call: Call) -> Answered:
@@ -171,7 +171,7 @@ async def get_reward(rewarder: Rewarder, call: Call) -> Answered:
         prompt, response = split_query(query, given)
         asked.append(asked_of(rewarder, call, {**body, "rubrics": rubrics}, prompt, response))
     rewards = await rewarder.rewards(asked)
-    values, numbers = [one.value for one in rewards], [one.numbers() for one in rewards]
+    values, numbers = [reward.value for reward in rewards], [reward.numbers() for reward in rewards]
     logs = {name: [row[name] for row in numbers] for name in numbers[0]}
     return {"rewards": values, "scores": values, "extra_logs": logs}, rewards
 
@@ -197,12 +197,12 @@ async def rerank(rewarder: Rewarder, call: Call) -> Answered:
     body = call.fields
     tei = "texts" in body and "documents" not in body
     prompt = conversation(required(body, "query"))
-    documents = [_document(one) for one in list_of(body, "texts" if tei else "documents")]
+    documents = [_document(document) for document in list_of(body, "texts" if tei else "documents")]
     top = body.get("top_n") or body.get("top_k") or len(documents)
     if not isinstance(top, int) or top < 1:
         raise RefusalError(422, f"top_n is a number from 1, not {str(top)[:20]!r}")
     if rubrics := rubrics_of(body):
-        rewards = await rewarder.rewards([Asked(prompt=prompt, response=one, rubrics=rubrics) for one in documents])
+        rewards = await rewarder.rewards([Asked(prompt=prompt, response=text, rubrics=rubrics) for text in documents])
     else:
         rewards, _ = await rewarder.among(prompt, documents)
     order = sorted(range(len(documents)), key=lambda n: (bool(rewards[n].reason), -rewards[n].value, n))[:top]
@@ -218,11 +218,11 @@ async def rerank(rewarder: Rewarder, call: Call) -> Answered:
 
 async def infinity(rewarder: Rewarder, call: Call) -> Answered:
     """Answer as `rerank`, with documents as plain texts, which clients of Infinity expect."""
-    found, rewards = await rerank(rewarder, call)
-    for row in found["results"]:
+    answer, rewards = await rerank(rewarder, call)
+    for row in answer["results"]:
         if "document" in row:
             row["document"] = row["document"]["text"]
-    return found, rewards
+    return answer, rewards
 
 
 async def score(rewarder: Rewarder, call: Call) -> Answered:
@@ -238,8 +238,8 @@ async def score(rewarder: Rewarder, call: Call) -> Answered:
         raise RefusalError(422, f"{len(queries)} queries do not match {len(documents)} documents")
     rubrics = rubrics_of(body)
     pairs = zip(map(conversation, queries), map(_document, documents), strict=True)
-    rewards = await rewarder.rewards([Asked(prompt=one, response=text, rubrics=rubrics) for one, text in pairs])
-    rows = [{"object": "score", "score": one.value} for one in rewards]
+    rewards = await rewarder.rewards([Asked(prompt=prompt, response=text, rubrics=rubrics) for prompt, text in pairs])
+    rows = [{"object": "score", "score": reward.value} for reward in rewards]
     return _listed(rewarder, "score", rows, rewards)
 
 
@@ -250,13 +250,15 @@ async def classify(rewarder: Rewarder, call: Call) -> Answered:
     rubrics = rubrics_of(body)
     asked = [Asked(prompt=prompt, response=text, rubrics=rubrics) for prompt, text in map(split_turns, inputs)]
     rewards = await rewarder.rewards(asked)
-    rows = [{"label": "svr", "probs": [one.value], "num_classes": 1} for one in rewards]
+    rows = [{"label": "svr", "probs": [reward.value], "num_classes": 1} for reward in rewards]
     return _listed(rewarder, "classify", rows, rewards)
 
 
 def _listed(rewarder: Rewarder, kind: str, rows: Sequence[Mapping[str, Any]], rewards: Sequence[Reward]) -> Answered:
     label = rewarder.judge.label
-    data = [{"index": n, **row, **one.facts(label)} for n, (row, one) in enumerate(zip(rows, rewards, strict=True))]
+    data = [
+        {"index": n, **row, **reward.facts(label)} for n, (row, reward) in enumerate(zip(rows, rewards, strict=True))
+    ]
     head = {"id": f"{kind}-{secrets.token_hex(8)}", "object": "list", "created": int(time.time()), "model": label}
     return {**head, "data": data}, rewards
 

@@ -1,16 +1,15 @@
-"""Settings of `svr serve`, refusals, and rewards with their labels."""
+"""Settings of `svr serve`, refusals, and the fallback."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
 
 from svr_async.errors import SvrError, UsageError
 from svr_async.serving.pairs import Shown
+from svr_async.serving.ranking import Schedule
 from svr_async.serving.scores import Reward
 
-Compared = Literal["circle", "all"]
 MIB = 2**20
 DEADLINE = "deadline"  # not judged in time
 
@@ -19,8 +18,8 @@ DEADLINE = "deadline"  # not judged in time
 class ServerSettings:
     """Settings of a server, in seconds and bytes.
 
-    `group_size` is the size of groups whose requests do not give one, 0 for none; `schedule` sets which members are
-    compared. `fallback` is the reward without a verdict. Every request is answered `deadline_s` after it, or after the
+    `group_size` is the size of groups whose requests do not give one; 0 makes no groups. `schedule` sets the compared
+    members. `fallback` is the reward without a verdict. Every request is answered `deadline_s` after it, or after the
     first member of its group, arrived. The answers of a group are kept for `keep_s`. Clients must send `token`, unless
     it is empty.
     """
@@ -28,7 +27,7 @@ class ServerSettings:
     host: str = "127.0.0.1"
     port: int = 8080
     token: str = ""
-    schedule: Compared = "circle"
+    schedule: Schedule = "circle"
     order: Shown = "hash"
     top_k: int | None = None
     group_size: int = 0

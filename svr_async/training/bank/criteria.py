@@ -117,21 +117,22 @@ def predicate(text: str) -> str:
     return rest if len(rest.split()) > 1 else plain
 
 
-def differ(first: Profile, second: Profile) -> str:
+def differ(first: str, second: str) -> str:
     """Return why two near-identical texts are different criteria, in a word or two; empty if they are not.
 
     Symmetric. Only differences that turn a criterion into another count. A content word that one text adds does not;
     whether such texts are one criterion, only answers can tell.
     """
-    only_first, only_second = first.words - second.words, second.words - first.words
+    one, two = profile(first), profile(second)
+    only_one, only_two = one.words - two.words, two.words - one.words
     reasons = {
-        "numbers": first.numbers != second.numbers,
-        "quoted words": first.quotes != second.quotes,
-        "negation": first.negations != second.negations,
-        "opposite words": opposite_words(only_first, only_second),
-        "names": first.names - second.words and second.names - first.words,
-        "order": first.before & second.after and first.after & second.before,
-        "content words": carried(only_first) - stems(second.words) and carried(only_second) - stems(first.words),
+        "numbers": one.numbers != two.numbers,
+        "quoted words": one.quotes != two.quotes,
+        "negation": one.negations != two.negations,
+        "opposite words": opposite_words(only_one, only_two),
+        "names": one.names - two.words and two.names - one.words,
+        "order": one.before & two.after and one.after & two.before,
+        "content words": carried(only_one) - stems(two.words) and carried(only_two) - stems(one.words),
     }
     return next((reason for reason, holds in reasons.items() if holds), "")
 

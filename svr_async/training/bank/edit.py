@@ -18,7 +18,7 @@ from svr_async.core.table import Line, Parts, Table, plain_word
 from svr_async.errors import StorageError, UsageError
 from svr_async.scoring.bank import MAX_ALIASES, UNIFORM, BankHistory, BankRubric, Edit, InferenceSettings, RubricBank
 from svr_async.scoring.bank_card import in_one_level
-from svr_async.training.bank.criteria import differ, predicate, profile
+from svr_async.training.bank.criteria import differ, predicate
 from svr_async.training.bank.merge import Candidate, bank_rubric, candidate_of, merge, near_duplicates
 
 NEVER = np.float32(-1e6)  # the logit of an added rubric: the fit shares attention among the others as before
@@ -111,7 +111,7 @@ def place_of(bank: RubricBank, key: str) -> int:
 def _reworded(rubric: Rubric, text: str, others: Sequence[BankRubric]) -> Rubric:
     """Return a rubric with another text; UsageError if its check would decide something else than the text asks."""
     text = " ".join(text.split())
-    why = differ(profile(rubric.text), profile(text))
+    why = differ(rubric.text, text)
     if rubric.check is not None and why in OTHER_CHECK:
         hint = f"its check {rubric.check.name} would decide as before; disable it and add the new one"
         raise UsageError(f"the new text of {rubric.id} asks for something else ({why})", hint=hint)

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
 from math import fsum
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +23,7 @@ from svr_async.core.rubric import FACETS, IMPORTANCES, Rubric, rubric_id
 from svr_async.core.similarity import REDUNDANCY_CUTOFF, content_tokens, normalised, redundancy, similarity
 from svr_async.errors import UsageError
 from svr_async.scoring.bank import MAX_ALIASES, MAX_NOTE_CHARS, MAX_SOURCES, BankRubric
-from svr_async.training.bank.criteria import checks_differ, differ, predicate, profile
+from svr_async.training.bank.criteria import checks_differ, differ, predicate
 
 MERGE_CUTOFF = 0.88  # app:hparams
 BANK_CAP = 1024  # the size of the paper's trained bank (app:bank); its table of settings has no cap
@@ -52,7 +51,7 @@ def near_duplicates(
 
 
 def _one_criterion(first: Rubric, second: Rubric) -> bool:
-    return not checks_differ(first.check, second.check) and not differ(profile(first.text), profile(second.text))
+    return not checks_differ(first.check, second.check) and not differ(first.text, second.text)
 
 
 def possible_pairs(texts: Sequence[str], cutoff: float) -> list[tuple[int, int]]:
@@ -91,25 +90,19 @@ def _alike(sequences: Sequence[Sequence[str]], cutoff: float) -> set[tuple[int, 
     return pairs
 
 
-class RedundancyEdges(NamedTuple):
-    """The positive entries of the redundancy matrix above its diagonal: rubrics i < j, value in (0, 1]."""
-
-    i: NDArray[np.int32]
-    j: NDArray[np.int32]
-    value: NDArray[np.float32]
-
-
-def redundancy_edges(texts: Sequence[str], cutoff: float = REDUNDANCY_CUTOFF) -> RedundancyEdges:
-    """Return which rubrics of a bank repeat each other, and how much (paper `app:hparams`).
+def redundancy_edges(
+    texts: Sequence[str], cutoff: float = REDUNDANCY_CUTOFF
+) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.float32]]:
+    """Return which rubrics i < j of a bank repeat each other, and how much (paper `app:hparams`), as three arrays.
 
     redundancy_ij = max(0, similarity_ij − cutoff) / (1 − cutoff), zero diagonal; only positive entries, each once.
     After merging at 0.88 only texts that read alike and are different criteria are left above the cutoff, as "at most
     50 words" and "at most 100 words". The paper preset merges by text alone, so nothing is left and the term is 0.
     """
     similar = similar_pairs(texts, max(cutoff, np.finfo(np.float64).tiny))
-    edges = [(i, j, value) for i, j, alike in similar if (value := redundancy(alike, cutoff)) > 0]
-    columns = np.array(edges, dtype=np.float64).reshape(-1, 3).T
-    return RedundancyEdges(columns[0].astype(np.int32), columns[1].astype(np.int32), columns[2].astype(np.float32))
+    edges = [(i, j, above) for i, j, alike in similar if (above := redundancy(alike, cutoff)) > 0]
+    first, second, value = np.array(edges, dtype=np.float64).reshape(-1, 3).T
+    return first.astype(np.int32), second.astype(np.int32), value.astype(np.float32)
 
 
 def drop_redundant(order: Sequence[int], similar: Iterable[tuple[int, int, float]]) -> list[int]:
@@ -223,7 +216,7 @@ class _Group:
         self.count = sum(one.observed_count for one in same)
         self.sources = {pair for one in same for pair in one.source_pair_ids}
         checks = {one.rubric.check for one in same if one.rubric.check}
-        self.check = checks.pop() if len(checks) == 1 else None  # of two checks of one text none can be trusted
+        self.check = checks.pop() if len(checks) == 1 else None  # two checks of one text: trust neither
         self.checked = {self.text} if self.check else set[str]()
 
     def rank(self) -> tuple[int, int, int, str]:
@@ -234,7 +227,7 @@ class _Group:
         """Return whether no two texts of the groups are different criteria, and their checks agree."""
         if checks_differ(self.check, other.check):
             return False
-        return not any(differ(profile(mine), profile(theirs)) for mine in self.texts for theirs in other.texts)
+        return not any(differ(mine, theirs) for mine in self.texts for theirs in other.texts)
 
     def take(self, other: _Group) -> None:
         """Make the other group a part of this one."""

@@ -61,7 +61,7 @@ async def run_rounds(session: Session, log: FitLog | None = None, *, fit: RoundF
 async def _build_bank(
     session: Session, number: int, carryover: RoundCarryover
 ) -> tuple[tuple[Candidate, ...], RoundCarryover]:
-    """Merge the candidates and group them into criteria; DegenerateFitError if there is none."""
+    """Merge the candidates and group them into criteria; DegenerateFitError without candidates."""
     config, left = session.config, without(carryover.candidates, carryover.pruned)
     bank = merge(left, cutoff=config.merge_cutoff, cap=config.bank_cap, by_text_alone=config.by_text_alone)
     if not bank:
@@ -81,7 +81,7 @@ async def _one_round(
     before: FittedRound | None,
     fit: Callable[[RoundData], Pruned],
 ) -> tuple[FittedRound, RoundCarryover]:
-    """Judge the pools, fit, prune, calibrate, measure on dev, and keep what it was done with."""
+    """Judge the pools, fit, prune, calibrate, measure on dev, and store the inputs."""
     config, material, indexed = session.config, session.material, session.indexed(bank)
     negatives = [negative.pair for negative in carryover.negatives]
     await judge_pools(session, f"judge-{number}", number, indexed, negatives, before)
@@ -123,7 +123,6 @@ async def _one_round(
         settings=settings,
         dev_accuracy=dev_accuracy,
         dev_hits=hits,
-        support_counts=data.support,
         record=record,
     )
     pruned = tuple(bank[place] for place in np.setdiff1d(np.arange(len(bank)), kept))

@@ -1,4 +1,4 @@
-"""The boundary: support pairs, probes, hard negatives, and what is induced from them (paper `sec:adv`)."""
+"""The boundary: support pairs, probes, hard negatives, and the rubrics induced from them (paper `sec:adv`)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from svr_async.judges.rules.safety import is_refusal
 from svr_async.training.rounds.induction import counted, induced
 from svr_async.training.rounds.pools import PoolTask, judge_tasks
 from svr_async.training.rounds.session import FittedRound, Floats, HardNegative, RoundCarryover, Session
-from svr_async.training.rounds.stages import ask, outcomes_of, pair_to_json
+from svr_async.training.rounds.stages import ask, outcomes_of
 
 COMPARED_CHARS = 4000
 FEW = 64  # least support pairs: with fewer, a round of small data finds nothing new and training ends
@@ -102,7 +102,7 @@ async def find_negatives(
     """Return each support pair's hard negatives: of its candidates, the nearest to the boundary or all near it.
 
     A response of the data is one only if just the hardest is taken, as an additional triple; else it is trained on
-    already. What the judge did not answer is no low margin: a candidate needs a verdict wherever its original has one.
+    already. A candidate needs a verdict wherever its original has one: a missing answer is not a low margin.
     """
     config, ledger = session.config, session.boundary
     prompts, options = session.material.prompts, await _candidates(session, number, support)
@@ -149,8 +149,8 @@ def hard_negatives(
     """Return the candidate with the smallest margin, ties to the earlier, and all with one <= `margin`; never the pair.
 
     The paper takes the smallest alone. If a pair is decided wrongly, that is often the pair itself, and the near copy
-    that shows what its two responses hide would be lost. The pair's own response is no negative: the mean of a loss and
-    itself is that loss (`sec:adv`).
+    that shows what its two responses hide would be lost. The pair's own response is not a negative: the mean of a loss
+    and itself is that loss (`sec:adv`).
     """
     lowest = min(margins, key=lambda entry: entry[1])[0]
     taken = [pair for pair, value in margins if pair is lowest or value <= margin]
@@ -198,12 +198,12 @@ async def probes(session: Session, number: int, support: Sequence[PreferencePair
         answers = await ask(session.judges, "probing", support, author.probe, [pair.prompt for pair in support])
         return [answer.value for answer in answers], outcomes_of(answers)
 
-    inputs = author.name, [pair_to_json(pair) for pair in support]
+    inputs = author.name, support
     return await session.kept(f"probe-{number}", list[str | None], inputs, probe)
 
 
 def usable_probe(pair: PreferencePair, probe: str, *, same: float) -> bool:
-    """Whether a probe is another response: not empty, no refusal, and less similar to the chosen one than `same`.
+    """Whether a probe is a new response: not empty, not a refusal, and less similar to the chosen one than `same`.
 
     Similarity is 1 − (insertions and deletions) / (letters of both), over the first 4,000 letters and digits. If those
     are equal, a text is another response if it differs further on, or in a symbol, as code does by a bracket; white

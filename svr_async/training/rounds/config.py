@@ -1,4 +1,4 @@
-"""The settings of Algorithm 1 and its two presets: what the paper says, and what measured better.
+"""The settings of Algorithm 1 and its two presets: the paper's, and one that measured better.
 
 A number without a comment is the paper's (table in `app:hparams`); docs/fit.md has the whole table.
 """

@@ -56,7 +56,7 @@ ASSUMED = Assumed()
 async def count_rounds(session: Session) -> None:
     """Ask what a training would ask; with engines in a dry run, nothing is sent."""
     author = CountingAuthor(session.judges.author, math.ceil(ASSUMED.bank * math.sqrt(len(session.material.train))))
-    fits = AssumedFits([pair.id for pair in session.material.train])
+    fits = AssumedFits()
     counting = replace(
         session,
         judges=replace(session.judges, author=author),
@@ -105,13 +105,14 @@ def _placeholder(number: int) -> Rubric:
 class AssumedFits:
     """Fits that keep every rubric and find the assumed share of the pairs near the boundary."""
 
-    def __init__(self, pair_ids: list[str]) -> None:
-        self._pair_ids = pair_ids
-        self._round = 1
-
     def fit(self, session: Session, number: int, _log: FitLog, data: RoundData) -> Pruned:
-        """Return a selector that gives all rubrics of the bank the same importance."""
-        self._round = number
+        """Return a selector that gives all rubrics the same importance, and draw the pairs that are near."""
+        near, again = ASSUMED.support, ASSUMED.repeated
+        ids = [pair.id for pair in session.material.train]
+        self._is_near = np.array([hashed_fraction("near", pair_id) < near for pair_id in ids])
+        if number > 1:
+            drawn = np.array([hashed_fraction("near", str(2 * number), pair_id) for pair_id in ids])
+            self._is_near = drawn < np.where(self._is_near, again, near * (1 - again) / (1 - near))
         count, n_features = len(data.bank), session.material.prompts.n_features
         selector = Selector(
             kind="topics",
@@ -125,9 +126,4 @@ class AssumedFits:
 
     def margins(self, _selector: Selector, arrays: FitArrays) -> NDArray[np.float32]:
         """Return 0 for pairs near the boundary, 1 for others."""
-        near, again = ASSUMED.support, ASSUMED.repeated
-        is_near = np.array([hashed_fraction("near", pair_id) < near for pair_id in self._pair_ids])
-        if self._round > 1:
-            drawn = np.array([hashed_fraction("near", str(2 * self._round), pair_id) for pair_id in self._pair_ids])
-            is_near = drawn < np.where(is_near, again, near * (1 - again) / (1 - near))
-        return np.where(np.resize(is_near, arrays.n_pairs), 0, 1).astype(np.float32)
+        return np.where(np.resize(self._is_near, arrays.n_pairs), 0, 1).astype(np.float32)

@@ -12,10 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from svr_async.fit.arrays import FitArrays
-from svr_async.fit.baselines import Baselines, baselines
-from svr_async.fit.choices import Choice
-from svr_async.fit.config import FitConfig
-from svr_async.fit.forward import Selector, alpha_numpy
+from svr_async.fit.config import Choice, FitConfig
+from svr_async.fit.forward import Baselines, Selector, alpha_numpy, baselines
 from svr_async.fit.history import EpochRecord, FitCurve, FitResult, FitWatch, watched
 from svr_async.fit.training import calibrate, fit
 from svr_async.scoring.bank import RoundFacts
@@ -48,7 +46,7 @@ class FitLog:
         return result
 
     def measure(self, number: int, train: FitArrays, dev: FitArrays) -> None:
-        """Fit the baselines of a round on the same entries, a pair's own left out; nothing if dev has none."""
+        """Fit the baselines of a round on the same entries, a pair's own left out; nothing without dev entries."""
         train, dev = train.without_own(), dev.without_own()
         if train.n_entries and dev.n_entries:
             self.baselines[number] = baselines(train, dev)

@@ -16,7 +16,7 @@ from svr_async.judges.same_criterion import MOST_KNOWN, MOST_NEW, CriteriaQuesti
 from svr_async.training.bank.merge import Candidate
 from svr_async.training.bank.overlap import screen
 from svr_async.training.rounds.session import Session
-from svr_async.training.rounds.stages import ask, outcomes_of, pair_to_json
+from svr_async.training.rounds.stages import ask, outcomes_of
 
 
 async def induced(
@@ -36,7 +36,7 @@ async def induced(
         ]
         return counted(found), outcomes_of(answers)
 
-    inputs = judges.author.name, contrastive, dict(sources), [pair_to_json(pair) for pair in pairs]
+    inputs = judges.author.name, contrastive, dict(sources), pairs
     return await session.kept(stage, tuple[Candidate, ...], inputs, induce)
 
 

@@ -3,7 +3,8 @@
 Prompts are clustered by their words and by what was mined from them (`fit.prompt_clusters`). Most of a pair's pool are
 rubrics mined most often from its cluster; a fifth is drawn from the whole bank, often proposed and rarely judged first.
 With the rubrics that matter to a pair judged together, what one of them explains is not noise to the others. Each
-criterion gets one place before any gets a second one for another wording.
+criterion gets places for two wordings before any gets a third: two show whether the author's grouping is right, and
+the likeliest criteria are judged twice as well.
 
 A rubric mined only from this pair's prompt is excluded: judging it there would be circular. One that other prompts gave
 too may be in the pool; excluding it just where it holds would keep only the evidence against it. Pools are
@@ -24,20 +25,14 @@ from scipy.sparse import csr_matrix
 
 from svr_async.core.pair import Order, PreferencePair, hashed_order, present
 from svr_async.core.rubric import Rubric
+from svr_async.fit import prompt_clusters
 from svr_async.fit.forward import importance
-from svr_async.fit.prompt_clusters import (
-    Views,
-    associate,
-    best_size,
-    learn_clusters,
-    marks_of,
-    posterior,
-    rubric_rates,
-)
 from svr_async.judges.protocol import Answer, Comparisons
 from svr_async.training.rounds.session import NOTHING, FittedRound, Floats, IndexedBank, Ints, Ledger, Session
-from svr_async.training.rounds.stages import TrainingJudges, ask, outcomes_of, pair_to_json
+from svr_async.training.rounds.stages import TrainingJudges, ask, outcomes_of
 
+WORDINGS = 2  # of a criterion, before other criteria get their places
+REPEATED = 0.7  # worth of a criterion's next wording, relative to the one before
 EXPLORED = 5  # a fifth of a pool is drawn from the whole bank
 MOST_CLUSTERS = 64
 BLOCK = 4096  # prompts that are compared at a time, to bound memory
@@ -80,16 +75,16 @@ def choose_pools(inputs: PoolInputs, size: int, *, round_number: int) -> list[In
 
 
 def _first(wanted: Iterable[int], excluded: set[int], count: int, criteria: Ints) -> list[int]:
-    """Return the first different rubrics, of each criterion one before further wordings."""
+    """Return the first different rubrics, of each criterion `WORDINGS` before further ones."""
     first: dict[int, None] = {}
     further: dict[int, None] = {}
-    seen = set[int]()
+    seen = Counter[int]()
     for rubric in wanted:
         if rubric in excluded or rubric in first:
             continue
         criterion = int(criteria[rubric])
-        (further if criterion in seen else first)[rubric] = None
-        seen.add(criterion)
+        seen[criterion] += 1
+        (first if seen[criterion] <= WORDINGS else further)[rubric] = None
         if len(first) == count:
             break
     return [*first, *further][:count]
@@ -108,28 +103,28 @@ def likely_rubrics(
     """Return the `count` likeliest rubrics of each prompt, the likeliest first; of equals the first in the bank.
 
     `features` (prompt, feature), `mined` (prompt, rubric) and `words` (rubric, word) are sparse; nothing is mined from
-    prompts that are not in `trained`. There are as many clusters as predict best what is mined
+    prompts that are not in `trained`. The number of clusters is the one that best predicts the rubrics mined
     (`prompt_clusters.best_size`). What is ranked are `criteria` (rubric,); each gives its wordings in turn.
     """
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
     home = _marks(np.arange(len(criteria) + 1), criteria, int(criteria.max()) + 1)
-    given = marks_of(mined @ home)[trained]
+    given = prompt_clusters.marks_of(mined @ home)[trained]
     inside = features[trained]
-    views: Views = {"rubrics": given, "words": marks_of(given @ marks_of(home.T @ words))}
+    views: prompt_clusters.Views = {"rubrics": given, "words": prompt_clusters.marks_of(given @ home.T @ words)}
     with threadpool_limits(1):  # matrices here are small: more threads wait for each other
-        size = best_size(inside, views, most=MOST_CLUSTERS, seed=0)
+        size = prompt_clusters.best_size(inside, views, most=MOST_CLUSTERS, seed=0)
         view = views[size.view]
-        clusters, _ = learn_clusters(associate(inside, view), inside, view, size, 0)
+        clusters, _ = prompt_clusters.learn_clusters(prompt_clusters.associate(inside, view), inside, view, size, 0)
     shares = clusters.mixture_weights(features)
-    shares[trained] = posterior(shares[trained], view)
-    rate = rubric_rates(shares[trained], given)
+    shares[trained] = prompt_clusters.posterior(shares[trained], view)
+    rate = prompt_clusters.rubric_rates(shares[trained], given)
     ranked: list[Ints] = []
     for first in range(0, len(shares), BLOCK):
         score = shares[first : first + BLOCK] @ rate
         order = np.argsort(-score, axis=1, kind="stable")[:, :count]
-        ranked += [row[score[place, row] > 0].astype(np.int32) for place, row in enumerate(order)]
-    return _worded(ranked, criteria, count)
+        ranked += _worded(order, np.take_along_axis(score, order, axis=1), criteria, count, first)
+    return ranked
 
 
 def _marks(borders: NDArray[np.integer], columns: Ints, width: int) -> Any:
@@ -137,16 +132,19 @@ def _marks(borders: NDArray[np.integer], columns: Ints, width: int) -> Any:
     return csr_matrix((np.ones(len(columns)), columns, borders), shape=(len(borders) - 1, width))
 
 
-def _worded(ranked: Sequence[Ints], criteria: Ints, count: int) -> list[Ints]:
-    """Return rubrics for criteria: one wording of each in order, then the next of each; prompts begin in turn."""
+def _worded(ranked: NDArray[Any], rates: NDArray[np.float64], criteria: Ints, count: int, turn: int) -> list[Ints]:
+    """Return rubrics for criteria (prompt, place) by their rates: wording j of a criterion counts rate · `REPEATED`^j.
+
+    Prompts begin with different wordings: row n with the one at `turn` + n.
+    """
     order = np.argsort(criteria, kind="stable")
     wordings = np.split(order, np.cumsum(np.bincount(criteria))[:-1])
     found = []
-    for row, numbers in enumerate(ranked):
-        turns = [np.roll(wordings[number], -row).tolist() for number in numbers.tolist()]
-        most = max(map(len, turns), default=0)
-        listed = [turn[place] for place in range(most) for turn in turns if place < len(turn)]
-        found.append(np.array(listed[:count], dtype=np.int32))
+    for row, (numbers, values) in enumerate(zip(ranked, rates, strict=True), turn):
+        turns = [np.roll(wordings[number], -row) for number in numbers[values > 0]]
+        worth = [value * REPEATED ** np.arange(len(each)) for value, each in zip(values, turns, strict=False)]
+        best = np.argsort(-np.concatenate([[], *worth]), kind="stable")[:count]
+        found.append(np.concatenate([NOTHING, *turns])[best].astype(np.int32))
     return found
 
 
@@ -189,13 +187,15 @@ async def judge_pools(
     elif policy == "own":
         mined = (sources.rubrics_of.get(row, ())[:size] for row in rows)
         pools = [np.setdiff1d(of, known) for of, known in zip(mined, judged, strict=True)]
-    else:
-        pools = [np.setdiff1d(np.arange(len(bank.rubrics)), known) for known in judged]
-    tasks = []
-    for pair, pool, row in zip(pairs, pools, rows, strict=True):
-        held_out = sources.held_out.get(row, ())  # whatever the policy, a dev prompt is not judged on what it gave
-        tasks.append(PoolTask(pair, [bank.rubrics[place].rubric for place in pool.tolist() if place not in held_out]))
-    await judge_tasks(session, stage, [task for task in tasks if task.rubrics])
+    else:  # a dev prompt is not judged on what it gave
+        left_out = ([*known, *sources.held_out.get(row, ())] for row, known in zip(rows, judged, strict=True))
+        pools = [np.setdiff1d(np.arange(len(bank.rubrics)), places) for places in left_out]
+    tasks = [
+        PoolTask(pair, [bank.rubrics[place].rubric for place in pool.tolist()])
+        for pair, pool in zip(pairs, pools, strict=True)
+        if len(pool)
+    ]
+    await judge_tasks(session, stage, tasks)
 
 
 def _wanted(
@@ -222,16 +222,16 @@ def _wanted(
 
 async def judge_tasks(session: Session, stage: str, tasks: Sequence[PoolTask], ledger: Ledger | None = None) -> None:
     """Judge tasks, or read them back, and note every entry in the ledger given, or the session's."""
-    judges, ids = session.judges, [[rubric.id for rubric in task.rubrics] for task in tasks]
+    judges = session.judges
 
     async def judge() -> tuple[Floats, Counter[str]]:
         if tasks:
-            session.say(f"judging {sum(map(len, ids)):,} entries of {len(tasks):,} pairs")
+            session.say(f"judging {sum(len(task.rubrics) for task in tasks):,} entries of {len(tasks):,} pairs")
         return await judged_z(judges, tasks)
 
-    # texts count too: a probe keeps its id, a check its rubric's text
-    rubrics = {rubric.id: rubric for task in tasks for rubric in task.rubrics}
-    inputs = judges.judge.name, judges.rubrics_per_call, [pair_to_json(task.pair) for task in tasks], rubrics, ids
+    ids = [[rubric.id for rubric in task.rubrics] for task in tasks]
+    rubrics = {rubric.id: rubric for task in tasks for rubric in task.rubrics}  # whole: a check may change, its id not
+    inputs = judges.judge.name, judges.rubrics_per_call, [task.pair for task in tasks], ids, rubrics
     z = await session.kept(stage, np.ndarray, inputs, judge)
     ledger, start = session.ledger if ledger is None else ledger, 0
     for task, named in zip(tasks, ids, strict=True):
@@ -255,7 +255,7 @@ async def judged_z(judges: TrainingJudges, tasks: Sequence[PoolTask]) -> tuple[F
     z: list[float] = []
     for task, answers in zip(tasks, found, strict=True):
         sign = sign_of(task.pair)
-        deltas = {row.rubric_id: sign * row.delta for one in answers if one.value for row in one.value.rows}
+        deltas = {row.rubric_id: sign * row.delta for one in answers if one.value is not None for row in one.value.rows}
         z += [deltas.get(rubric.id, np.nan) for rubric in task.rubrics]
     return np.array(z, dtype=np.float32), outcomes_of([answer for answers in found for answer in answers])
 

@@ -10,36 +10,28 @@ from numpy.typing import NDArray
 
 from svr_async.core.pair import hashed_order, present
 from svr_async.fit.arrays import FitArrays
-from svr_async.fit.baselines import Baselines, linear_margins
-from svr_async.fit.choices import Choice
-from svr_async.fit.forward import Selector, alpha_numpy
-from svr_async.fit.tfidf import Vocabulary
-from svr_async.scoring.bank import BankHistory, BankRubric, InferenceSettings, RubricBank
+from svr_async.fit.config import Choice
+from svr_async.fit.forward import Baselines, Selector, alpha_numpy, linear_margins
+from svr_async.scoring.bank import BankRubric, InferenceSettings
 from svr_async.scoring.bank_card import enough
 from svr_async.scoring.selection import Active, select
 from svr_async.training.bank.merge import EXAMPLES, Candidate, bank_rubric
 from svr_async.training.rounds.config import Publish, TrainConfig
-from svr_async.training.rounds.fits import rated
 from svr_async.training.rounds.pools import PoolTask, judge_tasks, sign_of
 from svr_async.training.rounds.session import FittedRound, Session
 from svr_async.training.rounds.stages import from_cache
 
 Hits = NDArray[np.float64]  # for each dev pair 1 if it is decided as people did, 0.5 for a tie, else 0
 Features = tuple[NDArray[np.integer], NDArray[np.float32]]
-VOTE, ONE_WEIGHT, DIRECTLY = (
-    "the unweighted vote",
-    "one weight per rubric for all prompts",
-    "the judge asked directly",
-)
 USES = {
-    VOTE: "svr eval --method uniform with this bank",
-    ONE_WEIGHT: "svr-fit {store} --out DIR --sweep groups=1",
-    DIRECTLY: "svr eval --method direct with this judge",
+    "the unweighted vote": "svr eval --method uniform with this bank",
+    "one weight per rubric for all prompts": "svr-fit {store} --out DIR --sweep groups=1",
+    "the judge asked directly": "svr eval --method direct with this judge",
 }
 BEFORE_EQUALS = 1e-9  # breaks ties only: far below the difference of two alphas in single precision
 DIRECT = (
-    "The fit was no better than a coin on prompts that were left out, so with this bank the judge is asked directly. "
-    "--top-k lets the rubrics decide all the same."
+    "On held-out prompts the fit was no better than guessing, so with this bank the judge is asked directly. "
+    "--top-k uses the rubrics anyway."
 )
 
 
@@ -66,8 +58,8 @@ def choose_settings(
 ) -> tuple[InferenceSettings, Hits]:
     """Return the settings for use, and the hits on dev pairs that were judged as at inference.
 
-    A structure that was chosen brings its top_k. One that did no better than a coin leaves pairs to the judge's direct
-    verdict. `texts` are those of the selector's rubrics, `dev` holds their entries; a missing entry counts 0.
+    A chosen structure sets top_k. If it was no better than guessing, the judge decides directly. `texts` are those of
+    the selector's rubrics, `dev` holds their entries; a missing entry counts 0.
     """
     top_k = config.top_k if choice is None else choice.structure.top_k
     settings = _settings(config, top_k, config.filler_weight, direct=choice is not None and not choice.is_proven)
@@ -147,7 +139,7 @@ def baseline_hits(found: Baselines | None, dev: FitArrays) -> dict[str, Hits]:
         return {}
     dev = dev.without_own()
     vote, one_weight = (linear_margins(weight, dev) for weight in (np.ones(dev.n_rubrics), found.weight))
-    return {VOTE: hits_of(vote), ONE_WEIGHT: hits_of(one_weight)}
+    return {"the unweighted vote": hits_of(vote), "one weight per rubric for all prompts": hits_of(one_weight)}
 
 
 def better_than_bank(bank: Hits, others: Mapping[str, Hits | None], store: str) -> str:
@@ -167,63 +159,6 @@ def better_than_bank(bank: Hits, others: Mapping[str, Hits | None], store: str) 
 
 
 # ── the bank ────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def build_bank(
-    session: Session,
-    fitted: FittedRound,
-    *,
-    dev_metrics: Mapping[str, Any],
-    licence: str,
-    judge: str = "",
-    prompts_digest: str = "",
-    history: BankHistory | None = None,
-) -> RubricBank:
-    """Return the bank of a round; `judge` labels its results, if more is known than the judge's own label."""
-    material, prompts = session.material, session.material.prompts
-    first = {prompts.row(pair): pair.id for pair in reversed(material.train)}
-    rows = [sorted(first)[place] for place in rated(len(first)).tolist()]
-    rubrics = describe(
-        fitted.bank,
-        fitted.selector,
-        [(first[row], prompts.features(row)) for row in rows],
-        support=fitted.support_counts,
-        domains={pair.id: pair.domain for pair in material.train},
-    )
-    return assemble(
-        rubrics,
-        fitted.selector,
-        material.vocabulary,
-        fitted.settings,
-        fit_settings=session.config.as_json(),
-        dev_metrics=dict(dev_metrics),
-        judge=judge or session.judges.judge.label,
-        marks=session.judges.judge.marks,
-        licence=licence,
-        prompts_digest=prompts_digest,
-        data_digests={"pairs": material.digest},
-        history=history,
-    )
-
-
-def assemble(
-    rubrics: tuple[BankRubric, ...],
-    selector: Selector,
-    vocabulary: Vocabulary,
-    settings: InferenceSettings,
-    **fields: Any,
-) -> RubricBank:
-    """Join rubrics, selector and features to a bank, with further fields of `RubricBank`."""
-    return RubricBank(
-        rubrics=rubrics,
-        selector_kind=selector.kind,
-        selector=selector.tensors(),
-        vocabulary=vocabulary.terms,
-        idf=vocabulary.idf,
-        inference=settings,
-        notes=(DIRECT,) if settings.direct else (),
-        **fields,
-    )
 
 
 def describe(

@@ -13,7 +13,7 @@ from scipy.sparse import csr_matrix
 
 from svr_async.core.pair import PreferencePair, prompt_text
 from svr_async.fit.arrays import FitArrays
-from svr_async.fit.choices import Choice
+from svr_async.fit.config import Choice
 from svr_async.fit.forward import Selector
 from svr_async.fit.ragged import indptr_of
 from svr_async.fit.tfidf import Vocabulary, learn, transform
@@ -45,21 +45,13 @@ class HardNegative:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Prompts:
-    """The distinct prompts of some pairs: features as CSR rows, and the row of each prompt by its text."""
+    """Distinct prompts in order of first appearance: features as CSR rows, and the row of each prompt by its text."""
 
     indptr: NDArray[np.int64]
     index: Ints
     value: Floats
     n_features: int
     row_of: Mapping[str, int]
-
-    @classmethod
-    def of(cls, pairs: Sequence[PreferencePair], vocabulary: Vocabulary) -> Prompts:
-        """Collect the prompts of the pairs, in order of first appearance."""
-        row_of = {text: row for row, text in enumerate(dict.fromkeys(prompt_text(pair.prompt) for pair in pairs))}
-        indptr, index, value = transform(vocabulary, tuple(row_of))
-        n_features = max(1, len(vocabulary.terms))
-        return cls(indptr=indptr, index=index, value=value, n_features=n_features, row_of=row_of)
 
     def row(self, pair: PreferencePair) -> int:
         """Return the row of a pair's prompt."""
@@ -95,10 +87,13 @@ class Material:
 def prepare(
     train: Sequence[PreferencePair], dev: Sequence[PreferencePair], *, digest: str, pairs_of_words: bool = True
 ) -> Material:
-    """Learn the features from the training prompts."""
+    """Learn the features of prompts from those of the training pairs."""
     texts = list(dict.fromkeys(prompt_text(pair.prompt) for pair in train))
     vocabulary = learn(texts, pairs_of_words=pairs_of_words)
-    prompts = Prompts.of((*train, *dev), vocabulary)
+    every = dict.fromkeys([*texts, *(prompt_text(pair.prompt) for pair in dev)])
+    indptr, index, value = transform(vocabulary, tuple(every))
+    row_of, n_features = {text: row for row, text in enumerate(every)}, max(1, len(vocabulary.terms))
+    prompts = Prompts(indptr=indptr, index=index, value=value, n_features=n_features, row_of=row_of)
     return Material(train=tuple(train), dev=tuple(dev), vocabulary=vocabulary, prompts=prompts, digest=digest)
 
 
@@ -170,7 +165,7 @@ class Sources:
     def own(self, row: int) -> Ints:
         """Return the rubrics that were mined from this prompt and from no other; of a dev prompt, all of its rubrics.
 
-        They would not be in the bank without this prompt, so judging it on them is no evidence. A rubric that other
+        They would not be in the bank without this prompt, so its verdicts on them are not evidence. A rubric that other
         prompts gave as well is evidence here too: leaving it out exactly where it was mined, and so where it favours
         the chosen response, would keep only the evidence against it.
         """
@@ -190,16 +185,16 @@ def _by_row(rows_of: Sequence[Iterable[int]]) -> dict[int, list[int]]:
 def bank_arrays(bank: Sequence[Candidate], sources: Sources, redundancy_cutoff: float) -> dict[str, Any]:
     """Return what `FitArrays` holds of a bank: where its rubrics came from, their words, redundancy and criteria."""
     texts = [candidate.rubric.text for candidate in bank]
-    edges = redundancy_edges(texts, redundancy_cutoff)
+    redundancy_i, redundancy_j, redundancy_value = redundancy_edges(texts, redundancy_cutoff)
     word_indptr, word_number = rubric_words(texts)
     return {
         "source_indptr": indptr_of(np.array([len(rows) for rows in sources.rows_of], dtype=np.int64)),
         "source_prompt": np.array([row for rows in sources.rows_of for row in rows], dtype=np.int32),
         "word_indptr": word_indptr,
         "word_number": word_number,
-        "redundancy_i": edges.i,
-        "redundancy_j": edges.j,
-        "redundancy_value": edges.value,
+        "redundancy_i": redundancy_i,
+        "redundancy_j": redundancy_j,
+        "redundancy_value": redundancy_value,
         "criterion": criterion_numbers(bank),
     }
 
@@ -252,7 +247,6 @@ class FittedRound:
     settings: InferenceSettings
     dev_accuracy: float
     dev_hits: NDArray[np.float64]
-    support_counts: Mapping[str, int]
     record: Mapping[str, Any]
     choice: Choice | None = None
 

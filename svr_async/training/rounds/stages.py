@@ -10,7 +10,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Awaitable, Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -20,7 +20,6 @@ import orjson
 
 from svr_async.core.files import reason, write_atomic
 from svr_async.core.integrity import require_coverage
-from svr_async.core.pair import PreferencePair
 from svr_async.core.verdict import Outcome
 from svr_async.engine.concurrency import ShutdownController
 from svr_async.errors import ArtefactError
@@ -140,12 +139,6 @@ def _bytes_of(part: Any) -> bytes:
     if isinstance(part, np.ndarray):
         return f"{part.dtype}{part.shape}".encode() + np.ascontiguousarray(part).tobytes()
     return orjson.dumps(part, option=orjson.OPT_SORT_KEYS, default=str)
-
-
-def pair_to_json(pair: PreferencePair) -> dict[str, Any]:
-    """Return what a stage depends on of a pair: id, prompt, responses and their order."""
-    texts = {name: getattr(pair, name) for name in ("id", "chosen", "rejected", "chosen_first")}
-    return {"prompt": [asdict(turn) for turn in pair.prompt], **texts}
 
 
 # ── unanswered questions ────────────────────────────────────────────────────────────────────────────────────────────

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
@@ -19,7 +19,7 @@ from svr_async.engine.concurrency import ShutdownController, run_whole
 from svr_async.engine.money import Price
 from svr_async.engine.stats import EngineStats
 from svr_async.errors import UsageError
-from svr_async.fit.history import EpochRecord, FitCurve, FitWatch
+from svr_async.fit.history import EpochRecord, FitCurve
 from svr_async.judges.batch import Opened, Unanswered, endpoints_of
 from svr_async.judges.decision import STATED
 from svr_async.judges.limits import WHOLE, refuse_one_price
@@ -38,14 +38,20 @@ from svr_async.training.rounds.stages import (
     TrainingJudges,
     digest_of,
 )
-from svr_async.training.running.data import TrainingData, load_data, refuse_benchmark_for_training
-from svr_async.training.running.settings import TrainSettings, train_config
+from svr_async.training.running.settings import (
+    TrainingData,
+    TrainSettings,
+    load_data,
+    refuse_benchmark_for_training,
+    train_config,
+)
 
 if TYPE_CHECKING:
     from svr_async.judges.profiles import Profile
 
 T = TypeVar("T")
 Work = Callable[[Session], Awaitable[Any]]
+Used = Mapping[str, tuple[EngineStats, Price | None]]  # calls and price of the endpoints of `judge` and `author`
 OFFLINE_WORKERS = 8
 RUBRICS_PER_FREE_CALL = 65_536  # without an endpoint a call has no length to bound
 
@@ -58,10 +64,6 @@ class TrainingListener:
 
     def opened(self, judge: OpenJudge) -> None:
         """Handle that the judge is open."""
-
-    def fits(self, _seeds: int, _epochs: int) -> FitWatch | None:
-        """Return the watch of some fits of some epochs; 0 epochs if a fit is solved."""
-        return None
 
     def say(self, text: str) -> None:
         """Handle an event in a sentence."""
@@ -105,22 +107,14 @@ class TrainingRun:
         return digest_of(dict(self.judge.prompts)) if self.judge.prompts else ""
 
     @property
-    def stats(self) -> EngineStats | None:
-        """What this process has asked of the endpoint so far; None for a judge that sends nothing."""
-        return None if self.judge.engine is None else self.judge.engine.stats()
-
-    @property
-    def price(self) -> Price | None:
-        """The price of the endpoint, if known."""
-        return None if self.judge.profile is None else self.judge.profile.price
-
-    @property
-    def written(self) -> tuple[EngineStats, Price | None] | None:
-        """The same of the author, if that is another endpoint."""
-        behind = self.judge.behind
-        if behind is None or behind.engine is None or behind.profile is None:
-            return None
-        return behind.engine.stats(), behind.profile.price
+    def used(self) -> Used:
+        """What this process has asked so far of the endpoints of the judge and of another author."""
+        asked = {"judge": self.judge, "author": self.judge.behind}
+        return {
+            name: (one.engine.stats(), None if one.profile is None else one.profile.price)
+            for name, one in asked.items()
+            if one is not None and one.engine is not None
+        }
 
 
 @asynccontextmanager
@@ -128,6 +122,7 @@ async def open_run(
     settings: TrainSettings, data: TrainingData, listener: TrainingListener
 ) -> AsyncIterator[TrainingRun]:
     """Open the judge and a session of a training, and close the judge at the end."""
+    open_folder(settings.out)
     judge = open_training_judge(settings)
     try:
         listener.opened(judge)
@@ -166,7 +161,6 @@ class _NoAuthor:
 def open_training_judge(settings: TrainSettings) -> OpenJudge:
     """Open the judge that trains, with its author."""
     spec, author = settings.spec, settings.author_spec
-    open_folder(settings.out)
     limits = replace(settings.limits, failures=settings.out / "failures.jsonl")
     if author is None:
         return open_judge(spec, limits)
@@ -184,7 +178,7 @@ def open_session(settings: TrainSettings, data: TrainingData, judge: OpenJudge, 
     config = train_config(settings)
     train, dev = split_by_prompt(data.pairs, config.dev_share, salt=str(config.split_seed))
     _report_data(data, judge, train, dev, listener)
-    digest = training_fingerprint(data.digest, (pair.id for pair in data.pairs))
+    digest = training_fingerprint(data.dataset.digest, (pair.id for pair in data.pairs))
     fingerprints = judge.engine.fingerprints if judge.engine else set()
     return Session(
         judges=_training_judges(settings, judge, listener),
@@ -203,16 +197,16 @@ def _report_data(
     dev: Sequence[PreferencePair],
     listener: TrainingListener,
 ) -> None:
-    """Report what is read, asked and split; UsageError if a side of the split is empty."""
+    """Report data, judges and split; UsageError if a side of the split is empty."""
     if not train or not dev:
         raise UsageError(
             f"{len(data.pairs)} pairs give {len(train)} to train on and {len(dev)} to check with",
             hint="give pairs of at least two prompts: all pairs of a prompt fall on the same side",
         )
-    if data.skipped:
-        reasons = "; ".join(f"{count:,} × {reason}" for reason, count in data.skipped.items())
-        listener.say(f"{sum(data.skipped.values()):,} rows left out: {reasons}")
-    for reading in data.readings:
+    if skipped := data.dataset.skipped:
+        reasons = "; ".join(f"{count:,} × {reason}" for reason, count in skipped.items())
+        listener.say(f"{sum(skipped.values()):,} rows left out: {reasons}")
+    for reading in data.dataset.readings:
         listener.say(f"labels: {reading}")
     author = "" if judge.behind is None else f", author {judge.behind.label}"
     listener.say(f"judge {judge.label}{author}")
@@ -250,7 +244,7 @@ def asker_of(judge: OpenJudge) -> str:
 
 
 def keep_bank(out: Path, *traces: str) -> None:
-    """Raise UsageError if `out` holds a bank and none of the files that this command leaves beside one."""
+    """Raise UsageError if `out` holds a bank without the files that this command writes next to one."""
     bank = out / "bank"
     if (bank / "bank.json").exists() and not any((out / trace).exists() for trace in traces):
         raise UsageError(
@@ -288,33 +282,24 @@ def run_stage(
     return run_whole(main())
 
 
-class _CallCount(TrainingListener):
-    """Counts what the judge and the author would send; `found` is empty if nothing is sent."""
-
-    def __init__(self, before: set[str]) -> None:
-        self._before = before
-        self.found: dict[str, DryRunCount] = {}
-
-    def opened(self, judge: OpenJudge) -> None:
-        """Count from now on."""
-        asked = [one for one in (judge, judge.behind) if one is not None]
-        self.found = {
-            one.judge.name: DryRunCount(one.engine, before=self._before) for one in asked if one.engine is not None
-        }
-
-
 def count_training(settings: TrainSettings, work: Work, *, before: set[str] | None = None) -> dict[str, Any] | None:
     """Return calls, tokens, dollars and seconds of a work without sending it; None if nothing is sent.
 
     Requests in `before` are not counted; those counted are added to it.
     """
-    count = _CallCount(set() if before is None else before)
+    before = set() if before is None else before
+
+    async def counted(run: TrainingRun) -> dict[str, DryRunCount]:
+        judges = [one for one in (run.judge, run.judge.behind) if one is not None]
+        counts = {one.judge.name: DryRunCount(one.engine, before=before) for one in judges if one.engine is not None}
+        await work(run.session)
+        return counts
+
     with tempfile.TemporaryDirectory() as nowhere:
         dry = replace(settings, out=Path(nowhere), limits=replace(settings.limits, dry_run=True))
-        run_stage(dry, lambda run: work(run.session), count)
-    if before is not None:
-        before.update(*(one.keys for one in count.found.values()))
-    return total_count({name: one.price() for name, one in count.found.items()}) if count.found else None
+        counts, _ = run_stage(dry, counted)
+    before.update(*(one.keys for one in counts.values()))
+    return total_count({name: one.price() for name, one in counts.items()}) if counts else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -342,10 +327,7 @@ class BatchTraining:
 
     async def open(self) -> OneJudge:
         """Open the judge, with the failures of an earlier run if there was one."""
-        if self.settings.out.is_dir():
-            return OneJudge((open_training_judge(self.settings),))
-        with tempfile.TemporaryDirectory() as nothing:
-            return OneJudge((open_training_judge(replace(self.settings, out=Path(nothing))),))
+        return OneJudge((open_training_judge(self.settings),))
 
     async def ask(self, opened: Opened, unanswered: Unanswered) -> None:
         """Ask stage by stage, up to the first with questions that have no reply."""

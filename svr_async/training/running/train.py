@@ -1,4 +1,4 @@
-"""A whole training: Algorithm 1 from settings to a bank in a folder."""
+"""A whole training, from settings to a bank in a folder, and its first two stages by themselves."""
 
 from __future__ import annotations
 
@@ -14,56 +14,54 @@ import orjson
 from svr_async.adapters import Dataset
 from svr_async.core.files import write_atomic
 from svr_async.engine.concurrency import run_whole
-from svr_async.engine.money import Price
-from svr_async.engine.stats import EngineStats
+from svr_async.errors import DegenerateFitError, UsageError
 from svr_async.fit.learning_curve import LearningCurve
 from svr_async.scoring.bank import BankHistory, RubricBank, TrainedOn
 from svr_async.scoring.bank_card import accuracy_in_words, small_dev_warnings
 from svr_async.scoring.provenance import write_provenance
-from svr_async.training.rounds.algorithm import run_rounds
-from svr_async.training.rounds.publish import baseline_hits, better_than_bank, build_bank, chosen_round, direct_hits
+from svr_async.training.bank.merge import Candidate, candidate_of, merge
+from svr_async.training.rounds.algorithm import NO_RUBRIC, run_rounds
+from svr_async.training.rounds.induction import counted, grouped, induced
+from svr_async.training.rounds.pools import judge_pools
+from svr_async.training.rounds.publish import DIRECT, baseline_hits, better_than_bank, chosen_round, direct_hits
 from svr_async.training.rounds.session import FittedRound, JudgedRound, Session
-from svr_async.training.rounds.stages import Outcomes, digest_of, unanswered_lines
-from svr_async.training.running.data import TrainingData, load_data
-from svr_async.training.running.refit import learned_curve, require_solved
+from svr_async.training.rounds.stages import Outcomes, StageEndsError, digest_of, unanswered_lines
+from svr_async.training.running.refit import learned_curve, require_solved, store_bank
 from svr_async.training.running.run import (
     TrainingListener,
     TrainingRun,
+    Used,
     keep_bank,
     keep_training,
     open_run,
     require_author,
+    run_stage,
 )
-from svr_async.training.running.settings import TrainSettings, train_config
-from svr_async.training.store.files import Header, round_store, write_store
+from svr_async.training.running.settings import TrainSettings, load_data, train_config
+from svr_async.training.store.files import (
+    FeatureStore,
+    Header,
+    judged_store,
+    load_store,
+    read_rubrics,
+    round_store,
+    rubric_lines,
+    store_exists,
+    stored_round,
+    write_store,
+)
 
 STORES = "stores"  # in a training's folder: a feature store for each round
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TrainResult:
-    """The result of a training: the bank in `folder`/bank, and the record in `folder`/record.json.
-
-    `rounds` are all of them. `stats` is what this process asked of the endpoint and `price` its price; None for a judge
-    that sends nothing or has no price. `written` is both of another endpoint that wrote.
-    """
+    """The result of a training: the bank in `folder`/bank and the record in `folder`/record.json; who was asked."""
 
     bank: RubricBank
-    digest: str
     record: Mapping[str, Any]
     folder: Path
-    warnings: tuple[str, ...]
-    rounds: tuple[FittedRound, ...]
-    learned: LearningCurve | None = None
-    stats: EngineStats | None = None
-    price: Price | None = None
-    written: tuple[EngineStats, Price | None] | None = None
-
-    @property
-    def outcomes(self) -> Outcomes:
-        """How many questions of each stage had which outcome."""
-        found: Outcomes = self.record["outcomes"]
-        return found
+    used: Used
 
 
 def train(settings: TrainSettings, listener: TrainingListener | None = None) -> TrainResult:
@@ -81,90 +79,65 @@ async def atrain(
     """
     keep_bank(settings.out, "stages", "record.json")
     require_solved(train_config(settings), settings.learning_curve)
-    data = load_data(settings, dataset)
+    data, listener = load_data(settings, dataset), listener or TrainingListener()
     require_author(settings)
-    return await _train(settings, data, listener or TrainingListener())
-
-
-async def _train(settings: TrainSettings, data: TrainingData, listener: TrainingListener) -> TrainResult:
     async with open_run(settings, data, listener) as run:
-        session = run.session
+        session, stores = run.session, settings.out / STORES
         asked = session.asker, session.judges.rubrics_per_call
         made_of = digest_of(session.material.digest, session.config.as_json(), run.judge.label, *asked)
         keep_training(settings.out, made_of)
         warnings = small_dev_warnings(len(session.material.dev), len(data.pairs))
         for warning in warnings:
             listener.say(f"warning: {warning}")
-        kept: dict[int, JudgedRound] = {}
 
         def keep_round(_: Session, judged: JudgedRound) -> None:
-            """Write a round as a feature store, and keep it for the comparison of the published one."""
-            kept[judged.number] = judged
+            """Write a round as a feature store, in place of one of an earlier run."""
             terms = replace(settings.terms, round=judged.number, last=judged.data.last)
             header = Header(judge=run.judge.label, prompts_digest=run.prompts_digest, terms=terms)
-            folder = settings.out / STORES / f"round-{judged.number}"
+            folder = stores / f"round-{judged.number}"
             write_store(folder, round_store(session, judged, header), replace_other=True)
 
         session.keep_round = keep_round
         rounds = await run_rounds(session, run.log)
-        last = kept[rounds[-1].number].data.train
-        learned = learned_curve(last, session.config, listener.say) if settings.learning_curve else None
-        for later in set((settings.out / STORES).glob("round-*")) - {
-            settings.out / STORES / f"round-{n}" for n in kept
-        }:
+        for later in set(stores.glob("round-*")) - {stores / f"round-{one.number}" for one in rounds}:
             shutil.rmtree(later)
-        warnings += unanswered_lines(session.stages.outcomes)
         best = chosen_round(rounds, len(session.material.dev), session.config.publish)
-        better = await _better(run, best, kept[best.number])
+        place = stores / f"round-{best.number}"
+        store = load_store(place)
+        better = await _better(run, best, store, place)
+        learned = None
+        if settings.learning_curve:
+            last = store if best is rounds[-1] else load_store(stores / f"round-{len(rounds)}")
+            learned = learned_curve(_round(run, last).data.train, session.config, listener.say)
+        warnings += unanswered_lines(session.stages.outcomes)
         record = _record(run, rounds, best) | {"warnings": warnings, "made_of": made_of, "better": better}
         record |= {} if learned is None else {"learning_curve": learned.as_json()}
-        history = _history(run, rounds, best, [*warnings, *([better] if better else [])], learned)
-        return _result(run, rounds, best, record, history)
+        bank = store_bank(
+            store,
+            best.bank,
+            best.selector,
+            best.settings,
+            fit_settings=session.config.as_json(),
+            dev_metrics=record["dev"],
+            licence=settings.licence,
+            history=_history(run, rounds, best, [*warnings, *([better] if better else [])], learned),
+        )
+        write_provenance(settings.out, bank.save(settings.out / "bank"))
+        write_atomic(settings.out / "record.json", orjson.dumps(record, option=orjson.OPT_INDENT_2))
+        return TrainResult(bank=bank, record=record, folder=settings.out, used=run.used)
 
 
-async def _better(run: TrainingRun, best: FittedRound, judged: JudgedRound) -> str:
+def _round(run: TrainingRun, store: FeatureStore) -> JudgedRound:
+    return stored_round(store, cutoff=run.session.config.redundancy_cutoff)
+
+
+async def _better(run: TrainingRun, best: FittedRound, store: FeatureStore, folder: Path) -> str:
     """Return a sentence if a simpler way decides the held-out pairs better than the bank; else ""."""
-    place = {candidate.rubric.id: number for number, candidate in enumerate(judged.data.bank)}
+    place = {candidate.rubric.id: number for number, candidate in enumerate(store.rubrics)}
     kept = np.array([place[candidate.rubric.id] for candidate in best.bank])
-    dev = judged.data.dev.restrict_rubrics(kept)
-    others = baseline_hits(run.log.baselines.get(best.number), dev)
-    direct = {"the judge asked directly": await direct_hits(run.session)}
-    return better_than_bank(best.dev_hits, others | direct, f"{run.settings.out / STORES}/round-{best.number}")
-
-
-def _result(
-    run: TrainingRun,
-    rounds: Sequence[FittedRound],
-    best: FittedRound,
-    record: Mapping[str, Any],
-    history: BankHistory,
-) -> TrainResult:
-    """Write the bank of the chosen round and the record, and return them."""
-    settings = run.settings
-    bank = build_bank(
-        run.session,
-        best,
-        dev_metrics=record["dev"],
-        licence=settings.licence,
-        judge=run.judge.label,
-        prompts_digest=run.prompts_digest,
-        history=history,
-    )
-    digest = bank.save(settings.out / "bank")
-    write_provenance(settings.out, digest)
-    write_atomic(settings.out / "record.json", orjson.dumps(record, option=orjson.OPT_INDENT_2))
-    return TrainResult(
-        bank=bank,
-        digest=digest,
-        record=record,
-        folder=settings.out,
-        warnings=tuple(record["warnings"]),
-        rounds=tuple(rounds),
-        learned=history.learning_curve,
-        stats=run.stats,
-        price=run.price,
-        written=run.written,
-    )
+    others = baseline_hits(run.log.baselines.get(best.number), _round(run, store).data.dev.restrict_rubrics(kept))
+    direct = {DIRECT: await direct_hits(run.session)}
+    return better_than_bank(best.dev_hits, others | direct, str(folder))
 
 
 def _history(
@@ -174,15 +147,15 @@ def _history(
     warnings: Sequence[str],
     learned: LearningCurve | None,
 ) -> BankHistory:
-    settings, material, log = run.settings, run.session.material, run.log
+    settings, material, log, found = run.settings, run.session.material, run.log, run.data.contaminated
     last, (vote, linear) = log.last(best.number), log.accuracies(best.number)
     trained_on = TrainedOn(
         train_pairs=len(material.train),
         dev_pairs=len(material.dev),
-        source=run.data.origin or settings.pairs.name,
+        source=run.data.dataset.origin or settings.pairs.name,
         preset=settings.preset,
         ablate=tuple(sorted(settings.ablate)),
-        contaminated=len({hit.pair_id for hit in run.data.contaminated}) if run.data.decontaminated else None,
+        contaminated=None if found is None else len({hit.pair_id for hit in found}),
     )
     return BankHistory(
         trained_on=trained_on,
@@ -200,12 +173,12 @@ def _history(
 
 def _record(run: TrainingRun, rounds: Sequence[FittedRound], best: FittedRound) -> dict[str, Any]:
     """Return what is kept of a training: each round's figures, the choice, and what was left out."""
-    settings, session = run.settings, run.session
+    settings, session, data = run.settings, run.session, run.data
     n_dev = len(session.material.dev)
     return {
         "pairs": str(settings.pairs),
-        "origin": run.data.origin,
-        "readings": list(run.data.readings),
+        "origin": data.dataset.origin,
+        "readings": list(data.dataset.readings),
         "judge": run.judge.label,
         "preset": settings.preset,
         "publish": session.config.publish,
@@ -217,6 +190,82 @@ def _record(run: TrainingRun, rounds: Sequence[FittedRound], best: FittedRound) 
         "headline": accuracy_in_words(best.dev_accuracy, n_dev),
         "outcomes": dict(session.stages.outcomes),
         "contaminated": [
-            {"pair": hit.pair_id, "benchmark": hit.benchmark, "item": hit.item} for hit in run.data.contaminated
+            {"pair": hit.pair_id, "benchmark": hit.benchmark, "item": hit.item} for hit in data.contaminated or ()
         ],
     }
+
+
+# ── one stage ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def stages_beside(out: Path) -> Path:
+    """Return the folder for the stage of a command that writes to `out`, from which a stopped one resumes."""
+    return out.with_name(f"{out.name}.stages")
+
+
+def induce(
+    settings: TrainSettings, file: Path, listener: TrainingListener | None = None
+) -> tuple[Sequence[Candidate], Outcomes]:
+    """Induce rubrics from the training pairs, write them as JSON Lines, and return them with the questions' outcomes.
+
+    Near-identical ones are merged, the most observed come first. The stage is kept in `settings.out`.
+    DegenerateFitError if there is none.
+    """
+    candidates, outcomes = run_stage(settings, lambda run: ask_for_candidates(run.session), listener)
+    if not candidates:
+        why = "".join(f"; {line}" for line in unanswered_lines(outcomes))
+        raise DegenerateFitError(f"no rubric was induced from {settings.pairs}{why}", hint=NO_RUBRIC)
+    write_atomic(file, rubric_lines(candidates))
+    return candidates, outcomes
+
+
+async def ask_for_candidates(session: Session) -> tuple[Candidate, ...]:
+    """Induce rubrics from the training pairs of a session, merge near-identical ones, and group the criteria."""
+    merged = merge(await induced(session, "induce", session.material.train, {}))
+    return (await grouped(session, "criteria", merged, {}))[0]
+
+
+def load_rubrics(bank: Path | None, candidates: Path | None) -> Sequence[Candidate]:
+    """Return the rubrics of a bank or of a file of candidates; UsageError unless one of them is named."""
+    if bank is not None and candidates is None:
+        return [candidate_of(entry) for entry in RubricBank.load(bank).rubrics if not entry.disabled]
+    if candidates is not None and bank is None:
+        return counted([candidate for _, candidate in read_rubrics(candidates)])
+    raise UsageError("svr stages judge needs rubrics", hint="give one of --bank DIR and --candidates FILE")
+
+
+def judge(
+    settings: TrainSettings, rubrics: Sequence[Candidate], store: Path, listener: TrainingListener | None = None
+) -> tuple[FeatureStore, Outcomes, Used]:
+    """Judge pools of the rubrics on the pairs, write the feature store, and return it with the questions' outcomes.
+
+    The stage is kept in `settings.out`. UsageError if the folder holds anything but this very store.
+    """
+    occupied = store.exists()
+
+    async def work(run: TrainingRun) -> tuple[FeatureStore, Used]:
+        session = run.session
+        session.judges = replace(session.judges, may_begin=lambda: not occupied)
+        try:
+            await ask_for_entries(session, rubrics)
+        except StageEndsError as error:  # questions are left, so the store that exists is of another command
+            raise store_exists(store) from error
+        header = Header(judge=run.judge.label, prompts_digest=run.prompts_digest, terms=settings.terms)
+        judged = judged_store(session, rubrics, header)
+        write_store(store, judged)
+        return judged, run.used
+
+    (judged, used), outcomes = run_stage(settings, work, listener)
+    return judged, outcomes, used
+
+
+async def ask_for_entries(session: Session, rubrics: Sequence[Candidate]) -> None:
+    """Judge the pools of all pairs of a session."""
+    bank = session.indexed(rubrics)
+    if held_out := bank.sources.held_out:
+        among = len({place for places in held_out.values() for place in places})
+        session.say(
+            f"{among:,} of {len(rubrics):,} rubrics came from prompts that are held out here, as with another --seed "
+            f"or --limit: none is judged on a held-out prompt that it came from"
+        )
+    await judge_pools(session, "judge", 1, bank)

@@ -26,13 +26,13 @@ from numpy.typing import NDArray
 from svr_async.core.files import read_plain, reason, write_atomic, write_atomic_with
 from svr_async.core.integrity import Integrity
 from svr_async.core.pair import PreferencePair, prompt_text
-from svr_async.core.rubric import Check, Rubric
+from svr_async.core.rubric import MAX_RUBRIC_CHARS, Check, Rubric
 from svr_async.core.similarity import REDUNDANCY_CUTOFF
 from svr_async.errors import ArtefactError, DataError, UsageError
 from svr_async.fit import ragged
 from svr_async.fit.arrays import FitArrays
 from svr_async.fit.tfidf import Vocabulary
-from svr_async.training.bank.merge import Candidate, bank_rubric
+from svr_async.training.bank.merge import Candidate
 from svr_async.training.rounds.config import FitTerms
 from svr_async.training.rounds.session import (
     JudgedRound,
@@ -115,7 +115,7 @@ def pair_table(train: Sequence[PreferencePair], dev: Sequence[PreferencePair], s
 class RubricLine(msgspec.Struct, kw_only=True, omit_defaults=True):
     """A line of a file of rubrics. `id` is another name by which imported entries may refer to it."""
 
-    text: str
+    text: Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_RUBRIC_CHARS)]
     id: str = ""
     facet: str = ""
     importance: str = ""
@@ -127,9 +127,8 @@ class RubricLine(msgspec.Struct, kw_only=True, omit_defaults=True):
     criterion: str = ""
     support: Annotated[int, msgspec.Meta(ge=0)] = 0
 
-    @property
     def candidate(self) -> Candidate:
-        """The rubric; ValueError if its text or its check is invalid."""
+        """Return the rubric; ValueError if its text or its check is invalid."""
         check = None if self.check is None else Check.from_json(self.check)
         texts = {name: getattr(self, name) for name in ("text", "facet", "importance", "grounding")}
         return Candidate(
@@ -163,8 +162,8 @@ def rubric_lines(candidates: Iterable[Candidate], support: Mapping[str, int] | N
     return msgspec.json.Encoder().encode_lines(lines)
 
 
-def read_rubrics(path: Path) -> list[RubricLine]:
-    """Read a file of rubrics; DataError, which names the line, for one that no bank could hold."""
+def read_rubrics(path: Path) -> list[tuple[RubricLine, Candidate]]:
+    """Read the lines of a file of rubrics, and what each stands for; DataError names the line that is invalid."""
     try:
         lines = read_plain(path).splitlines()
     except OSError as error:
@@ -175,10 +174,9 @@ def read_rubrics(path: Path) -> list[RubricLine]:
             continue
         try:
             line = msgspec.json.decode(text, type=RubricLine)
-            bank_rubric(line.candidate, support_count=line.support)
+            found.append((line, line.candidate()))
         except ValueError as error:
             raise DataError(f"{path} line {number} is not a rubric: {error}", hint=RUBRICS_HINT) from error
-        found.append(line)
     if not found:
         raise DataError(f"{path} holds 0 rubrics", hint=RUBRICS_HINT)
     return found
@@ -252,7 +250,7 @@ def read_header(folder: Path) -> Header:
 
 
 def load_store(folder: str | Path) -> FeatureStore:
-    """Read and check a store; UsageError if there is none, ArtefactError naming the file that fails a check.
+    """Read and check a store; UsageError if it is missing, ArtefactError naming the file that fails a check.
 
     Arrays are mapped: pages that are read take memory, and only while there is room.
     """
@@ -278,8 +276,8 @@ def load_store(folder: str | Path) -> FeatureStore:
             header=header,
             vocabulary=Vocabulary(terms=terms, idf=arrays.pop("idf")),
             measured=arrays.pop("z_measured", None),
-            rubrics=tuple(line.candidate for line in lines),
-            support={line.candidate.rubric.id: line.support for line in lines if line.support},
+            rubrics=tuple(candidate for _, candidate in lines),
+            support={candidate.rubric.id: line.support for line, candidate in lines if line.support},
             pairs=pairs.combine_chunks(),
             arrays=FitArrays(n_rubrics=len(lines), n_features=max(1, len(terms)), **arrays),
         )

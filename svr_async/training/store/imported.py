@@ -65,9 +65,9 @@ def _named_rubrics(path: Path) -> tuple[list[Candidate], dict[str, int]]:
     """Return the rubrics of a file, and the place of every name: ids of the program and of the file."""
     found: list[Candidate] = []
     names: dict[str, int] = {}
-    for place, line in enumerate(read_rubrics(path)):
-        found.append(line.candidate)
-        for name in {found[-1].rubric.id, line.id} - {""}:
+    for place, (line, candidate) in enumerate(read_rubrics(path)):
+        found.append(candidate)
+        for name in {candidate.rubric.id, line.id} - {""}:
             if names.setdefault(name, place) != place:
                 raise DataError(f"{path}: the rubric {name[:60]!r} occurs twice", hint="give each rubric once")
     return found, names
