@@ -92,7 +92,7 @@ async def atrain(
 
         def keep_round(_: Session, judged: JudgedRound) -> None:
             """Write a round as a feature store, in place of one of an earlier run."""
-            terms = replace(settings.terms, round=judged.number, last=judged.data.last)
+            terms = replace(settings.terms, round=judged.number, last=judged.last)
             header = Header(judge=run.judge.label, prompts_digest=run.prompts_digest, terms=terms)
             folder = stores / f"round-{judged.number}"
             write_store(folder, round_store(session, judged, header), replace_other=True)
@@ -108,7 +108,7 @@ async def atrain(
         learned = None
         if settings.learning_curve:
             last = store if best is rounds[-1] else load_store(stores / f"round-{len(rounds)}")
-            learned = learned_curve(_round(run, last).data.train, session.config, listener.say)
+            learned = learned_curve(_round(run, last).train, session.config, listener.say)
         warnings += unanswered_lines(session.stages.outcomes)
         record = _record(run, rounds, best) | {"warnings": warnings, "made_of": made_of, "better": better}
         record |= {} if learned is None else {"learning_curve": learned.as_json()}
@@ -135,7 +135,7 @@ async def _better(run: TrainingRun, best: FittedRound, store: FeatureStore, fold
     """Return a sentence if a simpler way decides the held-out pairs better than the bank; else ""."""
     place = {candidate.rubric.id: number for number, candidate in enumerate(store.rubrics)}
     kept = np.array([place[candidate.rubric.id] for candidate in best.bank])
-    others = baseline_hits(run.log.baselines.get(best.number), _round(run, store).data.dev.restrict_rubrics(kept))
+    others = baseline_hits(run.log.baselines.get(best.number), _round(run, store).dev.restrict_rubrics(kept))
     direct = {DIRECT: await direct_hits(run.session)}
     return better_than_bank(best.dev_hits, others | direct, str(folder))
 
