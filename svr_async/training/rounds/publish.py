@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -121,16 +122,18 @@ def chosen_round(rounds: Sequence[FittedRound], n_dev: int, publish: Publish = "
 # ── simpler ways to decide ──────────────────────────────────────────────────────────────────────────────────────────
 
 
-async def direct_hits(session: Session) -> Hits | None:
-    """Return the hits of the judge's direct verdicts on the dev pairs; None unless a model's are all in the cache."""
-    judges, dev, hits = session.judges, session.material.dev, []
+async def direct_hits(session: Session) -> dict[str, Hits]:
+    """Return the hits of a model's direct verdicts on dev pairs, by name; {} unless all are in the cache."""
+    judges, hits = session.judges, []
+    if not judges.shutdown.engines:
+        return {}
     with from_cache(judges.shutdown.engines):
-        for pair in dev if judges.shutdown.engines else ():
+        for pair in session.material.dev:
             answer = await judges.judge.prefer(present(pair, hashed_order(pair.id)))
             if answer.value is None:
-                break
+                return {}
             hits.append(hits_of(sign_of(pair) * answer.value.margin))
-    return np.array(hits) if len(hits) == len(dev) else None
+    return {"the judge asked directly": np.array(hits)}
 
 
 def baseline_hits(found: Baselines | None, dev: FitArrays) -> dict[str, Hits]:
@@ -142,14 +145,17 @@ def baseline_hits(found: Baselines | None, dev: FitArrays) -> dict[str, Hits]:
     return {"the unweighted vote": hits_of(vote), "one weight per rubric for all prompts": hits_of(one_weight)}
 
 
-def better_than_bank(bank: Hits, others: Mapping[str, Hits | None], store: str) -> str:
+def better_than_bank(bank: Hits, others: Mapping[str, Hits], store: str) -> str:
     """Return a sentence if another way decides the dev pairs better by more than the standard error; else "".
 
     The error is that of the mean difference, pair by pair. With too few dev pairs nothing is reported.
     """
-    gains = {name: hits - bank for name, hits in others.items() if hits is not None and enough(len(bank))}
-    errors = {name: float(gain.std(ddof=1)) / len(gain) ** 0.5 for name, gain in gains.items()}
-    found = [(float(gain.mean()), errors[name], name) for name, gain in gains.items() if gain.mean() > errors[name]]
+    found = []
+    for name, hits in others.items():
+        gains = hits - bank
+        error = float(gains.std(ddof=1)) / len(gains) ** 0.5 if enough(len(gains)) else math.inf
+        if gains.mean() > error:
+            found.append((float(gains.mean()), error, name))
     if not found:
         return ""
     gain, error, name = max(found)

@@ -23,7 +23,7 @@ from svr_async.training.bank.merge import Candidate, candidate_of, merge
 from svr_async.training.rounds.algorithm import NO_RUBRIC, run_rounds
 from svr_async.training.rounds.induction import counted, grouped, induced
 from svr_async.training.rounds.pools import judge_pools
-from svr_async.training.rounds.publish import DIRECT, baseline_hits, better_than_bank, chosen_round, direct_hits
+from svr_async.training.rounds.publish import baseline_hits, better_than_bank, chosen_round, direct_hits
 from svr_async.training.rounds.session import FittedRound, JudgedRound, Session
 from svr_async.training.rounds.stages import Outcomes, StageEndsError, digest_of, unanswered_lines
 from svr_async.training.running.refit import learned_curve, require_solved, store_bank
@@ -136,8 +136,7 @@ async def _better(run: TrainingRun, best: FittedRound, store: FeatureStore, fold
     place = {candidate.rubric.id: number for number, candidate in enumerate(store.rubrics)}
     kept = np.array([place[candidate.rubric.id] for candidate in best.bank])
     others = baseline_hits(run.log.baselines.get(best.number), _round(run, store).dev.restrict_rubrics(kept))
-    direct = {DIRECT: await direct_hits(run.session)}
-    return better_than_bank(best.dev_hits, others | direct, str(folder))
+    return better_than_bank(best.dev_hits, others | await direct_hits(run.session), str(folder))
 
 
 def _history(
