@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -123,17 +122,15 @@ def chosen_round(rounds: Sequence[FittedRound], n_dev: int, publish: Publish = "
 
 
 async def direct_hits(session: Session) -> dict[str, Hits]:
-    """Return the hits of a model's direct verdicts on dev pairs, by name; {} unless all are in the cache."""
-    judges, hits = session.judges, []
-    if not judges.shutdown.engines:
-        return {}
+    """Return the hits of a model's direct verdicts on the dev pairs, by name; {} unless all are in the cache."""
+    judges, dev, hits = session.judges, session.material.dev, []
     with from_cache(judges.shutdown.engines):
-        for pair in session.material.dev:
+        for pair in dev if judges.shutdown.engines else ():
             answer = await judges.judge.prefer(present(pair, hashed_order(pair.id)))
             if answer.value is None:
-                return {}
+                break
             hits.append(hits_of(sign_of(pair) * answer.value.margin))
-    return {"the judge asked directly": np.array(hits)}
+    return {"the judge asked directly": np.array(hits)} if len(hits) == len(dev) else {}
 
 
 def baseline_hits(found: Baselines | None, dev: FitArrays) -> dict[str, Hits]:
@@ -150,12 +147,9 @@ def better_than_bank(bank: Hits, others: Mapping[str, Hits], store: str) -> str:
 
     The error is that of the mean difference, pair by pair. With too few dev pairs nothing is reported.
     """
-    found = []
-    for name, hits in others.items():
-        gains = hits - bank
-        error = float(gains.std(ddof=1)) / len(gains) ** 0.5 if enough(len(gains)) else math.inf
-        if gains.mean() > error:
-            found.append((float(gains.mean()), error, name))
+    gains = {name: hits - bank for name, hits in others.items() if enough(len(bank))}
+    errors = {name: float(gain.std(ddof=1)) / len(gain) ** 0.5 for name, gain in gains.items()}
+    found = [(float(gain.mean()), errors[name], name) for name, gain in gains.items() if gain.mean() > errors[name]]
     if not found:
         return ""
     gain, error, name = max(found)
