@@ -18,7 +18,7 @@ from svr_async.errors import DegenerateFitError, UsageError
 from svr_async.fit.arrays import FitArrays
 from svr_async.fit.config import Structure
 from svr_async.fit.forward import Selector
-from svr_async.fit.history import FitResult, FitWatch, accuracy_error
+from svr_async.fit.history import FitResult, FitWatch
 from svr_async.fit.learning_curve import LearningCurve, learning_curve
 from svr_async.fit.training import calibrate, fit
 from svr_async.scoring.bank import BankHistory, InferenceSettings, RubricBank, TrainedOn
@@ -373,7 +373,7 @@ def sweep_lines(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     for row in rows:
         accuracy = "no dev pair was judged"
         if (known := row["dev_accuracy"]) is not None:
-            error = 100 * accuracy_error(known, row["dev_pairs"])
+            error = 100 * (known * (1 - known) / max(1, row["dev_pairs"])) ** 0.5
             margin = f" ± {error:.1f}" if enough(row["dev_pairs"]) else ""
             accuracy = accuracy_in_words(known, row["dev_pairs"]) + margin
         lines.append(f"{'*' if row['best'] else ' '} {row['name']:<{wide}}  {accuracy}, {row['rubrics']} rubrics")
