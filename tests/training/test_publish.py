@@ -1,24 +1,40 @@
-"""From fitted rounds to a bank: the round that is published, settings for use, and example prompts of a rubric."""
+"""From fitted rounds to a bank: the round that is published, settings for use, simpler ways, and example prompts."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+from baker import PAIR, REST, Baker, session
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from stand_ins import UnaskedJudge
 
+from svr_async.core.pair import Presentation
 from svr_async.core.rubric import Rubric
+from svr_async.engine.caller import EngineConfig
+from svr_async.engine.concurrency import ShutdownController
 from svr_async.fit.arrays import FitArrays
 from svr_async.fit.config import Choice, Structure, Trial
 from svr_async.fit.forward import Selector
+from svr_async.judges.protocol import Answer, Preference
 from svr_async.scoring.bank import BankRubric
 from svr_async.training.bank.merge import EXAMPLES, Candidate
 from svr_async.training.rounds.config import Publish, TrainConfig
-from svr_async.training.rounds.publish import USES, better_than_bank, choose_settings, chosen_round, describe
+from svr_async.training.rounds.publish import (
+    USES,
+    better_than_bank,
+    choose_settings,
+    chosen_round,
+    describe,
+    direct_hits,
+)
+from svr_async.training.rounds.session import prepare
+from svr_async.training.rounds.stages import TrainingJudges
 
 TEXTS = ("Names the year", "Shows the code")
 BANK = [Candidate(rubric=Rubric(text=text)) for text in TEXTS]
@@ -81,6 +97,59 @@ def test_the_last_round_is_published_unless_another_is_clearly_better_or_asked_f
     assert chosen_round(rounds, n_dev, publish).number == number
 
 
+# ── simpler ways to decide ──────────────────────────────────────────────────────────────────────────────────────────
+
+VOTE, LINEAR, DIRECTLY = USES
+
+
+@pytest.mark.parametrize(("bank", "others", "expected"), [
+    ([1, 0] * 100, {VOTE: [1, 1] * 100}, f"{VOTE} is better than the bank on 200 held-out pairs (100.0 % against"),
+    ([1, 0] * 100, {VOTE: [1, 1] * 100, LINEAR: [1, 0.5] * 100}, VOTE),
+    ([1, 0] * 100, {LINEAR: [1, 0.5] * 100, DIRECTLY: [0, 1] * 100}, "svr-fit STORE --out DIR --sweep groups=1"),
+    ([0] * 200, {DIRECTLY: [1] * 200}, "use svr eval --method direct with this judge"),
+    ([1, 0] * 100, {LINEAR: [0, 1] * 100}, ""),
+    ([1, 0] * 49, {VOTE: [1, 1] * 49}, ""),
+    ([1, 0] * 100, {}, ""),
+])  # fmt: skip
+def test_a_way_that_is_clearly_better_than_the_bank_is_named_with_its_use(
+    bank: list[float], others: dict[str, list[float]], expected: str
+) -> None:
+    """The best of those that gain more than a standard error; nothing with fewer than 100 pairs."""
+    said = better_than_bank(np.array(bank), {name: np.array(hits) for name, hits in others.items()}, "STORE")
+    assert bool(said) == bool(expected)
+    assert expected in said
+
+
+class Verdicts(UnaskedJudge):
+    """Prefers the response whose margin is larger, by name; None for no answer."""
+
+    name = label = "verdicts"
+
+    def __init__(self, margins: dict[str, float | None]) -> None:
+        self.margins = margins
+
+    async def prefer(self, shown: Presentation) -> Answer[Preference]:
+        good, margin = shown.response_a == "good", self.margins[shown.pair_id]
+        return Answer(value=None if margin is None else Preference(margin=margin if good else -margin))
+
+
+@pytest.mark.parametrize(("last", "engines", "expected"), [(-2.0, 1, [1, 0.5, 0]), (None, 1, None), (-2.0, 0, None)])
+async def test_direct_verdicts_count_only_if_all_are_in_the_cache(
+    tmp_path: Path, last: float | None, engines: int, expected: list[float] | None
+) -> None:
+    """In whatever order they were shown; a missing one, or a judge without an engine, gives none."""
+    config = EngineConfig()
+    engine: Any = SimpleNamespace(config=config, on_missing=None)
+    shutdown = ShutdownController(engines=(engine,) * engines)
+    judge = Verdicts({"p1": 1.0, "p2": 0.0, "p3": last})
+    run = session(tmp_path, TrainConfig(), Baker({}))
+    run.judges = TrainingJudges(judge=judge, author=run.judges.author, shutdown=shutdown)
+    run.material = prepare([PAIR], REST[:3], digest="d")
+    found = await direct_hits(run)
+    assert {name: hits.tolist() for name, hits in found.items()} == ({} if expected is None else {DIRECTLY: expected})
+    assert engine.config is config
+
+
 # ── example prompts ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -119,16 +188,3 @@ def test_the_examples_are_those_of_a_plain_sort(values: list[float]) -> None:
     for one, alphas in zip(described(values), ([1 + v for v in values], [1 - v for v in values]), strict=True):
         ranked = [n for _, n in sorted((-alpha, n) for n, alpha in enumerate(alphas))]
         assert one.example_prompts == tuple(f"p{n}" for n in ranked if alphas[n] > 0)[:EXAMPLES]
-
-
-# ── simpler ways to decide ──────────────────────────────────────────────────────────────────────────────────────────
-
-
-@pytest.mark.parametrize("name", USES)
-@pytest.mark.parametrize(("n_pairs", "gain", "named"), [(400, 0.1, True), (400, -0.1, False), (50, 0.5, False)])
-def test_a_simpler_way_is_named_if_it_is_clearly_better(name: str, n_pairs: int, gain: float, named: bool) -> None:
-    """By more than the standard error, on enough held-out pairs; the sentence says how to use it."""
-    bank = np.arange(n_pairs) % 10 < 6
-    other = np.arange(n_pairs) % 10 < 6 + 10 * gain
-    said = better_than_bank(bank.astype(float), {name: other.astype(float)}, "out/stores/round-1")
-    assert (name in said, USES[name].format(store="out/stores/round-1") in said) == (named, named)

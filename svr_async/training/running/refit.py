@@ -109,7 +109,7 @@ def fit_store(settings: FitSettings, listener: TrainingListener | None = None) -
         if settings.sweep:
             listener.say(f"{len(fits)} of {len(wanted)}: {name_of(values)}")
     best = max(fits, key=lambda one: (one.accuracy or 0.0, -one.result.dev_loss))
-    learned = learned_curve(stored.data.train, best.config, listener.say) if settings.learning_curve else None
+    learned = learned_curve(stored.train, best.config, listener.say) if settings.learning_curve else None
     record = _record(settings, store, best)
     record |= {} if learned is None else {"learning_curve": learned.as_json()}
     record |= {"sweep": [_row(one, is_best=one is best) for one in fits]} if settings.sweep else {}
@@ -171,8 +171,8 @@ def _fitted(
         run, curve = partial(calibrate, selector, train, dev, settings), empty_curve(settings, dev, phase="calibrate")
         return log.run(lambda on_epoch: run(on_epoch=on_epoch), curve).selector
 
-    kept, selector, choice = fit_and_prune(stored.data, config, fit_all, calibrate_kept)
-    bank = tuple(stored.data.bank[place] for place in kept)
+    kept, selector, choice = fit_and_prune(stored, config, fit_all, calibrate_kept)
+    bank = tuple(stored.bank[place] for place in kept)
     texts, dev = [candidate.rubric.text for candidate in bank], stored.measured.restrict_rubrics(kept)
     inference, hits = choose_settings(config, selector, texts, dev, choice)
     return StoreFit(

@@ -91,7 +91,7 @@ async def atrain(
 
         def keep_round(_: Session, judged: JudgedRound) -> None:
             """Write a round as a feature store, in place of one of an earlier run."""
-            terms = replace(settings.terms, round=judged.number, last=judged.data.last)
+            terms = replace(settings.terms, round=judged.number, last=judged.last)
             header = Header(judge=run.judge.label, prompts_digest=run.prompts_digest, terms=terms)
             folder = stores / f"round-{judged.number}"
             write_store(folder, round_store(session, judged, header), replace_other=True)
@@ -119,7 +119,7 @@ async def _published(
     better = await _better(run, best, store, place)
     if settings.learning_curve:
         last = store if best is rounds[-1] else load_store(place.with_name(f"round-{len(rounds)}"))
-        learned = learned_curve(_round(run, last).data.train, session.config, run.session.say)
+        learned = learned_curve(_round(run, last).train, session.config, run.session.say)
     record = _record(run, rounds, best) | {"warnings": [*warnings], "better": better}
     record |= {} if learned is None else {"learning_curve": learned.as_json()}
     bank = store_bank(
@@ -151,7 +151,7 @@ async def _better(run: TrainingRun, best: FittedRound, store: FeatureStore, fold
     """Return a sentence if a simpler way decides the held-out pairs better than the bank; else ""."""
     place = {candidate.rubric.id: number for number, candidate in enumerate(store.rubrics)}
     kept = np.array([place[candidate.rubric.id] for candidate in best.bank])
-    others = baseline_hits(run.log.baselines.get(best.number), _round(run, store).data.dev.restrict_rubrics(kept))
+    others = baseline_hits(run.log.baselines.get(best.number), _round(run, store).dev.restrict_rubrics(kept))
     return better_than_bank(best.dev_hits, others | await direct_hits(run.session), str(folder))
 
 
