@@ -125,10 +125,10 @@ def _explain_mistakes(run: Path, as_json: bool) -> None:
     """Print the mistakes, the largest margin first."""
     from svr_async.core.table import Line, Table
     from svr_async.evaluation.items import confident_mistakes
-    from svr_async.evaluation.run_folder import RunFolder
+    from svr_async.evaluation.run_folder import Run
     from svr_async.evaluation.wording import signed
 
-    loaded = RunFolder.load(run)
+    loaded = Run.load(run)
     mistakes = confident_mistakes(loaded.items)
     rows = [(one.id, signed(one.margin), one.predicted or "", one.gold or "", one.domain) for one in mistakes]
     parts: list[Part] = [Line(loaded.summary.caption), Line("no pair was decided for the wrong response")]
@@ -141,10 +141,10 @@ def _explain_mistakes(run: Path, as_json: bool) -> None:
 def _explain_item(run: Path, item: str, data: Path | None, as_json: bool) -> None:
     """Print the explanation, and how to see its calls."""
     from svr_async.core.table import Line
-    from svr_async.evaluation.run_folder import RunFolder
+    from svr_async.evaluation.run_folder import Run
     from svr_async.reports.explain import explain as explain_one
 
-    found = explain_one(RunFolder.load(run), item, data=data)
+    found = explain_one(Run.load(run), item, data=data)
     tell(found.to_json, lambda: _show_explanation(found), as_json=as_json)
     if as_json or not found.item.requests:
         return
@@ -156,10 +156,10 @@ def _explain_item(run: Path, item: str, data: Path | None, as_json: bool) -> Non
 def _explain_calls(run: Path, item: str, cache: Path | str | None, as_json: bool) -> None:
     from svr_async.core.safetext import json_for_terminal, one_line
     from svr_async.evaluation.details import calls_of_item
-    from svr_async.evaluation.run_folder import RunFolder
+    from svr_async.evaluation.run_folder import Run
     from svr_async.reports.explain import call_facts, call_texts
 
-    calls, secrets, place = calls_of_item(RunFolder.load(run), item, cache)
+    calls, secrets, place = calls_of_item(Run.load(run), item, cache)
     if not calls:
         raise UsageError(f"no call was made for {item}", hint="checks, recordings and equal responses need no call")
     if as_json:

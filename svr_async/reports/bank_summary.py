@@ -24,7 +24,6 @@ from svr_async.scoring.bank_card import (
     how_chosen,
     in_one_level,
     metrics_in_words,
-    structure_words,
 )
 
 SHOWN = 20  # rubrics on a terminal, and ids of a rubric's pairs
@@ -162,18 +161,19 @@ def _structure(history: BankHistory | None) -> Iterator[Fact]:
     if history is None or (choice := history.choice) is None:
         return
     structure = choice.structure
-    groups, sparsity, common = structure_words(structure)
     view = "rubrics" if structure.view == "rubrics" else "words of rubrics"
     grouped = f"by words that occur with the same {view}, each with separate weights"
     same = "one weight a rubric, the same for every prompt"
-    yield Fact(name="Groups of prompts", value=groups, note=same if structure.groups == 1 else grouped)
+    groups = ("none", same) if structure.groups == 1 else (str(structure.groups), grouped)
+    yield Fact(name="Groups of prompts", value=groups[0], note=groups[1])
     if structure.solver == "shrunken":
         note = "the mean of a rubric’s judgements, drawn towards 0 where they are few"
-        yield Fact(name="Weights", value=sparsity, note=note)
+        yield Fact(name="Weights", value="shrunken means", note=note)
     else:
-        shared, alone = "sparsity of what all prompts share", "nothing is learned for all prompts at once"
-        yield Fact(name="Sparsity", value=sparsity, note="in units of noise: more leaves fewer rubrics")
-        yield Fact(name="Part in common", value=common, note=shared if structure.common else alone)
+        note = "in units of noise: more leaves fewer rubrics"
+        yield Fact(name="Sparsity", value=f"{structure.sparsity:g}", note=note)
+        common = f"{structure.common:g}" if structure.common else "none"
+        yield Fact(name="Part in common", value=common, note="sparsity of what all prompts share")
     yield Fact(name="Rubrics a prompt", value=str(structure.top_k), note="the best of the bank")
     if choice.spurious:
         note = "rubrics that only correlate with the label: no weight"
@@ -226,16 +226,18 @@ def _tables(bank: RubricBank, history: BankHistory | None) -> Iterator[Table]:
         ranked = sorted(history.choice.trials, key=lambda trial: -trial.accuracy)
         chosen = history.choice.structure
         shown = [trial for place, trial in enumerate(ranked) if place < SHOWN_TRIALS or trial.structure == chosen]
-        rows = []
-        for trial in shown:
-            groups, sparsity, common = structure_words(trial.structure)
-            first = f"{groups} (chosen)" if trial.structure == chosen else groups
-            accuracy = f"{wording.percent(trial.accuracy)} ± {100 * trial.error:.1f}"
-            rows.append((first, sparsity, common, str(trial.structure.top_k), accuracy))
+        rows = [
+            (
+                f"{trial.structure.in_words()}{' (chosen)' if trial.structure == chosen else ''}",
+                f"{wording.percent(trial.accuracy)} ± {100 * trial.error:.1f}",
+            )
+            for trial in shown
+        ]
         more = len(ranked) - len(shown)
         notes = (how_chosen(history.choice), *((f"{more} more were tried.",) if more else ()))
-        heads = ("Groups", "Sparsity", "In common", "Rubrics", "Accuracy")
-        yield Table(heads, rows, caption="Structures tried, by cross-validation over prompts", notes=notes)
+        yield Table(
+            ("Structure", "Accuracy"), rows, caption="Structures tried, by cross-validation over prompts", notes=notes
+        )
     if history is not None and history.learning_curve is not None:
         rows_ = [
             (

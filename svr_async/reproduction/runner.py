@@ -19,7 +19,7 @@ from svr_async.engine.concurrency import ShutdownController, StoppedError, drain
 from svr_async.engine.events import Notice, NoticeKind
 from svr_async.errors import AuthError, BudgetError, EndpointDownError, StorageError, SvrError, UsageError
 from svr_async.evaluation.run import Listener, run_now
-from svr_async.evaluation.run_folder import Run, RunFolder
+from svr_async.evaluation.run_folder import Run
 from svr_async.evaluation.settings import EvalSettings
 from svr_async.evaluation.setup import PreparedRun, load_dataset, prepare
 from svr_async.judges.limits import JudgeLimits
@@ -292,7 +292,7 @@ class Runner:
         if isinstance(folder, Absent):
             return folder
         if folder not in self._loaded:
-            self._loaded[folder] = RunFolder.load(folder)
+            self._loaded[folder] = Run.load(folder)
         return self._loaded[folder]
 
     def runs_of(self, recipe: Recipe) -> list[Run | Absent]:

@@ -12,7 +12,7 @@ import pytest
 from rig import name_judge, read_lines, serving, svr_here, write_bank, write_bench
 
 from svr_async.evaluation.items import Item
-from svr_async.evaluation.run_folder import RunFolder
+from svr_async.evaluation.run_folder import Run
 from svr_async.simulation.config import SimConfig
 from svr_async.simulation.server import SimServer
 
@@ -40,7 +40,7 @@ def judged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SimServer]:
 
 def items_of(run: str) -> tuple[Item, ...]:
     """Return the items of a run with their reasons."""
-    return RunFolder.load(run).items
+    return Run.load(run).items
 
 
 def shown(capsys: pytest.CaptureFixture[str], run: str, item: str) -> list[dict[str, Any]]:
