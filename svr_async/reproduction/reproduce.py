@@ -152,8 +152,10 @@ class ReproCount:
         lines = [self.total(parts).describe(label) for label, parts in self.tables.items()]
         lines += [total.describe("in all, shared runs once"), "Nothing was sent."]
         lines += [f"~ {words}; exact once it is done" for words in total.assumed]
-        lines += [f"absent: {part.title}: {one.absent}" for part, one in self.parts.items() if one.absent]
-        return "\n".join(lines)
+        absent: dict[str, list[str]] = {}
+        for part, one in self.parts.items():
+            absent.setdefault(one.absent, []).append(part.title)
+        return "\n".join([*lines, *(f"absent: {', '.join(names)}: {why}" for why, names in absent.items() if why)])
 
 
 def count(settings: ReproSettings, names: Sequence[str], say: Say) -> ReproCount:
