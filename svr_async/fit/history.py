@@ -74,6 +74,11 @@ class FitCurve:
         """The record of the epoch that was taken; None where it was not measured, as before a first epoch."""
         return next((record for record in self.epochs if record.epoch == self.best_epoch), None)
 
+    def error(self, record: EpochRecord) -> float | None:
+        """Return the standard error √(p (1 − p) / n) of a record's dev accuracy; None without dev pairs."""
+        share = record.dev_accuracy
+        return float((max(share * (1 - share), 0.0) / self.dev_pairs) ** 0.5) if self.dev_pairs else None
+
 
 class FitWatch(Protocol):
     """Receives the progress of fits: `begin` with an empty curve, each epoch, `end` with the whole curve."""

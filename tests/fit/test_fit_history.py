@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+import pytest
 from made_arrays import made_arrays, split
 
 from svr_async.fit.config import DEFAULT, PAPER
@@ -45,3 +46,12 @@ def test_a_watcher_hears_of_every_epoch() -> None:
     assert watch.heard == [("begin", 0), *(("epoch", n) for n in range(1, 5)), ("end", 4)]
     assert curve.epochs == result.history
     assert watched(run, FitCurve(dev_pairs=40), None)[1] == curve
+
+
+def test_an_error_is_that_of_a_share() -> None:
+    """√(p (1 − p) / n): 5 points at one half of a hundred pairs; none is claimed without dev pairs."""
+    record = fit(made_arrays(40), None, CONFIGS["default"]).history[0]
+    half = replace(record, dev_accuracy=0.5)
+    assert FitCurve(dev_pairs=100).error(half) == pytest.approx(0.05)
+    assert FitCurve(dev_pairs=10).error(replace(record, dev_accuracy=1.0)) == 0
+    assert FitCurve().error(half) is None

@@ -130,27 +130,6 @@ def test_others_as_good_may_be_averaged_with_it() -> None:
     assert set(choice.averaged) <= {rows[1], rows[2]}
 
 
-def test_folds_never_share_a_prompt(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each prompt is outside once, with all of its pairs, and inside in all other folds."""
-    parts = []
-
-    class Seen(structure._Fold):
-        def __init__(self, *args: Any) -> None:
-            super().__init__(*args)
-            parts.append((self.inside, self.outside))
-
-    monkeypatch.setattr(structure, "_Fold", Seen)
-    single = planted(200)
-    prompt = np.repeat(np.arange(200), 3)
-    given = replace(evidence(single.z[prompt], single.features, single.mined, prompt), prompt=prompt)
-    chosen(given, most_groups=2)
-    assert len(parts) == structure.FOLDS
-    for inside, outside in parts:
-        assert not set(prompt[inside].tolist()) & set(prompt[outside].tolist())
-        assert sorted([*inside.tolist(), *outside.tolist()]) == list(range(600))
-    assert sorted(np.concatenate([outside for _, outside in parts]).tolist()) == list(range(600))
-
-
 def test_points_are_those_of_use_where_what_was_not_judged_says_nothing() -> None:
     """The best k of the whole bank decide; of those not judged on a pair nothing comes, and a tie is half."""
     effects = np.array([[0.9, 0.5, 0.1], [0.1, 0.5, 0.9]])

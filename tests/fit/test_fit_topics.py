@@ -144,6 +144,9 @@ def test_rubrics_that_are_answered_alike_share_one_effect() -> None:
     shared = importances(selector_of(twins, replace(ONE, structure=replace(ONE.structure, top_k=12))), twins)[0]
     assert shared[0] == pytest.approx(shared[11])
     assert 0.5 * alone[0] < shared[0] + shared[11] < 2 * alone[0]
+    means = replace(ONE, structure=Structure(solver="shrunken", sparsity=0.0, top_k=12))
+    of_means = importances(selector_of(twins, means), twins)[0]
+    assert of_means[0] == pytest.approx(of_means[11])
     assert evidence_of(twins, replace(ONE, by_answers=False)).paraphrases.count == 12
 
 

@@ -23,7 +23,7 @@ from svr_async.training.rounds.config import TrainConfig
 from svr_async.training.rounds.session import JudgedRound, Ledger, RoundCarryover, Session
 from svr_async.training.rounds.stages import digest_of
 
-MOST_RATED, SAMPLE = 100_000, 20_000  # prompts: of more than that many, rates are counted on a sample
+MOST_RATED, SAMPLE = 100_000, 5_000  # prompts: of more than that many, rates are counted on a sample
 RECORDED = ("round", "bank", "kept", "support", "hard_negatives", "judged_entries", "train_margin", "dev_accuracy")
 OnEpoch = Callable[[EpochRecord], None]
 Fit = Callable[[FitArrays, FitArrays], FitResult]  # train, dev
