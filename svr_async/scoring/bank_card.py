@@ -16,7 +16,7 @@ from svr_async.core.rubric import IMPORTANCES
 from svr_async.core.statistics import wilson_interval
 from svr_async.core.table import markdown
 from svr_async.core.verdict import is_number
-from svr_async.fit.config import Choice, Structure
+from svr_async.fit.config import Choice
 from svr_async.scoring.bank import BankRubric, RubricBank
 
 if TYPE_CHECKING:
@@ -137,13 +137,6 @@ def in_one_level(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
         path = f"{prefix}{name}"
         found |= in_one_level(value, f"{path}.") if isinstance(value, Mapping) else {path: value}
     return found
-
-
-def structure_words(structure: Structure) -> tuple[str, str, str]:
-    """Return how many groups of prompts a structure has, its sparsity, and that of the part in common."""
-    groups = "none" if structure.groups == 1 else str(structure.groups)
-    sparsity = "shrunken means" if structure.solver == "shrunken" else f"{structure.sparsity:g}"
-    return groups, sparsity, f"{structure.common:g}" if structure.common else "none"
 
 
 def how_chosen(choice: Choice) -> str:
