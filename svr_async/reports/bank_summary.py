@@ -199,10 +199,8 @@ def _tables(bank: RubricBank, history: BankHistory | None) -> Iterator[Table]:
             if place < SHOWN_TRIALS or trial.structure == chosen
         ]
         more = len(ranked) - len(rows)
-        notes = (
-            f"{history.choice.in_words()}. {how_chosen(history.choice)}",
-            *((f"{more} more were tried.",) * (more > 0)),
-        )
+        notes = [f"{history.choice.in_words()}. {how_chosen(history.choice)}"]
+        notes += [f"{more} more were tried."] if more else []
         yield Table(("Structure", "Accuracy"), rows, caption="The structure that was chosen, and others", notes=notes)
     note = "A rubric belongs to the domain of most of the pairs that it was mined from; otherwise it is generic."
     yield replace(_group_table(bank_stats(bank), "domain"), notes=(note,))

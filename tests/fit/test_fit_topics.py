@@ -16,7 +16,7 @@ from svr_async.fit.config import DEFAULT, FitConfig, Structure
 from svr_async.fit.evidence import evidence_of
 from svr_async.fit.forward import Selector, alpha_numpy, hidden_matrix, importance_matrix
 from svr_async.fit.structure import SHRINKAGE, shrunken_means
-from svr_async.fit.topics import solve_each, solve_topics
+from svr_async.fit.topics import solve_topics
 from svr_async.fit.training import fit
 
 TWO = replace(DEFAULT, structure=Structure(groups=2, sparsity=0.3, top_k=6))
@@ -186,19 +186,6 @@ def test_a_large_corpus_is_learned_from_a_sample_drawn_by_the_seed(monkeypatch: 
     first, second, third = (selector_of(arrays, replace(TWO, seed=seed)) for seed in (0, 0, 1))
     np.testing.assert_array_equal(first.output, second.output)
     assert not np.array_equal(first.output, third.output)
-
-
-def test_several_structures_solved_together_are_those_solved_alone() -> None:
-    """To the bit: other penalties, other groups, another solver, and one that is chosen, in any company."""
-    arrays = with_sources(made_arrays(n_pairs=200))
-    forms = [Structure(groups=2, sparsity=0.1), Structure(groups=2, sparsity=0.3, common=0.2), Structure(sparsity=0.1)]
-    named = [replace(DEFAULT, hidden=4, structure=form) for form in [*forms, Structure(solver="shrunken")]]
-    configs = [*named, replace(DEFAULT, hidden=4)]
-    for config, found in zip(configs, solve_each(arrays, configs), strict=True):
-        alone = solve_topics(arrays, config)
-        assert found.choice == alone.choice
-        for name, value in alone.selector.tensors().items():
-            assert value.tobytes() == found.selector.tensors()[name].tobytes()
 
 
 def test_equal_inputs_give_equal_bytes() -> None:

@@ -18,7 +18,7 @@ from svr_async.fit.forward import Selector
 from svr_async.scoring.bank import BankRubric
 from svr_async.training.bank.merge import EXAMPLES, Candidate
 from svr_async.training.rounds.config import Publish, TrainConfig
-from svr_async.training.rounds.publish import choose_settings, chosen_round, describe
+from svr_async.training.rounds.publish import USES, better_than_bank, choose_settings, chosen_round, describe
 
 TEXTS = ("Names the year", "Shows the code")
 BANK = [Candidate(rubric=Rubric(text=text)) for text in TEXTS]
@@ -119,3 +119,16 @@ def test_the_examples_are_those_of_a_plain_sort(values: list[float]) -> None:
     for one, alphas in zip(described(values), ([1 + v for v in values], [1 - v for v in values]), strict=True):
         ranked = [n for _, n in sorted((-alpha, n) for n, alpha in enumerate(alphas))]
         assert one.example_prompts == tuple(f"p{n}" for n in ranked if alphas[n] > 0)[:EXAMPLES]
+
+
+# ── simpler ways to decide ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("name", USES)
+@pytest.mark.parametrize(("n_pairs", "gain", "named"), [(400, 0.1, True), (400, -0.1, False), (50, 0.5, False)])
+def test_a_simpler_way_is_named_if_it_is_clearly_better(name: str, n_pairs: int, gain: float, named: bool) -> None:
+    """By more than the standard error, on enough held-out pairs; the sentence says how to use it."""
+    bank = np.arange(n_pairs) % 10 < 6
+    other = np.arange(n_pairs) % 10 < 6 + 10 * gain
+    said = better_than_bank(bank.astype(float), {name: other.astype(float)}, "out/stores/round-1")
+    assert (name in said, USES[name].format(store="out/stores/round-1") in said) == (named, named)
