@@ -99,7 +99,7 @@ async def _judge_now(flags: dict[str, Any], texts: dict[str, str], bank: RubricB
     from svr_async.evaluation.items import item_from
     from svr_async.evaluation.plan import PairDecision, Rows
     from svr_async.evaluation.run_folder import Texts
-    from svr_async.reports.explain import explain_decision
+    from svr_async.reports.explain import Explanation
     from svr_async.serving.engine import Engine
     from svr_async.serving.pairs import decide_pair, method_of, pair_doubts
     from svr_async.serving.texts import as_prompt
@@ -118,7 +118,7 @@ async def _judge_now(flags: dict[str, Any], texts: dict[str, str], bank: RubricB
     rows = (Rows(judge="", decision=decision),)
     item = item_from(pair, PairDecision(decision=decision, judge="", order=order, margins=margins, rows=rows, votes=()))
     shown = Texts(prompt=texts["prompt"], response_a=a, response_b=b)
-    return explain_decision(item, shown, title, of_run=False, doubts=doubts)
+    return Explanation(item=item, texts=shown, caption=title, of_run=False, doubts=doubts)
 
 
 def _explain_mistakes(run: Path, as_json: bool) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -112,7 +113,7 @@ def agreement(
     values: dict[str, Any] = {}
     if labels is not None:
         found = measure_agreement(loaded.items, known)
-        values |= found.to_json() | {"blank": blank}
+        values |= asdict(found) | {"blank": blank}
         if not as_json:
             show(agreement_sheet(loaded, found, blank))
     if count is not None and out is not None:

@@ -102,34 +102,31 @@ def write_bank(folder: Path, target: Path, figures: Path | None = None, runs: Se
 
 
 def write_page(
-    runs: Sequence[Path], target: Path | None, *, data: Path | None = None, calls: bool = False,
-    cache: Path | str | None = None,
-) -> tuple[Path, int]:  # fmt: skip
+    runs: Sequence[Path], target: Path | None, *, data: Path | None = None, calls: bool = False
+) -> tuple[Path, int]:
     """Write the page of a run, or of two, with the texts of all items; return its path and its bytes.
 
-    Without a `target` it goes to a new temporary folder. `calls` adds requests and replies, from `cache` or the run's
-    own. UsageError for more than two runs, for two that share no item, and for `data` that lacks one of the pairs.
+    Without a `target` it goes to a new temporary folder. `calls` adds requests and replies.
+    UsageError for more than two runs, for two that share no item, and for `data` that lacks one of the pairs.
     """
     if len(runs) > MOST_RUNS:
         raise UsageError(f"a page shows the items of one run or of two (got {len(runs)})", hint="name two of them")
     loaded = [Run.load(run) for run in runs]
     couples_of(loaded)
-    page = page_of(loaded, data=data, calls=calls, cache=cache).encode()
+    page = page_of(loaded, data=data, calls=calls).encode()
     place = target or Path(tempfile.mkdtemp(prefix="svr-view-")) / f"{loaded[0].name}.html"
     write_atomic(place, page)
     return place, len(page)
 
 
-def page_of(
-    runs: Sequence[Run], *, data: Path | None = None, calls: bool = False, cache: Path | str | None = None
-) -> str:
+def page_of(runs: Sequence[Run], *, data: Path | None = None, calls: bool = False) -> str:
     """Return the page of runs with all texts that can be found; see `write_page`."""
     if len(runs) > MOST_RUNS:
         return render_runs(runs)
     from svr_async.evaluation.details import exchanges_of, known_texts
 
     texts, notes = known_texts(runs[0], data)
-    exchanges = [exchanges_of(run, cache) for run in runs] if calls else []
+    exchanges = [exchanges_of(run) for run in runs] if calls else []
     return render_runs(runs, texts=texts, exchanges=exchanges, notes=notes)
 
 

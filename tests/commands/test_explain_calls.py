@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 import pytest
-from rig import name_judge, read_lines, serving, svr_here, write_bank, write_bench
+from rig import name_judge, serving, svr_here, write_bank, write_bench
 
 from svr_async.evaluation.items import Item
 from svr_async.evaluation.run_folder import Run
@@ -105,7 +105,7 @@ def test_a_call_that_failed_is_shown_with_its_request(
         name_judge(tmp_path, sim.base_url)
         flags = ("eval", "rubricbench", "--data", "bench.jsonl", "--judge", "sim", "--method", "direct", "-q")
         assert svr_here(*flags, "--out", "failed") == 3
-    (line,) = read_lines(Path("failed") / "failures.jsonl")
+    line = orjson.loads((Path("failed") / "failures.jsonl").read_bytes())
     (found,) = shown(capsys, "failed", items_of("failed")[0].id)
     assert found["key"] == line["key"]
     assert found["reply"] is None

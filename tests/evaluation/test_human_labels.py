@@ -16,6 +16,7 @@ from made_run import made_items, write_run
 from svr_async.core.table import Line, Table
 from svr_async.errors import DataError, SvrError, UsageError
 from svr_async.evaluation.human_labels import (
+    Estimate,
     Label,
     cohen_kappa,
     majority,
@@ -182,10 +183,10 @@ def test_kappa_is_that_of_a_worked_table() -> None:
 
 def test_what_the_labels_cannot_tell_is_not_said() -> None:
     """One label throughout, single labels, no labels: neither a number nor an interval."""
-    assert cohen_kappa(["a"] * 4, ["a"] * 4) == (None, None)
-    assert cohen_kappa([], []) == (None, None)
+    assert cohen_kappa(["a"] * 4, ["a"] * 4) == Estimate(None, None)
+    assert cohen_kappa([], []) == Estimate(None, None)
     assert cohen_kappa([1], [2]).ci95 is None
-    assert cohen_kappa(["a"] * 4, ["a", "b"] * 2) == (0.0, None), "κ of one label throughout is 0 in every draw"
+    assert cohen_kappa(["a"] * 4, ["a", "b"] * 2) == Estimate(0.0, None), "κ of one label throughout is 0 in every draw"
     with pytest.raises(ValueError, match="zip"):
         cohen_kappa(["a"], [])
 
