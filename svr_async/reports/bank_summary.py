@@ -76,7 +76,7 @@ def summarise_bank(bank: RubricBank) -> BankSummary:
     else:
         known = f" (95 % interval {wording.interval(interval)}, {pairs})" if interval else ""
         headline = f"Accuracy {wording.percent(accuracy)} on pairs held out of the fit{known}. A tie counts one half."
-    reading = (against_chance({"accuracy": accuracy}, interval), _chosen_by(history))
+    reading = (against_chance({"accuracy": accuracy}, interval), _chosen_by(history) if measured else "")
     return BankSummary(
         title=bank.name or "A rubric bank",
         judge=bank.judge or "not recorded",

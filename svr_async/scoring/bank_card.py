@@ -41,7 +41,7 @@ def accuracy_in_words(accuracy: float, n_dev: int) -> str:
 
 
 def _not_reported(n_dev: int) -> str:
-    return f"not reported: {n_dev} held-out pairs, {ENOUGH_DEV} needed"
+    return f"not reported: {n_dev} held-out pair{'s' * (n_dev != 1)}, {ENOUGH_DEV} needed"
 
 
 def known_accuracy(accuracy: float, n_dev: int) -> str:

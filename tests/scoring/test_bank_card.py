@@ -106,7 +106,7 @@ def test_only_accuracies_of_too_few_pairs_are_replaced_in_metrics() -> None:
 def test_a_small_dev_split_is_named_with_its_error_and_a_remedy(n_dev: int) -> None:
     """The count, the standard error at that size, and how many pairs would do."""
     text = small_dev_warnings(n_dev, 20 * n_dev)[0]
-    assert f"{n_dev} held-out pairs" in text
+    assert f"{n_dev} held-out pair" in text
     assert f"{100 * (0.21 / n_dev) ** 0.5:.1f} points" in text
     assert "2,000 pairs" in text
     assert "svr data split" in text
