@@ -63,8 +63,8 @@ def test_the_effective_number_of_rubrics(rates: list[float], count: int) -> None
     assert bank_stats(RubricBank(rubrics=rubrics))["effective_rubrics"] == pytest.approx(count)
 
 
-def test_what_was_left_out_is_said() -> None:
-    """Sources, not prompts, were left out, and what is averaged is counted."""
+def test_the_choice_of_a_structure_in_words() -> None:
+    """Sources, not prompts, were left out, and the averaged structures are counted."""
     choice = replace(made_choice(), left_out="sources", beside=(Structure(groups=2), Structure(groups=4)))
     assert "leaving out sources in turn" in how_chosen(choice)
     assert "averaged with 2" in how_chosen(choice)
