@@ -30,7 +30,6 @@ from svr_async.evaluation.metrics import costs_block
 from svr_async.evaluation.run_folder import (
     Run,
     RunFacts,
-    RunFolder,
     Texts,
     begin_run,
     reports,
@@ -84,7 +83,7 @@ def end_run(run: PreparedRun, items: Sequence[Item], facts: RunFacts, tallies: S
         spent["tally"] = tallies[0]  # for svr merge
     notes = (*facts.notes, *_run_notes(run, items, counted))
     write_results(run, items, replace(facts, spent=spent, notes=notes))
-    ended = RunFolder.load(run.folder, items)
+    ended = Run.load(run.folder, items)
     surest = {item.id for item in confident_mistakes(items)}  # a page with all texts would be large: svr view makes it
     texts = {pair.id: Texts.of(pair) for pair in run.pairs if pair.id in surest}
     prompts = {pair.id: prompt_text(pair.prompt) for pair in run.pairs}
@@ -217,7 +216,7 @@ async def _judge_and_write(run: PreparedRun, pool: JudgePool, evaluation: Evalua
 def _judged_before(folder: Path) -> int:
     """Return how many pairs have a verdict in the folder of an unfinished run."""
     with suppress(SvrError):
-        found = RunFolder.load(folder)
+        found = Run.load(folder)
         return 0 if found.complete else int(found.metrics["n_scored"])
     return 0
 

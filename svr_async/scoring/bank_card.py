@@ -41,7 +41,7 @@ def accuracy_in_words(accuracy: float, n_dev: int) -> str:
 
 
 def _not_reported(n_dev: int) -> str:
-    return f"not reported: {n_dev} held-out pairs, {ENOUGH_DEV} needed"
+    return f"not reported: {n_dev} held-out pair{'s' * (n_dev != 1)}, {ENOUGH_DEV} needed"
 
 
 def known_accuracy(accuracy: float, n_dev: int) -> str:
@@ -155,7 +155,7 @@ def how_chosen(choice: Choice) -> str:
     """Describe how the structure was chosen."""
     if not choice.trials:
         return "The settings name this structure; no other was tried."
-    others = f" It is averaged with {len(choice.beside)} that did about as well." if choice.beside else ""
+    others = f" It is averaged with {len(choice.averaged)} that did about as well." if choice.averaged else ""
     how = f"Chosen among {len(choice.trials):,} by cross-validation, leaving out {choice.left_out} in turn"
     return f"{how}: the simplest of those that did as well as the best.{others}"
 

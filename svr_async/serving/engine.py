@@ -113,7 +113,8 @@ class Engine:
         return None if engine is None else engine.stats()
 
     def check_loop(self) -> Self:
-        """Return the engine; UsageError on another event loop than that of `open`."""
+        """Return the engine; UsageError if it is not open, or open on another event loop."""
+        _ = self._open_judge
         if self._loop is not asyncio.get_running_loop():
             hint = "use `async with` with await, and `with` with the blocking calls"
             raise UsageError(f"the engine {self.spec} belongs to another event loop", hint=hint)

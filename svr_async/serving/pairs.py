@@ -264,6 +264,8 @@ async def all_of(work: Callable[[T], Awaitable[R]], items: Sequence[T], engine: 
 
     async def attempt(item: T) -> R | SvrError:
         try:
+            if isinstance(engine, Engine):
+                engine.check_loop()  # if it was closed meanwhile, the work would open it again
             return await work(item)
         except SvrError as error:
             return error

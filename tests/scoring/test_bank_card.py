@@ -63,9 +63,9 @@ def test_the_effective_number_of_rubrics(rates: list[float], count: int) -> None
     assert bank_stats(RubricBank(rubrics=rubrics))["effective_rubrics"] == pytest.approx(count)
 
 
-def test_the_choice_of_a_structure_in_words() -> None:
-    """Sources, not prompts, were left out, and the averaged structures are counted."""
-    choice = replace(made_choice(), left_out="sources", beside=(Structure(groups=2), Structure(groups=4)))
+def test_what_was_left_out_is_said() -> None:
+    """Sources, not prompts, were left out, and what is averaged is counted."""
+    choice = replace(made_choice(), left_out="sources", averaged=(Structure(groups=2), Structure(groups=4)))
     assert "leaving out sources in turn" in how_chosen(choice)
     assert "averaged with 2" in how_chosen(choice)
 
@@ -106,7 +106,7 @@ def test_only_accuracies_of_too_few_pairs_are_replaced_in_metrics() -> None:
 def test_a_small_dev_split_is_named_with_its_error_and_a_remedy(n_dev: int) -> None:
     """The count, the standard error at that size, and how many pairs would do."""
     text = small_dev_warnings(n_dev, 20 * n_dev)[0]
-    assert f"{n_dev} held-out pairs" in text
+    assert f"{n_dev} held-out pair" in text
     assert f"{100 * (0.21 / n_dev) ** 0.5:.1f} points" in text
     assert "2,000 pairs" in text
     assert "svr data split" in text
