@@ -22,6 +22,7 @@ from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 import diskcache
+import msgspec
 import zstandard
 from diskcache.core import MODE_RAW
 
@@ -106,11 +107,12 @@ class _Zstd(threading.local):
 
 
 _zstd = _Zstd()
+_encode, _decode = msgspec.json.Encoder().encode, msgspec.json.Decoder(Reply).decode
 
 
 def pack(key: bytes, reply: Reply) -> bytes:
     """Return a row: version, digest of the key and the rest, flag (raw or zstandard), payload."""
-    payload = reply.to_bytes()
+    payload = _encode(reply)
     kept = b"r" + payload if len(payload) <= COMPRESS_ABOVE else b"s" + _zstd.compress(payload)
     return ROW_VERSION + _digest(key, kept) + kept
 
@@ -124,7 +126,7 @@ def unpack(key: bytes, row: bytes) -> Reply | None:
     try:
         if kept[:1] == b"s":
             payload = _zstd.decompress(payload) if zstandard.frame_content_size(payload) <= MAX_ROW_BYTES else b""
-        return Reply.from_bytes(payload)
+        return _decode(payload)
     except (ValueError, KeyError, TypeError, zstandard.ZstdError):
         return None
 

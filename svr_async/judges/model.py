@@ -17,8 +17,7 @@ from svr_async.engine.wires import Settings
 from svr_async.errors import UsageError
 from svr_async.judges.profiles import Profile
 from svr_async.judges.protocol import Answer, Comparisons, Judge, Preference, Reasked, WrittenRubrics
-from svr_async.judges.questions import QuestionWriter, read_text
-from svr_async.judges.same_criterion import CriteriaQuestion
+from svr_async.judges.questions import CriteriaQuestion, QuestionWriter, read_text
 from svr_async.judges.templates import Material, clean
 
 if TYPE_CHECKING:
@@ -125,8 +124,7 @@ class ModelJudge(EndpointJudge):
 
     async def same_criterion(self, asked: CriteriaQuestion) -> Answer[Mapping[str, str | None]]:
         """Ask which new criteria repeat listed ones in other words."""
-        material, tokens = asked.material, asked.expected_tokens
-        return await self._ask(self.writer.question("same_criterion", material, asked.read, dict, tokens))
+        return await self._ask(self.writer.same_criterion(asked))
 
     async def rephrase(self, prompt: Prompt, rubrics: Sequence[Rubric]) -> Answer[Mapping[str, str]]:
         """Ask for rubrics in words that fit a prompt: texts by id, without those that have no clear wording."""
@@ -247,7 +245,7 @@ async def asked(judge: Judge, ask: Ask[T]) -> Answer[T]:
     material = Material(ask.texts, ask.rubrics)
     question = model.writer.question(ask.template, material, ask.read, lambda: ask.placeholder, ask.tokens)
     if ask.most_tokens is not None:
-        question = structs.replace(question, request=question.request.with_max_tokens(ask.most_tokens))
+        question = structs.replace(question, request=structs.replace(question.request, max_tokens=ask.most_tokens))
     return await answered(model.engine, model.writer.profile, question)
 
 
