@@ -18,7 +18,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import diskcache
@@ -28,6 +28,9 @@ from diskcache.core import MODE_RAW
 
 from svr_async.engine.reply import Reply
 from svr_async.errors import StorageError, UsageError
+
+if TYPE_CHECKING:
+    from svr_async.engine.cache_redis import RedisStore
 
 DATABASE = "cache.db"
 REDIS_SCHEMES = ("redis://", "rediss://", "unix://")
@@ -135,23 +138,6 @@ def _digest(key: bytes, data: bytes) -> bytes:
     return hashlib.blake2b(key + data, digest_size=DIGEST_BYTES).digest()
 
 
-class Store(Protocol):
-    """Rows by key, in a folder or on a Redis server. A `slow` store is read and written in a thread.
-
-    `read` returns a row or None. `rows` yields all in the order of their keys. `write` commits rows together; it raises
-    StorageError if trying again cannot help. `sync`, called in a thread, returns once all commits are on the disk.
-    """
-
-    name: str
-    slow: bool
-
-    def read(self, key: bytes) -> bytes | None: ...  # noqa: D102
-    def write(self, rows: list[tuple[bytes, bytes]]) -> None: ...  # noqa: D102
-    def sync(self) -> None: ...  # noqa: D102
-    def rows(self) -> Iterator[tuple[bytes, bytes]]: ...  # noqa: D102
-    def close(self) -> None: ...  # noqa: D102
-
-
 class BytesDisk(diskcache.Disk):  # type: ignore[misc]  # diskcache has no annotations
     """A diskcache disk for bytes only: it never unpickles, and never reads, writes or deletes a file.
 
@@ -177,9 +163,12 @@ class BytesDisk(diskcache.Disk):  # type: ignore[misc]  # diskcache has no annot
 
 
 class DiskStore:
-    """Rows in diskcache's database."""
+    """Rows by key in diskcache's database.
 
-    slow = False
+    `write` commits rows together; StorageError if trying again cannot help. `sync` is called in a thread.
+    """
+
+    slow = False  # a slow store is read and written in a thread
 
     def __init__(self, folder: Path) -> None:
         self.name = str(folder)
@@ -295,7 +284,7 @@ class Cache:
     `slow`: read it with `find`, so that the event loop does not wait. `damaged` counts unreadable rows.
     """
 
-    def __init__(self, folder: Path, store: Store, *, patience_s: float = PATIENCE_S) -> None:
+    def __init__(self, folder: Path, store: DiskStore | RedisStore, *, patience_s: float = PATIENCE_S) -> None:
         self.folder = folder
         self.slow = store.slow
         self.damaged = 0
