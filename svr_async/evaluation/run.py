@@ -24,7 +24,6 @@ from svr_async.evaluation.judging import (
     evaluation_of,
     judge_pairs,
     open_judge_pool,
-    run_evaluation,
 )
 from svr_async.evaluation.metrics import costs_block
 from svr_async.evaluation.run_folder import (
@@ -190,19 +189,24 @@ async def _judge_and_write(run: PreparedRun, pool: JudgePool, evaluation: Evalua
     begin_run(run, _judge_facts(run, pool))
     if before:
         listener.note(f"resuming: {before:,} of {len(run.pairs):,} pairs already judged")
-    shutdown, begun = ShutdownController(), time.monotonic()
+    shutdown, begun, items = ShutdownController(), time.monotonic(), dict[int, Item]()
+
+    def keep(place: int, item: Item) -> None:
+        items[place] = item
+        listener.done(item)
+
     with listener.judging(len(evaluation.pairs), pool.stats if pool.sending else None, shutdown):
         for engine in evaluation.engines:
             engine.set_on_notice(listener.on_notice)
-        items = await run_evaluation(evaluation, shutdown, on_item=listener.done)
-    judged = [item for item in items if item is not None]
+        await judge_pairs(evaluation, shutdown, keep)
+    judged = [items[place] for place in sorted(items)]
     if not judged and shutdown.error is not None:
         raise shutdown.error
     facts = RunFacts(
         judge=_judge_facts(run, pool),
         spent=costs_block(pool.costs()),
         wall_s=time.monotonic() - begun,
-        complete=len(judged) == len(items),
+        complete=len(judged) == len(evaluation.pairs),
         notes=tuple(dict.fromkeys(note for judge in pool.judges for note in _judge_notes(judge))),
     )
     ended = replace(end_run(run, judged, facts, [evaluation.tallied()]), signal=shutdown.signal)
