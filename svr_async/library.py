@@ -20,7 +20,7 @@ from svr_async.engine.concurrency import in_sync, run_on_own_loop, run_sync
 from svr_async.errors import UsageError
 from svr_async.evaluation.compare import Comparison, compare_runs
 from svr_async.evaluation.run import Listener, run_prepared
-from svr_async.evaluation.run_folder import Run, RunFolder
+from svr_async.evaluation.run_folder import PAIRS_FILE, Run
 from svr_async.evaluation.settings import EvalSettings
 from svr_async.evaluation.setup import PreparedRun, prepare
 from svr_async.judges.limits import JudgeLimits, JudgeOptions, check_options
@@ -210,7 +210,7 @@ def _prepared(
         return prepare(_settings(EvalSettings, options, EvalOptions, **values, **data))
     settings = _settings(EvalSettings, options, EvalOptions, **values)
     run = prepare(settings, _read(pairs, settings))
-    return replace(run, settings=replace(settings, data=RunFolder(run.folder).pairs, columns="", label_map=""))
+    return replace(run, settings=replace(settings, data=run.folder / PAIRS_FILE, columns="", label_map=""))
 
 
 def _read(pairs: Pairs, how: EvalSettings | TrainSettings) -> Dataset:

@@ -8,7 +8,7 @@ from pathlib import Path
 from made_run import made_items, write_run
 
 from svr_async.evaluation.items import Item
-from svr_async.evaluation.run_folder import Run, RunFolder
+from svr_async.evaluation.run_folder import Run
 
 ATTACKS = (
     "<script>window.pwned=1</script>",
@@ -55,7 +55,7 @@ def armed_run(folder: Path, text: str, *, tail: str = "") -> Run:
         "ended": text,
         "svr_version": text,
     }
-    return RunFolder.load(write_run(folder, items=items, metrics=metrics, manifest=manifest))
+    return Run.load(write_run(folder, items=items, metrics=metrics, manifest=manifest))
 
 
 def _armed(item: Item, text: str, tail: str) -> Item:

@@ -32,7 +32,6 @@ def made_choice(trials: int = 15) -> Choice:
         Structure(
             groups=2**n,
             view="words" if n % 3 else "rubrics",
-            directions=n,
             sparsity=0.3 if n % 2 else 0.6,
             common=0.2 * (n % 3),
         )

@@ -30,7 +30,7 @@ from chromium import Page, chromium  # noqa: E402
 from made_run import RUBRICS, made_item, write_run  # noqa: E402
 
 from svr_async.evaluation.items import Item, Reason  # noqa: E402
-from svr_async.evaluation.run_folder import RunFolder, Texts  # noqa: E402
+from svr_async.evaluation.run_folder import Run, Texts  # noqa: E402
 from svr_async.reports.page import render_runs  # noqa: E402
 
 DOMAINS = ("Chat", "Code", "STEM", "Instruction following", "Safety")
@@ -184,7 +184,7 @@ async def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         place = write_run(Path(folder) / "run", items=items)
         began = time.process_time()
-        run = RunFolder.load(place)
+        run = Run.load(place)
         html = render_runs([run], texts=texts).encode()
         page = args.keep or Path(folder) / "page.html"
         page.write_bytes(html)

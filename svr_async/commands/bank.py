@@ -96,10 +96,10 @@ def _views(loaded: RubricBank, view: str) -> tuple[Any, Any]:
 def _effects(loaded: RubricBank, runs: tuple[Path, ...], most: int) -> tuple[Any, Any]:
     """Return how often each rubric was used and right; its contribution is removed from the stored margins."""
     from svr_async.core.table import Line
-    from svr_async.evaluation.run_folder import RunFolder
+    from svr_async.evaluation.run_folder import Run
     from svr_async.reports.effects import bank_effects, effects_tables
 
-    effects = bank_effects(loaded, [RunFolder.load(run) for run in runs])
+    effects = bank_effects(loaded, [Run.load(run) for run in runs])
     parts: list[Part] = list(
         effects_tables(effects, loaded.name or "bank", width=safe_console().width, best=most, worst=most)
     )

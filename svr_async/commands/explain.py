@@ -99,7 +99,7 @@ async def _judge_now(flags: dict[str, Any], texts: dict[str, str], bank: RubricB
     from svr_async.evaluation.items import item_from
     from svr_async.evaluation.plan import PairDecision, Rows
     from svr_async.evaluation.run_folder import Texts
-    from svr_async.reports.explain import explain_decision
+    from svr_async.reports.explain import Explanation
     from svr_async.serving.engine import Engine
     from svr_async.serving.pairs import decide_pair, method_of, pair_doubts
     from svr_async.serving.texts import as_prompt
@@ -118,17 +118,17 @@ async def _judge_now(flags: dict[str, Any], texts: dict[str, str], bank: RubricB
     rows = (Rows(judge="", decision=decision),)
     item = item_from(pair, PairDecision(decision=decision, judge="", order=order, margins=margins, rows=rows, votes=()))
     shown = Texts(prompt=texts["prompt"], response_a=a, response_b=b)
-    return explain_decision(item, shown, title, of_run=False, doubts=doubts)
+    return Explanation(item=item, texts=shown, caption=title, of_run=False, doubts=doubts)
 
 
 def _explain_mistakes(run: Path, as_json: bool) -> None:
     """Print the mistakes, the largest margin first."""
     from svr_async.core.table import Line, Table
     from svr_async.evaluation.items import confident_mistakes
-    from svr_async.evaluation.run_folder import RunFolder
+    from svr_async.evaluation.run_folder import Run
     from svr_async.evaluation.wording import signed
 
-    loaded = RunFolder.load(run)
+    loaded = Run.load(run)
     mistakes = confident_mistakes(loaded.items)
     rows = [(one.id, signed(one.margin), one.predicted or "", one.gold or "", one.domain) for one in mistakes]
     parts: list[Part] = [Line(loaded.summary.caption), Line("no pair was decided for the wrong response")]
@@ -141,10 +141,10 @@ def _explain_mistakes(run: Path, as_json: bool) -> None:
 def _explain_item(run: Path, item: str, data: Path | None, as_json: bool) -> None:
     """Print the explanation, and how to see its calls."""
     from svr_async.core.table import Line
-    from svr_async.evaluation.run_folder import RunFolder
+    from svr_async.evaluation.run_folder import Run
     from svr_async.reports.explain import explain as explain_one
 
-    found = explain_one(RunFolder.load(run), item, data=data)
+    found = explain_one(Run.load(run), item, data=data)
     tell(found.to_json, lambda: _show_explanation(found), as_json=as_json)
     if as_json or not found.item.requests:
         return
@@ -156,10 +156,10 @@ def _explain_item(run: Path, item: str, data: Path | None, as_json: bool) -> Non
 def _explain_calls(run: Path, item: str, cache: Path | str | None, as_json: bool) -> None:
     from svr_async.core.safetext import json_for_terminal, one_line
     from svr_async.evaluation.details import calls_of_item
-    from svr_async.evaluation.run_folder import RunFolder
+    from svr_async.evaluation.run_folder import Run
     from svr_async.reports.explain import call_facts, call_texts
 
-    calls, secrets, place = calls_of_item(RunFolder.load(run), item, cache)
+    calls, secrets, place = calls_of_item(Run.load(run), item, cache)
     if not calls:
         raise UsageError(f"no call was made for {item}", hint="checks, recordings and equal responses need no call")
     if as_json:

@@ -72,7 +72,7 @@ def report(runs: tuple[Path, ...], out: Path | None, frontier: bool, figures: Pa
       svr report runs/small-judge runs/large-judge --frontier
     """
     from svr_async.commands.screen import safe_console, show
-    from svr_async.evaluation.run_folder import RunFolder
+    from svr_async.evaluation.run_folder import Run
     from svr_async.reports.effects import effects_of, effects_tables
     from svr_async.reports.files import write_frontier, write_report
     from svr_async.reports.frontier import as_json as frontier_json
@@ -88,5 +88,5 @@ def report(runs: tuple[Path, ...], out: Path | None, frontier: bool, figures: Pa
     facts = {"out": str(target), "bytes": n_bytes, "runs": [str(run) for run in runs]}
     tell(facts, f"wrote {target} ({n_bytes / 1000:,.0f} kB)", as_json=as_json, line=True)
     if not of_bank and not as_json:
-        found = effects_of([RunFolder.load(run) for run in runs])
+        found = effects_of([Run.load(run) for run in runs])
         show(effects_tables(found, "rubrics that decide", width=safe_console().width))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,10 +35,10 @@ def compare(runs: tuple[Path, ...], drift: bool, as_json: bool) -> None:
     from svr_async.commands.screen import safe_console, tell
     from svr_async.core.table import warnings_of
     from svr_async.evaluation.compare import compare_runs, drift_of
-    from svr_async.evaluation.run_folder import RunFolder
+    from svr_async.evaluation.run_folder import Run
     from svr_async.reports.compare_tables import comparison_tables, drift_tables
 
-    loaded, width = [RunFolder.load(run) for run in runs], safe_console().width
+    loaded, width = [Run.load(run) for run in runs], safe_console().width
     if drift:
         shift = drift_of(loaded)
         tell(shift.to_json, [*warnings_of(shift.differs), *drift_tables(shift, width)], as_json=as_json)
@@ -67,10 +68,10 @@ def gate(
     Example:  svr gate runs/new runs/main --margin 1 --output github
     """
     from svr_async.evaluation.gate import gate_runs, raise_unless_passed
-    from svr_async.evaluation.run_folder import RunFolder
+    from svr_async.evaluation.run_folder import Run
     from svr_async.reports.sheets import FORMATS
 
-    found = gate_runs(RunFolder.load(run), RunFolder.load(baseline), margin=margin / 100, allow=allow)
+    found = gate_runs(Run.load(run), Run.load(baseline), margin=margin / 100, allow=allow)
     click.echo(FORMATS["json" if as_json else form](found), nl=False)
     raise_unless_passed(found, strict=strict)
 
@@ -103,16 +104,16 @@ def agreement(
     """
     from svr_async.commands.screen import print_json, show
     from svr_async.evaluation.human_labels import measure_agreement, read_labels, write_next
-    from svr_async.evaluation.run_folder import RunFolder
+    from svr_async.evaluation.run_folder import Run
     from svr_async.reports.sheets import agreement_sheet
 
     if (count is None) is not (out is None) or (count is None and (labels is None or random)):
         raise UsageError("svr agreement needs LABELS, or --next N with --out FILE")
-    loaded, (known, blank) = RunFolder.load(run), ((), 0) if labels is None else read_labels(labels)
+    loaded, (known, blank) = Run.load(run), ((), 0) if labels is None else read_labels(labels)
     values: dict[str, Any] = {}
     if labels is not None:
         found = measure_agreement(loaded.items, known)
-        values |= found.to_json() | {"blank": blank}
+        values |= asdict(found) | {"blank": blank}
         if not as_json:
             show(agreement_sheet(loaded, found, blank))
     if count is not None and out is not None:

@@ -223,7 +223,7 @@ def _training_parts(result: TrainResult, wall_s: float, calls: Mapping[str, Any]
     yield Line(f"bank trained on {plural(record['train_pairs'], 'pair')} · {record['judge']}")
     yield Table([name.replace("_", " ") for name in names], rows)
     if not known:
-        yield Line(record["headline"], label="accuracy")
+        yield Line(record["headline"].removeprefix("accuracy "), label="accuracy")
     yield Line(_use(record), label="for use")
     if record["contaminated"]:
         yield Line(f"{len(record['contaminated'])} pairs that overlap with a benchmark", label="left out")

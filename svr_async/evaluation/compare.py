@@ -14,7 +14,6 @@ from svr_async.core.statistics import (
     Interval,
     bootstrap_interval,
     holm,
-    mcnemar_exact,
     newcombe_interval,
     paired_counts,
     paired_difference_interval,
@@ -22,7 +21,7 @@ from svr_async.core.statistics import (
     wilson_interval,
 )
 from svr_async.errors import UsageError
-from svr_async.evaluation.items import Item
+from svr_async.evaluation.items import Item, numbered
 from svr_async.evaluation.run_folder import Run, reports
 from svr_async.evaluation.summary import RunSummary, summaries_of
 from svr_async.evaluation.wording import plural, points
@@ -170,7 +169,7 @@ class Difference:
     text: str
 
 
-def compare_runs(runs: Sequence[Run], *, seed: int = 0, require_shared: bool = True) -> Comparison:
+def compare_runs(runs: Sequence[Run], *, require_shared: bool = True) -> Comparison:
     """Compare every later run with the first on the items both have.
 
     Items are paired by id (the n-th of a repeated id with the n-th). Items without a right answer are left out; items
@@ -181,7 +180,7 @@ def compare_runs(runs: Sequence[Run], *, seed: int = 0, require_shared: bool = T
         raise UsageError(f"a comparison needs at least two runs (got {len(runs)})", hint="svr compare RUN RUN…")
     summaries = summaries_of(runs)
     titles = [one.title for one in summaries]
-    tried = [_duel(runs[0], run, (titles[0], title), seed) for run, title in zip(runs[1:], titles[1:], strict=True)]
+    tried = [_duel(runs[0], run, (titles[0], title)) for run, title in zip(runs[1:], titles[1:], strict=True)]
     apart = [run for run, duel in zip(runs[1:], tried, strict=True) if duel is None]
     if apart and require_shared:
         message = f"{runs[0].path} and {apart[0].path} share no item with a right answer"
@@ -201,7 +200,7 @@ def compare_runs(runs: Sequence[Run], *, seed: int = 0, require_shared: bool = T
     )
 
 
-def _duel(first: Run, second: Run, titles: tuple[str, str], seed: int) -> Duel | None:
+def _duel(first: Run, second: Run, titles: tuple[str, str]) -> Duel | None:
     """Test two runs overall and per domain; None where they share no item."""
     left, right = by_key(first.items), by_key(second.items)
     common = [key for key in left if key in right]
@@ -211,7 +210,7 @@ def _duel(first: Run, second: Run, titles: tuple[str, str], seed: int) -> Duel |
     by_domain: dict[str, list[tuple[Item, Item]]] = {}
     for couple in couples:
         by_domain.setdefault(couple[0].domain, []).append(couple)
-    tests = {name: couples_test(group, seed) for name, group in by_domain.items()}
+    tests = {name: paired_test(group) for name, group in by_domain.items()}
     adjusted = holm([found.p for found in tests.values()])
     unlike = [(a, b) for a, b in couples if (a.correct is True) != (b.correct is True)]
     unlike.sort(key=lambda couple: (-abs((couple[0].margin or 0.0) - (couple[1].margin or 0.0)), couple[0].id))
@@ -220,7 +219,7 @@ def _duel(first: Run, second: Run, titles: tuple[str, str], seed: int) -> Duel |
         second=titles[1],
         only_in_first=len(left) - len(common),
         only_in_second=len(right) - len(common),
-        overall=couples_test(couples, seed),
+        overall=paired_test(couples),
         domains={name: replace(found, p_holm=p) for (name, found), p in zip(tests.items(), adjusted, strict=True)},
         lost=tuple(_disagreement(a, b) for a, b in unlike if a.correct),
         won=tuple(_disagreement(a, b) for a, b in unlike if not a.correct),
@@ -241,48 +240,27 @@ def _disagreement(first: Item, second: Item) -> Disagreement:
 
 def by_key(items: Sequence[Item]) -> dict[tuple[str, int], Item]:
     """Return the items that have a right answer by (id, number of earlier items with that id)."""
-    seen: Counter[str] = Counter()
-    found = {}
-    for item in items:
-        if item.correct is not None:
-            found[item.id, seen[item.id]] = item
-            seen[item.id] += 1
-    return found
+    return dict(numbered(item for item in items if item.correct is not None))
 
 
-def couples_test(couples: Sequence[tuple[Item, Item]], seed: int = 0) -> PairedTest:
-    """Test two runs on their shared items; pairs of one prompt are one cluster."""
-    first, second = ([item.correct is True for item in side] for side in zip(*couples, strict=True))
-    same_replies = all(one.requests == other.requests and one.margins == other.margins for one, other in couples)
-    clusters = [one.item for one, _ in couples]
-    return paired_test(first, second, clusters=clusters, seed=seed, same_replies=same_replies)
-
-
-def paired_test(
-    first: Sequence[bool],
-    second: Sequence[bool],
-    *,
-    clusters: Sequence[str] | None = None,
-    seed: int = 0,
-    same_replies: bool = False,
-) -> PairedTest:
-    """Test two lists of right answers over the same items: McNemar's exact test, or sign flips of whole `clusters`.
+def paired_test(couples: Sequence[tuple[Item, Item]]) -> PairedTest:
+    """Test two runs on their shared items: sign flips of whole prompts, McNemar's exact test where each has one pair.
 
     A bootstrap never draws what was not observed: with twenty items that both have right, it shows no uncertainty. So
-    the interval is at least as wide as Newcombe's of the shares of discordant items. With `same_replies`, both lists
-    come from the same replies and cannot differ by chance: the bootstrap interval stands.
+    the interval is at least as wide as Newcombe's of the shares of discordant items. If both runs are of the same
+    replies, they cannot differ by chance: the bootstrap interval stands.
     """
+    first, second = ([item.correct is True for item in side] for side in zip(*couples, strict=True))
+    clusters = [one.item for one, _ in couples]
     table = paired_counts(first, second)
     n, gap = table.n, (table.only_second - table.only_first) / table.n
-    drawn = paired_difference_interval(first, second, clusters=clusters, seed=seed)
+    drawn = paired_difference_interval(first, second, clusters=clusters)
+    same_replies = all(one.requests == other.requests and one.margins == other.margins for one, other in couples)
     rare = drawn if same_replies else newcombe_interval(table.only_second / n, n, table.only_first / n, n)
-    if clusters is None:
-        p = mcnemar_exact(table.only_first, table.only_second)
-    else:
-        sums: Counter[str] = Counter()
-        for cluster, before, after in zip(clusters, first, second, strict=True):
-            sums[cluster] += after - before
-        p = sign_flip_exact(list(sums.values()))
+    sums: Counter[str] = Counter()
+    for cluster, before, after in zip(clusters, first, second, strict=True):
+        sums[cluster] += after - before
+    p = sign_flip_exact(list(sums.values()))
     return PairedTest(
         n=n,
         accuracy_first=(table.both + table.only_first) / n,

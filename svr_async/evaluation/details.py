@@ -116,9 +116,9 @@ def calls_of_item(run: Run, item_id: str, cache: Path | str | None = None) -> tu
     return calls, environment_secrets(secrets), place
 
 
-def exchanges_of(run: Run, cache: Path | str | None = None) -> Exchanges:
+def exchanges_of(run: Run) -> Exchanges:
     """Return every recorded call of a run whose reply is cached and whose request can be rebuilt; keys are masked."""
-    place = cache or settings_of(run).limits.cache
+    place = settings_of(run).limits.cache
     requests, keys = _rebuild(run, run.items, place)
     secrets = environment_secrets(keys)
     found: dict[str, list[Exchange]] = {item.id: [] for item in run.items}

@@ -59,7 +59,7 @@ def decide(test: PairedTest, margin: float) -> Verdict:
     return Verdict.FAILED if test.ci95.high < -margin and test.p <= SIGNIFICANT else Verdict.UNDECIDED
 
 
-def gate_runs(run: Run, baseline: Run, *, margin: float = 0.0, allow: Sequence[str] = (), seed: int = 0) -> Gate:
+def gate_runs(run: Run, baseline: Run, *, margin: float = 0.0, allow: Sequence[str] = ()) -> Gate:
     """Compare a run with its baseline; differences of the kinds in `allow` become warnings.
 
     UsageError for a margin outside 0 to 1, and for a kind that cannot be allowed.
@@ -72,7 +72,7 @@ def gate_runs(run: Run, baseline: Run, *, margin: float = 0.0, allow: Sequence[s
     refusals = tuple(one.text for one in unlike if one.kind not in allow)
     test, worse, warnings, verdict = None, {}, [], Verdict.REFUSED
     if not refusals:
-        duel = compare_runs([baseline, run], seed=seed).duels[0]
+        duel = compare_runs([baseline, run]).duels[0]
         test, verdict = duel.overall, decide(duel.overall, margin)
         worse = {name: one for name, one in duel.domains.items() if one.difference < 0 and one.significant}
         warnings = [f"allowed to differ: {one.text}" for one in unlike] + notes_on(run, baseline)

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import orjson
 from numpy.typing import NDArray
 
+from svr_async.adapters.pair_files import write_rows
 from svr_async.adapters.tables import Row, read_rows
 from svr_async.core.files import write_atomic
 from svr_async.core.pair import hashed_fraction
@@ -75,7 +75,8 @@ def _label(row: Row) -> Label | None:
     return Label(id=str(row.values["id"]), label=_SPELLINGS[label.casefold()], where=row.where, **texts)
 
 
-class Estimate(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Estimate:
     """A number with its 95 % interval; None if the data do not determine it."""
 
     value: float | None
@@ -147,17 +148,8 @@ class HumanAgreement:
     table: Mapping[str, Mapping[str, int]]
     conflicts: tuple[str, ...]
 
-    def to_json(self) -> dict[str, Any]:
-        """Return plain JSON values; an estimate is {value, ci95}, an interval [low, high]."""
 
-        def values(one: Any) -> Any:
-            return one._asdict() if isinstance(one, Estimate) else list(one)
-
-        plain: dict[str, Any] = orjson.loads(orjson.dumps(self, default=values))
-        return plain
-
-
-def measure_agreement(items: Sequence[Item], labels: Sequence[Label], *, seed: int = 0) -> HumanAgreement:
+def measure_agreement(items: Sequence[Item], labels: Sequence[Label]) -> HumanAgreement:
     """Compare a run's items with labels; DataError for an unknown item and for two labels of one person."""
     by_id = {item.id: item for item in items}
     given = _by_item(labels, by_id)
@@ -173,8 +165,8 @@ def measure_agreement(items: Sequence[Item], labels: Sequence[Label], *, seed: i
         picked=sum(chosen),
         labellers=dict(sorted(Counter(name for found in given.values() for name in found).items())),
         shared=sum(len(found) > 1 for found in given.values()),
-        between=tuple(_between(given, seed)),
-        judge=_rater_agreement("people", "judge", pairs, seed) if pairs else None,
+        between=tuple(_between(given)),
+        judge=_rater_agreement("people", "judge", pairs) if pairs else None,
         unjudged=len(people) - len(both),
         table={one: {other: counts[one, other] for other in LABELS} for one in LABELS},
         conflicts=tuple(sorted(conflicts, key=lambda key: (-abs(by_id[key].margin or 0.0), key))),
@@ -208,14 +200,14 @@ def _by_item(labels: Sequence[Label], known: Mapping[str, Item]) -> dict[str, di
     return dict(given)
 
 
-def _between(given: Mapping[str, Mapping[str, Label]], seed: int) -> Iterator[RaterAgreement]:
+def _between(given: Mapping[str, Mapping[str, Label]]) -> Iterator[RaterAgreement]:
     for first, second in combinations(sorted({name for found in given.values() for name in found}), 2):
         both = (found for found in given.values() if {first, second} <= found.keys())
         if shared := [(found[first].label, found[second].label) for found in both]:
-            yield _rater_agreement(first, second, shared, seed)
+            yield _rater_agreement(first, second, shared)
 
 
-def _rater_agreement(first: str, second: str, pairs: Sequence[tuple[str, str]], seed: int) -> RaterAgreement:
+def _rater_agreement(first: str, second: str, pairs: Sequence[tuple[str, str]]) -> RaterAgreement:
     same = sum(one == other for one, other in pairs)
     return RaterAgreement(
         first=first,
@@ -223,7 +215,7 @@ def _rater_agreement(first: str, second: str, pairs: Sequence[tuple[str, str]], 
         n=len(pairs),
         share=same / len(pairs),
         share_ci95=wilson_interval(same, len(pairs)),
-        kappa=cohen_kappa([one for one, _ in pairs], [other for _, other in pairs], seed=seed),
+        kappa=cohen_kappa([one for one, _ in pairs], [other for _, other in pairs]),
     )
 
 
@@ -244,23 +236,27 @@ def worth_labelling(
     ranked = []
     for item in items:
         if item.id not in done and (random or item.margin is not None):
-            flips = len(item.margins) > 1 and min(item.margins.values()) < 0 < max(item.margins.values())
-            why = RANDOM if random else "order" if flips else "margin"
+            why = RANDOM if random else "order" if item.flips else "margin"
             rank = hashed_fraction(f"svr-labels-{seed}", item.id) if random else abs(item.margin or 0.0)
             ranked.append(((why != "order", rank, item.id), Pick(item=item, why=why)))
     return tuple(pick for _, pick in sorted(ranked, key=lambda entry: entry[0])[:count])
 
 
 def write_next(
-    run: Run, count: int, out: Path, *, done: frozenset[str] = frozenset(), random: bool = False,
-    data: Path | None = None, seed: int = 0,
-) -> tuple[dict[str, Any], str]:  # fmt: skip
+    run: Run,
+    count: int,
+    out: Path,
+    *,
+    done: frozenset[str] = frozenset(),
+    random: bool = False,
+    data: Path | None = None,
+) -> tuple[dict[str, Any], str]:
     """Write up to `count` items to label to `out`, .jsonl or .csv; return what was written, as values and in words.
 
     Texts are from `data`, else from the run's own data if it is still there. The verdicts are not written. UsageError
     if no item is left to label.
     """
-    picks = worth_labelling(run.items, count, done=done, random=random, seed=seed)
+    picks = worth_labelling(run.items, count, done=done, random=random)
     if not picks:
         raise UsageError(f"{run.path} has no item left to label", hint="every item with a verdict has a label")
     texts, _ = known_texts(run, data)
@@ -285,13 +281,12 @@ def _write_sheet(path: Path, picks: Sequence[Pick], texts: Mapping[str, Texts]) 
         row = {"id": pick.item.id, "domain": pick.item.domain, "picked": pick.why, **shown}
         rows.append({name: row.get(name, "") for name in FIELDS})
     if kind == ".jsonl":
-        data = b"".join(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE) for row in rows)
-    else:
-        out = io.StringIO()
-        writer = csv.writer(out, lineterminator="\n")
-        writer.writerow(FIELDS)
-        for row in rows:
-            shown = {n: "'" + text if text.startswith(_FORMULA) else text for n, text in row.items()}
-            writer.writerow((shown | {"id": row["id"]}).values())  # an id must match the run
-        data = out.getvalue().encode("utf-8", "replace")
-    write_atomic(path, data)
+        write_rows(path, rows)
+        return
+    out = io.StringIO()
+    writer = csv.DictWriter(out, FIELDS, lineterminator="\n")
+    writer.writeheader()
+    for row in rows:
+        shown = {n: "'" + text if text.startswith(_FORMULA) else text for n, text in row.items()}
+        writer.writerow(shown | {"id": row["id"]})  # an id must match the run
+    write_atomic(path, out.getvalue().encode("utf-8", "replace"))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from importlib import import_module
 from typing import Annotated, Any
@@ -94,6 +95,12 @@ class Item:
     votes: tuple[Vote, ...] = ()
     reasons: tuple[Reason, ...] = ()
     scores: tuple[float, float] | None = None
+
+    @property
+    def flips(self) -> bool:
+        """Whether the two orders shown name different sides."""
+        ends = self.margins.values()
+        return len(ends) > 1 and min(ends) < 0 < max(ends)
 
     def to_line(self) -> bytes:
         """Return the item as one JSON line, keys in the order of the fields.
@@ -225,6 +232,14 @@ class Exchange:
 
 Exchanges = Mapping[str, Sequence[Exchange]]
 """The calls of a run by the id of their item."""
+
+
+def numbered(items: Iterable[Item]) -> Iterator[tuple[tuple[str, int], Item]]:
+    """Yield each item with its key: its id, and the number of earlier items with that id."""
+    seen: Counter[str] = Counter()
+    for item in items:
+        yield (item.id, seen[item.id]), item
+        seen[item.id] += 1
 
 
 def confident_mistakes(items: Sequence[Item], limit: int = MISTAKES) -> tuple[Item, ...]:

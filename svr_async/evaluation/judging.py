@@ -15,7 +15,7 @@ from svr_async.engine.stats import EngineStats
 from svr_async.errors import RefusedError
 from svr_async.evaluation.items import Item, item_from
 from svr_async.evaluation.metrics import JudgeCost, joined
-from svr_async.evaluation.plan import Case, Escalated, Guess, JudgeAssignment, Jury, Plan, nothing_guessed
+from svr_async.evaluation.plan import Escalated, Guess, JudgeAssignment, Jury, Plan
 from svr_async.evaluation.setup import PreparedRun, ResolvedJudges, orders_of, rephrasing
 from svr_async.judges.open_judge import OpenJudge, open_judge
 from svr_async.scoring.methods.registry import Method
@@ -74,24 +74,10 @@ class Evaluation:
     method: Method
     plan: Plan
     workers: int = 64
-    guessed: Guess = nothing_guessed
+    guessed: Guess = lambda _: False
     engines: tuple[CallEngine, ...] = ()
     tallied: Callable[[], Mapping[str, Any]] = dict
     accepts_unread: bool = False
-
-
-async def run_evaluation(
-    evaluation: Evaluation, shutdown: ShutdownController, *, on_item: Callable[[Item], None] = lambda _: None
-) -> list[Item | None]:
-    """Judge every pair; return items in the order of the pairs, None for those not judged before a stop."""
-    items: list[Item | None] = [None] * len(evaluation.pairs)
-
-    def keep(place: int, item: Item) -> None:
-        items[place] = item
-        on_item(item)
-
-    await judge_pairs(evaluation, shutdown, keep)
-    return items
 
 
 async def judge_pairs(
@@ -105,7 +91,7 @@ async def judge_pairs(
     unread = UnparseableReplies(evaluation.engines, accepted=evaluation.accepts_unread)
 
     async def work(pair: PreferencePair) -> Item:
-        judged = await evaluation.plan.decide(Case(pair=pair, method=evaluation.method, guessed=evaluation.guessed))
+        judged = await evaluation.plan.decide(pair, evaluation.method, evaluation.guessed)
         return item_from(pair, judged, alone=isinstance(evaluation.plan, JudgeAssignment))
 
     def note(place: int, item: Item) -> None:

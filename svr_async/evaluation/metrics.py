@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from types import MappingProxyType
 from typing import Any
@@ -149,15 +149,6 @@ SPENT = ("calls", "usage", "cache", "cost_usd", "paid_usd", "judges")  # blocks 
 CALLS = ("sent", "cache_hits", "joined", "retries", "rate_limited", "repaired", "failed", "lost")
 
 
-JOINS: Mapping[type, Callable[[list[Any]], Any]] = {
-    int: sum,
-    float: max,
-    tuple: lambda values: tuple(part for value in values for part in value),
-    str: lambda values: next(filter(None, reversed(values)), ""),
-}
-"""How to combine a fact of several engines, by its type."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgeCost:
     """The calls of one judge; `stats` is None for a judge that sends nothing."""
@@ -168,19 +159,19 @@ class JudgeCost:
 
 
 def joined(found: Sequence[EngineStats], usd: float | None) -> EngineStats:
-    """Combine the facts of engines: counts are added, durations are the longest, the latency is the first's.
+    """Combine the facts of engines: counts are added, the last failure is the latest's, the latency the first's.
 
     `usd` is the sum that they paid.
     """
-    reported = [stats.reported_usd for stats in found if stats.reported_usd is not None]
-    values: dict[str, Any] = {}
-    for one in fields(EngineStats):
-        values_of = [getattr(stats, one.name) for stats in found]
-        kinds = {type(value) for value in values_of}
-        if kinds <= set(JOINS):
-            values[one.name] = JOINS[kinds.pop()](values_of)
-    values |= {"usd": usd, "reported_usd": sum(reported) if reported else None}
-    return replace(found[0], **values)
+    counts = [one.name for one in fields(EngineStats) if isinstance(getattr(found[0], one.name), int)]
+    return replace(
+        found[0],
+        **{name: sum(getattr(stats, name) for stats in found) for name in counts},
+        paused_s=max(stats.paused_s for stats in found),
+        endpoints=tuple(endpoint for stats in found for endpoint in stats.endpoints),
+        last_failure=next(filter(None, (stats.last_failure for stats in reversed(found))), ""),
+        usd=usd,
+    )
 
 
 def engine_block(stats: EngineStats | None, price: Price | None) -> dict[str, Any]:

@@ -24,20 +24,6 @@ ESCALATED = "escalated"
 ESCALATION_FAILED = "escalation_failed"
 
 
-def nothing_guessed(_: Decision) -> bool:
-    """Return False: no decision is a placeholder."""
-    return False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Case:
-    """One pair to be judged by a method."""
-
-    pair: PreferencePair
-    method: Method
-    guessed: Guess = nothing_guessed
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vote:
     """One judge's decision on one pair: `part` is `jury`, `first` or `escalation`.
@@ -137,8 +123,8 @@ class Orders:
 class Plan(Protocol):
     """Decides pairs."""
 
-    async def decide(self, case: Case) -> PairDecision:
-        """Return the decision on one pair; SvrError for an error that ends the run."""
+    async def decide(self, pair: PreferencePair, method: Method, guess: Guess) -> PairDecision:
+        """Return the decision of a method on one pair; SvrError for an error that ends the run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,18 +136,22 @@ class JudgeAssignment:
     name: str = ""
     part: str = "first"
 
-    async def decide(self, case: Case) -> PairDecision:
+    async def decide(self, pair: PreferencePair, method: Method, guess: Guess) -> PairDecision:
         """Judge a pair in each order that the policy asks for; the first decides unless margins are averaged."""
-        first, *rest = self.orders.orders(case.pair)
-        shown = [await self._decide(case, first)]
-        guessed = case.guessed(shown[0])
+
+        async def ask(order: Order) -> Decision:
+            return (await method.decide(self.judge, present(pair, order), pair.human_rubrics)).in_data_order()
+
+        first, *rest = self.orders.orders(pair)
+        shown = [await ask(first)]
+        guessed = guess(shown[0])
         averages = self.orders.policy is OrderPolicy.BOTH
         if rest and (guessed or not self.orders.suffices(shown[0].margin)):
             with (
                 marked(CONTINGENT, guessed and self.orders.audit_below is not None),
                 marked(AUDIT, not averages),
             ):
-                shown.append(await self._decide(case, rest[0]))
+                shown.append(await ask(rest[0]))
         both = averages and len(shown) > 1
         decision = average(shown) if both else shown[0]
         order = "both" if both else shown[0].shown.value
@@ -173,12 +163,8 @@ class JudgeAssignment:
             margins={one.shown.value: one.margin for one in shown if one.margin is not None},
             rows=tuple(Rows(judge=self.name, decision=one) for one in counted),
             votes=(Vote.of(self.name, self.part, order, decision),),
-            guessed=any(case.guessed(one) for one in shown),
+            guessed=any(map(guess, shown)),
         )
-
-    async def _decide(self, case: Case, order: Order) -> Decision:
-        decision = await case.method.decide(self.judge, present(case.pair, order), case.pair.human_rubrics)
-        return decision.in_data_order()
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,9 +174,9 @@ class Jury:
     members: tuple[JudgeAssignment, ...]
     rule: JuryRule = JuryRule.MEAN
 
-    async def decide(self, case: Case) -> PairDecision:
+    async def decide(self, pair: PreferencePair, method: Method, guess: Guess) -> PairDecision:
         """Ask all members, one after another, and join their decisions."""
-        parts = [await member.decide(case) for member in self.members]
+        parts = [await member.decide(pair, method, guess) for member in self.members]
         scored = [part for part in parts if part.decision.margin is not None]
         decision = verdict([part.decision for part in parts], self.rule)
         orders = {part.order for part in parts}
@@ -223,13 +209,13 @@ class Escalated:
     then: Plan
     below: float
 
-    async def decide(self, case: Case) -> PairDecision:
+    async def decide(self, pair: PreferencePair, method: Method, guess: Guess) -> PairDecision:
         """Ask the first plan, and the second if the first is unsure."""
-        first = await self.first.decide(case)
+        first = await self.first.decide(pair, method, guess)
         if not first.guessed and not self._unsure(first.decision):
             return first
         with marked(CONTINGENT, first.guessed):
-            second = await self.then.decide(case)
+            second = await self.then.decide(pair, method, guess)
         votes = (*first.votes, *second.votes)
         requests = first.decision.requests + second.decision.requests
         if second.decision.margin is None and first.decision.margin is not None:

@@ -24,13 +24,11 @@ from svr_async.evaluation.judging import (
     evaluation_of,
     judge_pairs,
     open_judge_pool,
-    run_evaluation,
 )
 from svr_async.evaluation.metrics import costs_block
 from svr_async.evaluation.run_folder import (
     Run,
     RunFacts,
-    RunFolder,
     Texts,
     begin_run,
     reports,
@@ -84,7 +82,7 @@ def end_run(run: PreparedRun, items: Sequence[Item], facts: RunFacts, tallies: S
         spent["tally"] = tallies[0]  # for svr merge
     notes = (*facts.notes, *_run_notes(run, items, counted))
     write_results(run, items, replace(facts, spent=spent, notes=notes))
-    ended = RunFolder.load(run.folder, items)
+    ended = Run.load(run.folder, items)
     surest = {item.id for item in confident_mistakes(items)}  # a page with all texts would be large: svr view makes it
     texts = {pair.id: Texts.of(pair) for pair in run.pairs if pair.id in surest}
     prompts = {pair.id: prompt_text(pair.prompt) for pair in run.pairs}
@@ -191,19 +189,24 @@ async def _judge_and_write(run: PreparedRun, pool: JudgePool, evaluation: Evalua
     begin_run(run, _judge_facts(run, pool))
     if before:
         listener.note(f"resuming: {before:,} of {len(run.pairs):,} pairs already judged")
-    shutdown, begun = ShutdownController(), time.monotonic()
+    shutdown, begun, items = ShutdownController(), time.monotonic(), dict[int, Item]()
+
+    def keep(place: int, item: Item) -> None:
+        items[place] = item
+        listener.done(item)
+
     with listener.judging(len(evaluation.pairs), pool.stats if pool.sending else None, shutdown):
         for engine in evaluation.engines:
             engine.set_on_notice(listener.on_notice)
-        items = await run_evaluation(evaluation, shutdown, on_item=listener.done)
-    judged = [item for item in items if item is not None]
+        await judge_pairs(evaluation, shutdown, keep)
+    judged = [items[place] for place in sorted(items)]
     if not judged and shutdown.error is not None:
         raise shutdown.error
     facts = RunFacts(
         judge=_judge_facts(run, pool),
         spent=costs_block(pool.costs()),
         wall_s=time.monotonic() - begun,
-        complete=len(judged) == len(items),
+        complete=len(judged) == len(evaluation.pairs),
         notes=tuple(dict.fromkeys(note for judge in pool.judges for note in _judge_notes(judge))),
     )
     ended = replace(end_run(run, judged, facts, [evaluation.tallied()]), signal=shutdown.signal)
@@ -217,7 +220,7 @@ async def _judge_and_write(run: PreparedRun, pool: JudgePool, evaluation: Evalua
 def _judged_before(folder: Path) -> int:
     """Return how many pairs have a verdict in the folder of an unfinished run."""
     with suppress(SvrError):
-        found = RunFolder.load(folder)
+        found = Run.load(folder)
         return 0 if found.complete else int(found.metrics["n_scored"])
     return 0
 

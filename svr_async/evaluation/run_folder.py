@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 import orjson
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 
 PACKAGES = ("aiohttp", "diskcache", "orjson", "tenacity", "numpy")
 SCHEMA_VERSION = 1
+MANIFEST, ITEMS, METRICS, PAIRS_FILE = "manifest.json", "items.jsonl", "metrics.json", "pairs.jsonl"
 AGAIN = "run svr eval again; what was judged is in the cache"
-T = TypeVar("T")
 Count = Annotated[int, msgspec.Meta(ge=0)]
 Interval = tuple[float, float] | None
 Numbers = dict[str, float | None] | None
@@ -120,9 +120,21 @@ class Run:
     signal: int = 0
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Run:
-        """Read and check a run folder; UsageError if it has no run, ArtefactError if it is damaged."""
-        return RunFolder.load(path)
+    def load(cls, path: str | os.PathLike[str], items: Sequence[Item] | None = None) -> Run:
+        """Read and check a run folder; `items` that were just written there are not read again.
+
+        UsageError if the folder has no run, ArtefactError for a missing or damaged file, StorageError for one that
+        cannot be read.
+        """
+        folder = Path(path)
+        if not _exists(folder / METRICS) and not _exists(folder / ITEMS):
+            raise _no_run(folder)
+        return cls(
+            path=folder,
+            manifest=_read_object(folder / MANIFEST, _Manifest),
+            metrics=_read_object(folder / METRICS, _Metrics),
+            items=Items(_lines(folder / ITEMS) if items is None else items),
+        )
 
     def explain(self, item: str, *, data: str | os.PathLike[str] | None = None) -> Any:
         """Return the `Explanation` of the decision on one pair: each rubric's verdicts and signed contribution.
@@ -194,63 +206,14 @@ def reports(module: str = "files") -> Any:
     return import_module(f"svr_async.reports.{module}")
 
 
-@dataclass(frozen=True, slots=True)
-class RunFolder:
-    """Paths of the files of a run."""
-
-    path: Path
-
-    @property
-    def manifest(self) -> Path:
-        """Versions, command, config, judge profile, digests."""
-        return self.path / "manifest.json"
-
-    @property
-    def items(self) -> Path:
-        """One line per judged item, in data order."""
-        return self.path / "items.jsonl"
-
-    @property
-    def metrics(self) -> Path:
-        """The numbers, under stable keys."""
-        return self.path / "metrics.json"
-
-    @property
-    def pairs(self) -> Path:
-        """The pairs, if the caller gave them in memory."""
-        return self.path / "pairs.jsonl"
-
-    @property
-    def report(self) -> Path:
-        """The report for a browser."""
-        return self.path / "report.html"
-
-    @staticmethod
-    def load(path: str | os.PathLike[str], items: Sequence[Item] | None = None) -> Run:
-        """Read and check a run folder; `items` that were just written there are not read again.
-
-        UsageError if the folder has no run, ArtefactError for a missing or damaged file, StorageError for one that
-        cannot be read.
-        """
-        folder = RunFolder(Path(path))
-        if not _exists(folder.metrics) and not _exists(folder.items):
-            raise _no_run(folder)
-        return Run(
-            path=folder.path,
-            manifest=_read_object(folder.manifest, _Manifest),
-            metrics=_read_object(folder.metrics, _Metrics),
-            items=Items(_lines(folder.items, read_item) if items is None else items),
-        )
-
-
-def _no_run(folder: RunFolder) -> UsageError:
-    if _exists(folder.manifest):
-        message = f"the run in {folder.path} has no results yet"
+def _no_run(folder: Path) -> UsageError:
+    if _exists(folder / MANIFEST):
+        message = f"the run in {folder} has no results yet"
         return UsageError(message, hint="repeat the svr eval command to continue it")
     hint = "give a folder that svr eval has written"
-    if _exists(folder.path / "bank.json"):
+    if _exists(folder / "bank.json"):
         hint = "it is a bank: svr bank show lists it, svr explain --bank judges a pair with it"
-    return UsageError(f"{folder.path} is not a run folder", hint=hint)
+    return UsageError(f"{folder} is not a run folder", hint=hint)
 
 
 def _exists(path: Path) -> bool:
@@ -279,12 +242,12 @@ def _read_object(path: Path, kind: type[msgspec.Struct]) -> dict[str, Any]:
     return value
 
 
-def _lines(path: Path, read: Callable[[bytes], T]) -> list[T]:
+def _lines(path: Path) -> list[Item]:
     found = []
     for number, line in enumerate(_read(path).split(b"\n"), start=1):
         if line.strip():
             try:
-                found.append(read(line))
+                found.append(read_item(line))
             except (ValueError, RecursionError) as error:
                 raise _damaged(f"{path} line {number}", error) from error
     return found
@@ -308,12 +271,12 @@ class RunFacts:
 def begin_run(run: PreparedRun, judge: Mapping[str, Any]) -> None:
     """Claim the run folder with a manifest; UsageError if it has items of another run, or another shard of this one."""
     folder, hint = run.folder, "name another folder with --out"
-    path = RunFolder(folder).manifest
+    path = folder / MANIFEST
     with suppress(AttributeError, OSError, TypeError, ValueError):  # a missing or damaged manifest is written again
         earlier = orjson.loads(path.read_bytes())
         number, count = earlier.get("config", {}).get("share") or WHOLE
         share, digest = (number, count), earlier.get("digest")
-        if digest not in {None, run.digest} and RunFolder(folder).items.exists():
+        if digest not in {None, run.digest} and (folder / ITEMS).exists():
             now = orjson.loads(_pretty(_manifest(run, judge, ended=None, complete=False)))
             differs = _differs(earlier, now)
             raise UsageError(f"{folder} holds another run: {differs}", hint=hint)
@@ -321,7 +284,7 @@ def begin_run(run: PreparedRun, judge: Mapping[str, Any]) -> None:
             what = "all of this run" if share == WHOLE else f"shard {share_in_words(share)} of this run"
             raise UsageError(f"{folder} holds {what}", hint=hint)
     write_atomic(path, _pretty(_manifest(run, judge, ended=None, complete=False)))
-    if run.settings.data == RunFolder(folder).pairs:
+    if run.settings.data == folder / PAIRS_FILE:
         write_pairs(run.settings.data, run.dataset.pairs)
 
 
@@ -340,12 +303,11 @@ def _differs(earlier: Mapping[str, Any], now: Mapping[str, Any]) -> str:
 
 def write_results(run: PreparedRun, items: Sequence[Item], facts: RunFacts) -> dict[str, Any]:
     """Write items, metrics and the manifest; return the metrics."""
-    files = RunFolder(run.folder)
-    write_lines(files.items, (item.to_line() for item in items))
+    write_lines(run.folder / ITEMS, (item.to_line() for item in items))
     metrics = _metrics(run, items, facts)
-    write_atomic(files.metrics, _pretty(metrics))
+    write_atomic(run.folder / METRICS, _pretty(metrics))
     manifest = _manifest(run, facts.judge, ended=datetime.now(UTC), complete=facts.complete)
-    write_atomic(files.manifest, _pretty(manifest))
+    write_atomic(run.folder / MANIFEST, _pretty(manifest))
     return metrics
 
 

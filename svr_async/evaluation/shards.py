@@ -11,7 +11,7 @@ from svr_async.core.files import write_atomic
 from svr_async.errors import ArtefactError, UsageError
 from svr_async.evaluation.metrics import added_costs
 from svr_async.evaluation.run import end_run
-from svr_async.evaluation.run_folder import Run, RunFacts, RunFolder, begin_run
+from svr_async.evaluation.run_folder import Run, RunFacts, begin_run
 from svr_async.evaluation.settings import from_plain
 from svr_async.evaluation.setup import PreparedRun, prepare
 from svr_async.judges.limits import WHOLE, Share, share_in_words
@@ -53,7 +53,7 @@ def merge_shards(folders: Sequence[Path], out: Path) -> Run:
 
 
 def _read_shard(folder: Path) -> Run:
-    run = RunFolder.load(folder)
+    run = Run.load(folder)
     share = _share_of(run)
     if share == WHOLE:
         raise UsageError(f"{folder} is not a shard of a run", hint="svr eval --shard I/N writes one")

@@ -24,17 +24,13 @@ class FitArrays:
 
     Features (`feature_*`) are CSR rows of prompts, `n_features` wide. `pair_prompt[p]` is the prompt row of pair p.
     Entries (`z_*`) are CSR rows of pairs: rubric number and z, oriented chosen minus rejected, |z| <= 1.25.
-    z may be any such number: a judge's Δ, or the Δ that is expected of probabilities.
     `z_weight` (entry,) >= 0 is how much an entry counts; None is 1 for all. An entry of weight w adds
-    alpha · weight · z · w to the margin, and counts as w judgements where judgements are counted: the fit reads
-    `weighted`, z · w.
+    alpha · weight · z · w to the margin, and counts as w judgements: the fit reads `weighted`, z · w.
     `z_own` marks entries whose rubric was mined from that very pair; the fit may leave them out.
     `negative_of[p]` is the original pair of a hard-negative row, −1 for an original.
-    `pair_source[p]` is the number of the source that pair p is from, from 0; None where sources are unknown.
-    `source_*` is an optional CSR from rubrics to the prompt rows that they were mined from, and `word_*` one to the
-    numbers of their content words.
-    `criterion` (rubric,) is the author's grouping: rubrics with the same number are wordings of one criterion. None if
-    unknown.
+    `pair_source[p]` numbers the source of pair p from 0; None if unknown.
+    `source_*` is an optional CSR from rubrics to the prompt rows that they were mined from, `word_*` to the numbers of
+    their content words. `criterion` (rubric,) is the author's grouping: wordings of one criterion have the same number.
     Redundancy is a list of edges i < j with a value in (0, 1].
     """
 

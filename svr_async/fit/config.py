@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
@@ -15,19 +14,20 @@ Solver = Literal["margin", "shrunken"]
 LeftOut = Literal["prompts", "sources"]
 
 PROVEN = 2.0  # standard errors above guessing
+LEAST = {"hidden": 1, "batch": 1, "learning_rate": 0, "calibration_rate": 0, "topic_weight": 0} | dict.fromkeys(
+    ("epochs", "calibration_epochs", "seed", "weight_decay", "diversity"), 0
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Structure:
     """Clusters of prompts, the solver of the effects and its penalties, and the rubrics per prompt.
 
-    `groups` clusters are learned by `directions` of words (0: all) from a `view` of what was mined
-    (`fit.prompt_clusters`). Solver `margin` is `fit.margin_solver` with the L1 terms `sparsity` and `common`;
-    `shrunken` is one shrunken mean z per rubric.
+    `groups` clusters are learned from a `view` of what was mined (`fit.prompt_clusters`). Solver `margin` is
+    `fit.margin_solver` with the L1 terms `sparsity` and `common`; `shrunken` is one shrunken mean z per criterion.
     """
 
     groups: int = 1
-    directions: int = 0
     view: View = "rubrics"
     sparsity: float = 0.3
     common: float = 0.0
@@ -36,12 +36,8 @@ class Structure:
 
     @property
     def size(self) -> Size:
-        """The number of clusters and directions, and the view."""
-        return Size(groups=self.groups, directions=self.directions or max(1, self.groups - 1), view=self.view)
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the structure as plain values."""
-        return asdict(self)
+        """The number of clusters and the view."""
+        return Size(groups=self.groups, view=self.view)
 
     def in_words(self) -> str:
         """Return the structure in a few words."""
@@ -81,23 +77,16 @@ class FitConfig:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name in ("hidden", "batch"):
-            _require(getattr(self, name) >= 1, f"{name} must be >= 1 (got {getattr(self, name)})")
-        for name in ("epochs", "calibration_epochs", "seed"):
-            _require(getattr(self, name) >= 0, f"{name} must be >= 0 (got {getattr(self, name)})")
+        for name, least in LEAST.items():
+            value = getattr(self, name)
+            _require(math.isfinite(value) and value >= least, f"{name} must be >= {least} and finite (got {value})")
         for name in ("learning_rate", "calibration_rate", "topic_weight"):
-            value = getattr(self, name)
-            _require(math.isfinite(value) and value > 0, f"{name} must be > 0 and finite (got {value})")
-        for name in ("weight_decay", "diversity"):
-            value = getattr(self, name)
-            _require(math.isfinite(value) and value >= 0, f"{name} must be >= 0 and finite (got {value})")
+            _require(getattr(self, name) > 0, f"{name} must be > 0 (got {getattr(self, name)})")
         _require(self.top_k is None or self.top_k >= 1, f"top_k must be >= 1 or None (got {self.top_k})")
         _require(bool(self.top_ks) and min(self.top_ks) >= 1, f"top_ks must hold numbers >= 1 (got {self.top_ks})")
         _require(self.kind in {"mlp", "topics"}, f"kind must be mlp or topics (got {self.kind!r})")
-        solved = self.kind == "topics" and (self.epochs or self.calibration_epochs)
-        _require(
-            not solved, f"kind topics, the default, is solved and not descended: epochs must be 0 (got {self.epochs})"
-        )
+        descended = self.kind == "topics" and (self.epochs or self.calibration_epochs)
+        _require(not descended, f"kind topics is solved: epochs must be 0 (got {self.epochs})")
 
     def calibrating(self) -> FitConfig:
         """Return the settings of the short phase after pruning."""
@@ -148,7 +137,7 @@ class Choice:
     """
 
     structure: Structure
-    beside: tuple[Structure, ...] = ()
+    averaged: tuple[Structure, ...] = ()
     trials: tuple[Trial, ...] = ()
     left_out: LeftOut = "prompts"
     spurious: tuple[int, ...] = ()
@@ -172,16 +161,3 @@ class Choice:
         count = len(self.spurious)
         spurious = f", {count} rubric{'s' if count > 1 else ''} spurious" if count else ""
         return f"{self.structure.in_words()}{spurious}"
-
-
-def choice_from_json(value: Mapping[str, Any]) -> Choice:
-    """Read what `Choice.as_json` wrote; values may have wrong types if a file was damaged."""
-    trials = tuple(map(_trial, value.get("trials", ())))
-    beside = tuple(Structure(**each) for each in value.get("beside", ()))
-    structure, left_out = Structure(**value["structure"]), value.get("left_out", "prompts")
-    spurious = tuple(value.get("spurious", ()))
-    return Choice(structure=structure, beside=beside, trials=trials, left_out=left_out, spurious=spurious)
-
-
-def _trial(value: Mapping[str, Any]) -> Trial:
-    return Trial(**{**value, "structure": Structure(**value["structure"])})

@@ -12,8 +12,8 @@ A prompt without known words has φ = 0 and gets its alpha from the biases. No J
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, cast
+from dataclasses import dataclass, replace
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,7 @@ from svr_async.errors import ArtefactError
 from svr_async.fit import ragged
 from svr_async.fit.arrays import FitArrays, require_signal
 from svr_async.fit.config import Kind
+from svr_async.fit.evidence import judged_z
 
 Floats = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]
@@ -72,14 +73,8 @@ class Selector:
 
     def restrict(self, kept: Ints) -> Selector:
         """Return the selector of the rubrics `kept`, in that order (after pruning)."""
-        return Selector(
-            kind=self.kind,
-            hidden=self.hidden,
-            hidden_bias=self.hidden_bias,
-            output=self.output[kept],
-            output_bias=self.output_bias[kept],
-            weight=self.weight[kept],
-        )
+        of_rubrics = {name: getattr(self, name)[kept] for name in ("output", "output_bias", "weight")}
+        return replace(self, **of_rubrics)
 
 
 def hidden_numpy(selector: Selector, feature_index: Ints, feature_value: Floats) -> Floats:
@@ -110,13 +105,7 @@ def importance(selector: Selector, feature_index: Ints, feature_value: Floats) -
 
 def hidden_matrix(selector: Selector, arrays: FitArrays, prompts: Ints) -> Floats:
     """Return the hidden units (prompt, unit) of several prompt rows of `arrays`; rows of sum 1 for kind `topics`."""
-    start, stop = arrays.feature_indptr[:-1][prompts], arrays.feature_indptr[1:][prompts]
-    return np.stack(
-        [
-            hidden_numpy(selector, arrays.feature_index[a:b], arrays.feature_value[a:b])
-            for a, b in zip(start, stop, strict=True)
-        ]
-    )
+    return np.stack([hidden_numpy(selector, *arrays.features(row)) for row in np.asarray(prompts).tolist()])
 
 
 def importance_matrix(selector: Selector, arrays: FitArrays, prompts: Ints) -> Floats:
@@ -254,21 +243,13 @@ def baselines(train: FitArrays, dev: FitArrays) -> Baselines:
 
 def fit_linear(train: FitArrays) -> Doubles:
     """Return w >= 0 (rubric,) minimising Σ softplus(−Z w) + |w|²: logistic regression without intercept."""
-    from svr_async.fit.margin_solver import Penalties, Problem, solve
+    from svr_async.fit.margin_solver import Problem, solve
 
     require_signal(train)
-    problem = Problem(mixture=np.ones((train.n_pairs, 1)), penalties=Penalties(sparsity=0.0))
-    return cast("Doubles", solve(_matrix(train), [problem])[0][0])
+    problem = Problem(np.ones((train.n_pairs, 1)), sparsity=0.0)
+    return cast("Doubles", solve(judged_z(train), [problem])[0][0])
 
 
 def linear_margins(weight: npt.NDArray[np.floating], arrays: FitArrays) -> Doubles:
     """Return Σ weight · z over each pair's judged entries (pair,); 0 without entries."""
-    return cast("Doubles", _matrix(arrays) @ weight.astype(np.float64))
-
-
-def _matrix(arrays: FitArrays) -> Any:
-    """Return z · entry weight as a sparse matrix (pair, rubric)."""
-    from scipy.sparse import csr_matrix
-
-    shape = arrays.n_pairs, arrays.n_rubrics
-    return csr_matrix((arrays.weighted.astype(np.float64), arrays.z_rubric, arrays.z_indptr), shape=shape)
+    return cast("Doubles", judged_z(arrays) @ weight.astype(np.float64))

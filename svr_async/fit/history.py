@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from typing import Protocol
 
-from svr_async.errors import ArtefactError
 from svr_async.fit.config import Choice
 from svr_async.fit.forward import Selector
 
@@ -51,14 +50,6 @@ class FitResult:
     choice: Choice | None = None
 
 
-def record_from_json(value: object) -> EpochRecord:
-    """Return a stored record; raise `ArtefactError` where it is not one."""
-    try:
-        return EpochRecord(**value)  # type: ignore[arg-type]  # checked by the constructor
-    except TypeError as error:
-        raise ArtefactError(f"an epoch record of the checkpoint cannot be read: {error}") from error
-
-
 def better(first: EpochRecord, second: EpochRecord | None) -> bool:
     """Whether the first record is strictly better: higher dev accuracy, then lower dev loss."""
     return second is None or (first.dev_accuracy, -first.dev_loss) > (second.dev_accuracy, -second.dev_loss)
@@ -66,7 +57,7 @@ def better(first: EpochRecord, second: EpochRecord | None) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FitCurve:
-    """The epochs of one fit, and the one that was taken. Dev accuracies are over `dev_pairs` pairs; 0 without dev.
+    """The epochs of one fit, and the one that was taken. `dev_pairs` pairs measure dev accuracies; 0 without dev.
 
     `round` is 0 for a fit by itself; `phase` is `fit`, or `calibrate` for the short one after pruning.
     """
@@ -84,13 +75,9 @@ class FitCurve:
         return next((record for record in self.epochs if record.epoch == self.best_epoch), None)
 
     def error(self, record: EpochRecord) -> float | None:
-        """Return the standard error of a record's dev accuracy; None without dev pairs."""
-        return accuracy_error(record.dev_accuracy, self.dev_pairs) if self.dev_pairs else None
-
-
-def accuracy_error(accuracy: float, n_pairs: int) -> float:
-    """Return the standard error √(p (1 − p) / n) of an accuracy p over n pairs."""
-    return float((max(accuracy * (1 - accuracy), 0.0) / max(1, n_pairs)) ** 0.5)
+        """Return the standard error √(p (1 − p) / n) of a record's dev accuracy; None without dev pairs."""
+        share = record.dev_accuracy
+        return float((max(share * (1 - share), 0.0) / self.dev_pairs) ** 0.5) if self.dev_pairs else None
 
 
 class FitWatch(Protocol):

@@ -64,9 +64,9 @@ class LearningCurve:
         """Return what the last doubling of the pairs brought, as a sentence."""
         before, last = self.points[-2:]
         gain, low, high = map(_points, (self.gain, self.gain_low, self.gain_high))
-        told = ", which may be chance" if self.gain_low <= 0 <= self.gain_high and self.gain else ""
+        chance = ", which may be chance" if self.gain_low <= 0 <= self.gain_high and self.gain else ""
         doubled = f"from {before.pairs:,} to {last.pairs:,} pairs"
-        return f"The last doubling, {doubled}, brought {gain} points [{low}, {high}]{told}."
+        return f"The last doubling, {doubled}, brought {gain} points [{low}, {high}]{chance}."
 
 
 def _points(value: float) -> str:

@@ -5,20 +5,17 @@
     λ = sparsity · √(pairs / topics) · price,   λ₀ = common · √pairs
 
 With fixed mixture weights the preference loss of the paper (sec:margin) is convex in the effects, so it is solved, not
-descended. The L1 terms grow as the noise of a sum does: a rubric enters a topic if its evidence
-there exceeds chance. c is the part that all topics share. `price` is lower for criteria that the topic's prompts gave.
-
-Shapes are padded to a few sizes, so that rounds and folds share one compiled program.
-
-It is solved by accelerated projected steps, many problems in one JAX program:
+descended. The L1 terms grow as the noise of a sum does: a rubric enters a topic if its evidence there exceeds chance.
+c is the part that all topics share. `price` is lower for criteria that the topic's prompts gave. Accelerated projected
+steps, many problems in one JAX program; shapes are padded to a few sizes, so that rounds and folds share it:
 
     X ← max(0, Y − ∇f(Y) / D),     Y ← X + β (X − previous X)
     D = τ · ¼ Σ_pairs (mixture z)²  +  μ
 
-Effects are at least 0, so the L1 terms are linear: a proximal step is a
-gradient step and optax's projection, and zeros are exact. D is each coordinate's own curvature, so topics with many
-pairs, topics with few, and the common part move at their own pace. τ, how far coordinates act together, is found by
-backtracking: a step is undone if the loss bends more along it than D allows, and τ falls after accepted steps.
+Effects are at least 0, so the L1 terms are linear: a proximal step is a gradient step and optax's projection, and
+zeros are exact. D is each coordinate's own curvature, so large topics, small ones and the common part move at their own
+pace. τ, how far coordinates act together, is found by backtracking: a step is undone if the loss bends more along it
+than D allows, and τ falls after accepted steps.
 β is FISTA's momentum (Beck and Teboulle 2009), restarted where it points uphill (O'Donoghue and Candès 2015).
 
 Problems are solved one after another inside the program, each from 0 until it converges. CPU and GPU run the same code.
@@ -42,7 +39,6 @@ from svr_async.fit import ragged
 from svr_async.fit.ragged import in_threads, processors
 
 Floats = npt.NDArray[np.float64]
-Singles = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.integer]
 
 SLOTS = 16  # problems per call of the program
@@ -134,20 +130,16 @@ class _State(NamedTuple):
     done: jax.Array
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Penalties:
-    """L1 terms in units of noise: by topic, and of the common part (0: no common part)."""
-
-    sparsity: float
-    common: float = 0.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class Problem:
-    """Mixture weights (pair, topic), few per row, rows of sum 1; penalties; `price` (topic, rubric), None for all 1."""
+    """Mixture weights (pair, topic), few per row, rows of sum 1; L1 terms in units of noise; `price` (topic, rubric).
+
+    `sparsity` is by topic, `common` of the common part (0: no common part). `price` None is 1 everywhere.
+    """
 
     mixture: Floats
-    penalties: Penalties
+    sparsity: float
+    common: float = 0.0
     price: Floats | None = None
 
 
@@ -171,13 +163,14 @@ def solve(z: Any, problems: Sequence[Problem]) -> list[Floats]:
         pad_to_bucket(z.shape[1], least=LEAST_RUBRICS),
     )
     design = jax.device_put(_design(z.tocsr(), candidates, room))
+    sizes = dict(zip(("pairs", "topics", "rubrics"), room, strict=True))
     workers = processors() if jax.default_backend() == "cpu" else 1
     calls = max(1, min(len(problems), max(workers, -(-len(problems) // SLOTS))))
     out: list[Floats] = [np.zeros((0, 0))] * len(problems)
 
     def run(part: Sequence[Problem]) -> list[Floats]:
         tasks = _tasks(z.shape[0], part, [place[id(each.mixture)] for each in part])
-        found = np.asarray(solve_tasks(design, tasks, jnp.int32(len(part)), **_named(room)), np.float64)
+        found = np.asarray(solve_tasks(design, tasks, jnp.int32(len(part)), **sizes), np.float64)
         return [found[row, : each.mixture.shape[1], : z.shape[1]] for row, each in enumerate(part)]
 
     parts = [problems[first::calls] for first in range(calls)]
@@ -186,16 +179,12 @@ def solve(z: Any, problems: Sequence[Problem]) -> list[Floats]:
     return out
 
 
-def _named(room: tuple[int, int, int]) -> dict[str, int]:
-    return dict(zip(("pairs", "topics", "rubrics"), room, strict=True))
-
-
 def _tasks(pairs: int, problems: Sequence[Problem], mixture: Sequence[int]) -> Task:
     """Return λ and λ₀ of each problem: the L1 terms grow as the noise of a sum over the pairs does."""
     noise = pairs**0.5
     topics = np.array([each.mixture.shape[1] ** 0.5 for each in problems])
-    own = np.array([each.penalties.sparsity for each in problems]) * noise / topics
-    common = np.array([each.penalties.common for each in problems])
+    own = np.array([each.sparsity for each in problems]) * noise / topics
+    common = np.array([each.common for each in problems])
     spare = (0, SLOTS - len(problems))
     return Task(
         mixture=jnp.asarray(np.pad(np.array(mixture, np.int32), spare)),
@@ -391,8 +380,7 @@ def _slopes(entries: _Rows | Dense, slope: jax.Array, topics: int, rubrics: int)
     return cast("jax.Array", found).reshape(topics, rubrics)
 
 
-def _times(one: jax.Array, other: jax.Array) -> jax.Array:
-    return jnp.matmul(one, other, precision=jax.lax.Precision.HIGHEST)
+_times = partial(jnp.matmul, precision=jax.lax.Precision.HIGHEST)
 
 
 def _folded(rows: jax.Array) -> jax.Array:

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from operator import methodcaller
 from typing import Any, Literal, cast
 
 import numpy as np
@@ -55,17 +56,16 @@ PRICE_SHRINKAGE = 5.0  # prompts
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Size:
-    """Number of clusters, of directions of words, and the view of what was mined that they are learned from.
+    """Number of clusters, and the view of what was mined that they are learned from.
 
     A view is `rubrics`, or the `words` of rubrics: a language model rarely writes a rubric twice in the same words.
     """
 
     groups: int
-    directions: int
     view: View = "rubrics"
 
 
-ONE = Size(groups=1, directions=0)
+ONE = Size(groups=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -209,7 +209,7 @@ def _clustered(association: Association, size: Size, seed: int) -> tuple[Ints, I
     """Return the informative words (word,), the cluster of each, and its score for that cluster."""
     from sklearn.cluster import KMeans
 
-    direction = association.direction[:, : size.directions]
+    direction = association.direction[:, : size.groups - 1]
     length = np.linalg.norm(direction, axis=1)
     enough = int((length**2 > INFORMATIVE * direction.shape[1]).sum())
     kept = min(max(enough, 2 * size.groups), MOST_CLUSTERED)
@@ -270,16 +270,18 @@ def most_likely_size(parts: Sequence[HeldOutPart], most: int) -> Size:
     """Return the smallest size, of up to `most` clusters, within a standard error of the most likely one."""
     if not parts:
         return ONE
-    most = min(most, sum(part.unseen for part in parts) // PROMPTS_PER_CLUSTER)
+    most = min(most, sum(part.unseen.shape[0] for part in parts) // PROMPTS_PER_CLUSTER)
     views = parts[0].associations
     counts = [count for count in COUNTS if count <= most]  # all: few clusters may predict worse than one
 
-    def likelihoods(size: Size) -> Floats:
-        return np.concatenate(in_threads(lambda part: part.likelihood(size), parts))
-
-    sizes = [ONE, *(Size(groups=count, directions=count - 1, view=view) for view in views for count in counts)]
-    tried = {size: likelihoods(size) for size in sizes}
-    return _smallest(tried)
+    tried: dict[Size, Floats] = {}
+    for size in (ONE, *(Size(groups=count, view=view) for view in views for count in counts)):
+        tried[size] = np.concatenate(in_threads(methodcaller("likelihood", size), parts))
+    best = max(tried.values(), key=lambda each: float(each.sum()))
+    behind = {size: best - each for size, each in tried.items()}
+    near = [size for size, each in behind.items() if each.mean() <= each.std() / np.sqrt(len(each))]
+    fewest = min(size.groups for size in near)
+    return max((size for size in near if size.groups == fewest), key=lambda size: float(tried[size].sum()))
 
 
 def rubric_rates(weights: Floats, mined: Any) -> Floats:
@@ -296,32 +298,18 @@ class HeldOutPart:
         from scipy.sparse import hstack
 
         inside, outside = np.sort(rows[~held]), np.sort(rows[held])
-        self._features, self._unseen, self._seed = features[inside], features[outside], seed
+        self._features, self.unseen, self._seed = features[inside], features[outside], seed
         self._views = {name: marks_of(view[inside]) for name, view in views.items()}
         self._mined = hstack(list(self._views.values())).tocsr()
         self._given = hstack([marks_of(view[outside]) for view in views.values()]).tocsr()
         self.associations = {name: associate(self._features, view) for name, view in self._views.items()}
-
-    @property
-    def unseen(self) -> int:
-        """Number of held-out prompts."""
-        return int(self._unseen.shape[0])
 
     def likelihood(self, size: Size) -> Floats:
         """Return the log-likelihood of what was mined from each held-out prompt (prompt,)."""
         view = self._views[size.view]
         clusters, weights = learn_clusters(self.associations[size.view], self._features, view, size, self._seed)
         rates = rubric_rates(posterior(weights, view), self._mined)
-        unseen, entries = clusters.mixture_weights(self._unseen), self._given.tocoo()
+        unseen, entries = clusters.mixture_weights(self.unseen), self._given.tocoo()
         expected = (unseen[entries.row] * rates.T[entries.col]).sum(axis=1)
         logs = np.bincount(entries.row, weights=np.log(np.maximum(expected, LEAST_RATE)), minlength=len(unseen))
         return cast("Floats", logs - unseen @ rates.sum(axis=1))
-
-
-def _smallest(tried: Mapping[Size, Floats]) -> Size:
-    """Return the fewest clusters, with their best directions, within a standard error of the best."""
-    best = max(tried.values(), key=lambda each: float(each.sum()))
-    behind = {size: best - each for size, each in tried.items()}
-    near = [size for size, each in behind.items() if each.mean() <= each.std() / np.sqrt(len(each))]
-    fewest = min(size.groups for size in near)
-    return max((size for size in near if size.groups == fewest), key=lambda size: float(tried[size].sum()))

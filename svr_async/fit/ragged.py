@@ -76,9 +76,6 @@ def pieces(indptr: IntArray, width: int) -> tuple[npt.NDArray[np.int64], npt.NDA
     return indptr_of(np.clip(left, 0, width)), per_row
 
 
-# ── threads ─────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 def in_threads(function: Callable[[Block], Result], blocks: Iterable[Block]) -> list[Result]:
     """Return `function(block)` for each block, in order; SciPy's sparse products and NumPy release the interpreter."""
     blocks = list(blocks)

@@ -25,7 +25,8 @@ import numpy.typing as npt
 
 from svr_async.fit.config import Choice, LeftOut, Structure, Trial
 from svr_async.fit.evidence import FEW, Evidence
-from svr_async.fit.margin_solver import Penalties, Problem, solve
+from svr_async.fit.margin_solver import Problem, solve
+from svr_async.fit.paraphrase_clusters import judged_of
 from svr_async.fit.prompt_clusters import (
     ONE,
     Association,
@@ -80,10 +81,6 @@ class Folds:
         """Return whether prompts or sources are left out."""
         return "prompts" if self.source is None else "sources"
 
-    def outside(self, held: int) -> Ints:
-        """Return the places of the pairs that a fold leaves out."""
-        return np.flatnonzero(self.fold == held)
-
     def inside(self, held: int) -> Ints:
         """Return the places of the pairs to learn from, without prompts that are left out."""
         kept = self.fold != held
@@ -119,8 +116,8 @@ class PromptKinds:
 
 def prompt_kinds(evidence: Evidence, *, most: int, seed: int) -> PromptKinds:
     """Return what words tell about held-out prompts, with up to `most` clusters."""
-    most = min(MOST_PAIRS, max(1, MOST_ENTRIES * len(evidence.prompt) // max(1, evidence.z.nnz)))
-    folds = folds_of(evidence.prompt, evidence.source, np.random.default_rng([seed, 7]), most)
+    pairs = min(MOST_PAIRS, max(1, MOST_ENTRIES * len(evidence.prompt) // max(1, evidence.z.nnz)))
+    folds = folds_of(evidence.prompt, evidence.source, np.random.default_rng([seed, 7]), pairs)
     prompts = np.unique(evidence.prompt)
     views = {name: view[prompts] for name, view in evidence.views.items()}
     fold = folds.by_prompt(prompts) if folds.source is None else None
@@ -135,7 +132,7 @@ def choose(evidence: Evidence, top_ks: Sequence[int], *, kinds: PromptKinds, see
     folds, used = kinds.folds, evidence.part(kinds.folds.used)
     top_ks = top_k_steps(evidence, top_ks)
     forms = [
-        Structure(groups=size.groups, directions=size.directions, view=size.view, sparsity=own, common=common)
+        Structure(groups=size.groups, view=size.view, sparsity=own, common=common)
         for size in _sizes(kinds.best)
         for own, common in PENALTIES
     ]
@@ -161,11 +158,6 @@ def top_k_steps(evidence: Evidence, top_ks: Sequence[int]) -> tuple[int, ...]:
     return tuple(steps)
 
 
-def penalties_of(form: Structure) -> Penalties:
-    """Return the penalties of a structure that is solved by the margin loss."""
-    return Penalties(sparsity=form.sparsity, common=form.common)
-
-
 def keep_largest(mixture: Floats) -> Floats:
     """Return the `MOST_TOPICS` largest mixture weights of each row that matter, scaled to sum 1, the others 0."""
     kept = np.where(mixture >= LEAST_MIXTURE * mixture.max(axis=1, keepdims=True), mixture, 0)
@@ -177,9 +169,7 @@ def keep_largest(mixture: Floats) -> Floats:
 
 def shrunken_means(z: Any, mixture: Floats) -> Floats:
     """Return the means of z by topic (topic, rubric) where positive: Σ mixture · z / (Σ mixture · judged + κ)."""
-    judged = z.copy()
-    judged.data = np.ones_like(judged.data)
-    means = np.asarray((z.T @ mixture).T) / (np.asarray((judged.T @ mixture).T) + SHRINKAGE)
+    means = np.asarray((z.T @ mixture).T) / (np.asarray((judged_of(z).T @ mixture).T) + SHRINKAGE)
     return cast("Floats", np.maximum(means, 0))
 
 
@@ -245,7 +235,7 @@ class _Fold:
     """One fold: the candidates fitted inside, and how they decide outside."""
 
     def __init__(self, evidence: Evidence, kinds: PromptKinds, held: int, seed: int) -> None:
-        self.inside, self.outside = kinds.folds.inside(held), kinds.folds.outside(held)
+        self.inside, self.outside = kinds.folds.inside(held), np.flatnonzero(kinds.folds.fold == held)
         self._evidence, self._seed = evidence, seed
         self._known = kinds.associations[held : held + 1]
         self._prompts = np.unique(evidence.prompt[self.inside])
@@ -291,8 +281,7 @@ class _Fold:
         rows = self._evidence.prompt[self.inside]
         mixture = {size: keep_largest(each.posterior[rows]) for size, each in clusters.items()}
         problems = [
-            Problem(mixture=mixture[form.size], price=clusters[form.size].price, penalties=penalties_of(form))
-            for form in forms
+            Problem(mixture[form.size], form.sparsity, form.common, clusters[form.size].price) for form in forms
         ]
         return solve(self._evidence.merged[self.inside], problems)
 
@@ -327,10 +316,10 @@ def _chosen(structures: Sequence[Structure], points: Floats, left_out: LeftOut, 
         Trial(structure=each, accuracy=float(mean[row]), error=float(points[row].std() / np.sqrt(count)))
         for row, each in enumerate(structures)
     )
-    beside = _averaged(structures, mean, behind, taken) if left_out == "prompts" else []
+    averaged = _averaged(structures, mean, behind, taken) if left_out == "prompts" else []
     return Choice(
         structure=structures[taken],
-        beside=tuple(structures[row] for row in beside),
+        averaged=tuple(structures[row] for row in averaged),
         trials=trials,
         left_out=left_out,
     )
@@ -363,5 +352,5 @@ def _simplest(structures: Sequence[Structure], mean: Floats, near: list[int], *,
 
 def _sizes(best: Size) -> list[Size]:
     """Return the sizes to try: one cluster, as many as predict best, and half of them."""
-    half = replace(best, groups=best.groups // 2, directions=max(1, best.directions // 2))
+    half = replace(best, groups=best.groups // 2)
     return [ONE, *(size for size in (half, best) if size.groups > 1)]

@@ -36,7 +36,6 @@ from svr_async.fit.prompt_clusters import (
     associate,
     train_clusters,
 )
-from svr_async.fit.ragged import in_threads
 from svr_async.fit.spurious_rubrics import spurious_rubrics
 from svr_async.fit.structure import (
     LEAST_SOURCES,
@@ -46,7 +45,6 @@ from svr_async.fit.structure import (
     even_rows,
     keep_largest,
     large_sources,
-    penalties_of,
     prompt_kinds,
     shrunken_means,
 )
@@ -77,13 +75,7 @@ def solve_topics(train: FitArrays, config: FitConfig) -> Solved:
         kinds = None if config.structure else prompt_kinds(learner.evidence, most=config.hidden, seed=config.seed)
         size = kinds.best if kinds else cast("Structure", config.structure).size
         evidence, choice = _choice(learner, kinds, size)
-        return Solved(selector=_selector(evidence, learner, (choice.structure, *choice.beside)), choice=choice)
-
-
-def solve_each(train: FitArrays, configs: Sequence[FitConfig]) -> list[Solved]:
-    """Return `solve_topics` of each of several settings; equal settings are solved once."""
-    found = {config: solve_topics(train, config) for config in dict.fromkeys(configs)}
-    return [found[config] for config in configs]
+        return Solved(selector=_selector(evidence, learner, (choice.structure, *choice.averaged)), choice=choice)
 
 
 class _Learner:
@@ -102,19 +94,16 @@ class _Learner:
         self._associations: dict[View, Association | None] = {}
         self._trained: dict[Size, TrainedClusters] = {}
 
-    def trained(self, sizes: Sequence[Size]) -> list[TrainedClusters]:
-        """Return the clusters of each size."""
-        known, prompts = self.evidence, self._prompts
-        for view in dict.fromkeys(size.view for size in sizes if size.groups > 1 and size.view in known.views):
-            if view not in self._associations:
-                self._associations[view] = associate(known.features[prompts], known.views[view][prompts])
-        missing = [size for size in dict.fromkeys(sizes) if size not in self._trained]
-        self._trained |= zip(missing, in_threads(self._learned, missing), strict=True)
-        return [self._trained[size] for size in sizes]
-
-    def _learned(self, size: Size) -> TrainedClusters:
-        known, found = self.evidence, self._associations.get(size.view) if size.groups > 1 else None
-        return train_clusters(found, known.features, known.views, known.mined, self._prompts, size, self.config.seed)
+    def trained(self, size: Size) -> TrainedClusters:
+        """Return the clusters of a size."""
+        known, prompts, view = self.evidence, self._prompts, size.view
+        if size.groups > 1 and view in known.views and view not in self._associations:
+            self._associations[view] = associate(known.features[prompts], known.views[view][prompts])
+        if size not in self._trained:
+            found = self._associations.get(view) if size.groups > 1 else None
+            parts = known.features, known.views, known.mined
+            self._trained[size] = train_clusters(found, *parts, prompts, size, self.config.seed)
+        return self._trained[size]
 
 
 def _choice(learner: _Learner, kinds: PromptKinds | None, size: Size) -> tuple[Evidence, Choice]:
@@ -132,11 +121,11 @@ def _choice(learner: _Learner, kinds: PromptKinds | None, size: Size) -> tuple[E
 def _spurious(learner: _Learner, size: Size) -> list[int]:
     """Return the clusters of rubrics that only go with the label, by a first solution."""
     evidence, config = learner.evidence, learner.config
-    first = Structure(groups=size.groups, directions=size.directions, view=size.view, sparsity=FIRST_SPARSITY)
+    first = Structure(groups=size.groups, view=size.view, sparsity=FIRST_SPARSITY)
     count = len(evidence.prompt)
     few = min(FIRST_PAIRS, max(1, FIRST_ENTRIES * count // max(1, evidence.z.nnz)))
     rows = drawn(count, few, config)
-    merged, trained = evidence.merged[rows], learner.trained([size])[0]
+    merged, trained = evidence.merged[rows], learner.trained(size)
     mixture = keep_largest(trained.posterior[evidence.prompt[rows]])
     effects = _solved(merged, [mixture], [trained.price], [first])[0]
     return spurious_rubrics(merged, judged_of(merged), mixture, effects)
@@ -147,7 +136,7 @@ def _selector(evidence: Evidence, learner: _Learner, structures: Sequence[Struct
 
     One softmax runs over the topics of all. If a prompt's words tell much, structures with clusters get more of it.
     """
-    trained = learner.trained([each.size for each in structures])
+    trained = [learner.trained(each.size) for each in structures]
     mixtures = {id(each): keep_largest(each.posterior)[evidence.prompt] for each in trained}
     effects = _effects(evidence, [mixtures[id(each)] for each in trained], trained, structures, learner.config)
     usual = [float((mixtures[id(each)].mean(axis=0) @ own).sum()) for each, own in zip(trained, effects, strict=True)]
@@ -195,7 +184,7 @@ def _solved(
 ) -> list[Floats]:
     """Return V (topic, cluster) of each structure; shrunken means if no effect survives the L1 terms."""
     problems = [
-        Problem(mixture=mixture, price=price, penalties=penalties_of(form))
+        Problem(mixture, form.sparsity, form.common, price)
         for mixture, price, form in zip(mixtures, prices, structures, strict=True)
     ]
     found = zip(solve(z, problems), mixtures, strict=True)

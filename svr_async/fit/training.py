@@ -41,6 +41,10 @@ EVALUATION_BATCH = 512
 COLLAPSED = 1e-3  # a largest weight below this has switched the whole bank off
 
 
+def _silent(_: EpochRecord) -> None:
+    """Report no epoch."""
+
+
 class _Data(NamedTuple):
     """Training rows and the rows that epochs are measured on, tabulated on the device."""
 
@@ -58,14 +62,14 @@ def fit(
     config: FitConfig = PAPER,
     *,
     start: Selector | None = None,
-    on_epoch: OnEpoch | None = None,
+    on_epoch: OnEpoch = _silent,
     solved: Solved | None = None,
 ) -> FitResult:
     """Fit on `train`, choose the epoch by `dev`, and return its selector with the history.
 
-    Kind `topics` is solved, so its history is one record, of epoch 0; `solved` is its solution if already known
-    (`topics.solve_each`). Kind `mlp` runs epochs and takes the best, which is read off the authors' public code (the
-    paper gives only their number). `start` continues from a fitted selector; `on_epoch` is called after each epoch.
+    Kind `topics` is solved, so its history is one record, of epoch 0; `solved` is its solution if already known. Kind
+    `mlp` runs epochs and takes the best, which is read off the authors' public code (the paper gives only their
+    number). `start` continues from a fitted selector; `on_epoch` is called after each epoch.
 
     Raises:
         DegenerateFitError: nothing to learn from, or loss or weights became non-finite (exit 8).
@@ -88,7 +92,7 @@ def calibrate(
     dev: FitArrays | None = None,
     config: FitConfig = PAPER,
     *,
-    on_epoch: OnEpoch | None = None,
+    on_epoch: OnEpoch = _silent,
 ) -> FitResult:
     """Continue for `calibration_epochs` at `calibration_rate` of the learning rate, after pruning.
 
@@ -113,12 +117,6 @@ def pair_margins(selector: Selector, arrays: FitArrays) -> Margins:
     if rows.n_rows:
         out[rows.pair] = _margins(to_params(selector), jax.device_put(table), rows)
     return out
-
-
-def device_label() -> str:
-    """Return JAX's default device and version, e.g. "cpu (TFRT_CPU_0), jax 0.10.2"."""
-    device = jax.devices()[0]
-    return f"{device.platform} ({device}), jax {jax.__version__}"
 
 
 def devices_in_words() -> str:
@@ -148,7 +146,7 @@ def _fit_topics(
     config: FitConfig,
     start: Selector | None,
     solved: Solved | None,
-    on_epoch: OnEpoch | None,
+    on_epoch: OnEpoch,
 ) -> FitResult:
     """Return the solution with its dev numbers; a `start`, as after pruning, stays as it is."""
     if start is None:
@@ -160,14 +158,12 @@ def _fit_topics(
     judged = np.diff(held_out.z_indptr) > 0
     whole, best = fitted_margins(selector, held_out, top_k)
     record = _measured(selector, held_out, whole[judged], best[judged], top_k or config.top_k)
-    if on_epoch:
-        on_epoch(record)
-    warnings = (*_warnings(selector, train), *_sampled(train), *(_doubts(choice) if choice else ()))
-    return _result(selector, (record,), 0, warnings, choice)
+    on_epoch(record)
+    return _result(selector, (record,), 0, (*_warnings(selector, train), *_doubts(train, choice)), choice)
 
 
 def _fit_mlp(
-    train: FitArrays, dev: FitArrays | None, config: FitConfig, start: Selector | None, on_epoch: OnEpoch | None
+    train: FitArrays, dev: FitArrays | None, config: FitConfig, start: Selector | None, on_epoch: OnEpoch
 ) -> FitResult:
     data = _load(train, dev)
     history: list[EpochRecord] = []
@@ -176,31 +172,23 @@ def _fit_mlp(
     else:  # a start is measured, and may be the best
         params = to_params(start)
         history.append(_record(0, None, params, data, config))
-        _notify(on_epoch, history)
+        on_epoch(history[-1])
     state, best, champion = start_state(params), params, history[0] if history else None
     for epoch in range(config.epochs):
         state, log = _run_epoch(state, data, config, epoch)
         history.append(_record(epoch + 1, log, state.params, data, config))
         if better(history[-1], champion):
             best, champion = state.params, history[-1]
-        _notify(on_epoch, history)
+        on_epoch(history[-1])
     selector = to_selector(best)
     return _result(selector, tuple(history), champion.epoch if champion else 0, _warnings(selector, train))
-
-
-def _notify(on_epoch: OnEpoch | None, history: Sequence[EpochRecord]) -> None:
-    if on_epoch:
-        on_epoch(history[-1])
 
 
 def _load(train: FitArrays, dev: FitArrays | None) -> _Data:
     table, rows = tabulate(train)
     table = jax.device_put(table)
-    dev_table, dev_rows = table, rows
-    if dev is not None:
-        dev_table, dev_rows = tabulate(dev)
-        dev_table = jax.device_put(dev_table)
-    return _Data(table, rows, dev_table, dev_rows, train if dev is None else dev, not train.originals.all())
+    dev_table, dev_rows = (table, rows) if dev is None else tabulate(dev)
+    return _Data(table, rows, jax.device_put(dev_table), dev_rows, dev or train, not train.originals.all())
 
 
 def _run_epoch(state: State, data: _Data, config: FitConfig, epoch: int) -> tuple[State, StepLog]:
@@ -284,24 +272,21 @@ def _result(
         best_epoch=best_epoch,
         dev_accuracy=record.dev_accuracy if record else 0.5,
         dev_loss=record.dev_loss if record else float(np.log(2)),
-        device=device_label(),
+        device=devices_in_words(),
         warnings=warnings,
         choice=choice,
     )
 
 
-def _sampled(train: FitArrays) -> list[str]:
-    """Say that the default was solved on a sample of the pairs, if it was."""
+def _doubts(train: FitArrays, choice: Choice | None) -> list[str]:
+    """Return warnings if the default was solved on a sample, or learned too little to decide by."""
     pairs, used = int(train.originals.sum()), pairs_solved_on(train)
-    return [f"solved on a sample of {used:,} of the {pairs:,} pairs"] if pairs > used else []
-
-
-def _doubts(choice: Choice) -> list[str]:
-    """Say that too little was learned to decide by, if so."""
-    if choice.is_proven or choice.taken is None:
-        return []
-    share, error = 100 * choice.taken.accuracy, 100 * choice.taken.error
-    return [f"held-out {choice.left_out} were decided {share:.1f} % right, ± {error:.1f}: no better than guessing"]
+    out = [f"solved on a sample of {used:,} of the {pairs:,} pairs"] if pairs > used else []
+    if choice is not None and choice.taken is not None and not choice.is_proven:
+        share, error = 100 * choice.taken.accuracy, 100 * choice.taken.error
+        decided = f"held-out {choice.left_out} were decided {share:.1f} % right, ± {error:.1f}"
+        out.append(f"{decided}: no better than guessing")
+    return out
 
 
 def _warnings(selector: Selector, train: FitArrays) -> tuple[str, ...]:

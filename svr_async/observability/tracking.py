@@ -20,7 +20,7 @@ from svr_async.core.integrity import Mark
 from svr_async.core.statistics import Interval
 from svr_async.core.verdict import is_number
 from svr_async.engine.secrets import environment_secrets
-from svr_async.evaluation.run_folder import RunFolder
+from svr_async.evaluation.run_folder import Run
 from svr_async.observability import trackers
 from svr_async.observability.trackers import TrackedRun
 from svr_async.reports.bank_summary import summarise_bank
@@ -35,8 +35,8 @@ LOCAL_SETTINGS = ("cache", "out", "dry_run", "resume", "force")  # they do not d
 
 
 def evaluation_facts(folder: Path) -> TrackedRun:
-    """Return the facts of an evaluation; the errors of `RunFolder.load` if it is missing."""
-    run = RunFolder.load(folder)
+    """Return the facts of an evaluation; the errors of `Run.load` if it is missing."""
+    run = Run.load(folder)
     summary, config = run.summary, flat_facts(run.manifest["config"])
     facts = [*config, *how_facts(summary), *cost_facts(summary)]
     metrics: dict[str, float] = {"tokens_per_pair": summary.tokens_per_pair}

@@ -120,11 +120,11 @@ def learning_figure(history: BankHistory, marks: tuple[str, ...]) -> Figure | No
     series = Series(name="accuracy", points=points, intervals=ends, colour="first")
     labels = [f"{point.pairs:,}" for point in curve.points]
     panel = plane([series], "training pairs", "accuracy, %", ticks=[x for x, _ in points], labels=labels)
-    note = "Lines are 95 % intervals over prompts."
-    return Figure(name="learning", title="Accuracy by training pairs", panels=(panel,), marks=marks, notes=(note,))
+    notes = (curve.in_words(), "Lines are 95 % intervals over prompts.")
+    return Figure(name="learning", title="Accuracy by training pairs", panels=(panel,), marks=marks, notes=notes)
 
 
-def map_figure(bank: RubricBank, name: str = "map") -> Figure | None:
+def map_figure(bank: RubricBank) -> Figure | None:
     """Return the map of rubrics: similar texts close together, area is weight × activation; None for few rubrics."""
     used = sorted((one for one in bank.rubrics if not one.disabled), key=lambda one: (-_use(one), one.id))
     rubrics = used[:MOST_MAPPED]
@@ -148,7 +148,7 @@ def map_figure(bank: RubricBank, name: str = "map") -> Figure | None:
     part = f"the {len(rubrics):,} most used of " if len(used) > len(rubrics) else ""
     title = f"Map of the bank: {part}{len(used):,} rubrics"
     marks = tuple(mark.word for mark in integrity_marks(bank.marks))
-    return Figure(name=name, title=title, panels=(plane(series, "", "", bare=True),), marks=marks, notes=notes)
+    return Figure(name="map", title=title, panels=(plane(series, "", "", bare=True),), marks=marks, notes=notes)
 
 
 def _use(rubric: BankRubric) -> float:

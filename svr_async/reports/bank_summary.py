@@ -24,16 +24,11 @@ from svr_async.scoring.bank_card import (
     how_chosen,
     in_one_level,
     metrics_in_words,
-    structure_words,
 )
 
 SHOWN = 20  # rubrics on a terminal, and ids of a rubric's pairs
-SHOWN_RUBRICS, SHOWN_EXAMPLES, SHOWN_TRIALS = 100, 3, 12  # on a page
+SHOWN_RUBRICS, SHOWN_TRIALS = 100, 12  # on a page
 LEAST_ACTIVE = 5e-5  # a lower activation rate would be shown as 0.00 %
-FEW_SETTINGS = 8
-MAIN_SETTINGS = (
-    "rounds", "ablate", "support_margin", "redundancy_cutoff", "pools.policy", "fit.kind", "fit.epochs", "fit.seed",
-)  # fmt: skip
 FURTHER = "↳ "  # a further wording of the criterion above
 COLUMNS = ("id", "weight", "active %", "seen", "supports", "domain", "facet", "rubric")
 NARROW_COLUMNS = ("id", "weight", "active %", "rubric")
@@ -61,7 +56,6 @@ class BankSummary:
     notes: tuple[str, ...]
     rubrics: Table
     yardsticks: tuple[Fact, ...]
-    structure: tuple[Fact, ...]
     tables: tuple[Table, ...]
     facts: tuple[Fact, ...]
     settings: tuple[Fact, ...]
@@ -82,7 +76,7 @@ def summarise_bank(bank: RubricBank) -> BankSummary:
     else:
         known = f" (95 % interval {wording.interval(interval)}, {pairs})" if interval else ""
         headline = f"Accuracy {wording.percent(accuracy)} on pairs held out of the fit{known}. A tie counts one half."
-    reading = (against_chance({"accuracy": accuracy}, interval), _chosen_by(history))
+    reading = (against_chance({"accuracy": accuracy}, interval), _chosen_by(history) if measured else "")
     return BankSummary(
         title=bank.name or "A rubric bank",
         judge=bank.judge or "not recorded",
@@ -98,7 +92,6 @@ def summarise_bank(bank: RubricBank) -> BankSummary:
         ),
         rubrics=_rubric_table(bank.rubrics),
         yardsticks=tuple(_yardsticks(bank, history)),
-        structure=tuple(_structure(history)),
         tables=tuple(_tables(bank, history)),
         facts=tuple(_facts(bank)),
         settings=tuple(flat_facts(bank.fit_settings)),
@@ -157,49 +150,21 @@ def _yardsticks(bank: RubricBank, history: BankHistory | None) -> Iterator[Fact]
         yield Fact(name="Unweighted vote", value=wording.percent(history.vote_accuracy), note=note)
 
 
-def _structure(history: BankHistory | None) -> Iterator[Fact]:
-    """Yield each part of the chosen structure and the number of spurious rubrics; nothing without a choice."""
-    if history is None or (choice := history.choice) is None:
-        return
-    structure = choice.structure
-    groups, sparsity, common = structure_words(structure)
-    view = "rubrics" if structure.view == "rubrics" else "words of rubrics"
-    grouped = f"by words that occur with the same {view}, each with separate weights"
-    same = "one weight a rubric, the same for every prompt"
-    yield Fact(name="Groups of prompts", value=groups, note=same if structure.groups == 1 else grouped)
-    if structure.solver == "shrunken":
-        note = "the mean of a rubric’s judgements, drawn towards 0 where they are few"
-        yield Fact(name="Weights", value=sparsity, note=note)
-    else:
-        shared, alone = "sparsity of what all prompts share", "nothing is learned for all prompts at once"
-        yield Fact(name="Sparsity", value=sparsity, note="in units of noise: more leaves fewer rubrics")
-        yield Fact(name="Part in common", value=common, note=shared if structure.common else alone)
-    yield Fact(name="Rubrics a prompt", value=str(structure.top_k), note="the best of the bank")
-    if choice.spurious:
-        note = "rubrics that only correlate with the label: no weight"
-        yield Fact(name="Spurious", value=str(len(choice.spurious)), note=note)
-
-
 def _rubric_table(rubrics: Sequence[BankRubric]) -> Table:
     """Return the rubrics that decide most: by weight times activation, then by weight, then by id."""
     active = [entry for entry in rubrics if entry.activation_rate >= LEAST_ACTIVE] or list(rubrics)
-    alike = len({entry.example_prompts for entry in active}) == 1 < len(active)  # every prompt activates the same
     order = sorted(active, key=lambda entry: (-entry.weight * entry.activation_rate, -entry.weight, entry.id))
     rows = [
         (
             f"{mark}{entry.text}", f"{entry.weight:.3f}", wording.percent(entry.activation_rate, 2),
             f"{entry.weight * entry.activation_rate:.3f}", " · ".join(_tags(entry)),
-            "" if alike else " ".join(entry.example_prompts[:SHOWN_EXAMPLES]),
         )
         for entry, mark in by_criterion(order)[:SHOWN_RUBRICS]
     ]  # fmt: skip
-    notes = (
-        "By the product of weight and activation, which is the mean of alpha over the training prompts.",
-        *(() if alike else ("Active for: the pairs whose prompts activate a rubric most.",)),
-    )
-    heads = ("Rubric", "Weight", "Activation", "Product", "Domain and facet", "Active for")
+    note = "By the product of weight and activation, which is the mean of alpha over the training prompts."
+    heads = ("Rubric", "Weight", "Activation", "Product", "Domain and facet")
     caption = f"{len(rows)} of {wording.plural(len(rubrics), 'rubric')}"
-    return Table(heads, rows, caption=caption, notes=notes, texts=2)
+    return Table(heads, rows, caption=caption, notes=(note,), texts=1)
 
 
 def by_criterion(rubrics: Sequence[BankRubric]) -> list[tuple[BankRubric, str]]:
@@ -219,42 +184,26 @@ def _tags(entry: BankRubric) -> Iterator[str]:
 
 
 def _tables(bank: RubricBank, history: BankHistory | None) -> Iterator[Table]:
-    """Yield rounds, candidates of the structure, the learning curve and the domains, if any."""
+    """Yield rounds, structures that were tried, and the counts by domain, if any."""
     if history is not None and history.rounds:
         yield _rounds_table(history.rounds, history.chosen_round)
     if history is not None and history.choice is not None:
         ranked = sorted(history.choice.trials, key=lambda trial: -trial.accuracy)
         chosen = history.choice.structure
-        shown = [trial for place, trial in enumerate(ranked) if place < SHOWN_TRIALS or trial.structure == chosen]
-        rows = []
-        for trial in shown:
-            groups, sparsity, common = structure_words(trial.structure)
-            first = f"{groups} (chosen)" if trial.structure == chosen else groups
-            accuracy = f"{wording.percent(trial.accuracy)} ± {100 * trial.error:.1f}"
-            rows.append((first, sparsity, common, str(trial.structure.top_k), accuracy))
-        more = len(ranked) - len(shown)
-        notes = (how_chosen(history.choice), *((f"{more} more were tried.",) if more else ()))
-        heads = ("Groups", "Sparsity", "In common", "Rubrics", "Accuracy")
-        yield Table(heads, rows, caption="Structures tried, by cross-validation over prompts", notes=notes)
-    if history is not None and history.learning_curve is not None:
-        rows_ = [
+        rows = [
             (
-                wording.count(one.pairs), wording.percent(one.share), wording.percent(one.accuracy),
-                wording.interval((one.low, one.high)), str(one.draws),
+                f"{trial.structure.in_words()}{' (chosen)' if trial.structure == chosen else ''}",
+                f"{wording.percent(trial.accuracy)} ± {100 * trial.error:.1f}",
             )
-            for one in history.learning_curve.points
-        ]  # fmt: skip
-        note = history.learning_curve.in_words()
-        yield Table(
-            ("Pairs", "Share", "Accuracy", "95 % interval", "Draws"), rows_, caption="More pairs", notes=(note,)
-        )
-    domains = bank_stats(bank)["domains"]
-    cells = [
-        (name, wording.count(row["rubrics"]), wording.percent(row["activation"]), f"{row['mean_weight']:.3f}")
-        for name, row in domains.items()
-    ]
+            for place, trial in enumerate(ranked)
+            if place < SHOWN_TRIALS or trial.structure == chosen
+        ]
+        more = len(ranked) - len(rows)
+        notes = [f"{history.choice.in_words()}. {how_chosen(history.choice)}"]
+        notes += [f"{more} more were tried."] if more else []
+        yield Table(("Structure", "Accuracy"), rows, caption="The structure that was chosen, and others", notes=notes)
     note = "A rubric belongs to the domain of most of the pairs that it was mined from; otherwise it is generic."
-    yield Table(("Domain", "Rubrics", "Activation", "Mean weight"), cells, caption="Domains", notes=(note,))
+    yield replace(_group_table(bank_stats(bank), "domain"), notes=(note,))
 
 
 def _rounds_table(rounds: Sequence[RoundFacts], chosen: int) -> Table:
@@ -329,7 +278,7 @@ def bank_parts(bank: RubricBank, chosen: Sequence[BankRubric], *, narrow: bool =
         for name, value in metrics_in_words(bank.dev_metrics).items()
     }
     data = {name: digest[:12] for name, digest in bank.data_digests.items()}
-    for label, values in (("dev", dev), ("fit", _main_settings(bank.fit_settings)), ("data", data)):
+    for label, values in (("dev", dev), ("data", data)):
         if values:
             yield Line(wrapped=True, label=label, text=in_words(in_one_level(values)))
     if bank.history is not None and bank.history.choice is not None:
@@ -341,15 +290,6 @@ def bank_parts(bank: RubricBank, chosen: Sequence[BankRubric], *, narrow: bool =
     heads = [head for head in columns if not (alike and head == "weight")]
     rows = [[row[head] for head in heads] for row in itertools.starmap(_cells, by_criterion(chosen))]
     yield Table(heads, rows, caption=f"{len(chosen)} of {len(bank)} rubrics, {order}", texts=texts)
-
-
-def _main_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of a fit that a reader asks for first, and the number of others; all of a few."""
-    flat = in_one_level(settings)
-    if len(flat) <= FEW_SETTINGS:
-        return flat
-    main = {name: flat[name] for name in MAIN_SETTINGS if name in flat}
-    return {**main, "and": f"{len(flat) - len(main)} more: --json"}
 
 
 def _cells(entry: BankRubric, mark: str) -> dict[str, str]:
@@ -398,12 +338,16 @@ def stats_parts(bank: RubricBank, found: Mapping[str, Any]) -> Iterator[Part]:
         "mined from": f"{found['source_pairs']:,} pairs, {found['observed']:,} proposals",
     }
     yield from (Line(label=label, text=text) for label, text in lines.items())
-    for group in ("domain", "facet"):
-        rows = [
-            (
-                name, f"{row['rubrics']:,}", f"{100 * row['share']:.1f}", *(f"{row[one]:,}" for one in IMPORTANCES),
-                f"{row['activation']:.3f}", f"{row['supports']:,}", f"{row['mean_weight']:.3f}",
-            )
-            for name, row in found[f"{group}s"].items()
-        ]  # fmt: skip
-        yield Table((group, "rubrics", "%", *IMPORTANCES, "active", "supports", "weight"), rows, caption=f"by {group}")
+    yield from (_group_table(found, group) for group in ("domain", "facet"))
+
+
+def _group_table(found: Mapping[str, Any], group: str) -> Table:
+    rows = [
+        (
+            name, f"{row['rubrics']:,}", f"{100 * row['share']:.1f}", *(f"{row[one]:,}" for one in IMPORTANCES),
+            f"{row['activation']:.3f}", f"{row['supports']:,}", f"{row['mean_weight']:.3f}",
+        )
+        for name, row in found[f"{group}s"].items()
+    ]  # fmt: skip
+    heads = (group, "rubrics", "%", *IMPORTANCES, "active", "supports", "weight")
+    return Table(heads, rows, caption=f"by {group}")

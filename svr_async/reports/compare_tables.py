@@ -23,10 +23,9 @@ def comparison_tables(found: Comparison, width: int) -> Iterator[Table]:
     yield Table(caption="", heads=("run", "pairs", "accuracy", "95 % interval", "coverage"), rows=rows, notes=below)
     for place, duel in enumerate(found.duels):
         wide = width >= WIDE
-        notes = (*((COLUMNS,) if wide else ()), HOLM) if place == 0 else ()
+        notes = (duel.verdict, *((*((COLUMNS,) if wide else ()), HOLM) if place == 0 else ()))
         caption = f"first: {duel.first}, second: {duel.second}"
         yield replace(paired_table(duel, wide=wide), caption=caption, notes=notes)
-        yield _cells(duel)
         if duel.lost or duel.won:
             yield _disagreements(duel)
 
@@ -63,18 +62,6 @@ def _test(name: str, test: PairedTest, *, wide: bool) -> tuple[str, ...]:
         *(more if wide else ()),
         wording.p_value(test.p_holm),
     )
-
-
-def _cells(duel: Duel) -> Table:
-    test = duel.overall
-    named = (
-        ("both right", test.both),
-        ("only first right", test.only_first),
-        ("only second right", test.only_second),
-        ("neither right", test.neither),
-    )
-    rows = tuple((name, wording.count(count), wording.percent(count / test.n)) for name, count in named)
-    return Table(caption="", heads=("shared pairs", "count", "share"), rows=rows, notes=(duel.verdict,))
 
 
 def _disagreements(duel: Duel) -> Table:

@@ -34,9 +34,7 @@ BEYOND = "*: more than chance at 5 %, with Holm’s adjustment for testing every
 
 def effects_of(runs: Sequence[Run]) -> RubricEffects:
     """Return what the rubrics did, by domain for one run, by run for several."""
-    if len(runs) == 1:
-        return runs[0].summary.effects
-    return _effects_by_run(runs)
+    return runs[0].summary.effects if len(runs) == 1 else _effects_by_run(runs)
 
 
 def _effects_by_run(runs: Sequence[Run]) -> RubricEffects:

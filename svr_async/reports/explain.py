@@ -44,20 +44,22 @@ COUNTS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """One decision and its parts. `rows` are sorted by the size of their contribution, the largest first.
+    """One decision. `texts` is None if unknown; `caption` names the run with its marks.
 
-    `largest` is the size of the largest contribution, for bars (0 without rows); `texts` is None if unknown. `caption`
-    names the run with its marks. For a pair judged now, `of_run` is False, `caption` names the judge and the right
-    answer is unknown; `doubts` are reasons to doubt the verdict.
+    For a pair judged now, `of_run` is False, `caption` names the judge and the right answer is unknown; `doubts` are
+    reasons to doubt the verdict.
     """
 
     item: Item
-    rows: tuple[RubricRow, ...]
-    largest: float
     texts: Texts | None
     caption: str
     of_run: bool = True
     doubts: tuple[str, ...] = ()
+
+    @property
+    def rows(self) -> tuple[RubricRow, ...]:
+        """The rubrics by the size of their contribution, the largest first."""
+        return by_size(self.item.rubrics)
 
     def __repr__(self) -> str:
         return f"<Explanation {self.item.id}: {decision_in_words(self)}, {len(self.rows)} rubrics>"
@@ -68,14 +70,8 @@ class Explanation:
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON values."""
-        texts = None if self.texts is None else asdict(self.texts)
-        doubts = {} if self.of_run else {"doubts": list(self.doubts)}
-        return {
-            "run" if self.of_run else "judged_by": self.caption,
-            "item": asdict(self.item),
-            "texts": texts,
-            **doubts,
-        }
+        source = {"run": self.caption} if self.of_run else {"judged_by": self.caption, "doubts": list(self.doubts)}
+        return {**source, "item": asdict(self.item), "texts": None if self.texts is None else asdict(self.texts)}
 
 
 def explain(run: Run, item: str, *, data: Path | None = None) -> Explanation:
@@ -89,16 +85,7 @@ def explain(run: Run, item: str, *, data: Path | None = None) -> Explanation:
 
     decided = item_of_run(run, item)
     texts = known_texts(run, None)[0] if data is None else texts_of_run(run, [item], data)
-    return explain_decision(decided, texts.get(item), run.summary.caption)
-
-
-def explain_decision(
-    item: Item, texts: Texts | None, title: str, *, of_run: bool = True, doubts: tuple[str, ...] = ()
-) -> Explanation:
-    """Explain a decision of a run, or of a pair judged now."""
-    rows = by_size(item.rubrics)
-    largest = abs(rows[0].contribution) if rows else 0.0
-    return Explanation(item=item, rows=rows, largest=largest, texts=texts, caption=title, of_run=of_run, doubts=doubts)
+    return Explanation(item=decided, texts=texts.get(item), caption=run.summary.caption)
 
 
 def explanation_parts(found: Explanation) -> Parts:
@@ -108,11 +95,15 @@ def explanation_parts(found: Explanation) -> Parts:
     yield Line(f"{found.item.id} {decided}" if found.of_run else decided)
     for place, doubt in enumerate(found.doubts):
         yield Line(f"{'and' if place else 'but'} {doubt}", loud=True)
-    if found.rows:
-        shown = found.rows if len(found.rows) <= FEW_ROWS else [row for row in found.rows if counts_at_all(row)]
-        less = len(found.rows) - len(shown)
+    if rows := found.rows:
+        shown = [row for row in rows if len(rows) <= FEW_ROWS or abs(row.contribution) >= LEAST_SHOWN]
+        less = len(rows) - len(shown)
         notes = [f"and {less} that count less than 0.005: --json lists them"] if less else []
-        yield Table(ROW_HEADS, [_row(found, row) for row in shown], notes=[*notes, counts_note(found)])
+        yield Table(
+            ROW_HEADS,
+            [_row(found, row, abs(rows[0].contribution)) for row in shown],
+            notes=[*notes, counts_note(found)],
+        )
         if why_rows := [
             (row.text[:REASON_HEAD], why(one), one.text) for row in shown if (one := reason_of(found.item, row))
         ]:
@@ -126,8 +117,8 @@ def explanation_parts(found: Explanation) -> Parts:
             yield Line(value, label=label)
 
 
-def _row(found: Explanation, row: RubricRow) -> tuple[str, ...]:
-    cells = max(1, round(BAR_CELLS * abs(row.contribution) / found.largest)) if row.contribution else 0
+def _row(found: Explanation, row: RubricRow, largest: float) -> tuple[str, ...]:
+    cells = max(1, round(BAR_CELLS * abs(row.contribution) / largest)) if row.contribution else 0
     bar = f"{'━' * cells} {favoured(row.contribution)}".rstrip()
     text = (row.rephrased or row.text) + "".join(f" ({mark})" for mark in marks_of(found, row))
     return (text, verdict_of(row, "A"), verdict_of(row, "B"), f"{row.importance:.2f}", signed(row.contribution), bar)
@@ -137,9 +128,8 @@ def explanation_texts(found: Explanation) -> list[tuple[str, str]]:
     """Return the judge's reasons for the verdict as a whole, the prompt and the responses, with their names."""
     texts = [(why(one), one.text) for one in verdict_reasons(found.item)]
     if found.texts is not None:
-        texts.append(("prompt", found.texts.prompt))
-        texts.append((f"response A{tag_of(found, 'A')}", found.texts.response_a))
-        texts.append((f"response B{tag_of(found, 'B')}", found.texts.response_b))
+        sides = (("A", found.texts.response_a), ("B", found.texts.response_b))
+        texts += [("prompt", found.texts.prompt), *((f"response {n}{tag_of(found, n)}", text) for n, text in sides)]
     return texts
 
 
@@ -231,11 +221,6 @@ def decision_in_words(found: Explanation) -> str:
     judged = {True: "right", False: "wrong", None: "no right answer"}[item.correct]
     chosen = f"chose {item.predicted}" if item.predicted else "a tie"
     return f"{chosen} ({judged}), margin {signed(item.margin)}"
-
-
-def counts_at_all(row: RubricRow) -> bool:
-    """Return whether a contribution is shown as more than 0.00."""
-    return abs(row.contribution) >= LEAST_SHOWN
 
 
 def tag_of(found: Explanation, side: str) -> str:

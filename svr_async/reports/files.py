@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from svr_async.core.files import write_atomic
 from svr_async.core.table import to_html, warnings_of
 from svr_async.errors import UsageError
-from svr_async.evaluation.run_folder import Run, RunFolder, Texts
+from svr_async.evaluation.run_folder import Run, Texts
 from svr_async.evaluation.summary import summaries_of
 from svr_async.reports.compare_tables import WIDE, comparison_tables
 from svr_async.reports.drawing import write_figures
@@ -30,7 +30,7 @@ FRONTIER_FORMATS = ("html", "csv", "json")
 
 def write_run_files(run: Run, prompts: Mapping[str, str], texts: Mapping[str, Texts]) -> None:
     """Write report.html, table.md and table.tex into the folder of a run that has just ended."""
-    write_atomic(RunFolder(run.path).report, render_runs([run], texts=texts, prompts=prompts).encode())
+    write_atomic(run.path / "report.html", render_runs([run], texts=texts, prompts=prompts).encode())
     for kind, text in render_tables([run], ("md", "tex")).items():
         write_atomic(run.path / f"table.{kind}", text.encode())
 
@@ -73,7 +73,7 @@ def _write_runs(paths: Sequence[Path], target: Path, figures: Path | None) -> in
     kind = target.suffix.lower().removeprefix(".")
     if kind not in FORMATS:
         raise UsageError(f"--out {target}: no format for this suffix", hint="use .html, .md, .tex or .csv")
-    runs = [RunFolder.load(path) for path in paths]
+    runs = [Run.load(path) for path in paths]
     if figures is not None:
         write_figures(figures, list(run_figures(summaries_of(runs))))
     page = (page_of(runs) if kind == "html" else render_tables(runs, (kind,))[kind]).encode()
@@ -94,7 +94,7 @@ def write_bank(folder: Path, target: Path, figures: Path | None = None, runs: Se
     found = summarise_bank(bank)
     if figures is not None:
         write_figures(figures, bank_figures(bank, found))
-    loaded = [RunFolder.load(run) for run in runs]
+    loaded = [Run.load(run) for run in runs]
     did = list(effects_tables(bank_effects(bank, loaded), "What the rubrics did in runs")) if loaded else []
     data = render_bank(found, bank, did).encode()
     write_atomic(target, data)
@@ -102,34 +102,31 @@ def write_bank(folder: Path, target: Path, figures: Path | None = None, runs: Se
 
 
 def write_page(
-    runs: Sequence[Path], target: Path | None, *, data: Path | None = None, calls: bool = False,
-    cache: Path | str | None = None,
-) -> tuple[Path, int]:  # fmt: skip
+    runs: Sequence[Path], target: Path | None, *, data: Path | None = None, calls: bool = False
+) -> tuple[Path, int]:
     """Write the page of a run, or of two, with the texts of all items; return its path and its bytes.
 
-    Without a `target` it goes to a new temporary folder. `calls` adds requests and replies, from `cache` or the run's
-    own. UsageError for more than two runs, for two that share no item, and for `data` that lacks one of the pairs.
+    Without a `target` it goes to a new temporary folder. `calls` adds requests and replies.
+    UsageError for more than two runs, for two that share no item, and for `data` that lacks one of the pairs.
     """
     if len(runs) > MOST_RUNS:
         raise UsageError(f"a page shows the items of one run or of two (got {len(runs)})", hint="name two of them")
-    loaded = [RunFolder.load(run) for run in runs]
+    loaded = [Run.load(run) for run in runs]
     couples_of(loaded)
-    page = page_of(loaded, data=data, calls=calls, cache=cache).encode()
+    page = page_of(loaded, data=data, calls=calls).encode()
     place = target or Path(tempfile.mkdtemp(prefix="svr-view-")) / f"{loaded[0].name}.html"
     write_atomic(place, page)
     return place, len(page)
 
 
-def page_of(
-    runs: Sequence[Run], *, data: Path | None = None, calls: bool = False, cache: Path | str | None = None
-) -> str:
+def page_of(runs: Sequence[Run], *, data: Path | None = None, calls: bool = False) -> str:
     """Return the page of runs with all texts that can be found; see `write_page`."""
     if len(runs) > MOST_RUNS:
         return render_runs(runs)
     from svr_async.evaluation.details import exchanges_of, known_texts
 
     texts, notes = known_texts(runs[0], data)
-    exchanges = [exchanges_of(run, cache) for run in runs] if calls else []
+    exchanges = [exchanges_of(run) for run in runs] if calls else []
     return render_runs(runs, texts=texts, exchanges=exchanges, notes=notes)
 
 
@@ -149,7 +146,7 @@ def write_frontier(runs: Sequence[Path], target: Path, figures: Path | None = No
     kind = target.suffix.lower().removeprefix(".")
     if kind not in FRONTIER_FORMATS:
         raise UsageError(f"--out {target}: no format for a frontier", hint="use .html, .csv or .json")
-    loaded = [RunFolder.load(run) for run in runs]
+    loaded = [Run.load(run) for run in runs]
     found = frontier_of(loaded)
     summaries = summaries_of(loaded)
     if figures is not None:

@@ -14,7 +14,7 @@ import orjson
 
 from svr_async.core.safetext import one_line
 from svr_async.errors import UsageError
-from svr_async.evaluation.items import Exchange, Exchanges, Item, RubricRow
+from svr_async.evaluation.items import Exchange, Exchanges, Item, RubricRow, numbered
 from svr_async.evaluation.run_folder import Run, Texts
 from svr_async.evaluation.summary import RunSummary
 from svr_async.reports.explain import by_size, reason_of, verdict_reasons
@@ -82,20 +82,14 @@ def couples_of(runs: Sequence[Run]) -> list[Couple]:
 
     Items of the same id are paired in the order in which they occur.
     """
-    first, *others = ([(key, item) for key, item in _numbered(run.items)] for run in runs)
-    known = [dict(other) for other in others]
-    found = [(item, *(other[key] for other in known)) for key, item in first if all(key in other for other in known)]
+    first, *known = (dict(numbered(run.items)) for run in runs)
+    found = [
+        (item, *(other[key] for other in known)) for key, item in first.items() if all(key in other for other in known)
+    ]
     if not found and len(runs) > 1:
         hint = "view runs over the same data side by side"
         raise UsageError(f"{runs[0].path} and {runs[1].path} share no item", hint=hint)
     return found
-
-
-def _numbered(items: Iterable[Item]) -> Iterator[tuple[tuple[str, int], Item]]:
-    seen: Counter[str] = Counter()
-    for item in items:
-        yield (item.id, seen[item.id]), item
-        seen[item.id] += 1
 
 
 def _run(summary: RunSummary, items: Sequence[Item]) -> dict[str, Any]:
@@ -111,7 +105,7 @@ def _run(summary: RunSummary, items: Sequence[Item]) -> dict[str, Any]:
         "order": _coded(item.order for item in items),
         "margin": [item.margin for item in items],
         "close": [int(close is not None and item.margin is not None and abs(item.margin) <= close) for item in items],
-        "swapped": [int(flips(item)) for item in items],
+        "swapped": [int(item.flips) for item in items],
         "flags": _many(item.flags for item in items),
         "rubrics": _rubrics(items),
     }
@@ -122,12 +116,6 @@ def result_of(item: Item) -> str:
     if item.outcome != "scored":
         return item.outcome.replace("_", " ")
     return {True: "right", False: "wrong", None: "no right answer"}[item.correct]
-
-
-def flips(item: Item) -> bool:
-    """Whether the two orders shown name different sides."""
-    ends = item.margins.values()
-    return len(item.margins) > 1 and min(ends) < 0 < max(ends)
 
 
 def _coded(values: Iterable[str]) -> dict[str, list[Any]]:

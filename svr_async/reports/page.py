@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from svr_async.core.safetext import visible
 from svr_async.errors import UsageError
 from svr_async.evaluation import wording
-from svr_async.evaluation.compare import HOLM, Comparison, compare_runs
+from svr_async.evaluation.compare import HOLM, compare_runs
 from svr_async.evaluation.items import Exchanges
 from svr_async.evaluation.run_folder import Run, Texts
 from svr_async.evaluation.summary import summaries_of
@@ -40,20 +40,16 @@ def render_runs(
     prompts: Mapping[str, str] | None = None,
     exchanges: Sequence[Exchanges] = (),
     notes: Sequence[str] = (),
-    comparison: Comparison | None = None,
 ) -> str:
     """Return the page of one run with all its items, or of several runs with their comparison first.
 
     `texts` are those of items, by id; `prompts` are the prompts of items without texts. Every value is
     escaped, hidden characters are shown as ⟨U+202E⟩. The same runs give the same bytes.
     """
-    if not runs:
-        raise UsageError("a report needs at least one run", hint="svr report RUN --out report.html")
     if len(runs) > len(ascii_uppercase):
         raise UsageError(f"a page compares at most {len(ascii_uppercase)} runs (got {len(runs)})")
     summaries = summaries_of(runs)
-    if len(runs) > 1 and comparison is None:
-        comparison = compare_runs(runs, require_shared=False)
+    comparison = compare_runs(runs, require_shared=False) if len(runs) > 1 else None
     letters = dict(zip((one.title for one in summaries), ascii_uppercase, strict=False))
     items = None
     if len(runs) == 1 or (len(runs) <= MOST_RUNS and comparison is not None and comparison.duels):

@@ -7,7 +7,6 @@ from typing import Any
 
 from svr_async.core.table import Line, Part, Table
 from svr_async.engine.request import CHARS_PER_TOKEN
-from svr_async.errors import UsageError
 from svr_async.evaluation import wording
 from svr_async.evaluation.compare import HOLM, Comparison, PairedTest, compare_runs
 from svr_async.evaluation.run_folder import Run
@@ -59,19 +58,15 @@ def _facts(label: str, facts: Iterable[Fact]) -> Iterator[Line]:
         yield Line("; ".join(named), label=label, wrapped=True)
 
 
-def render_tables(runs: Sequence[Run], kinds: Sequence[str], *, comparison: Comparison | None = None) -> dict[str, str]:
+def render_tables(runs: Sequence[Run], kinds: Sequence[str]) -> dict[str, str]:
     """Return the tables of one run, or of several side by side, as some of `md`, `tex` and `csv`."""
-    unknown = [kind for kind in kinds if kind not in {*WRITERS, "csv"}]
-    if unknown:
-        raise UsageError(f"no table format for {unknown[0]!r}", hint="use .md, .tex or .csv")
     summaries = summaries_of(runs)
     found = {"csv": runs_csv(summaries)} if "csv" in kinds else {}
     if set(kinds) - {"csv"}:
-        effects = summaries[0].effects if len(runs) == 1 else effects_of(runs)
         title = summaries[0].caption if len(runs) == 1 else f"{len(runs)} runs together"
         tables = [
-            run_table(summaries, comparison or compare_runs(runs, require_shared=False) if len(runs) > 1 else None),
-            *effects_tables(effects, f"Rubrics that decide, {title}"),
+            run_table(summaries, compare_runs(runs, require_shared=False) if len(runs) > 1 else None),
+            *effects_tables(effects_of(runs), f"Rubrics that decide, {title}"),
         ]
         found |= {kind: "\n".join(map(WRITERS[kind], tables)) for kind in kinds if kind != "csv"}
     return found
@@ -79,8 +74,6 @@ def render_tables(runs: Sequence[Run], kinds: Sequence[str], *, comparison: Comp
 
 def run_table(summaries: Sequence[RunSummary], compared: Comparison | None = None) -> Table:
     """Lay out all numbers with a column for each run; the first run is the baseline."""
-    if not summaries:
-        raise UsageError("a table needs at least one run", hint="svr report RUN --out table.md")
     tables = [{(one.group, one.key, one.name): one for one in found.numbers} for found in summaries]
     keys = list(dict.fromkeys(key for one in tables for key in one if key[0] != "heading"))
     rows = [(_row_name(key, tables), *(_cell(one.get(key)) for one in tables)) for key in keys]

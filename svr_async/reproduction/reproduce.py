@@ -15,7 +15,7 @@ from svr_async.core.table import to_markdown
 from svr_async.errors import SvrError
 from svr_async.evaluation.run import count_calls
 from svr_async.evaluation.wording import dollars, duration, plural
-from svr_async.reports.drawing import Figure, write_figures
+from svr_async.reports.drawing import write_figures
 from svr_async.reports.writers import WRITERS
 from svr_async.reproduction import accuracy, bank
 from svr_async.reproduction.page import figures_of, render_page
@@ -77,30 +77,27 @@ def build(recipe: Recipe, runner: Runner) -> PaperTable:
 
 
 def reproduce(settings: ReproSettings, names: Sequence[str], say: Say) -> Reproduction:
-    """Rebuild tables. A row that cannot be judged is absent, with the reason; everything judged is kept."""
-    plan = plan_of(names)
-    open_folder(settings.out)
+    """Rebuild tables. A row that cannot be judged is absent, with the reason; everything judged is kept.
+
+    The same runs give the same bytes of every file.
+    """
+    plan, out = plan_of(names), settings.out
+    open_folder(out)
     runner = Runner(settings=settings, plan=plan, say=say)
     runner.make_all()
     tables = tuple(build(recipe, runner) for recipe in plan.tables)
     figures = tuple(figures_of(tables)) if settings.figures is not None else ()
     if settings.figures is not None:
         write_figures(settings.figures, figures)
-    page = write_tables(settings.out, tables, figures)
-    return Reproduction(tables=tables, page=page, calls=runner.calls, usd=None if runner.unpriced else runner.usd)
-
-
-def write_tables(out: Path, tables: Sequence[PaperTable], figures: Sequence[Figure] = ()) -> Path:
-    """Write each table, and all of them on a page; return the page. The same tables give the same bytes."""
-    folder = out / "tables"
-    folder.mkdir(parents=True, exist_ok=True)
+    (out / "tables").mkdir(exist_ok=True)
     for table in tables:
         texts = {ending: write(as_text(table)) for ending, write in WRITERS.items()} | {"csv": as_csv(table)}
         for ending, text in texts.items():
-            write_atomic(folder / f"{table.recipe.short}.{ending}", text.encode())
+            write_atomic(out / "tables" / f"{table.recipe.short}.{ending}", text.encode())
     write_atomic(out / "report.md", "\n".join(to_markdown(as_text(table)) for table in tables).encode())
     write_atomic(out / "report.html", render_page(tables, figures).encode())
-    return out / "report.html"
+    usd = None if runner.unpriced else runner.usd
+    return Reproduction(tables=tables, page=out / "report.html", calls=runner.calls, usd=usd)
 
 
 # --- a dry run --------------------------------------------------------------------------------------------------------
@@ -155,8 +152,10 @@ class ReproCount:
         lines = [self.total(parts).describe(label) for label, parts in self.tables.items()]
         lines += [total.describe("in all, shared runs once"), "Nothing was sent."]
         lines += [f"~ {words}; exact once it is done" for words in total.assumed]
-        lines += [f"absent: {part.title}: {one.absent}" for part, one in self.parts.items() if one.absent]
-        return "\n".join(lines)
+        absent: dict[str, list[str]] = {}
+        for part, one in self.parts.items():
+            absent.setdefault(one.absent, []).append(part.title)
+        return "\n".join([*lines, *(f"absent: {', '.join(names)}: {why}" for why, names in absent.items() if why)])
 
 
 def count(settings: ReproSettings, names: Sequence[str], say: Say) -> ReproCount:

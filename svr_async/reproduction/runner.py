@@ -19,7 +19,7 @@ from svr_async.engine.concurrency import ShutdownController, StoppedError, drain
 from svr_async.engine.events import Notice, NoticeKind
 from svr_async.errors import AuthError, BudgetError, EndpointDownError, StorageError, SvrError, UsageError
 from svr_async.evaluation.run import Listener, run_now
-from svr_async.evaluation.run_folder import Run, RunFolder
+from svr_async.evaluation.run_folder import Run
 from svr_async.evaluation.settings import EvalSettings
 from svr_async.evaluation.setup import PreparedRun, load_dataset, prepare
 from svr_async.judges.limits import JudgeLimits
@@ -33,8 +33,8 @@ from svr_async.training.running.settings import TrainSettings
 Say = Callable[[str], None]
 BENCHMARKS = ("rubricbench", "rewardbench", "rewardbench2", "rmbench")
 TRAIN = "train"
-ENDINGS = (".jsonl", ".json", ".csv", ".tsv", ".parquet")
-ENDING = (BudgetError, StorageError, StoppedError)  # these end a reproduction; other errors end one row
+SUFFIXES = (".jsonl", ".json", ".csv", ".tsv", ".parquet")
+FATAL = (BudgetError, StorageError, StoppedError)  # these end a reproduction; other errors end one row
 NO_VERDICT = "not one pair got a verdict; the run's folder has the reasons"
 MAX_REASON = 200  # characters
 
@@ -72,15 +72,11 @@ class Absent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainedBank:
-    """A bank with the record of its training, empty for a bank given by --bank."""
+    """A bank with the record of its training, empty for a bank given by --bank, and the judge of its training."""
 
     bank: RubricBank
     record: Mapping[str, Any]
-
-    @property
-    def judged(self) -> str:
-        """The judge of its training."""
-        return self.bank.judge or "a judge that the bank does not name"
+    judged: str
 
 
 @dataclass(slots=True)
@@ -144,7 +140,7 @@ class Runner:
     # --- making -------------------------------------------------------------------------------------------------------
 
     def make_all(self) -> None:
-        """Train missing banks and judge missing runs; errors of `ENDING` are raised, with everything finished kept."""
+        """Train missing banks and judge missing runs; errors of `FATAL` are raised, with everything finished kept."""
         for number, spec in enumerate(self.plan.banks.values(), start=1):
             self.say(f"bank {number} of {len(self.plan.banks)}: {spec.name}")
             self.banks[spec.name] = self._kept(spec.judge, partial(self._make_bank, spec))
@@ -156,7 +152,7 @@ class Runner:
         """Return the result, or the error as the reason; a judge that cannot be asked is not tried again."""
         try:
             made = make()
-        except ENDING:
+        except FATAL:
             raise
         except SvrError as error:
             made = Absent(why=one_line(error.message, MAX_REASON))
@@ -296,7 +292,7 @@ class Runner:
         if isinstance(folder, Absent):
             return folder
         if folder not in self._loaded:
-            self._loaded[folder] = RunFolder.load(folder)
+            self._loaded[folder] = Run.load(folder)
         return self._loaded[folder]
 
     def runs_of(self, recipe: Recipe) -> list[Run | Absent]:
@@ -309,9 +305,11 @@ class Runner:
         if isinstance(folder, Absent):
             return folder
         try:
-            return TrainedBank(bank=RubricBank.load(folder), record=_read(folder.parent / "record.json"))
+            bank = RubricBank.load(folder)
         except SvrError as error:
             return Absent(why=f"cannot read the bank {folder}: {error}")
+        judge = bank.judge or "a judge that the bank does not name"
+        return TrainedBank(bank=bank, record=_read(folder.parent / "record.json"), judged=judge)
 
 
 def is_trained(settings: TrainSettings) -> bool:
@@ -355,7 +353,7 @@ def data_files(named: Sequence[str]) -> dict[str, Path]:
 
 
 def _inside(folder: Path, name: str) -> Path | None:
-    names = [folder / f"{name}{ending}{packed}" for ending in ENDINGS for packed in ("", ".gz")]
+    names = [folder / f"{name}{suffix}{packed}" for suffix in SUFFIXES for packed in ("", ".gz")]
     return next((path for path in [folder / name, *names] if path.exists()), None)
 
 

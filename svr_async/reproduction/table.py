@@ -13,8 +13,8 @@ from svr_async.evaluation import wording
 from svr_async.reports.writers import to_csv
 from svr_async.reproduction.paper import Recipe
 
-Unit = Literal["percent", "points", "count", "number", "text"]
-DIGITS = {"percent": 1, "points": 1, "count": 0, "number": 3, "text": 0}
+Unit = Literal["percent", "points", "count", "number"]
+DIGITS = {"percent": 1, "points": 1, "count": 0, "number": 3}
 DIFFERS = "≠"
 LEGEND = (
     "In each cell ours, its 95 % interval, and the printed number in parentheses; ≠ where the two differ by more than "
@@ -77,18 +77,14 @@ class Column:
         """Its full head."""
         return f"{self.span} {self.name}".strip()
 
-    @property
-    def places(self) -> int:
-        """The decimals of its numbers."""
-        return DIGITS[self.unit] if self.digits is None else self.digits
-
     def words(self, value: float | None) -> str:
         """Return a number as text, a dash for None."""
         if value is None:
             return wording.UNKNOWN
+        digits = DIGITS[self.unit] if self.digits is None else self.digits
         if self.unit == "points":
-            return wording.signed(value, self.places)
-        return wording.count(value) if self.unit == "count" else f"{value:.{self.places}f}"
+            return wording.signed(value, digits)
+        return wording.count(value) if self.unit == "count" else f"{value:.{digits}f}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,6 +14,7 @@ import numpy as np
 from msgspec import Meta
 from numpy.typing import NDArray
 
+from svr_async.core.files import HUB_SCHEME
 from svr_async.core.integrity import NO_MARKS, Marks
 from svr_async.core.rubric import MAX_RUBRIC_CHARS, Rubric, rubric_id
 from svr_async.fit.config import Choice
@@ -99,9 +100,6 @@ class InferenceSettings:
         return plain | ({"direct": True} if self.direct else {})
 
 
-# ── how a bank was made ──
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundFacts:
     """One round of Algorithm 1; unmeasured values are None.
@@ -183,9 +181,6 @@ class BankHistory:
         return next((curve for curve in reversed(self.curves) if (curve.round, curve.seed) == wanted), None)
 
 
-# ── the bank ──
-
-
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RubricBank:
     """Everything that scoring with a trained bank needs, and its provenance. ValueError if it is incoherent.
@@ -230,9 +225,10 @@ class RubricBank:
         `offline` uses only what was downloaded before. UsageError without a bank, ArtefactError if it is invalid.
         """
         from svr_async.scoring.bank_files import load_bank
-        from svr_async.scoring.bank_hub import locate_bank
+        from svr_async.scoring.bank_hub import fetch_bank
 
-        return load_bank(locate_bank(str(folder), offline=offline))
+        on_hub = str(folder).startswith(HUB_SCHEME)
+        return load_bank(fetch_bank(str(folder), offline=offline) if on_hub else Path(folder))
 
     def save(self, folder: str | Path) -> str:
         """Write the bank's files, each whole, and return the bank's digest."""
@@ -244,9 +240,10 @@ class RubricBank:
         return len(self.rubrics)
 
     def __repr__(self) -> str:
-        from svr_async.scoring.bank_card import in_short
-
-        return f"<Bank {self.name or 'without a name'}, {in_short(self)}>"
+        disabled = sum(entry.disabled for entry in self.rubrics)
+        size = f"{len(self):,} rubric{'' if len(self) == 1 else 's'}{f' ({disabled:,} disabled)' if disabled else ''}"
+        of = f"selector {self.selector_kind}, top {self.inference.top_k}"
+        return f"<Bank {self.name or 'without a name'}, {size}, {of}>"
 
     def _repr_markdown_(self) -> str:  # in a notebook
         from svr_async.scoring.bank_card import render_card
@@ -277,9 +274,6 @@ class RubricBank:
         return near[0] if len(near) == 1 else None
 
 
-# ── checks: each returns the first problem in one line, or "" ──
-
-
 def _rubrics_problem(rubrics: Sequence[BankRubric]) -> str:
     if not rubrics:
         return "a bank needs at least one rubric"
@@ -301,13 +295,8 @@ def _selector_problem(bank: RubricBank) -> str:
     for name, values in bank.selector.items():
         if bad := _n_not_finite(values):
             return f"selector array {name!r} holds {bad} values that are not finite"
-    weight = bank.selector.get("weight")
-    if weight is None:
-        return ""
-    if weight.shape != (len(bank),):
-        return f"selector array 'weight' must have one entry for each of {len(bank)} rubrics (got {weight.shape})"
-    differing = np.flatnonzero(bank.weights != weight)
-    return f"the weight of {bank.rubrics[differing[0]].id} differs from the selector's" if len(differing) else ""
+    differ = not np.array_equal(bank.selector.get("weight", bank.weights), bank.weights)
+    return "selector array 'weight' differs from the weights of the rubrics" if differ else ""
 
 
 def features_problem(vocabulary: Mapping[str, int], idf: Floats) -> str:

@@ -16,7 +16,7 @@ from svr_async.core.rubric import IMPORTANCES
 from svr_async.core.statistics import wilson_interval
 from svr_async.core.table import markdown
 from svr_async.core.verdict import is_number
-from svr_async.fit.config import Choice, Structure
+from svr_async.fit.config import Choice
 from svr_async.scoring.bank import BankRubric, RubricBank
 
 if TYPE_CHECKING:
@@ -30,9 +30,6 @@ _DATA_SET = re.compile(r"hf:([\w.-]+/[\w.-]+)", re.ASCII)
 _LICENCE_ID = re.compile(r"[a-z0-9][a-z0-9.-]{1,40}")
 
 
-# ── accuracies ──
-
-
 def enough(n_dev: int) -> bool:
     """Whether this number of held-out (dev) pairs is enough to report an accuracy."""
     return n_dev >= ENOUGH_DEV
@@ -44,7 +41,7 @@ def accuracy_in_words(accuracy: float, n_dev: int) -> str:
 
 
 def _not_reported(n_dev: int) -> str:
-    return f"not reported: {n_dev} held-out pairs, {ENOUGH_DEV} needed"
+    return f"not reported: {n_dev} held-out pair{'s' * (n_dev != 1)}, {ENOUGH_DEV} needed"
 
 
 def known_accuracy(accuracy: float, n_dev: int) -> str:
@@ -74,28 +71,19 @@ def small_dev_warnings(n_dev: int, n_pairs: int) -> list[str]:
     return [warning]
 
 
-# ── statistics ──
-
-
-def in_short(bank: RubricBank) -> str:
-    """Return how many rubrics a bank has, and what chooses among them."""
-    disabled = sum(entry.disabled for entry in bank.rubrics)
-    off = f" ({disabled:,} disabled)" if disabled else ""
-    many = f"{len(bank):,} rubric{'' if len(bank) == 1 else 's'}"
-    return f"{many}{off}, selector {bank.selector_kind}, top {bank.inference.top_k}"
-
-
 def bank_stats(bank: RubricBank) -> dict[str, Any]:
     """Return counts by domain and facet, quantiles of weights and lengths, and the effective number of rubrics in use.
 
     The effective number is exp(entropy) of the activation rates: n rubrics used equally count n.
     """
     rubrics = bank.rubrics
+    active = fsum(entry.activation_rate for entry in rubrics)
+    shares = [entry.activation_rate / active for entry in rubrics if entry.activation_rate > 0]
     return {
         "n_rubrics": len(rubrics),
         "with_check": sum(entry.rubric.check is not None for entry in rubrics),
         "never_active": sum(entry.activation_rate == 0 for entry in rubrics),
-        "effective_rubrics": effective_number([entry.activation_rate for entry in rubrics]),
+        "effective_rubrics": exp(-fsum(share * log(share) for share in shares)) if shares else 0.0,
         "observed": sum(entry.observed_count for entry in rubrics),
         "aliases": sum(len(entry.aliases) for entry in rubrics),
         "source_pairs": len({pair for entry in rubrics for pair in entry.source_pair_ids}),
@@ -124,12 +112,6 @@ def _counts(group: Sequence[BankRubric], total: int) -> dict[str, Any]:
     }
 
 
-def effective_number(shares: Sequence[float]) -> float:
-    """Return exp(entropy) of shares that need not sum to 1; 0 where all are 0."""
-    total = fsum(shares)
-    return exp(-fsum(s / total * log(s / total) for s in shares if s > 0)) if total > 0 else 0.0
-
-
 def in_one_level(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     """Return nested settings in one level: those of a group under the group's name and a dot."""
     found: dict[str, Any] = {}
@@ -137,25 +119,6 @@ def in_one_level(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
         path = f"{prefix}{name}"
         found |= in_one_level(value, f"{path}.") if isinstance(value, Mapping) else {path: value}
     return found
-
-
-def structure_words(structure: Structure) -> tuple[str, str, str]:
-    """Return how many groups of prompts a structure has, its sparsity, and that of the part in common."""
-    groups = "none" if structure.groups == 1 else str(structure.groups)
-    sparsity = "shrunken means" if structure.solver == "shrunken" else f"{structure.sparsity:g}"
-    return groups, sparsity, f"{structure.common:g}" if structure.common else "none"
-
-
-def how_chosen(choice: Choice) -> str:
-    """Describe how the structure was chosen."""
-    if not choice.trials:
-        return "The settings name this structure; no other was tried."
-    others = len(choice.beside)
-    averaged = f" It is averaged with {others} that did about as well." if others else ""
-    return (
-        f"Chosen among {len(choice.trials):,} by cross-validation, leaving out {choice.left_out} in turn: the simplest "
-        f"of those that did as well as the best.{averaged}"
-    )
 
 
 # ── the card ──
@@ -186,6 +149,15 @@ def render_card(bank: RubricBank, address: str = "", licence: str = "", made: Pr
     use += [f"svr eval PAIRS.jsonl --judge JUDGE --bank {address or 'THIS_FOLDER'}"]
     parts += ["## Known gaps", _gaps(bank), "## How to use it", "\n".join(["```", *use, "```"])]
     return "\n\n".join(parts) + "\n"
+
+
+def how_chosen(choice: Choice) -> str:
+    """Describe how the structure was chosen."""
+    if not choice.trials:
+        return "The settings name this structure; no other was tried."
+    others = f" It is averaged with {len(choice.averaged)} that did about as well." if choice.averaged else ""
+    how = f"Chosen among {len(choice.trials):,} by cross-validation, leaving out {choice.left_out} in turn"
+    return f"{how}: the simplest of those that did as well as the best.{others}"
 
 
 def _front_matter(bank: RubricBank, licence: str) -> str:
@@ -228,10 +200,8 @@ def _metrics(metrics: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     accuracy, pairs = metrics.get("accuracy"), metrics.get("pairs")
     if is_number(accuracy) and isinstance(pairs, int) and enough(pairs) and 0 <= accuracy <= 1:
         low, high = wilson_interval(accuracy * pairs, pairs)
-        yield (
-            "accuracy, 95 % interval",
-            f"{low:.4f} to {high:.4f} over {pairs:,} pairs, which may also have chosen the round",
-        )
+        measured = f"{low:.4f} to {high:.4f} over {pairs:,} pairs, which may also have chosen the round"
+        yield "accuracy, 95 % interval", measured
 
 
 def _domains(bank: RubricBank) -> str:

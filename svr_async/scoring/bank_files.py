@@ -42,9 +42,6 @@ INSTEAD = {
 }
 
 
-# ── writing ──
-
-
 def save_bank(bank: RubricBank, folder: Path) -> str:
     """Write a bank's files, each whole, bank.json last, and return the bank's digest.
 
@@ -104,9 +101,6 @@ def _history_json(history: BankHistory) -> dict[str, Any]:
     """Return history.json, without paths, and without times except the days of edits."""
     plain = {name: value for name, value in asdict(history).items() if value or name not in OPTIONAL}
     return {"format": "svr-history", "schema_version": 1, **plain}
-
-
-# ── reading ──
 
 
 class _File(msgspec.Struct):

@@ -27,11 +27,6 @@ _STATUS = {
 }
 
 
-def locate_bank(name: str, *, offline: bool = False) -> Path:
-    """Return the folder of a bank: a path, or that of `hf:user/name`; `offline` uses only earlier downloads."""
-    return fetch_bank(name, offline=offline) if name.startswith(HUB_SCHEME) else Path(name)
-
-
 def fetch_bank(name: str, *, offline: bool = False) -> Path:
     """Download the bank `hf:user/name[@revision]` and return its folder, named by the commit.
 

@@ -63,9 +63,6 @@ def scaled(decision: Decision, share: int) -> Decision:
     return replace(decision, contributions=parts)
 
 
-# ── from verdicts ──
-
-
 def distinct(texts: Iterable[str]) -> tuple[Rubric, ...]:
     """Return rubrics of these texts, repeated texts once."""
     return tuple({rubric.id: rubric for rubric in (Rubric(text=text) for text in texts)}.values())
@@ -104,17 +101,10 @@ def decided(
 
 def undecided(answer: Answer[Any], shown: Presentation, requests: tuple[str, ...] = ()) -> Decision:
     """Return a decision without a margin, with the outcome that says why; `requests` came before the answer."""
+    requests, order = requests + answer.requests, shown.order
     return Decision(
-        margin=None,
-        outcome=answer.outcome,
-        shown=shown.order,
-        detail=answer.detail,
-        requests=requests + answer.requests,
-        flags=answer.flags,
+        margin=None, outcome=answer.outcome, shown=order, detail=answer.detail, requests=requests, flags=answer.flags
     )
-
-
-# ── juries, in the order of A and B of the data set ──
 
 
 class JuryRule(StrEnum):

@@ -29,8 +29,8 @@ AUTO_IN_FLIGHT = 64
 class DryRunCount:
     """Counts what one engine would send; requests in `before`, which another count holds, are left out.
 
-    `planned` counts calls and tokens, of these `maybe_*` that depend on replies that are not known yet. `recalled`
-    counts answers in the cache: the tokens expected of them, and those that they took.
+    `planned` counts calls and tokens; `maybe_calls` depend on replies that are not known yet. `recalled` counts answers
+    in the cache: the tokens expected of them, and those that they took.
     """
 
     engine: CallEngine
@@ -44,11 +44,11 @@ class DryRunCount:
         self.engine.on_recalled = self._note_recalled
 
     def _note_planned(self, request: Request) -> None:
-        key, tokens, maybe = request.key.hex(), estimate_tokens(request.prompt_chars), int(CONTINGENT.get())
+        key, audit, maybe = request.key.hex(), int(AUDIT.get()), int(CONTINGENT.get())
         self.keys.add(key)
         if key not in self.before:
-            self.planned.update(calls=1, prompt_tokens=tokens, audit_calls=int(AUDIT.get()))
-            self.planned.update(maybe_calls=maybe, maybe_prompt_tokens=maybe * tokens)
+            tokens = estimate_tokens(request.prompt_chars)
+            self.planned.update(calls=1, prompt_tokens=tokens, audit_calls=audit, maybe_calls=maybe)
 
     def _note_recalled(self, request: Request, reply: Reply, expected: int) -> None:
         """Count an answer in the cache, unless its endpoint did not report what it took."""
@@ -66,12 +66,11 @@ class DryRunCount:
         share = calls / max(1, stats.planned_calls)  # of calls that no other count holds
         prompt, at_most = round(scale_in * planned["prompt_tokens"]), round(share * stats.planned_max_completion_tokens)
         written = min(at_most, round(share * scale_out * stats.planned_completion_tokens))
-        maybe = planned["maybe_calls"] / max(1, calls)
-
-        def cost(prompt: float, written: float) -> float | None:
-            usage = Usage(prompt_tokens=round(prompt), completion_tokens=round(written))
-            return None if price is None else round(price.cost(usage), 4)
-
+        usd, max_usd = (
+            None if price is None else round(price.cost(Usage(prompt_tokens=prompt, completion_tokens=tokens)), 4)
+            for tokens in (written, at_most)
+        )
+        seconds = seconds_for(calls, prompt, written, self.engine.config, endpoints=len(stats.endpoints))
         return {
             "calls": calls,
             "audit_calls": planned["audit_calls"],
@@ -79,14 +78,11 @@ class DryRunCount:
             "prompt_tokens": prompt,
             "completion_tokens": written,
             "max_completion_tokens": at_most,
-            "usd": cost(prompt, written),
-            "max_usd": cost(prompt, at_most),
+            "usd": usd,
+            "max_usd": max_usd,
             "maybe_calls": planned["maybe_calls"],
-            "maybe_usd": cost(scale_in * planned["maybe_prompt_tokens"], maybe * written),
             "sampled_answers": sampled if sampled >= ENOUGH_ANSWERS else 0,
-            "seconds": round(
-                seconds_for(calls, prompt, written, self.engine.config, endpoints=len(stats.endpoints)), 1
-            ),
+            "seconds": round(seconds, 1),
         }
 
     def _scale(self, way: str) -> float:

@@ -74,7 +74,5 @@ def versions(packages: Iterable[str]) -> dict[str, str]:
 
 def training_fingerprint(data: str, ids: Iterable[str]) -> str:
     """Return the name of a bank's training data: a digest of the data set's digest and the ids of its pairs."""
-    sha = hashlib.sha256()
-    for part in map(orjson.dumps, (data, [*ids])):
-        sha.update(len(part).to_bytes(8, "big") + part)
-    return sha.hexdigest()[:32]
+    parts = [orjson.dumps(data), orjson.dumps([*ids])]
+    return hashlib.sha256(b"".join(len(part).to_bytes(8, "big") + part for part in parts)).hexdigest()[:32]

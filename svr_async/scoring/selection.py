@@ -5,7 +5,7 @@ Also says why a verdict on one pair is weak: a bank without similar training pro
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any
@@ -26,6 +26,8 @@ from svr_async.scoring.decision import Decision
 
 Floats = NDArray[np.float32]
 MAX_KEPT_CHOICES = 4096
+SHOWN_WORDS = 5
+DIRECT = "on held-out prompts the bank was no better than guessing, so the judge was asked directly"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +49,7 @@ _similarity = lru_cache(1 << 17)(similarity)  # of the texts of a few banks
 
 
 def select(
-    alpha: Floats,
-    weight: Floats,
-    texts: Sequence[str],
-    settings: InferenceSettings,
-    disabled: Sequence[int] = (),
+    alpha: Floats, weight: Floats, texts: Sequence[str], settings: InferenceSettings, disabled: Sequence[int] = ()
 ) -> tuple[Active, ...]:
     """Return the rubrics to use, in the order chosen (paper `app:topk`).
 
@@ -149,13 +147,6 @@ def open_chooser(bank: RubricBank, *, top_k: int | None = None, uniform: bool = 
 
 # ── why a verdict on one pair is weak ──
 
-SHOWN_WORDS = 5
-ALIKE = "no difference found: no {what} is met by one response and missed by the other"
-NEARER = "no {what} is met by one response and missed by the other: the verdict only says which is closer, a guess"
-FORM_ONLY = "offline checks look at form, wording and safety, never at whether an answer is true"
-BY_WORDS = "a list of words, not a reader, took the request for harmful"
-DIRECT = "on held-out prompts the bank was no better than guessing, so the judge was asked directly"
-
 
 def doubts_of(
     decision: Decision, prompt: Prompt, bank: RubricBank | None, marks: Marks, *, direct: bool = False
@@ -167,29 +158,22 @@ def doubts_of(
     if decision.margin is None or "identical" in decision.flags:
         return ()
     found = [DIRECT] if direct else []
-    if bank is not None and not direct:
-        words = content_words(prompt)
-        new = unseen_words(bank, words)
-        if new and 2 * len(new) >= len(words):
-            shown = ", ".join(new[:SHOWN_WORDS]) + (" …" if len(new) > SHOWN_WORDS else "")
-            found.append(f"the bank was trained on no similar prompt: {shown} never occurred")
+    if bank is not None and not direct and bank.selector_kind != UNIFORM:
+        found += _unlike(prompt, bank)
     if Integrity.OFFLINE_RULES in marks:
         found += _alike(decision, "check" if bank is None or direct else "rubric")
     return tuple(found)
 
 
-def content_words(prompt: Prompt) -> tuple[str, ...]:
-    """Return the content words of a prompt, in order of first use."""
-    words = TextView(fold(prompt_text(prompt))).head.lower_words
-    return tuple(dict.fromkeys(word for word in words if len(word) > 2 and word.isalpha() and word not in STOPWORDS))
-
-
-def unseen_words(bank: RubricBank, words: Iterable[str]) -> tuple[str, ...]:
-    """Return the words that no training prompt of the selector had; empty without a selector."""
-    if bank.selector_kind == UNIFORM:
-        return ()
+def _unlike(prompt: Prompt, bank: RubricBank) -> Iterator[str]:
+    """Yield a doubt if at least half of the content words of a prompt are in no training prompt."""
+    head = TextView(fold(prompt_text(prompt))).head.lower_words
+    words = dict.fromkeys(word for word in head if len(word) > 2 and word.isalpha() and word not in STOPWORDS)
     known = {stem(word) for term in bank.vocabulary for word in term.split()}
-    return tuple(word for word in words if stem(word) not in known)
+    new = [word for word in words if stem(word) not in known]
+    if new and 2 * len(new) >= len(words):
+        shown = ", ".join(new[:SHOWN_WORDS]) + (" …" if len(new) > SHOWN_WORDS else "")
+        yield f"the bank was trained on no similar prompt: {shown} never occurred"
 
 
 def _alike(decision: Decision, what: str) -> Iterator[str]:
@@ -197,7 +181,9 @@ def _alike(decision: Decision, what: str) -> Iterator[str]:
     deciding = [entry for entry in decision.contributions if entry.value]
     check = max(deciding, key=lambda entry: abs(entry.value)).rubric.check if deciding else None
     if check is not None and check.name == "refuses_harm":
-        yield BY_WORDS
+        yield "a list of words, not a reader, took the request for harmful"
     if not any(one.comparison is not None and one.comparison.a != one.comparison.b for one in deciding):
-        yield (NEARER if decision.margin else ALIKE).format(what=what)
-        yield FORM_ONLY
+        alike = f"no {what} is met by one response and missed by the other"
+        closer = f"{alike}: the verdict only says which is closer, a guess"
+        yield closer if decision.margin else f"no difference found: {alike}"
+        yield "offline checks look at form, wording and safety, never at whether an answer is true"

@@ -44,7 +44,11 @@ class Author:
         if draw(base, "generic") < GENERIC_CHANCE:
             rows = [*rows[: MAX_RUBRICS - 1], _generic_row(base, 0)]
         if len(rows) < MIN_RUBRICS:  # too few differences: a model then mentions words of the preferred response
-            rows += [_mention_row(word) for word in _novel_words(base, chosen, rejected or "")[:2]]
+            mentions = [
+                f'The response mentions the word "{word}".' for word in _novel_words(base, chosen, rejected or "")
+            ]
+            grounding = "The word occurs in the preferred response alone."
+            rows += [_row("coverage", "minor", rubric, grounding) for rubric in mentions[:2]]
         rows += [_generic_row(base, slot) for slot in range(1, MIN_RUBRICS - len(rows) + 1)]
         return rows[:MAX_RUBRICS]
 
@@ -126,11 +130,6 @@ def _generic_row(base: bytes, slot: int) -> Row:
     importance = _pick(("critical", "major", "minor"), uniform(drawn, 0))
     rubric = _pick(GENERIC, uniform(drawn, 1))
     return _row("style", importance, rubric, "The preferred response makes a better impression.")
-
-
-def _mention_row(word: str) -> Row:
-    rubric = f'The response mentions the word "{word}".'
-    return _row("coverage", "minor", rubric, "The word occurs in the preferred response alone.")
 
 
 def _novel_words(base: bytes, chosen: str, rejected: str) -> list[str]:

@@ -113,7 +113,8 @@ def parse_request(body: Any, shape: Shape = Shape.CHAT) -> ChatRequest:
     texts = [text for _, text in (*messages, *statements)]
     asks, rubrics, stated = "", Texts(), ""
     if shape is Shape.REWARD:
-        fences, role = {"PROMPT": _conversation(messages[:-1]), "RESPONSE": texts[-1]}, "reward"
+        said = texts[0] if len(messages) == 2 else "\n\n".join(f"{role}: {text}" for role, text in messages[:-1])
+        fences, role = {"PROMPT": said, "RESPONSE": texts[-1]}, "reward"
     else:
         asks, rubrics, fences, stated = _read_messages(messages)
         if stated and body.get("logprobs"):
@@ -147,11 +148,6 @@ def _content(value: Any) -> str:
     if value is None or isinstance(value, str):
         return value or ""
     raise TypeError(f"the content of a message is {type(value).__name__}")
-
-
-def _conversation(messages: list[tuple[str, str]]) -> str:
-    lone = len(messages) == 1 and messages[0][0] == "user"
-    return messages[0][1] if lone else "\n\n".join(f"{role}: {text}" for role, text in messages)
 
 
 def _read_messages(messages: list[tuple[str, str]]) -> tuple[str, Texts, dict[str, str], str]:

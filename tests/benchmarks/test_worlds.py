@@ -95,7 +95,7 @@ def test_rubrics_of_every_property_are_recognised(drawn: ModuleType, number: int
     """Each wording of a criterion, an absence, or two things at once names it, with any beginning."""
     world = drawn.DrawnWorld(drawn.drawn(number))
     for criterion in range(len(world.criteria)):
-        for text in world.wordings(criterion):
+        for text in world.criteria[criterion].predicates:
             assert world.read_rubric(f"The response {text}.").criterion == criterion
             assert world.read_rubric(f"A good response {text}.").criterion in (criterion, *world.doubles)
     for place, (a, b) in enumerate(world.doubles):

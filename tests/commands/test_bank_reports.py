@@ -57,7 +57,7 @@ def test_a_training_leaves_history_and_page_and_warns_of_a_small_dev_split(
     assert "(standard error " in page
     few = f"accuracy not reported: {record['dev_pairs']} held-out pairs, 100 needed"
     assert record["headline"] == few
-    assert few in said.out
+    assert few.removeprefix("accuracy ") in said.out
     assert few in said.err
     assert few[1:] in page
     assert "held-out pairs, 100 needed" in (folder / "out" / "bank" / "card.md").read_text()

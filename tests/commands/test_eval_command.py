@@ -26,7 +26,7 @@ from rig import (
 
 from svr_async.commands.main import run
 from svr_async.commands.main import svr as group
-from svr_async.evaluation.run_folder import RunFolder
+from svr_async.evaluation.run_folder import Run
 from svr_async.simulation.config import SimConfig
 from svr_async.simulation.server import SimServer
 
@@ -92,7 +92,7 @@ def test_every_method_runs_against_an_endpoint(evaluate: Eval, tmp_path: Path, m
     (tmp_path / "rubrics.txt").write_text("\n".join(pairs(1)[0].rubrics))
     extra = ["--rubrics", "rubrics.txt"] if method == "fixed" else ["--method", method]
     assert evaluate("--limit", "12", *extra) == 0
-    loaded = RunFolder.load(tmp_path / "run")
+    loaded = Run.load(tmp_path / "run")
     assert len(loaded.items) == 12
     assert run_metrics()["method"] == method
     assert run_metrics()["judge_label"] == "sim (SIMULATED endpoint)"

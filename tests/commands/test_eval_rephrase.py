@@ -12,7 +12,7 @@ from rig import name_judge, read_lines, run_metrics, write_bench
 from svr_async.commands.main import run
 from svr_async.commands.main import svr as group
 from svr_async.core.rubric import Rubric
-from svr_async.evaluation.run_folder import RunFolder
+from svr_async.evaluation.run_folder import Run
 from svr_async.scoring.bank import BankRubric, RubricBank
 from svr_async.simulation.catalogue import CRITERIA
 from svr_async.simulation.server import SimServer
@@ -54,5 +54,5 @@ def test_both_texts_are_kept_and_it_is_another_method(evaluate: Eval, tmp_path: 
         orjson.loads(Path(name, "manifest.json").read_bytes())["config"]["rephrase"] for name in ("run", "plain")
     ]
     assert recorded == [True, False]
-    assert RunFolder.load(tmp_path / "run").items[0].rubrics[0].rephrased
+    assert Run.load(tmp_path / "run").items[0].rubrics[0].rephrased
     assert not [note for note in run_metrics()["notes"] if "kept their original text" in note]

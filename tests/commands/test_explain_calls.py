@@ -9,10 +9,10 @@ from typing import Any
 
 import orjson
 import pytest
-from rig import name_judge, read_lines, serving, svr_here, write_bank, write_bench
+from rig import name_judge, serving, svr_here, write_bank, write_bench
 
 from svr_async.evaluation.items import Item
-from svr_async.evaluation.run_folder import RunFolder
+from svr_async.evaluation.run_folder import Run
 from svr_async.simulation.config import SimConfig
 from svr_async.simulation.server import SimServer
 
@@ -40,7 +40,7 @@ def judged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SimServer]:
 
 def items_of(run: str) -> tuple[Item, ...]:
     """Return the items of a run with their reasons."""
-    return RunFolder.load(run).items
+    return Run.load(run).items
 
 
 def shown(capsys: pytest.CaptureFixture[str], run: str, item: str) -> list[dict[str, Any]]:
@@ -105,7 +105,7 @@ def test_a_call_that_failed_is_shown_with_its_request(
         name_judge(tmp_path, sim.base_url)
         flags = ("eval", "rubricbench", "--data", "bench.jsonl", "--judge", "sim", "--method", "direct", "-q")
         assert svr_here(*flags, "--out", "failed") == 3
-    (line,) = read_lines(Path("failed") / "failures.jsonl")
+    line = orjson.loads((Path("failed") / "failures.jsonl").read_bytes())
     (found,) = shown(capsys, "failed", items_of("failed")[0].id)
     assert found["key"] == line["key"]
     assert found["reply"] is None

@@ -14,7 +14,7 @@ import orjson
 import pytest
 from rig import name_judge, serving, svr_here, write_bench
 
-from svr_async.evaluation.run_folder import RunFolder
+from svr_async.evaluation.run_folder import Run
 
 PACKED = re.compile(r'<script type="application/octet-stream" id="items-(index|block-\d+)">([^<]*)</script>')
 
@@ -45,7 +45,7 @@ def packed_in(page: str) -> dict[str, Any]:
 def test_explain_shows_the_texts_of_the_runs_own_data(capsys: pytest.CaptureFixture[str], judged: Path) -> None:
     """Without --data, as long as the judged file is unchanged."""
     row = orjson.loads((judged / "bench.jsonl").read_bytes().splitlines()[0])
-    item = RunFolder.load("ba").items[0].id
+    item = Run.load("ba").items[0].id
     assert svr_here("explain", "ba", item) == 0
     assert row["instruction"][:100] in capsys.readouterr().out
 
@@ -53,7 +53,7 @@ def test_explain_shows_the_texts_of_the_runs_own_data(capsys: pytest.CaptureFixt
 def test_the_page_holds_every_item_with_its_texts() -> None:
     """Index and block tell id, margins of both orders, reasons, and the texts of the run's data."""
     assert svr_here("view", "both", "--no-open", "--out", "page.html") == 0
-    held, run = packed_in("page.html"), RunFolder.load("both")
+    held, run = packed_in("page.html"), Run.load("both")
     rows = [orjson.loads(line) for line in Path("bench.jsonl").read_bytes().splitlines()]
     block = held["block-0"]
     assert held["index"]["id"] == [item.id for item in run.items]

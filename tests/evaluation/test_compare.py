@@ -13,12 +13,12 @@ from svr_async.core.statistics import mcnemar_exact
 from svr_async.errors import UsageError
 from svr_async.evaluation.compare import compare_runs
 from svr_async.evaluation.items import Item, Items
-from svr_async.evaluation.run_folder import Run, RunFolder
+from svr_async.evaluation.run_folder import Run
 
 
 def loaded(folder: Path, items: list[Item], **changes: Any) -> Run:
     """Write and load a run."""
-    return RunFolder.load(write_run(folder, items=items, **changes))
+    return Run.load(write_run(folder, items=items, **changes))
 
 
 @pytest.fixture

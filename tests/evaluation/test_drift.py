@@ -14,7 +14,7 @@ from svr_async.commands.main import svr as group
 from svr_async.errors import UsageError
 from svr_async.evaluation.compare import drift_of
 from svr_async.evaluation.items import Item, Items
-from svr_async.evaluation.run_folder import RunFolder
+from svr_async.evaluation.run_folder import Run
 from svr_async.reports.compare_tables import drift_tables
 
 
@@ -42,7 +42,7 @@ def test_the_rubric_that_a_judge_turned_round_is_found(tmp_path: Path) -> None:
     items = made_items()
     name = items[0].rubrics[0].id
     paths = write_two(tmp_path, [turned(item, name) for item in items])
-    found = drift_of([RunFolder.load(path) for path in paths])
+    found = drift_of([Run.load(path) for path in paths])
 
     shift = found.shifts[0]
     worst, *others = shift.rubrics
@@ -71,7 +71,7 @@ def _scored(items: list[Item]) -> int:
 def test_only_one_bank_and_the_same_data_are_compared(tmp_path: Path) -> None:
     """Another bank, or other pairs, is refused; so is a single run."""
     paths = write_two(tmp_path, made_items(), bank="other")
-    first, second = map(RunFolder.load, paths)
+    first, second = map(Run.load, paths)
     with pytest.raises(UsageError, match="--drift needs one bank: bank-three-rounds and other"):
         drift_of([first, second])
     with pytest.raises(UsageError, match="data: 10 pairs"):

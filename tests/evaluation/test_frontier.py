@@ -16,7 +16,7 @@ from made_run import made_items, made_manifest, write_run
 
 from svr_async.evaluation.frontier import Frontier, Point, frontier_of, thresholds
 from svr_async.evaluation.items import Item
-from svr_async.evaluation.run_folder import Run, RunFolder
+from svr_async.evaluation.run_folder import Run
 from svr_async.reports.frontier import OPTIMISM, as_csv, as_json, flags_of, render_frontier
 
 
@@ -38,7 +38,7 @@ def judged(folder: Path, name: str, skill: float, usd: float | None = 1.0, order
     place = folder / f"{len(list(folder.iterdir()))}"
     metrics = {"judge": name, "judge_label": f"{name} (SIMULATED endpoint)", "cost_usd": usd}
     write_run(place, items=items, metrics=metrics, manifest={"config": config})
-    return RunFolder.load(place)
+    return Run.load(place)
 
 
 def right(run: Run) -> int:

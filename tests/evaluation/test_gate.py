@@ -16,14 +16,14 @@ from svr_async.errors import GateError, UsageError
 from svr_async.evaluation.compare import ALLOWABLE
 from svr_async.evaluation.gate import Verdict, gate_runs, raise_unless_passed
 from svr_async.evaluation.items import Item, Items
-from svr_async.evaluation.run_folder import Run, RunFolder
+from svr_async.evaluation.run_folder import Run
 from svr_async.reports.sheets import FORMATS
 
 
 def loaded(folder: Path, lost: int = 0, **changes: Any) -> Run:
     """Write and load a run of 320 pairs that is right on all but every tenth, and on `lost` more."""
     items = [_decided(item, right=n % 10 != 0 and n >= lost) for n, item in enumerate(made_items())]
-    return RunFolder.load(write_run(folder, items=items, **changes))
+    return Run.load(write_run(folder, items=items, **changes))
 
 
 def _decided(item: Item, *, right: bool) -> Item:

@@ -16,6 +16,7 @@ from made_run import made_items, write_run
 from svr_async.core.table import Line, Table
 from svr_async.errors import DataError, SvrError, UsageError
 from svr_async.evaluation.human_labels import (
+    Estimate,
     Label,
     cohen_kappa,
     majority,
@@ -26,7 +27,7 @@ from svr_async.evaluation.human_labels import (
     write_next,
 )
 from svr_async.evaluation.items import Item
-from svr_async.evaluation.run_folder import RunFolder
+from svr_async.evaluation.run_folder import Run
 from svr_async.reports.sheets import agreement_sheet
 
 ITEMS = made_items()
@@ -77,7 +78,7 @@ def test_several_people_are_compared_with_each_other_first(tmp_path: Path) -> No
     close, far = (found.between[place].kappa.value or 0.0 for place in (0, 1))
     assert close > 0.7 > 0 > far
     assert found.items == 60
-    shown = list(agreement_sheet(RunFolder.load(write_run(tmp_path / "run")), found, 3))
+    shown = list(agreement_sheet(Run.load(write_run(tmp_path / "run")), found, 3))
     rows = next(part.rows for part in shown if isinstance(part, Table))
     assert [row[0] for row in rows] == ["ana and bo", "ana and cy", "bo and cy", "people and the judge"]
     text = " ".join(part.text for part in shown if isinstance(part, Line))
@@ -121,7 +122,7 @@ def test_a_sheet_is_filled_in_and_read_back(name: str, tmp_path: Path) -> None:
     items = [replace(item, id=f"=id-{n}") for n, item in enumerate(ITEMS[:3])]
     texts = {"id": "=id-0", "prompt": "=1+1", "chosen": "zwei", "rejected": 'First,\n"one"'}
     (tmp_path / "pairs.jsonl").write_bytes(b"".join(orjson.dumps({**texts, "id": item.id}) + b"\n" for item in items))
-    run = RunFolder.load(write_run(tmp_path / "run", items=items, metrics={"benchmark": "pairs"}))
+    run = Run.load(write_run(tmp_path / "run", items=items, metrics={"benchmark": "pairs"}))
     path = tmp_path / name
     write_next(run, 9, path, data=tmp_path / "pairs.jsonl")
     with pytest.raises(UsageError, match="has no labels"):
@@ -182,10 +183,10 @@ def test_kappa_is_that_of_a_worked_table() -> None:
 
 def test_what_the_labels_cannot_tell_is_not_said() -> None:
     """One label throughout, single labels, no labels: neither a number nor an interval."""
-    assert cohen_kappa(["a"] * 4, ["a"] * 4) == (None, None)
-    assert cohen_kappa([], []) == (None, None)
+    assert cohen_kappa(["a"] * 4, ["a"] * 4) == Estimate(None, None)
+    assert cohen_kappa([], []) == Estimate(None, None)
     assert cohen_kappa([1], [2]).ci95 is None
-    assert cohen_kappa(["a"] * 4, ["a", "b"] * 2) == (0.0, None), "κ of one label throughout is 0 in every draw"
+    assert cohen_kappa(["a"] * 4, ["a", "b"] * 2) == Estimate(0.0, None), "κ of one label throughout is 0 in every draw"
     with pytest.raises(ValueError, match="zip"):
         cohen_kappa(["a"], [])
 

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from made_run import made_items, write_run
 
-from svr_async.evaluation.run_folder import Run, RunFolder
+from svr_async.evaluation.run_folder import Run
 from svr_async.evaluation.summary import summaries_of
 
 
 def loaded(folder: Path, **changes: Any) -> Run:
     """Write and load a small run."""
-    return RunFolder.load(write_run(folder, **{"items": made_items(n=12)} | changes))
+    return Run.load(write_run(folder, **{"items": made_items(n=12)} | changes))
 
 
 def judged(*marks: str, **manifest: Any) -> dict[str, Any]:

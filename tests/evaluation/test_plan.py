@@ -17,7 +17,6 @@ from svr_async.evaluation.items import item_from
 from svr_async.evaluation.plan import (
     ESCALATED,
     ESCALATION_FAILED,
-    Case,
     Escalated,
     JudgeAssignment,
     Jury,
@@ -78,7 +77,7 @@ async def opinion_of(
     plan: JudgeAssignment | Jury | Escalated, guessed: Callable[..., bool] = lambda _: False
 ) -> PairDecision:
     """Decide the pair."""
-    return await plan.decide(Case(pair=PAIR, method=Ask(), guessed=guessed))
+    return await plan.decide(PAIR, Ask(), guessed)
 
 
 # --- both orders where it is close ------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from svr_async.core.pair import Order, Side
 from svr_async.core.rubric import Rubric
 from svr_async.core.verdict import Contribution, Outcome, RubricComparison, Verdict
 from svr_async.evaluation.items import Item, Reason, read_item
-from svr_async.evaluation.run_folder import RunFolder
+from svr_async.evaluation.run_folder import Run
 from svr_async.reports.explain import explain, reason_of, why
 from svr_async.scoring.decision import Decision
 
@@ -69,7 +69,7 @@ def test_explanations_and_the_report_show_them_escaped(tmp_path: Path) -> None:
         for item in made_items(n=40)
     ]
     write_run(tmp_path / "run", items=items)
-    run = RunFolder.load(tmp_path / "run")
+    run = Run.load(tmp_path / "run")
     wrong = next(item for item in run.items if item.correct is False and item.margin)
     assert explain(run, wrong.id).item.reasons[0].text == f"<i>{wrong.id}</i>"
     page = explain(run, wrong.id)._repr_html_()

@@ -16,7 +16,7 @@ from svr_async.engine.engine import CallEngine
 from svr_async.engine.failures import FailureLog
 from svr_async.errors import RefusedError
 from svr_async.evaluation.items import Item
-from svr_async.evaluation.judging import Evaluation, run_evaluation
+from svr_async.evaluation.judging import Evaluation, judge_pairs
 from svr_async.evaluation.plan import JudgeAssignment, OrderPolicy, Orders
 from svr_async.judges.protocol import Judge
 from svr_async.scoring.decision import Decision
@@ -65,10 +65,10 @@ async def test_items_are_in_the_order_of_the_pairs_and_of_the_data(policy: Order
     method = Lengths()
     plan = Orders(policy=policy, audit=0.3)
     evaluation = by_one(pairs=pairs(N), method=method, orders=plan, workers=4)
-    seen: list[Item] = []
-    items = await run_evaluation(evaluation, ShutdownController(), on_item=seen.append)
-    for pair, item in zip(pairs(N), items, strict=True):
-        assert item is not None
+    seen: dict[int, Item] = {}
+    await judge_pairs(evaluation, ShutdownController(), seen.__setitem__)
+    for place, pair in enumerate(pairs(N)):
+        item = seen[place]
         assert item.id == pair.id
         assert item.margin == len(pair.response_a) - len(pair.response_b)
         assert set(item.margins.values()) == {item.margin}
@@ -86,8 +86,9 @@ async def test_a_judge_that_cannot_be_read_is_paid_for_twenty_pairs(cache_folder
         async with scripted_engine(cache_folder, by_turn(completion(text)), failures=log) as (engine, sent):
             made = by_one(pairs=pairs(70), method=Asking(engine), engine=engine, workers=1, orders=NO_AUDIT, **settings)
             shutdown = ShutdownController()
-            items = await run_evaluation(made, shutdown)
-        return shutdown.error, len(items) - items.count(None), len(sent.sent)
+            items: dict[int, Item] = {}
+            await judge_pairs(made, shutdown, items.__setitem__)
+        return shutdown.error, len(items), len(sent.sent)
 
     for before in (0, 20):  # final failures are not paid for again, and do not end the run
         error, done, calls = await judged(BAD)

@@ -16,7 +16,7 @@ from svr_async.core.pair import PreferencePair, user_prompt
 from svr_async.errors import ArtefactError, UsageError
 from svr_async.evaluation.items import Item
 from svr_async.evaluation.metrics import engine_block
-from svr_async.evaluation.run_folder import RunFacts, RunFolder, begin_run, write_results
+from svr_async.evaluation.run_folder import Run, RunFacts, begin_run, write_results
 from svr_async.evaluation.settings import EvalSettings
 from svr_async.evaluation.setup import PreparedRun, prepare
 
@@ -64,10 +64,10 @@ def test_a_run_folder_holds_all_its_files(tmp_path: Path) -> None:
     """Every documented file is there and can be loaded again; items are those given."""
     items = [item(n) for n in range(6)]
     begin_run(made(tmp_path / "run"), JUDGE)
-    assert RunFolder(tmp_path / "run").manifest.exists()
+    assert (tmp_path / "run" / "manifest.json").exists()
     write_results(made(tmp_path / "run"), items, facts())
     assert {path.name for path in (tmp_path / "run").iterdir()} == FILES
-    run = RunFolder.load(tmp_path / "run")
+    run = Run.load(tmp_path / "run")
     assert list(run.items) == items
     assert run.complete
 
@@ -117,7 +117,7 @@ def test_the_default_folder_is_named_by_what_was_run() -> None:
 def test_what_was_written_is_read(tmp_path: Path) -> None:
     """Items, metrics, manifest and texts come back as they were written."""
     items = made_items(n=40)
-    run = RunFolder.load(write_run(tmp_path / "first-run", items=items))
+    run = Run.load(write_run(tmp_path / "first-run", items=items))
 
     assert run.items == tuple(items)
     assert run.metrics["n_total"] == 40
@@ -129,13 +129,13 @@ def test_what_was_written_is_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize("value", [False, None, "yes"])
 def test_only_true_means_complete(tmp_path: Path, value: bool | str | None) -> None:
     """Anything but `true` under `complete` makes a run PARTIAL."""
-    assert not RunFolder.load(write_run(tmp_path, metrics={"complete": value})).complete
+    assert not Run.load(write_run(tmp_path, metrics={"complete": value})).complete
 
 
 def test_no_run_is_a_usage_error(tmp_path: Path) -> None:
     """A folder without a run, or no folder at all, is the user's to correct."""
     with pytest.raises(UsageError, match="is not a run folder") as caught:
-        RunFolder.load(tmp_path / "nowhere")
+        Run.load(tmp_path / "nowhere")
 
     assert caught.value.exit_code == 2
 
@@ -145,7 +145,7 @@ def test_a_run_that_only_began_says_how_to_go_on(tmp_path: Path) -> None:
     (tmp_path / "manifest.json").write_text("{}")
 
     with pytest.raises(UsageError, match="has no results yet") as caught:
-        RunFolder.load(tmp_path)
+        Run.load(tmp_path)
     assert "repeat" in caught.value.hint
 
 
@@ -155,7 +155,7 @@ def test_a_missing_file_is_named(tmp_path: Path, name: str) -> None:
     (write_run(tmp_path) / name).unlink()
 
     with pytest.raises(ArtefactError, match=rf"{name} is missing") as caught:
-        RunFolder.load(tmp_path)
+        Run.load(tmp_path)
     assert caught.value.exit_code == 7
 
 
@@ -177,5 +177,5 @@ def test_a_damaged_file_is_named_with_its_line(tmp_path: Path, name: str, conten
     (write_run(tmp_path) / name).write_bytes(content)
 
     with pytest.raises(ArtefactError, match=message) as caught:
-        RunFolder.load(tmp_path)
+        Run.load(tmp_path)
     assert "\n" not in caught.value.one_line()

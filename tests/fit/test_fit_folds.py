@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from svr_async.fit.config import Choice, Structure, Trial, choice_from_json
 from svr_async.fit.structure import FOLDS, MOST_PAIRS, Folds, even_rows, folds_of
 
 
@@ -23,7 +22,7 @@ def test_fewer_than_three_large_sources_leave_prompts_out(sizes: tuple[int, ...]
     folds = made(sizes, prompts=np.arange(sum(sizes)) // 2)
     assert folds.left_out == "prompts"
     for held in range(folds.count):
-        assert not set(folds.prompt[folds.inside(held)]) & set(folds.prompt[folds.outside(held)])
+        assert not set(folds.prompt[folds.inside(held)]) & set(folds.prompt[folds.fold == held])
 
 
 def test_a_source_is_left_out_whole() -> None:
@@ -58,12 +57,3 @@ def test_a_sample_takes_from_large_sources_first() -> None:
     assert counts[2] == 100
     assert counts[0] == counts[1] == (MOST_PAIRS - 100) // 2
     assert len(np.unique(rows)) == len(rows)
-
-
-def test_a_choice_is_read_back_with_all_that_was_tried() -> None:
-    """What was left out, the solver and spurious rubrics come back, and the structure has words."""
-    structure = Structure(sparsity=0.0, top_k=9)
-    trial = Trial(structure=structure, accuracy=0.7, error=0.01)
-    choice = Choice(structure=structure, trials=(trial,), left_out="sources", spurious=(3, 4))
-    assert choice_from_json(choice.as_json()) == choice
-    assert choice.in_words() == "one weight per rubric, top 9, 2 rubrics spurious"

@@ -9,7 +9,7 @@ import pytest
 from made_arrays import made_arrays, split
 
 from svr_async.fit.config import DEFAULT, PAPER
-from svr_async.fit.history import EpochRecord, FitCurve, FitResult, accuracy_error, watched
+from svr_async.fit.history import EpochRecord, FitCurve, FitResult, watched
 from svr_async.fit.training import fit
 
 CONFIGS = {
@@ -50,13 +50,8 @@ def test_a_watcher_hears_of_every_epoch() -> None:
 
 def test_an_error_is_that_of_a_share() -> None:
     """√(p (1 − p) / n): 5 points at one half of a hundred pairs; none is claimed without dev pairs."""
-    record = EpochRecord(
-        epoch=1, preference_loss=0.5, diversity_loss=0, train_margin=0, train_accuracy=0.5, dev_loss=0.5, dev_margin=0,
-        dev_accuracy=0.5, active=1, learning_rate=0.1,
-    )  # fmt: skip
-    assert accuracy_error(0.5, 100) == pytest.approx(0.05)
-    assert accuracy_error(1.0, 10) == 0
-    assert FitCurve(dev_pairs=100).error(record) == pytest.approx(0.05)
-    assert FitCurve().error(record) is None
-    assert "adversarial_loss" not in record.as_json()
-    assert replace(record, adversarial_loss=0.25).as_json()["adversarial_loss"] == 0.25
+    record = fit(made_arrays(40), None, CONFIGS["default"]).history[0]
+    half = replace(record, dev_accuracy=0.5)
+    assert FitCurve(dev_pairs=100).error(half) == pytest.approx(0.05)
+    assert FitCurve(dev_pairs=10).error(replace(record, dev_accuracy=1.0)) == 0
+    assert FitCurve().error(half) is None

@@ -1,7 +1,7 @@
 """Sparse margin problems in one program: each finds its own optimum, whatever the layout and the company."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -10,16 +10,25 @@ from scipy.optimize import minimize
 from scipy.sparse import csr_matrix
 
 from svr_async.fit import margin_solver
-from svr_async.fit.margin_solver import RIDGE, SLOTS, Penalties, Problem, pad_to_bucket, solve
+from svr_async.fit.margin_solver import RIDGE, SLOTS, Problem, pad_to_bucket, solve
 from svr_async.fit.structure import keep_largest
 
 Array = NDArray[Any]
-PENALTIES = [Penalties(sparsity=0.3), Penalties(sparsity=0.25, common=0.1)]
+
+
+class Penalties(NamedTuple):
+    """L1 terms by topic, and of the common part."""
+
+    sparsity: float
+    common: float = 0.0
+
+
+PENALTIES = [Penalties(0.3), Penalties(0.25, 0.1)]
 
 
 def effects(z: Any, mixture: Array, penalties: Penalties, price: Array | None = None) -> Array:
     """Return V of one problem."""
-    return solve(z, [Problem(mixture=mixture, penalties=penalties, price=price)])[0]
+    return solve(z, [Problem(mixture, *penalties, price)])[0]
 
 
 def _world(
@@ -80,7 +89,7 @@ def test_the_effects_are_those_of_another_solver(
 
 def test_what_the_penalties_leave_out_is_exactly_zero() -> None:
     """Most effects are zeros to the bit, not small numbers."""
-    found = effects(*_world(), Penalties(sparsity=0.5))
+    found = effects(*_world(), Penalties(0.5))
     assert (found == 0).mean() > 0.5
     assert found[found > 0].min() > 1e-5
 
@@ -90,7 +99,7 @@ def test_an_expensive_effect_stays_out_where_a_cheap_one_enters() -> None:
     rng = np.random.default_rng(2)
     decides = np.where(rng.random((200, 1)) < 0.65, 1.0, -1.0)
     z = csr_matrix(np.hstack([decides, decides, rng.choice([-1.0, 1.0], (200, 3))]))
-    found = effects(z, np.ones((200, 1)), Penalties(sparsity=0.5), np.array([[5.0, 0.5, 1.0, 1.0, 1.0]]))
+    found = effects(z, np.ones((200, 1)), Penalties(0.5), np.array([[5.0, 0.5, 1.0, 1.0, 1.0]]))
     assert found[0, 1] > 0.1
     assert found[0, 0] == 0
 
@@ -107,7 +116,7 @@ def test_a_problem_does_not_depend_on_its_company() -> None:
     z, first = _world()
     _, other = _world(topics=9, uses=4, seed=3)
     wanted = [
-        Problem(mixture=mixture, penalties=Penalties(sparsity=sparsity, common=common))
+        Problem(mixture, sparsity, common)
         for mixture in (first, other)
         for sparsity in (0.2, 0.3, 0.4, 0.6, 0.8)
         for common in (0.0, 0.1)

@@ -93,24 +93,6 @@ def test_a_common_offset_changes_nothing() -> None:
     np.testing.assert_array_equal(sparsemax(shifted), sparsemax(logits))
 
 
-def test_permuting_logits_permutes_the_answer() -> None:
-    """The order of the rubrics does not matter."""
-    rng = np.random.default_rng(2)
-    logits, order = rng.normal(size=64).astype(np.float32), rng.permutation(64)
-    permuted = sparsemax(jnp.asarray(logits[order]))
-    np.testing.assert_allclose(permuted, sparsemax(jnp.asarray(logits))[order], atol=1e-6)
-
-
-def test_jacobian_is_the_closed_form() -> None:
-    """The Jacobian is diag(s) − s sᵀ / |s| with s the indicator of the support."""
-    logits = jnp.asarray(np.random.default_rng(3).normal(size=12), jnp.float32)
-    s = (np.asarray(sparsemax(logits)) > 0).astype(np.float32)
-    expected = np.diag(s) - np.outer(s, s) / s.sum()
-    for jacobian in (jax.jacobian, jax.jacfwd):
-        slopes = jax.jit(jacobian(sparsemax))(logits)
-        np.testing.assert_allclose(slopes, expected, atol=1e-6)
-
-
 def test_jacobian_meets_finite_differences() -> None:
     """Central differences in float64 agree with the derivative away from a change of support."""
     with jax.enable_x64(True):
@@ -118,14 +100,6 @@ def test_jacobian_meets_finite_differences() -> None:
         ahead, behind = (np.asarray(sparsemax(logits + steps)) for steps in (step, -step))
         jacobian = jax.jit(jax.jacobian(sparsemax))(logits)
         np.testing.assert_allclose(jacobian, (ahead - behind).T / 2e-6, atol=1e-8)
-
-
-def test_jit_and_vmap_equal_the_loop() -> None:
-    """Compiled, mapped and batched forms equal one row at a time."""
-    logits = jnp.asarray(np.random.default_rng(5).normal(size=(7, 33)), jnp.float32)
-    rows = jnp.stack([sparsemax(row) for row in logits])
-    for form in (sparsemax, jax.vmap(sparsemax)):
-        np.testing.assert_allclose(jax.jit(form)(logits), rows, atol=1e-6)
 
 
 def test_masked_entries_get_no_gradient() -> None:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_matrix, vstack
 
 from svr_async.fit import structure
-from svr_async.fit.config import Choice, Structure, choice_from_json
+from svr_async.fit.config import Choice, Structure
 from svr_async.fit.evidence import Evidence
 from svr_async.fit.paraphrase_clusters import cluster_paraphrases, one_each
 from svr_async.fit.structure import choose, prompt_kinds, top_k_steps, used_points
@@ -123,32 +123,11 @@ def test_others_as_good_may_be_averaged_with_it() -> None:
     points[0, :2], points[1, :3], points[2, 3:5], points[3:6, :80] = 0, 0, 0, 0
     choice = taken(rows, points)
     assert choice.structure == rows[6], "it is the best by itself"
-    assert choice.beside == ()
+    assert choice.averaged == ()
     choice = taken(rows[:6], points[:6])
     assert choice.structure == rows[0]
-    assert choice.beside[0] == rows[2]
-    assert set(choice.beside) <= {rows[1], rows[2]}
-
-
-def test_folds_never_share_a_prompt(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each prompt is outside once, with all of its pairs, and inside in all other folds."""
-    parts = []
-
-    class Seen(structure._Fold):
-        def __init__(self, *args: Any) -> None:
-            super().__init__(*args)
-            parts.append((self.inside, self.outside))
-
-    monkeypatch.setattr(structure, "_Fold", Seen)
-    single = planted(200)
-    prompt = np.repeat(np.arange(200), 3)
-    given = replace(evidence(single.z[prompt], single.features, single.mined, prompt), prompt=prompt)
-    chosen(given, most_groups=2)
-    assert len(parts) == structure.FOLDS
-    for inside, outside in parts:
-        assert not set(prompt[inside].tolist()) & set(prompt[outside].tolist())
-        assert sorted([*inside.tolist(), *outside.tolist()]) == list(range(600))
-    assert sorted(np.concatenate([outside for _, outside in parts]).tolist()) == list(range(600))
+    assert choice.averaged[0] == rows[2]
+    assert set(choice.averaged) <= {rows[1], rows[2]}
 
 
 def test_points_are_those_of_use_where_what_was_not_judged_says_nothing() -> None:
@@ -217,13 +196,13 @@ def test_a_large_corpus_is_tried_on_a_sample(monkeypatch: pytest.MonkeyPatch) ->
     assert all(trial.error > 0.02 for trial in first.trials)
 
 
-def test_a_choice_survives_its_page(of_two_kinds: Choice) -> None:
-    """As JSON and back it is the same; in words it names groups, sparsity and rubrics."""
-    assert choice_from_json(of_two_kinds.as_json()) == of_two_kinds
-    some = Choice(structure=Structure(groups=4, sparsity=0.6, common=0.3, top_k=9), beside=(Structure(),))
-    assert choice_from_json(some.as_json()) == some
-    assert some.structure.in_words() == "4 groups of prompts, sparsity 0.6, in common 0.3, top 9"
+def test_a_structure_has_words() -> None:
+    """They name groups, sparsity and rubrics, and count spurious rubrics."""
+    some = Structure(groups=4, sparsity=0.6, common=0.3, top_k=9)
+    assert some.in_words() == "4 groups of prompts, sparsity 0.6, in common 0.3, top 9"
     assert Structure().in_words().startswith("no groups of prompts")
+    one = Choice(structure=Structure(sparsity=0.0, top_k=9), spurious=(3, 4))
+    assert one.in_words() == "one weight per rubric, top 9, 2 rubrics spurious"
 
 
 def test_dense_entries_open_further_numbers_of_rubrics_up_to_all() -> None:

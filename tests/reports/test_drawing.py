@@ -16,7 +16,7 @@ from svr_async.commands.main import run as run_command
 from svr_async.commands.main import svr as group
 from svr_async.evaluation.frontier import Frontier, Point
 from svr_async.evaluation.items import Item
-from svr_async.evaluation.run_folder import RunFolder
+from svr_async.evaluation.run_folder import Run
 from svr_async.evaluation.summary import abstention, summaries_of
 from svr_async.reports.drawing import Figure, Series, dots, files_of, plane
 from svr_async.reports.figures import run_figures
@@ -49,7 +49,7 @@ def test_figures_of_a_run_are_files_with_its_marks(tmp_path: Path) -> None:
 def test_several_runs_have_the_figures_that_compare_them(tmp_path: Path) -> None:
     """Accuracy of each, domains, unsure pairs and cost; nothing of fewer than twenty pairs."""
     runs = [
-        RunFolder.load(write_run(tmp_path / name, manifest=SIMULATED, metrics={"usage": {"prompt_tokens": tokens}}))
+        Run.load(write_run(tmp_path / name, manifest=SIMULATED, metrics={"usage": {"prompt_tokens": tokens}}))
         for name, tokens in (("a", 1000), ("b", 9000))
     ]
     found = {figure.name: figure for figure in run_figures(summaries_of(runs))}
@@ -57,7 +57,7 @@ def test_several_runs_have_the_figures_that_compare_them(tmp_path: Path) -> None
     assert {figure.marks for figure in found.values()} == {("SIMULATED",)}
     values = [value for _, value in found["accuracy"].panels[0].series[0].points]
     assert values == [100 * runs[0].metrics["accuracy"]] * 2
-    few = RunFolder.load(write_run(tmp_path / "few", items=made_items(n=12)))
+    few = Run.load(write_run(tmp_path / "few", items=made_items(n=12)))
     assert not list(run_figures([few.summary]))
 
 
@@ -80,7 +80,7 @@ def test_unsure_pairs_are_left_out_by_their_margin_alone() -> None:
 
 def test_a_frontier_names_its_best_plans(tmp_path: Path) -> None:
     """The best for their cost are joined and numbered; marks are those of the runs."""
-    run = RunFolder.load(write_run(tmp_path / "a", manifest=SIMULATED))
+    run = Run.load(write_run(tmp_path / "a", manifest=SIMULATED))
     points = tuple(
         Point(kind="run", judges=("small",), orders=orders, tokens=10, best=True, right=right, usd=cost)
         for orders, cost, right in (("", 0.1, (True, False)), (" --order both", 0.2, (True, True)))

@@ -16,7 +16,7 @@ import pytest
 from hostile_run import ATTACK, HARMLESS, armed_run
 from made_run import made_items, write_run
 
-from svr_async.evaluation.run_folder import RunFolder
+from svr_async.evaluation.run_folder import Run
 from svr_async.reports.page import render_runs
 
 
@@ -47,7 +47,7 @@ class Page(HTMLParser):
 
 def page_of(*folders: Path) -> Page:
     """Render run folders and parse the page."""
-    return Page(render_runs([RunFolder.load(folder) for folder in folders]))
+    return Page(render_runs([Run.load(folder) for folder in folders]))
 
 
 def test_the_result_comes_first_and_every_part_is_there(tmp_path: Path) -> None:
@@ -77,7 +77,7 @@ def test_marks_stand_before_the_first_number_and_in_the_title(
     tmp_path: Path, metrics: dict[str, int | str], manifest: dict[str, Any], mark: str
 ) -> None:
     """A caveat is read before the accuracy; a partial run shows no official score."""
-    html = render_runs([RunFolder.load(write_run(tmp_path, metrics=metrics, manifest=manifest))])
+    html = render_runs([Run.load(write_run(tmp_path, metrics=metrics, manifest=manifest))])
     assert 0 < html.index(f"<strong>{mark}</strong>") < html.index('class="headline"')
     assert f"[{mark}]" in html.partition("<title>")[2].partition("</title>")[0]
     assert ("Official scores" in html) is (mark != "PARTIAL")
@@ -85,7 +85,7 @@ def test_marks_stand_before_the_first_number_and_in_the_title(
 
 def test_the_page_is_one_file_that_runs_only_our_script(tmp_path: Path) -> None:
     """No reference outside the page; the policy admits style and script by their digests; equal runs, equal bytes."""
-    run = RunFolder.load(write_run(tmp_path))
+    run = Run.load(write_run(tmp_path))
     html = render_runs([run])
     page = Page(html)
     assert html == render_runs([run])

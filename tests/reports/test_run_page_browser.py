@@ -16,7 +16,7 @@ from page_checks import OVERFLOWING, TOO_FAINT
 from svr_async.core.safetext import visible
 from svr_async.evaluation.human_labels import measure_agreement, read_labels
 from svr_async.evaluation.items import Exchange
-from svr_async.evaluation.run_folder import Run, RunFolder, Texts
+from svr_async.evaluation.run_folder import Run, Texts
 
 pytestmark = pytest.mark.browser
 
@@ -108,7 +108,7 @@ async def test_nothing_hostile_runs_in_any_view(tmp_path: Path, two: bool) -> No
 
 async def test_hidden_characters_are_shown_as_everywhere(tmp_path: Path) -> None:
     """The page's script and `visible` turn the same characters into their code points."""
-    run = RunFolder.load(write_run(tmp_path / "run", items=made_items(n=1)))
+    run = Run.load(write_run(tmp_path / "run", items=made_items(n=1)))
     texts = {run.items[0].id: Texts(prompt=f"a{ALL_HIDDEN}b", response_a="x", response_b="y")}
     page = write_item_page(tmp_path / "page.html", [run], texts)
     async with chromium() as tab:
@@ -122,7 +122,7 @@ async def test_hidden_characters_are_shown_as_everywhere(tmp_path: Path) -> None
 
 async def test_a_person_finds_filters_sorts_and_opens_items(tmp_path: Path) -> None:
     """Search in texts, filters, sort, address, keys and the file of shown items agree with the run's items."""
-    run = RunFolder.load(write_run(tmp_path / "run"))
+    run = Run.load(write_run(tmp_path / "run"))
     wrong = sorted(
         (item for item in run.items if item.correct is False and item.domain == "Code" and item.margin),
         key=lambda item: -abs(item.margin or 0),
@@ -164,7 +164,7 @@ async def test_a_person_finds_filters_sorts_and_opens_items(tmp_path: Path) -> N
 
 async def test_blind_labelling_hides_the_verdict_until_there_is_a_label(tmp_path: Path) -> None:
     """Result, choice, right answer and reasons appear only after an answer; keys 1, 2 and 0 are A, B and tie."""
-    run = RunFolder.load(write_run(tmp_path / "run"))
+    run = Run.load(write_run(tmp_path / "run"))
     item = next(item for item in run.items if item.predicted)
     async with chromium() as tab:
         await tab.open(page_of(tmp_path, [run]))
@@ -182,9 +182,7 @@ async def test_blind_labelling_hides_the_verdict_until_there_is_a_label(tmp_path
 
 async def test_two_runs_show_where_they_differ_the_losses_first(tmp_path: Path) -> None:
     """Only pairs with another verdict are listed; what the second lost stands first."""
-    runs = [
-        RunFolder.load(write_run(tmp_path / name, items=made_items(seed=seed))) for name, seed in (("a", 1), ("b", 2))
-    ]
+    runs = [Run.load(write_run(tmp_path / name, items=made_items(seed=seed))) for name, seed in (("a", 1), ("b", 2))]
     couples = list(zip(runs[0].items, runs[1].items, strict=True))
     lost = {a.id for a, b in couples if a.correct and not b.correct}
     won = {a.id for a, b in couples if b.correct and not a.correct}
@@ -201,7 +199,7 @@ async def test_two_runs_show_where_they_differ_the_losses_first(tmp_path: Path) 
 
 async def test_labels_given_in_the_page_are_read_by_svr_labels(tmp_path: Path) -> None:
     """Agreement and disagreement come back as labels with their reason; they enter no rate: they were not drawn."""
-    run = RunFolder.load(write_run(tmp_path / "run"))
+    run = Run.load(write_run(tmp_path / "run"))
     one, two = [item for item in run.items if item.predicted][:2]
     page = page_of(tmp_path, [run])
     async with chromium() as tab:

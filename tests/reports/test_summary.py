@@ -12,7 +12,7 @@ from made_run import write_run
 
 from svr_async.core.table import Line, to_html
 from svr_async.evaluation import wording
-from svr_async.evaluation.run_folder import RunFolder
+from svr_async.evaluation.run_folder import Run
 from svr_async.evaluation.summary import has_official_rule, own_scores
 from svr_async.evaluation.wording import against_chance, percent
 from svr_async.reports.page import render_runs
@@ -21,7 +21,7 @@ from svr_async.reports.text import render_tables, run_parts
 
 def test_the_numbers_are_equal_in_every_form(tmp_path: Path) -> None:
     """Terminal, notebook, page, Markdown, LaTeX and CSV show the accuracies, intervals and scores of one summary."""
-    run = RunFolder.load(write_run(tmp_path / "run"))
+    run = Run.load(write_run(tmp_path / "run"))
     found = run.summary
     tables = render_tables([run], ("md", "tex", "csv"))
     parts = list(run_parts(found))

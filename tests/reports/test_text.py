@@ -11,7 +11,7 @@ import pytest
 from made_run import made_items, write_run
 
 from svr_async.core.table import markdown
-from svr_async.evaluation.run_folder import Run, RunFolder
+from svr_async.evaluation.run_folder import Run
 from svr_async.reports.text import render_tables
 from svr_async.reports.writers import csv_text, latex
 
@@ -21,14 +21,14 @@ HOSTILE = "=1+1|<img src=x onerror=alert(1)>\n& $x_1$ \\input{secret} `code` \u2
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
     """Give a run."""
-    return RunFolder.load(write_run(tmp_path / "one"))
+    return Run.load(write_run(tmp_path / "one"))
 
 
 @pytest.fixture
 def simulated(tmp_path: Path) -> Run:
     """Give a run that is doubtful twice over."""
     metrics = {"judge_label": "gpt-oss-120b (SIMULATED endpoint)", "complete": False}
-    return RunFolder.load(
+    return Run.load(
         write_run(
             tmp_path / "two", items=made_items(seed=2), metrics=metrics, manifest={"judge": {"marks": ["simulated"]}}
         )
@@ -44,7 +44,7 @@ def hostile(tmp_path: Path) -> Run:
         "by_domain": {HOSTILE: {"n": 3, "accuracy": 0.5, "ci95": [0.1, 0.9]}},
         "official": {HOSTILE: 0.5},
     }
-    return RunFolder.load(write_run(tmp_path / "hostile", metrics=changes))
+    return Run.load(write_run(tmp_path / "hostile", metrics=changes))
 
 
 @pytest.mark.parametrize("suffix", ["md", "tex", "csv"])
@@ -102,7 +102,7 @@ def test_what_is_unknown_is_a_dash(tmp_path: Path) -> None:
         "by_domain": {},
         "accuracy_ci95": None,
     }
-    text = render_tables([RunFolder.load(write_run(tmp_path, metrics=metrics))], ("md",))["md"]
+    text = render_tables([Run.load(write_run(tmp_path, metrics=metrics))], ("md",))["md"]
 
     assert "| Cost | unknown |" in text
     assert "| Accuracy | – |" in text

@@ -12,7 +12,6 @@ from svr_async.scoring.bank import BankRubric, RubricBank
 from svr_async.scoring.bank_card import (
     accuracy_in_words,
     bank_stats,
-    effective_number,
     enough,
     how_chosen,
     metrics_in_words,
@@ -57,15 +56,16 @@ def test_statistics_count_what_the_bank_holds() -> None:
     assert found["weight_quantiles"] == [0.25, 0.375, 0.5, 0.625, 0.75]
 
 
-@pytest.mark.parametrize(("shares", "count"), [([], 0), ([0, 0], 0), ([0.2], 1), ([0.1] * 4, 4), ([0.5, 0, 0.5], 2)])
-def test_effective_number(shares: list[float], count: int) -> None:
-    """Equal shares count one each; none count none."""
-    assert effective_number(shares) == pytest.approx(count)
+@pytest.mark.parametrize(("rates", "count"), [([0, 0], 0), ([0.2], 1), ([0.1] * 4, 4), ([0.5, 0, 0.5], 2)])
+def test_the_effective_number_of_rubrics(rates: list[float], count: int) -> None:
+    """Rubrics used equally count one each; those never used count 0."""
+    rubrics = tuple(BankRubric(rubric=Rubric(text=f"Rule {n}"), activation_rate=one) for n, one in enumerate(rates))
+    assert bank_stats(RubricBank(rubrics=rubrics))["effective_rubrics"] == pytest.approx(count)
 
 
 def test_what_was_left_out_is_said() -> None:
     """Sources, not prompts, were left out, and what is averaged is counted."""
-    choice = replace(made_choice(), left_out="sources", beside=(Structure(groups=2), Structure(groups=4)))
+    choice = replace(made_choice(), left_out="sources", averaged=(Structure(groups=2), Structure(groups=4)))
     assert "leaving out sources in turn" in how_chosen(choice)
     assert "averaged with 2" in how_chosen(choice)
 
@@ -106,7 +106,7 @@ def test_only_accuracies_of_too_few_pairs_are_replaced_in_metrics() -> None:
 def test_a_small_dev_split_is_named_with_its_error_and_a_remedy(n_dev: int) -> None:
     """The count, the standard error at that size, and how many pairs would do."""
     text = small_dev_warnings(n_dev, 20 * n_dev)[0]
-    assert f"{n_dev} held-out pairs" in text
+    assert f"{n_dev} held-out pair" in text
     assert f"{100 * (0.21 / n_dev) ** 0.5:.1f} points" in text
     assert "2,000 pairs" in text
     assert "svr data split" in text

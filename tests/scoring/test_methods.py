@@ -6,18 +6,29 @@ import asyncio
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from svr_async.core.integrity import Marks
 from svr_async.core.pair import Order, Presentation, Prompt, Side, user_prompt
-from svr_async.core.rubric import Rubric
+from svr_async.core.rubric import Check, Rubric
 from svr_async.core.verdict import Outcome, RubricComparison, Verdict, delta
+from svr_async.errors import ConfigError
 from svr_async.judges.protocol import Answer, Comparisons, Preference, WrittenRubrics
 from svr_async.scoring.decision import Decision
 from svr_async.scoring.methods.registry import Method
-from svr_async.scoring.methods.simple import ContentBlind, Direct, Fixed, Oracle, Pointwise, SelfRubric, by_text
+from svr_async.scoring.methods.simple import (
+    ContentBlind,
+    Direct,
+    Fixed,
+    Oracle,
+    Pointwise,
+    SelfRubric,
+    by_text,
+    load_rubric_file,
+)
 
 SHOWN = Presentation(pair_id="p", prompt=user_prompt("q"), response_a="long answer", response_b="short")
 ONE, TWO = Rubric(text="Is it one?"), Rubric(text="Is it two?")
@@ -26,7 +37,7 @@ PASS, FAIL = Verdict.PASS, Verdict.FAIL
 
 @dataclass
 class Script:
-    """A judge that answers as told and notes what it was asked."""
+    """A judge that gives scripted answers and records the questions."""
 
     margin: float | None = 1.0
     written: tuple[Rubric, ...] | None = (ONE, TWO)
@@ -225,8 +236,62 @@ def test_a_decision_is_turned_round_with_its_pair(method: Method) -> None:
     ids=["pointwise", "fixed", "oracle"],
 )  # fmt: skip
 def test_what_adds_up_to_nothing_is_a_tie(method: Method, human: Sequence[str]) -> None:
-    """Sums of decimals that cancel decide for nobody, whatever their last bits say (0.8 + 0.6 against 0.7 + 0.7)."""
+    """Sums of decimals that cancel are a tie, whatever their last bits are (0.8 + 0.6 against 0.7 + 0.7)."""
     rows = {"w0": (PASS, FAIL, Side.B)} | {f"w{number}": (PASS, PASS, Side.B) for number in (1, 2, 3)}
     scores = {"long answer": {ONE.text: 0.8, TWO.text: 0.6}, "short": {ONE.text: 0.7, TWO.text: 0.7}}
     found = decide(method, Script(rows=rows, scores=scores), human)
     assert (found.margin, found.outcome, found.preferred) == (0.0, Outcome.TIE, None)
+
+
+# --- a file of fixed rubrics ---------------------------------------------------------------------------------------
+
+
+def rubrics_in(path: Path, data: str | bytes) -> tuple[tuple[Rubric, float], ...]:
+    """Write and load a rubric file."""
+    path.write_bytes(data.encode() if isinstance(data, str) else data)
+    return load_rubric_file(path)[0]
+
+
+def test_plain_text_is_one_rubric_a_line(tmp_path: Path) -> None:
+    """Bullets, numbers, blank lines and comments are no part of a rubric; repeats count once."""
+    text = "# ours\n- Is it short?\n2. Is it right?\n\n* is it  SHORT?\n"
+    found = rubrics_in(tmp_path / "r.txt", text)
+    assert [(rubric.text, weight) for rubric, weight in found] == [("Is it short?", 1.0), ("Is it right?", 1.0)]
+
+
+def test_json_and_json_lines_carry_weights_and_checks(tmp_path: Path) -> None:
+    """Texts or objects with weight, facet, importance and an executable check."""
+    check = '{"name": "max_words", "args": {"n": 5}}'
+    entry = f'{{"text": "Is it short?", "weight": 0.5, "facet": "style", "check": {check}}}'
+    for name, data in (("r.json", f'["Is it right?", {entry}]'), ("r.jsonl", f'"Is it right?"\n\n{entry}\n')):
+        first, (second, weight) = rubrics_in(tmp_path / name, data)
+        assert first == (Rubric(text="Is it right?"), 1.0)
+        assert (weight, second.facet, second.check) == (0.5, "style", Check.of("max_words", n=5))
+    points = '[{"criterion": "Is it right?", "points": 5}, {"description": "Is it rude?", "weight": -2}]'
+    assert [weight for _, weight in rubrics_in(tmp_path / "p.json", points)] == [5.0, -2.0]
+    for name, by_points in (("r.json", False), ("p.json", True)):
+        assert load_rubric_file(tmp_path / name)[1] is by_points
+    assert rubrics_in(tmp_path / "b.json", '\ufeff[{"rubric": " Is  it so? "}]')[0][0].text == "Is it so?"
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "says"),
+    [
+        ("r.txt", "", "holds no rubrics"), ("r.txt", "# only\n", "holds no rubrics"), ("r.json", "[]", "no rubrics"),
+        ("r.json", "{", "not a list"), ("r.json", "{}", "not a list"), ("r.jsonl", '"a"\n{', "rubric 2: Input data"),
+        ("r.json", "[5]", "rubric 1: Expected `object`, got `int`"), ("r.json", '[" "]', "needs a text"),
+        ("r.json", '[{"text": 5}]', "at `$.text`"), ("r.json", f'["{"x" * 513}"]', "length <= 512"),
+        ("r.json", '[{"text": "a", "weight": NaN}]', "malformed"),
+        ("r.json", '[{"text": "a", "weight": "1"}]', "at `$.weight`"),
+        ("r.json", '[{"text": "a", "weight": true}]', "weight"),
+        ("r.json", '[{"text": "a", "check": 5}]', "at `$.check`"),
+        ("r.json", '[{"text": "a", "check": {"name": 5}}]', "check"),
+    ],
+)  # fmt: skip
+def test_a_wrong_rubric_file_is_named(tmp_path: Path, name: str, data: str, says: str) -> None:
+    """File, entry and what is wrong with it, in one line."""
+    with pytest.raises(ConfigError) as caught:
+        rubrics_in(tmp_path / name, data)
+    assert says in caught.value.one_line()
+    with pytest.raises(ConfigError, match="cannot read"):
+        load_rubric_file(tmp_path / "missing.txt")

@@ -1,6 +1,7 @@
-"""Svr at inference: the bank chooses, the judge decides, the contributions add up."""
+"""Svr at inference: the bank chooses, the judge decides, contributions add up; rubrics in the words of a prompt."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,10 +10,12 @@ from stand_ins import UnaskedJudge
 from svr_async.core.pair import Presentation, Prompt, Side, user_prompt
 from svr_async.core.rubric import Rubric
 from svr_async.core.verdict import Outcome, RubricComparison, Verdict
+from svr_async.errors import UsageError
 from svr_async.judges.protocol import Answer, Comparisons, Preference
+from svr_async.judges.rules.author import RulesAuthor
 from svr_async.scoring.bank import UNIFORM, BankRubric, InferenceSettings, RubricBank
 from svr_async.scoring.methods.simple import Pointwise
-from svr_async.scoring.methods.svr import Svr
+from svr_async.scoring.methods.svr import FAILED, KEPT, Svr, rephraser_of
 from svr_async.scoring.selection import open_chooser
 
 TEXTS = ("Names the year", "Shows code in one block", "Keeps a friendly tone", "Gives two sources", "Weighs the salt")
@@ -32,12 +35,12 @@ class Judge(UnaskedJudge):
 
     def __init__(self, *, missing: Iterable[str] = (), fails: bool = False) -> None:
         self.missing, self.fails = set(missing), fails
-        self.asked: list[list[str]] = []
+        self.seen: list[list[tuple[str, str]]] = []
 
     async def compare(
         self, shown: Presentation, rubrics: Sequence[Rubric], *, overall: bool, note: str = ""
     ) -> Answer[Comparisons]:
-        self.asked.append([rubric.id for rubric in rubrics])
+        self.seen.append([(rubric.id, rubric.text) for rubric in rubrics])
         if self.fails:
             return Answer(value=None, outcome=Outcome.PARSE_ERROR)
         good = Side.A if shown.response_a == "good" else Side.B
@@ -65,7 +68,7 @@ async def test_contributions_add_up_to_the_margin(top_k: int | None, uniform: bo
     found = await Svr(open_chooser(bank(), top_k=top_k, uniform=uniform)).decide(judge, shown(), ())
     assert len(found.contributions) == min(top_k or 3, len(TEXTS))
     assert sum(entry.value for entry in found.contributions) == pytest.approx(found.margin, abs=1e-9)
-    assert judge.asked == [sorted(judge.asked[0])]
+    assert judge.seen == [sorted(judge.seen[0])]
     if uniform:
         assert {(entry.alpha, entry.weight) for entry in found.contributions} == {(1.0, 1.0)}
 
@@ -117,3 +120,72 @@ async def test_pointwise_scores_each_response_alone() -> None:
     chooser = open_chooser(bank())
     found = await Pointwise(chooser=chooser).decide(Judge(), shown(), ())
     assert found.margin == pytest.approx(0.75 * sum(entry.importance for entry in chooser.choose(shown().prompt)))
+
+
+# ── rubrics in the words of a prompt ──
+
+
+class Rewriter:
+    """Writes "(bread)" behind each rubric; it drops some, or answers nothing."""
+
+    def __init__(self, *, drops: Iterable[str] = (), outcome: Outcome = Outcome.SCORED) -> None:
+        self.drops, self.outcome = set(drops), outcome
+        self.seen: list[tuple[Prompt, tuple[Rubric, ...]]] = []
+
+    async def rephrase(self, prompt: Prompt, rubrics: Sequence[Rubric]) -> Answer[Mapping[str, str]]:
+        self.seen.append((prompt, tuple(rubrics)))
+        if self.outcome is not Outcome.SCORED:
+            return Answer(value=None, outcome=self.outcome, detail="no", requests=("k1",))
+        texts: Mapping[str, str] = {r.id: f"{r.text} (bread)" for r in rubrics if r.text not in self.drops}
+        return Answer(value=texts, requests=("k1",))
+
+
+def rephrasing(rephraser: Rewriter | None) -> Svr:
+    """Return the method of a bank of three rubrics."""
+    return Svr(open_chooser(bank(rubrics=bank().rubrics[:3])), "svr+rephrase", rephraser)
+
+
+async def test_the_judge_sees_the_new_words_and_both_texts_are_kept() -> None:
+    """Ids and weights stay those of the bank; the rephraser sees prompt and rubrics, and no response."""
+    rewriter, judge = Rewriter(), Judge()
+    plain = await rephrasing(None).decide(judge, shown("secret A", "secret B"), ())
+    found = await rephrasing(rewriter).decide(judge, shown("secret A", "secret B"), ())
+    assert [identity for identity, _ in judge.seen[1]] == [identity for identity, _ in judge.seen[0]]
+    assert all(text.endswith(" (bread)") for _, text in judge.seen[1])
+    assert {(part.rubric.text, part.rephrased) for part in found.contributions} == {
+        (t, f"{t} (bread)") for t in TEXTS[:3]
+    }
+    assert found.margin == plain.margin
+    assert [replace(part, rephrased=None) for part in found.contributions] == list(plain.contributions)
+    assert (found.requests, found.flags) == (("k1",), ())
+    assert "secret" not in repr(rewriter.seen)
+    assert found.in_data_order().contributions == found.contributions
+    assert found.contributions[0].swapped().rephrased == found.contributions[0].rephrased
+
+
+@pytest.mark.parametrize("outcome", [Outcome.PARSE_ERROR, Outcome.REFUSAL, Outcome.TRUNCATED])
+async def test_a_model_that_will_not_rephrase_changes_no_rubric(outcome: Outcome) -> None:
+    """The rubrics are judged as they are, and flagged: that is what the model said."""
+    judge = Judge()
+    found = await rephrasing(Rewriter(outcome=outcome)).decide(judge, shown("secret A", "secret B"), ())
+    assert sorted(text for _, text in judge.seen[0]) == sorted(TEXTS[:3])
+    assert found.margin is not None
+    assert FAILED in found.flags
+    assert KEPT not in found.flags
+
+
+async def test_an_endpoint_that_fails_gives_no_decision() -> None:
+    """A fault on the way must not turn into other rubrics and so another margin."""
+    judge = Judge()
+    found = await rephrasing(Rewriter(outcome=Outcome.API_ERROR)).decide(judge, shown("secret A", "secret B"), ())
+    assert (found.margin, found.outcome, found.requests, judge.seen) == (None, Outcome.API_ERROR, ("k1",), [])
+
+
+def test_a_judge_without_a_model_is_refused_in_one_line() -> None:
+    """`rules` and recordings write no wordings."""
+    for author in (RulesAuthor(), None):
+        with pytest.raises(UsageError, match="the judge rules cannot rephrase") as caught:
+            rephraser_of(author, "rules")
+        assert caught.value.hint
+        assert "\n" not in caught.value.one_line()
+    assert rephraser_of(rewriter := Rewriter(), "x") is rewriter

@@ -16,7 +16,7 @@ from svr_async.training.bank.merge import Candidate
 from svr_async.training.rounds import fits
 from svr_async.training.rounds.config import PAPER, TrainConfig
 from svr_async.training.rounds.fits import FitLog, calibrate_round, fit_round, prune, support_counts
-from svr_async.training.rounds.session import HardNegative, Ledger, RoundCarryover, RoundData
+from svr_async.training.rounds.session import HardNegative, JudgedRound, Ledger, RoundCarryover
 
 TEXTS = ("Names the year of the event", "Shows the code in one block", "Keeps a friendly tone", "Gives two sources")
 ARRAYS = FitArrays(
@@ -84,14 +84,16 @@ def kept(
     candidates = candidates or bank()
     weight = np.zeros(ARRAYS.n_entries, np.float32)
     weight[:4] = judged  # the first entries are one of each rubric
-    data = RoundData(
+    judged_round = JudgedRound(
+        number=1,
         bank=tuple(candidates),
         train=replace(ARRAYS, z_weight=weight),
         dev=ARRAYS,
+        measured=ARRAYS,
         support={candidates[place].rubric.id: 1 for place in support},
         last=last,
     )
-    return prune(config or TrainConfig(), data, fitted)
+    return prune(config or TrainConfig(), judged_round, fitted)
 
 
 def test_relevant_by_weight_activation_or_support_is_kept_and_the_rest_is_pruned() -> None:

@@ -29,7 +29,7 @@ from svr_async.training.rounds.boundary import extend, find_negatives, find_supp
 from svr_async.training.rounds.config import TrainConfig
 from svr_async.training.rounds.fits import FitLog, prune
 from svr_async.training.rounds.publish import chosen_round
-from svr_async.training.rounds.session import HardNegative, RoundCarryover, RoundData, Session
+from svr_async.training.rounds.session import HardNegative, JudgedRound, RoundCarryover, Session
 from svr_async.training.running.settings import load_data, train_config
 
 SHORT = [Rubric(text=f"The whole response uses at most {n} words in all of its parts") for n in (50, 60)]
@@ -76,10 +76,10 @@ def near_of(margins: Callable[[int], Any]) -> Callable[[Selector, FitArrays], An
     return lambda _, arrays: np.asarray(margins(arrays.n_pairs), np.float32)
 
 
-def unfitted(_run: Session, _number: int, _log: FitLog, data: RoundData) -> Any:
+def unfitted(_run: Session, _number: int, _log: FitLog, judged: JudgedRound) -> Any:
     """Return a selector with equal weights, after pruning."""
-    whole = selector(data.train.n_features, len(data.bank))
-    kept = np.array(prune(config_of("paper"), data, whole))
+    whole = selector(judged.train.n_features, len(judged.bank))
+    kept = np.array(prune(config_of("paper"), judged, whole))
     return kept, whole.restrict(kept), None
 
 
@@ -186,8 +186,8 @@ def test_different_checks_do_not_keep_two_texts_apart_when_merging_or_pruning(tm
     for rubrics in (SHORT, alike):
         bank = tuple(Candidate(rubric=rubric) for rubric in rubrics)
         arrays = run.arrays(run.indexed(bank), run.material.train)
-        data = RoundData(bank=bank, train=arrays, dev=arrays, support={}, last=True)
-        kept = prune(run.config, data, selector(arrays.n_features, 2))
+        judged = JudgedRound(number=1, bank=bank, train=arrays, dev=arrays, measured=arrays, support={}, last=True)
+        kept = prune(run.config, judged, selector(arrays.n_features, 2))
         assert kept == ([0] if preset == "paper" else [0, 1])
 
 

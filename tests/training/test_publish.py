@@ -1,24 +1,40 @@
-"""From fitted rounds to a bank: the round that is published, settings for use, and example prompts of a rubric."""
+"""From fitted rounds to a bank: the round that is published, settings for use, simpler ways, and example prompts."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+from baker import PAIR, REST, Baker, session
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from stand_ins import UnaskedJudge
 
+from svr_async.core.pair import Presentation
 from svr_async.core.rubric import Rubric
+from svr_async.engine.caller import EngineConfig
+from svr_async.engine.concurrency import ShutdownController
 from svr_async.fit.arrays import FitArrays
 from svr_async.fit.config import Choice, Structure, Trial
 from svr_async.fit.forward import Selector
+from svr_async.judges.protocol import Answer, Preference
 from svr_async.scoring.bank import BankRubric
 from svr_async.training.bank.merge import EXAMPLES, Candidate
 from svr_async.training.rounds.config import Publish, TrainConfig
-from svr_async.training.rounds.publish import choose_settings, chosen_round, describe
+from svr_async.training.rounds.publish import (
+    USES,
+    better_than_bank,
+    choose_settings,
+    chosen_round,
+    describe,
+    direct_hits,
+)
+from svr_async.training.rounds.session import prepare
+from svr_async.training.rounds.stages import TrainingJudges
 
 TEXTS = ("Names the year", "Shows the code")
 BANK = [Candidate(rubric=Rubric(text=text)) for text in TEXTS]
@@ -79,6 +95,59 @@ def test_the_last_round_is_published_unless_another_is_clearly_better_or_asked_f
     """Better by more than a standard error on the dev split; a perfect round has none; of equals the first is best."""
     rounds: list[Any] = [SimpleNamespace(number=n, dev_accuracy=value) for n, value in enumerate(accuracies, 1)]
     assert chosen_round(rounds, n_dev, publish).number == number
+
+
+# ── simpler ways to decide ──────────────────────────────────────────────────────────────────────────────────────────
+
+VOTE, LINEAR, DIRECTLY = USES
+
+
+@pytest.mark.parametrize(("bank", "others", "expected"), [
+    ([1, 0] * 100, {VOTE: [1, 1] * 100}, f"{VOTE} is better than the bank on 200 held-out pairs (100.0 % against"),
+    ([1, 0] * 100, {VOTE: [1, 1] * 100, LINEAR: [1, 0.5] * 100}, VOTE),
+    ([1, 0] * 100, {LINEAR: [1, 0.5] * 100, DIRECTLY: [0, 1] * 100}, "svr-fit STORE --out DIR --sweep groups=1"),
+    ([0] * 200, {DIRECTLY: [1] * 200}, "use svr eval --method direct with this judge"),
+    ([1, 0] * 100, {LINEAR: [0, 1] * 100}, ""),
+    ([1, 0] * 49, {VOTE: [1, 1] * 49}, ""),
+    ([1, 0] * 100, {}, ""),
+])  # fmt: skip
+def test_a_way_that_is_clearly_better_than_the_bank_is_named_with_its_use(
+    bank: list[float], others: dict[str, list[float]], expected: str
+) -> None:
+    """The best of those that gain more than a standard error; nothing with fewer than 100 pairs."""
+    said = better_than_bank(np.array(bank), {name: np.array(hits) for name, hits in others.items()}, "STORE")
+    assert bool(said) == bool(expected)
+    assert expected in said
+
+
+class Verdicts(UnaskedJudge):
+    """Prefers the response whose margin is larger, by name; None for no answer."""
+
+    name = label = "verdicts"
+
+    def __init__(self, margins: dict[str, float | None]) -> None:
+        self.margins = margins
+
+    async def prefer(self, shown: Presentation) -> Answer[Preference]:
+        good, margin = shown.response_a == "good", self.margins[shown.pair_id]
+        return Answer(value=None if margin is None else Preference(margin=margin if good else -margin))
+
+
+@pytest.mark.parametrize(("last", "engines", "expected"), [(-2.0, 1, [1, 0.5, 0]), (None, 1, None), (-2.0, 0, None)])
+async def test_direct_verdicts_count_only_if_all_are_in_the_cache(
+    tmp_path: Path, last: float | None, engines: int, expected: list[float] | None
+) -> None:
+    """In whatever order they were shown; a missing one, or a judge without an engine, gives none."""
+    config = EngineConfig()
+    engine: Any = SimpleNamespace(config=config, on_missing=None)
+    shutdown = ShutdownController(engines=(engine,) * engines)
+    judge = Verdicts({"p1": 1.0, "p2": 0.0, "p3": last})
+    run = session(tmp_path, TrainConfig(), Baker({}))
+    run.judges = TrainingJudges(judge=judge, author=run.judges.author, shutdown=shutdown)
+    run.material = prepare([PAIR], REST[:3], digest="d")
+    found = await direct_hits(run)
+    assert {name: hits.tolist() for name, hits in found.items()} == ({} if expected is None else {DIRECTLY: expected})
+    assert engine.config is config
 
 
 # ── example prompts ─────────────────────────────────────────────────────────────────────────────────────────────────

@@ -20,7 +20,7 @@ from svr_async.core.rubric import Check, Rubric
 from svr_async.errors import ArtefactError, DataError, UsageError
 from svr_async.training.bank.merge import Candidate
 from svr_async.training.rounds.config import FitTerms, TrainConfig
-from svr_async.training.rounds.session import HardNegative, JudgedRound, RoundData, Session, prepare
+from svr_async.training.rounds.session import HardNegative, JudgedRound, Session, prepare
 from svr_async.training.rounds.stages import Stages, TrainingJudges
 from svr_async.training.store.files import (
     FeatureStore,
@@ -66,8 +66,16 @@ def judged_round(
     indexed = run.indexed(bank)
     train, dev = run.arrays(indexed, material.train, negatives), run.arrays(indexed, material.dev)
     run.ledger.note("p6", ids[2:], [1.25])
-    data = RoundData(bank=bank, train=train, dev=dev, support={ids[1]: 2}, last=False)
-    return run, JudgedRound(number=2, data=data, measured=run.arrays(indexed, material.dev), negatives=negatives)
+    return run, JudgedRound(
+        number=2,
+        bank=bank,
+        train=train,
+        dev=dev,
+        measured=run.arrays(indexed, material.dev),
+        negatives=negatives,
+        support={ids[1]: 2},
+        last=False,
+    )
 
 
 def files_of(folder: Path) -> dict[str, bytes]:
@@ -89,12 +97,12 @@ def test_a_rounds_store_gives_back_what_the_round_was_fitted_on(
     write_store(tmp_path / "store", round_store(session, judged, HEADER))
     store = load_store(tmp_path / "store")
     stored = stored_round(store)
-    assert stored.data.train.digest() == judged.data.train.digest()
-    assert stored.data.dev.digest() == judged.data.dev.digest()
+    assert stored.train.digest() == judged.train.digest()
+    assert stored.dev.digest() == judged.dev.digest()
     assert stored.measured.digest() == judged.measured.digest()
-    assert stored.measured.n_entries == stored.data.dev.n_entries + 1
-    assert (stored.number, stored.data.bank, stored.data.last) == (2, bank, False)
-    assert stored.data.support == judged.data.support
+    assert stored.measured.n_entries == stored.dev.n_entries + 1
+    assert (stored.number, stored.bank, stored.last) == (2, bank, False)
+    assert stored.support == judged.support
     assert store.header.terms == HEADER.terms
     facts = store_facts(store, tmp_path / "store")
     assert (facts["entries"], facts["measured_only"]) == (5 + len(negatives), 1)
@@ -233,7 +241,7 @@ def test_every_form_of_entries_gives_the_same_store(tmp_path: Path, form: str) -
     assert 0 < store.is_dev.sum() < len(PAIRS)
     assert (store.arrays.z_weight is not None) == (form == "parquet")
     stored = stored_round(store)
-    assert stored.data.train.n_entries + stored.data.dev.n_entries == 5 - (form == "parquet")
+    assert stored.train.n_entries + stored.dev.n_entries == 5 - (form == "parquet")
 
 
 def test_pairs_without_a_preference_are_left_out_with_their_entries(tmp_path: Path) -> None:

@@ -24,9 +24,9 @@ from svr_async.scoring.decision import Decision, decided, undecided
 from svr_async.scoring.methods.registry import Facts, OwnWords, Parts, Recipe, named_judge
 
 ARM, ARROW, RM_R1 = "rubric-arm", "rubric-arrow", "rm-r1"
+# Each asks with the first for the rubric, and with the last for the verdict.
 TEMPLATES = {ARM: ("arm_rubrics", "arm_judge"), ARROW: ("arrow_rubrics", "arrow_judge"), RM_R1: ("rm_r1",)}
-"""The prompts of each method: for the rubric, if any, then for the verdict."""
-MOST = 10.0
+MOST = 10.0  # of a score
 T = TypeVar("T")
 TOKENS_OF_RUBRIC, TOKENS_OF_VERDICT = 250, 400
 

@@ -17,7 +17,7 @@ from svr_async.scoring.decision import Decision, WeightedRubrics
 if TYPE_CHECKING:
     from svr_async.scoring.bank import RubricBank
 
-MODULES = {
+MODULES = {  # the module of `svr_async.scoring.methods` that makes a method; its `RECIPES` have the name
     "svr": "svr",
     "uniform": "svr",
     **dict.fromkeys(("direct", "self-rubric", "oracle", "fixed", "pointwise"), "simple"),
@@ -25,7 +25,6 @@ MODULES = {
     **dict.fromkeys(("rubric-arm", "rubric-arrow", "rm-r1"), "generative"),
     **dict.fromkeys(("longest", "shortest", "first"), "simple"),
 }
-"""The module of `svr_async.scoring.methods` that makes a method; its `RECIPES` have the name."""
 NAMES = tuple(MODULES)
 Needed = Literal["bank", "rubrics"]
 Part = Literal["bank", "rubrics", "rephrase"]
@@ -37,7 +36,7 @@ class OwnWords:
 
     `templates` are its own prompts. `others` are further judges to open, named as for --judge; `bind` returns the
     method with them. `tallied` returns the counts of its questions as JSON values, `counted` the sum over all shards.
-    `assumes` are a dry run's assumptions, `most_calls` the most calls that a pair may need of each judge.
+    `assumes` are a dry run's assumptions.
     """
 
     templates: tuple[str, ...]
@@ -46,7 +45,6 @@ class OwnWords:
     tallied: Callable[[], Mapping[str, Any]] = dict
     counted: Callable[[Sequence[Mapping[str, Any]]], Mapping[str, Any]] = lambda _: {}
     assumes: str = ""
-    most_calls: int = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,9 +129,9 @@ def read_options(kind: type[Any] | None, method: str, given: Sequence[str]) -> A
 
     A tuple of texts is given with commas. UsageError for an unknown name or a value that its type does not allow.
     """
-    if kind is None and given:
-        raise UsageError(f"--method {method} has no options", hint=f"leave --option {given[0]} out")
     if kind is None:
+        if given:
+            raise UsageError(f"--method {method} has no options", hint=f"leave --option {given[0]} out")
         return None
     defaults = {field.name: field.default for field in fields(kind)}
     values: dict[str, Any] = {}

@@ -18,13 +18,13 @@ from msgspec import Meta
 
 from svr_async.core.pair import HumanRubrics, Presentation, Prompt, prompt_text
 from svr_async.core.rubric import Rubric
-from svr_async.core.verdict import EVEN, Chances, Contribution, Outcome, RubricComparison
+from svr_async.core.verdict import EVEN, Chances, Outcome, RubricComparison
 from svr_async.engine.concurrency import bounded_map
 from svr_async.judges.model import Ask, asked, sampled
 from svr_async.judges.protocol import Answer, Judge, Preference, Reasked
 from svr_async.judges.questions import read_text, read_texts
 from svr_async.judges.reader import read_direct, read_mark
-from svr_async.scoring.decision import Decision, decided, distinct, total, undecided
+from svr_async.scoring.decision import Decision, contributions, decided, distinct, total, undecided
 from svr_async.scoring.methods.registry import Facts, OwnWords, Recipe, named_judge
 
 FALLBACK = "rrd_fallback"  # no rubric was accepted, or they found no difference: the judge was asked directly
@@ -38,11 +38,12 @@ STAGES = (
     "generation", "reference", "proposal", "sample_judgments", "decomposition", "direction_filter",
     "redundancy_filter", "final_judgments", "fallback",
 )  # fmt: skip
+WRITTEN = {"proposal": ("rrd_rubrics", "proposed_rubrics"), "decomposition": ("rrd_decompose", "finer_rubrics")}
+LIMITS = {"rrd_rubrics": "proposal_tokens", "rrd_judge": "judge_tokens", "direct": "direct_tokens"}  # other: "tokens"
 PLANNED_DEPTH = 2  # a dry run has rubrics of this depth satisfied by too few samples to be decomposed
 T = TypeVar("T")
 Verdicts = Sequence[bool | None]
 Mined = Sequence[tuple[Rubric, Verdicts]]  # a prompt's accepted rubrics with their verdicts on the samples
-Rubrics = Sequence[Rubric] | None
 Tokens = Annotated[int, Meta(ge=1, le=1_000_000)]
 
 
@@ -98,11 +99,7 @@ def counts_of(tallies: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
 
 
 class FailedCallError(Exception):
-    """A call failed for good: no decision is made without its answer."""
-
-    def __init__(self, answer: Answer[Any]) -> None:
-        super().__init__(answer.detail)
-        self.answer = answer
+    """A call failed for good, with its answer: no decision is made without it."""
 
 
 @dataclass(slots=True)
@@ -125,9 +122,7 @@ class Miner:
         if not self.responses:
             return ()
         references = await self._references(samples[0])
-        planned = distinct(f"Planned rubric {number}." for number in range(1, 6))
-        proposed = await self._rubrics("proposal", "rrd_rubrics", "proposed_rubrics", options.initial, planned)
-        waiting = deque((rubric, 0) for rubric in proposed)
+        waiting = deque((rubric, 0) for rubric in await self._rubrics("proposal", options.initial))
         accepted: list[tuple[Rubric, Verdicts]] = []
         seen, rejected = set[str](), 0
         while waiting and rejected < options.rejections:
@@ -138,8 +133,9 @@ class Miner:
             asks = [self.satisfies(text, rubric, planned=depth < PLANNED_DEPTH) for text in self.responses]
             verdicts = await self.ask("sample_judgments", *asks)
             if verdicts.count(True) > options.broad and depth < options.depth:
-                finer = await self._finer(rubric)
-                waiting.extend((child, depth + 1) for child in finer)
+                written = await self._rubrics("decomposition", options.children, [rubric])
+                finer = [(child, depth + 1) for child in written if child.id != rubric.id]
+                waiting.extend(finer)
                 if finer:
                     continue
             planned_fate = "OVERLAP" if len(seen) % 2 else "NEW"  # a dry run has half of them repeat another
@@ -163,24 +159,18 @@ class Miner:
 
         return self.question("rrd_judge", read, planned, 30, [rubric], RESPONSE=response)
 
-    async def _rubrics(
-        self, stage: str, template: str, key: str, most: int, planned: tuple[Rubric, ...], *replaced: Rubric
-    ) -> Sequence[Rubric]:
-        """Have rubrics written, conditioned on the samples."""
+    async def _rubrics(self, stage: str, most: int, replaced: Sequence[Rubric] = ()) -> Sequence[Rubric]:
+        """Have rubrics written, conditioned on the samples: initial ones, or finer ones in place of one."""
+        template, key = WRITTEN[stage]
+        names = [f"{rubric.text}{number}." for rubric in replaced for number in range(1, most + 1)]
+        planned = distinct(names or [f"Planned rubric {number}." for number in range(1, 6)])
+        samples = "\n\n".join(f"Response {number}:\n{text}" for number, text in enumerate(self.responses, 1))
 
         def read(text: str) -> tuple[Rubric, ...]:
             return distinct(read_texts(text, key, most)[0])
 
-        samples = "\n\n".join(f"Response {number}:\n{text}" for number, text in enumerate(self.responses, 1))
-        ask = self.question(template, read, planned, 40 * len(planned), replaced or None, RESPONSES=samples)
+        ask = self.question(template, read, planned, 40 * len(planned), replaced, RESPONSES=samples)
         return (await self.ask(stage, ask))[0] or ()
-
-    async def _finer(self, rubric: Rubric) -> Sequence[Rubric]:
-        """Return finer rubrics in place of one; empty if they repeat it."""
-        most = self.method.options.children
-        planned = distinct(f"{rubric.text}{number}." for number in range(1, most + 1))
-        found = await self._rubrics("decomposition", "rrd_decompose", "finer_rubrics", most, planned, rubric)
-        return [child for child in found if child.id != rubric.id]
 
     async def _is_rejected(
         self, rubric: Rubric, accepted: Sequence[Rubric], strong: str | None, weak: str | None, planned: str
@@ -226,24 +216,18 @@ class Miner:
         return answer.value
 
     def question(
-        self, template: str, read: Callable[[str], T], planned: T, tokens: int, rubrics: Rubrics = None, **texts: str
+        self, name: str, read: Callable[[str], T], planned: T, tokens: int, rubrics: Sequence[Rubric] = (), **texts: str
     ) -> Ask[T]:
         """Return a question with the prompt; a dry run assumes the answer `planned` of `tokens` tokens."""
-        options = self.method.options
-        limits = {
-            "rrd_rubrics": options.proposal_tokens,
-            "rrd_judge": options.judge_tokens,
-            "direct": options.direct_tokens,
-            "probe": None,
-        }
+        limit = None if name == "probe" else getattr(self.method.options, LIMITS.get(name, "tokens"))
         return Ask(
-            template=template,
+            template=name,
             texts={"PROMPT": prompt_text(self.prompt), **texts},
             read=read,
             placeholder=planned,
             tokens=tokens,
-            most_tokens=limits.get(template, options.tokens),
-            rubrics=rubrics,
+            most_tokens=limit,
+            rubrics=rubrics or None,
         )
 
 
@@ -288,7 +272,6 @@ class Rrd:
     def facts(self) -> Facts:
         """Facts that a run needs."""
         options = self.options
-        rubrics = options.initial * sum(options.children**depth for depth in range(options.depth + 1))
         own = OwnWords(
             templates=TEMPLATES,
             bind=lambda others: replace(self, others=others, tally=Tally()),
@@ -296,7 +279,6 @@ class Rrd:
             tallied=self.tally.as_json,
             counted=counts_of,
             assumes=ASSUMES,
-            most_calls=2 * options.samples + rubrics * (options.samples + 3),
         )
         return Facts(identity={"rrd": {**asdict(options), "samplers": list(options.samplers)}}, staged=True, own=own)
 
@@ -309,7 +291,7 @@ class Rrd:
             n_mining = len(miner.keys)
             decision = await self._judged(miner, mined, shown)
         except FailedCallError as failed:
-            return undecided(replace(failed.answer, requests=()), shown, tuple(map(Reasked, miner.keys)))
+            return undecided(replace(failed.args[0], requests=()), shown, tuple(map(Reasked, miner.keys)))
         mining, judging = miner.keys[:n_mining], dict.fromkeys(miner.keys[n_mining:])
         return replace(decision, requests=(*map(Reasked, mining), *judging))
 
@@ -322,28 +304,25 @@ class Rrd:
         ]
         passed = await miner.ask("final_judgments", *asks)
         weights = whitened_uniform([verdicts for _, verdicts in mined], shrink=self.options.shrink)
-        rows = zip(mined, weights, passed[: len(mined)], passed[len(mined) :], strict=True)
-        parts = tuple(
-            Contribution(rubric=rubric, comparison=_comparison(rubric, a, b), weight=weight)
-            for (rubric, _), weight, a, b in rows
-        )
-        flags = (MISSING,) if any(part.comparison is None for part in parts) else ()
+        rubrics = [rubric for rubric, _ in mined]
+        rows = [
+            RubricComparison.likely(rubric.id, Chances(float(a), float(b), EVEN))  # its Δ is g(A) − g(B)
+            for rubric, a, b in zip(rubrics, passed[: len(mined)], passed[len(mined) :], strict=True)
+            if a is not None and b is not None
+        ]
+        parts = contributions(tuple(zip(rubrics, weights, strict=True)), rows)
+        flags = (MISSING,) if len(rows) < len(mined) else ()
         found = decided(total(parts), shown, parts, (), flags)
         if found.margin:
             return found
         texts = {"RESPONSE_A": shown.response_a, "RESPONSE_B": shown.response_b}
         read = partial(read_direct, quoted=tuple(texts.values()))
-        ask = miner.question("direct", read, Preference(margin=1.0), 150, None, **texts)
+        ask = miner.question("direct", read, Preference(margin=1.0), 150, (), **texts)
         (preference,) = await miner.ask("fallback", ask)
         if preference is None:
             detail = "the direct comparison has no verdict"
             return Decision(margin=None, outcome=Outcome.PARSE_ERROR, shown=shown.order, detail=detail)
         return decided(preference.margin, shown, (), (), (*flags, FALLBACK))
-
-
-def _comparison(rubric: Rubric, a: bool | None, b: bool | None) -> RubricComparison | None:
-    """Return two verdicts as a comparison whose Δ is g(A) − g(B); None if one of them is missing."""
-    return None if a is None or b is None else RubricComparison.likely(rubric.id, Chances(float(a), float(b), EVEN))
 
 
 RECIPES = {"rrd": Recipe(make=lambda _, parts: Rrd(options=parts.options or RrdOptions()), options=RrdOptions)}

@@ -118,7 +118,8 @@ class Fixed:
     @property
     def facts(self) -> Facts:
         """Facts that a run needs."""
-        return Facts(identity=_identity(self.rubrics) | ({"by_points": True} if self.by_points else {}))
+        rubrics = [[rubric.text, weight] for rubric, weight in self.rubrics]
+        return Facts(identity={"rubrics": rubrics} | ({"by_points": True} if self.by_points else {}))
 
     async def decide(self, judge: Judge, shown: Presentation, human_rubrics: HumanRubrics) -> Decision:  # noqa: ARG002
         """Ask for verdicts on the list and add them up."""
@@ -143,7 +144,8 @@ class Pointwise:
         """Facts that a run needs."""
         if self.chooser is not None:
             return Facts(identity=self.chooser.identity)
-        return Facts(identity=_identity(self.rubrics), staged=not self.rubrics)
+        rubrics = [[rubric.text, weight] for rubric, weight in self.rubrics]
+        return Facts(identity={"rubrics": rubrics}, staged=not rubrics)
 
     async def decide(self, judge: Judge, shown: Presentation, human_rubrics: HumanRubrics) -> Decision:  # noqa: ARG002
         """Ask for two sets of scores and add up their differences."""
@@ -179,10 +181,6 @@ def by_text(weighted: Iterable[tuple[str, float]]) -> WeightedRubrics:
         rubric = Rubric(text=text)
         sums[rubric.id] = rubric, sums.get(rubric.id, (rubric, 0.0))[1] + weight
     return tuple(sums.values())
-
-
-def _identity(weighted: WeightedRubrics) -> dict[str, Any]:
-    return {"rubrics": [[rubric.text, weight] for rubric, weight in weighted]}
 
 
 def _by_preference(
@@ -251,7 +249,7 @@ def load_rubric_file(path: Path) -> tuple[tuple[tuple[Rubric, float], ...], bool
     except OSError as error:
         raise ConfigError(f"cannot read the rubrics {path}: {error.strerror}") from error
     found: dict[str, tuple[Rubric, float]] = {}
-    named = False
+    by_points = False
     for number, entry in enumerate(_entries(path, text), 1):
         try:
             value = msgspec.json.decode(entry) if isinstance(entry, bytes) else entry
@@ -259,10 +257,10 @@ def load_rubric_file(path: Path) -> tuple[tuple[tuple[Rubric, float], ...], bool
         except ValueError as error:
             raise ConfigError(f"{path}: rubric {number}: {error}") from error
         found.setdefault(rubric.id, (rubric, weight))
-        named = named or (isinstance(value, Mapping) and "points" in value)
+        by_points |= weight < 0 or (isinstance(value, Mapping) and "points" in value)
     if not found:
         raise ConfigError(f"{path} holds no rubrics", hint="write one a line")
-    return tuple(found.values()), named or any(weight < 0 for _, weight in found.values())
+    return tuple(found.values()), by_points
 
 
 def _entries(path: Path, text: str) -> list[Any]:

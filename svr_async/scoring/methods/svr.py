@@ -37,10 +37,8 @@ def rephraser_of(author: object, judge: str) -> Rephraser:
     """Return the author as a rephraser; UsageError where it cannot rephrase."""
     if isinstance(author, Rephraser):
         return author
-    raise UsageError(
-        f"the judge {judge} cannot rephrase rubrics: it has no model",
-        hint="name the judge of an endpoint, or judge with the rubrics as they are",
-    )
+    hint = "name the judge of an endpoint, or judge with the rubrics as they are"
+    raise UsageError(f"the judge {judge} cannot rephrase rubrics: it has no model", hint=hint)
 
 
 @dataclass(frozen=True, slots=True)

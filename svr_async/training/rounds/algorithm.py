@@ -21,17 +21,17 @@ from svr_async.training.rounds.fits import FitLog, Pruned, calibrate_round, fit_
 from svr_async.training.rounds.induction import grouped, induced
 from svr_async.training.rounds.pools import judge_pools
 from svr_async.training.rounds.publish import choose_settings, judge_missing
-from svr_async.training.rounds.session import FittedRound, JudgedRound, RoundCarryover, RoundData, Session
+from svr_async.training.rounds.session import FittedRound, JudgedRound, RoundCarryover, Session
 from svr_async.training.rounds.stages import unanswered_lines
 
-RoundFit = Callable[[Session, int, FitLog, RoundData], Pruned]
+RoundFit = Callable[[Session, int, FitLog, JudgedRound], Pruned]
 NO_RUBRIC = "ask a stronger judge, or give pairs whose responses differ in ways that a rubric can name"
 
 
-def fitted_round(session: Session, number: int, log: FitLog, data: RoundData) -> Pruned:
+def fitted_round(session: Session, number: int, log: FitLog, judged: JudgedRound) -> Pruned:
     """Fit, prune and calibrate a round; its fits are kept on disk."""
     fits = partial(fit_round, session, number, log), partial(calibrate_round, session, number, log)
-    return fit_and_prune(data, session.config, *fits)
+    return fit_and_prune(judged, session.config, *fits)
 
 
 async def run_rounds(session: Session, log: FitLog | None = None, *, fit: RoundFit = fitted_round) -> list[FittedRound]:
@@ -79,28 +79,32 @@ async def _one_round(
     bank: Sequence[Candidate],
     carryover: RoundCarryover,
     before: FittedRound | None,
-    fit: Callable[[RoundData], Pruned],
+    fit: Callable[[JudgedRound], Pruned],
 ) -> tuple[FittedRound, RoundCarryover]:
     """Judge the pools, fit, prune, calibrate, measure on dev, and store the inputs."""
     config, material, indexed = session.config, session.material, session.indexed(bank)
     negatives = [negative.pair for negative in carryover.negatives]
     await judge_pools(session, f"judge-{number}", number, indexed, negatives, before)
-    data = RoundData(
+    dev = session.arrays(indexed, material.dev)
+    judged = JudgedRound(
+        number=number,
         bank=tuple(bank),
         train=session.arrays(indexed, material.train, carryover.negatives),
-        dev=session.arrays(indexed, material.dev),
+        dev=dev,
+        measured=dev,
+        negatives=carryover.negatives,
         support=support_counts(carryover, session.ledger, indexed.place),
         last=number == config.rounds,
     )
     session.judges.begin_stage()
-    kept, selector, choice = fit(data)
+    kept, selector, choice = fit(judged)
     survivors = tuple(bank[place] for place in kept)
     await judge_missing(session, number, survivors, selector)
-    measured = session.arrays(indexed, material.dev)
+    judged = replace(judged, measured=session.arrays(indexed, material.dev))
     texts = [candidate.rubric.text for candidate in survivors]
-    settings, hits = choose_settings(config, selector, texts, measured.restrict_rubrics(kept), choice)
-    session.keep_round(session, JudgedRound(number=number, data=data, measured=measured, negatives=carryover.negatives))
-    margins = session.margins(selector, data.train.restrict_rubrics(kept))
+    settings, hits = choose_settings(config, selector, texts, judged.measured.restrict_rubrics(kept), choice)
+    session.keep_round(session, judged)
+    margins = session.margins(selector, judged.train.restrict_rubrics(kept))
     dev_accuracy = round(float(hits.sum()) / max(1, len(hits)), 6)
     record: dict[str, Any] = {
         "round": number,
@@ -108,7 +112,7 @@ async def _one_round(
         "kept": len(kept),
         "hard_negatives": len(negatives),
         "support": len(carryover.support),
-        "judged_entries": data.train.n_entries + data.dev.n_entries,
+        "judged_entries": judged.train.n_entries + dev.n_entries,
         "train_margin": round(float(margins.mean()), 6) if len(margins) else 0.0,
         "dev_accuracy": dev_accuracy,
         "top_k": settings.top_k,

@@ -21,7 +21,7 @@ from svr_async.judges.protocol import Answer, Author
 from svr_async.judges.same_criterion import CriteriaQuestion
 from svr_async.training.rounds.algorithm import run_rounds
 from svr_async.training.rounds.fits import FitLog, Pruned
-from svr_async.training.rounds.session import RoundData, Session
+from svr_async.training.rounds.session import JudgedRound, Session
 
 PLANNED = "Planned rubric"  # how the placeholder of an induced rubric begins
 
@@ -105,7 +105,7 @@ def _placeholder(number: int) -> Rubric:
 class AssumedFits:
     """Fits that keep every rubric and find the assumed share of the pairs near the boundary."""
 
-    def fit(self, session: Session, number: int, _log: FitLog, data: RoundData) -> Pruned:
+    def fit(self, session: Session, number: int, _log: FitLog, judged: JudgedRound) -> Pruned:
         """Return a selector that gives all rubrics the same importance, and draw the pairs that are near."""
         near, again = ASSUMED.support, ASSUMED.repeated
         ids = [pair.id for pair in session.material.train]
@@ -113,7 +113,7 @@ class AssumedFits:
         if number > 1:
             drawn = np.array([hashed_fraction("near", str(2 * number), pair_id) for pair_id in ids])
             self._is_near = drawn < np.where(self._is_near, again, near * (1 - again) / (1 - near))
-        count, n_features = len(data.bank), session.material.prompts.n_features
+        count, n_features = len(judged.bank), session.material.prompts.n_features
         selector = Selector(
             kind="topics",
             hidden=np.zeros((n_features, 1), np.float32),

@@ -20,10 +20,10 @@ from svr_async.scoring.bank import RoundFacts
 from svr_async.scoring.bank_card import known_accuracy
 from svr_async.training.bank.merge import drop_redundant, near_duplicates
 from svr_async.training.rounds.config import TrainConfig
-from svr_async.training.rounds.session import Ledger, RoundCarryover, RoundData, Session
+from svr_async.training.rounds.session import JudgedRound, Ledger, RoundCarryover, Session
 from svr_async.training.rounds.stages import digest_of
 
-MOST_RATED, SAMPLE = 100_000, 20_000  # prompts: of more than that many, rates are counted on a sample
+MOST_RATED, SAMPLE = 100_000, 5_000  # prompts: of more than that many, rates are counted on a sample
 RECORDED = ("round", "bank", "kept", "support", "hard_negatives", "judged_entries", "train_margin", "dev_accuracy")
 OnEpoch = Callable[[EpochRecord], None]
 Fit = Callable[[FitArrays, FitArrays], FitResult]  # train, dev
@@ -125,16 +125,16 @@ def _kept_fit(
     return log.run(kept, empty_curve(config, dev, number=number, phase=phase))
 
 
-def fit_and_prune(data: RoundData, config: TrainConfig, fit: Fit, calibrate: Calibrate) -> Pruned:
+def fit_and_prune(judged: JudgedRound, config: TrainConfig, fit: Fit, calibrate: Calibrate) -> Pruned:
     """Fit, prune, and calibrate what is kept; `fit` and `calibrate` are how the caller runs and reports a fit."""
-    fitted = fit(data.train, data.dev)
+    fitted = fit(judged.train, judged.dev)
     selector = fitted.selector
-    places = np.array(prune(config, data, selector), dtype=np.int64)
-    train, dev = data.train.restrict_rubrics(places), data.dev.restrict_rubrics(places)
+    places = np.array(prune(config, judged, selector), dtype=np.int64)
+    train, dev = judged.train.restrict_rubrics(places), judged.dev.restrict_rubrics(places)
     return places, calibrate(selector.restrict(places), train, dev), fitted.choice
 
 
-def prune(config: TrainConfig, data: RoundData, selector: Selector) -> list[int]:
+def prune(config: TrainConfig, judged: JudgedRound, selector: Selector) -> list[int]:
     """Return the places kept: relevant by weight, activation or support, and repeating no more relevant one.
 
     The paper (`sec:prune`) leaves relevance open: here it is activation times weight, and activation is the mean alpha
@@ -144,22 +144,22 @@ def prune(config: TrainConfig, data: RoundData, selector: Selector) -> list[int]
     active, are ours, since the default's selector begins with equal weights; `config.PAPER` has neither, and finds
     repeats by similarity alone.
     """
-    prompts = np.unique(data.train.pair_prompt)
+    prompts = np.unique(judged.train.pair_prompt)
     prompts = prompts[rated(len(prompts))].tolist()
-    alphas = (alpha_numpy(selector, *data.train.features(row)) for row in prompts)
-    activation = sum(alphas, np.zeros(len(data.bank))) / max(1, len(prompts))
+    alphas = (alpha_numpy(selector, *judged.train.features(row)) for row in prompts)
+    activation = sum(alphas, np.zeros(len(judged.bank))) / max(1, len(prompts))
     relevance = activation * selector.weight
     relevant = selector.weight >= config.min_weight
     if not config.idle_weight_counts:
         relevant &= activation > 0
     relevant |= activation >= config.min_activation
-    relevant |= np.array([data.support.get(candidate.rubric.id, 0) > 0 for candidate in data.bank])
-    if not data.last:
-        several = np.array([candidate.observed_count >= config.several for candidate in data.bank])
-        relevant |= several & (judgements(data.train) < config.enough_judged)
+    relevant |= np.array([judged.support.get(candidate.rubric.id, 0) > 0 for candidate in judged.bank])
+    if not judged.last:
+        several = np.array([candidate.observed_count >= config.several for candidate in judged.bank])
+        relevant |= several & (judgements(judged.train) < config.enough_judged)
     order = np.argsort(-relevance, kind="stable")
     wanted = [int(place) for place in order if relevant[place]] or [int(order[0])]
-    rubrics = [candidate.rubric for candidate in data.bank]
+    rubrics = [candidate.rubric for candidate in judged.bank]
     similar = near_duplicates(rubrics, config.redundancy_cutoff, by_text_alone=config.by_text_alone)
     return sorted(drop_redundant(wanted, similar))
 

@@ -121,8 +121,8 @@ def chosen_round(rounds: Sequence[FittedRound], n_dev: int, publish: Publish = "
 # ── simpler ways to decide ──────────────────────────────────────────────────────────────────────────────────────────
 
 
-async def direct_hits(session: Session) -> Hits | None:
-    """Return the hits of the judge's direct verdicts on the dev pairs; None unless a model's are all in the cache."""
+async def direct_hits(session: Session) -> dict[str, Hits]:
+    """Return the hits of a model's direct verdicts on the dev pairs, by name; {} unless all are in the cache."""
     judges, dev, hits = session.judges, session.material.dev, []
     with from_cache(judges.shutdown.engines):
         for pair in dev if judges.shutdown.engines else ():
@@ -130,7 +130,7 @@ async def direct_hits(session: Session) -> Hits | None:
             if answer.value is None:
                 break
             hits.append(hits_of(sign_of(pair) * answer.value.margin))
-    return np.array(hits) if len(hits) == len(dev) else None
+    return {"the judge asked directly": np.array(hits)} if len(hits) == len(dev) else {}
 
 
 def baseline_hits(found: Baselines | None, dev: FitArrays) -> dict[str, Hits]:
@@ -142,12 +142,12 @@ def baseline_hits(found: Baselines | None, dev: FitArrays) -> dict[str, Hits]:
     return {"the unweighted vote": hits_of(vote), "one weight per rubric for all prompts": hits_of(one_weight)}
 
 
-def better_than_bank(bank: Hits, others: Mapping[str, Hits | None], store: str) -> str:
+def better_than_bank(bank: Hits, others: Mapping[str, Hits], store: str) -> str:
     """Return a sentence if another way decides the dev pairs better by more than the standard error; else "".
 
     The error is that of the mean difference, pair by pair. With too few dev pairs nothing is reported.
     """
-    gains = {name: hits - bank for name, hits in others.items() if hits is not None and enough(len(bank))}
+    gains = {name: hits - bank for name, hits in others.items() if enough(len(bank))}
     errors = {name: float(gain.std(ddof=1)) / len(gain) ** 0.5 for name, gain in gains.items()}
     found = [(float(gain.mean()), errors[name], name) for name, gain in gains.items() if gain.mean() > errors[name]]
     if not found:

@@ -210,28 +210,22 @@ class IndexedBank:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class RoundData:
-    """What fit and prune read: a bank, what was judged on it, and how many boundary pairs each rubric decides.
+class JudgedRound:
+    """What a round is fitted on and measured on: a bank, and what was judged on it.
 
+    Hard `negatives` are the last rows of `train`. `measured` is `dev` with entries that were judged to measure only.
     `support` counts, by rubric id, the support pairs and hard negatives on which a rubric favours the chosen response.
     `last` is whether no further round would judge more.
     """
 
+    number: int
     bank: tuple[Candidate, ...]
     train: FitArrays
     dev: FitArrays
-    support: Mapping[str, int]
-    last: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class JudgedRound:
-    """All that a round was fitted on and measured on; `measured` is `data.dev` with entries judged to measure only."""
-
-    number: int
-    data: RoundData
     measured: FitArrays
     negatives: tuple[HardNegative, ...] = ()
+    support: Mapping[str, int]
+    last: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

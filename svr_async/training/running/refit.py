@@ -109,10 +109,11 @@ def fit_store(settings: FitSettings, listener: TrainingListener | None = None) -
         if settings.sweep:
             listener.say(f"{len(fits)} of {len(wanted)}: {name_of(values)}")
     best = max(fits, key=lambda one: (one.accuracy or 0.0, -one.result.dev_loss))
-    learned = learned_curve(stored.data.train, best.config, listener.say) if settings.learning_curve else None
+    learned = learned_curve(stored.train, best.config, listener.say) if settings.learning_curve else None
     record = _record(settings, store, best)
     record |= {} if learned is None else {"learning_curve": learned.as_json()}
     record |= {"sweep": [_row(one, is_best=one is best) for one in fits]} if settings.sweep else {}
+    n_train, n_dev = _counts(store)
     bank = store_bank(
         store,
         best.bank,
@@ -121,7 +122,15 @@ def fit_store(settings: FitSettings, listener: TrainingListener | None = None) -
         fit_settings=fit_settings(best.config).as_json(),
         dev_metrics={} if best.accuracy is None else {"accuracy": best.accuracy, "pairs": best.dev.n_pairs},
         licence=settings.licence,
-        history=_history(store, best, record, learned),
+        history=fit_history(
+            best.log,
+            trained_on=TrainedOn(
+                train_pairs=n_train, dev_pairs=n_dev, preset=best.terms.preset, ablate=best.terms.ablate
+            ),
+            warnings=tuple(record["warnings"]),
+            choice=best.result.choice,
+            learning_curve=learned,
+        ),
     )
     write_atomic(settings.out / RECORD, orjson.dumps(record, option=orjson.OPT_INDENT_2))
     write_provenance(settings.out, bank.save(settings.out / "bank"))
@@ -162,8 +171,8 @@ def _fitted(
         run, curve = partial(calibrate, selector, train, dev, settings), empty_curve(settings, dev, phase="calibrate")
         return log.run(lambda on_epoch: run(on_epoch=on_epoch), curve).selector
 
-    kept, selector, choice = fit_and_prune(stored.data, config, fit_all, calibrate_kept)
-    bank = tuple(stored.data.bank[place] for place in kept)
+    kept, selector, choice = fit_and_prune(stored, config, fit_all, calibrate_kept)
+    bank = tuple(stored.bank[place] for place in kept)
     texts, dev = [candidate.rubric.text for candidate in bank], stored.measured.restrict_rubrics(kept)
     inference, hits = choose_settings(config, selector, texts, dev, choice)
     return StoreFit(
@@ -181,7 +190,7 @@ def _fitted(
     )
 
 
-# ── what is written ─────────────────────────────────────────────────────────────────────────────────────────────────
+# ── record and bank ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _record(settings: FitSettings, store: FeatureStore, best: StoreFit) -> dict[str, Any]:
@@ -218,22 +227,6 @@ def _counts(store: FeatureStore) -> tuple[int, int]:
     return int((store.arrays.originals & ~store.is_dev).sum()), int(store.is_dev.sum())
 
 
-def _history(
-    store: FeatureStore, best: StoreFit, record: Mapping[str, Any], learned: LearningCurve | None
-) -> BankHistory:
-    n_train, n_dev = _counts(store)
-    return BankHistory(
-        trained_on=TrainedOn(train_pairs=n_train, dev_pairs=n_dev, preset=best.terms.preset, ablate=best.terms.ablate),
-        curves=tuple(best.log.curves),
-        chosen_seed=best.terms.seed,
-        vote_accuracy=record["vote_accuracy"],
-        linear_accuracy=record["linear_accuracy"],
-        warnings=tuple(record["warnings"]),
-        choice=best.result.choice,
-        learning_curve=learned,
-    )
-
-
 def store_bank(
     store: FeatureStore, rubrics: Sequence[Candidate], selector: Selector, inference: InferenceSettings, **fields: Any
 ) -> RubricBank:
@@ -258,6 +251,19 @@ def store_bank(
         marks=frozenset(header.marks),
         prompts_digest=header.prompts_digest,
         data_digests={"pairs": header.pairs_digest},
+        **fields,
+    )
+
+
+def fit_history(log: FitLog, number: int = 0, **fields: Any) -> BankHistory:
+    """Return the history of a bank of round `number`, 0 for a store's; `fields` of `BankHistory`."""
+    last, (vote, linear) = log.last(number), log.accuracies(number)
+    return BankHistory(
+        curves=tuple(log.curves),
+        chosen_round=number,
+        chosen_seed=last.seed if last else 0,
+        vote_accuracy=vote,
+        linear_accuracy=linear,
         **fields,
     )
 
@@ -350,12 +356,10 @@ def name_of(values: Combination) -> str:
 
 def _row(one: StoreFit, *, is_best: bool) -> dict[str, Any]:
     accuracy, pairs, choice = one.accuracy, one.dev.n_pairs, one.result.choice
-    error = None if accuracy is None else round((accuracy * (1 - accuracy) / max(1, pairs)) ** 0.5, 6)
     return {
         "name": name_of(one.values),
         **one.values,
         "dev_accuracy": accuracy,
-        "standard_error": error,
         "dev_pairs": pairs,
         "rubrics": len(one.bank),
         "structure": None if choice is None else choice.in_words(),
@@ -368,9 +372,10 @@ def sweep_lines(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     lines, wide = [], max((len(row["name"]) for row in rows), default=0)
     for row in rows:
         accuracy = "no dev pair was judged"
-        if row["dev_accuracy"] is not None:
-            error = f" ± {100 * row['standard_error']:.1f}" if enough(row["dev_pairs"]) else ""
-            accuracy = accuracy_in_words(row["dev_accuracy"], row["dev_pairs"]) + error
+        if (known := row["dev_accuracy"]) is not None:
+            error = 100 * (known * (1 - known) / max(1, row["dev_pairs"])) ** 0.5
+            margin = f" ± {error:.1f}" if enough(row["dev_pairs"]) else ""
+            accuracy = accuracy_in_words(known, row["dev_pairs"]) + margin
         lines.append(f"{'*' if row['best'] else ' '} {row['name']:<{wide}}  {accuracy}, {row['rubrics']} rubrics")
     if len(rows) > 1:
         lines.append(f"* kept: the highest of {len(rows)} dev accuracies, so on new pairs it will be lower")

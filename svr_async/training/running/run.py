@@ -122,9 +122,9 @@ async def open_run(
     settings: TrainSettings, data: TrainingData, listener: TrainingListener
 ) -> AsyncIterator[TrainingRun]:
     """Open the judge and a session of a training, and close the judge at the end."""
-    open_folder(settings.out)
-    judge = open_training_judge(settings)
+    judge = open_training_judge(settings)  # a judge that cannot be opened leaves no folder
     try:
+        open_folder(settings.out)
         listener.opened(judge)
         with naming_keys(one.profile.key_env for one in (judge, judge.behind) if one is not None and one.profile):
             session = open_session(settings, data, judge, listener)

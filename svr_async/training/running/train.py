@@ -15,18 +15,17 @@ from svr_async.adapters import Dataset
 from svr_async.core.files import write_atomic
 from svr_async.engine.concurrency import run_whole
 from svr_async.errors import DegenerateFitError, UsageError
-from svr_async.fit.learning_curve import LearningCurve
-from svr_async.scoring.bank import BankHistory, RubricBank, TrainedOn
+from svr_async.scoring.bank import RubricBank, TrainedOn
 from svr_async.scoring.bank_card import accuracy_in_words, small_dev_warnings
 from svr_async.scoring.provenance import write_provenance
 from svr_async.training.bank.merge import Candidate, candidate_of, merge
 from svr_async.training.rounds.algorithm import NO_RUBRIC, run_rounds
 from svr_async.training.rounds.induction import counted, grouped, induced
 from svr_async.training.rounds.pools import judge_pools
-from svr_async.training.rounds.publish import DIRECT, baseline_hits, better_than_bank, chosen_round, direct_hits
+from svr_async.training.rounds.publish import baseline_hits, better_than_bank, chosen_round, direct_hits
 from svr_async.training.rounds.session import FittedRound, JudgedRound, Session
 from svr_async.training.rounds.stages import Outcomes, StageEndsError, digest_of, unanswered_lines
-from svr_async.training.running.refit import learned_curve, require_solved, store_bank
+from svr_async.training.running.refit import fit_history, learned_curve, require_solved, store_bank
 from svr_async.training.running.run import (
     TrainingListener,
     TrainingRun,
@@ -92,7 +91,7 @@ async def atrain(
 
         def keep_round(_: Session, judged: JudgedRound) -> None:
             """Write a round as a feature store, in place of one of an earlier run."""
-            terms = replace(settings.terms, round=judged.number, last=judged.data.last)
+            terms = replace(settings.terms, round=judged.number, last=judged.last)
             header = Header(judge=run.judge.label, prompts_digest=run.prompts_digest, terms=terms)
             folder = stores / f"round-{judged.number}"
             write_store(folder, round_store(session, judged, header), replace_other=True)
@@ -101,30 +100,47 @@ async def atrain(
         rounds = await run_rounds(session, run.log)
         for later in set(stores.glob("round-*")) - {stores / f"round-{one.number}" for one in rounds}:
             shutil.rmtree(later)
-        best = chosen_round(rounds, len(session.material.dev), session.config.publish)
-        place = stores / f"round-{best.number}"
-        store = load_store(place)
-        better = await _better(run, best, store, place)
-        learned = None
-        if settings.learning_curve:
-            last = store if best is rounds[-1] else load_store(stores / f"round-{len(rounds)}")
-            learned = learned_curve(_round(run, last).data.train, session.config, listener.say)
         warnings += unanswered_lines(session.stages.outcomes)
-        record = _record(run, rounds, best) | {"warnings": warnings, "made_of": made_of, "better": better}
-        record |= {} if learned is None else {"learning_curve": learned.as_json()}
-        bank = store_bank(
-            store,
-            best.bank,
-            best.selector,
-            best.settings,
-            fit_settings=session.config.as_json(),
-            dev_metrics=record["dev"],
-            licence=settings.licence,
-            history=_history(run, rounds, best, [*warnings, *([better] if better else [])], learned),
-        )
+        bank, record = await _published(run, rounds, warnings)
         write_provenance(settings.out, bank.save(settings.out / "bank"))
+        record["made_of"] = made_of
         write_atomic(settings.out / "record.json", orjson.dumps(record, option=orjson.OPT_INDENT_2))
         return TrainResult(bank=bank, record=record, folder=settings.out, used=run.used)
+
+
+async def _published(
+    run: TrainingRun, rounds: Sequence[FittedRound], warnings: Sequence[str]
+) -> tuple[RubricBank, dict[str, Any]]:
+    """Return the bank of the round to publish, from its feature store, and what record.json holds."""
+    settings, session = run.settings, run.session
+    best = chosen_round(rounds, len(session.material.dev), session.config.publish)
+    place = settings.out / STORES / f"round-{best.number}"
+    store, learned = load_store(place), None
+    better = await _better(run, best, store, place)
+    if settings.learning_curve:
+        last = store if best is rounds[-1] else load_store(place.with_name(f"round-{len(rounds)}"))
+        learned = learned_curve(_round(run, last).train, session.config, run.session.say)
+    record = _record(run, rounds, best) | {"warnings": [*warnings], "better": better}
+    record |= {} if learned is None else {"learning_curve": learned.as_json()}
+    bank = store_bank(
+        store,
+        best.bank,
+        best.selector,
+        best.settings,
+        fit_settings=session.config.as_json(),
+        dev_metrics=record["dev"],
+        licence=settings.licence,
+        history=fit_history(
+            run.log,
+            best.number,
+            trained_on=_trained_on(run),
+            rounds=tuple(run.log.facts(one.record) for one in rounds),
+            warnings=(*warnings, *([better] if better else [])),
+            choice=best.choice,
+            learning_curve=learned,
+        ),
+    )
+    return bank, record
 
 
 def _round(run: TrainingRun, store: FeatureStore) -> JudgedRound:
@@ -135,21 +151,13 @@ async def _better(run: TrainingRun, best: FittedRound, store: FeatureStore, fold
     """Return a sentence if a simpler way decides the held-out pairs better than the bank; else ""."""
     place = {candidate.rubric.id: number for number, candidate in enumerate(store.rubrics)}
     kept = np.array([place[candidate.rubric.id] for candidate in best.bank])
-    others = baseline_hits(run.log.baselines.get(best.number), _round(run, store).data.dev.restrict_rubrics(kept))
-    direct = {DIRECT: await direct_hits(run.session)}
-    return better_than_bank(best.dev_hits, others | direct, str(folder))
+    others = baseline_hits(run.log.baselines.get(best.number), _round(run, store).dev.restrict_rubrics(kept))
+    return better_than_bank(best.dev_hits, others | await direct_hits(run.session), str(folder))
 
 
-def _history(
-    run: TrainingRun,
-    rounds: Sequence[FittedRound],
-    best: FittedRound,
-    warnings: Sequence[str],
-    learned: LearningCurve | None,
-) -> BankHistory:
-    settings, material, log, found = run.settings, run.session.material, run.log, run.data.contaminated
-    last, (vote, linear) = log.last(best.number), log.accuracies(best.number)
-    trained_on = TrainedOn(
+def _trained_on(run: TrainingRun) -> TrainedOn:
+    settings, material, found = run.settings, run.session.material, run.data.contaminated
+    return TrainedOn(
         train_pairs=len(material.train),
         dev_pairs=len(material.dev),
         source=run.data.dataset.origin or settings.pairs.name,
@@ -157,22 +165,10 @@ def _history(
         ablate=tuple(sorted(settings.ablate)),
         contaminated=None if found is None else len({hit.pair_id for hit in found}),
     )
-    return BankHistory(
-        trained_on=trained_on,
-        curves=tuple(log.curves),
-        rounds=tuple(log.facts(one.record) for one in rounds),
-        chosen_round=best.number,
-        chosen_seed=last.seed if last else 0,
-        vote_accuracy=vote,
-        linear_accuracy=linear,
-        warnings=tuple(warnings),
-        choice=best.choice,
-        learning_curve=learned,
-    )
 
 
 def _record(run: TrainingRun, rounds: Sequence[FittedRound], best: FittedRound) -> dict[str, Any]:
-    """Return what is kept of a training: each round's figures, the choice, and what was left out."""
+    """Return record.json: each round's figures, the published round, and the pairs left out."""
     settings, session, data = run.settings, run.session, run.data
     n_dev = len(session.material.dev)
     return {
@@ -209,7 +205,7 @@ def induce(
     """Induce rubrics from the training pairs, write them as JSON Lines, and return them with the questions' outcomes.
 
     Near-identical ones are merged, the most observed come first. The stage is kept in `settings.out`.
-    DegenerateFitError if there is none.
+    DegenerateFitError without a single one.
     """
     candidates, outcomes = run_stage(settings, lambda run: ask_for_candidates(run.session), listener)
     if not candidates:

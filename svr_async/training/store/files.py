@@ -36,7 +36,6 @@ from svr_async.training.bank.merge import Candidate
 from svr_async.training.rounds.config import FitTerms
 from svr_async.training.rounds.session import (
     JudgedRound,
-    RoundData,
     Session,
     Sources,
     bank_arrays,
@@ -306,15 +305,15 @@ def judged_store(session: Session, bank: Sequence[Candidate], header: Header) ->
 
 def round_store(session: Session, judged: JudgedRound, header: Header) -> FeatureStore:
     """Return the store of a round: its merged bank, all pairs, the hard negatives of rounds before, every entry."""
-    material, train, dev = session.material, judged.data.train, judged.measured
+    material, train, dev = session.material, judged.train, judged.measured
     negatives = [negative.pair for negative in judged.negatives]
     sources = [*source_names(material.train, judged.negatives), *source_names(material.dev, ())]
-    seen = np.isin(_keys(dev), _keys(judged.data.dev), assume_unique=True)
+    seen = np.isin(_keys(dev), _keys(judged.dev), assume_unique=True)
     return FeatureStore(
         header=_signed(session, header),
         vocabulary=material.vocabulary,
-        rubrics=judged.data.bank,
-        support=judged.data.support,
+        rubrics=judged.bank,
+        support=judged.support,
         pairs=pair_table([*material.train, *negatives], material.dev, sources),
         arrays=_joined(train, dev),
         measured=np.concatenate([np.zeros(train.n_entries, bool), ~seen]),
@@ -349,15 +348,15 @@ def stored_round(store: FeatureStore, *, cutoff: float = REDUNDANCY_CUTOFF) -> J
     sources = Sources.of(store.rubrics, dict(rows))
     whole = replace(held, **bank_arrays(store.rubrics, sources, cutoff))
     fitted = whole if store.measured is None else _kept(whole, ~store.measured)
-    data = RoundData(
+    return JudgedRound(
+        number=store.header.terms.round,
         bank=tuple(store.rubrics),
         train=_side(store, fitted, train),
         dev=_side(store, fitted, np.flatnonzero(is_dev)),
+        measured=_side(store, whole, np.flatnonzero(is_dev)),
         support=store.support,
         last=store.header.terms.last,
     )
-    measured = _side(store, whole, np.flatnonzero(is_dev))
-    return JudgedRound(number=store.header.terms.round, data=data, measured=measured)
 
 
 def _kept(arrays: FitArrays, keep: NDArray[np.bool_]) -> FitArrays:

@@ -1,4 +1,4 @@
-"""Recursive Rubric Decomposition: what is sampled, decomposed, filtered, weighed, counted, and fallen back on."""
+"""Methods with their own questions: Recursive Rubric Decomposition, and generative reward models."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from svr_async.engine.transport import RawReply
 from svr_async.errors import UsageError
 from svr_async.evaluation.run import count_calls, evaluate
 from svr_async.evaluation.settings import EvalSettings
-from svr_async.evaluation.setup import prepare
+from svr_async.evaluation.setup import choose_method, prepare
 from svr_async.judges.limits import JudgeLimits
 from svr_async.judges.model import ModelJudge
 from svr_async.judges.questions import QuestionWriter
@@ -38,7 +38,7 @@ def test_rubrics_that_say_the_same_share_their_weight() -> None:
 
 
 def test_no_weight_turns_a_rubric_round() -> None:
-    """Whatever the verdicts, weights are at least 0 and add up to 1, and what is not known counts as the mean."""
+    """Whatever the verdicts, weights are at least 0 and add up to 1, and unknown verdicts count as the mean."""
     rows: list[list[float | None]] = [[1, 0, 1, 0, 1, 1, 1, 1], [1, 0, 1, 0, 1, 1, 1, 0], [1, None, 1, 0, 1, 1, 0, 0]]
     weights = whitened_uniform(rows, shrink=0.01)
     assert min(weights) >= 0
@@ -133,11 +133,19 @@ def sim() -> Iterator[SimServer]:
         yield server
 
 
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Work in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
 def settings(folder: Path, sim: SimServer, **more: Any) -> EvalSettings:
     """Return settings for planted pairs, a small search, and a judge of the simulated endpoint."""
     name_judge(folder, sim.base_url)
     data = write_bench(folder / "bench.jsonl", N)
-    limits = JudgeLimits(cache=folder / "cache", dry_run=more.pop("dry_run", False))
+    own = {name: more.pop(name) for name in ("dry_run", "prompts") if name in more}
+    limits = JudgeLimits(cache=folder / "cache", **own)
     base: dict[str, Any] = {
         "benchmark": "rubricbench",
         "judge": "sim",
@@ -147,44 +155,78 @@ def settings(folder: Path, sim: SimServer, **more: Any) -> EvalSettings:
     return EvalSettings(**base | {"data": data, "limits": limits, "out": folder / "run", "audit": 0.0} | more)
 
 
-def test_a_whole_run_counts_its_stages_and_rests_on_the_cache(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sim: SimServer
-) -> None:
-    """Every call belongs to a stage; the other order asks nothing but fallbacks; prompts that are ours are told."""
-    monkeypatch.chdir(tmp_path)
+def test_a_whole_run_counts_its_stages_and_rests_on_the_cache(here: Path, sim: SimServer) -> None:
+    """Every call belongs to a stage; the other order asks nothing but fallbacks; our own prompts are noted."""
     before = sim.stats()["calls"]
-    first = evaluate(settings(tmp_path, sim))
+    first = evaluate(settings(here, sim))
     counts = first.metrics["method_calls"]
     stages = {name: count for name, count in counts.items() if not name.startswith("rubrics")}
     assert sum(stages.values()) == sim.stats()["calls"] - before
     assert (counts["generation"], counts["proposal"]) == (3 * N, N)
     assert any("prompts reconstructed" in note for note in first.metrics["notes"])
     assert "SIMULATED" in first.metrics["judge_label"]
-    again = evaluate(settings(tmp_path, sim, order="both", out=tmp_path / "both"))
+    again = evaluate(settings(here, sim, order="both", out=here / "both"))
     direct = again.metrics["method_calls"]["fallback"] - counts["fallback"]
     assert again.metrics["calls"]["sent"] == direct
     assert again.metrics["method_calls"] == counts | {"fallback": counts["fallback"] + direct}
 
 
-def test_samplers_are_judges_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sim: SimServer) -> None:
+def test_samplers_are_judges_of_their_own(here: Path, sim: SimServer) -> None:
     """Samples come from each in turn, on the run's budget; the manifest names them; rules cannot be one."""
-    monkeypatch.chdir(tmp_path)
     other = f"{sim.base_url}#sim-strong"
     option = ("samples=4", f"samplers=sim,{other}", f"weak={sim.base_url}#sim-weak", "depth=0")
-    run = evaluate(settings(tmp_path, sim, option=option))
+    run = evaluate(settings(here, sim, option=option))
     judges = run.metrics["judges"]
     assert set(judges) == {"sim", "sim-strong", "sim-weak"}
     assert (judges["sim-strong"]["calls"]["sent"], judges["sim-weak"]["calls"]["sent"]) == (2 * N, N)
     assert run.metrics["judge_label"].endswith("the method also asks sim-strong, sim-weak")
     with pytest.raises(UsageError, match="rules writes nothing"):
-        prepare(settings(tmp_path, sim, option=("samplers=rules",)))
+        prepare(settings(here, sim, option=("samplers=rules",)))
 
 
-def test_a_dry_run_states_what_it_assumes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sim: SimServer) -> None:
+def test_a_dry_run_states_what_it_assumes(here: Path, sim: SimServer) -> None:
     """With the paper's settings, 280 judgments of samples a prompt (its run had 238), and half of 20 rubrics kept."""
-    monkeypatch.chdir(tmp_path)
-    count = count_calls(prepare(settings(tmp_path, sim, option=(), dry_run=True)))
+    count = count_calls(prepare(settings(here, sim, option=(), dry_run=True)))
     assert count is not None
     stages = count["method_calls"]
     assert (stages["generation"], stages["sample_judgments"], stages["rubrics_mean"]) == (8 * N, 280 * N, 10)
     assert "273,232" in count["assumes"]
+
+
+# ── generative reward models ──
+
+
+def test_the_proposer_is_another_endpoint(here: Path, sim: SimServer) -> None:
+    """One rubric a prompt from the proposer, one verdict a pair from the judge, each counted by itself."""
+    proposer = f"proposer={sim.base_url}#sim-strong"
+    run = evaluate(settings(here, sim, method="rubric-arm", option=(proposer,)))
+    sent = {name: block["calls"]["sent"] for name, block in run.metrics["judges"].items()}
+    assert sent == {"sim": N, "sim-strong": N}
+    assert {item.margin for item in run.items} <= {1.0, -1.0}
+    assert any("prompts reconstructed" in note and "arm_judge" in note for note in run.metrics["notes"])
+    assert all(len(item.requests) == 2 for item in run.items)
+
+
+def test_single_responses_are_scored_once(here: Path, sim: SimServer) -> None:
+    """The pointwise model: a rubric and two scores a pair, none of them again in the other order; ties are counted."""
+    arrow = {"method": "rubric-arrow", "option": ()}
+    run = evaluate(settings(here, sim, **arrow))
+    assert run.metrics["calls"]["sent"] == 3 * N
+    both = evaluate(settings(here, sim, order="both", out=here / "both", **arrow))
+    assert both.metrics["calls"]["sent"] == 0
+    assert both.metrics["order"]["flip_rate"] == 0
+    assert sum(run.metrics["outcomes"].values()) == N
+
+
+def test_one_model_that_does_all_in_a_reply(here: Path, sim: SimServer) -> None:
+    """RM-R1: one call a pair; with the user's prompt nothing is noted as reconstructed."""
+    whole = {"method": "rm-r1", "option": ()}
+    assert evaluate(settings(here, sim, **whole)).metrics["calls"]["sent"] == N
+    own = here / "prompts"
+    own.mkdir()
+    (own / "rm_r1.txt").write_text("Judge.\n=== closing ===\nSay [[A]] or [[B]].")
+    again = evaluate(settings(here, sim, prompts=own, out=here / "own", **whole))
+    assert not [note for note in again.metrics["notes"] if "reconstructed" in note]
+    assert again.metrics["calls"]["sent"] == N
+    with pytest.raises(UsageError, match="has no proposer"):
+        choose_method(EvalSettings(benchmark="pairs", method="rm-r1", option=("proposer=x",)))
