@@ -142,7 +142,7 @@ def print_count(run: PreparedRun, *, as_json: bool, verbose: bool = False) -> No
 
 def notes_of(run: PreparedRun, given: frozenset[str]) -> Iterator[str]:
     """Yield flags without effect, and a bank that leaves the decision to the judge."""
-    if all(judge.profile is None for judge in run.judges.judges):
+    if all(judge.spec.profile is None for judge in run.judges.judges):
         capped = [name for name in ("budget", "max_calls") if name in given]
         yield from (f"--{name.replace('_', '-')} has no effect: the judge sends nothing" for name in capped)
     if "top_k" in given and run.settings.bank is None:

@@ -31,7 +31,8 @@ class Fact:
 def order_facts(found: RunSummary) -> Iterator[Fact]:
     """Yield the order audit; `lean_a` is the share of verdicts for the response shown first."""
     order = found.metrics.get("order") or {}
-    yield Fact(name="Order shown", value=wording.order_in_words(str(order.get("policy") or wording.UNKNOWN)))
+    policy = str(order.get("policy") or wording.UNKNOWN)
+    yield Fact(name="Order shown", value=wording.ORDER_WORDS.get(policy, policy))
     audited, below = number(order.get("audited")), order.get("audit_below")
     if audited is not None:
         note = f"those with a margin below {below:g}" if below is not None else ""

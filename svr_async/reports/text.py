@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from svr_async.core.table import Line, Part, Table
 from svr_async.engine.request import CHARS_PER_TOKEN
 from svr_async.evaluation import wording
-from svr_async.evaluation.compare import HOLM, Comparison, PairedTest, compare_runs
+from svr_async.evaluation.compare import Comparison, compare_runs
 from svr_async.evaluation.run_folder import Run
 from svr_async.evaluation.summary import Number, RunSummary, summaries_of
 from svr_async.judges.questions import TOKENS_OF_REASONING, TOKENS_OF_TEXT, TOKENS_PER_ROW, TOKENS_PER_RUBRIC
+from svr_async.reports.compare_tables import paired_tables
 from svr_async.reports.effects import effects_of, effects_tables
 from svr_async.reports.facts import Fact, cost_facts, how_facts, judge_facts, order_facts
 from svr_async.reports.writers import WRITERS, to_csv
@@ -64,8 +65,10 @@ def render_tables(runs: Sequence[Run], kinds: Sequence[str]) -> dict[str, str]:
     found = {"csv": runs_csv(summaries)} if "csv" in kinds else {}
     if set(kinds) - {"csv"}:
         title = summaries[0].caption if len(runs) == 1 else f"{len(runs)} runs together"
+        compared = compare_runs(runs, require_shared=False) if len(runs) > 1 else None
         tables = [
-            run_table(summaries, compare_runs(runs, require_shared=False) if len(runs) > 1 else None),
+            run_table(summaries, compared),
+            *(paired_tables(compared) if compared else ()),
             *effects_tables(effects_of(runs), f"Rubrics that decide, {title}"),
         ]
         found |= {kind: "\n".join(map(WRITERS[kind], tables)) for kind in kinds if kind != "csv"}
@@ -86,8 +89,7 @@ def run_table(summaries: Sequence[RunSummary], compared: Comparison | None = Non
     heads = [one.marked_title for one in summaries]
     benchmarks = ", ".join(dict.fromkeys(one.benchmark for one in summaries))
     caption = f"{benchmarks}: {len(summaries)} runs compared"
-    tests = tuple(_test_rows(compared))
-    return Table(("", *heads), (*rows, *tests), caption=caption, notes=(*compared.warnings, HOLM))
+    return Table(("", *heads), rows, caption=caption, notes=compared.warnings)
 
 
 def _row_name(key: tuple[str, str, str], tables: Sequence[Mapping[tuple[str, str, str], Number]]) -> str:
@@ -102,20 +104,6 @@ def _cell(one: Number | None) -> str:
     if one is None:
         return wording.UNKNOWN
     return f"{one.words} ({one.interval})" if one.interval else one.words
-
-
-def _test_rows(comparison: Comparison) -> Iterator[tuple[str, ...]]:
-    """Yield the paired tests against the first run; its own column is empty."""
-    tests: dict[str, PairedTest] = {duel.second: duel.overall for duel in comparison.duels}
-    found = [tests.get(run.title) for run in comparison.runs]
-    tests_shown: Sequence[tuple[str, Callable[[PairedTest], str]]] = (
-        ("Points against the first", lambda test: wording.points(test.difference)),
-        ("95 % interval of the points", lambda test: " to ".join(wording.points(end) for end in test.ci95)),
-        ("McNemar p", lambda test: wording.p_value(test.p)),
-        ("McNemar p, Holm", lambda test: wording.p_value(test.p_holm)),
-    )
-    for name, say in tests_shown:
-        yield name, *(wording.UNKNOWN if test is None else say(test) for test in found)
 
 
 def runs_csv(summaries: Sequence[RunSummary]) -> str:
