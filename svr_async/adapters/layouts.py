@@ -29,6 +29,8 @@ _CHOSEN_PAIRS = (
 )  # fmt: skip
 LIST_COLUMNS = ("responses", "completions", "answers", "outputs", "candidates")
 RUBRIC_COLUMNS = ("rubrics", "reference_rubrics")
+LISTED_SCORES = ("fine_grained_score", "fine-grained_score", "score", "rating", "reward", "overall_score")
+TEXTS = ("response", "answer", "completion", "output", "text", "content")
 _SCORES, _RANKS, _MODELS = ("score", "rating", "reward"), ("rank", "ranking"), ("model", "generator", "model_name")
 _STEMS = (
     "response", "answer", "output", "completion", "conversation", "candidate", "reply", "generation", "text",
@@ -372,3 +374,37 @@ def _shown_values(layout: Layout, rows: Sequence[Fields]) -> str:
     more = f" and {len(values) - _SHOWN_VALUES} more" if len(values) > _SHOWN_VALUES else ""
     common = values.most_common(_SHOWN_VALUES)
     return ", ".join(f"{v if len(v) <= _SHOWN_CHARS else v[:_SHOWN_CHARS] + '…'} ×{n}" for v, n in common) + more
+
+
+def scored_responses(fields: Fields) -> tuple[list[tuple[float, str]], bool]:
+    """Return (number, text) of each listed response, and whether the numbers are ranks, of which less is better.
+
+    Empty if a row lists no responses with numbers, inside them or in another column. RowError for a missing number.
+    """
+    column = fields.first(LIST_COLUMNS)
+    listed = fields.row.values.get(column)
+    if not isinstance(listed, list) or not listed:
+        return [], False
+    if isinstance(listed[0], Mapping):
+        key, name = text_key(listed[0]), next((one for one in (*LISTED_SCORES, *_RANKS) if one in listed[0]), "")
+        objects = [one if isinstance(one, Mapping) else {} for one in listed]
+        values: Any = [one.get(name) for one in objects]
+        texts: list[Any] = [one.get(key) for one in objects]
+    else:
+        name = fields.first([f"{one}s" for one in (*LISTED_SCORES, *_RANKS)])
+        texts, values = listed, fields.row.values.get(name)
+    if not name or not isinstance(values, list):
+        return [], False
+    scored = [
+        (number, text)
+        for value, text in zip(values, texts, strict=False)
+        if (number := as_number(value)) is not None and isinstance(text, str)
+    ]
+    if not len(scored) == len(listed) == len(values):
+        raise fields.unfit(column, f"a text and a number in {name} for each response", listed)
+    return scored, name.removesuffix("s") in _RANKS
+
+
+def text_key(response: Mapping[str, Any]) -> str:
+    """Return the name of a listed response's text; "" without one."""
+    return next((key for key in TEXTS if isinstance(response.get(key), str)), "")

@@ -9,7 +9,6 @@ from dataclasses import replace
 
 from svr_async.adapters.contract import Adapter, RowParser, open_rows
 from svr_async.adapters.fields import PROMPT_COLUMNS, Fields, RowError, join_prompt, prompt_of, read_answer
-from svr_async.adapters.groups import scored_responses
 from svr_async.adapters.layouts import (
     CHOSEN,
     ID_COLUMNS,
@@ -25,6 +24,7 @@ from svr_async.adapters.layouts import (
     reading_of,
     renamed,
     responses_of,
+    scored_responses,
     with_plain_names,
 )
 from svr_async.adapters.records import Parsed, micro_scores, pair_of

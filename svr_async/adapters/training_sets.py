@@ -1,4 +1,4 @@
-"""Sets to train on: HelpSteer3 Preference (arXiv 2505.11475), and RMB, which also has best-of-N lists."""
+"""Sets to train on: HelpSteer3 Preference (arXiv 2505.11475), and RMB."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 from svr_async.adapters.contract import Adapter
 from svr_async.adapters.fields import Fields
 from svr_async.adapters.records import Parsed, micro_scores, pair_of
-from svr_async.core.pair import NO_DOMAIN, Message, Prompt
+from svr_async.core.pair import NO_DOMAIN, Message
 
 TIE = "tie (overall_preference is 0)"
-BEST_OF_N = "best-of-N records, left out (svr rank reads them)"
+BEST_OF_N = "best-of-N records, left out"
 EMPTY = "an answer is empty"
 IDENTICAL = "the two answers are identical"
 _TRAIN_ROWS, _VALIDATION_ROWS = 38_459, 2_017
@@ -49,15 +49,6 @@ def parse_rmb(fields: Fields) -> Parsed:
     first, *rest = [part for part in fields.optional_text("category_path").split("/") if part not in _SET_NAMES] or [""]
     domain = first.casefold() or NO_DOMAIN
     return Parsed(pairs=(pair_of(prompt, chosen, rejected, given, domain=domain, subset="/".join(rest)),), id=given)
-
-
-def best_and_losers(fields: Fields) -> tuple[Prompt, str, list[str]]:
-    """Return the prompt, the best answer and the others of a best-of-N record of RMB."""
-    prompt, best = fields.prompt("conversation_input"), _answer(fields, "bon_best", fields.value("bon_best"))
-    losers = fields.value("loser_list")
-    if not isinstance(losers, list) or not losers:
-        raise fields.unfit("loser_list", "a list of answers", losers)
-    return prompt, best, [_answer(fields, "loser_list", loser) for loser in losers]
 
 
 def _answer(fields: Fields, column: str, value: Any) -> str:

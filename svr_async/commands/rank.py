@@ -80,8 +80,8 @@ def _rank_one(flags: dict[str, Any]) -> None:
 
 
 def _rank_file(path: Path, flags: dict[str, Any]) -> None:
-    from svr_async.adapters.groups import read_groups
     from svr_async.adapters.pair_files import check_output, write_rows
+    from svr_async.commands.rank_file import read_groups
     from svr_async.serving.best_of_n import preference_rows, rank_groups, summary, summary_sheet
 
     out, pairs_out = flags["out"], flags["pairs_out"]

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from svr_async.adapters.groups import ResponseGroup
 from svr_async.adapters.records import content_id
+from svr_async.core.pair import Prompt
 from svr_async.core.statistics import share_interval
 from svr_async.core.table import Line, Parts, Table
 from svr_async.errors import UsageError
@@ -22,6 +22,19 @@ NO_VERDICT = "fewer than two verdicts"
 ALIKE = "all scores are equal"
 CLOSE = "the margin is below the floor"
 KEPT = "pairs"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResponseGroup:
+    """A prompt with N responses in the order of the data; `best` are the places of the best ones, if known.
+
+    `id` is the row's own, else a hash of its texts, and unique in a file.
+    """
+
+    id: str
+    prompt: Prompt
+    responses: tuple[str, ...]
+    best: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,7 @@ PASS, FAIL = Verdict.PASS, Verdict.FAIL
 
 @dataclass
 class Script:
-    """A judge that answers as told and notes what it was asked."""
+    """A judge that gives scripted answers and records the questions."""
 
     margin: float | None = 1.0
     written: tuple[Rubric, ...] | None = (ONE, TWO)
@@ -236,7 +236,7 @@ def test_a_decision_is_turned_round_with_its_pair(method: Method) -> None:
     ids=["pointwise", "fixed", "oracle"],
 )  # fmt: skip
 def test_what_adds_up_to_nothing_is_a_tie(method: Method, human: Sequence[str]) -> None:
-    """Sums of decimals that cancel decide for nobody, whatever their last bits say (0.8 + 0.6 against 0.7 + 0.7)."""
+    """Sums of decimals that cancel are a tie, whatever their last bits are (0.8 + 0.6 against 0.7 + 0.7)."""
     rows = {"w0": (PASS, FAIL, Side.B)} | {f"w{number}": (PASS, PASS, Side.B) for number in (1, 2, 3)}
     scores = {"long answer": {ONE.text: 0.8, TWO.text: 0.6}, "short": {ONE.text: 0.7, TWO.text: 0.7}}
     found = decide(method, Script(rows=rows, scores=scores), human)

@@ -38,7 +38,7 @@ def test_rubrics_that_say_the_same_share_their_weight() -> None:
 
 
 def test_no_weight_turns_a_rubric_round() -> None:
-    """Whatever the verdicts, weights are at least 0 and add up to 1, and what is not known counts as the mean."""
+    """Whatever the verdicts, weights are at least 0 and add up to 1, and unknown verdicts count as the mean."""
     rows: list[list[float | None]] = [[1, 0, 1, 0, 1, 1, 1, 1], [1, 0, 1, 0, 1, 1, 1, 0], [1, None, 1, 0, 1, 1, 0, 0]]
     weights = whitened_uniform(rows, shrink=0.01)
     assert min(weights) >= 0
@@ -156,7 +156,7 @@ def settings(folder: Path, sim: SimServer, **more: Any) -> EvalSettings:
 
 
 def test_a_whole_run_counts_its_stages_and_rests_on_the_cache(here: Path, sim: SimServer) -> None:
-    """Every call belongs to a stage; the other order asks nothing but fallbacks; prompts that are ours are told."""
+    """Every call belongs to a stage; the other order asks nothing but fallbacks; our own prompts are noted."""
     before = sim.stats()["calls"]
     first = evaluate(settings(here, sim))
     counts = first.metrics["method_calls"]

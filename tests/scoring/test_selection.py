@@ -123,7 +123,7 @@ def test_a_prompt_unlike_all_that_a_bank_learned_from_is_named() -> None:
 
 
 def test_a_model_is_not_doubted_for_what_only_checks_cannot_see() -> None:
-    """Doubts about form are of the offline judge alone; a bank that leaves it to the judge is told with any."""
+    """Doubts about form are of the offline judge alone; a bank that leaves it to the judge is named for any judge."""
     prompt = user_prompt("What is the capital of France?")
     assert doubts_of(DECIDED, prompt, None, NO_MARKS) == ()
     assert doubts_of(DECIDED, prompt, None, frozenset({Integrity.OFFLINE_RULES}))

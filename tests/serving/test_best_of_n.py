@@ -11,7 +11,7 @@ from rig import RULES, name_judge, read_lines, svr_here
 from small_bank import checked_bank
 
 from svr_async.adapters import get_adapter
-from svr_async.adapters.groups import ResponseGroup, read_groups
+from svr_async.commands.rank_file import read_groups
 from svr_async.core.pair import user_prompt
 from svr_async.core.statistics import wilson_interval
 from svr_async.errors import DataError, UsageError
@@ -21,6 +21,7 @@ from svr_async.serving.best_of_n import (
     KEPT,
     NO_VERDICT,
     RankedGroup,
+    ResponseGroup,
     preference_rows,
     rank_groups,
     summary,
@@ -38,33 +39,18 @@ def write(path: Path, *rows: dict[str, Any]) -> Path:
 
 
 def test_forms_of_rows_with_responses(tmp_path: Path) -> None:
-    """Texts, messages, objects with a score, a list of ranks, and RMB's records in an order that tells nothing."""
+    """Texts, messages, objects with a score, and a list of ranks."""
     said = [{"role": "assistant", "content": "b"}]
-    bon = {
-        "bon_uid": "r1",
-        "conversation_input": [{"role": "user", "content": "x"}],
-        "bon_best": {"answer": "best"},
-        "loser_list": [{"answer": "l1"}, {"answer": "l2"}],
-    }
     path = write(
         tmp_path / "f.jsonl",
         {"id": 7, "prompt": "x", "responses": ["a", said]},
         {"instruction": "x", "completions": [{"response": "a", "score": 2}, {"response": "b", "score": 5}]},
         {"prompt": "x", "answers": ["a", "b", "c"], "ranks": [1, 3, 1]},
         {"prompt": "x", "responses": ["a", "b"], "scores": [1, 1]},
-        bon,
-        bon,
     )
-    plain, scored, ranked, alike, drawn, again = read_groups(path)
+    plain, scored, ranked, alike = read_groups(path)
     assert (plain.id, plain.responses, plain.best) == ("7", ("a", "b"), frozenset())
     assert [set(group.best) for group in (scored, ranked, alike)] == [{1}, {0, 2}, set()]
-    assert [drawn.responses[place] for place in drawn.best] == ["best"]
-    assert (again.id, again.responses) == ("r1#2", drawn.responses)
-    places: set[int] = set()
-    for n in range(20):
-        bon["bon_uid"] = f"r{n}"
-        places |= read_groups(write(tmp_path / "g.jsonl", bon))[0].best
-    assert places == {0, 1, 2}
 
 
 @pytest.mark.parametrize(
@@ -74,7 +60,6 @@ def test_forms_of_rows_with_responses(tmp_path: Path) -> None:
         ({"responses": ["a"]}, "no prompt in it"),
         ({"prompt": "x", "responses": []}, "expected a list of responses"),
         ({"prompt": "x", "responses": [3]}, "expected responses (texts, messages, or objects with a text)"),
-        ({"bon_best": {"answer": "a"}, "conversation_input": "x", "loser_list": 3}, "expected a list of answers"),
     ],
 )
 def test_a_row_that_cannot_be_ranked_is_named(row: dict[str, Any], says: str, tmp_path: Path) -> None:
