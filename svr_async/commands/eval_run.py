@@ -96,7 +96,9 @@ def run_eval(flags: Mapping[str, Any], given: frozenset[str]) -> int:
     for note in notes_of(run, given):
         click.echo(f"note: {note}", err=True)
     if settings.limits.dry_run:
-        print_count(run, as_json=as_json, verbose=flags["verbose"])
+        with spinner("counting calls"):
+            count = count_calls(run)
+        tell(count, describe_count(count, verbose=flags["verbose"]), as_json=as_json and count is not None)
         return 0
     screen = Screen(quiet=quiet, verbose=flags["verbose"], as_json=as_json)
     result = run_now(run, screen)
@@ -128,16 +130,6 @@ def eval_settings(flags: Mapping[str, Any], given: frozenset[str]) -> EvalSettin
         message = f"--audit-below and --order {flags['order']} exclude each other"
         raise UsageError(message, hint="it is about the second call of --order both")
     return EvalSettings(**known_of(EvalSettings, with_limits({**flags, "salt": salt})))
-
-
-def print_count(run: PreparedRun, *, as_json: bool, verbose: bool = False) -> None:
-    """Print what would be asked, as JSON or in words."""
-    with spinner("counting calls"):
-        count = count_calls(run)
-    if count is None:
-        click.echo("0 calls: this judge sends nothing")
-    else:
-        tell(count, describe_count(count, verbose=verbose), as_json=as_json)
 
 
 def notes_of(run: PreparedRun, given: frozenset[str]) -> Iterator[str]:

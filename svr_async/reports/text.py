@@ -47,16 +47,17 @@ def run_parts(found: RunSummary) -> Iterator[Part]:
         yield Line(", ".join(f"{name} {wording.count(n)}" for name, n, _ in found.outcomes), label="outcomes")
     if left := next((fact.value for fact in how_facts(found) if fact.name == "Left out"), ""):
         yield Line(left, label="rows")
-    yield from _facts("order", order_facts(found))
-    yield from _facts("calls", cost_facts(found))
-    yield from _facts("judges", judge_facts(found))
+    for label, facts in (
+        ("order", order_facts(found)), ("calls", cost_facts(found.metrics)), ("judges", judge_facts(found)),
+    ):  # fmt: skip
+        if text := in_one_line(facts):
+            yield Line(text, label=label, wrapped=True)
     yield from (Line(note, label="note", wrapped=True) for note in found.notes)
 
 
-def _facts(label: str, facts: Iterable[Fact]) -> Iterator[Line]:
-    named = [f"{one.name} {one.value}" for one in facts if one.value not in {"0", wording.UNKNOWN}]
-    if named:
-        yield Line("; ".join(named), label=label, wrapped=True)
+def in_one_line(facts: Iterable[Fact]) -> str:
+    """Return the facts that are known and not 0, without their notes."""
+    return "; ".join(f"{one.name} {one.value}" for one in facts if one.value not in {"0", wording.UNKNOWN})
 
 
 def render_tables(runs: Sequence[Run], kinds: Sequence[str]) -> dict[str, str]:
@@ -128,28 +129,10 @@ def runs_csv(summaries: Sequence[RunSummary]) -> str:
     return to_csv(CSV_HEADS, rows)
 
 
-def calls_in_words(metrics: Mapping[str, Any]) -> str:
-    """Say what was sent and what it cost, from the blocks of metrics.json."""
-    calls, cost = metrics["calls"], metrics["cost_usd"]
-    if not calls["sent"] and not calls["cache_hits"]:
-        return "none"
-    price = (
-        "price unknown" if cost is None else f"${cost:.4f} for these answers, ${metrics['paid_usd']:.4f} of it paid now"
-    )
-    sent = f"{calls['sent']:,} sent, {calls['cache_hits']:,} from cache, {calls['retries']:,} retries"
-    broken = calls.get("repaired", 0)
-    again = f", {broken:,} asked again for a reply that could not be read" if broken else ""
-    cache = metrics["cache"]
-    share = (
-        f"; {wording.percent(cache['cached_share'])} of the input from the endpoint's cache"
-        if cache["cached_share"]
-        else ""
-    )
-    return f"{sent}{again}; {price}{share}"
-
-
-def describe_count(count: Mapping[str, Any], *, verbose: bool = False) -> str:
+def describe_count(count: Mapping[str, Any] | None, *, verbose: bool = False) -> str:
     """Return the count as text: calls, cost and time; with `verbose` also what they rest on."""
+    if count is None:
+        return "0 calls: this judge sends nothing"
     audit, maybe = count["audit_calls"], count["maybe_calls"]
     parts = [f"{audit:,} of them for the order audit"] if audit else []
     parts += [f"{maybe:,} of them only if margins turn out small"] if maybe else []
