@@ -11,7 +11,7 @@ import click
 
 from svr_async.commands import options as opt
 from svr_async.commands.options import flag, option
-from svr_async.commands.screen import is_narrow, safe_console, tell
+from svr_async.commands.screen import safe_console, tell
 from svr_async.errors import UsageError
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from svr_async.scoring.bank import BankRubric, RubricBank
 
 SHOWN = 20
+NARROW = 100  # minimum terminal columns for a text with numbers
 bank_argument = click.argument("folder", metavar="BANK")
 
 
@@ -74,7 +75,7 @@ def _rubrics(loaded: RubricBank, top: int, domain: str | None, key: str | None) 
         chosen = _listed(loaded, domain)[: top or None]
     facts = {name: value for name, value in bank_json(loaded).items() if name not in {"rubrics", "files"}}
     values = {"digest": loaded.digest, **facts, "rubrics": [rubric_json(entry) for entry in chosen]}
-    return values, rubric_parts(chosen[0]) if key else bank_parts(loaded, chosen, narrow=is_narrow())
+    return values, rubric_parts(chosen[0]) if key else bank_parts(loaded, chosen, narrow=safe_console().width < NARROW)
 
 
 def _views(loaded: RubricBank, view: str) -> tuple[Any, Any]:

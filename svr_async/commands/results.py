@@ -53,7 +53,7 @@ def compare(runs: tuple[Path, ...], drift: bool, as_json: bool) -> None:
 @option("--margin POINTS", "Tolerate this loss. Default: 0.", type=click.FloatRange(0, 100), default=0.0)
 @flag("--strict", "Exit 9 also if the pairs cannot decide.")
 @option("--allow KIND", "Accept another judge, model, prompts or settings. Repeatable.", multiple=True)
-@option("--output", "Form of output.", name="form", type=click.Choice(["text", "json", "github", "md"]), default="text")
+@option("--output", "Form of output.", name="form", type=click.Choice(["text", "github", "md"]), default="text")
 @opt.json
 def gate(
     run: Path, baseline: Path, margin: float, strict: bool, allow: tuple[str, ...], form: str, as_json: bool
@@ -67,12 +67,13 @@ def gate(
     \b
     Example:  svr gate runs/new runs/main --margin 1 --output github
     """
+    from svr_async.commands.screen import tell
     from svr_async.evaluation.gate import gate_runs, raise_unless_passed
     from svr_async.evaluation.run_folder import Run
     from svr_async.reports.sheets import FORMATS
 
     found = gate_runs(Run.load(run), Run.load(baseline), margin=margin / 100, allow=allow)
-    click.echo(FORMATS["json" if as_json else form](found), nl=False)
+    tell(found, lambda: click.echo(FORMATS[form](found), nl=False), as_json=as_json)
     raise_unless_passed(found, strict=strict)
 
 

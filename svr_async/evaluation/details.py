@@ -150,7 +150,7 @@ def _rebuild(
             if recorded:
                 prepared = _as_recorded(prepared, run.manifest.get("judge") or {})
             requests = run_whole(_requests(prepared, {item.id for item in items}))
-            names = [name for judge in prepared.judges.judges if judge.profile for name in judge.profile.key_variables]
+            names = [name for judge in prepared.judges.judges for name in judge.spec.key_variables]
             return requests, tuple(value for name in names if (value := os.environ.get(name, "").strip()))
     return {}, ()
 
@@ -158,13 +158,13 @@ def _rebuild(
 def _as_recorded(prepared: PreparedRun, facts: Mapping[str, Any]) -> PreparedRun:
     """Return the run with its judge as the manifest describes it; a jury stays as it is."""
     judges, first = prepared.judges, prepared.judges.jurors[0]
-    if first.profile is None or "judges" in facts:
+    if first.spec.profile is None or "judges" in facts:
         return prepared
     params = facts.get("params") or {}
     values = {name: facts[name] for name in ("model", "base_url", "wire", "path", "max_tokens") if name in facts}
     values |= {name: params.get(name) for name in ("temperature", "top_p", "n", "seed")}
-    values |= {} if facts.get("base_url") == first.profile.base_url else {"identity": "", "base_urls": ()}
-    spec = replace(first.spec, profile=replace(first.profile, **values))
+    values |= {} if facts.get("base_url") == first.spec.profile.base_url else {"identity": "", "base_urls": ()}
+    spec = replace(first.spec, profile=replace(first.spec.profile, **values))
     return replace(prepared, judges=replace(judges, jurors=(replace(first, spec=spec),)))
 
 

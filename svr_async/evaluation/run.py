@@ -271,5 +271,5 @@ def batch_evaluation(settings: EvalSettings) -> BatchEvaluation:
     from svr_async.judges.batch import endpoints_of
 
     run = prepare(settings)
-    profiles = endpoints_of([judge.profile for judge in run.judges.judges], settings.judge)
+    profiles = endpoints_of([judge.spec.profile for judge in run.judges.judges], settings.judge)
     return BatchEvaluation(run=run, profiles=profiles)

@@ -186,19 +186,12 @@ class Run:
         return summarise(self)
 
     def __repr__(self) -> str:
-        return f"<Run {self.name}, {run_in_short(self.metrics)}>"
+        found, mark = self.metrics, "" if self.complete else ", PARTIAL"
+        what = f"{found['benchmark']}, {found['method']} by {self.judge_label}"
+        return f"<Run {self.name}, {what}: {percent(found['accuracy'])} of {plural(found['n_total'], 'pair')}{mark}>"
 
     def _repr_html_(self) -> str:
         return str(reports().run_html(self))
-
-
-def run_in_short(metrics: Mapping[str, Any]) -> str:
-    """Return a run in a line: benchmark, method, judge and accuracy."""
-    judge = metrics.get("judge_label") or metrics["judge"]
-    return (
-        f"{metrics['benchmark']}, {metrics['method']} by {judge}: {percent(metrics['accuracy'])} "
-        f"of {plural(metrics['n_total'], 'pair')}{'' if metrics.get('complete') else ', PARTIAL'}"
-    )
 
 
 def reports(module: str = "files") -> Any:

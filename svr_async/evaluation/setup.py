@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from importlib.resources import as_file, files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 
@@ -37,10 +37,6 @@ from svr_async.scoring.methods.registry import (
 from svr_async.scoring.methods.simple import load_rubric_file
 from svr_async.scoring.provenance import command_line
 from svr_async.version import __version__
-
-if TYPE_CHECKING:
-    from svr_async.judges.profiles import Profile
-
 
 LACKS: dict[Needed, tuple[str, str]] = {
     "bank": ("--bank DIR", "svr train makes one; without a bank the rules judge uses its general checks"),
@@ -106,17 +102,12 @@ class ResolvedJudge:
     prompts: Mapping[str, str] = field(default_factory=dict)
     recording: str = ""
 
-    @property
-    def profile(self) -> Profile | None:
-        """The profile of a judge behind an endpoint."""
-        return self.spec.profile
-
     def identity(self) -> dict[str, Any]:
         """Return everything about the judge that can change an item."""
         facts: dict[str, Any] = {"judge": self.spec.text, "prompts": dict(self.prompts), "recording": self.recording}
-        if self.profile is not None:
-            facts["endpoint"] = [self.profile.identity, self.profile.model, self.profile.max_tokens]
-            facts["params"] = [self.profile.params(structured=flag) for flag in (False, True)]
+        if (profile := self.spec.profile) is not None:
+            facts["endpoint"] = [profile.identity, profile.model, profile.max_tokens]
+            facts["params"] = [profile.params(structured=flag) for flag in (False, True)]
         return facts
 
 
@@ -227,7 +218,7 @@ def resolve_judges(settings: EvalSettings, method: Method) -> ResolvedJudges:
     )
     resolved = _with_method_judges(resolved, settings, method)
     names = [judge.name for judge in resolved.judges]
-    refuse_one_price(settings.limits.price, [judge.name for judge in resolved.judges if judge.profile is not None])
+    refuse_one_price(settings.limits.price, [judge.name for judge in resolved.judges if judge.spec.profile is not None])
     again = next((name for name in names if names.count(name) > 1), None)
     if again is not None:
         raise UsageError(f"the judge {again} is named twice", hint="the same judge gives the same replies")

@@ -211,7 +211,7 @@ def test_a_training_says_its_round_its_plan_and_once_that_pairs_are_few(cli: Cli
     assert code == 0
     assert err.splitlines()[0].startswith("plan: 2 rounds, about ")
     assert "round 1 of 2: " in err
-    assert err.count("held-out pairs, 100 needed") == 1
+    assert err.count("1 held-out pair, 100 needed") == 1
     assert "next        svr eval OTHER_PAIRS --judge … --bank out/bank" in out
 
 
