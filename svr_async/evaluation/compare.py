@@ -20,6 +20,7 @@ from svr_async.core.statistics import (
     sign_flip_exact,
     wilson_interval,
 )
+from svr_async.core.table import to_html, warnings_of
 from svr_async.errors import UsageError
 from svr_async.evaluation.items import Item, numbered
 from svr_async.evaluation.run_folder import Run, reports
@@ -111,7 +112,8 @@ class Comparison:
         return f"<Comparison of {len(self.runs)} runs: {' '.join(duel.verdict for duel in self.duels)}>"
 
     def _repr_html_(self) -> str:
-        return str(reports().comparison_html(self))
+        tables = reports("compare_tables")
+        return to_html([*warnings_of(self.warnings), *tables.comparison_tables(self, tables.WIDE)])
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON values, keys as the fields; an interval is [low, high]."""

@@ -14,7 +14,7 @@ from svr_async.engine.money import Budget
 from svr_async.engine.stats import EngineStats
 from svr_async.errors import RefusedError
 from svr_async.evaluation.items import Item, item_from
-from svr_async.evaluation.metrics import JudgeCost, joined
+from svr_async.evaluation.metrics import Cost, joined
 from svr_async.evaluation.plan import Escalated, Guess, JudgeAssignment, Jury, Plan
 from svr_async.evaluation.setup import PreparedRun, ResolvedJudges, orders_of, rephrasing
 from svr_async.judges.open_judge import OpenJudge, open_judge
@@ -123,16 +123,15 @@ class JudgePool:
         known = any(stats.usd is not None for stats in found)
         return joined(found, self.budget.usd if known else None)
 
-    def costs(self) -> tuple[JudgeCost, ...]:
+    def costs(self) -> dict[str, Cost]:
         """Return each judge's counts and price."""
-        return tuple(
-            JudgeCost(
-                name=one.name,
-                stats=None if judge.engine is None else judge.engine.stats(),
-                price=None if judge.profile is None else judge.profile.price,
+        return {
+            one.name: (
+                None if judge.engine is None else judge.engine.stats(),
+                None if judge.profile is None else judge.profile.price,
             )
             for one, judge in zip(self.resolved.judges, self.judges, strict=True)
-        )
+        }
 
     @property
     def label(self) -> str:
