@@ -12,7 +12,6 @@ import orjson
 
 from svr_async.core.statistics import (
     Interval,
-    bootstrap_interval,
     holm,
     newcombe_interval,
     paired_counts,
@@ -117,9 +116,7 @@ class Comparison:
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON values, keys as the fields; an interval is [low, high]."""
-        value = {"runs": [one.to_json() for one in self.runs], "duels": self.duels, "warnings": self.warnings}
-        plain: dict[str, Any] = orjson.loads(orjson.dumps(value, default=list))
-        return plain
+        return _as_json(self.runs, duels=self.duels, warnings=self.warnings)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,7 +141,6 @@ class Shift:
     flips: float | None
     flips_ci95: Interval | None
     margin_shift: float | None
-    margin_shift_ci95: Interval | None
     rubrics: tuple[RubricDrift, ...]
 
 
@@ -158,9 +154,14 @@ class Drift:
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON values, keys as the fields; an interval is [low, high]."""
-        value = {"runs": [one.to_json() for one in self.runs], "shifts": self.shifts, "differs": self.differs}
-        plain: dict[str, Any] = orjson.loads(orjson.dumps(value, default=list))
-        return plain
+        return _as_json(self.runs, shifts=self.shifts, differs=self.differs)
+
+
+def _as_json(runs: Sequence[RunSummary], **values: Any) -> dict[str, Any]:
+    plain: dict[str, Any] = orjson.loads(
+        orjson.dumps({"runs": [one.to_json() for one in runs], **values}, default=list)
+    )
+    return plain
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -374,18 +375,14 @@ def drift_of(runs: Sequence[Run]) -> Drift:
 
 def _shift(title: str, couples: Sequence[tuple[Item, Item]]) -> Shift:
     flips = [a.predicted != b.predicted for a, b in couples if a.predicted and b.predicted]
-    moved = [
-        (SIDES[str(a.gold)] * (b.margin - a.margin), a.item)
-        for a, b in couples
-        if a.margin is not None and b.margin is not None
+    values = [
+        SIDES[str(a.gold)] * (b.margin - a.margin) for a, b in couples if a.margin is not None and b.margin is not None
     ]
-    values, items = [value for value, _ in moved], [item for _, item in moved]
     return Shift(
         run=title,
         flips=fmean(flips) if flips else None,
         flips_ci95=wilson_interval(sum(flips), len(flips)) if flips else None,
         margin_shift=fmean(values) if values else None,
-        margin_shift_ci95=bootstrap_interval(values, clusters=items) if values else None,
         rubrics=tuple(sorted(_rubric_drift(couples), key=lambda one: (-one.flips, -one.pairs, one.id))),
     )
 

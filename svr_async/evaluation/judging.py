@@ -15,8 +15,8 @@ from svr_async.engine.stats import EngineStats
 from svr_async.errors import RefusedError
 from svr_async.evaluation.items import Item, item_from
 from svr_async.evaluation.metrics import Cost, joined
-from svr_async.evaluation.plan import Escalated, Guess, JudgeAssignment, Jury, Plan
-from svr_async.evaluation.setup import PreparedRun, ResolvedJudges, orders_of, rephrasing
+from svr_async.evaluation.plan import Escalated, Guess, JudgeAssignment, Jury, OrderPolicy, Orders, Plan
+from svr_async.evaluation.setup import PreparedRun, ResolvedJudges
 from svr_async.judges.open_judge import OpenJudge, open_judge
 from svr_async.scoring.methods.registry import Method
 
@@ -181,7 +181,10 @@ def evaluation_of(run: PreparedRun, pool: JudgePool, pairs: Sequence[PreferenceP
     """Return the evaluation of a run's pairs, or of some of them, by its open judges."""
     method, own = run.method, run.method.facts.own
     if run.settings.rephrase:
-        method = rephrasing(method, pool.judges[0])
+        from svr_async.scoring.methods.svr import Svr, rephraser_of
+
+        assert isinstance(method, Svr)
+        method = replace(method, rephraser=rephraser_of(pool.judges[0].author, pool.judges[0].judge.name))
     elif own is not None:
         method = own.bind({name: pool.judges[place].judge for name, place in pool.resolved.places.items()})
     own = method.facts.own
@@ -198,7 +201,9 @@ def evaluation_of(run: PreparedRun, pool: JudgePool, pairs: Sequence[PreferenceP
 
 
 def _plan(run: PreparedRun, opened: Sequence[OpenJudge]) -> Plan:
-    orders, resolved = orders_of(run.settings), run.judges
+    settings, resolved = run.settings, run.judges
+    policy, below = OrderPolicy(settings.order), settings.audit_below
+    orders = Orders(policy=policy, audit=settings.audit, salt=settings.salt, audit_below=below)
     several = len(resolved.deciding) > 1
     part = "jury" if len(resolved.jurors) > 1 else "first"
     assignments = [
