@@ -1,4 +1,4 @@
-"""RewardBench, RewardBench 2 and RM-Bench: what a row becomes, what is refused, official counts, scores of a part."""
+"""RewardBench, RewardBench 2 and RM-Bench: rows read and refused, official counts, scores of a part."""
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence

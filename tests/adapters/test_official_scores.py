@@ -53,7 +53,7 @@ RB_WEIGHTS = {
 
 
 def rewardbench_reference(margins: Mapping[str, list[float | None]], credit: float) -> dict[str, float]:
-    """Return section scores and their mean from the margins by subset: 1 for a win, `credit` for a tie or none."""
+    """Return section scores and their mean from margins by subset: 1 for a win, `credit` for a tie or no verdict."""
     sections = {}
     for section, weights in RB_WEIGHTS.items():
         above = below = 0.0

@@ -34,7 +34,7 @@ ITEMS = made_items()
 
 
 def said(items: Sequence[Item], right: float, *, labeller: str = "ana", seed: int = 0, picked: str = "") -> list[Label]:
-    """Return the labels of a person who sides with the data so often."""
+    """Return the labels of a person who agrees with the data at this rate."""
     rng = random.Random(seed)
     other = {"A": "B", "B": "A"}
     return [
@@ -157,7 +157,7 @@ def test_a_sheet_is_filled_in_and_read_back(name: str, tmp_path: Path) -> None:
     ],
 )
 def test_an_invalid_label_file_is_one_line(text: str, words: str, tmp_path: Path) -> None:
-    """The row and what is wrong with it."""
+    """The row and its mistake."""
     (tmp_path / "labels.csv").write_text(text)
     with pytest.raises(SvrError) as caught:
         read_labels(tmp_path / "labels.csv")

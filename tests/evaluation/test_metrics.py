@@ -61,7 +61,7 @@ def test_accuracy_by_its_four_names() -> None:
 
 
 def test_pairs_of_one_prompt_are_one_witness() -> None:
-    """Nine pairs a prompt that are right or wrong together give the interval of so many prompts, not of the pairs."""
+    """Nine pairs a prompt, right or wrong together, give the interval of the prompts, not of the pairs."""
     marks = [place < 30 for place in range(40) for _ in range(9)]
     items = [replace(right() if mark else wrong(), id=str(n), item=str(n)) for n, mark in enumerate(marks)]
     alone = metrics.accuracy_block(items)
