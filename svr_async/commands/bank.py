@@ -12,10 +12,10 @@ import click
 from svr_async.commands import options as opt
 from svr_async.commands.options import flag, option
 from svr_async.commands.screen import safe_console, tell
+from svr_async.core.table import Line, Part
 from svr_async.errors import UsageError
 
 if TYPE_CHECKING:
-    from svr_async.core.table import Part
     from svr_async.scoring.bank import BankRubric, RubricBank
 
 SHOWN = 20
@@ -96,7 +96,6 @@ def _views(loaded: RubricBank, view: str) -> tuple[Any, Any]:
 
 def _effects(loaded: RubricBank, runs: tuple[Path, ...], most: int) -> tuple[Any, Any]:
     """Return how often each rubric was used and right; its contribution is removed from the stored margins."""
-    from svr_async.core.table import Line
     from svr_async.evaluation.run_folder import Run
     from svr_async.reports.effects import bank_effects, effects_tables
 
@@ -168,7 +167,6 @@ def edit(folder: str, out: Path | None, in_place: bool, by: str, reason: str, as
       svr bank edit bank/ --disable r3fa9 --by Ana --reason "rewards length" --out edited/
       svr bank edit bank/ --weight r3fa9 0.5 --add "Names its sources." --by Ana --reason policy --in-place
     """
-    from svr_async.core.table import Line
     from svr_async.training.bank.edit import diff_banks, diff_sheet, edit_bank, save_in_place
 
     if (out is None) is not in_place or (in_place and folder.startswith("hf:")):

@@ -10,6 +10,8 @@ import click
 
 from svr_async.commands import options as opt
 from svr_async.commands.options import flag, option
+from svr_async.commands.screen import print_json, safe_console, show, tell
+from svr_async.core.table import Table, warnings_of
 from svr_async.errors import UsageError
 
 if TYPE_CHECKING:
@@ -32,8 +34,6 @@ def compare(runs: tuple[Path, ...], drift: bool, as_json: bool) -> None:
       svr compare runs/first runs/second
       svr compare runs/small-judge runs/large-judge --drift
     """
-    from svr_async.commands.screen import safe_console, tell
-    from svr_async.core.table import warnings_of
     from svr_async.evaluation.compare import compare_runs, drift_of
     from svr_async.evaluation.run_folder import Run
     from svr_async.reports.compare_tables import comparison_tables, drift_tables
@@ -67,7 +67,6 @@ def gate(
     \b
     Example:  svr gate runs/new runs/main --margin 1 --output github
     """
-    from svr_async.commands.screen import tell
     from svr_async.evaluation.gate import gate_runs, raise_unless_passed
     from svr_async.evaluation.run_folder import Run
     from svr_async.reports.sheets import FORMATS
@@ -103,7 +102,6 @@ def agreement(
       svr agreement runs/first --next 40 --out todo.csv
       svr agreement runs/first todo.csv
     """
-    from svr_async.commands.screen import print_json, show
     from svr_async.evaluation.human_labels import measure_agreement, read_labels, write_next
     from svr_async.evaluation.run_folder import Run
     from svr_async.reports.sheets import agreement_sheet
@@ -134,8 +132,6 @@ def runs(folders: tuple[Path, ...], as_json: bool) -> None:
     \b
     Example:  svr runs
     """
-    from svr_async.commands.screen import tell
-    from svr_async.core.table import Table
     from svr_async.evaluation import wording
 
     found = [_facts(path, metrics) for path, metrics in runs_under(folders or (Path("runs"),))]

@@ -20,6 +20,7 @@ from svr_async.adapters.pair_files import write_pairs
 from svr_async.core.files import reason, write_atomic, write_lines
 from svr_async.core.integrity import Marks
 from svr_async.core.pair import PreferencePair, prompt_text
+from svr_async.core.table import to_html
 from svr_async.errors import ArtefactError, StorageError, UsageError
 from svr_async.evaluation import metrics as counting
 from svr_async.evaluation.items import Item, Items, read_item
@@ -191,7 +192,7 @@ class Run:
         return f"<Run {self.name}, {what}: {percent(found['accuracy'])} of {plural(found['n_total'], 'pair')}{mark}>"
 
     def _repr_html_(self) -> str:
-        return str(reports().run_html(self))
+        return to_html(reports("text").run_parts(self.summary))
 
 
 def reports(module: str = "files") -> Any:

@@ -17,12 +17,11 @@ from svr_async.adapters.hub import CACHE
 from svr_async.adapters.pair_files import select_pairs
 from svr_async.core.pair import PreferencePair
 from svr_async.errors import ArtefactError, UsageError
-from svr_async.evaluation.plan import OrderPolicy, Orders
 from svr_async.evaluation.run_folder import Run, Texts
 from svr_async.evaluation.settings import EvalSettings, from_plain
 from svr_async.evaluation.summary import SAMPLE_SUFFIX
 from svr_async.judges.limits import WHOLE, places_of, refuse_one_price
-from svr_async.judges.open_judge import RULES, JudgeSpec, OpenJudge
+from svr_async.judges.open_judge import RULES, JudgeSpec
 from svr_async.scoring.decision import JuryRule
 from svr_async.scoring.methods.registry import (
     Method,
@@ -46,10 +45,7 @@ REQUIRED = ("benchmark", "judge", "order", "concurrency", "salt", "tie_credit", 
 
 
 def choose_method(settings: EvalSettings) -> Method:
-    """Return the method of the settings; UsageError for an unknown one, and for parts that it lacks or cannot use.
-
-    A method that rephrases needs `rephrasing` before it can be asked.
-    """
+    """Return the method of the settings; UsageError for an unknown one, and for parts that it lacks or cannot use."""
     name = settings.method or ("svr" if settings.bank else "fixed" if settings.rubrics else "direct")
     recipe = find_recipe(name)
     _check_parts(settings, name, recipe)
@@ -83,14 +79,6 @@ def _check_parts(settings: EvalSettings, name: str, recipe: Recipe) -> None:
 def _names(part: Part) -> str:
     *first, last = names_that_take(part)
     return f"{', '.join(first)} and {last}"
-
-
-def rephrasing(method: Method, judge: OpenJudge) -> Method:
-    """Return a bank's method whose rubrics the judge's model fits to prompts; UsageError without a model."""
-    from svr_async.scoring.methods.svr import Svr, rephraser_of
-
-    assert isinstance(method, Svr)
-    return replace(method, rephraser=rephraser_of(judge.author, judge.judge.name))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,13 +176,6 @@ class ResolvedJudges:
         if self.method_judges:
             parts.append(f"the method also asks {', '.join(judge.name for judge in self.method_judges)}")
         return "; ".join(parts)
-
-
-def orders_of(settings: EvalSettings) -> Orders:
-    """Return in which orders the first judges are asked."""
-    return Orders(
-        policy=OrderPolicy(settings.order), audit=settings.audit, salt=settings.salt, audit_below=settings.audit_below
-    )
 
 
 def resolve_judges(settings: EvalSettings, method: Method) -> ResolvedJudges:

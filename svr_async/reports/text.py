@@ -34,7 +34,7 @@ def run_parts(found: RunSummary) -> Iterator[Part]:
     yield Line(f"{found.benchmark} · {found.title}")
     yield from (Line(f"{mark.word}: {mark.text}", wrapped=True, loud=True) for mark in found.marks)
     yield Line(f"{found.headline} {found.reading}".rstrip())
-    if domains := found.domains:
+    if domains := found.of("domain"):
         rows = [(one.name, wording.count(one.n), one.words, one.interval) for one in domains]
         yield Table(("domain", "pairs", "accuracy", "95 % interval"), rows)
     for one in found.of(""):
@@ -43,8 +43,8 @@ def run_parts(found: RunSummary) -> Iterator[Part]:
     if scores := [one for one in found.of("official") if not one.depth]:
         text = ", ".join(f"{one.name} {one.words}" for one in scores[:MOST_SCORES])
         yield Line(text, label=found.official_title.split()[0].lower())
-    if found.outcomes:
-        yield Line(", ".join(f"{name} {wording.count(n)}" for name, n, _ in found.outcomes), label="outcomes")
+    if outcomes := found.of("outcome"):
+        yield Line(", ".join(f"{one.name} {one.words}".replace("_", " ") for one in outcomes), label="outcomes")
     if left := next((fact.value for fact in how_facts(found) if fact.name == "Left out"), ""):
         yield Line(left, label="rows")
     for label, facts in (

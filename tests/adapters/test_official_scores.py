@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import orjson
 import pytest
+from rig import evaluate
 from stand_ins import official_scores
 
 from svr_async.adapters import PairResult, get_adapter
 from svr_async.core.pair import PreferencePair
-from svr_async.evaluation.run import evaluate
 from svr_async.evaluation.settings import EvalSettings
 
 DRAWS = 200

@@ -8,13 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from rig import name_judge, serving, write_bench
+from rig import evaluate, name_judge, serving, write_bench
 
 from svr_async.engine.concurrency import ShutdownController
 from svr_async.engine.stats import EngineStats
 from svr_async.errors import BudgetError, UsageError
 from svr_async.evaluation.items import Item
-from svr_async.evaluation.run import Listener, count_calls, evaluate
+from svr_async.evaluation.run import Listener, count_calls
 from svr_async.evaluation.run_folder import Run
 from svr_async.evaluation.settings import EvalSettings
 from svr_async.evaluation.setup import prepare

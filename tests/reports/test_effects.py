@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from svr_async.evaluation.items import Item, RubricRow
-from svr_async.evaluation.rubric_effects import RubricEffect, RubricEffects, by_domain, rubric_effects
+from svr_async.evaluation.items import Item, RubricRow, grouped
+from svr_async.evaluation.rubric_effects import RubricEffect, RubricEffects, rubric_effects
 from svr_async.reports.effects import deciding, effects_tables, notes_of
 
 Parts = Sequence[tuple[str, float | None]]
@@ -35,7 +35,7 @@ def made(
 
 def effects_of(items: Sequence[Item]) -> dict[str, RubricEffect]:
     """Return the effects in items by the rubric's id."""
-    return {one.id: one for one in rubric_effects(by_domain(items)).rubrics}
+    return {one.id: one for one in rubric_effects(grouped(items, "domain")).rubrics}
 
 
 def test_a_rubric_saves_what_is_wrong_without_it_and_causes_what_is_right_without_it() -> None:
