@@ -153,14 +153,6 @@ def rubric_effects(groups: Mapping[str, Sequence[Item]]) -> RubricEffects:
     )
 
 
-def by_domain(items: Sequence[Item]) -> dict[str, list[Item]]:
-    """Return items by domain, in alphabetical order."""
-    groups: dict[str, list[Item]] = {}
-    for item in items:
-        groups.setdefault(item.domain, []).append(item)
-    return dict(sorted(groups.items()))
-
-
 def _right(item: Item, margin: float) -> bool:
     """Return whether a margin prefers the right answer; a margin of 0, to the stored digits, does not."""
     return abs(margin) >= ADDS_UP and (margin > 0) == (item.gold == "A")

@@ -111,16 +111,11 @@ def _run_notes(run: PreparedRun, items: Sequence[Item], counted: Mapping[str, An
         yield "the bank was trained on these very pairs: measure it on new ones (svr data split)"
 
 
-def evaluate(settings: EvalSettings, listener: Listener | None = None) -> Run:
-    """Judge pairs and write the run folder; an unfinished folder of the same run is completed.
-
-    SvrError if the run is impossible or ends early; the folder then holds the pairs judged so far.
-    """
-    return run_now(prepare(settings), listener or Listener())
-
-
 def run_now(run: PreparedRun, listener: Listener) -> Run:
-    """Run a prepared evaluation on a new event loop."""
+    """Run a prepared evaluation on a new event loop; an unfinished folder of the same run is completed.
+
+    SvrError if the run ends early; the folder then holds the pairs judged so far.
+    """
     return run_whole(run_prepared(run, listener))
 
 
@@ -271,5 +266,5 @@ def batch_evaluation(settings: EvalSettings) -> BatchEvaluation:
     from svr_async.judges.batch import endpoints_of
 
     run = prepare(settings)
-    profiles = endpoints_of([judge.profile for judge in run.judges.judges], settings.judge)
+    profiles = endpoints_of([judge.spec.profile for judge in run.judges.judges], settings.judge)
     return BatchEvaluation(run=run, profiles=profiles)

@@ -45,7 +45,7 @@ def train(shown: TrainScreen) -> None:
 
 
 def test_a_terminal_keeps_the_log_and_is_left_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The bar is drawn and removed; texts are no markup; the cursor comes back after an error too."""
+    """The bar is drawn and removed; texts are not markup; the cursor comes back after an error too."""
     terminal = on_a_terminal(monkeypatch)
     monkeypatch.setattr(progress, "REFRESH_EVERY_S", 0.0)
 

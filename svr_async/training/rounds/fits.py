@@ -126,7 +126,7 @@ def _kept_fit(
 
 
 def fit_and_prune(judged: JudgedRound, config: TrainConfig, fit: Fit, calibrate: Calibrate) -> Pruned:
-    """Fit, prune, and calibrate what is kept; `fit` and `calibrate` are how the caller runs and reports a fit."""
+    """Fit, prune, and calibrate kept rubrics; `fit` and `calibrate` are how the caller runs and reports a fit."""
     fitted = fit(judged.train, judged.dev)
     selector = fitted.selector
     places = np.array(prune(config, judged, selector), dtype=np.int64)

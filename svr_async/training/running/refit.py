@@ -84,7 +84,7 @@ class StoreFit:
 
     @property
     def accuracy(self) -> float | None:
-        """Accuracy on the dev pairs; None if none was judged."""
+        """Accuracy on the dev pairs; None without judged pairs."""
         return round(float(self.hits.sum()) / len(self.hits), 6) if self.dev.n_entries else None
 
 
