@@ -160,7 +160,7 @@ async def _count_calls(run: PreparedRun, before: set[str]) -> dict[str, Any] | N
         evaluation = evaluation_of(run, pool)
         planned = {
             judge.judge.name: DryRunCount(judge.engine, before=before)
-            for judge in pool.sending
+            for judge in pool.judges
             if judge.engine is not None
         }
         if not planned:
@@ -187,7 +187,7 @@ async def _judge_and_write(run: PreparedRun, pool: JudgePool, evaluation: Evalua
         items[place] = item
         listener.done(item)
 
-    with listener.judging(len(evaluation.pairs), pool.stats if pool.sending else None, shutdown):
+    with listener.judging(len(evaluation.pairs), pool.stats if pool.engines else None, shutdown):
         for engine in evaluation.engines:
             engine.set_on_notice(listener.on_notice)
         await judge_pairs(evaluation, shutdown, keep)
