@@ -41,14 +41,11 @@ def batch() -> None:
 
 @batch.command(context_settings={**opt.HELP, "allow_interspersed_args": False})
 @option("--max-requests N", "Requests a file.", type=opt.COUNT, default=50_000)
-@option("--max-mb N", "Size of a file in MB.", type=opt.COUNT, default=200)
 @option("--only J", "With several judges: the one to export. Each needs its own folder.")
 @opt.json
 @folder_argument
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
-def export(
-    folder: Path, command: tuple[str, ...], max_requests: int, max_mb: int, only: str | None, *, as_json: bool
-) -> int:
+def export(folder: Path, command: tuple[str, ...], max_requests: int, only: str | None, *, as_json: bool) -> int:
     """Write the missing calls of COMMAND (eval, train, stages judge, stages induce; with its options) to opt.FOLDER.
 
     Nothing is sent. Calls that depend on missing replies, such as verdicts on rubrics that a judge has yet to write,
@@ -60,7 +57,7 @@ def export(
     words = command_of(command)
     run = run_of(words)
     profile = calls.choose_endpoint(run, only)
-    exported = calls.export(run, profile, folder, words, max_requests=max_requests, max_bytes=max_mb * 1_000_000)
+    exported = calls.export(run, profile, folder, words, max_requests=max_requests)
     tell(msgspec.to_builtins(exported), _export_text(folder, profile.model, exported, words), as_json=as_json)
     return 0
 

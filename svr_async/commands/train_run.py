@@ -106,8 +106,7 @@ def train_settings(flags: Mapping[str, Any]) -> TrainSettings:
 def stage_settings(flags: Mapping[str, Any]) -> TrainSettings:
     """Return the settings of one stage: a training of one round, with its folder next to --out."""
     whole = train_settings(flags)
-    ablate = ("induction",) if flags.get("descriptive") else ()
-    return replace(whole, out=stages_beside(Path(flags["out"])), rounds=1, ablate=ablate)
+    return replace(whole, out=stages_beside(Path(flags["out"])), rounds=1)
 
 
 @sharing

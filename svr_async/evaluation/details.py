@@ -165,7 +165,7 @@ async def _requests(prepared: PreparedRun, ids: set[str]) -> Requests:
 
     pool = await open_judge_pool(prepared)
     try:
-        for engine in (judge.engine for judge in pool.judges if judge.engine is not None):
+        for engine in pool.engines:
             engine.on_asked = noting(engine.price)
         shutdown = ShutdownController()
         await judge_pairs(evaluation_of(prepared, pool, [p for p in prepared.pairs if p.id in ids]), shutdown)

@@ -113,13 +113,13 @@ class JudgePool:
     budget: Budget
 
     @property
-    def sending(self) -> tuple[OpenJudge, ...]:
-        """The judges behind endpoints."""
-        return tuple(judge for judge in self.judges if judge.engine is not None)
+    def engines(self) -> tuple[CallEngine, ...]:
+        """The engines of the judges behind endpoints."""
+        return tuple(judge.engine for judge in self.judges if judge.engine is not None)
 
     def stats(self) -> EngineStats:
         """Return the joined facts of all engines; there must be at least one."""
-        found = [judge.engine.stats() for judge in self.sending if judge.engine is not None]
+        found = [engine.stats() for engine in self.engines]
         known = any(stats.usd is not None for stats in found)
         return joined(found, self.budget.usd if known else None)
 
@@ -188,13 +188,12 @@ def evaluation_of(run: PreparedRun, pool: JudgePool, pairs: Sequence[PreferenceP
     elif own is not None:
         method = own.bind({name: pool.judges[place].judge for name, place in pool.resolved.places.items()})
     own = method.facts.own
-    engines = tuple(judge.engine for judge in pool.judges if judge.engine is not None)
     return Evaluation(
         pairs=run.pairs if pairs is None else pairs,
         method=method,
         plan=pool.plan,
-        workers=sum(engine.config.workers for engine in engines) or OFFLINE_WORKERS,
-        engines=engines,
+        workers=sum(engine.config.workers for engine in pool.engines) or OFFLINE_WORKERS,
+        engines=pool.engines,
         tallied=dict if own is None else own.tallied,
         accepts_unread=run.settings.min_coverage == 0,
     )

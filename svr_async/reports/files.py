@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tempfile
-import webbrowser
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -115,14 +114,6 @@ def page_of(runs: Sequence[Run], *, data: Path | None = None, calls: bool = Fals
     texts, notes = known_texts(runs[0], data)
     exchanges = [exchanges_of(run) for run in runs] if calls else []
     return render_runs(runs, texts=texts, exchanges=exchanges, notes=notes)
-
-
-def open_page(page: Path) -> bool:
-    """Open a page in the browser; False without a browser."""
-    try:
-        return webbrowser.open(page.resolve().as_uri())
-    except (webbrowser.Error, OSError):
-        return False
 
 
 def write_frontier(runs: Sequence[Path], target: Path, figures: Path | None = None) -> Frontier:

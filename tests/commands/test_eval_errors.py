@@ -90,7 +90,6 @@ def test_wrong_flags_are_exit_two_before_anything_happens(fail: Eval, args: tupl
         ("methd = 'first'", "unknown key 'methd' — did you mean method?"), ("zzz = 1", "unknown key 'zzz'"),
         ("[a", "not valid TOML"), ("limit = [", "not valid TOML"), ("audit = 7", "audit"),
         ("method = 'best'", "best"), ("config = 'x'", "unknown key 'config'"), ("timeout = 'soon'", "soon"),
-        ("no-resume = true", "unknown key 'no-resume'"),
     ],
 )  # fmt: skip
 def test_a_wrong_config_is_named(fail: Eval, tmp_path: Path, text: str, says: str) -> None:
@@ -135,8 +134,6 @@ def test_the_folder_of_another_run_is_left_alone(fail: Eval) -> None:
     code, line = fail(*ASK, "--retry-errors")
     assert (code, "holds another run" in line, "--out" in line) == (2, True, True)
     assert {path.name: path.read_bytes() for path in Path("run").iterdir()} == before
-    code, line = fail(*BENCH, "--method", "first", "--no-resume")
-    assert (code, "--no-resume" in line) == (2, True)
 
 
 @pytest.mark.parametrize(
