@@ -55,7 +55,7 @@ async def _findings(judge: str | None, base_url: str, cache: Path | str, data: P
     """Yield findings about this machine, then about the endpoint, one by one."""
     from svr_async.judges import doctor as checks
 
-    local = {"cache": partial(checks.cache_finding, cache), "device": partial(checks.device_finding, _device_label)}
+    local = {"cache": partial(checks.cache_finding, cache)}
     if data is not None:
         local["data"] = partial(_data_finding, data)
     for name, check in local.items():
@@ -69,12 +69,6 @@ async def _findings(judge: str | None, base_url: str, cache: Path | str, data: P
         return
     async for finding in checks.examine(judge, base_url):
         yield finding
-
-
-def _device_label() -> str:
-    from svr_async.fit.training import devices_in_words  # needs JAX, which judging alone does not install
-
-    return devices_in_words()
 
 
 def _data_finding(path: Path) -> Finding:

@@ -11,10 +11,11 @@ from typing import Any
 
 from svr_async.adapters.tables import STDIN
 from svr_async.engine.cache import Cache
-from svr_async.engine.cache_files import Kept, look_up
+from svr_async.engine.cache_files import refuse_missing
 from svr_async.engine.concurrency import ShutdownController, run_whole
 from svr_async.engine.failures import FailureLog
 from svr_async.engine.money import Price
+from svr_async.engine.reply import Reply
 from svr_async.engine.request import Request
 from svr_async.engine.secrets import Secrets, environment_secrets
 from svr_async.errors import SvrError, UsageError, did_you_mean
@@ -54,10 +55,10 @@ def known_texts(run: Run, data: Path | None) -> tuple[Mapping[str, Texts], tuple
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """One call of a run. `kept` is its row in the cache, None if missing; `request` is None if it cannot be rebuilt."""
+    """One call of a run. `reply` is None if the cache lacks it, `request` is None if it cannot be rebuilt."""
 
     key: str
-    kept: Kept | None
+    reply: Reply | None
     request: Request | None
     usd: float | None
     failure: tuple[str, str] | None
@@ -65,11 +66,10 @@ class Call:
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON values; `tries` counts attempts until a reply could be read."""
-        reply, request = None if self.kept is None else self.kept.reply, self.request
+        reply, request = self.reply, self.request
         texts = ("text", "reasoning", "finish_reason", "id")
         return {
             "key": self.key,
-            "kept_at": None if self.kept is None else self.kept.kept_at,
             "request": request and {"endpoint": request.endpoint, "wire": request.wire.name, "body": request.body()},
             "reply": reply and {name: getattr(reply, name) for name in texts},
             "model": reply and reply.model,
@@ -95,13 +95,14 @@ def calls_of_item(run: Run, item_id: str, cache: Path | str | None = None) -> tu
         requests, secrets = _rebuild(run, [item], place, recorded=True)
     failures, calls = FailureLog(run.path / "failures.jsonl"), []
     keys = item.requests if requests.keys().isdisjoint(item.requests) else (*item.requests, *requests)
-    for key in dict.fromkeys(keys or requests):
-        request, price = requests.get(key, (None, None))
-        kept, failed = next(iter(look_up(place, key, 1)), None), failures.get(key)
-        usd = None if price is None or kept is None or kept.reply is None else price.cost(kept.reply.usage)
-        failure = None if failed is None else (failed[0].value, failed[1])
-        unread = failures.texts.get(key, "")
-        calls.append(Call(key=key, kept=kept, request=request, usd=usd, failure=failure, unread=unread))
+    with closing(Cache.open(refuse_missing(place))) as replies:
+        for key in dict.fromkeys(keys or requests):
+            request, price = requests.get(key, (None, None))
+            reply, failed = replies.get(bytes.fromhex(key)), failures.get(key)
+            usd = None if price is None or reply is None else price.cost(reply.usage)
+            failure = None if failed is None else (failed[0].value, failed[1])
+            unread = failures.texts.get(key, "")
+            calls.append(Call(key=key, reply=reply, request=request, usd=usd, failure=failure, unread=unread))
     return calls, environment_secrets(secrets), place
 
 

@@ -90,7 +90,9 @@ def test_headers_and_parameters_come_from_the_environment(tmp_path: Path, monkey
     monkeypatch.setenv("MY_ORG", "org-sentinel-1")
     monkeypatch.setenv("MY_SIG", "sig sentinel/1")
     extras = extras_of(own)
-    assert extras.url(URL, "/chat/completions") == f"{URL}/deploy/chat?api-version=2024-10-21&sig=sig%20sentinel%2F1"
+    assert (
+        extras.with_query(f"{URL}{extras.path}") == f"{URL}/deploy/chat?api-version=2024-10-21&sig=sig%20sentinel%2F1"
+    )
     assert extras.head(own.spoken, Secret("sk-1")) == {"api-key": "sk-1", "X-Org": "org-sentinel-1", "X-Title": "svr"}
     assert extras.hidden(Secret("")).mask("a org-sentinel-1 b") == "a [key] b"
     assert "sentinel" not in repr(extras) + repr(own.facts())

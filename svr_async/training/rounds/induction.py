@@ -12,7 +12,7 @@ from rapidfuzz.process import cdist
 
 from svr_async.core.pair import PreferencePair
 from svr_async.core.rubric import rubric_id
-from svr_async.judges.same_criterion import MOST_KNOWN, MOST_NEW, CriteriaQuestion
+from svr_async.judges.questions import MOST_KNOWN, MOST_NEW, CriteriaQuestion
 from svr_async.training.bank.merge import Candidate
 from svr_async.training.bank.overlap import screen
 from svr_async.training.rounds.session import Session
