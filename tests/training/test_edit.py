@@ -19,7 +19,7 @@ from svr_async.scoring.bank import BankRubric, InferenceSettings, RubricBank
 from svr_async.scoring.selection import open_chooser
 from svr_async.training.bank.edit import diff_banks, edit_bank, merge_banks, save_in_place
 from svr_async.training.bank.lint import lint
-from svr_async.training.bank.merge import candidate_of, merge
+from svr_async.training.bank.merge import merge
 from svr_async.training.running.train import load_rubrics
 
 TEXTS = ("Names its sources", "Uses at most 50 words", "Warns of the usual slip", "Ends with a summary")
@@ -226,7 +226,7 @@ def test_banks_of_different_making_say_so() -> None:
 def test_a_merged_bank_can_be_merged_again() -> None:
     """Candidates of a bank merge into themselves."""
     held = bank(("Cites a source", 0.5), ("Names the river", 0.5))
-    assert {c.rubric.text for c in merge([candidate_of(entry) for entry in held.rubrics])} == set(held.texts)
+    assert {c.rubric.text for c in merge(held.rubrics)} == set(held.texts)
 
 
 def test_banks_whose_rubrics_weigh_all_the_same_become_one_by_how_active_the_rubrics_are() -> None:

@@ -12,7 +12,7 @@ from svr_async.core.rubric import Rubric
 from svr_async.fit.arrays import FitArrays
 from svr_async.fit.config import DEFAULT, FitConfig, Kind
 from svr_async.fit.forward import Selector
-from svr_async.training.bank.merge import Candidate
+from svr_async.scoring.bank import BankRubric
 from svr_async.training.rounds import fits
 from svr_async.training.rounds.config import PAPER, TrainConfig
 from svr_async.training.rounds.fits import FitLog, calibrate_round, fit_round, prune, support_counts
@@ -66,15 +66,15 @@ def selector(weight: list[float], bias: list[float], kind: Kind = "topics") -> S
     )
 
 
-def bank(texts: tuple[str, ...] = TEXTS, counts: tuple[int, ...] = (1, 1, 1, 1)) -> list[Candidate]:
+def bank(texts: tuple[str, ...] = TEXTS, counts: tuple[int, ...] = (1, 1, 1, 1)) -> list[BankRubric]:
     """Return candidates."""
-    return [Candidate(rubric=Rubric(text=t), observed_count=c) for t, c in zip(texts, counts, strict=True)]
+    return [BankRubric(rubric=Rubric(text=t), observed_count=c) for t, c in zip(texts, counts, strict=True)]
 
 
 def kept(
     fitted: Selector,
     config: TrainConfig | None = None,
-    candidates: list[Candidate] | None = None,
+    candidates: list[BankRubric] | None = None,
     *,
     judged: tuple[int, ...] = (1000, 1000, 1000, 1000),
     support: tuple[int, ...] = (),

@@ -23,7 +23,7 @@ from svr_async.errors import UsageError
 from svr_async.evaluation.settings import EvalSettings
 from svr_async.fit.arrays import FitArrays
 from svr_async.fit.forward import Selector
-from svr_async.training.bank.merge import Candidate
+from svr_async.scoring.bank import BankRubric
 from svr_async.training.rounds.algorithm import run_rounds
 from svr_async.training.rounds.boundary import extend, find_negatives, find_support
 from svr_async.training.rounds.config import TrainConfig
@@ -184,7 +184,7 @@ def test_different_checks_do_not_keep_two_texts_apart_when_merging_or_pruning(tm
              for end, check in zip((" for", " by"), checks, strict=True)]  # fmt: skip
     run = near_session(tmp_path, config_of(preset))
     for rubrics in (SHORT, alike):
-        bank = tuple(Candidate(rubric=rubric) for rubric in rubrics)
+        bank = tuple(BankRubric(rubric=rubric) for rubric in rubrics)
         arrays = run.arrays(run.indexed(bank), run.material.train)
         judged = JudgedRound(number=1, bank=bank, train=arrays, dev=arrays, measured=arrays, support={}, last=True)
         kept = prune(run.config, judged, selector(arrays.n_features, 2))

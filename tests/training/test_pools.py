@@ -16,7 +16,7 @@ from scipy.sparse import csr_matrix
 from svr_async.core.pair import Order, hashed_order
 from svr_async.core.rubric import Rubric
 from svr_async.errors import UsageError
-from svr_async.training.bank.merge import Candidate
+from svr_async.scoring.bank import BankRubric
 from svr_async.training.rounds.config import Pool, TrainConfig
 from svr_async.training.rounds.pools import (
     PoolInputs,
@@ -37,7 +37,7 @@ def sources(seed: int = 0) -> Sources:
     """Return the sources of rubrics that one to three pairs gave, each with another prompt."""
     rng = np.random.default_rng(seed)
     picks = [rng.choice(N_PAIRS, size=rng.integers(1, 4), replace=False) for _ in range(N_RUBRICS)]
-    bank = [Candidate(rubric=Rubric(text="x"), source_pair_ids=tuple(f"p{k}" for k in pick)) for pick in picks]
+    bank = [BankRubric(rubric=Rubric(text="x"), source_pair_ids=tuple(f"p{k}" for k in pick)) for pick in picks]
     return Sources.of(bank, {f"p{n}": n for n in range(N_PAIRS)})
 
 
@@ -267,7 +267,7 @@ async def test_every_policy_judges_its_pools_once_and_keeps_them(
 ) -> None:
     """`all` the bank, `own` what the pair gave, never a dev pair on its own; a stage that was kept asks nothing."""
     judge, config = Baker({"bad": {OVEN: FAIL, TIME: None}}), TrainConfig(pool=policy)
-    bank = [Candidate(rubric=OVEN, source_pair_ids=("p0", "p1")), Candidate(rubric=TIME, source_pair_ids=("p4",))]
+    bank = [BankRubric(rubric=OVEN, source_pair_ids=("p0", "p1")), BankRubric(rubric=TIME, source_pair_ids=("p4",))]
     for _ in range(2):
         run = session(tmp_path, config, judge)
         indexed = run.indexed(bank)

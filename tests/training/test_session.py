@@ -10,7 +10,7 @@ from stand_ins import UnaskedAuthor, UnaskedJudge
 
 from svr_async.core.pair import PreferencePair, user_prompt
 from svr_async.core.rubric import Rubric
-from svr_async.training.bank.merge import Candidate
+from svr_async.scoring.bank import BankRubric
 from svr_async.training.rounds.config import TrainConfig
 from svr_async.training.rounds.session import HardNegative, Ledger, Prompts, Session, Sources, prepare
 from svr_async.training.rounds.stages import Stages, TrainingJudges
@@ -20,9 +20,9 @@ PAIRS = [
     for n, word in enumerate(("butter", "salt", "butter", "water"))
 ]
 BANK = [
-    Candidate(rubric=Rubric(text="Names butter"), source_pair_ids=("p0", "p2")),
-    Candidate(rubric=Rubric(text="Weighs the salt"), source_pair_ids=("p1", "p3", "gone")),
-    Candidate(rubric=Rubric(text="Is brief"), source_pair_ids=("gone",)),
+    BankRubric(rubric=Rubric(text="Names butter"), source_pair_ids=("p0", "p2")),
+    BankRubric(rubric=Rubric(text="Weighs the salt"), source_pair_ids=("p1", "p3", "gone")),
+    BankRubric(rubric=Rubric(text="Is brief"), source_pair_ids=("gone",)),
 ]
 IDS = [candidate.rubric.id for candidate in BANK]
 

@@ -19,7 +19,7 @@ from svr_async.errors import StorageError, UsageError
 from svr_async.scoring.bank import MAX_ALIASES, UNIFORM, BankHistory, BankRubric, Edit, InferenceSettings, RubricBank
 from svr_async.scoring.bank_card import in_one_level
 from svr_async.training.bank.criteria import differ, predicate
-from svr_async.training.bank.merge import Candidate, bank_rubric, candidate_of, merge, near_duplicates
+from svr_async.training.bank.merge import EXAMPLES, bank_rubric, merge, near_duplicates
 
 NEVER = np.float32(-1e6)  # the logit of an added rubric: the fit shares attention among the others as before
 OTHER_CHECK = {"numbers", "quoted words", "negation"}  # what a check cannot follow in a new text
@@ -172,7 +172,7 @@ def merge_banks(banks: Sequence[RubricBank]) -> RubricBank:
     weights equal and distinguish rubrics by how active they are. Activation rates are dropped.
     """
     entries = [entry for bank in banks for entry in _by_importance(bank)]
-    merged = merge([candidate_of(entry) for entry in entries])
+    merged = merge(entries)
     place = {rubric_id(text): number for number, candidate in enumerate(merged) for text in candidate.texts}
     members: list[list[BankRubric]] = [[] for _ in merged]
     for entry in entries:
@@ -203,15 +203,16 @@ def _by_importance(bank: RubricBank) -> Iterator[BankRubric]:
             yield replace(entry, weight=entry.weight * alpha)
 
 
-def _joined(candidate: Candidate, members: Sequence[BankRubric]) -> BankRubric:
+def _joined(candidate: BankRubric, members: Sequence[BankRubric]) -> BankRubric:
     counts = [max(1, entry.observed_count) for entry in members]
-    joined = bank_rubric(
+    prompts = dict.fromkeys(key for entry in members for key in entry.example_prompts)
+    return bank_rubric(
         candidate,
         weight=fsum(n * entry.weight for n, entry in zip(counts, members, strict=True)) / sum(counts),
+        domain=_common(entry.domain for entry in members),
         support_count=sum(entry.support_count for entry in members),
-        example_prompts=tuple(dict.fromkeys(key for entry in members for key in entry.example_prompts)),
+        example_prompts=tuple(prompts)[:EXAMPLES],
     )
-    return replace(joined, domain=_common(entry.domain for entry in members))
 
 
 def _common(values: Iterable[str]) -> str:

@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 
 from svr_async.errors import DegenerateFitError
+from svr_async.scoring.bank import BankRubric
 from svr_async.scoring.bank_card import known_accuracy
-from svr_async.training.bank.merge import Candidate, merge, without
+from svr_async.training.bank.merge import merge, without
 from svr_async.training.rounds.boundary import extend
 from svr_async.training.rounds.fits import FitLog, Pruned, calibrate_round, fit_and_prune, fit_round, support_counts
 from svr_async.training.rounds.induction import grouped, induced
@@ -60,7 +61,7 @@ async def run_rounds(session: Session, log: FitLog | None = None, *, fit: RoundF
 
 async def _build_bank(
     session: Session, number: int, carryover: RoundCarryover
-) -> tuple[tuple[Candidate, ...], RoundCarryover]:
+) -> tuple[tuple[BankRubric, ...], RoundCarryover]:
     """Merge the candidates and group them into criteria; DegenerateFitError without candidates."""
     config, left = session.config, without(carryover.candidates, carryover.pruned)
     bank = merge(left, cutoff=config.merge_cutoff, cap=config.bank_cap, by_text_alone=config.by_text_alone)
@@ -76,7 +77,7 @@ async def _build_bank(
 async def _one_round(
     session: Session,
     number: int,
-    bank: Sequence[Candidate],
+    bank: Sequence[BankRubric],
     carryover: RoundCarryover,
     before: FittedRound | None,
     fit: Callable[[JudgedRound], Pruned],

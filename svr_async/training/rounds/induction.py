@@ -13,7 +13,7 @@ from rapidfuzz.process import cdist
 from svr_async.core.pair import PreferencePair
 from svr_async.core.rubric import rubric_id
 from svr_async.judges.same_criterion import MOST_KNOWN, MOST_NEW, CriteriaQuestion
-from svr_async.training.bank.merge import Candidate
+from svr_async.scoring.bank import BankRubric
 from svr_async.training.bank.overlap import screen
 from svr_async.training.rounds.session import Session
 from svr_async.training.rounds.stages import ask, outcomes_of
@@ -21,28 +21,28 @@ from svr_async.training.rounds.stages import ask, outcomes_of
 
 async def induced(
     session: Session, stage: str, pairs: Sequence[PreferencePair], sources: Mapping[str, str]
-) -> tuple[Candidate, ...]:
+) -> tuple[BankRubric, ...]:
     """Induce rubrics from pairs; `sources` names the original of a hard negative."""
     judges, contrastive = session.judges, "induction" not in session.config.ablate
 
-    async def induce() -> tuple[tuple[Candidate, ...], Counter[str]]:
+    async def induce() -> tuple[tuple[BankRubric, ...], Counter[str]]:
         session.say(f"inducing rubrics from {len(pairs)} pairs")
         work = partial(judges.author.induce, contrastive=contrastive)
         answers = await ask(judges, "inducing", pairs, work, [pair.prompt for pair in pairs])
         found = [
-            Candidate(rubric=rubric, source_pair_ids=(sources.get(pair.id, pair.id),))
+            BankRubric(rubric=rubric, source_pair_ids=(sources.get(pair.id, pair.id),))
             for pair, answer in zip(pairs, answers, strict=True)
             for rubric in screen(answer.value or (), pair)[0]
         ]
         return counted(found), outcomes_of(answers)
 
     inputs = judges.author.name, contrastive, dict(sources), pairs
-    return await session.kept(stage, tuple[Candidate, ...], inputs, induce)
+    return await session.kept(stage, tuple[BankRubric, ...], inputs, induce)
 
 
-def counted(found: Sequence[Candidate]) -> tuple[Candidate, ...]:
+def counted(found: Sequence[BankRubric]) -> tuple[BankRubric, ...]:
     """Join candidates of the same text exactly, so that a hundred thousand proposals stay a short list."""
-    groups: dict[str, list[Candidate]] = {}
+    groups: dict[str, list[BankRubric]] = {}
     for candidate in found:
         groups.setdefault(candidate.rubric.id, []).append(candidate)
     return tuple(
@@ -60,8 +60,8 @@ def counted(found: Sequence[Candidate]) -> tuple[Candidate, ...]:
 
 
 async def grouped(
-    session: Session, stage: str, bank: Sequence[Candidate], known: Mapping[str, str]
-) -> tuple[tuple[Candidate, ...], Mapping[str, str]]:
+    session: Session, stage: str, bank: Sequence[BankRubric], known: Mapping[str, str]
+) -> tuple[tuple[BankRubric, ...], Mapping[str, str]]:
     """Return the bank with the criterion of each rubric, and the criterion of every text by rubric id.
 
     `known` are those of the rounds before.
@@ -81,7 +81,7 @@ async def grouped(
 
 
 async def _compare(
-    session: Session, bank: Sequence[Candidate], known: Mapping[str, str]
+    session: Session, bank: Sequence[BankRubric], known: Mapping[str, str]
 ) -> tuple[dict[str, str], Counter[str]]:
     """Return the criterion of each rubric of a bank by its id, and the outcomes of the questions.
 

@@ -15,7 +15,7 @@ from svr_async.fit.forward import Baselines, Selector, alpha_numpy, linear_margi
 from svr_async.scoring.bank import BankRubric, InferenceSettings
 from svr_async.scoring.bank_card import enough
 from svr_async.scoring.selection import Active, select
-from svr_async.training.bank.merge import EXAMPLES, Candidate, bank_rubric
+from svr_async.training.bank.merge import EXAMPLES, bank_rubric, main_domain
 from svr_async.training.rounds.config import Publish, TrainConfig
 from svr_async.training.rounds.pools import PoolTask, judge_tasks, sign_of
 from svr_async.training.rounds.session import FittedRound, Session
@@ -38,7 +38,7 @@ DIRECT = (
 # ── in use on the dev split ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-async def judge_missing(session: Session, number: int, bank: Sequence[Candidate], selector: Selector) -> None:
+async def judge_missing(session: Session, number: int, bank: Sequence[BankRubric], selector: Selector) -> None:
     """Judge the dev pairs on the rubrics that they would get at inference, unless they were judged."""
     config, material = session.config, session.material
     index = {candidate.rubric.id: place for place, candidate in enumerate(bank)}
@@ -162,7 +162,7 @@ def better_than_bank(bank: Hits, others: Mapping[str, Hits], store: str) -> str:
 
 
 def describe(
-    bank: Sequence[Candidate],
+    bank: Sequence[BankRubric],
     selector: Selector,
     prompts: Sequence[tuple[str, Features]],
     *,
@@ -197,8 +197,8 @@ def describe(
             weight=float(selector.weight[place]),
             activation_rate=float(rates[place]),
             support_count=support.get(candidate.rubric.id, 0),
-            example_prompts=[prompts[int(n)][0] for n in places[place][order[place]] if n >= 0],
-            domains=domains,
+            example_prompts=tuple(prompts[int(n)][0] for n in places[place][order[place]] if n >= 0),
+            domain=main_domain(candidate.source_pair_ids, domains),
         )
         for place, candidate in enumerate(bank)
     )

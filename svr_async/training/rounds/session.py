@@ -18,9 +18,9 @@ from svr_async.fit.forward import Selector
 from svr_async.fit.ragged import indptr_of
 from svr_async.fit.tfidf import Vocabulary, learn, transform
 from svr_async.fit.training import pair_margins
-from svr_async.scoring.bank import InferenceSettings
+from svr_async.scoring.bank import BankRubric, InferenceSettings
 from svr_async.training.bank.criteria import rubric_words
-from svr_async.training.bank.merge import Candidate, criterion_numbers, redundancy_edges
+from svr_async.training.bank.merge import criterion_numbers, redundancy_edges
 from svr_async.training.rounds.config import TrainConfig
 from svr_async.training.rounds.stages import Stages, TrainingJudges, digest_of
 
@@ -154,7 +154,7 @@ class Sources:
     held_out: Mapping[int, Sequence[int]]
 
     @classmethod
-    def of(cls, bank: Sequence[Candidate], train: Mapping[str, int], dev: Mapping[str, int] | None = None) -> Sources:
+    def of(cls, bank: Sequence[BankRubric], train: Mapping[str, int], dev: Mapping[str, int] | None = None) -> Sources:
         """Collect sources by the prompt rows of training and dev pairs, which are given by pair id."""
         rows_of, dev_rows = (
             tuple(tuple(sorted({rows[pair] for pair in one.source_pair_ids if pair in rows})) for one in bank)
@@ -182,7 +182,7 @@ def _by_row(rows_of: Sequence[Iterable[int]]) -> dict[int, list[int]]:
     return dict(found)
 
 
-def bank_arrays(bank: Sequence[Candidate], sources: Sources, redundancy_cutoff: float) -> dict[str, Any]:
+def bank_arrays(bank: Sequence[BankRubric], sources: Sources, redundancy_cutoff: float) -> dict[str, Any]:
     """Return what `FitArrays` holds of a bank: where its rubrics came from, their words, redundancy and criteria."""
     texts = [candidate.rubric.text for candidate in bank]
     redundancy_i, redundancy_j, redundancy_value = redundancy_edges(texts, redundancy_cutoff)
@@ -203,7 +203,7 @@ def bank_arrays(bank: Sequence[Candidate], sources: Sources, redundancy_cutoff: 
 class IndexedBank:
     """A bank with places by rubric id, sources, and what `FitArrays` holds of it (`bank_arrays`)."""
 
-    rubrics: tuple[Candidate, ...]
+    rubrics: tuple[BankRubric, ...]
     place: Mapping[str, int]
     sources: Sources
     arrays: Mapping[str, Any]
@@ -219,7 +219,7 @@ class JudgedRound:
     """
 
     number: int
-    bank: tuple[Candidate, ...]
+    bank: tuple[BankRubric, ...]
     train: FitArrays
     dev: FitArrays
     measured: FitArrays
@@ -236,7 +236,7 @@ class FittedRound:
     """
 
     number: int
-    bank: tuple[Candidate, ...]
+    bank: tuple[BankRubric, ...]
     selector: Selector
     settings: InferenceSettings
     dev_accuracy: float
@@ -252,8 +252,8 @@ class RoundCarryover:
     `criteria` is the criterion of every text that was asked about so far, by rubric id.
     """
 
-    candidates: tuple[Candidate, ...]
-    pruned: tuple[Candidate, ...] = ()
+    candidates: tuple[BankRubric, ...]
+    pruned: tuple[BankRubric, ...] = ()
     negatives: tuple[HardNegative, ...] = ()
     support: tuple[str, ...] = ()
     criteria: Mapping[str, str] = field(default_factory=dict)
@@ -295,7 +295,7 @@ class Session:
             self.stages.save(stage, digest, value, outcomes)
         return value
 
-    def indexed(self, bank: Sequence[Candidate]) -> IndexedBank:
+    def indexed(self, bank: Sequence[BankRubric]) -> IndexedBank:
         """Return a bank with what judging and fitting look up."""
         material = self.material
         rows = ({pair.id: material.prompts.row(pair) for pair in side} for side in (material.train, material.dev))

@@ -21,10 +21,9 @@ from svr_async.fit.forward import Selector
 from svr_async.fit.history import FitResult, FitWatch
 from svr_async.fit.learning_curve import LearningCurve, learning_curve
 from svr_async.fit.training import calibrate, fit
-from svr_async.scoring.bank import BankHistory, InferenceSettings, RubricBank, TrainedOn
+from svr_async.scoring.bank import BankHistory, BankRubric, InferenceSettings, RubricBank, TrainedOn
 from svr_async.scoring.bank_card import accuracy_in_words, enough, small_dev_warnings
 from svr_async.scoring.provenance import write_provenance
-from svr_async.training.bank.merge import Candidate
 from svr_async.training.rounds.config import FitTerms, TrainConfig, config_of
 from svr_async.training.rounds.fits import FitLog, empty_curve, fit_and_prune, fit_settings, rated
 from svr_async.training.rounds.publish import (
@@ -75,7 +74,7 @@ class StoreFit:
     config: TrainConfig
     result: FitResult
     log: FitLog
-    bank: tuple[Candidate, ...]
+    bank: tuple[BankRubric, ...]
     selector: Selector
     inference: InferenceSettings
     dev: FitArrays
@@ -228,7 +227,7 @@ def _counts(store: FeatureStore) -> tuple[int, int]:
 
 
 def store_bank(
-    store: FeatureStore, rubrics: Sequence[Candidate], selector: Selector, inference: InferenceSettings, **fields: Any
+    store: FeatureStore, rubrics: Sequence[BankRubric], selector: Selector, inference: InferenceSettings, **fields: Any
 ) -> RubricBank:
     """Return the bank of a fit of a store: rubrics with weight, rate, domain and examples; `fields` of `RubricBank`."""
     pairs = np.flatnonzero(~store.is_dev)

@@ -15,10 +15,10 @@ from svr_async.adapters import Dataset
 from svr_async.core.files import write_atomic
 from svr_async.engine.concurrency import run_whole
 from svr_async.errors import DegenerateFitError, UsageError
-from svr_async.scoring.bank import RubricBank, TrainedOn
+from svr_async.scoring.bank import BankRubric, RubricBank, TrainedOn
 from svr_async.scoring.bank_card import accuracy_in_words, small_dev_warnings
 from svr_async.scoring.provenance import write_provenance
-from svr_async.training.bank.merge import Candidate, candidate_of, merge
+from svr_async.training.bank.merge import merge
 from svr_async.training.rounds.algorithm import NO_RUBRIC, run_rounds
 from svr_async.training.rounds.induction import counted, grouped, induced
 from svr_async.training.rounds.pools import judge_pools
@@ -201,7 +201,7 @@ def stages_beside(out: Path) -> Path:
 
 def induce(
     settings: TrainSettings, file: Path, listener: TrainingListener | None = None
-) -> tuple[Sequence[Candidate], Outcomes]:
+) -> tuple[Sequence[BankRubric], Outcomes]:
     """Induce rubrics from the training pairs, write them as JSON Lines, and return them with the questions' outcomes.
 
     Near-identical ones are merged, the most observed come first. The stage is kept in `settings.out`.
@@ -215,23 +215,23 @@ def induce(
     return candidates, outcomes
 
 
-async def ask_for_candidates(session: Session) -> tuple[Candidate, ...]:
+async def ask_for_candidates(session: Session) -> tuple[BankRubric, ...]:
     """Induce rubrics from the training pairs of a session, merge near-identical ones, and group the criteria."""
     merged = merge(await induced(session, "induce", session.material.train, {}))
     return (await grouped(session, "criteria", merged, {}))[0]
 
 
-def load_rubrics(bank: Path | None, candidates: Path | None) -> Sequence[Candidate]:
+def load_rubrics(bank: Path | None, candidates: Path | None) -> Sequence[BankRubric]:
     """Return the rubrics of a bank or of a file of candidates; UsageError unless one of them is named."""
     if bank is not None and candidates is None:
-        return [candidate_of(entry) for entry in RubricBank.load(bank).rubrics if not entry.disabled]
+        return [entry for entry in RubricBank.load(bank).rubrics if not entry.disabled]
     if candidates is not None and bank is None:
         return counted([candidate for _, candidate in read_rubrics(candidates)])
     raise UsageError("svr stages judge needs rubrics", hint="give one of --bank DIR and --candidates FILE")
 
 
 def judge(
-    settings: TrainSettings, rubrics: Sequence[Candidate], store: Path, listener: TrainingListener | None = None
+    settings: TrainSettings, rubrics: Sequence[BankRubric], store: Path, listener: TrainingListener | None = None
 ) -> tuple[FeatureStore, Outcomes, Used]:
     """Judge pools of the rubrics on the pairs, write the feature store, and return it with the questions' outcomes.
 
@@ -255,7 +255,7 @@ def judge(
     return judged, outcomes, used
 
 
-async def ask_for_entries(session: Session, rubrics: Sequence[Candidate]) -> None:
+async def ask_for_entries(session: Session, rubrics: Sequence[BankRubric]) -> None:
     """Judge the pools of all pairs of a session."""
     bank = session.indexed(rubrics)
     if held_out := bank.sources.held_out:

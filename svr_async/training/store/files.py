@@ -32,7 +32,7 @@ from svr_async.errors import ArtefactError, DataError, UsageError
 from svr_async.fit import ragged
 from svr_async.fit.arrays import FitArrays
 from svr_async.fit.tfidf import Vocabulary
-from svr_async.training.bank.merge import Candidate
+from svr_async.scoring.bank import BankRubric
 from svr_async.training.rounds.config import FitTerms
 from svr_async.training.rounds.session import (
     JudgedRound,
@@ -79,7 +79,7 @@ class FeatureStore(msgspec.Struct, kw_only=True):
 
     header: Header
     vocabulary: Vocabulary
-    rubrics: Sequence[Candidate]
+    rubrics: Sequence[BankRubric]
     pairs: pa.Table
     arrays: FitArrays
     measured: NDArray[np.bool_] | None = None
@@ -126,11 +126,11 @@ class RubricLine(msgspec.Struct, kw_only=True, omit_defaults=True):
     criterion: str = ""
     support: Annotated[int, msgspec.Meta(ge=0)] = 0
 
-    def candidate(self) -> Candidate:
+    def candidate(self) -> BankRubric:
         """Return the rubric; ValueError if its text or its check is invalid."""
         check = None if self.check is None else Check.from_json(self.check)
         texts = {name: getattr(self, name) for name in ("text", "facet", "importance", "grounding")}
-        return Candidate(
+        return BankRubric(
             rubric=Rubric(check=check, **texts),
             source_pair_ids=self.sources,
             observed_count=self.count,
@@ -139,7 +139,7 @@ class RubricLine(msgspec.Struct, kw_only=True, omit_defaults=True):
         )
 
 
-def rubric_lines(candidates: Iterable[Candidate], support: Mapping[str, int] | None = None) -> bytes:
+def rubric_lines(candidates: Iterable[BankRubric], support: Mapping[str, int] | None = None) -> bytes:
     """Return rubrics as JSON Lines."""
     lines = []
     for one in candidates:
@@ -161,7 +161,7 @@ def rubric_lines(candidates: Iterable[Candidate], support: Mapping[str, int] | N
     return msgspec.json.Encoder().encode_lines(lines)
 
 
-def read_rubrics(path: Path) -> list[tuple[RubricLine, Candidate]]:
+def read_rubrics(path: Path) -> list[tuple[RubricLine, BankRubric]]:
     """Read the lines of a file of rubrics, and what each stands for; DataError names the line that is invalid."""
     try:
         lines = read_plain(path).splitlines()
@@ -291,7 +291,7 @@ def _refused(path: Path, problem: str) -> ArtefactError:
 # ── rounds ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def judged_store(session: Session, bank: Sequence[Candidate], header: Header) -> FeatureStore:
+def judged_store(session: Session, bank: Sequence[BankRubric], header: Header) -> FeatureStore:
     """Return the session's pairs and all that was judged of them on a bank."""
     material = session.material
     return FeatureStore(

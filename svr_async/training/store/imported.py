@@ -22,7 +22,8 @@ from svr_async.core.files import reason
 from svr_async.core.pair import PreferencePair, split_by_prompt
 from svr_async.errors import DataError, UsageError
 from svr_async.fit.arrays import LARGEST_Z, FitArrays
-from svr_async.training.bank.merge import Candidate, refuse_long_names
+from svr_async.scoring.bank import BankRubric
+from svr_async.training.bank.merge import refuse_long_names
 from svr_async.training.rounds.config import FitTerms, config_of
 from svr_async.training.rounds.session import Material, Sources, prepare, source_names
 from svr_async.training.store.files import FeatureStore, Header, pair_table, read_rubrics, write_store
@@ -61,9 +62,9 @@ def import_store(
     write_store(out, store)
 
 
-def _named_rubrics(path: Path) -> tuple[list[Candidate], dict[str, int]]:
+def _named_rubrics(path: Path) -> tuple[list[BankRubric], dict[str, int]]:
     """Return the rubrics of a file, and the place of every name: ids of the program and of the file."""
-    found: list[Candidate] = []
+    found: list[BankRubric] = []
     names: dict[str, int] = {}
     for place, (line, candidate) in enumerate(read_rubrics(path)):
         found.append(candidate)
@@ -91,7 +92,7 @@ def _arrays(
     path: Path,
     pairs: Sequence[PreferencePair],
     material: Material,
-    rubrics: Sequence[Candidate],
+    rubrics: Sequence[BankRubric],
     names: Mapping[str, int],
 ) -> FitArrays:
     """Return the entries of a file as rows of the material's pairs, those of a prompt's own rubrics marked."""
@@ -123,7 +124,7 @@ def _rows_of(matrix: csr_array, rows: NDArray[np.int64]) -> csr_array:
 
 
 def _own(
-    z: csr_array, material: Material, rubrics: Sequence[Candidate], prompts: NDArray[np.int32]
+    z: csr_array, material: Material, rubrics: Sequence[BankRubric], prompts: NDArray[np.int32]
 ) -> NDArray[np.bool_]:
     """Return which entries judge a rubric on the prompt that alone gave it (see `Sources.own`)."""
     given = ({pair.id: material.prompts.row(pair) for pair in side} for side in (material.train, material.dev))
