@@ -18,21 +18,25 @@ from svr_async.scoring.bank import BankRubric
 from svr_async.scoring.bank_card import known_accuracy
 from svr_async.training.bank.merge import merge, without
 from svr_async.training.rounds.boundary import extend
-from svr_async.training.rounds.fits import FitLog, Pruned, calibrate_round, fit_and_prune, fit_round, support_counts
+from svr_async.training.rounds.fits import FitLog, Pruned, fit_and_prune, support_counts
 from svr_async.training.rounds.induction import grouped, induced
 from svr_async.training.rounds.pools import judge_pools
 from svr_async.training.rounds.publish import choose_settings, judge_missing
 from svr_async.training.rounds.session import FittedRound, JudgedRound, RoundCarryover, Session
 from svr_async.training.rounds.stages import unanswered_lines
 
-RoundFit = Callable[[Session, int, FitLog, JudgedRound], Pruned]
+RoundFit = Callable[[Session, FitLog, JudgedRound], Pruned]
 NO_RUBRIC = "ask a stronger judge, or give pairs whose responses differ in ways that a rubric can name"
 
 
-def fitted_round(session: Session, number: int, log: FitLog, judged: JudgedRound) -> Pruned:
+def fitted_round(session: Session, log: FitLog, judged: JudgedRound) -> Pruned:
     """Fit, prune and calibrate a round; its fits are kept on disk."""
-    fits = partial(fit_round, session, number, log), partial(calibrate_round, session, number, log)
-    return fit_and_prune(judged, session.config, *fits)
+    kept, selector, result = fit_and_prune(judged, session.config, log, session.stages)
+    if result is not None:
+        how = f"best epoch {result.best_epoch}" if result.choice is None else result.choice.in_words()
+        accuracy = known_accuracy(result.dev_accuracy, log.curves[-2].dev_pairs)
+        session.say(f"round {judged.number}: fit ended, {how}{accuracy}")
+    return kept, selector, result
 
 
 async def run_rounds(session: Session, log: FitLog | None = None, *, fit: RoundFit = fitted_round) -> list[FittedRound]:
@@ -44,7 +48,7 @@ async def run_rounds(session: Session, log: FitLog | None = None, *, fit: RoundF
         session.judges.begin_stage()
         bank, carryover = await _build_bank(session, number, carryover)
         before = rounds[-1] if rounds else None
-        fitted, after = await _one_round(session, number, bank, carryover, before, partial(fit, session, number, log))
+        fitted, after = await _one_round(session, number, bank, carryover, before, partial(fit, session, log))
         rounds.append(fitted)
         accuracy = known_accuracy(fitted.dev_accuracy, len(session.material.dev))
         session.say(f"round {number}: {len(fitted.bank)} rubrics kept{accuracy}")
@@ -98,7 +102,8 @@ async def _one_round(
         last=number == config.rounds,
     )
     session.judges.begin_stage()
-    kept, selector, choice = fit(judged)
+    kept, selector, result = fit(judged)
+    choice = None if result is None else result.choice
     survivors = tuple(bank[place] for place in kept)
     await judge_missing(session, number, survivors, selector)
     judged = replace(judged, measured=session.arrays(indexed, material.dev))

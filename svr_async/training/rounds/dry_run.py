@@ -105,12 +105,12 @@ def _placeholder(number: int) -> Rubric:
 class AssumedFits:
     """Fits that keep every rubric and find the assumed share of the pairs near the boundary."""
 
-    def fit(self, session: Session, number: int, _log: FitLog, judged: JudgedRound) -> Pruned:
+    def fit(self, session: Session, _log: FitLog, judged: JudgedRound) -> Pruned:
         """Return a selector that gives all rubrics the same importance, and draw the pairs that are near."""
         near, again = ASSUMED.support, ASSUMED.repeated
         ids = [pair.id for pair in session.material.train]
         self._is_near = np.array([hashed_fraction("near", pair_id) < near for pair_id in ids])
-        if number > 1:
+        if (number := judged.number) > 1:
             drawn = np.array([hashed_fraction("near", str(2 * number), pair_id) for pair_id in ids])
             self._is_near = drawn < np.where(self._is_near, again, near * (1 - again) / (1 - near))
         count, n_features = len(judged.bank), session.material.prompts.n_features

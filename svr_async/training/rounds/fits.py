@@ -12,23 +12,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from svr_async.fit.arrays import FitArrays
-from svr_async.fit.config import Choice, FitConfig
+from svr_async.fit.config import FitConfig
 from svr_async.fit.forward import Baselines, Selector, alpha_numpy, baselines
 from svr_async.fit.history import EpochRecord, FitCurve, FitResult, FitWatch, watched
 from svr_async.fit.training import calibrate, fit
 from svr_async.scoring.bank import RoundFacts
-from svr_async.scoring.bank_card import known_accuracy
 from svr_async.training.bank.merge import drop_redundant, near_duplicates
 from svr_async.training.rounds.config import TrainConfig
-from svr_async.training.rounds.session import JudgedRound, Ledger, RoundCarryover, Session
-from svr_async.training.rounds.stages import digest_of
+from svr_async.training.rounds.session import JudgedRound, Ledger, RoundCarryover
+from svr_async.training.rounds.stages import Stages, digest_of
 
 MOST_RATED, SAMPLE = 100_000, 5_000  # prompts: of more than that many, rates are counted on a sample
 RECORDED = ("round", "bank", "kept", "support", "hard_negatives", "judged_entries", "train_margin", "dev_accuracy")
 OnEpoch = Callable[[EpochRecord], None]
-Fit = Callable[[FitArrays, FitArrays], FitResult]  # train, dev
-Calibrate = Callable[[Selector, FitArrays, FitArrays], Selector]
-Pruned = tuple[NDArray[np.int64], Selector, Choice | None]  # places of the kept rubrics; the structure that was chosen
+# The places of the kept rubrics, the calibrated selector, and the fit before it: None if nothing was fitted.
+Pruned = tuple[NDArray[np.int64], Selector, FitResult | None]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -71,67 +69,49 @@ class FitLog:
         return RoundFacts(**facts, vote_accuracy=vote, linear_accuracy=linear)
 
 
-def empty_curve(config: FitConfig, dev: FitArrays, *, number: int = 0, phase: str = "fit") -> FitCurve:
-    """Return the curve of a fit that is about to begin, with the number of dev pairs of its accuracy."""
-    used = dev if config.use_own else dev.without_own()
-    judged = int(np.count_nonzero(np.diff(used.z_indptr)))
-    return FitCurve(seed=config.seed, round=number, phase=phase, dev_pairs=judged)
-
-
 def fit_settings(config: TrainConfig) -> FitConfig:
     """Return the fit's settings, without the diversity term if that is ablated."""
     return replace(config.fit, diversity=0.0) if "diversity" in config.ablate else config.fit
 
 
-def fit_round(session: Session, number: int, log: FitLog, train: FitArrays, dev: FitArrays) -> FitResult:
-    """Fit one round, or read it back."""
-    result = _kept_fit(session, number, log, "fit", partial(fit, train, dev), train, dev)
-    how = f"best epoch {result.best_epoch}" if result.choice is None else result.choice.in_words()
-    session.say(f"round {number}: fit ended, {how}{known_accuracy(result.dev_accuracy, log.curves[-1].dev_pairs)}")
-    return result
-
-
-def calibrate_round(
-    session: Session, number: int, log: FitLog, selector: Selector, train: FitArrays, dev: FitArrays
-) -> Selector:
-    """Continue for a few epochs at a lower rate with the kept rubrics, and measure the baselines on them."""
-    start = selector.kind, *selector.tensors().values()
-    result = _kept_fit(session, number, log, "calibrate", partial(calibrate, selector, train, dev), train, dev, *start)
-    log.measure(number, train, dev)
-    return result.selector
+def fit_and_prune(judged: JudgedRound, config: TrainConfig, log: FitLog, stages: Stages | None = None) -> Pruned:
+    """Fit, prune, calibrate what is kept, and measure the baselines on it; fits that are in `stages` are read back."""
+    kept = partial(_kept_fit, fit_settings(config), judged.number, log, stages)
+    fitted = kept("fit", fit, judged.train, judged.dev)
+    places = np.array(prune(config, judged, fitted.selector), dtype=np.int64)
+    train, dev = judged.train.restrict_rubrics(places), judged.dev.restrict_rubrics(places)
+    start = fitted.selector.restrict(places)
+    calibrated = kept("calibrate", partial(calibrate, start), train, dev, start.kind, *start.tensors().values())
+    log.measure(judged.number, train, dev)
+    return places, calibrated.selector, fitted
 
 
 def _kept_fit(
-    session: Session,
+    config: FitConfig,
     number: int,
     log: FitLog,
+    stages: Stages | None,
     phase: str,
     run: Callable[..., FitResult],
     train: FitArrays,
     dev: FitArrays,
     *start: Any,
 ) -> FitResult:
-    """Fit with the session's settings and keep the result as a stage; the same fit is read back."""
-    config = fit_settings(session.config)
-    stage, digest = f"{phase}-{number}", digest_of(phase, train.digest(), dev.digest(), config.as_json(), *start)
+    """Fit and keep the result as a stage, if there are any; the same fit is read back."""
 
     def kept(on_epoch: OnEpoch) -> FitResult:
-        result = session.stages.load(stage, digest, FitResult)
+        if stages is None:
+            return run(train, dev, config, on_epoch=on_epoch)
+        stage, digest = f"{phase}-{number}", digest_of(phase, train.digest(), dev.digest(), config.as_json(), *start)
+        result = stages.load(stage, digest, FitResult)
         if result is None:
-            result = run(config, on_epoch=on_epoch)
-            session.stages.save(stage, digest, result)
+            result = run(train, dev, config, on_epoch=on_epoch)
+            stages.save(stage, digest, result)
         return result
 
-    return log.run(kept, empty_curve(config, dev, number=number, phase=phase))
-
-
-def fit_and_prune(judged: JudgedRound, config: TrainConfig, fit: Fit, calibrate: Calibrate) -> Pruned:
-    """Fit, prune, and calibrate what is kept; `fit` and `calibrate` are how the caller runs and reports a fit."""
-    fitted = fit(judged.train, judged.dev)
-    selector = fitted.selector
-    places = np.array(prune(config, judged, selector), dtype=np.int64)
-    train, dev = judged.train.restrict_rubrics(places), judged.dev.restrict_rubrics(places)
-    return places, calibrate(selector.restrict(places), train, dev), fitted.choice
+    used = dev if config.use_own else dev.without_own()
+    judged = int(np.count_nonzero(np.diff(used.z_indptr)))
+    return log.run(kept, FitCurve(seed=config.seed, round=number, phase=phase, dev_pairs=judged))
 
 
 def prune(config: TrainConfig, judged: JudgedRound, selector: Selector) -> list[int]:

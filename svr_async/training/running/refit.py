@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -20,12 +19,11 @@ from svr_async.fit.config import Structure
 from svr_async.fit.forward import Selector
 from svr_async.fit.history import FitResult, FitWatch
 from svr_async.fit.learning_curve import LearningCurve, learning_curve
-from svr_async.fit.training import calibrate, fit
 from svr_async.scoring.bank import BankHistory, BankRubric, InferenceSettings, RubricBank, TrainedOn
 from svr_async.scoring.bank_card import accuracy_in_words, enough, small_dev_warnings
 from svr_async.scoring.provenance import write_provenance
 from svr_async.training.rounds.config import FitTerms, TrainConfig, config_of
-from svr_async.training.rounds.fits import FitLog, empty_curve, fit_and_prune, fit_settings, rated
+from svr_async.training.rounds.fits import FitLog, fit_and_prune, fit_settings, rated
 from svr_async.training.rounds.publish import (
     DIRECT,
     Hits,
@@ -101,7 +99,7 @@ def fit_store(settings: FitSettings, listener: TrainingListener | None = None) -
     require_solved(plans[0][1], settings.learning_curve)
     keep_bank(settings.out, RECORD)
     open_folder(settings.out)
-    stored = stored_round(store, cutoff=plans[0][1].redundancy_cutoff)
+    stored = replace(stored_round(store, cutoff=plans[0][1].redundancy_cutoff), number=0)  # of no round of a training
     fits = []
     for values, (terms, config) in zip(wanted, plans, strict=True):
         fits.append(_fitted(stored, terms, config, values, listener))
@@ -158,27 +156,17 @@ def _fitted(
     stored: JudgedRound, terms: FitTerms, config: TrainConfig, values: Combination, watch: FitWatch | None
 ) -> StoreFit:
     """Fit, prune, calibrate, and choose the settings for use, by the functions that training calls."""
-    settings, log, results = fit_settings(config), FitLog(watch=watch), []
-
-    def fit_all(train: FitArrays, dev: FitArrays) -> FitResult:
-        run = partial(fit, train, dev, settings)
-        results.append(log.run(lambda on_epoch: run(on_epoch=on_epoch), empty_curve(settings, dev)))
-        return results[0]
-
-    def calibrate_kept(selector: Selector, train: FitArrays, dev: FitArrays) -> Selector:
-        log.measure(0, train, dev)
-        run, curve = partial(calibrate, selector, train, dev, settings), empty_curve(settings, dev, phase="calibrate")
-        return log.run(lambda on_epoch: run(on_epoch=on_epoch), curve).selector
-
-    kept, selector, choice = fit_and_prune(stored, config, fit_all, calibrate_kept)
+    log = FitLog(watch=watch)
+    kept, selector, result = fit_and_prune(stored, config, log)
+    assert result is not None
     bank = tuple(stored.bank[place] for place in kept)
     texts, dev = [candidate.rubric.text for candidate in bank], stored.measured.restrict_rubrics(kept)
-    inference, hits = choose_settings(config, selector, texts, dev, choice)
+    inference, hits = choose_settings(config, selector, texts, dev, result.choice)
     return StoreFit(
         values=values,
         terms=terms,
         config=config,
-        result=results[0],
+        result=result,
         log=log,
         bank=bank,
         selector=selector,
