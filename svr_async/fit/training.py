@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple, cast
 
@@ -100,12 +100,6 @@ def calibrate(
     (`Selector.restrict`, `FitArrays.restrict_rubrics`).
     """
     return fit(train, dev, config.calibrating(), start=selector, on_epoch=on_epoch)
-
-
-def spread(results: Sequence[FitResult]) -> tuple[float, float]:
-    """Return mean and sample standard deviation (0 for one fit) of the dev accuracies of several fits."""
-    values = np.array([result.dev_accuracy for result in results], np.float64)
-    return float(values.mean()), float(values.std(ddof=1)) if len(values) > 1 else 0.0
 
 
 def pair_margins(selector: Selector, arrays: FitArrays) -> Margins:

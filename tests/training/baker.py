@@ -89,7 +89,7 @@ def fitted_of(run: Session) -> FittedRound:
     return FittedRound(
         number=1,
         bank=tuple(BankRubric(rubric=rubric) for rubric in (OVEN, TIME)),
-        selector=selector(run.material.prompts.n_features, 2),
+        selector=selector(run.material.features["n_features"], 2),
         settings=InferenceSettings(),
         dev_accuracy=1.0,
         dev_hits=np.ones(1),

@@ -105,7 +105,7 @@ async def find_negatives(
     already. A candidate needs a verdict wherever its original has one: a missing answer is not a low margin.
     """
     config, ledger = session.config, session.boundary
-    prompts, options = session.material.prompts, await _candidates(session, number, support)
+    material, options = session.material, await _candidates(session, number, support)
     index = {candidate.rubric.id: place for place, candidate in enumerate(fitted.bank)}
     importance: dict[str, Floats] = {}
     pools: dict[str, list[int]] = {}
@@ -113,7 +113,7 @@ async def find_negatives(
     for pair in support:
         if len(options[pair.id]) == 1:
             continue
-        value = importance[pair.id] = importance_of(fitted.selector, *prompts.features(prompts.row(pair)))
+        value = importance[pair.id] = importance_of(fitted.selector, *material.features_of(material.row(pair)))
         best = np.argsort(-value, kind="stable")[: config.selection_pool]
         pools[pair.id] = sorted(best[value[best] > 0].tolist())
         for option in options[pair.id]:
@@ -129,7 +129,7 @@ async def find_negatives(
         return set(rubric.tolist()), float((importance[pair.id][rubric] * z).sum())
 
     found: list[HardNegative] = []
-    trained_on = {pair.id for pair in session.material.train}
+    trained_on = {pair.id for pair in material.train}
     near = config.support_margin if config.every_near else -math.inf
     for pair in (pair for pair in support if pair.id in pools):
         wanted, margin = judged(pair, pair)
@@ -190,7 +190,7 @@ def alternatives(pairs: Sequence[PreferencePair]) -> Mapping[str, list[Preferenc
 
 async def probes(session: Session, number: int, support: Sequence[PreferencePair]) -> list[str | None]:
     """Ask for a probe of each support pair, or read them back; None if the question failed."""
-    author = session.judges.author
+    author = session.judges.writer
 
     async def probe() -> tuple[list[str | None], Counter[str]]:
         if support:

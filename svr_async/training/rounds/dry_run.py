@@ -55,7 +55,7 @@ ASSUMED = Assumed()
 
 async def count_rounds(session: Session) -> None:
     """Ask what a training would ask; with engines in a dry run, nothing is sent."""
-    author = CountingAuthor(session.judges.author, math.ceil(ASSUMED.bank * math.sqrt(len(session.material.train))))
+    author = CountingAuthor(session.judges.writer, math.ceil(ASSUMED.bank * math.sqrt(len(session.material.train))))
     fits = AssumedFits()
     counting = replace(
         session,
@@ -113,7 +113,7 @@ class AssumedFits:
         if (number := judged.number) > 1:
             drawn = np.array([hashed_fraction("near", str(2 * number), pair_id) for pair_id in ids])
             self._is_near = drawn < np.where(self._is_near, again, near * (1 - again) / (1 - near))
-        count, n_features = len(judged.bank), session.material.prompts.n_features
+        count, n_features = len(judged.bank), session.material.features["n_features"]
         selector = Selector(
             kind="topics",
             hidden=np.zeros((n_features, 1), np.float32),

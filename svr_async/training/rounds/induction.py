@@ -27,7 +27,7 @@ async def induced(
 
     async def induce() -> tuple[tuple[BankRubric, ...], Counter[str]]:
         session.say(f"inducing rubrics from {len(pairs)} pairs")
-        work = partial(judges.author.induce, contrastive=contrastive)
+        work = partial(judges.writer.induce, contrastive=contrastive)
         answers = await ask(judges, "inducing", pairs, work, [pair.prompt for pair in pairs])
         found = [
             BankRubric(rubric=rubric, source_pair_ids=(sources.get(pair.id, pair.id),))
@@ -36,7 +36,7 @@ async def induced(
         ]
         return counted(found), outcomes_of(answers)
 
-    inputs = judges.author.name, contrastive, dict(sources), pairs
+    inputs = judges.writer.name, contrastive, dict(sources), pairs
     return await session.kept(stage, tuple[BankRubric, ...], inputs, induce)
 
 
@@ -68,7 +68,7 @@ async def grouped(
     """
     if session.config.same_criterion != "author":
         return tuple(bank), known
-    inputs = session.judges.author.name, [candidate.texts for candidate in bank], dict(known)
+    inputs = session.judges.writer.name, [candidate.texts for candidate in bank], dict(known)
     criteria = await session.kept(stage, dict[str, str], inputs, partial(_compare, session, bank, known))
     count = Counter(criteria.values())
     session.say(f"{len(bank):,} rubrics state {len(count):,} criteria")
@@ -107,7 +107,7 @@ async def _compare(
         question = CriteriaQuestion(
             known=tuple(first[key] for key in listed), new=tuple(rubric.text for rubric in part)
         )
-        answers = await ask(quiet, "comparing criteria", [question], judges.author.same_criterion, [question])
+        answers = await ask(quiet, "comparing criteria", [question], judges.writer.same_criterion, [question])
         outcomes += outcomes_of(answers)
         judges.on_done(number)
         owner = {f"K{place}": key for place, key in enumerate(listed, 1)}

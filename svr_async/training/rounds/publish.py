@@ -46,7 +46,7 @@ async def judge_missing(session: Session, number: int, bank: Sequence[BankRubric
     widest = _settings(config, max(config.top_k, *config.fit.top_ks), 1.0)
     tasks = []
     for pair in material.dev:
-        alpha = alpha_numpy(selector, *material.prompts.features(material.prompts.row(pair)))
+        alpha = alpha_numpy(selector, *material.features_of(material.row(pair)))
         known = set(session.ledger.asked(pair.id, index).tolist())
         wanted = [entry.index for entry in select(alpha, selector.weight, texts, widest)]
         tasks.append(PoolTask(pair, [bank[place].rubric for place in wanted if place not in known]))

@@ -109,11 +109,10 @@ class TrainingRun:
     @property
     def used(self) -> Used:
         """What this process has asked so far of the endpoints of the judge and of another author."""
-        asked = {"judge": self.judge, "author": self.judge.behind}
         return {
             name: (one.engine.stats(), None if one.profile is None else one.profile.price)
-            for name, one in asked.items()
-            if one is not None and one.engine is not None
+            for name, one in zip(("judge", "author"), self.judge.judges, strict=False)
+            if one.engine is not None
         }
 
 
@@ -126,36 +125,11 @@ async def open_run(
     try:
         open_folder(settings.out)
         listener.opened(judge)
-        with naming_keys(one.profile.key_env for one in (judge, judge.behind) if one is not None and one.profile):
+        with naming_keys(one.profile.key_env for one in judge.judges if one.profile):
             session = open_session(settings, data, judge, listener)
             yield TrainingRun(settings=settings, data=data, judge=judge, session=session, log=FitLog(watch=listener))
     finally:
         await judge.close()
-
-
-def require_author(settings: TrainSettings) -> None:
-    """Raise UsageError if nothing can induce rubrics."""
-    spec = settings.spec
-    if spec.recording is not None or (settings.author_spec is None and spec.decides):
-        raise _cannot_induce(settings.judge)
-
-
-def _cannot_induce(judge: str) -> UsageError:
-    hint = "name a text judge with --author, or train with rules or a text judge"
-    return UsageError(f"--judge {judge} cannot induce rubrics", hint=hint)
-
-
-@dataclass(frozen=True, slots=True)
-class _NoAuthor:
-    """The author of a training that induces nothing."""
-
-    name: str
-
-    async def induce(self, *_: Any, **__: Any) -> Any:
-        """Raise UsageError."""
-        raise _cannot_induce(self.name)
-
-    probe = same_criterion = induce
 
 
 def open_training_judge(settings: TrainSettings) -> OpenJudge:
@@ -220,7 +194,7 @@ def _training_judges(settings: TrainSettings, judge: OpenJudge, listener: Traini
         size = settings.rubrics_per_call or judge.profile.spoken.questions // len(STATED) or RUBRICS_PER_CALL
     return TrainingJudges(
         judge=judge.judge,
-        author=judge.author or _NoAuthor(judge.judge.name),
+        author=judge.author,
         workers=judge.engine.config.concurrency if judge.engine else OFFLINE_WORKERS,
         rubrics_per_call=size,
         on_begin=listener.stage,
@@ -290,8 +264,8 @@ def count_training(settings: TrainSettings, work: Work, *, before: set[str] | No
     before = set() if before is None else before
 
     async def counted(run: TrainingRun) -> dict[str, DryRunCount]:
-        judges = [one for one in (run.judge, run.judge.behind) if one is not None]
-        counts = {one.judge.name: DryRunCount(one.engine, before=before) for one in judges if one.engine is not None}
+        asked = [(one.judge.name, one.engine) for one in run.judge.judges if one.engine is not None]
+        counts = {name: DryRunCount(engine, before=before) for name, engine in asked}
         await work(run.session)
         return counts
 
@@ -300,17 +274,6 @@ def count_training(settings: TrainSettings, work: Work, *, before: set[str] | No
         counts, _ = run_stage(dry, counted)
     before.update(*(one.keys for one in counts.values()))
     return total_count({name: one.price() for name, one in counts.items()}) if counts else None
-
-
-@dataclass(frozen=True, slots=True)
-class OneJudge:
-    """The judge of a training, open."""
-
-    judges: tuple[OpenJudge]
-
-    async def close(self) -> None:
-        """Close its engine."""
-        await self.judges[0].close()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -325,13 +288,13 @@ class BatchTraining:
     profiles: tuple[Profile, ...]
     staged: bool
 
-    async def open(self) -> OneJudge:
+    async def open(self) -> OpenJudge:
         """Open the judge, with the failures of an earlier run if there was one."""
-        return OneJudge((open_training_judge(self.settings),))
+        return open_training_judge(self.settings)
 
     async def ask(self, opened: Opened, unanswered: Unanswered) -> None:
         """Ask stage by stage, up to the first with questions that have no reply."""
-        (judge,) = opened.judges
+        judge = opened.judges[0]
         data = load_data(self.settings)
         with tempfile.TemporaryDirectory() as stages:
             session = open_session(replace(self.settings, out=Path(stages)), data, judge, TrainingListener())
@@ -344,5 +307,6 @@ def batch_training(settings: TrainSettings, work: Work, *, staged: bool) -> Batc
     """Return a training that asks what `work` asks; UsageError for a benchmark, or if nothing is sent."""
     refuse_benchmark_for_training(settings.pairs)
     refuse_benchmark_for_training(settings.adapter)
-    profiles = endpoints_of([settings.spec.profile], settings.judge)
+    specs = settings.spec, settings.author_spec or settings.spec
+    profiles = endpoints_of(list({one.text: one.profile for one in specs}.values()), settings.judge)
     return BatchTraining(settings=settings, work=work, profiles=profiles, staged=staged)

@@ -90,10 +90,7 @@ class TrainSettings:
         """The author, if that is not the judge; UsageError for one that writes nothing."""
         if self.author is None:
             return None
-        spec = JudgeSpec.parse(self.author, base_url=self.base_url)
-        if not spec.writes and spec.text != RULES:
-            raise UsageError(f"--author {self.author} cannot induce rubrics", hint="name rules or a text judge")
-        return spec
+        return require_writer(JudgeSpec.parse(self.author, base_url=self.base_url), "author")
 
     @property
     def terms(self) -> FitTerms:
@@ -113,6 +110,14 @@ class TrainSettings:
         with suppress(SvrError):
             return self.preset == "default" and (self.author_spec or self.spec).writes
         return False
+
+
+def require_writer(spec: JudgeSpec, flag: str) -> JudgeSpec:
+    """Return a judge that can induce rubrics; UsageError for others."""
+    if not spec.writes and spec.text != RULES:
+        hint = "name rules or a text judge with --author"
+        raise UsageError(f"--{flag} {spec.text} cannot induce rubrics", hint=hint)
+    return spec
 
 
 def train_config(settings: TrainSettings) -> TrainConfig:

@@ -33,10 +33,9 @@ from svr_async.training.running.run import (
     keep_bank,
     keep_training,
     open_run,
-    require_author,
     run_stage,
 )
-from svr_async.training.running.settings import TrainSettings, load_data, train_config
+from svr_async.training.running.settings import TrainSettings, load_data, require_writer, train_config
 from svr_async.training.store.files import (
     FeatureStore,
     Header,
@@ -79,7 +78,8 @@ async def atrain(
     keep_bank(settings.out, "stages", "record.json")
     require_solved(train_config(settings), settings.learning_curve)
     data, listener = load_data(settings, dataset), listener or TrainingListener()
-    require_author(settings)
+    if settings.author_spec is None:
+        require_writer(settings.spec, "judge")
     async with open_run(settings, data, listener) as run:
         session, stores = run.session, settings.out / STORES
         asked = session.asker, session.judges.rubrics_per_call

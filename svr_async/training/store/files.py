@@ -30,7 +30,7 @@ from svr_async.core.rubric import MAX_RUBRIC_CHARS, Check, Rubric
 from svr_async.core.similarity import REDUNDANCY_CUTOFF
 from svr_async.errors import ArtefactError, DataError, UsageError
 from svr_async.fit import ragged
-from svr_async.fit.arrays import FitArrays
+from svr_async.fit.arrays import FitArrays, keep_entries
 from svr_async.fit.tfidf import Vocabulary
 from svr_async.scoring.bank import BankRubric
 from svr_async.training.rounds.config import FitTerms
@@ -347,7 +347,7 @@ def stored_round(store: FeatureStore, *, cutoff: float = REDUNDANCY_CUTOFF) -> J
     rows = zip(store.pairs["pair_id"].take(train).to_pylist(), held.pair_prompt[train].tolist(), strict=True)
     sources = Sources.of(store.rubrics, dict(rows))
     whole = replace(held, **bank_arrays(store.rubrics, sources, cutoff))
-    fitted = whole if store.measured is None else _kept(whole, ~store.measured)
+    fitted = whole if store.measured is None else keep_entries(whole, ~store.measured)
     return JudgedRound(
         number=store.header.terms.round,
         bank=tuple(store.rubrics),
@@ -357,12 +357,6 @@ def stored_round(store: FeatureStore, *, cutoff: float = REDUNDANCY_CUTOFF) -> J
         support=store.support,
         last=store.header.terms.last,
     )
-
-
-def _kept(arrays: FitArrays, keep: NDArray[np.bool_]) -> FitArrays:
-    parts = ("z_rubric", "z_delta", "z_own", "z_weight")
-    kept = {name: values[keep] for name in parts if (values := getattr(arrays, name)) is not None}
-    return replace(arrays, z_indptr=ragged.kept_indptr(arrays.z_indptr, keep), **kept)
 
 
 def _side(store: FeatureStore, arrays: FitArrays, rows: NDArray[np.int64]) -> FitArrays:
