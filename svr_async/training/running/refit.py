@@ -34,7 +34,7 @@ from svr_async.training.rounds.publish import (
     unjudged_share,
 )
 from svr_async.training.rounds.session import JudgedRound, Say
-from svr_async.training.running.run import TrainingListener, keep_bank
+from svr_async.training.running.settings import TrainingListener, keep_bank
 from svr_async.training.store.files import FeatureStore, load_store, stored_round
 
 RECORD = "fit.json"
