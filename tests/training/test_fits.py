@@ -12,9 +12,9 @@ from svr_async.fit.arrays import FitArrays
 from svr_async.fit.config import DEFAULT, FitConfig, Kind
 from svr_async.fit.forward import Selector
 from svr_async.scoring.bank import BankRubric
-from svr_async.training.rounds import fits
+from svr_async.training.rounds import algorithm
+from svr_async.training.rounds.algorithm import FitLog, fit_and_prune, prune, support_counts
 from svr_async.training.rounds.config import PAPER, TrainConfig
-from svr_async.training.rounds.fits import FitLog, fit_and_prune, prune, support_counts
 from svr_async.training.rounds.session import HardNegative, JudgedRound, Ledger, RoundCarryover
 from svr_async.training.rounds.stages import Stages
 
@@ -43,7 +43,7 @@ def test_a_finished_fit_is_read_back_and_is_the_same(
     for _ in range(2):
         found.append(fit_and_prune(judged, TrainConfig(fit=config), log, Stages(tmp_path)))
         for name in ("fit", "calibrate"):
-            monkeypatch.setattr(fits, name, lambda *_, **_named: pytest.fail("fitted again"))
+            monkeypatch.setattr(algorithm, name, lambda *_, **_named: pytest.fail("fitted again"))
     (_, calibrated, first), (_, again, second) = found
     assert first is not None
     assert second is not None

@@ -19,8 +19,7 @@ from svr_async.fit.arrays import FitArrays
 from svr_async.fit.forward import Selector
 from svr_async.judges.protocol import Answer, Author
 from svr_async.judges.same_criterion import CriteriaQuestion
-from svr_async.training.rounds.algorithm import run_rounds
-from svr_async.training.rounds.fits import FitLog, Pruned
+from svr_async.training.rounds.algorithm import FitLog, Pruned, run_rounds
 from svr_async.training.rounds.session import JudgedRound, Session
 
 PLANNED = "Planned rubric"  # how the placeholder of an induced rubric begins

@@ -22,8 +22,8 @@ from svr_async.fit.learning_curve import LearningCurve, learning_curve
 from svr_async.scoring.bank import BankHistory, BankRubric, InferenceSettings, RubricBank, TrainedOn
 from svr_async.scoring.bank_card import accuracy_in_words, enough, small_dev_warnings
 from svr_async.scoring.provenance import write_provenance
+from svr_async.training.rounds.algorithm import FitLog, fit_and_prune, fit_settings, rated
 from svr_async.training.rounds.config import FitTerms, TrainConfig, config_of
-from svr_async.training.rounds.fits import FitLog, fit_and_prune, fit_settings, rated
 from svr_async.training.rounds.publish import (
     DIRECT,
     Hits,

@@ -32,8 +32,7 @@ from svr_async.scoring.bank_card import accuracy_in_words, small_dev_warnings
 from svr_async.scoring.dry_run import DryRunCount, total_count
 from svr_async.scoring.provenance import training_fingerprint, write_provenance
 from svr_async.training.bank.merge import merge
-from svr_async.training.rounds.algorithm import NO_RUBRIC, run_rounds
-from svr_async.training.rounds.fits import FitLog
+from svr_async.training.rounds.algorithm import NO_RUBRIC, FitLog, run_rounds
 from svr_async.training.rounds.induction import counted, grouped, induced
 from svr_async.training.rounds.pools import judge_pools
 from svr_async.training.rounds.publish import baseline_hits, better_than_bank, chosen_round, direct_hits
